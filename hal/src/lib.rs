@@ -1,0 +1,43 @@
+//! Types, traits and rules of the Android Neural Networks HAL, versions 1.0 to 1.3, for Linux.
+//!
+//! ```text
+//!   client                                   driver
+//!     Model, Request (types) ──► Device ──► PreparedModel (traits) ──► ExecutionOutcome
+//!        pools: Memory  ──────────── file descriptors ───────────► Mapping ──► View, ViewMut
+//! ```
+//!
+//! The canonical types are those of 1.3 with the numeric codes of the interface. The traits mirror
+//! the HAL's interfaces; whatever computes implements them, and whatever carries calls between
+//! processes offers them again on the other side. There are no queues, sockets or kernels in here.
+//!
+//! `unsafe` lives in [`memory`] alone: where a client's memory is mapped, watched and viewed.
+//!
+//! ```
+//! use nnburst_hal::{Model, Operand, OperandLifeTime, OperandType, Operation, OperationType, Subgraph};
+//!
+//! let tensor = |lifetime| Operand::tensor(OperandType::TensorFloat32, vec![1]).with_lifetime(lifetime);
+//! let model = Model {
+//!     main: Subgraph {
+//!         operands: vec![tensor(OperandLifeTime::SubgraphInput), tensor(OperandLifeTime::SubgraphOutput)],
+//!         operations: vec![Operation { kind: OperationType::Relu, inputs: vec![0], outputs: vec![1] }],
+//!         input_indexes: vec![0],
+//!         output_indexes: vec![1],
+//!     },
+//!     ..Model::default()
+//! };
+//! assert_eq!(model.main.operands[0].data_size(), Some(4));
+//! ```
+
+mod error;
+pub mod memory;
+mod traits;
+mod types;
+
+pub use error::{ExecutionFailure, ExecutionResult, HalError, Result};
+pub use memory::{Access, Mapping, Memory, MemoryError, MemoryKind, View, ViewMut, WeakMemory};
+pub use traits::{
+    Buffer, BurstCallback, BurstContext, Device, ExecutionCallback, ExecutionOptions,
+    FencedExecution, FencedExecutionCallback, FencedTiming, PrepareOptions, PreparedModel,
+    PreparedModelCallback, wait_for_prepared_model,
+};
+pub use types::*;

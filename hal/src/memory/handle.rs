@@ -1,0 +1,375 @@
+//! Handles of shared memory: `ashmem`, `mmap_fd` and hardware buffers, over file descriptors.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{MemfdFlags, SealFlags};
+
+use super::mapping::{Access, Mapping};
+
+/// What kind of memory a handle names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MemoryKind {
+    /// Anonymous shared memory; here a memfd, sealed against shrinking and growing.
+    Ashmem,
+    /// A range of any file that can be mapped.
+    MmapFd,
+    /// A hardware buffer that is a run of bytes.
+    HardwareBufferBlob,
+    /// A hardware buffer of another format; for executions only.
+    HardwareBuffer,
+}
+
+impl MemoryKind {
+    /// The name in the interface.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ashmem => "ashmem",
+            Self::MmapFd => "mmap_fd",
+            Self::HardwareBufferBlob => "hardware_buffer_blob",
+            Self::HardwareBuffer => "hardware_buffer",
+        }
+    }
+
+    /// The kind of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Ashmem, Self::MmapFd, Self::HardwareBufferBlob, Self::HardwareBuffer]
+            .into_iter()
+            .find(|kind| kind.name() == name)
+    }
+}
+
+/// What can be wrong with a memory.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MemoryError {
+    /// The interface knows no such kind of memory.
+    #[error("no memory is called {name:?}")]
+    UnknownName {
+        /// What was given.
+        name: String,
+    },
+    /// The descriptor and numbers that come with a kind of memory don't fit it.
+    #[error("a {kind} handle has {fds} descriptors and {ints} numbers")]
+    BadHandle {
+        /// The kind.
+        kind: &'static str,
+        /// Descriptors given.
+        fds: usize,
+        /// Numbers given.
+        ints: usize,
+    },
+    /// The range reaches past the end of the file.
+    #[error("bytes {offset}..{offset}+{size} are not within a file of {file} bytes")]
+    OutOfFile {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        size: u64,
+        /// The file's length.
+        file: u64,
+    },
+    /// The memory is too large to be mapped here.
+    #[error("{size} bytes are more than can be mapped")]
+    TooLarge {
+        /// Bytes.
+        size: u64,
+    },
+    /// The descriptor does not allow the access asked for.
+    #[error("the memory is read-only")]
+    ReadOnly,
+    /// The memory can be used through its own device only.
+    #[error("a {kind} can't be mapped")]
+    NotMappable {
+        /// The kind.
+        kind: &'static str,
+    },
+    /// As many unsealed memories are mapped as can be watched.
+    #[error("{limit} unsealed memories are mapped already")]
+    TooManyGuards {
+        /// The limit.
+        limit: usize,
+    },
+    /// The system refused.
+    #[error("{what}: {errno}")]
+    System {
+        /// The call.
+        what: &'static str,
+        /// Its error.
+        errno: rustix::io::Errno,
+    },
+}
+
+impl MemoryError {
+    pub(super) fn system(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> Self {
+        move |errno| Self::System { what, errno }
+    }
+}
+
+/// A shared memory by its handle. Clones are the same memory; so is what [`Memory::id`] tells apart.
+#[derive(Clone, Debug)]
+pub struct Memory(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    id: u64,
+    kind: MemoryKind,
+    fd: OwnedFd,
+    offset: u64,
+    size: u64,
+    writable: bool,
+    ints: Vec<i32>,
+}
+
+/// Tells memories of this process apart. Relaxed: only uniqueness matters, nothing is handed over.
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+const PROT_WRITE: i32 = 2;
+
+impl Memory {
+    /// New memory of `size` bytes, zeroed, sealed against shrinking and growing.
+    ///
+    /// # Errors
+    /// The system is out of memory or descriptors.
+    pub fn ashmem(size: u64) -> Result<Self, MemoryError> {
+        let fd = rustix::fs::memfd_create(
+            "nnburst-memory",
+            MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
+        )
+        .map_err(MemoryError::system("memfd_create"))?;
+        rustix::fs::ftruncate(&fd, size).map_err(MemoryError::system("ftruncate"))?;
+        rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW)
+            .map_err(MemoryError::system("fcntl(F_ADD_SEALS)"))?;
+        Ok(Self::new(MemoryKind::Ashmem, fd, 0, size, true, Vec::new()))
+    }
+
+    /// `size` bytes of a file from `offset` on, as `mmap_fd`; any offset, aligned or not.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfFile`] if the file ends before the range does.
+    pub fn from_fd(
+        fd: OwnedFd,
+        offset: u64,
+        size: u64,
+        writable: bool,
+    ) -> Result<Self, MemoryError> {
+        check_within_file(fd.as_fd(), offset, size)?;
+        let protection = if writable { 1 | PROT_WRITE } else { 1 };
+        let [low, high] = halves(offset);
+        let ints = vec![protection, low, high];
+        Ok(Self::new(MemoryKind::MmapFd, fd, offset, size, writable, ints))
+    }
+
+    /// The memory behind a handle of the interface: a name, descriptors, numbers and a size.
+    ///
+    /// # Errors
+    /// What about the handle is wrong. The descriptors are closed then.
+    pub fn from_handle(
+        name: &str,
+        fds: Vec<OwnedFd>,
+        ints: Vec<i32>,
+        size: u64,
+    ) -> Result<Self, MemoryError> {
+        let kind = MemoryKind::from_name(name)
+            .ok_or_else(|| MemoryError::UnknownName { name: name.chars().take(64).collect() })?;
+        let bad = MemoryError::BadHandle { kind: kind.name(), fds: fds.len(), ints: ints.len() };
+        let Ok([fd]) = <[OwnedFd; 1]>::try_from(fds) else { return Err(bad) };
+        let (offset, writable) = match (kind, ints.as_slice()) {
+            (MemoryKind::MmapFd, &[protection, low, high]) => {
+                (whole([low, high]), protection & PROT_WRITE != 0)
+            }
+            (MemoryKind::MmapFd, _) => return Err(bad),
+            _ => (0, true),
+        };
+        check_within_file(fd.as_fd(), offset, size)?;
+        Ok(Self::new(kind, fd, offset, size, writable, ints))
+    }
+
+    fn new(
+        kind: MemoryKind,
+        fd: OwnedFd,
+        offset: u64,
+        size: u64,
+        writable: bool,
+        ints: Vec<i32>,
+    ) -> Self {
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::new(Inner { id, kind, fd, offset, size, writable, ints }))
+    }
+
+    /// Tells this memory from every other one of this process, dead or alive.
+    pub fn id(&self) -> u64 {
+        self.0.id
+    }
+
+    /// What kind it is.
+    pub fn kind(&self) -> MemoryKind {
+        self.0.kind
+    }
+
+    /// Bytes.
+    pub fn size(&self) -> u64 {
+        self.0.size
+    }
+
+    /// The file behind it.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.0.fd.as_fd()
+    }
+
+    /// First byte within the file.
+    pub fn offset(&self) -> u64 {
+        self.0.offset
+    }
+
+    /// Whether it may be written.
+    pub fn is_writable(&self) -> bool {
+        self.0.writable
+    }
+
+    /// The numbers of the interface's handle.
+    pub fn ints(&self) -> &[i32] {
+        &self.0.ints
+    }
+
+    /// A handle that does not keep the memory, for caches that key by memory.
+    pub fn downgrade(&self) -> WeakMemory {
+        WeakMemory(Arc::downgrade(&self.0))
+    }
+
+    /// Maps the memory into this process.
+    ///
+    /// # Errors
+    /// The memory can't be mapped, not be written, or its file is too short by now.
+    pub fn map(&self, access: Access) -> Result<Mapping, MemoryError> {
+        if self.kind() == MemoryKind::HardwareBuffer {
+            return Err(MemoryError::NotMappable { kind: self.kind().name() });
+        }
+        if access == Access::ReadWrite && !self.0.writable {
+            return Err(MemoryError::ReadOnly);
+        }
+        check_within_file(self.fd(), self.0.offset, self.0.size)?;
+        Mapping::new(self.fd(), self.0.offset, self.0.size, access)
+    }
+
+    /// Copies bytes out without mapping: the way for what is read once, such as a model's constants,
+    /// because a truncation then gives an error and nothing else.
+    ///
+    /// # Errors
+    /// The range is not within the memory, or the file ends early.
+    pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), MemoryError> {
+        let outside = MemoryError::OutOfFile {
+            offset,
+            size: u64::try_from(out.len()).unwrap_or(u64::MAX),
+            file: self.0.size,
+        };
+        let end = offset.checked_add(u64::try_from(out.len()).unwrap_or(u64::MAX));
+        if end.is_none_or(|end| end > self.0.size) {
+            return Err(outside);
+        }
+        let mut at = self.0.offset.saturating_add(offset);
+        let mut rest = out;
+        while !rest.is_empty() {
+            let read = match rustix::io::pread(self.fd(), &mut *rest, at) {
+                Ok(0) => return Err(outside),
+                Ok(read) => read,
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(errno) => return Err(MemoryError::System { what: "pread", errno }),
+            };
+            at = at.saturating_add(u64::try_from(read).unwrap_or(u64::MAX));
+            rest = rest.get_mut(read..).unwrap_or_default();
+        }
+        Ok(())
+    }
+}
+
+impl PartialEq for Memory {
+    fn eq(&self, other: &Self) -> bool {
+        self.id() == other.id()
+    }
+}
+
+impl Eq for Memory {}
+
+/// A handle that doesn't keep the memory.
+#[derive(Clone, Debug)]
+pub struct WeakMemory(std::sync::Weak<Inner>);
+
+impl WeakMemory {
+    /// The memory, while somebody keeps it.
+    pub fn upgrade(&self) -> Option<Memory> {
+        self.0.upgrade().map(Memory)
+    }
+}
+
+fn check_within_file(fd: BorrowedFd<'_>, offset: u64, size: u64) -> Result<(), MemoryError> {
+    let stat = rustix::fs::fstat(fd).map_err(MemoryError::system("fstat"))?;
+    let file = u64::try_from(stat.st_size).unwrap_or(0);
+    match offset.checked_add(size) {
+        Some(end) if end <= file => Ok(()),
+        _ => Err(MemoryError::OutOfFile { offset, size, file }),
+    }
+}
+
+/// A 64-bit offset as the two numbers of an `mmap_fd` handle, low half first.
+#[expect(clippy::cast_possible_truncation, reason = "takes the two halves apart")]
+fn halves(offset: u64) -> [i32; 2] {
+    [(offset as u32).cast_signed(), ((offset >> 32) as u32).cast_signed()]
+}
+
+fn whole([low, high]: [i32; 2]) -> u64 {
+    u64::from(high.cast_unsigned()) << 32 | u64::from(low.cast_unsigned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_offset_survives_its_halves() {
+        for offset in [0, 5, u64::from(u32::MAX), 0x8000_0000, 0x1234_5678_9ABC_DEF0] {
+            assert_eq!(whole(halves(offset)), offset);
+        }
+    }
+
+    #[test]
+    fn handles_that_do_not_fit_are_refused() {
+        let fd = || Memory::ashmem(16).unwrap().fd().try_clone_to_owned().unwrap();
+        let error = |name, fds: Vec<OwnedFd>, ints: &[i32], size| {
+            Memory::from_handle(name, fds, ints.to_vec(), size).unwrap_err()
+        };
+        assert_eq!(
+            error("gralloc", vec![fd()], &[], 16),
+            MemoryError::UnknownName { name: "gralloc".into() }
+        );
+        assert_eq!(
+            error("ashmem", vec![], &[], 16),
+            MemoryError::BadHandle { kind: "ashmem", fds: 0, ints: 0 }
+        );
+        assert_eq!(
+            error("mmap_fd", vec![fd()], &[3], 16),
+            MemoryError::BadHandle { kind: "mmap_fd", fds: 1, ints: 1 }
+        );
+        assert_eq!(
+            error("ashmem", vec![fd()], &[], 17),
+            MemoryError::OutOfFile { offset: 0, size: 17, file: 16 }
+        );
+        assert_eq!(
+            error("mmap_fd", vec![fd()], &[3, -1, -1], 1),
+            MemoryError::OutOfFile { offset: u64::MAX, size: 1, file: 16 }
+        );
+    }
+
+    #[test]
+    fn reads_stop_at_the_end_of_the_memory() {
+        let memory = Memory::ashmem(16).unwrap();
+        let mut out = [1; 8];
+        memory.read_at(8, &mut out).unwrap();
+        assert_eq!(out, [0; 8]);
+        assert_eq!(
+            memory.read_at(9, &mut out),
+            Err(MemoryError::OutOfFile { offset: 9, size: 8, file: 16 })
+        );
+        assert!(memory.read_at(u64::MAX, &mut out).is_err());
+    }
+}

@@ -1,0 +1,212 @@
+//! A memory's bytes in this process.
+
+use std::ffi::c_void;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+
+use rustix::fs::SealFlags;
+use rustix::mm::{MapFlags, ProtFlags};
+
+use super::guard::Guard;
+use super::handle::MemoryError;
+use super::view::{View, ViewMut};
+
+/// What a mapping is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Looking.
+    Read,
+    /// Looking and writing.
+    ReadWrite,
+}
+
+/// A range of a file, mapped shared. Unmapped when dropped.
+///
+/// Other processes may write the bytes at any time, so the only ways to them are [`View`] and
+/// [`ViewMut`]; and they may take pages away if the file isn't sealed: then [`Mapping::lost_pages`]
+/// turns true and zeros stand where the pages were.
+#[derive(Debug)]
+pub struct Mapping {
+    base: NonNull<u8>,
+    mapped: usize,
+    /// From `base` to the first byte asked for: mappings start at a page, memories anywhere.
+    skew: usize,
+    len: usize,
+    access: Access,
+    guard: Option<Guard>,
+}
+
+// SAFETY: a mapping is an address range; nothing about it belongs to a thread.
+unsafe impl Send for Mapping {}
+// SAFETY: as for Send; the bytes are reached through views alone, which promise nothing about them.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    pub(super) fn new(
+        fd: BorrowedFd<'_>,
+        offset: u64,
+        size: u64,
+        access: Access,
+    ) -> Result<Self, MemoryError> {
+        let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
+        let skew = offset % page;
+        let len = usize::try_from(size).map_err(|_| MemoryError::TooLarge { size })?;
+        if len == 0 {
+            return Ok(Self::empty(access));
+        }
+        let total = size
+            .checked_add(skew)
+            .filter(|&total| isize::try_from(total).is_ok())
+            .ok_or(MemoryError::TooLarge { size })?;
+        let mapped = usize::try_from(total).map_err(|_| MemoryError::TooLarge { size })?;
+        let protection = match access {
+            Access::Read => ProtFlags::READ,
+            Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+        };
+        // SAFETY: a fresh mapping at an address of the kernel's choosing touches no existing memory.
+        let base = unsafe {
+            rustix::mm::mmap(
+                std::ptr::null_mut(),
+                mapped,
+                protection,
+                MapFlags::SHARED,
+                fd,
+                offset.saturating_sub(skew),
+            )
+        }
+        .map_err(MemoryError::system("mmap"))?;
+        let base = NonNull::new(base.cast::<u8>()).ok_or(MemoryError::TooLarge { size })?;
+        let skew = usize::try_from(skew).unwrap_or(0);
+        let mut mapping = Self { base, mapped, skew, len, access, guard: None };
+        if !is_sealed_against_shrinking(fd) {
+            // From here on the mapping unmaps itself if the guard can't be had.
+            mapping.guard = Some(Guard::watch(base.as_ptr() as usize, mapped)?);
+        }
+        Ok(mapping)
+    }
+
+    fn empty(access: Access) -> Self {
+        Self { base: NonNull::dangling(), mapped: 0, skew: 0, len: 0, access, guard: None }
+    }
+
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether pages went away while somebody looked: what was read from them was zeros, what was
+    /// written to them is lost. Stays true.
+    pub fn lost_pages(&self) -> bool {
+        self.guard.as_ref().is_some_and(Guard::tripped)
+    }
+
+    /// A part of the bytes to look at; `None` if it isn't within the mapping.
+    pub fn view(&self, range: Range<usize>) -> Option<View<'_>> {
+        let (start, len) = self.part(range)?;
+        // SAFETY: `part` vouches for the range; the mapping outlives the borrow.
+        Some(unsafe { View::from_raw(start, len) })
+    }
+
+    /// A part of the bytes to look at and write; `None` if it isn't within the mapping or that is
+    /// read-only. Several may overlap: the bytes belong to nobody.
+    pub fn view_mut(&self, range: Range<usize>) -> Option<ViewMut<'_>> {
+        if self.access == Access::Read {
+            return None;
+        }
+        let (start, len) = self.part(range)?;
+        // SAFETY: `part` vouches for the range; the mapping is writable and outlives the borrow.
+        Some(unsafe { ViewMut::from_raw(start, len) })
+    }
+
+    fn part(&self, range: Range<usize>) -> Option<(*mut u8, usize)> {
+        let len = range.end.checked_sub(range.start)?;
+        if range.end > self.len {
+            return None;
+        }
+        let from_base = self.skew.checked_add(range.start)?;
+        // SAFETY: `skew + len` bytes are mapped from `base` on, and `range` is within `len`.
+        Some((unsafe { self.base.as_ptr().add(from_base) }, len))
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // The guard first: it must not watch an address range that is somebody else's by then.
+        self.guard = None;
+        if self.mapped > 0 {
+            // SAFETY: `base` and `mapped` are what mmap gave; views borrow the mapping, so none is left.
+            // An error would mean that the range is not mapped: nothing to release then.
+            let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast::<c_void>(), self.mapped) };
+        }
+    }
+}
+
+fn is_sealed_against_shrinking(fd: BorrowedFd<'_>) -> bool {
+    rustix::fs::fcntl_get_seals(fd).is_ok_and(|seals| seals.contains(SealFlags::SHRINK))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::memory::{Access, Memory};
+
+    #[test]
+    fn what_one_mapping_writes_another_reads() {
+        let memory = Memory::ashmem(100).unwrap();
+        let writer = memory.map(Access::ReadWrite).unwrap();
+        let reader = memory.map(Access::Read).unwrap();
+        writer.view_mut(90..100).unwrap().copy_from_slice(&[7; 10]);
+        let mut out = [0; 12];
+        reader.view(88..100).unwrap().copy_to_slice(&mut out);
+        assert_eq!(out, [0, 0, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7]);
+        assert!(reader.view_mut(0..1).is_none(), "a read-only mapping is not written");
+        assert!(reader.view(0..101).is_none(), "past the end");
+        assert!(!reader.lost_pages());
+    }
+
+    #[test]
+    fn an_odd_offset_into_a_file_is_fine() {
+        let whole = Memory::ashmem(20_000).unwrap();
+        whole
+            .map(Access::ReadWrite)
+            .unwrap()
+            .view_mut(8_191..8_194)
+            .unwrap()
+            .copy_from_slice(b"abc");
+        let fd = whole.fd().try_clone_to_owned().unwrap();
+        let part = Memory::from_fd(fd, 8_191, 3, false).unwrap();
+        let mut out = [0; 3];
+        part.map(Access::Read).unwrap().view(0..3).unwrap().copy_to_slice(&mut out);
+        assert_eq!(&out, b"abc");
+        assert!(part.map(Access::ReadWrite).is_err(), "asked for as read-only");
+    }
+
+    #[test]
+    fn a_file_cut_short_under_a_mapping_costs_a_mark_and_no_process() {
+        let file = tempfile_in_memory(8192);
+        let memory = Memory::from_fd(file.try_clone().unwrap().into(), 0, 8192, true).unwrap();
+        let mapping = memory.map(Access::ReadWrite).unwrap();
+        let mut out = [1; 4];
+        mapping.view(4096..4100).unwrap().copy_to_slice(&mut out);
+        assert!(!mapping.lost_pages());
+        file.set_len(0).unwrap();
+        mapping.view(4096..4100).unwrap().copy_to_slice(&mut out);
+        assert_eq!(out, [0; 4]);
+        mapping.view_mut(0..4).unwrap().copy_from_slice(&[1; 4]);
+        assert!(mapping.lost_pages());
+        assert!(memory.map(Access::Read).is_err(), "the file is too short by now");
+    }
+
+    /// An unsealed file that nobody finds.
+    fn tempfile_in_memory(len: u64) -> std::fs::File {
+        let fd = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let file = std::fs::File::from(fd);
+        file.set_len(len).unwrap();
+        file
+    }
+}

@@ -1,0 +1,300 @@
+//! The interfaces: what a driver offers and what a client is called back with.
+//!
+//! A driver implements the newest form, 1.3; objects are shared by reference and their methods may be
+//! called from several threads at once. Dropping the last reference releases what the object holds.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::error::{ExecutionResult, HalError, Result};
+use crate::memory::Memory;
+use crate::types::{
+    BufferDesc, BufferRole, CacheFiles, CacheHandles, Capabilities, DeviceStatus, DeviceType,
+    ExecutionPreference, Extension, MeasureTiming, Model, Priority, Request, TimePoint, Timing,
+};
+
+/// How a model is to be prepared.
+#[derive(Clone, Copy, Debug)]
+pub struct PrepareOptions {
+    /// What the user cares for.
+    pub preference: ExecutionPreference,
+    /// Among the models of one client.
+    pub priority: Priority,
+    /// When the result is of no use any more.
+    pub deadline: Option<TimePoint>,
+}
+
+impl Default for PrepareOptions {
+    fn default() -> Self {
+        Self {
+            preference: ExecutionPreference::FastSingleAnswer,
+            priority: Priority::Medium,
+            deadline: None,
+        }
+    }
+}
+
+/// How a request is to be executed.
+#[derive(Clone, Copy, Debug)]
+pub struct ExecutionOptions {
+    /// Whether [`Timing`] is wanted.
+    pub measure: MeasureTiming,
+    /// When the result is of no use any more.
+    pub deadline: Option<TimePoint>,
+    /// How long a WHILE may run; [`crate::DEFAULT_LOOP_TIMEOUT`] where nothing is said.
+    pub loop_timeout: Option<Duration>,
+}
+
+impl Default for ExecutionOptions {
+    fn default() -> Self {
+        Self { measure: MeasureTiming::No, deadline: None, loop_timeout: None }
+    }
+}
+
+/// `IDevice`: a driver.
+pub trait Device: Send + Sync {
+    /// Performance figures; constant for the life of the installation.
+    ///
+    /// # Errors
+    /// The driver is unavailable or failed.
+    fn capabilities(&self) -> Result<Capabilities>;
+
+    /// The driver's version: not empty, different for every version of it.
+    ///
+    /// # Errors
+    /// The driver is unavailable or failed.
+    fn version_string(&self) -> Result<String>;
+
+    /// What kind of device computes.
+    ///
+    /// # Errors
+    /// The driver is unavailable or failed.
+    fn device_type(&self) -> Result<DeviceType>;
+
+    /// Whether the driver can be used now.
+    ///
+    /// # Errors
+    /// The driver is unavailable or failed.
+    fn status(&self) -> Result<DeviceStatus>;
+
+    /// The extensions whose every operation and type the driver supports.
+    ///
+    /// # Errors
+    /// The driver is unavailable or failed.
+    fn supported_extensions(&self) -> Result<Vec<Extension>>;
+
+    /// For each operation of the main graph, whether the driver would take it.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for an invalid model.
+    fn supported_operations(&self, model: &Model) -> Result<Vec<bool>>;
+
+    /// How many cache files the driver wants; none of either kind means that it doesn't cache.
+    ///
+    /// # Errors
+    /// The driver is unavailable or failed.
+    fn number_of_cache_files_needed(&self) -> Result<CacheFiles>;
+
+    /// Starts preparing a model; `callback` is told exactly once how it ended, on every path.
+    ///
+    /// # Errors
+    /// The arguments are wrong or the work could not be started; the callback was told the same.
+    fn prepare_model(
+        &self,
+        model: Model,
+        options: PrepareOptions,
+        cache: CacheHandles,
+        callback: Arc<dyn PreparedModelCallback>,
+    ) -> Result<()>;
+
+    /// Starts loading a model from the files that an earlier preparation wrote.
+    ///
+    /// # Errors
+    /// As for [`Device::prepare_model`]; `GENERAL_FAILURE` where the cache is of no use.
+    fn prepare_model_from_cache(
+        &self,
+        deadline: Option<TimePoint>,
+        cache: CacheHandles,
+        callback: Arc<dyn PreparedModelCallback>,
+    ) -> Result<()>;
+
+    /// Makes a driver-managed buffer for the given inputs and outputs of prepared models.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for roles that don't fit together, `GENERAL_FAILURE` where unsupported.
+    fn allocate(
+        &self,
+        desc: &BufferDesc,
+        models: &[Arc<dyn PreparedModel>],
+        input_roles: &[BufferRole],
+        output_roles: &[BufferRole],
+    ) -> Result<Arc<dyn Buffer>>;
+}
+
+/// `IPreparedModel`: a model ready to run.
+pub trait PreparedModel: Send + Sync + std::any::Any {
+    /// Executes and returns when done.
+    ///
+    /// # Errors
+    /// A status and, with `OUTPUT_INSUFFICIENT_SIZE`, the shapes.
+    fn execute_synchronously(
+        &self,
+        request: &Request,
+        options: ExecutionOptions,
+    ) -> ExecutionResult;
+
+    /// Launches an execution; `callback` is told exactly once how it ended, on every path.
+    ///
+    /// # Errors
+    /// The request is invalid or could not be launched; the callback was told the same.
+    fn execute(
+        &self,
+        request: Request,
+        options: ExecutionOptions,
+        callback: Arc<dyn ExecutionCallback>,
+    ) -> Result<()>;
+
+    /// Launches an execution that starts once every fence in `wait_for` is signalled. `duration`
+    /// counts from the last of them.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for a bad request, an output without a full shape, or a fence in error.
+    fn execute_fenced(
+        &self,
+        request: Request,
+        wait_for: Vec<OwnedFd>,
+        options: ExecutionOptions,
+        duration: Option<Duration>,
+    ) -> Result<FencedExecution>;
+
+    /// The driver's own object, for drivers that are handed their models back.
+    fn as_any(&self) -> &dyn std::any::Any;
+}
+
+/// A launched fenced execution.
+pub struct FencedExecution {
+    /// Signals at completion; `None` where the execution is already complete.
+    pub sync_fence: Option<OwnedFd>,
+    /// Tells how it went.
+    pub callback: Arc<dyn FencedExecutionCallback>,
+}
+
+impl std::fmt::Debug for FencedExecution {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FencedExecution")
+            .field("sync_fence", &self.sync_fence)
+            .finish_non_exhaustive()
+    }
+}
+
+/// `IPreparedModelCallback`.
+pub trait PreparedModelCallback: Send + Sync {
+    /// The preparation ended.
+    fn notify(&self, result: Result<Arc<dyn PreparedModel>>);
+}
+
+/// `IExecutionCallback`.
+pub trait ExecutionCallback: Send + Sync {
+    /// The execution ended.
+    fn notify(&self, result: ExecutionResult);
+}
+
+/// The two measurements of a fenced execution.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct FencedTiming {
+    /// From the call.
+    pub launched: Timing,
+    /// From the last fence's signal.
+    pub fenced: Timing,
+}
+
+/// `IFencedExecutionCallback`.
+pub trait FencedExecutionCallback: Send + Sync {
+    /// How the execution went.
+    ///
+    /// # Errors
+    /// `GENERAL_FAILURE` before completion, else the execution's own error.
+    fn execution_info(&self) -> Result<FencedTiming>;
+}
+
+/// `IBurstContext`: the driver's end of a burst; dropping it ends the burst.
+pub trait BurstContext: Send + Sync {
+    /// Drops what is cached for a slot; unknown slots are ignored.
+    fn free_memory(&self, slot: i32);
+}
+
+/// `IBurstCallback`: the client's end of a burst's control.
+pub trait BurstCallback: Send + Sync {
+    /// The memories behind slots, in the order asked.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` if any slot is unknown or freed.
+    fn memories(&self, slots: &[i32]) -> Result<Vec<Memory>>;
+}
+
+/// `IBuffer`: a driver-managed buffer; dropping it frees its token.
+pub trait Buffer: Send + Sync {
+    /// What stands for the buffer in a request; not 0.
+    fn token(&self) -> u32;
+
+    /// Copies the content out.
+    ///
+    /// # Errors
+    /// `GENERAL_FAILURE` where nothing was ever written, `INVALID_ARGUMENT` for a memory of another size.
+    fn copy_to(&self, destination: &Memory) -> Result<()>;
+
+    /// Copies content in; `dimensions` may be empty only where the buffer's shape is fully known.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for a memory or shape that doesn't fit; the buffer then counts as unwritten.
+    fn copy_from(&self, source: &Memory, dimensions: &[u32]) -> Result<()>;
+}
+
+/// Prepares a model and waits for the end of it.
+///
+/// # Errors
+/// What the driver answered, or told the callback.
+pub fn wait_for_prepared_model(
+    launch: impl FnOnce(Arc<dyn PreparedModelCallback>) -> Result<()>,
+) -> Result<Arc<dyn PreparedModel>> {
+    let slot = Arc::new(FirstAnswer::default());
+    launch(Arc::clone(&slot) as Arc<dyn PreparedModelCallback>)?;
+    slot.wait()
+}
+
+/// Keeps the first answer; repeats are ignored, as the reference's callbacks do.
+#[derive(Default)]
+struct FirstAnswer {
+    answer: Mutex<Option<Result<Arc<dyn PreparedModel>>>>,
+    told: Condvar,
+}
+
+impl PreparedModelCallback for FirstAnswer {
+    fn notify(&self, result: Result<Arc<dyn PreparedModel>>) {
+        let mut answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
+        answer.get_or_insert(result);
+        self.told.notify_all();
+    }
+}
+
+impl FirstAnswer {
+    fn wait(&self) -> Result<Arc<dyn PreparedModel>> {
+        let mut answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match answer.take() {
+                Some(result) => return result,
+                None => {
+                    answer = self.told.wait(answer).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+}
+
+/// A memory that can't be mapped fails the work that needs it, as the HAL recommends.
+impl From<crate::memory::MemoryError> for HalError {
+    fn from(error: crate::memory::MemoryError) -> Self {
+        Self::failure(error.to_string())
+    }
+}

@@ -1,0 +1,24 @@
+//! The data types of the interface, as of 1.3.
+
+mod capabilities;
+mod codes;
+mod model;
+mod operand;
+mod request;
+mod time;
+
+pub use capabilities::{Capabilities, OperandPerformance, PerformanceInfo};
+pub use codes::{
+    CACHE_TOKEN_BYTES, DEFAULT_LOOP_TIMEOUT, DeviceStatus, DeviceType, ErrorStatus,
+    ExecutionPreference, ExtensionCode, FusedActivation, MAX_CACHE_FILES, MAX_LOOP_TIMEOUT,
+    MeasureTiming, OperandLifeTime, OperandType, OperationType, Priority, UnknownCode, Version,
+};
+pub use model::{
+    Extension, ExtensionNameAndPrefix, ExtensionOperandType, Model, Operation, Subgraph,
+};
+pub use operand::{ChannelQuant, DataLocation, ExtraParams, Operand};
+pub use request::{
+    BufferDesc, BufferRole, CacheFiles, CacheHandles, ExecutionOutcome, OutputShape, Request,
+    RequestArgument, RequestPool,
+};
+pub use time::{TimePoint, Timing};

@@ -1,0 +1,220 @@
+//! Operands: type, shape, quantisation and where the value lives.
+
+use serde::{Deserialize, Serialize};
+
+use super::codes::{OperandLifeTime, OperandType};
+
+impl OperandType {
+    /// Whether values of the type have no dimensions. Types of extensions count as tensors here;
+    /// the extension's description says what they are.
+    pub const fn is_scalar(self) -> bool {
+        matches!(
+            self,
+            Self::Float32
+                | Self::Int32
+                | Self::Uint32
+                | Self::Bool
+                | Self::Float16
+                | Self::Subgraph
+                | Self::Oem
+        )
+    }
+
+    /// Bytes of one element; 0 for SUBGRAPH and OEM, `None` for types of extensions.
+    pub const fn element_bytes(self) -> Option<usize> {
+        Some(match self {
+            Self::Float32
+            | Self::Int32
+            | Self::Uint32
+            | Self::TensorFloat32
+            | Self::TensorInt32 => 4,
+            Self::TensorQuant16Symm
+            | Self::TensorFloat16
+            | Self::Float16
+            | Self::TensorQuant16Asymm => 2,
+            Self::TensorQuant8Asymm
+            | Self::Bool
+            | Self::TensorBool8
+            | Self::TensorQuant8SymmPerChannel
+            | Self::TensorQuant8Symm
+            | Self::TensorQuant8AsymmSigned
+            | Self::TensorOemByte => 1,
+            Self::Subgraph | Self::Oem => 0,
+            Self::Extension(_) => return None,
+        })
+    }
+}
+
+/// A byte range: of the model's values or pools, or of a request's pools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct DataLocation {
+    /// Index of the pool; 0 where pools play no part.
+    pub pool_index: u32,
+    /// First byte; with [`OperandLifeTime::Subgraph`] the index into `Model::referenced`.
+    pub offset: u32,
+    /// Bytes.
+    pub length: u32,
+}
+
+/// Quantisation per channel, of [`OperandType::TensorQuant8SymmPerChannel`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChannelQuant {
+    /// One positive scale per channel.
+    pub scales: Vec<f32>,
+    /// The dimension that counts channels.
+    pub channel_dim: u32,
+}
+
+/// What a type needs beyond scale and zero point.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub enum ExtraParams {
+    /// Nothing.
+    #[default]
+    None,
+    /// Scales per channel.
+    ChannelQuant(ChannelQuant),
+    /// Bytes that the extension understands.
+    Extension(Vec<u8>),
+}
+
+/// One value of a graph.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Operand {
+    /// Scalar or tensor, and of what elements.
+    pub kind: OperandType,
+    /// Extents, outermost first; 0 is an unknown extent, empty a scalar or a tensor of unknown rank.
+    pub dimensions: Vec<u32>,
+    /// How many operation inputs of the graph read the operand.
+    pub number_of_consumers: u32,
+    /// Quantisation scale; 0 for types without one.
+    pub scale: f32,
+    /// The stored value that stands for 0.
+    pub zero_point: i32,
+    /// Where the value lives.
+    pub lifetime: OperandLifeTime,
+    /// The bytes of a constant; its meaning depends on `lifetime`.
+    pub location: DataLocation,
+    /// Per-channel scales, or what an extension adds.
+    pub extra_params: ExtraParams,
+}
+
+impl Operand {
+    /// A temporary tensor without quantisation, read by nobody yet.
+    pub fn tensor(kind: OperandType, dimensions: Vec<u32>) -> Self {
+        Self {
+            kind,
+            dimensions,
+            number_of_consumers: 0,
+            scale: 0.0,
+            zero_point: 0,
+            lifetime: OperandLifeTime::TemporaryVariable,
+            location: DataLocation::default(),
+            extra_params: ExtraParams::None,
+        }
+    }
+
+    /// A temporary scalar, read by nobody yet.
+    pub fn scalar(kind: OperandType) -> Self {
+        Self::tensor(kind, Vec::new())
+    }
+
+    /// The same operand, quantised.
+    #[must_use]
+    pub fn with_quantization(mut self, scale: f32, zero_point: i32) -> Self {
+        (self.scale, self.zero_point) = (scale, zero_point);
+        self
+    }
+
+    /// The same operand, elsewhere.
+    #[must_use]
+    pub fn with_lifetime(mut self, lifetime: OperandLifeTime) -> Self {
+        self.lifetime = lifetime;
+        self
+    }
+
+    /// Elements of the tensor, 1 for a scalar; `None` where rank or an extent is unknown, or the
+    /// product is beyond `usize`.
+    pub fn element_count(&self) -> Option<usize> {
+        if self.kind.is_scalar() {
+            return Some(1);
+        }
+        if self.dimensions.is_empty() {
+            return None;
+        }
+        self.dimensions.iter().try_fold(1usize, |product, &extent| match extent {
+            0 => None,
+            extent => product.checked_mul(usize::try_from(extent).ok()?),
+        })
+    }
+
+    /// Bytes of the value; `None` where the shape is not fully known, the type is an extension's,
+    /// or the size is beyond 2^32 - 1.
+    pub fn data_size(&self) -> Option<usize> {
+        let bytes = self.element_count()?.checked_mul(self.kind.element_bytes()?)?;
+        u32::try_from(bytes).is_ok().then_some(bytes)
+    }
+
+    /// Whether the value is part of the model.
+    pub fn is_constant(&self) -> bool {
+        matches!(self.lifetime, OperandLifeTime::ConstantCopy | OperandLifeTime::ConstantReference)
+    }
+
+    /// The per-channel scales, where the operand has them.
+    pub fn channel_quant(&self) -> Option<&ChannelQuant> {
+        match &self.extra_params {
+            ExtraParams::ChannelQuant(quant) => Some(quant),
+            ExtraParams::None | ExtraParams::Extension(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_size_knows_what_is_unknown() {
+        struct Case {
+            what: &'static str,
+            kind: OperandType,
+            dimensions: &'static [u32],
+            want: Option<usize>,
+        }
+        let cases = [
+            Case {
+                what: "tensor",
+                kind: OperandType::TensorFloat16,
+                dimensions: &[2, 3],
+                want: Some(12),
+            },
+            Case { what: "scalar", kind: OperandType::Int32, dimensions: &[], want: Some(4) },
+            Case {
+                what: "unknown rank",
+                kind: OperandType::TensorInt32,
+                dimensions: &[],
+                want: None,
+            },
+            Case {
+                what: "unknown extent",
+                kind: OperandType::TensorInt32,
+                dimensions: &[2, 0],
+                want: None,
+            },
+            Case {
+                what: "past 32 bits",
+                kind: OperandType::TensorInt32,
+                dimensions: &[1 << 16, 1 << 14],
+                want: None,
+            },
+            Case {
+                what: "past usize",
+                kind: OperandType::TensorInt32,
+                dimensions: &[u32::MAX, u32::MAX, 9],
+                want: None,
+            },
+        ];
+        for Case { what, kind, dimensions, want } in cases {
+            assert_eq!(Operand::tensor(kind, dimensions.to_vec()).data_size(), want, "{what}");
+        }
+    }
+}

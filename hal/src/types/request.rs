@@ -1,0 +1,100 @@
+//! Requests and what comes back; driver-managed buffers; cache files.
+
+use std::os::fd::OwnedFd;
+
+use serde::{Deserialize, Serialize};
+
+use super::codes::CACHE_TOKEN_BYTES;
+use super::operand::DataLocation;
+use super::time::Timing;
+use crate::memory::Memory;
+
+/// One input or output of an execution.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestArgument {
+    /// The optional operand is left out; location and dimensions are then empty.
+    pub has_no_value: bool,
+    /// The bytes, in a pool of the request.
+    pub location: DataLocation,
+    /// Empty: the model's. Else these replace the model's unknown extents.
+    pub dimensions: Vec<u32>,
+}
+
+/// Where the bytes of a request's arguments are.
+#[derive(Clone, Debug)]
+pub enum RequestPool {
+    /// Shared memory.
+    Memory(Memory),
+    /// A driver-managed buffer; not 0.
+    Token(u32),
+}
+
+/// What to execute a prepared model on.
+///
+/// Serialisation leaves out the pools: they are file descriptors and travel beside the bytes.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Request {
+    /// In the model's order of inputs.
+    pub inputs: Vec<RequestArgument>,
+    /// In the model's order of outputs.
+    pub outputs: Vec<RequestArgument>,
+    /// What the arguments' locations index.
+    #[serde(skip)]
+    pub pools: Vec<RequestPool>,
+}
+
+/// The shape an output had, or would have had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputShape {
+    /// Extents; 0 where one stays unknown.
+    pub dimensions: Vec<u32>,
+    /// False where the buffer given was too small.
+    pub is_sufficient: bool,
+}
+
+/// What a successful execution returns beside the outputs' bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecutionOutcome {
+    /// One per output.
+    pub output_shapes: Vec<OutputShape>,
+    /// As far as measured.
+    pub timing: Timing,
+}
+
+/// Shape constraints of a driver-managed buffer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BufferDesc {
+    /// Combined with those of the roles.
+    pub dimensions: Vec<u32>,
+}
+
+/// One use of a driver-managed buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BufferRole {
+    /// Index into the list of prepared models given with it.
+    pub model_index: u32,
+    /// Input or output position of that model.
+    pub io_index: u32,
+    /// How likely the use is, in (0, 1].
+    pub frequency: f32,
+}
+
+/// How many cache files of each kind a driver wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheFiles {
+    /// Files with what must not be tampered with.
+    pub model: u32,
+    /// Files with plain data.
+    pub data: u32,
+}
+
+/// Open cache files and the token that names what they cache.
+#[derive(Debug, Default)]
+pub struct CacheHandles {
+    /// As many as [`CacheFiles::model`], or none.
+    pub model: Vec<OwnedFd>,
+    /// As many as [`CacheFiles::data`], or none.
+    pub data: Vec<OwnedFd>,
+    /// Chosen by the client; ignored without files.
+    pub token: [u8; CACHE_TOKEN_BYTES],
+}
