@@ -1,0 +1,214 @@
+//! A queue's memory in files that other processes map too: made by us, or handed over by a stranger.
+//!
+//! A file that can be shortened under a mapping raises `SIGBUS` in whoever touches the lost pages, so files are sealed
+//! against that before they are mapped: ours at birth, a stranger's if they are not yet. What can't be sealed is
+//! refused, unless the caller vouches for it.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
+
+use super::{Backing, Memory, Parts};
+use crate::layout::{self, LIMIT, Place, Places};
+use crate::{Part, SetupError};
+
+/// What this side may do to the memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Both counters' sides, and event flags.
+    ReadWrite,
+    #[expect(dead_code, reason = "for the flavour that lands next")]
+    /// Readers of the unsynchronised flavour, which write nothing.
+    ReadOnly,
+}
+
+/// How a stranger's files are treated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Policy {
+    pub(crate) access: Access,
+    /// Map files that can't be sealed against shrinking.
+    pub(crate) allow_unsealed: bool,
+}
+
+/// Makes a memfd of at least `bytes` bytes, sealed against shrinking and growing.
+pub(crate) fn create(bytes: u64, more_seals: SealFlags) -> Result<OwnedFd, SetupError> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let fd = rustix::fs::memfd_create("MessageQueue", flags).map_err(system("memfd_create"))?;
+    let page = rustix::param::page_size() as u64;
+    let size = bytes.checked_next_multiple_of(page).unwrap_or(u64::MAX);
+    rustix::fs::ftruncate(&fd, size).map_err(system("ftruncate"))?;
+    let seals = SealFlags::SHRINK | SealFlags::GROW | more_seals;
+    rustix::fs::fcntl_add_seals(&fd, seals).map_err(system("fcntl(F_ADD_SEALS)"))?;
+    Ok(fd)
+}
+
+/// Seals the file against shrinking, or says that it is so already.
+pub(crate) fn seal(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    // Ask first: a file whose seals are sealed takes no more, not even one that it has.
+    if rustix::fs::fcntl_get_seals(fd)?.contains(SealFlags::SHRINK) {
+        return Ok(());
+    }
+    rustix::fs::fcntl_add_seals(fd, SealFlags::SHRINK)
+}
+
+/// Maps the parts of a queue, after the checks that need the files: seals, sizes, overlaps.
+pub(crate) fn map(places: &Places, fds: &[OwnedFd], policy: Policy) -> Result<Memory, SetupError> {
+    let mut files: Vec<File<'_>> = Vec::new();
+    for place in places.all() {
+        // `layout::check` has compared the index with the number of files.
+        let Some(fd) = fds.get(place.file) else { continue };
+        let identity = identity(fd)?;
+        match files.iter_mut().find(|file| file.identity == identity) {
+            Some(file) => file.places.push(*place),
+            None => files.push(File { identity, fd: fd.as_fd(), places: vec![*place] }),
+        }
+    }
+    let mut mappings = Mappings(Vec::new());
+    let mut found = Vec::new();
+    for file in &files {
+        file.check(policy.allow_unsealed)?;
+        let mapping = file.map(policy.access)?;
+        for place in &file.places {
+            // SAFETY: the file's mapping starts at `start` and reaches to the end of each of its places.
+            found.push((place.part, unsafe {
+                mapping.at.add(to_usize(place.offset - mapping.start))
+            }));
+        }
+        mappings.0.push(mapping);
+    }
+    let address = |part| found.iter().find(|(of, _)| *of == part).map(|(_, at)| at.cast::<u8>());
+    let (Some(read), Some(written), Some(ring)) =
+        (address(Part::ReadCounter), address(Part::WriteCounter), address(Part::Ring))
+    else {
+        return Err(SetupError::Grantors { count: found.len() });
+    };
+    let parts = Parts {
+        read: read.cast(),
+        written: written.cast(),
+        flag: match policy.access {
+            Access::ReadWrite => address(Part::EventFlag).map(NonNull::cast),
+            Access::ReadOnly => None,
+        },
+        ring,
+        ring_bytes: to_usize(places.ring.extent),
+    };
+    // SAFETY: places are aligned to 8 in page-aligned mappings, lie within files that can't shrink (or for which the
+    // caller vouched), do not overlap, and stay mapped while `mappings` lives.
+    Ok(unsafe { Memory::new(parts, Arc::new(mappings)) })
+}
+
+/// One file and the parts that lie in it. Two descriptors of one file count as one.
+struct File<'fds> {
+    identity: (u64, u64),
+    fd: BorrowedFd<'fds>,
+    places: Vec<Place>,
+}
+
+impl File<'_> {
+    /// Seals, then looks at the size: in this order the size can only be what it will stay at least.
+    fn check(&self, allow_unsealed: bool) -> Result<(), SetupError> {
+        let part = self.places.first().map_or(Part::Ring, |place| place.part);
+        if let Err(source) = seal(self.fd)
+            && !allow_unsealed
+        {
+            return Err(SetupError::Unsealed { part, source });
+        }
+        let size = rustix::fs::fstat(self.fd).map_err(system("fstat"))?.st_size;
+        let size = u64::try_from(size).unwrap_or(0);
+        for (i, place) in self.places.iter().enumerate() {
+            if place.end() > size {
+                return Err(SetupError::PastEnd { part: place.part, end: place.end(), size });
+            }
+            if let Some(other) = self.places.iter().skip(i + 1).find(|other| place.overlaps(other))
+            {
+                return Err(SetupError::Overlap { first: place.part, second: other.part });
+            }
+        }
+        Ok(())
+    }
+
+    /// Maps the file from the page of its first part to the end of its last.
+    fn map(&self, access: Access) -> Result<Mapping, SetupError> {
+        let page = rustix::param::page_size() as u64;
+        let start = self.places.iter().map(|place| place.offset).min().unwrap_or(0) / page * page;
+        let end = self.places.iter().map(Place::end).max().unwrap_or(0);
+        if end - start > LIMIT {
+            return Err(SetupError::TooLarge { bytes: end - start, limit: LIMIT });
+        }
+        let length = to_usize(end - start);
+        let protection = match access {
+            Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+            Access::ReadOnly => ProtFlags::READ,
+        };
+        // SAFETY: the kernel chooses the address, so no existing mapping is touched.
+        let at = unsafe {
+            rustix::mm::mmap(
+                std::ptr::null_mut(),
+                length,
+                protection,
+                MapFlags::SHARED,
+                self.fd,
+                start,
+            )
+        };
+        let at = at.map_err(system("mmap"))?;
+        let at = NonNull::new(at.cast::<u8>())
+            .ok_or(SetupError::System { call: "mmap", source: Errno::NOMEM })?;
+        Ok(Mapping { at, length, start })
+    }
+}
+
+fn identity(fd: &OwnedFd) -> Result<(u64, u64), SetupError> {
+    let stat = rustix::fs::fstat(fd).map_err(system("fstat"))?;
+    Ok((stat.st_dev, stat.st_ino))
+}
+
+/// Every file's mapping; dropped with the last handle to the memory.
+#[derive(Debug)]
+struct Mappings(Vec<Mapping>);
+
+impl Backing for Mappings {}
+
+#[derive(Debug)]
+struct Mapping {
+    at: NonNull<u8>,
+    length: usize,
+    /// Offset of `at` in the file.
+    start: u64,
+}
+
+// SAFETY: a mapping is the process's, not a thread's.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; what is in it is reached through `Memory` only.
+unsafe impl Sync for Mapping {}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by us with this length, and `Memory` was the only user. An error would leave it mapped.
+        let _ = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), self.length) };
+    }
+}
+
+/// Checks a stranger's grantors and maps them.
+pub(crate) fn attach(
+    descriptor: &crate::Descriptor,
+    quantum: u64,
+    policy: Policy,
+) -> Result<Memory, SetupError> {
+    let places = layout::check(&descriptor.data.grantors, descriptor.fds.len(), quantum)?;
+    map(&places, &descriptor.fds, policy)
+}
+
+fn system(call: &'static str) -> impl Fn(Errno) -> SetupError {
+    move |source| SetupError::System { call, source }
+}
+
+/// Places are below [`LIMIT`], which a `usize` can hold on every Linux.
+#[expect(clippy::cast_possible_truncation, reason = "bounded by LIMIT, see above")]
+fn to_usize(bytes: u64) -> usize {
+    bytes as usize
+}

@@ -1,0 +1,80 @@
+//! [`Memory`] for loom: its atomics, and a ring of cells, one per item, in which it sees every race.
+
+use std::sync::Arc;
+
+use loom::cell::UnsafeCell;
+
+use crate::SetupError;
+use crate::sync::{AtomicU64, FutexWord};
+
+/// A handle to the memory of a queue; see the [module](super).
+#[derive(Clone, Debug)]
+pub(crate) struct Memory(Arc<Words>);
+
+#[derive(Debug)]
+struct Words {
+    read: AtomicU64,
+    written: AtomicU64,
+    flag: Option<FutexWord>,
+    ring: Vec<UnsafeCell<Vec<u8>>>,
+    quantum: usize,
+}
+
+// SAFETY: loom checks each access to the cells of `ring` against every other one.
+unsafe impl Send for Words {}
+// SAFETY: as above.
+unsafe impl Sync for Words {}
+
+/// Stands in for the heap-backed memory of the native build.
+pub(crate) fn memory(
+    ring_bytes: usize,
+    quantum: usize,
+    event_flag: bool,
+) -> Result<Memory, SetupError> {
+    let ring = (0..ring_bytes / quantum).map(|_| UnsafeCell::new(vec![0; quantum])).collect();
+    Ok(Memory(Arc::new(Words {
+        read: AtomicU64::new(0),
+        written: AtomicU64::new(0),
+        flag: event_flag.then(FutexWord::default),
+        ring,
+        quantum,
+    })))
+}
+
+impl Memory {
+    pub(crate) fn read(&self) -> &AtomicU64 {
+        &self.0.read
+    }
+
+    pub(crate) fn written(&self) -> &AtomicU64 {
+        &self.0.written
+    }
+
+    pub(crate) fn flag(&self) -> Option<&FutexWord> {
+        self.0.flag.as_ref()
+    }
+
+    pub(crate) fn ring_bytes(&self) -> usize {
+        self.0.ring.len() * self.0.quantum
+    }
+
+    /// # Safety
+    /// As in the native build; here a breach is a panic of loom's.
+    pub(crate) unsafe fn copy_in(&self, position: usize, items: &[u8]) {
+        let first = position / self.0.quantum;
+        for (cell, item) in self.0.ring.iter().skip(first).zip(items.chunks(self.0.quantum)) {
+            // SAFETY: loom panics if anybody else is at this cell.
+            cell.with_mut(|slot| unsafe { (*slot).copy_from_slice(item) });
+        }
+    }
+
+    /// # Safety
+    /// As in the native build; here a breach is a panic of loom's.
+    pub(crate) unsafe fn copy_out(&self, position: usize, items: &mut [u8]) {
+        let first = position / self.0.quantum;
+        for (cell, item) in self.0.ring.iter().skip(first).zip(items.chunks_mut(self.0.quantum)) {
+            // SAFETY: loom panics if anybody is writing this cell.
+            cell.with(|slot| unsafe { item.copy_from_slice(&*slot) });
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! [`Memory`] over plain addresses: a mapping of shared memory, or private memory.
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::copy;
+use crate::sync::{AtomicU64, FutexWord};
+
+/// What keeps the addresses of a [`Memory`] valid: they stay so until it is dropped.
+pub(crate) trait Backing: Send + Sync + fmt::Debug {}
+
+/// The addresses of the parts of a queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parts {
+    pub(crate) read: NonNull<u64>,
+    pub(crate) written: NonNull<u64>,
+    pub(crate) flag: Option<NonNull<u32>>,
+    pub(crate) ring: NonNull<u8>,
+    pub(crate) ring_bytes: usize,
+}
+
+/// A handle to the memory of a queue; see the [module](super).
+#[derive(Clone, Debug)]
+pub(crate) struct Memory {
+    parts: Parts,
+    _backing: Arc<dyn Backing>,
+}
+
+// SAFETY: the addresses are valid in every thread while `_backing` lives, counters and flag are atomics, and the ring
+// is touched only by `copy_in` and `copy_out`, whose callers own the bytes they name.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// # Safety
+    /// While `backing` lives: the counters are readable 64-bit words aligned to 8, the flag a readable and writable
+    /// 32-bit word aligned to 4, the ring `ring_bytes` readable bytes aligned to 8; none overlap, and all of them are
+    /// accessed by this process only through `Memory`. Where a side's role writes, they are writable too.
+    pub(crate) unsafe fn new(parts: Parts, backing: Arc<dyn Backing>) -> Self {
+        Self { parts, _backing: backing }
+    }
+
+    /// Bytes read since the start: the consumer's counter.
+    #[inline(always)]
+    pub(crate) fn read(&self) -> &AtomicU64 {
+        // SAFETY: `new` was promised an aligned word that lives as long as `self` and is accessed atomically only.
+        unsafe { AtomicU64::from_ptr(self.parts.read.as_ptr()) }
+    }
+
+    /// Bytes written since the start: the producer's counter.
+    #[inline(always)]
+    pub(crate) fn written(&self) -> &AtomicU64 {
+        // SAFETY: `new` was promised an aligned word that lives as long as `self` and is accessed atomically only.
+        unsafe { AtomicU64::from_ptr(self.parts.written.as_ptr()) }
+    }
+
+    /// The event-flag word, if the queue has one.
+    #[inline(always)]
+    pub(crate) fn flag(&self) -> Option<&FutexWord> {
+        // SAFETY: `new` was promised an aligned word that lives as long as `self` and is accessed atomically only;
+        // a `FutexWord` is a transparent `AtomicU32`.
+        self.parts.flag.map(|word| unsafe { word.cast::<FutexWord>().as_ref() })
+    }
+
+    /// Bytes in the ring.
+    #[inline(always)]
+    pub(crate) fn ring_bytes(&self) -> usize {
+        self.parts.ring_bytes
+    }
+
+    /// The address of byte `position` of the ring.
+    ///
+    /// # Safety
+    /// `position` is below `ring_bytes`.
+    #[inline(always)]
+    pub(crate) unsafe fn slot(&self, position: usize) -> *mut u8 {
+        // SAFETY: the caller stays within the ring, which is one mapped object.
+        unsafe { self.parts.ring.as_ptr().add(position) }
+    }
+
+    /// Copies `items` into the ring at byte `position`.
+    ///
+    /// # Safety
+    /// `position + items.len()` is at most `ring_bytes`, and by the protocol these bytes are the caller's to write.
+    #[inline(always)]
+    pub(crate) unsafe fn copy_in(&self, position: usize, items: &[u8]) {
+        // SAFETY: within the ring, which stays mapped as long as `self`.
+        unsafe { copy::store(self.parts.ring.as_ptr().add(position), items) };
+    }
+
+    /// Copies bytes of the ring from byte `position` on into `items`.
+    ///
+    /// # Safety
+    /// `position + items.len()` is at most `ring_bytes`, and by the protocol these bytes are the caller's to read.
+    #[inline(always)]
+    pub(crate) unsafe fn copy_out(&self, position: usize, items: &mut [u8]) {
+        // SAFETY: within the ring, which stays mapped as long as `self`.
+        unsafe { copy::load(items, self.parts.ring.as_ptr().add(position)) };
+    }
+}

@@ -1,0 +1,270 @@
+//! [`Queue`]: memory that is mapped and checked, before it becomes a [`Producer`] or a [`Consumer`].
+
+use std::marker::PhantomData;
+
+use bytemuck::Pod;
+
+#[cfg(not(loom))]
+use crate::descriptor::{Descriptor, Flavor};
+use crate::event_flag::{EventFlag, Notify};
+use crate::layout::{self, Style};
+#[cfg(not(loom))]
+use crate::memory::mapping::{self, Access, Policy};
+use crate::memory::{Memory, heap};
+use crate::ring::Counters;
+use crate::{Consumer, Producer, SetupError};
+
+/// A queue of `T` in this process's address space, which has not yet taken a side.
+///
+/// One process makes it with [`Self::builder`] and sends the [`Self::descriptor`]; the other attaches with
+/// [`Self::attach`]. Then each becomes one end. Attaching never resets the counters, so an end that is replaced (its
+/// process was restarted, say) goes on where the last one stopped.
+///
+/// `T` is plain data of at most 8-byte alignment in the ring; 16 works in libfmq's layout and ours.
+#[derive(Debug)]
+pub struct Queue<T> {
+    memory: Memory,
+    counters: Counters,
+    /// What others need to attach; absent for a queue that was attached to.
+    #[cfg(not(loom))]
+    descriptor: Option<Descriptor>,
+    _items: PhantomData<fn() -> T>,
+}
+
+impl<T: Pod> Queue<T> {
+    /// Begins a new queue of `capacity` items; any number but 0.
+    pub fn builder(capacity: usize) -> QueueBuilder<T> {
+        QueueBuilder::new(capacity)
+    }
+
+    /// The queue at its start: counters zero.
+    fn fresh(memory: Memory) -> Self {
+        Self {
+            memory,
+            counters: Counters { read: 0, written: 0 },
+            #[cfg(not(loom))]
+            descriptor: None,
+            _items: PhantomData,
+        }
+    }
+
+    /// Makes this the writing end.
+    #[must_use]
+    pub fn into_producer(self) -> Producer<T> {
+        let Counters { read, written } = self.counters;
+        Producer::new(&self.memory, written, read, Notify::STRANGER)
+    }
+
+    /// Makes this the reading end.
+    #[must_use]
+    pub fn into_consumer(self) -> Consumer<T> {
+        let Counters { read, written } = self.counters;
+        Consumer::new(&self.memory, read, written, Notify::STRANGER)
+    }
+
+    /// Makes both ends, for two threads of this process.
+    #[must_use]
+    pub fn split(self) -> (Producer<T>, Consumer<T>) {
+        let Counters { read, written } = self.counters;
+        let producer = Producer::new(&self.memory, written, read, Notify::Look);
+        let consumer = Consumer::new(&self.memory, read, written, Notify::Look);
+        (producer, consumer)
+    }
+
+    /// A handle to the event-flag word, if the queue has one.
+    #[must_use]
+    pub fn event_flag(&self) -> Option<EventFlag> {
+        EventFlag::of(&self.memory)
+    }
+
+    /// Items the queue holds.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.memory.ring_bytes() / size_of::<T>()
+    }
+}
+
+#[cfg(not(loom))]
+impl<T: Pod> Queue<T> {
+    /// Maps the queue that `descriptor` describes, trusting nothing in it. See [`Self::attach_with`] for what is checked.
+    ///
+    /// # Errors
+    /// [`SetupError`] naming the rule that is broken.
+    pub fn attach(descriptor: Descriptor) -> Result<Self, SetupError> {
+        Self::attach_with(descriptor, AttachOptions::default())
+    }
+
+    /// [`Self::attach`] with exceptions.
+    ///
+    /// Checked are: flavour and quantum; number of grantors; per grantor the file's index, an offset that is a multiple
+    /// of 8, an extent long enough and not absurd; a ring of a whole number of items; no two parts on the same bytes,
+    /// also through two descriptors of one file; seals, then each part's end against the file's size; and counters that
+    /// are whole items apart and at most the ring's size.
+    ///
+    /// # Errors
+    /// [`SetupError`] naming the rule that is broken.
+    pub fn attach_with(descriptor: Descriptor, options: AttachOptions) -> Result<Self, SetupError> {
+        expect_items(&descriptor, size_of::<T>(), Flavor::Synchronized)?;
+        let policy = options.policy(Access::ReadWrite);
+        let memory = mapping::attach(&descriptor, size_of::<T>() as u64, policy)?;
+        let counters = Counters::find(&memory, size_of::<T>()).map_err(|found| {
+            let Counters { read, written } = found;
+            SetupError::Counters { read, written, ring_bytes: memory.ring_bytes() as u64 }
+        })?;
+        Ok(Self { memory, counters, descriptor: Some(descriptor), _items: PhantomData })
+    }
+
+    /// What another process needs to attach; a copy, with file descriptors of its own.
+    ///
+    /// # Errors
+    /// [`SetupError::Private`] for a queue in private memory, [`SetupError::System`] if the files can't be duplicated.
+    pub fn descriptor(&self) -> Result<Descriptor, SetupError> {
+        self.descriptor.as_ref().ok_or(SetupError::Private)?.try_clone()
+    }
+}
+
+/// Compares what a descriptor says of itself with what the caller expects.
+#[cfg(not(loom))]
+pub(crate) fn expect_items(
+    descriptor: &Descriptor,
+    quantum: usize,
+    flavor: Flavor,
+) -> Result<(), SetupError> {
+    let data = &descriptor.data;
+    if quantum == 0 {
+        return Err(SetupError::ItemSize { bytes: 0 });
+    }
+    if data.flags != flavor as u32 {
+        return Err(SetupError::Flavor { flags: i64::from(data.flags), wanted: flavor as u32 });
+    }
+    let (theirs, ours) = (u64::from(data.quantum), quantum as u64);
+    if theirs == ours { Ok(()) } else { Err(SetupError::Quantum { theirs, ours }) }
+}
+
+/// Exceptions from the rules of attaching.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct AttachOptions {
+    allow_unsealed: bool,
+}
+
+impl AttachOptions {
+    /// Also maps files that are not sealed against shrinking and can't be: ashmem, files on disk, memfds made without
+    /// sealing. By default they are refused.
+    ///
+    /// Whoever holds such a file can shorten it, and then this process gets `SIGBUS` at its next access. Allow it for
+    /// peers that you trust that far, or with a handler for that signal.
+    pub fn allow_unsealed(mut self, allow: bool) -> Self {
+        self.allow_unsealed = allow;
+        self
+    }
+
+    #[cfg(not(loom))]
+    pub(crate) fn policy(self, access: Access) -> Policy {
+        Policy { access, allow_unsealed: self.allow_unsealed }
+    }
+}
+
+/// What a new queue is to be like; see [`Queue::builder`].
+#[derive(Debug)]
+#[must_use]
+pub struct QueueBuilder<T> {
+    capacity: usize,
+    event_flag: bool,
+    #[cfg_attr(loom, expect(dead_code, reason = "a model has one layout"))]
+    style: Style,
+    #[cfg(not(loom))]
+    ring: Option<std::os::fd::OwnedFd>,
+    #[cfg(not(loom))]
+    options: AttachOptions,
+    _items: PhantomData<fn() -> T>,
+}
+
+impl<T: Pod> QueueBuilder<T> {
+    fn new(capacity: usize) -> Self {
+        Self {
+            capacity,
+            event_flag: false,
+            style: Style::Spaced,
+            #[cfg(not(loom))]
+            ring: None,
+            #[cfg(not(loom))]
+            options: AttachOptions::default(),
+            _items: PhantomData,
+        }
+    }
+
+    /// Gives the queue an event-flag word, on which either end can sleep. By default there is none.
+    pub fn event_flag(mut self, event_flag: bool) -> Self {
+        self.event_flag = event_flag;
+        self
+    }
+
+    /// A pair of ends in private memory, for two threads of this process: no file, no descriptor.
+    ///
+    /// # Errors
+    /// [`SetupError::NoCapacity`], [`SetupError::ItemSize`] or [`SetupError::TooLarge`].
+    pub fn pair(self) -> Result<(Producer<T>, Consumer<T>), SetupError> {
+        let bytes = layout::ring_bytes(self.capacity, size_of::<T>())?;
+        let memory = heap::memory(crate::ring::usize_of(bytes), size_of::<T>(), self.event_flag)?;
+        Ok(Queue::fresh(memory).split())
+    }
+}
+
+#[cfg(not(loom))]
+impl<T: Pod> QueueBuilder<T> {
+    /// Lays the region out byte for byte as libfmq's own allocator does, instead of giving each counter cache lines of
+    /// its own. Any libfmq peer reads either; this is for those that ignore the grantors.
+    pub fn packed(mut self) -> Self {
+        self.style = Style::Packed;
+        self
+    }
+
+    /// Puts the ring into `file`, at its start, as libfmq does with a user's buffer; counters and flag get a file of
+    /// their own, in libfmq's places. The file must be long enough, and sealable against shrinking unless
+    /// [`Self::allow_unsealed`].
+    pub fn ring_in(mut self, file: std::os::fd::OwnedFd) -> Self {
+        self.style = Style::TwoFiles;
+        self.ring = Some(file);
+        self
+    }
+
+    /// As [`AttachOptions::allow_unsealed`], for a file given to [`Self::ring_in`].
+    pub fn allow_unsealed(mut self, allow: bool) -> Self {
+        self.options = self.options.allow_unsealed(allow);
+        self
+    }
+
+    /// Makes the queue in a memfd, sealed against shrinking, growing and further seals.
+    ///
+    /// # Errors
+    /// [`SetupError::NoCapacity`], [`SetupError::ItemSize`] or [`SetupError::TooLarge`] for impossible sizes;
+    /// [`SetupError::PastEnd`] or [`SetupError::Unsealed`] for a ring's file that will not do; [`SetupError::System`].
+    pub fn create(self) -> Result<Queue<T>, SetupError> {
+        let (memory, descriptor) = self.build(Flavor::Synchronized, rustix::fs::SealFlags::SEAL)?;
+        Ok(Queue { descriptor: Some(descriptor), ..Queue::fresh(memory) })
+    }
+
+    /// Lays out, allocates and maps.
+    pub(crate) fn build(
+        self,
+        flavor: Flavor,
+        more_seals: rustix::fs::SealFlags,
+    ) -> Result<(Memory, Descriptor), SetupError> {
+        let Self { capacity, event_flag, style, ring, options, _items } = self;
+        let quantum = size_of::<T>();
+        let ring_bytes = layout::ring_bytes(capacity, quantum)?;
+        let arrangement = layout::arrange(style, ring_bytes, event_flag)?;
+        let mut fds = vec![mapping::create(arrangement.bytes, more_seals)?];
+        fds.extend(ring);
+        let quantum =
+            u32::try_from(quantum).map_err(|_| SetupError::ItemSize { bytes: quantum })?;
+        let data =
+            crate::DescriptorData { grantors: arrangement.grantors, quantum, flags: flavor as u32 };
+        let descriptor = Descriptor { data, fds };
+        // The same door as a stranger's descriptor: the ring's file is the user's.
+        let memory =
+            mapping::attach(&descriptor, u64::from(quantum), options.policy(Access::ReadWrite))?;
+        Ok((memory, descriptor))
+    }
+}

@@ -1,0 +1,356 @@
+//! The ring itself: two cursors over shared memory, each side's own one private.
+//!
+//! Counters are in bytes and grow for ever (modulo 2^64), as in libfmq; an item lies at `counter % ring_bytes`. Each
+//! side keeps its own counter and its place in the ring privately (no division per operation) and never reads its own
+//! counter back. It remembers the peer's counter and looks again only when what it remembers is not enough.
+//!
+//! | edge      | release                            | acquire                       | hands over     |
+//! |-----------|------------------------------------|-------------------------------|----------------|
+//! | `publish` | [`Writing::publish`], `written`    | [`Reading::look`]             | filled items   |
+//! | `retire`  | [`Reading::publish`], `read`       | [`Writing::look`]             | slots to reuse |
+//!
+//! Every look checks what it saw: the peer's counter may only move towards ours, never past it, by whole items. The
+//! first lie poisons this side for good: what it remembers is set so that the fast path can never succeed again, and
+//! the slow path answers with the error. The fast path itself pays nothing for that.
+
+use crate::memory::Memory;
+use crate::sync::Ordering;
+use crate::{Lie, LieKind, QueueError};
+
+/// Bytes per item: known to the compiler for a typed queue, carried along for a queue of bytes.
+pub(crate) trait Quantum: Copy {
+    fn bytes(self) -> usize;
+}
+
+/// The quantum of a queue of `T`.
+#[derive(Debug)]
+pub(crate) struct Of<T>(std::marker::PhantomData<fn() -> T>);
+
+impl<T> Of<T> {
+    pub(crate) const NEW: Self = Self(std::marker::PhantomData);
+}
+
+impl<T> Clone for Of<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Of<T> {}
+
+impl<T> Quantum for Of<T> {
+    #[inline(always)]
+    fn bytes(self) -> usize {
+        size_of::<T>()
+    }
+}
+
+/// Which side of the ring a cursor is on: what is its own counter, which the peer's, and what a distance means.
+pub(crate) trait Side {
+    /// Stores this side's counter.
+    fn publish(memory: &Memory, ours: u64);
+    /// Loads the peer's counter.
+    fn look(memory: &Memory) -> u64;
+    /// Bytes this side may use, from both counters; more than `ring_bytes` if the peer lies.
+    fn usable(ours: u64, peer: u64, ring_bytes: u64) -> u64;
+    /// A peer's counter at which nothing is usable.
+    fn nothing(ours: u64, ring_bytes: u64) -> u64;
+    /// The error for too few usable items.
+    fn short(asked: usize, usable: usize) -> QueueError;
+}
+
+/// The producer's side.
+#[derive(Debug)]
+pub(crate) struct Writing;
+
+/// The consumer's side.
+#[derive(Debug)]
+pub(crate) struct Reading;
+
+impl Side for Writing {
+    #[inline(always)]
+    fn publish(memory: &Memory, ours: u64) {
+        // edge publish (release): pairs with `Reading::look`; the items below `ours` are filled.
+        memory.written().store(ours, Ordering::Release);
+    }
+
+    #[inline(always)]
+    fn look(memory: &Memory) -> u64 {
+        // edge retire (acquire): pairs with `Reading::publish`; the consumer is done with the slots below this.
+        memory.read().load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    fn usable(ours: u64, peer: u64, ring_bytes: u64) -> u64 {
+        ring_bytes.wrapping_sub(ours.wrapping_sub(peer))
+    }
+
+    fn nothing(ours: u64, ring_bytes: u64) -> u64 {
+        ours.wrapping_sub(ring_bytes)
+    }
+
+    fn short(asked: usize, free: usize) -> QueueError {
+        QueueError::Full { asked, free }
+    }
+}
+
+impl Side for Reading {
+    #[inline(always)]
+    fn publish(memory: &Memory, ours: u64) {
+        // edge retire (release): pairs with `Writing::look`; the items below `ours` have been copied out.
+        memory.read().store(ours, Ordering::Release);
+    }
+
+    #[inline(always)]
+    fn look(memory: &Memory) -> u64 {
+        // edge publish (acquire): pairs with `Writing::publish`; the items below this are visible from here on.
+        memory.written().load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    fn usable(ours: u64, peer: u64, _ring_bytes: u64) -> u64 {
+        peer.wrapping_sub(ours)
+    }
+
+    fn nothing(ours: u64, _ring_bytes: u64) -> u64 {
+        ours
+    }
+
+    fn short(asked: usize, available: usize) -> QueueError {
+        QueueError::Empty { asked, available }
+    }
+}
+
+/// One side's view of the ring.
+#[derive(Debug)]
+pub(crate) struct Cursor<S, Q> {
+    memory: Memory,
+    /// Our counter; the truth. Shared memory has a copy for the peer.
+    ours: u64,
+    /// `ours` as a place in the ring: below `ring_bytes`, a multiple of the quantum.
+    position: usize,
+    /// The peer's counter as last seen and checked.
+    peer: u64,
+    ring_bytes: usize,
+    quantum: Q,
+    lie: Option<Lie>,
+    _side: std::marker::PhantomData<S>,
+}
+
+impl<S: Side, Q: Quantum> Cursor<S, Q> {
+    /// A cursor at `ours`, with the peer's counter at `peer`; both as found in memory and checked by [`Counters`].
+    /// `ring_bytes` is a multiple of the quantum, which is not 0.
+    pub(crate) fn new(memory: Memory, quantum: Q, ours: u64, peer: u64) -> Self {
+        let ring_bytes = memory.ring_bytes();
+        let position = usize_of(ours % ring_bytes as u64);
+        Self {
+            memory,
+            ours,
+            position,
+            peer,
+            ring_bytes,
+            quantum,
+            lie: None,
+            _side: std::marker::PhantomData,
+        }
+    }
+
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Items that the ring holds.
+    pub(crate) fn capacity(&self) -> usize {
+        self.ring_bytes / self.quantum.bytes()
+    }
+
+    /// Bytes usable by what we remember of the peer: never more than `ring_bytes`, by the checks in `refresh`.
+    #[inline(always)]
+    fn remembered(&self) -> usize {
+        usize_of(S::usable(self.ours, self.peer, self.ring_bytes as u64))
+    }
+
+    /// Items usable now.
+    #[inline]
+    pub(crate) fn usable(&mut self) -> Result<usize, QueueError> {
+        self.refresh()?;
+        Ok(self.remembered() / self.quantum.bytes())
+    }
+
+    /// Whether `bytes` are usable, looking at the peer's counter only if need be.
+    #[inline(always)]
+    pub(crate) fn ready(&mut self, bytes: usize) -> Result<bool, QueueError> {
+        if bytes <= self.remembered() {
+            return Ok(true);
+        }
+        self.refresh()?;
+        Ok(bytes <= self.remembered())
+    }
+
+    /// Makes sure that `bytes` are usable.
+    #[inline(always)]
+    pub(crate) fn claim(&mut self, bytes: usize) -> Result<(), QueueError> {
+        if bytes != 0 && bytes <= self.remembered() {
+            return Ok(());
+        }
+        self.claim_slowly(bytes)
+    }
+
+    #[inline]
+    fn claim_slowly(&mut self, bytes: usize) -> Result<(), QueueError> {
+        self.fits(bytes)?;
+        self.refresh()?;
+        let remembered = self.remembered();
+        if bytes <= remembered {
+            return Ok(());
+        }
+        let quantum = self.quantum.bytes();
+        Err(S::short(bytes / quantum, remembered / quantum))
+    }
+
+    /// Refuses what can never be, so that nobody waits for it.
+    #[inline]
+    fn fits(&self, bytes: usize) -> Result<(), QueueError> {
+        if bytes <= self.ring_bytes {
+            return Ok(());
+        }
+        let asked = bytes / self.quantum.bytes();
+        Err(QueueError::TooLarge { asked, capacity: self.capacity() })
+    }
+
+    /// Looks at the peer's counter and believes it if an honest peer could have put it there.
+    #[inline(always)]
+    fn refresh(&mut self) -> Result<(), QueueError> {
+        let seen = S::look(&self.memory);
+        if seen == self.peer && self.lie.is_none() {
+            return Ok(());
+        }
+        self.believe(seen)
+    }
+
+    #[inline]
+    fn believe(&mut self, seen: u64) -> Result<(), QueueError> {
+        if let Some(lie) = self.lie {
+            return Err(QueueError::Poisoned(lie));
+        }
+        let ring_bytes = self.ring_bytes as u64;
+        let usable = S::usable(self.ours, seen, ring_bytes);
+        let kind = if usable > ring_bytes {
+            LieKind::OutOfReach
+        } else if usable < S::usable(self.ours, self.peer, ring_bytes) {
+            // The peer only ever adds to what we can use.
+            LieKind::Backwards
+        } else if !usable.is_multiple_of(self.quantum.bytes() as u64) {
+            LieKind::Misaligned
+        } else {
+            self.peer = seen;
+            return Ok(());
+        };
+        Err(self.poison(Lie { kind, seen, ours: self.ours, ring_bytes }))
+    }
+
+    #[cold]
+    fn poison(&mut self, lie: Lie) -> QueueError {
+        self.peer = S::nothing(self.ours, self.ring_bytes as u64);
+        self.lie = Some(lie);
+        QueueError::PeerLied(lie)
+    }
+
+    /// The two runs of the next `bytes`, which were claimed: positions and lengths; the second is empty if they don't
+    /// reach past the ring's end.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    pub(crate) fn runs(&self, bytes: usize) -> [(usize, usize); 2] {
+        let first = bytes.min(self.ring_bytes - self.position);
+        [(self.position, first), (0, bytes - first)]
+    }
+
+    /// Moves on by `bytes`, which were claimed, and tells the peer.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self, bytes: usize) {
+        let end = self.position + bytes;
+        self.position = if end >= self.ring_bytes { end - self.ring_bytes } else { end };
+        self.ours = self.ours.wrapping_add(bytes as u64);
+        S::publish(&self.memory, self.ours);
+    }
+}
+
+impl<Q: Quantum> Cursor<Writing, Q> {
+    /// Copies `items` to the claimed bytes from `at` bytes after the cursor on.
+    ///
+    /// # Safety
+    /// `at + items.len()` bytes are claimed.
+    #[inline(always)]
+    pub(crate) unsafe fn fill(&self, at: usize, items: &[u8]) {
+        let start = wrap(self.position + at, self.ring_bytes);
+        let room = self.ring_bytes - start;
+        if items.len() <= room {
+            // SAFETY: it ends at most at the ring's end; the bytes are claimed, so the consumer is done with them.
+            unsafe { self.memory.copy_in(start, items) };
+        } else {
+            let (head, tail) = items.split_at(room);
+            // SAFETY: it ends at the ring's end; claimed as above.
+            unsafe { self.memory.copy_in(start, head) };
+            // SAFETY: what is claimed is at most the ring, so the tail ends before `start`.
+            unsafe { self.memory.copy_in(0, tail) };
+        }
+    }
+}
+
+impl<Q: Quantum> Cursor<Reading, Q> {
+    /// Copies the claimed bytes from `at` bytes after the cursor on to `items`.
+    ///
+    /// # Safety
+    /// `at + items.len()` bytes are claimed.
+    #[inline(always)]
+    pub(crate) unsafe fn drain(&self, at: usize, items: &mut [u8]) {
+        let start = wrap(self.position + at, self.ring_bytes);
+        let room = self.ring_bytes - start;
+        if items.len() <= room {
+            // SAFETY: it ends at most at the ring's end; the bytes are claimed, so the producer is done with them.
+            unsafe { self.memory.copy_out(start, items) };
+        } else {
+            let (head, tail) = items.split_at_mut(room);
+            // SAFETY: it ends at the ring's end; claimed as above.
+            unsafe { self.memory.copy_out(start, head) };
+            // SAFETY: what is claimed is at most the ring, so the tail ends before `start`.
+            unsafe { self.memory.copy_out(0, tail) };
+        }
+    }
+}
+
+/// `place` modulo `ring_bytes`, for places up to twice as far.
+#[inline(always)]
+fn wrap(place: usize, ring_bytes: usize) -> usize {
+    if place >= ring_bytes { place - ring_bytes } else { place }
+}
+
+/// For numbers bounded by the ring's size, which is a `usize`.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "bounded by the ring's size")]
+pub(crate) fn usize_of(bytes: u64) -> usize {
+    bytes as usize
+}
+
+/// Both counters as an attaching side finds them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counters {
+    pub(crate) read: u64,
+    pub(crate) written: u64,
+}
+
+impl Counters {
+    /// Reads both counters; `Err` with what was found if no queue in use could have left them so.
+    #[cfg(not(loom))]
+    pub(crate) fn find(memory: &Memory, quantum: usize) -> Result<Self, Self> {
+        // The consumer may be at work: its counter is read first, so that it is never ahead of the other.
+        // edge retire (acquire), edge publish (acquire): as in `look`, for the cursors that start here.
+        let read = memory.read().load(Ordering::Acquire);
+        let written = memory.written().load(Ordering::Acquire);
+        let found = Self { read, written };
+        let quantum = quantum as u64;
+        let whole = read.is_multiple_of(quantum) && written.is_multiple_of(quantum);
+        let ahead = written.wrapping_sub(read);
+        if whole && ahead <= memory.ring_bytes() as u64 { Ok(found) } else { Err(found) }
+    }
+}

@@ -1,0 +1,341 @@
+//! How to wait: [`Wait`] for the strategy, [`WaitOptions`] with a deadline; and the one loop that does it.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::QueueError;
+use crate::event_flag::{self, Notify};
+use crate::interrupt::{Cancel, Signal, Sleeper};
+use crate::memory::Memory;
+use crate::sync::{LONGEST_UNATTENDED_SLEEP, Ordering, TURNS_PER_GLANCE, clock, spin_loop};
+
+/// What a waiting side does until its turn comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "polling, sleeping, and one after the other: there is no fourth"
+)]
+pub enum Wait {
+    /// Polls the counter: answers within a cache miss, keeps a core busy, makes no system call.
+    Spin,
+    /// Sleeps in the kernel at once; needs an event flag.
+    Block,
+    /// Polls for about as long as recent waits lasted, while that is short, then sleeps; needs an event flag.
+    Adaptive {
+        /// Never polls longer than this. Waits that have lately been longer are slept through from the start,
+        /// but for a trial every now and then.
+        limit: Duration,
+    },
+}
+
+impl Wait {
+    /// [`Wait::Adaptive`] that polls at most `micros` microseconds. Android's bursts use 50.
+    #[must_use]
+    pub const fn adaptive(micros: u64) -> Self {
+        Self::Adaptive { limit: Duration::from_micros(micros) }
+    }
+
+    /// This strategy, until `deadline` at most.
+    #[must_use]
+    pub fn until(self, deadline: Instant) -> WaitOptions {
+        WaitOptions { strategy: self, deadline: Some(deadline) }
+    }
+
+    /// This strategy, for `time` from now at most.
+    #[must_use]
+    pub fn within(self, time: Duration) -> WaitOptions {
+        WaitOptions { strategy: self, deadline: Instant::now().checked_add(time) }
+    }
+}
+
+impl Default for Wait {
+    fn default() -> Self {
+        Self::adaptive(50)
+    }
+}
+
+/// A strategy and a deadline. A bare [`Wait`] converts into it, without a deadline.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "meant to be written as a literal")]
+pub struct WaitOptions {
+    /// What to do while waiting.
+    pub strategy: Wait,
+    /// When to give up, on the monotonic clock. `None`: never. In the past: try once.
+    pub deadline: Option<Instant>,
+}
+
+impl From<Wait> for WaitOptions {
+    fn from(strategy: Wait) -> Self {
+        Self { strategy, deadline: None }
+    }
+}
+
+/// The event-flag bits that a side waits for and sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "meant to be written as a literal")]
+pub struct Bits {
+    /// The bits to wait for; 0 forbids sleeping.
+    pub wait: u32,
+    /// The bits to set after each publication; 0 announces nothing.
+    pub wake: u32,
+}
+
+/// The waiting half of an endpoint: whom to look at, and what was learnt about how long waits take.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    memory: Memory,
+    sleeper: Arc<Sleeper>,
+    cancel: Option<Arc<Signal>>,
+    death: Option<Death>,
+    bits: Bits,
+    notify: Notify,
+    recent: Recent,
+}
+
+/// The signal of a peer's death, and what keeps somebody looking for it.
+#[derive(Debug)]
+struct Death {
+    signal: Arc<Signal>,
+    _watch: Arc<dyn std::any::Any + Send + Sync>,
+}
+
+impl Waiter {
+    pub(crate) fn new(memory: &Memory, bits: Bits, notify: Notify) -> Self {
+        Self {
+            memory: memory.clone(),
+            sleeper: Sleeper::new(memory),
+            cancel: None,
+            death: None,
+            bits,
+            notify,
+            recent: Recent::default(),
+        }
+    }
+
+    pub(crate) fn set_bits(&mut self, bits: Bits) {
+        self.bits = bits;
+    }
+
+    pub(crate) fn set_cancel(&mut self, cancel: &Cancel) {
+        cancel.signal().attach(&self.sleeper);
+        self.cancel = Some(Arc::clone(cancel.signal()));
+    }
+
+    /// `watch` is held as long as this endpoint looks at `signal`.
+    #[cfg(not(loom))]
+    pub(crate) fn set_death(
+        &mut self,
+        signal: &Arc<Signal>,
+        watch: Arc<dyn std::any::Any + Send + Sync>,
+    ) {
+        signal.attach(&self.sleeper);
+        self.death = Some(Death { signal: Arc::clone(signal), _watch: watch });
+    }
+
+    /// Announces a publication, if the queue has an event flag and there are bits to set.
+    #[inline(always)]
+    pub(crate) fn announce(&self) {
+        if let (Some(word), Some(mask)) = (self.memory.flag(), NonZeroU32::new(self.bits.wake)) {
+            event_flag::wake(word, mask, self.notify);
+        }
+    }
+
+    /// [`QueueError::Cancelled`] or [`QueueError::PeerDied`], if one is the case.
+    #[inline(always)]
+    pub(crate) fn interrupted(&self) -> Result<(), QueueError> {
+        if self.cancel.as_ref().is_some_and(|signal| signal.is_raised()) {
+            return Err(QueueError::Cancelled);
+        }
+        if self.death.as_ref().is_some_and(|death| death.signal.is_raised()) {
+            return Err(QueueError::PeerDied);
+        }
+        Ok(())
+    }
+
+    /// Waits until `ready` says so. `ready` is asked at least once, and once more after a death or the deadline: what
+    /// came before those counts.
+    pub(crate) fn wait(
+        &mut self,
+        options: WaitOptions,
+        mut ready: impl FnMut() -> Result<bool, QueueError>,
+    ) -> Result<(), QueueError> {
+        let WaitOptions { strategy, deadline } = options;
+        let waited = match strategy {
+            Wait::Spin => self.poll(None, deadline, &mut ready).map(drop),
+            Wait::Block => self.sleep(deadline, &mut ready),
+            Wait::Adaptive { limit } => self.adapt(limit, deadline, &mut ready),
+        };
+        match waited {
+            Err(QueueError::PeerDied | QueueError::TimedOut) if ready()? => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Polls until ready (`true`), or until `window` has passed (`false`).
+    #[inline]
+    fn poll(
+        &self,
+        window: Option<Duration>,
+        deadline: Option<Instant>,
+        ready: &mut impl FnMut() -> Result<bool, QueueError>,
+    ) -> Result<bool, QueueError> {
+        let timed = window.is_some() || deadline.is_some();
+        let mut start = None;
+        loop {
+            for _ in 0..TURNS_PER_GLANCE {
+                if ready()? {
+                    return Ok(true);
+                }
+                self.interrupted()?;
+                spin_loop();
+            }
+            if timed {
+                let now = clock::now();
+                if deadline.is_some_and(|deadline| now >= deadline) {
+                    return Err(QueueError::TimedOut);
+                }
+                let start = *start.get_or_insert(now);
+                if window.is_some_and(|window| clock::since(start) >= window) {
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
+    fn adapt(
+        &mut self,
+        limit: Duration,
+        deadline: Option<Instant>,
+        ready: &mut impl FnMut() -> Result<bool, QueueError>,
+    ) -> Result<(), QueueError> {
+        if ready()? {
+            return Ok(());
+        }
+        let start = clock::now();
+        let window = self.recent.window(limit);
+        let done = if window.is_zero() { false } else { self.poll(Some(window), deadline, ready)? };
+        if !done {
+            self.sleep(deadline, ready)?;
+        }
+        self.recent.learn(clock::since(start), limit);
+        Ok(())
+    }
+
+    /// Sleeps until ready, waking whenever the peer or an interruption sets one of our bits.
+    fn sleep(
+        &self,
+        deadline: Option<Instant>,
+        ready: &mut impl FnMut() -> Result<bool, QueueError>,
+    ) -> Result<(), QueueError> {
+        let word = self.memory.flag().ok_or(QueueError::NoEventFlag)?;
+        let mask = NonZeroU32::new(self.bits.wait).ok_or(QueueError::NoBits)?;
+        if ready()? {
+            return Ok(());
+        }
+        self.sleeper.announce(mask);
+        let result = loop {
+            // Clearing fences (edges sleep and rouse): who publishes or interrupts from here on finds our bits clear,
+            // or has done so before we look.
+            let before = event_flag::clear(word, mask);
+            match ready() {
+                Ok(true) => break Ok(()),
+                Ok(false) => {}
+                Err(error) => break Err(error),
+            }
+            if let Err(error) = self.interrupted() {
+                break Err(error);
+            }
+            if deadline.is_some_and(|deadline| clock::now() >= deadline) {
+                break Err(QueueError::TimedOut);
+            }
+            word.wait(before & !mask.get(), mask, self.alarm(deadline));
+        };
+        self.sleeper.awake();
+        // Nobody sleeps any more: leave the bits set, so that the peer's next publication costs no system call.
+        // Relaxed: a hint to wakers; losing it to a race costs one needless call.
+        if word.load(Ordering::Relaxed) & mask.get() != mask.get() {
+            word.fetch_or(mask.get(), Ordering::Relaxed);
+        }
+        result
+    }
+
+    /// When the next sleep ends at the latest.
+    fn alarm(&self, deadline: Option<Instant>) -> Option<Instant> {
+        if self.cancel.is_none() && self.death.is_none() {
+            return deadline;
+        }
+        let look = clock::now().checked_add(LONGEST_UNATTENDED_SLEEP);
+        [deadline, look].into_iter().flatten().min()
+    }
+}
+
+/// How long recent waits lasted, and hence how long to poll.
+#[derive(Debug, Default)]
+struct Recent {
+    /// Moving average over about four waits.
+    average: Duration,
+    /// Waits since the last one that polled for the whole limit.
+    since_trial: u32,
+}
+
+impl Recent {
+    /// Waits between two trials of polling while waits are long: what the trial may cost, spread over this many.
+    const TRIAL_EVERY: u32 = 16;
+    /// A wait counts as at most this many limits, so that one long pause is forgotten after a few short waits.
+    const LONGEST: u32 = 4;
+
+    /// How long to poll now.
+    fn window(&mut self, limit: Duration) -> Duration {
+        if self.average <= limit {
+            // Twice the average covers the ordinary spread; a floor keeps a lucky streak from ending in a sleep.
+            return self.average.saturating_mul(2).max(limit / 4).min(limit);
+        }
+        self.since_trial += 1;
+        if self.since_trial < Self::TRIAL_EVERY {
+            return Duration::ZERO;
+        }
+        self.since_trial = 0;
+        limit
+    }
+
+    fn learn(&mut self, waited: Duration, limit: Duration) {
+        let waited = waited.min(limit.saturating_mul(Self::LONGEST));
+        self.average = self.average.saturating_mul(3).saturating_add(waited) / 4;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_micros(50);
+
+    #[test]
+    fn short_waits_are_polled_and_long_ones_slept_through() {
+        let mut recent = Recent::default();
+        for _ in 0..20 {
+            recent.learn(Duration::from_micros(10), LIMIT);
+        }
+        let window = recent.window(LIMIT);
+        assert!(window >= Duration::from_micros(12) && window <= LIMIT, "{window:?}");
+        for _ in 0..20 {
+            recent.learn(Duration::from_millis(8), LIMIT);
+        }
+        assert_eq!(recent.window(LIMIT), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_trial_comes_round_and_short_waits_are_soon_polled_again() {
+        let mut recent = Recent::default();
+        for _ in 0..20 {
+            recent.learn(Duration::from_secs(3600), LIMIT);
+        }
+        let trial = (0..Recent::TRIAL_EVERY).map(|_| recent.window(LIMIT)).filter(|w| !w.is_zero());
+        assert_eq!(trial.collect::<Vec<_>>(), [LIMIT]);
+        for _ in 0..6 {
+            recent.learn(Duration::from_micros(5), LIMIT);
+        }
+        assert!(!recent.window(LIMIT).is_zero());
+    }
+}
