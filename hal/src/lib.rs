@@ -30,11 +30,15 @@
 
 mod error;
 pub mod memory;
+mod signatures;
 mod traits;
 mod types;
 
 pub use error::{ExecutionFailure, ExecutionResult, HalError, Result};
 pub use memory::{Access, Mapping, Memory, MemoryError, MemoryKind, View, ViewMut, WeakMemory};
+pub use signatures::{
+    Condition, OperationInfo, Ranks, Run, Signature, Trailing, all_operations, operation_info,
+};
 pub use traits::{
     Buffer, BurstCallback, BurstContext, Device, ExecutionCallback, ExecutionOptions,
     FencedExecution, FencedExecutionCallback, FencedTiming, PrepareOptions, PreparedModel,
