@@ -7,11 +7,14 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use nnburst_fmq::Descriptor;
+
 use crate::error::{ExecutionResult, HalError, Result};
 use crate::memory::Memory;
 use crate::types::{
-    BufferDesc, BufferRole, CacheFiles, CacheHandles, Capabilities, DeviceStatus, DeviceType,
-    ExecutionPreference, Extension, MeasureTiming, Model, Priority, Request, TimePoint, Timing,
+    BufferDesc, BufferRole, BurstOptions, BurstTerms, CacheFiles, CacheHandles, Capabilities,
+    DeviceStatus, DeviceType, ExecutionPreference, Extension, MeasureTiming, Model, Priority,
+    Request, TimePoint, Timing,
 };
 
 /// How a model is to be prepared.
@@ -168,6 +171,22 @@ pub trait PreparedModel: Send + Sync + std::any::Any {
         duration: Option<Duration>,
     ) -> Result<FencedExecution>;
 
+    /// Opens a burst over two queues of the client's making: requests come in through the first, answers go
+    /// out through the second. Both need an event flag.
+    ///
+    /// # Errors
+    /// `GENERAL_FAILURE` for a queue that can't be used, and from drivers without bursts, as by default.
+    fn configure_execution_burst(
+        &self,
+        callback: Arc<dyn BurstCallback>,
+        request_channel: Descriptor,
+        result_channel: Descriptor,
+        options: BurstOptions,
+    ) -> Result<Arc<dyn BurstContext>> {
+        drop((callback, request_channel, result_channel, options));
+        Err(HalError::failure("the driver has no bursts"))
+    }
+
     /// The driver's own object, for drivers that are handed their models back.
     fn as_any(&self) -> &dyn std::any::Any;
 }
@@ -221,7 +240,14 @@ pub trait FencedExecutionCallback: Send + Sync {
 /// `IBurstContext`: the driver's end of a burst; dropping it ends the burst.
 pub trait BurstContext: Send + Sync {
     /// Drops what is cached for a slot; unknown slots are ignored.
+    ///
+    /// Returns once no later packet can reach what was cached: the client may then use the number again.
     fn free_memory(&self, slot: i32);
+
+    /// What the driver agreed to of the [`BurstOptions`]; by default the original protocol.
+    fn terms(&self) -> BurstTerms {
+        BurstTerms::default()
+    }
 }
 
 /// `IBurstCallback`: the client's end of a burst's control.

@@ -1,8 +1,8 @@
 //! Handles of shared memory: `ashmem`, `mmap_fd` and hardware buffers, over file descriptors.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use rustix::fs::{MemfdFlags, SealFlags};
 
@@ -119,6 +119,22 @@ struct Inner {
     size: u64,
     writable: bool,
     ints: Vec<i32>,
+    observers: Mutex<Vec<Weak<dyn MemoryObserver>>>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let observers = self.observers.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for observer in observers.iter().filter_map(Weak::upgrade) {
+            observer.memory_gone(self.id);
+        }
+    }
+}
+
+/// Is told when a memory's last handle in this process is gone: whatever was kept for it can go too.
+pub trait MemoryObserver: Send + Sync {
+    /// The memory with this [`Memory::id`] is gone. Runs on the thread that dropped the last handle, once.
+    fn memory_gone(&self, id: u64);
 }
 
 /// Tells memories of this process apart. Relaxed: only uniqueness matters, nothing is handed over.
@@ -194,7 +210,8 @@ impl Memory {
         ints: Vec<i32>,
     ) -> Self {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::new(Inner { id, kind, fd, offset, size, writable, ints }))
+        let observers = Mutex::default();
+        Self(Arc::new(Inner { id, kind, fd, offset, size, writable, ints, observers }))
     }
 
     /// Tells this memory from every other one of this process, dead or alive.
@@ -235,6 +252,13 @@ impl Memory {
     /// A handle that does not keep the memory, for caches that key by memory.
     pub fn downgrade(&self) -> WeakMemory {
         WeakMemory(Arc::downgrade(&self.0))
+    }
+
+    /// Has `observer` told when the last handle of this memory in this process goes.
+    pub fn observe(&self, observer: Weak<dyn MemoryObserver>) {
+        let mut observers = self.0.observers.lock().unwrap_or_else(PoisonError::into_inner);
+        observers.retain(|known| known.strong_count() > 0);
+        observers.push(observer);
     }
 
     /// Maps the memory into this process.
@@ -293,7 +317,7 @@ impl Eq for Memory {}
 
 /// A handle that doesn't keep the memory.
 #[derive(Clone, Debug)]
-pub struct WeakMemory(std::sync::Weak<Inner>);
+pub struct WeakMemory(Weak<Inner>);
 
 impl WeakMemory {
     /// The memory, while somebody keeps it.
@@ -358,6 +382,27 @@ mod tests {
             error("mmap_fd", vec![fd()], &[3, -1, -1], 1),
             MemoryError::OutOfFile { offset: u64::MAX, size: 1, file: 16 }
         );
+    }
+
+    #[test]
+    fn an_observer_is_told_once_the_last_handle_goes() {
+        #[derive(Default)]
+        struct Told(Mutex<Vec<u64>>);
+        impl MemoryObserver for Told {
+            fn memory_gone(&self, id: u64) {
+                self.0.lock().unwrap().push(id);
+            }
+        }
+        let told = Arc::new(Told::default());
+        let observer: Arc<dyn MemoryObserver> = Arc::<Told>::clone(&told);
+        let memory = Memory::ashmem(1).unwrap();
+        let id = memory.id();
+        memory.observe(Arc::downgrade(&observer));
+        let clone = memory.clone();
+        drop(memory);
+        assert!(told.0.lock().unwrap().is_empty());
+        drop(clone);
+        assert_eq!(*told.0.lock().unwrap(), [id]);
     }
 
     #[test]

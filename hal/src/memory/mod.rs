@@ -14,6 +14,6 @@ mod handle;
 mod mapping;
 mod view;
 
-pub use handle::{Memory, MemoryError, MemoryKind, WeakMemory};
+pub use handle::{Memory, MemoryError, MemoryKind, MemoryObserver, WeakMemory};
 pub use mapping::{Access, Mapping};
 pub use view::{View, ViewMut};

@@ -1,5 +1,6 @@
 //! The data types of the interface, as of 1.3.
 
+mod burst;
 mod capabilities;
 mod codes;
 mod model;
@@ -7,6 +8,7 @@ mod operand;
 mod request;
 mod time;
 
+pub use burst::{BurstOptions, BurstTerms, RealTimeProfile};
 pub use capabilities::{Capabilities, OperandPerformance, PerformanceInfo};
 pub use codes::{
     CACHE_TOKEN_BYTES, DEFAULT_LOOP_TIMEOUT, DeviceStatus, DeviceType, ErrorStatus,

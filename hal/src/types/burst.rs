@@ -1,0 +1,72 @@
+//! What a client asks of a burst beyond the interface, and what the driver agreed to.
+//!
+//! The interface's `configureExecutionBurst` takes a callback and two queues. A driver that knows no more
+//! ignores the rest and answers [`BurstTerms::default`]: the original protocol.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::codes::ExecutionPreference;
+
+/// What the client of a burst asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BurstOptions {
+    /// Packets may carry deadlines, loop timeouts, driver-managed buffers, the statuses of 1.3 and the
+    /// driver's clock.
+    pub extended: bool,
+    /// Most requests in flight at a time; at least 1, which is all that the original protocol allows.
+    pub depth: u32,
+    /// How long the driver's thread polls for a packet before it sleeps: zero sleeps at once,
+    /// [`Duration::MAX`] polls on. `None`: as the preference says.
+    pub polling_window: Option<Duration>,
+    /// What the user cares for; `LOW_POWER` sleeps at once.
+    pub preference: ExecutionPreference,
+    /// How the driver's thread is to run.
+    pub real_time: RealTimeProfile,
+}
+
+impl Default for BurstOptions {
+    /// The original protocol with its polling window.
+    fn default() -> Self {
+        Self {
+            extended: false,
+            depth: 1,
+            polling_window: None,
+            preference: ExecutionPreference::FastSingleAnswer,
+            real_time: RealTimeProfile::default(),
+        }
+    }
+}
+
+/// How a thread is to run so that nothing comes between it and its work. What the system refuses is said
+/// in a warning and does no further harm.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RealTimeProfile {
+    /// The processors it may run on; empty for all.
+    pub cpus: Vec<u32>,
+    /// Its priority under `SCHED_FIFO`, 1 to 99.
+    pub fifo_priority: Option<u8>,
+    /// Whether the process's memory is to stay in RAM.
+    pub lock_memory: bool,
+    /// How far the kernel may postpone its timers.
+    pub timer_slack: Option<Duration>,
+}
+
+/// What a driver agreed to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BurstTerms {
+    /// As [`BurstOptions::extended`].
+    pub extended: bool,
+    /// As [`BurstOptions::depth`]; not more than was asked for.
+    pub depth: u32,
+    /// What of the real-time profile the system refused, in words.
+    pub warnings: Vec<String>,
+}
+
+impl Default for BurstTerms {
+    /// The original protocol.
+    fn default() -> Self {
+        Self { extended: false, depth: 1, warnings: Vec::new() }
+    }
+}
