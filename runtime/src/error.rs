@@ -1,0 +1,81 @@
+//! What can go wrong between an application and a device.
+
+use nnburst_hal::{ErrorStatus, ExecutionFailure, HalError, MemoryError, OutputShape};
+
+/// What the calls of this crate answer.
+pub type Result<T> = std::result::Result<T, RuntimeError>;
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RuntimeError {
+    /// The device answered with a status and a reason.
+    #[error("{0}")]
+    Device(#[from] HalError),
+    /// At least one output buffer is too small; `shapes` says what every output would need.
+    #[error("{error}")]
+    OutputTooSmall {
+        /// Status and reason.
+        error: HalError,
+        /// One entry per output; those with `is_sufficient` false need more room.
+        shapes: Vec<OutputShape>,
+    },
+    /// There is no such device.
+    #[error("no device is called {name:?}; known are {known}")]
+    UnknownDevice {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// A driver could not be started, reached or served.
+    #[error("{what}: {source}")]
+    Driver {
+        /// What was being done.
+        what: String,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+    /// A model that was built by hand breaks a rule.
+    #[error("{0}")]
+    Model(String),
+    /// An argument of an execution doesn't fit the model.
+    #[error("{0}")]
+    Argument(String),
+    /// Memory could not be had or mapped.
+    #[error("{0}")]
+    Memory(#[from] MemoryError),
+}
+
+impl RuntimeError {
+    /// The device's status, where it was the device that answered.
+    pub fn status(&self) -> Option<ErrorStatus> {
+        match self {
+            Self::Device(error) | Self::OutputTooSmall { error, .. } => Some(error.status),
+            _ => None,
+        }
+    }
+
+    /// Whether the device is gone: its process died, its connection closed.
+    pub fn is_device_lost(&self) -> bool {
+        self.status() == Some(ErrorStatus::DeviceUnavailable)
+    }
+
+    /// Whether a deadline was missed.
+    pub fn is_deadline_missed(&self) -> bool {
+        matches!(
+            self.status(),
+            Some(ErrorStatus::MissedDeadlineTransient | ErrorStatus::MissedDeadlinePersistent)
+        )
+    }
+}
+
+impl From<ExecutionFailure> for RuntimeError {
+    fn from(failure: ExecutionFailure) -> Self {
+        if failure.error.status == ErrorStatus::OutputInsufficientSize {
+            Self::OutputTooSmall { error: failure.error, shapes: failure.output_shapes }
+        } else {
+            Self::Device(failure.error)
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Frames: the inputs and outputs of executions, in memory that the driver maps as well.
+//!
+//! All arguments of a frame lie in one shared memory, each at a cache line of its own, so that a burst
+//! has one slot to look up. The bytes belong to nobody: a driver that means ill may write them at any
+//! time, hence they are reached by copies and by [`View`]s, never by references.
+
+use std::time::Duration;
+
+use nnburst_hal::{
+    Access, DataLocation, ExecutionOutcome, Mapping, Memory, Operand, OperandType, OutputShape,
+    Request, RequestArgument, RequestPool, Timing, View, ViewMut,
+};
+
+use crate::element::Element;
+use crate::error::{Result, RuntimeError};
+
+/// Shape and room of one argument of a frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Argument {
+    /// Empty: the model's own. Else these replace the model's unknown extents.
+    pub dimensions: Vec<u32>,
+    /// Bytes; 0 leaves the argument out.
+    pub length: usize,
+}
+
+/// The inputs and outputs of executions.
+#[derive(Debug)]
+pub struct Frame {
+    mapping: Mapping,
+    request: Request,
+    inputs: Vec<OperandType>,
+    outputs: Vec<OperandType>,
+    outcome: Option<ExecutionOutcome>,
+    pub(crate) latency: Duration,
+}
+
+/// Where arguments start: at a cache line.
+const ALIGNMENT: usize = 64;
+
+impl Frame {
+    pub(crate) fn new(
+        inputs: &[Operand],
+        outputs: &[Operand],
+        input_arguments: &[Argument],
+        output_arguments: &[Argument],
+    ) -> Result<Self> {
+        for (what, model, given) in [
+            ("inputs", inputs.len(), input_arguments.len()),
+            ("outputs", outputs.len(), output_arguments.len()),
+        ] {
+            if model != given {
+                return Err(RuntimeError::Argument(format!(
+                    "{given} {what} given, the model has {model}"
+                )));
+            }
+        }
+        let mut size = 0;
+        let mut place = |argument: &Argument| {
+            let offset = size;
+            size = offset + argument.length.next_multiple_of(ALIGNMENT);
+            let location = match (u32::try_from(offset), u32::try_from(argument.length)) {
+                (Ok(offset), Ok(length)) => DataLocation { pool_index: 0, offset, length },
+                _ => {
+                    return Err(RuntimeError::Argument(
+                        "the arguments of a frame exceed 4 GiB".into(),
+                    ));
+                }
+            };
+            Ok(if argument.length == 0 {
+                RequestArgument { has_no_value: true, ..RequestArgument::default() }
+            } else {
+                RequestArgument {
+                    has_no_value: false,
+                    location,
+                    dimensions: argument.dimensions.clone(),
+                }
+            })
+        };
+        let request_inputs = input_arguments.iter().map(&mut place).collect::<Result<_>>()?;
+        let request_outputs = output_arguments.iter().map(&mut place).collect::<Result<_>>()?;
+        let memory = Memory::ashmem(u64::try_from(size.max(ALIGNMENT)).unwrap_or(u64::MAX))?;
+        let mapping = memory.map(Access::ReadWrite)?;
+        Ok(Self {
+            mapping,
+            request: Request {
+                inputs: request_inputs,
+                outputs: request_outputs,
+                pools: vec![RequestPool::Memory(memory)],
+            },
+            inputs: inputs.iter().map(|operand| operand.kind).collect(),
+            outputs: outputs.iter().map(|operand| operand.kind).collect(),
+            outcome: None,
+            latency: Duration::ZERO,
+        })
+    }
+
+    /// Copies values into an input.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Argument`] if there is no such input, or its type or size are others.
+    pub fn write<T: Element>(&mut self, input: usize, values: &[T]) -> Result<()> {
+        check_type::<T>("input", input, self.inputs.get(input))?;
+        self.write_bytes(input, bytemuck::cast_slice(values))
+    }
+
+    /// Copies the little-endian bytes of an input.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Argument`] if there is no such input, or its size is another.
+    pub fn write_bytes(&mut self, input: usize, bytes: &[u8]) -> Result<()> {
+        let view = self.input(input)?;
+        if view.len() != bytes.len() {
+            return Err(RuntimeError::Argument(format!(
+                "input {input} takes {} bytes, {} given",
+                view.len(),
+                bytes.len()
+            )));
+        }
+        view.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Copies an output out.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Argument`] if there is no such output or its type is another.
+    pub fn read<T: Element>(&self, output: usize) -> Result<Vec<T>> {
+        let view = self.output(output)?;
+        let mut values = vec![T::zeroed(); view.len() / size_of::<T>()];
+        self.read_into(output, &mut values)?;
+        Ok(values)
+    }
+
+    /// Copies as much of an output as `values` takes, without allocating.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Argument`] if there is no such output or its type is another.
+    pub fn read_into<T: Element>(&self, output: usize, values: &mut [T]) -> Result<()> {
+        check_type::<T>("output", output, self.outputs.get(output))?;
+        self.output(output)?.copy_to_slice(bytemuck::cast_slice_mut(values));
+        Ok(())
+    }
+
+    /// Copies the little-endian bytes of an output out.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Argument`] if there is no such output.
+    pub fn read_bytes(&self, output: usize) -> Result<Vec<u8>> {
+        Ok(self.output(output)?.to_vec())
+    }
+
+    /// An input's bytes in place; empty where the argument is left out.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Argument`] if there is no such input.
+    pub fn input(&mut self, input: usize) -> Result<ViewMut<'_>> {
+        let range = range_of("input", input, &self.request.inputs)?;
+        self.mapping.view_mut(range).ok_or_else(|| outside("input", input))
+    }
+
+    /// An output's bytes in place, as many as the shape that came out takes.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Argument`] if there is no such output.
+    pub fn output(&self, output: usize) -> Result<View<'_>> {
+        let mut range = range_of("output", output, &self.request.outputs)?;
+        if let Some(bytes) = self.computed_bytes(output) {
+            range.end = range.end.min(range.start + bytes);
+        }
+        self.mapping.view(range).ok_or_else(|| outside("output", output))
+    }
+
+    /// The shapes that came out of the last execution, one per output; empty before the first.
+    pub fn output_shapes(&self) -> &[OutputShape] {
+        self.outcome.as_ref().map_or(&[], |outcome| outcome.output_shapes.as_slice())
+    }
+
+    /// What the driver measured of the last execution, if it was asked to.
+    pub fn timing(&self) -> Timing {
+        self.outcome.as_ref().map_or(Timing::NONE, |outcome| outcome.timing)
+    }
+
+    /// How long the last execution took, as the caller saw it.
+    pub fn latency(&self) -> Duration {
+        self.latency
+    }
+
+    /// Hands an output's bytes on as an input of the next execution, by exchanging their places and
+    /// without copying: how state is carried from step to step.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Argument`] if there are no such arguments or their sizes differ.
+    pub fn exchange(&mut self, output: usize, input: usize) -> Result<()> {
+        let from = range_of("output", output, &self.request.outputs)?;
+        let to = range_of("input", input, &self.request.inputs)?;
+        if from.len() != to.len() {
+            return Err(RuntimeError::Argument(format!(
+                "output {output} has {} bytes, input {input} {}",
+                from.len(),
+                to.len()
+            )));
+        }
+        if let (Some(output), Some(input)) =
+            (self.request.outputs.get_mut(output), self.request.inputs.get_mut(input))
+        {
+            std::mem::swap(&mut output.location, &mut input.location);
+        }
+        Ok(())
+    }
+
+    /// The request that stands for the frame.
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
+    pub(crate) fn finish(&mut self, outcome: ExecutionOutcome, latency: Duration) -> Result<()> {
+        (self.outcome, self.latency) = (Some(outcome), latency);
+        if self.mapping.lost_pages() {
+            return Err(RuntimeError::Argument(
+                "the frame's memory was truncated by somebody".into(),
+            ));
+        }
+        Ok(())
+    }
+
+    fn computed_bytes(&self, output: usize) -> Option<usize> {
+        let shape = self.outcome.as_ref()?.output_shapes.get(output)?;
+        let element = self.outputs.get(output)?.element_bytes()?;
+        shape
+            .dimensions
+            .iter()
+            .try_fold(element, |bytes, &extent| bytes.checked_mul(usize::try_from(extent).ok()?))
+    }
+}
+
+fn range_of(
+    what: &str,
+    index: usize,
+    arguments: &[RequestArgument],
+) -> Result<std::ops::Range<usize>> {
+    let argument = arguments.get(index).ok_or_else(|| {
+        RuntimeError::Argument(format!(
+            "{what} {index} asked for, the model has {}",
+            arguments.len()
+        ))
+    })?;
+    let start = usize::try_from(argument.location.offset).unwrap_or(usize::MAX);
+    let length = usize::try_from(argument.location.length).unwrap_or(usize::MAX);
+    Ok(start..start.saturating_add(length))
+}
+
+fn outside(what: &str, index: usize) -> RuntimeError {
+    RuntimeError::Argument(format!("{what} {index} is not within the frame's memory"))
+}
+
+fn check_type<T: Element>(what: &str, index: usize, kind: Option<&OperandType>) -> Result<()> {
+    match kind {
+        Some(kind) if !T::KINDS.contains(kind) => Err(RuntimeError::Argument(format!(
+            "{what} {index} is a {kind}, not one of {}",
+            std::any::type_name::<T>()
+        ))),
+        // A missing argument is said by whoever looks for its bytes.
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame() -> Frame {
+        let operand = Operand::tensor(OperandType::TensorFloat32, vec![2]);
+        let argument = Argument { dimensions: Vec::new(), length: 8 };
+        Frame::new(
+            &[operand.clone(), operand.clone()],
+            &[operand],
+            &[argument.clone(), Argument::default()],
+            &[argument],
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn arguments_lie_at_cache_lines_and_what_is_left_out_takes_no_room() {
+        let frame = frame();
+        let [first, second] = frame.request().inputs.as_slice() else { panic!("two inputs") };
+        assert_eq!((first.location.offset, first.has_no_value), (0, false));
+        assert!(second.has_no_value);
+        assert_eq!(frame.request().outputs[0].location.offset, 64);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let mut frame = frame();
+        frame.write(0, &[1.0f32, 2.0]).unwrap();
+        let error = |result: Result<()>| result.unwrap_err().to_string();
+        assert!(error(frame.write(0, &[1.0f32])).contains("takes 8 bytes, 4 given"));
+        assert!(error(frame.write(0, &[1u8; 8])).contains("TENSOR_FLOAT32"));
+        assert!(error(frame.write(7, &[1.0f32])).contains("the model has 2"));
+        assert!(frame.read::<i32>(0).is_err());
+    }
+
+    #[test]
+    fn an_exchanged_output_is_the_next_input() {
+        let mut frame = frame();
+        frame.write(0, &[1.0f32, 2.0]).unwrap();
+        frame.exchange(0, 0).unwrap();
+        assert_eq!(frame.read::<f32>(0).unwrap(), [1.0, 2.0]);
+        frame.write(0, &[3.0f32, 4.0]).unwrap();
+        frame.exchange(0, 0).unwrap();
+        assert_eq!(frame.read::<f32>(0).unwrap(), [3.0, 4.0]);
+        assert!(frame.exchange(0, 1).is_err(), "the second input is left out");
+    }
+}

@@ -1,0 +1,260 @@
+//! Models by hand: operands and operations in the order of a recipe, checked once at the end.
+//!
+//! Operands are named by the [`OperandId`] that made them, so an operation can only read what exists
+//! already: a graph built this way is in execution order by construction.
+
+use nnburst_hal::{
+    Access, DataLocation, Memory, Model, Operand, OperandLifeTime, OperandType, Operation,
+    OperationType,
+};
+
+use crate::error::{Result, RuntimeError};
+
+/// An operand of the model that is being built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OperandId(u32);
+
+/// Builds a [`Model`].
+///
+/// ```
+/// use nnburst::{ModelBuilder, hal::{Operand, OperandType, OperationType}};
+///
+/// let pair = || Operand::tensor(OperandType::TensorFloat32, vec![2]);
+/// let mut graph = ModelBuilder::new();
+/// let (a, b) = (graph.input(pair()), graph.input(pair()));
+/// let no_activation = graph.scalar_i32(0);
+/// let sum = graph.operation(OperationType::Add, &[a, b, no_activation], pair());
+/// graph.output(sum);
+/// let model = graph.build()?;
+/// assert_eq!(model.main.operations.len(), 1);
+/// # Ok::<(), nnburst::RuntimeError>(())
+/// ```
+#[derive(Debug, Default)]
+#[must_use]
+pub struct ModelBuilder {
+    model: Model,
+    /// Bytes of the pool that large constants go to.
+    pool: Vec<u8>,
+    /// The first rule that was broken; said by `build`.
+    broken: Option<String>,
+}
+
+/// Constants up to this size live in the model itself, larger ones in a shared memory, so that they
+/// cross to the driver as a descriptor. The bound is NNAPI's (`MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES`).
+const IMMEDIATE_BYTES: usize = 128;
+/// Where large constants start within the pool: at a cache line.
+const POOL_ALIGNMENT: usize = 64;
+
+impl ModelBuilder {
+    /// An empty model.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An input of the model; inputs are numbered in the order of these calls.
+    pub fn input(&mut self, operand: Operand) -> OperandId {
+        let id = self.push(operand.with_lifetime(OperandLifeTime::SubgraphInput));
+        self.model.main.input_indexes.push(id.0);
+        id
+    }
+
+    /// A constant by its little-endian bytes.
+    pub fn constant(&mut self, mut operand: Operand, bytes: &[u8]) -> OperandId {
+        if operand.data_size() != Some(bytes.len()) {
+            let at = self.model.main.operands.len();
+            self.breaks(format!(
+                "operand {at}: {} bytes given, the {} of shape {:?} takes {:?}",
+                bytes.len(),
+                operand.kind,
+                operand.dimensions,
+                operand.data_size()
+            ));
+        }
+        let copied = bytes.len() <= IMMEDIATE_BYTES;
+        let values = if copied { &mut self.model.operand_values } else { &mut self.pool };
+        let alignment = if copied { 4 } else { POOL_ALIGNMENT };
+        values.resize(values.len().next_multiple_of(alignment), 0);
+        let place = (u32::try_from(values.len()), u32::try_from(bytes.len()));
+        values.extend_from_slice(bytes);
+        match place {
+            (Ok(offset), Ok(length)) => {
+                operand.location = DataLocation { pool_index: 0, offset, length };
+            }
+            _ => self.breaks("the model's constants exceed 4 GiB".into()),
+        }
+        self.push(operand.with_lifetime(if copied {
+            OperandLifeTime::ConstantCopy
+        } else {
+            OperandLifeTime::ConstantReference
+        }))
+    }
+
+    /// A constant tensor of FLOAT32.
+    pub fn tensor_f32(&mut self, dimensions: Vec<u32>, values: &[f32]) -> OperandId {
+        let operand = Operand::tensor(OperandType::TensorFloat32, dimensions);
+        self.constant(operand, bytemuck::cast_slice(values))
+    }
+
+    /// A constant vector of INT32.
+    pub fn vector_i32(&mut self, values: &[i32]) -> OperandId {
+        let extent = u32::try_from(values.len()).unwrap_or(u32::MAX);
+        let operand = Operand::tensor(OperandType::TensorInt32, vec![extent]);
+        self.constant(operand, bytemuck::cast_slice(values))
+    }
+
+    /// An INT32 scalar, such as a stride or a fused activation.
+    pub fn scalar_i32(&mut self, value: i32) -> OperandId {
+        self.constant(Operand::scalar(OperandType::Int32), &value.to_le_bytes())
+    }
+
+    /// A FLOAT32 scalar.
+    pub fn scalar_f32(&mut self, value: f32) -> OperandId {
+        self.constant(Operand::scalar(OperandType::Float32), &value.to_le_bytes())
+    }
+
+    /// A BOOL scalar.
+    pub fn scalar_bool(&mut self, value: bool) -> OperandId {
+        self.constant(Operand::scalar(OperandType::Bool), &[u8::from(value)])
+    }
+
+    /// An operation with one output, whose operand is returned.
+    pub fn operation(
+        &mut self,
+        kind: OperationType,
+        inputs: &[OperandId],
+        output: Operand,
+    ) -> OperandId {
+        let id = self.push(output.with_lifetime(OperandLifeTime::TemporaryVariable));
+        self.push_operation(kind, inputs, vec![id.0]);
+        id
+    }
+
+    /// An operation with any number of outputs, whose operands are returned in order.
+    pub fn operation_with_outputs(
+        &mut self,
+        kind: OperationType,
+        inputs: &[OperandId],
+        outputs: impl IntoIterator<Item = Operand>,
+    ) -> Vec<OperandId> {
+        let ids: Vec<_> = outputs
+            .into_iter()
+            .map(|output| self.push(output.with_lifetime(OperandLifeTime::TemporaryVariable)))
+            .collect();
+        self.push_operation(kind, inputs, ids.iter().map(|id| id.0).collect());
+        ids
+    }
+
+    /// Makes what an operation computed an output of the model; outputs are numbered in the order of
+    /// these calls.
+    pub fn output(&mut self, id: OperandId) {
+        match self.operand_mut(id) {
+            Some(operand) if operand.lifetime == OperandLifeTime::TemporaryVariable => {
+                operand.lifetime = OperandLifeTime::SubgraphOutput;
+                self.model.main.output_indexes.push(id.0);
+            }
+            _ => self.breaks(format!(
+                "operand {} can't be an output: no operation of this model computes it, or it is one already",
+                id.0
+            )),
+        }
+    }
+
+    /// Allows FLOAT32 to be computed with the range and precision of FLOAT16.
+    pub fn relax_float32(&mut self) {
+        self.model.relax_computation_float32_to_float16 = true;
+    }
+
+    /// The model.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Model`] with the first rule broken; [`RuntimeError::Memory`] where the constants find no room.
+    pub fn build(mut self) -> Result<Model> {
+        if let Some(broken) = self.broken {
+            return Err(RuntimeError::Model(broken));
+        }
+        if self.model.main.output_indexes.is_empty() {
+            return Err(RuntimeError::Model("the model has no output".into()));
+        }
+        if !self.pool.is_empty() {
+            let size = u64::try_from(self.pool.len()).unwrap_or(u64::MAX);
+            let memory = Memory::ashmem(size)?;
+            let mapping = memory.map(Access::ReadWrite)?;
+            if let Some(view) = mapping.view_mut(0..mapping.len()) {
+                view.copy_from_slice(&self.pool);
+            }
+            self.model.pools.push(memory);
+        }
+        Ok(self.model)
+    }
+
+    fn push(&mut self, operand: Operand) -> OperandId {
+        let id = u32::try_from(self.model.main.operands.len()).unwrap_or(u32::MAX);
+        self.model.main.operands.push(operand);
+        OperandId(id)
+    }
+
+    fn push_operation(&mut self, kind: OperationType, inputs: &[OperandId], outputs: Vec<u32>) {
+        for &id in inputs {
+            match self.operand_mut(id) {
+                Some(operand) => operand.number_of_consumers += 1,
+                None => self.breaks(format!("{kind}: operand {} is of another model", id.0)),
+            }
+        }
+        let inputs = inputs.iter().map(|id| id.0).collect();
+        self.model.main.operations.push(Operation { kind, inputs, outputs });
+    }
+
+    fn operand_mut(&mut self, id: OperandId) -> Option<&mut Operand> {
+        self.model.main.operands.get_mut(usize::try_from(id.0).ok()?)
+    }
+
+    fn breaks(&mut self, rule: String) {
+        self.broken.get_or_insert(rule);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensor(extent: u32) -> Operand {
+        Operand::tensor(OperandType::TensorFloat32, vec![extent])
+    }
+
+    #[test]
+    fn small_constants_are_copied_and_large_ones_referenced() {
+        let mut graph = ModelBuilder::new();
+        let input = graph.input(tensor(33));
+        let large = graph.tensor_f32(vec![33], &[1.5; 33]);
+        let none = graph.scalar_i32(0);
+        let sum = graph.operation(OperationType::Add, &[input, large, none], tensor(33));
+        graph.output(sum);
+        let model = graph.build().unwrap();
+        let main = &model.main;
+        assert_eq!(main.operands[1].lifetime, OperandLifeTime::ConstantReference);
+        assert_eq!(main.operands[2].lifetime, OperandLifeTime::ConstantCopy);
+        assert_eq!(main.operands[1].number_of_consumers, 1);
+        let mut bytes = [0; 132];
+        model.pools[0].read_at(0, &mut bytes).unwrap();
+        assert_eq!(bytes[..4], 1.5f32.to_le_bytes());
+        assert_eq!((main.input_indexes[0], main.output_indexes[0]), (0, 3));
+    }
+
+    #[test]
+    fn broken_rules_are_said_at_the_end() {
+        let mut graph = ModelBuilder::new();
+        let input = graph.input(tensor(2));
+        graph.output(input);
+        let error = graph.build().unwrap_err().to_string();
+        assert!(error.contains("operand 0 can't be an output"), "{error}");
+
+        let mut graph = ModelBuilder::new();
+        let short = graph.tensor_f32(vec![3], &[0.0; 2]);
+        let out = graph.operation(OperationType::Relu, &[short], tensor(3));
+        graph.output(out);
+        let error = graph.build().unwrap_err().to_string();
+        assert!(error.contains("8 bytes given"), "{error}");
+
+        assert!(ModelBuilder::new().build().is_err(), "no output");
+    }
+}

@@ -1,0 +1,194 @@
+//! Compilations, frames and the forms of execution, over a driver that adds.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on panics")]
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nnburst::hal::{
+    self, Access, Buffer, BufferDesc, BufferRole, CacheFiles, CacheHandles, Capabilities,
+    DeviceStatus, DeviceType, ExecutionCallback, ExecutionOptions, ExecutionOutcome,
+    ExecutionResult, Extension, FencedExecution, FencedExecutionCallback, FencedTiming, HalError,
+    Model, OutputShape, PrepareOptions, PreparedModel, PreparedModelCallback, Request, RequestPool,
+    TimePoint, Timing,
+};
+use nnburst::{Argument, Compilation, Device, builtin};
+
+/// Adds two floats, whatever the model says.
+struct Adder;
+
+impl hal::Device for Adder {
+    fn capabilities(&self) -> hal::Result<Capabilities> {
+        Err(HalError::unavailable("no figures"))
+    }
+    fn version_string(&self) -> hal::Result<String> {
+        Ok("adder-1".into())
+    }
+    fn device_type(&self) -> hal::Result<DeviceType> {
+        Ok(DeviceType::Cpu)
+    }
+    fn status(&self) -> hal::Result<DeviceStatus> {
+        Ok(DeviceStatus::Available)
+    }
+    fn supported_extensions(&self) -> hal::Result<Vec<Extension>> {
+        Ok(Vec::new())
+    }
+    fn supported_operations(&self, model: &Model) -> hal::Result<Vec<bool>> {
+        Ok(vec![true; model.main.operations.len()])
+    }
+    fn number_of_cache_files_needed(&self) -> hal::Result<CacheFiles> {
+        Ok(CacheFiles::default())
+    }
+    fn prepare_model(
+        &self,
+        model: Model,
+        _options: PrepareOptions,
+        _cache: CacheHandles,
+        callback: Arc<dyn PreparedModelCallback>,
+    ) -> hal::Result<()> {
+        if model.main.operations.len() != 1 {
+            let error = HalError::invalid("one addition is all I can");
+            callback.notify(Err(error.clone()));
+            return Err(error);
+        }
+        callback.notify(Ok(Arc::new(Self)));
+        Ok(())
+    }
+    fn prepare_model_from_cache(
+        &self,
+        _deadline: Option<TimePoint>,
+        _cache: CacheHandles,
+        _callback: Arc<dyn PreparedModelCallback>,
+    ) -> hal::Result<()> {
+        Err(HalError::failure("nothing is cached"))
+    }
+    fn allocate(
+        &self,
+        _desc: &BufferDesc,
+        _models: &[Arc<dyn PreparedModel>],
+        _inputs: &[BufferRole],
+        _outputs: &[BufferRole],
+    ) -> hal::Result<Arc<dyn Buffer>> {
+        Err(HalError::failure("no buffers"))
+    }
+}
+
+impl PreparedModel for Adder {
+    fn execute_synchronously(
+        &self,
+        request: &Request,
+        options: ExecutionOptions,
+    ) -> ExecutionResult {
+        if options.deadline.is_some_and(TimePoint::has_passed) {
+            return Err(HalError::new(hal::ErrorStatus::MissedDeadlineTransient, "too late").into());
+        }
+        let RequestPool::Memory(memory) = &request.pools[0] else { panic!("a memory") };
+        let mapping = memory.map(Access::ReadWrite).unwrap();
+        let range = |argument: &hal::RequestArgument| {
+            let start = argument.location.offset as usize;
+            start..start + argument.location.length as usize
+        };
+        let read = |argument| {
+            let mut bytes = [0; 4];
+            mapping.view(range(argument)).unwrap().copy_to_slice(&mut bytes);
+            f32::from_le_bytes(bytes)
+        };
+        let output = &request.outputs[0];
+        let is_sufficient = output.location.length >= 4;
+        let shapes = vec![OutputShape { dimensions: vec![1], is_sufficient }];
+        if !is_sufficient {
+            let error = HalError::new(hal::ErrorStatus::OutputInsufficientSize, "output 0");
+            return Err(hal::ExecutionFailure { error, output_shapes: shapes });
+        }
+        let sum = read(&request.inputs[0]) + read(&request.inputs[1]);
+        mapping.view_mut(range(output)).unwrap().copy_from_slice(&sum.to_le_bytes());
+        let timing = Timing { time_on_device: 3, time_in_driver: 5 };
+        Ok(ExecutionOutcome { output_shapes: shapes, timing })
+    }
+    fn execute(
+        &self,
+        request: Request,
+        options: ExecutionOptions,
+        callback: Arc<dyn ExecutionCallback>,
+    ) -> hal::Result<()> {
+        std::thread::spawn(move || callback.notify(Self.execute_synchronously(&request, options)));
+        Ok(())
+    }
+    fn execute_fenced(
+        &self,
+        request: Request,
+        _wait_for: Vec<OwnedFd>,
+        options: ExecutionOptions,
+        _duration: Option<Duration>,
+    ) -> hal::Result<FencedExecution> {
+        let (reader, writer) = std::io::pipe().unwrap();
+        self.execute_synchronously(&request, options).map_err(|failure| failure.error)?;
+        std::io::Write::write_all(&mut { writer }, &[1]).unwrap();
+        Ok(FencedExecution { sync_fence: Some(reader.into()), callback: Arc::new(Self) })
+    }
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}
+
+impl FencedExecutionCallback for Adder {
+    fn execution_info(&self) -> hal::Result<FencedTiming> {
+        Ok(FencedTiming::default())
+    }
+}
+
+fn add1() -> Compilation {
+    let device = Device::from_hal("adder", Arc::new(Adder));
+    device.compile(&builtin::model("add1").unwrap(), PrepareOptions::default()).unwrap()
+}
+
+#[test]
+fn every_form_of_execution_computes_the_same_frame() {
+    let compilation = add1();
+    let mut frame = compilation.frame().unwrap();
+    for (what, a, b) in [("sync", 1.0f32, 2.0f32), ("async", 3.0, 4.0), ("fenced", 5.0, 6.0)] {
+        frame.write(0, &[a]).unwrap();
+        frame.write(1, &[b]).unwrap();
+        let execution = compilation.execution().measure(true);
+        frame = match what {
+            "sync" => {
+                execution.compute(&mut frame).unwrap();
+                assert_eq!(frame.timing().time_in_driver, 5);
+                assert!(frame.latency() > Duration::ZERO);
+                frame
+            }
+            "async" => settled(execution.start(frame).unwrap()),
+            _ => settled(execution.start_fenced(frame, Vec::new()).unwrap()),
+        };
+        assert_eq!(frame.read::<f32>(0).unwrap(), [a + b], "{what}");
+    }
+}
+
+fn settled(event: nnburst::Event) -> nnburst::Frame {
+    let (frame, result) = event.wait();
+    result.unwrap();
+    frame
+}
+
+#[test]
+fn failures_say_what_they_are() {
+    let compilation = add1();
+    let inputs = vec![Argument { dimensions: Vec::new(), length: 4 }; 2];
+    let short = [Argument { dimensions: Vec::new(), length: 3 }];
+    let mut frame = compilation.frame_with(&inputs, &short).unwrap();
+    match compilation.execution().compute(&mut frame).unwrap_err() {
+        nnburst::RuntimeError::OutputTooSmall { shapes, .. } => {
+            assert_eq!(shapes[0].dimensions, [1]);
+        }
+        other => panic!("{other}"),
+    }
+    let mut frame = compilation.frame().unwrap();
+    let late = compilation.execution().timeout(Duration::ZERO).compute(&mut frame).unwrap_err();
+    assert!(late.is_deadline_missed() && !late.is_device_lost(), "{late}");
+
+    let device = Device::from_hal("adder", Arc::new(Adder));
+    let error =
+        device.compile(&builtin::model("sine").unwrap(), PrepareOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("one addition is all I can"), "{error}");
+    assert!(compilation.frame_with(&inputs, &[]).is_err(), "an output is missing");
+}
