@@ -33,6 +33,7 @@ pub mod memory;
 mod signatures;
 mod traits;
 mod types;
+mod validate;
 
 pub use error::{ExecutionFailure, ExecutionResult, HalError, Result};
 pub use memory::{
@@ -47,3 +48,9 @@ pub use traits::{
     PreparedModelCallback, wait_for_prepared_model,
 };
 pub use types::*;
+pub use validate::{
+    AllowUnspecifiedOutput, Direction, GraphId, LoopOperand, MAX_SUBGRAPH_DEPTH, MemoryRole,
+    MemoryRoles, Place, Rule, ValidationError, ValidationMode, operation_since,
+    validate_extensions, validate_memory_desc, validate_model, validate_model_in, validate_pool,
+    validate_preference, validate_priority, validate_request,
+};
