@@ -65,7 +65,7 @@ impl From<RawGrantor> for Grantor {
 pub enum Flavor {
     /// `kSynchronizedReadWrite`: [`Producer`](crate::Producer) and [`Consumer`](crate::Consumer).
     Synchronized = 1,
-    /// `kUnsynchronizedWrite`: one writer that overwrites, any number of readers.
+    /// `kUnsynchronizedWrite`: [`unsync::Writer`](crate::unsync::Writer) and [`unsync::Reader`](crate::unsync::Reader).
     Unsynchronized = 2,
 }
 
@@ -107,17 +107,19 @@ impl Descriptor {
     /// The AIDL form. Its fields are signed, so what does not fit in them can't be said.
     ///
     /// # Errors
-    /// [`SetupError::Grantor`] or [`SetupError::ItemSize`] naming the field that is more than `i32::MAX`.
+    /// [`SetupError::Grantor`], [`SetupError::ItemSize`] or [`SetupError::Flavor`] naming the field that is more than
+    /// `i32::MAX`.
     pub fn into_aidl(self) -> Result<AidlDescriptor, SetupError> {
         let Self { data: DescriptorData { grantors, quantum, flags }, fds } = self;
         let grantors: Result<Vec<_>, _> = (0..).zip(&grantors).map(|(i, g)| g.to_aidl(i)).collect();
+        let wrong_flags = SetupError::Flavor { flags: i64::from(flags), wanted: 0 };
         let too_big = |_| SetupError::ItemSize { bytes: quantum as usize };
         Ok(AidlDescriptor {
             grantors: grantors?,
             fds,
             ints: Vec::new(),
             quantum: i32::try_from(quantum).map_err(too_big)?,
-            flags: flags.cast_signed(),
+            flags: i32::try_from(flags).map_err(|_| wrong_flags)?,
         })
     }
 

@@ -43,13 +43,18 @@
 //! |-------------------------------------------------|-------------------------------------------------------------|
 //! | making a queue, attaching to one                | [`Queue`], [`QueueBuilder`], [`Descriptor`]                 |
 //! | writing and reading                             | [`Producer`], [`Consumer`]                                  |
+//! | one writer that overwrites, many readers        | [`unsync`]                                                  |
 //! | in place, without a copy                        | [`WriteTransaction`], [`ReadTransaction`]                   |
 //! | how to wait, how long, and what ends a wait     | [`Wait`], [`WaitOptions`], [`Cancel`], [`PeerWatch`]        |
+//! | a queue in an event loop                        | [`Readiness`]                                               |
+//! | items whose size is known at run time           | [`erased`]                                                  |
 //! | bits of one's own on the futex word             | [`EventFlag`], [`Bits`]                                     |
 //! | what went wrong                                 | [`QueueError`], [`SetupError`]                              |
 
 mod consumer;
 mod descriptor;
+#[cfg(not(loom))]
+pub mod erased;
 mod error;
 mod event_flag;
 mod interrupt;
@@ -60,9 +65,15 @@ mod memory;
 mod peer;
 mod producer;
 mod queue;
+#[cfg(not(loom))]
+mod readiness;
 mod ring;
 mod sync;
+#[cfg(all(feature = "testing", not(loom)))]
+pub mod testing;
 mod transaction;
+#[cfg(not(loom))]
+pub mod unsync;
 mod wait;
 
 pub use consumer::Consumer;
@@ -76,5 +87,7 @@ pub use interrupt::Cancel;
 pub use peer::PeerWatch;
 pub use producer::Producer;
 pub use queue::{AttachOptions, Queue, QueueBuilder};
+#[cfg(not(loom))]
+pub use readiness::Readiness;
 pub use transaction::{ReadTransaction, Slots, WriteTransaction};
 pub use wait::{Bits, Wait, WaitOptions};

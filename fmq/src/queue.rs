@@ -3,15 +3,19 @@
 use std::marker::PhantomData;
 
 use bytemuck::Pod;
+#[cfg(not(loom))]
+use rustix::fs::SealFlags;
 
 #[cfg(not(loom))]
-use crate::descriptor::{Descriptor, Flavor};
+use crate::descriptor::{Descriptor, DescriptorData, Flavor};
 use crate::event_flag::{EventFlag, Notify};
 use crate::layout::{self, Style};
 #[cfg(not(loom))]
 use crate::memory::mapping::{self, Access, Policy};
 use crate::memory::{Memory, heap};
 use crate::ring::Counters;
+#[cfg(not(loom))]
+use crate::unsync;
 use crate::{Consumer, Producer, SetupError};
 
 /// A queue of `T` in this process's address space, which has not yet taken a side.
@@ -107,10 +111,7 @@ impl<T: Pod> Queue<T> {
         expect_items(&descriptor, size_of::<T>(), Flavor::Synchronized)?;
         let policy = options.policy(Access::ReadWrite);
         let memory = mapping::attach(&descriptor, size_of::<T>() as u64, policy)?;
-        let counters = Counters::find(&memory, size_of::<T>()).map_err(|found| {
-            let Counters { read, written } = found;
-            SetupError::Counters { read, written, ring_bytes: memory.ring_bytes() as u64 }
-        })?;
+        let counters = Counters::of_queue(&memory, size_of::<T>())?;
         Ok(Self { memory, counters, descriptor: Some(descriptor), _items: PhantomData })
     }
 
@@ -241,30 +242,60 @@ impl<T: Pod> QueueBuilder<T> {
     /// [`SetupError::NoCapacity`], [`SetupError::ItemSize`] or [`SetupError::TooLarge`] for impossible sizes;
     /// [`SetupError::PastEnd`] or [`SetupError::Unsealed`] for a ring's file that will not do; [`SetupError::System`].
     pub fn create(self) -> Result<Queue<T>, SetupError> {
-        let (memory, descriptor) = self.build(Flavor::Synchronized, rustix::fs::SealFlags::SEAL)?;
+        let (memory, descriptor) = self.build(Flavor::Synchronized)?;
         Ok(Queue { descriptor: Some(descriptor), ..Queue::fresh(memory) })
     }
 
-    /// Lays out, allocates and maps.
-    pub(crate) fn build(
-        self,
-        flavor: Flavor,
-        more_seals: rustix::fs::SealFlags,
-    ) -> Result<(Memory, Descriptor), SetupError> {
+    /// Makes an unsynchronised queue: its writer overwrites what its readers were too slow for.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub fn create_unsync(self) -> Result<unsync::Writer<T>, SetupError> {
+        let (memory, descriptor) = self.build(Flavor::Unsynchronized)?;
+        Ok(unsync::Writer::fresh(memory, descriptor))
+    }
+
+    fn build(self, flavor: Flavor) -> Result<(Memory, Descriptor), SetupError> {
         let Self { capacity, event_flag, style, ring, options, _items } = self;
-        let quantum = size_of::<T>();
+        let plan = Plan { capacity, quantum: size_of::<T>(), event_flag, style, ring, options };
+        plan.build(flavor)
+    }
+}
+
+/// A new queue, whatever its items are called.
+#[cfg(not(loom))]
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) capacity: usize,
+    pub(crate) quantum: usize,
+    pub(crate) event_flag: bool,
+    pub(crate) style: Style,
+    pub(crate) ring: Option<std::os::fd::OwnedFd>,
+    pub(crate) options: AttachOptions,
+}
+
+#[cfg(not(loom))]
+impl Plan {
+    /// Lays out, allocates and maps.
+    pub(crate) fn build(self, flavor: Flavor) -> Result<(Memory, Descriptor), SetupError> {
+        let Self { capacity, quantum, event_flag, style, ring, options } = self;
         let ring_bytes = layout::ring_bytes(capacity, quantum)?;
         let arrangement = layout::arrange(style, ring_bytes, event_flag)?;
-        let mut fds = vec![mapping::create(arrangement.bytes, more_seals)?];
+        let seals = match flavor {
+            Flavor::Synchronized => SealFlags::SEAL,
+            // Room for one more: against future writers.
+            Flavor::Unsynchronized => SealFlags::empty(),
+        };
+        let mut fds = vec![mapping::create(arrangement.bytes, seals)?];
         fds.extend(ring);
         let quantum =
             u32::try_from(quantum).map_err(|_| SetupError::ItemSize { bytes: quantum })?;
-        let data =
-            crate::DescriptorData { grantors: arrangement.grantors, quantum, flags: flavor as u32 };
+        let flags = flavor as u32;
+        let data = DescriptorData { grantors: arrangement.grantors, quantum, flags };
         let descriptor = Descriptor { data, fds };
-        // The same door as a stranger's descriptor: the ring's file is the user's.
-        let memory =
-            mapping::attach(&descriptor, u64::from(quantum), options.policy(Access::ReadWrite))?;
+        // Through the same door as a stranger's descriptor: the ring's file is the user's.
+        let policy = options.policy(Access::ReadWrite);
+        let memory = mapping::attach(&descriptor, u64::from(quantum), policy)?;
         Ok((memory, descriptor))
     }
 }

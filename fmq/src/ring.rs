@@ -45,8 +45,25 @@ impl<T> Quantum for Of<T> {
     }
 }
 
+/// A quantum that is known only at run time; at least 1.
+#[cfg(not(loom))]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bytes(pub(crate) usize);
+
+#[cfg(not(loom))]
+impl Quantum for Bytes {
+    #[inline(always)]
+    fn bytes(self) -> usize {
+        self.0
+    }
+}
+
 /// Which side of the ring a cursor is on: what is its own counter, which the peer's, and what a distance means.
 pub(crate) trait Side {
+    /// Whether this side has something to do after the peer's death: a reader has what was published.
+    #[cfg(not(loom))]
+    const OUTLIVES_PEER: bool;
+
     /// Stores this side's counter.
     fn publish(memory: &Memory, ours: u64);
     /// Loads the peer's counter.
@@ -61,13 +78,18 @@ pub(crate) trait Side {
 
 /// The producer's side.
 #[derive(Debug)]
-pub(crate) struct Writing;
+#[cfg_attr(loom, expect(unreachable_pub, reason = "`erased` is not in a model"))]
+pub struct Writing;
 
 /// The consumer's side.
 #[derive(Debug)]
-pub(crate) struct Reading;
+#[cfg_attr(loom, expect(unreachable_pub, reason = "`erased` is not in a model"))]
+pub struct Reading;
 
 impl Side for Writing {
+    #[cfg(not(loom))]
+    const OUTLIVES_PEER: bool = false;
+
     #[inline(always)]
     fn publish(memory: &Memory, ours: u64) {
         // edge publish (release): pairs with `Reading::look`; the items below `ours` are filled.
@@ -95,6 +117,9 @@ impl Side for Writing {
 }
 
 impl Side for Reading {
+    #[cfg(not(loom))]
+    const OUTLIVES_PEER: bool = true;
+
     #[inline(always)]
     fn publish(memory: &Memory, ours: u64) {
         // edge retire (release): pairs with `Writing::look`; the items below `ours` have been copied out.
@@ -157,6 +182,11 @@ impl<S: Side, Q: Quantum> Cursor<S, Q> {
 
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
+    }
+
+    #[cfg(not(loom))]
+    pub(crate) fn quantum(&self) -> usize {
+        self.quantum.bytes()
     }
 
     /// Items that the ring holds.
@@ -283,17 +313,8 @@ impl<Q: Quantum> Cursor<Writing, Q> {
     #[inline(always)]
     pub(crate) unsafe fn fill(&self, at: usize, items: &[u8]) {
         let start = wrap(self.position + at, self.ring_bytes);
-        let room = self.ring_bytes - start;
-        if items.len() <= room {
-            // SAFETY: it ends at most at the ring's end; the bytes are claimed, so the consumer is done with them.
-            unsafe { self.memory.copy_in(start, items) };
-        } else {
-            let (head, tail) = items.split_at(room);
-            // SAFETY: it ends at the ring's end; claimed as above.
-            unsafe { self.memory.copy_in(start, head) };
-            // SAFETY: what is claimed is at most the ring, so the tail ends before `start`.
-            unsafe { self.memory.copy_in(0, tail) };
-        }
+        // SAFETY: `start` is in the ring; the bytes are claimed: no more than the ring, and the consumer is done with them.
+        unsafe { put(&self.memory, start, items) };
     }
 }
 
@@ -305,17 +326,46 @@ impl<Q: Quantum> Cursor<Reading, Q> {
     #[inline(always)]
     pub(crate) unsafe fn drain(&self, at: usize, items: &mut [u8]) {
         let start = wrap(self.position + at, self.ring_bytes);
-        let room = self.ring_bytes - start;
-        if items.len() <= room {
-            // SAFETY: it ends at most at the ring's end; the bytes are claimed, so the producer is done with them.
-            unsafe { self.memory.copy_out(start, items) };
-        } else {
-            let (head, tail) = items.split_at_mut(room);
-            // SAFETY: it ends at the ring's end; claimed as above.
-            unsafe { self.memory.copy_out(start, head) };
-            // SAFETY: what is claimed is at most the ring, so the tail ends before `start`.
-            unsafe { self.memory.copy_out(0, tail) };
-        }
+        // SAFETY: `start` is in the ring; the bytes are claimed: no more than the ring, and the producer is done with them.
+        unsafe { take(&self.memory, start, items) };
+    }
+}
+
+/// Copies `items` into the ring from byte `start` on, going on at its start when its end is reached.
+///
+/// # Safety
+/// `start` is below `ring_bytes`, `items` is no longer than that, and by the protocol the bytes are the caller's.
+#[inline(always)]
+pub(crate) unsafe fn put(memory: &Memory, start: usize, items: &[u8]) {
+    let room = memory.ring_bytes() - start;
+    if items.len() <= room {
+        // SAFETY: ends at most at the ring's end; the caller's by the protocol.
+        unsafe { memory.copy_in(start, items) };
+    } else {
+        let (head, tail) = items.split_at(room);
+        // SAFETY: ends at the ring's end; the caller's by the protocol.
+        unsafe { memory.copy_in(start, head) };
+        // SAFETY: no more than the ring in all, so the tail ends before `start`.
+        unsafe { memory.copy_in(0, tail) };
+    }
+}
+
+/// Copies from the ring from byte `start` on to `items`, going on at its start when its end is reached.
+///
+/// # Safety
+/// As [`put`].
+#[inline(always)]
+pub(crate) unsafe fn take(memory: &Memory, start: usize, items: &mut [u8]) {
+    let room = memory.ring_bytes() - start;
+    if items.len() <= room {
+        // SAFETY: ends at most at the ring's end; the caller's by the protocol.
+        unsafe { memory.copy_out(start, items) };
+    } else {
+        let (head, tail) = items.split_at_mut(room);
+        // SAFETY: ends at the ring's end; the caller's by the protocol.
+        unsafe { memory.copy_out(start, head) };
+        // SAFETY: no more than the ring in all, so the tail ends before `start`.
+        unsafe { memory.copy_out(0, tail) };
     }
 }
 
@@ -340,17 +390,20 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Reads both counters; `Err` with what was found if no queue in use could have left them so.
+    /// Reads both counters of a queue to attach to.
     #[cfg(not(loom))]
-    pub(crate) fn find(memory: &Memory, quantum: usize) -> Result<Self, Self> {
+    pub(crate) fn of_queue(memory: &Memory, quantum: usize) -> Result<Self, crate::SetupError> {
         // The consumer may be at work: its counter is read first, so that it is never ahead of the other.
         // edge retire (acquire), edge publish (acquire): as in `look`, for the cursors that start here.
         let read = memory.read().load(Ordering::Acquire);
         let written = memory.written().load(Ordering::Acquire);
-        let found = Self { read, written };
         let quantum = quantum as u64;
+        let ring_bytes = memory.ring_bytes() as u64;
         let whole = read.is_multiple_of(quantum) && written.is_multiple_of(quantum);
-        let ahead = written.wrapping_sub(read);
-        if whole && ahead <= memory.ring_bytes() as u64 { Ok(found) } else { Err(found) }
+        if whole && written.wrapping_sub(read) <= ring_bytes {
+            Ok(Self { read, written })
+        } else {
+            Err(crate::SetupError::Counters { read, written, ring_bytes })
+        }
     }
 }

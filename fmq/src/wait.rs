@@ -209,12 +209,18 @@ impl Waiter {
         deadline: Option<Instant>,
         ready: &mut impl FnMut() -> Result<bool, QueueError>,
     ) -> Result<(), QueueError> {
-        if ready()? {
-            return Ok(());
+        let window = self.recent.window(limit);
+        // The commonest wait is over within a few turns: it is neither timed nor does it ask for the time.
+        let turns = if window.is_zero() { 1 } else { TURNS_PER_GLANCE };
+        for _ in 0..turns {
+            if ready()? {
+                return Ok(());
+            }
+            self.interrupted()?;
+            spin_loop();
         }
         let start = clock::now();
-        let window = self.recent.window(limit);
-        let done = if window.is_zero() { false } else { self.poll(Some(window), deadline, ready)? };
+        let done = !window.is_zero() && self.poll(Some(window), deadline, ready)?;
         if !done {
             self.sleep(deadline, ready)?;
         }
@@ -258,6 +264,25 @@ impl Waiter {
             word.fetch_or(mask.get(), Ordering::Relaxed);
         }
         result
+    }
+
+    /// Does all of a sleep but the sleeping: `None` if ready now, else the word's value to sleep on and the bits to
+    /// sleep for. Interruptions set one of these from now on.
+    #[cfg(not(loom))]
+    pub(crate) fn prepare_to_sleep(
+        &self,
+        mut ready: impl FnMut() -> Result<bool, QueueError>,
+    ) -> Result<Option<(u32, NonZeroU32)>, QueueError> {
+        let word = self.memory.flag().ok_or(QueueError::NoEventFlag)?;
+        let mask = NonZeroU32::new(self.bits.wait).ok_or(QueueError::NoBits)?;
+        self.sleeper.announce(mask);
+        let before = event_flag::clear(word, mask);
+        if ready()? {
+            self.sleeper.awake();
+            return Ok(None);
+        }
+        self.interrupted()?;
+        Ok(Some((before & !mask.get(), mask)))
     }
 
     /// When the next sleep ends at the latest.

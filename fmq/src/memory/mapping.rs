@@ -21,7 +21,6 @@ use crate::{Part, SetupError};
 pub(crate) enum Access {
     /// Both counters' sides, and event flags.
     ReadWrite,
-    #[expect(dead_code, reason = "for the flavour that lands next")]
     /// Readers of the unsynchronised flavour, which write nothing.
     ReadOnly,
 }

@@ -66,6 +66,17 @@ impl FutexWord {
         self.0.fetch_and(bits, order)
     }
 
+    /// Changes the word: for one that stands for a version.
+    pub(crate) fn bump(&self) {
+        // Release: pairs with the load of those who then look at what has changed.
+        self.0.fetch_add(1, Ordering::Release);
+    }
+
+    /// The word as the kernel's vectored wait wants it.
+    pub(crate) fn address(&self) -> *mut std::ffi::c_void {
+        self.0.as_ptr().cast()
+    }
+
     /// Sleeps while the word is `expected`, until a wake whose bits meet `mask`, the deadline, a signal, or no reason.
     ///
     /// The caller looks at its condition after every return, so the reason is not handed back.

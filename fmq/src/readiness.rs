@@ -1,0 +1,263 @@
+//! [`Readiness`]: a queue as a file descriptor, for event loops and async runtimes.
+//!
+//! A futex word can't be put into epoll, so somebody has to sleep on it. One thread of the process does so for up to 127
+//! queues at once (`futex_waitv`, Linux 5.16), and writes to a queue's eventfd when its bit is set. The bridge is only in
+//! the way of those who use it: it costs the peer one wake-up and this process one more, so it is for queues that are
+//! one source among many; where latency counts, a thread of one's own with [`Wait`](crate::Wait) is faster.
+
+use std::num::NonZeroU32;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::event::EventfdFlags;
+use rustix::io::Errno;
+use rustix::thread::{ClockId, futex};
+
+use crate::memory::Memory;
+use crate::sync::{FutexWord, Mutex, Ordering, lock};
+use crate::{QueueError, SetupError};
+
+/// Tells an event loop when an end of a queue is ready: an eventfd that becomes readable.
+///
+/// One-shot, in the manner of a poll function: ask [`poll_readable`](Self::poll_readable) or
+/// [`poll_writable`](Self::poll_writable); if the answer is `false`, wait until the descriptor is readable (epoll,
+/// `AsyncFd`, ..), then ask again. Death and cancellation make it readable too. It may be so for no reason.
+///
+/// ```
+/// use nnburst_fmq::{Queue, Readiness};
+/// use rustix::event::{PollFd, PollFlags, poll};
+///
+/// let (mut producer, mut consumer) = Queue::<u64>::builder(4).event_flag(true).pair()?;
+/// let mut readiness = Readiness::new()?;
+/// assert!(!readiness.poll_readable(&mut consumer, 1)?); // nothing there: armed
+/// producer.try_push(7)?;
+/// poll(&mut [PollFd::new(&readiness, PollFlags::IN)], None)?;
+/// assert!(readiness.poll_readable(&mut consumer, 1)?);
+/// assert_eq!(consumer.try_pop()?, 7);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Readiness {
+    fd: Arc<OwnedFd>,
+    key: u64,
+    bridge: &'static Bridge,
+}
+
+impl Readiness {
+    /// Makes an eventfd and a place on the bridge for it.
+    ///
+    /// # Errors
+    /// [`SetupError::System`] if there is no `futex_waitv` (Linux before 5.16), or no more descriptors.
+    pub fn new() -> Result<Self, SetupError> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let fd = rustix::event::eventfd(0, flags).map_err(system("eventfd2"))?;
+        let fd = Arc::new(fd);
+        let (bridge, key) = Bridge::place(&fd)?;
+        Ok(Self { fd, key, bridge })
+    }
+
+    /// Whether `count` items can be read. If not (`false`), the descriptor becomes readable when that may have changed.
+    ///
+    /// # Errors
+    /// As [`Consumer::wait_readable`](crate::Consumer::wait_readable).
+    pub fn poll_readable<T: bytemuck::Pod>(
+        &mut self,
+        consumer: &mut crate::Consumer<T>,
+        count: usize,
+    ) -> Result<bool, QueueError> {
+        let crate::Consumer { cursor, waiter } = consumer;
+        let bytes = count.saturating_mul(size_of::<T>());
+        match cursor.claim(bytes) {
+            Err(QueueError::Empty { .. }) => {}
+            claimed => return claimed.map(|()| true),
+        }
+        self.poll(waiter, cursor.memory().clone(), || cursor.ready(bytes))
+    }
+
+    /// Whether `count` items can be written. If not (`false`), the descriptor becomes readable when that may have changed.
+    ///
+    /// # Errors
+    /// As [`Producer::wait_writable`](crate::Producer::wait_writable).
+    pub fn poll_writable<T: bytemuck::Pod>(
+        &mut self,
+        producer: &mut crate::Producer<T>,
+        count: usize,
+    ) -> Result<bool, QueueError> {
+        let crate::Producer { cursor, waiter } = producer;
+        waiter.interrupted()?;
+        let bytes = count.saturating_mul(size_of::<T>());
+        match cursor.claim(bytes) {
+            Err(QueueError::Full { .. }) => {}
+            claimed => return claimed.map(|()| true),
+        }
+        self.poll(waiter, cursor.memory().clone(), || cursor.ready(bytes))
+    }
+
+    fn poll(
+        &self,
+        waiter: &mut crate::wait::Waiter,
+        memory: Memory,
+        ready: impl FnMut() -> Result<bool, QueueError>,
+    ) -> Result<bool, QueueError> {
+        // Empties the eventfd; `AGAIN` if it is.
+        let _ = rustix::io::read(&*self.fd, &mut [0; 8]);
+        let Some((expected, mask)) = waiter.prepare_to_sleep(ready)? else { return Ok(true) };
+        self.bridge.arm(self.key, Armed { memory, expected, mask, looks: 0 });
+        Ok(false)
+    }
+}
+
+impl AsFd for Readiness {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Drop for Readiness {
+    fn drop(&mut self) {
+        lock(&self.bridge.places).retain(|place| place.key != self.key);
+    }
+}
+
+/// A thread that sleeps for many.
+#[derive(Debug)]
+struct Bridge {
+    /// Changes whenever `places` does: the thread sleeps on it as well.
+    control: FutexWord,
+    places: Mutex<Vec<Place>>,
+}
+
+/// One eventfd, and what it waits for, if anything.
+#[derive(Debug)]
+struct Place {
+    key: u64,
+    fd: Arc<OwnedFd>,
+    armed: Option<Armed>,
+}
+
+#[derive(Clone, Debug)]
+struct Armed {
+    memory: Memory,
+    /// The word's value with which its owner went to sleep.
+    expected: u32,
+    mask: NonZeroU32,
+    /// How often the word changed without one of our bits.
+    looks: u32,
+}
+
+impl Armed {
+    /// Changes of other bits that are slept through; a peer that makes more makes us wake our owner, who then looks.
+    const MOST_LOOKS: u32 = 64;
+
+    /// Whether the owner has to look.
+    fn fires(&mut self) -> bool {
+        let Some(word) = self.memory.flag() else { return true };
+        // Acquire: pairs with the fetch_or of wakers (edge bits).
+        let value = word.load(Ordering::Acquire);
+        if value != self.expected {
+            self.expected = value;
+            self.looks += 1;
+        }
+        value & self.mask.get() != 0 || self.looks > Self::MOST_LOOKS
+    }
+}
+
+impl Bridge {
+    /// Words per call, less the control word: the kernel's limit is 128.
+    const MOST: usize = 127;
+
+    /// A place on a bridge that has one, else on a new one.
+    fn place(fd: &Arc<OwnedFd>) -> Result<(&'static Self, u64), SetupError> {
+        static BRIDGES: Mutex<(Vec<&'static Bridge>, u64)> = Mutex::new((Vec::new(), 0));
+        let mut bridges = lock(&BRIDGES);
+        bridges.1 += 1;
+        let key = bridges.1;
+        let free = |bridge: &&&'static Self| lock(&bridge.places).len() < Self::MOST;
+        let bridge = match bridges.0.iter().find(free) {
+            Some(bridge) => *bridge,
+            None => {
+                let bridge = Self::start()?;
+                bridges.0.push(bridge);
+                bridge
+            }
+        };
+        lock(&bridge.places).push(Place { key, fd: Arc::clone(fd), armed: None });
+        Ok((bridge, key))
+    }
+
+    fn start() -> Result<&'static Self, SetupError> {
+        // Lives as long as its thread: as long as the process.
+        let bridge: &'static Self = Box::leak(Box::new(Self {
+            control: FutexWord::default(),
+            places: Mutex::new(Vec::new()),
+        }));
+        // A value that is not there: an error that says whether the kernel knows the call.
+        match futex::waitv(
+            &[word(&bridge.control, 1)],
+            futex::WaitvFlags::empty(),
+            None,
+            ClockId::Monotonic,
+        ) {
+            Err(Errno::AGAIN) | Ok(_) => {}
+            Err(errno) => return Err(system("futex_waitv")(errno)),
+        }
+        std::thread::Builder::new()
+            .name("fmq-readiness".into())
+            .spawn(move || bridge.run())
+            .map_err(|error| {
+                system("clone")(Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
+            })?;
+        Ok(bridge)
+    }
+
+    fn arm(&self, key: u64, armed: Armed) {
+        if let Some(place) = lock(&self.places).iter_mut().find(|place| place.key == key) {
+            place.armed = Some(armed);
+        }
+        self.control.bump();
+        self.control.wake(NonZeroU32::MAX);
+    }
+
+    /// The thread: signals what fires, then sleeps on the rest.
+    fn run(&self) {
+        loop {
+            // Acquire: before the places are looked at; a change from here on makes the sleep return at once.
+            let control = self.control.load(Ordering::Acquire);
+            let sleeping: Vec<Armed> = self.signal();
+            let words = sleeping
+                .iter()
+                .filter_map(|armed| Some(word(armed.memory.flag()?, armed.expected)));
+            let words: Vec<_> = [word(&self.control, control)].into_iter().chain(words).collect();
+            // Whatever it returns (woken, a word has changed, a signal): look at all of them.
+            let _ = futex::waitv(&words, futex::WaitvFlags::empty(), None, ClockId::Monotonic);
+        }
+    }
+
+    /// Signals and disarms the places that fire; returns the others, whose memory stays mapped as long as they are held.
+    fn signal(&self) -> Vec<Armed> {
+        let mut sleeping = Vec::new();
+        for place in lock(&self.places).iter_mut() {
+            let Some(armed) = &mut place.armed else { continue };
+            if armed.fires() {
+                place.armed = None;
+                // Fails only if the counter is at its end, when it is readable anyway.
+                let _ = rustix::io::write(&*place.fd, &1_u64.to_ne_bytes());
+            } else {
+                sleeping.push(armed.clone());
+            }
+        }
+        sleeping
+    }
+}
+
+fn word(word: &FutexWord, expected: u32) -> futex::Wait {
+    let mut wait = futex::Wait::new();
+    wait.val = u64::from(expected);
+    wait.uaddr = futex::WaitPtr::new(word.address());
+    wait.flags = futex::WaitFlags::SIZE_U32;
+    wait
+}
+
+fn system(call: &'static str) -> impl Fn(Errno) -> SetupError {
+    move |source| SetupError::System { call, source }
+}

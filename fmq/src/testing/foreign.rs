@@ -1,0 +1,178 @@
+//! [`ForeignPeer`]: libfmq's behaviour, written from its description and sharing no code with the queue under test.
+//!
+//! It maps each grantor by itself, re-reads both counters from shared memory at every call, divides to find an index,
+//! and wakes by the unconditional `fetch_or`: what a real libfmq process does on the same memory.
+
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
+use rustix::mm::{MapFlags, ProtFlags};
+use rustix::thread::futex;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+use crate::descriptor::{Descriptor, Grantor};
+use crate::event_flag::{NOT_EMPTY, NOT_FULL};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// Either end of a synchronised queue, as libfmq would be it.
+#[derive(Debug)]
+pub struct ForeignPeer {
+    read: Mapped,
+    written: Mapped,
+    ring: Mapped,
+    flag: Option<Mapped>,
+    quantum: usize,
+}
+
+impl ForeignPeer {
+    /// Maps the queue.
+    #[must_use]
+    pub fn new(descriptor: &Descriptor) -> Self {
+        let map = |index: usize| {
+            let grantor = descriptor.data.grantors.get(index)?;
+            Some(Mapped::new(descriptor, grantor))
+        };
+        Self {
+            read: map(0).expect("a read counter"),
+            written: map(1).expect("a write counter"),
+            ring: map(2).expect("a ring"),
+            flag: map(3),
+            quantum: descriptor.data.quantum as usize,
+        }
+    }
+
+    /// `availableToRead`, in items.
+    #[must_use]
+    pub fn available_to_read(&self) -> usize {
+        let ahead = self.load(&self.written).wrapping_sub(self.load(&self.read));
+        usize::try_from(ahead).expect("a counter ahead") / self.quantum
+    }
+
+    /// `write`: all of `items` or nothing.
+    pub fn write(&self, items: &[u8]) -> bool {
+        let written = self.load(&self.written);
+        let used = written.wrapping_sub(self.load(&self.read));
+        if used + items.len() as u64 > self.ring.length as u64 {
+            return false;
+        }
+        for (i, byte) in (0_u64..).zip(items) {
+            // SAFETY: within the ring; the protocol gives these bytes to the writer.
+            unsafe { self.byte(written.wrapping_add(i)).write_volatile(*byte) };
+        }
+        let written = written.wrapping_add(items.len() as u64);
+        self.counter(&self.written).store(written, Ordering::Release);
+        true
+    }
+
+    /// `read`: all of `items` or nothing.
+    pub fn read(&self, items: &mut [u8]) -> bool {
+        let written = self.load(&self.written);
+        let read = self.load(&self.read);
+        if written.wrapping_sub(read) < items.len() as u64 {
+            return false;
+        }
+        for (i, byte) in (0_u64..).zip(items.iter_mut()) {
+            // SAFETY: within the ring; the protocol gives these bytes to the reader.
+            *byte = unsafe { self.byte(read.wrapping_add(i)).read_volatile() };
+        }
+        let read = read.wrapping_add(items.len() as u64);
+        self.counter(&self.read).store(read, Ordering::Release);
+        true
+    }
+
+    /// `writeBlocking` with the default bits.
+    pub fn write_blocking(&self, items: &[u8], timeout: Duration) -> bool {
+        let done = self.block(NOT_FULL, timeout, || self.write(items));
+        if done {
+            self.wake(NOT_EMPTY);
+        }
+        done
+    }
+
+    /// `readBlocking` with the default bits.
+    pub fn read_blocking(&self, items: &mut [u8], timeout: Duration) -> bool {
+        let done = self.block(NOT_EMPTY, timeout, || self.read(items));
+        if done {
+            self.wake(NOT_FULL);
+        }
+        done
+    }
+
+    /// `EventFlag::wake`.
+    pub fn wake(&self, bits: u32) {
+        let word = self.word();
+        if !word.fetch_or(bits, Ordering::SeqCst) & bits != 0 {
+            let mask = NonZeroU32::new(bits).expect("bits");
+            let woken = futex::wake_bitset(word, futex::Flags::empty(), i32::MAX as u32, mask);
+            woken.expect("a futex word");
+        }
+    }
+
+    fn block(&self, bits: u32, timeout: Duration, mut attempt: impl FnMut() -> bool) -> bool {
+        let deadline = Instant::now() + timeout;
+        while !attempt() {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            let word = self.word();
+            let before = word.fetch_and(!bits, Ordering::SeqCst);
+            if before & bits != 0 {
+                continue;
+            }
+            let left = Timespec::try_from(deadline - Instant::now()).expect("a short time");
+            let until = clock_gettime(ClockId::Monotonic).checked_add(left).expect("a near time");
+            let mask = NonZeroU32::new(bits).expect("bits");
+            // Changed, woken, interrupted or late: the loop looks.
+            let _ = futex::wait_bitset(word, futex::Flags::empty(), before, Some(&until), mask);
+        }
+        true
+    }
+
+    fn byte(&self, counter: u64) -> *mut u8 {
+        let at = usize::try_from(counter % self.ring.length as u64).expect("an index");
+        self.ring.at.wrapping_add(at)
+    }
+
+    fn load(&self, counter: &Mapped) -> u64 {
+        self.counter(counter).load(Ordering::Acquire)
+    }
+
+    fn counter<'mapped>(&self, counter: &'mapped Mapped) -> &'mapped AtomicU64 {
+        // SAFETY: a mapped, aligned word, accessed atomically by everyone.
+        unsafe { AtomicU64::from_ptr(counter.at.cast()) }
+    }
+
+    fn word(&self) -> &AtomicU32 {
+        let flag = self.flag.as_ref().expect("an event flag");
+        // SAFETY: a mapped, aligned word, accessed atomically by everyone.
+        unsafe { AtomicU32::from_ptr(flag.at.cast()) }
+    }
+}
+
+/// One grantor's mapping; kept for the life of the test's process, like most of libfmq's.
+#[derive(Debug)]
+struct Mapped {
+    at: *mut u8,
+    length: usize,
+}
+
+// SAFETY: shared memory, reached through atomics and volatile accesses.
+unsafe impl Send for Mapped {}
+// SAFETY: as above.
+unsafe impl Sync for Mapped {}
+
+impl Mapped {
+    fn new(descriptor: &Descriptor, grantor: &Grantor) -> Self {
+        let fd = descriptor.fds.get(grantor.fd_index as usize).expect("a file");
+        let page = rustix::param::page_size() as u64;
+        let start = u64::from(grantor.offset) / page * page;
+        let skip = usize::try_from(u64::from(grantor.offset) - start).expect("within a page");
+        let length = usize::try_from(grantor.extent).expect("a length");
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        // SAFETY: the kernel chooses the address.
+        let at = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), skip + length, access, flags, fd, start)
+        };
+        Self { at: at.expect("a mapping").cast::<u8>().wrapping_add(skip), length }
+    }
+}

@@ -1,0 +1,26 @@
+//! Doubles of the other side, for the tests of this crate and of those built on it (feature `testing`).
+//!
+//! | for                                                        | see                                            |
+//! |------------------------------------------------------------|------------------------------------------------|
+//! | a peer that writes anything anywhere, at any step           | [`HostilePeer`]                                |
+//! | a peer that is libfmq, written from its description alone   | [`ForeignPeer`]                                |
+//! | random calls against random misdeeds, judged by a model     | [`lying_producer`], [`lying_consumer`]         |
+//! | random bytes as a descriptor                                | [`any_descriptor`]                             |
+//!
+//! The last two rows are plain functions of bytes: property tests drive them here, cargo-fuzz in `fuzz/`.
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a test double reports by panicking"
+)]
+
+mod any_descriptor;
+mod foreign;
+mod hostile;
+mod lying;
+
+pub use any_descriptor::any_descriptor;
+pub use foreign::ForeignPeer;
+pub use hostile::HostilePeer;
+pub use lying::{lying_consumer, lying_producer};
