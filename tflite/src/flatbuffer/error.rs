@@ -1,0 +1,75 @@
+//! What can be wrong with a FlatBuffer.
+
+/// A field of the file that can't be what it claims.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct FormatError {
+    /// The field, by its name in the schema.
+    pub field: &'static str,
+    /// What is wrong with it.
+    pub problem: Problem,
+}
+
+/// What is wrong with a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The file ends before the field does.
+    #[error("the file ends before byte {at} and what should stand there")]
+    OutOfFile {
+        /// First byte of what is missing.
+        at: usize,
+    },
+    /// The field reaches past its table.
+    #[error("it lies at byte {slot} of a table of {size} bytes")]
+    OutOfTable {
+        /// Where in the table.
+        slot: usize,
+        /// Bytes of the table.
+        size: usize,
+    },
+    /// A table's description is cut off or contradicts itself.
+    #[error("the vtable at byte {at} is broken")]
+    BadVtable {
+        /// First byte of the vtable.
+        at: usize,
+    },
+    /// An offset leads out of the file or nowhere.
+    #[error("the offset {offset} at byte {at} leads nowhere")]
+    BadOffset {
+        /// Where the offset stands.
+        at: usize,
+        /// The offset.
+        offset: u32,
+    },
+    /// A vector claims more elements than the file has bytes for.
+    #[error("the vector of {count} elements at byte {at} does not fit into the file")]
+    TooLong {
+        /// Elements claimed.
+        count: usize,
+        /// First byte of the vector.
+        at: usize,
+    },
+    /// The file refers to the same bytes so often that reading it would take memory out of proportion.
+    #[error("its {count} elements make the file grow out of proportion")]
+    Amplified {
+        /// Elements of the vector at which patience ended.
+        count: usize,
+    },
+    /// The bytes are not what they have to be.
+    #[error("it is not what a .tflite file has")]
+    Mismatch,
+    /// A required field is left out.
+    #[error("it is missing")]
+    Missing,
+    /// A number is outside its range.
+    #[error("{value} is not within {min}..={max}")]
+    OutOfRange {
+        /// The number.
+        value: i64,
+        /// Least value allowed.
+        min: i64,
+        /// Greatest value allowed.
+        max: i64,
+    },
+}

@@ -1,0 +1,188 @@
+//! Builds the graph of a HAL model: operands, constants and operations.
+//!
+//! Constants of the file stay where they are and are referred to in pool 0. What the import makes
+//! itself travels with the model while it is small, and in pool 1 else, as the HAL's own runtime does.
+
+use std::collections::HashMap;
+
+use nnburst_hal::{
+    ChannelQuant, DataLocation, ExtraParams, Operand, OperandLifeTime, OperandType, Operation,
+    OperationType, Subgraph,
+};
+
+/// The pool that is the file.
+const FILE_POOL: u32 = 0;
+/// The pool of constants that the import made.
+const MADE_POOL: u32 = 1;
+/// Constants up to this size travel within the model.
+const MAX_COPY: usize = 128;
+/// Constants in a pool start at multiples of this, so that any kernel can read them in place.
+const POOL_ALIGN: usize = 64;
+
+/// A graph in the making.
+#[derive(Debug, Default)]
+pub(crate) struct Builder {
+    /// Operands and operations; which of them come in and go out is said at the end.
+    pub(crate) graph: Subgraph,
+    /// Which operator of the file each operation stems from.
+    pub(crate) sources: Vec<usize>,
+    /// The values of constants that travel within the model.
+    pub(crate) values: Vec<u8>,
+    /// The bytes of the pool of made constants.
+    pub(crate) made: Vec<u8>,
+    /// Constants by type, shape and bytes: the scalars of a model are few, and repeat.
+    known: HashMap<(OperandType, Vec<u32>, Vec<u8>), u32>,
+    /// The operator that is being lowered.
+    pub(crate) source: usize,
+}
+
+impl Builder {
+    /// Adds an operand as it is.
+    pub(crate) fn add(&mut self, operand: Operand) -> u32 {
+        let index = u32::try_from(self.graph.operands.len()).unwrap_or(u32::MAX);
+        self.graph.operands.push(operand);
+        index
+    }
+
+    /// The operand of an index that this builder gave.
+    pub(crate) fn operand(&self, index: u32) -> &Operand {
+        &self.graph.operands[index as usize]
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn operand_mut(&mut self, index: u32) -> &mut Operand {
+        &mut self.graph.operands[index as usize]
+    }
+
+    /// The extents of an operand.
+    pub(crate) fn dims(&self, index: u32) -> &[u32] {
+        &self.operand(index).dimensions
+    }
+
+    /// A temporary of the type and quantisation of another, with extents of its own.
+    pub(crate) fn like(&mut self, model: u32, dims: Vec<u32>) -> u32 {
+        let model = self.operand(model);
+        let operand =
+            Operand::tensor(model.kind, dims).with_quantization(model.scale, model.zero_point);
+        self.add(operand)
+    }
+
+    /// A temporary without quantisation.
+    pub(crate) fn temporary(&mut self, kind: OperandType, dims: Vec<u32>) -> u32 {
+        self.add(Operand::tensor(kind, dims))
+    }
+
+    /// A scalar constant.
+    pub(crate) fn int(&mut self, value: i32) -> u32 {
+        self.shared(OperandType::Int32, Vec::new(), value.to_le_bytes().to_vec())
+    }
+
+    /// A scalar constant.
+    pub(crate) fn float(&mut self, value: f32) -> u32 {
+        self.shared(OperandType::Float32, Vec::new(), value.to_le_bytes().to_vec())
+    }
+
+    /// A scalar constant.
+    pub(crate) fn boolean(&mut self, value: bool) -> u32 {
+        self.shared(OperandType::Bool, Vec::new(), vec![u8::from(value)])
+    }
+
+    /// A constant tensor of one dimension.
+    pub(crate) fn ints(&mut self, values: &[i32]) -> u32 {
+        let dims = vec![u32::try_from(values.len()).unwrap_or(u32::MAX)];
+        self.int_tensor(values, dims)
+    }
+
+    /// A constant tensor.
+    pub(crate) fn int_tensor(&mut self, values: &[i32], dims: Vec<u32>) -> u32 {
+        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.shared(OperandType::TensorInt32, dims, bytes)
+    }
+
+    /// A constant tensor.
+    pub(crate) fn float_tensor(&mut self, values: &[f32], dims: Vec<u32>) -> u32 {
+        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.shared(OperandType::TensorFloat32, dims, bytes)
+    }
+
+    fn shared(&mut self, kind: OperandType, dims: Vec<u32>, bytes: Vec<u8>) -> u32 {
+        let key = (kind, dims, bytes);
+        if let Some(&index) = self.known.get(&key) {
+            return index;
+        }
+        let index = self.made_constant(Operand::tensor(kind, key.1.clone()), &key.2);
+        self.known.insert(key, index);
+        index
+    }
+
+    /// A constant whose bytes the import made.
+    pub(crate) fn made_constant(&mut self, operand: Operand, bytes: &[u8]) -> u32 {
+        let operand = self.place(operand, bytes);
+        self.add(operand)
+    }
+
+    /// Finds a place for the bytes of a constant.
+    pub(crate) fn place(&mut self, operand: Operand, bytes: &[u8]) -> Operand {
+        let (store, lifetime, pool_index, align) = if bytes.len() <= MAX_COPY {
+            (&mut self.values, OperandLifeTime::ConstantCopy, 0, 4)
+        } else {
+            (&mut self.made, OperandLifeTime::ConstantReference, MADE_POOL, POOL_ALIGN)
+        };
+        store.resize(store.len().next_multiple_of(align), 0);
+        let at = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
+        let location =
+            DataLocation { pool_index, offset: at(store.len()), length: at(bytes.len()) };
+        store.extend_from_slice(bytes);
+        Operand { lifetime, location, ..operand }
+    }
+
+    /// A constant whose bytes lie in the file.
+    pub(crate) fn file_constant(&mut self, mut operand: Operand, offset: u32, length: u32) -> u32 {
+        operand.lifetime = OperandLifeTime::ConstantReference;
+        operand.location = DataLocation { pool_index: FILE_POOL, offset, length };
+        self.add(operand)
+    }
+
+    /// An omitted optional tensor. Its extents are empty rather than unknown, for HAL 1.0 has no unknown rank.
+    pub(crate) fn omitted(&mut self, kind: OperandType, rank: usize) -> u32 {
+        let operand = Operand::tensor(kind, vec![0; rank]).with_lifetime(OperandLifeTime::NoValue);
+        self.add(operand)
+    }
+
+    /// The same constant bytes under another shape; `None` if the operand is no constant.
+    pub(crate) fn constant_as(&mut self, index: u32, dims: Vec<u32>) -> Option<u32> {
+        let operand = self.operand(index);
+        if !operand.is_constant() {
+            return None;
+        }
+        let operand = Operand { dimensions: dims, ..operand.clone() };
+        Some(self.add(operand))
+    }
+
+    /// Adds an operation.
+    pub(crate) fn op(&mut self, kind: OperationType, inputs: &[u32], outputs: &[u32]) {
+        self.graph.operations.push(Operation {
+            kind,
+            inputs: inputs.to_vec(),
+            outputs: outputs.to_vec(),
+        });
+        self.sources.push(self.source);
+    }
+
+    /// Counts who reads what, once everything is there.
+    pub(crate) fn count_consumers(&mut self) {
+        for operation in &self.graph.operations {
+            for &input in &operation.inputs {
+                if let Some(operand) = self.graph.operands.get_mut(input as usize) {
+                    operand.number_of_consumers += 1;
+                }
+            }
+        }
+    }
+}
+
+/// Scales per channel, as an operand has them.
+pub(crate) fn channel_quant(scales: Vec<f32>, channel_dim: usize) -> ExtraParams {
+    let channel_dim = u32::try_from(channel_dim).unwrap_or(u32::MAX);
+    ExtraParams::ChannelQuant(ChannelQuant { scales, channel_dim })
+}

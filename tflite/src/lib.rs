@@ -1,0 +1,33 @@
+//! Reads .tflite files into models of the Android Neural Networks HAL.
+//!
+//! ```text
+//!   bytes ──flatbuffer──► tables ──schema──► tensors, operators ──lower──► operations ──► hal::Model
+//!           every offset           every index           every operator            + states, names
+//!           is checked             is in range           mapped or reported
+//! ```
+//!
+//! The reader verifies as it reads: a hostile file gives an error that names the field. Operators that the
+//! HAL hasn't are put together from those it has; whatever can't be mapped is reported, all at once, with
+//! its reason. Variable tensors become explicit inputs and outputs, listed as [`StatePair`]s.
+//!
+//! ```no_run
+//! let imported = nnburst_tflite::Imported::open("mobilenet.tflite")?;
+//! for input in &imported.inputs {
+//!     println!("{}: {} {:?}", input.name, input.kind, input.dims);
+//! }
+//! // imported.model goes to a device; for imported.states, the session hands each output back as the next input.
+//! # Ok::<(), nnburst_tflite::ImportError>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod flatbuffer;
+mod graph;
+mod lower;
+mod model;
+mod operand;
+mod schema;
+
+pub use flatbuffer::{FormatError, Problem};
+pub use model::{ImportError, Imported, StatePair, TensorInfo, UnsupportedOperator};
+pub use schema::TensorKind;

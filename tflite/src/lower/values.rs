@@ -1,0 +1,189 @@
+//! What operators share: float weights out of compressed ones, biases, integers known at import.
+
+use nnburst_hal::{Operand, OperandType, OperationType};
+
+use super::{Lower, Lowered, MAX_MADE_ELEMENTS, axis_of};
+use crate::operand::{is_quantized, operand_of};
+use crate::schema::{Builtin, TensorKind};
+
+/// Constant integers of more elements than this aren't computed at import.
+const MAX_FOLDED: usize = 1 << 16;
+
+impl Lower<'_, '_> {
+    /// An argument as the weights of an operation over `input`: where the input is FLOAT32 and the
+    /// weights are not, they are widened. Converters compress weights this way ("dynamic range"),
+    /// and the interpreter quantises activations on the fly; NNAPI has no such operation, so that what
+    /// comes out is that of the widened network.
+    pub(super) fn weights(&mut self, argument: usize, input: u32) -> Lowered<u32> {
+        let index = self.tensor_index(argument)?;
+        let kind = operand_of(&self.import.graph.tensors[index])?.kind;
+        let narrow = is_quantized(kind) || kind == OperandType::TensorFloat16;
+        if self.kind(input) != OperandType::TensorFloat32 || !narrow {
+            return self.import.value(index);
+        }
+        if let Some(&widened) = self.import.widened.get(&index) {
+            return Ok(widened);
+        }
+        let value = self.symmetric(index)?;
+        let dims = self.import.builder.dims(value).to_vec();
+        let widened = self.builder().temporary(OperandType::TensorFloat32, dims);
+        let with = match kind {
+            OperandType::TensorFloat16 => OperationType::Cast,
+            _ => OperationType::Dequantize,
+        };
+        self.emit(with, &[value], &[widened]);
+        self.import.widened.insert(index, widened);
+        Ok(widened)
+    }
+
+    /// The value of a tensor; INT8 constants without a zero point as TENSOR_QUANT8_SYMM, which HAL 1.2
+    /// dequantises while the asymmetric signed type needs 1.3.
+    pub(super) fn symmetric(&mut self, index: usize) -> Lowered<u32> {
+        let tensor = &self.import.graph.tensors[index];
+        let operand = operand_of(tensor)?;
+        let fits = operand.kind == OperandType::TensorQuant8AsymmSigned && operand.zero_point == 0;
+        if !fits || !self.import.is_constant(index) || self.import.values[index].is_some() {
+            return self.import.value(index);
+        }
+        let operand = Operand { kind: OperandType::TensorQuant8Symm, ..operand };
+        self.import.constant_as(index, operand)
+    }
+
+    /// The bias of a convolution or dense layer with so many outputs: INT32 in steps of input times
+    /// weights for quantised layers, whatever scale the file gives it, since that is what the
+    /// arithmetic means. A missing one is zero.
+    pub(super) fn bias(
+        &mut self,
+        argument: usize,
+        input: u32,
+        weights: u32,
+        outputs: u32,
+    ) -> Lowered<u32> {
+        let (x, w) = (self.import.builder.operand(input), self.import.builder.operand(weights));
+        let float = !is_quantized(x.kind);
+        let scale = if float { 0.0 } else { x.scale * w.scale };
+        let kind = if float { x.kind } else { OperandType::TensorInt32 };
+        let wanted = Operand::tensor(kind, vec![outputs]).with_quantization(scale, 0);
+        if !self.has(argument) {
+            let bytes = wanted.data_size().filter(|&bytes| bytes <= 4 * MAX_MADE_ELEMENTS);
+            let bytes = bytes.ok_or("its number of outputs is not known")?;
+            return Ok(self.builder().made_constant(wanted, &vec![0; bytes]));
+        }
+        let index = self.tensor_index(argument)?;
+        if float || !self.import.is_constant(index) {
+            return self.weights(argument, input);
+        }
+        let tensor = &self.import.graph.tensors[index];
+        if tensor.kind != TensorKind::Int32 || tensor.shape != [outputs] {
+            return Err(format!(
+                "its bias is {}{:?}, not INT32[{outputs}]",
+                tensor.kind.name(),
+                tensor.shape
+            )
+            .into());
+        }
+        self.import.constant_as(index, wanted)
+    }
+
+    /// Computes the operator at import if its results are integers that follow from shapes and constants:
+    /// converters leave such arithmetic behind where shapes were dynamic once. Tells if it did.
+    pub(super) fn fold(&mut self) -> Lowered<bool> {
+        let Ok(tensor) = self.output_tensor(0) else { return Ok(false) };
+        let integers = matches!(tensor.kind, TensorKind::Int32 | TensorKind::Int64);
+        if !integers || self.op.outputs.len() != 1 {
+            return Ok(false);
+        }
+        let Some(values) = self.folded_values() else { return Ok(false) };
+        let wanted = tensor
+            .shape
+            .iter()
+            .try_fold(1usize, |count, &extent| count.checked_mul(usize::try_from(extent).ok()?));
+        if wanted != Some(values.len()) || values.len() > MAX_FOLDED {
+            return Ok(false);
+        }
+        let index = self.op.outputs[0];
+        if self.import.values[index].is_some() {
+            return Err(format!("tensor {:?} is written twice", tensor.name).into());
+        }
+        self.import.folded.insert(index, values);
+        Ok(true)
+    }
+
+    fn folded_values(&self) -> Option<Vec<i64>> {
+        let ints = |argument| self.constant_ints(argument).ok();
+        match self.import.file.codes[self.op.code].builtin {
+            Builtin::Shape => {
+                let dims = self.static_dims(0)?;
+                Some(dims.into_iter().map(i64::from).collect())
+            }
+            Builtin::Rank => Some(vec![i64::try_from(self.static_dims(0)?.len()).ok()?]),
+            Builtin::Reshape | Builtin::Squeeze | Builtin::ExpandDims | Builtin::Cast => ints(0),
+            Builtin::Pack | Builtin::Concatenation => {
+                // Along the only axis: shapes are vectors, and what they are made of is scalars.
+                if self.output_tensor(0).ok()?.shape.len() != 1 {
+                    return None;
+                }
+                let parts = (0..self.op.inputs.len()).map(ints).collect::<Option<Vec<_>>>()?;
+                Some(parts.concat())
+            }
+            Builtin::Gather => self.fold_gather(),
+            Builtin::StridedSlice => self.fold_slice(),
+            Builtin::ReduceProd => {
+                (self.output_tensor(0).ok()?.shape.iter().all(|&extent| extent == 1))
+                    .then_some(())?;
+                ints(0)?.into_iter().try_fold(1i64, i64::checked_mul).map(|product| vec![product])
+            }
+            Builtin::Add => self.fold_pairs(i64::checked_add),
+            Builtin::Sub => self.fold_pairs(i64::checked_sub),
+            Builtin::Mul => self.fold_pairs(i64::checked_mul),
+            Builtin::FloorDiv => self.fold_pairs(|a, b| {
+                let quotient = a.checked_div(b)?;
+                let inexact = a.checked_rem(b)? != 0;
+                if inexact && (a < 0) != (b < 0) { quotient.checked_sub(1) } else { Some(quotient) }
+            }),
+            Builtin::Maximum => self.fold_pairs(|a, b| Some(a.max(b))),
+            Builtin::Minimum => self.fold_pairs(|a, b| Some(a.min(b))),
+            _ => None,
+        }
+    }
+
+    /// The extents of an argument if all are known.
+    fn static_dims(&self, argument: usize) -> Option<Vec<u32>> {
+        let index = self.optional_tensor(argument)?;
+        let dims = match self.import.values[index] {
+            Some(value) => self.import.builder.dims(value),
+            None => &self.import.graph.tensors[index].shape,
+        };
+        let scalar = self.import.graph.tensors[index].shape.is_empty();
+        (!dims.contains(&0) && !scalar).then(|| dims.to_vec())
+    }
+
+    fn fold_pairs(&self, apply: impl Fn(i64, i64) -> Option<i64>) -> Option<Vec<i64>> {
+        let (a, b) = (self.constant_ints(0).ok()?, self.constant_ints(1).ok()?);
+        let at = |values: &[i64], i: usize| if values.len() == 1 { values[0] } else { values[i] };
+        if a.is_empty() || b.is_empty() || (a.len() != b.len() && a.len() != 1 && b.len() != 1) {
+            return None;
+        }
+        (0..a.len().max(b.len())).map(|i| apply(at(&a, i), at(&b, i))).collect()
+    }
+
+    fn fold_gather(&self) -> Option<Vec<i64>> {
+        let values = self.constant_ints(0).ok()?;
+        (self.tensor(0).ok()?.shape.len() == 1).then_some(())?;
+        let indexes = self.constant_ints(1).ok()?;
+        indexes.iter().map(|&index| values.get(usize::try_from(index).ok()?).copied()).collect()
+    }
+
+    fn fold_slice(&self) -> Option<Vec<i64>> {
+        let values = self.constant_ints(0).ok()?;
+        (self.tensor(0).ok()?.shape.len() == 1).then_some(())?;
+        let plan = self.slice_plan(&[u32::try_from(values.len()).ok()?]).ok()?;
+        let (begin, stride, count) = plan.range(0)?;
+        (0..count).map(|i| values.get(usize::try_from(begin + i * stride).ok()?).copied()).collect()
+    }
+
+    /// The axis that an argument names.
+    pub(super) fn constant_axis(&self, argument: usize, rank: usize) -> Lowered<usize> {
+        axis_of(i64::from(self.constant_int(argument)?), rank)
+    }
+}

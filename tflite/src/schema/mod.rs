@@ -1,0 +1,201 @@
+//! The parts of the .tflite format that an import needs, read into structures that can't be wrong.
+//!
+//! Names, slots and meanings are those of the format's public schema, version 3. What training tools
+//! leave behind (metadata, signatures, min and max of a quantisation) isn't read.
+
+#![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
+
+mod operators;
+pub(crate) mod options;
+mod tensor;
+
+use std::ops::Range;
+
+pub(crate) use operators::Builtin;
+pub(crate) use tensor::Tensor;
+pub use tensor::TensorKind;
+
+use crate::flatbuffer::{Budget, Field, FormatError, Problem, Table};
+
+const IDENTIFIER: [u8; 4] = *b"TFL3";
+
+/// A .tflite file.
+#[derive(Debug)]
+pub(crate) struct File<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) description: String,
+    pub(crate) codes: Vec<OperatorCode>,
+    /// The first one is what is executed.
+    pub(crate) graphs: Vec<Graph<'a>>,
+    /// Where each buffer's bytes lie in the file; empty where it has none.
+    pub(crate) buffers: Vec<Range<usize>>,
+}
+
+/// Which operator an entry of the graph is.
+#[derive(Clone, Debug)]
+pub(crate) struct OperatorCode {
+    pub(crate) builtin: Builtin,
+    /// The name of a custom operator.
+    pub(crate) custom: Option<String>,
+}
+
+impl OperatorCode {
+    pub(crate) fn name(&self) -> String {
+        match (self.builtin, &self.custom) {
+            (Builtin::Custom, Some(name)) => format!("CUSTOM {name}"),
+            (Builtin::Unknown(code), _) => format!("operator {code}"),
+            (builtin, _) => builtin.name().to_owned(),
+        }
+    }
+}
+
+/// A graph of operators in execution order.
+#[derive(Debug)]
+pub(crate) struct Graph<'a> {
+    pub(crate) tensors: Vec<Tensor>,
+    pub(crate) inputs: Vec<usize>,
+    pub(crate) outputs: Vec<usize>,
+    pub(crate) operators: Vec<Operator<'a>>,
+}
+
+/// One operator of a graph. Its tensors exist.
+#[derive(Debug)]
+pub(crate) struct Operator<'a> {
+    /// An index into the file's codes, in range.
+    pub(crate) code: usize,
+    /// `None` where an optional one is left out.
+    pub(crate) inputs: Vec<Option<usize>>,
+    pub(crate) outputs: Vec<usize>,
+    pub(crate) options: options::Options<'a>,
+}
+
+impl<'a> File<'a> {
+    /// Reads and verifies a file. Tables live as long as the budget that watches over them.
+    pub(crate) fn parse(bytes: &'a [u8], budget: &'a Budget) -> Result<Self, FormatError> {
+        const VERSION: Field = Field::new(0, "Model.version");
+        const CODES: Field = Field::new(1, "Model.operator_codes");
+        const SUBGRAPHS: Field = Field::new(2, "Model.subgraphs");
+        const DESCRIPTION: Field = Field::new(3, "Model.description");
+        const BUFFERS: Field = Field::new(4, "Model.buffers");
+
+        let root = Table::root(bytes, budget, IDENTIFIER)?;
+        let version = root.scalar(VERSION, 0u32)?;
+        if version != 3 {
+            return Err(VERSION.fails(Problem::OutOfRange {
+                value: i64::from(version),
+                min: 3,
+                max: 3,
+            }));
+        }
+        let buffers = root.tables(BUFFERS, |table| read_buffer(bytes, &table))?;
+        let codes = root.tables(CODES, |table| read_code(&table))?;
+        let graphs =
+            root.tables(SUBGRAPHS, |table| read_graph(&table, codes.len(), buffers.len()))?;
+        if graphs.is_empty() {
+            return Err(SUBGRAPHS.fails(Problem::Missing));
+        }
+        let description = root.string(DESCRIPTION)?.unwrap_or_default();
+        Ok(Self { bytes, description, codes, graphs, buffers })
+    }
+
+    /// The bytes of a tensor that is a constant.
+    pub(crate) fn data(&self, tensor: &Tensor) -> Option<&'a [u8]> {
+        self.bytes.get(self.range(tensor)?)
+    }
+
+    /// Where the bytes of a constant lie in the file; `None` if it has none.
+    pub(crate) fn range(&self, tensor: &Tensor) -> Option<Range<usize>> {
+        self.buffers.get(tensor.buffer).filter(|range| !range.is_empty()).cloned()
+    }
+}
+
+fn read_buffer(file: &[u8], table: &Table<'_>) -> Result<Range<usize>, FormatError> {
+    const DATA: Field = Field::new(0, "Buffer.data");
+    const OFFSET: Field = Field::new(1, "Buffer.offset");
+    const SIZE: Field = Field::new(2, "Buffer.size");
+    // Files beyond 2 GiB keep the bytes behind the FlatBuffer; offsets 0 and 1 mean that they don't.
+    let offset = table.scalar(OFFSET, 0u64)?;
+    if offset <= 1 {
+        return Ok(table.byte_range(DATA)?.unwrap_or_default());
+    }
+    let start = usize::try_from(offset).ok();
+    let size = usize::try_from(table.scalar(SIZE, 0u64)?).ok();
+    let range = start.zip(size).and_then(|(start, size)| Some(start..start.checked_add(size)?));
+    range
+        .filter(|range| range.end <= file.len())
+        .ok_or_else(|| OFFSET.fails(Problem::OutOfFile { at: start.unwrap_or(usize::MAX) }))
+}
+
+fn read_code(table: &Table<'_>) -> Result<OperatorCode, FormatError> {
+    const DEPRECATED: Field = Field::new(0, "OperatorCode.deprecated_builtin_code");
+    const CUSTOM: Field = Field::new(1, "OperatorCode.custom_code");
+    const BUILTIN: Field = Field::new(3, "OperatorCode.builtin_code");
+    // The first field was a byte; when codes outgrew it, a second one was added. The greater counts.
+    let code = i32::from(table.scalar(DEPRECATED, 0i8)?).max(table.scalar(BUILTIN, 0i32)?);
+    Ok(OperatorCode { builtin: Builtin::from_code(code), custom: table.string(CUSTOM)? })
+}
+
+fn read_graph<'a>(
+    table: &Table<'a>,
+    codes: usize,
+    buffers: usize,
+) -> Result<Graph<'a>, FormatError> {
+    const TENSORS: Field = Field::new(0, "SubGraph.tensors");
+    const INPUTS: Field = Field::new(1, "SubGraph.inputs");
+    const OUTPUTS: Field = Field::new(2, "SubGraph.outputs");
+    const OPERATORS: Field = Field::new(3, "SubGraph.operators");
+
+    let tensors = table.tables(TENSORS, |table| Tensor::read(&table, buffers))?;
+    let inputs = indexes(table, INPUTS, tensors.len())?;
+    let outputs = indexes(table, OUTPUTS, tensors.len())?;
+    let operators = table.tables(OPERATORS, |table| read_operator(&table, codes, tensors.len()))?;
+    Ok(Graph { tensors, inputs, outputs, operators })
+}
+
+fn read_operator<'a>(
+    table: &Table<'a>,
+    codes: usize,
+    tensors: usize,
+) -> Result<Operator<'a>, FormatError> {
+    const CODE: Field = Field::new(0, "Operator.opcode_index");
+    const INPUTS: Field = Field::new(1, "Operator.inputs");
+    const OUTPUTS: Field = Field::new(2, "Operator.outputs");
+
+    let code = table.scalar(CODE, 0u32)?;
+    let code = within(CODE, i64::from(code), codes)?;
+    Ok(Operator {
+        code,
+        inputs: optional_indexes(table, INPUTS, tensors)?,
+        outputs: indexes(table, OUTPUTS, tensors)?,
+        options: options::Options::read(table)?,
+    })
+}
+
+/// An index below `count`.
+fn within(field: Field, value: i64, count: usize) -> Result<usize, FormatError> {
+    usize::try_from(value).ok().filter(|&index| index < count).ok_or_else(|| {
+        let max = i64::try_from(count).unwrap_or(i64::MAX).saturating_sub(1);
+        field.fails(Problem::OutOfRange { value, min: 0, max })
+    })
+}
+
+fn indexes(table: &Table<'_>, field: Field, count: usize) -> Result<Vec<usize>, FormatError> {
+    let indexes = table.scalars::<i32>(field)?;
+    indexes.into_iter().map(|index| within(field, i64::from(index), count)).collect()
+}
+
+/// Indexes where -1 says that there is none.
+fn optional_indexes(
+    table: &Table<'_>,
+    field: Field,
+    count: usize,
+) -> Result<Vec<Option<usize>>, FormatError> {
+    let indexes = table.scalars::<i32>(field)?;
+    indexes
+        .into_iter()
+        .map(|index| match index {
+            -1 => Ok(None),
+            index => within(field, i64::from(index), count).map(Some),
+        })
+        .collect()
+}

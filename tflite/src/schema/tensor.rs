@@ -1,0 +1,129 @@
+//! Tensors: element types, shapes and quantisation.
+
+use crate::flatbuffer::{Field, FormatError, Problem, Table};
+
+macro_rules! kinds {
+    ($($variant:ident = $code:literal, $name:literal, $doc:literal;)*) => {
+        /// The element type of a tensor in the file.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum TensorKind {
+            $(#[doc = $doc] $variant,)*
+            /// A type newer than this list.
+            Unknown(i8),
+        }
+
+        impl TensorKind {
+            pub(crate) fn from_code(code: i8) -> Self {
+                match code { $($code => Self::$variant,)* other => Self::Unknown(other) }
+            }
+
+            /// The name in the schema.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* Self::Unknown(_) => "UNKNOWN" }
+            }
+        }
+    };
+}
+
+kinds! {
+    Float32 = 0, "FLOAT32", "32-bit floating point.";
+    Float16 = 1, "FLOAT16", "16-bit floating point.";
+    Int32 = 2, "INT32", "32-bit signed.";
+    Uint8 = 3, "UINT8", "8-bit unsigned, quantised.";
+    Int64 = 4, "INT64", "64-bit signed.";
+    String = 5, "STRING", "Texts.";
+    Bool = 6, "BOOL", "One byte, 0 or 1.";
+    Int16 = 7, "INT16", "16-bit signed, quantised.";
+    Complex64 = 8, "COMPLEX64", "Pairs of 32-bit floating point.";
+    Int8 = 9, "INT8", "8-bit signed, quantised.";
+    Float64 = 10, "FLOAT64", "64-bit floating point.";
+    Complex128 = 11, "COMPLEX128", "Pairs of 64-bit floating point.";
+    Uint64 = 12, "UINT64", "64-bit unsigned.";
+    Resource = 13, "RESOURCE", "A handle.";
+    Variant = 14, "VARIANT", "Anything.";
+    Uint32 = 15, "UINT32", "32-bit unsigned.";
+    Uint16 = 16, "UINT16", "16-bit unsigned.";
+    Int4 = 17, "INT4", "Two 4-bit signed in each byte.";
+    Bfloat16 = 18, "BFLOAT16", "The upper half of a 32-bit floating point.";
+}
+
+/// How integers stand for real numbers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Quantization {
+    /// One, or one per channel.
+    pub(crate) scales: Vec<f32>,
+    pub(crate) zero_points: Vec<i64>,
+    /// The dimension that counts channels, as the file has it: it may be out of range.
+    pub(crate) dimension: i32,
+    /// Whether the scales are not what counts, but a scheme of somebody's own.
+    pub(crate) custom: bool,
+}
+
+/// A tensor of a graph.
+#[derive(Clone, Debug)]
+pub(crate) struct Tensor {
+    pub(crate) name: String,
+    /// Extents; 0 where one is unknown.
+    pub(crate) shape: Vec<u32>,
+    /// Whether an empty shape means a scalar; else it may also mean that nobody knows.
+    pub(crate) has_rank: bool,
+    pub(crate) kind: TensorKind,
+    /// An index into the file's buffers, in range; buffer 0 is empty.
+    pub(crate) buffer: usize,
+    /// Without scales if the tensor isn't quantised.
+    pub(crate) quantization: Quantization,
+    /// Whether the value is kept from one invocation to the next.
+    pub(crate) is_variable: bool,
+    pub(crate) is_sparse: bool,
+}
+
+impl Tensor {
+    pub(super) fn read(table: &Table<'_>, buffers: usize) -> Result<Self, FormatError> {
+        const SHAPE: Field = Field::new(0, "Tensor.shape");
+        const TYPE: Field = Field::new(1, "Tensor.type");
+        const BUFFER: Field = Field::new(2, "Tensor.buffer");
+        const NAME: Field = Field::new(3, "Tensor.name");
+        const QUANTIZATION: Field = Field::new(4, "Tensor.quantization");
+        const IS_VARIABLE: Field = Field::new(5, "Tensor.is_variable");
+        const SPARSITY: Field = Field::new(6, "Tensor.sparsity");
+        const HAS_RANK: Field = Field::new(8, "Tensor.has_rank");
+
+        let shape = table.scalars::<i32>(SHAPE)?;
+        let shape = shape.into_iter().map(|extent| match extent {
+            -1 => Ok(0),
+            extent => u32::try_from(extent).map_err(|_| {
+                let (value, max) = (i64::from(extent), i64::from(i32::MAX));
+                SHAPE.fails(Problem::OutOfRange { value, min: -1, max })
+            }),
+        });
+        Ok(Self {
+            shape: shape.collect::<Result<_, _>>()?,
+            kind: TensorKind::from_code(table.scalar(TYPE, 0i8)?),
+            buffer: super::within(BUFFER, i64::from(table.scalar(BUFFER, 0u32)?), buffers)?,
+            name: table.string(NAME)?.unwrap_or_default(),
+            quantization: match table.table(QUANTIZATION)? {
+                Some(table) => Quantization::read(&table)?,
+                None => Quantization::default(),
+            },
+            is_variable: table.scalar(IS_VARIABLE, false)?,
+            is_sparse: table.table(SPARSITY)?.is_some(),
+            has_rank: table.scalar(HAS_RANK, false)?,
+        })
+    }
+}
+
+impl Quantization {
+    fn read(table: &Table<'_>) -> Result<Self, FormatError> {
+        const SCALE: Field = Field::new(2, "QuantizationParameters.scale");
+        const ZERO_POINT: Field = Field::new(3, "QuantizationParameters.zero_point");
+        const DETAILS: Field = Field::new(4, "QuantizationParameters.details_type");
+        const DIMENSION: Field = Field::new(6, "QuantizationParameters.quantized_dimension");
+        Ok(Self {
+            scales: table.scalars(SCALE)?,
+            zero_points: table.scalars(ZERO_POINT)?,
+            dimension: table.scalar(DIMENSION, 0i32)?,
+            custom: table.scalar(DETAILS, 0u8)? != 0,
+        })
+    }
+}

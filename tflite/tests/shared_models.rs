@@ -1,0 +1,80 @@
+//! Imports every model of the shared folder and holds each against the manifest.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says what it skips"
+)]
+
+mod common;
+
+use nnburst_hal::OperandType;
+use nnburst_tflite::{ImportError, Imported};
+use serde_json::Value;
+
+/// Models whose operators NNAPI has no operation for: the integer LSTM of interpreters.
+const WITH_INTEGER_LSTM: [&str; 3] = ["dtln_lstm_int8", "micro_speech_lstm", "mnist_lstm_int8"];
+
+#[test]
+fn every_model_is_imported_or_refused_with_reasons() {
+    let Some(models) = common::models() else { return };
+    for (name, entry) in models.entries() {
+        match Imported::open(models.path(&entry["file"])) {
+            Ok(imported) => check(&name, &entry, &imported),
+            Err(ImportError::Unsupported { operators }) => {
+                assert!(WITH_INTEGER_LSTM.contains(&name.as_str()), "{name}: {operators:?}");
+                for operator in operators {
+                    assert_eq!(operator.name, "UNIDIRECTIONAL_SEQUENCE_LSTM", "{name}: {operator}");
+                }
+            }
+            Err(error) => panic!("{name}: {error}"),
+        }
+    }
+}
+
+fn check(name: &str, entry: &Value, imported: &Imported) {
+    let model = &imported.model;
+    common::check_graph(name, model);
+    assert_eq!(imported.sources.len(), model.main.operations.len(), "{name}");
+    assert_eq!(!imported.states.is_empty(), entry["stateful"].as_bool().unwrap(), "{name}");
+    assert_eq!(
+        model.main.input_indexes.len(),
+        imported.inputs.len() + imported.states.len(),
+        "{name}"
+    );
+    for (tensors, key) in [(&imported.inputs, "inputs"), (&imported.outputs, "outputs")] {
+        let wanted = entry[key].as_array().unwrap();
+        assert_eq!(tensors.len(), wanted.len(), "{name}");
+        for (tensor, wanted) in tensors.iter().zip(wanted) {
+            assert_eq!(tensor.name, wanted["name"].as_str().unwrap(), "{name}");
+            assert_eq!(tensor.file_kind.name(), wanted["type"].as_str().unwrap(), "{name}");
+            let dims: Vec<u32> = serde_json::from_value(wanted["shape"].clone()).unwrap();
+            assert_eq!(tensor.dims, dims, "{name}");
+            if tensor.kind != OperandType::TensorFloat32 {
+                #[expect(clippy::cast_possible_truncation, reason = "the file has 32 bits")]
+                let scale = wanted["quant"]["scale"][0].as_f64().unwrap() as f32;
+                assert_eq!(tensor.scale, scale, "{name}");
+                assert_eq!(
+                    i64::from(tensor.zero_point),
+                    wanted["quant"]["zero_point"][0].as_i64().unwrap(),
+                    "{name}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_copied_file_gives_the_same_model_as_the_file_itself() {
+    let Some(models) = common::models() else { return };
+    let path = models.root.join("mobilenet_v1_0.25_128_quant/model.tflite");
+    let opened = Imported::open(&path).unwrap();
+    let copied = Imported::from_bytes(&std::fs::read(&path).unwrap()).unwrap();
+    assert_eq!(opened.model.main, copied.model.main);
+    let (a, b) = (&opened.model.pools[0], &copied.model.pools[0]);
+    assert_eq!(a.size(), b.size());
+    let mut bytes = [vec![0; 4096], vec![1; 4096]];
+    a.read_at(200_000, &mut bytes[0]).unwrap();
+    b.read_at(200_000, &mut bytes[1]).unwrap();
+    assert_eq!(bytes[0], bytes[1]);
+}
