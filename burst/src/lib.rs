@@ -8,33 +8,52 @@
 //!   BurstAnswer ◄─ result queue ◄─ ..., ResultDatum, ResultDatum ◄─ BurstAnswer ─┘
 //! ```
 //!
-//! A packet is a run of 24-byte elements, published with one store. [`packet`] turns requests and answers
-//! into packets and back, into storage that is used again and again: in the steady state nothing allocates.
+//! A packet is a run of 24-byte elements, published with one store. The driver's end is a [`BurstServer`]: a
+//! thread that waits for packets, with a [`BurstExecutor`] that keeps memories mapped by slot. The client's end
+//! is a [`BurstController`]: it gives memories slots, sends, waits and notices when the driver dies.
+//! In the steady state neither allocates, locks or, while polling, makes a system call.
 //!
 //! ```
-//! use nnburst_burst::packet::{BurstPool, BurstRequest, Dialect, deserialize_request, serialize_request};
-//! use nnburst_hal::{DataLocation, ExecutionOptions, Request, RequestArgument};
+//! use nnburst_burst::{BurstController, ControllerOptions, testing::AddOne};
+//! use nnburst_hal::{ExecutionOptions, Memory};
 //!
-//! let argument = |pool_index| RequestArgument {
-//!     location: DataLocation { pool_index, offset: 0, length: 16 },
-//!     ..RequestArgument::default()
-//! };
-//! let request = Request { inputs: vec![argument(0)], outputs: vec![argument(1)], pools: Vec::new() };
-//! let pools = [BurstPool::Slot(0), BurstPool::Slot(1)];
+//! let model = AddOne::new(); // a prepared model; usually one of another process
+//! let mut burst = BurstController::configure(&*model, &ControllerOptions::default(), None)?;
 //!
-//! let mut packet = Vec::new();
-//! serialize_request(&request, &pools, &ExecutionOptions::default(), Dialect::Android, &mut packet)?;
-//! assert_eq!(packet.len(), 2 + 1 + 1 + 2);
-//!
-//! let mut received = BurstRequest::default();
-//! deserialize_request(&packet, Dialect::Android, &mut received)?;
-//! assert_eq!(received.request.inputs, request.inputs);
-//! assert_eq!(received.pools, pools);
-//! # Ok::<(), nnburst_burst::packet::PacketError>(())
+//! let (input, output) = (Memory::ashmem(16)?, Memory::ashmem(16)?);
+//! let mut frame = burst.frame(&AddOne::request(&input, &output, 16), &ExecutionOptions::default())?;
+//! for _ in 0..100 {
+//!     let answer = burst.execute_frame(&mut frame)?; // writes `output` in place
+//!     assert_eq!(answer.output_shapes[0].dimensions, [1, 16]);
+//! }
+//! println!("p99: {} ns", burst.stats().latency.value_at_quantile(0.99));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! | for                                                  | see                                          |
+//! |------------------------------------------------------|----------------------------------------------|
+//! | executing: requests, frames, several in flight       | [`BurstController`], [`Frame`]               |
+//! | why there is no answer, and when to go another way   | [`BurstError`], [`Fallback`]                 |
+//! | serving a prepared model, or an executor of one's own| [`BurstServer`], [`BurstExecutor`]           |
+//! | keeping something per slot                           | [`SlotCache`]                                |
+//! | how long it took, and where                          | [`BurstStats`]                               |
+//! | the packets themselves                               | [`packet`]                                   |
+//! | processor, priority, locked memory                   | [`realtime`]                                 |
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod channel;
+mod client;
 pub mod packet;
+pub mod realtime;
+mod server;
+mod stats;
 #[cfg(feature = "testing")]
 pub mod testing;
+
+pub use channel::{MAX_QUEUE_ELEMENTS, PollingWindow};
+pub use client::{
+    BurstController, BurstError, Closed, ControllerOptions, Fallback, Frame, Rejected, SubmitError,
+};
+pub use server::{BurstExecutor, BurstServer, MAX_SLOTS, PreparedModelExecutor, SlotCache};
+pub use stats::BurstStats;

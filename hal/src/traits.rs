@@ -18,7 +18,7 @@ use crate::types::{
 };
 
 /// How a model is to be prepared.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct PrepareOptions {
     /// What the user cares for.
     pub preference: ExecutionPreference,
@@ -39,7 +39,7 @@ impl Default for PrepareOptions {
 }
 
 /// How a request is to be executed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ExecutionOptions {
     /// Whether [`Timing`] is wanted.
     pub measure: MeasureTiming,
@@ -247,6 +247,12 @@ pub trait BurstContext: Send + Sync {
     /// What the driver agreed to of the [`BurstOptions`]; by default the original protocol.
     fn terms(&self) -> BurstTerms {
         BurstTerms::default()
+    }
+
+    /// A socket that hangs up (`POLLHUP`, `POLLRDHUP`) when the driver is gone, for a driver in another
+    /// process. It is to be watched and not to be read; dropping it changes nothing.
+    fn driver_watch_fd(&self) -> Option<OwnedFd> {
+        None
     }
 }
 

@@ -1,4 +1,4 @@
-//! Bodies of fuzz targets, as plain functions that any bytes can be thrown at.
+//! Bodies of the packet fuzz targets, as plain functions that any bytes can be thrown at.
 
 use bytemuck::pod_read_unaligned;
 

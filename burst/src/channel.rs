@@ -1,0 +1,200 @@
+//! The receiving end of either queue: packets out of elements, and how to wait for them.
+//!
+//! A packet is published with one store, so whoever sees its first element sees all of it. What can be read
+//! is read at once, into private storage of the queue's size. With one request in flight that is one packet,
+//! whatever it says; with several the packets' own sizes separate them, and a size that can't be true turns
+//! all that was read into one malformed packet.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use bytemuck::Pod;
+use nnburst_fmq::{
+    Bits, Cancel, Consumer, Descriptor, NOT_EMPTY, NOT_FULL, PeerWatch, Queue, QueueError,
+    SetupError, Wait, WaitOptions,
+};
+use nnburst_hal::ExecutionPreference;
+
+use crate::packet::{RequestDatum, RequestItem, ResultDatum, ResultItem};
+
+/// Most elements that a queue of a burst may have: what is read goes into private storage of that size.
+/// Android's have 1024.
+pub const MAX_QUEUE_ELEMENTS: usize = 1 << 16;
+
+/// How long Android's bursts poll before they sleep.
+const ANDROID_WINDOW: Duration = Duration::from_micros(50);
+
+/// Who polls without end while nothing comes sleeps after this long: an idle burst costs no core.
+const LONGEST_POLL: Duration = Duration::from_secs(1);
+
+/// How to wait for packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PollingWindow {
+    /// Sleeps at once.
+    Zero,
+    /// Polls, for this long at most, and less where recent waits were long; then sleeps.
+    UpTo(Duration),
+    /// Polls; sleeps only after a second without a packet.
+    Unlimited,
+}
+
+impl PollingWindow {
+    /// The window of this length. [`Duration::MAX`] has no limit.
+    pub fn of(length: Duration) -> Self {
+        match length {
+            Duration::ZERO => Self::Zero,
+            Duration::MAX => Self::Unlimited,
+            length => Self::UpTo(length),
+        }
+    }
+
+    /// What Android does where nothing is said: 50 microseconds, none with `LOW_POWER`.
+    pub fn for_preference(preference: ExecutionPreference) -> Self {
+        match preference {
+            ExecutionPreference::LowPower => Self::Zero,
+            _ => Self::UpTo(ANDROID_WINDOW),
+        }
+    }
+}
+
+/// An element that may be a packet's first.
+pub(crate) trait Element: Pod {
+    /// The size of the packet that starts here, in elements.
+    fn packet_size(&self) -> Option<u32>;
+}
+
+impl Element for RequestDatum {
+    fn packet_size(&self) -> Option<u32> {
+        match self.item() {
+            Some(RequestItem::PacketInformation { packet_size, .. }) => Some(packet_size),
+            _ => None,
+        }
+    }
+}
+
+impl Element for ResultDatum {
+    fn packet_size(&self) -> Option<u32> {
+        match self.item() {
+            Some(ResultItem::PacketInformation { packet_size, .. }) => Some(packet_size),
+            _ => None,
+        }
+    }
+}
+
+/// Attaches to a queue of a burst.
+///
+/// # Errors
+/// The descriptor can't be used, has no event flag, or is larger than [`MAX_QUEUE_ELEMENTS`].
+pub(crate) fn attach<D: Pod>(descriptor: Descriptor) -> Result<Queue<D>, ChannelError> {
+    let queue = Queue::attach(descriptor)?;
+    let elements = queue.capacity();
+    if elements > MAX_QUEUE_ELEMENTS {
+        return Err(ChannelError::TooLarge { elements, limit: MAX_QUEUE_ELEMENTS });
+    }
+    if queue.event_flag().is_none() {
+        return Err(ChannelError::NoEventFlag);
+    }
+    Ok(queue)
+}
+
+/// Why a queue is of no use to a burst.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ChannelError {
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    #[error("a queue of {elements} elements is larger than the limit of {limit}")]
+    TooLarge { elements: usize, limit: usize },
+    #[error("a burst's queue needs an event flag")]
+    NoEventFlag,
+}
+
+/// Takes packets out of a queue.
+#[derive(Debug)]
+pub(crate) struct Receiver<D> {
+    consumer: Consumer<D>,
+    /// What was read; `unread` of it is still to be looked at.
+    storage: Box<[D]>,
+    unread: Range<usize>,
+    window: PollingWindow,
+    /// Whether more than one packet may be underway.
+    pipelined: bool,
+}
+
+impl<D: Element> Receiver<D> {
+    pub(crate) fn new(queue: Queue<D>, window: PollingWindow, pipelined: bool) -> Self {
+        let storage = vec![D::zeroed(); queue.capacity()].into_boxed_slice();
+        let mut consumer = queue.into_consumer();
+        // With one request in flight no sender ever waits for room, so making some is nobody's news.
+        let wake = if pipelined { NOT_FULL } else { 0 };
+        consumer.set_bits(Bits { wait: NOT_EMPTY, wake });
+        Self { consumer, storage, unread: 0..0, window, pipelined }
+    }
+
+    pub(crate) fn set_cancel(&mut self, cancel: &Cancel) {
+        self.consumer.set_cancel(cancel);
+    }
+
+    pub(crate) fn set_peer(&mut self, peer: &PeerWatch) {
+        self.consumer.set_peer(peer);
+    }
+
+    pub(crate) fn set_window(&mut self, window: PollingWindow) {
+        self.window = window;
+    }
+
+    /// Waits until there is a packet to take.
+    pub(crate) fn wait(&mut self, deadline: Option<Instant>) -> Result<(), QueueError> {
+        if !self.unread.is_empty() {
+            return Ok(());
+        }
+        let strategy = match self.window {
+            PollingWindow::Zero => Wait::Block,
+            PollingWindow::UpTo(limit) => Wait::Adaptive { limit },
+            PollingWindow::Unlimited => {
+                let end = Instant::now().checked_add(LONGEST_POLL);
+                let first = [end, deadline].into_iter().flatten().min();
+                let polled = WaitOptions { strategy: Wait::Spin, deadline: first };
+                match self.consumer.wait_readable(1, polled) {
+                    Err(QueueError::TimedOut) => Wait::Block,
+                    other => return other,
+                }
+            }
+        };
+        self.consumer.wait_readable(1, WaitOptions { strategy, deadline })
+    }
+
+    /// The next packet, if there is one.
+    pub(crate) fn take(&mut self) -> Result<Option<&[D]>, QueueError> {
+        if self.unread.is_empty() {
+            let available = self.consumer.available_to_read()?.min(self.storage.len());
+            let Some(space) = self.storage.get_mut(..available) else { return Ok(None) };
+            if space.is_empty() {
+                return Ok(None);
+            }
+            self.consumer.try_read(space)?;
+            self.unread = 0..available;
+        }
+        let left = self.storage.get(self.unread.clone()).unwrap_or_default();
+        let size = if self.pipelined { first_packet(left) } else { left.len() };
+        self.unread.start = self.unread.start.saturating_add(size);
+        Ok(left.get(..size))
+    }
+
+    /// Forgets what has come.
+    pub(crate) fn discard(&mut self) -> Result<(), QueueError> {
+        self.unread = 0..0;
+        while self.take()?.is_some() {
+            self.unread = 0..0;
+        }
+        Ok(())
+    }
+}
+
+/// How many of the elements are the first packet: its own size if that can be true, else all of them.
+fn first_packet<D: Element>(elements: &[D]) -> usize {
+    let size = elements.first().and_then(Element::packet_size).unwrap_or(0);
+    usize::try_from(size)
+        .ok()
+        .filter(|size| (1..=elements.len()).contains(size))
+        .unwrap_or(elements.len())
+}

@@ -1,0 +1,83 @@
+//! A request made ready once and executed many times.
+
+use std::time::Duration;
+
+use nnburst_hal::{Memory, TimePoint};
+
+use super::BurstError;
+use crate::packet::{BurstAnswer, Dialect, RequestDatum, RequestItem};
+
+/// A request whose memories have slots and whose packet is written: executing it allocates nothing. It holds
+/// its memories, and the answer of its last execution.
+///
+/// A frame belongs to the controller that made it. Another one would send slot numbers that mean nothing to
+/// its driver, or other memories.
+#[derive(Debug)]
+pub struct Frame {
+    // Boxed, so that moving a frame in and out of a burst moves a pointer.
+    inner: Box<Inner>,
+}
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) packet: Vec<RequestDatum>,
+    pub(super) dialect: Dialect,
+    pub(super) loop_timeout: Option<Duration>,
+    /// Kept alive, so that slots keep their meaning while a request is underway.
+    pub(super) memories: Vec<Memory>,
+    pub(super) answer: BurstAnswer,
+    pub(super) outcome: Result<(), BurstError>,
+    /// When it was sent, nanoseconds of `CLOCK_MONOTONIC`.
+    pub(super) sent: u64,
+}
+
+impl Frame {
+    pub(super) fn new(dialect: Dialect) -> Self {
+        Self {
+            inner: Box::new(Inner {
+                packet: Vec::new(),
+                dialect,
+                loop_timeout: None,
+                memories: Vec::new(),
+                answer: BurstAnswer::default(),
+                outcome: Err(BurstError::NotExecuted),
+                sent: 0,
+            }),
+        }
+    }
+
+    /// The answer to the last execution. Its status may be an error of the driver's.
+    ///
+    /// # Errors
+    /// [`BurstError`] where there was no answer.
+    pub fn answer(&self) -> Result<&BurstAnswer, BurstError> {
+        self.inner.outcome.map(|()| &self.inner.answer)
+    }
+
+    /// Sets the deadline of later executions. Returns whether the driver will know of it: in the original
+    /// protocol no deadline travels.
+    pub fn set_deadline(&mut self, deadline: Option<TimePoint>) -> bool {
+        let Inner { packet, dialect, loop_timeout, .. } = &mut *self.inner;
+        // The last element but one, in every frame of an extended burst.
+        let at = packet.len().checked_sub(2);
+        let Some(limits) = at.and_then(|at| packet.get_mut(at)) else { return false };
+        if *dialect == Dialect::Android {
+            return false;
+        }
+        let timeout = |timeout: Duration| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        *limits = RequestDatum::new(RequestItem::ExecutionLimits {
+            deadline: deadline.map_or(u64::MAX, |deadline| deadline.nanoseconds),
+            loop_timeout: loop_timeout.map_or(u64::MAX, timeout),
+        });
+        true
+    }
+
+    /// The elements that are sent.
+    pub fn packet(&self) -> &[RequestDatum] {
+        &self.inner.packet
+    }
+
+    pub(super) fn inner(&mut self) -> &mut Inner {
+        &mut self.inner
+    }
+}

@@ -1,0 +1,189 @@
+//! The client's slots: which number stands for which memory, and the answer to a driver that asks.
+//!
+//! Three parties use the table: the controller binds memories when it meets new ones, the driver asks for
+//! memories while a request is underway, and memories tell when they go. None of that happens on the way of a
+//! frame whose memories are known, so a lock does.
+//!
+//! A number is used again only after the driver confirmed that it forgot the old memory.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use nnburst_hal::{
+    BurstCallback, BurstContext, HalError, Memory, MemoryObserver, Result, WeakMemory,
+};
+
+use crate::server::MAX_SLOTS;
+
+#[derive(Default)]
+pub(super) struct Slots {
+    table: Mutex<Table>,
+    /// The driver's end, known once the burst is open. Weak: the driver's end holds this as its callback.
+    context: OnceLock<Weak<dyn BurstContext>>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    /// By slot number.
+    bound: Vec<Option<Bound>>,
+    /// Slots to use again, the most recently freed last.
+    free: Vec<i32>,
+    /// Ids of memories that went since the controller last asked.
+    gone: Vec<u64>,
+}
+
+#[derive(Debug)]
+struct Bound {
+    id: u64,
+    /// Weak, because a burst does not keep its user's memory; requests underway do.
+    memory: WeakMemory,
+}
+
+impl std::fmt::Debug for Slots {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Slots").field("table", &self.table).finish_non_exhaustive()
+    }
+}
+
+impl Slots {
+    /// Tells where freed slots are to be reported. Does nothing the second time.
+    pub(super) fn set_context(&self, context: &Arc<dyn BurstContext>) {
+        // Set once: each controller has its own slots.
+        let _ = self.context.set(Arc::downgrade(context));
+    }
+
+    /// The slot of `memory`: the one it has, else the most recently freed, else the next new one.
+    /// `None` where all are taken.
+    pub(super) fn bind(self: &Arc<Self>, memory: &Memory) -> Option<i32> {
+        let mut table = self.table();
+        if let Some(slot) = table.slot_of(memory.id()) {
+            return Some(slot);
+        }
+        let slot = match table.free.pop() {
+            Some(slot) => slot,
+            None if table.bound.len() < MAX_SLOTS => {
+                table.bound.push(None);
+                i32::try_from(table.bound.len().saturating_sub(1)).ok()?
+            }
+            None => return None,
+        };
+        let entry = table.bound.get_mut(usize::try_from(slot).ok()?)?;
+        *entry = Some(Bound { id: memory.id(), memory: memory.downgrade() });
+        drop(table);
+        let observer: Arc<dyn MemoryObserver> = Arc::<Self>::clone(self);
+        memory.observe(Arc::downgrade(&observer));
+        Some(slot)
+    }
+
+    /// Ids that need not be remembered any more.
+    pub(super) fn take_gone(&self) -> Vec<u64> {
+        std::mem::take(&mut self.table().gone)
+    }
+
+    /// Takes the slot of a memory away from it and has the driver forget it; then the slot is free.
+    pub(super) fn release(&self, id: u64) {
+        let slot = {
+            let mut table = self.table();
+            let Some(slot) = table.slot_of(id) else { return };
+            if let Some(entry) = usize::try_from(slot).ok().and_then(|i| table.bound.get_mut(i)) {
+                *entry = None;
+            }
+            table.gone.push(id);
+            slot
+        };
+        // Outside the lock: the driver may be asking for memories right now.
+        if let Some(context) = self.context.get().and_then(Weak::upgrade) {
+            context.free_memory(slot);
+        }
+        self.table().free.push(slot);
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn slot_of(&self, id: u64) -> Option<i32> {
+        let is_it = |bound: &Option<Bound>| bound.as_ref().is_some_and(|bound| bound.id == id);
+        i32::try_from(self.bound.iter().position(is_it)?).ok()
+    }
+
+    fn memory(&self, slot: i32) -> Option<Memory> {
+        let bound = self.bound.get(usize::try_from(slot).ok()?)?.as_ref()?;
+        bound.memory.upgrade()
+    }
+}
+
+impl BurstCallback for Slots {
+    fn memories(&self, slots: &[i32]) -> Result<Vec<Memory>> {
+        // Looked up under the lock, dropped outside of it: the last handle of a memory that goes comes back
+        // to `release`.
+        let found: Vec<Option<Memory>> = {
+            let table = self.table();
+            slots.iter().map(|&slot| table.memory(slot)).collect()
+        };
+        let unknown = || HalError::invalid(format!("one of the slots {slots:?} has no memory"));
+        found.into_iter().collect::<Option<Vec<_>>>().ok_or_else(unknown)
+    }
+}
+
+impl MemoryObserver for Slots {
+    fn memory_gone(&self, id: u64) {
+        self.release(id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Driver(Mutex<Vec<i32>>);
+
+    impl BurstContext for Driver {
+        fn free_memory(&self, slot: i32) {
+            self.0.lock().unwrap().push(slot);
+        }
+    }
+
+    fn slots() -> (Arc<Slots>, Arc<Driver>) {
+        let (slots, driver) = (Arc::<Slots>::default(), Arc::new(Driver(Mutex::default())));
+        let context: Arc<dyn BurstContext> = Arc::<Driver>::clone(&driver);
+        slots.set_context(&context);
+        (slots, driver)
+    }
+
+    #[test]
+    fn slots_count_up_and_the_most_recently_freed_is_used_first() {
+        let (slots, driver) = slots();
+        let mut memories: Vec<_> = (0..4).map(|_| Memory::ashmem(1).unwrap()).collect();
+        let bound: Vec<_> = memories.iter().map(|memory| slots.bind(memory)).collect();
+        assert_eq!(bound, [Some(0), Some(1), Some(2), Some(3)]);
+        assert_eq!(slots.bind(&memories[2]), Some(2), "the same memory keeps its slot");
+
+        let gone = [memories[1].id(), memories[3].id()];
+        memories.remove(1);
+        memories.remove(2);
+        assert_eq!(*driver.0.lock().unwrap(), [1, 3], "dropping a memory tells the driver");
+        assert_eq!(slots.take_gone(), gone);
+        let again: Vec<_> = (0..3).map(|_| Memory::ashmem(1).unwrap()).collect();
+        let bound: Vec<_> = again.iter().map(|memory| slots.bind(memory)).collect();
+        assert_eq!(bound, [Some(3), Some(1), Some(4)]);
+    }
+
+    #[test]
+    fn a_driver_is_told_known_memories_and_nothing_else() {
+        let (slots, _driver) = slots();
+        let (a, b) = (Memory::ashmem(1).unwrap(), Memory::ashmem(1).unwrap());
+        slots.bind(&a).unwrap();
+        slots.bind(&b).unwrap();
+        assert_eq!(slots.memories(&[1, 0, 1]).unwrap(), [b.clone(), a.clone(), b]);
+        assert_eq!(slots.memories(&[]).unwrap(), []);
+        for unknown in [[0, -1], [0, 2], [0, i32::MAX], [0, i32::MIN]] {
+            let error = slots.memories(&unknown).unwrap_err();
+            assert_eq!(error.status, nnburst_hal::ErrorStatus::InvalidArgument, "{unknown:?}");
+        }
+        slots.release(a.id());
+        slots.release(a.id());
+        assert!(slots.memories(&[0]).is_err(), "freed, though the memory lives");
+    }
+}

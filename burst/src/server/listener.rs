@@ -1,0 +1,195 @@
+//! The burst's thread.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use nnburst_fmq::{Producer, QueueError, Wait};
+use nnburst_hal::{BurstCallback, ErrorStatus, MeasureTiming, TimePoint, Timing};
+
+use super::{BurstExecutor, Control, MAX_SLOTS};
+use crate::channel::Receiver;
+use crate::packet::{
+    BurstAnswer, BurstPool, BurstRequest, Dialect, DriverTimes, RequestDatum, ResultDatum,
+    deserialize_request, serialize_answer,
+};
+
+/// Everything the thread holds. All storage is used again from frame to frame.
+pub(super) struct Listener {
+    requests: Receiver<RequestDatum>,
+    results: Producer<ResultDatum>,
+    executor: Box<dyn BurstExecutor>,
+    callback: Arc<dyn BurstCallback>,
+    control: Arc<Control>,
+    dialect: Dialect,
+    pipelined: bool,
+    request: BurstRequest,
+    answer: BurstAnswer,
+    packet: Vec<ResultDatum>,
+    missing: Vec<i32>,
+}
+
+/// The burst is over.
+struct Over;
+
+impl Listener {
+    pub(super) fn new(
+        (requests, results): (Receiver<RequestDatum>, Producer<ResultDatum>),
+        executor: Box<dyn BurstExecutor>,
+        callback: Arc<dyn BurstCallback>,
+        control: Arc<Control>,
+        dialect: Dialect,
+        pipelined: bool,
+    ) -> Self {
+        let packet = Vec::with_capacity(results.capacity());
+        Self {
+            requests,
+            results,
+            executor,
+            callback,
+            control,
+            dialect,
+            pipelined,
+            request: BurstRequest::default(),
+            answer: BurstAnswer::default(),
+            packet,
+            missing: Vec::new(),
+        }
+    }
+
+    pub(super) fn run(mut self) {
+        while self.turn().is_ok() {}
+    }
+
+    /// Waits for a packet, or for word, and attends to it.
+    fn turn(&mut self) -> Result<(), Over> {
+        match self.requests.wait(None) {
+            Ok(()) | Err(QueueError::Cancelled) => {}
+            Err(QueueError::PeerDied) => return Err(Over),
+            Err(_) => return self.give_up(),
+        }
+        // Before the packet is run: it may use slots anew that were freed before it was sent.
+        if self.control.has_word() {
+            self.attend()?;
+        }
+        let began = TimePoint::now().nanoseconds;
+        match self.requests.take() {
+            Ok(None) => return Ok(()),
+            Ok(Some(packet)) => {
+                match deserialize_request(packet, self.dialect, &mut self.request) {
+                    Ok(()) => self.serve(),
+                    Err(_) => self.answer.fail(ErrorStatus::GeneralFailure),
+                }
+            }
+            Err(_) => return self.give_up(),
+        }
+        if self.dialect == Dialect::Extended {
+            let ended = TimePoint::now().nanoseconds;
+            self.answer.driver_times = Some(DriverTimes { began, ended });
+        }
+        self.send()
+    }
+
+    /// Does what others left word of.
+    fn attend(&mut self) -> Result<(), Over> {
+        let (freed, stop) = self.control.take_word();
+        for slot in freed {
+            self.executor.remove(slot);
+        }
+        if stop { Err(Over) } else { Ok(()) }
+    }
+
+    /// Has the request executed, and sees to it that the answer keeps the protocol.
+    fn serve(&mut self) {
+        self.fill_cache();
+        let Self { executor, request, answer, .. } = self;
+        answer.status = ErrorStatus::GeneralFailure;
+        answer.timing = Timing::NONE;
+        answer.driver_times = None;
+        if request.options.deadline.is_some_and(TimePoint::has_passed) {
+            return answer.fail(ErrorStatus::MissedDeadlineTransient);
+        }
+        let measure = request.options.measure == MeasureTiming::Yes;
+        // The storage of a broken run is written anew by the next; a panic there fails that request alone.
+        let run = AssertUnwindSafe(|| executor.execute(request, answer));
+        if catch_unwind(run).is_err() {
+            return answer.fail(ErrorStatus::GeneralFailure);
+        }
+        match answer.status {
+            ErrorStatus::None if measure => {}
+            ErrorStatus::None | ErrorStatus::OutputInsufficientSize => answer.timing = Timing::NONE,
+            status => answer.fail(status),
+        }
+    }
+
+    /// Asks the client, once, for the memories behind all slots of the request that aren't cached yet. If it
+    /// doesn't tell, they stay absent, and the executor finds that out.
+    fn fill_cache(&mut self) {
+        self.missing.clear();
+        for pool in &self.request.pools {
+            if let BurstPool::Slot(slot) = *pool
+                && !self.executor.is_cached(slot)
+            {
+                self.missing.push(slot);
+            }
+        }
+        if self.missing.is_empty() {
+            return;
+        }
+        self.missing.sort_unstable();
+        self.missing.dedup();
+        let in_range = |&slot: &i32| usize::try_from(slot).is_ok_and(|slot| slot < MAX_SLOTS);
+        if !self.missing.iter().all(in_range) {
+            return;
+        }
+        if let Ok(memories) = self.callback.memories(&self.missing)
+            && memories.len() == self.missing.len()
+        {
+            for (&slot, memory) in self.missing.iter().zip(&memories) {
+                self.executor.add(slot, memory);
+            }
+        }
+    }
+
+    /// Sends the answer, or if it is too long that it failed.
+    fn send(&mut self) -> Result<(), Over> {
+        let fits = serialize_answer(&self.answer, self.dialect, &mut self.packet).is_ok()
+            && self.packet.len() <= self.results.capacity();
+        if fits && self.try_send()? {
+            return Ok(());
+        }
+        self.answer.fail(ErrorStatus::GeneralFailure);
+        if serialize_answer(&self.answer, self.dialect, &mut self.packet).is_err() {
+            return Err(Over);
+        }
+        // If not even this fits, the client reads no answers: it has lost this one.
+        self.try_send().map(drop)
+    }
+
+    /// Whether there was room. With several requests in flight, earlier answers may still lie there: then it
+    /// waits until the client has taken them.
+    fn try_send(&mut self) -> Result<bool, Over> {
+        loop {
+            let sent = if self.pipelined {
+                self.results.write(&self.packet, Wait::default())
+            } else {
+                self.results.try_write(&self.packet)
+            };
+            match sent {
+                Ok(()) => return Ok(true),
+                Err(QueueError::Full { .. } | QueueError::TooLarge { .. }) => return Ok(false),
+                Err(QueueError::Cancelled) => self.attend()?,
+                Err(_) => return Err(Over),
+            }
+        }
+    }
+
+    /// The request queue can't be believed any more: tells the client, as far as it listens, and ends.
+    fn give_up(&mut self) -> Result<(), Over> {
+        self.answer.fail(ErrorStatus::GeneralFailure);
+        if serialize_answer(&self.answer, self.dialect, &mut self.packet).is_ok() {
+            // A client that broke one queue may have broken the other; there is nobody left to tell.
+            let _ = self.results.try_write(&self.packet);
+        }
+        Err(Over)
+    }
+}

@@ -1,0 +1,199 @@
+//! The driver's end of a burst: a thread that takes requests out of one queue, has them executed, and puts
+//! answers into the other.
+//!
+//! Whatever the client sends, the thread answers once per packet and lives on: malformed packets get
+//! `GENERAL_FAILURE`, unknown slots `INVALID_ARGUMENT`. Only a queue whose counters lie ends the burst, because
+//! nothing that follows could be believed.
+//!
+//! The thread alone holds the executor and its cache, so the way of a frame takes no lock. Who frees a slot or
+//! tears the burst down leaves word in [`Control`] and interrupts the thread's wait:
+//!
+//! | edge    | release                              | acquire                       | hands over            |
+//! |---------|--------------------------------------|-------------------------------|-----------------------|
+//! | `word`  | `Control::freed`'s lock, then cancel | `Cancel::is_cancelled`, lock  | slots to drop, the end |
+//!
+//! A client frees a slot before it uses the number again, and the packet that uses it is published after
+//! [`BurstServer::free_memory`](nnburst_hal::BurstContext::free_memory) returned; so the thread, which looks for
+//! word after it saw a packet and before it runs it, never runs a packet on a memory that was freed before.
+
+mod cache;
+mod executor;
+mod listener;
+
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+
+use nnburst_fmq::{Cancel, Descriptor, PeerWatch};
+use nnburst_hal::{
+    BurstCallback, BurstContext, BurstOptions, BurstTerms, HalError, PreparedModel,
+    RealTimeProfile, Result,
+};
+
+pub use cache::{MAX_SLOTS, SlotCache};
+pub use executor::{BurstExecutor, PreparedModelExecutor};
+use listener::Listener;
+
+use crate::channel::{ChannelError, PollingWindow, Receiver, attach};
+use crate::packet::{Dialect, RequestDatum, ResultDatum};
+use crate::realtime;
+
+/// Most requests of one burst in flight, whatever the client asks.
+const MAX_DEPTH: u32 = 64;
+
+/// A running burst, on the driver's side. Dropping it ends it: the thread is woken, finishes the request it is
+/// at, and is joined.
+#[derive(Debug)]
+pub struct BurstServer {
+    control: Arc<Control>,
+    terms: BurstTerms,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl BurstServer {
+    /// Starts a burst with an executor of the driver's own.
+    ///
+    /// `peer`, where the driver has one, ends the burst's thread when the client dies; without it the owner
+    /// drops the server when the client's connection closes.
+    ///
+    /// # Errors
+    /// `GENERAL_FAILURE` for a queue that can't be used (not a synchronised queue of such elements, no event
+    /// flag, memory that could vanish) and if no thread can be had.
+    pub fn create(
+        callback: Arc<dyn BurstCallback>,
+        request_channel: Descriptor,
+        result_channel: Descriptor,
+        executor: Box<dyn BurstExecutor>,
+        options: &BurstOptions,
+        peer: Option<&PeerWatch>,
+    ) -> Result<Self> {
+        let refuse =
+            |which| move |error: ChannelError| HalError::failure(format!("{which}: {error}"));
+        let requests = attach::<RequestDatum>(request_channel).map_err(refuse("request queue"))?;
+        let results = attach::<ResultDatum>(result_channel).map_err(refuse("result queue"))?;
+
+        // Every request in flight must find room for an answer of two elements at least.
+        let fitting = u32::try_from(results.capacity() / 2).unwrap_or(u32::MAX).max(1);
+        let depth = match options.extended {
+            true => options.depth.clamp(1, MAX_DEPTH).min(fitting),
+            false => 1,
+        };
+        let window = options
+            .polling_window
+            .map_or_else(|| PollingWindow::for_preference(options.preference), PollingWindow::of);
+        let control = Arc::new(Control::default());
+        let mut requests = Receiver::new(requests, window, depth > 1);
+        let mut results = results.into_producer();
+        requests.set_cancel(&control.interrupt);
+        results.set_cancel(&control.interrupt);
+        if let Some(peer) = peer {
+            requests.set_peer(peer);
+            results.set_peer(peer);
+        }
+        let dialect = if options.extended { Dialect::Extended } else { Dialect::Android };
+        let listener = Listener::new(
+            (requests, results),
+            executor,
+            callback,
+            Arc::clone(&control),
+            dialect,
+            depth > 1,
+        );
+        let (thread, warnings) = start(listener, options.real_time.clone())?;
+        let terms = BurstTerms { extended: options.extended, depth, warnings };
+        Ok(Self { control, terms, thread: Some(thread) })
+    }
+
+    /// Starts a burst for any prepared model; see [`PreparedModelExecutor`].
+    ///
+    /// # Errors
+    /// As [`BurstServer::create`].
+    pub fn for_prepared_model(
+        callback: Arc<dyn BurstCallback>,
+        request_channel: Descriptor,
+        result_channel: Descriptor,
+        model: Arc<dyn PreparedModel>,
+        options: &BurstOptions,
+    ) -> Result<Self> {
+        let executor = Box::new(PreparedModelExecutor::new(model));
+        Self::create(callback, request_channel, result_channel, executor, options, None)
+    }
+
+    /// Whether the burst's thread still serves. It ends by itself only when the client is gone or lied.
+    pub fn is_serving(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+}
+
+impl BurstContext for BurstServer {
+    fn free_memory(&self, slot: i32) {
+        self.control.leave_word(|word| word.freed.push(slot));
+    }
+
+    fn terms(&self) -> BurstTerms {
+        self.terms.clone()
+    }
+}
+
+impl Drop for BurstServer {
+    fn drop(&mut self) {
+        self.control.leave_word(|word| word.stop = true);
+        if let Some(thread) = self.thread.take()
+            && thread.thread().id() != std::thread::current().id()
+        {
+            // An error would be a panic of the thread, which has been reported where it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Starts the thread; returns once its real-time profile is applied, with what the system refused.
+fn start(listener: Listener, profile: RealTimeProfile) -> Result<(JoinHandle<()>, Vec<String>)> {
+    let (ready, applied) = mpsc::sync_channel(1);
+    let thread = std::thread::Builder::new()
+        .name("nnburst-burst".into())
+        .spawn(move || {
+            // Nobody listens any more only if the creator died, and then nobody needs the warnings.
+            let _ = ready.send(realtime::apply(&profile));
+            listener.run();
+        })
+        .map_err(|error| HalError::failure(format!("no thread for the burst: {error}")))?;
+    let warnings = applied.recv().unwrap_or_default();
+    Ok((thread, warnings))
+}
+
+/// What others have to say to the burst's thread.
+#[derive(Debug, Default)]
+struct Control {
+    /// Ends the thread's wait. The thread resets it before it looks at the word.
+    interrupt: Cancel,
+    word: Mutex<Word>,
+}
+
+#[derive(Debug, Default)]
+struct Word {
+    freed: Vec<i32>,
+    stop: bool,
+}
+
+impl Control {
+    fn leave_word(&self, say: impl FnOnce(&mut Word)) {
+        say(&mut self.word.lock().unwrap_or_else(PoisonError::into_inner));
+        // edge word (release): who finds the interrupt raised finds what was said.
+        self.interrupt.cancel();
+    }
+
+    /// Whether somebody left word since it was last attended to.
+    #[inline]
+    fn has_word(&self) -> bool {
+        // edge word (acquire): pairs with `leave_word`.
+        self.interrupt.is_cancelled()
+    }
+
+    /// Takes the word: the slots to drop, and whether to stop.
+    fn take_word(&self) -> (Vec<i32>, bool) {
+        // Reset first: what is said from here on interrupts again.
+        self.interrupt.reset();
+        let mut word = self.word.lock().unwrap_or_else(PoisonError::into_inner);
+        (std::mem::take(&mut word.freed), word.stop)
+    }
+}

@@ -1,0 +1,7 @@
+//! For tests, of this crate and of those built on it: a small driver, and the bodies of the fuzz targets.
+
+mod add_one;
+mod packets;
+
+pub use add_one::AddOne;
+pub use packets::{answer_packet, request_packet};

@@ -1,0 +1,51 @@
+//! Compiles the C programs of this crate against the header and the static library, and runs them.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The static library that cargo built beside this test.
+fn library() -> PathBuf {
+    let exe = std::env::current_exe().unwrap();
+    let deps = exe.parent().unwrap();
+    let mut found: Vec<PathBuf> = [deps, deps.parent().unwrap()]
+        .into_iter()
+        .flat_map(|dir| std::fs::read_dir(dir).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| {
+            let name = path.file_name().unwrap().to_string_lossy();
+            name.starts_with("libnnburst_fmq_c") && name.ends_with(".a")
+        })
+        .collect();
+    found.sort_by_key(|path| path.metadata().unwrap().modified().unwrap());
+    found.pop().unwrap_or_else(|| panic!("no static library beside {}", exe.display()))
+}
+
+fn compile_and_run(source: &str) {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let name = Path::new(source).file_stem().unwrap();
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let compiled = Command::new(compiler)
+        .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-I"])
+        .arg(here.join("include"))
+        .arg(here.join(source))
+        .arg(library())
+        .args(["-lpthread", "-ldl", "-lm", "-o"])
+        .arg(&out)
+        .status()
+        .unwrap();
+    assert!(compiled.success(), "{source} does not compile");
+    let ran = Command::new(&out).status().unwrap();
+    assert!(ran.success(), "{source}: {ran}; the code is the line, modulo 255");
+}
+
+#[test]
+fn every_function_of_the_header_does_what_it_says() {
+    compile_and_run("tests/functions.c");
+}
+
+#[test]
+fn the_example_echoes_between_two_processes() {
+    compile_and_run("examples/echo.c");
+}

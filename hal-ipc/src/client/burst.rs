@@ -1,0 +1,68 @@
+//! A burst whose driver's end is in another process.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use nnburst_fmq::Descriptor;
+use nnburst_hal::{BurstCallback, BurstContext, BurstOptions, BurstTerms, Result};
+
+use super::link::Link;
+use crate::wire::{BurstBody, CallRef, DescriptorsOut, QueueBody};
+
+/// The driver's end of a burst; released there when dropped here. The queues themselves are between
+/// the two ends of the burst, and none of this crate's business.
+pub(super) struct RemoteBurst {
+    link: Arc<Link>,
+    /// What the driver knows our callback by.
+    callback: u64,
+    object: u64,
+    terms: BurstTerms,
+}
+
+impl RemoteBurst {
+    pub(super) fn configure(
+        link: &Arc<Link>,
+        model: u64,
+        callback: Arc<dyn BurstCallback>,
+        [requests, results]: [&Descriptor; 2],
+        options: BurstOptions,
+    ) -> Result<Self> {
+        let mut fds = DescriptorsOut::default();
+        let requests = QueueBody::new(requests, &mut fds)?;
+        let results = QueueBody::new(results, &mut fds)?;
+        let callback = link.callbacks.add_burst(callback);
+        let call = CallRef::ConfigureBurst { model, callback, requests, results, options };
+        match link.call_with(&call, &[], &fds) {
+            Ok(answer) => {
+                let BurstBody { object, terms } = answer.value;
+                Ok(Self { link: Arc::clone(link), callback, object, terms })
+            }
+            Err(failure) => {
+                link.callbacks.remove_burst(callback);
+                Err(failure.error)
+            }
+        }
+    }
+}
+
+impl BurstContext for RemoteBurst {
+    fn free_memory(&self, slot: i32) {
+        // If the driver is gone, so is what it kept for the slot.
+        let _ = self.link.call::<()>(&CallRef::FreeMemory { burst: self.object, slot });
+    }
+
+    fn terms(&self) -> BurstTerms {
+        self.terms.clone()
+    }
+
+    fn driver_watch_fd(&self) -> Option<OwnedFd> {
+        self.link.watch().ok()
+    }
+}
+
+impl Drop for RemoteBurst {
+    fn drop(&mut self) {
+        self.link.callbacks.remove_burst(self.callback);
+        self.link.release(self.object);
+    }
+}

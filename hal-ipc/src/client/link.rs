@@ -1,0 +1,158 @@
+//! A client's connection: what all proxies of one service share.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::{Arc, Weak};
+
+use nnburst_hal::{ExecutionFailure, HalError, Memory, Result};
+use serde::de::DeserializeOwned;
+
+use super::callbacks::Callbacks;
+use super::prepared_model::RemotePreparedModel;
+use crate::connection::{Answer, Connection, Handler};
+use crate::pool::Pool;
+use crate::socket::{Frame, Socket};
+use crate::wire::{self, CallRef, DescriptorsIn, DescriptorsOut, Event, Kind, Question};
+
+/// Threads for a driver's events and questions, and how many of those may wait.
+const THREADS: usize = 4;
+const WAITING: usize = 4096;
+
+/// The connection as the proxies hold it; it ends with the last of them.
+#[derive(Debug)]
+pub(super) struct Link {
+    connection: Arc<Connection>,
+    pub(super) callbacks: Arc<Callbacks>,
+}
+
+impl Link {
+    pub(super) fn start(socket: Socket) -> std::io::Result<Arc<Self>> {
+        let connection = Connection::new(socket, Pool::new("nnburst-events", THREADS, WAITING));
+        let callbacks = Arc::new(Callbacks::default());
+        let link = Arc::new(Self {
+            connection: Arc::clone(&connection),
+            callbacks: Arc::clone(&callbacks),
+        });
+        let listener = Arc::new(Listener { link: Arc::downgrade(&link), callbacks });
+        std::thread::Builder::new()
+            .name("nnburst-reader".into())
+            .spawn(move || connection.read_on(&listener))?;
+        Ok(link)
+    }
+
+    pub(super) fn lost(&self) -> Option<HalError> {
+        self.connection.lost()
+    }
+
+    pub(super) fn watch(&self) -> Result<OwnedFd> {
+        self.connection.watch()
+    }
+
+    /// A call without descriptors or tail, of no execution.
+    pub(super) fn call<T: DeserializeOwned>(&self, call: &CallRef<'_>) -> Result<T> {
+        self.call_with(call, &[], &DescriptorsOut::default())
+            .map(|answer| answer.value)
+            .map_err(|failure| failure.error)
+    }
+
+    pub(super) fn call_with<T: DeserializeOwned>(
+        &self,
+        call: &CallRef<'_>,
+        tail: &[u8],
+        fds: &DescriptorsOut<'_>,
+    ) -> std::result::Result<Answer<T>, ExecutionFailure> {
+        self.connection.call(call, tail, fds.as_slice())
+    }
+
+    /// Tells the driver that nobody here holds the object any more.
+    pub(super) fn release(&self, object: u64) {
+        // If the driver is gone, so is its object.
+        let _ = self.connection.note(&CallRef::Release { object });
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.connection.close();
+    }
+}
+
+/// Hears what the driver says by itself.
+struct Listener {
+    link: Weak<Link>,
+    callbacks: Arc<Callbacks>,
+}
+
+impl Handler for Listener {
+    fn handle(self: Arc<Self>, connection: &Arc<Connection>, frame: Frame) {
+        match frame.kind {
+            Kind::Note => match wire::decode_all(&frame.payload) {
+                Ok(event) => self.event(event),
+                Err(error) => tracing::warn!(%error, "an event of the driver is malformed"),
+            },
+            Kind::Call => self.question(connection, &frame),
+            Kind::Answer => {}
+        }
+    }
+
+    fn hung_up(&self, why: &HalError) {
+        self.callbacks.lose(why);
+    }
+}
+
+impl Listener {
+    fn event(&self, event: Event) {
+        match event {
+            Event::Prepared { callback, result } => {
+                let model = result.and_then(|object| {
+                    let link = self.link.upgrade();
+                    let link =
+                        link.ok_or_else(|| HalError::unavailable("the device was dropped"))?;
+                    Ok(Arc::new(RemotePreparedModel::new(link, object)))
+                });
+                // An unknown callback drops the model, which releases it in the driver.
+                if let Some(waiting) = self.callbacks.take_prepared(callback) {
+                    waiting.tell(model.map(|model| model as _));
+                }
+            }
+            Event::Executed { callback, result } => {
+                if let Some(waiting) = self.callbacks.take_executed(callback) {
+                    waiting.tell(result);
+                }
+            }
+        }
+    }
+
+    fn question(&self, connection: &Connection, frame: &Frame) {
+        let question =
+            wire::decode_all(&frame.payload).map_err(|error| HalError::invalid(error.to_string()));
+        let answer = question.and_then(|question| match question {
+            Question::Memories { callback, slots } => self.callbacks.memories(callback, &slots),
+        });
+        match answer {
+            Ok(memories) => send_memories(connection, frame.id, &memories),
+            Err(error) => connection.answer_error(frame.id, error),
+        }
+    }
+}
+
+fn send_memories(connection: &Connection, id: u64, memories: &[Memory]) {
+    let mut fds = DescriptorsOut::default();
+    let bodies: Result<Vec<_>> = memories.iter().map(|memory| fds.memory(memory)).collect();
+    match bodies {
+        Ok(bodies) => connection.answer(id, &Ok(bodies), fds.as_slice()),
+        Err(error) => connection.answer_error(id, error),
+    }
+}
+
+/// The fence of an answer, if there is one.
+pub(super) fn fence(fds: &mut DescriptorsIn, at: Option<u16>) -> Result<Option<OwnedFd>> {
+    at.map(|at| fds.take(at)).transpose()
+}
+
+/// Descriptors of ours in the order given.
+pub(super) fn places<'a>(
+    fds: impl Iterator<Item = BorrowedFd<'a>>,
+    out: &mut DescriptorsOut<'a>,
+) -> Result<Vec<u16>> {
+    fds.map(|fd| out.push(fd)).collect()
+}

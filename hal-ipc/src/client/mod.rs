@@ -1,0 +1,12 @@
+//! The client's side: objects of another process that behave like ours.
+
+mod buffer;
+mod burst;
+mod callbacks;
+mod device;
+mod link;
+mod prepared_model;
+
+pub use buffer::RemoteBuffer;
+pub use device::{ConnectError, RemoteDevice};
+pub use prepared_model::RemotePreparedModel;

@@ -1,0 +1,241 @@
+//! One connection: calls, answers and notes of both sides over one socket, many at a time.
+//!
+//! A thread of its own reads the socket. Answers go straight to whoever waits for them; calls and
+//! notes of the peer go to a bounded pool. When the peer is gone, every call that waits and every
+//! later one fails at once.
+
+use std::collections::HashMap;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+
+use nnburst_hal::{ErrorStatus, ExecutionFailure, HalError, Result};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::pool::Pool;
+use crate::socket::{Frame, Socket, SocketError};
+use crate::wire::{self, DescriptorsIn, Failure, Kind};
+
+/// What a peer asks of us, and that it is gone. Runs on the connection's pool.
+pub(crate) trait Handler: Send + Sync + 'static {
+    /// A call or note; calls are to be answered with [`Connection::answer`].
+    fn handle(self: Arc<Self>, connection: &Arc<Connection>, frame: Frame);
+
+    /// A note that releases something is taken at once, so that it isn't lost among refused calls.
+    /// Gives the frame back if it is anything else.
+    fn release(self: Arc<Self>, connection: &Arc<Connection>, frame: Frame) -> Option<Frame> {
+        let _ = connection;
+        Some(frame)
+    }
+
+    /// The peer is gone; told once, on the reading thread.
+    fn hung_up(&self, why: &HalError);
+}
+
+/// An answer, and the descriptors that came with it.
+pub(crate) struct Answer<T> {
+    pub(crate) value: T,
+    pub(crate) fds: DescriptorsIn,
+}
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    socket: Socket,
+    writer: Mutex<()>,
+    /// Relaxed: only uniqueness matters.
+    next_call: AtomicU64,
+    waiting: Mutex<Waiting>,
+    pool: Pool,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    gone: Option<HalError>,
+    calls: HashMap<u64, mpsc::SyncSender<Frame>>,
+}
+
+impl Connection {
+    pub(crate) fn new(socket: Socket, pool: Pool) -> Arc<Self> {
+        Arc::new(Self {
+            socket,
+            writer: Mutex::default(),
+            next_call: AtomicU64::new(1),
+            waiting: Mutex::default(),
+            pool,
+        })
+    }
+
+    /// Reads until the peer is gone. The caller's thread is the connection's reader from here on.
+    pub(crate) fn read_on(self: &Arc<Self>, handler: &Arc<impl Handler>) {
+        let error = loop {
+            match self.socket.receive() {
+                Ok(frame) => self.dispatch(handler, frame),
+                Err(error) => break error,
+            }
+        };
+        if !matches!(error, SocketError::HungUp) {
+            tracing::warn!(%error, "connection ended");
+        }
+        let gone = HalError::unavailable(format!("the connection to the peer is lost: {error}"));
+        self.lose(&gone);
+        handler.hung_up(&gone);
+    }
+
+    fn dispatch(self: &Arc<Self>, handler: &Arc<impl Handler>, frame: Frame) {
+        match frame.kind {
+            Kind::Answer => {
+                let waiter = self.waiting().calls.remove(&frame.id);
+                // Nobody waits: a peer that invents answers is ignored.
+                if let Some(waiter) = waiter {
+                    let _ = waiter.try_send(frame);
+                }
+            }
+            Kind::Note => {
+                if let Some(frame) = Arc::clone(handler).release(self, frame) {
+                    self.hand_over(handler, frame);
+                }
+            }
+            Kind::Call => self.hand_over(handler, frame),
+        }
+    }
+
+    fn hand_over(self: &Arc<Self>, handler: &Arc<impl Handler>, frame: Frame) {
+        let (kind, id) = (frame.kind, frame.id);
+        let (connection, handler) = (Arc::clone(self), Arc::clone(handler));
+        if !self.pool.submit(move || handler.handle(&connection, frame)) && kind == Kind::Call {
+            self.answer_error(id, too_busy());
+        }
+    }
+
+    /// What the pool of this connection does besides calls.
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Ends the connection from this side.
+    pub(crate) fn close(&self) {
+        self.lose(&HalError::unavailable("the connection was closed"));
+    }
+
+    fn lose(&self, why: &HalError) {
+        let calls = {
+            let mut waiting = self.waiting();
+            waiting.gone.get_or_insert_with(|| why.clone());
+            std::mem::take(&mut waiting.calls)
+        };
+        self.socket.shut_down();
+        self.pool.close();
+        // Whoever waits finds the other end of the channel gone.
+        drop(calls);
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why the peer is gone, if it is.
+    pub(crate) fn lost(&self) -> Option<HalError> {
+        self.waiting().gone.clone()
+    }
+
+    /// A descriptor of the socket, for those who watch it by themselves.
+    pub(crate) fn watch(&self) -> Result<OwnedFd> {
+        self.socket
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(|error| HalError::failure(format!("fcntl(F_DUPFD_CLOEXEC): {error}")))
+    }
+
+    /// Calls the peer and waits for the answer.
+    pub(crate) fn call<T: DeserializeOwned>(
+        &self,
+        message: &impl Serialize,
+        tail: &[u8],
+        fds: &[BorrowedFd<'_>],
+    ) -> std::result::Result<Answer<T>, ExecutionFailure> {
+        let head = wire::encode(message).map_err(|error| not_encodable(&error))?;
+        let frame = self.ask([&head, tail], fds)?;
+        let fds = DescriptorsIn::new(frame.fds);
+        let answer: std::result::Result<T, Failure> = wire::decode_all(&frame.payload)
+            .map_err(|error| HalError::failure(format!("the answer is malformed: {error}")))?;
+        answer.map(|value| Answer { value, fds })
+    }
+
+    fn ask(&self, message: [&[u8]; 2], fds: &[BorrowedFd<'_>]) -> Result<Frame> {
+        // Relaxed: only uniqueness matters.
+        let id = self.next_call.fetch_add(1, Ordering::Relaxed);
+        let (sender, receiver) = mpsc::sync_channel(1);
+        {
+            let mut waiting = self.waiting();
+            if let Some(gone) = &waiting.gone {
+                return Err(gone.clone());
+            }
+            waiting.calls.insert(id, sender);
+        }
+        if let Err(error) = self.send(Kind::Call, id, message, fds) {
+            self.waiting().calls.remove(&id);
+            return Err(error);
+        }
+        receiver.recv().map_err(|_| self.lost().unwrap_or_else(unanswered))
+    }
+
+    /// Tells the peer something; it doesn't answer.
+    pub(crate) fn note(&self, message: &impl Serialize) -> Result<()> {
+        let head = wire::encode(message).map_err(|error| not_encodable(&error))?;
+        self.send(Kind::Note, 0, [&head, &[]], &[])
+    }
+
+    /// Answers a call of the peer. An answer that can't be sent turns into an error, if that can be.
+    pub(crate) fn answer<T: Serialize>(
+        &self,
+        id: u64,
+        answer: &std::result::Result<T, Failure>,
+        fds: &[BorrowedFd<'_>],
+    ) {
+        let sent = wire::encode(answer)
+            .map_err(|error| not_encodable(&error))
+            .and_then(|head| self.send(Kind::Answer, id, [&head, &[]], fds));
+        if let Err(error) = sent
+            && answer.is_ok()
+        {
+            self.answer_error(id, error);
+        }
+    }
+
+    pub(crate) fn answer_error(&self, id: u64, error: HalError) {
+        self.answer::<()>(id, &Err(error.into()), &[]);
+    }
+
+    fn send(&self, kind: Kind, id: u64, message: [&[u8]; 2], fds: &[BorrowedFd<'_>]) -> Result<()> {
+        if let Some(gone) = self.lost() {
+            return Err(gone);
+        }
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let sent = self.socket.send(kind, id, message, fds);
+        drop(writer);
+        sent.map_err(|error| match error {
+            SocketError::Wire(error) => HalError::invalid(error.to_string()),
+            // Half a frame may be out: nothing sensible can follow it.
+            error => {
+                self.socket.shut_down();
+                HalError::unavailable(format!("the connection to the peer is lost: {error}"))
+            }
+        })
+    }
+}
+
+fn not_encodable(error: &wire::WireError) -> HalError {
+    HalError::invalid(error.to_string())
+}
+
+fn unanswered() -> HalError {
+    HalError::unavailable("the peer gave up the call")
+}
+
+fn too_busy() -> HalError {
+    HalError::new(
+        ErrorStatus::ResourceExhaustedTransient,
+        "as many calls of this client wait already as may",
+    )
+}

@@ -1,0 +1,41 @@
+//! The Neural Networks HAL between processes.
+//!
+//! ```text
+//!   client process                              driver process
+//!     RemoteDevice ─┐                          ┌─ Service ── Session per client ── dyn Device
+//!     RemotePreparedModel ─ one connection ────┤    objects by number, limits per client
+//!     RemoteBuffer ─┘  calls ► ◄ answers       └─ killed or hung up: all of the client's is freed
+//!                      ◄ callbacks, questions
+//! ```
+//!
+//! A driver is served on a Unix socket and is a [`Device`](nnburst_hal::Device) again on the other
+//! side: memory, fences and queues travel as file descriptors, callbacks the other way, and objects
+//! live as long as the client holds them. Many calls of many threads share the connection. When
+//! either side dies, the other notices at once.
+//!
+//! ```no_run
+//! use nnburst_hal::Device;
+//! use nnburst_hal_ipc::RemoteDevice;
+//!
+//! let device = RemoteDevice::connect("nnapi-sample_all")?;
+//! println!("{} {}", device.name(), device.version_string()?);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod client;
+mod connection;
+mod directory;
+mod limits;
+mod pool;
+mod server;
+mod socket;
+mod spawn;
+mod wire;
+
+pub use client::{ConnectError, RemoteBuffer, RemoteDevice, RemotePreparedModel};
+pub use directory::{service_dir, services, socket_path};
+pub use limits::Limits;
+pub use server::{Driver, Peer, Service, Serving};
+pub use spawn::{Spawned, inherited};
+pub use wire::{PROTOCOL_VERSION, WireError};

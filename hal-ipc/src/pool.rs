@@ -1,0 +1,158 @@
+//! A bounded pool of threads for the calls of one peer.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A thread without work for this long ends.
+const IDLE: Duration = Duration::from_secs(2);
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Threads that come with the work and go without it; clones are the same pool.
+#[derive(Clone)]
+pub(crate) struct Pool(Arc<Shared>);
+
+struct Shared {
+    name: String,
+    max_threads: usize,
+    max_waiting: usize,
+    state: Mutex<State>,
+    work: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    threads: usize,
+    idle: usize,
+    closed: bool,
+}
+
+impl Pool {
+    pub(crate) fn new(name: impl Into<String>, max_threads: usize, max_waiting: usize) -> Self {
+        Self(Arc::new(Shared {
+            name: name.into(),
+            max_threads: max_threads.max(1),
+            max_waiting,
+            state: Mutex::default(),
+            work: Condvar::new(),
+        }))
+    }
+
+    /// Runs the job as soon as a thread is free; false if too many wait already.
+    pub(crate) fn submit(&self, job: impl FnOnce() + Send + 'static) -> bool {
+        if self.0.lock().jobs.len() >= self.0.max_waiting {
+            return false;
+        }
+        self.submit_always(job);
+        true
+    }
+
+    /// Runs the job however many wait: for what there is a bounded number of anyway.
+    pub(crate) fn submit_always(&self, job: impl FnOnce() + Send + 'static) {
+        let mut state = self.0.lock();
+        if state.closed {
+            return;
+        }
+        state.jobs.push_back(Box::new(job));
+        if state.idle >= state.jobs.len() || state.threads >= self.0.max_threads {
+            self.0.work.notify_one();
+            return;
+        }
+        let shared = Arc::clone(&self.0);
+        let spawned =
+            std::thread::Builder::new().name(shared.name.clone()).spawn(move || shared.run());
+        match spawned {
+            Ok(_) => state.threads = state.threads.saturating_add(1),
+            // No thread to be had: those there are get to it, or else nobody does.
+            Err(error) if state.threads == 0 => {
+                tracing::warn!(%error, "no thread for a peer's call");
+                state.jobs.pop_back();
+            }
+            Err(_) => self.0.work.notify_one(),
+        }
+    }
+
+    /// Drops what waits; the threads end after what they are at.
+    pub(crate) fn close(&self) {
+        let mut state = self.0.lock();
+        state.closed = true;
+        let jobs = std::mem::take(&mut state.jobs);
+        drop(state);
+        drop(jobs);
+        self.0.work.notify_all();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.jobs.pop_front() {
+                drop(state);
+                // A driver's panic costs its caller an answer, not the peer its threads.
+                if std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)).is_err() {
+                    tracing::error!(thread = self.name, "a call panicked");
+                }
+                state = self.lock();
+                continue;
+            }
+            if state.closed {
+                break;
+            }
+            state.idle = state.idle.saturating_add(1);
+            let (woken, waited) =
+                self.work.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            state.idle = state.idle.saturating_sub(1);
+            if waited.timed_out() && state.jobs.is_empty() {
+                break;
+            }
+        }
+        state.threads = state.threads.saturating_sub(1);
+    }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pool").field("name", &self.0.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn jobs_run_and_too_many_are_refused() {
+        let pool = Pool::new("test", 1, 1);
+        let (go, wait) = mpsc::channel::<()>();
+        let (done, results) = mpsc::channel();
+        let first = done.clone();
+        assert!(pool.submit(move || {
+            first.send(1).unwrap();
+            wait.recv().unwrap();
+        }));
+        assert_eq!(results.recv().unwrap(), 1, "the only thread is at work now");
+        assert!(pool.submit(move || done.send(2).unwrap()), "one may wait");
+        assert!(!pool.submit(|| {}), "two may not");
+        go.send(()).unwrap();
+        assert_eq!(results.recv().unwrap(), 2);
+    }
+
+    #[test]
+    fn a_panic_leaves_the_pool_working() {
+        let pool = Pool::new("test", 1, 4);
+        let (done, results) = mpsc::channel();
+        assert!(pool.submit(|| panic!("a driver's mistake")));
+        assert!(pool.submit(move || done.send(()).unwrap()));
+        results.recv().unwrap();
+    }
+}

@@ -1,0 +1,98 @@
+//! Callbacks that a driver is given; they tell the client, once, also if the driver forgets.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nnburst_hal::{
+    ExecutionCallback, ExecutionResult, HalError, PreparedModel, PreparedModelCallback, Result,
+};
+
+use super::objects::Object;
+use super::session::Session;
+use crate::connection::Connection;
+use crate::limits::Charge;
+use crate::wire::Event;
+
+/// One callback of the client and what its task takes; empty once told.
+pub(super) struct Notifier {
+    session: Arc<Session>,
+    connection: Arc<Connection>,
+    callback: u64,
+    charges: Mutex<Option<Vec<Charge>>>,
+}
+
+impl Notifier {
+    pub(super) fn new(
+        session: &Arc<Session>,
+        connection: &Arc<Connection>,
+        callback: u64,
+        charges: Vec<Charge>,
+    ) -> Self {
+        Self {
+            session: Arc::clone(session),
+            connection: Arc::clone(connection),
+            callback,
+            charges: Mutex::new(Some(charges)),
+        }
+    }
+
+    fn take(&self) -> Option<Vec<Charge>> {
+        self.charges.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn send(&self, event: &Event) {
+        if let Err(error) = self.connection.note(event)
+            && self.connection.lost().is_none()
+        {
+            tracing::warn!(%error, "a client was not told of an end");
+        }
+    }
+}
+
+fn forgotten() -> HalError {
+    HalError::failure("the driver gave the task up without a word")
+}
+
+pub(super) struct PreparedNotifier(pub(super) Notifier);
+
+impl PreparedNotifier {
+    fn tell(&self, result: Result<Arc<dyn PreparedModel>>) {
+        let Some(charges) = self.0.take() else { return };
+        let result =
+            result.and_then(|model| self.0.session.objects.insert(Object::Model(model), charges));
+        self.0.send(&Event::Prepared { callback: self.0.callback, result });
+    }
+}
+
+impl PreparedModelCallback for PreparedNotifier {
+    fn notify(&self, result: Result<Arc<dyn PreparedModel>>) {
+        self.tell(result);
+    }
+}
+
+impl Drop for PreparedNotifier {
+    fn drop(&mut self) {
+        self.tell(Err(forgotten()));
+    }
+}
+
+pub(super) struct ExecutedNotifier(pub(super) Notifier);
+
+impl ExecutedNotifier {
+    fn tell(&self, result: ExecutionResult) {
+        let Some(charges) = self.0.take() else { return };
+        drop(charges);
+        self.0.send(&Event::Executed { callback: self.0.callback, result });
+    }
+}
+
+impl ExecutionCallback for ExecutedNotifier {
+    fn notify(&self, result: ExecutionResult) {
+        self.tell(result);
+    }
+}
+
+impl Drop for ExecutedNotifier {
+    fn drop(&mut self) {
+        self.tell(Err(forgotten().into()));
+    }
+}

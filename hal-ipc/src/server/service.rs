@@ -1,0 +1,249 @@
+//! A service: a driver behind a socket.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::net::Shutdown;
+
+use super::peer::{Driver, Peer};
+use super::session::Session;
+use crate::connection::Connection;
+use crate::directory::Listening;
+use crate::limits::{Allowance, Limits};
+use crate::pool::Pool;
+use crate::socket::{Socket, SocketError};
+use crate::wire::{self, PROTOCOL_VERSION, Verdict};
+
+/// How long a service out of descriptors waits before it accepts again.
+const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
+
+/// How long stopping waits for the sessions to end.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// A driver to be served.
+///
+/// ```no_run
+/// # fn driver() -> std::sync::Arc<dyn nnburst_hal::Device> { unimplemented!() }
+/// use nnburst_hal_ipc::{Service, service_dir};
+///
+/// let device = driver();
+/// let service = Service::new("example", move |_: &nnburst_hal_ipc::Peer| device.clone());
+/// let serving = service.listen(&service_dir())?;
+/// // Until `serving` is dropped, others find the device with `RemoteDevice::connect("example")`.
+/// # drop(serving);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Service(Arc<Shared>);
+
+struct Shared {
+    name: String,
+    driver: Box<dyn Driver>,
+    limits: Limits,
+    /// Connections by user.
+    users: Mutex<HashMap<u32, Weak<Allowance>>>,
+    sessions: Mutex<Sessions>,
+    session_ended: Condvar,
+}
+
+#[derive(Default)]
+struct Sessions {
+    connections: HashMap<u64, Arc<Connection>>,
+    last: u64,
+    running: usize,
+    stopped: bool,
+}
+
+impl Service {
+    /// A service of this name with the usual [`Limits`].
+    pub fn new(name: impl Into<String>, driver: impl Driver + 'static) -> Self {
+        Self::with_limits(name, driver, Limits::default())
+    }
+
+    /// A service of this name.
+    pub fn with_limits(
+        name: impl Into<String>,
+        driver: impl Driver + 'static,
+        limits: Limits,
+    ) -> Self {
+        Self(Arc::new(Shared {
+            name: name.into(),
+            driver: Box::new(driver),
+            limits,
+            users: Mutex::default(),
+            sessions: Mutex::default(),
+            session_ended: Condvar::new(),
+        }))
+    }
+
+    /// Listens in a directory of services, which is made if need be, with mode 0700; the socket has mode 0600.
+    ///
+    /// # Errors
+    /// The name is none for a service, the directory is not ours alone, or the name is served already.
+    pub fn listen(&self, dir: &Path) -> io::Result<Serving> {
+        let listening = Arc::new(Listening::bind(dir, &self.0.name)?);
+        let stop = Arc::new(AtomicBool::new(false));
+        let (service, socket, stopping) = (self.clone(), Arc::clone(&listening), Arc::clone(&stop));
+        let acceptor = std::thread::Builder::new()
+            .name("nnburst-accept".into())
+            .spawn(move || service.accept_until(&socket, &stopping))?;
+        Ok(Serving { service: self.clone(), listening, stop, acceptor: Some(acceptor) })
+    }
+
+    fn accept_until(&self, listening: &Listening, stop: &AtomicBool) {
+        // Acquire: pairs with the release of `Serving::drop`.
+        while !stop.load(Ordering::Acquire) {
+            match listening.listener().accept() {
+                Ok((stream, _)) => self.spawn_session(stream.into()),
+                Err(error) => {
+                    // Out of descriptors, mostly: they come back when a client goes.
+                    tracing::debug!(%error, "accept");
+                    std::thread::sleep(OUT_OF_DESCRIPTORS);
+                }
+            }
+        }
+    }
+
+    fn spawn_session(&self, socket: OwnedFd) {
+        let service = self.clone();
+        let spawned = std::thread::Builder::new()
+            .name("nnburst-client".into())
+            .spawn(move || service.serve(socket));
+        if let Err(error) = spawned {
+            tracing::warn!(%error, "no thread for a client");
+        }
+    }
+
+    /// Serves one client over a connected socket, such as half of a socket pair, until it hangs up.
+    pub fn serve(&self, socket: OwnedFd) {
+        if let Err(error) = self.try_serve(socket) {
+            tracing::debug!(%error, "a client was not served");
+        }
+    }
+
+    fn try_serve(&self, socket: OwnedFd) -> Result<(), SocketError> {
+        let limits = &self.0.limits;
+        let peer = Peer::of(socket.as_fd())
+            .map_err(|errno| SocketError::System { call: "getsockopt(SO_PEERCRED)", errno })?;
+        let max_message = usize::try_from(limits.message_bytes).unwrap_or(usize::MAX);
+        let socket = Socket::new(socket, max_message)?;
+        let (theirs, _) = wire::parse_greeting(&socket.receive_greeting()?)?;
+        let place = self.0.user(peer.uid).take(1);
+        let verdict = match &place {
+            _ if theirs != PROTOCOL_VERSION => Verdict::OtherVersion,
+            Err(_) => Verdict::TooMany,
+            Ok(_) => Verdict::Welcome,
+        };
+        socket.send_greeting(&wire::greeting(verdict))?;
+        if verdict == Verdict::Welcome {
+            self.session(socket, peer);
+        }
+        drop(place);
+        Ok(())
+    }
+
+    fn session(&self, socket: Socket, peer: Peer) {
+        let limits = &self.0.limits;
+        let count = |limit| usize::try_from(limit).unwrap_or(usize::MAX);
+        let pool = Pool::new("nnburst-calls", count(limits.threads), count(limits.waiting_calls));
+        let connection = Connection::new(socket, pool);
+        let Some(id) = self.0.enter(&connection) else { return };
+        let device = self.0.driver.device(&peer);
+        let session = Session::new(self.0.name.clone(), device, peer, limits);
+        connection.read_on(&session);
+        drop(session);
+        self.0.leave(id);
+    }
+}
+
+impl Shared {
+    fn user(&self, uid: u32) -> Arc<Allowance> {
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        users.retain(|_, allowance| allowance.strong_count() > 0);
+        if let Some(known) = users.get(&uid).and_then(Weak::upgrade) {
+            return known;
+        }
+        let allowance = Allowance::new("connections", self.limits.connections);
+        users.insert(uid, Arc::downgrade(&allowance));
+        allowance
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, Sessions> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a session in, unless the service has been stopped.
+    fn enter(&self, connection: &Arc<Connection>) -> Option<u64> {
+        let mut sessions = self.sessions();
+        if sessions.stopped {
+            return None;
+        }
+        sessions.last = sessions.last.saturating_add(1);
+        sessions.running = sessions.running.saturating_add(1);
+        let id = sessions.last;
+        sessions.connections.insert(id, Arc::clone(connection));
+        Some(id)
+    }
+
+    fn leave(&self, id: u64) {
+        let mut sessions = self.sessions();
+        sessions.connections.remove(&id);
+        sessions.running = sessions.running.saturating_sub(1);
+        self.session_ended.notify_all();
+    }
+
+    fn stop(&self) {
+        let mut sessions = self.sessions();
+        sessions.stopped = true;
+        for connection in std::mem::take(&mut sessions.connections).into_values() {
+            connection.close();
+        }
+        let waited = self
+            .session_ended
+            .wait_timeout_while(sessions, FAREWELL, |sessions| sessions.running > 0);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl std::fmt::Debug for Service {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Service").field("name", &self.0.name).finish_non_exhaustive()
+    }
+}
+
+/// A service that listens. Dropping it removes the socket, hangs up on every client and waits for
+/// their sessions to end.
+#[derive(Debug)]
+pub struct Serving {
+    service: Service,
+    listening: Arc<Listening>,
+    stop: Arc<AtomicBool>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+impl Serving {
+    /// The socket.
+    pub fn path(&self) -> PathBuf {
+        self.listening.path().to_owned()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // Release: pairs with the acquire of the accepting thread.
+        self.stop.store(true, Ordering::Release);
+        // Ends the accept that the thread waits in.
+        let _ = rustix::net::shutdown(self.listening.listener(), Shutdown::Both);
+        if let Some(acceptor) = self.acceptor.take() {
+            // It doesn't panic; if it did, it is gone all the same.
+            let _ = acceptor.join();
+        }
+        self.service.0.stop();
+    }
+}

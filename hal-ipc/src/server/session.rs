@@ -1,0 +1,92 @@
+//! One client's session: its objects, its limits, and the way of its calls to the device.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use nnburst_hal::{Device, HalError};
+
+use super::objects::Objects;
+use super::peer::Peer;
+use crate::connection::{Connection, Handler};
+use crate::limits::{Allowance, Limits};
+use crate::socket::Frame;
+use crate::wire::{self, Call, Kind};
+
+/// The longest a release can be: its variant and a 64-bit number.
+const RELEASE_BYTES: usize = 16;
+
+/// A client.
+pub(super) struct Session {
+    pub(super) service: String,
+    pub(super) device: Arc<dyn Device>,
+    pub(super) objects: Objects,
+    pub(super) allowances: Allowances,
+    peer: Peer,
+}
+
+/// What the client may still take.
+pub(super) struct Allowances {
+    pub(super) models: Arc<Allowance>,
+    pub(super) buffers: Arc<Allowance>,
+    pub(super) bursts: Arc<Allowance>,
+    pub(super) fenced: Arc<Allowance>,
+    pub(super) executions: Arc<Allowance>,
+    pub(super) memory: Arc<Allowance>,
+}
+
+impl Allowances {
+    fn new(limits: &Limits) -> Self {
+        Self {
+            models: Allowance::new("prepared models", limits.prepared_models),
+            buffers: Allowance::new("buffers", limits.buffers),
+            bursts: Allowance::new("bursts", limits.bursts),
+            fenced: Allowance::new("fenced executions", limits.fenced_executions),
+            executions: Allowance::new("executions", limits.executions),
+            memory: Allowance::new("bytes", limits.memory_bytes),
+        }
+    }
+}
+
+impl Session {
+    pub(super) fn new(
+        service: String,
+        device: Arc<dyn Device>,
+        peer: Peer,
+        limits: &Limits,
+    ) -> Arc<Self> {
+        let allowances = Allowances::new(limits);
+        Arc::new(Self { service, device, objects: Objects::default(), allowances, peer })
+    }
+}
+
+impl Handler for Session {
+    fn handle(self: Arc<Self>, connection: &Arc<Connection>, frame: Frame) {
+        if frame.kind != Kind::Call {
+            // A note other than a release says nothing to a driver.
+            return;
+        }
+        let id = frame.id;
+        let answered = catch_unwind(AssertUnwindSafe(|| self.answer(connection, frame)));
+        if answered.is_err() {
+            connection.answer_error(id, HalError::failure("the driver panicked over the call"));
+        }
+    }
+
+    fn release(self: Arc<Self>, connection: &Arc<Connection>, frame: Frame) -> Option<Frame> {
+        if frame.payload.len() <= RELEASE_BYTES
+            && let Ok(Call::Release { object }) = wire::decode_all(&frame.payload)
+        {
+            if let Some(held) = self.objects.remove(object) {
+                // Not here: letting go of a burst waits for its thread, which may wait for us.
+                connection.pool().submit_always(move || drop(held));
+            }
+            return None;
+        }
+        Some(frame)
+    }
+
+    fn hung_up(&self, _why: &HalError) {
+        self.peer.set_gone();
+        drop(self.objects.close());
+    }
+}

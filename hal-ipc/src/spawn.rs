@@ -1,0 +1,86 @@
+//! A driver in a child process of one's own, over a socket that has no name.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::process::{PidfdFlags, PidfdGetfdFlags};
+
+use crate::client::{ConnectError, RemoteDevice};
+
+/// A driver's process and the device it serves; killed and reaped when dropped.
+///
+/// If this process is killed instead, the system closes its end of the socket, and the child's
+/// [`Service::serve`](crate::Service::serve) returns. (A parent-death signal would be one more string
+/// attached, and to the wrong thing: it fires when the *thread* that started the child ends.)
+#[derive(Debug)]
+pub struct Spawned {
+    child: Child,
+    device: RemoteDevice,
+}
+
+impl Spawned {
+    /// Starts the command with the socket as its standard input (descriptor 0); the child serves it
+    /// with [`Service::serve`](crate::Service::serve) on what [`inherited`] gives it.
+    ///
+    /// # Errors
+    /// The command can't be started, or doesn't serve.
+    pub fn start(command: &mut Command) -> Result<Self, ConnectError> {
+        let failed = |error: io::Error| ConnectError::Unusable { why: error.to_string() };
+        let (ours, theirs) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .map_err(|errno| failed(errno.into()))?;
+        let mut child = command.stdin(Stdio::from(theirs)).spawn().map_err(failed)?;
+        // The command keeps its copy of the child's end; the child's death shows only once it is gone.
+        command.stdin(Stdio::null());
+        match RemoteDevice::from_socket(ours) {
+            Ok(device) => Ok(Self { child, device }),
+            Err(error) => {
+                end(&mut child);
+                Err(error)
+            }
+        }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &RemoteDevice {
+        &self.device
+    }
+
+    /// The driver's process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Spawned {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+fn end(child: &mut Child) {
+    // Both fail only for a child that is gone and reaped.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// A duplicate of a descriptor that this process was started with: the child's end of [`Spawned`]'s
+/// socket (0), or one from a service manager.
+///
+/// # Errors
+/// There is no such descriptor.
+pub fn inherited(number: u32) -> io::Result<OwnedFd> {
+    let stdin = io::stdin();
+    if i64::from(number) == i64::from(stdin.as_raw_fd()) {
+        return stdin.as_fd().try_clone_to_owned();
+    }
+    let number = i32::try_from(number).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let this = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
+    Ok(rustix::process::pidfd_getfd(&this, number, PidfdGetfdFlags::empty())?)
+}

@@ -1,0 +1,228 @@
+//! Golden bytes, and what becomes of bytes that aren't.
+
+use nnburst_fmq::{Descriptor, DescriptorData, Grantor};
+use nnburst_hal::{
+    BufferDesc, BufferRole, BurstOptions, BurstTerms, DataLocation, ErrorStatus, ExecutionOptions,
+    ExecutionOutcome, HalError, Memory, Model, Operand, OperandLifeTime, OperandType, Operation,
+    OperationType, OutputShape, PrepareOptions, Request, RequestArgument, RequestPool, Subgraph,
+    TimePoint, Timing,
+};
+use proptest::prelude::*;
+
+use super::*;
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn greeting_and_header_are_pinned() {
+    assert_eq!(
+        hex(&greeting(Verdict::TooMany)),
+        "4e4e42555253540001000000".to_owned() + "02000000"
+    );
+    assert_eq!(parse_greeting(&greeting(Verdict::TooMany)), Ok((1, Verdict::TooMany)));
+    let header = Header { bytes: 0x0102, descriptors: 3, kind: Kind::Answer, id: 0x0908_0706 };
+    assert_eq!(hex(&header.to_bytes()), "0201000003000200".to_owned() + "0607080900000000");
+    assert_eq!(Header::parse(header.to_bytes(), 0x0102), Ok(header));
+}
+
+#[test]
+fn headers_that_lie_are_refused() {
+    let mut bytes = Header { bytes: 9, descriptors: 0, kind: Kind::Call, id: 1 }.to_bytes();
+    assert_eq!(Header::parse(bytes, 8), Err(WireError::TooLong { bytes: 9, limit: 8 }));
+    bytes[6] = 4;
+    assert_eq!(Header::parse(bytes, 9), Err(WireError::Kind { code: 4 }));
+    assert_eq!(parse_greeting(b"GET / HTTP/1.1\r\n"), Err(WireError::NotOurs));
+}
+
+fn model() -> Model {
+    let tensor =
+        |lifetime| Operand::tensor(OperandType::TensorFloat32, vec![300]).with_lifetime(lifetime);
+    Model {
+        main: Subgraph {
+            operands: vec![
+                tensor(OperandLifeTime::SubgraphInput).with_quantization(0.5, -3),
+                tensor(OperandLifeTime::SubgraphOutput),
+            ],
+            operations: vec![Operation {
+                kind: OperationType::Relu,
+                inputs: vec![0],
+                outputs: vec![1],
+            }],
+            input_indexes: vec![0],
+            output_indexes: vec![1],
+        },
+        operand_values: vec![7; 5],
+        relax_computation_float32_to_float16: true,
+        ..Model::default()
+    }
+}
+
+/// Every message, one a line: name and bytes. To change a line is to change the protocol: raise
+/// [`PROTOCOL_VERSION`] with it.
+#[test]
+fn messages_are_pinned() {
+    let made: String = calls()
+        .into_iter()
+        .chain(answers_and_events())
+        .map(|(what, bytes)| format!("{what} {}\n", hex(&bytes)))
+        .collect();
+    assert_eq!(made, include_str!("golden.txt"));
+}
+
+fn calls() -> Vec<(&'static str, Vec<u8>)> {
+    let memory = Memory::ashmem(300).unwrap();
+    let argument = RequestArgument {
+        location: DataLocation { pool_index: 1, offset: 2, length: 3 },
+        dimensions: vec![4],
+        has_no_value: false,
+    };
+    let pools = vec![RequestPool::Memory(memory.clone()), RequestPool::Token(5)];
+    let request = Request { inputs: vec![argument], outputs: vec![], pools };
+    let request = RequestBody::new(&request, &mut DescriptorsOut::default()).unwrap();
+    let deadline = Some(TimePoint { nanoseconds: 6 });
+    let options = ExecutionOptions { deadline, ..ExecutionOptions::default() };
+    let prepare = PrepareOptions::default();
+    let model = model();
+    let graph = || ModelRef::new(&model, &mut DescriptorsOut::default()).unwrap();
+    let body = || DescriptorsOut::default().memory(&memory).unwrap();
+    let cache = || CacheBody::new(&Default::default(), &mut DescriptorsOut::default()).unwrap();
+    let duration = Some(std::time::Duration::new(1, 2));
+    let roles = vec![BufferRole { model_index: 1, io_index: 2, frequency: 0.5 }];
+    let desc = BufferDesc { dimensions: vec![3] };
+    let grantor = Grantor { flags: 0, fd_index: 1, offset: 2, extent: 3 };
+    let data = DescriptorData { grantors: vec![grantor], quantum: 24, flags: 1 };
+    let queue = Descriptor { data, fds: vec![] };
+    let queue = QueueBody::new(&queue, &mut DescriptorsOut::default()).unwrap();
+    let call = |call: CallRef<'_>| encode(&call).unwrap();
+    vec![
+        ("name", call(CallRef::Name)),
+        ("capabilities", call(CallRef::Capabilities)),
+        ("version_string", call(CallRef::VersionString)),
+        ("device_type", call(CallRef::DeviceType)),
+        ("status", call(CallRef::Status)),
+        ("supported_extensions", call(CallRef::SupportedExtensions)),
+        ("number_of_cache_files_needed", call(CallRef::NumberOfCacheFilesNeeded)),
+        (
+            "prepare_model_from_cache",
+            call(CallRef::PrepareModelFromCache { deadline, cache: cache(), callback: 9 }),
+        ),
+        (
+            "allocate",
+            call(CallRef::Allocate {
+                desc,
+                models: vec![1],
+                input_roles: vec![],
+                output_roles: roles,
+            }),
+        ),
+        (
+            "execute_synchronously",
+            call(CallRef::ExecuteSynchronously { model: 8, request: request.clone(), options }),
+        ),
+        (
+            "execute",
+            call(CallRef::Execute { model: 8, request: request.clone(), options, callback: 2 }),
+        ),
+        (
+            "execute_fenced",
+            call(CallRef::ExecuteFenced {
+                model: 8,
+                request,
+                wait_for: vec![1],
+                options,
+                duration,
+            }),
+        ),
+        ("execution_info", call(CallRef::ExecutionInfo { fenced: 3 })),
+        ("copy_to", call(CallRef::CopyTo { buffer: 3, destination: body() })),
+        (
+            "copy_from",
+            call(CallRef::CopyFrom { buffer: 3, source: body(), dimensions: vec![1, 2] }),
+        ),
+        (
+            "configure_burst",
+            call(CallRef::ConfigureBurst {
+                model: 1,
+                callback: 2,
+                requests: queue.clone(),
+                results: queue,
+                options: BurstOptions::default(),
+            }),
+        ),
+        ("free_memory", call(CallRef::FreeMemory { burst: 3, slot: -1 })),
+        ("release", call(CallRef::Release { object: 1000 })),
+        ("supported_operations", call(CallRef::SupportedOperations { model: graph() })),
+        (
+            "prepare_model",
+            call(CallRef::PrepareModel {
+                model: graph(),
+                options: prepare,
+                cache: cache(),
+                callback: 4,
+            }),
+        ),
+    ]
+}
+
+fn answers_and_events() -> Vec<(&'static str, Vec<u8>)> {
+    let output_shapes = vec![OutputShape { dimensions: vec![1, 300], is_sufficient: true }];
+    let timing = Timing { time_on_device: 1, time_in_driver: u64::MAX };
+    let error = HalError::new(ErrorStatus::InvalidArgument, "no");
+    let answer: Result<_, Failure> = Ok(ExecutionOutcome { output_shapes, timing });
+    let refusal: Result<(), Failure> = Err(error.clone().into());
+    let executed = Event::Executed { callback: 7, result: Err(error.into()) };
+    vec![
+        ("answer:outcome", encode(&answer).unwrap()),
+        ("answer:refusal", encode(&refusal).unwrap()),
+        ("answer:fence", encode(&FencedBody { object: 1, fence: Some(0) }).unwrap()),
+        ("answer:burst", encode(&BurstBody { object: 1, terms: BurstTerms::default() }).unwrap()),
+        ("event:prepared", encode(&Event::Prepared { callback: 7, result: Ok(8) }).unwrap()),
+        ("event:executed", encode(&executed).unwrap()),
+        (
+            "question:memories",
+            encode(&Question::Memories { callback: 7, slots: vec![-1, 2] }).unwrap(),
+        ),
+    ]
+}
+
+#[test]
+fn a_model_arrives_as_it_left() {
+    let sent = Model { pools: vec![Memory::ashmem(9).unwrap()], ..model() };
+    let mut out = DescriptorsOut::default();
+    let call = CallRef::SupportedOperations { model: ModelRef::new(&sent, &mut out).unwrap() };
+    let mut bytes = encode(&call).unwrap();
+    bytes.extend(&sent.operand_values);
+    let fds = out.as_slice().iter().map(|fd| fd.try_clone_to_owned().unwrap()).collect();
+    let (call, tail) = decode(&bytes).unwrap();
+    let Call::SupportedOperations { model } = call else { panic!("another call: {call:?}") };
+    let came = model.into_model(tail, &mut DescriptorsIn::new(fds)).unwrap();
+    assert_eq!(came.main, sent.main);
+    assert_eq!(came.operand_values, sent.operand_values);
+    assert_eq!(came.pools[0].size(), 9);
+    assert!(came.relax_computation_float32_to_float16);
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_are_too_strange(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        let _ = decode::<Call>(&bytes);
+        let _ = decode_all::<Event>(&bytes);
+        let _ = decode_all::<Question>(&bytes);
+        let _ = decode_all::<Result<ExecutionOutcome, Failure>>(&bytes);
+    }
+
+    #[test]
+    fn a_model_with_a_byte_changed_is_refused_or_another_model(at in 0usize..120, to in any::<u8>()) {
+        let model = model();
+        let mut out = DescriptorsOut::default();
+        let call = CallRef::SupportedOperations { model: ModelRef::new(&model, &mut out).unwrap() };
+        let mut bytes = encode(&call).unwrap();
+        let at = at % bytes.len();
+        bytes[at] = to;
+        if let Ok((Call::SupportedOperations { model }, tail)) = decode::<Call>(&bytes) {
+            let _ = model.into_model(tail, &mut DescriptorsIn::new(Vec::new()));
+        }
+    }
+}
