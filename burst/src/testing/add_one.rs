@@ -18,7 +18,6 @@ use crate::{BurstExecutor, BurstServer, SlotCache};
 ///
 /// Its bursts map each memory once and allocate nothing per frame. What a request gets wrong is
 /// `INVALID_ARGUMENT`, as the HAL demands.
-#[derive(Debug)]
 pub struct AddOne {
     this: Weak<Self>,
     /// How long an execution takes at least.
@@ -27,6 +26,14 @@ pub struct AddOne {
     pub extra_shapes: usize,
     /// Whether bursts go through [`PreparedModel::execute_synchronously`].
     pub plain: bool,
+    /// Called before each execution in a burst, on the burst's thread.
+    pub before: Option<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl std::fmt::Debug for AddOne {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AddOne").field("pause", &self.pause).finish_non_exhaustive()
+    }
 }
 
 impl AddOne {
@@ -39,7 +46,8 @@ impl AddOne {
     pub fn with(change: impl FnOnce(&mut Self)) -> Arc<Self> {
         Arc::new_cyclic(|this| {
             let this = Weak::clone(this);
-            let mut model = Self { this, pause: Duration::ZERO, extra_shapes: 0, plain: false };
+            let mut model =
+                Self { this, pause: Duration::ZERO, extra_shapes: 0, plain: false, before: None };
             change(&mut model);
             model
         })
@@ -233,6 +241,9 @@ impl BurstExecutor for AddOneExecutor {
     }
 
     fn execute(&mut self, received: &mut BurstRequest, answer: &mut BurstAnswer) {
+        if let Some(before) = &self.model.before {
+            before();
+        }
         let start = Instant::now();
         let BurstRequest { request, pools, options } = received;
         let pool = |index: u32| match pools.get(usize::try_from(index).ok()?)? {

@@ -1,14 +1,12 @@
 //! A burst within one process: both ends, every way to wait, and what each refuses.
 
-mod support;
-
 use std::time::Duration;
 
 use nnburst_burst::testing::AddOne;
 use nnburst_burst::{BurstController, ControllerOptions, Fallback};
 use nnburst_hal::{ErrorStatus, ExecutionOptions, MeasureTiming, PreparedModel, Request, Timing};
 
-use support::{bytes, memory};
+use crate::support::{bytes, memory};
 
 const WINDOWS: [Option<Duration>; 3] = [Some(Duration::ZERO), None, Some(Duration::MAX)];
 

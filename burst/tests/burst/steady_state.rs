@@ -1,0 +1,126 @@
+//! In the steady state, polling: no allocation and no system call, on either side.
+
+use std::process::Command;
+use std::time::Duration;
+
+use nnburst_burst::testing::AddOne;
+use nnburst_burst::{BurstController, ControllerOptions};
+use nnburst_hal::{BurstOptions, ErrorStatus, ExecutionOptions};
+
+use crate::counting;
+use crate::remote::{Driver, Model, mark};
+use crate::support::memory;
+
+/// Frames until everything has been met, and frames that count.
+const WARM_UP: u64 = 20;
+const FRAMES: u64 = 500;
+
+/// Executes frames through a polling burst, most of them watched. Returns the allocations of either side.
+fn watched_run(depth: u32) -> [u64; 2] {
+    let driver = Driver::spawn(&Model { watch: Some((WARM_UP, FRAMES)), ..Model::default() });
+    let polling_window = Some(Duration::MAX);
+    let options = ControllerOptions {
+        polling_window,
+        burst: BurstOptions { extended: true, depth, polling_window, ..BurstOptions::default() },
+        ..ControllerOptions::default()
+    };
+    let mut burst = BurstController::configure(&driver, &options, Some(driver.watch())).unwrap();
+    let (input, output) = (memory(&[1; 64]), memory(&[0; 64]));
+    let request = AddOne::request(&input, &output, 64);
+    let mut frames: Vec<_> =
+        (0..depth).map(|_| burst.frame(&request, &ExecutionOptions::default()).unwrap()).collect();
+    let mut execute = |burst: &mut BurstController| {
+        if let [frame] = frames.as_mut_slice() {
+            assert_eq!(burst.execute_frame(frame).unwrap().status, ErrorStatus::None);
+            return;
+        }
+        while let Some(frame) = frames.pop() {
+            burst.try_submit(frame).map_err(|rejected| rejected.why).unwrap();
+        }
+        let frame = loop {
+            if let Some(frame) = burst.poll() {
+                break frame;
+            }
+            std::hint::spin_loop();
+        };
+        assert_eq!(frame.answer().unwrap().status, ErrorStatus::None);
+        frames.push(frame);
+    };
+    for _ in 0..WARM_UP {
+        execute(&mut burst);
+    }
+    mark();
+    counting::start();
+    for _ in 0..FRAMES {
+        execute(&mut burst);
+    }
+    let here = counting::stop();
+    mark();
+    for _ in 0..WARM_UP {
+        execute(&mut burst); // the driver counts from a frame of its own on
+    }
+    [here, driver.allocations()]
+}
+
+#[test]
+fn nothing_is_allocated_on_either_side() {
+    assert_eq!(watched_run(1), [0, 0], "client, driver: one at a time");
+    assert_eq!(watched_run(4), [0, 0], "client, driver: four in flight");
+}
+
+const TRACED: &str = "NNBURST_TEST_TRACED";
+
+/// The part of [`nothing_calls_the_system_on_either_side`] that is traced.
+#[test]
+fn traced_process() {
+    if std::env::var_os(TRACED).is_some() {
+        watched_run(1);
+        watched_run(4);
+    }
+}
+
+#[test]
+fn nothing_calls_the_system_on_either_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("calls");
+    let traced = Command::new("strace")
+        .args(["-f", "-qq", "-o"])
+        .arg(&log)
+        .arg(std::env::current_exe().unwrap())
+        .args(["steady_state::traced_process", "--exact"])
+        .env(TRACED, "1")
+        .output();
+    let traced = match traced {
+        Ok(traced) if traced.status.success() => traced,
+        other => {
+            println!("skipped: strace is needed and could not run: {other:?}");
+            return;
+        }
+    };
+    drop(traced);
+    let log = std::fs::read_to_string(log).unwrap();
+    let runs = calls_between_marks(&log);
+    assert_eq!(runs.len(), 4, "a client and a driver, twice: {runs:?}");
+    for calls in runs {
+        assert!(calls.is_empty(), "{calls:#?}");
+    }
+}
+
+/// For each pair of marks of a thread, the calls it made in between. Threads share their lines in time alone.
+fn calls_between_marks(log: &str) -> Vec<Vec<&str>> {
+    let mut open: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut runs = Vec::new();
+    for line in log.lines() {
+        let Some((thread, call)) = line.split_once(' ') else { continue };
+        let call = call.trim_start();
+        let at = open.iter().position(|(known, _)| *known == thread);
+        match (at, call.starts_with("getpgid(")) {
+            (None, true) => open.push((thread, Vec::new())),
+            (Some(at), true) => runs.push(open.remove(at).1),
+            // Signals and the scheduler's end of a call are no calls of ours.
+            (Some(at), false) if !call.starts_with("---") => open[at].1.push(call),
+            _ => {}
+        }
+    }
+    runs
+}
