@@ -29,13 +29,18 @@
 //! ```
 
 mod error;
+mod fence;
 pub mod memory;
 mod signatures;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod traits;
 mod types;
 mod validate;
+mod versions;
 
 pub use error::{ExecutionFailure, ExecutionResult, HalError, Result};
+pub use fence::wait_for_fence;
 pub use memory::{
     Access, Mapping, Memory, MemoryError, MemoryKind, MemoryObserver, View, ViewMut, WeakMemory,
 };
@@ -53,4 +58,9 @@ pub use validate::{
     MemoryRoles, Place, Rule, ValidationError, ValidationMode, operation_since,
     validate_extensions, validate_memory_desc, validate_model, validate_model_in, validate_pool,
     validate_preference, validate_priority, validate_request,
+};
+pub use versions::{
+    CapabilityLoss, Converted, Loss, ModelSlice, compliant_with, convert_request_to, convert_to,
+    noncompliant_operations, request_compliant_with, slice_for, trim_default_arguments, v1_0, v1_1,
+    v1_2, v1_3,
 };

@@ -51,4 +51,54 @@ impl Capabilities {
             .and_then(|at| self.operand_performance.get(at))
             .map_or(PerformanceInfo::WORST, |entry| entry.info)
     }
+
+    /// Sets the figures for a type; adds the entry, at its place, if there is none.
+    pub fn update(&mut self, kind: OperandType, info: PerformanceInfo) {
+        let entries = &mut self.operand_performance;
+        match entries.binary_search_by_key(&kind, |entry| entry.kind) {
+            Ok(at) => {
+                if let Some(entry) = entries.get_mut(at) {
+                    entry.info = info;
+                }
+            }
+            Err(at) => entries.insert(at, OperandPerformance { kind, info }),
+        }
+    }
+}
+
+/// One entry per type of the base interface as of 1.3, OEM types included and SUBGRAPH not, sorted,
+/// all with the same figures: where a driver starts before it updates what it is better at.
+pub fn non_extension_operand_performance(info: PerformanceInfo) -> Vec<OperandPerformance> {
+    let kinds = OperandType::BASE.iter().filter(|&&kind| kind != OperandType::Subgraph);
+    kinds.map(|&kind| OperandPerformance { kind, info }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FAST: PerformanceInfo = PerformanceInfo { exec_time: 0.5, power_usage: 0.25 };
+
+    #[test]
+    fn figures_are_looked_up_by_type() {
+        let mut capabilities = Capabilities {
+            relaxed_float32_to_float16_scalar: FAST,
+            relaxed_float32_to_float16_tensor: FAST,
+            operand_performance: non_extension_operand_performance(PerformanceInfo::WORST),
+            if_performance: FAST,
+            while_performance: FAST,
+        };
+        assert_eq!(capabilities.operand_performance.len(), 17);
+        assert!(capabilities.operand_performance.is_sorted_by_key(|entry| entry.kind));
+        capabilities.update(OperandType::TensorFloat16, FAST);
+        assert_eq!(capabilities.lookup(OperandType::TensorFloat16), FAST);
+        assert_eq!(capabilities.lookup(OperandType::TensorFloat32), PerformanceInfo::WORST);
+        assert_eq!(capabilities.lookup(OperandType::Subgraph), PerformanceInfo::WORST);
+        assert_eq!(capabilities.operand_performance.len(), 17);
+        capabilities.operand_performance.clear();
+        for kind in [OperandType::TensorOemByte, OperandType::Float32, OperandType::Bool] {
+            capabilities.update(kind, FAST);
+        }
+        assert!(capabilities.operand_performance.is_sorted_by_key(|entry| entry.kind));
+    }
 }

@@ -12,6 +12,11 @@ pub enum Version {
     V1_3,
 }
 
+impl Version {
+    /// Every version, oldest first.
+    pub const ALL: [Self; 4] = [Self::V1_0, Self::V1_1, Self::V1_2, Self::V1_3];
+}
+
 /// A code that names no value of its enum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code} is no {kind}")]

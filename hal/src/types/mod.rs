@@ -9,7 +9,9 @@ mod request;
 mod time;
 
 pub use burst::{BurstOptions, BurstTerms, RealTimeProfile};
-pub use capabilities::{Capabilities, OperandPerformance, PerformanceInfo};
+pub use capabilities::{
+    Capabilities, OperandPerformance, PerformanceInfo, non_extension_operand_performance,
+};
 pub use codes::{
     CACHE_TOKEN_BYTES, DEFAULT_LOOP_TIMEOUT, DeviceStatus, DeviceType, ErrorStatus,
     ExecutionPreference, ExtensionCode, FusedActivation, MAX_CACHE_FILES, MAX_LOOP_TIMEOUT,

@@ -1,0 +1,11 @@
+//! The other side, for tests: drivers of every version, and models and requests with one thing wrong.
+//!
+//! Behind the feature `testing`; nothing a driver or client ships needs it.
+
+mod model_mutations;
+mod relu_driver;
+mod request_mutations;
+
+pub use model_mutations::{ModelMutation, model_mutations};
+pub use relu_driver::{ReluDriver, relu_model, relu_request};
+pub use request_mutations::{RequestMutation, request_mutations};
