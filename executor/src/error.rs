@@ -1,0 +1,168 @@
+//! What can go wrong: in an operation, while compiling, while running.
+
+use nnburst_hal::{HalError, MemoryError};
+
+/// An operation that breaks one of its rules.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpError {
+    /// An operand of it is not as it must be.
+    #[error("input {index}: {what}")]
+    Input {
+        /// Position among the operation's inputs.
+        index: usize,
+        /// The rule, with the figures.
+        what: String,
+    },
+    /// A result of it is not as it must be.
+    #[error("output {index}: {what}")]
+    Output {
+        /// Position among the operation's outputs.
+        index: usize,
+        /// The rule, with the figures.
+        what: String,
+    },
+    /// The operands don't fit together.
+    #[error("{0}")]
+    Rule(String),
+}
+
+impl OpError {
+    /// The operands don't fit together in the way told.
+    pub fn rule(what: impl Into<String>) -> Self {
+        Self::Rule(what.into())
+    }
+
+    /// An input breaks the rule told.
+    pub fn input(index: usize, what: impl Into<String>) -> Self {
+        Self::Input { index, what: what.into() }
+    }
+
+    /// An output breaks the rule told.
+    pub fn output(index: usize, what: impl Into<String>) -> Self {
+        Self::Output { index, what: what.into() }
+    }
+}
+
+/// Why a model has no plan, or why a run could not specialise it.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompileError {
+    /// An operation breaks one of its rules.
+    #[error("operation {index} ({name}): {error}")]
+    Operation {
+        /// Position in its graph.
+        index: usize,
+        /// Name of the interface.
+        name: &'static str,
+        /// The rule.
+        error: OpError,
+    },
+    /// There is no implementation for the operation.
+    #[error("operation {index}: {kind} is not implemented here")]
+    Unsupported {
+        /// Position in its graph.
+        index: usize,
+        /// The operation.
+        kind: nnburst_hal::OperationType,
+    },
+    /// The model contradicts itself.
+    #[error("{0}")]
+    Model(String),
+    /// A constant of the model could not be read.
+    #[error("constant operand {operand}: {error}")]
+    Constant {
+        /// Position in its graph.
+        operand: usize,
+        /// What the memory said, or which range is not there.
+        error: String,
+    },
+    /// `NNBURST_ISA` or the option asks for what this machine or program doesn't have.
+    #[error(transparent)]
+    Isa(#[from] crate::kernels::IsaError),
+}
+
+impl CompileError {
+    pub(crate) fn memory(operand: usize, error: &MemoryError) -> Self {
+        Self::Constant { operand, error: error.to_string() }
+    }
+}
+
+/// Why a run gave no result.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// An output's buffer is too small; [`crate::Session::output_shapes`] tells what is needed.
+    #[error("output {index} takes {needed} bytes, its buffer has {given}")]
+    InsufficientSize {
+        /// The first output that doesn't fit.
+        index: usize,
+        /// Bytes it takes.
+        needed: usize,
+        /// Bytes its buffer has.
+        given: usize,
+    },
+    /// An argument doesn't fit the model.
+    #[error("{direction} argument {index}: {what}")]
+    Argument {
+        /// `input` or `output`.
+        direction: &'static str,
+        /// Position among the model's inputs or outputs.
+        index: usize,
+        /// The rule, with the figures.
+        what: String,
+    },
+    /// The shapes or values of this request don't fit the model.
+    #[error(transparent)]
+    Specialise(#[from] CompileError),
+    /// An operation met a value that it can't compute with, such as an index out of range.
+    #[error("operation {index} ({name}): {what}")]
+    Operation {
+        /// Position in its graph.
+        index: usize,
+        /// Name of the interface.
+        name: &'static str,
+        /// The rule, with the figures.
+        what: String,
+    },
+    /// The stop flag was set.
+    #[error("stopped")]
+    Stopped,
+    /// The deadline passed between two steps.
+    #[error("the deadline has passed")]
+    DeadlineMissed,
+    /// A WHILE ran longer than it may.
+    #[error("operation {index} (WHILE) ran longer than {timeout:?}")]
+    LoopTimeout {
+        /// Position in its graph.
+        index: usize,
+        /// The limit.
+        timeout: std::time::Duration,
+    },
+}
+
+/// The status of the interface for each outcome.
+impl From<CompileError> for HalError {
+    fn from(error: CompileError) -> Self {
+        let text = error.to_string();
+        match error {
+            CompileError::Unsupported { .. } | CompileError::Isa(_) => Self::failure(text),
+            _ => Self::invalid(text),
+        }
+    }
+}
+
+/// The status of the interface for each outcome.
+impl From<RunError> for HalError {
+    fn from(error: RunError) -> Self {
+        use nnburst_hal::ErrorStatus;
+        let status = match &error {
+            RunError::InsufficientSize { .. } => ErrorStatus::OutputInsufficientSize,
+            RunError::Argument { .. } => ErrorStatus::InvalidArgument,
+            RunError::DeadlineMissed | RunError::LoopTimeout { .. } => {
+                ErrorStatus::MissedDeadlineTransient
+            }
+            _ => ErrorStatus::GeneralFailure,
+        };
+        Self::new(status, error.to_string())
+    }
+}

@@ -1,0 +1,279 @@
+//! What a step sees when it runs: its operation's inputs and outputs, and scratch memory.
+//!
+//! Inputs and outputs may lie in a client's memory, at any address, and change while they are read.
+//! So they are handed out as [`In`] and [`Out`]: pointer, length, loads and stores that need no
+//! alignment. Reads outside give 0 and writes outside are dropped: an index that a kernel got wrong
+//! costs a wrong number, never somebody else's memory.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use nnburst_hal::{View, ViewMut};
+
+use crate::element::Element;
+use crate::plan::{Place, Step};
+
+/// Address range that a [`Place`] points into; filled at the start of each run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    pub(crate) start: *mut u8,
+    pub(crate) len: usize,
+}
+
+// SAFETY: a slot is an address range and is only followed while its owner is borrowed by the run.
+unsafe impl Send for Slot {}
+// SAFETY: as for Send.
+unsafe impl Sync for Slot {}
+
+impl Slot {
+    pub(crate) const EMPTY: Self =
+        Self { start: std::ptr::NonNull::<u64>::dangling().as_ptr().cast(), len: 0 };
+
+    pub(crate) fn of(view: ViewMut<'_>) -> Self {
+        Self { start: view.as_mut_ptr(), len: view.len() }
+    }
+
+    /// For reading alone: places of inputs are never written.
+    pub(crate) fn of_input(view: View<'_>) -> Self {
+        Self { start: view.as_ptr().cast_mut(), len: view.len() }
+    }
+}
+
+/// A step's inputs, outputs and scratch, by the operation's own positions.
+#[derive(Debug)]
+pub struct Io<'a> {
+    pub(crate) slots: &'a [Slot],
+    pub(crate) step: &'a Step,
+}
+
+impl<'a> Io<'a> {
+    /// An input's bytes; empty where it is omitted.
+    pub fn input_bytes(&self, index: usize) -> View<'a> {
+        match self.step.inputs.get(index) {
+            Some(place) => resolve(place, self.slots).as_view(),
+            None => View::of(&[]),
+        }
+    }
+
+    /// An output's bytes.
+    pub fn output_bytes(&self, index: usize) -> ViewMut<'a> {
+        match self.step.outputs.get(index) {
+            Some(place) => resolve(place, self.slots),
+            None => ViewMut::of(&mut []),
+        }
+    }
+
+    /// An input's elements.
+    pub fn input<T: Element>(&self, index: usize) -> In<'a, T> {
+        In::new(self.input_bytes(index))
+    }
+
+    /// An output's elements.
+    pub fn output<T: Element>(&self, index: usize) -> Out<'a, T> {
+        Out::new(self.output_bytes(index))
+    }
+
+    /// Memory of the step's own, as many bytes as it asked for, at a multiple of 64; content arbitrary.
+    pub fn scratch(&self) -> ViewMut<'a> {
+        resolve(&self.step.scratch, self.slots)
+    }
+
+    /// The scratch memory as elements, for as long as the `Io` is borrowed.
+    pub fn scratch_slice<T: Element>(&mut self) -> &mut [T] {
+        let view = self.scratch();
+        let len = view.len() / size_of::<T>();
+        // SAFETY: scratch lies in the arena: ours alone, aligned to 64, disjoint from all that is
+        // live during this step, and borrowed exclusively through `self`.
+        unsafe { std::slice::from_raw_parts_mut(view.as_mut_ptr().cast::<T>(), len) }
+    }
+}
+
+/// The bytes of a place. Places are laid out within their slots when the stage is planned; the range is
+/// checked all the same, since a client chooses the length of some of them.
+pub(crate) fn resolve<'a>(place: &Place, slots: &[Slot]) -> ViewMut<'a> {
+    match place {
+        Place::Omitted => ViewMut::of(&mut []),
+        Place::Constant(bytes) => {
+            let start = bytes.as_slice().as_ptr().cast_mut();
+            // SAFETY: constants outlive the run, and nothing writes through the place of an input.
+            unsafe { ViewMut::from_raw(start, bytes.len()) }
+        }
+        Place::Slot { slot, offset, len } => {
+            let Some(slot) = slots.get(*slot) else { return ViewMut::of(&mut []) };
+            if offset.checked_add(*len).is_none_or(|end| end > slot.len) {
+                return ViewMut::of(&mut []);
+            }
+            // SAFETY: within the slot, which the run keeps alive.
+            unsafe { ViewMut::from_raw(slot.start.add(*offset), *len) }
+        }
+    }
+}
+
+/// Elements to read, wherever they lie.
+#[derive(Clone, Copy, Debug)]
+pub struct In<'a, T> {
+    start: *const T,
+    len: usize,
+    life: PhantomData<&'a [T]>,
+}
+
+// SAFETY: as `View`: an address range that stays mapped for 'a.
+unsafe impl<T: Element> Send for In<'_, T> {}
+// SAFETY: as for Send.
+unsafe impl<T: Element> Sync for In<'_, T> {}
+
+impl<'a, T: Element> In<'a, T> {
+    /// The whole elements within a view.
+    pub fn new(view: View<'a>) -> Self {
+        Self { start: view.as_ptr().cast(), len: view.len() / size_of::<T>(), life: PhantomData }
+    }
+
+    /// The elements of a slice.
+    pub fn of(slice: &'a [T]) -> Self {
+        Self { start: slice.as_ptr(), len: slice.len(), life: PhantomData }
+    }
+
+    /// How many.
+    pub fn len(self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// Element `index`; 0 where there is none.
+    #[inline(always)]
+    pub fn get(self, index: usize) -> T {
+        debug_assert!(index < self.len, "element {index} of {}", self.len);
+        if index < self.len {
+            // SAFETY: within the range; any address and any bits will do.
+            unsafe { self.start.add(index).read_unaligned() }
+        } else {
+            T::default()
+        }
+    }
+
+    /// A part; empty if it isn't within.
+    pub fn slice(self, range: Range<usize>) -> Self {
+        if range.start <= range.end && range.end <= self.len {
+            // SAFETY: within the range.
+            let start = unsafe { self.start.add(range.start) };
+            Self { start, len: range.end - range.start, life: PhantomData }
+        } else {
+            debug_assert!(false, "{range:?} of {}", self.len);
+            Self { start: self.start, len: 0, life: PhantomData }
+        }
+    }
+
+    /// The elements in order, each loaded once.
+    pub fn iter(self) -> impl ExactSizeIterator<Item = T> + use<'a, T> {
+        (0..self.len).map(move |index| self.get(index))
+    }
+
+    /// A copy: for what is looked at twice or steers control.
+    pub fn to_vec(self) -> Vec<T> {
+        self.iter().collect()
+    }
+
+    /// Copies as many as both have.
+    pub fn copy_to(self, out: &mut [T]) {
+        let len = self.len.min(out.len());
+        // SAFETY: `len` elements on both sides, as bytes; `out` is exclusively ours.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                self.start.cast::<u8>(),
+                out.as_mut_ptr().cast::<u8>(),
+                len * size_of::<T>(),
+            );
+        }
+    }
+
+    /// The first element's address, for kernels; it may not be aligned.
+    pub fn as_ptr(self) -> *const T {
+        self.start
+    }
+}
+
+/// Elements to write, wherever they lie.
+#[derive(Clone, Copy, Debug)]
+pub struct Out<'a, T> {
+    start: *mut T,
+    len: usize,
+    life: PhantomData<&'a [std::cell::Cell<T>]>,
+}
+
+// SAFETY: as `ViewMut`: an address range that stays mapped for 'a.
+unsafe impl<T: Element> Send for Out<'_, T> {}
+// SAFETY: as for Send.
+unsafe impl<T: Element> Sync for Out<'_, T> {}
+
+impl<'a, T: Element> Out<'a, T> {
+    /// The whole elements within a view.
+    pub fn new(view: ViewMut<'a>) -> Self {
+        let len = view.len() / size_of::<T>();
+        Self { start: view.as_mut_ptr().cast(), len, life: PhantomData }
+    }
+
+    /// The elements of a slice.
+    pub fn of(slice: &'a mut [T]) -> Self {
+        Self { start: slice.as_mut_ptr(), len: slice.len(), life: PhantomData }
+    }
+
+    /// How many.
+    pub fn len(self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// Writes element `index`; nothing where there is none.
+    #[inline(always)]
+    pub fn set(self, index: usize, value: T) {
+        debug_assert!(index < self.len, "element {index} of {}", self.len);
+        if index < self.len {
+            // SAFETY: within the range; any address will do.
+            unsafe { self.start.add(index).write_unaligned(value) }
+        }
+    }
+
+    /// Writes the elements in order, as many as both have.
+    pub fn fill(self, values: impl IntoIterator<Item = T>) {
+        for (index, value) in (0..self.len).zip(values) {
+            self.set(index, value);
+        }
+    }
+
+    /// A part; empty if it isn't within.
+    pub fn slice(self, range: Range<usize>) -> Self {
+        if range.start <= range.end && range.end <= self.len {
+            // SAFETY: within the range.
+            let start = unsafe { self.start.add(range.start) };
+            Self { start, len: range.end - range.start, life: PhantomData }
+        } else {
+            debug_assert!(false, "{range:?} of {}", self.len);
+            Self { start: self.start, len: 0, life: PhantomData }
+        }
+    }
+
+    /// Copies as many as both have; the two may overlap.
+    pub fn copy_from(self, values: In<'_, T>) {
+        let bytes = self.len.min(values.len) * size_of::<T>();
+        // SAFETY: `bytes` bytes on both sides; `copy` allows overlap.
+        unsafe { std::ptr::copy(values.start.cast::<u8>(), self.start.cast::<u8>(), bytes) };
+    }
+
+    /// The same elements, to read.
+    pub fn as_in(self) -> In<'a, T> {
+        In { start: self.start, len: self.len, life: PhantomData }
+    }
+
+    /// The first element's address, for kernels; it may not be aligned.
+    pub fn as_mut_ptr(self) -> *mut T {
+        self.start
+    }
+}

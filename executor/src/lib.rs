@@ -1,0 +1,72 @@
+//! Compiles NNAPI models into plans and runs them on the CPU.
+//!
+//! ```text
+//!   hal::Model ──Plan::compile──► Plan (immutable, shared)
+//!                                  │ session()
+//!                                  ▼
+//!   request's memory ──run──► Session (scratch, what was learnt; one per execution at a time) ──► outputs
+//! ```
+//!
+//! A plan is a list of steps over an arena: shapes are worked out, weights packed and kernels chosen
+//! when the model is compiled. What the model leaves open (unknown extents, shapes that are computed,
+//! branches, loops) is compiled at run time from the request, and kept for the next.
+//!
+//! Where to look: `ops` has one file per operation or close family, with its shape rule and how it
+//! becomes steps; `kernels` the compute primitives with a form per instruction set; `quant` the
+//! arithmetic of quantised numbers; `plan` and `session` how steps come about and run.
+//!
+//! ```
+//! use nnburst_executor::{CompileOptions, Control, Input, Output, Plan};
+//! use nnburst_hal::{
+//!     Model, Operand, OperandLifeTime, OperandType, Operation, OperationType, Subgraph, View, ViewMut,
+//! };
+//!
+//! let tensor = |lifetime| Operand::tensor(OperandType::TensorFloat32, vec![2]).with_lifetime(lifetime);
+//! let model = Model {
+//!     main: Subgraph {
+//!         operands: vec![tensor(OperandLifeTime::SubgraphInput), tensor(OperandLifeTime::SubgraphOutput)],
+//!         operations: vec![Operation { kind: OperationType::Relu, inputs: vec![0], outputs: vec![1] }],
+//!         input_indexes: vec![0],
+//!         output_indexes: vec![1],
+//!     },
+//!     ..Model::default()
+//! };
+//! let plan = Plan::compile(&model, &CompileOptions::default())?;
+//! let mut session = plan.session();
+//!
+//! let input: Vec<u8> = [-1.0f32, 2.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+//! let mut output = [0; 8];
+//! session.run(
+//!     &[Input::new(View::of(&input))],
+//!     &[Output::new(ViewMut::of(&mut output))],
+//!     &Control::default(),
+//! )?;
+//! assert_eq!(output[..4], 0.0f32.to_le_bytes());
+//! assert_eq!(output[4..], 2.0f32.to_le_bytes());
+//! assert_eq!(session.output_shapes()[0].dimensions, [2]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod element;
+mod error;
+mod extension;
+mod io;
+mod kernels;
+mod memory;
+mod ops;
+mod plan;
+pub mod quant;
+mod session;
+mod shape;
+
+pub use element::{Element, Quantised, Real, quantised_range};
+pub use error::{CompileError, OpError, RunError};
+pub use extension::{ExtensionExecutor, ExtensionRegistry};
+pub use io::{In, Io, Out};
+pub use kernels::{Isa, IsaError};
+pub use memory::AlignedBytes;
+pub use plan::{
+    CompileOptions, DynamicOutput, Label, Lowered, OpBuilder, Plan, Stop, Tensor, is_implemented,
+};
+pub use session::{Control, Input, Output, Session, StepTime};
+pub use shape::Shape;

@@ -1,0 +1,130 @@
+//! Memory that is ours alone, aligned for the widest vector.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+
+use nnburst_hal::{View, ViewMut};
+
+/// Where vectors and cache lines start.
+pub(crate) const ALIGN: usize = 64;
+
+/// Zeroed bytes that start at a multiple of 64.
+pub struct AlignedBytes {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: owned bytes without interior mutability.
+unsafe impl Send for AlignedBytes {}
+// SAFETY: as for Send.
+unsafe impl Sync for AlignedBytes {}
+
+impl AlignedBytes {
+    /// `len` zeros.
+    pub fn zeroed(len: usize) -> Self {
+        let Some(layout) = Self::layout(len) else {
+            return Self { start: NonNull::<AlignedLine>::dangling().cast(), len: 0 };
+        };
+        // SAFETY: the layout has a size above 0.
+        let start = unsafe { alloc_zeroed(layout) };
+        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+        Self { start, len }
+    }
+
+    /// A copy of `bytes`.
+    pub fn copy_of(bytes: &[u8]) -> Self {
+        let mut copy = Self::zeroed(bytes.len());
+        copy.as_mut_slice().copy_from_slice(bytes);
+        copy
+    }
+
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        // SAFETY: `len` initialised bytes that are ours.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+
+    /// The bytes, to write.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: `len` initialised bytes that are ours, borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+
+    /// The bytes as elements; what is left over at the end is left out.
+    pub fn typed<T: crate::Element>(&self) -> &[T] {
+        let whole = self.len / size_of::<T>() * size_of::<T>();
+        bytemuck::cast_slice(&self.as_slice()[..whole])
+    }
+
+    /// The bytes as elements to write; what is left over at the end is left out.
+    pub fn typed_mut<T: crate::Element>(&mut self) -> &mut [T] {
+        let whole = self.len / size_of::<T>() * size_of::<T>();
+        bytemuck::cast_slice_mut(&mut self.as_mut_slice()[..whole])
+    }
+
+    /// The bytes as a view.
+    pub fn view(&self) -> View<'_> {
+        View::of(self.as_slice())
+    }
+
+    /// The bytes as a view to write through.
+    pub(crate) fn view_mut(&mut self) -> ViewMut<'_> {
+        ViewMut::of(self.as_mut_slice())
+    }
+
+    /// At least `len` bytes from now on; the content is lost where it had to grow.
+    pub(crate) fn grow(&mut self, len: usize) {
+        if self.len < len {
+            *self = Self::zeroed(len);
+        }
+    }
+
+    fn layout(len: usize) -> Option<Layout> {
+        // A length beyond isize can't come from a shape; the empty layout then makes writes fail early.
+        if len == 0 { None } else { Layout::from_size_align(len, ALIGN).ok() }
+    }
+}
+
+impl Drop for AlignedBytes {
+    fn drop(&mut self) {
+        if let Some(layout) = Self::layout(self.len) {
+            // SAFETY: allocated with this very layout, `len` being above 0.
+            unsafe { dealloc(self.start.as_ptr(), layout) };
+        }
+    }
+}
+
+impl std::fmt::Debug for AlignedBytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "AlignedBytes({})", self.len)
+    }
+}
+
+/// An address that is aligned as ours are.
+#[repr(align(64))]
+struct AlignedLine;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn starts_at_a_line_and_is_zero() {
+        for len in [0, 1, 63, 64, 1000] {
+            let mut bytes = AlignedBytes::zeroed(len);
+            assert_eq!(bytes.as_slice().as_ptr() as usize % ALIGN, 0);
+            assert_eq!(bytes.as_mut_slice(), vec![0; len]);
+        }
+        assert_eq!(AlignedBytes::copy_of(&[1, 0, 2, 0, 9]).typed::<u16>(), [1, 2]);
+    }
+}

@@ -1,0 +1,44 @@
+//! RELU, RELU1, RELU6: clamping, in the real or in the stored range.
+
+use nnburst_hal::FusedActivation;
+
+use super::Op;
+use super::support::{dispatch, plain, same_quantisation};
+use crate::element::{Quantised, Real};
+use crate::plan::{Lowered, OpBuilder};
+use crate::quant::{activation_range, real_activation_range};
+
+pub(super) static RELU: Op = Op { lower: |op| lower(op, FusedActivation::Relu) };
+pub(super) static RELU1: Op = Op { lower: |op| lower(op, FusedActivation::Relu1) };
+pub(super) static RELU6: Op = Op { lower: |op| lower(op, FusedActivation::Relu6) };
+
+/// Source: NNAPI `RELU`, `RELU1`, `RELU6`, since HAL 1.0.
+fn lower(op: &mut OpBuilder<'_>, activation: FusedActivation) -> Lowered {
+    dispatch!(op.input_kind(0)?, 0, real: real(op, activation), byte: byte(op, activation))
+}
+
+fn real<T: Real>(op: &mut OpBuilder<'_>, activation: FusedActivation) -> Lowered {
+    let input = op.input(0)?;
+    op.set_output(0, input.shape.clone())?;
+    let (low, high) = real_activation_range(activation);
+    op.emit(plain("clamp_real", &input.shape, 0), move |io| {
+        let xs = io.input::<T>(0).iter();
+        io.output(0).fill(xs.map(|x| T::from_f32(x.to_f32().max(low).min(high))));
+        Ok(())
+    });
+    Ok(())
+}
+
+fn byte<T: Quantised>(op: &mut OpBuilder<'_>, activation: FusedActivation) -> Lowered {
+    let (input, output) = (op.input(0)?, op.output(0)?);
+    same_quantisation(&input, &output)?;
+    op.set_output(0, input.shape.clone())?;
+    let range = (T::MIN, T::MAX);
+    let (low, high) = activation_range(activation, input.scale, input.zero_point, range);
+    op.emit(plain("clamp_byte", &input.shape, 0), move |io| {
+        let qs = io.input::<T>(0).iter();
+        io.output(0).fill(qs.map(|q| T::from_i32(q.to_i32().max(low).min(high))));
+        Ok(())
+    });
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! CONCATENATION: tensors joined along an axis.
+
+use nnburst_hal::OperandType;
+
+use super::Op;
+use super::support::{by_width, plain};
+use crate::element::{Element, Quantised};
+use crate::error::OpError;
+use crate::io::{In, Out};
+use crate::plan::{Lowered, OpBuilder, Tensor};
+use crate::quant::round_half_away;
+use crate::shape::Shape;
+
+pub(super) static CONCATENATION: Op = Op { lower };
+
+/// Negative axes are refused, as is a rank above 4. Quantised inputs of other parameters are rescaled.
+///
+/// Source: NNAPI `CONCATENATION`, since HAL 1.0; rescaling and zero-sized inputs since 1.2.
+fn lower(op: &mut OpBuilder<'_>) -> Lowered {
+    let count = op.input_count().saturating_sub(1);
+    let axis = op.extent(count, 0)?;
+    let inputs = (0..count).map(|index| op.input(index)).collect::<Result<Vec<_>, _>>()?;
+    let Some(first) = inputs.first() else { return Err(OpError::rule("nothing to join").into()) };
+    let output = op.output(0)?;
+    let shape = shape(&inputs, axis)?;
+    op.set_output(0, shape.clone())?;
+    for (index, input) in inputs.iter().enumerate() {
+        if input.kind != output.kind {
+            let what = format!("is {}, the output {}", input.kind, output.kind);
+            return Err(OpError::input(index, what).into());
+        }
+    }
+    let (outer, _, inner) = shape.around(axis);
+    let parts: Vec<usize> = inputs.iter().map(|input| input.shape[axis] * inner).collect();
+    let rescaled = inputs.iter().any(|input| !same(input, &output));
+    match first.kind {
+        OperandType::TensorQuant8Asymm if rescaled => {
+            rescale::<u8>(op, &inputs, &output, outer, parts)
+        }
+        OperandType::TensorQuant8AsymmSigned if rescaled => {
+            rescale::<i8>(op, &inputs, &output, outer, parts)
+        }
+        kind => by_width!(kind, copy(op, &shape, outer, parts)),
+    }
+}
+
+fn shape(inputs: &[Tensor], axis: usize) -> Result<Shape, OpError> {
+    let first = &inputs[0].shape;
+    if first.rank() > 4 || axis >= first.rank() {
+        return Err(OpError::rule(format!("axis {axis} of {first:?}; ranks go up to 4")));
+    }
+    let mut extents = first.to_vec();
+    for (index, input) in inputs.iter().enumerate().skip(1) {
+        let mut like = input.shape.to_vec();
+        let fits = like.len() == extents.len() && {
+            like[axis] = first[axis];
+            like == **first
+        };
+        if !fits {
+            return Err(OpError::input(index, format!("{:?} beside {first:?}", input.shape)));
+        }
+        extents[axis] += input.shape[axis];
+    }
+    Shape::new(extents)
+}
+
+fn same(input: &Tensor, output: &Tensor) -> bool {
+    input.scale.to_bits() == output.scale.to_bits() && input.zero_point == output.zero_point
+}
+
+/// Calls `part(index, input part, output part)` for each part of each outer row.
+fn each_part<T: Element>(
+    io: &crate::io::Io<'_>,
+    outer: usize,
+    parts: &[usize],
+    part: impl Fn(usize, In<'_, T>, Out<'_, T>),
+) {
+    let (output, mut at) = (io.output::<T>(0), 0);
+    for row in 0..outer {
+        for (index, &len) in parts.iter().enumerate().filter(|&(_, &len)| len > 0) {
+            let source = io.input::<T>(index).slice(row * len..(row + 1) * len);
+            part(index, source, output.slice(at..at + len));
+            at += len;
+        }
+    }
+}
+
+fn copy<T: Element>(
+    op: &mut OpBuilder<'_>,
+    shape: &Shape,
+    outer: usize,
+    parts: Vec<usize>,
+) -> Lowered {
+    op.emit(plain("concatenate", shape, 0), move |io| {
+        each_part::<T>(&io, outer, &parts, |_, from, to| to.copy_from(from));
+        Ok(())
+    });
+    Ok(())
+}
+
+/// In `f32`, and for signed types on the unsigned range, which is the reference's order of rounding.
+fn rescale<T: Quantised>(
+    op: &mut OpBuilder<'_>,
+    inputs: &[Tensor],
+    output: &Tensor,
+    outer: usize,
+    parts: Vec<usize>,
+) -> Lowered {
+    let shift = T::TO_UNSIGNED;
+    let table = |input: &Tensor| -> Vec<T> {
+        let factor = input.scale * (1.0 / output.scale);
+        #[expect(clippy::cast_precision_loss, reason = "stored values have 8 bits")]
+        let constant = -((input.zero_point + shift) as f32) * factor;
+        let stored = |q: i32| {
+            if same(input, output) {
+                return T::from_i32(q - shift);
+            }
+            #[expect(clippy::cast_precision_loss, reason = "stored values have 8 bits")]
+            let y = round_half_away(q as f32 * factor + constant);
+            T::from_i32(y.saturating_add(output.zero_point + shift).clamp(0, 255) - shift)
+        };
+        (0..256).map(stored).collect()
+    };
+    let tables: Vec<Vec<T>> = inputs.iter().map(table).collect();
+    op.emit(plain("concatenate_rescale", &output.shape, 0), move |io| {
+        each_part::<T>(&io, outer, &parts, |index, from, to| {
+            let table = &tables[index];
+            to.fill(from.iter().map(|q| table[usize::try_from(q.to_i32() + shift).unwrap_or(0)]));
+        });
+        Ok(())
+    });
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! What convolutions and FULLY_CONNECTED share: operand checks and requantisation.
+
+use nnburst_hal::{FusedActivation, OperandType};
+
+use crate::element::Quantised;
+use crate::error::OpError;
+use crate::plan::{OpBuilder, Tensor};
+use crate::quant::{Multiplier, check_bias_scale, output_range, product_multiplier};
+
+/// From accumulators of one output channel each to stored values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Requantise {
+    /// One per output channel, or one for all.
+    pub(super) multipliers: Vec<Multiplier>,
+    pub(super) zero_point: i32,
+    pub(super) low: i32,
+    pub(super) high: i32,
+}
+
+impl Requantise {
+    /// For inputs 0 (activations), 1 (weights) and 2 (bias) and output 0 of `op`; scales per channel must
+    /// lie along `channel_dim` of the weights.
+    pub(super) fn new(
+        op: &OpBuilder<'_>,
+        channel_dim: usize,
+        activation: FusedActivation,
+    ) -> Result<Self, OpError> {
+        let (input, weights, bias) = (op.input(0)?, op.input(1)?, op.input(2)?);
+        let output = op.output(0)?;
+        let (low, high) = output_range(activation, &output)?;
+        let scales = match &weights.channel_quant {
+            None => {
+                check_bias_scale(input.scale, weights.scale, bias.scale)?;
+                vec![weights.scale]
+            }
+            Some(quant) => {
+                let axis = quant.channel_dim as usize;
+                if axis != channel_dim || weights.shape.get(axis) != Some(&quant.scales.len()) {
+                    let what = format!(
+                        "{} scales along {axis} of {:?}, wanted along {channel_dim}",
+                        quant.scales.len(),
+                        weights.shape
+                    );
+                    return Err(OpError::input(1, what));
+                }
+                quant.scales.clone()
+            }
+        };
+        let multipliers = scales
+            .iter()
+            .map(|&scale| product_multiplier(input.scale, scale, output.scale))
+            .collect();
+        Ok(Self { multipliers, zero_point: output.zero_point, low, high })
+    }
+
+    /// The stored value of channel `channel`'s accumulator.
+    #[inline(always)]
+    pub(super) fn apply<T: Quantised>(&self, accumulator: i32, channel: usize) -> T {
+        let multiplier = match &self.multipliers[..] {
+            [one] => *one,
+            many => many[channel],
+        };
+        let y = multiplier.apply(accumulator).saturating_add(self.zero_point);
+        T::from_i32(y.clamp(self.low, self.high))
+    }
+}
+
+/// The types that convolutions come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Types {
+    Float32,
+    Float16,
+    /// Unsigned activations; unsigned weights.
+    Unsigned,
+    /// Unsigned activations; signed weights with a scale per channel.
+    UnsignedPerChannel,
+    /// Signed activations; signed weights, with or without a scale per channel.
+    Signed,
+}
+
+/// Which types these operands are of.
+pub(super) fn types(
+    input: &Tensor,
+    weights: &Tensor,
+    bias: &Tensor,
+    output: &Tensor,
+) -> Result<Types, OpError> {
+    use OperandType as T;
+    let types = match (input.kind, weights.kind, bias.kind) {
+        (T::TensorFloat32, T::TensorFloat32, T::TensorFloat32) => Types::Float32,
+        (T::TensorFloat16, T::TensorFloat16, T::TensorFloat16) => Types::Float16,
+        (T::TensorQuant8Asymm, T::TensorQuant8Asymm, T::TensorInt32) => Types::Unsigned,
+        (T::TensorQuant8Asymm, T::TensorQuant8SymmPerChannel, T::TensorInt32) => {
+            Types::UnsignedPerChannel
+        }
+        (
+            T::TensorQuant8AsymmSigned,
+            T::TensorQuant8AsymmSigned | T::TensorQuant8SymmPerChannel,
+            T::TensorInt32,
+        ) => Types::Signed,
+        (a, b, c) => return Err(OpError::rule(format!("{a} with weights {b} and bias {c}"))),
+    };
+    if output.kind != input.kind {
+        return Err(OpError::output(0, format!("{} from {}", output.kind, input.kind)));
+    }
+    Ok(types)
+}
+
+/// The bias has one element per output channel.
+pub(super) fn check_bias(bias: &Tensor, channels: usize) -> Result<(), OpError> {
+    if bias.shape[..] == [channels] {
+        return Ok(());
+    }
+    Err(OpError::input(2, format!("a bias of {:?} for {channels} channels", bias.shape)))
+}

@@ -1,0 +1,149 @@
+//! CONV_2D.
+
+use nnburst_hal::{FusedActivation, OperandType};
+
+use super::Op;
+use super::conv::{Requantise, Types, check_bias, types};
+use super::support::{Axis, Image, Window, plain};
+use crate::element::{Quantised, Real};
+use crate::error::OpError;
+use crate::plan::{Label, Lowered, OpBuilder};
+use crate::quant::real_activation_range;
+
+pub(super) static CONV_2D: Op = Op { lower };
+
+/// A convolution with its operands read.
+#[derive(Clone, Copy, Debug)]
+struct Conv {
+    input: Image,
+    output: Image,
+    vertical: Axis,
+    horizontal: Axis,
+    activation: FusedActivation,
+}
+
+/// Explicit paddings: 10, 11 or 13 inputs; implicit: 7, 8 or 10. With 10 the type of input 7 tells: BOOL is
+/// the layout flag of the implicit form.
+///
+/// Source: NNAPI `CONV_2D`, since HAL 1.0; layout flag and dilation since 1.2; signed since 1.3.
+fn lower(op: &mut OpBuilder<'_>) -> Lowered {
+    let (input, filter, bias) = (op.input(0)?, op.input(1)?, op.input(2)?);
+    let explicit = match op.input_count() {
+        7 | 8 => false,
+        10 => op.input_kind(7)? != OperandType::Bool,
+        11 | 13 => true,
+        count => return Err(OpError::rule(format!("{count} inputs")).into()),
+    };
+    let (window, next) = Window::read(op, 3, explicit)?;
+    let activation = op.activation(next)?;
+    let nchw = op.nchw(next + 1)?;
+    let window = window.dilated(op, next + 2)?;
+    let image = Image::of(0, &input.shape, nchw)?;
+    let &[channels_out, filter_h, filter_w, channels_in] = &filter.shape[..] else {
+        return Err(OpError::input(1, format!("a filter of {:?}", filter.shape)).into());
+    };
+    if channels_in != image.channels || filter.shape.contains(&0) {
+        let what = format!("a filter of {:?} for {} channels", filter.shape, image.channels);
+        return Err(OpError::input(1, what).into());
+    }
+    check_bias(&bias, channels_out)?;
+    let (vertical, horizontal) = window.axes(&image, filter_h, filter_w)?;
+    let output =
+        Image::new([image.batches, vertical.output, horizontal.output, channels_out], nchw);
+    op.set_output(0, output.shape()?)?;
+    let conv = Conv { input: image, output, vertical, horizontal, activation };
+    match types(&input, &filter, &bias, &op.output(0)?)? {
+        Types::Float32 => real::<f32>(op, conv),
+        Types::Float16 => real::<half::f16>(op, conv),
+        Types::Unsigned => byte::<u8, u8>(op, conv),
+        Types::UnsignedPerChannel => byte::<u8, i8>(op, conv),
+        Types::Signed => byte::<i8, i8>(op, conv),
+    }
+}
+
+impl Conv {
+    /// Calls `sum(output position, output channel, taps)` for every output; a tap is the position of a
+    /// pixel's first channel in the input and of the filter's first weight for it.
+    fn each(&self, mut each: impl FnMut(usize, usize, &mut dyn Iterator<Item = (usize, usize)>)) {
+        let Self { input, output, vertical, horizontal, .. } = self;
+        let (filter_w, channels) = (horizontal.filter, input.channels);
+        for batch in 0..output.batches {
+            for y in 0..output.height {
+                for x in 0..output.width {
+                    for o in 0..output.channels {
+                        let first = o * vertical.filter * filter_w;
+                        let mut taps = vertical.taps(y).flat_map(|(i, row)| {
+                            horizontal.taps(x).map(move |(j, column)| {
+                                let weight = (first + i * filter_w + j) * channels;
+                                (input.at(batch, row, column, 0), weight)
+                            })
+                        });
+                        each(output.at(batch, y, x, o), o, &mut taps);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Elements between neighbouring channels of the input.
+    fn channel_stride(&self) -> usize {
+        if self.input.is_nchw() { self.input.height * self.input.width } else { 1 }
+    }
+
+    fn label(&self, kernel: &'static str) -> Result<Label, OpError> {
+        let taps = self.vertical.filter * self.horizontal.filter * self.input.channels;
+        let shape = self.output.shape()?;
+        let mut label = plain(kernel, &shape, 2 * (shape.elements() * taps) as u64);
+        label.shape = format!(
+            "{:?} {}x{} {:?}",
+            self.input.shape()?,
+            self.vertical.filter,
+            self.horizontal.filter,
+            shape
+        );
+        Ok(label)
+    }
+}
+
+fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
+    let (low, high) = real_activation_range(conv.activation);
+    let (channels, stride) = (conv.input.channels, conv.channel_stride());
+    op.emit(conv.label("conv_2d_real")?, move |io| {
+        let (input, filter, bias) = (io.input::<T>(0), io.input::<T>(1), io.input::<T>(2));
+        let output = io.output::<T>(0);
+        conv.each(|at, o, taps| {
+            let mut sum = bias.get(o).to_f32();
+            for (pixel, weight) in taps {
+                for c in 0..channels {
+                    let x = input.get(pixel + c * stride).to_f32();
+                    sum += x * filter.get(weight + c).to_f32();
+                }
+            }
+            output.set(at, T::from_f32(sum.max(low).min(high)));
+        });
+        Ok(())
+    });
+    Ok(())
+}
+
+fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
+    let requantise = Requantise::new(op, 0, conv.activation)?;
+    let (zp_in, zp_filter) = (op.input(0)?.zero_point, op.input(1)?.zero_point);
+    let (channels, stride) = (conv.input.channels, conv.channel_stride());
+    op.emit(conv.label("conv_2d_byte")?, move |io| {
+        let (input, filter, bias) = (io.input::<T>(0), io.input::<F>(1), io.input::<i32>(2));
+        let output = io.output::<T>(0);
+        conv.each(|at, o, taps| {
+            let mut sum = bias.get(o);
+            for (pixel, weight) in taps {
+                for c in 0..channels {
+                    let x = input.get(pixel + c * stride).to_i32() - zp_in;
+                    sum = sum.wrapping_add(x * (filter.get(weight + c).to_i32() - zp_filter));
+                }
+            }
+            output.set(at, requantise.apply(sum, o));
+        });
+        Ok(())
+    });
+    Ok(())
+}

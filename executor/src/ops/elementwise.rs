@@ -1,0 +1,187 @@
+//! ADD, SUB, MUL: two tensors that broadcast, and a fused activation.
+
+use nnburst_hal::{FusedActivation, OperandType};
+
+use super::Op;
+use super::support::{Broadcast, bad_kind, plain};
+use crate::element::{Element, Quantised, Real};
+use crate::error::OpError;
+use crate::io::{In, Io, Out};
+use crate::plan::{Lowered, OpBuilder, Tensor};
+use crate::quant::{
+    Multiplier, output_range, product_multiplier, rdbpot, real_activation_range, srdhm,
+};
+use crate::shape::Shape;
+
+pub(super) static ADD: Op = Op { lower: |op| lower(op, Arithmetic::Add) };
+pub(super) static SUB: Op = Op { lower: |op| lower(op, Arithmetic::Sub) };
+pub(super) static MUL: Op = Op { lower: |op| lower(op, Arithmetic::Mul) };
+
+#[derive(Clone, Copy, Debug)]
+enum Arithmetic {
+    Add,
+    Sub,
+    Mul,
+}
+
+/// What the three have in common once their operands are read.
+struct Operands {
+    a: Tensor,
+    b: Tensor,
+    wide: Shape,
+    activation: FusedActivation,
+}
+
+/// Source: NNAPI `ADD`, `MUL`, since HAL 1.0; `SUB` since 1.1; INT32 since 1.3.
+fn lower(op: &mut OpBuilder<'_>, which: Arithmetic) -> Lowered {
+    let (a, b, activation) = (op.input(0)?, op.input(1)?, op.activation(2)?);
+    if a.kind != b.kind {
+        return Err(OpError::input(1, format!("is {} beside {}", b.kind, a.kind)).into());
+    }
+    let wide = a.shape.broadcast(&b.shape)?;
+    if wide.rank() > 4 {
+        return Err(OpError::rule(format!("{wide:?} is of more than 4 extents")).into());
+    }
+    op.set_output(0, wide.clone())?;
+    let operands = Operands { a, b, wide, activation };
+    match operands.a.kind {
+        OperandType::TensorFloat32 => real::<f32>(op, which, &operands),
+        OperandType::TensorFloat16 => real::<half::f16>(op, which, &operands),
+        OperandType::TensorInt32 => int32(op, which, &operands),
+        OperandType::TensorQuant8Asymm => quantised::<u8>(op, which, &operands),
+        OperandType::TensorQuant8AsymmSigned => quantised::<i8>(op, which, &operands),
+        kind => Err(bad_kind(0, kind).into()),
+    }
+}
+
+fn real<T: Real>(op: &mut OpBuilder<'_>, which: Arithmetic, operands: &Operands) -> Lowered {
+    let (low, high) = real_activation_range(operands.activation);
+    let clamp = move |x: f32| {
+        T::from_f32(if x < low {
+            low
+        } else if x > high {
+            high
+        } else {
+            x
+        })
+    };
+    match which {
+        Arithmetic::Add => emit::<T>(op, operands, move |a, b| clamp(a.to_f32() + b.to_f32())),
+        Arithmetic::Sub => emit::<T>(op, operands, move |a, b| clamp(a.to_f32() - b.to_f32())),
+        Arithmetic::Mul => emit::<T>(op, operands, move |a, b| clamp(a.to_f32() * b.to_f32())),
+    }
+    Ok(())
+}
+
+/// INT32 wraps, and takes no activation.
+fn int32(op: &mut OpBuilder<'_>, which: Arithmetic, operands: &Operands) -> Lowered {
+    if operands.activation != FusedActivation::None {
+        let what = format!("{} behind INT32", operands.activation);
+        return Err(OpError::input(2, what).into());
+    }
+    match which {
+        Arithmetic::Add => emit(op, operands, i32::wrapping_add),
+        Arithmetic::Sub => emit(op, operands, i32::wrapping_sub),
+        Arithmetic::Mul => emit(op, operands, i32::wrapping_mul),
+    }
+    Ok(())
+}
+
+fn quantised<T: Quantised>(
+    op: &mut OpBuilder<'_>,
+    which: Arithmetic,
+    operands: &Operands,
+) -> Lowered {
+    let (a, b, out) = (&operands.a, &operands.b, op.output(0)?);
+    let (low, high) = output_range(operands.activation, &out)?;
+    let (zp_a, zp_b, zp_out) = (a.zero_point, b.zero_point, out.zero_point);
+    let finish = move |y: i32| T::from_i32(y.saturating_add(zp_out).clamp(low, high));
+    match which {
+        Arithmetic::Mul => {
+            let m = product_multiplier(a.scale, b.scale, out.scale);
+            check_fraction(m)?;
+            emit::<T>(op, operands, move |a, b| {
+                finish(m.apply((a.to_i32() - zp_a) * (b.to_i32() - zp_b)))
+            });
+        }
+        Arithmetic::Add | Arithmetic::Sub => {
+            let sum = Sum::new(a, b, &out, matches!(which, Arithmetic::Sub))?;
+            emit::<T>(op, operands, move |a, b| finish(sum.apply(a.to_i32(), b.to_i32())));
+        }
+    }
+    Ok(())
+}
+
+/// ADD and SUB bring both operands to a common scale with 20 more bits, and the sum to that of the output.
+#[derive(Clone, Copy, Debug)]
+struct Sum {
+    zero_points: (i32, i32),
+    a: Multiplier,
+    b: Multiplier,
+    output: Multiplier,
+}
+
+impl Sum {
+    fn new(a: &Tensor, b: &Tensor, output: &Tensor, subtract: bool) -> Result<Self, OpError> {
+        let (scale_a, scale_b) = (f64::from(a.scale), f64::from(b.scale));
+        let twice = 2.0 * scale_a.max(scale_b);
+        let first = Multiplier::new(scale_a / twice);
+        let mut second = Multiplier::new(scale_b / twice);
+        let last = Multiplier::new(twice / (f64::from(1 << 20) * f64::from(output.scale)));
+        for m in [first, second, last] {
+            check_fraction(m)?;
+        }
+        if subtract {
+            second.fraction = -second.fraction;
+        }
+        let zero_points = (a.zero_point, b.zero_point);
+        Ok(Self { zero_points, a: first, b: second, output: last })
+    }
+
+    #[inline(always)]
+    fn apply(&self, a: i32, b: i32) -> i32 {
+        let scale = |x: i32, m: Multiplier| rdbpot(srdhm(x << 20, m.fraction), -m.shift);
+        let a = scale(a - self.zero_points.0, self.a);
+        let b = scale(b - self.zero_points.1, self.b);
+        rdbpot(srdhm(a + b, self.output.fraction), -self.output.shift)
+    }
+}
+
+/// The reference computes these with multipliers below 1 alone.
+fn check_fraction(m: Multiplier) -> Result<(), OpError> {
+    if m.shift <= 0 {
+        return Ok(());
+    }
+    Err(OpError::rule(format!("the scales give a multiplier of {m:?}, which is not below 1")))
+}
+
+fn emit<T: Element>(
+    op: &mut OpBuilder<'_>,
+    operands: &Operands,
+    each: impl Fn(T, T) -> T + Send + Sync + 'static,
+) {
+    let Operands { a, b, wide, .. } = operands;
+    let label = plain("binary", wide, wide.elements() as u64);
+    let whole = |shape: &Shape| shape.elements() == wide.elements();
+    match (whole(&a.shape), whole(&b.shape)) {
+        (true, true) => op.emit(label, move |io| {
+            let (a, b, out) = arguments::<T>(&io);
+            for at in 0..out.len() {
+                out.set(at, each(a.get(at), b.get(at)));
+            }
+            Ok(())
+        }),
+        _ => {
+            let broadcast = Broadcast::new(wide, &a.shape, &b.shape);
+            op.emit(label, move |io| {
+                let (a, b, out) = arguments::<T>(&io);
+                broadcast.each(|at, i, j| out.set(at, each(a.get(i), b.get(j))));
+                Ok(())
+            });
+        }
+    }
+}
+
+fn arguments<'a, T: Element>(io: &Io<'a>) -> (In<'a, T>, In<'a, T>, Out<'a, T>) {
+    (io.input(0), io.input(1), io.output(0))
+}

@@ -1,0 +1,92 @@
+//! FULLY_CONNECTED.
+
+use nnburst_hal::FusedActivation;
+
+use super::Op;
+use super::conv::{Requantise, Types, check_bias, types};
+use super::support::plain;
+use crate::element::{Quantised, Real};
+use crate::error::OpError;
+use crate::plan::{Lowered, OpBuilder};
+use crate::quant::real_activation_range;
+use crate::shape::Shape;
+
+pub(super) static FULLY_CONNECTED: Op = Op { lower };
+
+/// A matrix product: `rows` of `depth` inputs by `units` rows of weights.
+#[derive(Clone, Copy, Debug)]
+struct Product {
+    rows: usize,
+    depth: usize,
+    units: usize,
+    activation: FusedActivation,
+}
+
+/// An input of a higher rank is cut anew into rows as long as those of the weights; the output is
+/// of rank 2 always. Only the rows may be none.
+///
+/// Source: NNAPI `FULLY_CONNECTED`, since HAL 1.0; float16 since 1.2; signed since 1.3.
+fn lower(op: &mut OpBuilder<'_>) -> Lowered {
+    let (input, weights, bias) = (op.input(0)?, op.input(1)?, op.input(2)?);
+    let activation = op.activation(3)?;
+    let &[units, depth] = &weights.shape[..] else {
+        return Err(OpError::input(1, format!("weights of {:?}", weights.shape)).into());
+    };
+    let elements = input.shape.elements();
+    if input.shape.rank() < 2 || units == 0 || depth == 0 || elements % depth != 0 {
+        let what = format!("{:?} by weights of {:?}", input.shape, weights.shape);
+        return Err(OpError::rule(what).into());
+    }
+    check_bias(&bias, units)?;
+    let product = Product { rows: elements / depth, depth, units, activation };
+    op.set_output(0, Shape::new([product.rows, units])?)?;
+    match types(&input, &weights, &bias, &op.output(0)?)? {
+        Types::Float32 => real::<f32>(op, product),
+        Types::Float16 => real::<half::f16>(op, product),
+        Types::Unsigned => byte::<u8, u8>(op, product),
+        Types::Signed => byte::<i8, i8>(op, product),
+        Types::UnsignedPerChannel => {
+            Err(OpError::input(1, "weights per channel are not for this operation").into())
+        }
+    }
+}
+
+fn real<T: Real>(op: &mut OpBuilder<'_>, product: Product) -> Lowered {
+    let (low, high) = real_activation_range(product.activation);
+    let Product { rows, depth, units, .. } = product;
+    op.emit(plain("fully_connected_real", &Shape::new([rows, depth, units])?, 0), move |io| {
+        let (input, weights, bias) = (io.input::<T>(0), io.input::<T>(1), io.input::<T>(2));
+        let output = io.output::<T>(0);
+        for at in 0..rows * units {
+            let (row, unit) = (at / units, at % units);
+            let products = (0..depth).map(|k| {
+                input.get(row * depth + k).to_f32() * weights.get(unit * depth + k).to_f32()
+            });
+            let sum = products.fold(bias.get(unit).to_f32(), |sum, product| sum + product);
+            output.set(at, T::from_f32(sum.max(low).min(high)));
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
+fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, product: Product) -> Lowered {
+    let requantise = Requantise::new(op, 0, product.activation)?;
+    let (zp_in, zp_weights) = (op.input(0)?.zero_point, op.input(1)?.zero_point);
+    let Product { rows, depth, units, .. } = product;
+    op.emit(plain("fully_connected_byte", &Shape::new([rows, depth, units])?, 0), move |io| {
+        let (input, weights, bias) = (io.input::<T>(0), io.input::<F>(1), io.input::<i32>(2));
+        let output = io.output::<T>(0);
+        for at in 0..rows * units {
+            let (row, unit) = (at / units, at % units);
+            let products = (0..depth).map(|k| {
+                (input.get(row * depth + k).to_i32() - zp_in)
+                    * (weights.get(unit * depth + k).to_i32() - zp_weights)
+            });
+            output
+                .set(at, requantise.apply(products.fold(bias.get(unit), i32::wrapping_add), unit));
+        }
+        Ok(())
+    });
+    Ok(())
+}

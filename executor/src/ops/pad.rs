@@ -1,0 +1,98 @@
+//! PAD and PAD_V2: a border around a tensor.
+
+use nnburst_hal::OperandType;
+
+use super::Op;
+use super::support::{bad_kind, by_width, plain, same_quantisation};
+use crate::element::Element;
+use crate::error::OpError;
+use crate::plan::{Lowered, OpBuilder, Tensor};
+use crate::shape::Shape;
+
+pub(super) static PAD: Op = Op { lower: |op| lower(op, false) };
+pub(super) static PAD_V2: Op = Op { lower: |op| lower(op, true) };
+
+/// PAD fills with what stands for 0; PAD_V2 with a scalar, which for quantised tensors is an INT32
+/// that holds the stored value itself.
+///
+/// Source: NNAPI `PAD`, since HAL 1.1; `PAD_V2` since 1.2.
+fn lower(op: &mut OpBuilder<'_>, with_value: bool) -> Lowered {
+    let input = op.input(0)?;
+    let rank = input.shape.rank();
+    if rank > 4 {
+        return Err(
+            OpError::input(0, format!("{:?} is of more than 4 extents", input.shape)).into()
+        );
+    }
+    same_quantisation(&input, &op.output(0)?)?;
+    let paddings = op.i32s(1)?;
+    if paddings.len() != 2 * rank {
+        let what = format!("{} paddings for {:?}", paddings.len(), input.shape);
+        return Err(OpError::input(1, what).into());
+    }
+    let fill = if with_value { value(op, &input)? } else { zero(&input)? };
+    let mut extents = Vec::new();
+    let mut heads = Vec::new();
+    for (axis, pair) in paddings.chunks_exact(2).enumerate() {
+        let side = |at: usize| {
+            usize::try_from(pair[at])
+                .map_err(|_| OpError::input(1, format!("padding {} is negative", pair[at])))
+        };
+        heads.push(side(0)?);
+        extents.push(side(0)? + input.shape[axis] + side(1)?);
+    }
+    let shape = Shape::new(extents)?;
+    op.set_output(0, shape.clone())?;
+    by_width!(input.kind, emit(op, &input.shape, &shape, &heads, &fill))
+}
+
+fn zero(input: &Tensor) -> Result<Vec<u8>, OpError> {
+    Ok(match input.kind {
+        OperandType::TensorFloat32 => vec![0; 4],
+        OperandType::TensorFloat16 => vec![0; 2],
+        OperandType::TensorQuant8Asymm | OperandType::TensorQuant8AsymmSigned => {
+            vec![input.zero_point.to_le_bytes()[0]]
+        }
+        kind => return Err(bad_kind(0, kind)),
+    })
+}
+
+fn value(op: &OpBuilder<'_>, input: &Tensor) -> Lowered<Vec<u8>> {
+    Ok(match (input.kind, op.input_kind(2)?) {
+        (OperandType::TensorFloat32, OperandType::Float32)
+        | (OperandType::TensorFloat16, OperandType::Float16) => op.value(2)?.as_slice().to_vec(),
+        (
+            OperandType::TensorQuant8Asymm | OperandType::TensorQuant8AsymmSigned,
+            OperandType::Int32,
+        ) => vec![op.i32(2)?.to_le_bytes()[0]],
+        (kind, _) => return Err(bad_kind(0, kind).into()),
+    })
+}
+
+fn emit<T: Element>(
+    op: &mut OpBuilder<'_>,
+    from: &Shape,
+    to: &Shape,
+    heads: &[usize],
+    fill: &[u8],
+) -> Lowered {
+    let fill: T = bytemuck::pod_read_unaligned(fill);
+    let (to_strides, from) = (to.strides(), from.clone());
+    let heads = heads.to_vec();
+    op.emit(plain("pad", to, 0), move |io| {
+        let (input, output) = (io.input::<T>(0), io.output::<T>(0));
+        output.fill(std::iter::repeat_n(fill, output.len()));
+        let Some((&row, outer)) = from.split_last() else { return Ok(()) };
+        for index in 0..outer.iter().product() {
+            let (mut rest, mut target) = (index, heads[outer.len()]);
+            for axis in (0..outer.len()).rev() {
+                target += (rest % outer[axis] + heads[axis]) * to_strides[axis];
+                rest /= outer[axis];
+            }
+            let source = index * row;
+            output.slice(target..target + row).copy_from(input.slice(source..source + row));
+        }
+        Ok(())
+    });
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! QUANTIZE and DEQUANTIZE.
+
+use nnburst_hal::OperandType;
+
+use super::Op;
+use super::support::{bad_kind, plain};
+use crate::element::{Quantised, Real};
+use crate::error::OpError;
+use crate::plan::{Lowered, OpBuilder};
+use crate::quant::round_half_away;
+
+pub(super) static QUANTIZE: Op = Op { lower: quantize };
+pub(super) static DEQUANTIZE: Op = Op { lower: dequantize };
+
+/// `clamp(zp + round(x / scale))` in `f32`, the zero point added after rounding. NaN gives the zero point.
+///
+/// Source: NNAPI `QUANTIZE`, since HAL 1.2; signed since 1.3.
+fn quantize(op: &mut OpBuilder<'_>) -> Lowered {
+    let output = op.output(0)?.kind;
+    match (op.input_kind(0)?, output) {
+        (OperandType::TensorFloat32, OperandType::TensorQuant8Asymm) => quantize_to::<f32, u8>(op),
+        (OperandType::TensorFloat32, OperandType::TensorQuant8AsymmSigned) => {
+            quantize_to::<f32, i8>(op)
+        }
+        (OperandType::TensorFloat16, OperandType::TensorQuant8Asymm) => {
+            quantize_to::<half::f16, u8>(op)
+        }
+        (OperandType::TensorFloat16, OperandType::TensorQuant8AsymmSigned) => {
+            quantize_to::<half::f16, i8>(op)
+        }
+        (kind, _) => Err(bad_kind(0, kind).into()),
+    }
+}
+
+fn quantize_to<T: Real, Q: Quantised>(op: &mut OpBuilder<'_>) -> Lowered {
+    let (input, output) = (op.input(0)?, op.output(0)?);
+    op.set_output(0, input.shape.clone())?;
+    let (scale, zero_point) = (output.scale, output.zero_point);
+    op.emit(plain("quantize", &input.shape, 0), move |io| {
+        let stored = |x: T| zero_point.saturating_add(round_half_away(x.to_f32() / scale));
+        io.output(0).fill(io.input::<T>(0).iter().map(|x| Q::from_i32(stored(x))));
+        Ok(())
+    });
+    Ok(())
+}
+
+/// `scale * (q - zp)`: an integer difference and one multiplication; per channel where the input is.
+///
+/// Source: NNAPI `DEQUANTIZE`, since HAL 1.0; symmetric types and float16 since 1.2; signed since 1.3.
+fn dequantize(op: &mut OpBuilder<'_>) -> Lowered {
+    match op.output(0)?.kind {
+        OperandType::TensorFloat32 => dequantize_to::<f32>(op),
+        OperandType::TensorFloat16 => dequantize_to::<half::f16>(op),
+        kind => Err(OpError::output(0, format!("{kind} is not float")).into()),
+    }
+}
+
+fn dequantize_to<T: Real>(op: &mut OpBuilder<'_>) -> Lowered {
+    match op.input_kind(0)? {
+        OperandType::TensorQuant8Asymm => dequantize_from::<u8, T>(op),
+        OperandType::TensorQuant8AsymmSigned
+        | OperandType::TensorQuant8Symm
+        | OperandType::TensorQuant8SymmPerChannel => dequantize_from::<i8, T>(op),
+        kind => Err(bad_kind(0, kind).into()),
+    }
+}
+
+fn dequantize_from<Q: Quantised, T: Real>(op: &mut OpBuilder<'_>) -> Lowered {
+    let input = op.input(0)?;
+    op.set_output(0, input.shape.clone())?;
+    let zero_point = input.zero_point;
+    let (inner, scales) = match &input.channel_quant {
+        None => (1, vec![input.scale]),
+        Some(quant) => {
+            let axis = quant.channel_dim as usize;
+            if axis >= input.shape.rank() || input.shape[axis] != quant.scales.len() {
+                let what =
+                    format!("{} scales for extent {axis} of {:?}", quant.scales.len(), input.shape);
+                return Err(OpError::input(0, what).into());
+            }
+            (input.shape.around(axis).2.max(1), quant.scales.clone())
+        }
+    };
+    op.emit(plain("dequantize", &input.shape, 0), move |io| {
+        #[expect(clippy::cast_precision_loss, reason = "the difference has 9 bits")]
+        let real =
+            |at: usize, q: Q| scales[at / inner % scales.len()] * (q.to_i32() - zero_point) as f32;
+        let qs = io.input::<Q>(0).iter().enumerate();
+        io.output(0).fill(qs.map(|(at, q)| T::from_f32(real(at, q))));
+        Ok(())
+    });
+    Ok(())
+}

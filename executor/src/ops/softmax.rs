@@ -1,0 +1,122 @@
+//! SOFTMAX along an axis.
+
+use super::Op;
+use super::support::{dispatch, plain};
+use crate::element::{Quantised, Real};
+use crate::error::OpError;
+use crate::plan::{Lowered, OpBuilder};
+use crate::quant::fixed::{exp_negative, one_over_one_plus};
+use crate::quant::{Multiplier, rdbpot, srdhm};
+
+pub(super) static SOFTMAX: Op = Op { lower };
+
+/// Source: NNAPI `SOFTMAX`, since HAL 1.0; the axis since 1.2.
+fn lower(op: &mut OpBuilder<'_>) -> Lowered {
+    let input = op.input(0)?;
+    if input.shape.rank() > 4 {
+        return Err(
+            OpError::input(0, format!("{:?} is of more than 4 extents", input.shape)).into()
+        );
+    }
+    let beta = op.f32(1)?;
+    if beta.is_nan() || beta <= 0.0 {
+        return Err(OpError::input(1, format!("beta {beta} is not positive")).into());
+    }
+    let axis = if op.has_input(2) { op.i32(2)? } else { -1 };
+    let axis = input.shape.axis(axis)?;
+    op.set_output(0, input.shape.clone())?;
+    dispatch!(input.kind, 0, real: real(op, axis, beta), byte: byte(op, axis, beta))
+}
+
+/// `exp(beta * (x - max)) / sum`.
+fn real<T: Real>(op: &mut OpBuilder<'_>, axis: usize, beta: f32) -> Lowered {
+    let shape = op.input(0)?.shape;
+    let (outer, count, inner) = shape.around(axis);
+    op.emit_with_scratch(plain("softmax_real", &shape, 0), count * 4, move |mut io| {
+        let (input, output) = (io.input::<T>(0), io.output::<T>(0));
+        let row = io.scratch_slice::<f32>();
+        for line in 0..outer * inner {
+            let at = |k: usize| (line / inner * count + k) * inner + line % inner;
+            let mut max = f32::NEG_INFINITY;
+            for (k, x) in row.iter_mut().enumerate() {
+                *x = input.get(at(k)).to_f32();
+                max = max.max(*x);
+            }
+            let mut sum = 0.0;
+            for x in row.iter_mut() {
+                *x = ((*x - max) * beta).exp();
+                sum += *x;
+            }
+            for (k, x) in row.iter().enumerate() {
+                output.set(at(k), T::from_f32(x / sum));
+            }
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
+/// The reference's fixed-point arithmetic; `exp` depends on the distance to the largest byte alone and is a
+/// table of 256.
+fn byte<T: Quantised>(op: &mut OpBuilder<'_>, axis: usize, beta: f32) -> Lowered {
+    let (input, output) = (op.input(0)?, op.output(0)?);
+    let fixed = output.scale.to_bits() == (1.0f32 / 256.0).to_bits()
+        && output.zero_point == -T::TO_UNSIGNED;
+    if !fixed {
+        let what = format!("scale {} and zero point {}", output.scale, output.zero_point);
+        return Err(OpError::output(0, what + ", must be 1/256 and the smallest value").into());
+    }
+    let table = exponentials(input.scale, beta)?;
+    let (outer, count, inner) = input.shape.around(axis);
+    op.emit_with_scratch(plain("softmax_byte", &input.shape, 0), count, move |mut io| {
+        let (input, output) = (io.input::<T>(0), io.output::<T>(0));
+        let row = io.scratch_slice::<T>();
+        for line in 0..outer * inner {
+            let at = |k: usize| (line / inner * count + k) * inner + line % inner;
+            row.iter_mut().enumerate().for_each(|(k, q)| *q = input.get(at(k)));
+            let max = row.iter().map(|q| q.to_i32()).max().unwrap_or(0);
+            let exp = |q: T| table[usize::try_from(max - q.to_i32()).unwrap_or(0).min(255)];
+            let sum =
+                row.iter().fold(0i32, |sum, &q| sum.wrapping_add(rdbpot(exp(q).unwrap_or(0), 12)));
+            let leading = sum.leading_zeros().cast_signed();
+            let scaled = sum.wrapping_shl(leading.unsigned_abs()).wrapping_sub(i32::MIN);
+            let reciprocal = one_over_one_plus(scaled);
+            for (k, &q) in row.iter().enumerate() {
+                let y = exp(q).map_or(0, |e| rdbpot(srdhm(reciprocal, e), 12 - leading + 23));
+                output.set(at(k), T::from_i32(y.clamp(0, 255) - T::TO_UNSIGNED));
+            }
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
+/// `exp` of minus 0, 1, ... 255 steps; `None` where it is too small to count.
+fn exponentials(scale: f32, beta: f32) -> Result<Vec<Option<i32>>, OpError> {
+    let m = (f64::from(beta) * f64::from(scale) * f64::from(1 << 26)).min(f64::from(i32::MAX));
+    let Multiplier { fraction, shift } = Multiplier::new(m);
+    if m <= 1.0 {
+        return Err(OpError::rule(format!("beta {beta} and scale {scale} are too small")));
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "float casts saturate")]
+    let least = (31.0 * f64::from(1 << 26) / 2f64.powi(shift)).floor() as i32;
+    let exp = |distance: i32| {
+        (distance <= least).then(|| {
+            exp_negative(srdhm((-distance).wrapping_shl(shift.unsigned_abs()), fraction), 5)
+        })
+    };
+    Ok((0..256).map(exp).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_starts_at_one_and_falls() {
+        let table = exponentials(0.1, 1.0).unwrap();
+        assert_eq!(table[0], Some(i32::MAX));
+        assert!(table.windows(2).all(|pair| pair[0] >= pair[1]));
+        assert!(exponentials(1e-12, 1.0).is_err());
+    }
+}

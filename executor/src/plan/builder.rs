@@ -1,0 +1,447 @@
+//! What an operation sees while it is lowered.
+
+use std::sync::Arc;
+
+use half::f16;
+use nnburst_hal::{ChannelQuant, FusedActivation, Operand, OperandType, Operation, OperationType};
+
+use super::Context;
+use super::draft::{Draft, DraftPlace, DraftStep};
+use super::stage::{DynamicOutput, DynamicTarget, Label};
+use super::state::{State, Storage, ValueId};
+use crate::error::OpError;
+use crate::io::Io;
+use crate::kernels::Isa;
+use crate::memory::AlignedBytes;
+use crate::shape::{Shape, merge};
+
+/// Why lowering an operation ends before its end.
+///
+/// Operations pass it on with `?`; only [`OpError`]s are made by them.
+#[derive(Debug)]
+pub struct Stop(pub(super) Reason);
+
+pub(super) enum Reason {
+    /// A rule is broken.
+    Error(OpError),
+    /// What follows depends on a value that is known at run time alone.
+    Value(ValueId),
+    /// The outputs' shapes are known once the operation has run.
+    Dynamic(Box<DynamicDraft>),
+}
+
+/// An operation whose output shapes are known when it has run, before the arena is laid out.
+pub(super) struct DynamicDraft {
+    pub(super) step: DraftStep,
+    pub(super) run: Box<super::stage::RunDynamic>,
+    pub(super) outputs: Vec<DynamicTarget>,
+}
+
+impl std::fmt::Debug for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Error(error) => f.debug_tuple("Error").field(error).finish(),
+            Self::Value(value) => f.debug_tuple("Value").field(value).finish(),
+            Self::Dynamic(..) => f.write_str("Dynamic"),
+        }
+    }
+}
+
+impl From<OpError> for Stop {
+    fn from(error: OpError) -> Self {
+        Self(Reason::Error(error))
+    }
+}
+
+/// What lowering an operation gives.
+pub type Lowered<T = ()> = Result<T, Stop>;
+
+/// An operand with its shape.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    /// Scalar or tensor, and of what elements.
+    pub kind: OperandType,
+    /// Its extents, all known.
+    pub shape: Shape,
+    /// Quantisation scale; 0 for types without one.
+    pub scale: f32,
+    /// The stored value that stands for 0.
+    pub zero_point: i32,
+    /// Scales per channel, where it has them.
+    pub channel_quant: Option<ChannelQuant>,
+}
+
+/// An operation being lowered: looks at operands, states the outputs' shapes, emits steps.
+///
+/// Inputs and outputs go by their position in the operation, here and later in [`Io`].
+#[derive(Debug)]
+pub struct OpBuilder<'a> {
+    pub(super) context: &'a Context,
+    pub(super) graph: usize,
+    pub(super) operation: &'a Operation,
+    pub(super) index: usize,
+    /// Values of the graph's operands.
+    pub(super) map: &'a [ValueId],
+    pub(super) state: &'a mut State,
+    pub(super) draft: &'a mut Draft,
+}
+
+impl OpBuilder<'_> {
+    /// The operation.
+    pub fn kind(&self) -> OperationType {
+        self.operation.kind
+    }
+
+    /// How many inputs the model gives, those left out included.
+    pub fn input_count(&self) -> usize {
+        self.operation.inputs.len()
+    }
+
+    /// How many outputs the model takes.
+    pub fn output_count(&self) -> usize {
+        self.operation.outputs.len()
+    }
+
+    /// The best instruction set that kernels may use.
+    pub fn isa(&self) -> Isa {
+        self.context.isa
+    }
+
+    /// How many threads may work on one step.
+    pub fn threads(&self) -> usize {
+        self.context.threads
+    }
+
+    /// Whether the input is there: neither beyond the list nor left out by the model or the request.
+    pub fn has_input(&self, index: usize) -> bool {
+        let value = self.input_value(index);
+        value.is_ok_and(|value| !matches!(self.state.values[value].storage, Storage::Omitted))
+    }
+
+    /// Type of an input that is in the list, left out or not.
+    ///
+    /// # Errors
+    /// The list is shorter.
+    pub fn input_kind(&self, index: usize) -> Result<OperandType, OpError> {
+        self.input_operand(index).map(|operand| operand.kind)
+    }
+
+    /// An input that must be there, with its shape.
+    ///
+    /// # Errors
+    /// It is missing, or a constant of another length than its shape says.
+    pub fn input(&self, index: usize) -> Result<Tensor, OpError> {
+        let operand = self.input_operand(index)?;
+        let value = &self.state.values[self.input_value(index)?];
+        if let Storage::Omitted = value.storage {
+            return Err(OpError::input(index, "is left out but required"));
+        }
+        let Some(shape) = value.shape.clone() else {
+            return Err(OpError::input(index, "is read before anything computes it"));
+        };
+        if let (Storage::Constant(bytes), Some(element)) =
+            (&value.storage, operand.kind.element_bytes())
+        {
+            let need = shape.elements() * element;
+            if bytes.len() != need {
+                let what =
+                    format!("{:?} takes {need} bytes, the constant has {}", shape, bytes.len());
+                return Err(OpError::input(index, what));
+            }
+        }
+        Ok(tensor(operand, shape))
+    }
+
+    /// An input that may be left out.
+    ///
+    /// # Errors
+    /// As for [`OpBuilder::input`], but for being left out.
+    pub fn optional_input(&self, index: usize) -> Result<Option<Tensor>, OpError> {
+        if self.has_input(index) { self.input(index).map(Some) } else { Ok(None) }
+    }
+
+    /// An input's bytes if they are constant: for packing weights ahead. See [`OpBuilder::value`].
+    pub fn constant(&self, index: usize) -> Option<Arc<AlignedBytes>> {
+        match &self.state.values[self.input_value(index).ok()?].storage {
+            Storage::Constant(bytes) => Some(Arc::clone(bytes)),
+            _ => None,
+        }
+    }
+
+    /// An input's bytes, whatever they come from: for what shapes depend on. Where they are computed or
+    /// given with the request, the operation is lowered again once they are known, and again when
+    /// they change; so this is for few and small operands, asked for before anything is emitted.
+    ///
+    /// # Errors
+    /// The input is missing, or [`Stop`]: pass it on.
+    pub fn value(&self, index: usize) -> Lowered<Arc<AlignedBytes>> {
+        self.input(index)?;
+        let value = self.input_value(index)?;
+        if let Storage::Constant(bytes) = &self.state.values[value].storage {
+            return Ok(Arc::clone(bytes));
+        }
+        match self.state.known.get(&value) {
+            Some(bytes) => Ok(Arc::clone(bytes)),
+            None => Err(Stop(Reason::Value(value))),
+        }
+    }
+
+    /// The value of an INT32 tensor or scalar; see [`OpBuilder::value`].
+    ///
+    /// # Errors
+    /// As there, or it is of another type.
+    pub fn i32s(&self, index: usize) -> Lowered<Vec<i32>> {
+        match self.input_kind(index)? {
+            OperandType::TensorInt32 | OperandType::Int32 => {
+                Ok(self.value(index)?.typed::<i32>().to_vec())
+            }
+            kind => Err(OpError::input(index, format!("is {kind} and not of int32")).into()),
+        }
+    }
+
+    /// The value of an INT32 scalar; see [`OpBuilder::value`].
+    ///
+    /// # Errors
+    /// As there, or it is of another type.
+    pub fn i32(&self, index: usize) -> Lowered<i32> {
+        let missing = || OpError::input(index, "has no element").into();
+        self.i32s(index)?.first().copied().ok_or_else(missing)
+    }
+
+    /// The value of an INT32 scalar that must be at least `least`.
+    ///
+    /// # Errors
+    /// As for [`OpBuilder::i32`], or it is less.
+    pub fn extent(&self, index: usize, least: usize) -> Lowered<usize> {
+        let value = self.i32(index)?;
+        usize::try_from(value)
+            .ok()
+            .filter(|&value| value >= least)
+            .ok_or_else(|| OpError::input(index, format!("is {value}, less than {least}")).into())
+    }
+
+    /// The value of a BOOL scalar; any byte but 0 is true.
+    ///
+    /// # Errors
+    /// As for [`OpBuilder::value`], or it is of another type.
+    pub fn bool(&self, index: usize) -> Lowered<bool> {
+        match self.input_kind(index)? {
+            OperandType::Bool => Ok(self.value(index)?.as_slice().first().is_some_and(|&b| b != 0)),
+            kind => Err(OpError::input(index, format!("is {kind} and not BOOL")).into()),
+        }
+    }
+
+    /// The layout flag at the end of an operation's list: true is NCHW; left out is NHWC.
+    ///
+    /// # Errors
+    /// As for [`OpBuilder::bool`].
+    pub fn nchw(&self, index: usize) -> Lowered<bool> {
+        if self.has_input(index) { self.bool(index) } else { Ok(false) }
+    }
+
+    /// The value of a FLOAT32 or FLOAT16 scalar.
+    ///
+    /// # Errors
+    /// As for [`OpBuilder::value`], or it is of another type.
+    pub fn f32(&self, index: usize) -> Lowered<f32> {
+        let value = match self.input_kind(index)? {
+            OperandType::Float32 => self.value(index)?.typed::<f32>().first().copied(),
+            OperandType::Float16 => {
+                self.value(index)?.typed::<f16>().first().copied().map(f16::to_f32)
+            }
+            kind => return Err(OpError::input(index, format!("is {kind} and not float")).into()),
+        };
+        value.ok_or_else(|| OpError::input(index, "has no element").into())
+    }
+
+    /// The value of a fused activation.
+    ///
+    /// # Errors
+    /// As for [`OpBuilder::i32`], or it is none of the four.
+    pub fn activation(&self, index: usize) -> Lowered<FusedActivation> {
+        let code = self.i32(index)?;
+        FusedActivation::try_from(code)
+            .map_err(|_| OpError::input(index, format!("{code} is no fused activation")).into())
+    }
+
+    /// An output as declared: type and quantisation; its shape is empty until it is set.
+    ///
+    /// # Errors
+    /// The list is shorter.
+    pub fn output(&self, index: usize) -> Result<Tensor, OpError> {
+        let operand = self.output_operand(index)?;
+        let value = &self.state.values[self.output_value(index)?];
+        Ok(tensor(operand, value.shape.clone().unwrap_or_default()))
+    }
+
+    /// Whether the request left an output out; its steps then write into memory nobody reads.
+    pub fn has_output(&self, index: usize) -> bool {
+        index < self.output_count()
+    }
+
+    /// States the shape of an output. Every output needs one before steps are emitted.
+    ///
+    /// # Errors
+    /// It contradicts the declared extents, or takes more than 2^32 - 1 bytes.
+    pub fn set_output(&mut self, index: usize, shape: Shape) -> Result<(), OpError> {
+        let kind = self.output_operand(index)?.kind;
+        let element = kind.element_bytes();
+        let element =
+            element.ok_or_else(|| OpError::output(index, format!("{kind} has no known size")))?;
+        self.set_output_sized(index, shape, element)
+    }
+
+    /// As [`OpBuilder::set_output`], for types whose element size an extension knows.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_output_sized(
+        &mut self,
+        index: usize,
+        shape: Shape,
+        element_bytes: usize,
+    ) -> Result<(), OpError> {
+        let id = self.output_value(index)?;
+        let value = &mut self.state.values[id];
+        if let Some(declared) = value.declared.iter().find(|declared| !merge(declared, &shape)) {
+            let what = format!("is of {shape:?}, declared as {declared:?}");
+            return Err(OpError::output(index, what));
+        }
+        let bytes = shape.elements().checked_mul(element_bytes);
+        let Some(bytes) = bytes.filter(|&bytes| u32::try_from(bytes).is_ok()) else {
+            return Err(OpError::output(index, format!("{shape:?} takes more than 4 GiB")));
+        };
+        if let Some(output) = value.output {
+            self.draft.know_output(output, &shape, bytes);
+        }
+        if let Storage::Unset = value.storage {
+            value.storage = Storage::Local(self.draft.add_local(bytes));
+        }
+        value.shape = Some(shape);
+        Ok(())
+    }
+
+    /// Makes an output, whose shape is set, the very bytes of an input: for what changes the shape alone.
+    ///
+    /// # Errors
+    /// The two differ in size.
+    pub fn alias(&mut self, output: usize, input: usize) -> Result<(), OpError> {
+        let (from, to) = (self.input_value(input)?, self.output_value(output)?);
+        let source = self.place_of(from, self.input_operand(input)?.kind);
+        let target = self.place_of(to, self.output_operand(output)?.kind);
+        if source.len() != target.len() {
+            let what = format!("is of {} bytes, made of {}", target.len(), source.len());
+            return Err(OpError::output(output, what));
+        }
+        match (&self.state.values[to].storage, &self.state.values[from].storage) {
+            // A temporary: from now on another name of the source.
+            (Storage::Local(_), storage) => self.state.values[to].storage = storage.clone(),
+            _ => self.draft.copy(self.index, self.kind().name(), source, target),
+        }
+        Ok(())
+    }
+
+    /// Adds a step that sees all of the operation's inputs and outputs.
+    pub fn emit(
+        &mut self,
+        label: Label,
+        run: impl Fn(Io<'_>) -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        self.emit_with_scratch(label, 0, run);
+    }
+
+    /// As [`OpBuilder::emit`], with scratch memory of the step's own.
+    pub fn emit_with_scratch(
+        &mut self,
+        label: Label,
+        scratch_bytes: usize,
+        run: impl Fn(Io<'_>) -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        let step = self.step(label, scratch_bytes, Box::new(run));
+        self.draft.steps.push(step);
+    }
+
+    /// Ends the operation with a computation that tells the outputs' shapes only when it has run.
+    /// It gets the inputs and returns every output.
+    ///
+    /// # Errors
+    /// Always [`Stop`]: return it.
+    pub fn dynamic<T>(
+        &mut self,
+        label: Label,
+        run: impl Fn(Io<'_>) -> Result<Vec<DynamicOutput>, String> + Send + Sync + 'static,
+    ) -> Lowered<T> {
+        let mut step = self.step(label, 0, Box::new(|_| Ok(())));
+        step.outputs.clear();
+        let targets = (0..self.output_count())
+            .map(|index| {
+                let value = self.output_value(index)?;
+                let info = &self.state.values[value];
+                Ok(DynamicTarget { value, output: info.output, declared: info.declared.clone() })
+            })
+            .collect::<Result<Vec<_>, OpError>>()?;
+        let draft = DynamicDraft { step, run: Box::new(run), outputs: targets };
+        Err(Stop(Reason::Dynamic(Box::new(draft))))
+    }
+
+    fn step(
+        &mut self,
+        label: Label,
+        scratch_bytes: usize,
+        run: Box<super::stage::Run>,
+    ) -> DraftStep {
+        let graph = &self.context.graphs[self.graph];
+        let places = |operands: &[u32]| {
+            let place = |&operand: &u32| {
+                let operand = operand as usize;
+                self.place_of(self.map[operand], graph.operands[operand].kind)
+            };
+            operands.iter().map(place).collect::<Vec<_>>()
+        };
+        let (inputs, outputs) = (places(&self.operation.inputs), places(&self.operation.outputs));
+        let scratch = match scratch_bytes {
+            0 => DraftPlace::Omitted,
+            len => DraftPlace::Local { local: self.draft.add_local(len), len },
+        };
+        let name = self.kind().name();
+        DraftStep { index: self.index, name, label, inputs, outputs, scratch, run }
+    }
+
+    fn place_of(&self, value: ValueId, kind: OperandType) -> DraftPlace {
+        DraftPlace::of(&self.state.values[value], kind)
+    }
+
+    fn input_operand(&self, index: usize) -> Result<&Operand, OpError> {
+        let operand = self.operation.inputs.get(index);
+        let operand = operand.ok_or_else(|| OpError::input(index, "is missing"))?;
+        Ok(&self.context.graphs[self.graph].operands[*operand as usize])
+    }
+
+    fn output_operand(&self, index: usize) -> Result<&Operand, OpError> {
+        let operand = self.operation.outputs.get(index);
+        let operand = operand.ok_or_else(|| OpError::output(index, "is missing"))?;
+        Ok(&self.context.graphs[self.graph].operands[*operand as usize])
+    }
+
+    fn input_value(&self, index: usize) -> Result<ValueId, OpError> {
+        let operand = self.operation.inputs.get(index);
+        let operand = operand.ok_or_else(|| OpError::input(index, "is missing"))?;
+        Ok(self.map[*operand as usize])
+    }
+
+    fn output_value(&self, index: usize) -> Result<ValueId, OpError> {
+        let operand = self.operation.outputs.get(index);
+        let operand = operand.ok_or_else(|| OpError::output(index, "is missing"))?;
+        Ok(self.map[*operand as usize])
+    }
+}
+
+fn tensor(operand: &Operand, shape: Shape) -> Tensor {
+    Tensor {
+        kind: operand.kind,
+        shape,
+        scale: operand.scale,
+        zero_point: operand.zero_point,
+        channel_quant: operand.channel_quant().cloned(),
+    }
+}

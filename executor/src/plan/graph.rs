@@ -1,0 +1,122 @@
+//! A model's graphs as the plan keeps them: operands, operations, and constants copied out of the pools.
+
+use std::sync::Arc;
+
+use nnburst_hal::{
+    DataLocation, Model, Operand, OperandLifeTime, OperandType, Operation, Subgraph,
+};
+
+use crate::error::CompileError;
+use crate::memory::AlignedBytes;
+
+/// One graph of a model. Indices in it have been checked.
+#[derive(Debug)]
+pub(crate) struct Graph {
+    pub(crate) operands: Vec<Operand>,
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) inputs: Vec<usize>,
+    pub(crate) outputs: Vec<usize>,
+    /// The bytes of constants, by operand.
+    pub(crate) constants: Vec<Option<Arc<AlignedBytes>>>,
+}
+
+/// The main graph, and behind it the graphs that IF and WHILE refer to.
+pub(crate) fn graphs(model: &Model) -> Result<Vec<Graph>, CompileError> {
+    std::iter::once(&model.main)
+        .chain(&model.referenced)
+        .map(|subgraph| Graph::new(model, subgraph))
+        .collect()
+}
+
+/// Position of the main graph.
+pub(crate) const MAIN: usize = 0;
+
+impl Graph {
+    fn new(model: &Model, subgraph: &Subgraph) -> Result<Self, CompileError> {
+        let count = subgraph.operands.len();
+        let check = |indexes: &[u32], what: &str| -> Result<Vec<usize>, CompileError> {
+            let known = |&index: &u32| {
+                Some(index as usize).filter(|&index| index < count).ok_or_else(|| {
+                    CompileError::Model(format!("{what} names operand {index} of {count}"))
+                })
+            };
+            indexes.iter().map(known).collect()
+        };
+        for operation in &subgraph.operations {
+            check(&operation.inputs, "an operation's input")?;
+            check(&operation.outputs, "an operation's output")?;
+        }
+        let constants = subgraph
+            .operands
+            .iter()
+            .enumerate()
+            .map(|(index, operand)| constant(model, index, operand))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            operands: subgraph.operands.clone(),
+            operations: subgraph.operations.clone(),
+            inputs: check(&subgraph.input_indexes, "the graph's inputs")?,
+            outputs: check(&subgraph.output_indexes, "the graph's outputs")?,
+            constants,
+        })
+    }
+
+    /// The graph that an operand of type SUBGRAPH stands for.
+    pub(crate) fn referenced(&self, operand: usize, graphs: usize) -> Option<usize> {
+        let operand = self.operands.get(operand)?;
+        let is_graph =
+            operand.kind == OperandType::Subgraph && operand.lifetime == OperandLifeTime::Subgraph;
+        let index = (operand.location.offset as usize).checked_add(1)?;
+        (is_graph && index < graphs).then_some(index)
+    }
+}
+
+fn constant(
+    model: &Model,
+    index: usize,
+    operand: &Operand,
+) -> Result<Option<Arc<AlignedBytes>>, CompileError> {
+    let location = operand.location;
+    let bytes = match operand.lifetime {
+        OperandLifeTime::ConstantCopy => copied(&model.operand_values, location),
+        OperandLifeTime::ConstantReference => return referenced(model, index, location).map(Some),
+        _ => return Ok(None),
+    };
+    let bytes = bytes.ok_or_else(|| CompileError::Constant {
+        operand: index,
+        error: format!(
+            "bytes {} and {} more of {} values",
+            location.offset,
+            location.length,
+            model.operand_values.len()
+        ),
+    })?;
+    Ok(Some(Arc::new(AlignedBytes::copy_of(bytes))))
+}
+
+fn copied(values: &[u8], location: DataLocation) -> Option<&[u8]> {
+    let start = location.offset as usize;
+    values.get(start..start.checked_add(location.length as usize)?)
+}
+
+fn referenced(
+    model: &Model,
+    index: usize,
+    location: DataLocation,
+) -> Result<Arc<AlignedBytes>, CompileError> {
+    let pool = model.pools.get(location.pool_index as usize).ok_or_else(|| {
+        CompileError::Constant { operand: index, error: format!("no pool {}", location.pool_index) }
+    })?;
+    let end = u64::from(location.offset) + u64::from(location.length);
+    if end > pool.size() {
+        // Before the length sizes an allocation.
+        return Err(CompileError::Constant {
+            operand: index,
+            error: format!("ends at byte {end} of a pool of {}", pool.size()),
+        });
+    }
+    let mut bytes = AlignedBytes::zeroed(location.length as usize);
+    pool.read_at(u64::from(location.offset), bytes.as_mut_slice())
+        .map_err(|error| CompileError::memory(index, &error))?;
+    Ok(Arc::new(bytes))
+}

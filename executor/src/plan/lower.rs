@@ -1,0 +1,275 @@
+//! From operations to stages.
+//!
+//! A stage takes as many operations as can be lowered with the shapes and values known. What needs a
+//! value that isn't known ends the stage; lowering goes on at run time, from the state kept in it,
+//! when the steps so far have computed that value.
+
+use std::sync::Arc;
+
+use nnburst_hal::OperationType;
+
+use super::Context;
+use super::builder::{DynamicDraft, OpBuilder, Reason, Stop};
+use super::draft::{Draft, DraftPlace, Layout};
+use super::stage::{DynamicTarget, LoopTail, Stage, Tail};
+use super::state::{State, Storage, ValueId};
+use crate::error::{CompileError, OpError};
+use crate::shape::merge;
+
+/// How an operation leaves lowering.
+pub(super) enum Next {
+    /// Lowered.
+    Done,
+    /// It is an IF whose branch is known; the operations of this graph come next.
+    Enter { graph: usize, inputs: Vec<ValueId>, outputs: Vec<ValueId> },
+    /// It is a WHILE.
+    Loop(LoopDraft),
+    /// Lowering it takes more than is known.
+    Stop(Stop),
+}
+
+/// A WHILE before the arena is laid out.
+pub(super) struct LoopDraft {
+    pub(super) condition: usize,
+    pub(super) body: usize,
+    pub(super) inputs: Vec<(DraftPlace, Vec<u32>)>,
+    pub(super) outputs: Vec<DynamicTarget>,
+}
+
+/// Lowers from `state` until the end or until a value is needed.
+pub(crate) fn lower(context: &Context, mut state: State) -> Result<Stage, CompileError> {
+    let mut draft = Draft::default();
+    while let Some(frame) = state.frames.last_mut() {
+        let graph = frame.graph;
+        let Some(operation) = context.graphs[graph].operations.get(frame.next) else {
+            leave(context, &mut state, &mut draft)?;
+            continue;
+        };
+        let index = frame.next;
+        let map = frame.map.clone();
+        let mark = (draft.steps.len(), draft.outputs.len());
+        let before: Vec<_> = operation
+            .outputs
+            .iter()
+            .map(|&operand| map[operand as usize])
+            .map(|value| (value, state.values[value].clone()))
+            .collect();
+        let mut builder = OpBuilder {
+            context,
+            graph,
+            operation,
+            index,
+            map: &map,
+            state: &mut state,
+            draft: &mut draft,
+        };
+        let next = lower_one(&mut builder)?;
+        match next {
+            Next::Done => advance(&mut state),
+            Next::Enter { graph, inputs, outputs } => {
+                advance(&mut state);
+                state.enter(&context.graphs, graph, &inputs, &outputs);
+            }
+            Next::Loop(tail) => {
+                advance(&mut state);
+                return Ok(end_at_loop(context, state, draft, index, tail));
+            }
+            Next::Stop(Stop(Reason::Error(error))) => {
+                let name = operation.kind.name();
+                return Err(CompileError::Operation { index, name, error });
+            }
+            Next::Stop(Stop(Reason::Value(value))) => {
+                draft.rewind(mark.0, mark.1);
+                for (value, info) in before {
+                    state.values[value] = info;
+                }
+                return Ok(end_at_value(context, state, draft, value));
+            }
+            Next::Stop(Stop(Reason::Dynamic(dynamic))) => {
+                draft.rewind(mark.0, mark.1);
+                advance(&mut state);
+                return Ok(end_at_dynamic(context, state, draft, *dynamic));
+            }
+        }
+    }
+    let layout = draft.lay_out(state.slots);
+    Ok(finish(draft, &layout, Tail::End, None))
+}
+
+fn advance(state: &mut State) {
+    if let Some(frame) = state.frames.last_mut() {
+        frame.next += 1;
+    }
+}
+
+fn lower_one(builder: &mut OpBuilder<'_>) -> Result<Next, CompileError> {
+    let result = match builder.kind() {
+        OperationType::If => super::control_flow::lower_if(builder),
+        OperationType::While => super::control_flow::lower_while(builder),
+        OperationType::Extension(code) => {
+            builder.context.extension(code, builder).map(|()| Next::Done)
+        }
+        kind => {
+            let unsupported = CompileError::Unsupported { index: builder.index, kind };
+            let op = crate::ops::op(kind).ok_or(unsupported)?;
+            (op.lower)(builder).map(|()| Next::Done)
+        }
+    };
+    Ok(result.unwrap_or_else(Next::Stop))
+}
+
+/// The graph on top is done: copies outputs that no operation of it wrote.
+fn leave(context: &Context, state: &mut State, draft: &mut Draft) -> Result<(), CompileError> {
+    let Some(frame) = state.frames.pop() else { return Ok(()) };
+    let graph = &context.graphs[frame.graph];
+    for (from, to) in frame.copies {
+        let operand = graph.operands.iter().zip(&frame.map).find(|&(_, &value)| value == from);
+        let Some((operand, _)) = operand else { continue };
+        let fail = |what: String| {
+            CompileError::Model(format!("an output of graph {}: {what}", frame.graph))
+        };
+        let Some(shape) = state.values[from].shape.clone() else {
+            return Err(fail("nothing computes it".to_owned()));
+        };
+        let source = DraftPlace::of(&state.values[from], operand.kind);
+        let value = &mut state.values[to];
+        if value.declared.iter().any(|declared| !merge(declared, &shape)) {
+            return Err(fail(format!("is of {shape:?}, declared as {:?}", value.declared)));
+        }
+        if let Some(output) = value.output {
+            draft.know_output(output, &shape, source.len());
+        }
+        if let Storage::Unset = value.storage {
+            value.storage = Storage::Local(draft.add_local(source.len()));
+        }
+        value.shape = Some(shape);
+        let target = DraftPlace::of(value, operand.kind);
+        draft.copy(graph.operations.len(), "copy", source, target);
+    }
+    Ok(())
+}
+
+/// Gives everything that later stages may read its place in this stage's arena.
+fn keep(context: &Context, state: &mut State, draft: &mut Draft, extra: &[ValueId]) -> Layout {
+    let mut needed = vec![false; state.values.len()];
+    for frame in &state.frames {
+        let operations = &context.graphs[frame.graph].operations;
+        for operation in operations.get(frame.next..).unwrap_or_default() {
+            for &operand in &operation.inputs {
+                needed[frame.map[operand as usize]] = true;
+            }
+        }
+        frame.copies.iter().for_each(|&(from, _)| needed[from] = true);
+    }
+    extra.iter().for_each(|&value| needed[value] = true);
+    let locals =
+        state.values.iter().zip(&needed).filter_map(|(value, &needed)| match value.storage {
+            Storage::Local(local) if needed => Some(local),
+            _ => None,
+        });
+    draft.kept.extend(locals);
+    let slot = state.slots;
+    state.slots += 1;
+    let layout = draft.lay_out(slot);
+    for value in &mut state.values {
+        if let Storage::Local(local) = value.storage {
+            value.storage = Storage::Arena { slot, offset: layout.offsets[local] };
+        }
+    }
+    layout
+}
+
+fn end_at_value(context: &Context, mut state: State, mut draft: Draft, value: ValueId) -> Stage {
+    // The value is an input of the operation that comes next, so its type is found there.
+    let place = state.frames.last().and_then(|frame| {
+        let operand = frame.map.iter().position(|&known| known == value)?;
+        let kind = context.graphs[frame.graph].operands[operand].kind;
+        Some(DraftPlace::of(&state.values[value], kind))
+    });
+    let layout = keep(context, &mut state, &mut draft, &[value]);
+    let place = layout.place(place.unwrap_or(DraftPlace::Omitted));
+    finish(draft, &layout, Tail::Value { value, place }, Some(state))
+}
+
+fn end_at_dynamic(
+    context: &Context,
+    mut state: State,
+    mut draft: Draft,
+    dynamic: DynamicDraft,
+) -> Stage {
+    let DynamicDraft { step, run, outputs } = dynamic;
+    draft.steps.push(step);
+    let layout = keep(context, &mut state, &mut draft, &[]);
+    take_slots(&mut state, &outputs);
+    let mut stage = finish(draft, &layout, Tail::End, Some(state));
+    if let Some(step) = stage.steps.pop() {
+        stage.tail = Tail::Dynamic { step, run, outputs };
+    }
+    stage
+}
+
+fn end_at_loop(
+    context: &Context,
+    mut state: State,
+    mut draft: Draft,
+    index: usize,
+    tail: LoopDraft,
+) -> Stage {
+    for (place, _) in &tail.inputs {
+        if let &DraftPlace::Local { local, .. } = place {
+            draft.kept.push(local);
+        }
+    }
+    let layout = keep(context, &mut state, &mut draft, &[]);
+    take_slots(&mut state, &tail.outputs);
+    let LoopDraft { condition, body, inputs, outputs } = tail;
+    let inputs = inputs.into_iter().map(|(place, dims)| (layout.place(place), dims)).collect();
+    let tail = LoopTail { index, condition, body, inputs, outputs };
+    finish(draft, &layout, Tail::Loop(tail), Some(state))
+}
+
+/// Temporaries that come with a shape of their own get a slot each, in order.
+fn take_slots(state: &mut State, targets: &[DynamicTarget]) {
+    for target in targets {
+        if target.output.is_none() {
+            state.values[target.value].storage = Storage::Slot(state.slots);
+            state.slots += 1;
+        }
+    }
+}
+
+fn finish(draft: Draft, layout: &Layout, tail: Tail, state: Option<State>) -> Stage {
+    let Draft { steps, outputs, .. } = draft;
+    let steps: Vec<_> = steps.into_iter().map(|step| layout.step(step)).collect();
+    for step in &steps {
+        let label = &step.label;
+        tracing::debug!(
+            operation = step.index,
+            name = step.name,
+            kernel = label.kernel,
+            form = ?label.form,
+            shape = label.shape,
+            "lowered"
+        );
+    }
+    let (arena_bytes, arena_slot) = (layout.bytes, layout.slot);
+    Stage { steps, arena_bytes, arena_slot, outputs, tail, state }
+}
+
+impl Context {
+    /// Lowers an operation of an extension, if somebody executes it.
+    fn extension(
+        &self,
+        code: nnburst_hal::ExtensionCode,
+        builder: &mut OpBuilder<'_>,
+    ) -> Result<(), Stop> {
+        let name = self.extension_names.iter().find(|(prefix, _)| *prefix == code.prefix);
+        let executor = name.and_then(|(_, name)| self.extensions.get(name));
+        let Some(executor) = executor else {
+            let what =
+                format!("nobody executes operations of the extension with prefix {}", code.prefix);
+            return Err(OpError::rule(what).into());
+        };
+        Arc::clone(executor).lower(code.number, builder)
+    }
+}

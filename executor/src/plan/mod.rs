@@ -1,0 +1,149 @@
+//! From a model to a plan: graphs, stages of steps, arenas.
+//!
+//! ```text
+//!   Model ─graph─► Graph ─lower─► Stage { steps, arena, tail } ─► Stage ... (at run time, kept by the session)
+//!                    operations: ops/    memory: arena
+//! ```
+
+mod arena;
+mod builder;
+mod control_flow;
+mod draft;
+mod graph;
+mod lower;
+mod stage;
+mod state;
+
+use std::sync::Arc;
+
+use nnburst_hal::{Model, OperationType};
+
+pub use builder::{Lowered, OpBuilder, Stop, Tensor};
+pub(crate) use graph::{Graph, MAIN};
+pub(crate) use lower::lower;
+pub use stage::{DynamicOutput, Label};
+pub(crate) use stage::{DynamicTarget, LoopTail, Place, Stage, Step, Tail};
+pub(crate) use state::{ArgumentShape, State, Storage};
+
+use crate::error::CompileError;
+use crate::extension::ExtensionRegistry;
+use crate::kernels::Isa;
+use crate::session::Session;
+
+/// What a plan may use.
+#[derive(Clone, Debug)]
+pub struct CompileOptions {
+    /// Threads that work on one execution; results don't depend on it.
+    pub threads: usize,
+    /// The best instruction set to use; `None` is `NNBURST_ISA`, or else the best of the machine.
+    pub isa: Option<Isa>,
+    /// Who executes operations of extensions.
+    pub extensions: ExtensionRegistry,
+}
+
+impl Default for CompileOptions {
+    fn default() -> Self {
+        Self { threads: 1, isa: None, extensions: ExtensionRegistry::default() }
+    }
+}
+
+/// What lowering needs of model and machine.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) graphs: Vec<Graph>,
+    pub(crate) isa: Isa,
+    pub(crate) threads: usize,
+    pub(crate) extensions: ExtensionRegistry,
+    /// Prefixes of the model and the names they stand for.
+    pub(crate) extension_names: Vec<(u16, String)>,
+}
+
+/// A model, compiled. Immutable and shared; each execution at a time needs a [`Session`] of its own.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub(crate) context: Arc<Context>,
+    /// The first stage, where the model alone says enough.
+    pub(crate) first: Option<Arc<Stage>>,
+}
+
+impl Plan {
+    /// Compiles a model. Constants are copied; the model and its pools need not stay.
+    ///
+    /// # Errors
+    /// The model breaks a rule, an operation isn't implemented, or a constant can't be read. What
+    /// depends on the request (shapes that the model leaves open, values that are no constants) is
+    /// found by [`Session::run`].
+    pub fn compile(model: &Model, options: &CompileOptions) -> Result<Self, CompileError> {
+        let graphs = graph::graphs(model)?;
+        for graph in &graphs {
+            for (index, operation) in graph.operations.iter().enumerate() {
+                if !is_implemented(operation.kind) {
+                    return Err(CompileError::Unsupported { index, kind: operation.kind });
+                }
+            }
+        }
+        let isa = match options.isa {
+            Some(isa) => isa.checked()?,
+            None => Isa::from_environment()?,
+        };
+        let extension_names = model
+            .extension_name_to_prefix
+            .iter()
+            .map(|entry| (entry.prefix, entry.name.clone()))
+            .collect();
+        let context = Context {
+            graphs,
+            isa,
+            threads: options.threads.max(1),
+            extensions: options.extensions.clone(),
+            extension_names,
+        };
+        let first = context.first_stage()?.map(Arc::new);
+        Ok(Self { context: Arc::new(context), first })
+    }
+
+    /// Scratch memory for one execution at a time.
+    pub fn session(&self) -> Session {
+        Session::new(self)
+    }
+
+    /// Whether shapes and steps are all fixed: runs don't allocate, lock or call the system.
+    pub fn is_static(&self) -> bool {
+        self.first.as_ref().is_some_and(|stage| matches!(stage.tail, Tail::End))
+    }
+
+    /// The steps that are known before the first run.
+    pub fn labels(&self) -> impl Iterator<Item = (usize, &'static str, &Label)> {
+        let steps = self.first.iter().flat_map(|stage| &stage.steps);
+        steps.map(|step| (step.index, step.name, &step.label))
+    }
+}
+
+impl Context {
+    /// The first stage of the main graph, if the model declares every input's shape.
+    fn first_stage(&self) -> Result<Option<Stage>, CompileError> {
+        let main = &self.graphs[MAIN];
+        let mut inputs = Vec::new();
+        for &operand in &main.inputs {
+            let operand = &main.operands[operand];
+            let known = operand.kind.is_scalar()
+                || !operand.dimensions.is_empty() && !operand.dimensions.contains(&0);
+            if !known {
+                return Ok(None);
+            }
+            inputs.push(ArgumentShape::Known(operand.dimensions.clone()));
+        }
+        let outputs = vec![false; main.outputs.len()];
+        let state = State::new(&self.graphs, MAIN, &inputs, &outputs)
+            .map_err(|error| CompileError::Model(error.to_string()))?;
+        lower(self, state).map(Some)
+    }
+}
+
+/// Whether the executor computes operations of this kind. Those of extensions depend on the registry.
+pub fn is_implemented(kind: OperationType) -> bool {
+    match kind {
+        OperationType::If | OperationType::While | OperationType::Extension(_) => true,
+        kind => crate::ops::op(kind).is_some(),
+    }
+}

@@ -1,0 +1,130 @@
+//! Steps, and stages: runs of steps that need nothing that isn't known when they are lowered.
+
+use std::sync::Arc;
+
+use super::state::{State, ValueId};
+use crate::io::Io;
+use crate::memory::AlignedBytes;
+
+/// Where an operand's bytes are at run time.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// Nowhere: an operand that is left out.
+    Omitted,
+    /// In the model.
+    Constant(Arc<AlignedBytes>),
+    /// In the memory of an argument, of an arena, or of a value that came with a shape of its own.
+    Slot { slot: usize, offset: usize, len: usize },
+}
+
+/// What a step computes. An error is a value that can't be computed with, such as an index out of range.
+pub(crate) type Run = dyn Fn(Io<'_>) -> Result<(), String> + Send + Sync;
+
+/// What to call a step, for profiles and debug events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// The primitive, such as `gemm_f32`.
+    pub kernel: &'static str,
+    /// The instruction set of the form that was chosen, such as `Avx512`; `Scalar` for plain code.
+    pub form: crate::kernels::Isa,
+    /// Shapes in words.
+    pub shape: String,
+    /// Arithmetic operations of one run, a multiply-add counting as two; 0 where it moves data only.
+    pub operations: u64,
+}
+
+/// One kernel call.
+pub(crate) struct Step {
+    /// Position of the operation in its graph.
+    pub(crate) index: usize,
+    /// Name of the operation.
+    pub(crate) name: &'static str,
+    pub(crate) label: Label,
+    pub(crate) inputs: Box<[Place]>,
+    pub(crate) outputs: Box<[Place]>,
+    pub(crate) scratch: Place,
+    pub(crate) run: Box<Run>,
+}
+
+impl std::fmt::Debug for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Step")
+            .field("index", &self.index)
+            .field("name", &self.name)
+            .field("label", &self.label)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A graph output whose shape this stage knows.
+#[derive(Debug)]
+pub(crate) struct KnownOutput {
+    pub(crate) index: usize,
+    pub(crate) dimensions: Vec<u32>,
+    pub(crate) bytes: usize,
+}
+
+/// What computes an operation whose output shapes are known only when it has run.
+pub(crate) type RunDynamic = dyn Fn(Io<'_>) -> Result<Vec<DynamicOutput>, String> + Send + Sync;
+
+/// An output with the shape it turned out to have.
+#[derive(Debug)]
+pub struct DynamicOutput {
+    /// Its shape.
+    pub shape: crate::Shape,
+    /// Its elements.
+    pub bytes: AlignedBytes,
+}
+
+/// What follows on a stage's steps.
+pub(crate) enum Tail {
+    /// Nothing: the graph is done.
+    End,
+    /// The next stage depends on this value's bytes.
+    Value { value: ValueId, place: Place },
+    /// An operation whose output shapes are known when it has run; the next stage depends on them.
+    Dynamic { step: Step, run: Box<RunDynamic>, outputs: Vec<DynamicTarget> },
+    /// A WHILE; the next stage depends on the shapes of its results.
+    Loop(LoopTail),
+}
+
+/// An output of a dynamic operation or a WHILE.
+#[derive(Clone, Debug)]
+pub(crate) struct DynamicTarget {
+    pub(crate) value: ValueId,
+    /// Which graph output it is, if it is one.
+    pub(crate) output: Option<usize>,
+    /// Declared extents; 0 is unknown.
+    pub(crate) declared: Vec<Vec<u32>>,
+}
+
+/// A WHILE: which graphs, on what.
+#[derive(Clone, Debug)]
+pub(crate) struct LoopTail {
+    pub(crate) index: usize,
+    pub(crate) condition: usize,
+    pub(crate) body: usize,
+    pub(crate) inputs: Vec<(Place, Vec<u32>)>,
+    pub(crate) outputs: Vec<DynamicTarget>,
+}
+
+/// Steps that run one after the other, and what comes then.
+pub(crate) struct Stage {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) arena_bytes: usize,
+    /// Slot of the stage's arena.
+    pub(crate) arena_slot: usize,
+    pub(crate) outputs: Vec<KnownOutput>,
+    pub(crate) tail: Tail,
+    /// Where lowering goes on; `None` at the end.
+    pub(crate) state: Option<State>,
+}
+
+impl std::fmt::Debug for Stage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stage")
+            .field("steps", &self.steps)
+            .field("arena_bytes", &self.arena_bytes)
+            .finish_non_exhaustive()
+    }
+}

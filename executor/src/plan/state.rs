@@ -1,0 +1,159 @@
+//! How far lowering has come: values, and the graphs that are being lowered.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::graph::Graph;
+use crate::memory::AlignedBytes;
+use crate::shape::Shape;
+
+/// A value of one execution: an operand of the graph, or of a branch of an IF that was taken.
+pub(crate) type ValueId = usize;
+
+/// Where a value lies.
+#[derive(Clone, Debug)]
+pub(crate) enum Storage {
+    /// Not computed yet; a temporary.
+    Unset,
+    /// Left out by the model or the request.
+    Omitted,
+    /// In the model.
+    Constant(Arc<AlignedBytes>),
+    /// A whole slot: an argument, or what a dynamic operation made.
+    Slot(usize),
+    /// In an earlier stage's arena.
+    Arena { slot: usize, offset: usize },
+    /// In the arena of the stage that is being lowered.
+    Local(usize),
+}
+
+/// What is known of a value.
+#[derive(Clone, Debug)]
+pub(crate) struct Value {
+    pub(crate) storage: Storage,
+    /// `None` until computed.
+    pub(crate) shape: Option<Shape>,
+    /// What its shape must agree with: as declared by each graph that has it.
+    pub(crate) declared: Vec<Vec<u32>>,
+    /// Which graph output it is.
+    pub(crate) output: Option<usize>,
+}
+
+/// A graph that is being lowered: the one of the run, or within it the branch of an IF.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame {
+    pub(crate) graph: usize,
+    /// The next operation.
+    pub(crate) next: usize,
+    /// The value of each operand.
+    pub(crate) map: Vec<ValueId>,
+    /// From value to value: outputs of the graph that are inputs or constants of it.
+    pub(crate) copies: Vec<(ValueId, ValueId)>,
+}
+
+/// Everything needed to lower on from here.
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    pub(crate) values: Vec<Value>,
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) slots: usize,
+    /// Values that were read at run time because an operation's shape depends on them.
+    pub(crate) known: HashMap<ValueId, Arc<AlignedBytes>>,
+}
+
+/// An argument as lowering sees it: its shape, or that it is left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ArgumentShape {
+    Omitted,
+    Known(Vec<u32>),
+}
+
+impl State {
+    /// Before the first operation. Inputs take the first slots, outputs those behind.
+    pub(crate) fn new(
+        graphs: &[Graph],
+        graph: usize,
+        inputs: &[ArgumentShape],
+        omitted_outputs: &[bool],
+    ) -> Result<Self, crate::OpError> {
+        let mut state = Self {
+            values: Vec::new(),
+            frames: Vec::new(),
+            slots: inputs.len() + omitted_outputs.len(),
+            known: HashMap::new(),
+        };
+        let main = &graphs[graph];
+        let mut inputs_of = Vec::new();
+        for (slot, (&operand, shape)) in main.inputs.iter().zip(inputs).enumerate() {
+            let (storage, shape) = match shape {
+                ArgumentShape::Omitted => (Storage::Omitted, None),
+                ArgumentShape::Known(dims) => (Storage::Slot(slot), Some(Shape::from_u32(dims)?)),
+            };
+            let declared = vec![main.operands[operand].dimensions.clone()];
+            inputs_of.push(state.add(Value { storage, shape, declared, output: None }));
+        }
+        let mut outputs_of = Vec::new();
+        for (index, (&operand, &omitted)) in main.outputs.iter().zip(omitted_outputs).enumerate() {
+            let storage =
+                if omitted { Storage::Unset } else { Storage::Slot(inputs.len() + index) };
+            let declared = vec![main.operands[operand].dimensions.clone()];
+            let output = (!omitted).then_some(index);
+            outputs_of.push(state.add(Value { storage, shape: None, declared, output }));
+        }
+        state.enter(graphs, graph, &inputs_of, &outputs_of);
+        Ok(state)
+    }
+
+    /// Goes on with the operations of `graph`, its inputs and outputs being the given values.
+    pub(crate) fn enter(
+        &mut self,
+        graphs: &[Graph],
+        graph: usize,
+        inputs: &[ValueId],
+        outputs: &[ValueId],
+    ) {
+        let this = &graphs[graph];
+        let mut map: Vec<Option<ValueId>> = vec![None; this.operands.len()];
+        for (&operand, &value) in this.inputs.iter().zip(inputs) {
+            map[operand].get_or_insert(value);
+        }
+        for (index, bytes) in this.constants.iter().enumerate() {
+            if let Some(bytes) = bytes {
+                let shape = Shape::from_u32(&this.operands[index].dimensions).ok();
+                let storage = Storage::Constant(Arc::clone(bytes));
+                let value = Value { storage, shape, declared: Vec::new(), output: None };
+                map[index].get_or_insert_with(|| self.add(value));
+            }
+        }
+        let mut copies = Vec::new();
+        for (&operand, &value) in this.outputs.iter().zip(outputs) {
+            match map[operand] {
+                Some(source) => copies.push((source, value)),
+                None => {
+                    map[operand] = Some(value);
+                    let declared = this.operands[operand].dimensions.clone();
+                    self.values[value].declared.push(declared);
+                }
+            }
+        }
+        let map = map
+            .iter()
+            .zip(&this.operands)
+            .map(|(value, operand)| value.unwrap_or_else(|| self.add(Value::of(operand))))
+            .collect();
+        self.frames.push(Frame { graph, next: 0, map, copies });
+    }
+
+    fn add(&mut self, value: Value) -> ValueId {
+        self.values.push(value);
+        self.values.len() - 1
+    }
+}
+
+impl Value {
+    fn of(operand: &nnburst_hal::Operand) -> Self {
+        let omitted = operand.lifetime == nnburst_hal::OperandLifeTime::NoValue;
+        let storage = if omitted { Storage::Omitted } else { Storage::Unset };
+        Self { storage, shape: None, declared: vec![operand.dimensions.clone()], output: None }
+    }
+}

@@ -1,0 +1,125 @@
+//! WHILE: a condition and a body that are graphs of their own, run until the condition is false.
+//!
+//! State goes from one iteration to the next between two sets of buffers. Shapes may grow with every
+//! iteration; the body's runner then specialises for the new ones.
+
+use std::time::Instant;
+
+use nnburst_hal::View;
+
+use super::runner::{Runner, Sink, view_of};
+use super::{Control, Input};
+use crate::error::{CompileError, RunError};
+use crate::io::Slot;
+use crate::memory::AlignedBytes;
+use crate::plan::{Context, DynamicOutput, LoopTail};
+use crate::shape::Shape;
+
+/// The runners of a WHILE and its state.
+#[derive(Debug)]
+pub(super) struct Loop {
+    condition: Runner,
+    body: Runner,
+    /// Written by the body.
+    fresh: Vec<AlignedBytes>,
+    /// Read by condition and body.
+    current: Vec<AlignedBytes>,
+    /// Shapes of what is current.
+    shapes: Vec<Vec<u32>>,
+}
+
+impl Loop {
+    pub(super) fn new(context: &Context, tail: &LoopTail) -> Self {
+        let states = context.graphs[tail.body].outputs.len();
+        let buffers = || (0..states).map(|_| AlignedBytes::zeroed(0)).collect();
+        Self {
+            condition: Runner::new(context, tail.condition, None),
+            body: Runner::new(context, tail.body, None),
+            fresh: buffers(),
+            current: buffers(),
+            shapes: Vec::new(),
+        }
+    }
+
+    /// The values of the WHILE's outputs.
+    pub(super) fn run(
+        &mut self,
+        context: &Context,
+        tail: &LoopTail,
+        slots: &[Slot],
+        control: &Control<'_>,
+    ) -> Result<Vec<DynamicOutput>, RunError> {
+        let start = Instant::now();
+        let initial: Vec<View<'_>> =
+            tail.inputs.iter().map(|(place, _)| view_of(place, slots)).collect();
+        self.shapes = tail.inputs.iter().map(|(_, dimensions)| dimensions.clone()).collect();
+        let mut has_run = false;
+        let states = self.current.len();
+        loop {
+            control.check()?;
+            let inputs: Vec<Input<'_>> = initial
+                .iter()
+                .zip(&self.shapes)
+                .enumerate()
+                .map(|(index, (&given, dimensions))| {
+                    let bytes = match self.current.get(index) {
+                        Some(state) if has_run => state.view(),
+                        _ => given,
+                    };
+                    Input::Value { bytes, dimensions }
+                })
+                .collect();
+            let mut go_on = [AlignedBytes::zeroed(1)];
+            self.condition.run(context, &inputs, &mut Sink::Owned(&mut go_on), control, None)?;
+            if go_on[0].as_slice().first().is_none_or(|&byte| byte == 0) {
+                break;
+            }
+            if start.elapsed() > control.loop_timeout {
+                let timeout = control.loop_timeout;
+                return Err(RunError::LoopTimeout { index: tail.index, timeout });
+            }
+            self.body.run(context, &inputs, &mut Sink::Owned(&mut self.fresh), control, None)?;
+            drop(inputs);
+            std::mem::swap(&mut self.fresh, &mut self.current);
+            for (shape, made) in self.shapes.iter_mut().zip(self.body.shapes()) {
+                shape.clone_from(&made.dimensions);
+            }
+            has_run = true;
+        }
+        debug_assert!(states >= tail.outputs.len());
+        self.results(tail, &initial, has_run)
+    }
+
+    fn results(
+        &self,
+        tail: &LoopTail,
+        initial: &[View<'_>],
+        has_run: bool,
+    ) -> Result<Vec<DynamicOutput>, RunError> {
+        let result = |index: usize| {
+            let shape = Shape::from_u32(&self.shapes[index])
+                .map_err(|error| CompileError::Model(error.to_string()))?;
+            // Buffers grow and never shrink; the value may be shorter by now.
+            let whole = if has_run { self.current[index].view() } else { initial[index] };
+            let len = self.result_bytes(index, &shape, whole.len(), initial, &tail.inputs[index].1);
+            let mut bytes = AlignedBytes::zeroed(len);
+            whole.copy_to_slice(bytes.as_mut_slice());
+            Ok(DynamicOutput { shape, bytes })
+        };
+        (0..tail.outputs.len()).map(result).collect()
+    }
+
+    /// Bytes of a result: its element size is that of the initial value.
+    fn result_bytes(
+        &self,
+        index: usize,
+        shape: &Shape,
+        most: usize,
+        initial: &[View<'_>],
+        initial_dimensions: &[u32],
+    ) -> usize {
+        let elements: usize = initial_dimensions.iter().map(|&extent| extent as usize).product();
+        let element = initial[index].len().checked_div(elements).unwrap_or(0);
+        (shape.elements() * element).min(most)
+    }
+}

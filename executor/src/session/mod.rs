@@ -1,0 +1,149 @@
+//! Running a plan: scratch memory, specialisations, and the shapes that came out.
+
+mod loops;
+mod runner;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use nnburst_hal::{OutputShape, TimePoint, View, ViewMut};
+
+use crate::error::RunError;
+use crate::plan::{Context, MAIN, Plan};
+use runner::{Runner, Sink};
+
+/// An input of an execution.
+#[derive(Clone, Copy, Debug)]
+pub enum Input<'a> {
+    /// The optional input is left out.
+    NoValue,
+    /// A value.
+    Value {
+        /// Its elements; more bytes than they take are fine.
+        bytes: View<'a>,
+        /// Empty: the model's extents. Else these replace the model's unknown ones.
+        dimensions: &'a [u32],
+    },
+}
+
+impl<'a> Input<'a> {
+    /// A value of the shape that the model declares.
+    pub fn new(bytes: View<'a>) -> Self {
+        Self::Value { bytes, dimensions: &[] }
+    }
+}
+
+/// An output of an execution.
+#[derive(Clone, Copy, Debug)]
+pub enum Output<'a> {
+    /// Computed, but not wanted.
+    NoValue,
+    /// Memory for it; more than needed is fine, bytes behind the value stay as they are.
+    Buffer {
+        /// The memory.
+        bytes: ViewMut<'a>,
+        /// Empty: the model's extents. Else these replace the model's unknown ones.
+        dimensions: &'a [u32],
+    },
+}
+
+impl<'a> Output<'a> {
+    /// Memory for an output of whatever shape it has.
+    pub fn new(bytes: ViewMut<'a>) -> Self {
+        Self::Buffer { bytes, dimensions: &[] }
+    }
+}
+
+/// What may end a run early. Looked at between steps.
+#[derive(Clone, Copy, Debug)]
+pub struct Control<'a> {
+    /// Set by whoever wants the run to stop.
+    pub stop: Option<&'a AtomicBool>,
+    /// When the result is of no use any more.
+    pub deadline: Option<TimePoint>,
+    /// How long a WHILE may run.
+    pub loop_timeout: Duration,
+}
+
+impl Default for Control<'_> {
+    fn default() -> Self {
+        Self { stop: None, deadline: None, loop_timeout: nnburst_hal::DEFAULT_LOOP_TIMEOUT }
+    }
+}
+
+impl Control<'_> {
+    /// Whether the run may go on.
+    fn check(&self) -> Result<(), RunError> {
+        // Relaxed: the flag hands nothing over but itself, and a step later is soon enough.
+        if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return Err(RunError::Stopped);
+        }
+        if self.deadline.is_some_and(TimePoint::has_passed) {
+            return Err(RunError::DeadlineMissed);
+        }
+        Ok(())
+    }
+}
+
+/// The time one step took, in the order of execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepTime {
+    /// Position of the operation in its graph.
+    pub index: usize,
+    /// Name of the operation.
+    pub name: &'static str,
+    /// Kernel, form and shape.
+    pub label: crate::Label,
+    /// How long it took.
+    pub time: Duration,
+}
+
+/// Memory for one execution of a [`Plan`] at a time, and what was learnt from those before.
+#[derive(Debug)]
+pub struct Session {
+    context: Arc<Context>,
+    runner: Runner,
+}
+
+impl Session {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let runner = Runner::new(&plan.context, MAIN, plan.first.clone());
+        Self { context: Arc::clone(&plan.context), runner }
+    }
+
+    /// Executes the plan. Where the plan is static this neither allocates nor locks nor calls the system.
+    ///
+    /// # Errors
+    /// See [`RunError`]; outputs may then be partly written.
+    pub fn run(
+        &mut self,
+        inputs: &[Input<'_>],
+        outputs: &[Output<'_>],
+        control: &Control<'_>,
+    ) -> Result<(), RunError> {
+        self.runner.run(&self.context, inputs, &mut Sink::Given(outputs), control, None)
+    }
+
+    /// Executes the plan and tells how long each step took.
+    ///
+    /// # Errors
+    /// As for [`Session::run`].
+    pub fn profile(
+        &mut self,
+        inputs: &[Input<'_>],
+        outputs: &[Output<'_>],
+        control: &Control<'_>,
+    ) -> Result<Vec<StepTime>, RunError> {
+        let mut times = Vec::new();
+        let sink = &mut Sink::Given(outputs);
+        self.runner.run(&self.context, inputs, sink, control, Some(&mut times))?;
+        Ok(times)
+    }
+
+    /// The outputs' shapes after the last run, where it succeeded or ended with
+    /// [`RunError::InsufficientSize`]; extents that stayed unknown are 0.
+    pub fn output_shapes(&self) -> &[OutputShape] {
+        self.runner.shapes()
+    }
+}

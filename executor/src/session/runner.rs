@@ -1,0 +1,523 @@
+//! Runs a graph: finds or makes the stages that fit the request, binds memory, takes the steps.
+//!
+//! Stages form a tree. Its roots are told apart by the arguments' shapes; where a stage ends because
+//! what follows depends on a value, its children are told apart by that value or by the shapes that
+//! came out. A run walks down one path, and only where the path is new does it compile and allocate.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use nnburst_hal::{Operand, OutputShape, View, ViewMut};
+
+use super::loops::Loop;
+use super::{Control, Input, Output, StepTime};
+use crate::error::{CompileError, RunError};
+use crate::io::{Io, Slot, resolve};
+use crate::memory::AlignedBytes;
+use crate::plan::{
+    ArgumentShape, Context, DynamicOutput, DynamicTarget, Place, Stage, State, Step, Storage, Tail,
+    lower,
+};
+use crate::shape::{Shape, merge};
+
+/// Paths kept at each fork; the oldest makes room.
+const MAX_VARIANTS: usize = 8;
+
+/// Where outputs go.
+pub(super) enum Sink<'a> {
+    /// Into the memory of the request.
+    Given(&'a [Output<'a>]),
+    /// Into memory that grows as needed.
+    Owned(&'a mut [AlignedBytes]),
+}
+
+impl Sink<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Given(outputs) => outputs.len(),
+            Self::Owned(buffers) => buffers.len(),
+        }
+    }
+
+    fn is_omitted(&self, index: usize) -> bool {
+        matches!(self, Self::Given(outputs) if matches!(outputs.get(index), Some(Output::NoValue)))
+    }
+
+    fn slot(&mut self, index: usize) -> Slot {
+        match self {
+            Self::Given(outputs) => match outputs.get(index) {
+                Some(Output::Buffer { bytes, .. }) => Slot::of(*bytes),
+                _ => Slot::EMPTY,
+            },
+            Self::Owned(buffers) => {
+                buffers.get_mut(index).map_or(Slot::EMPTY, |b| Slot::of(b.view_mut()))
+            }
+        }
+    }
+
+    /// Makes room, where the memory is ours.
+    fn reserve(&mut self, index: usize, bytes: usize) {
+        if let Self::Owned(buffers) = self
+            && let Some(buffer) = buffers.get_mut(index)
+        {
+            buffer.grow(bytes);
+        }
+    }
+}
+
+/// A graph with what was learnt about running it.
+#[derive(Debug)]
+pub(super) struct Runner {
+    graph: usize,
+    roots: Vec<Root>,
+    slots: Vec<Slot>,
+    shapes: Vec<OutputShape>,
+}
+
+#[derive(Debug)]
+struct Root {
+    inputs: Vec<ArgumentShape>,
+    omitted_outputs: Vec<bool>,
+    node: Node,
+}
+
+/// A stage with its memory and the stages known to follow it.
+#[derive(Debug)]
+pub(super) struct Node {
+    stage: Arc<Stage>,
+    arena: AlignedBytes,
+    /// What the tail made.
+    made: Vec<AlignedBytes>,
+    inner: Option<Box<Loop>>,
+    next: Vec<(Guard, Self)>,
+}
+
+/// What the stages behind it were compiled for.
+#[derive(Debug, PartialEq, Eq)]
+enum Guard {
+    Value(Arc<AlignedBytes>),
+    Shapes(Vec<Vec<u32>>),
+}
+
+impl Node {
+    fn new(stage: Arc<Stage>) -> Self {
+        let arena = AlignedBytes::zeroed(stage.arena_bytes);
+        Self { stage, arena, made: Vec::new(), inner: None, next: Vec::new() }
+    }
+}
+
+/// What stays the same during a run.
+struct Walk<'r, 's, 'o> {
+    context: &'r Context,
+    control: &'r Control<'r>,
+    slots: &'r mut Vec<Slot>,
+    shapes: &'r mut [OutputShape],
+    sink: &'s mut Sink<'o>,
+    times: Option<&'r mut Vec<StepTime>>,
+}
+
+impl Runner {
+    pub(super) fn new(context: &Context, graph: usize, first: Option<Arc<Stage>>) -> Self {
+        let this = &context.graphs[graph];
+        let declared = |&index: &usize| this.operands[index].dimensions.clone();
+        let root = |stage| Root {
+            inputs: this.inputs.iter().map(|i| ArgumentShape::Known(declared(i))).collect(),
+            omitted_outputs: vec![false; this.outputs.len()],
+            node: Node::new(stage),
+        };
+        let shape = |index| OutputShape { dimensions: declared(index), is_sufficient: true };
+        Self {
+            graph,
+            roots: first.map(root).into_iter().collect(),
+            slots: Vec::new(),
+            shapes: this.outputs.iter().map(shape).collect(),
+        }
+    }
+
+    pub(super) fn shapes(&self) -> &[OutputShape] {
+        &self.shapes
+    }
+
+    pub(super) fn run(
+        &mut self,
+        context: &Context,
+        inputs: &[Input<'_>],
+        sink: &mut Sink<'_>,
+        control: &Control<'_>,
+        times: Option<&mut Vec<StepTime>>,
+    ) -> Result<(), RunError> {
+        let graph = &context.graphs[self.graph];
+        check_count("input", inputs.len(), graph.inputs.len())?;
+        check_count("output", sink.len(), graph.outputs.len())?;
+        for (shape, &operand) in self.shapes.iter_mut().zip(&graph.outputs) {
+            shape.dimensions.clone_from(&graph.operands[operand].dimensions);
+            shape.is_sufficient = true;
+        }
+        let root = self.root(context, inputs, sink)?;
+        let Some(root) = self.roots.get_mut(root) else { return Ok(()) };
+        self.slots.clear();
+        for (index, (input, shape)) in inputs.iter().zip(&root.inputs).enumerate() {
+            self.slots.push(input_slot(index, input, shape, &graph.operands[graph.inputs[index]])?);
+        }
+        for index in 0..graph.outputs.len() {
+            self.slots.push(sink.slot(index));
+        }
+        let outputs_from = inputs.len();
+        let (slots, shapes) = (&mut self.slots, &mut self.shapes[..]);
+        let mut walk = Walk { context, control, slots, shapes, sink, times };
+        walk.down(&mut root.node, outputs_from)
+    }
+
+    /// The tree that fits the arguments, compiled if it is new.
+    fn root(
+        &mut self,
+        context: &Context,
+        inputs: &[Input<'_>],
+        sink: &Sink<'_>,
+    ) -> Result<usize, RunError> {
+        let graph = &context.graphs[self.graph];
+        let fits = |root: &Root| {
+            let mut arguments = inputs.iter().zip(&root.inputs).zip(&graph.inputs);
+            arguments.all(|((input, known), &operand)| {
+                fits(input, known, &graph.operands[operand].dimensions)
+            }) && root.omitted_outputs.iter().enumerate().all(|(i, &o)| o == sink.is_omitted(i))
+        };
+        if let Some(found) = self.roots.iter().position(fits) {
+            return Ok(found);
+        }
+        let inputs =
+            inputs
+                .iter()
+                .zip(&graph.inputs)
+                .enumerate()
+                .map(|(index, (input, &operand))| {
+                    argument_shape(input, &graph.operands[operand])
+                        .map_err(|what| RunError::Argument { direction: "input", index, what })
+                })
+                .collect::<Result<Vec<_>, _>>()?;
+        let omitted_outputs: Vec<_> = (0..sink.len()).map(|i| sink.is_omitted(i)).collect();
+        let state = State::new(&context.graphs, self.graph, &inputs, &omitted_outputs)
+            .map_err(|error| CompileError::Model(error.to_string()))?;
+        let node = Node::new(Arc::new(lower(context, state)?));
+        if self.roots.len() >= MAX_VARIANTS {
+            self.roots.remove(0);
+        }
+        self.roots.push(Root { inputs, omitted_outputs, node });
+        Ok(self.roots.len() - 1)
+    }
+}
+
+impl Walk<'_, '_, '_> {
+    /// Runs a stage and those behind it.
+    fn down(&mut self, mut node: &mut Node, outputs_from: usize) -> Result<(), RunError> {
+        loop {
+            let stage = Arc::clone(&node.stage);
+            self.bind(&stage, node, outputs_from)?;
+            for step in &stage.steps {
+                self.control.check()?;
+                self.step(step)?;
+            }
+            let guard = match &stage.tail {
+                Tail::End => return Ok(()),
+                Tail::Value { place, .. } => {
+                    let bytes = resolve(place, self.slots).as_view();
+                    let found = node.next.iter().position(|(guard, _)| is_value(guard, bytes));
+                    match found {
+                        Some(found) => {
+                            node = &mut node.next[found].1;
+                            continue;
+                        }
+                        None => Guard::Value(Arc::new(AlignedBytes::copy_of(&bytes.to_vec()))),
+                    }
+                }
+                Tail::Dynamic { step, run, outputs } => {
+                    self.control.check()?;
+                    let made =
+                        run(Io { slots: self.slots, step }).map_err(|what| failed(step, what))?;
+                    self.take(step, node, outputs, made, outputs_from)?
+                }
+                Tail::Loop(tail) => {
+                    let mut inner = node
+                        .inner
+                        .take()
+                        .unwrap_or_else(|| Box::new(Loop::new(self.context, tail)));
+                    let made = inner.run(self.context, tail, self.slots, self.control);
+                    node.inner = Some(inner);
+                    let step = tail_step(tail.index);
+                    self.take(&step, node, &tail.outputs, made?, outputs_from)?
+                }
+            };
+            let at = follow(self.context, &stage, node, guard)?;
+            node = &mut node.next[at].1;
+        }
+    }
+
+    /// Tells the shapes that the stage knows, checks room for them, adds its arena.
+    fn bind(
+        &mut self,
+        stage: &Stage,
+        node: &mut Node,
+        outputs_from: usize,
+    ) -> Result<(), RunError> {
+        for known in &stage.outputs {
+            if let Some(shape) = self.shapes.get_mut(known.index) {
+                shape.dimensions.clone_from(&known.dimensions);
+            }
+        }
+        let mut short = None;
+        for known in &stage.outputs {
+            self.sink.reserve(known.index, known.bytes);
+            let slot = self.sink.slot(known.index);
+            let error = self.check_output(known.index, &known.dimensions, known.bytes, slot.len);
+            short = short.or(error);
+            if let Some(bound) = self.slots.get_mut(outputs_from + known.index) {
+                *bound = slot;
+            }
+        }
+        if let Some(error) = short {
+            return Err(error);
+        }
+        if !matches!(stage.tail, Tail::End) || stage.arena_bytes > 0 {
+            self.slots.resize(stage.arena_slot, Slot::EMPTY);
+            self.slots.push(Slot::of(node.arena.view_mut()));
+        }
+        Ok(())
+    }
+
+    fn check_output(
+        &mut self,
+        index: usize,
+        dimensions: &[u32],
+        needed: usize,
+        given: usize,
+    ) -> Option<RunError> {
+        if let Sink::Given(outputs) = self.sink
+            && let Some(Output::Buffer { dimensions: asked, .. }) = outputs.get(index)
+        {
+            let agrees = asked.is_empty()
+                || asked.len() == dimensions.len()
+                    && asked.iter().zip(dimensions).all(|(&a, &d)| a == 0 || a == d);
+            if !agrees {
+                let what = format!("is of {dimensions:?}, asked for as {asked:?}");
+                return Some(RunError::Argument { direction: "output", index, what });
+            }
+        }
+        if needed > given && !self.sink.is_omitted(index) {
+            if let Some(shape) = self.shapes.get_mut(index) {
+                shape.is_sufficient = false;
+            }
+            return Some(RunError::InsufficientSize { index, needed, given });
+        }
+        None
+    }
+
+    #[inline]
+    fn step(&mut self, step: &Step) -> Result<(), RunError> {
+        let start = self.times.is_some().then(Instant::now);
+        let result = (step.run)(Io { slots: self.slots, step });
+        if let (Some(times), Some(start)) = (&mut self.times, start) {
+            let (index, name, label) = (step.index, step.name, step.label.clone());
+            times.push(StepTime { index, name, label, time: start.elapsed() });
+        }
+        result.map_err(|what| failed(step, what))
+    }
+
+    /// Puts what a tail made where it belongs and says what the following stage depends on.
+    fn take(
+        &mut self,
+        step: &Step,
+        node: &mut Node,
+        targets: &[DynamicTarget],
+        made: Vec<DynamicOutput>,
+        outputs_from: usize,
+    ) -> Result<Guard, RunError> {
+        if made.len() != targets.len() {
+            let what = format!("made {} outputs of {}", made.len(), targets.len());
+            return Err(failed(step, what));
+        }
+        node.made.clear();
+        let mut shapes = Vec::new();
+        for (target, made) in targets.iter().zip(made) {
+            if let Some(declared) = target.declared.iter().find(|d| !merge(d, &made.shape)) {
+                let what = format!("made {:?}, declared as {declared:?}", made.shape);
+                return Err(failed(step, what));
+            }
+            let dimensions = made.shape.to_u32();
+            if let Some(index) = target.output {
+                let needed = made.bytes.len();
+                self.sink.reserve(index, needed);
+                let slot = self.sink.slot(index);
+                if let Some(shape) = self.shapes.get_mut(index) {
+                    shape.dimensions.clone_from(&dimensions);
+                }
+                if let Some(error) = self.check_output(index, &dimensions, needed, slot.len) {
+                    return Err(error);
+                }
+                self.slots[outputs_from + index] = slot;
+                let whole = Place::Slot { slot: outputs_from + index, offset: 0, len: needed };
+                resolve(&whole, self.slots).copy_from(made.bytes.view());
+            } else {
+                let mut bytes = made.bytes;
+                self.slots.push(Slot::of(bytes.view_mut()));
+                node.made.push(bytes);
+            }
+            shapes.push(dimensions);
+        }
+        Ok(Guard::Shapes(shapes))
+    }
+}
+
+/// The stage behind `stage` for what the guard says, compiled if it is new.
+fn follow(
+    context: &Context,
+    stage: &Stage,
+    node: &mut Node,
+    guard: Guard,
+) -> Result<usize, RunError> {
+    if let Some(found) = node.next.iter().position(|(known, _)| *known == guard) {
+        return Ok(found);
+    }
+    let Some(mut state) = stage.state.clone() else {
+        return Err(CompileError::Model("a finished graph goes on".to_owned()).into());
+    };
+    match (&guard, &stage.tail) {
+        (Guard::Value(bytes), Tail::Value { value, .. }) => {
+            state.known.insert(*value, Arc::clone(bytes));
+        }
+        (Guard::Shapes(shapes), Tail::Dynamic { outputs, .. }) => {
+            learn(&mut state, outputs, shapes)?;
+        }
+        (Guard::Shapes(shapes), Tail::Loop(tail)) => learn(&mut state, &tail.outputs, shapes)?,
+        _ => {}
+    }
+    let next = Node::new(Arc::new(lower(context, state)?));
+    if node.next.len() >= MAX_VARIANTS {
+        node.next.remove(0);
+    }
+    node.next.push((guard, next));
+    Ok(node.next.len() - 1)
+}
+
+fn learn(
+    state: &mut State,
+    targets: &[DynamicTarget],
+    shapes: &[Vec<u32>],
+) -> Result<(), CompileError> {
+    for (target, dimensions) in targets.iter().zip(shapes) {
+        let shape = Shape::from_u32(dimensions);
+        let shape = shape.map_err(|error| CompileError::Model(error.to_string()))?;
+        let value = &mut state.values[target.value];
+        debug_assert!(matches!(value.storage, Storage::Slot(_)));
+        value.shape = Some(shape);
+    }
+    Ok(())
+}
+
+fn is_value(guard: &Guard, bytes: View<'_>) -> bool {
+    // Compared byte by byte through the view: nobody may promise that the bytes hold still.
+    matches!(guard, Guard::Value(known) if known.len() == bytes.len()
+        && crate::io::In::<u8>::new(bytes).iter().eq(known.as_slice().iter().copied()))
+}
+
+fn failed(step: &Step, what: String) -> RunError {
+    RunError::Operation { index: step.index, name: step.name, what }
+}
+
+/// What stands for a WHILE in messages.
+fn tail_step(index: usize) -> Step {
+    let label = crate::Label {
+        kernel: "while",
+        form: crate::kernels::Isa::Scalar,
+        shape: String::new(),
+        operations: 0,
+    };
+    Step {
+        index,
+        name: "WHILE",
+        label,
+        inputs: Box::default(),
+        outputs: Box::default(),
+        scratch: Place::Omitted,
+        run: Box::new(|_| Ok(())),
+    }
+}
+
+fn fits(input: &Input<'_>, known: &ArgumentShape, declared: &[u32]) -> bool {
+    match (input, known) {
+        (Input::NoValue, ArgumentShape::Omitted) => true,
+        (Input::Value { dimensions, .. }, ArgumentShape::Known(known)) => {
+            let asked = if dimensions.is_empty() { declared } else { dimensions };
+            asked == &known[..]
+        }
+        _ => false,
+    }
+}
+
+/// The shape an argument has, given what the model declares and what the request says.
+fn argument_shape(input: &Input<'_>, operand: &Operand) -> Result<ArgumentShape, String> {
+    let Input::Value { bytes, dimensions } = input else { return Ok(ArgumentShape::Omitted) };
+    let declared = &operand.dimensions[..];
+    let refines = declared.is_empty()
+        || dimensions.len() == declared.len()
+            && declared.iter().zip(*dimensions).all(|(&d, &asked)| d == 0 || d == asked);
+    if !dimensions.is_empty() && !refines {
+        return Err(format!("is of {dimensions:?}, the model declares {declared:?}"));
+    }
+    let whole = if dimensions.is_empty() { declared } else { dimensions };
+    if bytes.is_empty() && whole.iter().product::<u32>() != 0 {
+        return Err("has no bytes".to_owned());
+    }
+    if dimensions.is_empty() && whole.contains(&0) {
+        return Err(format!("has extents that neither model nor request tell: {whole:?}"));
+    }
+    if whole.is_empty() && !operand.kind.is_scalar() {
+        return Err("has no shape".to_owned());
+    }
+    Ok(ArgumentShape::Known(whole.to_vec()))
+}
+
+fn input_slot(
+    index: usize,
+    input: &Input<'_>,
+    shape: &ArgumentShape,
+    operand: &Operand,
+) -> Result<Slot, RunError> {
+    let (Input::Value { bytes, .. }, ArgumentShape::Known(dimensions)) = (input, shape) else {
+        return Ok(Slot::EMPTY);
+    };
+    // An overflow here would have been refused when the shape was lowered; types of extensions have
+    // sizes that only their executor knows, and reads are checked in any case.
+    let elements = dimensions.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent as usize));
+    let needed = elements
+        .and_then(|elements| elements.checked_mul(operand.kind.element_bytes().unwrap_or(0)))
+        .unwrap_or(usize::MAX);
+    if bytes.len() < needed {
+        let what = format!("takes {needed} bytes for {dimensions:?}, given {}", bytes.len());
+        return Err(RunError::Argument { direction: "input", index, what });
+    }
+    Ok(Slot::of_input(*bytes))
+}
+
+fn check_count(direction: &'static str, given: usize, wanted: usize) -> Result<(), RunError> {
+    if given == wanted {
+        return Ok(());
+    }
+    let what = format!("{given} given, the model has {wanted}");
+    Err(RunError::Argument { direction, index: given.min(wanted), what })
+}
+
+impl PartialEq for AlignedBytes {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl Eq for AlignedBytes {}
+
+/// Views to hand to an inner run.
+pub(super) fn view_of(place: &Place, slots: &[Slot]) -> View<'static> {
+    let view: ViewMut<'_> = resolve(place, slots);
+    // SAFETY: slots stay mapped for the whole of the outer run, which the inner run is part of; the
+    // caller keeps the view no longer than that.
+    unsafe { View::from_raw(view.as_mut_ptr().cast_const(), view.len()) }
+}

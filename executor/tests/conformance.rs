@@ -1,0 +1,176 @@
+//! Conformance cases, straight through plans: `NNBURST_CASES=softmax` keeps the cases whose file or name
+//! contains that. Cases with an operation that isn't implemented are counted and left out.
+#![expect(clippy::unwrap_used, reason = "a test outside #[test] functions")]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use nnburst_conformance::{Case, load_dir, shared_dir};
+use nnburst_executor::{CompileOptions, Control, Input, Output, Plan, RunError, is_implemented};
+use nnburst_hal::{OperationType, View, ViewMut};
+
+/// Shape and bytes of an output.
+type Value = (Vec<u32>, Vec<u8>);
+
+#[derive(Default, Debug)]
+struct Tally {
+    passed: usize,
+    quantised: usize,
+    exact: usize,
+    skipped: BTreeMap<&'static str, usize>,
+    failed: Vec<String>,
+}
+
+#[test]
+fn cases_give_what_they_must() {
+    let Some(folder) = shared_dir("conformance") else {
+        println!("skipped: no folder of conformance cases");
+        return;
+    };
+    let wanted = std::env::var("NNBURST_CASES").unwrap_or_default();
+    let mut tally = Tally::default();
+    for case in load_dir(folder).unwrap() {
+        let case = case.unwrap();
+        if !case.spec.contains(&wanted) && !case.name.contains(&wanted) {
+            continue;
+        }
+        if let Some(missing) = operations(&case).find(|&kind| !is_implemented(kind)) {
+            *tally.skipped.entry(missing.name()).or_default() += 1;
+            continue;
+        }
+        check(&case, &mut tally);
+        if let Some(dynamic) = case.dynamic_shapes() {
+            check(&dynamic, &mut tally);
+        }
+        if let Some(twin) = case.signed_twin().unwrap() {
+            check(&twin, &mut tally);
+        }
+    }
+    for (missing, cases) in &tally.skipped {
+        println!("skipped {cases} cases for want of {missing}");
+    }
+    println!(
+        "{} passed (of {} quantised ones {} exact in every element), {} failed",
+        tally.passed,
+        tally.quantised,
+        tally.exact,
+        tally.failed.len()
+    );
+    for failure in tally.failed.iter().take(50) {
+        println!("  {failure}");
+    }
+    assert!(tally.failed.is_empty(), "{} cases failed", tally.failed.len());
+}
+
+fn operations(case: &Case) -> impl Iterator<Item = OperationType> {
+    let graphs = std::iter::once(&case.model.main).chain(&case.model.referenced);
+    graphs.flat_map(|graph| graph.operations.iter().map(|operation| operation.kind))
+}
+
+fn check(case: &Case, tally: &mut Tally) {
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| judge(case)));
+    match result {
+        Ok(Ok(exact)) => {
+            tally.passed += 1;
+            if let Some(exact) = exact {
+                tally.quantised += 1;
+                tally.exact += usize::from(exact);
+            }
+        }
+        Ok(Err(error)) => tally.failed.push(format!("{} {}: {error}", case.spec, case.name)),
+        Err(_) => tally.failed.push(format!("{} {}: panicked", case.spec, case.name)),
+    }
+}
+
+/// `Some` where an output is quantised: whether all of them are exact.
+fn judge(case: &Case) -> Result<Option<bool>, String> {
+    match run(case) {
+        Err(error) if case.loops_forever() => {
+            if error.contains("longer than") {
+                Ok(None)
+            } else {
+                Err(error)
+            }
+        }
+        Err(_) if case.expect_failure => Ok(None),
+        Err(error) => Err(error),
+        Ok(_) if case.expect_failure => Err("must fail, but didn't".to_owned()),
+        Ok(outputs) => {
+            let mut exact = None;
+            for (index, (dimensions, bytes)) in outputs.iter().enumerate() {
+                case.compare(index, dimensions, bytes).map_err(|error| error.to_string())?;
+                let expected = &case.outputs[index];
+                if nnburst_executor::quantised_range(expected.kind).is_some() {
+                    exact = Some(exact.unwrap_or(true) && expected.bytes == *bytes);
+                }
+            }
+            Ok(exact)
+        }
+    }
+}
+
+/// The outputs of a second run, so that what the first one learnt is used; with buffers that end with the value.
+fn run(case: &Case) -> Result<Vec<Value>, String> {
+    let plan = Plan::compile(&case.model, &CompileOptions::default()).map_err(|e| e.to_string())?;
+    let mut session = plan.session();
+    let control = Control {
+        loop_timeout: Duration::from_millis(if case.loops_forever() { 1 } else { 2000 }),
+        ..Control::default()
+    };
+    // One byte in front: nothing may rely on alignment.
+    let shifted: Vec<Vec<u8>> = case
+        .inputs
+        .iter()
+        .map(|input| std::iter::once(0).chain(input.bytes.iter().copied()).collect())
+        .collect();
+    let inputs: Vec<Input<'_>> = shifted
+        .iter()
+        .map(|bytes| match bytes.len() {
+            1 => Input::NoValue,
+            _ => Input::new(View::of(&bytes[1..])),
+        })
+        .collect();
+    let mut buffers: Vec<Vec<u8>> =
+        case.outputs.iter().map(|output| vec![0xA5; output.bytes.len().max(1)]).collect();
+    for _ in 0..2 {
+        let outputs: Vec<_> =
+            buffers.iter_mut().map(|buffer| Output::new(ViewMut::of(buffer))).collect();
+        session.run(&inputs, &outputs, &control).map_err(|e| e.to_string())?;
+    }
+    insufficient(case, &mut session, &inputs, &control)?;
+    let shapes = session.output_shapes();
+    let outputs = shapes.iter().zip(buffers).zip(&case.outputs);
+    Ok(outputs
+        .map(|((shape, mut bytes), expected)| {
+            bytes.truncate(expected.bytes.len());
+            (shape.dimensions.clone(), bytes)
+        })
+        .collect())
+}
+
+/// A first output one byte too short must be told, with its shape.
+fn insufficient(
+    case: &Case,
+    session: &mut nnburst_executor::Session,
+    inputs: &[Input<'_>],
+    control: &Control<'_>,
+) -> Result<(), String> {
+    if case.outputs[0].bytes.len() <= 1 || case.expect_failure {
+        return Ok(());
+    }
+    let mut buffers: Vec<Vec<u8>> =
+        case.outputs.iter().map(|o| vec![0; o.bytes.len().max(1)]).collect();
+    buffers[0].pop();
+    let outputs: Vec<_> =
+        buffers.iter_mut().map(|buffer| Output::new(ViewMut::of(buffer))).collect();
+    match session.run(inputs, &outputs, control) {
+        Err(RunError::InsufficientSize { index: 0, .. }) => {
+            let shape = &session.output_shapes()[0];
+            if shape.is_sufficient || shape.dimensions != case.outputs[0].dimensions {
+                panic!("{}: told {shape:?}", case.name);
+            }
+            Ok(())
+        }
+        other => Err(format!("one byte too short gave {other:?}")),
+    }
+}
