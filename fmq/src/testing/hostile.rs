@@ -96,9 +96,17 @@ impl HostilePeer {
             scope.spawn(|| {
                 (0..).take_while(|_| !stop.is_cancelled()).for_each(|i| misdeed(self, i));
             });
-            let result = work();
-            stop.cancel();
-            result
+            // Also when `work` panics: the scope waits for its threads.
+            let _stop = CancelOnDrop(&stop);
+            work()
         })
+    }
+}
+
+struct CancelOnDrop<'cancel>(&'cancel Cancel);
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.cancel();
     }
 }

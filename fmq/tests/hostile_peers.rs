@@ -1,0 +1,195 @@
+//! Named misdeeds of a peer, each with what our end must make of it.
+#![expect(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test")]
+
+use std::time::{Duration, Instant};
+
+use nnburst_fmq::testing::HostilePeer;
+use nnburst_fmq::{
+    Cancel, Consumer, LieKind, NOT_EMPTY, Producer, Queue, QueueError, Wait, WaitOptions,
+};
+
+/// A guard against a hang, never a measure of speed.
+const HANG: Duration = Duration::from_secs(20);
+const STRATEGIES: [Wait; 3] = [Wait::Spin, Wait::Block, Wait::adaptive(20)];
+
+fn stage(capacity: usize) -> (Producer<u64>, Consumer<u64>, HostilePeer) {
+    let queue = Queue::<u64>::builder(capacity).event_flag(true).create().unwrap();
+    let hostile = HostilePeer::new(queue.descriptor().unwrap());
+    let (producer, consumer) = queue.split();
+    (producer, consumer, hostile)
+}
+
+fn lie(error: QueueError) -> Option<LieKind> {
+    match error {
+        QueueError::PeerLied(lie) => Some(lie.kind),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_lie_of_the_producer_is_named_and_never_forgotten() {
+    let cases = [
+        ("past the ring", 9 * 8, LieKind::OutOfReach),
+        ("far past the ring", 1 << 60, LieKind::OutOfReach),
+        ("behind us", 0, LieKind::OutOfReach),
+        ("taking back what it had given", 2 * 8, LieKind::Backwards),
+        ("between two items", 4 * 8 + 3, LieKind::Misaligned),
+    ];
+    for (what, counter, kind) in cases {
+        let (mut producer, mut consumer, hostile) = stage(4);
+        producer.try_write(&[1, 2, 3]).unwrap();
+        assert_eq!(consumer.try_pop(), Ok(1), "{what}");
+        hostile.set_written(counter);
+        assert_eq!(consumer.available_to_read().map_err(lie), Err(Some(kind)), "{what}");
+        hostile.set_written(3 * 8);
+        let poisoned = |error| matches!(error, QueueError::Poisoned(lie) if lie.seen == counter);
+        assert!(consumer.available_to_read().is_err_and(poisoned), "{what}");
+        assert!(consumer.try_pop().is_err_and(poisoned), "{what}");
+        assert!(consumer.try_read(&mut []).is_err_and(poisoned), "{what}");
+        assert!(consumer.read_transaction(1).is_err_and(poisoned), "{what}");
+        for strategy in STRATEGIES {
+            assert!(consumer.pop(strategy).is_err_and(poisoned), "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_lie_of_the_consumer_is_named_and_never_forgotten() {
+    let cases = [
+        ("ahead of us", 4 * 8, LieKind::OutOfReach),
+        ("a ring behind", 0_u64.wrapping_sub(16), LieKind::OutOfReach),
+        ("giving back what it had taken", 0, LieKind::Backwards),
+        ("between two items", 8 + 5, LieKind::Misaligned),
+    ];
+    for (what, counter, kind) in cases {
+        let (mut producer, mut consumer, hostile) = stage(4);
+        producer.try_write(&[1, 2, 3]).unwrap();
+        consumer.try_pop().unwrap();
+        assert_eq!(producer.available_to_write(), Ok(2), "{what}");
+        hostile.set_read(counter);
+        assert_eq!(producer.available_to_write().map_err(lie), Err(Some(kind)), "{what}");
+        hostile.set_read(8);
+        let poisoned = |error| matches!(error, QueueError::Poisoned(_));
+        assert!(producer.try_push(4).is_err_and(poisoned), "{what}");
+        assert!(producer.write_transaction(1).is_err_and(poisoned), "{what}");
+        for strategy in STRATEGIES {
+            assert!(producer.push(4, strategy).is_err_and(poisoned), "{what}");
+        }
+    }
+}
+
+#[test]
+fn our_own_counter_is_never_read_back() {
+    let (mut producer, mut consumer, hostile) = stage(3);
+    for i in 0..10 {
+        hostile.set_written(u64::MAX - i);
+        producer.try_push(i).unwrap();
+        hostile.set_read(i << 50);
+        assert_eq!(consumer.try_pop(), Ok(i));
+        assert_eq!(hostile.counters(), ((i + 1) * 8, (i + 1) * 8));
+    }
+}
+
+#[test]
+fn a_sleeper_is_told_of_a_lie() {
+    let (_producer, mut consumer, hostile) = stage(4);
+    let flag = consumer.event_flag().unwrap();
+    let sleeper = std::thread::spawn(move || consumer.pop(Wait::Block.within(HANG)));
+    std::thread::sleep(Duration::from_millis(20));
+    hostile.set_written(1 << 40);
+    flag.wake(NOT_EMPTY).unwrap();
+    assert_eq!(sleeper.join().unwrap().map_err(lie), Err(Some(LieKind::OutOfReach)));
+}
+
+#[test]
+fn a_flag_that_never_rests_moves_no_deadline_and_no_cancellation() {
+    for strategy in STRATEGIES {
+        let (mut producer, mut consumer, hostile) = stage(1);
+        let flip = |peer: &HostilePeer, i: u64| peer.set_flag((i as u32).wrapping_mul(0x9E37_79B9));
+        hostile.while_it(flip, || {
+            let soon: WaitOptions = strategy.within(Duration::from_millis(30));
+            assert_eq!(consumer.pop(soon), Err(QueueError::TimedOut), "{strategy:?}");
+            producer.try_push(1).unwrap();
+            let soon: WaitOptions = strategy.within(Duration::from_millis(30));
+            assert_eq!(producer.push(2, soon), Err(QueueError::TimedOut), "{strategy:?}");
+            assert_eq!(consumer.pop(strategy.within(HANG)), Ok(1), "{strategy:?}");
+            let cancel = Cancel::new();
+            consumer.set_cancel(&cancel);
+            let waiter = std::thread::spawn(move || consumer.pop(strategy.within(HANG)));
+            std::thread::sleep(Duration::from_millis(10));
+            cancel.cancel();
+            assert_eq!(waiter.join().unwrap(), Err(QueueError::Cancelled), "{strategy:?}");
+        });
+    }
+}
+
+#[test]
+fn payload_that_changes_while_it_is_read_is_only_garbage() {
+    let queue = Queue::<[u64; 16]>::builder(3).create().unwrap();
+    let hostile = HostilePeer::new(queue.descriptor().unwrap());
+    let (mut producer, mut consumer) = queue.split();
+    let scribble = |peer: &HostilePeer, i: u64| peer.scribble(i as usize, &[i as u8; 64]);
+    hostile.while_it(scribble, || {
+        for _ in 0..2000 {
+            producer.try_write(&[[1; 16]; 3]).unwrap();
+            let mut items = [[0; 16]; 3];
+            consumer.try_read(&mut items).unwrap();
+            let first = items[0];
+            std::hint::black_box(&mut items);
+            assert_eq!(items[0], first, "what was copied out stays put");
+        }
+    });
+}
+
+#[test]
+fn death_at_every_step_ends_every_wait() {
+    for strategy in STRATEGIES {
+        // The peer is the producer: it dies before, between and after two publications and two transactions.
+        for step in 0..5 {
+            let (mut producer, mut consumer, mut hostile) = stage(8);
+            consumer.set_peer(&hostile.connection());
+            for i in 0..step {
+                let mut slots = producer.write_transaction(2).unwrap();
+                slots.copy_from(0, &[i, i]).unwrap();
+                slots.truncate(if i % 2 == 0 { 1 } else { 2 });
+                slots.commit();
+            }
+            // Begun and never committed: no part of it may be seen.
+            drop(producer.write_transaction(1));
+            hostile.die();
+            let published = (0..step).map(|i| if i % 2 == 0 { 1 } else { 2 }).sum::<usize>();
+            let mut items = vec![0; published];
+            consumer.read(&mut items, strategy.within(HANG)).unwrap();
+            assert_eq!(
+                consumer.pop(strategy.within(HANG)),
+                Err(QueueError::PeerDied),
+                "{strategy:?}"
+            );
+            assert_eq!(consumer.available_to_read(), Ok(0));
+        }
+    }
+}
+
+#[test]
+fn a_death_is_noticed_within_ten_milliseconds() {
+    // The bound is the promise, hence not a measure of speed: it allows a hundred times what it takes.
+    for strategy in STRATEGIES {
+        let best = (0..5)
+            .map(|_| {
+                let (_producer, mut consumer, mut hostile) = stage(8);
+                consumer.set_peer(&hostile.connection());
+                let waiter = std::thread::spawn(move || {
+                    let result = consumer.pop(strategy.within(HANG));
+                    (result, Instant::now())
+                });
+                std::thread::sleep(Duration::from_millis(5));
+                let died = Instant::now();
+                hostile.die();
+                let (result, noticed) = waiter.join().unwrap();
+                assert_eq!(result, Err(QueueError::PeerDied), "{strategy:?}");
+                noticed - died
+            })
+            .min();
+        assert!(best < Some(Duration::from_millis(10)), "{strategy:?}: {best:?}");
+    }
+}

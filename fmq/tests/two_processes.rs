@@ -1,0 +1,248 @@
+//! Two real processes: this test starts itself again as the other one.
+//!
+//! The other process is libfmq, played by [`ForeignPeer`], or our own end; it opens the memory through its parent's
+//! `/proc` entries, so that nothing is inherited.
+#![expect(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test")]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nnburst_fmq::testing::{ForeignPeer, HostilePeer};
+use nnburst_fmq::{
+    Descriptor, DescriptorData, Grantor, PeerWatch, Queue, QueueError, Wait, erased, unsync,
+};
+
+/// A guard against a hang, never a measure of speed.
+const HANG: Duration = Duration::from_secs(20);
+const ROLE: &str = "FMQ_TEST_ROLE";
+
+/// A descriptor in words: process, files, quantum, flags, grantors.
+fn to_words(descriptor: &Descriptor) -> String {
+    use std::os::fd::AsRawFd;
+    let DescriptorData { grantors, quantum, flags } = &descriptor.data;
+    let fds: Vec<_> = descriptor.fds.iter().map(|fd| fd.as_raw_fd().to_string()).collect();
+    let grantors = grantors.iter().map(|g| format!(" {} {} {}", g.fd_index, g.offset, g.extent));
+    let (me, fds) = (std::process::id(), fds.join(","));
+    format!("{me} {fds} {quantum} {flags}{}", grantors.collect::<String>())
+}
+
+fn from_words(words: &str) -> Descriptor {
+    let mut words = words.split(' ');
+    let (pid, fds) = (words.next().unwrap(), words.next().unwrap());
+    let mut numbers = words.map(|word| word.parse::<u64>().unwrap());
+    let (quantum, flags) = (numbers.next().unwrap() as u32, numbers.next().unwrap() as u32);
+    let rest: Vec<u64> = numbers.collect();
+    let grantor =
+        |g: &[u64]| Grantor { flags: 0, fd_index: g[0] as u32, offset: g[1] as u32, extent: g[2] };
+    let open = |fd: &str| {
+        let path = format!("/proc/{pid}/fd/{fd}");
+        std::fs::File::options().read(true).write(true).open(path).unwrap().into()
+    };
+    let data = DescriptorData { grantors: rest.chunks(3).map(grantor).collect(), quantum, flags };
+    Descriptor { data, fds: fds.split(',').map(open).collect() }
+}
+
+/// Starts this program as `role` with the queues in its environment.
+fn start(role: &str, queues: &[&Descriptor]) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "the_other_process", "--nocapture", "--test-threads=1"]);
+    for (i, queue) in queues.iter().enumerate() {
+        command.env(format!("FMQ_TEST_QUEUE_{i}"), to_words(queue));
+    }
+    command.env(ROLE, role).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+fn queue(i: usize) -> Descriptor {
+    from_words(&std::env::var(format!("FMQ_TEST_QUEUE_{i}")).unwrap())
+}
+
+/// Not a test of its own: the other process of the tests below.
+#[test]
+fn the_other_process() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    match role.as_str() {
+        "foreign echo, polling" => foreign_echo(false),
+        "foreign echo, blocking" => foreign_echo(true),
+        "count on" => count_on(),
+        "read and stop" => println!("read {}", queue_consumer().pop(Wait::Block).unwrap()),
+        "overwrite" => {
+            let mut writer = unsync::Writer::<u64>::attach(queue(0)).unwrap();
+            (0..10).for_each(|i| writer.try_push(i).unwrap());
+        }
+        other => panic!("no role {other}"),
+    }
+}
+
+fn queue_consumer() -> nnburst_fmq::Consumer<u64> {
+    Queue::<u64>::attach(queue(0)).unwrap().into_consumer()
+}
+
+const ROUNDS: usize = 200;
+
+/// Batch sizes that wrap a ring of 7 in every place.
+fn batch(round: usize) -> usize {
+    round % 7 + 1
+}
+
+fn pattern(round: usize, bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|i| (round * 31 + i) as u8).collect()
+}
+
+/// Reads each batch from queue 0 and writes it to queue 1, as libfmq would.
+fn foreign_echo(blocking: bool) {
+    let (requests, answers) = (queue(0), queue(1));
+    let quantum = requests.data.quantum as usize;
+    let (from, to) = (ForeignPeer::new(&requests), ForeignPeer::new(&answers));
+    for round in 0..ROUNDS {
+        let mut items = vec![0; batch(round) * quantum];
+        if blocking {
+            assert!(from.read_blocking(&mut items, HANG), "round {round}");
+            assert!(to.write_blocking(&items, HANG), "round {round}");
+        } else {
+            while !from.read(&mut items) {
+                std::thread::yield_now();
+            }
+            while !to.write(&items) {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_foreign_process_speaks_libfmq_on_the_same_memory() {
+    for quantum in [1, 8, 16, 24] {
+        for (role, wait) in [
+            ("foreign echo, polling", Wait::Spin),
+            ("foreign echo, blocking", Wait::Block),
+            ("foreign echo, blocking", Wait::adaptive(20)),
+        ] {
+            let requests = erased::Queue::create(7, quantum, true).unwrap();
+            let answers = erased::Queue::create(7, quantum, true).unwrap();
+            let queues = [requests.descriptor().unwrap(), answers.descriptor().unwrap()];
+            let mut child = start(role, &[&queues[0], &queues[1]]);
+            let (mut to, mut from) = (requests.into_producer(), answers.into_consumer());
+            for round in 0..ROUNDS {
+                let items = pattern(round, batch(round) * quantum);
+                to.write(&items, wait.within(HANG)).unwrap();
+                let mut echo = vec![0; items.len()];
+                from.read(&mut echo, wait.within(HANG)).unwrap();
+                assert_eq!(echo, items, "{role}, {quantum} bytes, round {round}");
+            }
+            assert!(child.wait().unwrap().success());
+        }
+    }
+}
+
+#[test]
+fn a_foreign_process_reads_twice_what_it_is_written_at_a_time_and_the_reverse() {
+    // Two writes to a read, and a write to two reads, both blocking, over a ring that is always nearly full.
+    for (ours, theirs) in [(2, 4), (4, 2), (3, 3)] {
+        let queue = Queue::<u64>::builder(5).event_flag(true).packed().create().unwrap();
+        let foreign = ForeignPeer::new(&queue.descriptor().unwrap());
+        let mut producer = queue.into_producer();
+        let total = 480;
+        let reader = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            while all.len() < total * 8 {
+                let mut items = vec![0; theirs * 8];
+                assert!(foreign.read_blocking(&mut items, HANG));
+                all.extend(items);
+            }
+            all
+        });
+        let items: Vec<u64> = (0..total as u64).collect();
+        for batch in items.chunks(ours) {
+            producer.write(batch, Wait::Block.within(HANG)).unwrap();
+        }
+        let all = reader.join().unwrap();
+        let got: Vec<u64> =
+            all.chunks(8).map(|b| u64::from_le_bytes(b.try_into().unwrap())).collect();
+        assert_eq!(got, items);
+    }
+}
+
+#[test]
+fn a_foreign_writer_fills_our_queue() {
+    let queue = Queue::<u64>::builder(3).event_flag(true).packed().create().unwrap();
+    let foreign = ForeignPeer::new(&queue.descriptor().unwrap());
+    let mut consumer = queue.into_consumer();
+    assert!(foreign.write(&[7; 24]) && !foreign.write(&[7; 8]));
+    assert_eq!(foreign.available_to_read(), 3);
+    assert_eq!(consumer.available_to_read(), Ok(3));
+    let late = std::thread::spawn(move || foreign.write_blocking(&[9; 8], HANG));
+    std::thread::sleep(Duration::from_millis(10));
+    consumer.try_read(&mut [0; 3]).unwrap();
+    assert!(late.join().unwrap(), "a read by us wakes a libfmq writer");
+    assert_eq!(consumer.pop(Wait::Block.within(HANG)), Ok(u64::from_le_bytes([9; 8])));
+}
+
+#[test]
+fn a_process_reads_what_another_wrote() {
+    let queue = Queue::<u64>::builder(3).event_flag(true).create().unwrap();
+    let descriptor = queue.descriptor().unwrap();
+    let child = start("read and stop", &[&descriptor]);
+    queue.into_producer().push(4711, Wait::Block).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(
+        BufReader::new(&*output.stdout).lines().any(|line| line.unwrap().ends_with("read 4711"))
+    );
+}
+
+#[test]
+fn an_overwriting_process_is_read_by_many() {
+    let writer = Queue::<u64>::builder(4).create_unsync().unwrap();
+    let descriptor = writer.descriptor().unwrap();
+    let mut readers =
+        [0; 3].map(|_| unsync::Reader::<u64>::attach(descriptor.try_clone().unwrap()).unwrap());
+    assert!(start("overwrite", &[&descriptor]).wait().unwrap().success());
+    for reader in &mut readers {
+        assert_eq!(reader.try_pop(), Err(QueueError::Lost { lost: 8 }));
+        assert_eq!((reader.try_pop(), reader.try_pop()), (Ok(8), Ok(9)));
+    }
+}
+
+/// Writes the numbers from the write counter on, for ever.
+fn count_on() {
+    let descriptor = queue(0);
+    let written = HostilePeer::new(descriptor.try_clone().unwrap()).counters().1;
+    let mut producer = Queue::<u64>::attach(descriptor).unwrap().into_producer();
+    let mut next = written / 8;
+    loop {
+        let batch: Vec<u64> = (next..=next + next % 5).collect();
+        producer.write(&batch, Wait::adaptive(20)).unwrap();
+        next += batch.len() as u64;
+    }
+}
+
+#[test]
+fn kill_dash_nine_at_any_time_loses_and_repeats_nothing() {
+    for wait in [Wait::Spin, Wait::Block, Wait::adaptive(20)] {
+        let queue = Queue::<u64>::builder(13).event_flag(true).create().unwrap();
+        let descriptor = queue.descriptor().unwrap();
+        let mut consumer = queue.into_consumer();
+        let mut next = 0;
+        for round in 0..6 {
+            let mut child = start("count on", &[&descriptor]);
+            let watch = PeerWatch::process(child.id()).unwrap();
+            consumer.set_peer(&watch);
+            let target = next + 50 + round * 977;
+            loop {
+                match consumer.pop(wait.within(HANG)) {
+                    Ok(item) => assert_eq!(item, next),
+                    Err(error) => {
+                        assert_eq!(error, QueueError::PeerDied);
+                        break;
+                    }
+                }
+                next += 1;
+                if next == target {
+                    child.kill().unwrap();
+                }
+            }
+            child.wait().unwrap();
+            assert!(next >= target);
+        }
+    }
+}
