@@ -27,6 +27,8 @@ mod lower;
 mod model;
 mod operand;
 mod schema;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 pub use flatbuffer::{FormatError, Problem};
 pub use model::{ImportError, Imported, StatePair, TensorInfo, UnsupportedOperator};

@@ -6,9 +6,17 @@ use super::{Lower, Lowered};
 use crate::schema::Builtin;
 use crate::schema::options;
 
+/// Small files can ask for large constants many times over; this is where it ends.
+const MAX_MADE_BYTES: usize = 1 << 28;
+
 impl Lower<'_, '_> {
     /// Lowers the operator.
     pub(crate) fn run(&mut self) -> Lowered {
+        if self.import.builder.made.len() > MAX_MADE_BYTES {
+            return Err(
+                format!("the constants made before it exceed {MAX_MADE_BYTES} bytes").into()
+            );
+        }
         if self.fold()? {
             return Ok(());
         }

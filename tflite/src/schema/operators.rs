@@ -10,6 +10,17 @@ macro_rules! builtins {
             Unknown(i32),
         }
 
+        #[cfg(any(test, feature = "testing"))]
+        impl Builtin {
+            pub(crate) fn from_name(name: &str) -> Option<Self> {
+                match name { $($name => Some(Self::$variant),)* _ => None }
+            }
+
+            pub(crate) fn code(self) -> i32 {
+                match self { $(Self::$variant => $code,)* Self::Unknown(code) => code }
+            }
+        }
+
         impl Builtin {
             pub(crate) fn from_code(code: i32) -> Self {
                 match code { $($code => Self::$variant,)* other => Self::Unknown(other) }

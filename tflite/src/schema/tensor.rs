@@ -13,6 +13,13 @@ macro_rules! kinds {
             Unknown(i8),
         }
 
+        #[cfg(any(test, feature = "testing"))]
+        impl TensorKind {
+            pub(crate) fn code(self) -> i8 {
+                match self { $(Self::$variant => $code,)* Self::Unknown(code) => code }
+            }
+        }
+
         impl TensorKind {
             pub(crate) fn from_code(code: i8) -> Self {
                 match code { $($code => Self::$variant,)* other => Self::Unknown(other) }
