@@ -28,6 +28,7 @@
 //! assert_eq!(model.main.operands[0].data_size(), Some(4));
 //! ```
 
+pub mod diagnostics;
 mod error;
 mod fence;
 pub mod memory;
@@ -39,6 +40,10 @@ mod types;
 mod validate;
 mod versions;
 
+pub use diagnostics::{
+    Layer, Phase, Span, Tracer, VlogMask, VlogTag, dot, read_vlog_mask, set_vlog_mask,
+    start_tracing, start_tracing_from_env, trace_span, vlog_is_on,
+};
 pub use error::{ExecutionFailure, ExecutionResult, HalError, Result};
 pub use fence::wait_for_fence;
 pub use memory::{
