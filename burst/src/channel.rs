@@ -163,8 +163,8 @@ impl<D: Element> Receiver<D> {
         self.consumer.wait_readable(1, WaitOptions { strategy, deadline })
     }
 
-    /// The next packet, if there is one.
-    pub(crate) fn take(&mut self) -> Result<Option<&[D]>, QueueError> {
+    /// The next packet, if there is one, and how many of its size have been read behind it.
+    pub(crate) fn take(&mut self) -> Result<Option<(&[D], usize)>, QueueError> {
         if self.unread.is_empty() {
             let available = self.consumer.available_to_read()?.min(self.storage.len());
             let Some(space) = self.storage.get_mut(..available) else { return Ok(None) };
@@ -177,7 +177,8 @@ impl<D: Element> Receiver<D> {
         let left = self.storage.get(self.unread.clone()).unwrap_or_default();
         let size = if self.pipelined { first_packet(left) } else { left.len() };
         self.unread.start = self.unread.start.saturating_add(size);
-        Ok(left.get(..size))
+        let behind = self.unread.len().checked_div(size).unwrap_or(0);
+        Ok(left.get(..size).map(|packet| (packet, behind)))
     }
 
     /// Forgets what has come.

@@ -12,9 +12,9 @@ use nnburst_fmq::Descriptor;
 use crate::error::{ExecutionResult, HalError, Result};
 use crate::memory::Memory;
 use crate::types::{
-    BufferDesc, BufferRole, BurstOptions, BurstTerms, CacheFiles, CacheHandles, Capabilities,
-    DeviceStatus, DeviceType, ExecutionPreference, Extension, MeasureTiming, Model, Priority,
-    Request, TimePoint, Timing,
+    BufferDesc, BufferRole, BurstFigures, BurstOptions, BurstTerms, CacheFiles, CacheHandles,
+    Capabilities, DeviceStatus, DeviceType, ExecutionPreference, Extension, MeasureTiming, Model,
+    Priority, Request, TimePoint, Timing,
 };
 
 /// How a model is to be prepared.
@@ -247,6 +247,11 @@ pub trait BurstContext: Send + Sync {
     /// What the driver agreed to of the [`BurstOptions`]; by default the original protocol.
     fn terms(&self) -> BurstTerms {
         BurstTerms::default()
+    }
+
+    /// How the burst is doing, where the driver keeps count.
+    fn figures(&self) -> Option<BurstFigures> {
+        None
     }
 
     /// A socket that hangs up (`POLLHUP`, `POLLRDHUP`) when the driver is gone, for a driver in another

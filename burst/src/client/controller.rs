@@ -456,7 +456,7 @@ impl BurstController {
             return Came::Nothing;
         }
         let packet = match self.results.take() {
-            Ok(Some(packet)) => packet,
+            Ok(Some((packet, _))) => packet,
             Ok(None) => return Came::Nothing,
             Err(error) => {
                 self.close(Closed::Queue(error));

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use nnburst_fmq::{Producer, QueueError, Wait};
 use nnburst_hal::{BurstCallback, ErrorStatus, MeasureTiming, TimePoint, Timing};
 
-use super::{BurstExecutor, Control, MAX_SLOTS};
+use super::control::Word;
+use super::{BurstExecutor, Control, Live, MAX_SLOTS};
 use crate::channel::Receiver;
 use crate::packet::{
     BurstAnswer, BurstPool, BurstRequest, Dialect, DriverTimes, RequestDatum, ResultDatum,
@@ -20,6 +21,7 @@ pub(super) struct Listener {
     executor: Box<dyn BurstExecutor>,
     callback: Arc<dyn BurstCallback>,
     control: Arc<Control>,
+    live: Arc<Live>,
     dialect: Dialect,
     pipelined: bool,
     request: BurstRequest,
@@ -36,7 +38,7 @@ impl Listener {
         (requests, results): (Receiver<RequestDatum>, Producer<ResultDatum>),
         executor: Box<dyn BurstExecutor>,
         callback: Arc<dyn BurstCallback>,
-        control: Arc<Control>,
+        (control, live): (Arc<Control>, Arc<Live>),
         dialect: Dialect,
         pipelined: bool,
     ) -> Self {
@@ -47,6 +49,7 @@ impl Listener {
             executor,
             callback,
             control,
+            live,
             dialect,
             pipelined,
             request: BurstRequest::default(),
@@ -74,7 +77,8 @@ impl Listener {
         let began = TimePoint::now().nanoseconds;
         match self.requests.take() {
             Ok(None) => return Ok(()),
-            Ok(Some(packet)) => {
+            Ok(Some((packet, behind))) => {
+                self.live.begin(behind);
                 match deserialize_request(packet, self.dialect, &mut self.request) {
                     Ok(()) => self.serve(),
                     Err(_) => self.answer.fail(ErrorStatus::GeneralFailure),
@@ -82,16 +86,19 @@ impl Listener {
             }
             Err(_) => return self.give_up(),
         }
+        let ended = TimePoint::now().nanoseconds;
         if self.dialect == Dialect::Extended {
-            let ended = TimePoint::now().nanoseconds;
             self.answer.driver_times = Some(DriverTimes { began, ended });
         }
-        self.send()
+        self.send()?;
+        // After the answer is out: the client need not wait for our figures.
+        self.live.end(self.answer.status, ended.saturating_sub(began));
+        Ok(())
     }
 
     /// Does what others left word of.
     fn attend(&mut self) -> Result<(), Over> {
-        let (freed, stop) = self.control.take_word();
+        let Word { freed, stop } = self.control.take_word();
         for slot in freed {
             self.executor.remove(slot);
         }

@@ -6,32 +6,32 @@
 //! nothing that follows could be believed.
 //!
 //! The thread alone holds the executor and its cache, so the way of a frame takes no lock. Who frees a slot or
-//! tears the burst down leaves word in [`Control`] and interrupts the thread's wait:
-//!
-//! | edge    | release                              | acquire                       | hands over            |
-//! |---------|--------------------------------------|-------------------------------|-----------------------|
-//! | `word`  | `Control::freed`'s lock, then cancel | `Cancel::is_cancelled`, lock  | slots to drop, the end |
+//! tears the burst down leaves word (`control`) and interrupts the thread's wait.
 //!
 //! A client frees a slot before it uses the number again, and the packet that uses it is published after
 //! [`BurstServer::free_memory`](nnburst_hal::BurstContext::free_memory) returned; so the thread, which looks for
 //! word after it saw a packet and before it runs it, never runs a packet on a memory that was freed before.
 
 mod cache;
+mod control;
 mod executor;
 mod listener;
+mod live;
 
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-use nnburst_fmq::{Cancel, Descriptor, PeerWatch};
+use nnburst_fmq::{Descriptor, PeerWatch};
 use nnburst_hal::{
-    BurstCallback, BurstContext, BurstOptions, BurstTerms, HalError, PreparedModel,
+    BurstCallback, BurstContext, BurstFigures, BurstOptions, BurstTerms, HalError, PreparedModel,
     RealTimeProfile, Result,
 };
 
 pub use cache::{MAX_SLOTS, SlotCache};
+use control::Control;
 pub use executor::{BurstExecutor, PreparedModelExecutor};
 use listener::Listener;
+use live::Live;
 
 use crate::channel::{ChannelError, PollingWindow, Receiver, attach};
 use crate::packet::{Dialect, RequestDatum, ResultDatum};
@@ -45,6 +45,7 @@ const MAX_DEPTH: u32 = 64;
 #[derive(Debug)]
 pub struct BurstServer {
     control: Arc<Control>,
+    live: Arc<Live>,
     terms: BurstTerms,
     thread: Option<JoinHandle<()>>,
 }
@@ -81,10 +82,11 @@ impl BurstServer {
             .polling_window
             .map_or_else(|| PollingWindow::for_preference(options.preference), PollingWindow::of);
         let control = Arc::new(Control::default());
+        let live = Arc::new(Live::new());
         let mut requests = Receiver::new(requests, window, depth > 1);
         let mut results = results.into_producer();
-        requests.set_cancel(&control.interrupt);
-        results.set_cancel(&control.interrupt);
+        requests.set_cancel(control.interrupt());
+        results.set_cancel(control.interrupt());
         if let Some(peer) = peer {
             requests.set_peer(peer);
             results.set_peer(peer);
@@ -94,13 +96,13 @@ impl BurstServer {
             (requests, results),
             executor,
             callback,
-            Arc::clone(&control),
+            (Arc::clone(&control), Arc::clone(&live)),
             dialect,
             depth > 1,
         );
         let (thread, warnings) = start(listener, options.real_time.clone())?;
         let terms = BurstTerms { extended: options.extended, depth, warnings };
-        Ok(Self { control, terms, thread: Some(thread) })
+        Ok(Self { control, live, terms, thread: Some(thread) })
     }
 
     /// Starts a burst for any prepared model; see [`PreparedModelExecutor`].
@@ -132,6 +134,10 @@ impl BurstContext for BurstServer {
     fn terms(&self) -> BurstTerms {
         self.terms.clone()
     }
+
+    fn figures(&self) -> Option<BurstFigures> {
+        Some(self.live.figures())
+    }
 }
 
 impl Drop for BurstServer {
@@ -159,41 +165,4 @@ fn start(listener: Listener, profile: RealTimeProfile) -> Result<(JoinHandle<()>
         .map_err(|error| HalError::failure(format!("no thread for the burst: {error}")))?;
     let warnings = applied.recv().unwrap_or_default();
     Ok((thread, warnings))
-}
-
-/// What others have to say to the burst's thread.
-#[derive(Debug, Default)]
-struct Control {
-    /// Ends the thread's wait. The thread resets it before it looks at the word.
-    interrupt: Cancel,
-    word: Mutex<Word>,
-}
-
-#[derive(Debug, Default)]
-struct Word {
-    freed: Vec<i32>,
-    stop: bool,
-}
-
-impl Control {
-    fn leave_word(&self, say: impl FnOnce(&mut Word)) {
-        say(&mut self.word.lock().unwrap_or_else(PoisonError::into_inner));
-        // edge word (release): who finds the interrupt raised finds what was said.
-        self.interrupt.cancel();
-    }
-
-    /// Whether somebody left word since it was last attended to.
-    #[inline]
-    fn has_word(&self) -> bool {
-        // edge word (acquire): pairs with `leave_word`.
-        self.interrupt.is_cancelled()
-    }
-
-    /// Takes the word: the slots to drop, and whether to stop.
-    fn take_word(&self) -> (Vec<i32>, bool) {
-        // Reset first: what is said from here on interrupts again.
-        self.interrupt.reset();
-        let mut word = self.word.lock().unwrap_or_else(PoisonError::into_inner);
-        (std::mem::take(&mut word.freed), word.stop)
-    }
 }

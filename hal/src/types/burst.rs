@@ -70,3 +70,26 @@ impl Default for BurstTerms {
         Self { extended: false, depth: 1, warnings: Vec::new() }
     }
 }
+
+/// How a driver's end of a burst is doing: figures for people who watch a service.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BurstFigures {
+    /// Requests answered, failures included.
+    pub executions: u64,
+    /// Of these, answered with a status other than `NONE`.
+    pub failures: u64,
+    /// Of these, because the deadline was missed.
+    pub missed_deadlines: u64,
+    /// Requests taken or waiting, as of the last one taken; 0 while the burst is idle.
+    pub queue_depth: u32,
+    /// How long the burst has been open.
+    pub age: Duration,
+    /// Time in the driver of half of the requests is at most this.
+    pub p50: Duration,
+    /// As [`Self::p50`], of 99 in 100.
+    pub p99: Duration,
+    /// As [`Self::p50`], of 999 in 1000.
+    pub p999: Duration,
+    /// The longest time in the driver.
+    pub max: Duration,
+}

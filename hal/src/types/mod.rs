@@ -8,7 +8,7 @@ mod operand;
 mod request;
 mod time;
 
-pub use burst::{BurstOptions, BurstTerms, RealTimeProfile};
+pub use burst::{BurstFigures, BurstOptions, BurstTerms, RealTimeProfile};
 pub use capabilities::{
     Capabilities, OperandPerformance, PerformanceInfo, non_extension_operand_performance,
 };

@@ -1,0 +1,54 @@
+//! How others speak to the burst's thread: they leave word and interrupt its wait.
+//!
+//! | edge   | release                                | acquire                        | hands over                 |
+//! |--------|----------------------------------------|--------------------------------|----------------------------|
+//! | `word` | [`Control::leave_word`], the interrupt | [`Control::has_word`], the lock | slots to drop, and the end |
+
+use std::sync::{Mutex, PoisonError};
+
+use nnburst_fmq::Cancel;
+
+/// Shared by the burst's thread and those who have something to say to it.
+#[derive(Debug, Default)]
+pub(super) struct Control {
+    /// Ends the thread's wait. The thread resets it before it takes the word.
+    interrupt: Cancel,
+    word: Mutex<Word>,
+}
+
+/// What was said since the thread last listened.
+#[derive(Debug, Default)]
+pub(super) struct Word {
+    /// Slots to drop.
+    pub(super) freed: Vec<i32>,
+    /// Whether to end.
+    pub(super) stop: bool,
+}
+
+impl Control {
+    /// What the thread's waits have to be attached to.
+    pub(super) fn interrupt(&self) -> &Cancel {
+        &self.interrupt
+    }
+
+    pub(super) fn leave_word(&self, say: impl FnOnce(&mut Word)) {
+        say(&mut self.word.lock().unwrap_or_else(PoisonError::into_inner));
+        // edge word (release): who finds the interrupt raised finds what was said.
+        self.interrupt.cancel();
+    }
+
+    /// Whether somebody left word since it was last taken.
+    #[inline]
+    pub(super) fn has_word(&self) -> bool {
+        // edge word (acquire): pairs with `leave_word`.
+        self.interrupt.is_cancelled()
+    }
+
+    /// Takes the word. A stop stays said.
+    pub(super) fn take_word(&self) -> Word {
+        // Reset first: what is said from here on interrupts again.
+        self.interrupt.reset();
+        let mut word = self.word.lock().unwrap_or_else(PoisonError::into_inner);
+        Word { freed: std::mem::take(&mut word.freed), stop: word.stop }
+    }
+}
