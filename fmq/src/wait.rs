@@ -8,7 +8,9 @@ use crate::QueueError;
 use crate::event_flag::{self, Notify};
 use crate::interrupt::{Cancel, Signal, Sleeper};
 use crate::memory::Memory;
-use crate::sync::{LONGEST_UNATTENDED_SLEEP, Ordering, TURNS_PER_GLANCE, clock, spin_loop};
+use crate::sync::{
+    FutexWord, LONGEST_UNATTENDED_SLEEP, Ordering, TURNS_PER_GLANCE, clock, spin_loop,
+};
 
 /// What a waiting side does until its turn comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -257,13 +259,18 @@ impl Waiter {
             }
             word.wait(before & !mask.get(), mask, self.alarm(deadline));
         };
+        self.rise(word, mask);
+        result
+    }
+
+    /// Ends a sleep, or the preparations for one.
+    fn rise(&self, word: &FutexWord, mask: NonZeroU32) {
         self.sleeper.awake();
         // Nobody sleeps any more: leave the bits set, so that the peer's next publication costs no system call.
         // Relaxed: a hint to wakers; losing it to a race costs one needless call.
         if word.load(Ordering::Relaxed) & mask.get() != mask.get() {
             word.fetch_or(mask.get(), Ordering::Relaxed);
         }
-        result
     }
 
     /// Does all of a sleep but the sleeping: `None` if ready now, else the word's value to sleep on and the bits to
@@ -277,11 +284,12 @@ impl Waiter {
         let mask = NonZeroU32::new(self.bits.wait).ok_or(QueueError::NoBits)?;
         self.sleeper.announce(mask);
         let before = event_flag::clear(word, mask);
-        if ready()? {
-            self.sleeper.awake();
-            return Ok(None);
+        let sleepy = ready()
+            .and_then(|ready| if ready { Ok(false) } else { self.interrupted().map(|()| true) });
+        if !matches!(sleepy, Ok(true)) {
+            self.rise(word, mask);
+            return sleepy.map(|_| None);
         }
-        self.interrupted()?;
         Ok(Some((before & !mask.get(), mask)))
     }
 
