@@ -1,7 +1,11 @@
 //! For tests, of this crate and of those built on it: a small driver, and the bodies of the fuzz targets.
 
 mod add_one;
+mod hooked;
+mod live;
 mod packets;
 
 pub use add_one::AddOne;
+pub use hooked::Hooked;
+pub use live::{live_controller, live_server};
 pub use packets::{answer_packet, request_packet};

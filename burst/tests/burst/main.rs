@@ -6,6 +6,7 @@
 
 mod counting;
 mod death;
+mod fuzzing;
 mod in_process;
 mod pipelining;
 mod remote;

@@ -9,7 +9,7 @@ use nnburst_burst::packet::{
     BurstAnswer, BurstPool, BurstRequest, Dialect, RequestDatum, RequestItem, ResultDatum,
     deserialize_answer, deserialize_request, serialize_request,
 };
-use nnburst_burst::testing::AddOne;
+use nnburst_burst::testing::{AddOne, Hooked};
 use nnburst_burst::{BurstController, BurstError, ControllerOptions};
 use nnburst_fmq::{Consumer, Producer, Queue, Wait};
 use nnburst_hal::{
@@ -320,10 +320,9 @@ struct Liar {
 
 /// Opens a controller on a lying driver.
 fn liar(options: &ControllerOptions) -> (BurstController, Liar) {
-    use crate::support::Hooked;
     let hooked = Hooked::default();
     let burst = BurstController::configure(&hooked, options, None).unwrap();
-    let [requests, results] = hooked.take_queues();
+    let [requests, results] = hooked.take_queues().unwrap();
     let requests = Queue::attach(requests).unwrap().into_consumer();
     let results = Queue::attach(results).unwrap().into_producer();
     (burst, Liar { requests, results })
