@@ -35,10 +35,15 @@ fn every_mutation_is_refused() {
 
 fn check_models(case: &Case, accepted: &mut Vec<String>) -> usize {
     let mut count = 0;
-    for mutation in model_mutations(&case.model, Version::V1_3) {
-        count += 1;
-        if validate_model(&mutation.model, Version::V1_3).is_ok() {
-            accepted.push(format!("{}: {}", case.name, mutation.what));
+    for version in Version::ALL {
+        if validate_model(&case.model, version).is_err() {
+            continue;
+        }
+        for mutation in model_mutations(&case.model, version) {
+            count += 1;
+            if validate_model(&mutation.model, version).is_ok() {
+                accepted.push(format!("{} at {version:?}: {}", case.name, mutation.what));
+            }
         }
     }
     count

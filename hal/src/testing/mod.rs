@@ -2,10 +2,12 @@
 //!
 //! Behind the feature `testing`; nothing a driver or client ships needs it.
 
+mod fuzz;
 mod model_mutations;
 mod relu_driver;
 mod request_mutations;
 
+pub use fuzz::{fuzz_validate_model, fuzz_validate_request};
 pub use model_mutations::{ModelMutation, model_mutations};
 pub use relu_driver::{ReluDriver, relu_model, relu_request};
 pub use request_mutations::{RequestMutation, request_mutations};

@@ -20,7 +20,7 @@ pub use codes::{
 pub use model::{
     Extension, ExtensionNameAndPrefix, ExtensionOperandType, Model, Operation, Subgraph,
 };
-pub use operand::{ChannelQuant, DataLocation, ExtraParams, Operand};
+pub use operand::{ChannelQuant, DataLocation, ExtraParams, Operand, pool_alignment};
 pub use request::{
     BufferDesc, BufferRole, CacheFiles, CacheHandles, ExecutionOutcome, OutputShape, Request,
     RequestArgument, RequestPool,

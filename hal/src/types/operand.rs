@@ -20,6 +20,11 @@ impl OperandType {
         )
     }
 
+    /// Whether the type is of an extension.
+    pub const fn is_extension(self) -> bool {
+        matches!(self, Self::Extension(_))
+    }
+
     /// Bytes of one element; 0 for SUBGRAPH and OEM, `None` for types of extensions.
     pub const fn element_bytes(self) -> Option<usize> {
         Some(match self {
@@ -42,6 +47,16 @@ impl OperandType {
             Self::Subgraph | Self::Oem => 0,
             Self::Extension(_) => return None,
         })
+    }
+}
+
+/// The alignment of a value of so many bytes in a pool that a client fills: none for one byte, 2 for two
+/// or three, 4 beyond.
+pub const fn pool_alignment(length: usize) -> usize {
+    match length {
+        0 | 1 => 1,
+        2 | 3 => 2,
+        _ => 4,
     }
 }
 
@@ -154,6 +169,13 @@ impl Operand {
         u32::try_from(bytes).is_ok().then_some(bytes)
     }
 
+    /// Whether rank or an extent is unknown. Of extension types nobody but their driver knows, so those
+    /// without dimensions count as known.
+    pub fn has_unspecified_dimensions(&self) -> bool {
+        let is_tensor = !self.kind.is_scalar() && !self.kind.is_extension();
+        self.dimensions.contains(&0) || (is_tensor && self.dimensions.is_empty())
+    }
+
     /// Whether the value is part of the model.
     pub fn is_constant(&self) -> bool {
         matches!(self.lifetime, OperandLifeTime::ConstantCopy | OperandLifeTime::ConstantReference)
@@ -216,5 +238,19 @@ mod tests {
         for Case { what, kind, dimensions, want } in cases {
             assert_eq!(Operand::tensor(kind, dimensions.to_vec()).data_size(), want, "{what}");
         }
+    }
+
+    #[test]
+    fn what_is_unspecified_is_known() {
+        let tensor = |dimensions: &[u32]| {
+            Operand::tensor(OperandType::TensorInt32, dimensions.to_vec())
+                .has_unspecified_dimensions()
+        };
+        assert!(tensor(&[]) && tensor(&[2, 0]) && !tensor(&[2, 3]));
+        assert!(!Operand::scalar(OperandType::Bool).has_unspecified_dimensions());
+        let code = crate::ExtensionCode { prefix: 1, number: 0 };
+        assert!(!Operand::scalar(OperandType::Extension(code)).has_unspecified_dimensions());
+        assert!(OperandType::Extension(code).is_extension() && !OperandType::Oem.is_extension());
+        assert_eq!([0, 1, 2, 3, 4, 5].map(pool_alignment), [1, 1, 2, 2, 4, 4]);
     }
 }

@@ -2,7 +2,6 @@
 
 use super::error::{Direction, LoopOperand, Rule};
 use super::model::ValidationMode;
-use super::operand::is_extension;
 use super::operation::Operands;
 use crate::types::{Model, Operand, OperandType, Operation, OperationType, Subgraph};
 
@@ -178,7 +177,7 @@ fn shapes_agree(a: &[u32], b: &[u32]) -> bool {
 fn known_size(operand: Option<Named<'_>>) -> Result<(), Rule> {
     match operand {
         Some((name, operand))
-            if !is_extension(operand.kind) && operand.element_count().is_none() =>
+            if !operand.kind.is_extension() && operand.element_count().is_none() =>
         {
             Err(Rule::UnknownSize { operand: name })
         }

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use super::error::{Direction, Place, Rule, ValidationError};
-use super::operand::is_extension;
 use super::operation::Operands;
 use crate::types::{BufferDesc, BufferRole, Model, Operand};
 
@@ -98,7 +97,7 @@ fn combine(combined: &mut Operand, operand: &Operand) -> Result<(), Rule> {
         ("zero point", combined.zero_point != operand.zero_point),
         (
             "extra parameters",
-            !is_extension(operand.kind) && combined.extra_params != operand.extra_params,
+            !operand.kind.is_extension() && combined.extra_params != operand.extra_params,
         ),
     ];
     if let Some((what, _)) = conflicts.into_iter().find(|&(_, conflict)| conflict) {

@@ -35,3 +35,7 @@ pub use model::{
 };
 pub use operation::operation_since;
 pub use request::{AllowUnspecifiedOutput, validate_request};
+
+#[cfg(test)]
+#[expect(clippy::indexing_slicing, reason = "a test that panics has failed, as it should")]
+mod tests;

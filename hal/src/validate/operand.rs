@@ -40,7 +40,7 @@ fn check_type(operand: &Operand, context: &Context<'_>) -> Result<(), Rule> {
 
 fn check_rank(operand: &Operand, version: Version) -> Result<(), Rule> {
     let rank = operand.dimensions.len();
-    if is_extension(operand.kind) {
+    if operand.kind.is_extension() {
         return Ok(()); // whether it is a scalar, only the driver knows
     }
     if operand.kind.is_scalar() {
@@ -201,7 +201,7 @@ pub(super) fn check_range(location: DataLocation, size: u64) -> Result<(), Rule>
 /// What OEM and extension types hold only their driver knows.
 fn check_constant_length(operand: &Operand) -> Result<(), Rule> {
     let unchecked = [OperandType::Oem, OperandType::TensorOemByte];
-    if unchecked.contains(&operand.kind) || is_extension(operand.kind) {
+    if unchecked.contains(&operand.kind) || operand.kind.is_extension() {
         return Ok(());
     }
     // An unknown extent counts as no bytes, as in the reference; so a zero-sized constant is legal.
@@ -212,10 +212,6 @@ fn check_constant_length(operand: &Operand) -> Result<(), Rule> {
     } else {
         Err(Rule::ConstantLength { length: given, size })
     }
-}
-
-pub(super) fn is_extension(kind: OperandType) -> bool {
-    matches!(kind, OperandType::Extension(_))
 }
 
 fn is_positive(scale: f32) -> bool {

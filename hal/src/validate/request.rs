@@ -4,7 +4,7 @@
 
 use super::error::{Direction, Place, Rule, ValidationError};
 use super::model::validate_pool;
-use super::operand::{check_range, is_extension};
+use super::operand::check_range;
 use super::operation::Operands;
 use crate::types::{
     DataLocation, Model, Operand, OperandType, Request, RequestArgument, RequestPool, Version,
@@ -135,7 +135,7 @@ fn check_known(operand: &Operand) -> Result<(), Rule> {
     if let Some(dimension) = operand.dimensions.iter().position(|&extent| extent == 0) {
         return Err(Rule::UnknownExtent { dimension });
     }
-    let is_tensor = !operand.kind.is_scalar() && !is_extension(operand.kind);
+    let is_tensor = !operand.kind.is_scalar() && !operand.kind.is_extension();
     if is_tensor && operand.dimensions.is_empty() {
         return Err(Rule::UnknownRank { why: "the request gives no dimensions" });
     }
