@@ -68,6 +68,10 @@ pub(crate) trait Side {
     fn publish(memory: &Memory, ours: u64);
     /// Loads the peer's counter.
     fn look(memory: &Memory) -> u64;
+    /// Called on each turn of waiting for the peer's counter: the slot at byte `position` comes next.
+    fn expect(memory: &Memory, position: usize);
+    /// Called after `bytes` were published: `left` bytes from byte `position` on are this side's already.
+    fn ahead(memory: &Memory, position: usize, bytes: usize, left: usize);
     /// Bytes this side may use, from both counters; more than `ring_bytes` if the peer lies.
     fn usable(ours: u64, peer: u64, ring_bytes: u64) -> u64;
     /// A peer's counter at which nothing is usable.
@@ -103,6 +107,21 @@ impl Side for Writing {
     }
 
     #[inline(always)]
+    fn expect(_memory: &Memory, _position: usize) {
+        // The slot is the consumer's until its counter says otherwise: asking for its line would only slow it down.
+    }
+
+    #[inline(always)]
+    fn ahead(memory: &Memory, position: usize, bytes: usize, left: usize) {
+        if bytes < CACHE_LINE {
+            return;
+        }
+        // The consumer still has copies of these lines from the last time round. Taking them back now, while it is busy
+        // with what was just published, takes that off the way of the next message.
+        memory.prefetch_to_write(position, bytes.min(left));
+    }
+
+    #[inline(always)]
     fn usable(ours: u64, peer: u64, ring_bytes: u64) -> u64 {
         ring_bytes.wrapping_sub(ours.wrapping_sub(peer))
     }
@@ -133,6 +152,22 @@ impl Side for Reading {
     }
 
     #[inline(always)]
+    fn expect(memory: &Memory, position: usize) {
+        // The item arrives in another cache line than the counter that announces it. Asked for together they come
+        // together; one after the other they cost two misses.
+        memory.prefetch(position);
+    }
+
+    #[inline(always)]
+    fn ahead(memory: &Memory, position: usize, _bytes: usize, left: usize) {
+        // The items that wait already, a few lines on; a third more throughput one by one. Not the last ones: the
+        // producer may be writing in their lines.
+        if left >= 2 * FETCHED_AHEAD {
+            memory.prefetch(position + FETCHED_AHEAD);
+        }
+    }
+
+    #[inline(always)]
     fn usable(ours: u64, peer: u64, _ring_bytes: u64) -> u64 {
         peer.wrapping_sub(ours)
     }
@@ -145,6 +180,11 @@ impl Side for Reading {
         QueueError::Empty { asked, available }
     }
 }
+
+/// Bytes that move between cores together. A hint for prefetching; correctness does not depend on it.
+const CACHE_LINE: usize = 64;
+/// How far ahead of itself a consumer asks for items.
+const FETCHED_AHEAD: usize = 4 * CACHE_LINE;
 
 /// One side's view of the ring.
 #[derive(Debug)]
@@ -212,6 +252,9 @@ impl<S: Side, Q: Quantum> Cursor<S, Q> {
     pub(crate) fn ready(&mut self, bytes: usize) -> Result<bool, QueueError> {
         if bytes <= self.remembered() {
             return Ok(true);
+        }
+        if bytes < CACHE_LINE {
+            S::expect(&self.memory, self.position);
         }
         self.refresh()?;
         Ok(bytes <= self.remembered())
@@ -302,6 +345,7 @@ impl<S: Side, Q: Quantum> Cursor<S, Q> {
         self.position = if end >= self.ring_bytes { end - self.ring_bytes } else { end };
         self.ours = self.ours.wrapping_add(bytes as u64);
         S::publish(&self.memory, self.ours);
+        S::ahead(&self.memory, self.position, bytes, self.remembered());
     }
 }
 

@@ -186,11 +186,12 @@ impl Waiter {
         let mut start = None;
         loop {
             for _ in 0..TURNS_PER_GLANCE {
+                // First the pause: the caller has just looked, and each look takes the counter's line from the peer.
+                spin_loop();
                 if ready()? {
                     return Ok(true);
                 }
                 self.interrupted()?;
-                spin_loop();
             }
             if timed {
                 let now = clock::now();

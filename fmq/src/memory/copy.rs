@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
-/// Up to this many bytes a loop over words beats the call of `memcpy`: measured with 8 to 64 byte items.
-const FEW: usize = 128;
+/// Up to this many bytes a loop over words beats the call of `memcpy`. Beyond it the loop loses, since it fills the store
+/// buffer with small stores: 1 KiB between two cores takes 560 ns there and back by words, 290 ns by `memcpy`.
+const FEW: usize = 32;
 const WORD: usize = size_of::<u64>();
 
 /// Copies `src` to `dst`.
@@ -46,4 +47,34 @@ pub(super) unsafe fn load(dst: &mut [u8], src: *const u8) {
         // Who validates `dst` and then uses it must use what was validated: forbid to read `src` again for it.
         compiler_fence(Ordering::SeqCst);
     }
+}
+
+/// Asks for the cache line at `address`, without waiting for it. Any address will do: it never faults.
+#[inline(always)]
+pub(super) fn prefetch(address: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch reads nothing that the program sees, and is ignored where nothing is mapped.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
+}
+
+/// The most bytes that are asked for ahead of time: half of what a core can have under way at a time.
+pub(super) const AHEAD: usize = 1024;
+
+/// Asks to own the cache line at `address`, without waiting for it. Any address will do: it never faults.
+#[inline(always)]
+pub(super) fn prefetch_to_write(address: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // The intrinsic becomes a prefetch for reading unless a CPU feature is enabled at compile time; every x86-64 CPU
+    // takes the instruction, some as a no-op.
+    // SAFETY: a prefetch changes nothing that the program sees, and is ignored where nothing is mapped.
+    unsafe {
+        std::arch::asm!("prefetchw [{0}]", in(reg) address, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
 }

@@ -77,4 +77,10 @@ impl Memory {
             cell.with(|slot| unsafe { item.copy_from_slice(&*slot) });
         }
     }
+
+    /// Cells have no caches.
+    pub(crate) fn prefetch(&self, _position: usize) {}
+
+    /// Cells have no caches.
+    pub(crate) fn prefetch_to_write(&self, _position: usize, _bytes: usize) {}
 }

@@ -99,4 +99,19 @@ impl Memory {
         // SAFETY: within the ring, which stays mapped as long as `self`.
         unsafe { copy::load(items, self.parts.ring.as_ptr().add(position)) };
     }
+
+    /// Asks for the cache line of byte `position`, without waiting for it. A hint: nothing is read by it.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, position: usize) {
+        copy::prefetch(self.parts.ring.as_ptr().wrapping_add(position));
+    }
+
+    /// Asks to own the cache lines of the `bytes` bytes from byte `position` on, as far as [`copy::AHEAD`] and the ring's end.
+    #[inline(always)]
+    pub(crate) fn prefetch_to_write(&self, position: usize, bytes: usize) {
+        let end = position.wrapping_add(bytes.min(copy::AHEAD)).min(self.parts.ring_bytes);
+        for at in (position..end).step_by(64) {
+            copy::prefetch_to_write(self.parts.ring.as_ptr().wrapping_add(at));
+        }
+    }
 }
