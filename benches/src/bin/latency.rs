@@ -1,0 +1,84 @@
+//! The latency lab's command; see the library and `docs/measuring.md`.
+#![expect(clippy::print_stderr, reason = "a command line tool talks")]
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use benches::far::{FAR_SIDE, far_side};
+use benches::lab::{self, Plan};
+use benches::machine::Cpus;
+use benches::{Result, report};
+use clap::{Parser, ValueEnum};
+
+/// Measures round trips and throughput between two pinned processes, every figure beside what the bare machine takes.
+#[derive(Debug, Parser)]
+struct Options {
+    /// What to measure.
+    #[arg(value_enum, default_value_t = Part::All)]
+    part: Part,
+    /// One JSON object per line instead of the table.
+    #[arg(long)]
+    json: bool,
+    /// Few and short blocks: shows that everything works, measures nothing.
+    #[arg(long)]
+    quick: bool,
+    /// The measuring side's CPU and the answering side's; by default the first two.
+    #[arg(long, value_name = "A,B", value_parser = two_cpus)]
+    cpus: Option<Cpus>,
+    /// How many blocks every row gets.
+    #[arg(long, value_name = "N")]
+    rounds: Option<u32>,
+    /// Only transports whose name contains this (the probes always run).
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    only: String,
+    /// Let the cores doze while blocking transports are measured, so that the hypervisor's wake-ups count too.
+    #[arg(long)]
+    let_doze: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// The queue and its peers.
+    Fmq,
+    /// Everything.
+    All,
+}
+
+fn two_cpus(text: &str) -> std::result::Result<Cpus, String> {
+    let parse = |cpu: &str| cpu.trim().parse().map_err(|_| format!("`{cpu}` is no CPU number"));
+    match text.split_once(',') {
+        Some((near, far)) => Ok(Cpus { near: parse(near)?, far: parse(far)? }),
+        None => Err("two CPU numbers with a comma between them".into()),
+    }
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let done = match args.split_first() {
+        Some((first, rest)) if first == FAR_SIDE => far_side(rest),
+        _ => measure(&Options::parse()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("latency: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(options: &Options) -> Result<()> {
+    let plan = Plan {
+        cpus: options.cpus.map_or_else(Cpus::first_two, Ok)?,
+        rounds: options.rounds.unwrap_or(if options.quick { 2 } else { 60 }),
+        only: options.only.clone(),
+        quick: options.quick,
+        let_doze: options.let_doze,
+    };
+    let mut out = std::io::stdout().lock();
+    let outcome = lab::run(&plan)?;
+    let print = if options.json { report::json } else { report::table };
+    print(&outcome, &mut out)?;
+    out.flush()?;
+    Ok(())
+}

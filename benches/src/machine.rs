@@ -1,0 +1,99 @@
+//! What the lab asks of the machine: two CPUs, real-time priority if allowed, cores that don't doze.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::Result;
+
+/// The two CPUs of a run: the measuring side's and the answering side's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cpus {
+    /// Where the measuring side runs.
+    pub near: usize,
+    /// Where the answering side runs.
+    pub far: usize,
+}
+
+impl Cpus {
+    /// The first two CPUs that this process may use.
+    ///
+    /// # Errors
+    /// If there is only one.
+    pub fn first_two() -> Result<Self> {
+        let allowed = sched_getaffinity(None)?;
+        let mut cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
+        match (cpus.next(), cpus.next()) {
+            (Some(near), Some(far)) => Ok(Self { near, far }),
+            _ => Err("two CPUs are needed, and this process may use only one".into()),
+        }
+    }
+}
+
+/// Binds the calling thread to `cpu`.
+///
+/// # Errors
+/// If there is no such CPU, or the thread may not use it.
+pub fn pin(cpu: usize) -> Result<()> {
+    let mut set = CpuSet::new();
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(format!("no CPU {cpu}: the kernel counts to {}", CpuSet::MAX_CPU).into());
+    }
+    set.set(cpu);
+    sched_setaffinity(None, &set).map_err(|error| format!("can't use CPU {cpu}: {error}").into())
+}
+
+/// Gives the calling thread real-time priority; `false` if that is not allowed.
+#[must_use]
+pub fn real_time() -> bool {
+    schedule(libc::SCHED_FIFO, 50)
+}
+
+fn schedule(policy: libc::c_int, priority: libc::c_int) -> bool {
+    let parameters = libc::sched_param { sched_priority: priority };
+    // SAFETY: the kernel reads the parameters during the call only; 0 means the calling thread.
+    unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) == 0 }
+}
+
+/// Keeps both cores out of their sleep states while blocking transports are measured, by threads that run only when
+/// nothing else does (`SCHED_IDLE`). Without it one measures how long the hypervisor takes to wake a virtual core.
+#[derive(Debug)]
+pub struct KeepAwake {
+    active: Arc<AtomicBool>,
+}
+
+impl KeepAwake {
+    /// Starts the threads, inactive.
+    #[must_use]
+    pub fn new(cpus: Cpus) -> Self {
+        let active = Arc::new(AtomicBool::new(false));
+        for cpu in [cpus.near, cpus.far] {
+            let active = Arc::clone(&active);
+            std::thread::spawn(move || {
+                if pin(cpu).is_ok() && schedule(libc::SCHED_IDLE, 0) {
+                    idle(&active);
+                }
+            });
+        }
+        Self { active }
+    }
+
+    /// Switches them on or off.
+    pub fn set(&self, active: bool) {
+        // Relaxed: a switch for heaters; nothing is handed over.
+        self.active.store(active, Ordering::Relaxed);
+    }
+}
+
+fn idle(active: &AtomicBool) {
+    loop {
+        // Relaxed: see `set`.
+        if active.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        } else {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The outcome as a table for people, or as one JSON object per line.
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+
+use crate::figures::{Placement, Series, Spread};
+use crate::lab::Outcome;
+use crate::transport::Row;
+
+/// Peers that a throughput row is compared with, block by block.
+const COMPARED: [&str; 2] = ["libfmq-model", "rtrb"];
+
+/// One JSON object per row and placement.
+///
+/// # Errors
+/// If `out` fails.
+pub fn json(outcome: &Outcome, out: &mut impl Write) -> io::Result<()> {
+    for (series, placement) in lines(outcome) {
+        writeln!(out, "{}", object(outcome, series, placement))?;
+    }
+    Ok(())
+}
+
+/// Rows by placement, without those that have no blocks there.
+fn lines(outcome: &Outcome) -> impl Iterator<Item = (&Series, Placement)> {
+    Placement::ALL.into_iter().flat_map(move |placement| {
+        let measured = move |series: &&Series| series.blocks(placement).next().is_some();
+        outcome.series.iter().filter(measured).map(move |series| (series, placement))
+    })
+}
+
+fn object(outcome: &Outcome, series: &Series, placement: Placement) -> Value {
+    let row = &series.row;
+    let mut object = json!({
+        "bench": row.bench,
+        "transport": row.transport,
+        "wait": row.wait,
+        "processes": row.processes(),
+        "bytes": row.bytes,
+        "items": row.items,
+        "ring_bytes": row.ring_bytes,
+        "placement": placement.name(),
+        "real_time": outcome.real_time,
+        "blocks": series.blocks(placement).count(),
+        "dropped": series.dropped,
+    });
+    let figures = if row.is_throughput() {
+        throughput(outcome, series, placement)
+    } else {
+        round_trip(series, placement)
+    };
+    if let (Some(object), Value::Object(figures)) = (object.as_object_mut(), figures) {
+        object.extend(figures);
+    }
+    object
+}
+
+fn round_trip(series: &Series, placement: Placement) -> Value {
+    let histogram = series.histogram(placement);
+    json!({
+        "samples": histogram.len(),
+        "min_ns": histogram.min(),
+        "p50_ns": histogram.value_at_quantile(0.5),
+        "p90_ns": histogram.value_at_quantile(0.9),
+        "p99_ns": histogram.value_at_quantile(0.99),
+        "p999_ns": histogram.value_at_quantile(0.999),
+        "max_ns": histogram.max(),
+        "typical_ns": series.typical(placement).map(rounded),
+        "probe": series.row.probe.name(),
+        "ratio": series.ratio(placement).map(rounded),
+    })
+}
+
+fn throughput(outcome: &Outcome, series: &Series, placement: Placement) -> Value {
+    let items = f64::from(u32::try_from(series.row.items).unwrap_or(1));
+    let per_s = |ns: f64| items * 1e9 / ns;
+    let typical = series.typical(placement);
+    let mut figures = json!({
+        "samples": series.blocks(placement).count(),
+        "items_per_s": typical.map(|ns| per_s(ns.p50).round()),
+        "items_per_s_p10": typical.map(|ns| per_s(ns.p90).round()),
+        "items_per_s_p90": typical.map(|ns| per_s(ns.p10).round()),
+        "ns_per_operation": typical.map(rounded),
+    });
+    for peer in COMPARED {
+        if let Some(spread) = compared(outcome, series, peer, placement) {
+            figures[format!("times_{peer}")] = rounded(spread);
+        }
+    }
+    figures
+}
+
+/// How often as fast as `peer` moving the same messages, by blocks of the same rounds.
+fn compared(outcome: &Outcome, ours: &Series, peer: &str, placement: Placement) -> Option<Spread> {
+    let blocking = |series: &Series| series.row.wait != "spin";
+    let same = |series: &&Series| {
+        let (theirs, ours) = (&series.row, &ours.row);
+        theirs.transport == peer && theirs.bench == ours.bench && theirs.bytes == ours.bytes
+    };
+    let comparable = |theirs: &&Series| peer == "rtrb" || blocking(theirs) == blocking(ours);
+    let peer = outcome.series.iter().filter(same).find(comparable)?;
+    ours.times_as_fast_as(peer, placement)
+}
+
+fn rounded(spread: Spread) -> Value {
+    let digits = |value: f64| (value * 1000.0).round() / 1000.0;
+    let Spread { min, p10, p50, p90, max } = spread;
+    json!({"p50": digits(p50), "p10": digits(p10), "p90": digits(p90), "min": digits(min), "max": digits(max)})
+}
+
+/// A table per placement and bench.
+///
+/// # Errors
+/// If `out` fails.
+pub fn table(outcome: &Outcome, out: &mut impl Write) -> io::Result<()> {
+    let priority = if outcome.real_time { "real-time" } else { "ordinary (real-time was refused)" };
+    writeln!(out, "priority: {priority}; the clock counts in steps of {:.1} ns", outcome.step_ns)?;
+    for placement in Placement::ALL {
+        let dropped: u32 = outcome.series.iter().map(|series| series.dropped).sum();
+        let rows: Vec<_> =
+            lines(outcome).filter(|(_, at)| *at == placement).map(|(series, _)| series).collect();
+        if rows.is_empty() {
+            continue;
+        }
+        writeln!(out, "\ncores {} ({dropped} blocks dropped in all)", placement.name())?;
+        round_trips(&rows, placement, out)?;
+        throughputs(outcome, &rows, placement, out)?;
+    }
+    Ok(())
+}
+
+/// The transport, and whether it is between threads where that is not its nature.
+fn label(row: &Row) -> String {
+    match (row.transport, row.processes()) {
+        ("fmq", 1) => "fmq threads".into(),
+        (transport, _) => transport.into(),
+    }
+}
+
+fn round_trips(rows: &[&Series], placement: Placement, out: &mut impl Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "{:<13} {:<9} {:>5} {:>9} {:>9} {:>9} {:>10}   ratio to probe, p50 [p10 .. p90]",
+        "round trip", "wait", "bytes", "p50 ns", "p99 ns", "p99.9 ns", "max ns"
+    )?;
+    for series in rows.iter().filter(|series| !series.row.is_throughput()) {
+        let (row, histogram) = (&series.row, series.histogram(placement));
+        let quantile = |q| histogram.value_at_quantile(q);
+        write!(
+            out,
+            "{:<13} {:<9} {:>5} {:>9} {:>9} {:>9} {:>10}   ",
+            label(row),
+            row.wait,
+            row.bytes,
+            quantile(0.5),
+            quantile(0.99),
+            quantile(0.999),
+            histogram.max()
+        )?;
+        match series.ratio(placement) {
+            Some(Spread { p10, p50, p90, .. }) => {
+                let ring = match row.ring_bytes {
+                    crate::RING_BYTES => String::new(),
+                    bytes => format!(", ring of {} KiB", bytes / 1024),
+                };
+                writeln!(out, "{p50:.2} [{p10:.2} .. {p90:.2}] x {}{ring}", row.probe.name())?;
+            }
+            None => writeln!(out)?,
+        }
+    }
+    Ok(())
+}
+
+fn throughputs(
+    outcome: &Outcome,
+    rows: &[&Series],
+    placement: Placement,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    writeln!(
+        out,
+        "{:<13} {:<9} {:>5} {:>12} {:>18}   times as fast as, p50 [p10 .. p90]",
+        "throughput", "wait", "bytes", "M items/s", "[p10 .. p90]"
+    )?;
+    for series in rows.iter().filter(|series| series.row.is_throughput()) {
+        let row = &series.row;
+        let Some(ns) = series.typical(placement) else { continue };
+        let items = f64::from(u32::try_from(row.items).unwrap_or(1));
+        let [p10, p50, p90] = [ns.p90, ns.p50, ns.p10].map(|ns| items * 1e3 / ns);
+        let range = format!("[{p10:.1} .. {p90:.1}]");
+        write!(
+            out,
+            "{:<13} {:<9} {:>5} {p50:>12.1} {range:>18}  ",
+            row.transport, row.wait, row.bytes
+        )?;
+        for peer in COMPARED.iter().filter(|peer| **peer != row.transport) {
+            if let Some(Spread { p10, p50, p90, .. }) = compared(outcome, series, peer, placement) {
+                write!(out, " {peer} {p50:.2} [{p10:.2} .. {p90:.2}]")?;
+            }
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! `fmq`: our queue, through the calls that its users make.
+
+use std::marker::PhantomData;
+use std::os::fd::AsFd;
+
+use bytemuck::Pod;
+use nnburst_fmq::{Consumer, Descriptor, Producer, Queue, Wait};
+
+use super::{Channel, Rx, Tx};
+use crate::Result;
+use crate::link::Link;
+
+/// How the ends wait.
+pub trait Strategy: Send + 'static {
+    /// What is passed to every call.
+    const WAIT: Wait;
+    /// Whether the queue has an event flag, so that either end could sleep.
+    const FLAG: bool = true;
+    /// Bytes of the ring.
+    const RING_BYTES: usize = crate::RING_BYTES;
+}
+
+/// Both ends poll, and the queue has no event flag: nobody can ever sleep on it.
+#[derive(Debug)]
+pub struct Spin;
+/// Both ends poll a queue that has an event flag, so that each publication must look whether somebody sleeps.
+#[derive(Debug)]
+pub struct SpinFlagged;
+/// [`SpinFlagged`] with a ring of 4 KiB: sized for a few packets under way, as a burst's can be.
+#[derive(Debug)]
+pub struct SpinSmall;
+/// [`Adaptive`] with a ring of 4 KiB.
+#[derive(Debug)]
+pub struct AdaptiveSmall;
+/// Both ends sleep at once.
+#[derive(Debug)]
+pub struct Block;
+/// Both ends poll for up to 50 microseconds, then sleep.
+#[derive(Debug)]
+pub struct Adaptive;
+
+impl Strategy for Spin {
+    const WAIT: Wait = Wait::Spin;
+    const FLAG: bool = false;
+}
+
+impl Strategy for SpinFlagged {
+    const WAIT: Wait = Wait::Spin;
+}
+
+impl Strategy for SpinSmall {
+    const WAIT: Wait = Wait::Spin;
+    const RING_BYTES: usize = 4096;
+}
+
+impl Strategy for AdaptiveSmall {
+    const WAIT: Wait = Wait::adaptive(50);
+    const RING_BYTES: usize = 4096;
+}
+
+impl Strategy for Block {
+    const WAIT: Wait = Wait::Block;
+}
+
+impl Strategy for Adaptive {
+    const WAIT: Wait = Wait::adaptive(50);
+}
+
+/// Batches of `N` items in a ring of [`Strategy::RING_BYTES`].
+#[derive(Debug)]
+pub struct Fmq<T, const N: usize, W>(PhantomData<(T, W)>);
+
+impl<T: Pod + Send, const N: usize, W: Strategy> Channel<[T; N]> for Fmq<T, N, W>
+where
+    [T; N]: Pod,
+{
+    const RING_BYTES: usize = W::RING_BYTES;
+
+    type Both = Queue<T>;
+    type Tx = End<Producer<T>, W>;
+    type Rx = End<Consumer<T>, W>;
+
+    fn create(link: &Link) -> Result<Queue<T>> {
+        let capacity = W::RING_BYTES / size_of::<T>();
+        let queue = Queue::<T>::builder(capacity).event_flag(W::FLAG).create()?;
+        let Descriptor { data, fds } = queue.descriptor()?;
+        let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+        link.send(&serde_json::to_vec(&data)?, &fds)?;
+        Ok(queue)
+    }
+
+    fn join(link: &Link) -> Result<Queue<T>> {
+        let (data, fds) = link.expect()?;
+        Ok(Queue::attach(Descriptor { data: serde_json::from_slice(&data)?, fds })?)
+    }
+
+    fn tx(both: Queue<T>) -> Result<Self::Tx> {
+        Ok(End::new(both.into_producer()))
+    }
+
+    fn rx(both: Queue<T>) -> Result<Self::Rx> {
+        Ok(End::new(both.into_consumer()))
+    }
+}
+
+/// Up to this many bytes an item is passed by value; what is larger is written and read where it lies.
+const FEW: usize = 64;
+
+/// One end and its strategy.
+#[derive(Debug)]
+pub struct End<E, W>(E, PhantomData<W>);
+
+impl<E, W> End<E, W> {
+    pub(super) fn new(end: E) -> Self {
+        Self(end, PhantomData)
+    }
+}
+
+impl<T: Pod + Send, const N: usize, W: Strategy> Tx<[T; N]> for End<Producer<T>, W> {
+    #[inline]
+    fn put(&mut self, message: &[T; N]) -> Result<()> {
+        match message.as_slice() {
+            [item] if size_of::<T>() <= FEW => self.0.push(*item, W::WAIT)?,
+            items => self.0.write(items, W::WAIT)?,
+        }
+        Ok(())
+    }
+}
+
+impl<T: Pod + Send, const N: usize, W: Strategy> Rx<[T; N]> for End<Consumer<T>, W> {
+    #[inline]
+    fn take(&mut self, message: &mut [T; N]) -> Result<()> {
+        match message.as_mut_slice() {
+            [item] if size_of::<T>() <= FEW => *item = self.0.pop(W::WAIT)?,
+            items => self.0.read(items, W::WAIT)?,
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,59 @@
+//! `unix-socket`: a seqpacket socket each way, blocking.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
+};
+
+use super::{Channel, Message, Rx, Tx};
+use crate::Result;
+use crate::link::Link;
+
+/// The transport.
+#[derive(Debug)]
+pub struct Seqpacket;
+
+/// One end.
+#[derive(Debug)]
+pub struct End(OwnedFd);
+
+impl<M: Message> Channel<M> for Seqpacket {
+    type Both = End;
+    type Tx = End;
+    type Rx = End;
+
+    fn create(link: &Link) -> Result<End> {
+        let kind = SocketType::SEQPACKET;
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+        link.send(b"socket", &[theirs.as_fd()])?;
+        Ok(End(ours))
+    }
+
+    fn join(link: &Link) -> Result<End> {
+        let (_, mut fds) = link.expect()?;
+        Ok(End(fds.pop().ok_or("a socket without a file")?))
+    }
+
+    fn tx(both: End) -> Result<End> {
+        Ok(both)
+    }
+
+    fn rx(both: End) -> Result<End> {
+        Ok(both)
+    }
+}
+
+impl<M: Message> Tx<M> for End {
+    fn put(&mut self, message: &M) -> Result<()> {
+        send(&self.0, bytemuck::bytes_of(message), SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+}
+
+impl<M: Message> Rx<M> for End {
+    fn take(&mut self, message: &mut M) -> Result<()> {
+        let (_, bytes) = recv(&self.0, bytemuck::bytes_of_mut(message), RecvFlags::empty())?;
+        if bytes == size_of::<M>() { Ok(()) } else { Err(format!("{bytes} bytes came").into()) }
+    }
+}
