@@ -1,10 +1,10 @@
-//! AVERAGE_POOL_2D, MAX_POOL_2D: windows over height and width.
+//! AVERAGE_POOL_2D, MAX_POOL_2D, L2_POOL_2D: windows over height and width.
 
 use nnburst_hal::FusedActivation;
 
 use super::Op;
 use super::mean::divide_round;
-use super::support::{Axis, Image, Window, dispatch, plain, same_quantisation};
+use super::support::{Axis, Image, Window, by_real, dispatch, plain, same_quantisation};
 use crate::element::{Quantised, Real};
 use crate::error::OpError;
 use crate::plan::{Lowered, OpBuilder};
@@ -12,11 +12,13 @@ use crate::quant::{activation_range, real_activation_range};
 
 pub(super) static AVERAGE_POOL_2D: Op = Op { lower: |op| lower(op, Kind::Average) };
 pub(super) static MAX_POOL_2D: Op = Op { lower: |op| lower(op, Kind::Max) };
+pub(super) static L2_POOL_2D: Op = Op { lower: |op| lower(op, Kind::L2) };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Average,
     Max,
+    L2,
 }
 
 /// A pooling with its operands read.
@@ -32,7 +34,8 @@ struct Pool {
 
 /// Padding never takes part: averages divide by the elements that are really there.
 ///
-/// Source: NNAPI `AVERAGE_POOL_2D`, `MAX_POOL_2D`, since HAL 1.0; NCHW since 1.2; signed since 1.3.
+/// Source: NNAPI `AVERAGE_POOL_2D`, `MAX_POOL_2D`, `L2_POOL_2D` (float alone), since HAL 1.0; NCHW since
+/// 1.2; signed since 1.3.
 fn lower(op: &mut OpBuilder<'_>, kind: Kind) -> Lowered {
     let input = op.input(0)?;
     let explicit = op.input_count() >= 10;
@@ -46,6 +49,9 @@ fn lower(op: &mut OpBuilder<'_>, kind: Kind) -> Lowered {
         Image::new([image.batches, vertical.output, horizontal.output, image.channels], nchw);
     op.set_output(0, output.shape()?)?;
     let pool = Pool { kind, input: image, output, vertical, horizontal, activation };
+    if kind == Kind::L2 {
+        return by_real!(input.kind, real(op, pool));
+    }
     dispatch!(input.kind, 0, real: real(op, pool), byte: byte(op, pool))
 }
 
@@ -86,6 +92,10 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, pool: Pool) -> Lowered {
                     let (sum, count) = values.fold((0.0, 0usize), |(s, n), x| (s + x, n + 1));
                     sum / count.max(1) as f32
                 }
+                Kind::L2 => {
+                    let (sum, count) = values.fold((0.0, 0usize), |(s, n), x| (s + x * x, n + 1));
+                    (sum / count.max(1) as f32).sqrt()
+                }
             };
             output.set(at, T::from_f32(y.max(low).min(high)));
         });
@@ -108,7 +118,7 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, pool: Pool) -> Lowered {
             let values = taps.map(|from| input.get(from).to_i32());
             let y = match pool.kind {
                 Kind::Max => values.fold(T::MIN, i32::max),
-                Kind::Average => {
+                Kind::Average | Kind::L2 => {
                     let (sum, count) = values.fold((0, 0), |(s, n), q| (s + q, n + 1));
                     divide_round(sum, count.max(1))
                 }

@@ -32,6 +32,18 @@ macro_rules! dispatch {
 }
 pub(crate) use dispatch;
 
+/// Instantiates a generic function for the element type of a real tensor.
+macro_rules! by_real {
+    ($kind:expr, $real:ident($($arg:expr),*)) => {
+        match $kind {
+            nnburst_hal::OperandType::TensorFloat32 => $real::<f32>($($arg),*),
+            nnburst_hal::OperandType::TensorFloat16 => $real::<half::f16>($($arg),*),
+            kind => Err($crate::ops::support::bad_kind(0, kind).into()),
+        }
+    };
+}
+pub(crate) use by_real;
+
 /// Instantiates a generic function for elements of that width: for what moves data.
 macro_rules! by_width {
     ($kind:expr, $move:ident($($arg:expr),*)) => {

@@ -336,6 +336,13 @@ impl Walk<'_, '_, '_> {
             return Err(failed(step, what));
         }
         node.made.clear();
+        // All shapes are told before any output is found too small: a client then asks once more, not
+        // once per output.
+        for (target, made) in targets.iter().zip(&made) {
+            if let Some(shape) = target.output.and_then(|index| self.shapes.get_mut(index)) {
+                shape.dimensions = made.shape.to_u32();
+            }
+        }
         let mut shapes = Vec::new();
         for (target, made) in targets.iter().zip(made) {
             if let Some(declared) = target.declared.iter().find(|d| !merge(d, &made.shape)) {
@@ -347,9 +354,6 @@ impl Walk<'_, '_, '_> {
                 let needed = made.bytes.len();
                 self.sink.reserve(index, needed);
                 let slot = self.sink.slot(index);
-                if let Some(shape) = self.shapes.get_mut(index) {
-                    shape.dimensions.clone_from(&dimensions);
-                }
                 if let Some(error) = self.check_output(index, &dimensions, needed, slot.len) {
                     return Err(error);
                 }

@@ -1,0 +1,134 @@
+//! ARGMAX, ARGMIN and TOPK_V2: where the extremes are.
+
+use half::f16;
+use nnburst_hal::OperandType;
+
+use super::Op;
+use super::support::{bad_kind, plain, same_quantisation};
+use crate::element::Element;
+use crate::error::OpError;
+use crate::io::Io;
+use crate::plan::{Lowered, OpBuilder};
+use crate::shape::Shape;
+
+pub(super) static ARGMAX: Op = Op { lower: |op| lower_arg(op, true) };
+pub(super) static ARGMIN: Op = Op { lower: |op| lower_arg(op, false) };
+pub(super) static TOPK_V2: Op = Op { lower: lower_topk };
+
+/// Instantiates a generic function for any type that has an order; quantised types by their bytes.
+macro_rules! ordered {
+    ($kind:expr, $f:ident($($arg:expr),*)) => {
+        match $kind {
+            OperandType::TensorFloat32 => $f::<f32>($($arg),*),
+            OperandType::TensorFloat16 => $f::<f16>($($arg),*),
+            OperandType::TensorInt32 => $f::<i32>($($arg),*),
+            OperandType::TensorQuant8Asymm => $f::<u8>($($arg),*),
+            OperandType::TensorQuant8AsymmSigned => $f::<i8>($($arg),*),
+            other => Err(bad_kind(0, other).into()),
+        }
+    };
+}
+
+/// The first of equals wins; the axis goes, and what is left of one axis is `[1]`.
+///
+/// Source: NNAPI `ARGMAX`, `ARGMIN`, since HAL 1.2.
+fn lower_arg(op: &mut OpBuilder<'_>, largest: bool) -> Lowered {
+    let input = op.input(0)?;
+    let axis = input.shape.axis(op.i32(1)?)?;
+    let mut extents = input.shape.to_vec();
+    if extents.remove(axis) == 0 {
+        return Err(
+            OpError::input(0, format!("of {:?} has nothing along {axis}", input.shape)).into()
+        );
+    }
+    if extents.is_empty() {
+        extents.push(1);
+    }
+    op.set_output(0, Shape::new(extents)?)?;
+    ordered!(input.kind, emit_arg(op, &input.shape, axis, largest))
+}
+
+fn emit_arg<T: Element>(
+    op: &mut OpBuilder<'_>,
+    shape: &Shape,
+    axis: usize,
+    largest: bool,
+) -> Lowered {
+    let (outer, extent, inner) = shape.around(axis);
+    op.emit(plain("arg", shape, 0), move |io: Io<'_>| {
+        let (input, output) = (io.input::<T>(0), io.output::<i32>(0));
+        for at in 0..outer * inner {
+            let first = at / inner * extent * inner + at % inner;
+            let (mut best, mut best_at) = (input.get(first), 0);
+            for position in 1..extent {
+                let value = input.get(first + position * inner);
+                if if largest { value > best } else { value < best } {
+                    (best, best_at) = (value, position);
+                }
+            }
+            output.set(at, i32::try_from(best_at).unwrap_or(i32::MAX));
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
+/// Values in descending order; of equal ones the larger index comes first, as in the reference, which
+/// sorts pairs of value and index.
+///
+/// Source: NNAPI `TOPK_V2`, since HAL 1.2.
+fn lower_topk(op: &mut OpBuilder<'_>) -> Lowered {
+    let input = op.input(0)?;
+    same_quantisation(&input, &op.output(0)?)?;
+    let k = op.extent(1, 1)?;
+    let extent = input.shape.last().copied().unwrap_or(0);
+    if k > extent {
+        return Err(
+            OpError::input(1, format!("is {k}, more than the {extent} elements of a row")).into()
+        );
+    }
+    let mut extents = input.shape.to_vec();
+    if let Some(last) = extents.last_mut() {
+        *last = k;
+    }
+    let shape = Shape::new(extents)?;
+    op.set_output(0, shape.clone())?;
+    op.set_output(1, shape)?;
+    ordered!(input.kind, emit_topk(op, extent, k))
+}
+
+fn emit_topk<T: Element>(op: &mut OpBuilder<'_>, extent: usize, k: usize) -> Lowered {
+    let shape = op.output(0)?.shape;
+    let rows = shape.elements() / k;
+    let bytes = extent * (size_of::<T>().max(4) + 4);
+    op.emit_with_scratch(plain("topk", &shape, 0), bytes, move |mut io: Io<'_>| {
+        let input = io.input::<T>(0);
+        let (values, indices) = (io.output::<T>(0), io.output::<i32>(1));
+        let (own, order) = io.scratch_slice::<u32>().split_at_mut(extent);
+        // A row is copied once: it may change while it is sorted.
+        let own = &mut bytemuck::cast_slice_mut::<u32, T>(own)[..extent];
+        for row in 0..rows {
+            input.slice(row * extent..(row + 1) * extent).copy_to(own);
+            let order = &mut order[..extent];
+            order.iter_mut().zip(0..).for_each(|(slot, index)| *slot = index);
+            order.sort_unstable_by(|&a, &b| {
+                let (x, y) = (own[a as usize], own[b as usize]);
+                // NaN, which has no order, goes last.
+                y.partial_cmp(&x)
+                    .unwrap_or_else(|| is_nan(x).cmp(&is_nan(y)))
+                    .then_with(|| b.cmp(&a))
+            });
+            for (at, &index) in order.iter().take(k).enumerate() {
+                values.set(row * k + at, own[index as usize]);
+                indices.set(row * k + at, index.cast_signed());
+            }
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
+#[expect(clippy::eq_op, reason = "only NaN differs from itself")]
+fn is_nan<T: Element>(x: T) -> bool {
+    x != x
+}

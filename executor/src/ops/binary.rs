@@ -1,0 +1,178 @@
+//! DIV, MAXIMUM, MINIMUM, POW and PRELU: two tensors that broadcast.
+
+use half::f16;
+use nnburst_hal::{FusedActivation, OperandType};
+
+use super::Op;
+use super::support::{Broadcast, bad_kind, dispatch, plain};
+use crate::element::{Element, Quantised, Real};
+use crate::error::OpError;
+use crate::io::Io;
+use crate::plan::{Lowered, OpBuilder, Tensor};
+use crate::quant::{Multiplier, product_multiplier, real_activation_range, requantise};
+
+pub(super) static DIV: Op = Op { lower: lower_div };
+pub(super) static MAXIMUM: Op = Op { lower: |op| lower_extreme(op, true) };
+pub(super) static MINIMUM: Op = Op { lower: |op| lower_extreme(op, false) };
+pub(super) static POW: Op = Op { lower: lower_pow };
+pub(super) static PRELU: Op = Op { lower: lower_prelu };
+
+/// Signed 8-bit passes the reference's validation without a kernel behind it; here it is refused.
+///
+/// Source: NNAPI `DIV`, since HAL 1.1; INT32 since 1.3.
+fn lower_div(op: &mut OpBuilder<'_>) -> Lowered {
+    let (a, b) = operands(op)?;
+    let activation = op.activation(2)?;
+    let (low, high) = real_activation_range(activation);
+    // Not `clamp` or `max`: a NaN stays one.
+    let limit = move |x: f32| {
+        if x < low {
+            low
+        } else if x > high {
+            high
+        } else {
+            x
+        }
+    };
+    match a.kind {
+        OperandType::TensorFloat32 => emit(op, &a, &b, move |a: f32, b: f32| limit(a / b)),
+        OperandType::TensorFloat16 => {
+            emit(op, &a, &b, move |a: f16, b: f16| f16::from_f32(limit(a.to_f32() / b.to_f32())))
+        }
+        OperandType::TensorInt32 if activation == FusedActivation::None => {
+            emit(op, &a, &b, floor_div)
+        }
+        OperandType::TensorInt32 => {
+            Err(OpError::input(2, format!("{activation} behind INT32")).into())
+        }
+        other => Err(bad_kind(0, other).into()),
+    }
+}
+
+/// Rounded towards minus infinity; 0 where the divisor is 0, and wrapping, as nothing may trap.
+fn floor_div(a: i32, b: i32) -> i32 {
+    if b == 0 {
+        return 0;
+    }
+    let quotient = a.wrapping_div(b);
+    let exact = a.wrapping_rem(b) == 0;
+    if !exact && (a < 0) != (b < 0) { quotient - 1 } else { quotient }
+}
+
+/// Quantised operands are brought to the output's parameters.
+///
+/// Source: NNAPI `MAXIMUM`, `MINIMUM`, since HAL 1.2; signed 8-bit since 1.3.
+fn lower_extreme(op: &mut OpBuilder<'_>, largest: bool) -> Lowered {
+    let (a, b) = operands(op)?;
+    match a.kind {
+        OperandType::TensorFloat32 => emit(op, &a, &b, pick::<f32>(largest)),
+        OperandType::TensorFloat16 => emit(op, &a, &b, pick::<f16>(largest)),
+        OperandType::TensorInt32 => emit(op, &a, &b, pick::<i32>(largest)),
+        OperandType::TensorQuant8Asymm => extreme_byte::<u8>(op, &a, &b, largest),
+        OperandType::TensorQuant8AsymmSigned => extreme_byte::<i8>(op, &a, &b, largest),
+        other => Err(bad_kind(0, other).into()),
+    }
+}
+
+fn pick<T: Element>(largest: bool) -> impl Fn(T, T) -> T + Send + Sync + 'static {
+    move |a, b| if (a > b) == largest { a } else { b }
+}
+
+fn extreme_byte<T: Quantised>(
+    op: &mut OpBuilder<'_>,
+    a: &Tensor,
+    b: &Tensor,
+    largest: bool,
+) -> Lowered {
+    let out = op.output(0)?;
+    let to_output = |from: &Tensor| {
+        let (from, to) = ((from.scale, from.zero_point), (out.scale, out.zero_point));
+        move |q: T| T::from_i32(requantise(q.to_i32(), from, to, (T::MIN, T::MAX)))
+    };
+    let (of_a, of_b, pick) = (to_output(a), to_output(b), pick::<T>(largest));
+    emit(op, a, b, move |a: T, b: T| pick(of_a(a), of_b(b)))
+}
+
+/// Source: NNAPI `POW`, since HAL 1.2.
+fn lower_pow(op: &mut OpBuilder<'_>) -> Lowered {
+    let (a, b) = operands(op)?;
+    match a.kind {
+        OperandType::TensorFloat32 => emit(op, &a, &b, f32::powf),
+        OperandType::TensorFloat16 => {
+            emit(op, &a, &b, |a: f16, b: f16| f16::from_f32(a.to_f32().powf(b.to_f32())))
+        }
+        other => Err(bad_kind(0, other).into()),
+    }
+}
+
+/// `x >= 0 ? x : x * alpha`.
+///
+/// Source: NNAPI `PRELU`, since HAL 1.2; signed 8-bit since 1.3.
+fn lower_prelu(op: &mut OpBuilder<'_>) -> Lowered {
+    let (x, alpha) = operands(op)?;
+    dispatch!(x.kind, 0, real: prelu_real(op, &x, &alpha), byte: prelu_byte(op, &x, &alpha))
+}
+
+fn prelu_real<T: Real>(op: &mut OpBuilder<'_>, x: &Tensor, alpha: &Tensor) -> Lowered {
+    emit(op, x, alpha, |x: T, alpha: T| {
+        let real = x.to_f32();
+        if real >= 0.0 { x } else { T::from_f32(real * alpha.to_f32()) }
+    })
+}
+
+fn prelu_byte<T: Quantised>(op: &mut OpBuilder<'_>, x: &Tensor, alpha: &Tensor) -> Lowered {
+    let out = op.output(0)?;
+    let positive = Multiplier::new(f64::from(x.scale) / f64::from(out.scale));
+    let negative = product_multiplier(x.scale, alpha.scale, out.scale);
+    let (zp_x, zp_alpha, zp_out) = (x.zero_point, alpha.zero_point, out.zero_point);
+    emit(op, x, alpha, move |x: T, alpha: T| {
+        let (x, alpha) = (x.to_i32() - zp_x, alpha.to_i32() - zp_alpha);
+        let y = if x >= 0 { positive.apply(x) } else { negative.apply(x * alpha) };
+        T::from_i32(y.saturating_add(zp_out))
+    })
+}
+
+fn operands(op: &mut OpBuilder<'_>) -> Lowered<(Tensor, Tensor)> {
+    let (a, b) = (op.input(0)?, op.input(1)?);
+    if a.kind != b.kind {
+        return Err(OpError::input(1, format!("is {} beside {}", b.kind, a.kind)).into());
+    }
+    op.set_output(0, a.shape.broadcast(&b.shape)?)?;
+    Ok((a, b))
+}
+
+fn emit<T: Element>(
+    op: &mut OpBuilder<'_>,
+    a: &Tensor,
+    b: &Tensor,
+    each: impl Fn(T, T) -> T + Send + Sync + 'static,
+) -> Lowered {
+    let wide = op.output(0)?.shape;
+    let broadcast = Broadcast::new(&wide, &a.shape, &b.shape);
+    op.emit(plain("binary", &wide, 0), move |io: Io<'_>| {
+        let (a, b, output) = (io.input::<T>(0), io.input::<T>(1), io.output::<T>(0));
+        broadcast.each(|at, i, j| output.set(at, each(a.get(i), b.get(j))));
+        Ok(())
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::floor_div;
+
+    #[test]
+    fn integer_division_rounds_down_and_never_traps() {
+        for (a, b, want) in [
+            (7, 2, 3),
+            (-7, 2, -4),
+            (7, -2, -4),
+            (-7, -2, 3),
+            (6, -2, -3),
+            (5, 0, 0),
+            (i32::MIN, -1, i32::MIN),
+        ] {
+            assert_eq!(floor_div(a, b), want, "{a} / {b}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! LOGISTIC, TANH and HARD_SWISH. Quantised, they are functions of one byte: a table of 256 results is
+//! made when the model is compiled, by the reference's fixed-point arithmetic.
+
+use super::Op;
+use super::support::{dispatch, plain};
+use crate::element::{Quantised, Real};
+use crate::error::OpError;
+use crate::io::Io;
+use crate::plan::{Lowered, OpBuilder, Tensor};
+use crate::quant::fixed::{logistic, srdhm16, tanh};
+use crate::quant::{Multiplier, rdbpot, srdhm};
+
+pub(super) static LOGISTIC: Op = Op { lower: |op| lower(op, Function::Logistic) };
+pub(super) static TANH: Op = Op { lower: |op| lower(op, Function::Tanh) };
+pub(super) static HARD_SWISH: Op = Op { lower: |op| lower(op, Function::HardSwish) };
+
+#[derive(Clone, Copy, Debug)]
+enum Function {
+    Logistic,
+    Tanh,
+    HardSwish,
+}
+
+/// Source: NNAPI `LOGISTIC`, `TANH`, since HAL 1.0, `HARD_SWISH` since 1.3; signed 8-bit since 1.3.
+fn lower(op: &mut OpBuilder<'_>, function: Function) -> Lowered {
+    let input = op.input(0)?;
+    op.set_output(0, input.shape.clone())?;
+    dispatch!(input.kind, 0, real: real(op, function), byte: byte(op, function, &input))
+}
+
+fn real<T: Real>(op: &mut OpBuilder<'_>, function: Function) -> Lowered {
+    let each = match function {
+        Function::Logistic => |x: f32| 1.0 / (1.0 + (-x).exp()),
+        Function::Tanh => f32::tanh,
+        Function::HardSwish => |x: f32| x * (x + 3.0).clamp(0.0, 6.0) / 6.0,
+    };
+    let shape = op.output(0)?.shape;
+    op.emit(plain("activation_real", &shape, 0), move |io: Io<'_>| {
+        let values = io.input::<T>(0).iter().map(|x| T::from_f32(each(x.to_f32())));
+        io.output::<T>(0).fill(values);
+        Ok(())
+    });
+    Ok(())
+}
+
+fn byte<T: Quantised>(op: &mut OpBuilder<'_>, function: Function, input: &Tensor) -> Lowered {
+    let output = op.output(0)?;
+    if output.kind != input.kind {
+        return Err(OpError::output(0, format!("{} from {}", output.kind, input.kind)).into());
+    }
+    let of = table_function::<T>(function, input, &output)?;
+    let mut table = [T::default(); 256];
+    for (slot, stored) in table.iter_mut().zip(T::MIN..=T::MAX) {
+        *slot = T::from_i32(of(stored - input.zero_point));
+    }
+    op.emit(plain("byte_table", &output.shape, 0), move |io: Io<'_>| {
+        let bytes = io.input::<T>(0).iter();
+        let at = |q: T| usize::try_from(q.to_i32() - T::MIN).unwrap_or(0);
+        io.output::<T>(0).fill(bytes.map(|q| table[at(q) & 0xff]));
+        Ok(())
+    });
+    Ok(())
+}
+
+/// The stored result as a function of `q - zero_point`.
+type Table = Box<dyn Fn(i32) -> i32>;
+
+fn table_function<T: Quantised>(
+    function: Function,
+    input: &Tensor,
+    output: &Tensor,
+) -> Result<Table, OpError> {
+    let low = -T::TO_UNSIGNED;
+    Ok(match function {
+        Function::Logistic => {
+            check_output(output, 1.0 / 256.0, low)?;
+            let curve = Curve::new(input.scale)?;
+            Box::new(move |d| {
+                low + curve.apply(d, (0, 255), |a| rdbpot(logistic(a, 4), 23).min(255))
+            })
+        }
+        Function::Tanh => {
+            check_output(output, 1.0 / 128.0, low + 128)?;
+            let curve = Curve::new(input.scale)?;
+            Box::new(move |d| {
+                let y = |a| rdbpot(tanh(a, 4), 24).clamp(-128, 127);
+                low + 128 + curve.apply(d, (-128, 127), y)
+            })
+        }
+        Function::HardSwish => hard_swish(input.scale, output),
+    })
+}
+
+fn check_output(output: &Tensor, scale: f32, zero_point: i32) -> Result<(), OpError> {
+    if output.scale.to_bits() == scale.to_bits() && output.zero_point == zero_point {
+        return Ok(());
+    }
+    let what = format!(
+        "has scale {} and zero point {}, not {scale} and {zero_point}",
+        output.scale, output.zero_point
+    );
+    Err(OpError::output(0, what))
+}
+
+/// Brings inputs into the fixed-point format with 4 integer bits, and knows beyond what they saturate.
+#[derive(Clone, Copy, Debug)]
+struct Curve {
+    multiplier: Multiplier,
+    radius: i64,
+}
+
+impl Curve {
+    fn new(scale: f32) -> Result<Self, OpError> {
+        let multiplier = Multiplier::new(f64::from(scale) * f64::from(1 << 27));
+        // The reference needs a multiplier above 1, that is a shift to the left.
+        if multiplier.shift < 1 {
+            return Err(OpError::input(0, format!("has a scale of {scale}, too small")));
+        }
+        Ok(Self { multiplier, radius: (15i64 << 27) >> multiplier.shift })
+    }
+
+    fn apply(self, d: i32, (below, above): (i32, i32), inside: impl Fn(i32) -> i32) -> i32 {
+        if i64::from(d) <= -self.radius {
+            below
+        } else if i64::from(d) >= self.radius {
+            above
+        } else {
+            let Multiplier { fraction, shift } = self.multiplier;
+            inside(srdhm(d.wrapping_shl(shift.unsigned_abs()), fraction))
+        }
+    }
+}
+
+/// All in 16-bit fixed point, as the reference computes it.
+fn hard_swish(input_scale: f32, output: &Tensor) -> Table {
+    let high_res = input_scale / 128.0;
+    let to_output = Multiplier::new(f64::from(high_res / output.scale));
+    let to_relu = Multiplier::new(f64::from(high_res / (3.0 / 32_768.0)));
+    let (m_output, m_relu) = (sixteen_bits(to_output.fraction), sixteen_bits(to_relu.fraction));
+    let zero_point = output.zero_point;
+    Box::new(move |d| {
+        let d = saturate(d.saturating_mul(128));
+        let v = srdhm16(d, m_output);
+        let mut r = d;
+        if to_relu.shift > 0 {
+            r = saturate(shift_left(r, to_relu.shift - 1));
+        }
+        r = srdhm16(r, m_relu);
+        if to_relu.shift > 0 {
+            r = saturate(shift_left(r, 1));
+        } else if to_relu.shift < 0 {
+            r = saturate(rdbpot(i32::from(r), -to_relu.shift));
+        }
+        let r = (i32::from(r) + 32_768) >> 1;
+        let p = saturate(r * i32::from(v) / (1 << 15));
+        // A positive shift needs an output scale far below the input's; the reference refuses it.
+        let y = if to_output.shift > 0 {
+            shift_left(p, to_output.shift)
+        } else {
+            rdbpot(i32::from(p), -to_output.shift)
+        };
+        y.saturating_add(zero_point)
+    })
+}
+
+fn shift_left(x: i16, by: i32) -> i32 {
+    i32::from(x).saturating_mul(1 << by.clamp(0, 15))
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "clamped")]
+fn saturate(x: i32) -> i16 {
+    x.clamp(i32::from(i16::MIN), i32::from(i16::MAX)) as i16
+}
+
+/// The upper half of a 31-bit fraction, rounded.
+fn sixteen_bits(fraction: i32) -> i16 {
+    if fraction >= i32::MAX - (1 << 15) { i16::MAX } else { saturate((fraction + (1 << 15)) >> 16) }
+}

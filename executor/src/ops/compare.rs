@@ -1,0 +1,131 @@
+//! Comparisons, and the logic of BOOL8.
+
+use half::f16;
+use nnburst_hal::OperandType;
+
+use super::Op;
+use super::support::{Broadcast, bad_kind, plain};
+use crate::element::{Element, Quantised};
+use crate::error::OpError;
+use crate::io::Io;
+use crate::plan::{Lowered, OpBuilder, Tensor};
+use crate::shape::Shape;
+
+pub(super) static EQUAL: Op = Op { lower: |op| lower(op, Test::Equal) };
+pub(super) static NOT_EQUAL: Op = Op { lower: |op| lower(op, Test::NotEqual) };
+pub(super) static LESS: Op = Op { lower: |op| lower(op, Test::Less) };
+pub(super) static LESS_EQUAL: Op = Op { lower: |op| lower(op, Test::LessEqual) };
+pub(super) static GREATER: Op = Op { lower: |op| lower(op, Test::Greater) };
+pub(super) static GREATER_EQUAL: Op = Op { lower: |op| lower(op, Test::GreaterEqual) };
+pub(super) static LOGICAL_AND: Op = Op { lower: |op| lower_logical(op, |a, b| a && b) };
+pub(super) static LOGICAL_OR: Op = Op { lower: |op| lower_logical(op, |a, b| a || b) };
+pub(super) static LOGICAL_NOT: Op = Op { lower: lower_not };
+
+#[derive(Clone, Copy, Debug)]
+enum Test {
+    Equal,
+    NotEqual,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+}
+
+impl Test {
+    fn holds<T: PartialOrd + Copy>(self, a: T, b: T) -> bool {
+        match self {
+            Self::Equal => a == b,
+            Self::NotEqual => a != b,
+            Self::Less => a < b,
+            Self::LessEqual => a <= b,
+            Self::Greater => a > b,
+            Self::GreaterEqual => a >= b,
+        }
+    }
+}
+
+/// Quantised operands are compared as the real numbers they stand for, in `f32`.
+///
+/// Source: the NNAPI comparisons, since HAL 1.2; signed 8-bit since 1.3.
+fn lower(op: &mut OpBuilder<'_>, test: Test) -> Lowered {
+    let (a, b, wide) = operands(op)?;
+    match a.kind {
+        OperandType::TensorFloat32 => {
+            emit(op, &a, &b, &wide, move |a: f32, b: f32| test.holds(a, b))
+        }
+        OperandType::TensorFloat16 => {
+            emit(op, &a, &b, &wide, move |a: f16, b: f16| test.holds(a, b))
+        }
+        OperandType::TensorInt32 => emit(op, &a, &b, &wide, move |a: i32, b: i32| test.holds(a, b)),
+        OperandType::TensorBool8 => {
+            emit(op, &a, &b, &wide, move |a: u8, b: u8| test.holds(a != 0, b != 0))
+        }
+        OperandType::TensorQuant8Asymm => quantised::<u8>(op, &a, &b, &wide, test),
+        OperandType::TensorQuant8AsymmSigned => quantised::<i8>(op, &a, &b, &wide, test),
+        other => Err(bad_kind(0, other).into()),
+    }
+}
+
+fn quantised<T: Quantised>(
+    op: &mut OpBuilder<'_>,
+    a: &Tensor,
+    b: &Tensor,
+    wide: &Shape,
+    test: Test,
+) -> Lowered {
+    #[expect(clippy::cast_precision_loss, reason = "nine bits")]
+    let real = |of: &Tensor| {
+        let (scale, zero_point) = (of.scale, of.zero_point);
+        move |q: T| (q.to_i32() - zero_point) as f32 * scale
+    };
+    let (real_a, real_b) = (real(a), real(b));
+    emit(op, a, b, wide, move |a: T, b: T| test.holds(real_a(a), real_b(b)))
+}
+
+/// Any byte but 0 is true.
+///
+/// Source: NNAPI `LOGICAL_AND`, `LOGICAL_OR`, since HAL 1.2.
+fn lower_logical(op: &mut OpBuilder<'_>, logic: fn(bool, bool) -> bool) -> Lowered {
+    let (a, b, wide) = operands(op)?;
+    if a.kind != OperandType::TensorBool8 {
+        return Err(bad_kind(0, a.kind).into());
+    }
+    emit(op, &a, &b, &wide, move |a: u8, b: u8| logic(a != 0, b != 0))
+}
+
+/// Source: NNAPI `LOGICAL_NOT`, since HAL 1.2.
+fn lower_not(op: &mut OpBuilder<'_>) -> Lowered {
+    let input = op.input(0)?;
+    op.set_output(0, input.shape.clone())?;
+    op.emit(plain("logical_not", &input.shape, 0), move |io: Io<'_>| {
+        io.output::<u8>(0).fill(io.input::<u8>(0).iter().map(|x| u8::from(x == 0)));
+        Ok(())
+    });
+    Ok(())
+}
+
+fn operands(op: &mut OpBuilder<'_>) -> Lowered<(Tensor, Tensor, Shape)> {
+    let (a, b) = (op.input(0)?, op.input(1)?);
+    if a.kind != b.kind {
+        return Err(OpError::input(1, format!("is {} beside {}", b.kind, a.kind)).into());
+    }
+    let wide = a.shape.broadcast(&b.shape)?;
+    op.set_output(0, wide.clone())?;
+    Ok((a, b, wide))
+}
+
+fn emit<T: Element>(
+    op: &mut OpBuilder<'_>,
+    a: &Tensor,
+    b: &Tensor,
+    wide: &Shape,
+    test: impl Fn(T, T) -> bool + Send + Sync + 'static,
+) -> Lowered {
+    let broadcast = Broadcast::new(wide, &a.shape, &b.shape);
+    op.emit(plain("compare", wide, 0), move |io: Io<'_>| {
+        let (a, b, output) = (io.input::<T>(0), io.input::<T>(1), io.output::<u8>(0));
+        broadcast.each(|at, i, j| output.set(at, u8::from(test(a.get(i), b.get(j)))));
+        Ok(())
+    });
+    Ok(())
+}

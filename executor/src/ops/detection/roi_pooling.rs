@@ -1,0 +1,89 @@
+//! ROI_POOLING: regions of a feature map at one size, by the maximum of each bin.
+//!
+//! Source: NNAPI, since HAL 1.2; signed 8-bit since 1.3. An empty bin gives zero.
+
+use super::boxes::Corners;
+use super::roi::Regions;
+use crate::element::{Element, Quantised, Real};
+use crate::io::Io;
+use crate::ops::Op;
+use crate::ops::support::{dispatch, plain, same_quantisation};
+use crate::plan::{Lowered, OpBuilder};
+use crate::quant::round_half_away;
+
+pub(in crate::ops) static ROI_POOLING: Op = Op { lower };
+
+fn lower(op: &mut OpBuilder<'_>) -> Lowered {
+    let features = op.input(0)?;
+    let regions = Regions::read(op, &features, 7)?;
+    same_quantisation(&features, &op.output(0)?)?;
+    dispatch!(features.kind, 0, real: emit_real(op, regions), byte: emit_byte(op, regions, features.zero_point))
+}
+
+fn emit_real<T: Real>(op: &mut OpBuilder<'_>, regions: Regions) -> Lowered {
+    emit(op, regions, T::from_f32(0.0))
+}
+
+fn emit_byte<T: Quantised>(op: &mut OpBuilder<'_>, regions: Regions, zero_point: i32) -> Lowered {
+    emit(op, regions, T::from_i32(zero_point))
+}
+
+fn emit<T: Element>(op: &mut OpBuilder<'_>, regions: Regions, zero: T) -> Lowered {
+    op.emit(plain("roi_pooling", &regions.out.shape()?, 0), move |io: Io<'_>| {
+        let (input, output) = (io.input::<T>(0), io.output::<T>(0));
+        let (features, out) = (regions.features, regions.out);
+        for region in 0..out.batches {
+            let (batch, [x1, y1, x2, y2]): (usize, Corners) = regions.region(&io, region)?;
+            let rows = Bins::new(y1, y2, out.height, features.height);
+            let columns = Bins::new(x1, x2, out.width, features.width);
+            for i in 0..out.height {
+                for j in 0..out.width {
+                    for channel in 0..out.channels {
+                        let mut best: Option<T> = None;
+                        for y in rows.range(i) {
+                            for x in columns.range(j) {
+                                let value = input.get(features.at(batch, y, x, channel));
+                                if best.is_none_or(|best| value > best) {
+                                    best = Some(value);
+                                }
+                            }
+                        }
+                        output.set(out.at(region, i, j, channel), best.unwrap_or(zero));
+                    }
+                }
+            }
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
+/// A region along one axis, cut into bins.
+#[derive(Clone, Copy, Debug)]
+struct Bins {
+    start: f32,
+    step: f32,
+    extent: usize,
+}
+
+impl Bins {
+    #[expect(clippy::cast_precision_loss, reason = "extents of a feature map")]
+    fn new(from: f32, to: f32, bins: usize, extent: usize) -> Self {
+        let (first, last) = (round_half_away(from), round_half_away(to));
+        let len = last.saturating_sub(first).saturating_add(1).max(1);
+        Self { start: first as f32, step: len as f32 / bins as f32, extent }
+    }
+
+    /// The positions of a bin that lie within the feature map.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "float casts saturate, and the range is clipped to the extent"
+    )]
+    fn range(self, bin: usize) -> std::ops::Range<usize> {
+        let first = (self.step * bin as f32 + self.start).floor() as usize;
+        let end = (self.step * (bin + 1) as f32 + self.start).ceil() as usize;
+        first.min(self.extent)..end.min(self.extent)
+    }
+}

@@ -1,0 +1,131 @@
+//! GROUPED_CONV_2D: each group of output channels reads its own group of input channels.
+
+use nnburst_hal::FusedActivation;
+
+use super::Op;
+use super::conv::{Requantise, Types, check_bias, types};
+use super::support::{Axis, Image, Window, plain};
+use crate::element::{Quantised, Real};
+use crate::error::OpError;
+use crate::io::Io;
+use crate::plan::{Label, Lowered, OpBuilder};
+use crate::quant::real_activation_range;
+
+pub(super) static GROUPED_CONV_2D: Op = Op { lower };
+
+#[derive(Clone, Copy, Debug)]
+struct Conv {
+    input: Image,
+    output: Image,
+    vertical: Axis,
+    horizontal: Axis,
+    /// Input channels of a group, and output channels of one.
+    group_in: usize,
+    group_out: usize,
+    activation: FusedActivation,
+}
+
+/// Explicit paddings with 12 inputs, implicit with 9; the layout flag is mandatory, dilation unknown.
+///
+/// Source: NNAPI `GROUPED_CONV_2D`, since HAL 1.2; signed 8-bit since 1.3.
+fn lower(op: &mut OpBuilder<'_>) -> Lowered {
+    let (input, filter, bias) = (op.input(0)?, op.input(1)?, op.input(2)?);
+    let (window, next) = Window::read(op, 3, op.input_count() >= 12)?;
+    let groups = op.extent(next, 1)?;
+    let activation = op.activation(next + 1)?;
+    let nchw = op.bool(next + 2)?;
+    let image = Image::of(0, &input.shape, nchw)?;
+    let &[channels_out, filter_h, filter_w, group_in] = &filter.shape[..] else {
+        return Err(OpError::input(1, format!("a filter of {:?}", filter.shape)).into());
+    };
+    if group_in.checked_mul(groups) != Some(image.channels)
+        || channels_out % groups != 0
+        || filter.shape.contains(&0)
+    {
+        let what = format!(
+            "a filter of {:?} for {} channels in {groups} groups",
+            filter.shape, image.channels
+        );
+        return Err(OpError::input(1, what).into());
+    }
+    check_bias(&bias, channels_out)?;
+    let (vertical, horizontal) = window.axes(&image, filter_h, filter_w)?;
+    let extents = [image.batches, vertical.output, horizontal.output, channels_out];
+    let output = Image::new(extents, nchw);
+    op.set_output(0, output.shape()?)?;
+    let group_out = channels_out / groups;
+    let conv = Conv { input: image, output, vertical, horizontal, group_in, group_out, activation };
+    match types(&input, &filter, &bias, &op.output(0)?)? {
+        Types::Float32 => real::<f32>(op, conv),
+        Types::Float16 => real::<half::f16>(op, conv),
+        Types::Unsigned => byte::<u8, u8>(op, conv),
+        Types::UnsignedPerChannel => byte::<u8, i8>(op, conv),
+        Types::Signed => byte::<i8, i8>(op, conv),
+    }
+}
+
+impl Conv {
+    /// Calls `each(output position, output channel, taps)`, a tap being positions in input and filter.
+    fn each(&self, mut each: impl FnMut(usize, usize, &mut dyn Iterator<Item = (usize, usize)>)) {
+        let Self { input, output, vertical, horizontal, group_in, .. } = *self;
+        for n in 0..output.batches {
+            for y in 0..output.height {
+                for x in 0..output.width {
+                    for o in 0..output.channels {
+                        let first_channel = o / self.group_out * group_in;
+                        let first = o * vertical.filter * horizontal.filter;
+                        let mut taps = vertical.taps(y).flat_map(|(i, row)| {
+                            horizontal.taps(x).flat_map(move |(j, column)| {
+                                let weight = (first + i * horizontal.filter + j) * group_in;
+                                (0..group_in).map(move |c| {
+                                    (input.at(n, row, column, first_channel + c), weight + c)
+                                })
+                            })
+                        });
+                        each(output.at(n, y, x, o), o, &mut taps);
+                    }
+                }
+            }
+        }
+    }
+
+    fn label(&self) -> Result<Label, OpError> {
+        let taps = self.vertical.filter * self.horizontal.filter * self.group_in;
+        let shape = self.output.shape()?;
+        Ok(plain("grouped_conv_2d", &shape, 2 * (shape.elements() * taps) as u64))
+    }
+}
+
+fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
+    let (low, high) = real_activation_range(conv.activation);
+    op.emit(conv.label()?, move |io: Io<'_>| {
+        let (input, filter, bias) = (io.input::<T>(0), io.input::<T>(1), io.input::<T>(2));
+        let output = io.output::<T>(0);
+        conv.each(|at, o, taps| {
+            let products =
+                taps.map(|(pixel, weight)| input.get(pixel).to_f32() * filter.get(weight).to_f32());
+            let sum = products.fold(bias.get(o).to_f32(), |sum, product| sum + product);
+            output.set(at, T::from_f32(sum.max(low).min(high)));
+        });
+        Ok(())
+    });
+    Ok(())
+}
+
+fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
+    let requantise = Requantise::new(op, 0, conv.activation)?;
+    let (zp_in, zp_filter) = (op.input(0)?.zero_point, op.input(1)?.zero_point);
+    op.emit(conv.label()?, move |io: Io<'_>| {
+        let (input, filter, bias) = (io.input::<T>(0), io.input::<F>(1), io.input::<i32>(2));
+        let output = io.output::<T>(0);
+        conv.each(|at, o, taps| {
+            let sum = taps.fold(bias.get(o), |sum, (pixel, weight)| {
+                let x = input.get(pixel).to_i32() - zp_in;
+                sum.wrapping_add(x * (filter.get(weight).to_i32() - zp_filter))
+            });
+            output.set(at, requantise.apply(sum, o));
+        });
+        Ok(())
+    });
+    Ok(())
+}

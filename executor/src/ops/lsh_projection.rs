@@ -1,0 +1,115 @@
+//! LSH_PROJECTION: locality-sensitive hashes of a tensor's items.
+
+use super::Op;
+use super::farmhash::fingerprint64;
+use super::support::{by_real, plain};
+use crate::element::Real;
+use crate::error::OpError;
+use crate::io::Io;
+use crate::plan::{Lowered, OpBuilder};
+use crate::shape::Shape;
+
+pub(super) static LSH_PROJECTION: Op = Op { lower };
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// One integer per hash function, without its number.
+    SparseDeprecated,
+    /// One integer per bit.
+    Dense,
+    /// One integer per hash function, distinct between functions.
+    Sparse,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Projection {
+    kind: Kind,
+    functions: usize,
+    bits: usize,
+    items: usize,
+    item_bytes: usize,
+    weighted: bool,
+}
+
+/// The weight is required in the dense mode, and left out in the sparse ones.
+///
+/// Source: NNAPI `LSH_PROJECTION`, since HAL 1.0; FLOAT16 and the sparse type 3 since 1.2.
+fn lower(op: &mut OpBuilder<'_>) -> Lowered {
+    let (hash, input) = (op.input(0)?, op.input(1)?);
+    let &[functions, bits] = &hash.shape[..] else {
+        return Err(OpError::input(0, format!("is of {:?}, not of rank 2", hash.shape)).into());
+    };
+    if bits > 32 {
+        return Err(OpError::input(0, format!("has {bits} bits, more than 32")).into());
+    }
+    let kind = match op.i32(3)? {
+        1 => Kind::SparseDeprecated,
+        2 => Kind::Dense,
+        3 => Kind::Sparse,
+        other => return Err(OpError::input(3, format!("{other} is no projection")).into()),
+    };
+    let Some(&items) = input.shape.first() else {
+        return Err(OpError::input(1, "has no items").into());
+    };
+    let weight = op.optional_input(2)?;
+    if let Some(weight) = &weight
+        && (weight.shape[..] != [items] || weight.kind != hash.kind)
+    {
+        let what = format!("is {} of {:?} for {items} items", weight.kind, weight.shape);
+        return Err(OpError::input(2, what).into());
+    }
+    if weight.is_some() != (kind == Kind::Dense) {
+        return Err(OpError::input(2, "goes with the dense projection alone").into());
+    }
+    let item_bytes = input.shape.around(0).2 * input.kind.element_bytes().unwrap_or(1);
+    let projection =
+        Projection { kind, functions, bits, items, item_bytes, weighted: weight.is_some() };
+    let outputs = if kind == Kind::Dense { functions * bits } else { functions };
+    op.set_output(0, Shape::new([outputs])?)?;
+    by_real!(hash.kind, emit(op, projection))
+}
+
+fn emit<T: Real>(op: &mut OpBuilder<'_>, projection: Projection) -> Lowered {
+    let Projection { kind, functions, bits, items, item_bytes, weighted } = projection;
+    let shape = op.output(0)?.shape;
+    let bytes = 4 + item_bytes;
+    op.emit_with_scratch(plain("lsh_projection", &shape, 0), bytes, move |mut io: Io<'_>| {
+        let (hash, input) = (io.input::<T>(0), io.input::<u8>(1));
+        let (weights, output) = (io.input::<T>(2), io.output::<i32>(0));
+        let key = &mut io.scratch_slice::<u8>()[..4 + item_bytes];
+        for function in 0..functions {
+            let mut signature = 0u32;
+            for bit in 0..bits {
+                let seed = hash.get(function * bits + bit).to_f32();
+                key[..4].copy_from_slice(&seed.to_le_bytes());
+                let mut score = 0.0;
+                for item in 0..items {
+                    input.slice(item * item_bytes..(item + 1) * item_bytes).copy_to(&mut key[4..]);
+                    #[expect(
+                        clippy::cast_precision_loss,
+                        reason = "rounded as the reference rounds it"
+                    )]
+                    let value = fingerprint64(key).cast_signed() as f64;
+                    let weight = if weighted { f64::from(weights.get(item).to_f32()) } else { 1.0 };
+                    score += weight * value;
+                }
+                let set = u32::from(score > 0.0);
+                signature = signature << 1 | set;
+                if kind == Kind::Dense {
+                    output.set(function * bits + bit, set.cast_signed());
+                }
+            }
+            if kind != Kind::Dense {
+                let shift = u32::try_from(bits).unwrap_or(32);
+                let number = u32::try_from(function).unwrap_or(u32::MAX);
+                let offset = match kind {
+                    Kind::Sparse => number.checked_shl(shift).unwrap_or(0),
+                    _ => 0,
+                };
+                output.set(function, signature.wrapping_add(offset).cast_signed());
+            }
+        }
+        Ok(())
+    });
+    Ok(())
+}

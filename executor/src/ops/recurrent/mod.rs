@@ -1,0 +1,17 @@
+//! Recurrent operations. States are plain inputs and outputs: nothing is kept between executions.
+
+mod lstm;
+mod lstm_cell;
+mod math;
+mod operands;
+mod quantized_16bit_lstm;
+mod quantized_lstm;
+mod rnn;
+mod sequence;
+mod svdf;
+
+pub(super) use lstm::{BIDIRECTIONAL_SEQUENCE_LSTM, LSTM, UNIDIRECTIONAL_SEQUENCE_LSTM};
+pub(super) use quantized_16bit_lstm::QUANTIZED_16BIT_LSTM;
+pub(super) use quantized_lstm::QUANTIZED_LSTM;
+pub(super) use rnn::{BIDIRECTIONAL_SEQUENCE_RNN, RNN, UNIDIRECTIONAL_SEQUENCE_RNN};
+pub(super) use svdf::SVDF;

@@ -1,0 +1,391 @@
+//! QUANTIZED_LSTM: 8-bit activations and weights, 16-bit gates with scales of their own, optionally with
+//! layer normalisation and projection.
+//!
+//! Source: NNAPI `QUANTIZED_LSTM`, since HAL 1.3. Decided otherwise than in the reference, where no test of
+//! its own tells the difference: without layer normalisation the gates' biases are added (the
+//! reference forgets them), and the peephole of the input and forget gates reads the previous cell
+//! state (the reference reads its output buffer before writing it). An omitted clip is none.
+
+use nnburst_hal::OperandType;
+
+use super::lstm_cell::extents_2d;
+use super::quantized_16bit_lstm::saturate;
+use crate::error::OpError;
+use crate::io::Io;
+use crate::ops::Op;
+use crate::ops::support::plain;
+use crate::plan::{Lowered, OpBuilder};
+use crate::quant::fixed::{inverse_sqrt, logistic, tanh};
+use crate::quant::{Multiplier, rdbpot};
+use crate::shape::Shape;
+
+pub(in crate::ops) static QUANTIZED_LSTM: Op = Op { lower };
+
+/// Operands by position; where there are four they are of the gates input, forget, cell, output.
+const INPUT_TO: usize = 1;
+const RECURRENT_TO: usize = 5;
+const PEEPHOLE: [usize; 4] = [9, 10, usize::MAX, 11];
+const BIAS: usize = 12;
+const PROJECTION: usize = 16;
+const PROJECTION_BIAS: usize = 17;
+const OUTPUT_STATE: usize = 18;
+const CELL_STATE: usize = 19;
+const LAYER_NORM: usize = 20;
+const CELL_CLIP: usize = 24;
+const PROJECTION_CLIP: usize = 25;
+const INTERMEDIATE_SCALE: usize = 26;
+const HIDDEN_ZERO_POINT: usize = 30;
+const HIDDEN_SCALE: usize = 31;
+
+const INPUT: usize = 0;
+const FORGET: usize = 1;
+const CELL: usize = 2;
+const OUTPUT: usize = 3;
+
+#[derive(Clone, Copy, Debug)]
+struct Gate {
+    input: Multiplier,
+    recurrent: Multiplier,
+    peephole: Option<Multiplier>,
+    layer_norm: Option<LayerNorm>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct LayerNorm {
+    multiplier: Multiplier,
+    /// What stands for a variance below 1.
+    least: i32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Projection {
+    multiplier: Multiplier,
+    has_bias: bool,
+    /// In stored steps; `None` without a limit.
+    clip: Option<i32>,
+}
+
+#[derive(Clone, Debug)]
+struct Cell {
+    batch: usize,
+    width: usize,
+    units: usize,
+    outputs: usize,
+    x_zero_point: i32,
+    h_zero_point: i32,
+    /// Without an input gate it is one minus the forget gate.
+    gates: [Option<Gate>; 4],
+    /// The cell state's scale is two to this power.
+    cell_power: i32,
+    cell_clip: Option<i32>,
+    hidden: Multiplier,
+    hidden_zero_point: i32,
+    projection: Option<Projection>,
+}
+
+fn lower(op: &mut OpBuilder<'_>) -> Lowered {
+    let cell = Cell::new(op)?;
+    let Cell { batch, width, units, outputs, .. } = cell;
+    op.set_output(0, Shape::new([batch, outputs])?)?;
+    op.set_output(1, Shape::new([batch, units])?)?;
+    op.set_output(2, Shape::new([batch, outputs])?)?;
+    let mut label = plain("quantized_lstm", &op.output(2)?.shape, 0);
+    label.operations = (8 * batch * units * (width + outputs)) as u64;
+    op.emit_with_scratch(label, 5 * units * 4, move |mut io: Io<'_>| {
+        let inner = Io { slots: io.slots, step: io.step };
+        for row in 0..batch {
+            cell.run(&inner, row, io.scratch_slice::<i32>());
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
+impl Cell {
+    fn new(op: &OpBuilder<'_>) -> Lowered<Self> {
+        let [batch, width] = extents_2d(op, 0)?;
+        let units = extents_2d(op, INPUT_TO + FORGET)?[0];
+        let outputs = extents_2d(op, RECURRENT_TO + FORGET)?[1];
+        if width == 0 || units == 0 || outputs == 0 {
+            return Err(
+                OpError::rule(format!("{width} inputs, {units} units, {outputs} outputs")).into()
+            );
+        }
+        let (x, h, c) = (op.input(0)?, op.input(OUTPUT_STATE)?, op.input(CELL_STATE)?);
+        let shapes = [(0, vec![batch, width]), (OUTPUT_STATE, vec![batch, outputs])];
+        for (index, extents) in shapes {
+            check(op, index, OperandType::TensorQuant8AsymmSigned, &extents)?;
+        }
+        check(op, CELL_STATE, OperandType::TensorQuant16Symm, &[batch, units])?;
+        let cell_power = power_of_two(c.scale)?;
+        let coupled = !op.has_input(INPUT_TO + INPUT);
+        let mut gates = [None; 4];
+        for (index, gate) in gates.iter_mut().enumerate() {
+            if !(index == INPUT && coupled) {
+                *gate = Some(Gate::new(
+                    op,
+                    index,
+                    (width, units, outputs),
+                    (x.scale, h.scale),
+                    cell_power,
+                )?);
+            }
+        }
+        let hidden_scale = op.f32(HIDDEN_SCALE)?;
+        let clip = |index: usize, scale: f32, limit: i32| -> Lowered<Option<i32>> {
+            let clip = if op.has_input(index) { op.f32(index)? } else { 0.0 };
+            #[expect(clippy::cast_possible_truncation, reason = "float casts saturate")]
+            let steps = (clip / scale) as i32;
+            Ok((clip > 0.0).then_some(steps.clamp(0, limit)))
+        };
+        let projection = match op.optional_input(PROJECTION)? {
+            None if outputs != units => {
+                let what =
+                    format!("without a projection {outputs} outputs must be the {units} units");
+                return Err(OpError::rule(what).into());
+            }
+            None => None,
+            Some(weights) => {
+                check(op, PROJECTION, OperandType::TensorQuant8Symm, &[outputs, units])?;
+                let has_bias = op.has_input(PROJECTION_BIAS);
+                if has_bias {
+                    check(op, PROJECTION_BIAS, OperandType::TensorInt32, &[outputs])?;
+                }
+                let real = weights.scale * hidden_scale / h.scale;
+                // By the scale of the weights, odd as that is: the reference's rule.
+                let clip = clip(PROJECTION_CLIP, weights.scale, i32::from(i8::MAX))?;
+                Some(Projection { multiplier: Multiplier::new(f64::from(real)), has_bias, clip })
+            }
+        };
+        Ok(Self {
+            batch,
+            width,
+            units,
+            outputs,
+            x_zero_point: x.zero_point,
+            h_zero_point: h.zero_point,
+            gates,
+            cell_power,
+            cell_clip: clip(CELL_CLIP, c.scale, i32::from(i16::MAX))?,
+            hidden: Multiplier::new(f64::from(2f32.powi(-30) / hidden_scale)),
+            hidden_zero_point: op.i32(HIDDEN_ZERO_POINT)?,
+            projection,
+        })
+    }
+
+    /// One batch row; `work` is four rows of gates and one of hidden values.
+    fn run(&self, io: &Io<'_>, row: usize, work: &mut [i32]) {
+        let units = self.units;
+        let (gates, hidden) = work.split_at_mut(4 * units);
+        let cells = io.input::<i16>(CELL_STATE).slice(row * units..(row + 1) * units);
+        let cell_out = io.output::<i16>(1).slice(row * units..(row + 1) * units);
+        let mut activate = |gate: usize, peephole: &dyn Fn(usize) -> i32| {
+            let values = &mut gates[gate * units..(gate + 1) * units];
+            match &self.gates[gate] {
+                Some(parameters) => self.gate(io, row, gate, parameters, values, peephole),
+                None => values.fill(0),
+            }
+        };
+        let previous = |unit: usize| i32::from(cells.get(unit));
+        activate(FORGET, &previous);
+        activate(INPUT, &previous);
+        activate(CELL, &previous);
+        for unit in 0..units {
+            let f = gates[FORGET * units + unit];
+            let coupled = self.gates[INPUT].is_none();
+            let i = if coupled { 32_767 - f } else { gates[INPUT * units + unit] };
+            let kept = rdbpot(f * previous(unit), 15);
+            let added = rdbpot(i * gates[CELL * units + unit], 30 + self.cell_power);
+            let mut c = i32::from(saturate(kept.saturating_add(added)));
+            if let Some(clip) = self.cell_clip {
+                c = c.clamp(-clip, clip);
+            }
+            // The new state waits in the row of the cell gate, which is used up.
+            gates[CELL * units + unit] = c;
+        }
+        let (first, outer) = gates.split_at_mut(OUTPUT * units);
+        let new_cells = &first[CELL * units..];
+        if let Some(parameters) = &self.gates[OUTPUT] {
+            self.gate(io, row, OUTPUT, parameters, outer, &|unit| new_cells[unit]);
+        }
+        for unit in 0..units {
+            let c = saturate(new_cells[unit]);
+            cell_out.set(unit, c);
+            let t = i32::from(tanh(c, self.cell_power + 15));
+            let m = self.hidden.apply(outer[unit] * t);
+            // Minus: the projection adds it back, so it has the opposite of the usual sign.
+            hidden[unit] = m.saturating_sub(self.hidden_zero_point).clamp(-128, 127);
+        }
+        self.project(io, row, hidden);
+    }
+
+    /// A gate of one batch row, activated: 16-bit values in `[-1, 1)`.
+    fn gate(
+        &self,
+        io: &Io<'_>,
+        row: usize,
+        index: usize,
+        gate: &Gate,
+        values: &mut [i32],
+        cell: &dyn Fn(usize) -> i32,
+    ) {
+        let x = io.input::<i8>(0).slice(row * self.width..(row + 1) * self.width);
+        let h = io.input::<i8>(OUTPUT_STATE).slice(row * self.outputs..(row + 1) * self.outputs);
+        let (w_x, w_h) = (io.input::<i8>(INPUT_TO + index), io.input::<i8>(RECURRENT_TO + index));
+        let bias = io.input::<i32>(BIAS + index);
+        for (unit, value) in values.iter_mut().enumerate() {
+            let w_x = w_x.slice(unit * self.width..(unit + 1) * self.width).iter();
+            let w_h = w_h.slice(unit * self.outputs..(unit + 1) * self.outputs).iter();
+            let start = if gate.layer_norm.is_none() { bias.get(unit) } else { 0 };
+            let from_x = x.iter().zip(w_x).fold(start, |sum, (q, w)| {
+                sum.wrapping_add((i32::from(q) - self.x_zero_point) * i32::from(w))
+            });
+            let from_h = h.iter().zip(w_h).fold(0, |sum: i32, (q, w)| {
+                sum.wrapping_add((i32::from(q) - self.h_zero_point) * i32::from(w))
+            });
+            let a = i32::from(saturate(gate.input.apply(from_x)));
+            let mut a = i32::from(saturate(a.saturating_add(gate.recurrent.apply(from_h))));
+            if let Some(multiplier) = gate.peephole {
+                let weight = i32::from(io.input::<i16>(PEEPHOLE[index]).get(unit));
+                a = i32::from(saturate(a.saturating_add(multiplier.apply(weight * cell(unit)))));
+            }
+            *value = a;
+        }
+        if let Some(norm) = gate.layer_norm {
+            norm.apply(io, index, values);
+        }
+        for value in values {
+            let a = saturate(*value);
+            *value = i32::from(if index == CELL { tanh(a, 3) } else { logistic(a, 3) });
+        }
+    }
+
+    fn project(&self, io: &Io<'_>, row: usize, hidden: &[i32]) {
+        let (state, output) = (io.output::<i8>(0), io.output::<i8>(2));
+        for at in 0..self.outputs {
+            let y = match self.projection {
+                None => hidden[at],
+                Some(projection) => {
+                    let weights =
+                        io.input::<i8>(PROJECTION).slice(at * self.units..(at + 1) * self.units);
+                    let zero_point = if projection.has_bias { self.hidden_zero_point } else { 0 };
+                    let bias = if projection.has_bias {
+                        io.input::<i32>(PROJECTION_BIAS).get(at)
+                    } else {
+                        0
+                    };
+                    let sum = hidden.iter().zip(weights.iter()).fold(bias, |sum, (m, w)| {
+                        sum.wrapping_add((m + zero_point).wrapping_mul(i32::from(w)))
+                    });
+                    let y = projection.multiplier.apply(sum).saturating_add(self.h_zero_point);
+                    let y = y.clamp(-128, 127);
+                    projection.clip.map_or(y, |clip| y.clamp(-clip, clip))
+                }
+            };
+            let y = i8::try_from(y.clamp(-128, 127)).unwrap_or(0);
+            state.set(row * self.outputs + at, y);
+            output.set(row * self.outputs + at, y);
+        }
+    }
+}
+
+impl Gate {
+    fn new(
+        op: &OpBuilder<'_>,
+        index: usize,
+        (width, units, outputs): (usize, usize, usize),
+        (x_scale, h_scale): (f32, f32),
+        cell_power: i32,
+    ) -> Lowered<Self> {
+        let weights = OperandType::TensorQuant8Symm;
+        check(op, INPUT_TO + index, weights, &[units, width])?;
+        check(op, RECURRENT_TO + index, weights, &[units, outputs])?;
+        check(op, BIAS + index, OperandType::TensorInt32, &[units])?;
+        let scale = op.f32(INTERMEDIATE_SCALE + index)?;
+        let multiplier = |weights: usize, of: f32| -> Lowered<Multiplier> {
+            Ok(Multiplier::new(f64::from(op.input(weights)?.scale * of / scale)))
+        };
+        let optional = |input: usize| -> Lowered<bool> {
+            let there = input != usize::MAX && op.has_input(input);
+            if there {
+                check(op, input, OperandType::TensorQuant16Symm, &[units])?;
+            }
+            Ok(there)
+        };
+        let peephole = if optional(PEEPHOLE[index])? {
+            Some(multiplier(PEEPHOLE[index], 2f32.powi(cell_power))?)
+        } else {
+            None
+        };
+        let layer_norm = if optional(LAYER_NORM + index)? {
+            let scale = op.input(LAYER_NORM + index)?.scale;
+            let mut multiplier = Multiplier::new(f64::from(scale));
+            multiplier.shift += 12;
+            #[expect(clippy::cast_possible_truncation, reason = "float casts saturate")]
+            let least = ((10_000.0 * scale) as i32).min(1);
+            Some(LayerNorm { multiplier, least })
+        } else {
+            None
+        };
+        Ok(Self {
+            input: multiplier(INPUT_TO + index, x_scale)?,
+            recurrent: multiplier(RECURRENT_TO + index, h_scale)?,
+            peephole,
+            layer_norm,
+        })
+    }
+}
+
+impl LayerNorm {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        reason = "means of 16-bit values with ten more bits, and clamped results"
+    )]
+    fn apply(self, io: &Io<'_>, gate: usize, values: &mut [i32]) {
+        let (weights, bias) = (io.input::<i16>(LAYER_NORM + gate), io.input::<i32>(BIAS + gate));
+        let count = values.len() as i64;
+        let sum: i64 = values.iter().map(|&v| i64::from(v)).sum();
+        let squares: i64 = values.iter().map(|&v| i64::from(v) * i64::from(v)).sum();
+        let mean = sum * 1024 / count;
+        let variance = (squares * ((1 << 20) / count) - mean * mean) / (1 << 20);
+        let variance =
+            if variance < 1 { self.least } else { i32::try_from(variance).unwrap_or(i32::MAX) };
+        let (fraction, shift) = inverse_sqrt(variance);
+        let inverse = Multiplier { fraction, shift };
+        for (unit, value) in values.iter_mut().enumerate() {
+            let centered = i64::from(*value) * 1024 - mean;
+            let scaled = inverse.apply(centered as i32);
+            let p = i64::from(scaled) * i64::from(weights.get(unit)) + i64::from(bias.get(unit));
+            let q = (if p > 0 { p + 512 } else { p - 512 }) / 1024;
+            *value = i32::from(saturate(self.multiplier.apply(q as i32)));
+        }
+    }
+}
+
+fn check(
+    op: &OpBuilder<'_>,
+    index: usize,
+    kind: OperandType,
+    extents: &[usize],
+) -> Result<(), OpError> {
+    let tensor = op.input(index)?;
+    if tensor.kind == kind && *tensor.shape == *extents {
+        return Ok(());
+    }
+    let what = format!("is {} of {:?}, not {kind} of {extents:?}", tensor.kind, tensor.shape);
+    Err(OpError::input(index, what))
+}
+
+/// The exponent of a cell state's scale.
+fn power_of_two(scale: f32) -> Result<i32, OpError> {
+    let power = scale.log2();
+    #[expect(clippy::cast_possible_truncation, reason = "float casts saturate")]
+    let rounded = power.round() as i32;
+    if (power - power.round()).abs() < 1e-3 && (-24..=-9).contains(&rounded) {
+        Ok(rounded)
+    } else {
+        let what = format!("has a scale of {scale}, not a power of two of at most 2^-9");
+        Err(OpError::input(CELL_STATE, what))
+    }
+}

@@ -1,0 +1,114 @@
+//! Elements taken from regular places: transposes, slices, tiles, shuffles and block moves are all
+//! one loop over the output whose steps in the input are fixed for each axis.
+
+use crate::element::Element;
+use crate::io::{In, Io, Out};
+use crate::ops::support::{by_width, plain};
+use crate::plan::{Lowered, OpBuilder};
+
+/// Where each element of an output comes from: `base + sum(position[axis] * strides[axis])`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Strided {
+    /// Of the output, or of any finer split of it; neighbours that can be one are one.
+    extents: Vec<usize>,
+    /// In the input; negative where an axis is walked backwards, 0 where it repeats.
+    strides: Vec<isize>,
+    base: usize,
+}
+
+impl Strided {
+    /// `axes` are `(extent, stride)`, outermost first. Every position must lie within the input.
+    pub(super) fn new(base: usize, axes: impl IntoIterator<Item = (usize, isize)>) -> Self {
+        let mut this = Self { extents: Vec::new(), strides: Vec::new(), base };
+        for (extent, stride) in axes {
+            this.push(extent, stride);
+        }
+        this
+    }
+
+    /// Adds an axis inside the others. Where the axis outside steps over exactly this one, the two are one.
+    fn push(&mut self, extent: usize, stride: isize) {
+        if extent == 1 {
+            return;
+        }
+        let whole = isize::try_from(extent).ok().and_then(|extent| extent.checked_mul(stride));
+        if let (Some(outer), Some(outer_stride)) =
+            (self.extents.last_mut(), self.strides.last_mut())
+            && Some(*outer_stride) == whole
+        {
+            *outer *= extent;
+            *outer_stride = stride;
+            return;
+        }
+        self.extents.push(extent);
+        self.strides.push(stride);
+    }
+
+    /// Adds the step that moves input 0 to `output`.
+    pub(super) fn emit(self, op: &mut OpBuilder<'_>, output: usize) -> Lowered {
+        by_width!(op.input_kind(0)?, emit_move(op, self, output))
+    }
+
+    /// Moves the elements.
+    pub(super) fn run<T: Element>(&self, input: In<'_, T>, output: Out<'_, T>) {
+        let Some((&inner, outer)) = self.extents.split_last() else {
+            output.set(0, input.get(self.base));
+            return;
+        };
+        let step = self.strides[outer.len()];
+        let rows: usize = outer.iter().product();
+        for row in 0..rows {
+            let (mut rest, mut from) = (row, self.base.cast_signed());
+            for axis in (0..outer.len()).rev() {
+                from += (rest % outer[axis]).cast_signed() * self.strides[axis];
+                rest /= outer[axis];
+            }
+            let target = output.slice(row * inner..(row + 1) * inner);
+            if step == 1 {
+                let from = from.cast_unsigned();
+                target.copy_from(input.slice(from..from + inner));
+            } else {
+                for at in 0..inner {
+                    target.set(at, input.get((from + at.cast_signed() * step).cast_unsigned()));
+                }
+            }
+        }
+    }
+}
+
+fn emit_move<T: Element>(op: &mut OpBuilder<'_>, strided: Strided, output: usize) -> Lowered {
+    let shape = op.output(output)?.shape;
+    op.emit(plain("strided_copy", &shape, 0), move |io: Io<'_>| {
+        if !shape.contains(&0) {
+            strided.run(io.input::<T>(0), io.output::<T>(output));
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
+/// An extent or stride as a signed step; shapes keep both far below the limit.
+pub(super) fn signed(stride: usize) -> isize {
+    stride.cast_signed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_that_follow_each_other_become_one() {
+        let rows = Strided::new(0, [(2, 12), (3, 4), (1, 99), (4, 1)]);
+        assert_eq!(rows, Strided { extents: vec![24], strides: vec![1], base: 0 });
+        let transposed = Strided::new(0, [(4, 1), (3, 4)]);
+        assert_eq!(transposed.extents, [4, 3]);
+    }
+
+    #[test]
+    fn backwards_and_repeated() {
+        let input = [1u8, 2, 3];
+        let mut output = [0; 6];
+        Strided::new(2, [(2, 0), (3, -1)]).run(In::of(&input), Out::of(&mut output));
+        assert_eq!(output, [3, 2, 1, 3, 2, 1]);
+    }
+}

@@ -1,0 +1,232 @@
+//! TRANSPOSE_CONV_2D: every input pixel spreads over a window of the output.
+
+use nnburst_hal::FusedActivation;
+
+use super::Op;
+use super::conv::{Requantise, Types, check_bias, types};
+use super::support::{Image, plain};
+use crate::element::{Quantised, Real};
+use crate::error::OpError;
+use crate::io::Io;
+use crate::plan::{Label, Lowered, OpBuilder};
+use crate::quant::real_activation_range;
+
+pub(super) static TRANSPOSE_CONV_2D: Op = Op { lower };
+
+/// One axis: the output position of a tap is `input * stride + tap - head`.
+#[derive(Clone, Copy, Debug)]
+struct Spread {
+    input: usize,
+    output: usize,
+    filter: usize,
+    stride: usize,
+    head: usize,
+}
+
+impl Spread {
+    /// With paddings given; the tail may be negative where it was deduced.
+    fn new(
+        input: usize,
+        filter: usize,
+        stride: usize,
+        (head, tail): (usize, i64),
+    ) -> Result<Self, OpError> {
+        let wide = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        let reach =
+            wide(input - 1).checked_mul(wide(stride)).and_then(|n| n.checked_add(wide(filter)));
+        let output =
+            reach.and_then(|n| n.checked_sub(wide(head))).and_then(|n| n.checked_sub(tail));
+        let output = output.and_then(|n| usize::try_from(n).ok()).filter(|&n| n > 0);
+        let Some(output) = output else {
+            let what =
+                format!("{input} by strides of {stride}, padded {head} and {tail}, leave nothing");
+            return Err(OpError::rule(what));
+        };
+        Ok(Self { input, output, filter, stride, head })
+    }
+
+    /// Paddings for an output extent that is asked for. The tail is not clamped at 0, as in the reference.
+    fn deduce(filter: usize, stride: usize, output: usize, same: bool) -> (usize, i64) {
+        if !same {
+            return (0, 0);
+        }
+        let wide = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        let steps = wide(output.div_ceil(stride)).saturating_sub(1);
+        let total = steps.saturating_mul(wide(stride)).saturating_add(wide(filter) - wide(output));
+        let head = total.max(0) / 2;
+        (usize::try_from(head).unwrap_or(0), total - head)
+    }
+
+    /// `(tap, input position)` pairs that reach an output position.
+    fn taps(self, output: usize) -> impl Iterator<Item = (usize, usize)> {
+        let padded = output + self.head;
+        // Taps whose distance is a multiple of the stride: from the first on, one in `stride`.
+        (padded % self.stride..self.filter).step_by(self.stride).filter_map(move |tap| {
+            let input = padded.checked_sub(tap)? / self.stride;
+            (input < self.input).then_some((tap, input))
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Conv {
+    input: Image,
+    output: Image,
+    vertical: Spread,
+    horizontal: Spread,
+    activation: FusedActivation,
+}
+
+/// Explicit paddings with 11 inputs; with 9 the output's shape and a padding code, of which paddings are
+/// deduced. The extents that follow from the paddings count, not those asked for.
+///
+/// Source: NNAPI `TRANSPOSE_CONV_2D`, since HAL 1.2; signed 8-bit since 1.3.
+fn lower(op: &mut OpBuilder<'_>) -> Lowered {
+    let (input, filter, bias) = (op.input(0)?, op.input(1)?, op.input(2)?);
+    let explicit = op.input_count() >= 11;
+    let next = if explicit { 7 } else { 5 };
+    let (stride_w, stride_h) = (op.extent(next, 1)?, op.extent(next + 1, 1)?);
+    let activation = op.activation(next + 2)?;
+    let nchw = op.bool(next + 3)?;
+    let image = Image::of(0, &input.shape, nchw)?;
+    let &[channels_out, filter_h, filter_w, channels_in] = &filter.shape[..] else {
+        return Err(OpError::input(1, format!("a filter of {:?}", filter.shape)).into());
+    };
+    if channels_in != image.channels || filter.shape.contains(&0) {
+        let what = format!("a filter of {:?} for {} channels", filter.shape, image.channels);
+        return Err(OpError::input(1, what).into());
+    }
+    check_bias(&bias, channels_out)?;
+    let (rows, columns) = if explicit {
+        let side = |at: usize| op.extent(at, 0);
+        let [left, right, top, bottom] = [side(3)?, side(4)?, side(5)?, side(6)?];
+        let wide = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        ((top, wide(bottom)), (left, wide(right)))
+    } else {
+        let (height, width) = wanted(op, nchw)?;
+        let same = match op.i32(4)? {
+            1 => true,
+            2 => false,
+            code => return Err(OpError::input(4, format!("{code} is no padding code")).into()),
+        };
+        (
+            Spread::deduce(filter_h, stride_h, height, same),
+            Spread::deduce(filter_w, stride_w, width, same),
+        )
+    };
+    let vertical = Spread::new(image.height, filter_h, stride_h, rows)?;
+    let horizontal = Spread::new(image.width, filter_w, stride_w, columns)?;
+    let extents = [image.batches, vertical.output, horizontal.output, channels_out];
+    let output = Image::new(extents, nchw);
+    op.set_output(0, output.shape()?)?;
+    let conv = Conv { input: image, output, vertical, horizontal, activation };
+    match types(&input, &filter, &bias, &op.output(0)?)? {
+        Types::Float32 => real::<f32>(op, conv),
+        Types::Float16 => real::<half::f16>(op, conv),
+        Types::Unsigned => byte::<u8, u8>(op, conv),
+        Types::UnsignedPerChannel => byte::<u8, i8>(op, conv),
+        Types::Signed => byte::<i8, i8>(op, conv),
+    }
+}
+
+/// Height and width of the output shape asked for, in the layout of the operation.
+fn wanted(op: &OpBuilder<'_>, nchw: bool) -> Lowered<(usize, usize)> {
+    let shape = op.i32s(3)?;
+    let extents: Vec<usize> = shape.iter().filter_map(|&n| usize::try_from(n).ok()).collect();
+    match extents[..] {
+        [_, _, height, width] if nchw => Ok((height, width)),
+        [_, height, width, _] => Ok((height, width)),
+        _ => Err(OpError::input(3, format!("{shape:?} is no shape of four extents")).into()),
+    }
+}
+
+impl Conv {
+    /// Calls `each(output position, output channel, taps)`, a tap being positions in input and filter.
+    fn each(&self, mut each: impl FnMut(usize, usize, &mut dyn Iterator<Item = (usize, usize)>)) {
+        let Self { input, output, vertical, horizontal, .. } = *self;
+        let channels = input.channels;
+        for n in 0..output.batches {
+            for y in 0..output.height {
+                for x in 0..output.width {
+                    for o in 0..output.channels {
+                        let first = o * vertical.filter * horizontal.filter;
+                        let mut taps = vertical.taps(y).flat_map(|(i, row)| {
+                            horizontal.taps(x).flat_map(move |(j, column)| {
+                                let weight = (first + i * horizontal.filter + j) * channels;
+                                (0..channels)
+                                    .map(move |c| (input.at(n, row, column, c), weight + c))
+                            })
+                        });
+                        each(output.at(n, y, x, o), o, &mut taps);
+                    }
+                }
+            }
+        }
+    }
+
+    fn label(&self) -> Result<Label, OpError> {
+        let taps = self.vertical.filter * self.horizontal.filter * self.input.channels;
+        let pixels = self.input.batches * self.input.height * self.input.width;
+        let operations = 2 * (pixels * taps * self.output.channels) as u64;
+        Ok(plain("transpose_conv_2d", &self.output.shape()?, operations))
+    }
+}
+
+fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
+    let (low, high) = real_activation_range(conv.activation);
+    op.emit(conv.label()?, move |io: Io<'_>| {
+        let (input, filter, bias) = (io.input::<T>(0), io.input::<T>(1), io.input::<T>(2));
+        let output = io.output::<T>(0);
+        conv.each(|at, o, taps| {
+            let products =
+                taps.map(|(pixel, weight)| input.get(pixel).to_f32() * filter.get(weight).to_f32());
+            let sum = products.fold(bias.get(o).to_f32(), |sum, product| sum + product);
+            output.set(at, T::from_f32(sum.max(low).min(high)));
+        });
+        Ok(())
+    });
+    Ok(())
+}
+
+fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
+    let requantise = Requantise::new(op, 0, conv.activation)?;
+    let (zp_in, zp_filter) = (op.input(0)?.zero_point, op.input(1)?.zero_point);
+    op.emit(conv.label()?, move |io: Io<'_>| {
+        let (input, filter, bias) = (io.input::<T>(0), io.input::<F>(1), io.input::<i32>(2));
+        let output = io.output::<T>(0);
+        conv.each(|at, o, taps| {
+            let sum = taps.fold(bias.get(o), |sum, (pixel, weight)| {
+                let x = input.get(pixel).to_i32() - zp_in;
+                sum.wrapping_add(x * (filter.get(weight).to_i32() - zp_filter))
+            });
+            output.set(at, requantise.apply(sum, o));
+        });
+        Ok(())
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn taps_are_those_that_spread_to_the_position() {
+        let spread = Spread::new(3, 3, 2, (1, 0)).unwrap();
+        assert_eq!(spread.output, 6);
+        for output in 0..6 {
+            let want: Vec<_> = (0..3)
+                .flat_map(|tap| (0..3).map(move |input| (tap, input)))
+                .filter(|&(tap, input)| input * 2 + tap == output + 1)
+                .collect();
+            assert_eq!(spread.taps(output).collect::<Vec<_>>(), want, "output {output}");
+        }
+    }
+
+    #[test]
+    fn deduced_tails_may_be_negative() {
+        // Stride 3 above filter 1: the last two positions of 6 are reached by no tap.
+        assert_eq!(Spread::deduce(1, 3, 6, true), (0, -2));
+        assert_eq!(Spread::new(2, 1, 3, (0, -2)).unwrap().output, 6);
+    }
+}

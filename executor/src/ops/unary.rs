@@ -1,0 +1,60 @@
+//! Functions of one number: ABS, NEG, FLOOR, EXP, LOG, RSQRT, SIN, SQRT, ELU.
+
+use half::f16;
+use nnburst_hal::OperandType;
+
+use super::Op;
+use super::support::{bad_kind, by_real, plain};
+use crate::element::{Element, Real};
+use crate::io::Io;
+use crate::plan::{Lowered, OpBuilder};
+
+pub(super) static ABS: Op = Op { lower: |op| lower(op, f32::abs, Some(i32::wrapping_abs)) };
+pub(super) static NEG: Op = Op { lower: |op| lower(op, |x| -x, Some(i32::wrapping_neg)) };
+pub(super) static FLOOR: Op = Op { lower: |op| lower(op, f32::floor, None) };
+pub(super) static EXP: Op = Op { lower: |op| lower(op, f32::exp, None) };
+pub(super) static LOG: Op = Op { lower: |op| lower(op, f32::ln, None) };
+pub(super) static RSQRT: Op = Op { lower: |op| lower(op, |x| 1.0 / x.sqrt(), None) };
+pub(super) static SIN: Op = Op { lower: |op| lower(op, f32::sin, None) };
+pub(super) static SQRT: Op = Op { lower: |op| lower(op, f32::sqrt, None) };
+pub(super) static ELU: Op = Op { lower: lower_elu };
+
+/// FLOAT16 is computed in `f32` and rounded once; INT32, where it is known, wraps.
+///
+/// Source: NNAPI `FLOOR`, since HAL 1.0; the others since 1.2; INT32 for `ABS` since 1.3.
+fn lower(op: &mut OpBuilder<'_>, real: fn(f32) -> f32, integer: Option<fn(i32) -> i32>) -> Lowered {
+    match (op.input_kind(0)?, integer) {
+        (OperandType::TensorFloat32, _) => emit(op, real),
+        (OperandType::TensorFloat16, _) => emit(op, move |x: f16| f16::from_f32(real(x.to_f32()))),
+        (OperandType::TensorInt32, Some(integer)) => emit(op, integer),
+        (other, _) => Err(bad_kind(0, other).into()),
+    }
+}
+
+/// `max(0, x) + min(0, alpha * (exp(x) - 1))`.
+///
+/// Source: NNAPI `ELU`, since HAL 1.3.
+fn lower_elu(op: &mut OpBuilder<'_>) -> Lowered {
+    let alpha = op.f32(1)?;
+    by_real!(op.input_kind(0)?, emit_elu(op, alpha))
+}
+
+fn emit_elu<T: Real>(op: &mut OpBuilder<'_>, alpha: f32) -> Lowered {
+    emit(op, move |x: T| {
+        let x = x.to_f32();
+        T::from_f32(x.max(0.0) + (alpha * (x.exp() - 1.0)).min(0.0))
+    })
+}
+
+fn emit<T: Element>(
+    op: &mut OpBuilder<'_>,
+    each: impl Fn(T) -> T + Send + Sync + 'static,
+) -> Lowered {
+    let shape = op.input(0)?.shape;
+    op.set_output(0, shape.clone())?;
+    op.emit(plain("unary", &shape, 0), move |io: Io<'_>| {
+        io.output::<T>(0).fill(io.input::<T>(0).iter().map(&each));
+        Ok(())
+    });
+    Ok(())
+}
