@@ -10,6 +10,8 @@ use nnburst_hal::{
     OperationType, Subgraph,
 };
 
+use crate::operand::is_quantized;
+
 /// The pool that is the file.
 const FILE_POOL: u32 = 0;
 /// The pool of constants that the import made.
@@ -145,8 +147,10 @@ impl Builder {
 
     /// An omitted optional tensor. Its extents are empty rather than unknown, for HAL 1.0 has no unknown rank.
     pub(crate) fn omitted(&mut self, kind: OperandType, rank: usize) -> u32 {
-        let operand = Operand::tensor(kind, vec![0; rank]).with_lifetime(OperandLifeTime::NoValue);
-        self.add(operand)
+        // Types that have a scale have one even where there is no value.
+        let scale = if is_quantized(kind) { 1.0 } else { 0.0 };
+        let operand = Operand::tensor(kind, vec![0; rank]).with_quantization(scale, 0);
+        self.add(operand.with_lifetime(OperandLifeTime::NoValue))
     }
 
     /// The same constant bytes under another shape; `None` if the operand is no constant.

@@ -234,6 +234,30 @@ fn operators_become_these_operations() {
 }
 
 #[test]
+fn integer_svdf_keeps_a_float_state() {
+    let mut file = TfliteFile::new();
+    let x = file.input("x", I8, &[1, 2]);
+    let features = file.constant("features", I8, &[4, 2], &[1; 8]);
+    let time = file.constant("time", TensorKind::Int16, &[4, 3], &[1; 24]);
+    let bias = file.int_constant("bias", &[4], &[7; 4]);
+    let state = file.tensor("state", TensorKind::Int16, &[1, 12]);
+    file.variable(state);
+    let y = file.tensor("y", I8, &[1, 4]);
+    for (tensor, scale) in
+        [(x, 0.5), (features, 0.25), (time, 0.125), (bias, 0.5), (state, 0.1), (y, 1.0)]
+    {
+        file.quantize(tensor, &[scale], &[0], 0);
+    }
+    let options = vec![(0, Value::I32(1)), (1, Value::I8(1))];
+    file.operator_with("SVDF", &[x, features, time, bias, state], &[y], 6, options);
+    file.outputs(&[y]);
+    let imported = import(&file);
+    assert_eq!(kinds(&imported), [Dequantize, Dequantize, Svdf, Quantize]);
+    assert_eq!(imported.states[0].info.kind, nnburst_hal::OperandType::TensorFloat32);
+    assert_eq!(imported.states[0].initial.len(), 48);
+}
+
+#[test]
 fn unequal_parts_are_slices_and_equal_ones_a_split() {
     let mut file = TfliteFile::new();
     let x = file.input("x", F32, &[5, 2]);

@@ -9,26 +9,14 @@
 mod common;
 
 use nnburst_hal::{Model, OperandLifeTime, OperandType};
-use nnburst_tflite::{ImportError, Imported};
+use nnburst_tflite::Imported;
 use serde_json::Value;
 
-/// Models whose operators NNAPI has no operation for: the integer LSTM of interpreters.
-const WITH_INTEGER_LSTM: [&str; 3] = ["dtln_lstm_int8", "micro_speech_lstm", "mnist_lstm_int8"];
-
 #[test]
-fn every_model_is_imported_or_refused_with_reasons() {
+fn every_model_is_imported_as_the_manifest_says() {
     let Some(models) = common::models() else { return };
     for (name, entry) in models.entries() {
-        match Imported::open(models.path(&entry["file"])) {
-            Ok(imported) => check(&name, &entry, &imported),
-            Err(ImportError::Unsupported { operators }) => {
-                assert!(WITH_INTEGER_LSTM.contains(&name.as_str()), "{name}: {operators:?}");
-                for operator in operators {
-                    assert_eq!(operator.name, "UNIDIRECTIONAL_SEQUENCE_LSTM", "{name}: {operator}");
-                }
-            }
-            Err(error) => panic!("{name}: {error}"),
-        }
+        check(&name, &entry, &Imported::open(models.path(&entry["file"])).unwrap());
     }
 }
 

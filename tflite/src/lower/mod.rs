@@ -5,6 +5,7 @@
 
 mod arithmetic;
 mod convolution;
+mod integer_lstm;
 mod normalization;
 mod quantization;
 mod recurrent;
@@ -124,19 +125,29 @@ impl<'a> Import<'a> {
         } else if self.file.range(tensor).is_some() {
             self.constant(index)?
         } else if tensor.is_variable {
-            let mut operand = operand_of(tensor)?.with_lifetime(OperandLifeTime::SubgraphInput);
-            if operand.element_count().is_none() {
-                return Err(format!("state {:?} has no fixed shape", tensor.name).into());
-            }
-            operand.location = Default::default();
-            let input = self.builder.add(operand);
-            self.states.push(State { tensor: index, input });
-            input
+            return self.add_state(index, operand_of(tensor)?);
         } else {
             return Err(format!("nothing writes tensor {:?} before it is read", tensor.name).into());
         };
         self.values[index] = Some(value);
         Ok(value)
+    }
+
+    /// Makes a variable an input of the model, of the type that its operator wants.
+    fn add_state(&mut self, index: usize, operand: Operand) -> Lowered<u32> {
+        let tensor = &self.graph.tensors[index];
+        if !tensor.is_variable || self.file.range(tensor).is_some() {
+            return Err(
+                format!("state {:?} is no variable that starts at zero", tensor.name).into()
+            );
+        }
+        if operand.data_size().is_none() {
+            return Err(format!("state {:?} has no fixed shape", tensor.name).into());
+        }
+        let input = self.builder.add(operand.with_lifetime(OperandLifeTime::SubgraphInput));
+        self.states.push(State { tensor: index, input });
+        self.values[index] = Some(input);
+        Ok(input)
     }
 
     /// The operand of a constant of the file.

@@ -9,24 +9,24 @@ use crate::schema::TensorKind;
 use crate::schema::options;
 
 /// Where arguments of the LSTM family are; the same in the file and in NNAPI up to the states.
-mod lstm {
+pub(super) mod lstm {
     /// Input, forget, cell and output gate, from the input.
-    pub(super) const WEIGHTS: std::ops::RangeInclusive<usize> = 1..=8;
-    pub(super) const PEEPHOLE: std::ops::RangeInclusive<usize> = 9..=11;
-    pub(super) const BIASES: std::ops::RangeInclusive<usize> = 12..=15;
-    pub(super) const PROJECTION: usize = 16;
-    pub(super) const PROJECTION_BIAS: usize = 17;
-    pub(super) const OUTPUT_STATE: usize = 18;
-    pub(super) const CELL_STATE: usize = 19;
+    pub(in crate::lower) const WEIGHTS: std::ops::RangeInclusive<usize> = 1..=8;
+    pub(in crate::lower) const PEEPHOLE: std::ops::RangeInclusive<usize> = 9..=11;
+    pub(in crate::lower) const BIASES: std::ops::RangeInclusive<usize> = 12..=15;
+    pub(in crate::lower) const PROJECTION: usize = 16;
+    pub(in crate::lower) const PROJECTION_BIAS: usize = 17;
+    pub(in crate::lower) const OUTPUT_STATE: usize = 18;
+    pub(in crate::lower) const CELL_STATE: usize = 19;
     /// Of the file; NNAPI has them behind its scalars.
-    pub(super) const LAYER_NORM: std::ops::RangeInclusive<usize> = 20..=23;
+    pub(in crate::lower) const LAYER_NORM: std::ops::RangeInclusive<usize> = 20..=23;
 }
 
 /// Clips and the activation, which all LSTMs have.
-struct LstmOptions {
-    activation: i8,
-    cell_clip: f32,
-    proj_clip: f32,
+pub(super) struct LstmOptions {
+    pub(super) activation: i8,
+    pub(super) cell_clip: f32,
+    pub(super) proj_clip: f32,
 }
 
 impl Lower<'_, '_> {
@@ -132,12 +132,15 @@ impl Lower<'_, '_> {
             cell_clip: options.float(o::CELL_CLIP)?,
             proj_clip: options.float(o::PROJ_CLIP)?,
         };
+        let time_major = options.boolean(o::TIME_MAJOR, false)?;
+        if self.tensor(0)?.kind == TensorKind::Int8 {
+            return self.integer_lstm(&clips, time_major);
+        }
         let input = self.float_input("UNIDIRECTIONAL_SEQUENCE_LSTM")?;
         let mut inputs = self.gate_arguments(input)?;
         let output_state = self.input(lstm::OUTPUT_STATE)?;
         inputs.extend([output_state, self.input(lstm::CELL_STATE)?]);
         inputs.extend(self.clips(&clips)?);
-        let time_major = options.boolean(o::TIME_MAJOR, false)?;
         inputs.push(self.builder().boolean(time_major));
         inputs.extend(self.layer_norm_arguments(input)?);
         let dims = self.sequence_dims(input, output_state)?;
@@ -274,6 +277,9 @@ impl Lower<'_, '_> {
         let options = self.options(o::KIND)?;
         let rank = options.int(o::RANK, 0)?;
         let activation = options.byte(o::ACTIVATION)?;
+        if self.tensor(0)?.kind == TensorKind::Int8 {
+            return self.integer_svdf(rank, activation);
+        }
         let input = self.float_input("SVDF")?;
         let features = self.weights(1, input)?;
         let mut inputs = vec![input, features, self.weights(2, input)?];
@@ -281,13 +287,41 @@ impl Lower<'_, '_> {
         inputs.push(self.input(4)?);
         inputs.push(self.builder().int(rank));
         inputs.push(self.recurrent_activation(activation)?);
+        let dims = self.svdf_dims(input, features, rank)?;
+        let next = self.next_state(4)?;
+        let output = self.output(0, Some(&dims))?;
+        self.emit(OperationType::Svdf, &inputs, &[next, output]);
+        Ok(())
+    }
+
+    /// Rows of the input, and one column for so many filters as the rank says.
+    fn svdf_dims(&self, input: u32, features: u32, rank: i32) -> Lowered<[u32; 2]> {
         let batch = self.known_dims(input)?.first().copied().unwrap_or(1);
         let filters = self.known_dims(features)?.first().copied().unwrap_or(0);
         let units = u32::try_from(rank).ok().and_then(|rank| filters.checked_div(rank));
-        let units = units.ok_or_else(|| format!("its rank is {rank}"))?;
+        Ok([batch, units.ok_or_else(|| format!("its rank is {rank}"))?])
+    }
+
+    /// The 8-bit SVDF of interpreters, with 16-bit state and weights over time, is none of NNAPI's; it goes
+    /// by way of FLOAT32, with a state of that type. Results may differ by the rounding of the 16-bit state.
+    fn integer_svdf(&mut self, rank: i32, activation: i8) -> Lowered {
+        let input = self.input(0)?;
+        let real = self.as_float(input);
+        let features = self.weights(1, real)?;
+        let mut inputs = vec![real, features, self.float_constant(2)?];
+        inputs.push(match self.has(3) {
+            true => self.float_constant(3)?,
+            false => self.builder().omitted(OperandType::TensorFloat32, 1),
+        });
+        inputs.push(self.float_state(4)?);
+        inputs.push(self.builder().int(rank));
+        inputs.push(self.recurrent_activation(activation)?);
+        let dims = self.svdf_dims(real, features, rank)?;
         let next = self.next_state(4)?;
-        let output = self.output(0, Some(&[batch, units]))?;
-        self.emit(OperationType::Svdf, &inputs, &[next, output]);
+        let result = self.builder().temporary(OperandType::TensorFloat32, dims.to_vec());
+        self.emit(OperationType::Svdf, &inputs, &[next, result]);
+        let output = self.output(0, Some(&dims))?;
+        self.emit(OperationType::Quantize, &[result], &[output]);
         Ok(())
     }
 }

@@ -85,6 +85,48 @@ impl Lower<'_, '_> {
         self.import.constant_as(index, wanted)
     }
 
+    /// A constant of INT16 or INT32 with one scale as FLOAT32, computed at import since NNAPI
+    /// dequantises neither.
+    pub(super) fn float_constant(&mut self, argument: usize) -> Lowered<u32> {
+        let tensor = self.tensor(argument)?;
+        let index = self.tensor_index(argument)?;
+        let data = self.import.file.data(tensor).filter(|_| self.import.is_constant(index));
+        let data = data.ok_or_else(|| format!("input {argument} is no constant"))?;
+        let &[scale] = tensor.quantization.scales.as_slice() else {
+            return Err(format!("input {argument} has not one scale").into());
+        };
+        let reals: Vec<f32> = match tensor.kind {
+            TensorKind::Int16 => {
+                let (integers, _) = data.as_chunks();
+                integers.iter().map(|&bytes| f32::from(i16::from_le_bytes(bytes)) * scale).collect()
+            }
+            TensorKind::Int32 => {
+                let (integers, _) = data.as_chunks();
+                let real = |bytes| f64::from(i32::from_le_bytes(bytes)) * f64::from(scale);
+                #[expect(clippy::cast_possible_truncation, reason = "FLOAT32 is what is asked for")]
+                integers.iter().map(|&bytes| real(bytes) as f32).collect()
+            }
+            kind => return Err(format!("input {argument} is {}", kind.name()).into()),
+        };
+        let operand = Operand::tensor(OperandType::TensorFloat32, tensor.shape.clone());
+        if operand.element_count() != Some(reals.len()) {
+            return Err(format!("input {argument} has {} elements", reals.len()).into());
+        }
+        let bytes: Vec<u8> = reals.into_iter().flat_map(f32::to_le_bytes).collect();
+        Ok(self.builder().made_constant(operand, &bytes))
+    }
+
+    /// A state that the file keeps as integers, kept as FLOAT32.
+    pub(super) fn float_state(&mut self, argument: usize) -> Lowered<u32> {
+        let index = self.tensor_index(argument)?;
+        if let Some(value) = self.import.values[index] {
+            return Ok(value);
+        }
+        let tensor = &self.import.graph.tensors[index];
+        let operand = Operand::tensor(OperandType::TensorFloat32, tensor.shape.clone());
+        self.import.add_state(index, operand)
+    }
+
     /// Computes the operator at import if its results are integers that follow from shapes and constants:
     /// converters leave such arithmetic behind where shapes were dynamic once. Tells if it did.
     pub(super) fn fold(&mut self) -> Lowered<bool> {

@@ -66,6 +66,8 @@ pub(crate) struct Operator<'a> {
     /// `None` where an optional one is left out.
     pub(crate) inputs: Vec<Option<usize>>,
     pub(crate) outputs: Vec<usize>,
+    /// Tensors whose quantisation describes values inside the operator.
+    pub(crate) intermediates: Vec<Option<usize>>,
     pub(crate) options: options::Options<'a>,
 }
 
@@ -160,6 +162,7 @@ fn read_operator<'a>(
     const CODE: Field = Field::new(0, "Operator.opcode_index");
     const INPUTS: Field = Field::new(1, "Operator.inputs");
     const OUTPUTS: Field = Field::new(2, "Operator.outputs");
+    const INTERMEDIATES: Field = Field::new(8, "Operator.intermediates");
 
     let code = table.scalar(CODE, 0u32)?;
     let code = within(CODE, i64::from(code), codes)?;
@@ -167,6 +170,7 @@ fn read_operator<'a>(
         code,
         inputs: optional_indexes(table, INPUTS, tensors)?,
         outputs: indexes(table, OUTPUTS, tensors)?,
+        intermediates: optional_indexes(table, INTERMEDIATES, tensors)?,
         options: options::Options::read(table)?,
     })
 }
