@@ -368,6 +368,7 @@ impl BurstController {
         if let Some(&slot) = self.known.get(&memory.id()) {
             return Ok(slot);
         }
+        self.slots.tell_put_off();
         for id in self.slots.take_gone() {
             self.known.remove(&id);
         }
@@ -379,6 +380,7 @@ impl BurstController {
 
     /// Sends a packet, whole or not at all.
     fn send(&mut self, inner: &mut Inner) -> std::result::Result<(), Fallback> {
+        self.slots.tell_put_off();
         if self.peer.as_ref().is_some_and(PeerWatch::is_dead) {
             self.close(Closed::DriverDied);
         }

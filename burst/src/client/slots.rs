@@ -5,7 +5,14 @@
 //! frame whose memories are known, so a lock does.
 //!
 //! A number is used again only after the driver confirmed that it forgot the old memory.
+//!
+//! The confirmation is an answer over the control connection, so whoever delivers the driver's questions must not
+//! wait for it: its thread may be the one that reads answers. Yet such a thread can hold the last handle of a
+//! memory, namely one that it is just lending to the driver. What goes there is put off until the controller's
+//! next turn.
 
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use nnburst_hal::{
@@ -14,9 +21,16 @@ use nnburst_hal::{
 
 use crate::server::MAX_SLOTS;
 
+thread_local! {
+    /// Whether this thread delivers questions of drivers.
+    static DELIVERS: Cell<bool> = const { Cell::new(false) };
+}
+
 #[derive(Default)]
 pub(super) struct Slots {
     table: Mutex<Table>,
+    /// Whether slots in [`Table::put_off`] wait for the controller. A hint: what is missed now is seen next time.
+    has_put_off: AtomicBool,
     /// The driver's end, known once the burst is open. Weak: the driver's end holds this as its callback.
     context: OnceLock<Weak<dyn BurstContext>>,
 }
@@ -27,6 +41,8 @@ struct Table {
     bound: Vec<Option<Bound>>,
     /// Slots to use again, the most recently freed last.
     free: Vec<i32>,
+    /// Slots without a memory of which the driver was not told yet.
+    put_off: Vec<i32>,
     /// Ids of memories that went since the controller last asked.
     gone: Vec<u64>,
 }
@@ -88,8 +104,29 @@ impl Slots {
                 *entry = None;
             }
             table.gone.push(id);
+            if DELIVERS.get() {
+                table.put_off.push(slot);
+                self.has_put_off.store(true, Ordering::Relaxed);
+                return;
+            }
             slot
         };
+        self.tell(slot);
+    }
+
+    /// Tells the driver of slots that were put off. Costs a load where there are none.
+    #[inline]
+    pub(super) fn tell_put_off(&self) {
+        // Relaxed: the lock hands the list over.
+        if self.has_put_off.load(Ordering::Relaxed) {
+            self.has_put_off.store(false, Ordering::Relaxed);
+            let slots = std::mem::take(&mut self.table().put_off);
+            slots.into_iter().for_each(|slot| self.tell(slot));
+        }
+    }
+
+    /// Has the driver forget a slot that has no memory any more, and frees it.
+    fn tell(&self, slot: i32) {
         // Outside the lock: the driver may be asking for memories right now.
         if let Some(context) = self.context.get().and_then(Weak::upgrade) {
             context.free_memory(slot);
@@ -116,6 +153,7 @@ impl Table {
 
 impl BurstCallback for Slots {
     fn memories(&self, slots: &[i32]) -> Result<Vec<Memory>> {
+        DELIVERS.set(true);
         // Looked up under the lock, dropped outside of it: the last handle of a memory that goes comes back
         // to `release`.
         let found: Vec<Option<Memory>> = {
@@ -123,8 +161,16 @@ impl BurstCallback for Slots {
             slots.iter().map(|&slot| table.memory(slot)).collect()
         };
         let unknown = || HalError::invalid(format!("one of the slots {slots:?} has no memory"));
-        found.into_iter().collect::<Option<Vec<_>>>().ok_or_else(unknown)
+        found.iter().map(|memory| lend(memory.as_ref().ok_or_else(unknown)?)).collect()
     }
+}
+
+/// A handle of its own for the driver: one in this process too must not keep its client's memory from going.
+fn lend(memory: &Memory) -> Result<Memory> {
+    let fd = memory.fd().try_clone_to_owned();
+    let fd = fd.map_err(|error| HalError::failure(format!("no descriptor to lend: {error}")))?;
+    let ints = memory.ints().to_vec();
+    Ok(Memory::from_handle(memory.kind().name(), vec![fd], ints, memory.size())?)
 }
 
 impl MemoryObserver for Slots {
@@ -173,10 +219,12 @@ mod tests {
     #[test]
     fn a_driver_is_told_known_memories_and_nothing_else() {
         let (slots, _driver) = slots();
-        let (a, b) = (Memory::ashmem(1).unwrap(), Memory::ashmem(1).unwrap());
+        let (a, b) = (Memory::ashmem(1).unwrap(), Memory::ashmem(2).unwrap());
         slots.bind(&a).unwrap();
         slots.bind(&b).unwrap();
-        assert_eq!(slots.memories(&[1, 0, 1]).unwrap(), [b.clone(), a.clone(), b]);
+        let lent = slots.memories(&[1, 0, 1]).unwrap();
+        assert_eq!(lent.iter().map(Memory::size).collect::<Vec<_>>(), [2, 1, 2]);
+        assert!(!lent.contains(&a), "handles of their own");
         assert_eq!(slots.memories(&[]).unwrap(), []);
         for unknown in [[0, -1], [0, 2], [0, i32::MAX], [0, i32::MIN]] {
             let error = slots.memories(&unknown).unwrap_err();
@@ -185,5 +233,24 @@ mod tests {
         slots.release(a.id());
         slots.release(a.id());
         assert!(slots.memories(&[0]).is_err(), "freed, though the memory lives");
+    }
+
+    #[test]
+    fn who_delivers_questions_never_waits_for_the_driver() {
+        let (slots, driver) = slots();
+        let memory = Memory::ashmem(1).unwrap();
+        slots.bind(&memory).unwrap();
+        let delivering = Arc::clone(&slots);
+        let told = std::thread::spawn(move || {
+            delivering.memories(&[0]).unwrap();
+            drop(memory); // the last handle
+            let told = driver.0.lock().unwrap().len();
+            (told, driver)
+        });
+        let (told, driver) = told.join().unwrap();
+        assert_eq!(told, 0);
+        slots.tell_put_off();
+        assert_eq!(*driver.0.lock().unwrap(), [0]);
+        assert_eq!(slots.bind(&Memory::ashmem(1).unwrap()), Some(0), "free again");
     }
 }

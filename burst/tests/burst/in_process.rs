@@ -86,3 +86,17 @@ fn a_frame_runs_again_and_again_and_sees_what_its_memory_holds() {
     }
     assert_eq!(bytes(&input), [40; 4], "slots that swap their roles carry state");
 }
+
+#[test]
+fn a_burst_does_not_keep_its_users_memory() {
+    for plain in [false, true] {
+        let model = AddOne::with(|model| model.plain = plain);
+        let mut burst = BurstController::configure(&*model, &options(None), None).unwrap();
+        let (input, output) = (memory(&[1; 4]), memory(&[0; 4]));
+        let weak = [input.downgrade(), output.downgrade()];
+        let request = AddOne::request(&input, &output, 4);
+        burst.execute(&request, &ExecutionOptions::default()).unwrap().unwrap();
+        drop((request, input, output));
+        assert!(weak.iter().all(|memory| memory.upgrade().is_none()), "plain: {plain}");
+    }
+}

@@ -130,7 +130,9 @@ fn a_slot_used_anew_is_the_new_memory() {
     }
     let asked = driver.asked();
     assert_eq!(asked[0], [0, 1]);
-    assert!(asked[1..].iter().all(|slots| slots == &[0]), "one slot again and again: {asked:?}");
+    // A third one where a memory was still being lent when its user let go of it.
+    let few = asked[1..].iter().all(|slots| slots == &[0] || slots == &[2]);
+    assert!(few, "the same slots again and again: {asked:?}");
 }
 
 #[test]

@@ -33,6 +33,8 @@ pub(crate) struct Model {
     pub(crate) panic: bool,
     /// Whether the process stays when its client goes.
     pub(crate) linger: bool,
+    /// Whether bursts stay open when others are opened.
+    pub(crate) keep: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -161,7 +163,11 @@ impl Driver {
 
     /// Ends waits when the process goes.
     pub(crate) fn watch(&self) -> PeerWatch {
-        PeerWatch::process(self.process.as_ref().unwrap().id()).unwrap()
+        PeerWatch::process(self.id()).unwrap()
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.process.as_ref().unwrap().id()
     }
 
     /// Kills it as `kill -9` does.
@@ -342,12 +348,13 @@ fn serve(socket: &Arc<OwnedFd>, model: &Model) {
         let (watched, model) = (Arc::clone(&watched), model.clone());
         add.before = Some(Box::new(move || watched.frame(&model)));
     });
-    let mut context = None;
+    let mut kept = Vec::new();
+    let mut context: Option<Arc<dyn BurstContext>> = None;
     let mut tell: Option<mpsc::Sender<Result<Vec<Memory>>>> = None;
     while let Some((message, fds)) = receive(socket.as_fd()) {
         let reply = match message {
             Message::Configure { options, queues } => {
-                drop(context.take());
+                kept.extend(context.take().filter(|_| model.keep));
                 let (sender, answers) = mpsc::channel();
                 tell = Some(sender);
                 let socket = Arc::clone(socket);

@@ -1,6 +1,15 @@
 //! What the tests share.
 
-use nnburst_hal::{Access, Memory};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nnburst_burst::testing::AddOne;
+use nnburst_fmq::Descriptor;
+use nnburst_hal::{
+    Access, BurstCallback, BurstContext, BurstOptions, ExecutionCallback, ExecutionOptions,
+    ExecutionResult, FencedExecution, Memory, PreparedModel, Request, Result,
+};
 
 /// Memory that holds `bytes`.
 pub(crate) fn memory(bytes: &[u8]) -> Memory {
@@ -14,4 +23,70 @@ pub(crate) fn bytes(memory: &Memory) -> Vec<u8> {
     let mut out = vec![0; usize::try_from(memory.size()).unwrap()];
     memory.read_at(0, &mut out).unwrap();
     out
+}
+
+/// A model that shows the driver's end of its last burst.
+pub(crate) struct Spy {
+    model: Arc<AddOne>,
+    context: Mutex<Option<Arc<dyn BurstContext>>>,
+}
+
+impl Spy {
+    pub(crate) fn on(model: Arc<AddOne>) -> Self {
+        Self { model, context: Mutex::default() }
+    }
+
+    pub(crate) fn context(&self) -> Arc<dyn BurstContext> {
+        self.context.lock().unwrap().clone().unwrap()
+    }
+}
+
+impl PreparedModel for Spy {
+    fn execute_synchronously(
+        &self,
+        request: &Request,
+        options: ExecutionOptions,
+    ) -> ExecutionResult {
+        self.model.execute_synchronously(request, options)
+    }
+
+    fn execute(
+        &self,
+        request: Request,
+        options: ExecutionOptions,
+        callback: Arc<dyn ExecutionCallback>,
+    ) -> Result<()> {
+        self.model.execute(request, options, callback)
+    }
+
+    fn execute_fenced(
+        &self,
+        request: Request,
+        wait_for: Vec<OwnedFd>,
+        options: ExecutionOptions,
+        duration: Option<Duration>,
+    ) -> Result<FencedExecution> {
+        self.model.execute_fenced(request, wait_for, options, duration)
+    }
+
+    fn configure_execution_burst(
+        &self,
+        callback: Arc<dyn BurstCallback>,
+        request_channel: Descriptor,
+        result_channel: Descriptor,
+        options: BurstOptions,
+    ) -> Result<Arc<dyn BurstContext>> {
+        let opened = self.model.configure_execution_burst(
+            callback,
+            request_channel,
+            result_channel,
+            options,
+        )?;
+        *self.context.lock().unwrap() = Some(Arc::clone(&opened));
+        Ok(opened)
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
 }

@@ -1,0 +1,115 @@
+//! Bursts that have nothing to do, and what a burst's thread was asked to be.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nnburst_burst::testing::AddOne;
+use nnburst_burst::{BurstController, ControllerOptions};
+use nnburst_hal::{BurstOptions, ExecutionOptions, ExecutionPreference, RealTimeProfile};
+
+use crate::remote::{Driver, Model};
+use crate::support::{bytes, memory};
+
+/// Processor time of all threads of a process.
+fn used(pid: u32) -> Duration {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let nanoseconds = tasks.filter_map(|task| {
+        let figures = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        figures.split(' ').next()?.parse::<u64>().ok()
+    });
+    Duration::from_nanos(nanoseconds.sum())
+}
+
+#[test]
+fn idle_bursts_cost_under_a_hundredth_of_a_core_each() {
+    const BURSTS: u32 = 64;
+    let driver = Driver::spawn(&Model { keep: true, ..Model::default() });
+    let open = |preference| {
+        let burst = BurstOptions { extended: true, preference, ..BurstOptions::default() };
+        let options = ControllerOptions { burst, ..ControllerOptions::default() };
+        BurstController::configure(&driver, &options, Some(driver.watch())).unwrap()
+    };
+    let mut bursts: Vec<_> = ExecutionPreference::ALL
+        .iter()
+        .cycle()
+        .take(BURSTS as usize)
+        .map(|&preference| open(preference))
+        .collect();
+    // The last one has worked, so that its thread has waits to learn from.
+    let (input, output) = (memory(&[1; 4]), memory(&[0; 4]));
+    let request = AddOne::request(&input, &output, 4);
+    let working = bursts.last_mut().unwrap();
+    for _ in 0..50 {
+        working.execute(&request, &ExecutionOptions::default()).unwrap().unwrap();
+    }
+    let pid = driver.id();
+    let before = used(pid);
+    let watched = Duration::from_secs(1);
+    std::thread::sleep(watched);
+    let each = (used(pid) - before) / BURSTS;
+    assert!(each < watched / 100, "{each:?} of a second each");
+    working.execute(&request, &ExecutionOptions::default()).unwrap().unwrap();
+    assert_eq!(bytes(&output), [2; 4]);
+}
+
+#[test]
+fn the_bursts_thread_has_the_profile_that_was_asked_for() {
+    let cpu = rustix::thread::sched_getcpu();
+    let seen = Arc::new(Mutex::new(None));
+    let model = AddOne::with(|model| {
+        let seen = Arc::clone(&seen);
+        model.before = Some(Box::new(move || {
+            let cpus = rustix::thread::sched_getaffinity(None).unwrap();
+            let slack = rustix::thread::current_timer_slack().unwrap();
+            *seen.lock().unwrap() = Some((cpus.count(), cpus.is_set(cpu), slack));
+        }));
+    });
+    let real_time = RealTimeProfile {
+        cpus: vec![u32::try_from(cpu).unwrap()],
+        // Beyond the scale of the scheduler: refused whatever one's privileges.
+        fifo_priority: Some(200),
+        timer_slack: Some(Duration::from_nanos(1)),
+        lock_memory: false,
+    };
+    let options = ControllerOptions {
+        burst: BurstOptions { extended: true, real_time, ..BurstOptions::default() },
+        ..ControllerOptions::default()
+    };
+    let mut burst = BurstController::configure(&*model, &options, None).unwrap();
+    let (input, output) = (memory(&[1; 4]), memory(&[0; 4]));
+    let request = AddOne::request(&input, &output, 4);
+    burst.execute(&request, &ExecutionOptions::default()).unwrap().unwrap();
+    assert_eq!(*seen.lock().unwrap(), Some((1, true, 1)));
+    let [warning] = burst.warnings() else { panic!("{:?}", burst.warnings()) };
+    assert!(warning.starts_with("SCHED_FIFO priority 200 was refused"), "{warning}");
+}
+
+#[test]
+fn a_service_sees_how_a_burst_is_doing() {
+    let model = AddOne::with(|model| model.pause = Duration::from_micros(300));
+    let hooked = crate::support::Spy::on(model);
+    let options = ControllerOptions::default();
+    let mut burst = BurstController::configure(&hooked, &options, None).unwrap();
+    let (input, output) = (memory(&[1; 4]), memory(&[0; 4]));
+    let good = AddOne::request(&input, &output, 4);
+    let bad = AddOne::request(&input, &output, 5);
+    let late = ExecutionOptions {
+        deadline: Some(nnburst_hal::TimePoint::now()),
+        ..ExecutionOptions::default()
+    };
+    for _ in 0..20 {
+        burst.execute(&good, &ExecutionOptions::default()).unwrap().unwrap();
+    }
+    burst.execute(&bad, &ExecutionOptions::default()).unwrap().unwrap_err();
+    burst.execute(&good, &late).unwrap().unwrap_err();
+    // The last answer may be out before it is counted; the burst's end settles it.
+    let context = hooked.context();
+    drop(burst);
+    let mut figures = context.figures().unwrap();
+    while figures.executions < 22 {
+        figures = context.figures().unwrap();
+    }
+    assert_eq!((figures.executions, figures.failures, figures.missed_deadlines), (22, 2, 1));
+    assert!(figures.p50 >= Duration::from_micros(300) && figures.p50 <= figures.p99);
+    assert!(figures.p99 <= figures.p999 && figures.p999 <= figures.max);
+}
