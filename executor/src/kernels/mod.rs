@@ -2,7 +2,52 @@
 //!
 //! A primitive has one function type and a table of forms; the plan takes the best form that the
 //! machine has and the user allows, tests and benches run them all. No intrinsics outside this module.
+//!
+//! ```text
+//!   gemm_f32, gemm_i8    tiles of a product over packed panels of both operands
+//!   patches              rows of a convolution's implicit matrix; pack turns them into panels
+//!   depthwise_f32, _i8   one row of outputs of a 3x3 (or any) window, channels in lanes
+//!   requantise           accumulators to stored values, vectorised and exact
+//! ```
 
+pub(crate) mod depthwise_f32;
+pub(crate) mod depthwise_i8;
+pub(crate) mod gemm_f32;
+pub(crate) mod gemm_i8;
 pub(crate) mod isa;
+pub(crate) mod pack;
+pub(crate) mod patches;
+pub(crate) mod requantise;
+pub(crate) mod windows;
 
 pub use isa::{Isa, IsaError};
+
+/// A kernel for one instruction set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Form<T> {
+    pub(crate) isa: Isa,
+    pub(crate) run: T,
+}
+
+/// The best form that is no better than `most`; tables are best first and end with the scalar form, which
+/// `Isa::Scalar` and everything else allows.
+pub(crate) fn best<T: Copy>(forms: &[Form<T>], most: Isa) -> Form<T> {
+    let allowed = |form: &&Form<T>| form.isa <= most && form.isa.detected();
+    // The table is never empty: its last row is the scalar form.
+    *forms.iter().find(allowed).unwrap_or(&forms[forms.len() - 1])
+}
+
+/// Kernels read and write through pointers; this stands between them and what is too short.
+fn check_lengths(given: usize, needed: usize) -> Result<(), String> {
+    if given >= needed {
+        Ok(())
+    } else {
+        Err(format!("{given} elements where {needed} are needed"))
+    }
+}
+
+/// Every form this machine has, for tests and benches.
+#[cfg(test)]
+pub(crate) fn detected<T: Copy>(forms: &[Form<T>]) -> impl Iterator<Item = Form<T>> {
+    forms.iter().copied().filter(|form| form.isa.detected())
+}

@@ -6,7 +6,7 @@ use super::Op;
 use super::support::{dispatch, plain, same_quantisation};
 use crate::element::{Quantised, Real};
 use crate::plan::{Lowered, OpBuilder};
-use crate::quant::{activation_range, real_activation_range};
+use crate::quant::{activation_range, clamp_real, real_activation_range};
 
 pub(super) static RELU: Op = Op { lower: |op| lower(op, FusedActivation::Relu) };
 pub(super) static RELU1: Op = Op { lower: |op| lower(op, FusedActivation::Relu1) };
@@ -23,7 +23,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, activation: FusedActivation) -> Lowered
     let (low, high) = real_activation_range(activation);
     op.emit(plain("clamp_real", &input.shape, 0), move |io| {
         let xs = io.input::<T>(0).iter();
-        io.output(0).fill(xs.map(|x| T::from_f32(x.to_f32().max(low).min(high))));
+        io.output(0).fill(xs.map(|x| T::from_f32(clamp_real(x.to_f32(), low, high))));
         Ok(())
     });
     Ok(())

@@ -1,9 +1,16 @@
 //! What convolutions and FULLY_CONNECTED share: operand checks and requantisation.
 
+use std::sync::Arc;
+
 use nnburst_hal::{FusedActivation, OperandType};
 
+use super::support::{Axis, Image};
 use crate::element::Quantised;
 use crate::error::OpError;
+use crate::kernels::gemm_i8::Bytes;
+use crate::kernels::patches::Patches;
+use crate::kernels::requantise::Scaling;
+use crate::memory::AlignedBytes;
 use crate::plan::{OpBuilder, Tensor};
 use crate::quant::{Multiplier, check_bias_scale, output_range, product_multiplier};
 
@@ -18,6 +25,11 @@ pub(super) struct Requantise {
 }
 
 impl Requantise {
+    /// For kernels that compute `channels` channels.
+    pub(super) fn scaling(&self, channels: usize) -> Scaling {
+        Scaling::new(&self.multipliers, channels, self.zero_point, (self.low, self.high))
+    }
+
     /// For inputs 0 (activations), 1 (weights) and 2 (bias) and output 0 of `op`; scales per channel must
     /// lie along `channel_dim` of the weights.
     pub(super) fn new(
@@ -104,6 +116,41 @@ pub(super) fn types(
         return Err(OpError::output(0, format!("{} from {}", output.kind, input.kind)));
     }
     Ok(types)
+}
+
+/// Weights and bias, if both are constants: those are packed ahead. Otherwise the plain code runs.
+pub(super) fn constants(op: &OpBuilder<'_>) -> Option<(Arc<AlignedBytes>, Arc<AlignedBytes>)> {
+    Some((op.constant(1)?, op.constant(2)?))
+}
+
+/// An input's or the weights' bytes, as kernels read them.
+pub(super) fn bytes<T: Quantised>(tensor: &Tensor) -> Bytes {
+    Bytes::new(T::TO_UNSIGNED, tensor.zero_point)
+}
+
+/// The windows of a convolution over an image of NHWC layout; `None` for NCHW.
+pub(super) fn patches(
+    input: &Image,
+    output: &Image,
+    vertical: Axis,
+    horizontal: Axis,
+) -> Option<Patches> {
+    (!input.is_nchw()).then_some(Patches {
+        batches: input.batches,
+        in_height: input.height,
+        in_width: input.width,
+        channels: input.channels,
+        out_height: output.height,
+        out_width: output.width,
+        filter_h: vertical.filter,
+        filter_w: horizontal.filter,
+        stride_h: vertical.stride,
+        stride_w: horizontal.stride,
+        dilation_h: vertical.dilation,
+        dilation_w: horizontal.dilation,
+        top: vertical.head,
+        left: horizontal.head,
+    })
 }
 
 /// The bias has one element per output channel.

@@ -3,12 +3,14 @@
 use nnburst_hal::{FusedActivation, OperandType};
 
 use super::Op;
-use super::conv::{Requantise, Types, check_bias, types};
+use super::conv::{self, Requantise, Types, bytes, check_bias, constants, types};
 use super::support::{Axis, Image, Window, plain};
 use crate::element::{Quantised, Real};
 use crate::error::OpError;
+use crate::kernels::patches::Patches;
+use crate::kernels::{gemm_f32, gemm_i8};
 use crate::plan::{Label, Lowered, OpBuilder};
-use crate::quant::real_activation_range;
+use crate::quant::{clamp_real, real_activation_range};
 
 pub(super) static CONV_2D: Op = Op { lower };
 
@@ -53,7 +55,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     op.set_output(0, output.shape()?)?;
     let conv = Conv { input: image, output, vertical, horizontal, activation };
     match types(&input, &filter, &bias, &op.output(0)?)? {
-        Types::Float32 => real::<f32>(op, conv),
+        Types::Float32 => float32(op, conv),
         Types::Float16 => real::<half::f16>(op, conv),
         Types::Unsigned => byte::<u8, u8>(op, conv),
         Types::UnsignedPerChannel => byte::<u8, i8>(op, conv),
@@ -85,6 +87,10 @@ impl Conv {
         }
     }
 
+    fn patches(&self) -> Option<Patches> {
+        conv::patches(&self.input, &self.output, self.vertical, self.horizontal)
+    }
+
     /// Elements between neighbouring channels of the input.
     fn channel_stride(&self) -> usize {
         if self.input.is_nchw() { self.input.height * self.input.width } else { 1 }
@@ -105,6 +111,19 @@ impl Conv {
     }
 }
 
+fn float32(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
+    let gemm = constants(op).zip(conv.patches()).and_then(|((filter, bias), patches)| {
+        let range = real_activation_range(conv.activation);
+        gemm_f32::Gemm::new(op.isa(), patches, filter.typed(), bias.typed(), range)
+    });
+    let Some(gemm) = gemm else { return real::<f32>(op, conv) };
+    let label = Label { form: gemm.isa(), ..conv.label("gemm_f32")? };
+    op.emit_with_scratch(label, gemm.scratch_bytes(), move |mut io| {
+        gemm.compute(io.input(0), io.output(0), io.scratch_slice())
+    });
+    Ok(())
+}
+
 fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
     let (low, high) = real_activation_range(conv.activation);
     let (channels, stride) = (conv.input.channels, conv.channel_stride());
@@ -119,7 +138,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
                     sum += x * filter.get(weight + c).to_f32();
                 }
             }
-            output.set(at, T::from_f32(sum.max(low).min(high)));
+            output.set(at, T::from_f32(clamp_real(sum, low, high)));
         });
         Ok(())
     });
@@ -129,6 +148,20 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
 fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
     let requantise = Requantise::new(op, 0, conv.activation)?;
     let (zp_in, zp_filter) = (op.input(0)?.zero_point, op.input(1)?.zero_point);
+    let gemm = constants(op).zip(conv.patches()).and_then(|((filter, bias), patches)| {
+        let (input, weights) = (op.input(0).ok()?, op.input(1).ok()?);
+        let weights = (filter.as_slice(), bytes::<F>(&weights));
+        let scaling = requantise.scaling(conv.output.channels);
+        let bias = bias.typed();
+        gemm_i8::Gemm::new(op.isa(), patches, bytes::<T>(&input), weights, bias, scaling)
+    });
+    if let Some(gemm) = gemm {
+        let label = Label { form: gemm.isa(), ..conv.label("gemm_i8")? };
+        op.emit_with_scratch(label, gemm.scratch_bytes(), move |mut io| {
+            gemm.compute(io.input(0), io.output(0), io.scratch_slice())
+        });
+        return Ok(());
+    }
     let (channels, stride) = (conv.input.channels, conv.channel_stride());
     op.emit(conv.label("conv_2d_byte")?, move |io| {
         let (input, filter, bias) = (io.input::<T>(0), io.input::<F>(1), io.input::<i32>(2));

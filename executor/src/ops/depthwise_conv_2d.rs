@@ -3,12 +3,14 @@
 use nnburst_hal::{FusedActivation, OperandType};
 
 use super::Op;
-use super::conv::{Requantise, Types, check_bias, types};
+use super::conv::{self, Requantise, Types, bytes, check_bias, constants, types};
 use super::support::{Axis, Image, Window, plain};
 use crate::element::{Quantised, Real};
 use crate::error::OpError;
+use crate::kernels::patches::Patches;
+use crate::kernels::{depthwise_f32, depthwise_i8};
 use crate::plan::{Label, Lowered, OpBuilder};
-use crate::quant::real_activation_range;
+use crate::quant::{clamp_real, real_activation_range};
 
 pub(super) static DEPTHWISE_CONV_2D: Op = Op { lower };
 
@@ -55,7 +57,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     op.set_output(0, output.shape()?)?;
     let conv = Depthwise { input: image, output, vertical, horizontal, multiplier, activation };
     match types(&input, &filter, &bias, &op.output(0)?)? {
-        Types::Float32 => real::<f32>(op, conv),
+        Types::Float32 => float32(op, conv),
         Types::Float16 => real::<half::f16>(op, conv),
         Types::Unsigned => byte::<u8, u8>(op, conv),
         Types::UnsignedPerChannel => byte::<u8, i8>(op, conv),
@@ -85,6 +87,12 @@ impl Depthwise {
         }
     }
 
+    /// The windows, where every channel has one filter: what the kernels compute.
+    fn patches(&self) -> Option<Patches> {
+        let patches = conv::patches(&self.input, &self.output, self.vertical, self.horizontal);
+        patches.filter(|_| self.multiplier == 1)
+    }
+
     fn label(&self, kernel: &'static str) -> Result<Label, OpError> {
         let (taps, shape) = (self.vertical.filter * self.horizontal.filter, self.output.shape()?);
         let mut label = plain(kernel, &shape, 2 * (shape.elements() * taps) as u64);
@@ -99,6 +107,17 @@ impl Depthwise {
     }
 }
 
+fn float32(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
+    let packed = constants(op).zip(conv.patches()).and_then(|((filter, bias), patches)| {
+        let range = real_activation_range(conv.activation);
+        depthwise_f32::Depthwise::new(op.isa(), patches, filter.typed(), bias.typed(), range)
+    });
+    let Some(packed) = packed else { return real::<f32>(op, conv) };
+    let label = Label { form: packed.isa(), ..conv.label("depthwise_f32")? };
+    op.emit(label, move |io| packed.compute(io.input(0), io.output(0)));
+    Ok(())
+}
+
 fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
     let (low, high) = real_activation_range(conv.activation);
     op.emit(conv.label("depthwise_conv_2d_real")?, move |io| {
@@ -107,7 +126,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
         conv.each(|at, o, taps| {
             let product = |(x, w)| input.get(x).to_f32() * filter.get(w).to_f32();
             let sum = taps.map(product).fold(bias.get(o).to_f32(), |sum, product| sum + product);
-            output.set(at, T::from_f32(sum.max(low).min(high)));
+            output.set(at, T::from_f32(clamp_real(sum, low, high)));
         });
         Ok(())
     });
@@ -117,6 +136,18 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
 fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
     let requantise = Requantise::new(op, 3, conv.activation)?;
     let (zp_in, zp_filter) = (op.input(0)?.zero_point, op.input(1)?.zero_point);
+    let packed = constants(op).zip(conv.patches()).and_then(|((filter, bias), patches)| {
+        let (input, weights) = (op.input(0).ok()?, op.input(1).ok()?);
+        let weights = (filter.as_slice(), bytes::<F>(&weights));
+        let scaling = requantise.scaling(conv.output.channels);
+        let bias = bias.typed();
+        depthwise_i8::Depthwise::new(op.isa(), patches, bytes::<T>(&input), weights, bias, scaling)
+    });
+    if let Some(packed) = packed {
+        let label = Label { form: packed.isa(), ..conv.label("depthwise_i8")? };
+        op.emit(label, move |io| packed.compute(io.input(0), io.output(0)));
+        return Ok(());
+    }
     op.emit(conv.label("depthwise_conv_2d_byte")?, move |io| {
         let (input, filter, bias) = (io.input::<T>(0), io.input::<F>(1), io.input::<i32>(2));
         let output = io.output::<T>(0);

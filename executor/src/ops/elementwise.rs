@@ -9,7 +9,7 @@ use crate::error::OpError;
 use crate::io::{In, Io, Out};
 use crate::plan::{Lowered, OpBuilder, Tensor};
 use crate::quant::{
-    Multiplier, output_range, product_multiplier, rdbpot, real_activation_range, srdhm,
+    Multiplier, clamp_real, output_range, product_multiplier, rdbpot, real_activation_range, srdhm,
 };
 use crate::shape::Shape;
 
@@ -56,15 +56,7 @@ fn lower(op: &mut OpBuilder<'_>, which: Arithmetic) -> Lowered {
 
 fn real<T: Real>(op: &mut OpBuilder<'_>, which: Arithmetic, operands: &Operands) -> Lowered {
     let (low, high) = real_activation_range(operands.activation);
-    let clamp = move |x: f32| {
-        T::from_f32(if x < low {
-            low
-        } else if x > high {
-            high
-        } else {
-            x
-        })
-    };
+    let clamp = move |x: f32| T::from_f32(clamp_real(x, low, high));
     match which {
         Arithmetic::Add => emit::<T>(op, operands, move |a, b| clamp(a.to_f32() + b.to_f32())),
         Arithmetic::Sub => emit::<T>(op, operands, move |a, b| clamp(a.to_f32() - b.to_f32())),

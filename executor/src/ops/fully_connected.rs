@@ -3,12 +3,13 @@
 use nnburst_hal::FusedActivation;
 
 use super::Op;
-use super::conv::{Requantise, Types, check_bias, types};
-use super::support::plain;
+use super::conv::{Requantise, Types, bytes, check_bias, constants, types};
 use crate::element::{Quantised, Real};
 use crate::error::OpError;
-use crate::plan::{Lowered, OpBuilder};
-use crate::quant::real_activation_range;
+use crate::kernels::patches::Patches;
+use crate::kernels::{Isa, gemm_f32, gemm_i8};
+use crate::plan::{Label, Lowered, OpBuilder};
+use crate::quant::{clamp_real, real_activation_range};
 use crate::shape::Shape;
 
 pub(super) static FULLY_CONNECTED: Op = Op { lower };
@@ -20,6 +21,19 @@ struct Product {
     depth: usize,
     units: usize,
     activation: FusedActivation,
+}
+
+impl Product {
+    fn patches(&self) -> Patches {
+        Patches::matrix(self.rows, self.depth)
+    }
+
+    fn label(&self, kernel: &'static str) -> Label {
+        let Self { rows, depth, units, .. } = self;
+        let shape = format!("[{rows}, {depth}] by [{units}, {depth}]");
+        let operations = 2 * (rows * depth * units) as u64;
+        Label { kernel, form: Isa::Scalar, shape, operations }
+    }
 }
 
 /// An input of a higher rank is cut anew into rows as long as those of the weights; the output is
@@ -41,7 +55,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let product = Product { rows: elements / depth, depth, units, activation };
     op.set_output(0, Shape::new([product.rows, units])?)?;
     match types(&input, &weights, &bias, &op.output(0)?)? {
-        Types::Float32 => real::<f32>(op, product),
+        Types::Float32 => float32(op, product),
         Types::Float16 => real::<half::f16>(op, product),
         Types::Unsigned => byte::<u8, u8>(op, product),
         Types::Signed => byte::<i8, i8>(op, product),
@@ -51,10 +65,23 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     }
 }
 
+fn float32(op: &mut OpBuilder<'_>, product: Product) -> Lowered {
+    let gemm = constants(op).and_then(|(weights, bias)| {
+        let range = real_activation_range(product.activation);
+        gemm_f32::Gemm::new(op.isa(), product.patches(), weights.typed(), bias.typed(), range)
+    });
+    let Some(gemm) = gemm else { return real::<f32>(op, product) };
+    let label = Label { form: gemm.isa(), ..product.label("gemm_f32") };
+    op.emit_with_scratch(label, gemm.scratch_bytes(), move |mut io| {
+        gemm.compute(io.input(0), io.output(0), io.scratch_slice())
+    });
+    Ok(())
+}
+
 fn real<T: Real>(op: &mut OpBuilder<'_>, product: Product) -> Lowered {
     let (low, high) = real_activation_range(product.activation);
     let Product { rows, depth, units, .. } = product;
-    op.emit(plain("fully_connected_real", &Shape::new([rows, depth, units])?, 0), move |io| {
+    op.emit(product.label("fully_connected_real"), move |io| {
         let (input, weights, bias) = (io.input::<T>(0), io.input::<T>(1), io.input::<T>(2));
         let output = io.output::<T>(0);
         for at in 0..rows * units {
@@ -63,7 +90,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, product: Product) -> Lowered {
                 input.get(row * depth + k).to_f32() * weights.get(unit * depth + k).to_f32()
             });
             let sum = products.fold(bias.get(unit).to_f32(), |sum, product| sum + product);
-            output.set(at, T::from_f32(sum.max(low).min(high)));
+            output.set(at, T::from_f32(clamp_real(sum, low, high)));
         }
         Ok(())
     });
@@ -73,8 +100,22 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, product: Product) -> Lowered {
 fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, product: Product) -> Lowered {
     let requantise = Requantise::new(op, 0, product.activation)?;
     let (zp_in, zp_weights) = (op.input(0)?.zero_point, op.input(1)?.zero_point);
+    let gemm = constants(op).and_then(|(packed, bias)| {
+        let (input, weights) = (op.input(0).ok()?, op.input(1).ok()?);
+        let weights = (packed.as_slice(), bytes::<F>(&weights));
+        let (scaling, patches) = (requantise.scaling(product.units), product.patches());
+        let bias = bias.typed();
+        gemm_i8::Gemm::new(op.isa(), patches, bytes::<T>(&input), weights, bias, scaling)
+    });
+    if let Some(gemm) = gemm {
+        let label = Label { form: gemm.isa(), ..product.label("gemm_i8") };
+        op.emit_with_scratch(label, gemm.scratch_bytes(), move |mut io| {
+            gemm.compute(io.input(0), io.output(0), io.scratch_slice())
+        });
+        return Ok(());
+    }
     let Product { rows, depth, units, .. } = product;
-    op.emit(plain("fully_connected_byte", &Shape::new([rows, depth, units])?, 0), move |io| {
+    op.emit(product.label("fully_connected_byte"), move |io| {
         let (input, weights, bias) = (io.input::<T>(0), io.input::<F>(1), io.input::<i32>(2));
         let output = io.output::<T>(0);
         for at in 0..rows * units {

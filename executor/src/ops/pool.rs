@@ -8,7 +8,7 @@ use super::support::{Axis, Image, Window, by_real, dispatch, plain, same_quantis
 use crate::element::{Quantised, Real};
 use crate::error::OpError;
 use crate::plan::{Lowered, OpBuilder};
-use crate::quant::{activation_range, real_activation_range};
+use crate::quant::{activation_range, clamp_real, real_activation_range};
 
 pub(super) static AVERAGE_POOL_2D: Op = Op { lower: |op| lower(op, Kind::Average) };
 pub(super) static MAX_POOL_2D: Op = Op { lower: |op| lower(op, Kind::Max) };
@@ -97,7 +97,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, pool: Pool) -> Lowered {
                     (sum / count.max(1) as f32).sqrt()
                 }
             };
-            output.set(at, T::from_f32(y.max(low).min(high)));
+            output.set(at, T::from_f32(clamp_real(y, low, high)));
         });
         Ok(())
     });

@@ -142,6 +142,18 @@ pub const fn real_activation_range(activation: FusedActivation) -> (f32, f32) {
     }
 }
 
+/// `x` within `low..=high`; NaN stays NaN, in every form of every kernel.
+#[inline(always)]
+pub fn clamp_real(x: f32, low: f32, high: f32) -> f32 {
+    if x < low {
+        low
+    } else if x > high {
+        high
+    } else {
+        x
+    }
+}
+
 /// From one quantisation to another, as MAXIMUM, MINIMUM and SELECT do:
 /// `((q - zp_in) * s_in) / s_out + zp_out` in `f64`, the first product in `f32`; clamped, then rounded.
 #[expect(clippy::cast_possible_truncation, reason = "clamped to the range before")]

@@ -1,0 +1,23 @@
+//! Plain Rust.
+
+use super::Pixels;
+
+pub(super) unsafe fn pixels(p: &Pixels) {
+    for pixel in 0..p.count {
+        for channel in 0..p.channels {
+            // SAFETY: a bias per channel.
+            let mut sum = unsafe { *p.bias.add(channel) };
+            for line in 0..p.lines {
+                for column in 0..p.columns {
+                    let tap = pixel * p.step + line * p.tap_line + column * p.tap_column + channel;
+                    let weight = line * p.weight_line + column * p.weight_column + channel;
+                    // SAFETY: the window covers the tap, which has a weight.
+                    sum += unsafe { p.input.add(tap).read_unaligned() * *p.weights.add(weight) };
+                }
+            }
+            let y = crate::quant::clamp_real(sum, p.low, p.high);
+            // SAFETY: the pixel's output.
+            unsafe { p.output.add(pixel * p.channels + channel).write_unaligned(y) };
+        }
+    }
+}

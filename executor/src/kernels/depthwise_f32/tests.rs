@@ -1,0 +1,38 @@
+//! Every form against a convolution written out.
+
+use super::*;
+use crate::kernels::patches::tests::cases;
+
+#[test]
+fn every_form_gives_the_convolution() {
+    let number = |seed: usize| ((seed * 2_654_435_761) % 1000) as f32 / 500.0 - 1.0;
+    for channels in (1..=33).chain([64]) {
+        for patches in cases(channels) {
+            let image: Vec<f32> = (0..patches.elements()).map(number).collect();
+            let weights: Vec<f32> = (0..patches.depth()).map(|i| number(i + 5)).collect();
+            let bias: Vec<f32> = (0..channels).map(|i| number(i + 9)).collect();
+            let mut row = vec![0.0; patches.depth()];
+            for form in crate::kernels::detected(FORMS) {
+                let range = (-0.8, 1.5);
+                let conv = Depthwise::new(form.isa, patches, &weights, &bias, range).unwrap();
+                let mut got = vec![99.0; (patches.rows() + 1) * channels];
+                // SAFETY: sizes as stated.
+                unsafe { conv.run(image.as_ptr(), got.as_mut_ptr()) };
+                for (at, &y) in got.iter().enumerate().take(patches.rows() * channels) {
+                    let (pixel, channel) = (at / channels, at % channels);
+                    // SAFETY: the image as stated, a row of the patches' depth.
+                    unsafe { patches.gather(image.as_ptr(), pixel, 0.0, row.as_mut_ptr()) };
+                    let pairs = row.iter().zip(&weights).skip(channel).step_by(channels);
+                    let want =
+                        pairs.fold(bias[channel], |sum, (x, w)| sum + x * w).clamp(-0.8, 1.5);
+                    assert!(
+                        (y - want).abs() < 1e-5,
+                        "{:?} {patches:?} at {at}: {y} for {want}",
+                        form.isa
+                    );
+                }
+                assert!(got[patches.rows() * channels..].iter().all(|&x| x == 99.0));
+            }
+        }
+    }
+}

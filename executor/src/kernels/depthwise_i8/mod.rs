@@ -1,0 +1,148 @@
+//! Depthwise convolution of bytes: channels in lanes, a window's weights in registers where it is 3x3.
+//!
+//! Inputs and weights are differences from their zero points. A product of two fits 18 bits, so `madd`
+//! with an empty upper half is a multiplication and sums are exact.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod scalar;
+
+use super::gemm_i8::Bytes;
+use super::patches::Patches;
+use super::requantise::{Channels, Scaling};
+use super::windows::each_run;
+use super::{Form, Isa, best};
+use crate::io::{In, Out};
+use crate::memory::AlignedBytes;
+
+/// Pixels whose windows cover the same taps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pixels {
+    input: *const u8,
+    bytes: Bytes,
+    /// Elements between taps of a column and of a line, and between the windows of neighbouring pixels.
+    tap_line: usize,
+    tap_column: usize,
+    step: usize,
+    weights: *const i32,
+    /// Elements between weights of neighbouring columns and lines.
+    weight_column: usize,
+    weight_line: usize,
+    bias: *const i32,
+    lines: usize,
+    columns: usize,
+    channels: usize,
+    output: *mut u8,
+    count: usize,
+    scaling: Channels,
+}
+
+/// # Safety
+/// All that the pixels' windows cover is readable, their outputs are writable, weights and bias padded to
+/// [`PADDING`] channels; the machine has the instruction set.
+pub(crate) type Run = unsafe fn(&Pixels);
+
+/// Best first.
+pub(crate) const FORMS: &[Form<Run>] = &[
+    #[cfg(target_arch = "x86_64")]
+    Form { isa: Isa::Avx512, run: avx512::pixels },
+    #[cfg(target_arch = "x86_64")]
+    Form { isa: Isa::Avx2, run: avx2::pixels },
+    Form { isa: Isa::Scalar, run: scalar::pixels },
+];
+
+/// Channels that weights and bias are padded to.
+const PADDING: usize = 16;
+
+/// A depthwise convolution with one filter per channel, packed.
+#[derive(Debug)]
+pub(crate) struct Depthwise {
+    form: Form<Run>,
+    patches: Patches,
+    padded: usize,
+    /// The bias, then a line per tap.
+    weights: AlignedBytes,
+    bytes: Bytes,
+    scaling: Scaling,
+}
+
+impl Depthwise {
+    /// `weights` has a line of the patches' channels per tap. `None` where lengths differ.
+    pub(crate) fn new(
+        isa: Isa,
+        patches: Patches,
+        bytes: Bytes,
+        (weights, quantised): (&[u8], Bytes),
+        bias: &[i32],
+        scaling: Scaling,
+    ) -> Option<Self> {
+        let channels = patches.channels;
+        if channels == 0 || weights.len() != patches.depth() || bias.len() != channels {
+            return None;
+        }
+        let padded = channels.next_multiple_of(PADDING);
+        let mut packed = AlignedBytes::zeroed((weights.len() / channels + 1) * padded * 4);
+        let (line, lines) = packed.typed_mut::<i32>().split_at_mut(padded);
+        line[..channels].copy_from_slice(bias);
+        for (to, from) in lines.chunks_exact_mut(padded).zip(weights.chunks_exact(channels)) {
+            for (to, &from) in to.iter_mut().zip(from) {
+                // The upper half stays empty, whatever the sign.
+                *to = (i32::from(from ^ quantised.flip) - quantised.zero_point) & 0xFFFF;
+            }
+        }
+        let form = best(FORMS, isa);
+        Some(Self { form, patches, padded, weights: packed, bytes, scaling })
+    }
+
+    /// The form that was chosen.
+    pub(crate) fn isa(&self) -> Isa {
+        self.form.isa
+    }
+
+    /// Computes all pixels.
+    ///
+    /// # Errors
+    /// Memory is missing.
+    pub(crate) fn compute(&self, image: In<'_, u8>, output: Out<'_, u8>) -> Result<(), String> {
+        super::check_lengths(image.len(), self.patches.elements())?;
+        super::check_lengths(output.len(), self.patches.rows() * self.patches.channels)?;
+        // SAFETY: the lengths are what is asked for.
+        unsafe { self.run(image.as_ptr(), output.as_mut_ptr()) };
+        Ok(())
+    }
+
+    /// # Safety
+    /// `image` is readable for the patches' elements, `output` writable for rows times channels.
+    unsafe fn run(&self, image: *const u8, output: *mut u8) {
+        let p = &self.patches;
+        let (packed, bias) = (self.weights.typed::<i32>(), self.weights.typed::<i32>().as_ptr());
+        let weight_line = p.filter_w * self.padded;
+        each_run(p, |run| {
+            let tap = run.lines.start * weight_line + (run.columns.start + 1) * self.padded;
+            let pixels = Pixels {
+                input: image.wrapping_add(run.input * p.channels),
+                bytes: self.bytes,
+                tap_line: p.dilation_h * p.in_width * p.channels,
+                tap_column: p.dilation_w * p.channels,
+                step: p.stride_w * p.channels,
+                weights: packed[tap.min(packed.len())..].as_ptr(),
+                weight_column: self.padded,
+                weight_line,
+                bias,
+                lines: run.lines.len(),
+                columns: run.columns.len(),
+                channels: p.channels,
+                output: output.wrapping_add(run.output * p.channels),
+                count: run.count,
+                scaling: self.scaling.from(0),
+            };
+            // SAFETY: runs keep to the image; `best` chose what the machine has.
+            unsafe { (self.form.run)(&pixels) };
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

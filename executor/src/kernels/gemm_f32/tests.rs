@@ -1,0 +1,67 @@
+//! Every form against a product written out.
+
+use super::*;
+
+#[test]
+fn every_form_gives_the_product() {
+    let (all, relu6) = ((f32::NEG_INFINITY, f32::INFINITY), (0.0, 6.0));
+    for (rows, columns, depths) in [
+        (1, 33, &[1usize, 7, 8, 15, 16, 17, 63, 64, 65, 576, 4608][..]),
+        (13, 16, &[1, 4, 63, 576]),
+        (49, 40, &[5, 64]),
+        (12, 32, &[32]),
+        (7, 1, &[9]),
+    ] {
+        for &depth in depths {
+            for form in crate::kernels::detected(FORMS) {
+                compare(form.isa, rows, columns, depth, all);
+                compare(form.isa, rows, columns, depth, relu6);
+            }
+        }
+    }
+}
+
+#[test]
+fn nan_stays_nan_and_clamping_holds() {
+    for form in crate::kernels::detected(FORMS) {
+        let patches = Patches::matrix(1, 1);
+        let gemm =
+            Gemm::new(form.isa, patches, &[1.0; 3], &[0.0, 10.0, -10.0], (0.0, 6.0)).unwrap();
+        let mut scratch = vec![0.0; gemm.scratch_bytes() / 4];
+        for (x, want) in [(1.0f32, [1.0, 6.0, 0.0]), (f32::NAN, [f32::NAN; 3])] {
+            let mut out = [7.0f32; 3];
+            // SAFETY: one element in, three out.
+            unsafe { gemm.run(&raw const x, out.as_mut_ptr(), &mut scratch) };
+            assert_eq!(out.map(f32::to_bits), want.map(f32::to_bits), "{:?} of {x}", form.isa);
+        }
+    }
+}
+
+fn compare(isa: Isa, rows: usize, columns: usize, depth: usize, range: (f32, f32)) {
+    let number = |seed: usize| ((seed * 2_654_435_761) % 1000) as f32 / 500.0 - 1.0;
+    let image: Vec<f32> = (0..rows * depth).map(number).collect();
+    let weights: Vec<f32> = (0..columns * depth).map(|i| number(i + 99)).collect();
+    let bias: Vec<f32> = (0..columns).map(|i| number(i + 7)).collect();
+    let gemm = Gemm::new(isa, Patches::matrix(rows, depth), &weights, &bias, range).unwrap();
+    let mut scratch = vec![0.0; gemm.scratch_bytes() / 4];
+    // A row more than there is, to see that nothing is written behind the end.
+    let mut got = vec![99.0; (rows + 1) * columns];
+    // SAFETY: sizes as stated.
+    unsafe { gemm.run(image.as_ptr(), got.as_mut_ptr(), &mut scratch) };
+    for row in 0..rows {
+        for column in 0..columns {
+            let pairs = image[row * depth..].iter().zip(&weights[column * depth..]).take(depth);
+            let want = pairs
+                .fold(f64::from(bias[column]), |sum, (&x, &w)| sum + f64::from(x) * f64::from(w));
+            let want = want.clamp(f64::from(range.0), f64::from(range.1));
+            let got = f64::from(got[row * columns + column]);
+            // Each of `depth` additions rounds a sum of at most `depth`.
+            let bound = depth as f64 * f64::from(f32::EPSILON) * (depth as f64).sqrt().max(1.0);
+            assert!(
+                (got - want).abs() <= bound,
+                "{isa:?} {rows}x{depth}x{columns}: {got} for {want}"
+            );
+        }
+    }
+    assert!(got[rows * columns..].iter().all(|&x| x == 99.0), "{isa:?} wrote behind the end");
+}

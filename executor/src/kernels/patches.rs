@@ -1,0 +1,236 @@
+//! The implicit matrix of a convolution: one row per output pixel, the window's elements in it.
+//!
+//! Where the window is a single pixel the rows lie in the image as they are. Otherwise a row is gathered:
+//! for each line of the window one copy, since neighbouring pixels are neighbours in memory.
+
+/// How windows lie over an image of NHWC layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Patches {
+    pub(crate) batches: usize,
+    pub(crate) in_height: usize,
+    pub(crate) in_width: usize,
+    pub(crate) channels: usize,
+    pub(crate) out_height: usize,
+    pub(crate) out_width: usize,
+    pub(crate) filter_h: usize,
+    pub(crate) filter_w: usize,
+    pub(crate) stride_h: usize,
+    pub(crate) stride_w: usize,
+    pub(crate) dilation_h: usize,
+    pub(crate) dilation_w: usize,
+    pub(crate) top: usize,
+    pub(crate) left: usize,
+}
+
+impl Patches {
+    /// A plain matrix: `rows` rows of `depth` elements.
+    pub(crate) fn matrix(rows: usize, depth: usize) -> Self {
+        Self {
+            batches: 1,
+            in_height: 1,
+            in_width: rows,
+            channels: depth,
+            out_height: 1,
+            out_width: rows,
+            filter_h: 1,
+            filter_w: 1,
+            stride_h: 1,
+            stride_w: 1,
+            dilation_h: 1,
+            dilation_w: 1,
+            top: 0,
+            left: 0,
+        }
+    }
+
+    /// Rows of the matrix.
+    pub(crate) fn rows(&self) -> usize {
+        self.batches * self.out_height * self.out_width
+    }
+
+    /// Elements of a row.
+    pub(crate) fn depth(&self) -> usize {
+        self.filter_h * self.filter_w * self.channels
+    }
+
+    /// Elements of the image.
+    pub(crate) fn elements(&self) -> usize {
+        self.batches * self.in_height * self.in_width * self.channels
+    }
+
+    /// Whether every row lies in the image in one piece.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.filter_h == 1 && self.filter_w == 1 && self.top == 0 && self.left == 0
+    }
+
+    /// Where a row starts in the image; for direct patches.
+    pub(crate) fn direct(&self, row: usize) -> usize {
+        let (x, line) = (row % self.out_width, row / self.out_width);
+        let (y, batch) = (line % self.out_height, line / self.out_height);
+        let line = batch * self.in_height + y * self.stride_h;
+        (line * self.in_width + x * self.stride_w) * self.channels
+    }
+
+    /// Copies a row, `padding` standing where the window leaves the image.
+    ///
+    /// # Safety
+    /// `image` is readable for [`Patches::elements`], `out` writable for [`Patches::depth`].
+    pub(crate) unsafe fn gather<T: Copy>(
+        &self,
+        image: *const T,
+        row: usize,
+        padding: T,
+        mut out: *mut T,
+    ) {
+        let (x, line) = (row % self.out_width, row / self.out_width);
+        let (y, batch) = (line % self.out_height, line / self.out_height);
+        let line_elements = self.filter_w * self.channels;
+        for i in 0..self.filter_h {
+            let in_y = (y * self.stride_h + i * self.dilation_h).wrapping_sub(self.top);
+            if in_y < self.in_height {
+                let line = (batch * self.in_height + in_y) * self.in_width;
+                // SAFETY: the line is within the image, the window's line within `out`.
+                unsafe { self.gather_line(image.add(line * self.channels), x, padding, out) };
+            } else {
+                // SAFETY: the window's line is within `out`.
+                unsafe { fill(out, line_elements, padding) };
+            }
+            // SAFETY: at most one past the end of the row.
+            out = unsafe { out.add(line_elements) };
+        }
+    }
+
+    /// One line of a window; `line` is the image's.
+    ///
+    /// # Safety
+    /// `line` is readable for a line of the image, `out` writable for a line of the window.
+    unsafe fn gather_line<T: Copy>(&self, line: *const T, x: usize, padding: T, out: *mut T) {
+        let (channels, start) = (self.channels, x * self.stride_w);
+        if self.dilation_w == 1 {
+            // Taps before the image, within it, behind it.
+            let before = self.left.saturating_sub(start).min(self.filter_w);
+            let room = (self.in_width + self.left).saturating_sub(start);
+            let within = room.min(self.filter_w).saturating_sub(before);
+            // SAFETY: the three parts make up the window's line; the middle one is within the image.
+            unsafe {
+                fill(out, before * channels, padding);
+                let from = (start + before).saturating_sub(self.left) * channels;
+                copy(line.add(from), out.add(before * channels), within * channels);
+                let behind = self.filter_w - before - within;
+                fill(out.add((before + within) * channels), behind * channels, padding);
+            }
+            return;
+        }
+        for j in 0..self.filter_w {
+            let in_x = (start + j * self.dilation_w).wrapping_sub(self.left);
+            // SAFETY: a pixel of the window, and one of the image if the window is over it.
+            unsafe {
+                let out = out.add(j * channels);
+                if in_x < self.in_width {
+                    copy(line.add(in_x * channels), out, channels);
+                } else {
+                    fill(out, channels, padding);
+                }
+            }
+        }
+    }
+}
+
+/// # Safety
+/// `len` elements on both sides, which don't overlap; any alignment.
+unsafe fn copy<T: Copy>(from: *const T, to: *mut T, len: usize) {
+    // SAFETY: as the caller promises; as bytes, which have no alignment.
+    unsafe {
+        std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast::<u8>(), len * size_of::<T>());
+    };
+}
+
+/// # Safety
+/// `len` elements are writable; any alignment.
+unsafe fn fill<T: Copy>(to: *mut T, len: usize, value: T) {
+    for at in 0..len {
+        // SAFETY: as the caller promises.
+        unsafe { to.add(at).write_unaligned(value) };
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Windows of unlike strides, dilations, paddings and sizes, some larger than what is left at a border.
+    pub(in crate::kernels) fn cases(channels: usize) -> Vec<Patches> {
+        let case = |filter: (usize, usize),
+                    stride: (usize, usize),
+                    dilation: (usize, usize),
+                    pad: (usize, usize, usize, usize)| {
+            let extent = |n: usize, k: usize, s: usize, d: usize, pads: usize| {
+                (n + pads - (k - 1) * d - 1) / s + 1
+            };
+            Patches {
+                batches: 2,
+                in_height: 7,
+                in_width: 9,
+                channels,
+                out_height: extent(7, filter.0, stride.0, dilation.0, pad.0 + pad.1),
+                out_width: extent(9, filter.1, stride.1, dilation.1, pad.2 + pad.3),
+                filter_h: filter.0,
+                filter_w: filter.1,
+                stride_h: stride.0,
+                stride_w: stride.1,
+                dilation_h: dilation.0,
+                dilation_w: dilation.1,
+                top: pad.0,
+                left: pad.2,
+            }
+        };
+        vec![
+            case((3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),
+            case((3, 3), (2, 2), (1, 1), (0, 1, 0, 1)),
+            case((3, 3), (1, 2), (2, 1), (2, 0, 1, 0)),
+            case((5, 2), (3, 1), (1, 3), (4, 4, 2, 3)),
+            case((1, 1), (2, 3), (1, 1), (0, 0, 0, 0)),
+        ]
+    }
+
+    #[test]
+    fn rows_are_windows() {
+        for (filter, stride, dilation, top, left) in [
+            ((3, 3), (1, 1), (1, 1), 1, 1),
+            ((2, 4), (2, 1), (1, 1), 0, 3),
+            ((3, 2), (1, 2), (2, 3), 2, 1),
+        ] {
+            let patches = Patches {
+                batches: 2,
+                in_height: 7,
+                in_width: 6,
+                channels: 3,
+                out_height: 4,
+                out_width: 3,
+                filter_h: filter.0,
+                filter_w: filter.1,
+                stride_h: stride.0,
+                stride_w: stride.1,
+                dilation_h: dilation.0,
+                dilation_w: dilation.1,
+                top,
+                left,
+            };
+            let image: Vec<i32> = (0..).take(patches.elements()).collect();
+            let mut row = vec![0; patches.depth()];
+            for at in 0..patches.rows() {
+                // SAFETY: sizes as the patches say.
+                unsafe { patches.gather(image.as_ptr(), at, -1, row.as_mut_ptr()) };
+                let (x, y, n) = (at % 3, at / 3 % 4, at / 12);
+                for (k, &got) in row.iter().enumerate() {
+                    let (c, j, i) = (k % 3, k / 3 % filter.1, k / 3 / filter.1);
+                    let in_y = (y * stride.0 + i * dilation.0).checked_sub(top).filter(|&y| y < 7);
+                    let in_x = (x * stride.1 + j * dilation.1).checked_sub(left).filter(|&x| x < 6);
+                    let want =
+                        in_y.zip(in_x).map_or(-1, |(y, x)| image[((n * 7 + y) * 6 + x) * 3 + c]);
+                    assert_eq!(got, want, "row {at}, element {k}");
+                }
+            }
+        }
+    }
+}

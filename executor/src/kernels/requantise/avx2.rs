@@ -1,0 +1,79 @@
+//! Eight lanes.
+
+use core::arch::x86_64::{
+    __m256i, _mm256_add_epi32, _mm256_add_epi64, _mm256_and_si256, _mm256_blend_epi32,
+    _mm256_cmpgt_epi32, _mm256_loadu_si256, _mm256_max_epi32, _mm256_min_epi32, _mm256_mul_epi32,
+    _mm256_set1_epi32, _mm256_set1_epi64x, _mm256_setzero_si256, _mm256_slli_epi64,
+    _mm256_sllv_epi32, _mm256_srai_epi32, _mm256_srav_epi32, _mm256_srli_epi64, _mm256_sub_epi32,
+};
+
+use super::Channels;
+
+/// Multipliers of eight channels, loaded once for many rows.
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Lanes {
+    fraction: __m256i,
+    left: __m256i,
+    right: __m256i,
+    half: __m256i,
+    mask: __m256i,
+    zero_point: __m256i,
+    low: __m256i,
+    high: __m256i,
+}
+
+impl Lanes {
+    /// # Safety
+    /// Eight channels are there from `channel` on.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(in crate::kernels) unsafe fn load(channels: &Channels, channel: usize) -> Self {
+        // SAFETY: as the caller promises.
+        let (fraction, left, right) = unsafe {
+            (
+                _mm256_loadu_si256(channels.fraction.add(channel).cast()),
+                _mm256_loadu_si256(channels.left.add(channel).cast()),
+                _mm256_loadu_si256(channels.right.add(channel).cast()),
+            )
+        };
+        let mask =
+            _mm256_add_epi32(_mm256_sllv_epi32(_mm256_set1_epi32(1), right), _mm256_set1_epi32(-1));
+        Self {
+            fraction,
+            left,
+            right,
+            half: _mm256_srai_epi32::<1>(mask),
+            mask,
+            zero_point: _mm256_set1_epi32(channels.zero_point),
+            low: _mm256_set1_epi32(channels.low),
+            high: _mm256_set1_epi32(channels.high),
+        }
+    }
+
+    /// The stored values of eight accumulators; see the AVX-512 form for the steps.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(in crate::kernels) fn stored(&self, accumulators: __m256i) -> __m256i {
+        let x = _mm256_sllv_epi32(accumulators, self.left);
+        let nudge = _mm256_set1_epi64x(1 << 30);
+        let odd = |v: __m256i| _mm256_srli_epi64::<32>(v);
+        let even_product = _mm256_add_epi64(_mm256_mul_epi32(x, self.fraction), nudge);
+        let odd_product = _mm256_add_epi64(_mm256_mul_epi32(odd(x), odd(self.fraction)), nudge);
+        let high = _mm256_blend_epi32::<0xAA>(
+            _mm256_srli_epi64::<31>(even_product),
+            _mm256_slli_epi64::<1>(odd_product),
+        );
+        let remainder = _mm256_and_si256(high, self.mask);
+        let shifted = _mm256_srav_epi32(high, self.right);
+        // Comparisons give -1 where they hold.
+        let negative = _mm256_cmpgt_epi32(_mm256_setzero_si256(), high);
+        let threshold = _mm256_sub_epi32(self.half, negative);
+        let up = _mm256_cmpgt_epi32(remainder, threshold);
+        let rounded = _mm256_sub_epi32(shifted, up);
+        let limit = _mm256_set1_epi32(1 << 30);
+        let y = _mm256_min_epi32(rounded, limit);
+        let y = _mm256_max_epi32(y, _mm256_set1_epi32(-(1 << 30)));
+        let y = _mm256_add_epi32(y, self.zero_point);
+        _mm256_min_epi32(_mm256_max_epi32(y, self.low), self.high)
+    }
+}
