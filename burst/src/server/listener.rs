@@ -70,21 +70,24 @@ impl Listener {
             Err(QueueError::PeerDied) => return Err(Over),
             Err(_) => return self.give_up(),
         }
-        // Before the packet is run: it may use slots anew that were freed before it was sent.
+        let began = TimePoint::now().nanoseconds;
+        let parsed = match self.requests.take() {
+            Ok(None) => None,
+            Ok(Some((packet, behind))) => {
+                self.live.begin(behind);
+                Some(deserialize_request(packet, self.dialect, &mut self.request))
+            }
+            Err(_) => return self.give_up(),
+        };
+        // Once the packet is here and before it is run: it may use slots anew that were freed before it was
+        // sent, maybe while this thread was attending to an earlier word.
         if self.control.has_word() {
             self.attend()?;
         }
-        let began = TimePoint::now().nanoseconds;
-        match self.requests.take() {
-            Ok(None) => return Ok(()),
-            Ok(Some((packet, behind))) => {
-                self.live.begin(behind);
-                match deserialize_request(packet, self.dialect, &mut self.request) {
-                    Ok(()) => self.serve(),
-                    Err(_) => self.answer.fail(ErrorStatus::GeneralFailure),
-                }
-            }
-            Err(_) => return self.give_up(),
+        match parsed {
+            None => return Ok(()),
+            Some(Ok(())) => self.serve(),
+            Some(Err(_)) => self.answer.fail(ErrorStatus::GeneralFailure),
         }
         let ended = TimePoint::now().nanoseconds;
         if self.dialect == Dialect::Extended {
