@@ -77,7 +77,7 @@ impl Connection {
         if !matches!(error, SocketError::HungUp) {
             tracing::warn!(%error, "connection ended");
         }
-        let gone = HalError::unavailable(format!("the connection to the peer is lost: {error}"));
+        let gone = lost(&error);
         self.lose(&gone);
         handler.hung_up(&gone);
     }
@@ -218,8 +218,9 @@ impl Connection {
             SocketError::Wire(error) => HalError::invalid(error.to_string()),
             // Half a frame may be out: nothing sensible can follow it.
             error => {
-                self.socket.shut_down();
-                HalError::unavailable(format!("the connection to the peer is lost: {error}"))
+                let gone = lost(&error);
+                self.lose(&gone);
+                gone
             }
         })
     }
@@ -227,6 +228,10 @@ impl Connection {
 
 fn not_encodable(error: &wire::WireError) -> HalError {
     HalError::invalid(error.to_string())
+}
+
+fn lost(error: &SocketError) -> HalError {
+    HalError::unavailable(format!("the connection to the peer is lost: {error}"))
 }
 
 fn unanswered() -> HalError {

@@ -160,6 +160,7 @@ fn a_killed_client_leaves_nothing_in_the_driver() {
     eventually("the client is at work", || dir.path().join("ready").exists());
     eventually("the driver serves it", || count(pid, "fd") > fds);
     client.now();
-    eventually("its descriptors are gone", || count(pid, "fd") == fds);
+    // The count before may hold what the last call was about to let go.
+    eventually("its descriptors are gone", || count(pid, "fd") <= fds);
     assert_eq!(run(model.as_ref(), &[1]), [2], "the driver serves others");
 }

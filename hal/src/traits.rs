@@ -253,12 +253,6 @@ pub trait BurstContext: Send + Sync {
     fn figures(&self) -> Option<BurstFigures> {
         None
     }
-
-    /// A socket that hangs up (`POLLHUP`, `POLLRDHUP`) when the driver is gone, for a driver in another
-    /// process. It is to be watched and not to be read; dropping it changes nothing.
-    fn driver_watch_fd(&self) -> Option<OwnedFd> {
-        None
-    }
 }
 
 /// `IBurstCallback`: the client's end of a burst's control.

@@ -1,6 +1,5 @@
 //! A burst whose driver's end is in another process.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use nnburst_fmq::Descriptor;
@@ -53,10 +52,6 @@ impl BurstContext for RemoteBurst {
 
     fn terms(&self) -> BurstTerms {
         self.terms.clone()
-    }
-
-    fn driver_watch_fd(&self) -> Option<OwnedFd> {
-        self.link.watch().ok()
     }
 }
 

@@ -1,0 +1,225 @@
+//! Driver-managed buffers: memory of the driver that requests name by token.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use nnburst_hal::{
+    Access, Buffer, Direction, HalError, Mapping, Memory, MemoryRoles, Operand, Result,
+};
+
+/// The buffers of a driver, by token. Tokens start at 1; one that is free again is given out first.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers(Mutex<Tokens>);
+
+#[derive(Debug, Default)]
+struct Tokens {
+    live: HashMap<u32, Weak<DriverBuffer>>,
+    free: Vec<u32>,
+    last: u32,
+}
+
+impl Buffers {
+    fn lock(&self) -> MutexGuard<'_, Tokens> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The living buffer of a token.
+    pub(crate) fn find(&self, token: u32) -> Result<Arc<DriverBuffer>> {
+        let buffer = self.lock().live.get(&token).and_then(Weak::upgrade);
+        buffer.ok_or_else(|| HalError::invalid(format!("token {token} names no buffer")))
+    }
+
+    fn release(&self, token: u32) {
+        let mut tokens = self.lock();
+        tokens.live.remove(&token);
+        tokens.free.push(token);
+    }
+}
+
+/// A use of a buffer: prepared model, direction, position.
+type Role = (u64, Direction, u32);
+
+/// The memory of a buffer, and what is known of it. Content may be raced over, but not outgrown.
+#[derive(Debug)]
+pub(crate) struct DriverBuffer {
+    token: u32,
+    roles: BTreeSet<Role>,
+    operand: Operand,
+    mapping: Mapping,
+    state: Mutex<State>,
+    home: Arc<Buffers>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The shape of the last write, while there is one that holds.
+    written: Option<Vec<u32>>,
+}
+
+impl DriverBuffer {
+    pub(crate) fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check_role(&self, model: u64, direction: Direction, index: u32) -> Result<()> {
+        if self.roles.contains(&(model, direction, index)) {
+            Ok(())
+        } else {
+            let token = self.token;
+            Err(HalError::invalid(format!("buffer {token} was not made for {direction} {index}")))
+        }
+    }
+
+    /// The shape of the content, for use as input `index` of a model; `given` may repeat it.
+    pub(crate) fn as_input(&self, model: u64, index: u32, given: &[u32]) -> Result<Vec<u32>> {
+        self.check_role(model, Direction::Input, index)?;
+        let written = self.state().written.clone().ok_or_else(|| {
+            HalError::failure(format!("buffer {} is read before it was written", self.token))
+        })?;
+        if !given.is_empty() && given != written {
+            let token = self.token;
+            return Err(HalError::invalid(format!("buffer {token} is {written:?}, not {given:?}")));
+        }
+        Ok(written)
+    }
+
+    /// For use as output `index` of a model. The content holds no more until [`Self::written`].
+    pub(crate) fn as_output(&self, model: u64, index: u32, given: &[u32]) -> Result<()> {
+        self.check_role(model, Direction::Output, index)?;
+        if !given.is_empty() && !fits(&self.operand.dimensions, given) {
+            let (token, made) = (self.token, &self.operand.dimensions);
+            let reason = format!("buffer {token} was made for {made:?}, not {given:?}");
+            return Err(HalError::invalid(reason));
+        }
+        Ok(())
+    }
+
+    /// An execution wrote the buffer, or failed to.
+    pub(crate) fn written(&self, shape: Option<&[u32]>) -> Result<()> {
+        let fitting = shape.filter(|shape| fits(&self.operand.dimensions, shape));
+        self.state().written = fitting.map(<[u32]>::to_vec);
+        match (shape, fitting) {
+            (Some(shape), None) => {
+                let (token, made) = (self.token, &self.operand.dimensions);
+                let reason = format!("an output of {shape:?} came to buffer {token} of {made:?}");
+                Err(HalError::failure(reason))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_size(&self, memory: &Memory) -> Result<()> {
+        let (own, given) = (self.mapping.len(), memory.size());
+        if usize::try_from(given) == Ok(own) {
+            Ok(())
+        } else {
+            let token = self.token;
+            Err(HalError::invalid(format!("buffer {token} has {own} bytes, the memory {given}")))
+        }
+    }
+}
+
+impl Drop for DriverBuffer {
+    fn drop(&mut self) {
+        self.home.release(self.token);
+    }
+}
+
+/// Whether `shape` keeps every known extent of `made`.
+fn fits(made: &[u32], shape: &[u32]) -> bool {
+    made.is_empty()
+        || made.len() == shape.len()
+            && made.iter().zip(shape).all(|(&made, &given)| made == 0 || made == given)
+}
+
+/// The client's hold of a buffer.
+#[derive(Debug)]
+pub(crate) struct SampleBuffer(Arc<DriverBuffer>);
+
+impl SampleBuffer {
+    pub(crate) fn allocate(home: &Arc<Buffers>, roles: &MemoryRoles, ids: &[u64]) -> Result<Self> {
+        let operand = roles.operand.clone();
+        let size = operand.data_size().ok_or_else(|| {
+            let shape = &operand.dimensions;
+            HalError::failure(format!("no buffer of unknown size: {} {shape:?}", operand.kind))
+        })?;
+        let memory = Memory::ashmem(u64::try_from(size).unwrap_or(u64::MAX))?;
+        let mapping = memory.map(Access::ReadWrite)?;
+        let role = |role: &nnburst_hal::MemoryRole| {
+            Some((*ids.get(role.model)?, role.direction, role.index))
+        };
+        let roles = roles.roles.iter().filter_map(role).collect();
+        let mut tokens = home.lock();
+        let token = match tokens.free.pop() {
+            Some(token) => token,
+            None => {
+                tokens.last = tokens
+                    .last
+                    .checked_add(1)
+                    .ok_or_else(|| HalError::failure("there are no tokens left"))?;
+                tokens.last
+            }
+        };
+        let buffer = Arc::new(DriverBuffer {
+            token,
+            roles,
+            operand,
+            mapping,
+            state: Mutex::default(),
+            home: Arc::clone(home),
+        });
+        tokens.live.insert(token, Arc::downgrade(&buffer));
+        Ok(Self(buffer))
+    }
+}
+
+impl Buffer for SampleBuffer {
+    fn token(&self) -> u32 {
+        self.0.token
+    }
+
+    fn copy_to(&self, destination: &Memory) -> Result<()> {
+        let buffer = &self.0;
+        if buffer.state().written.is_none() {
+            let token = buffer.token;
+            return Err(HalError::failure(format!(
+                "buffer {token} is copied before it was written"
+            )));
+        }
+        buffer.check_size(destination)?;
+        let to = destination.map(Access::ReadWrite)?;
+        copy(&buffer.mapping, &to)
+    }
+
+    fn copy_from(&self, source: &Memory, dimensions: &[u32]) -> Result<()> {
+        let buffer = &self.0;
+        // A copy that fails leaves the buffer unwritten.
+        buffer.state().written = None;
+        let made = &buffer.operand.dimensions;
+        let shape = if dimensions.is_empty() { made } else { dimensions };
+        if shape.contains(&0) || !fits(made, shape) {
+            let (token, given) = (buffer.token, dimensions);
+            let reason = format!("buffer {token} was made for {made:?}, not {given:?}");
+            return Err(HalError::invalid(reason));
+        }
+        buffer.check_size(source)?;
+        copy(&source.map(Access::Read)?, &buffer.mapping)?;
+        buffer.state().written = Some(shape.to_vec());
+        Ok(())
+    }
+}
+
+/// Sizes are the same.
+fn copy(from: &Mapping, to: &Mapping) -> Result<()> {
+    if let (Some(source), Some(target)) = (from.view(0..from.len()), to.view_mut(0..to.len())) {
+        target.copy_from(source);
+    }
+    if from.lost_pages() || to.lost_pages() {
+        return Err(HalError::failure("the memory was cut short while it was copied"));
+    }
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! Bursts: one session of their own, and each memory mapped once.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use nnburst_burst::packet::{BurstAnswer, BurstPool, BurstRequest};
+use nnburst_burst::{BurstExecutor, SlotCache};
+use nnburst_executor::Session;
+use nnburst_hal::{
+    AllowUnspecifiedOutput, ErrorStatus, HalError, Memory, OutputShape, RequestPool, Result, Timing,
+};
+
+use crate::execution::{self, Pool, Pools};
+use crate::prepared_model::Compiled;
+
+/// A memory behind a slot.
+#[derive(Debug)]
+struct Mapped {
+    memory: Memory,
+    pool: Pool,
+}
+
+/// Executes the frames of one burst.
+#[derive(Debug)]
+pub(crate) struct SampleBurst {
+    compiled: Arc<Compiled>,
+    session: Session,
+    slots: SlotCache<Mapped>,
+    /// The driver-managed buffers of the frame at hand, by their place among its pools.
+    buffers: Vec<Option<Pool>>,
+}
+
+impl SampleBurst {
+    pub(crate) fn new(compiled: Arc<Compiled>) -> Self {
+        let session = compiled.session();
+        Self { compiled, session, slots: SlotCache::new(), buffers: Vec::new() }
+    }
+
+    fn run(&mut self, received: &mut BurstRequest) -> Result<Timing> {
+        let began = Instant::now();
+        let BurstRequest { request, pools, options } = received;
+        request.pools.clear();
+        self.buffers.clear();
+        for pool in pools.iter() {
+            let (found, buffer) = match *pool {
+                BurstPool::Slot(slot) => {
+                    let mapped = self.slots.get(slot).ok_or_else(|| {
+                        HalError::invalid(format!("there is no memory behind slot {slot}"))
+                    })?;
+                    (RequestPool::Memory(mapped.memory.clone()), None)
+                }
+                BurstPool::Token(token) => {
+                    let buffer = self.compiled.buffers().find(token)?;
+                    (RequestPool::Token(token), Some(Pool::Buffer(buffer)))
+                }
+            };
+            request.pools.push(found);
+            self.buffers.push(buffer);
+        }
+        execution::check(&self.compiled, request, AllowUnspecifiedOutput::Yes)?;
+        let found = Found { slots: &self.slots, buffers: &self.buffers, pools };
+        execution::run(&self.compiled, &mut self.session, request, &found, options, began)
+    }
+}
+
+/// The pools of the frame at hand.
+struct Found<'a> {
+    slots: &'a SlotCache<Mapped>,
+    buffers: &'a [Option<Pool>],
+    pools: &'a [BurstPool],
+}
+
+impl Pools for Found<'_> {
+    #[inline]
+    fn pool(&self, index: usize) -> Option<&Pool> {
+        match *self.pools.get(index)? {
+            BurstPool::Slot(slot) => self.slots.get(slot).map(|mapped| &mapped.pool),
+            BurstPool::Token(_) => self.buffers.get(index)?.as_ref(),
+        }
+    }
+}
+
+impl BurstExecutor for SampleBurst {
+    fn is_cached(&self, slot: i32) -> bool {
+        self.slots.get(slot).is_some()
+    }
+
+    fn add(&mut self, slot: i32, memory: &Memory) {
+        // What can't be mapped, or is one too many, stays absent: requests with it fail.
+        if let Ok(pool) = Pool::map(memory) {
+            let _ = self.slots.insert(slot, Mapped { memory: memory.clone(), pool });
+        }
+    }
+
+    fn remove(&mut self, slot: i32) {
+        self.slots.remove(slot);
+    }
+
+    fn execute(&mut self, received: &mut BurstRequest, answer: &mut BurstAnswer) {
+        match self.run(received) {
+            Ok(timing) => {
+                answer.status = ErrorStatus::None;
+                answer.timing = timing;
+                copy_shapes(self.session.output_shapes(), &mut answer.output_shapes);
+            }
+            Err(error) => {
+                answer.fail(error.status);
+                if error.status == ErrorStatus::OutputInsufficientSize {
+                    copy_shapes(self.session.output_shapes(), &mut answer.output_shapes);
+                }
+            }
+        }
+        // A slot that is freed lets its memory go at once, not with the next frame.
+        received.request.pools.clear();
+        self.buffers.clear();
+    }
+}
+
+/// Copies into what is there: nothing is allocated while number and ranks of the outputs stay.
+fn copy_shapes(from: &[OutputShape], to: &mut Vec<OutputShape>) {
+    to.truncate(from.len());
+    let missing = from.get(to.len()..).unwrap_or_default();
+    let room = missing.iter().map(|_| OutputShape { dimensions: Vec::new(), is_sufficient: true });
+    to.extend(room);
+    for (to, from) in to.iter_mut().zip(from) {
+        to.is_sufficient = from.is_sufficient;
+        to.dimensions.clear();
+        to.dimensions.extend_from_slice(&from.dimensions);
+    }
+}

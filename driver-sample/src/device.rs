@@ -1,0 +1,215 @@
+//! The driver and its device.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use nnburst_executor::{CompileOptions, Plan};
+use nnburst_hal::{
+    Buffer, BufferDesc, BufferRole, CacheFiles, CacheHandles, Capabilities, Device, DeviceStatus,
+    DeviceType, ErrorStatus, Extension, HalError, Model, PrepareOptions, PreparedModel,
+    PreparedModelCallback, Result, TimePoint, ValidationError, Version, validate_memory_desc,
+    validate_model,
+};
+use nnburst_hal_ipc::{Driver, Limits, Peer, Service};
+
+use crate::buffer::{Buffers, SampleBuffer};
+use crate::figures::{self, Figures};
+use crate::prepared_model::SamplePreparedModel;
+
+const VERSION: &str = "JUST_AN_EXAMPLE";
+
+/// How a driver is to work.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// Threads that work on one execution; the results don't depend on it.
+    pub threads: usize,
+    /// What one client of the service may have.
+    pub limits: Limits,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { threads: 1, limits: Limits::default() }
+    }
+}
+
+/// There is no sample driver of this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no sample driver {name:?}; there are {}", figures::names().collect::<Vec<_>>().join(", "))]
+pub struct UnknownDriver {
+    /// What was asked for.
+    pub name: String,
+}
+
+/// One of the sample drivers; clones are the same driver.
+#[derive(Clone, Debug)]
+pub struct SampleDriver(Arc<Shared>);
+
+/// What all devices of one driver share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    figures: &'static Figures,
+    options: Options,
+    pub(crate) buffers: Arc<Buffers>,
+    /// Relaxed: only uniqueness matters.
+    next_model: AtomicU64,
+}
+
+impl SampleDriver {
+    /// The driver of this name.
+    ///
+    /// # Errors
+    /// There is none; see [`names`](crate::names).
+    pub fn new(name: &str, options: Options) -> std::result::Result<Self, UnknownDriver> {
+        let figures = figures::find(name).ok_or_else(|| UnknownDriver { name: name.to_owned() })?;
+        let buffers = Arc::new(Buffers::default());
+        Ok(Self(Arc::new(Shared { figures, options, buffers, next_model: AtomicU64::new(1) })))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.0.figures.name
+    }
+
+    /// The driver as a device in this process.
+    pub fn device(&self) -> Arc<dyn Device> {
+        self.device_for(Arc::default())
+    }
+
+    /// The driver as a service, to listen or to serve a connected socket.
+    pub fn service(&self) -> Service {
+        Service::with_limits(self.name(), self.clone(), self.0.options.limits)
+    }
+
+    fn device_for(&self, gone: Arc<AtomicBool>) -> Arc<dyn Device> {
+        Arc::new(SampleDevice { shared: Arc::clone(&self.0), gone })
+    }
+}
+
+impl Driver for SampleDriver {
+    fn device(&self, peer: &Peer) -> Arc<dyn Device> {
+        self.device_for(peer.gone())
+    }
+}
+
+/// The driver as one client sees it.
+struct SampleDevice {
+    shared: Arc<Shared>,
+    /// Set when the client is gone: what runs for it stops.
+    gone: Arc<AtomicBool>,
+}
+
+impl Device for SampleDevice {
+    fn capabilities(&self) -> Result<Capabilities> {
+        Ok(self.shared.figures.capabilities())
+    }
+
+    fn version_string(&self) -> Result<String> {
+        Ok(VERSION.to_owned())
+    }
+
+    fn device_type(&self) -> Result<DeviceType> {
+        Ok(DeviceType::Cpu)
+    }
+
+    fn status(&self) -> Result<DeviceStatus> {
+        Ok(DeviceStatus::Available)
+    }
+
+    fn supported_extensions(&self) -> Result<Vec<Extension>> {
+        Ok(Vec::new())
+    }
+
+    fn supported_operations(&self, model: &Model) -> Result<Vec<bool>> {
+        validate_model(model, Version::V1_3).map_err(|error| invalid(&error))?;
+        Ok(self.shared.figures.supported(model))
+    }
+
+    fn number_of_cache_files_needed(&self) -> Result<CacheFiles> {
+        Ok(CacheFiles::default())
+    }
+
+    fn prepare_model(
+        &self,
+        model: Model,
+        options: PrepareOptions,
+        _cache: CacheHandles,
+        callback: Arc<dyn PreparedModelCallback>,
+    ) -> Result<()> {
+        if let Err(error) = validate_model(&model, Version::V1_3) {
+            let error = invalid(&error);
+            callback.notify(Err(error.clone()));
+            return Err(error);
+        }
+        let (shared, gone) = (Arc::clone(&self.shared), Arc::clone(&self.gone));
+        let told = Arc::clone(&callback);
+        let launched = std::thread::Builder::new()
+            .name("nnburst-prepare".into())
+            .spawn(move || callback.notify(prepare(shared, gone, model, options)));
+        launched.map(drop).map_err(|error| {
+            let error = HalError::failure(format!("no thread for the preparation: {error}"));
+            told.notify(Err(error.clone()));
+            error
+        })
+    }
+
+    fn prepare_model_from_cache(
+        &self,
+        _deadline: Option<TimePoint>,
+        _cache: CacheHandles,
+        callback: Arc<dyn PreparedModelCallback>,
+    ) -> Result<()> {
+        let error = HalError::failure("the driver caches nothing");
+        callback.notify(Err(error.clone()));
+        Err(error)
+    }
+
+    fn allocate(
+        &self,
+        desc: &BufferDesc,
+        models: &[Arc<dyn PreparedModel>],
+        input_roles: &[BufferRole],
+        output_roles: &[BufferRole],
+    ) -> Result<Arc<dyn Buffer>> {
+        let own = |(at, model): (usize, &'_ Arc<dyn PreparedModel>)| {
+            SamplePreparedModel::of(model.as_ref(), &self.shared)
+                .ok_or_else(|| HalError::invalid(format!("model {at} is not of this driver")))
+        };
+        let models: Vec<_> = models.iter().enumerate().map(own).collect::<Result<_>>()?;
+        let graphs: Vec<_> = models.iter().map(|model| model.model()).collect();
+        let roles = validate_memory_desc(desc, &graphs, input_roles, output_roles)
+            .map_err(|error| invalid(&error))?;
+        let ids: Vec<_> = models.iter().map(|model| model.id()).collect();
+        Ok(Arc::new(SampleBuffer::allocate(&self.shared.buffers, &roles, &ids)?))
+    }
+}
+
+fn prepare(
+    shared: Arc<Shared>,
+    gone: Arc<AtomicBool>,
+    model: Model,
+    options: PrepareOptions,
+) -> Result<Arc<dyn PreparedModel>> {
+    if options.deadline.is_some_and(TimePoint::has_passed) {
+        let status = ErrorStatus::MissedDeadlinePersistent;
+        return Err(HalError::new(status, "the deadline had passed before the preparation began"));
+    }
+    if let Some(refused) = shared.figures.supported(&model).iter().position(|&taken| !taken) {
+        let kind = model.main.operations.get(refused).map(|operation| operation.kind);
+        let kind = kind.map_or("", |kind| kind.name());
+        let name = shared.figures.name;
+        return Err(HalError::invalid(format!("{name} doesn't take operation {refused}, {kind}")));
+    }
+    let compile = CompileOptions { threads: shared.options.threads, ..CompileOptions::default() };
+    let plan = Plan::compile(&model, &compile)?;
+    // Relaxed: only uniqueness matters.
+    let id = shared.next_model.fetch_add(1, Ordering::Relaxed);
+    // Requests are checked against the graph; the constants are in the plan.
+    let model = Model { operand_values: Vec::new(), pools: Vec::new(), ..model };
+    Ok(Arc::new(SamplePreparedModel::new(id, model, plan, shared, gone)))
+}
+
+pub(crate) fn invalid(error: &ValidationError) -> HalError {
+    HalError::invalid(error.to_string())
+}

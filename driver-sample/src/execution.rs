@@ -1,0 +1,267 @@
+//! One execution: a request's arguments found in mapped memory, checked, and run through a session.
+//!
+//! Bursts come through here for every frame, so that nothing on the way of a good request without
+//! driver-managed buffers allocates, locks or calls the system.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use nnburst_executor::{Control, Input, Output, Session};
+use nnburst_hal::{
+    Access, AllowUnspecifiedOutput, DEFAULT_LOOP_TIMEOUT, DataLocation, ErrorStatus,
+    ExecutionOptions, HalError, MAX_LOOP_TIMEOUT, Mapping, MeasureTiming, Memory, Request,
+    RequestArgument, RequestPool, Result, TimePoint, Timing, Version, View, ViewMut,
+    validate_request,
+};
+
+use crate::buffer::DriverBuffer;
+use crate::device::invalid;
+use crate::prepared_model::Compiled;
+
+/// Requests with as many inputs and outputs as this need no allocation.
+const FEW: usize = 16;
+
+/// A pool of a request within this process.
+#[derive(Debug)]
+pub(crate) enum Pool {
+    /// The client's.
+    Memory(Mapping),
+    /// The driver's.
+    Buffer(Arc<DriverBuffer>),
+}
+
+impl Pool {
+    /// Maps a client's memory: for writing too, if that can be.
+    pub(crate) fn map(memory: &Memory) -> Result<Self> {
+        let written = if memory.is_writable() { memory.map(Access::ReadWrite).ok() } else { None };
+        let mapping = match written {
+            Some(mapping) => mapping,
+            None => memory.map(Access::Read)?,
+        };
+        Ok(Self::Memory(mapping))
+    }
+
+    fn mapping(&self) -> &Mapping {
+        match self {
+            Self::Memory(mapping) => mapping,
+            Self::Buffer(buffer) => buffer.mapping(),
+        }
+    }
+
+    fn buffer(&self) -> Option<&Arc<DriverBuffer>> {
+        match self {
+            Self::Memory(_) => None,
+            Self::Buffer(buffer) => Some(buffer),
+        }
+    }
+}
+
+/// The pools of a request, by their place in it.
+pub(crate) trait Pools {
+    fn pool(&self, index: usize) -> Option<&Pool>;
+}
+
+impl Pools for Vec<Pool> {
+    fn pool(&self, index: usize) -> Option<&Pool> {
+        self.get(index)
+    }
+}
+
+/// Checks a request against the model, as every execution does first.
+pub(crate) fn check(
+    compiled: &Compiled,
+    request: &Request,
+    allow: AllowUnspecifiedOutput,
+) -> Result<()> {
+    validate_request(request, compiled.model(), Version::V1_3, allow)
+        .map_err(|error| invalid(&error))
+}
+
+/// Maps a request's pools.
+pub(crate) fn map(compiled: &Compiled, request: &Request) -> Result<Vec<Pool>> {
+    let pool = |pool: &RequestPool| match pool {
+        RequestPool::Memory(memory) => Pool::map(memory),
+        RequestPool::Token(token) => compiled.buffers().find(*token).map(Pool::Buffer),
+    };
+    request.pools.iter().map(pool).collect()
+}
+
+/// Runs a checked request. The shapes are the session's to tell, if it succeeded or with
+/// `OUTPUT_INSUFFICIENT_SIZE`. `began` is when the driver saw the call.
+pub(crate) fn run(
+    compiled: &Compiled,
+    session: &mut Session,
+    request: &Request,
+    pools: &impl Pools,
+    options: &ExecutionOptions,
+    began: Instant,
+) -> Result<Timing> {
+    if options.deadline.is_some_and(TimePoint::has_passed) {
+        let status = ErrorStatus::MissedDeadlinePersistent;
+        return Err(HalError::new(status, "the deadline had passed before the execution began"));
+    }
+    let uses_buffers = request.pools.iter().any(|pool| matches!(pool, RequestPool::Token(_)));
+    let content = if uses_buffers { claim(compiled, request, pools)? } else { Vec::new() };
+    let computed = compute(compiled, session, request, pools, &content, options);
+    let settled =
+        if uses_buffers { settle(session, request, pools, computed.is_ok()) } else { Ok(()) };
+    let on_device = match computed {
+        // A buffer is as large as its shape; what doesn't fit is no matter of the client's memory.
+        Err(error) if uses_buffers && error.status == ErrorStatus::OutputInsufficientSize => {
+            let outputs = request.outputs.iter();
+            let (mut shapes, mut outputs) = (session.output_shapes().iter(), outputs);
+            let to_buffer = outputs.any(|output| {
+                let short = shapes.next().is_some_and(|shape| !shape.is_sufficient);
+                short && buffer_of(output, pools).is_some()
+            });
+            return Err(if to_buffer { HalError::failure(error.reason) } else { error });
+        }
+        other => other?,
+    };
+    settled?;
+    if (0..request.pools.len())
+        .any(|at| pools.pool(at).is_some_and(|pool| pool.mapping().lost_pages()))
+    {
+        return Err(HalError::failure("a memory of the request was cut short while it was in use"));
+    }
+    Ok(match options.measure {
+        MeasureTiming::No => Timing::NONE,
+        MeasureTiming::Yes => {
+            Timing { time_on_device: on_device, time_in_driver: microseconds(began) }
+        }
+    })
+}
+
+/// The run itself; returns its microseconds.
+fn compute(
+    compiled: &Compiled,
+    session: &mut Session,
+    request: &Request,
+    pools: &impl Pools,
+    content: &[Vec<u32>],
+    options: &ExecutionOptions,
+) -> Result<u64> {
+    let (mut few_inputs, mut many_inputs) = ([Input::NoValue; FEW], Vec::new());
+    let inputs = room(&mut few_inputs, &mut many_inputs, request.inputs.len(), Input::NoValue);
+    for (at, (slot, argument)) in inputs.iter_mut().zip(&request.inputs).enumerate() {
+        if !argument.has_no_value {
+            let bytes = input_bytes(argument, pools).ok_or_else(|| outside("input", at))?;
+            let dimensions = match content.get(at) {
+                Some(shape) if buffer_of(argument, pools).is_some() => shape,
+                _ => &argument.dimensions,
+            };
+            *slot = Input::Value { bytes, dimensions };
+        }
+    }
+    let (mut few_outputs, mut many_outputs) = ([Output::NoValue; FEW], Vec::new());
+    let outputs = room(&mut few_outputs, &mut many_outputs, request.outputs.len(), Output::NoValue);
+    for (at, (slot, argument)) in outputs.iter_mut().zip(&request.outputs).enumerate() {
+        if !argument.has_no_value {
+            let bytes = output_bytes(argument, pools).ok_or_else(|| outside("output", at))?;
+            *slot = Output::Buffer { bytes, dimensions: &argument.dimensions };
+        }
+    }
+    let control = Control {
+        stop: Some(compiled.gone()),
+        deadline: options.deadline,
+        loop_timeout: options.loop_timeout.unwrap_or(DEFAULT_LOOP_TIMEOUT).min(MAX_LOOP_TIMEOUT),
+    };
+    let began = Instant::now();
+    session.run(inputs, outputs, &control)?;
+    Ok(microseconds(began))
+}
+
+/// Room for `count` values: on the stack if they are few.
+fn room<'a, T: Copy>(
+    few: &'a mut [T; FEW],
+    many: &'a mut Vec<T>,
+    count: usize,
+    empty: T,
+) -> &'a mut [T] {
+    if count <= FEW {
+        return few.get_mut(..count).unwrap_or_default();
+    }
+    many.resize(count, empty);
+    many
+}
+
+/// Checks the driver-managed buffers of a request; the shapes of those that are inputs, by position.
+fn claim(compiled: &Compiled, request: &Request, pools: &impl Pools) -> Result<Vec<Vec<u32>>> {
+    let mut outputs: Vec<*const DriverBuffer> = Vec::new();
+    for (index, argument) in (0..).zip(&request.outputs) {
+        if let Some(buffer) = buffer_of(argument, pools) {
+            buffer.as_output(compiled.id(), index, &argument.dimensions)?;
+            if outputs.contains(&Arc::as_ptr(buffer)) {
+                return Err(HalError::invalid("one buffer is two outputs of the request"));
+            }
+            outputs.push(Arc::as_ptr(buffer));
+        }
+    }
+    let mut shapes = Vec::with_capacity(request.inputs.len());
+    for (index, argument) in (0..).zip(&request.inputs) {
+        let Some(buffer) = buffer_of(argument, pools) else {
+            shapes.push(Vec::new());
+            continue;
+        };
+        if outputs.contains(&Arc::as_ptr(buffer)) {
+            return Err(HalError::invalid("one buffer is input and output of the request"));
+        }
+        shapes.push(buffer.as_input(compiled.id(), index, &argument.dimensions)?);
+    }
+    Ok(shapes)
+}
+
+/// Notes in the buffers that are outputs what they hold now.
+fn settle(session: &Session, request: &Request, pools: &impl Pools, good: bool) -> Result<()> {
+    let mut result = Ok(());
+    for (at, argument) in request.outputs.iter().enumerate() {
+        if let Some(buffer) = buffer_of(argument, pools) {
+            let shape = session.output_shapes().get(at).filter(|_| good);
+            let noted = buffer.written(shape.map(|shape| shape.dimensions.as_slice()));
+            result = result.and(noted);
+        }
+    }
+    result
+}
+
+fn pool_of<'a>(argument: &RequestArgument, pools: &'a impl Pools) -> Option<&'a Pool> {
+    if argument.has_no_value {
+        return None;
+    }
+    pools.pool(usize::try_from(argument.location.pool_index).ok()?)
+}
+
+fn buffer_of<'a>(
+    argument: &RequestArgument,
+    pools: &'a impl Pools,
+) -> Option<&'a Arc<DriverBuffer>> {
+    pool_of(argument, pools)?.buffer()
+}
+
+fn input_bytes<'a>(argument: &RequestArgument, pools: &'a impl Pools) -> Option<View<'a>> {
+    let mapping = pool_of(argument, pools)?.mapping();
+    mapping.view(range(argument.location, mapping)?)
+}
+
+/// `None` also for memory that can't be written.
+fn output_bytes<'a>(argument: &RequestArgument, pools: &'a impl Pools) -> Option<ViewMut<'a>> {
+    let mapping = pool_of(argument, pools)?.mapping();
+    mapping.view_mut(range(argument.location, mapping)?)
+}
+
+/// Offset 0 and length 0 stand for all of a pool.
+fn range(location: DataLocation, mapping: &Mapping) -> Option<std::ops::Range<usize>> {
+    let start = usize::try_from(location.offset).ok()?;
+    match usize::try_from(location.length).ok()? {
+        0 if start == 0 => Some(0..mapping.len()),
+        length => Some(start..start.checked_add(length)?),
+    }
+}
+
+fn outside(direction: &'static str, at: usize) -> HalError {
+    HalError::invalid(format!("{direction} {at} is outside its memory, or that can't be written"))
+}
+
+pub(crate) fn microseconds(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
+}

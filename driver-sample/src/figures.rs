@@ -1,0 +1,187 @@
+//! What tells the five drivers apart: their names, figures and supported operations.
+//!
+//! Source: the sample drivers of the Android NeuralNetworks module.
+
+use nnburst_executor::is_implemented;
+use nnburst_hal::{
+    Capabilities, Model, OperandPerformance, OperandType, Operation, OperationType,
+    PerformanceInfo, Subgraph,
+};
+
+/// One of the five.
+#[derive(Debug)]
+pub(crate) struct Figures {
+    pub(crate) name: &'static str,
+    float: PerformanceInfo,
+    relaxed: PerformanceInfo,
+    other: PerformanceInfo,
+    control_flow: PerformanceInfo,
+    supports: Supports,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Supports {
+    /// Every operation there is.
+    All,
+    /// Operations on float tensors.
+    Float,
+    /// Operations on 8-bit tensors with one scale and zero point.
+    Quantised,
+    /// Three operations on float tensors.
+    Minimal,
+}
+
+const fn info(exec_time: f32, power_usage: f32) -> PerformanceInfo {
+    PerformanceInfo { exec_time, power_usage }
+}
+
+static DRIVERS: [Figures; 5] = [
+    Figures {
+        name: "nnapi-sample_all",
+        float: info(1.1, 1.1),
+        relaxed: info(1.1, 1.1),
+        other: info(1.1, 1.1),
+        control_flow: info(1.1, 1.1),
+        supports: Supports::All,
+    },
+    Figures {
+        name: "nnapi-sample_float_fast",
+        float: info(0.8, 1.2),
+        relaxed: info(0.7, 1.1),
+        other: info(1.0, 1.0),
+        control_flow: info(1.0, 1.0),
+        supports: Supports::Float,
+    },
+    Figures {
+        name: "nnapi-sample_float_slow",
+        float: info(1.3, 0.7),
+        relaxed: info(1.2, 0.6),
+        other: info(1.0, 1.0),
+        control_flow: info(1.0, 1.0),
+        supports: Supports::Float,
+    },
+    Figures {
+        name: "nnapi-sample_quant",
+        float: info(50.0, 1.0),
+        relaxed: info(50.0, 1.0),
+        other: info(50.0, 1.0),
+        control_flow: info(50.0, 1.0),
+        supports: Supports::Quantised,
+    },
+    Figures {
+        name: "nnapi-sample_minimal",
+        float: info(0.4, 0.5),
+        relaxed: info(0.4, 0.5),
+        other: info(1.0, 1.0),
+        control_flow: info(1.0, 1.0),
+        supports: Supports::Minimal,
+    },
+];
+
+/// The names of the sample drivers.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    DRIVERS.iter().map(|driver| driver.name)
+}
+
+/// The driver of this name.
+pub(crate) fn find(name: &str) -> Option<&'static Figures> {
+    DRIVERS.iter().find(|driver| driver.name == name)
+}
+
+impl Figures {
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        let entry = |&kind: &OperandType| {
+            let float = matches!(kind, OperandType::Float32 | OperandType::TensorFloat32);
+            OperandPerformance { kind, info: if float { self.float } else { self.other } }
+        };
+        let kinds = OperandType::BASE.iter().filter(|&&kind| kind != OperandType::Subgraph);
+        let mut operand_performance: Vec<_> = kinds.map(entry).collect();
+        operand_performance.sort_by_key(|entry| entry.kind);
+        Capabilities {
+            relaxed_float32_to_float16_scalar: self.relaxed,
+            relaxed_float32_to_float16_tensor: self.relaxed,
+            operand_performance,
+            if_performance: self.control_flow,
+            while_performance: self.control_flow,
+        }
+    }
+
+    /// For each operation of the main graph of a valid model, whether it is taken.
+    pub(crate) fn supported(&self, model: &Model) -> Vec<bool> {
+        let main = &model.main;
+        main.operations.iter().map(|operation| self.takes(operation, main, model)).collect()
+    }
+
+    fn takes(&self, operation: &Operation, graph: &Subgraph, model: &Model) -> bool {
+        let input = |position: usize| {
+            let index = usize::try_from(*operation.inputs.get(position)?).ok()?;
+            graph.operands.get(index)
+        };
+        let kind = |position| input(position).map(|operand| operand.kind);
+        let float = || kind(0) == Some(OperandType::TensorFloat32);
+        let chosen = match self.supports {
+            Supports::All => true,
+            Supports::Float => float(),
+            Supports::Quantised => {
+                // SELECT's input 0 says which; the values are in the next.
+                let values = usize::from(operation.kind == OperationType::Select);
+                matches!(
+                    kind(values),
+                    Some(OperandType::TensorQuant8Asymm | OperandType::TensorQuant8AsymmSigned)
+                )
+            }
+            Supports::Minimal => {
+                let three =
+                    [OperationType::Add, OperationType::Concatenation, OperationType::Conv2d];
+                three.contains(&operation.kind) && float()
+            }
+        };
+        chosen && self.computes(operation, graph, model)
+    }
+
+    /// Whether the executor has the operation, and all of the graphs it refers to. A valid model's
+    /// graphs don't refer in circles.
+    fn computes(&self, operation: &Operation, graph: &Subgraph, model: &Model) -> bool {
+        match operation.kind {
+            OperationType::Extension(_) => false,
+            OperationType::If | OperationType::While => operation
+                .inputs
+                .iter()
+                .filter_map(|&index| graph.operands.get(usize::try_from(index).ok()?))
+                .filter(|operand| operand.kind == OperandType::Subgraph)
+                .filter_map(|operand| usize::try_from(operand.location.offset).ok())
+                .all(|index| {
+                    model.referenced.get(index).is_some_and(|inner| {
+                        let mut operations = inner.operations.iter();
+                        operations.all(|operation| self.takes(operation, inner, model))
+                    })
+                }),
+            kind => is_implemented(kind),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_sorted_and_complete() {
+        for driver in &DRIVERS {
+            let capabilities = driver.capabilities();
+            let kinds: Vec<_> =
+                capabilities.operand_performance.iter().map(|entry| entry.kind).collect();
+            assert!(kinds.is_sorted(), "{}", driver.name);
+            assert_eq!(
+                kinds.len(),
+                OperandType::BASE.len() - 1,
+                "{}: all but SUBGRAPH",
+                driver.name
+            );
+        }
+        let fast = find("nnapi-sample_float_fast").unwrap().capabilities();
+        assert_eq!(fast.lookup(OperandType::TensorFloat32), info(0.8, 1.2));
+        assert_eq!(fast.lookup(OperandType::TensorFloat16), info(1.0, 1.0));
+        assert_eq!(fast.relaxed_float32_to_float16_tensor, info(0.7, 1.1));
+    }
+}

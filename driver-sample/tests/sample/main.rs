@@ -1,0 +1,13 @@
+//! The sample drivers, in this process, over a socket, and in processes of their own.
+#![expect(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a test that can't go on stops"
+)]
+
+mod buffers;
+mod bursts;
+mod executions;
+mod preparations;
+mod processes;
+mod support;

@@ -1,0 +1,85 @@
+//! Nothing is allocated for a frame of a burst, by the client or by the driver.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nnburst_burst::{BurstController, ControllerOptions};
+use nnburst_driver_sample::{Options, SampleDriver};
+use nnburst_hal::*;
+
+/// Allocations and releases of the whole process, in which this is the only test.
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+// SAFETY: everything is passed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promises are those that the system's allocator asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as above; what we gave out is the system's.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+fn relu(dimensions: &[u32]) -> Model {
+    let tensor = |lifetime| {
+        Operand::tensor(OperandType::TensorFloat32, dimensions.to_vec()).with_lifetime(lifetime)
+    };
+    let mut input = tensor(OperandLifeTime::SubgraphInput);
+    input.number_of_consumers = 1;
+    let operations =
+        vec![Operation { kind: OperationType::Relu, inputs: vec![0], outputs: vec![1] }];
+    let main = Subgraph {
+        operands: vec![input, tensor(OperandLifeTime::SubgraphOutput)],
+        operations,
+        input_indexes: vec![0],
+        output_indexes: vec![1],
+    };
+    Model { main, ..Model::default() }
+}
+
+#[test]
+fn a_frame_of_a_burst_allocates_nothing() {
+    let driver = SampleDriver::new("nnapi-sample_all", Options::default()).unwrap();
+    let device = driver.device();
+    let model = wait_for_prepared_model(|callback| {
+        let options = PrepareOptions::default();
+        device.prepare_model(relu(&[4, 4]), options, CacheHandles::default(), callback)
+    })
+    .unwrap();
+    let memory = Memory::ashmem(128).unwrap();
+    let argument = |offset| RequestArgument {
+        location: DataLocation { pool_index: 0, offset, length: 64 },
+        ..RequestArgument::default()
+    };
+    let request = Request {
+        inputs: vec![argument(0)],
+        outputs: vec![argument(64)],
+        pools: vec![RequestPool::Memory(memory)],
+    };
+    let options = ControllerOptions::default();
+    let mut burst = BurstController::configure(model.as_ref(), &options, None).unwrap();
+    for measure in [MeasureTiming::No, MeasureTiming::Yes] {
+        let options = ExecutionOptions { measure, ..ExecutionOptions::default() };
+        let mut frame = burst.frame(&request, &options).unwrap();
+        let mut run = |frames: u32| {
+            for _ in 0..frames {
+                let answer = burst.execute_frame(&mut frame).unwrap();
+                assert_eq!(answer.status, ErrorStatus::None);
+            }
+        };
+        run(100);
+        let before = COUNT.load(Ordering::Relaxed);
+        run(1000);
+        assert_eq!(COUNT.load(Ordering::Relaxed) - before, 0, "{measure:?}");
+    }
+}
