@@ -3,12 +3,14 @@
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test outside #[test] functions")]
 
 mod common;
+#[path = "common/run.rs"]
+mod once;
 
 use std::path::Path;
 
-use nnburst_executor::{CompileOptions, Control, Input, Output, Plan};
-use nnburst_hal::{OperandType, View, ViewMut};
-use nnburst_tflite::{ImportError, Imported, TensorInfo};
+use nnburst_executor::{CompileOptions, Plan};
+use nnburst_hal::OperandType;
+use nnburst_tflite::{Imported, TensorInfo};
 use serde_json::Value;
 
 /// How far outputs may be from their goldens.
@@ -19,14 +21,12 @@ struct Bound {
     real: f32,
 }
 
-/// Where TFLite rounds once and NNAPI twice, an integer may be off; everything else is exact.
+/// A dense layer of integers is rounded once by TFLite and twice by NNAPI, hence is a step off now and
+/// then, which a sigmoid behind it stretches to 2.5 of its own; everything else is exact.
 fn bound(name: &str) -> Bound {
     match name {
-        "hello_world_int8" | "micro_speech_int8" => Bound { steps: 2, real: 0.0 },
-        // Sums of 250 terms in another order, and a state that carries them from step to step.
-        "dtln_float_1" | "dtln_float_2" | "dtln_quant_1" | "dtln_quant_2" => {
-            Bound { steps: 0, real: 5e-5 }
-        }
+        "dtln_lstm_int8" => Bound { steps: 3, real: 0.0 },
+        "hello_world_int8" => Bound { steps: 1, real: 0.0 },
         _ => Bound { steps: 0, real: 1e-5 },
     }
 }
@@ -35,21 +35,8 @@ fn bound(name: &str) -> Bound {
 fn models_equal_their_goldens() {
     let Some(models) = common::models() else { return };
     for (name, entry) in models.entries() {
-        let imported = match Imported::open(models.path(&entry["file"])) {
-            Ok(imported) => imported,
-            Err(error @ ImportError::Unsupported { .. }) => {
-                println!("{name}: {error}");
-                continue;
-            }
-            Err(error) => panic!("{name}: {error}"),
-        };
-        let plan = match Plan::compile(&imported.model, &CompileOptions::default()) {
-            Ok(plan) => plan,
-            Err(error) => {
-                println!("{name}: not compiled: {error}");
-                continue;
-            }
-        };
+        let imported = Imported::open(models.path(&entry["file"])).unwrap();
+        let plan = Plan::compile(&imported.model, &CompileOptions::default()).unwrap();
         for case in entry["cases"].as_array().unwrap() {
             // Hybrid models: widened, their weights give these.
             let wide = &case["outputs_float_weights"];
@@ -88,20 +75,8 @@ fn run(plan: &Plan, imported: &Imported, root: &Path, case: &Value) -> Vec<Vec<u
             let size = info.byte_len().unwrap();
             &bytes[step * size..(step + 1) * size]
         });
-        let given: Vec<Input<'_>> = parts
-            .chain(states.iter().map(Vec::as_slice))
-            .map(|bytes| Input::new(View::of(bytes)))
-            .collect();
-        let sizes = imported.outputs.iter().map(|info| info.byte_len().unwrap());
-        let sizes = sizes.chain(states.iter().map(Vec::len));
-        let mut outputs: Vec<Vec<u8>> = sizes.map(|size| vec![0; size]).collect();
-        {
-            let taken: Vec<Output<'_>> =
-                outputs.iter_mut().map(|bytes| Output::new(ViewMut::of(bytes))).collect();
-            session.run(&given, &taken, &Control::default()).unwrap();
-        }
-        let next = outputs.split_off(imported.outputs.len());
-        drop(given);
+        let (outputs, next) =
+            once::run(&mut session, imported, &parts.collect::<Vec<_>>(), &states);
         states = next;
         for (all, output) in gathered.iter_mut().zip(outputs) {
             all.extend(output);
