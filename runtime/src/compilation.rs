@@ -1,12 +1,14 @@
 //! Models made ready by a device.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use nnburst_hal::{
-    CacheHandles, Device as HalDevice, Model, Operand, PrepareOptions, PreparedModel,
-    wait_for_prepared_model,
+    CacheHandles, Model, Operand, PrepareOptions, PreparedModel, wait_for_prepared_model,
 };
 
+use crate::burst::{Burst, BurstOptions};
+use crate::device::Device;
 use crate::error::{Result, RuntimeError};
 use crate::execution::Execution;
 use crate::frame::{Argument, Frame};
@@ -14,7 +16,9 @@ use crate::frame::{Argument, Frame};
 /// A model that a device has made ready to run. Clones are the same compilation.
 #[derive(Clone)]
 pub struct Compilation {
+    // Before the device: the model goes first, its driver's process after it.
     prepared: Arc<dyn PreparedModel>,
+    device: Device,
     signature: Arc<Signature>,
 }
 
@@ -26,11 +30,7 @@ struct Signature {
 }
 
 impl Compilation {
-    pub(crate) fn new(
-        device: &dyn HalDevice,
-        model: &Model,
-        options: PrepareOptions,
-    ) -> Result<Self> {
+    pub(crate) fn new(device: &Device, model: &Model, options: PrepareOptions) -> Result<Self> {
         let operands = |indexes: &[u32]| -> Result<Vec<Operand>> {
             indexes
                 .iter()
@@ -47,9 +47,9 @@ impl Compilation {
             outputs: operands(&model.main.output_indexes)?,
         };
         let prepared = wait_for_prepared_model(|callback| {
-            device.prepare_model(model.clone(), options, CacheHandles::default(), callback)
+            device.hal().prepare_model(model.clone(), options, CacheHandles::default(), callback)
         })?;
-        Ok(Self { prepared, signature: Arc::new(signature) })
+        Ok(Self { prepared, device: device.clone(), signature: Arc::new(signature) })
     }
 
     /// The model's inputs: types, shapes, quantisation.
@@ -96,6 +96,23 @@ impl Compilation {
     /// Executions over the control connection.
     pub fn execution(&self) -> Execution<'_> {
         Execution::new(self)
+    }
+
+    /// Opens a burst.
+    ///
+    /// # Errors
+    /// The queues can't be made, or the driver has no bursts.
+    pub fn burst(&self, options: &BurstOptions) -> Result<Burst> {
+        Burst::open(self, options)
+    }
+
+    /// The device that made the model ready.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(crate) fn peer_watch_fd(&self) -> Result<Option<OwnedFd>> {
+        self.device.peer_watch_fd()
     }
 
     pub(crate) fn prepared(&self) -> &dyn PreparedModel {

@@ -29,12 +29,12 @@ pub enum RuntimeError {
         known: String,
     },
     /// A driver could not be started, reached or served.
-    #[error("{what}: {source}")]
+    #[error("{what}: {why}")]
     Driver {
         /// What was being done.
         what: String,
         /// Why it failed.
-        source: std::io::Error,
+        why: String,
     },
     /// A model that was built by hand breaks a rule.
     #[error("{0}")]
@@ -48,6 +48,10 @@ pub enum RuntimeError {
 }
 
 impl RuntimeError {
+    pub(crate) fn driver(what: impl Into<String>, why: impl std::fmt::Display) -> Self {
+        Self::Driver { what: what.into(), why: why.to_string() }
+    }
+
     /// The device's status, where it was the device that answered.
     pub fn status(&self) -> Option<ErrorStatus> {
         match self {

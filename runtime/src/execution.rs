@@ -1,6 +1,6 @@
 //! Executions over the control connection: at once, in the background, and behind fences.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use nnburst_hal::{
     ExecutionCallback, ExecutionOptions, ExecutionOutcome, ExecutionResult,
     FencedExecutionCallback, HalError, MeasureTiming, PreparedModel, Request, TimePoint, Timing,
+    wait_for_fence,
 };
 
 use crate::compilation::Compilation;
 use crate::error::{Result, RuntimeError};
-use crate::fence;
 use crate::frame::Frame;
 
 /// How to execute: made by [`Compilation::execution`], used any number of times.
@@ -62,7 +62,7 @@ impl<'a> Execution<'a> {
     /// # Errors
     /// What the driver answered.
     pub fn compute_request(&self, request: &Request) -> Result<ExecutionOutcome> {
-        Ok(self.prepared().execute_synchronously(request, self.options_now())?)
+        Ok(self.prepared().execute_synchronously(request, self.options())?)
     }
 
     /// Launches an execution in the background.
@@ -82,7 +82,7 @@ impl<'a> Execution<'a> {
         let started = Instant::now();
         let (told, answer) = mpsc::sync_channel(1);
         let callback = Arc::new(Answer(Mutex::new(Some(told))));
-        self.prepared().execute(request, self.options_now(), callback)?;
+        self.prepared().execute(request, self.options(), callback)?;
         Ok(Pending { started, kind: PendingKind::Callback(answer) })
     }
 
@@ -105,14 +105,15 @@ impl<'a> Execution<'a> {
         wait_for: Vec<OwnedFd>,
     ) -> Result<Pending> {
         let started = Instant::now();
-        let fenced = self.prepared().execute_fenced(request, wait_for, self.options_now(), None)?;
+        let fenced = self.prepared().execute_fenced(request, wait_for, self.options(), None)?;
         Ok(Pending {
             started,
             kind: PendingKind::Fence { fence: fenced.sync_fence, info: fenced.callback },
         })
     }
 
-    fn options_now(&self) -> ExecutionOptions {
+    /// The options of an execution that starts now.
+    pub fn options(&self) -> ExecutionOptions {
         ExecutionOptions { deadline: self.timeout.map(TimePoint::after), ..self.options }
     }
 
@@ -139,7 +140,7 @@ impl Event {
     }
 
     /// The fence that signals the end, where the execution has one and is not over yet.
-    pub fn fence(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+    pub fn fence(&self) -> Option<BorrowedFd<'_>> {
         self.pending.fence()
     }
 }
@@ -178,7 +179,7 @@ impl Pending {
             }
             PendingKind::Fence { fence, info } => {
                 if let Some(fence) = fence {
-                    fence::wait(&fence)?;
+                    wait_for_fence(fence.as_fd(), None)?;
                 }
                 let timing = info.execution_info()?;
                 Ok(ExecutionOutcome { output_shapes: Vec::new(), timing: timing.launched })
@@ -187,8 +188,7 @@ impl Pending {
     }
 
     /// The fence that signals the end, where the execution has one and is not over yet.
-    pub fn fence(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        use std::os::fd::AsFd;
+    pub fn fence(&self) -> Option<BorrowedFd<'_>> {
         match &self.kind {
             PendingKind::Fence { fence, .. } => fence.as_ref().map(AsFd::as_fd),
             PendingKind::Callback(_) => None,

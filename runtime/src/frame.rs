@@ -3,16 +3,23 @@
 //! All arguments of a frame lie in one shared memory, each at a cache line of its own, so that a burst
 //! has one slot to look up. The bytes belong to nobody: a driver that means ill may write them at any
 //! time, hence they are reached by copies and by [`View`]s, never by references.
+//!
+//! A frame that went through a burst keeps its packet, so that the next time nothing is serialised: the
+//! packet is sent as it is.
 
 use std::time::Duration;
 
+use nnburst_burst::Frame as BurstFrame;
+use nnburst_burst::packet::BurstAnswer;
 use nnburst_hal::{
     Access, DataLocation, ExecutionOutcome, Mapping, Memory, Operand, OperandType, OutputShape,
     Request, RequestArgument, RequestPool, Timing, View, ViewMut,
 };
 
+use crate::burst::driver_time;
 use crate::element::Element;
 use crate::error::{Result, RuntimeError};
+use crate::execution::time_in_driver;
 
 /// Shape and room of one argument of a frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,9 +37,33 @@ pub struct Frame {
     request: Request,
     inputs: Vec<OperandType>,
     outputs: Vec<OperandType>,
-    outcome: Option<ExecutionOutcome>,
-    pub(crate) latency: Duration,
+    last: Last,
+    latency: Duration,
+    packets: Vec<Packet>,
+    /// The one of `packets` that says what `request` says; unknown after an exchange.
+    current: Option<usize>,
 }
+
+/// Where the answer to the last execution is.
+#[derive(Debug)]
+enum Last {
+    Nothing,
+    Outcome(ExecutionOutcome),
+    /// In the current packet.
+    Packet,
+}
+
+/// The frame as a burst sends it.
+#[derive(Debug)]
+struct Packet {
+    burst: u64,
+    inputs: Vec<RequestArgument>,
+    outputs: Vec<RequestArgument>,
+    frame: BurstFrame,
+}
+
+/// Packets that a frame keeps: with state that is exchanged at every step, two take turns.
+const MOST_PACKETS: usize = 2;
 
 /// Where arguments start: at a cache line.
 const ALIGNMENT: usize = 64;
@@ -89,8 +120,10 @@ impl Frame {
             },
             inputs: inputs.iter().map(|operand| operand.kind).collect(),
             outputs: outputs.iter().map(|operand| operand.kind).collect(),
-            outcome: None,
+            last: Last::Nothing,
             latency: Duration::ZERO,
+            packets: Vec::new(),
+            current: None,
         })
     }
 
@@ -172,12 +205,33 @@ impl Frame {
 
     /// The shapes that came out of the last execution, one per output; empty before the first.
     pub fn output_shapes(&self) -> &[OutputShape] {
-        self.outcome.as_ref().map_or(&[], |outcome| outcome.output_shapes.as_slice())
+        match &self.last {
+            Last::Nothing => &[],
+            Last::Outcome(outcome) => &outcome.output_shapes,
+            Last::Packet => self.answer().map_or(&[], |answer| answer.output_shapes.as_slice()),
+        }
     }
 
     /// What the driver measured of the last execution, if it was asked to.
     pub fn timing(&self) -> Timing {
-        self.outcome.as_ref().map_or(Timing::NONE, |outcome| outcome.timing)
+        match &self.last {
+            Last::Nothing => Timing::NONE,
+            Last::Outcome(outcome) => outcome.timing,
+            Last::Packet => self.answer().map_or(Timing::NONE, |answer| answer.timing),
+        }
+    }
+
+    /// The driver's share of the last execution, as finely as it was told: to the nanosecond in a burst,
+    /// to the microsecond elsewhere. `None` where it was not measured.
+    pub fn time_in_driver(&self) -> Option<Duration> {
+        let told = match &self.last {
+            Last::Packet => self.answer().and_then(|answer| answer.driver_times),
+            _ => None,
+        };
+        match told {
+            Some(times) => Some(driver_time(times)),
+            None => time_in_driver(self.timing()),
+        }
     }
 
     /// How long the last execution took, as the caller saw it.
@@ -205,6 +259,8 @@ impl Frame {
         {
             std::mem::swap(&mut output.location, &mut input.location);
         }
+        self.keep_outcome();
+        self.current = None;
         Ok(())
     }
 
@@ -214,7 +270,63 @@ impl Frame {
     }
 
     pub(crate) fn finish(&mut self, outcome: ExecutionOutcome, latency: Duration) -> Result<()> {
-        (self.outcome, self.latency) = (Some(outcome), latency);
+        (self.last, self.latency) = (Last::Outcome(outcome), latency);
+        self.check_pages()
+    }
+
+    /// The packet that stands for the frame in a burst, made by `make` at its first time there.
+    pub(crate) fn packet<E>(
+        &mut self,
+        burst: u64,
+        make: impl FnOnce(&Request) -> std::result::Result<BurstFrame, E>,
+    ) -> std::result::Result<&mut BurstFrame, E> {
+        let Self { packets, request, current, .. } = self;
+        let fits = |packet: &Packet| {
+            packet.burst == burst
+                && packet.inputs == request.inputs
+                && packet.outputs == request.outputs
+        };
+        let known = current
+            .filter(|&at| packets.get(at).is_some_and(|packet| packet.burst == burst))
+            .or_else(|| packets.iter().position(fits));
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let (inputs, outputs) = (request.inputs.clone(), request.outputs.clone());
+                let packet = Packet { burst, inputs, outputs, frame: make(request)? };
+                if packets.len() == MOST_PACKETS {
+                    packets.remove(0);
+                }
+                packets.push(packet);
+                packets.len() - 1
+            }
+        };
+        *current = Some(at);
+        self.last = Last::Nothing;
+        // `at` was found or made above.
+        Ok(&mut packets[at].frame)
+    }
+
+    /// Takes note that the current packet was answered.
+    pub(crate) fn packet_answered(&mut self, latency: Duration) -> Result<()> {
+        (self.last, self.latency) = (Last::Packet, latency);
+        self.check_pages()
+    }
+
+    fn answer(&self) -> Option<&BurstAnswer> {
+        self.packets.get(self.current?)?.frame.answer().ok()
+    }
+
+    /// Lets the outcome outlive the current packet's turn. Shapes of exchanged arguments are fully known,
+    /// so nothing but the timing is worth keeping.
+    fn keep_outcome(&mut self) {
+        if matches!(self.last, Last::Packet) {
+            let timing = self.timing();
+            self.last = Last::Outcome(ExecutionOutcome { output_shapes: Vec::new(), timing });
+        }
+    }
+
+    fn check_pages(&self) -> Result<()> {
         if self.mapping.lost_pages() {
             return Err(RuntimeError::Argument(
                 "the frame's memory was truncated by somebody".into(),
@@ -224,7 +336,7 @@ impl Frame {
     }
 
     fn computed_bytes(&self, output: usize) -> Option<usize> {
-        let shape = self.outcome.as_ref()?.output_shapes.get(output)?;
+        let shape = self.output_shapes().get(output)?;
         let element = self.outputs.get(output)?.element_bytes()?;
         shape
             .dimensions

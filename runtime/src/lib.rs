@@ -1,15 +1,15 @@
 //! Neural networks on Linux through the Android Neural Networks HAL: devices, compilations, executions.
 //!
 //! ```text
-//!   Device
+//!   Device::embedded / spawn / connect
 //!     │ compile(&Model)
 //!     ▼
 //!   Compilation ── frame() ──► Frame: inputs and outputs in memory shared with the driver
-//!     │                           │
-//!     └─ execution()              │
-//!          ├ compute ─────────────┤  one call, waited for
-//!          ├ start ──► Event      │  the same, waited for later
-//!          └ start_fenced         │  the same, behind other fences and with a fence of its own
+//!     ├─ execution()              │
+//!     │    ├ compute ─────────────┤  one call over the control connection, waited for
+//!     │    ├ start ──► Event      │  the same, waited for later
+//!     │    └ start_fenced         │  the same, behind other fences and with a fence of its own
+//!     └─ burst() ──► Burst ───────┘  one packet through a queue in shared memory: microseconds
 //! ```
 //!
 //! A [`Frame`] is made once and used for every picture of a camera or block of sound: the driver maps
@@ -18,24 +18,49 @@
 //!
 //! Models are HAL types ([`hal::Model`]): read from a file, built by hand with [`ModelBuilder`], or one
 //! of the [`builtin`] networks.
+//!
+//! ```no_run
+//! use nnburst::{BurstOptions, Device, PrepareOptions, builtin};
+//!
+//! let device = Device::spawn("nnapi-sample_all")?; // a driver in a process of its own
+//! let model = device.compile(&builtin::model("mobilenet_v2_1.0_224")?, PrepareOptions::default())?;
+//! let mut burst = model.burst(&BurstOptions::default())?;
+//! let mut frame = burst.frame()?;
+//! for picture in [[0.5f32; 224 * 224 * 3], [0.7; 224 * 224 * 3]] {
+//!     frame.write(0, &picture)?; // or let the camera write into `frame.input(0)`
+//!     burst.compute(&mut frame)?;
+//!     println!("{:?} of it in the driver", frame.time_in_driver());
+//! }
+//! # Ok::<(), nnburst::RuntimeError>(())
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod builtin;
+mod burst;
 mod compilation;
 mod device;
+mod driver;
 mod element;
 mod error;
 mod execution;
-mod fence;
 mod frame;
 mod model_builder;
 
 pub use nnburst_hal as hal;
+pub use nnburst_hal::PrepareOptions;
+pub use nnburst_hal_ipc::Serving;
 
+pub use burst::{Burst, BurstOptions, Wait};
 pub use compilation::Compilation;
 pub use device::Device;
+pub use driver::{DriverOptions, serve, serve_inherited};
 pub use element::Element;
 pub use error::{Result, RuntimeError};
 pub use execution::{Event, Execution, Pending, time_in_driver};
 pub use frame::{Argument, Frame};
 pub use model_builder::{ModelBuilder, OperandId};
+
+/// The README's example, compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -1,0 +1,296 @@
+//! The command line: what is asked for, as types.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Neural networks through the Android Neural Networks HAL, on Linux.
+///
+/// Exit codes: 0 success, 1 a check failed, 2 bad usage, 3 the device was lost, 4 a deadline was missed.
+#[derive(Debug, Parser)]
+#[command(name = "nnburst", version)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show what a burst is worth: a driver in a process of its own, a built-in network, a table of latencies.
+    Demo(DemoArgs),
+    /// Run a model on raw tensors, or classify a photo.
+    Run(RunArgs),
+    /// Measure the latency of models.
+    Bench(BenchArgs),
+    /// List the devices and what they say of themselves.
+    Devices(DevicesArgs),
+    /// Say for each operation of a model whether a device takes it, and why not.
+    Check(CheckArgs),
+    /// Print a model as a graph for Graphviz.
+    Dot(DotArgs),
+    /// Serve a sample driver until stopped.
+    Serve(ServeArgs),
+    /// Run a folder of conformance cases.
+    Vts(VtsArgs),
+}
+
+/// Which device, and how it is called.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Engine {
+    /// `embedded` (the driver in this process), `spawn:NAME` (a sample driver in a process of its own), or
+    /// the name of a running service [default: spawn:nnapi-sample_all, embedded with --mode inproc]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) device: Option<String>,
+    /// How executions are asked for.
+    #[arg(long, value_enum, default_value_t = Mode::Burst)]
+    pub(crate) mode: Mode,
+    /// Threads that compute one execution.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: u16,
+    /// How both ends of a burst wait for each other.
+    #[arg(long, value_enum, default_value_t = WaitArg::Adaptive)]
+    pub(crate) wait: WaitArg,
+    /// Processors to run on: one for this process and one for the driver's burst thread.
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1)]
+    pub(crate) cpus: Vec<u32>,
+    /// Ask for real-time scheduling and locked memory; what is refused is said.
+    #[arg(long)]
+    pub(crate) realtime: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Mode {
+    /// The plan in this process, without any queue or socket.
+    Inproc,
+    /// One call over the control connection.
+    Sync,
+    /// A call that returns at once and a callback.
+    Async,
+    /// A call that returns a sync fence.
+    Fenced,
+    /// A packet through a queue in shared memory.
+    Burst,
+}
+
+impl Mode {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Inproc => "inproc",
+            Self::Sync => "sync",
+            Self::Async => "async",
+            Self::Fenced => "fenced",
+            Self::Burst => "burst",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WaitArg {
+    /// Poll; the shortest latency, a core each.
+    Spin,
+    /// Poll as long as recent waits were short, then sleep.
+    Adaptive,
+    /// Sleep at once.
+    Block,
+}
+
+impl WaitArg {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Spin => "spin",
+            Self::Adaptive => "adaptive",
+            Self::Block => "block",
+        }
+    }
+}
+
+/// How calls follow each other.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// Milliseconds from call to call, as a camera or sound card would pace them [default: back to back]
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    pub(crate) period: Option<Duration>,
+}
+
+fn milliseconds(text: &str) -> Result<Duration, String> {
+    let value: f64 = text.parse().map_err(|_| format!("{text:?} is no number of milliseconds"))?;
+    if value > 0.0 && value <= 60_000.0 {
+        Ok(Duration::from_secs_f64(value / 1e3))
+    } else {
+        Err(format!("{text} is not within 0 to 60000 milliseconds"))
+    }
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DemoArgs {
+    /// A tenth of the frames, for a quick look.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// One JSON object per row instead of the table.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RunArgs {
+    /// A .tflite file, or a folder with a model.tflite in it.
+    #[arg(required_unless_present = "builtin")]
+    pub(crate) model: Option<PathBuf>,
+    /// Run a network that needs no file instead.
+    #[arg(long, value_name = "NAME", conflicts_with = "model")]
+    pub(crate) builtin: Option<String>,
+    /// A JPEG or PNG to classify.
+    #[arg(long, value_name = "FILE", conflicts_with = "input")]
+    pub(crate) image: Option<PathBuf>,
+    /// Raw little-endian bytes of an input, such as 0=frame.bin; inputs left out are zeros.
+    #[arg(long, value_name = "I=FILE", value_parser = numbered_file)]
+    pub(crate) input: Vec<(usize, PathBuf)>,
+    /// Names of the classes, one a line.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) labels: Option<PathBuf>,
+    /// How many classes to show.
+    #[arg(long, value_name = "K", default_value_t = 5)]
+    pub(crate) top: usize,
+    /// Write the outputs to out<I>.bin in this folder.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+    /// Run on N consecutive inputs of each file, the model's state kept in between.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) steps: u32,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) pace: Pace,
+    #[command(flatten)]
+    pub(crate) engine: Engine,
+}
+
+fn numbered_file(text: &str) -> Result<(usize, PathBuf), String> {
+    let (index, file) = text.split_once('=').ok_or("expected I=FILE, such as 0=frame.bin")?;
+    let index = index.parse().map_err(|_| format!("{index:?} is no number of an input"))?;
+    Ok((index, PathBuf::from(file)))
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BenchArgs {
+    /// .tflite files, or folders with a model.tflite in them.
+    #[arg(required_unless_present = "builtin")]
+    pub(crate) models: Vec<PathBuf>,
+    /// Measure networks that need no file.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) builtin: Vec<String>,
+    /// Calls to measure, after a tenth as many to warm up.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: u32,
+    /// Print one JSON object per model.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) pace: Pace,
+    #[command(flatten)]
+    pub(crate) engine: Engine,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DevicesArgs {
+    /// Print one JSON object per device.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CheckArgs {
+    /// A .tflite file, or a folder with a model.tflite in it.
+    #[arg(required_unless_present = "builtin")]
+    pub(crate) model: Option<PathBuf>,
+    /// Check a network that needs no file.
+    #[arg(long, value_name = "NAME", conflicts_with = "model")]
+    pub(crate) builtin: Option<String>,
+    /// The device to ask [default: embedded]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) device: Option<String>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DotArgs {
+    /// A .tflite file, or a folder with a model.tflite in it.
+    #[arg(required_unless_present = "builtin")]
+    pub(crate) model: Option<PathBuf>,
+    /// Draw a network that needs no file.
+    #[arg(long, value_name = "NAME", conflicts_with = "model")]
+    pub(crate) builtin: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ServeArgs {
+    /// Which sample driver, such as nnapi-sample_all.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) driver: String,
+    /// Serve one client on this inherited socket, and end when it hangs up.
+    #[arg(long, value_name = "N", hide = true)]
+    pub(crate) fd: Option<i32>,
+    /// Threads that compute one execution.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) threads: u16,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct VtsArgs {
+    /// The folder with the cases.
+    pub(crate) dir: PathBuf,
+    /// Only cases whose name contains this.
+    #[arg(long, value_name = "SUBSTR")]
+    pub(crate) filter: Option<String>,
+    /// Leave the shapes of the outputs open, and expect the driver to report them.
+    #[arg(long)]
+    pub(crate) dynamic_shapes: bool,
+    /// Make the first output's buffer a byte too short, and expect the driver to say so.
+    #[arg(long)]
+    pub(crate) insufficient_size: bool,
+    /// Run the signed twin of each case with unsigned 8-bit operands.
+    #[arg(long)]
+    pub(crate) signed_twins: bool,
+    /// Print one JSON object at the end.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) engine: Engine,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_is_given_arrives() {
+        let line =
+            "nnburst bench a b --runs 20 --mode sync --wait spin --cpus 0,1 --period 33.3 --json";
+        let Command::Bench(args) = Cli::try_parse_from(line.split(' ')).unwrap().command else {
+            panic!("bench was asked for");
+        };
+        assert_eq!(args.models.len(), 2);
+        assert_eq!((args.engine.mode, args.engine.wait), (Mode::Sync, WaitArg::Spin));
+        assert_eq!(args.engine.cpus, [0, 1]);
+        assert_eq!(args.pace.period, Some(Duration::from_micros(33_300)));
+        for wrong in [
+            "nnburst run",
+            "nnburst run m --input x",
+            "nnburst bench m --period 0",
+            "nnburst bench m --threads 0",
+        ] {
+            assert!(Cli::try_parse_from(wrong.split(' ')).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! `nnburst bench`: the latency of models, and what of it is overhead.
+
+use std::io::Write;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::args::BenchArgs;
+use crate::failure::Failure;
+use crate::pace::Pacer;
+use crate::progress::Progress;
+use crate::session::{Sample, Session, open_device};
+use crate::source::Source;
+use crate::stats::{Latencies, Summary};
+use crate::table::Table;
+
+/// Measures each model in turn.
+pub(crate) fn bench(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failure> {
+    let mut table = Table::new(&["us", "p50", "p90", "p99", "p99.9", "max", "overhead"]);
+    let opened = args.models.iter().map(|path| Source::open(path));
+    let made = args.builtin.iter().map(|name| Source::builtin(name));
+    for source in opened.chain(made) {
+        let source = source?;
+        let report = measure(args, &source).map_err(|failure| failure.during(&source.name))?;
+        if args.json {
+            let line = serde_json::to_string(&report)
+                .map_err(|error| Failure::check(format!("the report: {error}")))?;
+            writeln!(out, "{line}")?;
+        } else {
+            table.latency_row(&source.name, report.latency_us, report.overhead_us);
+        }
+    }
+    if !args.json {
+        write!(out, "{table}")?;
+    }
+    Ok(())
+}
+
+/// What `--json` prints of a model.
+#[derive(Debug, Serialize)]
+struct Report {
+    model: String,
+    device: String,
+    mode: &'static str,
+    period_ms: Option<f64>,
+    wait: &'static str,
+    threads: u16,
+    runs: u32,
+    latency_us: Summary,
+    driver_us: Option<Summary>,
+    overhead_us: Option<Summary>,
+    load_ms: f64,
+    compile_ms: f64,
+    /// Of this process and the driver's together.
+    peak_rss_mib: f64,
+    driver_peak_rss_mib: Option<f64>,
+}
+
+fn measure(args: &BenchArgs, source: &Source) -> Result<Report, Failure> {
+    let device = open_device(&args.engine)?;
+    let mut session = Session::open(&device, source, &args.engine)?;
+    for warning in session.warnings() {
+        crate::warn(&warning);
+    }
+    fill_inputs(&mut session, source)?;
+    let mut pacer = Pacer::new(args.pace.period);
+    for _ in 0..(args.runs / 10).max(3) {
+        pacer.wait();
+        session.step()?;
+    }
+    let mut figures = Figures::new()?;
+    let progress = Progress::new(u64::from(args.runs), &source.name);
+    for _ in 0..args.runs {
+        pacer.wait();
+        figures.record(session.step()?);
+        progress.step();
+    }
+    progress.finish();
+    let own = peak_rss_mib("self").unwrap_or(0.0);
+    let driver = device.driver_process().and_then(|id| peak_rss_mib(&id.to_string()));
+    let millis = |duration: Duration| duration.as_secs_f64() * 1e3;
+    Ok(Report {
+        model: source.name.clone(),
+        device: device.name().to_owned(),
+        mode: args.engine.mode.name(),
+        period_ms: args.pace.period.map(millis),
+        wait: args.engine.wait.name(),
+        threads: args.engine.threads,
+        runs: args.runs,
+        latency_us: figures.latency.summary().ok_or_else(|| Failure::check("nothing was run"))?,
+        driver_us: figures.driver.summary(),
+        overhead_us: figures.overhead.summary(),
+        load_ms: millis(source.load),
+        compile_ms: millis(session.compile),
+        peak_rss_mib: own + driver.unwrap_or(0.0),
+        driver_peak_rss_mib: driver,
+    })
+}
+
+/// The three figures of every call.
+#[derive(Debug)]
+pub(crate) struct Figures {
+    pub(crate) latency: Latencies,
+    pub(crate) driver: Latencies,
+    pub(crate) overhead: Latencies,
+}
+
+impl Figures {
+    pub(crate) fn new() -> Result<Self, Failure> {
+        let (latency, driver, overhead) = (Latencies::new()?, Latencies::new()?, Latencies::new()?);
+        Ok(Self { latency, driver, overhead })
+    }
+
+    pub(crate) fn record(&mut self, sample: Sample) {
+        self.latency.record(sample.latency);
+        if let Some(driver) = sample.driver {
+            self.driver.record(driver);
+            self.overhead.record(sample.latency.saturating_sub(driver));
+        }
+    }
+}
+
+/// Bytes that are neither zero nor all alike, and that are finite small numbers in every float type.
+pub(crate) fn fill_inputs(session: &mut Session, source: &Source) -> Result<(), Failure> {
+    use nnburst::hal::OperandType;
+    for (at, operand) in source.inputs() {
+        let length = operand.data_size().unwrap_or(0);
+        let unit = |at: usize| f32::from(u8::try_from(at % 251).unwrap_or(0)) / 125.5 - 1.0;
+        let bytes: Vec<u8> = match operand.kind {
+            OperandType::TensorFloat32 => {
+                (0..length / 4).flat_map(|at| unit(at).to_le_bytes()).collect()
+            }
+            OperandType::TensorFloat16 => {
+                (0..length / 2).flat_map(|at| half::f16::from_f32(unit(at)).to_le_bytes()).collect()
+            }
+            // Often an index or a size: zero is valid most often.
+            OperandType::TensorInt32 | OperandType::TensorBool8 => vec![0; length],
+            _ => (0..length).map(|at| u8::try_from(at % 251).unwrap_or(0)).collect(),
+        };
+        session.write(at, &bytes)?;
+    }
+    Ok(())
+}
+
+/// The most memory that a process ever held (`VmHWM`).
+fn peak_rss_mib(process: &str) -> Option<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some((kib / 1024.0 * 10.0).round() / 10.0)
+}

@@ -1,0 +1,99 @@
+//! `nnburst check`: which operations of a model a device takes, and why not the others.
+
+use std::io::Write;
+
+use nnburst::hal::{Operation, Version, validate_model};
+use serde::Serialize;
+
+use crate::args::{CheckArgs, Engine, Mode, WaitArg};
+use crate::failure::Failure;
+use crate::session::open_device;
+use crate::source::Source;
+use crate::table::Table;
+
+/// What is told of an operation.
+#[derive(Debug, Serialize)]
+struct Verdict {
+    index: usize,
+    operation: String,
+    /// What it stems from in the model's file.
+    source: String,
+    taken: bool,
+    why: String,
+}
+
+/// Asks the device, and fails if it refuses anything.
+pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<(), Failure> {
+    let source = Source::choose(args.model.as_deref(), args.builtin.as_deref())?;
+    validate_model(&source.model, Version::V1_3)
+        .map_err(|error| Failure::check(format!("{}: {error}", source.name)))?;
+    let device = open_device(&Engine {
+        device: Some(args.device.clone().unwrap_or_else(|| "embedded".to_owned())),
+        mode: Mode::Sync,
+        threads: 1,
+        wait: WaitArg::Block,
+        cpus: Vec::new(),
+        realtime: false,
+    })?;
+    let taken = device.supported_operations(&source.model)?;
+    let operations = source.model.main.operations.iter();
+    let verdicts: Vec<Verdict> = operations
+        .zip(taken.iter().chain(std::iter::repeat(&false)))
+        .enumerate()
+        .map(|(index, (operation, &taken))| Verdict {
+            index,
+            operation: operation.kind.to_string(),
+            source: source.origins.get(index).cloned().unwrap_or_default(),
+            taken,
+            why: if taken { String::new() } else { why(&source, operation) },
+        })
+        .collect();
+    let refused = verdicts.iter().filter(|verdict| !verdict.taken).count();
+    if args.json {
+        let line = serde_json::json!({
+            "model": source.name, "device": device.name(), "taken": verdicts.len() - refused,
+            "refused": refused, "operations": verdicts,
+        });
+        writeln!(out, "{line}")?;
+    } else {
+        print(&verdicts, refused, device.name(), out)?;
+    }
+    if refused > 0 {
+        let (all, device) = (verdicts.len(), device.name());
+        return Err(Failure::check(format!("{device} refuses {refused} of {all} operations")));
+    }
+    Ok(())
+}
+
+fn print(
+    verdicts: &[Verdict],
+    refused: usize,
+    device: &str,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let mut table = Table::new(&["operation", "number", "from", "taken", "why"]);
+    for verdict in verdicts {
+        table.row([
+            verdict.operation.clone(),
+            verdict.index.to_string(),
+            verdict.source.clone(),
+            if verdict.taken { "yes" } else { "no" }.to_owned(),
+            verdict.why.clone(),
+        ]);
+    }
+    write!(out, "{table}")?;
+    writeln!(out, "{device} takes {} of {} operations", verdicts.len() - refused, verdicts.len())?;
+    Ok(())
+}
+
+/// What a device can't say itself: the operation with the types of its operands, so that the reader can
+/// look up who supports it, and since when.
+fn why(source: &Source, operation: &Operation) -> String {
+    let operand = |&index: &u32| {
+        let at = usize::try_from(index).unwrap_or(usize::MAX);
+        source.model.main.operands.get(at)
+    };
+    let types: Vec<_> =
+        operation.inputs.iter().filter_map(operand).map(|o| o.kind.name()).collect();
+    format!("refused by the driver for ({})", types.join(", "))
+}

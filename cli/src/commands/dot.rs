@@ -1,0 +1,14 @@
+//! `nnburst dot`: a model as Graphviz.
+
+use std::io::Write;
+
+use crate::args::DotArgs;
+use crate::failure::Failure;
+use crate::source::Source;
+
+/// Prints the graph.
+pub(crate) fn dot(args: &DotArgs, out: &mut dyn Write) -> Result<(), Failure> {
+    let source = Source::choose(args.model.as_deref(), args.builtin.as_deref())?;
+    write!(out, "{}", nnburst::hal::dot(&source.model, &source.name))?;
+    Ok(())
+}

@@ -1,0 +1,10 @@
+//! One file per command.
+
+pub(crate) mod bench;
+pub(crate) mod check;
+pub(crate) mod demo;
+pub(crate) mod devices;
+pub(crate) mod dot;
+pub(crate) mod run;
+pub(crate) mod serve;
+pub(crate) mod vts;

@@ -1,0 +1,27 @@
+//! `nnburst serve`: a sample driver in this process, for others.
+
+use std::io::Write;
+
+use nnburst::DriverOptions;
+
+use crate::args::ServeArgs;
+use crate::failure::Failure;
+
+/// Serves until a signal comes, or the one client of an inherited socket hangs up.
+pub(crate) fn serve(args: &ServeArgs, out: &mut dyn Write) -> Result<(), Failure> {
+    let options = DriverOptions { threads: usize::from(args.threads), program: None };
+    if let Some(fd) = args.fd {
+        let fd = u32::try_from(fd).map_err(|_| Failure::usage(format!("--fd {fd} is negative")))?;
+        return Ok(nnburst::serve_inherited(&args.driver, fd, &options)?);
+    }
+    let service = nnburst::serve(&args.driver, &options)?;
+    writeln!(out, "{} serves on {}", args.driver, service.path().display())?;
+    out.flush()?;
+    let mut signals = signal_hook::iterator::Signals::new([
+        signal_hook::consts::SIGINT,
+        signal_hook::consts::SIGTERM,
+    ])?;
+    // Dropping the service removes its socket and lets go of its clients.
+    signals.forever().next();
+    Ok(())
+}

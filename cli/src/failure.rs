@@ -1,0 +1,49 @@
+//! How a command fails: one line, and the exit code that says what kind of failure it was.
+
+use nnburst::RuntimeError;
+
+/// Why a command ends with another code than 0.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// One line for standard error.
+    pub(crate) message: String,
+    /// What the process exits with.
+    pub(crate) code: u8,
+}
+
+impl Failure {
+    /// A check failed, or the work did.
+    pub(crate) fn check(message: impl Into<String>) -> Self {
+        Self { message: message.into(), code: 1 }
+    }
+
+    /// The command can't be carried out as it was given.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self { message: message.into(), code: 2 }
+    }
+
+    /// The same failure, saying what was being done.
+    #[must_use]
+    pub(crate) fn during(mut self, what: impl std::fmt::Display) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+}
+
+impl From<RuntimeError> for Failure {
+    fn from(error: RuntimeError) -> Self {
+        let code = match &error {
+            lost if lost.is_device_lost() => 3,
+            late if late.is_deadline_missed() => 4,
+            RuntimeError::UnknownDevice { .. } => 2,
+            _ => 1,
+        };
+        Self { message: error.to_string(), code }
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::check(error.to_string())
+    }
+}

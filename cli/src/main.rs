@@ -1,0 +1,75 @@
+//! The `nnburst` command: run, measure and check neural networks on NNAPI drivers.
+//!
+//! ```text
+//!   args ─► commands::{demo, run, bench, vts, ..} ─► session ─► nnburst (the runtime)
+//!             │ source: file or built-in network        │ one compiled model, one mode, frame after frame
+//!             └ photo, values: in and out               └ stats, table: what it took
+//! ```
+//!
+//! Standard output carries results, standard error one line on what went wrong. The exit code says what
+//! kind of failure it was; see [`failure`].
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stderr, reason = "a command line tool talks")]
+
+mod args;
+mod commands;
+mod failure;
+mod pace;
+mod photo;
+mod progress;
+mod session;
+mod source;
+mod stats;
+mod table;
+mod values;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    start_logging();
+    let mut out = std::io::stdout().lock();
+    let result = dispatch(&cli.command, &mut out).and_then(|()| Ok(out.flush()?));
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("nnburst: {}", failure.message.replace('\n', " "));
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+fn dispatch(command: &Command, out: &mut dyn Write) -> Result<(), Failure> {
+    match command {
+        Command::Demo(args) => commands::demo::demo(args, out),
+        Command::Run(args) => commands::run::run(args, out),
+        Command::Bench(args) => commands::bench::bench(args, out),
+        Command::Devices(args) => commands::devices::devices(args, out),
+        Command::Check(args) => commands::check::check(args, out),
+        Command::Dot(args) => commands::dot::dot(args, out),
+        Command::Serve(args) => commands::serve::serve(args, out),
+        Command::Vts(args) => commands::vts::vts(args, out),
+    }
+}
+
+/// Events of all crates on standard error, as far as `NNBURST_LOG` says (`debug`, `nnburst_burst=trace`),
+/// and spans in the file that `NNBURST_TRACE` names.
+fn start_logging() {
+    if let Ok(filter) = std::env::var("NNBURST_LOG") {
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    }
+    if let Err(error) = nnburst::hal::start_tracing_from_env("nnburst") {
+        warn(&format!("NNBURST_TRACE: {error}"));
+    }
+}
+
+/// Says something that doesn't end the command.
+fn warn(message: &str) {
+    eprintln!("nnburst: {message}");
+}

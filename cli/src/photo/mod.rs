@@ -1,0 +1,166 @@
+//! From a photo in a file to what a classifier takes: decode, cut out the centre, resize, scale.
+//!
+//! The goldens of the photos were made with Pillow, so every step equals Pillow's: the decoder
+//! ([`jpeg`]), the cut (87.5 % of each side, its edges rounded half to even) and the filter
+//! ([`resample`]).
+
+mod jpeg;
+mod resample;
+
+use std::path::Path;
+
+use nnburst::hal::{Operand, OperandType};
+
+use crate::failure::Failure;
+
+/// A picture of 8-bit red, green and blue.
+#[derive(Clone, Debug)]
+pub(crate) struct Picture {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    /// Row by row, three to a pixel.
+    pub(crate) pixels: Vec<u8>,
+}
+
+impl Picture {
+    /// Decodes a JPEG or PNG file.
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        let bytes = std::fs::read(path)
+            .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+        if let Some(picture) = jpeg::decode(&bytes) {
+            return Ok(picture);
+        }
+        let decoded = image::load_from_memory(&bytes)
+            .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?
+            .to_rgb8();
+        let side = |pixels| usize::try_from(pixels).unwrap_or(0);
+        let (width, height) = (side(decoded.width()), side(decoded.height()));
+        if width == 0 || height == 0 {
+            return Err(Failure::usage(format!("{}: no pixels", path.display())));
+        }
+        Ok(Self { width, height, pixels: decoded.into_raw() })
+    }
+
+    /// The picture as the bytes of a model's input: its centre, at the input's size.
+    pub(crate) fn to_input(&self, operand: &Operand) -> Result<Vec<u8>, Failure> {
+        let &[1, height, width, 3] = operand.dimensions.as_slice() else {
+            return Err(Failure::usage(format!(
+                "--image needs a model with an input of shape [1, height, width, 3], this one's is {:?}",
+                operand.dimensions
+            )));
+        };
+        let side = |extent| usize::try_from(extent).unwrap_or(0);
+        let picture = resample::resize(&self.centre(), side(width), side(height));
+        picture.encode(operand)
+    }
+
+    /// What is left without a sixteenth on each side.
+    fn centre(&self) -> Self {
+        let (left, right) = middle(self.width);
+        let (top, bottom) = middle(self.height);
+        let rows = self.pixels.chunks_exact(self.width * 3).skip(top).take(bottom - top);
+        let pixels =
+            rows.flat_map(|row| row.iter().take(right * 3).skip(left * 3)).copied().collect();
+        Self { width: right - left, height: bottom - top, pixels }
+    }
+
+    fn encode(self, operand: &Operand) -> Result<Vec<u8>, Failure> {
+        let real = |pixel: u8| f32::from(pixel) / 127.5 - 1.0;
+        let quantised = |pixel: u8| {
+            (f64::from(real(pixel)) / f64::from(operand.scale)).round()
+                + f64::from(operand.zero_point)
+        };
+        let pixels = self.pixels.iter().copied();
+        Ok(match operand.kind {
+            OperandType::TensorFloat32 => {
+                pixels.flat_map(|pixel| real(pixel).to_le_bytes()).collect()
+            }
+            OperandType::TensorFloat16 => {
+                pixels.flat_map(|pixel| half::f16::from_f32(real(pixel)).to_le_bytes()).collect()
+            }
+            OperandType::TensorQuant8Asymm => self.pixels,
+            // The same number, counted from -128.
+            OperandType::TensorQuant8AsymmSigned => pixels.map(|pixel| pixel ^ 0x80).collect(),
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "float casts saturate"
+            )]
+            OperandType::TensorQuant16Asymm => {
+                pixels.flat_map(|pixel| (quantised(pixel) as u16).to_le_bytes()).collect()
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "float casts saturate")]
+            OperandType::TensorQuant16Symm => {
+                pixels.flat_map(|pixel| (quantised(pixel) as i16).to_le_bytes()).collect()
+            }
+            kind => {
+                return Err(Failure::usage(format!("--image can't be turned into a {kind}")));
+            }
+        })
+    }
+}
+
+/// Where the centre of `side` begins and ends.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "picture sizes fit a double, and the result is within them"
+)]
+fn middle(side: usize) -> (usize, usize) {
+    let edge = |share: f64| (side as f64 * share).round_ties_even() as usize;
+    let (start, end) = (edge(0.0625), edge(0.9375));
+    // A picture of a pixel or two is all centre.
+    if end > start { (start, end) } else { (0, side) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edges_round_half_to_even() {
+        for (side, want) in
+            [(340, (21, 319)), (341, (21, 320)), (264, (16, 248)), (1, (0, 1)), (285, (18, 267))]
+        {
+            assert_eq!(middle(side), want, "{side} pixels");
+        }
+    }
+
+    #[test]
+    fn each_type_of_input_has_its_scale() {
+        let picture = Picture { width: 1, height: 1, pixels: vec![0, 128, 255] };
+        let encode = |kind, scale, zero_point| {
+            let operand =
+                Operand::tensor(kind, vec![1, 1, 1, 3]).with_quantization(scale, zero_point);
+            picture.to_input(&operand).unwrap()
+        };
+        let floats = encode(OperandType::TensorFloat32, 0.0, 0);
+        assert_eq!(floats[..4], (-1f32).to_le_bytes());
+        assert_eq!(encode(OperandType::TensorQuant8Asymm, 1.0 / 128.0, 128), [0, 128, 255]);
+        assert_eq!(encode(OperandType::TensorQuant8AsymmSigned, 1.0 / 127.5, -1), [0x80, 0, 0x7F]);
+        let wide = encode(OperandType::TensorQuant16Symm, 1.0 / 32768.0, 0);
+        assert_eq!(wide[4..], 32767i16.to_le_bytes());
+    }
+
+    /// Decoded, cut and resized photos equal the goldens' inputs to the last bit.
+    #[test]
+    fn photos_become_the_inputs_of_the_goldens() {
+        let Some(models) = nnburst_conformance::shared_dir("models") else {
+            println!("skipped: no shared models, so no photos to compare");
+            return;
+        };
+        for (model, size) in
+            [("mobilenet_v1_0.25_128_quant", 128), ("mobilenet_v2_1.0_224_quant", 224)]
+        {
+            for photo in [3, 4, 9] {
+                let picture =
+                    Picture::open(&models.join(format!("photos/image-{photo}.jpeg"))).unwrap();
+                let operand =
+                    Operand::tensor(OperandType::TensorQuant8Asymm, vec![1, size, size, 3]);
+                let want = std::fs::read(models.join(format!("{model}/photo{photo}.in0"))).unwrap();
+                assert_eq!(picture.to_input(&operand).unwrap(), want, "photo {photo} at {size}");
+            }
+        }
+    }
+}

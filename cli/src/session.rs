@@ -1,0 +1,197 @@
+//! One compiled model on one device, called in one mode, frame after frame.
+
+use std::time::{Duration, Instant};
+
+use nnburst::hal::{ExecutionOutcome, PrepareOptions, Request};
+use nnburst::{Burst, BurstOptions, Compilation, Device, DriverOptions, Frame, RuntimeError, Wait};
+
+use crate::args::{Engine, Mode, WaitArg};
+use crate::failure::Failure;
+use crate::source::{Source, State};
+
+/// The device that is used where none is named.
+pub(crate) const DEFAULT_DRIVER: &str = "nnapi-sample_all";
+
+/// Finds the device that the options name, starting its process where it has one of its own.
+pub(crate) fn open_device(engine: &Engine) -> Result<Device, Failure> {
+    let options = DriverOptions { threads: usize::from(engine.threads), program: None };
+    let name = match (&engine.device, engine.mode) {
+        (Some(name), _) => name.clone(),
+        (None, Mode::Inproc) => "embedded".to_owned(),
+        (None, _) => format!("spawn:{DEFAULT_DRIVER}"),
+    };
+    let device = match name.split_once(':') {
+        Some(("spawn", driver)) => Device::spawn_with(driver, &options)?,
+        _ if name == "embedded" => Device::embedded_with(DEFAULT_DRIVER, &options)?,
+        _ => match name.strip_prefix("embedded:") {
+            Some(driver) => Device::embedded_with(driver, &options)?,
+            None => Device::connect(&name)?,
+        },
+    };
+    if engine.mode == Mode::Inproc && !device.is_embedded() {
+        return Err(Failure::usage(format!(
+            "--mode inproc runs in this process, {name} doesn't; use --device embedded"
+        )));
+    }
+    Ok(device)
+}
+
+/// What one call took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    /// From before the call until the outputs are there.
+    pub(crate) latency: Duration,
+    /// The driver's share, where it was measured.
+    pub(crate) driver: Option<Duration>,
+}
+
+/// How requests reach the device.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    pub(crate) compilation: Compilation,
+    mode: Mode,
+    burst: Option<Burst>,
+}
+
+impl Caller {
+    pub(crate) fn new(compilation: Compilation, engine: &Engine) -> Result<Self, RuntimeError> {
+        let mode = engine.mode;
+        let burst = match mode {
+            Mode::Burst => Some(open_burst(&compilation, engine)?),
+            _ => None,
+        };
+        Ok(Self { compilation, mode, burst })
+    }
+
+    /// Executes a frame and says what that took; the frame comes back in any case.
+    pub(crate) fn call(&mut self, frame: &mut Option<Frame>) -> Result<Sample, Failure> {
+        let execution = self.compilation.execution().measure(true);
+        let Some(mut taken) = frame.take() else {
+            return Err(Failure::check("there is no frame to compute"));
+        };
+        let result = match (&mut self.burst, self.mode) {
+            (Some(burst), _) => burst.compute(&mut taken),
+            (None, Mode::Async) => {
+                let result;
+                (taken, result) = execution.start(taken)?.wait();
+                result
+            }
+            (None, Mode::Fenced) => {
+                let result;
+                (taken, result) = execution.start_fenced(taken, Vec::new())?.wait();
+                result
+            }
+            (None, _) => execution.compute(&mut taken),
+        };
+        let sample = Sample { latency: taken.latency(), driver: taken.time_in_driver() };
+        *frame = Some(taken);
+        result?;
+        Ok(sample)
+    }
+
+    /// Executes a request of the caller's making.
+    pub(crate) fn call_request(
+        &mut self,
+        request: &Request,
+        loop_timeout: Option<Duration>,
+    ) -> Result<ExecutionOutcome, RuntimeError> {
+        let mut execution = self.compilation.execution();
+        if let Some(timeout) = loop_timeout {
+            execution = execution.loop_timeout(timeout);
+        }
+        match (&mut self.burst, self.mode) {
+            (Some(burst), _) => burst.compute_request(request, &execution.options()),
+            (None, Mode::Async) => execution.start_request(request.clone())?.wait(),
+            (None, Mode::Fenced) => {
+                execution.start_fenced_request(request.clone(), Vec::new())?.wait()
+            }
+            (None, _) => execution.compute_request(request),
+        }
+    }
+
+    /// What of the real-time profile was refused.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.burst.as_ref().map(|burst| burst.warnings().to_vec()).unwrap_or_default()
+    }
+}
+
+fn open_burst(compilation: &Compilation, engine: &Engine) -> Result<Burst, RuntimeError> {
+    let (ours, theirs) = match *engine.cpus.as_slice() {
+        [] => (Vec::new(), Vec::new()),
+        [both] => (vec![both], vec![both]),
+        [ours, theirs, ..] => (vec![ours], vec![theirs]),
+    };
+    let options = BurstOptions {
+        wait: match engine.wait {
+            WaitArg::Spin => Wait::Spin,
+            WaitArg::Adaptive => Wait::Adaptive,
+            WaitArg::Block => Wait::Block,
+        },
+        cpus: ours,
+        driver_cpus: theirs,
+        realtime: engine.realtime,
+    };
+    compilation.burst(&options)
+}
+
+/// A model that is called frame after frame, its state kept in between.
+#[derive(Debug)]
+pub(crate) struct Session {
+    caller: Caller,
+    frame: Option<Frame>,
+    states: Vec<State>,
+    /// How long the device took to make the model ready.
+    pub(crate) compile: Duration,
+}
+
+impl Session {
+    pub(crate) fn open(device: &Device, source: &Source, engine: &Engine) -> Result<Self, Failure> {
+        let start = Instant::now();
+        let compilation = device.compile(&source.model, PrepareOptions::default())?;
+        let compile = start.elapsed();
+        let frame = compilation.frame()?;
+        let caller = Caller::new(compilation, engine)?;
+        let mut session =
+            Self { caller, frame: Some(frame), states: source.states.clone(), compile };
+        session.reset()?;
+        Ok(session)
+    }
+
+    /// The state as before the first step.
+    pub(crate) fn reset(&mut self) -> Result<(), Failure> {
+        for at in 0..self.states.len() {
+            if let (Some(state), Some(frame)) = (self.states.get(at), &mut self.frame) {
+                frame.write_bytes(state.input, &state.initial)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn write(&mut self, input: usize, bytes: &[u8]) -> Result<(), Failure> {
+        Ok(self.frame_mut()?.write_bytes(input, bytes)?)
+    }
+
+    pub(crate) fn read(&mut self, output: usize) -> Result<Vec<u8>, Failure> {
+        Ok(self.frame_mut()?.read_bytes(output)?)
+    }
+
+    /// One call on what was written last.
+    pub(crate) fn step(&mut self) -> Result<Sample, Failure> {
+        let sample = self.caller.call(&mut self.frame)?;
+        for at in 0..self.states.len() {
+            if let (Some(state), Some(frame)) = (self.states.get(at), &mut self.frame) {
+                // The places change hands, nothing is copied.
+                frame.exchange(state.output, state.input)?;
+            }
+        }
+        Ok(sample)
+    }
+
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.caller.warnings()
+    }
+
+    fn frame_mut(&mut self) -> Result<&mut Frame, Failure> {
+        self.frame.as_mut().ok_or_else(|| Failure::check("the frame was lost with a failed call"))
+    }
+}

@@ -1,0 +1,95 @@
+//! Where a model comes from: a .tflite file, a folder with one in it, or a built-in network.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nnburst::builtin;
+use nnburst::hal::{Model, Operand};
+use nnburst_tflite::{ImportError, Imported};
+
+use crate::failure::Failure;
+
+/// A model, and what is known of it beside.
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// What the user called it.
+    pub(crate) name: String,
+    pub(crate) model: Model,
+    /// Values that the session keeps from step to step.
+    pub(crate) states: Vec<State>,
+    /// For each operation what it stems from; empty where that says nothing more.
+    pub(crate) origins: Vec<String>,
+    /// How long reading took.
+    pub(crate) load: Duration,
+}
+
+/// What an output gives, an input takes at the next step.
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    pub(crate) input: usize,
+    pub(crate) output: usize,
+    pub(crate) initial: Vec<u8>,
+}
+
+impl Source {
+    /// The model at `path`, else the network called `builtin`.
+    pub(crate) fn choose(path: Option<&Path>, builtin: Option<&str>) -> Result<Self, Failure> {
+        match (path, builtin) {
+            (Some(path), _) => Self::open(path),
+            (None, Some(name)) => Self::builtin(name),
+            (None, None) => Err(Failure::usage("a model or --builtin is needed")),
+        }
+    }
+
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        let start = Instant::now();
+        let file = if path.is_dir() { path.join("model.tflite") } else { PathBuf::from(path) };
+        let name = path.display().to_string();
+        let imported = Imported::open(&file).map_err(|error| {
+            let message = format!("{}: {error}", file.display());
+            match error {
+                ImportError::Io(_) => Failure::usage(message),
+                _ => Failure::check(message),
+            }
+        })?;
+        let load = start.elapsed();
+        let states = imported
+            .states
+            .into_iter()
+            .map(|state| State { input: state.input, output: state.output, initial: state.initial })
+            .collect();
+        let origin = |&source: &usize| {
+            let operator = imported.operators.get(source).map_or("?", String::as_str);
+            format!("{source} {operator}")
+        };
+        let origins = imported.sources.iter().map(origin).collect();
+        Ok(Self { name, model: imported.model, states, origins, load })
+    }
+
+    pub(crate) fn builtin(name: &str) -> Result<Self, Failure> {
+        let start = Instant::now();
+        let model = builtin::model(name).map_err(|error| Failure::usage(error.to_string()))?;
+        let load = start.elapsed();
+        Ok(Self { name: name.to_owned(), model, states: Vec::new(), origins: Vec::new(), load })
+    }
+
+    /// The inputs that the user feeds: all but the states.
+    pub(crate) fn inputs(&self) -> impl Iterator<Item = (usize, &Operand)> {
+        let is_state = |at: usize| self.states.iter().any(|state| state.input == at);
+        self.operands(&self.model.main.input_indexes).filter(move |&(at, _)| !is_state(at))
+    }
+
+    /// The outputs that the user gets: all but the states.
+    pub(crate) fn outputs(&self) -> impl Iterator<Item = (usize, &Operand)> {
+        let is_state = |at: usize| self.states.iter().any(|state| state.output == at);
+        self.operands(&self.model.main.output_indexes).filter(move |&(at, _)| !is_state(at))
+    }
+
+    fn operands<'a>(&'a self, indexes: &'a [u32]) -> impl Iterator<Item = (usize, &'a Operand)> {
+        let operands = &self.model.main.operands;
+        indexes
+            .iter()
+            .enumerate()
+            .filter_map(|(at, &index)| Some((at, operands.get(usize::try_from(index).ok()?)?)))
+    }
+}

@@ -1,0 +1,68 @@
+//! Raw tensor bytes as numbers.
+
+use nnburst::hal::{Operand, OperandType};
+
+/// The real values of a tensor's little-endian bytes: quantised ones scaled; empty for types that are no
+/// numbers.
+pub(crate) fn real_values(operand: &Operand, bytes: &[u8]) -> Vec<f64> {
+    let scaled = |stored: i64| {
+        // Stored values are of 16 bits at most; per-channel scales don't occur in outputs.
+        #[expect(clippy::cast_precision_loss, reason = "16 bits fit a double")]
+        let steps = (stored - i64::from(operand.zero_point)) as f64;
+        steps * f64::from(operand.scale)
+    };
+    let pairs = || bytes.as_chunks::<2>().0.iter();
+    let fours = || bytes.as_chunks::<4>().0.iter();
+    match operand.kind {
+        OperandType::TensorFloat32 => fours().map(|b| f64::from(f32::from_le_bytes(*b))).collect(),
+        OperandType::TensorFloat16 => {
+            pairs().map(|b| f64::from(half::f16::from_le_bytes(*b))).collect()
+        }
+        OperandType::TensorInt32 => fours().map(|b| f64::from(i32::from_le_bytes(*b))).collect(),
+        OperandType::TensorQuant8Asymm => bytes.iter().map(|&b| scaled(i64::from(b))).collect(),
+        OperandType::TensorQuant8AsymmSigned | OperandType::TensorQuant8Symm => {
+            bytes.iter().map(|&b| scaled(i64::from(b.cast_signed()))).collect()
+        }
+        OperandType::TensorQuant16Asymm => {
+            pairs().map(|b| scaled(i64::from(u16::from_le_bytes(*b)))).collect()
+        }
+        OperandType::TensorQuant16Symm => {
+            pairs().map(|b| scaled(i64::from(i16::from_le_bytes(*b)))).collect()
+        }
+        OperandType::TensorBool8 => bytes.iter().map(|&b| f64::from(b)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The indexes of the largest values, largest first; of equals the lower index first.
+pub(crate) fn top(values: &[f64], count: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    // The sort is stable, so equals keep their order.
+    order.sort_by(|&a, &b| {
+        let at = |index| values.get(index).copied().unwrap_or(f64::NEG_INFINITY);
+        at(b).total_cmp(&at(a))
+    });
+    order.truncate(count);
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equals_keep_their_order() {
+        assert_eq!(top(&[1.0, 3.0, 2.0, 3.0], 3), [1, 3, 2]);
+        assert_eq!(top(&[1.0], 5), [0]);
+    }
+
+    #[test]
+    fn stored_values_are_scaled() {
+        let operand = |kind| Operand::tensor(kind, vec![2]).with_quantization(0.5, -1);
+        assert_eq!(
+            real_values(&operand(OperandType::TensorQuant8AsymmSigned), &[0xFF, 1]),
+            [0.0, 1.0]
+        );
+        assert_eq!(real_values(&operand(OperandType::TensorFloat32), &2.5f32.to_le_bytes()), [2.5]);
+    }
+}

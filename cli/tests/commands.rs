@@ -1,0 +1,224 @@
+//! Each command, end to end: what it prints, what it writes, and its exit codes.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on panics")]
+
+mod common;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use common::{fail, json, path, run, succeed, text};
+use nnburst_tflite::TensorKind;
+use nnburst_tflite::testing::TfliteFile;
+
+/// A model that gives back its picture of 4 x 4 pixels as 48 classes.
+fn tiny_model(dir: &Path) -> PathBuf {
+    let mut file = TfliteFile::new();
+    let picture = file.input("picture", TensorKind::Float32, &[1, 4, 4, 3]);
+    let shape = file.int_constant("shape", &[2], &[1, 48]);
+    let classes = file.tensor("classes", TensorKind::Float32, &[1, 48]);
+    file.operator("RESHAPE", &[picture, shape], &[classes]);
+    file.outputs(&[classes]);
+    std::fs::write(dir.join("model.tflite"), file.build()).unwrap();
+    dir.join("model.tflite")
+}
+
+#[test]
+fn a_picture_is_classified_by_a_driver_in_another_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = tiny_model(dir.path());
+    let photo = dir.path().join("photo.png");
+    let mut pixels = image::RgbImage::new(4, 4);
+    pixels.put_pixel(2, 1, image::Rgb([10, 255, 20]));
+    pixels.save(&photo).unwrap();
+    let labels = dir.path().join("labels.txt");
+    let names: Vec<_> = (0..48).map(|class| format!("class {class}")).collect();
+    std::fs::write(&labels, names.join("\n")).unwrap();
+
+    // Green of the pixel in row 1, column 2.
+    let brightest = (4 + 2) * 3 + 1;
+    for mode in ["inproc", "sync", "async", "fenced", "burst"] {
+        let out = succeed(&[
+            "run",
+            path(&model),
+            "--image",
+            path(&photo),
+            "--labels",
+            path(&labels),
+            "--top",
+            "2",
+            "--mode",
+            mode,
+        ]);
+        let first = out.lines().next().unwrap();
+        assert!(first.contains("1.00000"), "{mode}: {out}");
+        assert!(first.ends_with(&format!("class {brightest}")), "{mode}: {out}");
+        let second = out.lines().nth(1).unwrap();
+        assert!(second.ends_with(&format!("class {}", brightest + 1)), "{mode}: {out}");
+    }
+    // A folder stands for the model in it.
+    let out = succeed(&["run", path(dir.path()), "--image", path(&photo), "--json", "--top", "1"]);
+    assert_eq!(json(&out)["top"][0]["index"], brightest);
+}
+
+#[test]
+fn raw_tensors_go_in_and_come_out_step_by_step() {
+    let dir = tempfile::tempdir().unwrap();
+    let raw = |values: &[f32]| -> Vec<u8> { values.iter().flat_map(|v| v.to_le_bytes()).collect() };
+    let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+    std::fs::write(&a, raw(&[1.0, 2.0, 3.0])).unwrap();
+    std::fs::write(&b, raw(&[0.5, 0.25, 0.125])).unwrap();
+    let out = dir.path().join("out");
+    let (a, b) = (format!("0={}", path(&a)), format!("1={}", path(&b)));
+    succeed(&[
+        "run",
+        "--builtin",
+        "add1",
+        "--input",
+        &a,
+        "--input",
+        &b,
+        "--steps",
+        "3",
+        "--output",
+        path(&out),
+    ]);
+    assert_eq!(std::fs::read(out.join("out0.bin")).unwrap(), raw(&[1.5, 2.25, 3.125]));
+
+    let error = fail(2, &["run", "--builtin", "add1", "--input", &a]);
+    assert!(error.contains("takes 4 bytes a step"), "{error}");
+    let error = fail(2, &["run", "--builtin", "add1", "--input", "7=x"]);
+    assert!(error.contains("inputs 0 to 1"), "{error}");
+}
+
+#[test]
+fn bench_says_what_it_measured() {
+    for mode in ["inproc", "sync", "burst"] {
+        let out = succeed(&[
+            "bench",
+            "--builtin",
+            "add1",
+            "--builtin",
+            "sine",
+            "--runs",
+            "50",
+            "--mode",
+            mode,
+            "--json",
+        ]);
+        assert_eq!(out.lines().count(), 2, "one object per model");
+        let report = json(out.lines().next().unwrap());
+        for field in ["latency_us", "driver_us", "overhead_us"] {
+            for figure in ["min", "p50", "p90", "p99", "p999", "max", "mean"] {
+                assert!(report[field][figure].is_number(), "{mode}: {field}.{figure} in {out}");
+            }
+        }
+        for field in ["load_ms", "compile_ms", "peak_rss_mib"] {
+            assert!(report[field].as_f64().unwrap() >= 0.0, "{mode}: {field} in {out}");
+        }
+        assert_eq!(report["model"], "add1");
+        assert_eq!(report["mode"], mode);
+        assert_eq!(report["runs"], 50);
+        assert_eq!(report["threads"], 1);
+        assert_eq!(report["wait"], "adaptive");
+        assert!(report["period_ms"].is_null());
+    }
+    let paced = succeed(&[
+        "bench",
+        "--builtin",
+        "add1",
+        "--runs",
+        "5",
+        "--period",
+        "1",
+        "--wait",
+        "block",
+        "--json",
+    ]);
+    assert_eq!(json(&paced)["period_ms"], 1.0);
+}
+
+#[test]
+fn devices_are_listed() {
+    let out = succeed(&["devices"]);
+    assert!(out.contains("nnapi-sample_all"), "{out}");
+    let report = json(succeed(&["devices", "--json"]).lines().next().unwrap());
+    assert_eq!(report["type"], "CPU");
+    assert_eq!(report["feature_level"], 30);
+}
+
+#[test]
+fn check_and_dot_tell_of_each_operation() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = tiny_model(dir.path());
+    let out = succeed(&["check", path(&model)]);
+    assert!(out.contains("RESHAPE") && out.contains("takes 1 of 1 operations"), "{out}");
+    let out = succeed(&["dot", path(&model)]);
+    assert!(out.contains("digraph") && out.contains("RESHAPE"), "{out}");
+}
+
+#[test]
+fn exit_codes_and_one_line_say_what_is_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    let broken = dir.path().join("broken.tflite");
+    std::fs::write(&broken, b"no model at all").unwrap();
+    let cases: &[(&str, i32, &[&str])] = &[
+        ("no such file", 2, &["run", "/nowhere/model.tflite"]),
+        ("a broken file", 1, &["run", path(&broken)]),
+        ("no such network", 2, &["run", "--builtin", "resnet"]),
+        ("no such device", 2, &["run", "--builtin", "add1", "--device", "gpu"]),
+        ("no such driver", 2, &["run", "--builtin", "add1", "--device", "spawn:gpu"]),
+        (
+            "another process is not in this one",
+            2,
+            &["run", "--builtin", "add1", "--mode", "inproc", "--device", "spawn:nnapi-sample_all"],
+        ),
+        ("no such folder", 2, &["vts", "/nowhere"]),
+    ];
+    for (what, code, args) in cases {
+        let error = fail(*code, args);
+        assert_eq!(error.lines().count(), 1, "{what}: {error}");
+        assert!(error.starts_with("nnburst: "), "{what}: {error}");
+    }
+    // What clap refuses has its own words, and the same code.
+    assert_eq!(run(&["bench"]).status.code(), Some(2));
+    assert!(text(&run(&["--help"]).stdout).contains("Exit codes"));
+}
+
+#[test]
+fn vts_counts_and_names_the_first_wrong_value() {
+    let dir = tempfile::tempdir().unwrap();
+    let case = |name: &str, expected: &str| {
+        format!(
+            r#"{{"name": "{name}", "isRelaxed": false, "expectFailure": false, "minSupportedVersion": "V1_0",
+            "expectedMultinomialDistributionTolerance": 0, "referenced": [],
+            "main": {{"operands": [
+                {{"type": "TENSOR_FLOAT32", "dimensions": [1], "numberOfConsumers": 1, "scale": 0, "zeroPoint": 0,
+                 "lifetime": "SUBGRAPH_INPUT", "channelQuant": null, "isIgnored": false, "data": "AADAPw=="}},
+                {{"type": "TENSOR_FLOAT32", "dimensions": [1], "numberOfConsumers": 0, "scale": 0, "zeroPoint": 0,
+                 "lifetime": "SUBGRAPH_OUTPUT", "channelQuant": null, "isIgnored": false, "data": "{expected}"}}],
+              "operations": [{{"type": "RELU", "inputs": [0], "outputs": [1]}}],
+              "inputIndexes": [0], "outputIndexes": [1]}}}}"#
+        )
+    };
+    let file = std::fs::File::create(dir.path().join("relu.json.gz")).unwrap();
+    let mut file = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+    // 1.5 is right, 1.0 is not.
+    let cases = [case("right", "AADAPw=="), case("wrong", "AACAPw==")].join(",");
+    write!(file, r#"{{"spec": "V1_0/relu", "cases": [{cases}]}}"#).unwrap();
+    file.finish().unwrap();
+
+    for mode in ["inproc", "sync", "async", "fenced", "burst"] {
+        let output = run(&["vts", path(dir.path()), "--mode", mode]);
+        let out = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{mode}: {out}{}", text(&output.stderr));
+        assert_eq!(out.lines().last(), Some("1 passed, 1 failed, 0 skipped"), "{mode}");
+        assert!(out.contains("FAILED V1_0/relu wrong: "), "{mode}: {out}");
+        assert!(out.contains("1.5"), "{mode}: {out}");
+    }
+    let out = succeed(&["vts", path(dir.path()), "--filter", "right"]);
+    assert_eq!(out.lines().last(), Some("1 passed, 0 failed, 0 skipped"));
+    let out = succeed(&["vts", path(dir.path()), "--filter", "right", "--dynamic-shapes"]);
+    assert_eq!(out.lines().last(), Some("1 passed, 0 failed, 0 skipped"));
+    let out = succeed(&["vts", path(dir.path()), "--filter", "right", "--insufficient-size"]);
+    assert_eq!(out.lines().last(), Some("1 passed, 0 failed, 0 skipped"));
+}

@@ -1,0 +1,151 @@
+//! Who dies is noticed, and nobody leaves anything behind.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on panics")]
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use common::{children, command, ended, is_alive, json, signal, succeed, text, until};
+
+/// A bench that runs until something happens to it, and its driver's process.
+fn endless(wait: &str) -> (Child, u32) {
+    let child = command(&[
+        "bench",
+        "--builtin",
+        "add1",
+        "--runs",
+        "4000000000",
+        "--mode",
+        "burst",
+        "--wait",
+        wait,
+    ])
+    .spawn()
+    .unwrap();
+    until("starting the driver", || children(child.id()).len() == 1);
+    let driver = children(child.id())[0];
+    // In the middle of the burst: the driver's burst thread runs, and has run for a while.
+    until("opening the burst", || threads(driver) >= 2);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(is_alive(child.id()) && is_alive(driver));
+    (child, driver)
+}
+
+fn threads(pid: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count)
+}
+
+#[test]
+fn a_killed_driver_is_an_error_at_once_however_one_waits() {
+    for wait in ["spin", "adaptive", "block"] {
+        let (mut child, driver) = endless(wait);
+        let killed = Instant::now();
+        signal("-9", driver);
+        // 3: the device was lost.
+        assert_eq!(ended(&mut child), Some(3), "{wait}");
+        println!("{wait}: the command ended {:?} after its driver", killed.elapsed());
+        let error = text(&child.wait_with_output().unwrap().stderr);
+        assert!(error.contains("DEVICE_UNAVAILABLE"), "{wait}: {error}");
+    }
+}
+
+#[test]
+fn a_killed_client_takes_its_driver_along() {
+    for wait in ["spin", "block"] {
+        let (mut child, driver) = endless(wait);
+        signal("-9", child.id());
+        assert_eq!(ended(&mut child), None, "killed");
+        let took = until("the driver's end", || !is_alive(driver));
+        println!("{wait}: the driver was gone after {took:?}");
+    }
+}
+
+#[test]
+fn a_killed_client_leaves_nothing_in_a_service() {
+    let dir = tempfile::tempdir().unwrap();
+    let services = dir.path().join("services");
+    let mut service = command(&["serve", "--driver", "nnapi-sample_all"])
+        .env("NNBURST_SERVICE_DIR", &services)
+        .spawn()
+        .unwrap();
+    let mut announced = String::new();
+    BufReader::new(service.stdout.as_mut().unwrap()).read_line(&mut announced).unwrap();
+    assert!(announced.contains("nnapi-sample_all.sock"), "{announced}");
+    let pid = service.id();
+    let held = || {
+        let fds = std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
+        let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        let shared = maps.lines().filter(|line| line.contains("memfd:")).count();
+        (threads(pid), fds, shared)
+    };
+    let client = || {
+        command(&[
+            "bench",
+            "--builtin",
+            "add1",
+            "--runs",
+            "4000000000",
+            "--device",
+            "nnapi-sample_all",
+            "--wait",
+            "block",
+        ])
+        .env("NNBURST_SERVICE_DIR", &services)
+        .spawn()
+        .unwrap()
+    };
+    let busy = |before: (usize, usize, usize)| held().0 > before.0 && held().2 > before.2;
+    // The first client may leave behind what every later one uses.
+    let idle = held();
+    let mut first = client();
+    until("the first burst", || busy(idle));
+    signal("-9", first.id());
+    ended(&mut first);
+    until("the first farewell", || held().2 == idle.2 && held().0 <= idle.0 + 2);
+    std::thread::sleep(Duration::from_secs(1));
+    let before = held();
+
+    let mut second = client();
+    until("the second burst", || busy(before));
+    signal("-9", second.id());
+    ended(&mut second);
+    let took = until("the second farewell", || held() == before);
+    println!("threads, descriptors and mappings were gone after {took:?}");
+
+    // The service goes on, and takes its socket along when it is asked to end.
+    let listed =
+        command(&["devices", "--json"]).env("NNBURST_SERVICE_DIR", &services).output().unwrap();
+    assert!(text(&listed.stdout).contains(r#""name":"nnapi-sample_all""#), "{listed:?}");
+    signal("-TERM", pid);
+    assert_eq!(ended(&mut service), Some(0));
+    assert_eq!(std::fs::read_dir(&services).unwrap().count(), 0, "the socket is gone");
+}
+
+#[test]
+fn the_demo_ends_by_itself_and_its_rows_are_complete() {
+    let out = succeed(&["demo", "--quick", "--json"]);
+    let rows: Vec<_> = out.lines().map(json).collect();
+    assert_eq!(rows.len(), 8, "four ways, paced and back to back: {out}");
+    for row in rows {
+        assert!(row["frames"].as_u64().unwrap() > 0, "{row}");
+        assert!(row["latency_us"]["p50"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["overhead_us"]["p50"].is_number(), "{row}");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_the_demo_and_its_driver() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut child =
+        command(&["demo"]).current_dir(dir.path()).env("TMPDIR", dir.path()).spawn().unwrap();
+    until("starting the driver", || children(child.id()).len() == 1);
+    let driver = children(child.id())[0];
+    std::thread::sleep(Duration::from_millis(500));
+    // The terminal would send it to both; the driver has to end in either case.
+    signal("-INT", child.id());
+    ended(&mut child);
+    until("the driver's end", || !is_alive(driver));
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "a file is left");
+}

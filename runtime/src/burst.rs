@@ -1,0 +1,233 @@
+//! Bursts: executions by packets through queues in shared memory, for whoever counts microseconds.
+
+use std::time::{Duration, Instant};
+
+use nnburst_burst::packet::{BurstAnswer, DriverTimes};
+use nnburst_burst::{BurstController, BurstError, BurstStats, Closed, ControllerOptions, Fallback};
+use nnburst_fmq::PeerWatch;
+use nnburst_hal::{
+    BurstOptions as HalBurstOptions, ErrorStatus, ExecutionOptions, ExecutionOutcome, HalError,
+    MeasureTiming, RealTimeProfile, Request,
+};
+
+use crate::compilation::Compilation;
+use crate::error::{Result, RuntimeError};
+use crate::frame::Frame;
+
+/// How the two ends of a burst wait for each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wait {
+    /// Poll: the shortest latency, for a core each. Sleeps only after a second without a frame.
+    Spin,
+    /// Poll for about as long as recent waits took, while those are short; then sleep.
+    #[default]
+    Adaptive,
+    /// Sleep at once: no core is burnt, every frame costs two wake-ups.
+    Block,
+}
+
+/// What a burst is to be like.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BurstOptions {
+    /// How both ends wait.
+    pub wait: Wait,
+    /// The processors that the calling thread is to run on; empty for all.
+    pub cpus: Vec<u32>,
+    /// The processors that the driver's thread is to run on; empty for all.
+    pub driver_cpus: Vec<u32>,
+    /// Whether both threads ask for real-time scheduling, their processes for locked memory. What is
+    /// refused is in [`Burst::warnings`].
+    pub realtime: bool,
+}
+
+/// Above ordinary threads and below what keeps a machine alive.
+const FIFO_PRIORITY: u8 = 50;
+/// How long [`Wait::Adaptive`] polls at most.
+const ADAPTIVE_WINDOW: Duration = Duration::from_millis(2);
+
+impl BurstOptions {
+    fn window(&self) -> Duration {
+        match self.wait {
+            Wait::Spin => Duration::MAX,
+            Wait::Adaptive => ADAPTIVE_WINDOW,
+            Wait::Block => Duration::ZERO,
+        }
+    }
+
+    fn profile(&self, cpus: &[u32]) -> RealTimeProfile {
+        RealTimeProfile {
+            cpus: cpus.to_vec(),
+            fifo_priority: self.realtime.then_some(FIFO_PRIORITY),
+            lock_memory: self.realtime,
+            timer_slack: self.realtime.then_some(Duration::ZERO),
+        }
+    }
+}
+
+/// An open burst. One thread drives it; dropping it ends it.
+///
+/// What a burst can't carry (a request with too many arguments for its queues) takes the ordinary path
+/// by itself. When the driver dies, whichever call waits fails within milliseconds with
+/// `DEVICE_UNAVAILABLE`.
+#[derive(Debug)]
+pub struct Burst {
+    controller: BurstController,
+    compilation: Compilation,
+    options: ExecutionOptions,
+    /// Tells the packets of this burst from those of others that a frame was used with.
+    id: u64,
+    warnings: Vec<String>,
+}
+
+impl Burst {
+    pub(crate) fn open(compilation: &Compilation, options: &BurstOptions) -> Result<Self> {
+        let peer = match compilation.peer_watch_fd()? {
+            Some(fd) => Some(
+                PeerWatch::connection(fd)
+                    .map_err(|error| HalError::failure(format!("watching the driver: {error}")))?,
+            ),
+            None => None,
+        };
+        let controller_options = ControllerOptions {
+            polling_window: Some(options.window()),
+            burst: HalBurstOptions {
+                extended: true,
+                polling_window: Some(options.window()),
+                real_time: options.profile(&options.driver_cpus),
+                ..HalBurstOptions::default()
+            },
+            ..ControllerOptions::default()
+        };
+        let controller =
+            BurstController::configure(compilation.prepared(), &controller_options, peer)?;
+        let mut warnings = nnburst_burst::realtime::apply(&options.profile(&options.cpus));
+        let driver = controller.warnings().iter();
+        warnings.extend(driver.map(|warning| format!("driver: {warning}")));
+        Ok(Self {
+            controller,
+            compilation: compilation.clone(),
+            options: ExecutionOptions::default(),
+            id: next_id(),
+            warnings,
+        })
+    }
+
+    /// A frame for the shapes of the model; see [`Compilation::frame`].
+    ///
+    /// # Errors
+    /// As for [`Compilation::frame`].
+    pub fn frame(&self) -> Result<Frame> {
+        self.compilation.frame()
+    }
+
+    /// Asks the driver to measure; see [`Frame::timing`]. A driver of nnburst tells the time it took in
+    /// nanoseconds whether asked or not; see [`Frame::time_in_driver`].
+    #[must_use]
+    pub fn measure(mut self, yes: bool) -> Self {
+        self.options.measure = if yes { MeasureTiming::Yes } else { MeasureTiming::No };
+        self
+    }
+
+    /// Executes a frame and waits. From the second time on nothing is allocated.
+    ///
+    /// # Errors
+    /// What the driver answered; `DEVICE_UNAVAILABLE` where it is gone.
+    pub fn compute(&mut self, frame: &mut Frame) -> Result<()> {
+        let start = Instant::now();
+        let Self { controller, options, id, .. } = self;
+        let packet = match frame.packet(*id, |request| controller.frame(request, options)) {
+            Ok(packet) => packet,
+            Err(why) => return self.other_way(frame, why),
+        };
+        match controller.execute_frame(packet) {
+            Ok(answer) => {
+                let latency = start.elapsed();
+                let verdict = take_answer(answer);
+                frame.packet_answered(latency)?;
+                verdict
+            }
+            Err(BurstError::NotSent(why)) => self.other_way(frame, why),
+            Err(error) => Err(lost(&error)),
+        }
+    }
+
+    /// Executes a request of the caller's making and waits.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    pub fn compute_request(
+        &mut self,
+        request: &Request,
+        options: &ExecutionOptions,
+    ) -> Result<ExecutionOutcome> {
+        match self.controller.execute(request, options) {
+            Ok(Ok(outcome)) => Ok(outcome),
+            Ok(Err(failure)) => match self.controller.closed() {
+                Some(why) => Err(gone(why)),
+                None => Err(failure.into()),
+            },
+            Err(Fallback::Closed(why)) => Err(gone(why)),
+            Err(_) => Ok(self.compilation.prepared().execute_synchronously(request, *options)?),
+        }
+    }
+
+    /// Latencies so far: whole, in the driver, and the rest.
+    pub fn stats(&self) -> &BurstStats {
+        self.controller.stats()
+    }
+
+    /// What of the real-time profile the system refused.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// The ordinary path, for what was not sent.
+    fn other_way(&self, frame: &mut Frame, why: Fallback) -> Result<()> {
+        if let Fallback::Closed(why) = why {
+            return Err(gone(why));
+        }
+        self.compilation
+            .execution()
+            .measure(self.options.measure == MeasureTiming::Yes)
+            .compute(frame)
+    }
+}
+
+fn take_answer(answer: &BurstAnswer) -> Result<()> {
+    match answer.status {
+        ErrorStatus::None => Ok(()),
+        ErrorStatus::OutputInsufficientSize => Err(RuntimeError::OutputTooSmall {
+            error: HalError::new(answer.status, "an output buffer is too small"),
+            shapes: answer.output_shapes.clone(),
+        }),
+        status => Err(HalError::new(status, "the driver's answer in the burst").into()),
+    }
+}
+
+fn lost(error: &BurstError) -> RuntimeError {
+    match error {
+        BurstError::Closed(why) => gone(*why),
+        other => HalError::failure(other.to_string()).into(),
+    }
+}
+
+fn gone(why: Closed) -> RuntimeError {
+    match why {
+        Closed::DriverDied => {
+            HalError::unavailable("the driver died in the middle of a burst").into()
+        }
+        other => HalError::unavailable(format!("the burst is over: {other}")).into(),
+    }
+}
+
+/// The driver's share of an execution.
+pub(crate) fn driver_time(times: DriverTimes) -> Duration {
+    Duration::from_nanos(times.ended.saturating_sub(times.began))
+}
+
+fn next_id() -> u64 {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    // Relaxed: only uniqueness matters, nothing is handed over.
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}

@@ -1,0 +1,66 @@
+//! The sample drivers: made in this process, started in another, served to others.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+pub(crate) use nnburst_driver_sample::names;
+use nnburst_driver_sample::{Options, SampleDriver, service};
+use nnburst_hal_ipc::{Serving, service_dir};
+
+use crate::error::{Result, RuntimeError};
+
+/// How a sample driver is to run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DriverOptions {
+    /// Threads that compute one execution; 0 counts as 1, which is what a pipeline that owns its cores wants.
+    pub threads: usize,
+    /// The program that [`Device::spawn`](crate::Device::spawn) starts; by default this one again. It is
+    /// called as `PROGRAM serve --driver NAME --fd 0 --threads N`.
+    pub program: Option<PathBuf>,
+}
+
+/// A sample driver.
+pub(crate) fn find(name: &str, options: &DriverOptions) -> Result<SampleDriver> {
+    let mut sample_options = Options::default();
+    sample_options.threads = options.threads.max(1);
+    SampleDriver::new(name, sample_options).map_err(|error| RuntimeError::UnknownDevice {
+        name: error.name,
+        known: names().collect::<Vec<_>>().join(", "),
+    })
+}
+
+/// The command that serves a driver on its standard input.
+pub(crate) fn command(name: &str, options: &DriverOptions) -> Result<Command> {
+    // A wrong name is better said here than by a child that ends at once.
+    find(name, options)?;
+    let program = match &options.program {
+        Some(program) => program.clone(),
+        None => std::env::current_exe()
+            .map_err(|error| RuntimeError::driver("finding this program", error))?,
+    };
+    let mut command = Command::new(program);
+    command.args(["serve", "--driver", name, "--fd", "0", "--threads"]);
+    command.arg(options.threads.max(1).to_string());
+    Ok(command)
+}
+
+/// Serves a sample driver to one client over a socket that this process was started with, until the client
+/// hangs up: what the child of [`Device::spawn`](crate::Device::spawn) does.
+///
+/// # Errors
+/// There is no such driver or descriptor.
+pub fn serve_inherited(driver: &str, fd: u32, options: &DriverOptions) -> Result<()> {
+    let driver = find(driver, options)?;
+    service::serve_inherited(&driver, fd)
+        .map_err(|error| RuntimeError::driver(format!("serving descriptor {fd}"), error))
+}
+
+/// Serves a sample driver under its name in the directory of services, until the result is dropped.
+///
+/// # Errors
+/// There is no such driver, it is served already, or the directory isn't ours alone.
+pub fn serve(driver: &str, options: &DriverOptions) -> Result<Serving> {
+    let driver = find(driver, options)?;
+    service::serve_in(&driver, &service_dir())
+        .map_err(|error| RuntimeError::driver(format!("serving {}", driver.name()), error))
+}

@@ -1,0 +1,62 @@
+//! Nothing is allocated while frames go through a burst: neither by the client nor by the driver, which
+//! for once run in the same process, so that one counter sees both.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nnburst::{BurstOptions, Device, PrepareOptions, Wait, builtin};
+
+/// The system's allocator, with a count of what it was asked for.
+struct Counting;
+
+/// Relaxed: the threads that count are synchronised by the frames they exchange.
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call goes to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps `alloc`'s contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps `dealloc`'s contract.
+        unsafe { System.dealloc(block, layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps `realloc`'s contract.
+        unsafe { System.realloc(block, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn frames_go_through_a_burst_without_allocating() {
+    let device = Device::embedded("nnapi-sample_all").unwrap();
+    for name in ["add1", "sine", "mobilenet_v1_0.25_128"] {
+        let model = device.compile(&builtin::model(name).unwrap(), PrepareOptions::default());
+        let model = model.unwrap();
+        for wait in [Wait::Spin, Wait::Adaptive, Wait::Block] {
+            let options = BurstOptions { wait, ..BurstOptions::default() };
+            let mut burst = model.burst(&options).unwrap();
+            let mut frame = burst.frame().unwrap();
+            let mut output = [0f32; 1];
+            // The first frames map memory and grow what is used again.
+            for _ in 0..3 {
+                burst.compute(&mut frame).unwrap();
+            }
+            let before = ALLOCATIONS.load(Ordering::Relaxed);
+            for _ in 0..20 {
+                burst.compute(&mut frame).unwrap();
+                frame.read_into(0, &mut output).unwrap();
+            }
+            let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+            assert_eq!(allocations, 0, "{name}, {wait:?}: allocations in 20 frames");
+        }
+    }
+}
