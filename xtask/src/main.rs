@@ -4,10 +4,13 @@
 use std::process::{Command, ExitCode};
 
 fn main() -> ExitCode {
-    match std::env::args().nth(1).as_deref() {
-        Some("ci") => ci(),
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args.as_slice() {
+        ["ci"] => ci(),
+        ["soak", "burst", rest @ ..] => soak_burst(rest),
         _ => {
-            eprintln!("usage: cargo xtask ci");
+            eprintln!("usage: cargo xtask ci | soak burst [--minutes N]");
             ExitCode::from(2)
         }
     }
@@ -42,4 +45,34 @@ fn ci() -> ExitCode {
     }
     println!("all checks passed");
     ExitCode::SUCCESS
+}
+
+/// Random bursts between processes that are killed now and then, for as long as asked (a minute if not).
+fn soak_burst(args: &[&str]) -> ExitCode {
+    let minutes = match args {
+        [] => Some(1),
+        ["--minutes", minutes] => minutes.parse::<u64>().ok(),
+        _ => None,
+    };
+    let Some(minutes) = minutes else {
+        eprintln!("usage: cargo xtask soak burst [--minutes N]");
+        return ExitCode::from(2);
+    };
+    let test = ["test", "--release", "-p", "nnburst-burst", "--test", "burst", "--"];
+    let one = ["soak::random_bursts_and_kills_leave_nothing_behind", "--exact", "--nocapture"];
+    let soaked = Command::new(env!("CARGO"))
+        .args(test.iter().chain(&one))
+        .env("NNBURST_SOAK_SECONDS", minutes.saturating_mul(60).to_string())
+        .status();
+    match soaked {
+        Ok(status) if status.success() => ExitCode::SUCCESS,
+        Ok(status) => {
+            eprintln!("the soak failed: {status}");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("the soak could not start: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }

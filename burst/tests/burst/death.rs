@@ -104,7 +104,7 @@ fn client_process() {
 }
 
 /// What a process holds of a burst: its threads, mapped queues and memories, and files.
-fn holdings(pid: u32) -> [usize; 3] {
+pub(crate) fn holdings(pid: u32) -> [usize; 3] {
     let list = |what: &str| std::fs::read_dir(format!("/proc/{pid}/{what}")).unwrap().flatten();
     let burst_thread = |task: &std::fs::DirEntry| {
         std::fs::read_to_string(task.path().join("comm"))
@@ -121,7 +121,7 @@ fn holdings(pid: u32) -> [usize; 3] {
     ]
 }
 
-fn within(time: Duration, what: &str, done: impl Fn() -> bool) {
+pub(crate) fn within(time: Duration, what: &str, done: impl Fn() -> bool) {
     let start = Instant::now();
     while !done() {
         assert!(start.elapsed() < time, "{what}");

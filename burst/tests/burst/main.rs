@@ -11,6 +11,7 @@ mod idle;
 mod in_process;
 mod pipelining;
 mod remote;
+mod soak;
 mod steady_state;
 mod support;
 mod validate;
