@@ -14,7 +14,8 @@ use nnburst_hal_ipc::{Driver, Limits, Peer, Service};
 
 use crate::buffer::{Buffers, SampleBuffer};
 use crate::figures::{self, Figures};
-use crate::prepared_model::SamplePreparedModel;
+use crate::prepared_model::{Compiled, SamplePreparedModel};
+use crate::priority::Priorities;
 
 const VERSION: &str = "JUST_AN_EXAMPLE";
 
@@ -83,7 +84,8 @@ impl SampleDriver {
     }
 
     fn device_for(&self, gone: Arc<AtomicBool>) -> Arc<dyn Device> {
-        Arc::new(SampleDevice { shared: Arc::clone(&self.0), gone })
+        let priorities = Arc::default();
+        Arc::new(SampleDevice { shared: Arc::clone(&self.0), client: Client { gone, priorities } })
     }
 }
 
@@ -96,8 +98,15 @@ impl Driver for SampleDriver {
 /// The driver as one client sees it.
 struct SampleDevice {
     shared: Arc<Shared>,
+    client: Client,
+}
+
+/// What the models of one client share.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
     /// Set when the client is gone: what runs for it stops.
-    gone: Arc<AtomicBool>,
+    pub(crate) gone: Arc<AtomicBool>,
+    pub(crate) priorities: Arc<Priorities>,
 }
 
 impl Device for SampleDevice {
@@ -142,11 +151,11 @@ impl Device for SampleDevice {
             callback.notify(Err(error.clone()));
             return Err(error);
         }
-        let (shared, gone) = (Arc::clone(&self.shared), Arc::clone(&self.gone));
+        let (shared, client) = (Arc::clone(&self.shared), self.client.clone());
         let told = Arc::clone(&callback);
         let launched = std::thread::Builder::new()
             .name("nnburst-prepare".into())
-            .spawn(move || callback.notify(prepare(shared, gone, model, options)));
+            .spawn(move || callback.notify(prepare(shared, client, model, options)));
         launched.map(drop).map_err(|error| {
             let error = HalError::failure(format!("no thread for the preparation: {error}"));
             told.notify(Err(error.clone()));
@@ -187,7 +196,7 @@ impl Device for SampleDevice {
 
 fn prepare(
     shared: Arc<Shared>,
-    gone: Arc<AtomicBool>,
+    client: Client,
     model: Model,
     options: PrepareOptions,
 ) -> Result<Arc<dyn PreparedModel>> {
@@ -207,7 +216,8 @@ fn prepare(
     let id = shared.next_model.fetch_add(1, Ordering::Relaxed);
     // Requests are checked against the graph; the constants are in the plan.
     let model = Model { operand_values: Vec::new(), pools: Vec::new(), ..model };
-    Ok(Arc::new(SamplePreparedModel::new(id, model, plan, shared, gone)))
+    let compiled = Compiled::new(id, model, plan, shared, client, options.priority);
+    Ok(Arc::new(SamplePreparedModel::new(compiled)))
 }
 
 pub(crate) fn invalid(error: &ValidationError) -> HalError {

@@ -100,6 +100,10 @@ pub(crate) fn run(
         let status = ErrorStatus::MissedDeadlinePersistent;
         return Err(HalError::new(status, "the deadline had passed before the execution began"));
     }
+    if options.deadline.is_some_and(|deadline| compiled.is_too_late(deadline)) {
+        let status = ErrorStatus::MissedDeadlineTransient;
+        return Err(HalError::new(status, "the deadline is nearer than any run so far was quick"));
+    }
     let uses_buffers = request.pools.iter().any(|pool| matches!(pool, RequestPool::Token(_)));
     let content = if uses_buffers { claim(compiled, request, pools)? } else { Vec::new() };
     let computed = compute(compiled, session, request, pools, &content, options);
@@ -161,14 +165,18 @@ fn compute(
             *slot = Output::Buffer { bytes, dimensions: &argument.dimensions };
         }
     }
+    let running = compiled.begin();
     let control = Control {
+        checkpoint: Some(&running),
         stop: Some(compiled.gone()),
         deadline: options.deadline,
         loop_timeout: options.loop_timeout.unwrap_or(DEFAULT_LOOP_TIMEOUT).min(MAX_LOOP_TIMEOUT),
     };
     let began = Instant::now();
     session.run(inputs, outputs, &control)?;
-    Ok(microseconds(began))
+    let took = began.elapsed();
+    compiled.took(took);
+    Ok(u64::try_from(took.as_micros()).unwrap_or(u64::MAX))
 }
 
 /// Room for `count` values: on the stack if they are few.

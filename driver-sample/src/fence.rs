@@ -8,9 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nnburst_hal::{ErrorStatus, HalError, Result, TimePoint};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use nnburst_hal::{ErrorStatus, HalError, Result, TimePoint, wait_for_fence};
 use rustix::pipe::PipeFlags;
 
 /// How often a wait looks whether its client is still there.
@@ -35,13 +33,12 @@ impl Signal {
     }
 }
 
-/// Whether a fence has signalled; `INVALID_ARGUMENT` if it is in error already.
+/// Whether a fence has signalled.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` if it is in error already.
 pub(crate) fn check(fence: &OwnedFd) -> Result<bool> {
-    match look(fence, Duration::ZERO)? {
-        None => Ok(false),
-        Some(flags) if flags.contains(PollFlags::IN) => Ok(true),
-        Some(_) => Err(HalError::invalid("a fence to wait for is in error")),
-    }
+    wait_for_fence(fence.as_fd(), Some(Duration::ZERO))
 }
 
 /// Waits for a fence until the deadline.
@@ -51,10 +48,10 @@ pub(crate) fn check(fence: &OwnedFd) -> Result<bool> {
 pub(crate) fn wait(fence: &OwnedFd, deadline: Option<TimePoint>, gone: &AtomicBool) -> Result<()> {
     loop {
         let left = deadline.map_or(GLANCE, |deadline| deadline.remaining().min(GLANCE));
-        match look(fence, left)? {
-            Some(flags) if flags.contains(PollFlags::IN) => return Ok(()),
-            Some(_) => return Err(HalError::failure("a fence that was waited for ended in error")),
-            None => {}
+        match wait_for_fence(fence.as_fd(), Some(left)) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(error) => return Err(HalError::failure(error.reason)),
         }
         if deadline.is_some_and(TimePoint::has_passed) {
             let status = ErrorStatus::MissedDeadlineTransient;
@@ -63,25 +60,6 @@ pub(crate) fn wait(fence: &OwnedFd, deadline: Option<TimePoint>, gone: &AtomicBo
         // Acquire: pairs with the release of whoever saw the client go.
         if gone.load(Ordering::Acquire) {
             return Err(HalError::failure("the client is gone"));
-        }
-    }
-}
-
-fn look(fence: &OwnedFd, patience: Duration) -> Result<Option<PollFlags>> {
-    let mut fds = [PollFd::from_borrowed_fd(fence.as_fd(), PollFlags::IN)];
-    let timeout = Timespec {
-        tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(patience.subsec_nanos()),
-    };
-    loop {
-        match poll(&mut fds, Some(&timeout)) {
-            Ok(0) => return Ok(None),
-            Ok(_) => {
-                let [fd] = &fds;
-                return Ok(Some(fd.revents()));
-            }
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(HalError::failure(format!("poll on a fence: {errno}"))),
         }
     }
 }

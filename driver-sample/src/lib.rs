@@ -24,6 +24,7 @@ mod execution;
 mod fence;
 mod figures;
 mod prepared_model;
+mod priority;
 pub mod service;
 
 pub use device::{Options, SampleDriver, UnknownDriver};

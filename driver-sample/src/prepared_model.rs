@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,14 +14,15 @@ use nnburst_hal::{
     AllowUnspecifiedOutput, BurstCallback, BurstContext, BurstOptions, ErrorStatus,
     ExecutionCallback, ExecutionFailure, ExecutionOptions, ExecutionOutcome, ExecutionResult,
     FencedExecution, FencedExecutionCallback, FencedTiming, HalError, MeasureTiming, Model,
-    PreparedModel, Request, Result, TimePoint, Timing,
+    PreparedModel, Priority, Request, Result, TimePoint, Timing,
 };
 
 use crate::buffer::Buffers;
 use crate::burst::SampleBurst;
-use crate::device::Shared;
+use crate::device::{Client, Shared};
 use crate::execution;
 use crate::fence::{self, Signal};
+use crate::priority::Running;
 
 /// Sessions that wait for the next execution; more are dropped.
 const SPARE_SESSIONS: usize = 4;
@@ -35,10 +36,27 @@ pub(crate) struct Compiled {
     plan: Plan,
     spare: Mutex<Vec<Session>>,
     shared: Arc<Shared>,
-    gone: Arc<AtomicBool>,
+    client: Client,
+    priority: Priority,
+    /// Nanoseconds of the quickest run so far; 0 before the first.
+    quickest: AtomicU64,
 }
 
 impl Compiled {
+    pub(crate) fn new(
+        id: u64,
+        model: Model,
+        plan: Plan,
+        shared: Arc<Shared>,
+        client: Client,
+        priority: Priority,
+    ) -> Self {
+        // The first execution finds its memory made.
+        let spare = Mutex::new(vec![plan.session()]);
+        let quickest = AtomicU64::new(0);
+        Self { id, model, plan, spare, shared, client, priority, quickest }
+    }
+
     /// Tells models of a driver apart.
     pub(crate) fn id(&self) -> u64 {
         self.id
@@ -54,7 +72,27 @@ impl Compiled {
 
     /// Set when nobody waits for results any more.
     pub(crate) fn gone(&self) -> &AtomicBool {
-        &self.gone
+        &self.client.gone
+    }
+
+    /// Counts an execution in among those of the client; it is passed between steps.
+    pub(crate) fn begin(&self) -> Running<'_> {
+        self.client.priorities.begin(self.priority)
+    }
+
+    /// Whether no run so far was quick enough for what is left.
+    pub(crate) fn is_too_late(&self, deadline: TimePoint) -> bool {
+        // Relaxed, here and below: an estimate, whichever run it is of.
+        deadline.remaining() < Duration::from_nanos(self.quickest.load(Ordering::Relaxed))
+    }
+
+    /// Notes how long a run took.
+    pub(crate) fn took(&self, time: Duration) {
+        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let quickest = self.quickest.load(Ordering::Relaxed);
+        if quickest == 0 || nanoseconds < quickest {
+            self.quickest.store(nanoseconds, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn session(&self) -> Session {
@@ -108,16 +146,8 @@ impl Compiled {
 pub(crate) struct SamplePreparedModel(Arc<Compiled>);
 
 impl SamplePreparedModel {
-    pub(crate) fn new(
-        id: u64,
-        model: Model,
-        plan: Plan,
-        shared: Arc<Shared>,
-        gone: Arc<AtomicBool>,
-    ) -> Self {
-        // The first execution finds its memory made.
-        let spare = Mutex::new(vec![plan.session()]);
-        Self(Arc::new(Compiled { id, model, plan, spare, shared, gone }))
+    pub(crate) fn new(compiled: Compiled) -> Self {
+        Self(Arc::new(compiled))
     }
 
     /// The model behind an object that a driver is handed back, if it is that driver's own.

@@ -68,5 +68,5 @@ pub use memory::AlignedBytes;
 pub use plan::{
     CompileOptions, DynamicOutput, Label, Lowered, OpBuilder, Plan, Stop, Tensor, is_implemented,
 };
-pub use session::{Control, Input, Output, Session, StepTime};
+pub use session::{Checkpoint, Control, Input, Output, Session, StepTime};
 pub use shape::Shape;

@@ -286,3 +286,27 @@ fn requests_run_in_parallel_on_one_model() {
         }
     });
 }
+
+#[test]
+fn models_of_every_priority_run_beside_each_other() {
+    let served = served(ALL);
+    let models: Vec<_> = Priority::ALL
+        .iter()
+        .map(|&priority| {
+            let options = PrepareOptions { priority, ..PrepareOptions::default() };
+            prepare_with(&served.device, add_one(&[512]), options).unwrap()
+        })
+        .collect();
+    std::thread::scope(|scope| {
+        for model in &models {
+            scope.spawn(move || {
+                let (input, output) = (floats(&[1.0; 512]), floats(&[0.0; 512]));
+                let request = request(&input, &output);
+                for _ in 0..30 {
+                    model.execute_synchronously(&request, ExecutionOptions::default()).unwrap();
+                }
+                assert_eq!(as_floats(&output), [2.0; 512]);
+            });
+        }
+    });
+}

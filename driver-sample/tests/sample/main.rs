@@ -8,6 +8,7 @@
 mod buffers;
 mod bursts;
 mod executions;
+mod hostile;
 mod preparations;
 mod processes;
 mod support;

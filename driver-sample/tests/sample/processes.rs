@@ -61,7 +61,7 @@ fn command(role: &str) -> Command {
     command
 }
 
-struct Killed(Child);
+pub(crate) struct Killed(pub(crate) Child);
 
 impl Killed {
     fn now(&mut self) {
@@ -77,11 +77,11 @@ impl Drop for Killed {
     }
 }
 
-fn start(role: &str, dir: &Path) -> Killed {
+pub(crate) fn start(role: &str, dir: &Path) -> Killed {
     Killed(command(role).env(DIR, dir).spawn().unwrap())
 }
 
-fn connect(dir: &Path) -> RemoteDevice {
+pub(crate) fn connect(dir: &Path) -> RemoteDevice {
     let mut device = None;
     eventually("the driver listens", || {
         device = RemoteDevice::connect_path(&dir.join(format!("{ALL}.sock"))).ok();
@@ -90,15 +90,16 @@ fn connect(dir: &Path) -> RemoteDevice {
     device.unwrap()
 }
 
+/// What a process has.
 #[derive(Debug, PartialEq)]
-struct Footprint {
-    threads: usize,
-    descriptors: usize,
-    shared_maps: usize,
+pub(crate) struct Footprint {
+    pub(crate) threads: usize,
+    pub(crate) descriptors: usize,
+    pub(crate) shared_maps: usize,
 }
 
 impl Footprint {
-    fn of(pid: u32) -> Self {
+    pub(crate) fn of(pid: u32) -> Self {
         let count =
             |what| std::fs::read_dir(format!("/proc/{pid}/{what}")).map_or(0, Iterator::count);
         let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();

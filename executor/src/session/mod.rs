@@ -55,9 +55,17 @@ impl<'a> Output<'a> {
     }
 }
 
-/// What may end a run early. Looked at between steps.
+/// Where a run may be held up: called before each step. Whoever schedules runs waits in here.
+pub trait Checkpoint: std::fmt::Debug + Sync {
+    /// Returns when the run may go on.
+    fn pass(&self);
+}
+
+/// What may end a run early or hold it up. Looked at between steps.
 #[derive(Clone, Copy, Debug)]
 pub struct Control<'a> {
+    /// Passed before each step, ahead of what follows.
+    pub checkpoint: Option<&'a dyn Checkpoint>,
     /// Set by whoever wants the run to stop.
     pub stop: Option<&'a AtomicBool>,
     /// When the result is of no use any more.
@@ -68,13 +76,21 @@ pub struct Control<'a> {
 
 impl Default for Control<'_> {
     fn default() -> Self {
-        Self { stop: None, deadline: None, loop_timeout: nnburst_hal::DEFAULT_LOOP_TIMEOUT }
+        Self {
+            checkpoint: None,
+            stop: None,
+            deadline: None,
+            loop_timeout: nnburst_hal::DEFAULT_LOOP_TIMEOUT,
+        }
     }
 }
 
 impl Control<'_> {
     /// Whether the run may go on.
     fn check(&self) -> Result<(), RunError> {
+        if let Some(checkpoint) = self.checkpoint {
+            checkpoint.pass();
+        }
         // Relaxed: the flag hands nothing over but itself, and a step later is soon enough.
         if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             return Err(RunError::Stopped);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nnburst_fmq::Descriptor;
-use nnburst_hal::{BurstCallback, BurstContext, BurstOptions, BurstTerms, Result};
+use nnburst_hal::{BurstCallback, BurstContext, BurstFigures, BurstOptions, BurstTerms, Result};
 
 use super::link::Link;
 use crate::wire::{BurstBody, CallRef, DescriptorsOut, QueueBody};
@@ -48,6 +48,10 @@ impl BurstContext for RemoteBurst {
     fn free_memory(&self, slot: i32) {
         // If the driver is gone, so is what it kept for the slot.
         let _ = self.link.call::<()>(&CallRef::FreeMemory { burst: self.object, slot });
+    }
+
+    fn figures(&self) -> Option<BurstFigures> {
+        self.link.call(&CallRef::BurstFigures { burst: self.object }).ok()?
     }
 
     fn terms(&self) -> BurstTerms {

@@ -104,6 +104,9 @@ impl Session {
             Call::FreeMemory { burst, slot } => {
                 reply.with(self.objects.burst(burst).map(|burst| burst.free_memory(slot)));
             }
+            Call::BurstFigures { burst } => {
+                reply.with(self.objects.burst(burst).map(|burst| burst.figures()));
+            }
             // As a call it is answered; as a note it was taken before it came here.
             Call::Release { object } => {
                 drop(self.objects.remove(object));

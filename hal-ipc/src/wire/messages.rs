@@ -71,6 +71,8 @@ calls! {
     ConfigureBurst { model: u64, callback: u64, requests: QueueBody, results: QueueBody, options: BurstOptions, },
     /// -> nothing, once nothing reaches the slot's memory any more.
     FreeMemory { burst: u64, slot: i32, },
+    /// -> `Option<BurstFigures>`.
+    BurstFigures { burst: u64, },
     /// A note: the client holds the object no more.
     Release { object: u64, },
 }

@@ -2,10 +2,10 @@
 
 use nnburst_fmq::{Descriptor, DescriptorData, Grantor};
 use nnburst_hal::{
-    BufferDesc, BufferRole, BurstOptions, BurstTerms, DataLocation, ErrorStatus, ExecutionOptions,
-    ExecutionOutcome, HalError, Memory, Model, Operand, OperandLifeTime, OperandType, Operation,
-    OperationType, OutputShape, PrepareOptions, Request, RequestArgument, RequestPool, Subgraph,
-    TimePoint, Timing,
+    BufferDesc, BufferRole, BurstFigures, BurstOptions, BurstTerms, DataLocation, ErrorStatus,
+    ExecutionOptions, ExecutionOutcome, HalError, Memory, Model, Operand, OperandLifeTime,
+    OperandType, Operation, OperationType, OutputShape, PrepareOptions, Request, RequestArgument,
+    RequestPool, Subgraph, TimePoint, Timing,
 };
 use proptest::prelude::*;
 
@@ -152,6 +152,7 @@ fn calls() -> Vec<(&'static str, Vec<u8>)> {
             }),
         ),
         ("free_memory", call(CallRef::FreeMemory { burst: 3, slot: -1 })),
+        ("burst_figures", call(CallRef::BurstFigures { burst: 3 })),
         ("release", call(CallRef::Release { object: 1000 })),
         ("supported_operations", call(CallRef::SupportedOperations { model: graph() })),
         (
@@ -178,6 +179,7 @@ fn answers_and_events() -> Vec<(&'static str, Vec<u8>)> {
         ("answer:refusal", encode(&refusal).unwrap()),
         ("answer:fence", encode(&FencedBody { object: 1, fence: Some(0) }).unwrap()),
         ("answer:burst", encode(&BurstBody { object: 1, terms: BurstTerms::default() }).unwrap()),
+        ("answer:figures", encode(&BurstFigures::default()).unwrap()),
         ("event:prepared", encode(&Event::Prepared { callback: 7, result: Ok(8) }).unwrap()),
         ("event:executed", encode(&executed).unwrap()),
         (
