@@ -7,9 +7,11 @@
 //!   gemm_f32, gemm_i8    tiles of a product over packed panels of both operands
 //!   patches              rows of a convolution's implicit matrix; pack turns them into panels
 //!   depthwise_f32, _i8   one row of outputs of a 3x3 (or any) window, channels in lanes
+//!   add_i8               sums of bytes of unlike scales
 //!   requantise           accumulators to stored values, vectorised and exact
 //! ```
 
+pub(crate) mod add_i8;
 pub(crate) mod depthwise_f32;
 pub(crate) mod depthwise_i8;
 pub(crate) mod gemm_f32;

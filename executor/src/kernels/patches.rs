@@ -138,11 +138,32 @@ impl Patches {
 
 /// # Safety
 /// `len` elements on both sides, which don't overlap; any alignment.
+#[inline(always)]
 unsafe fn copy<T: Copy>(from: *const T, to: *mut T, len: usize) {
+    let bytes = len * size_of::<T>();
+    let (from, to) = (from.cast::<u8>(), to.cast::<u8>());
+    // A line of a small window is a dozen bytes: for those a call costs more than two moves that overlap.
     // SAFETY: as the caller promises; as bytes, which have no alignment.
     unsafe {
-        std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast::<u8>(), len * size_of::<T>());
-    };
+        match bytes {
+            8..=16 => {
+                let (first, last) = (from.cast::<u64>(), from.add(bytes - 8).cast::<u64>());
+                let (head, tail) = (first.read_unaligned(), last.read_unaligned());
+                to.cast::<u64>().write_unaligned(head);
+                to.add(bytes - 8).cast::<u64>().write_unaligned(tail);
+            }
+            17..=64 => {
+                for at in (0..bytes - 16).step_by(16) {
+                    to.add(at)
+                        .cast::<u128>()
+                        .write_unaligned(from.add(at).cast::<u128>().read_unaligned());
+                }
+                let tail = from.add(bytes - 16).cast::<u128>().read_unaligned();
+                to.add(bytes - 16).cast::<u128>().write_unaligned(tail);
+            }
+            _ => std::ptr::copy_nonoverlapping(from, to, bytes),
+        }
+    }
 }
 
 /// # Safety

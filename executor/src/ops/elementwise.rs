@@ -7,7 +7,9 @@ use super::support::{Broadcast, bad_kind, plain};
 use crate::element::{Element, Quantised, Real};
 use crate::error::OpError;
 use crate::io::{In, Io, Out};
-use crate::plan::{Lowered, OpBuilder, Tensor};
+use crate::kernels::add_i8::Add;
+use crate::kernels::gemm_i8::Bytes;
+use crate::plan::{Label, Lowered, OpBuilder, Tensor};
 use crate::quant::{
     Multiplier, clamp_real, output_range, product_multiplier, rdbpot, real_activation_range, srdhm,
 };
@@ -98,6 +100,15 @@ fn quantised<T: Quantised>(
         }
         Arithmetic::Add | Arithmetic::Sub => {
             let sum = Sum::new(a, b, &out, matches!(which, Arithmetic::Sub))?;
+            if a.shape == b.shape {
+                let bytes = [a, b].map(|t| Bytes::new(T::TO_UNSIGNED, t.zero_point));
+                let range = (low, high);
+                let add = Add::new(op.isa(), bytes, [sum.a, sum.b], sum.output, zp_out, range);
+                let label = plain("add_i8", &operands.wide, operands.wide.elements() as u64);
+                let label = Label { form: add.isa(), ..label };
+                op.emit(label, move |io| add.compute(io.input(0), io.input(1), io.output(0)));
+                return Ok(());
+            }
             emit::<T>(op, operands, move |a, b| finish(sum.apply(a.to_i32(), b.to_i32())));
         }
     }

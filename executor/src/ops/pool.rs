@@ -5,8 +5,9 @@ use nnburst_hal::FusedActivation;
 use super::Op;
 use super::mean::divide_round;
 use super::support::{Axis, Image, Window, by_real, dispatch, plain, same_quantisation};
-use crate::element::{Quantised, Real};
+use crate::element::{Element, Quantised, Real};
 use crate::error::OpError;
+use crate::io::{In, Out};
 use crate::plan::{Lowered, OpBuilder};
 use crate::quant::{activation_range, clamp_real, real_activation_range};
 
@@ -56,21 +57,37 @@ fn lower(op: &mut OpBuilder<'_>, kind: Kind) -> Lowered {
 }
 
 impl Pool {
-    /// Calls `each(output position, input positions)` for every window.
-    fn each(&self, mut each: impl FnMut(usize, &mut dyn Iterator<Item = usize>)) {
-        let Self { input, output, vertical, horizontal, .. } = self;
-        for batch in 0..output.batches {
-            for y in 0..output.height {
-                for x in 0..output.width {
-                    for c in 0..output.channels {
-                        let rows = vertical.taps(y);
-                        let mut taps = rows.flat_map(|(_, row)| {
-                            let columns = horizontal.taps(x);
-                            columns.map(move |(_, column)| input.at(batch, row, column, c))
-                        });
-                        each(output.at(batch, y, x, c), &mut taps);
+    /// Folds the elements of every window, as many channels side by side as lie side by side in memory, and
+    /// finishes each fold with the number of elements in it. `sums` has room for a pixel's channels.
+    fn fold<T: Element, S: Copy>(
+        &self,
+        input: In<'_, T>,
+        output: Out<'_, T>,
+        sums: &mut [S],
+        first: S,
+        fold: impl Fn(S, T) -> S,
+        finish: impl Fn(S, usize) -> T,
+    ) {
+        let Self { input: from, output: to, vertical, horizontal, .. } = self;
+        let lanes = if to.is_nchw() { 1 } else { to.channels };
+        let Some(sums) = sums.get_mut(..lanes) else { return };
+        for pixel in 0..to.batches * to.height * to.width {
+            let (x, line) = (pixel % to.width, pixel / to.width);
+            let (y, batch) = (line % to.height, line / to.height);
+            let (rows, columns) = (vertical.covered(y), horizontal.covered(x));
+            let count = rows.len() * columns.len();
+            for channel in (0..to.channels).step_by(lanes) {
+                sums.fill(first);
+                for row in rows.clone() {
+                    for column in columns.clone() {
+                        let at = from.at(batch, row, column, channel);
+                        let elements = input.slice(at..at + lanes).iter();
+                        sums.iter_mut().zip(elements).for_each(|(sum, x)| *sum = fold(*sum, x));
                     }
                 }
+                let at = to.at(batch, y, x, channel);
+                let elements = sums.iter().map(|&sum| finish(sum, count));
+                output.slice(at..at + lanes).fill(elements);
             }
         }
     }
@@ -82,23 +99,26 @@ impl Pool {
 )]
 fn real<T: Real>(op: &mut OpBuilder<'_>, pool: Pool) -> Lowered {
     let (low, high) = real_activation_range(pool.activation);
-    op.emit(plain("pool_real", &pool.output.shape()?, 0), move |io| {
+    let label = plain("pool_real", &pool.output.shape()?, 0);
+    op.emit_with_scratch(label, pool.output.channels * 4, move |mut io| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
-        pool.each(|at, taps| {
-            let values = taps.map(|from| input.get(from).to_f32());
-            let y = match pool.kind {
-                Kind::Max => values.fold(f32::NEG_INFINITY, f32::max),
-                Kind::Average => {
-                    let (sum, count) = values.fold((0.0, 0usize), |(s, n), x| (s + x, n + 1));
-                    sum / count.max(1) as f32
-                }
-                Kind::L2 => {
-                    let (sum, count) = values.fold((0.0, 0usize), |(s, n), x| (s + x * x, n + 1));
-                    (sum / count.max(1) as f32).sqrt()
-                }
-            };
-            output.set(at, T::from_f32(clamp_real(y, low, high)));
-        });
+        let sums = io.scratch_slice::<f32>();
+        let store = |y: f32| T::from_f32(clamp_real(y, low, high));
+        let mean = |sum: f32, count: usize| sum / count.max(1) as f32;
+        match pool.kind {
+            Kind::Max => {
+                let larger = |max: f32, x: T| max.max(x.to_f32());
+                pool.fold(input, output, sums, f32::NEG_INFINITY, larger, |max, _| store(max));
+            }
+            Kind::Average => {
+                let add = |sum, x: T| sum + x.to_f32();
+                pool.fold(input, output, sums, 0.0, add, |sum, n| store(mean(sum, n)));
+            }
+            Kind::L2 => {
+                let add = |sum, x: T| sum + x.to_f32() * x.to_f32();
+                pool.fold(input, output, sums, 0.0, add, |sum, n| store(mean(sum, n).sqrt()));
+            }
+        }
         Ok(())
     });
     Ok(())
@@ -112,19 +132,18 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, pool: Pool) -> Lowered {
     }
     let range = (T::MIN, T::MAX);
     let (low, high) = activation_range(pool.activation, input.scale, input.zero_point, range);
-    op.emit(plain("pool_byte", &pool.output.shape()?, 0), move |io| {
+    let label = plain("pool_byte", &pool.output.shape()?, 0);
+    op.emit_with_scratch(label, pool.output.channels * 4, move |mut io| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
-        pool.each(|at, taps| {
-            let values = taps.map(|from| input.get(from).to_i32());
-            let y = match pool.kind {
-                Kind::Max => values.fold(T::MIN, i32::max),
-                Kind::Average | Kind::L2 => {
-                    let (sum, count) = values.fold((0, 0), |(s, n), q| (s + q, n + 1));
-                    divide_round(sum, count.max(1))
-                }
-            };
-            output.set(at, T::from_i32(y.max(low).min(high)));
-        });
+        let sums = io.scratch_slice::<i32>();
+        let store = |y: i32| T::from_i32(y.max(low).min(high));
+        if pool.kind == Kind::Max {
+            let larger = |max: i32, q: T| max.max(q.to_i32());
+            pool.fold(input, output, sums, T::MIN, larger, |max, _| store(max));
+        } else {
+            let mean = |sum, n| store(divide_round(sum, i32::try_from(n).unwrap_or(1).max(1)));
+            pool.fold(input, output, sums, 0, |sum, q: T| sum + q.to_i32(), mean);
+        }
         Ok(())
     });
     Ok(())

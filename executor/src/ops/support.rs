@@ -121,6 +121,13 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
+    /// Input positions that an undilated window at `output` really covers.
+    pub(crate) fn covered(self, output: usize) -> std::ops::Range<usize> {
+        let start = output * self.stride;
+        let end = (start + self.filter).saturating_sub(self.head).min(self.input);
+        start.saturating_sub(self.head).min(end)..end
+    }
+
     /// Input positions `(filter position, input position)` that the window at `output` really covers.
     #[inline(always)]
     pub(crate) fn taps(self, output: usize) -> impl Iterator<Item = (usize, usize)> {

@@ -1,23 +1,44 @@
 //! Tiles of 6 by 16 with `vpmaddwd` on 16-bit differences: exact, where the byte form would saturate.
 
 use core::arch::x86_64::{
-    __m256i, _mm256_add_epi32, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_set1_epi32,
-    _mm256_setzero_si256, _mm256_storeu_si256,
+    __m256i, _mm_loadu_si128, _mm_set1_epi8, _mm_xor_si128, _mm256_add_epi32, _mm256_cvtepu8_epi16,
+    _mm256_loadu_si256, _mm256_madd_epi16, _mm256_set1_epi16, _mm256_set1_epi32,
+    _mm256_setzero_si256, _mm256_storeu_si256, _mm256_sub_epi16,
 };
 
-use super::{Encoding, Kernel, Tile};
+use super::{Bytes, Encoding, Kernel, Tile, scalar};
 use crate::kernels::requantise::avx2::Lanes;
 
 pub(super) const KERNEL: Kernel = Kernel {
     rows: ROWS,
     columns: 16,
     encoding: Encoding::Differences,
+    encode,
     full: tile::<2>,
     half: tile::<1>,
 };
 
 const ROWS: usize = 6;
 const LANES: usize = 8;
+
+#[target_feature(enable = "avx2")]
+unsafe fn encode(row: *const u8, depth: usize, bytes: Bytes, words: *mut u32) -> i32 {
+    let flip = _mm_set1_epi8(bytes.flip.cast_signed());
+    // Zero points are at most 255, which fits.
+    let zero_point = _mm256_set1_epi16(i16::try_from(bytes.zero_point).unwrap_or(0));
+    let whole = depth / 16 * 16;
+    for at in (0..whole).step_by(16) {
+        // SAFETY: sixteen bytes of the row, and the eight words for them.
+        unsafe {
+            let x = _mm_xor_si128(_mm_loadu_si128(row.add(at).cast()), flip);
+            let x = _mm256_sub_epi16(_mm256_cvtepu8_epi16(x), zero_point);
+            _mm256_storeu_si256(words.add(at / 2).cast(), x);
+        }
+    }
+    // SAFETY: the rest of the row.
+    unsafe { scalar::encode_from(whole, row, depth, bytes, words) };
+    0
+}
 
 #[target_feature(enable = "avx2")]
 unsafe fn tile<const VECTORS: usize>(tile: &Tile) {

@@ -2,17 +2,46 @@
 
 use core::arch::x86_64::{
     __m512i, _mm512_dpbusd_epi32, _mm512_loadu_si512, _mm512_mask_cvtepi32_storeu_epi8,
-    _mm512_set1_epi32, _mm512_setzero_si512, _mm512_sub_epi32,
+    _mm512_mask_storeu_epi8, _mm512_maskz_loadu_epi8, _mm512_maskz_mov_epi8,
+    _mm512_reduce_add_epi32, _mm512_set1_epi8, _mm512_set1_epi32, _mm512_setzero_si512,
+    _mm512_sub_epi32, _mm512_xor_si512,
 };
 
-use super::{Encoding, Kernel, Tile};
+use super::{Bytes, Encoding, Kernel, Tile};
 use crate::kernels::requantise::avx512::Lanes;
 
-pub(super) const KERNEL: Kernel =
-    Kernel { rows: ROWS, columns: 32, encoding: Encoding::Bytes, full: tile::<2>, half: tile::<1> };
+pub(super) const KERNEL: Kernel = Kernel {
+    rows: ROWS,
+    columns: 32,
+    encoding: Encoding::Bytes,
+    encode,
+    full: tile::<2>,
+    half: tile::<1>,
+};
 
 const ROWS: usize = 12;
 const LANES: usize = 16;
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+unsafe fn encode(row: *const u8, depth: usize, bytes: Bytes, words: *mut u32) -> i32 {
+    let flip = _mm512_set1_epi8(bytes.flip.cast_signed());
+    let ones = _mm512_set1_epi8(1);
+    let mut sum = _mm512_setzero_si512();
+    for at in (0..depth).step_by(64) {
+        let mask = |count: usize| u64::MAX >> (64 - count.min(64));
+        let (here, padded) = (depth - at, (depth - at).next_multiple_of(4));
+        // SAFETY: bytes beyond the row, and beyond its words, are masked out.
+        unsafe {
+            let x = _mm512_maskz_loadu_epi8(mask(here), row.add(at).cast());
+            // Padding may be anything, as weights are 0 there; the sum counts the row alone.
+            let x = _mm512_xor_si512(x, flip);
+            _mm512_mask_storeu_epi8(words.cast::<i8>().add(at), mask(padded), x);
+            let counted = _mm512_maskz_mov_epi8(mask(here), x);
+            sum = _mm512_dpbusd_epi32(sum, counted, ones);
+        }
+    }
+    _mm512_reduce_add_epi32(sum)
+}
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn tile<const VECTORS: usize>(tile: &Tile) {

@@ -41,6 +41,12 @@ pub(crate) struct Kernel {
     rows: usize,
     columns: usize,
     encoding: Encoding,
+    /// Writes a row of the image as words, padded with zeros; gives the sum of its unsigned bytes, where
+    /// the encoding needs it.
+    ///
+    /// # Safety
+    /// The machine has the instruction set; `depth` bytes are readable, the words for them writable.
+    encode: unsafe fn(row: *const u8, depth: usize, bytes: Bytes, words: *mut u32) -> i32,
     /// # Safety
     /// The machine has the instruction set; panels, corrections and output are as [`Tile`] says.
     full: unsafe fn(&Tile),
@@ -243,23 +249,23 @@ impl Gemm {
         panel: &mut [u32],
     ) {
         let (words, depth) = (self.words(), self.patches.depth());
+        debug_assert!(bytes.len() >= depth && gathered.len() >= rows.len() * words);
         let mut pointers = [std::ptr::null::<u32>(); MAX_ROWS];
         let count = rows.len();
         // The byte that stands for 0, as it is stored.
         let zero = self.image.zero_point.to_le_bytes()[0] ^ self.image.flip;
         for (at, row) in rows.enumerate() {
-            let bytes = &mut bytes[..depth];
-            // SAFETY: the image as promised; `bytes` is a row long.
-            unsafe {
-                if self.patches.is_direct() {
-                    let from = image.add(self.patches.direct(row));
-                    std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), depth);
+            let line = &mut gathered[at * words..(at + 1) * words];
+            // SAFETY: the image as promised; `bytes` is a row long, `line` the words for it.
+            let sum = unsafe {
+                let from = if self.patches.is_direct() {
+                    image.add(self.patches.direct(row))
                 } else {
                     self.patches.gather(image, row, zero, bytes.as_mut_ptr());
-                }
-            }
-            let line = &mut gathered[at * words..(at + 1) * words];
-            let sum = encode_row(self.form.run.encoding, bytes, self.image, line);
+                    bytes.as_ptr()
+                };
+                (self.form.run.encode)(from, depth, self.image, line.as_mut_ptr())
+            };
             corrections[at] = sum.wrapping_mul(self.row_factor);
             pointers[at] = line.as_ptr();
         }
@@ -361,32 +367,6 @@ fn encode(encoding: Encoding, word: &[u8], bytes: Bytes) -> i32 {
 #[expect(clippy::cast_possible_truncation, reason = "within -255 to 255")]
 fn difference(byte: u8, bytes: Bytes) -> i16 {
     (i32::from(byte ^ bytes.flip) - bytes.zero_point) as i16
-}
-
-/// A row of the image as words; gives the sum of its unsigned bytes, where that is of use.
-#[inline]
-fn encode_row(encoding: Encoding, row: &[u8], bytes: Bytes, words: &mut [u32]) -> i32 {
-    match encoding {
-        Encoding::Bytes => {
-            let out: &mut [u8] = bytemuck::cast_slice_mut(words);
-            let (out, padding) = out.split_at_mut(row.len());
-            let mut sum = 0u32;
-            for (out, &byte) in out.iter_mut().zip(row) {
-                *out = byte ^ bytes.flip;
-                sum = sum.wrapping_add(u32::from(*out));
-            }
-            // Weights are 0 there.
-            padding.fill(0);
-            sum.cast_signed()
-        }
-        Encoding::Differences => {
-            let out: &mut [i16] = bytemuck::cast_slice_mut(words);
-            let (out, padding) = out.split_at_mut(row.len());
-            out.iter_mut().zip(row).for_each(|(out, &byte)| *out = difference(byte, bytes));
-            padding.fill(0);
-            0
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,16 +1,45 @@
 //! Plain Rust.
 
-use super::{Encoding, Kernel, Tile};
+use super::{Bytes, Encoding, Kernel, Tile, difference};
 
 pub(super) const KERNEL: Kernel = Kernel {
     rows: ROWS,
     columns: 8,
     encoding: Encoding::Differences,
+    encode,
     full: tile::<8>,
     half: tile::<4>,
 };
 
 const ROWS: usize = 4;
+
+unsafe fn encode(row: *const u8, depth: usize, bytes: Bytes, words: *mut u32) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe { encode_from(0, row, depth, bytes, words) };
+    0
+}
+
+/// From an even element on: the vector form's last few.
+///
+/// # Safety
+/// As for `encode`.
+pub(super) unsafe fn encode_from(
+    first: usize,
+    row: *const u8,
+    depth: usize,
+    bytes: Bytes,
+    words: *mut u32,
+) {
+    for at in (first..depth).step_by(2) {
+        let half = |at: usize| {
+            // SAFETY: a byte of the row.
+            let byte = (at < depth).then(|| unsafe { *row.add(at) });
+            byte.map_or(0, |byte| u32::from(difference(byte, bytes).cast_unsigned()))
+        };
+        // SAFETY: a word for every two bytes.
+        unsafe { *words.add(at / 2) = half(at) | half(at + 1) << 16 };
+    }
+}
 
 unsafe fn tile<const COLUMNS: usize>(tile: &Tile) {
     for row in 0..tile.rows {

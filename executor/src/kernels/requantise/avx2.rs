@@ -50,10 +50,10 @@ impl Lanes {
         }
     }
 
-    /// The stored values of eight accumulators; see the AVX-512 form for the steps.
+    /// Eight numbers times their multipliers, rounded twice; see the AVX-512 form for the steps.
     #[inline]
     #[target_feature(enable = "avx2")]
-    pub(in crate::kernels) fn stored(&self, accumulators: __m256i) -> __m256i {
+    pub(in crate::kernels) fn scaled(&self, accumulators: __m256i) -> __m256i {
         let x = _mm256_sllv_epi32(accumulators, self.left);
         let nudge = _mm256_set1_epi64x(1 << 30);
         let odd = |v: __m256i| _mm256_srli_epi64::<32>(v);
@@ -69,7 +69,14 @@ impl Lanes {
         let negative = _mm256_cmpgt_epi32(_mm256_setzero_si256(), high);
         let threshold = _mm256_sub_epi32(self.half, negative);
         let up = _mm256_cmpgt_epi32(remainder, threshold);
-        let rounded = _mm256_sub_epi32(shifted, up);
+        _mm256_sub_epi32(shifted, up)
+    }
+
+    /// The stored values of eight accumulators.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(in crate::kernels) fn stored(&self, accumulators: __m256i) -> __m256i {
+        let rounded = self.scaled(accumulators);
         let limit = _mm256_set1_epi32(1 << 30);
         let y = _mm256_min_epi32(rounded, limit);
         let y = _mm256_max_epi32(y, _mm256_set1_epi32(-(1 << 30)));

@@ -56,6 +56,13 @@ impl Lanes {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     pub(in crate::kernels) fn stored(&self, accumulators: __m512i) -> __m512i {
+        self.clamped(self.scaled(accumulators))
+    }
+
+    /// Sixteen numbers times their multipliers, rounded twice.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    pub(in crate::kernels) fn scaled(&self, accumulators: __m512i) -> __m512i {
         let x = _mm512_sllv_epi32(accumulators, self.left);
         // The rounding doubled high product, even lanes and odd lanes by themselves. Fractions are never
         // the one value that overflows, and the bits wanted lie below the sign: a logical shift will do.
@@ -76,8 +83,7 @@ impl Lanes {
         let negative = _mm512_movepi32_mask(high);
         let threshold = _mm512_mask_sub_epi32(self.half, negative, self.half, minus_one);
         let up = _mm512_cmpgt_epi32_mask(remainder, threshold);
-        let rounded = _mm512_mask_add_epi32(shifted, up, shifted, _mm512_set1_epi32(1));
-        self.clamped(rounded)
+        _mm512_mask_add_epi32(shifted, up, shifted, _mm512_set1_epi32(1))
     }
 
     /// With the zero point, saturated, and within the activation's range.
