@@ -169,9 +169,7 @@ fn emit<T: Element>(
     match (whole(&a.shape), whole(&b.shape)) {
         (true, true) => op.emit(label, move |io| {
             let (a, b, out) = arguments::<T>(&io);
-            for at in 0..out.len() {
-                out.set(at, each(a.get(at), b.get(at)));
-            }
+            out.fill(a.iter().zip(b.iter()).map(|(a, b)| each(a, b)));
             Ok(())
         }),
         _ => {

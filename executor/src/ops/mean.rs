@@ -2,8 +2,9 @@
 
 use super::Op;
 use super::support::{dispatch, plain, same_quantisation};
-use crate::element::{Quantised, Real};
+use crate::element::{Element, Quantised, Real};
 use crate::error::OpError;
+use crate::io::In;
 use crate::plan::{Lowered, OpBuilder};
 use crate::shape::Shape;
 
@@ -63,7 +64,15 @@ impl Reduction {
 
     /// Calls `each(input position, output position)` in order of the input.
     pub(super) fn each(&self, mut each: impl FnMut(usize, usize)) {
-        let Some((&inner, outer)) = self.extents.split_last() else { return each(0, 0) };
+        self.each_line(|from, to, count, step| {
+            (0..count).for_each(|at| each(from + at, to + at * step));
+        });
+    }
+
+    /// Calls `each(input position, output position, elements, output step)` for every innermost line; the step
+    /// is 0 where the line is reduced, else 1.
+    pub(super) fn each_line(&self, mut each: impl FnMut(usize, usize, usize, usize)) {
+        let Some((&inner, outer)) = self.extents.split_last() else { return each(0, 0, 1, 0) };
         let step = self.strides[outer.len()];
         for row in 0..outer.iter().product() {
             let (mut rest, mut target) = (row, 0);
@@ -71,10 +80,25 @@ impl Reduction {
                 target += rest % outer[axis] * self.strides[axis];
                 rest /= outer[axis];
             }
-            for at in 0..inner {
-                each(row * inner + at, target + at * step);
-            }
+            each(row * inner, target, inner, step);
         }
+    }
+
+    /// Adds what `read` makes of each element to the sum it belongs to.
+    fn add<T: Element, S: Copy + std::ops::AddAssign>(
+        &self,
+        input: In<'_, T>,
+        sums: &mut [S],
+        read: impl Fn(T) -> S,
+    ) {
+        self.each_line(|from, to, count, step| {
+            let line = input.slice(from..from + count).iter();
+            if step == 0 {
+                line.for_each(|x| sums[to] += read(x));
+            } else {
+                sums[to..to + count].iter_mut().zip(line).for_each(|(sum, x)| *sum += read(x));
+            }
+        });
     }
 }
 
@@ -89,7 +113,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, reduction: Reduction) -> Lowered {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         let sums = io.scratch_slice::<f32>();
         sums.fill(0.0);
-        reduction.each(|from, to| sums[to] += input.get(from).to_f32());
+        reduction.add(input, sums, T::to_f32);
         output.fill(sums.iter().map(|sum| T::from_f32(sum / reduction.count as f32)));
         Ok(())
     });
@@ -108,7 +132,7 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, reduction: Reduction) -> Lowered {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         let sums = io.scratch_slice::<i32>();
         sums.fill(0);
-        reduction.each(|from, to| sums[to] += input.get(from).to_i32());
+        reduction.add(input, sums, T::to_i32);
         output.fill(sums.iter().map(|&sum| T::from_i32(divide_round(sum, count))));
         Ok(())
     });

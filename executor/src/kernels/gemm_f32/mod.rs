@@ -78,7 +78,7 @@ impl Gemm {
         bias: &[f32],
         (low, high): (f32, f32),
     ) -> Option<Self> {
-        let form = best(FORMS, isa);
+        let (form, pack) = (best(FORMS, isa), best(pack::FORMS, isa));
         let (depth, columns) = (patches.depth(), bias.len());
         if depth == 0 || columns == 0 || weights.len() != depth * columns {
             return None;
@@ -91,15 +91,16 @@ impl Gemm {
             let width = form.run.width(here);
             out[at..at + here].copy_from_slice(&bias[first..first + here]);
             let lines = &mut out[at + width..at + width * (depth + 1)];
-            for (column, weights) in weights.chunks_exact(depth).skip(first).take(here).enumerate()
-            {
-                for (line, &weight) in lines.chunks_exact_mut(width).zip(weights) {
-                    line[column] = weight;
-                }
-            }
+            let rows: Vec<*const u32> = weights
+                .chunks_exact(depth)
+                .skip(first)
+                .take(here)
+                .map(|row| row.as_ptr().cast())
+                .collect();
+            // SAFETY: rows of `depth` weights, at most `width` of them, and as many lines of `width`.
+            unsafe { (pack.run)(&rows, depth, width, lines.as_mut_ptr().cast()) };
             at += width * (depth + 1);
         }
-        let pack = best(pack::FORMS, isa);
         Some(Self { form, pack, patches, columns, weights: packed, low, high })
     }
 

@@ -127,7 +127,7 @@ impl Gemm {
         bias: &[i32],
         scaling: Scaling,
     ) -> Option<Self> {
-        let form = best(FORMS, isa);
+        let (form, pack) = (best(FORMS, isa), best(pack::FORMS, isa));
         let (depth, columns) = (patches.depth(), bias.len());
         if depth == 0 || columns == 0 || weights.len() != depth * columns {
             return None;
@@ -136,30 +136,31 @@ impl Gemm {
         let words = depth.div_ceil(encoding.per_word());
         let mut packed = AlignedBytes::zeroed(form.run.packed_columns(columns) * (words + 1) * 4);
         let out = packed.typed_mut::<i32>();
-        let mut at = 0;
+        let (mut at, mut encoded) = (0, Vec::new());
         for first in (0..columns).step_by(form.run.columns) {
             let here = form.run.columns.min(columns - first);
             let width = form.run.width(here);
             let (line, lines) = out[at..at + width * (words + 1)].split_at_mut(width);
-            for (column, row) in weights.chunks_exact(depth).skip(first).take(here).enumerate() {
+            let rows = weights.chunks_exact(depth).skip(first).take(here);
+            encoded.clear();
+            for (column, row) in rows.enumerate() {
                 line[column] = bias[first + column];
                 if encoding == Encoding::Bytes {
                     line[column] =
                         line[column].wrapping_add(correction(row, quantised, image, depth));
                 }
-                let words =
-                    row.chunks(encoding.per_word()).map(|word| encode(encoding, word, quantised));
-                for (line, word) in lines.chunks_exact_mut(width).zip(words) {
-                    line[column] = word;
-                }
+                let words = row.chunks(encoding.per_word());
+                encoded.extend(words.map(|word| encode(encoding, word, quantised).cast_unsigned()));
             }
+            let rows: Vec<_> = encoded.chunks_exact(words).map(<[u32]>::as_ptr).collect();
+            // SAFETY: rows of `words` words, at most `width` of them, and as many lines of `width`.
+            unsafe { (pack.run)(&rows, words, width, lines.as_mut_ptr().cast()) };
             at += width * (words + 1);
         }
         let row_factor = match encoding {
             Encoding::Bytes => quantised.zero_point - 128,
             Encoding::Differences => 0,
         };
-        let pack = best(pack::FORMS, isa);
         let weights = packed;
         Some(Self { form, pack, patches, columns, image, row_factor, weights, scaling })
     }

@@ -1,0 +1,101 @@
+//! A static plan's run allocates nothing.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use nnburst_executor::{CompileOptions, Control, Input, Output, Plan};
+use nnburst_hal::{
+    DataLocation, Model, Operand, OperandLifeTime, OperandType, Operation, OperationType, Subgraph,
+    View, ViewMut,
+};
+
+/// Counts this thread's allocations.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+// SAFETY: the system's allocator does the work; counting touches no memory but a cell of the thread.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(start, layout) };
+    }
+}
+
+#[test]
+fn a_run_allocates_nothing() {
+    let model = convolution_and_pooling();
+    let plan = Plan::compile(&model, &CompileOptions::default()).unwrap();
+    assert!(plan.is_static());
+    let mut session = plan.session();
+    let input: Vec<u8> = (0..8 * 8 * 3).flat_map(|i: u8| f32::from(i).to_le_bytes()).collect();
+    let mut output = vec![0; 4 * 4 * 5 * 4];
+    let inputs = [Input::new(View::of(&input))];
+    let outputs = [Output::new(ViewMut::of(&mut output))];
+    // The first run may size what later ones reuse.
+    session.run(&inputs, &outputs, &Control::default()).unwrap();
+    let before = ALLOCATIONS.get();
+    for _ in 0..10 {
+        session.run(&inputs, &outputs, &Control::default()).unwrap();
+    }
+    assert_eq!(ALLOCATIONS.get() - before, 0);
+    assert_eq!(session.output_shapes()[0].dimensions, [1, 4, 4, 5]);
+}
+
+/// A 3x3 convolution of 8x8x3 to 5 channels, then 2x2 maxima.
+fn convolution_and_pooling() -> Model {
+    let mut values = Vec::new();
+    let mut operands = Vec::new();
+    let mut constant = |operand: Operand, bytes: Vec<u8>| {
+        values.resize(values.len().next_multiple_of(4), 0);
+        let location = DataLocation {
+            pool_index: 0,
+            offset: u32::try_from(values.len()).unwrap(),
+            length: u32::try_from(bytes.len()).unwrap(),
+        };
+        values.extend(bytes);
+        Operand { location, ..operand.with_lifetime(OperandLifeTime::ConstantCopy) }
+    };
+    let real =
+        |dimensions: &[u32]| Operand::tensor(OperandType::TensorFloat32, dimensions.to_vec());
+    let floats =
+        |count: u16| (0..count).flat_map(|i| (f32::from(i) / 99.0).to_le_bytes()).collect();
+    operands.push(real(&[1, 8, 8, 3]).with_lifetime(OperandLifeTime::SubgraphInput));
+    operands.push(constant(real(&[5, 3, 3, 3]), floats(135)));
+    operands.push(constant(real(&[5]), floats(5)));
+    for value in 0..3i32 {
+        operands.push(constant(Operand::scalar(OperandType::Int32), value.to_le_bytes().to_vec()));
+    }
+    operands.push(real(&[1, 8, 8, 5]));
+    operands.push(real(&[1, 4, 4, 5]).with_lifetime(OperandLifeTime::SubgraphOutput));
+    let (zero, one, two, hidden) = (3, 4, 5, 6);
+    let operation = |kind, inputs: &[u32], outputs: &[u32]| Operation {
+        kind,
+        inputs: inputs.to_vec(),
+        outputs: outputs.to_vec(),
+    };
+    Model {
+        main: Subgraph {
+            operands,
+            operations: vec![
+                operation(OperationType::Conv2d, &[0, 1, 2, one, one, one, zero], &[hidden]),
+                operation(OperationType::MaxPool2d, &[hidden, two, two, two, two, two, zero], &[7]),
+            ],
+            input_indexes: vec![0],
+            output_indexes: vec![7],
+        },
+        operand_values: values,
+        ..Model::default()
+    }
+}
