@@ -13,6 +13,7 @@ mod compare;
 mod concatenation;
 mod conv;
 mod conv_2d;
+mod conv_taps;
 mod depthwise_conv_2d;
 mod detection;
 mod elementwise;

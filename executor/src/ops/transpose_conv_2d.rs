@@ -3,13 +3,11 @@
 use nnburst_hal::FusedActivation;
 
 use super::Op;
-use super::conv::{Requantise, Types, check_bias, types};
+use super::conv::{check_bias, types};
+use super::conv_taps::{self, Taps};
 use super::support::{Image, plain};
-use crate::element::{Quantised, Real};
 use crate::error::OpError;
-use crate::io::Io;
 use crate::plan::{Label, Lowered, OpBuilder};
-use crate::quant::real_activation_range;
 
 pub(super) static TRANSPOSE_CONV_2D: Op = Op { lower };
 
@@ -120,13 +118,8 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let output = Image::new(extents, nchw);
     op.set_output(0, output.shape()?)?;
     let conv = Conv { input: image, output, vertical, horizontal, activation };
-    match types(&input, &filter, &bias, &op.output(0)?)? {
-        Types::Float32 => real::<f32>(op, conv),
-        Types::Float16 => real::<half::f16>(op, conv),
-        Types::Unsigned => byte::<u8, u8>(op, conv),
-        Types::UnsignedPerChannel => byte::<u8, i8>(op, conv),
-        Types::Signed => byte::<i8, i8>(op, conv),
-    }
+    let types = types(&input, &filter, &bias, &op.output(0)?)?;
+    conv_taps::emit(op, conv, types)
 }
 
 /// Height and width of the output shape asked for, in the layout of the operation.
@@ -140,8 +133,7 @@ fn wanted(op: &OpBuilder<'_>, nchw: bool) -> Lowered<(usize, usize)> {
     }
 }
 
-impl Conv {
-    /// Calls `each(output position, output channel, taps)`, a tap being positions in input and filter.
+impl Taps for Conv {
     fn each(&self, mut each: impl FnMut(usize, usize, &mut dyn Iterator<Item = (usize, usize)>)) {
         let Self { input, output, vertical, horizontal, .. } = *self;
         let channels = input.channels;
@@ -170,40 +162,10 @@ impl Conv {
         let operations = 2 * (pixels * taps * self.output.channels) as u64;
         Ok(plain("transpose_conv_2d", &self.output.shape()?, operations))
     }
-}
 
-fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
-    let (low, high) = real_activation_range(conv.activation);
-    op.emit(conv.label()?, move |io: Io<'_>| {
-        let (input, filter, bias) = (io.input::<T>(0), io.input::<T>(1), io.input::<T>(2));
-        let output = io.output::<T>(0);
-        conv.each(|at, o, taps| {
-            let products =
-                taps.map(|(pixel, weight)| input.get(pixel).to_f32() * filter.get(weight).to_f32());
-            let sum = products.fold(bias.get(o).to_f32(), |sum, product| sum + product);
-            output.set(at, T::from_f32(sum.max(low).min(high)));
-        });
-        Ok(())
-    });
-    Ok(())
-}
-
-fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
-    let requantise = Requantise::new(op, 0, conv.activation)?;
-    let (zp_in, zp_filter) = (op.input(0)?.zero_point, op.input(1)?.zero_point);
-    op.emit(conv.label()?, move |io: Io<'_>| {
-        let (input, filter, bias) = (io.input::<T>(0), io.input::<F>(1), io.input::<i32>(2));
-        let output = io.output::<T>(0);
-        conv.each(|at, o, taps| {
-            let sum = taps.fold(bias.get(o), |sum, (pixel, weight)| {
-                let x = input.get(pixel).to_i32() - zp_in;
-                sum.wrapping_add(x * (filter.get(weight).to_i32() - zp_filter))
-            });
-            output.set(at, requantise.apply(sum, o));
-        });
-        Ok(())
-    });
-    Ok(())
+    fn activation(&self) -> FusedActivation {
+        self.activation
+    }
 }
 
 #[cfg(test)]

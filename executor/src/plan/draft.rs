@@ -94,6 +94,17 @@ impl Draft {
         self.outputs.truncate(outputs);
     }
 
+    /// Takes the steps from `first` on out, into a draft of their own with the same locals.
+    pub(super) fn split_off(&mut self, first: usize) -> Self {
+        let steps = self.steps.split_off(first);
+        Self { steps, locals: self.locals.clone(), ..Self::default() }
+    }
+
+    /// Bytes of a local.
+    pub(super) fn local_bytes(&self, local: usize) -> usize {
+        self.locals[local]
+    }
+
     /// Adds a step that copies bytes.
     pub(super) fn copy(
         &mut self,

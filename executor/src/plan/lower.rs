@@ -11,6 +11,7 @@ use nnburst_hal::OperationType;
 use super::Context;
 use super::builder::{DynamicDraft, OpBuilder, Reason, Stop};
 use super::draft::{Draft, DraftPlace, Layout};
+use super::fold::fold;
 use super::stage::{DynamicTarget, LoopTail, Stage, Tail};
 use super::state::{State, Storage, ValueId};
 use crate::error::{CompileError, OpError};
@@ -65,7 +66,15 @@ pub(crate) fn lower(context: &Context, mut state: State) -> Result<Stage, Compil
         };
         let next = lower_one(&mut builder)?;
         match next {
-            Next::Done => advance(&mut state),
+            Next::Done => {
+                let outputs: Vec<_> = before.iter().map(|&(value, _)| value).collect();
+                let folded = fold(operation.kind, &outputs, &mut state, &mut draft, mark.0);
+                folded.map_err(|error| {
+                    let name = operation.kind.name();
+                    CompileError::Operation { index, name, error }
+                })?;
+                advance(&mut state);
+            }
             Next::Enter { graph, inputs, outputs } => {
                 advance(&mut state);
                 state.enter(&context.graphs, graph, &inputs, &outputs);

@@ -9,6 +9,7 @@ mod arena;
 mod builder;
 mod control_flow;
 mod draft;
+mod fold;
 mod graph;
 mod lower;
 mod stage;

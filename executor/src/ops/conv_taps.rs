@@ -1,0 +1,67 @@
+//! Convolutions in plain code, for those without packed kernels: every output is a sum over taps.
+
+use nnburst_hal::FusedActivation;
+
+use super::conv::{Requantise, Types};
+use crate::element::{Quantised, Real};
+use crate::error::OpError;
+use crate::io::Io;
+use crate::plan::{Label, Lowered, OpBuilder};
+use crate::quant::{clamp_real, real_activation_range};
+
+/// Which products each output of a convolution sums.
+pub(super) trait Taps: Copy + Send + Sync + 'static {
+    /// Calls `each(output position, output channel, taps)`, a tap being positions in input and filter.
+    fn each(&self, each: impl FnMut(usize, usize, &mut dyn Iterator<Item = (usize, usize)>));
+
+    /// What to call the step.
+    fn label(&self) -> Result<Label, OpError>;
+
+    /// What is done with each sum.
+    fn activation(&self) -> FusedActivation;
+}
+
+/// Adds the step: inputs 0 to 2 are activations, filter (output channels first) and bias.
+pub(super) fn emit(op: &mut OpBuilder<'_>, conv: impl Taps, types: Types) -> Lowered {
+    match types {
+        Types::Float32 => real::<f32>(op, conv),
+        Types::Float16 => real::<half::f16>(op, conv),
+        Types::Unsigned => byte::<u8, u8>(op, conv),
+        Types::UnsignedPerChannel => byte::<u8, i8>(op, conv),
+        Types::Signed => byte::<i8, i8>(op, conv),
+    }
+}
+
+fn real<T: Real>(op: &mut OpBuilder<'_>, conv: impl Taps) -> Lowered {
+    let (low, high) = real_activation_range(conv.activation());
+    op.emit(conv.label()?, move |io: Io<'_>| {
+        let (input, filter, bias) = (io.input::<T>(0), io.input::<T>(1), io.input::<T>(2));
+        let output = io.output::<T>(0);
+        conv.each(|at, o, taps| {
+            let products =
+                taps.map(|(pixel, weight)| input.get(pixel).to_f32() * filter.get(weight).to_f32());
+            let sum = products.fold(bias.get(o).to_f32(), |sum, product| sum + product);
+            output.set(at, T::from_f32(clamp_real(sum, low, high)));
+        });
+        Ok(())
+    });
+    Ok(())
+}
+
+fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: impl Taps) -> Lowered {
+    let requantise = Requantise::new(op, 0, conv.activation())?;
+    let (zp_in, zp_filter) = (op.input(0)?.zero_point, op.input(1)?.zero_point);
+    op.emit(conv.label()?, move |io: Io<'_>| {
+        let (input, filter, bias) = (io.input::<T>(0), io.input::<F>(1), io.input::<i32>(2));
+        let output = io.output::<T>(0);
+        conv.each(|at, o, taps| {
+            let sum = taps.fold(bias.get(o), |sum, (pixel, weight)| {
+                let x = input.get(pixel).to_i32() - zp_in;
+                sum.wrapping_add(x * (filter.get(weight).to_i32() - zp_filter))
+            });
+            output.set(at, requantise.apply(sum, o));
+        });
+        Ok(())
+    });
+    Ok(())
+}

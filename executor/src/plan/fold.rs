@@ -1,0 +1,79 @@
+//! Constant folding: what is computed of constants alone is computed when the plan is made.
+//!
+//! Weights that a model stores narrow and widens with DEQUANTIZE or CAST become constants this way, and
+//! are packed like any others.
+
+use std::sync::Arc;
+
+use nnburst_hal::OperationType;
+
+use super::draft::{Draft, DraftPlace};
+use super::state::{State, Storage, ValueId};
+use crate::error::OpError;
+use crate::io::{Io, Slot};
+use crate::memory::AlignedBytes;
+
+/// Larger results are left to the run: a few bytes of a model may ask for gigabytes.
+const MAX_BYTES: usize = 64 << 20;
+
+/// Runs the steps from `first` on, if they read constants alone and write temporaries alone, and makes
+/// constants of what they write.
+///
+/// # Errors
+/// A step meets a value that it can't compute with, as it would in every run.
+pub(super) fn fold(
+    kind: OperationType,
+    outputs: &[ValueId],
+    state: &mut State,
+    draft: &mut Draft,
+    first: usize,
+) -> Result<(), OpError> {
+    if !is_pure(kind) || !draft.steps.iter().skip(first).all(|step| reads_constants(&step.inputs)) {
+        return Ok(());
+    }
+    let Some(results) = results(outputs, state, draft) else { return Ok(()) };
+    if draft.steps.len() == first {
+        return Ok(());
+    }
+    let mut own = draft.split_off(first);
+    own.kept.extend(results.iter().map(|&(_, local, _)| local));
+    let layout = own.lay_out(0);
+    let mut arena = AlignedBytes::zeroed(layout.bytes);
+    let slots = [Slot::of(arena.view_mut())];
+    for step in std::mem::take(&mut own.steps) {
+        let step = layout.step(step);
+        (step.run)(Io { slots: &slots, step: &step }).map_err(OpError::rule)?;
+    }
+    for (value, local, len) in results {
+        let start = layout.offsets.get(local).copied().unwrap_or(0);
+        let bytes = arena.as_slice().get(start..start + len).unwrap_or_default();
+        state.values[value].storage = Storage::Constant(Arc::new(AlignedBytes::copy_of(bytes)));
+    }
+    Ok(())
+}
+
+/// Whether an operation gives the same each time. Extensions may keep state; draws differ.
+fn is_pure(kind: OperationType) -> bool {
+    !matches!(kind, OperationType::RandomMultinomial | OperationType::Extension(_))
+}
+
+fn reads_constants(inputs: &[DraftPlace]) -> bool {
+    inputs.iter().all(|place| matches!(place, DraftPlace::Constant(_) | DraftPlace::Omitted))
+}
+
+/// Value, local and bytes of each output; `None` if one is no temporary of this stage or they are too large.
+fn results(
+    outputs: &[ValueId],
+    state: &State,
+    draft: &Draft,
+) -> Option<Vec<(ValueId, usize, usize)>> {
+    let results = outputs
+        .iter()
+        .map(|&value| match state.values[value].storage {
+            Storage::Local(local) => Some((value, local, draft.local_bytes(local))),
+            _ => None,
+        })
+        .collect::<Option<Vec<_>>>()?;
+    let total: usize = results.iter().map(|&(_, _, len)| len).sum();
+    (total <= MAX_BYTES).then_some(results)
+}
