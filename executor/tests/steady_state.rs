@@ -1,4 +1,5 @@
 //! A static plan's run allocates nothing.
+#![expect(clippy::unwrap_used, reason = "a test outside #[test] functions")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
