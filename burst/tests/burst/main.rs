@@ -7,6 +7,7 @@
 mod counting;
 mod death;
 mod fuzzing;
+mod hostile;
 mod idle;
 mod in_process;
 mod pipelining;
