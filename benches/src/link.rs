@@ -4,6 +4,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
@@ -38,6 +39,20 @@ impl Link {
     #[must_use]
     pub fn into_fd(self) -> OwnedFd {
         self.0
+    }
+
+    /// Another handle to this end.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn try_clone(&self) -> Result<Self> {
+        Ok(Self(self.0.try_clone()?))
+    }
+
+    /// Sleeps until the other end has closed; messages are left alone.
+    pub fn wait_for_hang_up(&self) {
+        let mut fds = [PollFd::new(&self.0, PollFlags::RDHUP)];
+        while let Err(rustix::io::Errno::INTR) = poll(&mut fds, None) {}
     }
 
     /// Sends `bytes`, at least one, and copies of `fds`, at most [`MOST_FDS`].

@@ -152,3 +152,21 @@ impl Span {
         compiler_fence(Ordering::SeqCst);
     }
 }
+
+/// Where the two sides of a queue stand, in bytes: its read and its write counter.
+///
+/// # Errors
+/// If the queue can't be mapped, or its counters lie in the ring's file.
+pub fn counters(descriptor: &nnburst_fmq::Descriptor) -> Result<(u64, u64)> {
+    let [read, written, ..] = descriptor.data.grantors.as_slice() else {
+        return Err("a queue without counters".into());
+    };
+    let fd = descriptor.fds.first().ok_or("a queue without a file")?.try_clone()?;
+    let shared = Shared::attach(fd, 4096)?;
+    // Acquire: what is counted has happened.
+    let count = |offset: u32| -> Result<u64> {
+        Ok(shared.word(usize::try_from(offset)?)?.get().load(Ordering::Acquire))
+    };
+    // The reader's first, which is never ahead of the other one.
+    Ok((count(read.offset)?, count(written.offset)?))
+}

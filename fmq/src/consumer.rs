@@ -138,7 +138,6 @@ impl<T: Pod> Consumer<T> {
     }
 
     /// From now on the peer's death ends the waits of this end.
-    #[cfg(not(loom))]
     pub fn set_peer(&mut self, peer: &crate::PeerWatch) {
         peer.attach(&mut self.waiter);
     }

@@ -43,7 +43,8 @@ impl Sleeper {
         let mask = NonZeroU32::new(self.waiting_for.load(Ordering::Relaxed));
         if let (Some(mask), Some(word)) = (mask, self.memory.flag()) {
             // A sleeper that has not gone to sleep yet finds the word changed; one that sleeps is woken.
-            word.fetch_or(mask.get(), Ordering::SeqCst);
+            // Relaxed: the raiser's fence goes before it, and the sleeper's after it has found the bit.
+            word.fetch_or(mask.get(), Ordering::Relaxed);
             word.wake(mask);
         }
     }
@@ -78,7 +79,8 @@ impl Signal {
     }
 
     pub(crate) fn lower(&self) {
-        self.raised.store(false, Ordering::Release);
+        // Relaxed: that waits are allowed again hands nothing over.
+        self.raised.store(false, Ordering::Relaxed);
     }
 
     /// Adds an endpoint to those that are roused. One that is attached after the signal was raised sees it by itself.

@@ -63,6 +63,9 @@ mod layout;
 mod memory;
 #[cfg(not(loom))]
 mod peer;
+#[cfg(loom)]
+#[path = "peer/model.rs"]
+mod peer;
 mod producer;
 mod queue;
 #[cfg(not(loom))]
@@ -72,7 +75,6 @@ mod sync;
 #[cfg(all(feature = "testing", not(loom)))]
 pub mod testing;
 mod transaction;
-#[cfg(not(loom))]
 pub mod unsync;
 mod wait;
 
@@ -83,7 +85,6 @@ pub use descriptor::{
 pub use error::{Lie, LieKind, Part, QueueError, SetupError};
 pub use event_flag::{EventFlag, NOT_EMPTY, NOT_FULL};
 pub use interrupt::Cancel;
-#[cfg(not(loom))]
 pub use peer::PeerWatch;
 pub use producer::Producer;
 pub use queue::{AttachOptions, Queue, QueueBuilder};

@@ -212,6 +212,44 @@ impl<T: Pod> QueueBuilder<T> {
     }
 }
 
+/// What a model has instead of files and a second process.
+#[cfg(loom)]
+impl<T: Pod> QueueBuilder<T> {
+    /// Several views of one memory, as processes have them.
+    ///
+    /// # Errors
+    /// As [`Self::pair`].
+    pub fn views<const N: usize>(self) -> Result<[Queue<T>; N], SetupError> {
+        let bytes = layout::ring_bytes(self.capacity, size_of::<T>())?;
+        let memory = heap::memory(crate::ring::usize_of(bytes), size_of::<T>(), self.event_flag)?;
+        Ok(std::array::from_fn(|_| Queue::fresh(memory.clone())))
+    }
+
+    /// An unsynchronised writer and a reader of it.
+    ///
+    /// # Errors
+    /// As [`Self::pair`].
+    pub fn pair_unsync(
+        self,
+    ) -> Result<(crate::unsync::Writer<T>, crate::unsync::Reader<T>), SetupError> {
+        let bytes = layout::ring_bytes(self.capacity, size_of::<T>())?;
+        let memory = heap::racy(crate::ring::usize_of(bytes), size_of::<T>());
+        Ok(crate::unsync::pair(memory))
+    }
+}
+
+#[cfg(loom)]
+impl<T: Pod> Queue<T> {
+    /// Looks at the counters as [`Self::attach`] does in the native build.
+    ///
+    /// # Errors
+    /// [`SetupError::Counters`] if they make no sense.
+    pub fn attach_again(self) -> Result<Self, SetupError> {
+        let counters = Counters::of_queue(&self.memory, size_of::<T>())?;
+        Ok(Self { counters, ..self })
+    }
+}
+
 #[cfg(not(loom))]
 impl<T: Pod> QueueBuilder<T> {
     /// Lays the region out byte for byte as libfmq's own allocator does, instead of giving each counter cache lines of

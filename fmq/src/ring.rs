@@ -435,7 +435,6 @@ pub(crate) struct Counters {
 
 impl Counters {
     /// Reads both counters of a queue to attach to.
-    #[cfg(not(loom))]
     pub(crate) fn of_queue(memory: &Memory, quantum: usize) -> Result<Self, crate::SetupError> {
         // The consumer may be at work: its counter is read first, so that it is never ahead of the other.
         // edge retire (acquire), edge publish (acquire): as in `look`, for the cursors that start here.

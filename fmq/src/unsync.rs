@@ -23,12 +23,17 @@
 use std::marker::PhantomData;
 
 use bytemuck::Pod;
+#[cfg(not(loom))]
 use rustix::fs::SealFlags;
 
-use crate::descriptor::{Descriptor, Flavor};
+use crate::descriptor::Descriptor;
+#[cfg(not(loom))]
+use crate::descriptor::Flavor;
 use crate::event_flag::EventFlag;
 use crate::memory::Memory;
+#[cfg(not(loom))]
 use crate::memory::mapping::{self, Access};
+#[cfg(not(loom))]
 use crate::queue::{AttachOptions, expect_items};
 use crate::ring::{put, take, usize_of};
 use crate::sync::{Ordering, fence};
@@ -57,11 +62,8 @@ pub struct Writer<T> {
     _items: PhantomData<fn(T)>,
 }
 
+#[cfg(not(loom))]
 impl<T: Pod> Writer<T> {
-    pub(crate) fn fresh(memory: Memory, descriptor: Descriptor) -> Self {
-        Self { memory, descriptor, written: 0, position: 0, _items: PhantomData }
-    }
-
     /// Attaches as the writer, going on where the last one stopped.
     ///
     /// # Errors
@@ -86,6 +88,24 @@ impl<T: Pod> Writer<T> {
         Ok(Self { memory, descriptor, written, position, _items: PhantomData })
     }
 
+    /// Forbids everyone to map the memory for writing from now on; this end's own mapping stays writable.
+    ///
+    /// # Errors
+    /// [`SetupError::System`] if a file can't be sealed so (Linux before 5.1, or no memfd).
+    pub fn seal_future_writes(&self) -> Result<(), SetupError> {
+        let seals = SealFlags::FUTURE_WRITE | SealFlags::SEAL;
+        self.descriptor.fds.iter().try_for_each(|fd| {
+            rustix::fs::fcntl_add_seals(fd, seals)
+                .map_err(|source| SetupError::System { call: "fcntl(F_ADD_SEALS)", source })
+        })
+    }
+}
+
+impl<T: Pod> Writer<T> {
+    pub(crate) fn fresh(memory: Memory, descriptor: Descriptor) -> Self {
+        Self { memory, descriptor, written: 0, position: 0, _items: PhantomData }
+    }
+
     /// Items the queue holds.
     #[must_use]
     pub fn capacity(&self) -> usize {
@@ -98,18 +118,6 @@ impl<T: Pod> Writer<T> {
     /// [`SetupError::System`] if the files can't be duplicated.
     pub fn descriptor(&self) -> Result<Descriptor, SetupError> {
         self.descriptor.try_clone()
-    }
-
-    /// Forbids everyone to map the memory for writing from now on; this end's own mapping stays writable.
-    ///
-    /// # Errors
-    /// [`SetupError::System`] if a file can't be sealed so (Linux before 5.1, or no memfd).
-    pub fn seal_future_writes(&self) -> Result<(), SetupError> {
-        let seals = SealFlags::FUTURE_WRITE | SealFlags::SEAL;
-        self.descriptor.fds.iter().try_for_each(|fd| {
-            rustix::fs::fcntl_add_seals(fd, seals)
-                .map_err(|source| SetupError::System { call: "fcntl(F_ADD_SEALS)", source })
-        })
     }
 
     /// Writes all of `items`, over the oldest ones if need be. Never waits, and wakes nobody: this flavour has no
@@ -167,6 +175,7 @@ pub struct Reader<T> {
     _items: PhantomData<fn() -> T>,
 }
 
+#[cfg(not(loom))]
 impl<T: Pod> Reader<T> {
     /// Attaches as one more reader, at the beginning of the history: if part of it is gone already, the first read
     /// reports that as lost.
@@ -186,7 +195,9 @@ impl<T: Pod> Reader<T> {
         let memory = attach::<T>(&descriptor, options, Access::ReadOnly)?;
         Ok(Self { memory, read: 0, written: 0, lie: None, _items: PhantomData })
     }
+}
 
+impl<T: Pod> Reader<T> {
     /// Items the queue holds.
     #[must_use]
     pub fn capacity(&self) -> usize {
@@ -304,6 +315,7 @@ impl<T: Pod> Reader<T> {
     }
 }
 
+#[cfg(not(loom))]
 fn attach<T: Pod>(
     descriptor: &Descriptor,
     options: AttachOptions,
@@ -311,4 +323,12 @@ fn attach<T: Pod>(
 ) -> Result<Memory, SetupError> {
     expect_items(descriptor, size_of::<T>(), Flavor::Unsynchronized)?;
     mapping::attach(descriptor, size_of::<T>() as u64, options.policy(access))
+}
+
+/// A writer and a reader of it, for models.
+#[cfg(loom)]
+pub(crate) fn pair<T: Pod>(memory: Memory) -> (Writer<T>, Reader<T>) {
+    let reader =
+        Reader { memory: memory.clone(), read: 0, written: 0, lie: None, _items: PhantomData };
+    (Writer::fresh(memory, Descriptor::default()), reader)
 }

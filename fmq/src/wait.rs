@@ -125,7 +125,6 @@ impl Waiter {
     }
 
     /// `watch` is held as long as this endpoint looks at `signal`.
-    #[cfg(not(loom))]
     pub(crate) fn set_death(
         &mut self,
         signal: &Arc<Signal>,

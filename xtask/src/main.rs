@@ -1,78 +1,83 @@
 //! Chores of the project, in Rust, so that cargo is all they need: `cargo xtask ci`.
+//!
+//! | chore                             | does                                                                     |
+//! |-----------------------------------|--------------------------------------------------------------------------|
+//! | `ci`                              | everything that has to hold before a commit lands; needs only cargo      |
+//! | `loom`                            | the model checks of `loom-tests`                                         |
+//! | `loom-mutants`                    | weakens every ordering in a copy of the queue and expects to be caught   |
+//! | `soak [--minutes N]`              | the queue: two processes, checksums, kill -9 at random times             |
+//! | `soak burst [--minutes N]`        | bursts: random models and kills, every answer checked                    |
+//! | `miri`, `tsan`                    | the queue in private memory under Miri and ThreadSanitizer (nightly)     |
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool talks")]
 
-use std::process::{Command, ExitCode};
+mod cargo;
+mod loom;
+mod mutants;
+mod sanitizers;
+
+use std::process::ExitCode;
+
+use cargo::{Cargo, Outcome};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    match args.as_slice() {
-        ["ci"] => ci(),
-        ["soak", "burst", rest @ ..] => soak_burst(rest),
+    let (chore, rest) = args.split_first().map_or(("", &[][..]), |(chore, rest)| (chore, rest));
+    let done = match chore {
+        "ci" => ci(),
+        "loom" => loom::run(rest),
+        "loom-mutants" => mutants::run(rest),
+        "soak" => soak(rest),
+        "miri" => sanitizers::miri(),
+        "tsan" => sanitizers::tsan(),
         _ => {
-            eprintln!("usage: cargo xtask ci | soak burst [--minutes N]");
-            ExitCode::from(2)
+            eprintln!("usage: cargo xtask ci | loom | loom-mutants | soak [burst] | miri | tsan");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask {chore}: {error}");
+            ExitCode::FAILURE
         }
     }
 }
 
 /// Everything that has to hold before a commit lands; the README's test command.
-fn ci() -> ExitCode {
-    const STEPS: &[(&str, &[&str])] = &[
-        ("format", &["fmt", "--all", "--check"]),
-        ("lints", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
-        ("tests", &["test", "--workspace"]),
-        ("docs", &["doc", "--workspace", "--no-deps"]),
-    ];
-    for (what, args) in STEPS {
-        println!("== {what}: cargo {}", args.join(" "));
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(*args);
-        if *what == "docs" {
-            cargo.env("RUSTDOCFLAGS", "-D warnings");
-        }
-        match cargo.status() {
-            Ok(status) if status.success() => {}
-            Ok(status) => {
-                eprintln!("{what} failed: {status}");
-                return ExitCode::FAILURE;
-            }
-            Err(error) => {
-                eprintln!("{what} could not start: {error}");
-                return ExitCode::FAILURE;
-            }
-        }
-    }
+fn ci() -> Outcome {
+    Cargo::new("format").args(["fmt", "--all", "--check"]).run()?;
+    let lints = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    Cargo::new("lints").args(lints).run()?;
+    Cargo::new("tests").args(["test", "--workspace"]).run()?;
+    let docs = ["doc", "--workspace", "--no-deps"];
+    Cargo::new("docs").args(docs).env("RUSTDOCFLAGS", "-D warnings").run()?;
+    loom::run(&[])?;
     println!("all checks passed");
-    ExitCode::SUCCESS
+    Ok(())
+}
+
+/// The soak of the queue, whose arguments are its own; or, after `burst`, that of bursts.
+fn soak(args: &[String]) -> Outcome {
+    if let Some((first, rest)) = args.split_first()
+        && first == "burst"
+    {
+        return soak_burst(rest);
+    }
+    let soak = ["run", "--release", "--package", "benches", "--bin", "soak", "--"];
+    Cargo::new("soak").args(soak).args(args).run()
 }
 
 /// Random bursts between processes that are killed now and then, for as long as asked (a minute if not).
-fn soak_burst(args: &[&str]) -> ExitCode {
-    let minutes = match args {
-        [] => Some(1),
-        ["--minutes", minutes] => minutes.parse::<u64>().ok(),
-        _ => None,
-    };
-    let Some(minutes) = minutes else {
-        eprintln!("usage: cargo xtask soak burst [--minutes N]");
-        return ExitCode::from(2);
+fn soak_burst(args: &[String]) -> Outcome {
+    let minutes: u64 = match args {
+        [] => 1,
+        [option, minutes] if option == "--minutes" => {
+            minutes.parse().map_err(|_| format!("`{minutes}` is no number of minutes"))?
+        }
+        _ => return Err("usage: cargo xtask soak burst [--minutes N]".into()),
     };
     let test = ["test", "--release", "-p", "nnburst-burst", "--test", "burst", "--"];
     let one = ["soak::random_bursts_and_kills_leave_nothing_behind", "--exact", "--nocapture"];
-    let soaked = Command::new(env!("CARGO"))
-        .args(test.iter().chain(&one))
-        .env("NNBURST_SOAK_SECONDS", minutes.saturating_mul(60).to_string())
-        .status();
-    match soaked {
-        Ok(status) if status.success() => ExitCode::SUCCESS,
-        Ok(status) => {
-            eprintln!("the soak failed: {status}");
-            ExitCode::FAILURE
-        }
-        Err(error) => {
-            eprintln!("the soak could not start: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    let seconds = minutes.saturating_mul(60).to_string();
+    Cargo::new("soak").args(test).args(one).env("NNBURST_SOAK_SECONDS", seconds).run()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loom::cell::UnsafeCell;
 
 use crate::SetupError;
-use crate::sync::{AtomicU64, FutexWord};
+use crate::sync::{AtomicU64, FutexWord, Ordering};
 
 /// A handle to the memory of a queue; see the [module](super).
 #[derive(Clone, Debug)]
@@ -16,8 +16,17 @@ struct Words {
     read: AtomicU64,
     written: AtomicU64,
     flag: Option<FutexWord>,
-    ring: Vec<UnsafeCell<Vec<u8>>>,
+    ring: Ring,
     quantum: usize,
+}
+
+/// The slots, one per item.
+#[derive(Debug)]
+enum Ring {
+    /// Of the synchronised flavour: whoever touches a slot has it alone, and loom panics if not.
+    Owned(Vec<UnsafeCell<Vec<u8>>>),
+    /// Of the other flavour, which copies first and asks later: 8-byte items, each copied in one step.
+    Racy(Vec<AtomicU64>),
 }
 
 // SAFETY: loom checks each access to the cells of `ring` against every other one.
@@ -32,13 +41,26 @@ pub(crate) fn memory(
     event_flag: bool,
 ) -> Result<Memory, SetupError> {
     let ring = (0..ring_bytes / quantum).map(|_| UnsafeCell::new(vec![0; quantum])).collect();
-    Ok(Memory(Arc::new(Words {
+    Ok(words(Ring::Owned(ring), quantum, event_flag))
+}
+
+/// The memory of an unsynchronised queue.
+pub(crate) fn racy(ring_bytes: usize, quantum: usize) -> Memory {
+    words(
+        Ring::Racy((0..ring_bytes / quantum).map(|_| AtomicU64::new(0)).collect()),
+        quantum,
+        false,
+    )
+}
+
+fn words(ring: Ring, quantum: usize, event_flag: bool) -> Memory {
+    Memory(Arc::new(Words {
         read: AtomicU64::new(0),
         written: AtomicU64::new(0),
         flag: event_flag.then(FutexWord::default),
         ring,
         quantum,
-    })))
+    }))
 }
 
 impl Memory {
@@ -55,16 +77,29 @@ impl Memory {
     }
 
     pub(crate) fn ring_bytes(&self) -> usize {
-        self.0.ring.len() * self.0.quantum
+        let slots = match &self.0.ring {
+            Ring::Owned(ring) => ring.len(),
+            Ring::Racy(ring) => ring.len(),
+        };
+        slots * self.0.quantum
     }
 
     /// # Safety
     /// As in the native build; here a breach is a panic of loom's.
     pub(crate) unsafe fn copy_in(&self, position: usize, items: &[u8]) {
         let first = position / self.0.quantum;
-        for (cell, item) in self.0.ring.iter().skip(first).zip(items.chunks(self.0.quantum)) {
-            // SAFETY: loom panics if anybody else is at this cell.
-            cell.with_mut(|slot| unsafe { (*slot).copy_from_slice(item) });
+        match &self.0.ring {
+            Ring::Owned(ring) => {
+                for (cell, item) in ring.iter().skip(first).zip(items.chunks(self.0.quantum)) {
+                    // SAFETY: loom panics if anybody else is at this cell.
+                    cell.with_mut(|slot| unsafe { (*slot).copy_from_slice(item) });
+                }
+            }
+            Ring::Racy(ring) => {
+                for (word, item) in ring.iter().skip(first).zip(items.as_chunks().0) {
+                    word.store(u64::from_ne_bytes(*item), Ordering::Relaxed);
+                }
+            }
         }
     }
 
@@ -72,9 +107,18 @@ impl Memory {
     /// As in the native build; here a breach is a panic of loom's.
     pub(crate) unsafe fn copy_out(&self, position: usize, items: &mut [u8]) {
         let first = position / self.0.quantum;
-        for (cell, item) in self.0.ring.iter().skip(first).zip(items.chunks_mut(self.0.quantum)) {
-            // SAFETY: loom panics if anybody is writing this cell.
-            cell.with(|slot| unsafe { item.copy_from_slice(&*slot) });
+        match &self.0.ring {
+            Ring::Owned(ring) => {
+                for (cell, item) in ring.iter().skip(first).zip(items.chunks_mut(self.0.quantum)) {
+                    // SAFETY: loom panics if anybody is writing this cell.
+                    cell.with(|slot| unsafe { item.copy_from_slice(&*slot) });
+                }
+            }
+            Ring::Racy(ring) => {
+                for (word, item) in ring.iter().skip(first).zip(items.as_chunks_mut().0) {
+                    *item = word.load(Ordering::Relaxed).to_ne_bytes();
+                }
+            }
         }
     }
 

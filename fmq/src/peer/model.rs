@@ -1,0 +1,30 @@
+//! [`PeerWatch`] for loom: a peer that dies when the model says so.
+
+use std::sync::Arc;
+
+use crate::interrupt::Signal;
+use crate::wait::Waiter;
+
+/// Watches a peer of the model's; see the native one.
+#[derive(Clone, Debug)]
+pub struct PeerWatch {
+    signal: Arc<Signal>,
+}
+
+impl PeerWatch {
+    /// A peer that lives.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "a peer is not a value with a default")]
+    pub fn new() -> Self {
+        Self { signal: Arc::new(Signal::new()) }
+    }
+
+    /// The peer dies, and the watching thread learns of it.
+    pub fn die(&self) {
+        self.signal.raise();
+    }
+
+    pub(crate) fn attach(&self, waiter: &mut Waiter) {
+        waiter.set_death(&self.signal, Arc::new(()));
+    }
+}

@@ -1,0 +1,39 @@
+//! Model checks: loom runs the queue that ships (its atomics, fences and sleeping come through `fmq`'s `sync` module) in
+//! every interleaving of two threads, and in every order that the memory model allows, up to three preemptions.
+//!
+//! `cargo xtask loom` runs them; nothing here is built otherwise. `tests/ring.rs` is the ring by itself,
+//! `tests/waiting.rs` sleeping and waking, where a lost wake shows as a deadlock.
+//!
+//! # Every ordering, and the model that fails without it
+//!
+//! `cargo xtask loom-mutants` weakens each of these in a copy (an access to `Relaxed`; a fence is taken out) and expects
+//! the model to fail. What is `Relaxed` in the code already is not in the table, and says there why.
+//!
+//! | edge, and what is weakened         | in `fmq/src/`   | model that fails                                             |
+//! |------------------------------------|-----------------|--------------------------------------------------------------|
+//! | publish: store release             | `ring.rs`       | `a_batch_arrives_whole_or_not_at_all`                        |
+//! | publish: load acquire              | `ring.rs`       | `a_batch_arrives_whole_or_not_at_all`                        |
+//! | retire: store release              | `ring.rs`       | `nothing_is_lost_duplicated_or_reordered`                    |
+//! | retire: load acquire               | `ring.rs`       | `nothing_is_lost_duplicated_or_reordered`                    |
+//! | publish: load when attaching       | `ring.rs`       | `a_consumer_that_attaches_sees_the_items_it_counts`          |
+//! | retire: load when attaching        | `ring.rs`       | `a_producer_that_attaches_leaves_unread_items_alone`         |
+//! | sleep: the waker's fence           | `event_flag.rs` | `a_sleeping_reader_is_woken_by_one_who_looks`                |
+//! | sleep: the waiter's fence          | `event_flag.rs` | `a_sleeping_reader_is_woken_by_one_who_looks`                |
+//! | sleep: the unconditional fetch_or  | `event_flag.rs` | `a_sleeping_reader_is_woken_unconditionally`                 |
+//! | bits: the waker's fetch_or         | `event_flag.rs` | `a_bit_of_ones_own_hands_over_what_came_before_it`           |
+//! | bits: the waiter's fence           | `event_flag.rs` | `a_bit_of_ones_own_hands_over_what_came_before_it`           |
+//! | rouse: the raiser's fence          | `interrupt.rs`  | `cancellation_wakes_a_sleeping_reader`                       |
+//! | rouse: the sleeper's fence         | `event_flag.rs` | `cancellation_wakes_a_sleeping_reader`                       |
+//! | raised: store release              | `interrupt.rs`  | `who_learns_of_a_cancellation_sees_what_came_before_it`      |
+//! | raised: load acquire               | `interrupt.rs`  | `who_learns_of_a_cancellation_sees_what_came_before_it`      |
+//! | unsynchronised publish: release    | `unsync.rs`     | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one`  |
+//! | unsynchronised publish: acquire    | `unsync.rs`     | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one`  |
+//! | doom: the writer's fence           | `unsync.rs`     | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one`  |
+//! | doom: the reader's fence           | `unsync.rs`     | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one`  |
+//!
+//! # What the models can't show
+//!
+//! loom treats `SeqCst` accesses as acquire and release, which is why the code relies on fences where it needs more. It
+//! doesn't reorder a load after a later store. Time does not pass: a deadline counts as over when it is first asked
+//! about. The kernel's futex is a mutex and a condition variable here; the epoll bridge (`readiness.rs`), which waits in
+//! the kernel only, is tested on real threads.

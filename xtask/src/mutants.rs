@@ -1,0 +1,246 @@
+//! `cargo xtask loom-mutants`: weakens each ordering of the queue in a copy of it, and expects a model to fail.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::cargo::{Cargo, Outcome, workspace};
+use crate::loom::configure;
+
+/// One weakening: `from` occurs exactly once in `file`.
+struct Mutant {
+    /// What is weakened, as in the table of `loom-tests`.
+    what: &'static str,
+    file: &'static str,
+    from: &'static str,
+    to: &'static str,
+    /// The model that must fail.
+    caught_by: &'static str,
+}
+
+const RING: &str = "fmq/src/ring.rs";
+const FLAG: &str = "fmq/src/event_flag.rs";
+const INTERRUPT: &str = "fmq/src/interrupt.rs";
+const UNSYNC: &str = "fmq/src/unsync.rs";
+
+#[rustfmt::skip] // one weakening, five lines
+const MUTANTS: &[Mutant] = &[
+    Mutant {
+        what: "publish, release", file: RING,
+        from: "memory.written().store(ours, Ordering::Release)",
+        to: "memory.written().store(ours, Ordering::Relaxed)",
+        caught_by: "a_batch_arrives_whole_or_not_at_all",
+    },
+    Mutant {
+        what: "publish, acquire", file: RING,
+        from: "memory.written().load(Ordering::Acquire)\n",
+        to: "memory.written().load(Ordering::Relaxed)\n",
+        caught_by: "a_batch_arrives_whole_or_not_at_all",
+    },
+    Mutant {
+        what: "retire, release", file: RING,
+        from: "memory.read().store(ours, Ordering::Release)",
+        to: "memory.read().store(ours, Ordering::Relaxed)",
+        caught_by: "nothing_is_lost_duplicated_or_reordered",
+    },
+    Mutant {
+        what: "retire, acquire", file: RING,
+        from: "memory.read().load(Ordering::Acquire)\n",
+        to: "memory.read().load(Ordering::Relaxed)\n",
+        caught_by: "nothing_is_lost_duplicated_or_reordered",
+    },
+    Mutant {
+        what: "publish, acquire when attaching", file: RING,
+        from: "let written = memory.written().load(Ordering::Acquire);",
+        to: "let written = memory.written().load(Ordering::Relaxed);",
+        caught_by: "a_consumer_that_attaches_sees_the_items_it_counts",
+    },
+    Mutant {
+        what: "retire, acquire when attaching", file: RING,
+        from: "let read = memory.read().load(Ordering::Acquire);",
+        to: "let read = memory.read().load(Ordering::Relaxed);",
+        caught_by: "a_producer_that_attaches_leaves_unread_items_alone",
+    },
+    Mutant {
+        what: "sleep, the waker's fence", file: FLAG,
+        from: "fence(Ordering::SeqCst);\n        // Relaxed: nothing is handed over",
+        to: "// Relaxed: nothing is handed over",
+        caught_by: "a_sleeping_reader_is_woken_by_one_who_looks",
+    },
+    Mutant {
+        what: "sleep, the waiter's fence", file: FLAG,
+        from: "    fence(Ordering::SeqCst);\n    before",
+        to: "    before",
+        caught_by: "a_sleeping_reader_is_woken_by_one_who_looks",
+    },
+    Mutant {
+        what: "bits, the waker's fetch_or", file: FLAG,
+        from: "word.fetch_or(mask.get(), Ordering::SeqCst)",
+        to: "word.fetch_or(mask.get(), Ordering::Relaxed)",
+        caught_by: "a_bit_of_ones_own_hands_over_what_came_before_it",
+    },
+    Mutant {
+        what: "bits, the waiter's fence", file: FLAG,
+        from: "    fence(Ordering::SeqCst);\n    before",
+        to: "    before",
+        caught_by: "a_bit_of_ones_own_hands_over_what_came_before_it",
+    },
+    Mutant {
+        what: "sleep, unconditional, the fetch_or", file: FLAG,
+        from: "word.fetch_or(mask.get(), Ordering::SeqCst)",
+        to: "word.fetch_or(mask.get(), Ordering::Relaxed)",
+        caught_by: "a_sleeping_reader_is_woken_unconditionally",
+    },
+    Mutant {
+        what: "rouse, the raiser's fence", file: INTERRUPT,
+        from: "        fence(Ordering::SeqCst);\n",
+        to: "",
+        caught_by: "cancellation_wakes_a_sleeping_reader",
+    },
+    Mutant {
+        what: "rouse, the sleeper's fence", file: FLAG,
+        from: "    fence(Ordering::SeqCst);\n    before",
+        to: "    before",
+        caught_by: "cancellation_wakes_a_sleeping_reader",
+    },
+    Mutant {
+        what: "raised, release", file: INTERRUPT,
+        from: "self.raised.store(true, Ordering::Release)",
+        to: "self.raised.store(true, Ordering::Relaxed)",
+        caught_by: "who_learns_of_a_cancellation_sees_what_came_before_it",
+    },
+    Mutant {
+        what: "raised, acquire", file: INTERRUPT,
+        from: "self.raised.load(Ordering::Acquire)",
+        to: "self.raised.load(Ordering::Relaxed)",
+        caught_by: "who_learns_of_a_cancellation_sees_what_came_before_it",
+    },
+    Mutant {
+        what: "unsynchronised publish, release", file: UNSYNC,
+        from: "self.memory.written().store(written, Ordering::Release)",
+        to: "self.memory.written().store(written, Ordering::Relaxed)",
+        caught_by: "an_overtaken_reader_never_takes_a_new_item_for_an_old_one",
+    },
+    Mutant {
+        what: "unsynchronised publish, acquire", file: UNSYNC,
+        from: "self.memory.written().load(Ordering::Acquire)",
+        to: "self.memory.written().load(Ordering::Relaxed)",
+        caught_by: "an_overtaken_reader_never_takes_a_new_item_for_an_old_one",
+    },
+    Mutant {
+        what: "doom, the writer's fence", file: UNSYNC,
+        from: "            fence(Ordering::Release);\n",
+        to: "",
+        caught_by: "an_overtaken_reader_never_takes_a_new_item_for_an_old_one",
+    },
+    Mutant {
+        what: "doom, the reader's fence", file: UNSYNC,
+        from: "        fence(Ordering::Acquire);\n",
+        to: "",
+        caught_by: "an_overtaken_reader_never_takes_a_new_item_for_an_old_one",
+    },
+];
+
+/// Runs all of them, or those whose description contains one of `args`.
+pub(crate) fn run(args: &[String]) -> Outcome {
+    let copy = copy()?;
+    let unchanged = test(&copy, None)?;
+    if !unchanged.0 {
+        return Err(format!("the models fail on the unchanged queue:\n{}", unchanged.1));
+    }
+    let mut escaped = Vec::new();
+    for mutant in MUTANTS {
+        if !args.is_empty() && !args.iter().any(|arg| mutant.what.contains(arg.as_str())) {
+            continue;
+        }
+        let caught = try_mutant(&copy, mutant)?;
+        let verdict = if caught { "caught by" } else { "ESCAPED" };
+        println!("{:<34} {verdict} {}", mutant.what, mutant.caught_by);
+        if !caught {
+            escaped.push(mutant.what);
+        }
+    }
+    if escaped.is_empty() { Ok(()) } else { Err(format!("not caught: {}", escaped.join("; "))) }
+}
+
+/// Whether the model fails on the mutant.
+fn try_mutant(copy: &Path, mutant: &Mutant) -> Result<bool, String> {
+    let Mutant { what, file, from, to, caught_by } = mutant;
+    let path = copy.join(file);
+    let original = read(&path)?;
+    if original.matches(from).count() != 1 {
+        return Err(format!("{what}: {file} has not exactly one `{}`", from.trim()));
+    }
+    write(&path, &original.replace(from, to))?;
+    let result = test(copy, Some(caught_by));
+    write(&path, &original)?;
+    let (passed, said) = result?;
+    if said.contains("could not compile") {
+        return Err(format!("{what}: the mutant does not compile:\n{said}"));
+    }
+    if !passed && !said.contains(&format!("{caught_by} ... FAILED")) {
+        return Err(format!("{what}: something else failed:\n{said}"));
+    }
+    if passed && !said.contains("1 passed") {
+        return Err(format!("{what}: there is no model {caught_by}"));
+    }
+    Ok(!passed)
+}
+
+/// Runs the models in the copy: all of them, or one.
+fn test(copy: &Path, model: Option<&str>) -> Result<(bool, String), String> {
+    let cargo =
+        Cargo::new("loom").args(["test", "--offline", "--package", "loom-tests", "--tests"]);
+    let target = workspace().join("target").join("loom-mutants");
+    let cargo = configure(cargo).env("CARGO_TARGET_DIR", target).in_folder(copy);
+    match model {
+        Some(model) => cargo.args(["--no-fail-fast", "--", "--exact", model]).ask(),
+        None => cargo.ask(),
+    }
+}
+
+/// A workspace of the queue and its models only, under the target folder.
+fn copy() -> Result<PathBuf, String> {
+    let (from, to) = (workspace(), workspace().join("target").join("loom-mutants-source"));
+    for folder in ["fmq", "loom-tests"] {
+        copy_folder(&from.join(folder), &to.join(folder))?;
+    }
+    let manifest = read(&from.join("Cargo.toml"))?;
+    let (Some(start), Some(rest)) =
+        (manifest.find("members = ["), manifest.find("[workspace.package]"))
+    else {
+        return Err("Cargo.toml has no list of members".into());
+    };
+    let head = manifest.get(..start).unwrap_or_default();
+    let tail = manifest.get(rest..).unwrap_or_default();
+    let members = "members = [\"fmq\", \"loom-tests\"]\n\n";
+    write(&to.join("Cargo.toml"), &format!("{head}{members}{tail}"))?;
+    write(&to.join("Cargo.lock"), &read(&from.join("Cargo.lock"))?)?;
+    Ok(to)
+}
+
+/// Copies what changed, so that cargo rebuilds no more than it must.
+fn copy_folder(from: &Path, to: &Path) -> Outcome {
+    let failed = |error: std::io::Error| format!("{}: {error}", from.display());
+    fs::create_dir_all(to).map_err(failed)?;
+    for entry in fs::read_dir(from).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let target = to.join(entry.file_name());
+        if entry.file_type().map_err(failed)?.is_dir() {
+            copy_folder(&entry.path(), &target)?;
+        } else {
+            let bytes = fs::read(entry.path()).map_err(failed)?;
+            if fs::read(&target).ok().as_ref() != Some(&bytes) {
+                fs::write(&target, bytes).map_err(failed)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn write(path: &Path, text: &str) -> Outcome {
+    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
