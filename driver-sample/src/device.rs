@@ -7,10 +7,10 @@ use nnburst_executor::{CompileOptions, Plan};
 use nnburst_hal::{
     Buffer, BufferDesc, BufferRole, CacheFiles, CacheHandles, Capabilities, Device, DeviceStatus,
     DeviceType, ErrorStatus, Extension, HalError, Model, PrepareOptions, PreparedModel,
-    PreparedModelCallback, Result, TimePoint, ValidationError, Version, validate_memory_desc,
-    validate_model,
+    PreparedModelCallback, Priority, Result, TimePoint, ValidationError, Version,
+    validate_memory_desc, validate_model,
 };
-use nnburst_hal_ipc::{Driver, Limits, Peer, Service};
+use nnburst_hal_ipc::{Driver, Limits, Peer, Pool, Service};
 
 use crate::buffer::{Buffers, SampleBuffer};
 use crate::figures::{self, Figures};
@@ -84,8 +84,7 @@ impl SampleDriver {
     }
 
     fn device_for(&self, gone: Arc<AtomicBool>) -> Arc<dyn Device> {
-        let priorities = Arc::default();
-        Arc::new(SampleDevice { shared: Arc::clone(&self.0), client: Client { gone, priorities } })
+        Arc::new(SampleDevice { shared: Arc::clone(&self.0), client: Arc::new(Client::new(gone)) })
     }
 }
 
@@ -98,15 +97,51 @@ impl Driver for SampleDriver {
 /// The driver as one client sees it.
 struct SampleDevice {
     shared: Arc<Shared>,
-    client: Client,
+    client: Arc<Client>,
 }
 
+/// Threads that prepare the models of one client, and that run what it launches of one priority.
+const PREPARING: usize = 2;
+const EXECUTING: usize = 4;
+
 /// What the models of one client share.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Client {
     /// Set when the client is gone: what runs for it stops.
     pub(crate) gone: Arc<AtomicBool>,
-    pub(crate) priorities: Arc<Priorities>,
+    pub(crate) priorities: Priorities,
+    preparations: Pool,
+    /// For each priority its own, so that none waits behind a lower one.
+    executions: [Pool; 3],
+}
+
+impl Client {
+    /// The number of what waits is bounded by the service's limits; in this process nobody bounds it.
+    fn new(gone: Arc<AtomicBool>) -> Self {
+        Self {
+            gone,
+            priorities: Priorities::default(),
+            preparations: Pool::new("nnburst-prepare", PREPARING, usize::MAX),
+            executions: [(); 3].map(|()| Pool::new("nnburst-execute", EXECUTING, usize::MAX)),
+        }
+    }
+
+    /// The threads for executions of this priority.
+    pub(crate) fn executions(&self, priority: Priority) -> &Pool {
+        let [low, medium, high] = &self.executions;
+        match priority {
+            Priority::Low => low,
+            Priority::Medium => medium,
+            Priority::High => high,
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.preparations.close();
+        self.executions.iter().for_each(Pool::close);
+    }
 }
 
 impl Device for SampleDevice {
@@ -151,16 +186,15 @@ impl Device for SampleDevice {
             callback.notify(Err(error.clone()));
             return Err(error);
         }
-        let (shared, client) = (Arc::clone(&self.shared), self.client.clone());
+        let (shared, client) = (Arc::clone(&self.shared), Arc::clone(&self.client));
         let told = Arc::clone(&callback);
-        let launched = std::thread::Builder::new()
-            .name("nnburst-prepare".into())
-            .spawn(move || callback.notify(prepare(shared, client, model, options)));
-        launched.map(drop).map_err(|error| {
-            let error = HalError::failure(format!("no thread for the preparation: {error}"));
-            told.notify(Err(error.clone()));
-            error
-        })
+        let task = move || callback.notify(prepare(shared, client, model, options));
+        if self.client.preparations.submit(task) {
+            return Ok(());
+        }
+        let error = HalError::failure("no thread for the preparation");
+        told.notify(Err(error.clone()));
+        Err(error)
     }
 
     fn prepare_model_from_cache(
@@ -196,7 +230,7 @@ impl Device for SampleDevice {
 
 fn prepare(
     shared: Arc<Shared>,
-    client: Client,
+    client: Arc<Client>,
     model: Model,
     options: PrepareOptions,
 ) -> Result<Arc<dyn PreparedModel>> {

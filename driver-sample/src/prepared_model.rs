@@ -36,7 +36,7 @@ pub(crate) struct Compiled {
     plan: Plan,
     spare: Mutex<Vec<Session>>,
     shared: Arc<Shared>,
-    client: Client,
+    client: Arc<Client>,
     priority: Priority,
     /// Nanoseconds of the quickest run so far; 0 before the first.
     quickest: AtomicU64,
@@ -48,7 +48,7 @@ impl Compiled {
         model: Model,
         plan: Plan,
         shared: Arc<Shared>,
-        client: Client,
+        client: Arc<Client>,
         priority: Priority,
     ) -> Self {
         // The first execution finds its memory made.
@@ -179,7 +179,9 @@ impl PreparedModel for SamplePreparedModel {
         let told = Arc::clone(&callback);
         let compiled = Arc::clone(&self.0);
         let launched = checked.and_then(|()| {
-            spawn(move || callback.notify(compiled.execute(&request, &options, began)))
+            let task = move || callback.notify(compiled.execute(&request, &options, began));
+            let accepted = self.0.client.executions(self.0.priority).submit(task);
+            accepted.then_some(()).ok_or_else(|| HalError::failure("no thread for the execution"))
         });
         launched.inspect_err(|error| told.notify(Err(error.clone().into())))
     }
@@ -240,7 +242,8 @@ impl PreparedModel for SamplePreparedModel {
     }
 }
 
-/// Runs a task on a thread of its own; clients are limited in how many they launch.
+/// Runs a task on a thread of its own, because it waits for fences, maybe for those of tasks behind it.
+/// Clients are limited in how many they launch.
 fn spawn(task: impl FnOnce() + Send + 'static) -> Result<()> {
     std::thread::Builder::new()
         .name("nnburst-execute".into())

@@ -36,6 +36,7 @@ mod wire;
 pub use client::{ConnectError, RemoteBuffer, RemoteDevice, RemotePreparedModel};
 pub use directory::{service_dir, services, socket_path};
 pub use limits::Limits;
+pub use pool::Pool;
 pub use server::{Driver, Peer, Service, Serving};
 pub use spawn::{Spawned, inherited};
 pub use wire::{PROTOCOL_VERSION, WireError};

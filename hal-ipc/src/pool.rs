@@ -1,4 +1,4 @@
-//! A bounded pool of threads for the calls of one peer.
+//! A bounded pool of threads for the work of one peer.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,9 +9,18 @@ const IDLE: Duration = Duration::from_secs(2);
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Threads that come with the work and go without it; clones are the same pool.
+/// A bounded number of threads that come with the work and go without it; clones are the same pool.
+///
+/// For drivers too: what a client launches runs on threads of the client's, and there are so many of them.
+///
+/// ```
+/// let pool = nnburst_hal_ipc::Pool::new("example", 2, 10);
+/// assert!(pool.submit(|| ()));
+/// pool.close();
+/// assert!(!pool.submit(|| ()), "no more");
+/// ```
 #[derive(Clone)]
-pub(crate) struct Pool(Arc<Shared>);
+pub struct Pool(Arc<Shared>);
 
 struct Shared {
     name: String,
@@ -30,7 +39,8 @@ struct State {
 }
 
 impl Pool {
-    pub(crate) fn new(name: impl Into<String>, max_threads: usize, max_waiting: usize) -> Self {
+    /// A pool of at most `max_threads` (at least one), which carry `name`; `max_waiting` jobs may wait.
+    pub fn new(name: impl Into<String>, max_threads: usize, max_waiting: usize) -> Self {
         Self(Arc::new(Shared {
             name: name.into(),
             max_threads: max_threads.max(1),
@@ -40,25 +50,25 @@ impl Pool {
         }))
     }
 
-    /// Runs the job as soon as a thread is free; false if too many wait already.
-    pub(crate) fn submit(&self, job: impl FnOnce() + Send + 'static) -> bool {
+    /// Runs the job as soon as a thread is free; false, and the job is dropped, if too many wait already,
+    /// if there is no thread to be had, or after [`Pool::close`].
+    pub fn submit(&self, job: impl FnOnce() + Send + 'static) -> bool {
         if self.0.lock().jobs.len() >= self.0.max_waiting {
             return false;
         }
-        self.submit_always(job);
-        true
+        self.submit_always(job)
     }
 
     /// Runs the job however many wait: for what there is a bounded number of anyway.
-    pub(crate) fn submit_always(&self, job: impl FnOnce() + Send + 'static) {
+    pub(crate) fn submit_always(&self, job: impl FnOnce() + Send + 'static) -> bool {
         let mut state = self.0.lock();
         if state.closed {
-            return;
+            return false;
         }
         state.jobs.push_back(Box::new(job));
         if state.idle >= state.jobs.len() || state.threads >= self.0.max_threads {
             self.0.work.notify_one();
-            return;
+            return true;
         }
         let shared = Arc::clone(&self.0);
         let spawned =
@@ -67,15 +77,19 @@ impl Pool {
             Ok(_) => state.threads = state.threads.saturating_add(1),
             // No thread to be had: those there are get to it, or else nobody does.
             Err(error) if state.threads == 0 => {
-                tracing::warn!(%error, "no thread for a peer's call");
-                state.jobs.pop_back();
+                tracing::warn!(%error, "no thread for a peer's work");
+                let job = state.jobs.pop_back();
+                drop(state);
+                drop(job);
+                return false;
             }
             Err(_) => self.0.work.notify_one(),
         }
+        true
     }
 
-    /// Drops what waits; the threads end after what they are at.
-    pub(crate) fn close(&self) {
+    /// Drops what waits and takes no more; the threads end after what they are at.
+    pub fn close(&self) {
         let mut state = self.0.lock();
         state.closed = true;
         let jobs = std::mem::take(&mut state.jobs);
