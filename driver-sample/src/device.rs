@@ -14,6 +14,7 @@ use nnburst_hal_ipc::{Driver, Limits, Peer, Pool, Service};
 
 use crate::buffer::{Buffers, SampleBuffer};
 use crate::figures::{self, Figures};
+use crate::idle::IdleWatch;
 use crate::prepared_model::{Compiled, SamplePreparedModel};
 use crate::priority::Priorities;
 
@@ -53,6 +54,7 @@ pub(crate) struct Shared {
     figures: &'static Figures,
     options: Options,
     pub(crate) buffers: Arc<Buffers>,
+    pub(crate) idle: Arc<IdleWatch>,
     /// Relaxed: only uniqueness matters.
     next_model: AtomicU64,
 }
@@ -64,8 +66,13 @@ impl SampleDriver {
     /// There is none; see [`names`](crate::names).
     pub fn new(name: &str, options: Options) -> std::result::Result<Self, UnknownDriver> {
         let figures = figures::find(name).ok_or_else(|| UnknownDriver { name: name.to_owned() })?;
-        let buffers = Arc::new(Buffers::default());
-        Ok(Self(Arc::new(Shared { figures, options, buffers, next_model: AtomicU64::new(1) })))
+        Ok(Self(Arc::new(Shared {
+            figures,
+            options,
+            buffers: Arc::default(),
+            idle: Arc::default(),
+            next_model: AtomicU64::new(1),
+        })))
     }
 
     /// Its name.
@@ -250,7 +257,7 @@ fn prepare(
     let id = shared.next_model.fetch_add(1, Ordering::Relaxed);
     // Requests are checked against the graph; the constants are in the plan.
     let model = Model { operand_values: Vec::new(), pools: Vec::new(), ..model };
-    let compiled = Compiled::new(id, model, plan, shared, client, options.priority);
+    let compiled = Arc::new(Compiled::new(id, model, plan, shared, client, options.priority));
     Ok(Arc::new(SamplePreparedModel::new(compiled)))
 }
 

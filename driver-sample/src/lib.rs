@@ -23,6 +23,7 @@ mod device;
 mod execution;
 mod fence;
 mod figures;
+mod idle;
 mod prepared_model;
 mod priority;
 pub mod service;

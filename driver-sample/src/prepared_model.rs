@@ -34,7 +34,8 @@ pub(crate) struct Compiled {
     /// Without its constants: what requests are held against.
     model: Model,
     plan: Plan,
-    spare: Mutex<Vec<Session>>,
+    /// With the time since when each waits; the latest at the end.
+    spare: Mutex<Vec<(Instant, Session)>>,
     shared: Arc<Shared>,
     client: Arc<Client>,
     priority: Priority,
@@ -52,7 +53,7 @@ impl Compiled {
         priority: Priority,
     ) -> Self {
         // The first execution finds its memory made.
-        let spare = Mutex::new(vec![plan.session()]);
+        let spare = Mutex::new(vec![(Instant::now(), plan.session())]);
         let quickest = AtomicU64::new(0);
         Self { id, model, plan, spare, shared, client, priority, quickest }
     }
@@ -97,13 +98,19 @@ impl Compiled {
 
     pub(crate) fn session(&self) -> Session {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        spare.unwrap_or_else(|| self.plan.session())
+        spare.map_or_else(|| self.plan.session(), |(_, session)| session)
+    }
+
+    /// Gives back the scratch memory that was not used for as long as `idle`.
+    pub(crate) fn release_idle(&self, idle: Duration) {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        spare.retain(|(since, _)| since.elapsed() < idle);
     }
 
     fn give_back(&self, session: Session) {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         if spare.len() < SPARE_SESSIONS {
-            spare.push(session);
+            spare.push((Instant::now(), session));
         }
     }
 
@@ -141,13 +148,20 @@ impl Compiled {
     }
 }
 
+impl Drop for Compiled {
+    fn drop(&mut self) {
+        self.shared.idle.forget();
+    }
+}
+
 /// A prepared model of a sample driver.
 #[derive(Debug)]
 pub(crate) struct SamplePreparedModel(Arc<Compiled>);
 
 impl SamplePreparedModel {
-    pub(crate) fn new(compiled: Compiled) -> Self {
-        Self(Arc::new(compiled))
+    pub(crate) fn new(compiled: Arc<Compiled>) -> Self {
+        compiled.shared.idle.watch(&compiled);
+        Self(compiled)
     }
 
     /// The model behind an object that a driver is handed back, if it is that driver's own.
@@ -300,5 +314,33 @@ impl FencedExecutionCallback for FencedInfo {
     fn execution_info(&self) -> Result<FencedTiming> {
         let info = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         info.clone().unwrap_or_else(|| Err(HalError::failure("the execution is not over yet")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nnburst_hal::testing::{relu_model, relu_request};
+    use nnburst_hal::{CacheHandles, PrepareOptions, wait_for_prepared_model};
+
+    use super::*;
+    use crate::{Options, SampleDriver};
+
+    #[test]
+    fn a_model_that_rested_works_again() {
+        let device = SampleDriver::new("nnapi-sample_all", Options::default()).unwrap().device();
+        let model = wait_for_prepared_model(|callback| {
+            let (options, cache) = (PrepareOptions::default(), CacheHandles::default());
+            device.prepare_model(relu_model(&[2]), options, cache, callback)
+        })
+        .unwrap();
+        let compiled = &model.as_any().downcast_ref::<SamplePreparedModel>().unwrap().0;
+        let spare = || compiled.spare.lock().unwrap().len();
+        compiled.release_idle(Duration::from_secs(600));
+        assert_eq!(spare(), 1, "not idle for long enough");
+        compiled.release_idle(Duration::ZERO);
+        assert_eq!(spare(), 0);
+        let (request, _memory) = relu_request(&[1.0, -1.0]).unwrap();
+        model.execute_synchronously(&request, ExecutionOptions::default()).unwrap();
+        assert_eq!(spare(), 1);
     }
 }

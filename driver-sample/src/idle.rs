@@ -1,0 +1,75 @@
+//! The watchdog: scratch memory of models that nobody executes for a while is given back.
+//!
+//! One thread for all models of a driver; it is there while there are models.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use crate::prepared_model::Compiled;
+
+/// Scratch memory that was not used for this long goes.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// How often the watchdog looks.
+const GLANCE: Duration = Duration::from_secs(5);
+
+/// The models that are watched.
+#[derive(Debug, Default)]
+pub(crate) struct IdleWatch {
+    state: Mutex<State>,
+    model_gone: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    models: Vec<Weak<Compiled>>,
+    running: bool,
+}
+
+impl IdleWatch {
+    /// Watches a model for as long as it lives.
+    pub(crate) fn watch(self: &Arc<Self>, model: &Arc<Compiled>) {
+        let mut state = self.lock();
+        state.models.push(Arc::downgrade(model));
+        if !state.running {
+            let watch = Arc::clone(self);
+            let thread = std::thread::Builder::new().name("nnburst-idle".into());
+            // Without a thread scratch memory stays until its model goes.
+            state.running = thread.spawn(move || watch.run()).is_ok();
+        }
+    }
+
+    /// A model is gone: with the last of them the watchdog goes.
+    pub(crate) fn forget(&self) {
+        // Under the lock, so that the watchdog is not between its look and its sleep.
+        drop(self.lock());
+        self.model_gone.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self) {
+        let mut state = self.lock();
+        loop {
+            state.models.retain(|model| model.strong_count() > 0);
+            if state.models.is_empty() {
+                state.running = false;
+                return;
+            }
+            let (woken, waited) =
+                self.model_gone.wait_timeout(state, GLANCE).unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            if waited.timed_out() {
+                let models: Vec<_> = state.models.iter().filter_map(Weak::upgrade).collect();
+                // Outside the lock: one that we hold last comes back to `forget`.
+                drop(state);
+                for model in models {
+                    model.release_idle(IDLE);
+                }
+                state = self.lock();
+            }
+        }
+    }
+}
