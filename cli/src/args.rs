@@ -181,7 +181,7 @@ pub(crate) struct BenchArgs {
     /// Measure networks that need no file.
     #[arg(long, value_name = "NAME")]
     pub(crate) builtin: Vec<String>,
-    /// Calls to measure, after a tenth as many to warm up.
+    /// Calls to measure, after a tenth as many (1000 at most) to warm up.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
     /// Print one JSON object per model.

@@ -25,6 +25,12 @@ pub(crate) fn open_device(engine: &Engine) -> Result<Device, Failure> {
         _ if name == "embedded" => Device::embedded_with(DEFAULT_DRIVER, &options)?,
         _ => match name.strip_prefix("embedded:") {
             Some(driver) => Device::embedded_with(driver, &options)?,
+            None if engine.threads != 1 => {
+                return Err(Failure::usage(format!(
+                    "--threads {}: how {name} computes was settled when it was started",
+                    engine.threads
+                )));
+            }
             None => Device::connect(&name)?,
         },
     };

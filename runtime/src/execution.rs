@@ -178,10 +178,10 @@ impl Pending {
                 answer.recv().map_err(|_| driver_went_away())?.map_err(RuntimeError::from)
             }
             PendingKind::Fence { fence, info } => {
-                if let Some(fence) = fence {
-                    wait_for_fence(fence.as_fd(), None)?;
-                }
+                let signalled = fence.map(|fence| wait_for_fence(fence.as_fd(), None));
+                // A fence in error says that something failed; what it was the callback knows.
                 let timing = info.execution_info()?;
+                signalled.transpose()?;
                 Ok(ExecutionOutcome { output_shapes: Vec::new(), timing: timing.launched })
             }
         }

@@ -64,7 +64,7 @@ fn measure(args: &BenchArgs, source: &Source) -> Result<Report, Failure> {
     }
     fill_inputs(&mut session, source)?;
     let mut pacer = Pacer::new(args.pace.period);
-    for _ in 0..(args.runs / 10).max(3) {
+    for _ in 0..(args.runs / 10).clamp(3, 1000) {
         pacer.wait();
         session.step()?;
     }

@@ -1,15 +1,22 @@
 //! Bilinear resampling as Pillow does it: a triangle filter as wide as the reduction, so that nothing of
 //! the picture is skipped, in two passes of integers.
 //!
-//! The coefficients have 22 fractional bits, each pass rounds to whole steps, and rows come first: with
-//! that, results equal those of Pillow's `resize(.., BILINEAR)` bit for bit.
+//! The coefficients have 22 fractional bits and each pass rounds to whole steps, so their order shows:
+//! rows come first, but for pictures that lose more than twice as many lines as columns. With that, results
+//! equal those of Pillow 13's `resize(.., BILINEAR)` bit for bit; the order was found by comparing.
 
 use super::Picture;
 
 /// `picture` at another size.
 pub(super) fn resize(picture: &Picture, width: usize, height: usize) -> Picture {
-    let narrowed = resize_rows(picture, width);
-    resize_columns(&narrowed, height)
+    let lost_lines = picture.height.saturating_sub(height);
+    // Negative where the picture gets wider: then any loss of lines is enough.
+    let columns_first = lost_lines > 0 && picture.height + 2 * width > height + 2 * picture.width;
+    if columns_first {
+        resize_rows(&resize_columns(picture, height), width)
+    } else {
+        resize_columns(&resize_rows(picture, width), height)
+    }
 }
 
 const PRECISION_BITS: u32 = 32 - 8 - 2;
@@ -124,5 +131,19 @@ mod tests {
             let got: Vec<_> = resized.pixels.iter().step_by(3).copied().collect();
             assert_eq!(got, want, "{what}");
         }
+    }
+
+    #[test]
+    fn pictures_that_lose_many_lines_lose_them_first() {
+        let resized = |width, height| {
+            let samples =
+                (0..height).flat_map(|y| (0..width).map(move |x| (x * 37 + y * 91) % 256));
+            let pixels =
+                samples.flat_map(|sample: usize| [u8::try_from(sample).unwrap(); 3]).collect();
+            let picture = resize(&Picture { width, height, pixels }, 3, 3);
+            picture.pixels.iter().step_by(3).copied().collect::<Vec<_>>()
+        };
+        assert_eq!(resized(4, 8), [91, 106, 120, 116, 118, 120, 116, 131, 145], "lines first");
+        assert_eq!(resized(8, 4), [68, 143, 123, 137, 117, 109, 83, 122, 156], "columns first");
     }
 }
