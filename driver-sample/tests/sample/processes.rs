@@ -201,3 +201,35 @@ fn executions_in_another_process_give_the_same_bytes() {
     };
     assert_eq!(run(spawned.device()), run(driver(ALL).device().as_ref()));
 }
+
+#[test]
+fn clients_killed_under_load_do_not_disturb_the_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let driver = start("driver", dir.path());
+    let device = connect(dir.path());
+    let model = prepare(&device, add_one(&[64])).unwrap();
+    let mut burst =
+        BurstController::configure(model.as_ref(), &ControllerOptions::default(), None).unwrap();
+    let (input, output) = (floats(&[1.0; 64]), floats(&[0.0; 64]));
+    let request = request(&input, &output);
+    burst.execute(&request, &ExecutionOptions::default()).unwrap().unwrap();
+    let rest = Footprint::of(driver.0.id());
+    for _ in 0..4 {
+        let ready = dir.path().join("ready");
+        let _ = std::fs::remove_file(&ready);
+        let mut clients: Vec<_> = (0..3).map(|_| start("client", dir.path())).collect();
+        eventually("a client is at work", || ready.exists());
+        for client in &mut clients {
+            burst.execute(&request, &ExecutionOptions::default()).unwrap().unwrap();
+            client.now();
+            model.execute_synchronously(&request, ExecutionOptions::default()).unwrap();
+            assert_eq!(as_floats(&output), [2.0; 64]);
+        }
+    }
+    eventually("nothing of them is left", || {
+        let now = Footprint::of(driver.0.id());
+        now.descriptors <= rest.descriptors
+            && now.shared_maps <= rest.shared_maps
+            && now.threads <= rest.threads
+    });
+}
