@@ -11,7 +11,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nnburst_executor::Checkpoint;
 use nnburst_hal::Priority;
@@ -24,6 +24,9 @@ const PATIENCE: Duration = Duration::from_millis(50);
 pub(crate) struct Priorities {
     medium: AtomicU32,
     high: AtomicU32,
+    /// Executions that are held up: while there are none, nobody is to be woken, and an end costs no
+    /// system call.
+    held_up: AtomicU32,
     lock: Mutex<()>,
     ended: Condvar,
 }
@@ -71,23 +74,24 @@ impl Checkpoint for Running<'_> {
         if !self.among.has_higher(self.priority) {
             return;
         }
-        let until = Instant::now() + PATIENCE;
-        let mut held = self.among.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        while self.among.has_higher(self.priority) {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return;
-            }
-            let woken = self.among.ended.wait_timeout(held, left);
-            (held, _) = woken.unwrap_or_else(PoisonError::into_inner);
-        }
+        let lock = self.among.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        // SeqCst: pairs with the load in `drop`. Either we see there that the last one ended, or that one
+        // sees us here.
+        self.among.held_up.fetch_add(1, Ordering::SeqCst);
+        let waited = self
+            .among
+            .ended
+            .wait_timeout_while(lock, PATIENCE, |()| self.among.has_higher(self.priority));
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        self.among.held_up.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         let Some(count) = self.among.count(self.priority) else { return };
-        if count.fetch_sub(1, Ordering::SeqCst) == 1 && self.priority > Priority::Low {
+        let was_last = count.fetch_sub(1, Ordering::SeqCst) == 1;
+        if was_last && self.among.held_up.load(Ordering::SeqCst) > 0 {
             // Under the lock, so that nobody is between a look at the counts and their sleep.
             drop(self.among.lock.lock().unwrap_or_else(PoisonError::into_inner));
             self.among.ended.notify_all();
@@ -98,6 +102,7 @@ impl Drop for Running<'_> {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Instant;
 
     use super::*;
 

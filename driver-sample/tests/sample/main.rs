@@ -11,4 +11,5 @@ mod executions;
 mod hostile;
 mod preparations;
 mod processes;
+mod steady;
 mod support;

@@ -1,0 +1,54 @@
+//! What a frame of a burst asks of the system while both sides poll: nothing.
+
+use std::process::Command;
+use std::time::Duration;
+
+use nnburst_burst::{BurstController, ControllerOptions};
+use nnburst_hal::*;
+
+use crate::support::*;
+
+const FRAMES: &str = "NNBURST_TEST_FRAMES";
+
+/// The part of the test below that is traced.
+#[test]
+fn traced_process() {
+    let Ok(frames) = std::env::var(FRAMES) else { return };
+    let device = driver("nnapi-sample_all").device();
+    let model = prepare(device.as_ref(), add_one(&[2])).unwrap();
+    let polling_window = Some(Duration::MAX);
+    let options = ControllerOptions {
+        polling_window,
+        burst: BurstOptions { extended: true, polling_window, ..BurstOptions::default() },
+        ..ControllerOptions::default()
+    };
+    let mut burst = BurstController::configure(model.as_ref(), &options, None).unwrap();
+    let (input, output) = (floats(&[1.0; 2]), floats(&[0.0; 2]));
+    let mut frame = burst.frame(&request(&input, &output), &ExecutionOptions::default()).unwrap();
+    for _ in 0..frames.parse().unwrap() {
+        assert_eq!(burst.execute_frame(&mut frame).unwrap().status, ErrorStatus::None);
+    }
+}
+
+#[test]
+fn more_frames_make_no_more_system_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let calls = |frames: &str| {
+        let log = folder.path().join(frames);
+        let traced = Command::new("strace")
+            .args(["-f", "-qq", "-o"])
+            .arg(&log)
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "steady::traced_process"])
+            .env(FRAMES, frames)
+            .output();
+        let ran = traced.is_ok_and(|traced| traced.status.success());
+        ran.then(|| std::fs::read_to_string(&log).unwrap().lines().count())
+    };
+    let (Some(few), Some(many)) = (calls("10"), calls("2010")) else {
+        println!("skipped: strace is needed and could not run");
+        return;
+    };
+    // Starting and ending differ by a few calls from run to run; 2000 frames would show.
+    assert!(many < few + 200, "{few} system calls for 10 frames, {many} for 2010");
+}
