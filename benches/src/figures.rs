@@ -23,7 +23,8 @@ impl Placement {
     pub const ALL: [Self; 2] = [Self::Near, Self::Far];
 
     /// By the bare ping-pong.
-    fn of(atomic_ns: f64) -> Self {
+    #[must_use]
+    pub fn of(atomic_ns: f64) -> Self {
         if atomic_ns < FAR_FROM_NS { Self::Near } else { Self::Far }
     }
 
@@ -209,7 +210,7 @@ impl Spread {
 
 /// Up to a minute, to three digits.
 #[expect(clippy::expect_used, reason = "the bounds are constants, and valid")]
-fn histogram() -> Histogram<u64> {
+pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("valid bounds")
 }
 

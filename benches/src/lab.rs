@@ -85,7 +85,7 @@ pub fn run(plan: &Plan) -> Result<Outcome> {
 }
 
 /// The measuring side.
-struct Bench {
+pub(crate) struct Bench {
     clock: Clock,
     real_time: bool,
     awake: KeepAwake,
@@ -129,6 +129,19 @@ impl Bench {
         Ok(Self { clock, real_time, awake, far, probes: sides, sides: rest })
     }
 
+    /// One that only probes.
+    pub(crate) fn probes_only(plan: &Plan) -> Result<Self> {
+        let plan = Plan { only: "\n".into(), ..plan.clone() };
+        let clock = Clock::calibrate();
+        machine::pin(plan.cpus.near)?;
+        Self::set_up(&plan, clock)
+    }
+
+    /// Lets the far side go.
+    pub(crate) fn finish(self) -> Result<()> {
+        self.far.finish()
+    }
+
     /// One block of every row, grouped by probe; each round starts one row later than the last.
     fn round(&mut self, plan: &Plan, round: u32) -> Result<()> {
         for probe in Probe::ALL {
@@ -166,7 +179,7 @@ impl Bench {
     }
 
     /// Runs the bare ping-pong and the matching probe.
-    fn probe(&mut self, plan: &Plan, round: u32, matching: Probe) -> Result<Probes> {
+    pub(crate) fn probe(&mut self, plan: &Plan, round: u32, matching: Probe) -> Result<Probes> {
         let mut probes = Probes { atomic: 0.0, matching: 0.0 };
         for (probe, side) in Probe::ALL.into_iter().zip(&mut self.probes) {
             if probe != Probe::Atomic && probe != matching {

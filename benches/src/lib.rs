@@ -18,11 +18,15 @@
 //! | the schedule: blocks, brackets, placement   | [`lab`]                      |
 //! | the answering process and threads           | [`far`]                      |
 //! | from samples to figures                     | [`figures`]                  |
+//! | calls to a driver, by every road            | [`burst`]                    |
+//! | percentile curves                           | [`curves`]                   |
 //! | table and JSON                              | [`report`]                   |
 //! | the machine: CPUs, priority, clock          | [`machine`], [`clock`]       |
 //! | raw shared memory, the control connection   | [`shared`], [`link`]         |
 
+pub mod burst;
 pub mod clock;
+pub mod curves;
 pub mod far;
 pub mod figures;
 pub mod lab;

@@ -45,10 +45,11 @@ pub fn pin(cpu: usize) -> Result<()> {
     sched_setaffinity(None, &set).map_err(|error| format!("can't use CPU {cpu}: {error}").into())
 }
 
-/// Gives the calling thread real-time priority; `false` if that is not allowed.
+/// Gives the calling thread real-time priority, above that of a burst's threads: probes go before listeners that poll.
+/// `false` if that is not allowed.
 #[must_use]
 pub fn real_time() -> bool {
-    schedule(libc::SCHED_FIFO, 50)
+    schedule(libc::SCHED_FIFO, 60)
 }
 
 fn schedule(policy: libc::c_int, priority: libc::c_int) -> bool {
@@ -83,6 +84,33 @@ impl KeepAwake {
     /// Switches them on or off.
     pub fn set(&self, active: bool) {
         // Relaxed: a switch for heaters; nothing is handed over.
+        self.active.store(active, Ordering::Relaxed);
+    }
+}
+
+/// A neighbour: an ordinary thread that computes on a CPU while it is switched on.
+#[derive(Debug)]
+pub struct Busy {
+    active: Arc<AtomicBool>,
+}
+
+impl Busy {
+    /// Starts it on `cpu`, switched off.
+    #[must_use]
+    pub fn new(cpu: usize) -> Self {
+        let active = Arc::new(AtomicBool::new(false));
+        let switch = Arc::clone(&active);
+        std::thread::spawn(move || {
+            if pin(cpu).is_ok() && schedule(libc::SCHED_OTHER, 0) {
+                idle(&switch);
+            }
+        });
+        Self { active }
+    }
+
+    /// Switches it on or off.
+    pub fn set(&self, active: bool) {
+        // Relaxed: see `KeepAwake::set`.
         self.active.store(active, Ordering::Relaxed);
     }
 }

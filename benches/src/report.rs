@@ -1,9 +1,11 @@
 //! The outcome as a table for people, or as one JSON object per line.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::burst;
 use crate::figures::{Placement, Series, Spread};
 use crate::lab::Outcome;
 use crate::transport::Row;
@@ -200,6 +202,79 @@ fn throughputs(
             }
         }
         writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// One JSON object per row of the burst part.
+///
+/// # Errors
+/// If `out` fails.
+pub fn burst_json(rows: &[burst::Row], out: &mut impl Write) -> io::Result<()> {
+    for row in rows {
+        let (transport, wait) = row.road.names();
+        let (latency, overhead) = (&row.latency, &row.overhead);
+        let [near, far] = row.placements;
+        let object = json!({
+            "bench": "call",
+            "model": row.model,
+            "transport": transport,
+            "wait": wait,
+            "processes": if row.road == burst::Road::InProcess { 1 } else { 2 },
+            "period_ms": row.period_ms,
+            "neighbour": if row.busy { "busy" } else { "idle" },
+            "samples": latency.len(),
+            "late": row.late,
+            "p50_ns": latency.value_at_quantile(0.5),
+            "p90_ns": latency.value_at_quantile(0.9),
+            "p99_ns": latency.value_at_quantile(0.99),
+            "p999_ns": latency.value_at_quantile(0.999),
+            "max_ns": latency.max(),
+            "overhead_ns": {
+                "p50": overhead.value_at_quantile(0.5),
+                "p99": overhead.value_at_quantile(0.99),
+                "p999": overhead.value_at_quantile(0.999),
+                "max": overhead.max(),
+            },
+            "probe": "raw-copy",
+            "probe_ns": row.probe().map(rounded),
+            "ratio": row.ratio().map(rounded),
+            "blocks": {"near": near, "far": far},
+            "warnings": row.warnings,
+        });
+        writeln!(out, "{object}")?;
+    }
+    Ok(())
+}
+
+/// The burst part as a table, in microseconds.
+///
+/// # Errors
+/// If `out` fails.
+pub fn burst_table(rows: &[burst::Row], out: &mut impl Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "\n{:<22} {:<11} {:<9} {:>7} {:<5} {:>9} {:>9} {:>9} {:>9}   overhead p50, and as a multiple of raw-copy, p50 [p10 .. p90]",
+        "call (us)", "transport", "wait", "period", "beside", "p50", "p99", "p99.9", "max"
+    )?;
+    for row in rows {
+        let (transport, wait) = row.road.names();
+        let us = |ns: u64| Duration::from_nanos(ns).as_secs_f64() * 1e6;
+        let [p50, p99, p999] =
+            [0.5, 0.99, 0.999].map(|quantile| us(row.latency.value_at_quantile(quantile)));
+        let (max, overhead) = (us(row.latency.max()), us(row.overhead.value_at_quantile(0.5)));
+        let neighbour = if row.busy { "busy" } else { "idle" };
+        let (model, period) = (row.model, row.period_ms);
+        write!(
+            out,
+            "{model:<22} {transport:<11} {wait:<9} {period:>4} ms {neighbour:<6} {p50:>9.1} {p99:>9.1} {p999:>9.1} {max:>9.1}   {overhead:>8.2}"
+        )?;
+        match row.ratio() {
+            Some(Spread { p10, p50, p90, .. }) => {
+                writeln!(out, "  {p50:.1} [{p10:.1} .. {p90:.1}]")?;
+            }
+            None => writeln!(out)?,
+        }
     }
     Ok(())
 }

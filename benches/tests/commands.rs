@@ -40,6 +40,29 @@ fn every_line_of_the_queue_part_has_the_agreed_fields() {
 }
 
 #[test]
+fn calls_by_every_road_give_figures_and_files() {
+    if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() < 2) {
+        println!("skipped: the lab needs two CPUs");
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("nnburst-lab-{}", std::process::id()));
+    let page = folder.join("page.html");
+    let [files, html] = [&folder, &page].map(|path| path.to_str().unwrap().to_owned());
+    let args = ["burst", "--quick", "--json", "--hgrm", &files, "--html", &html];
+    let output = run(env!("CARGO_BIN_EXE_latency"), &args);
+    let text = String::from_utf8(output.stdout).unwrap();
+    for line in text.lines() {
+        let object: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(object["p50_ns"].as_u64().unwrap() > 0, "{line}");
+    }
+    assert_eq!(text.lines().count(), 20, "2 models, 2 neighbours, 5 roads");
+    let page = std::fs::read_to_string(&page).unwrap();
+    assert!(page.contains("<polyline") && !page.contains("http"), "self-contained, with curves");
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 2 * 20 + 1);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn a_short_soak_loses_nothing() {
     let output = run(env!("CARGO_BIN_EXE_soak"), &["--minutes", "0.05"]);
     let text = String::from_utf8(output.stdout).unwrap();

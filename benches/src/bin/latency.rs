@@ -2,12 +2,13 @@
 #![expect(clippy::print_stderr, reason = "a command line tool talks")]
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use benches::far::{FAR_SIDE, far_side};
 use benches::lab::{self, Plan};
 use benches::machine::Cpus;
-use benches::{Result, report};
+use benches::{Result, burst, curves, report};
 use clap::{Parser, ValueEnum};
 
 /// Measures round trips and throughput between two pinned processes, every figure beside what the bare machine takes.
@@ -34,12 +35,20 @@ struct Options {
     /// Let the cores doze while blocking transports are measured, so that the hypervisor's wake-ups count too.
     #[arg(long)]
     let_doze: bool,
+    /// Write the burst part's histograms there, one .hgrm file each.
+    #[arg(long, value_name = "DIR")]
+    hgrm: Option<PathBuf>,
+    /// Write the burst part's percentile curves there, as one page.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
     /// The queue and its peers.
     Fmq,
+    /// Calls to a driver in another process.
+    Burst,
     /// Everything.
     All,
 }
@@ -56,6 +65,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let done = match args.split_first() {
         Some((first, rest)) if first == FAR_SIDE => far_side(rest),
+        Some((first, rest)) if first == "serve" => serve(rest),
         _ => measure(&Options::parse()),
     };
     match done {
@@ -67,6 +77,14 @@ fn main() -> ExitCode {
     }
 }
 
+/// The driver's process, as `Device::spawn` calls it: `serve --driver NAME --fd 0 --threads N`.
+fn serve(args: &[String]) -> Result<()> {
+    let [_, driver, _, fd, ..] = args else {
+        return Err("serve: a driver and a descriptor".into());
+    };
+    Ok(nnburst::serve_inherited(driver, fd.parse()?, &nnburst::DriverOptions::default())?)
+}
+
 fn measure(options: &Options) -> Result<()> {
     let plan = Plan {
         cpus: options.cpus.map_or_else(Cpus::first_two, Ok)?,
@@ -76,9 +94,18 @@ fn measure(options: &Options) -> Result<()> {
         let_doze: options.let_doze,
     };
     let mut out = std::io::stdout().lock();
-    let outcome = lab::run(&plan)?;
-    let print = if options.json { report::json } else { report::table };
-    print(&outcome, &mut out)?;
+    if options.part != Part::Burst {
+        let outcome = lab::run(&plan)?;
+        let print = if options.json { report::json } else { report::table };
+        print(&outcome, &mut out)?;
+    }
+    if options.part != Part::Fmq {
+        let rows = burst::run(&plan)?;
+        let print = if options.json { report::burst_json } else { report::burst_table };
+        print(&rows, &mut out)?;
+        options.hgrm.as_ref().map_or(Ok(()), |folder| curves::hgrm(&rows, folder))?;
+        options.html.as_ref().map_or(Ok(()), |file| curves::html(&rows, file))?;
+    }
     out.flush()?;
     Ok(())
 }
