@@ -70,7 +70,7 @@ pub struct Row {
     pub busy: bool,
     /// From when the call was due until its outputs were there, in nanoseconds.
     pub latency: Histogram<u64>,
-    /// The same, less what the driver says it took (in whole microseconds).
+    /// The same, less what the driver says it took: nanoseconds through a burst, else whole microseconds.
     pub overhead: Histogram<u64>,
     /// Overhead of each block (median) as a multiple of the probe around it.
     ratios: Vec<f64>,
@@ -203,7 +203,8 @@ struct Path {
     burst: Option<Burst>,
     compilation: Compilation,
     frame: Frame,
-    /// add1's time in the driver is below the microsecond it is told in: not asking for it costs less.
+    /// Not for add1, whose time in the driver is below the microsecond that the ordinary roads tell it in. (Bursts tell
+    /// it in nanoseconds, asked or not.)
     timed: bool,
 }
 
