@@ -65,9 +65,7 @@ impl<T: Pod> Consumer<T> {
     #[inline]
     pub fn try_pop(&mut self) -> Result<T, QueueError> {
         self.cursor.claim(size_of::<T>())?;
-        let mut item = T::zeroed();
-        self.take(bytemuck::bytes_of_mut(&mut item));
-        Ok(item)
+        Ok(self.take_one())
     }
 
     /// Fills all of `items`, waiting for them.
@@ -95,9 +93,7 @@ impl<T: Pod> Consumer<T> {
     #[inline]
     pub fn pop(&mut self, wait: impl Into<WaitOptions>) -> Result<T, QueueError> {
         self.await_items(size_of::<T>(), wait.into())?;
-        let mut item = T::zeroed();
-        self.take(bytemuck::bytes_of_mut(&mut item));
-        Ok(item)
+        Ok(self.take_one())
     }
 
     /// Waits until `count` items can be read.
@@ -147,6 +143,12 @@ impl<T: Pod> Consumer<T> {
         if let Err(QueueError::Cancelled) = self.waiter.interrupted() {
             return Err(QueueError::Cancelled);
         }
+        if self.cursor.has(bytes) { Ok(()) } else { self.await_slowly(bytes, wait) }
+    }
+
+    /// Out of line: most calls find what they want.
+    #[inline(never)]
+    fn await_slowly(&mut self, bytes: usize, wait: WaitOptions) -> Result<(), QueueError> {
         match self.cursor.claim(bytes) {
             Err(QueueError::Empty { .. }) => {}
             claimed => return claimed,
@@ -161,6 +163,16 @@ impl<T: Pod> Consumer<T> {
         // SAFETY: the callers have claimed as many bytes, and nothing was freed since.
         unsafe { self.cursor.drain(0, bytes) };
         self.publish(bytes.len());
+    }
+
+    /// [`Self::take`] for the one slot that is claimed.
+    #[inline(always)]
+    fn take_one(&mut self) -> T {
+        let mut item = T::zeroed();
+        // SAFETY: the callers have claimed a slot, and nothing was freed since.
+        unsafe { self.cursor.drain_one(bytemuck::bytes_of_mut(&mut item)) };
+        self.publish(size_of::<T>());
+        item
     }
 
     #[inline(always)]

@@ -63,9 +63,8 @@ impl<T: Pod> Producer<T> {
     /// As [`Self::try_write`].
     #[inline]
     pub fn try_push(&mut self, item: T) -> Result<(), QueueError> {
-        let bytes = bytemuck::bytes_of(&item);
-        self.cursor.claim(bytes.len())?;
-        self.put(bytes);
+        self.cursor.claim(size_of::<T>())?;
+        self.put_one(&item);
         Ok(())
     }
 
@@ -89,9 +88,8 @@ impl<T: Pod> Producer<T> {
     /// As [`Self::write`].
     #[inline]
     pub fn push(&mut self, item: T, wait: impl Into<WaitOptions>) -> Result<(), QueueError> {
-        let bytes = bytemuck::bytes_of(&item);
-        self.await_room(bytes.len(), wait.into())?;
-        self.put(bytes);
+        self.await_room(size_of::<T>(), wait.into())?;
+        self.put_one(&item);
         Ok(())
     }
 
@@ -143,6 +141,12 @@ impl<T: Pod> Producer<T> {
     #[inline]
     fn await_room(&mut self, bytes: usize, wait: WaitOptions) -> Result<(), QueueError> {
         self.waiter.interrupted()?;
+        if self.cursor.has(bytes) { Ok(()) } else { self.await_slowly(bytes, wait) }
+    }
+
+    /// Out of line: most calls find what they want.
+    #[inline(never)]
+    fn await_slowly(&mut self, bytes: usize, wait: WaitOptions) -> Result<(), QueueError> {
         match self.cursor.claim(bytes) {
             Err(QueueError::Full { .. }) => {}
             claimed => return claimed,
@@ -157,6 +161,14 @@ impl<T: Pod> Producer<T> {
         // SAFETY: the callers have claimed as many bytes, and nothing was published since.
         unsafe { self.cursor.fill(0, bytes) };
         self.publish(bytes.len());
+    }
+
+    /// [`Self::put`] for the one slot that is claimed.
+    #[inline(always)]
+    fn put_one(&mut self, item: &T) {
+        // SAFETY: the callers have claimed a slot, and nothing was published since.
+        unsafe { self.cursor.fill_one(bytemuck::bytes_of(item)) };
+        self.publish(size_of::<T>());
     }
 
     #[inline(always)]

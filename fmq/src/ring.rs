@@ -263,13 +263,18 @@ impl<S: Side, Q: Quantum> Cursor<S, Q> {
     /// Makes sure that `bytes` are usable.
     #[inline(always)]
     pub(crate) fn claim(&mut self, bytes: usize) -> Result<(), QueueError> {
-        if bytes != 0 && bytes <= self.remembered() {
-            return Ok(());
-        }
-        self.claim_slowly(bytes)
+        if self.has(bytes) { Ok(()) } else { self.claim_slowly(bytes) }
     }
 
-    #[inline]
+    /// Whether `bytes`, at least one, are usable by what is remembered.
+    #[inline(always)]
+    pub(crate) fn has(&self, bytes: usize) -> bool {
+        bytes != 0 && bytes <= self.remembered()
+    }
+
+    /// Out of line: the fast path of a call is then small enough to be compiled into its caller.
+    #[cold]
+    #[inline(never)]
     fn claim_slowly(&mut self, bytes: usize) -> Result<(), QueueError> {
         self.fits(bytes)?;
         self.refresh()?;
@@ -350,6 +355,17 @@ impl<S: Side, Q: Quantum> Cursor<S, Q> {
 }
 
 impl<Q: Quantum> Cursor<Writing, Q> {
+    /// Copies one `item` to the claimed slot at the cursor. A slot never straddles the ring's end.
+    ///
+    /// # Safety
+    /// `item` is one quantum long, and as much is claimed.
+    #[inline(always)]
+    pub(crate) unsafe fn fill_one(&self, item: &[u8]) {
+        // SAFETY: the position is a multiple of the quantum below the ring's size, which is one too; the bytes are
+        // claimed, so the consumer is done with them.
+        unsafe { self.memory.copy_in(self.position, item) };
+    }
+
     /// Copies `items` to the claimed bytes from `at` bytes after the cursor on.
     ///
     /// # Safety
@@ -363,6 +379,17 @@ impl<Q: Quantum> Cursor<Writing, Q> {
 }
 
 impl<Q: Quantum> Cursor<Reading, Q> {
+    /// Copies the item in the claimed slot at the cursor. A slot never straddles the ring's end.
+    ///
+    /// # Safety
+    /// `item` is one quantum long, and as much is claimed.
+    #[inline(always)]
+    pub(crate) unsafe fn drain_one(&self, item: &mut [u8]) {
+        // SAFETY: the position is a multiple of the quantum below the ring's size, which is one too; the bytes are
+        // claimed, so the producer is done with them.
+        unsafe { self.memory.copy_out(self.position, item) };
+    }
+
     /// Copies the claimed bytes from `at` bytes after the cursor on to `items`.
     ///
     /// # Safety
