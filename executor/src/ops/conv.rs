@@ -12,7 +12,9 @@ use crate::kernels::patches::Patches;
 use crate::kernels::requantise::Scaling;
 use crate::memory::AlignedBytes;
 use crate::plan::{OpBuilder, Tensor};
-use crate::quant::{Multiplier, check_bias_scale, output_range, product_multiplier};
+use crate::quant::{
+    Multiplier, channel_multiplier, check_bias_scale, output_range, product_multiplier,
+};
 
 /// From accumulators of one output channel each to stored values.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,10 +42,10 @@ impl Requantise {
         let (input, weights, bias) = (op.input(0)?, op.input(1)?, op.input(2)?);
         let output = op.output(0)?;
         let (low, high) = output_range(activation, &output)?;
-        let scales = match &weights.channel_quant {
+        let multipliers = match &weights.channel_quant {
             None => {
                 check_bias_scale(input.scale, weights.scale, bias.scale)?;
-                vec![weights.scale]
+                vec![product_multiplier(input.scale, weights.scale, output.scale)]
             }
             Some(quant) => {
                 let axis = quant.channel_dim as usize;
@@ -55,13 +57,10 @@ impl Requantise {
                     );
                     return Err(OpError::input(1, what));
                 }
-                quant.scales.clone()
+                let of = |&scale| channel_multiplier(input.scale, scale, output.scale);
+                quant.scales.iter().map(of).collect()
             }
         };
-        let multipliers = scales
-            .iter()
-            .map(|&scale| product_multiplier(input.scale, scale, output.scale))
-            .collect();
         Ok(Self { multipliers, zero_point: output.zero_point, low, high })
     }
 
