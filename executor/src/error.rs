@@ -57,6 +57,17 @@ pub enum CompileError {
         /// The rule.
         error: OpError,
     },
+    /// The model breaks a rule of the interface.
+    #[error(transparent)]
+    Invalid(#[from] nnburst_hal::ValidationError),
+    /// What runs between inputs and outputs takes more memory than [`crate::CompileOptions::arena_limit`].
+    #[error("{needed} bytes between inputs and outputs, of at most {limit}")]
+    TooLarge {
+        /// Bytes that it takes.
+        needed: usize,
+        /// Bytes that it may take.
+        limit: usize,
+    },
     /// There is no implementation for the operation.
     #[error("operation {index}: {kind} is not implemented here")]
     Unsupported {
@@ -130,6 +141,12 @@ pub enum RunError {
     /// The deadline passed between two steps.
     #[error("the deadline has passed")]
     DeadlineMissed,
+    /// The system has no memory for what the request needs.
+    #[error("no memory for {needed} bytes")]
+    NoMemory {
+        /// Bytes that were asked for.
+        needed: usize,
+    },
     /// A WHILE ran longer than it may.
     #[error("operation {index} (WHILE) ran longer than {timeout:?}")]
     LoopTimeout {
@@ -145,7 +162,9 @@ impl From<CompileError> for HalError {
     fn from(error: CompileError) -> Self {
         let text = error.to_string();
         match error {
-            CompileError::Unsupported { .. } | CompileError::Isa(_) => Self::failure(text),
+            CompileError::Unsupported { .. }
+            | CompileError::Isa(_)
+            | CompileError::TooLarge { .. } => Self::failure(text),
             _ => Self::invalid(text),
         }
     }
@@ -158,6 +177,7 @@ impl From<RunError> for HalError {
         let status = match &error {
             RunError::InsufficientSize { .. } => ErrorStatus::OutputInsufficientSize,
             RunError::Argument { .. } => ErrorStatus::InvalidArgument,
+            RunError::NoMemory { .. } => ErrorStatus::ResourceExhaustedTransient,
             RunError::DeadlineMissed | RunError::LoopTimeout { .. } => {
                 ErrorStatus::MissedDeadlineTransient
             }

@@ -82,6 +82,10 @@ impl<'a> Io<'a> {
     pub fn scratch_slice<T: Element>(&mut self) -> &mut [T] {
         let view = self.scratch();
         let len = view.len() / size_of::<T>();
+        if len == 0 {
+            // No memory at all, hence at no aligned address.
+            return &mut [];
+        }
         // SAFETY: scratch lies in the arena: ours alone, aligned to 64, disjoint from all that is
         // live during this step, and borrowed exclusively through `self`.
         unsafe { std::slice::from_raw_parts_mut(view.as_mut_ptr().cast::<T>(), len) }
@@ -275,5 +279,32 @@ impl<'a, T: Element> Out<'a, T> {
     /// The first element's address, for kernels; it may not be aligned.
     pub fn as_mut_ptr(self) -> *mut T {
         self.start
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_without_scratch_has_an_empty_slice_of_any_type() {
+        let label = crate::Label {
+            kernel: "none",
+            form: crate::Isa::Scalar,
+            shape: String::new(),
+            operations: 0,
+        };
+        let step = Step {
+            index: 0,
+            name: "none",
+            label,
+            inputs: Box::default(),
+            outputs: Box::default(),
+            scratch: Place::Omitted,
+            run: Box::new(|_| Ok(())),
+        };
+        let mut io = Io { slots: &[], step: &step };
+        assert!(io.scratch_slice::<f32>().is_empty());
+        assert_eq!(io.input::<i32>(3).len(), 0, "an input that isn't there");
     }
 }

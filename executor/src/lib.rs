@@ -24,7 +24,10 @@
 //! let tensor = |lifetime| Operand::tensor(OperandType::TensorFloat32, vec![2]).with_lifetime(lifetime);
 //! let model = Model {
 //!     main: Subgraph {
-//!         operands: vec![tensor(OperandLifeTime::SubgraphInput), tensor(OperandLifeTime::SubgraphOutput)],
+//!         operands: vec![
+//!             Operand { number_of_consumers: 1, ..tensor(OperandLifeTime::SubgraphInput) },
+//!             tensor(OperandLifeTime::SubgraphOutput),
+//!         ],
 //!         operations: vec![Operation { kind: OperationType::Relu, inputs: vec![0], outputs: vec![1] }],
 //!         input_indexes: vec![0],
 //!         output_indexes: vec![1],
@@ -58,6 +61,8 @@ mod plan;
 pub mod quant;
 mod session;
 mod shape;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use element::{Element, Quantised, Real, quantised_range};
 pub use error::{CompileError, OpError, RunError};

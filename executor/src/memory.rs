@@ -20,15 +20,22 @@ unsafe impl Send for AlignedBytes {}
 unsafe impl Sync for AlignedBytes {}
 
 impl AlignedBytes {
-    /// `len` zeros.
+    /// `len` zeros. For lengths that a model or a request chose there is [`AlignedBytes::try_zeroed`].
     pub fn zeroed(len: usize) -> Self {
-        let Some(layout) = Self::layout(len) else {
-            return Self { start: NonNull::<AlignedLine>::dangling().cast(), len: 0 };
-        };
+        let bytes = Self::try_zeroed(len);
+        bytes
+            .unwrap_or_else(|| handle_alloc_error(Self::layout(len).unwrap_or(Layout::new::<u8>())))
+    }
+
+    /// `len` zeros; `None` if there is no memory for them.
+    pub fn try_zeroed(len: usize) -> Option<Self> {
+        if len == 0 {
+            return Some(Self { start: NonNull::<AlignedLine>::dangling().cast(), len: 0 });
+        }
+        let layout = Self::layout(len)?;
         // SAFETY: the layout has a size above 0.
         let start = unsafe { alloc_zeroed(layout) };
-        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
-        Self { start, len }
+        Some(Self { start: NonNull::new(start)?, len })
     }
 
     /// A copy of `bytes`.
@@ -82,15 +89,16 @@ impl AlignedBytes {
         ViewMut::of(self.as_mut_slice())
     }
 
-    /// At least `len` bytes from now on; the content is lost where it had to grow.
-    pub(crate) fn grow(&mut self, len: usize) {
+    /// At least `len` bytes from now on; the content is lost where it had to grow. `None` if there is no
+    /// memory for them.
+    pub(crate) fn try_grow(&mut self, len: usize) -> Option<()> {
         if self.len < len {
-            *self = Self::zeroed(len);
+            *self = Self::try_zeroed(len)?;
         }
+        Some(())
     }
 
     fn layout(len: usize) -> Option<Layout> {
-        // A length beyond isize can't come from a shape; the empty layout then makes writes fail early.
         if len == 0 { None } else { Layout::from_size_align(len, ALIGN).ok() }
     }
 }

@@ -152,8 +152,9 @@ fn lower_space_to_batch(op: &mut OpBuilder<'_>) -> Lowered {
         let what = format!("{height} by {width}, padded, in blocks of {block_h} by {block_w}");
         return Err(OpError::input(1, what).into());
     }
-    let extents =
-        [from.batches * block_h * block_w, height / block_h, width / block_w, from.channels];
+    // Saturated, an impossible extent is refused with the shape.
+    let batches = from.batches.saturating_mul(block_h * block_w);
+    let extents = [batches, height / block_h, width / block_w, from.channels];
     let to = Image::new(extents, from.is_nchw());
     op.set_output(0, to.shape()?)?;
     let zero = quantised_range(tensor.kind).map_or(0, |_| tensor.zero_point);

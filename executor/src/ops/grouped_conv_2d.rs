@@ -84,7 +84,8 @@ impl Taps for Conv {
     fn label(&self) -> Result<Label, OpError> {
         let taps = self.vertical.filter * self.horizontal.filter * self.group_in;
         let shape = self.output.shape()?;
-        Ok(plain("grouped_conv_2d", &shape, 2 * (shape.elements() * taps) as u64))
+        let products = (shape.elements() as u64).saturating_mul(taps as u64);
+        Ok(plain("grouped_conv_2d", &shape, products.saturating_mul(2)))
     }
 
     fn activation(&self) -> FusedActivation {

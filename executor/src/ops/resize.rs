@@ -13,6 +13,10 @@ use nnburst_hal::OperandType;
 pub(super) static RESIZE_BILINEAR: Op = Op { lower: |op| lower(op, true) };
 pub(super) static RESIZE_NEAREST_NEIGHBOR: Op = Op { lower: |op| lower(op, false) };
 
+/// The largest height or width that is computed: single precision tells positions apart up to here, and
+/// the tables that are made for each of them stay small.
+const MAX_EXTENT: usize = 1 << 22;
+
 /// How positions of the output lie over those of the input.
 #[derive(Clone, Copy, Debug)]
 struct Grid {
@@ -34,6 +38,10 @@ fn lower(op: &mut OpBuilder<'_>, bilinear: bool) -> Lowered {
         return Err(OpError::rule("both aligned corners and half-pixel centers").into());
     }
     let (width, height) = (size(op, 1, from.width)?, size(op, 2, from.height)?);
+    if width.max(height) > MAX_EXTENT {
+        let what = format!("{width} by {height}, more than {MAX_EXTENT}");
+        return Err(OpError::rule(what).into());
+    }
     let to = Image::new([from.batches, height, width, from.channels], from.is_nchw());
     op.set_output(0, to.shape()?)?;
     if bilinear {

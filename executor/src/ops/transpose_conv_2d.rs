@@ -159,7 +159,8 @@ impl Taps for Conv {
     fn label(&self) -> Result<Label, OpError> {
         let taps = self.vertical.filter * self.horizontal.filter * self.input.channels;
         let pixels = self.input.batches * self.input.height * self.input.width;
-        let operations = 2 * (pixels * taps * self.output.channels) as u64;
+        let products = (pixels as u64).saturating_mul((taps * self.output.channels) as u64);
+        let operations = products.saturating_mul(2);
         Ok(plain("transpose_conv_2d", &self.output.shape()?, operations))
     }
 

@@ -40,12 +40,18 @@ pub(super) struct LoopDraft {
 /// Lowers from `state` until the end or until a value is needed.
 pub(crate) fn lower(context: &Context, mut state: State) -> Result<Stage, CompileError> {
     let mut draft = Draft::default();
+    let mut lowered = 0usize;
     while let Some(frame) = state.frames.last_mut() {
         let graph = frame.graph;
         let Some(operation) = context.graphs[graph].operations.get(frame.next) else {
             leave(context, &mut state, &mut draft)?;
             continue;
         };
+        lowered += 1;
+        if lowered > context.operation_limit {
+            let what = format!("branches within branches make more than {lowered} operations");
+            return Err(CompileError::Model(what));
+        }
         let index = frame.next;
         let map = frame.map.clone();
         let mark = (draft.steps.len(), draft.outputs.len());
@@ -81,7 +87,7 @@ pub(crate) fn lower(context: &Context, mut state: State) -> Result<Stage, Compil
             }
             Next::Loop(tail) => {
                 advance(&mut state);
-                return Ok(end_at_loop(context, state, draft, index, tail));
+                return end_at_loop(context, state, draft, index, tail);
             }
             Next::Stop(Stop(Reason::Error(error))) => {
                 let name = operation.kind.name();
@@ -92,17 +98,17 @@ pub(crate) fn lower(context: &Context, mut state: State) -> Result<Stage, Compil
                 for (value, info) in before {
                     state.values[value] = info;
                 }
-                return Ok(end_at_value(context, state, draft, value));
+                return end_at_value(context, state, draft, value);
             }
             Next::Stop(Stop(Reason::Dynamic(dynamic))) => {
                 draft.rewind(mark.0, mark.1);
                 advance(&mut state);
-                return Ok(end_at_dynamic(context, state, draft, *dynamic));
+                return end_at_dynamic(context, state, draft, *dynamic);
             }
         }
     }
     let layout = draft.lay_out(state.slots);
-    Ok(finish(draft, &layout, Tail::End, None))
+    finish(context, draft, &layout, Tail::End, None)
 }
 
 fn advance(state: &mut State) {
@@ -188,7 +194,12 @@ fn keep(context: &Context, state: &mut State, draft: &mut Draft, extra: &[ValueI
     layout
 }
 
-fn end_at_value(context: &Context, mut state: State, mut draft: Draft, value: ValueId) -> Stage {
+fn end_at_value(
+    context: &Context,
+    mut state: State,
+    mut draft: Draft,
+    value: ValueId,
+) -> Result<Stage, CompileError> {
     // The value is an input of the operation that comes next, so its type is found there.
     let place = state.frames.last().and_then(|frame| {
         let operand = frame.map.iter().position(|&known| known == value)?;
@@ -197,7 +208,7 @@ fn end_at_value(context: &Context, mut state: State, mut draft: Draft, value: Va
     });
     let layout = keep(context, &mut state, &mut draft, &[value]);
     let place = layout.place(place.unwrap_or(DraftPlace::Omitted));
-    finish(draft, &layout, Tail::Value { value, place }, Some(state))
+    finish(context, draft, &layout, Tail::Value { value, place }, Some(state))
 }
 
 fn end_at_dynamic(
@@ -205,16 +216,16 @@ fn end_at_dynamic(
     mut state: State,
     mut draft: Draft,
     dynamic: DynamicDraft,
-) -> Stage {
+) -> Result<Stage, CompileError> {
     let DynamicDraft { step, run, outputs } = dynamic;
     draft.steps.push(step);
     let layout = keep(context, &mut state, &mut draft, &[]);
     take_slots(&mut state, &outputs);
-    let mut stage = finish(draft, &layout, Tail::End, Some(state));
+    let mut stage = finish(context, draft, &layout, Tail::End, Some(state))?;
     if let Some(step) = stage.steps.pop() {
         stage.tail = Tail::Dynamic { step, run, outputs };
     }
-    stage
+    Ok(stage)
 }
 
 fn end_at_loop(
@@ -223,7 +234,7 @@ fn end_at_loop(
     mut draft: Draft,
     index: usize,
     tail: LoopDraft,
-) -> Stage {
+) -> Result<Stage, CompileError> {
     for (place, _) in &tail.inputs {
         if let &DraftPlace::Local { local, .. } = place {
             draft.kept.push(local);
@@ -234,7 +245,7 @@ fn end_at_loop(
     let LoopDraft { condition, body, inputs, outputs } = tail;
     let inputs = inputs.into_iter().map(|(place, dims)| (layout.place(place), dims)).collect();
     let tail = LoopTail { index, condition, body, inputs, outputs };
-    finish(draft, &layout, Tail::Loop(tail), Some(state))
+    finish(context, draft, &layout, Tail::Loop(tail), Some(state))
 }
 
 /// Temporaries that come with a shape of their own get a slot each, in order.
@@ -247,7 +258,17 @@ fn take_slots(state: &mut State, targets: &[DynamicTarget]) {
     }
 }
 
-fn finish(draft: Draft, layout: &Layout, tail: Tail, state: Option<State>) -> Stage {
+fn finish(
+    context: &Context,
+    draft: Draft,
+    layout: &Layout,
+    tail: Tail,
+    state: Option<State>,
+) -> Result<Stage, CompileError> {
+    let (needed, limit) = (layout.bytes, context.arena_limit);
+    if needed > limit {
+        return Err(CompileError::TooLarge { needed, limit });
+    }
     let Draft { steps, outputs, .. } = draft;
     let steps: Vec<_> = steps.into_iter().map(|step| layout.step(step)).collect();
     for step in &steps {
@@ -262,7 +283,7 @@ fn finish(draft: Draft, layout: &Layout, tail: Tail, state: Option<State>) -> St
         );
     }
     let (arena_bytes, arena_slot) = (layout.bytes, layout.slot);
-    Stage { steps, arena_bytes, arena_slot, outputs, tail, state }
+    Ok(Stage { steps, arena_bytes, arena_slot, outputs, tail, state })
 }
 
 impl Context {

@@ -17,7 +17,7 @@ mod state;
 
 use std::sync::Arc;
 
-use nnburst_hal::{Model, OperationType};
+use nnburst_hal::{Model, OperationType, Version, validate_model};
 
 pub use builder::{Lowered, OpBuilder, Stop, Tensor};
 pub(crate) use graph::{Graph, MAIN};
@@ -40,13 +40,24 @@ pub struct CompileOptions {
     pub isa: Option<Isa>,
     /// Who executes operations of extensions.
     pub extensions: ExtensionRegistry,
+    /// Most bytes that a stage of the plan may take between inputs and outputs: a few bytes of shapes
+    /// must not eat the machine.
+    pub arena_limit: usize,
 }
 
 impl Default for CompileOptions {
     fn default() -> Self {
-        Self { threads: 1, isa: None, extensions: ExtensionRegistry::default() }
+        Self {
+            threads: 1,
+            isa: None,
+            extensions: ExtensionRegistry::default(),
+            arena_limit: 1 << 32,
+        }
     }
 }
+
+/// How many operations a branch that is used in several places may add to those of the model.
+const SPARE_OPERATIONS: usize = 1 << 16;
 
 /// What lowering needs of model and machine.
 #[derive(Debug)]
@@ -55,6 +66,9 @@ pub(crate) struct Context {
     pub(crate) isa: Isa,
     pub(crate) threads: usize,
     pub(crate) extensions: ExtensionRegistry,
+    pub(crate) arena_limit: usize,
+    /// Most operations that are lowered at a time: branches of branches must not multiply without end.
+    pub(crate) operation_limit: usize,
     /// Prefixes of the model and the names they stand for.
     pub(crate) extension_names: Vec<(u16, String)>,
 }
@@ -68,21 +82,24 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Compiles a model. Constants are copied; the model and its pools need not stay.
+    /// Compiles a model. Constants are copied; the model and its pools need not stay. What is not valid
+    /// for HAL 1.3 is refused, so that operations can rely on types, counts and quantisation.
     ///
     /// # Errors
     /// The model breaks a rule, an operation isn't implemented, or a constant can't be read. What
     /// depends on the request (shapes that the model leaves open, values that are no constants) is
     /// found by [`Session::run`].
     pub fn compile(model: &Model, options: &CompileOptions) -> Result<Self, CompileError> {
-        let graphs = graph::graphs(model)?;
-        for graph in &graphs {
+        for graph in std::iter::once(&model.main).chain(&model.referenced) {
             for (index, operation) in graph.operations.iter().enumerate() {
                 if !is_implemented(operation.kind) {
                     return Err(CompileError::Unsupported { index, kind: operation.kind });
                 }
             }
         }
+        validate_model(model, Version::V1_3)?;
+        let graphs = graph::graphs(model)?;
+        let operations: usize = graphs.iter().map(|graph| graph.operations.len()).sum();
         let isa = match options.isa {
             Some(isa) => isa.checked()?,
             None => Isa::from_environment()?,
@@ -97,6 +114,8 @@ impl Plan {
             isa,
             threads: options.threads.max(1),
             extensions: options.extensions.clone(),
+            arena_limit: options.arena_limit,
+            operation_limit: operations.saturating_add(SPARE_OPERATIONS),
             extension_names,
         };
         let first = context.first_stage()?.map(Arc::new);

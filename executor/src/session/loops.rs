@@ -102,7 +102,8 @@ impl Loop {
             // Buffers grow and never shrink; the value may be shorter by now.
             let whole = if has_run { self.current[index].view() } else { initial[index] };
             let len = self.result_bytes(index, &shape, whole.len(), initial, &tail.inputs[index].1);
-            let mut bytes = AlignedBytes::zeroed(len);
+            let mut bytes =
+                AlignedBytes::try_zeroed(len).ok_or(RunError::NoMemory { needed: len })?;
             whole.copy_to_slice(bytes.as_mut_slice());
             Ok(DynamicOutput { shape, bytes })
         };

@@ -56,11 +56,13 @@ impl Sink<'_> {
     }
 
     /// Makes room, where the memory is ours.
-    fn reserve(&mut self, index: usize, bytes: usize) {
-        if let Self::Owned(buffers) = self
-            && let Some(buffer) = buffers.get_mut(index)
-        {
-            buffer.grow(bytes);
+    fn reserve(&mut self, index: usize, bytes: usize) -> Result<(), RunError> {
+        match self {
+            Self::Owned(buffers) => match buffers.get_mut(index) {
+                Some(buffer) => buffer.try_grow(bytes).ok_or(RunError::NoMemory { needed: bytes }),
+                None => Ok(()),
+            },
+            Self::Given(_) => Ok(()),
         }
     }
 }
@@ -100,8 +102,10 @@ enum Guard {
 }
 
 impl Node {
+    /// Where there is no memory for the arena, the run that comes here tries again and tells.
     fn new(stage: Arc<Stage>) -> Self {
-        let arena = AlignedBytes::zeroed(stage.arena_bytes);
+        let arena = AlignedBytes::try_zeroed(stage.arena_bytes);
+        let arena = arena.unwrap_or_else(|| AlignedBytes::zeroed(0));
         Self { stage, arena, made: Vec::new(), inner: None, next: Vec::new() }
     }
 }
@@ -232,8 +236,7 @@ impl Walk<'_, '_, '_> {
                 }
                 Tail::Dynamic { step, run, outputs } => {
                     self.control.check()?;
-                    let made =
-                        run(Io { slots: self.slots, step }).map_err(|what| failed(step, what))?;
+                    let made = self.timed(step, run)?;
                     self.take(step, node, outputs, made, outputs_from)?
                 }
                 Tail::Loop(tail) => {
@@ -266,7 +269,7 @@ impl Walk<'_, '_, '_> {
         }
         let mut short = None;
         for known in &stage.outputs {
-            self.sink.reserve(known.index, known.bytes);
+            self.sink.reserve(known.index, known.bytes)?;
             let slot = self.sink.slot(known.index);
             let error = self.check_output(known.index, &known.dimensions, known.bytes, slot.len);
             short = short.or(error);
@@ -277,6 +280,8 @@ impl Walk<'_, '_, '_> {
         if let Some(error) = short {
             return Err(error);
         }
+        let needed = stage.arena_bytes;
+        node.arena.try_grow(needed).ok_or(RunError::NoMemory { needed })?;
         if !matches!(stage.tail, Tail::End) || stage.arena_bytes > 0 {
             self.slots.resize(stage.arena_slot, Slot::EMPTY);
             self.slots.push(Slot::of(node.arena.view_mut()));
@@ -313,8 +318,17 @@ impl Walk<'_, '_, '_> {
 
     #[inline]
     fn step(&mut self, step: &Step) -> Result<(), RunError> {
+        self.timed(step, |io| (step.run)(io))
+    }
+
+    #[inline]
+    fn timed<T>(
+        &mut self,
+        step: &Step,
+        run: impl FnOnce(Io<'_>) -> Result<T, String>,
+    ) -> Result<T, RunError> {
         let start = self.times.is_some().then(Instant::now);
-        let result = (step.run)(Io { slots: self.slots, step });
+        let result = run(Io { slots: self.slots, step });
         if let (Some(times), Some(start)) = (&mut self.times, start) {
             let (index, name, label) = (step.index, step.name, step.label.clone());
             times.push(StepTime { index, name, label, time: start.elapsed() });
@@ -352,7 +366,7 @@ impl Walk<'_, '_, '_> {
             let dimensions = made.shape.to_u32();
             if let Some(index) = target.output {
                 let needed = made.bytes.len();
-                self.sink.reserve(index, needed);
+                self.sink.reserve(index, needed)?;
                 let slot = self.sink.slot(index);
                 if let Some(error) = self.check_output(index, &dimensions, needed, slot.len) {
                     return Err(error);
@@ -468,7 +482,7 @@ fn argument_shape(input: &Input<'_>, operand: &Operand) -> Result<ArgumentShape,
         return Err(format!("is of {dimensions:?}, the model declares {declared:?}"));
     }
     let whole = if dimensions.is_empty() { declared } else { dimensions };
-    if bytes.is_empty() && whole.iter().product::<u32>() != 0 {
+    if bytes.is_empty() && !whole.contains(&0) {
         return Err("has no bytes".to_owned());
     }
     if dimensions.is_empty() && whole.contains(&0) {
