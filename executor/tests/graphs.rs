@@ -1,0 +1,142 @@
+//! Valid graphs of chance, run every way there is: with every kernel form, with shapes that only the request
+//! tells, with constants that come with the request. Exact types must give the same bytes.
+//!
+//! `NNBURST_SEED` runs one graph alone, `NNBURST_ROUNDS` more of them than the few of CI.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+use nnburst_executor::testing::{Chance, Element, RandomModel, random_model};
+use nnburst_executor::{CompileOptions, Control, Input, Isa, Output, Plan};
+use nnburst_hal::{OperandType, View, ViewMut};
+
+/// Shape and bytes of each output.
+type Values = Vec<(Vec<u32>, Vec<u8>)>;
+
+fn run(
+    random: &RandomModel,
+    isa: Isa,
+    dims: &[Vec<u32>],
+    sizes: &[usize],
+) -> Result<Values, String> {
+    let options = CompileOptions { isa: Some(isa), ..CompileOptions::default() };
+    let plan = Plan::compile(&random.model, &options).map_err(|error| error.to_string())?;
+    let mut session = plan.session();
+    let inputs: Vec<Input<'_>> = random
+        .inputs
+        .iter()
+        .zip(dims)
+        .map(|(bytes, dimensions)| Input::Value { bytes: View::of(bytes), dimensions })
+        .collect();
+    let mut buffers: Vec<Vec<u8>> = sizes.iter().map(|&size| vec![0xA5; size]).collect();
+    for _ in 0..2 {
+        let outputs: Vec<_> =
+            buffers.iter_mut().map(|buffer| Output::new(ViewMut::of(buffer))).collect();
+        session.run(&inputs, &outputs, &Control::default()).map_err(|error| error.to_string())?;
+    }
+    let shapes = session.output_shapes().iter().map(|shape| shape.dimensions.clone());
+    Ok(shapes.zip(buffers).collect())
+}
+
+/// Float outputs within a bound of the tensor's own size; everything else to the byte.
+fn same(kind: OperandType, got: &[u8], want: &[u8]) -> bool {
+    let reals = |bytes: &[u8]| -> Vec<f32> {
+        match kind {
+            OperandType::TensorFloat32 => {
+                bytes.chunks_exact(4).map(|x| f32::from_le_bytes(x.try_into().unwrap())).collect()
+            }
+            _ => bytes
+                .chunks_exact(2)
+                .map(|x| half::f16::from_le_bytes(x.try_into().unwrap()).to_f32())
+                .collect(),
+        }
+    };
+    let bound = match kind {
+        OperandType::TensorFloat32 => 1e-4,
+        OperandType::TensorFloat16 => 0.06,
+        _ => return got == want,
+    };
+    let (got, want) = (reals(got), reals(want));
+    let most = want.iter().copied().filter(|x| x.is_finite()).fold(1.0, |a: f32, b| a.max(b.abs()));
+    got.iter()
+        .zip(&want)
+        .all(|(a, b)| (a.is_nan() && b.is_nan()) || a == b || (a - b).abs() <= bound * most)
+}
+
+fn check(seed: u64, element: Element) {
+    let random = random_model(&mut Chance::of_seed(seed), element, 50);
+    let graph = &random.model.main;
+    let expected = random.outputs();
+    let sizes: Vec<usize> = expected.iter().map(|(_, size)| *size).collect();
+    let kinds: Vec<OperandType> =
+        graph.output_indexes.iter().map(|&it| graph.operands[it as usize].kind).collect();
+    let dims_of = |random: &RandomModel| -> Vec<Vec<u32>> {
+        let indexes = &random.model.main.input_indexes;
+        indexes.iter().map(|&it| graph.operands[it as usize].dimensions.clone()).collect()
+    };
+    let best = Isa::best();
+    let variants = [
+        ("plain code", random.clone(), Isa::Scalar, true),
+        ("AVX2", random.clone(), Isa::Avx2, element.is_exact()),
+        ("best form", random.clone(), best, element.is_exact()),
+        ("shapes unknown", random.with_unknown_shapes(), Isa::Scalar, true),
+        ("shapes unknown, best form", random.with_unknown_shapes(), best, element.is_exact()),
+        ("constants as inputs", random.with_constants_as_inputs(), Isa::Scalar, true),
+        (
+            "constants as inputs, best form",
+            random.with_constants_as_inputs(),
+            best,
+            element.is_exact(),
+        ),
+        (
+            "constants as inputs, shapes unknown",
+            random.with_constants_as_inputs().with_unknown_shapes(),
+            Isa::Scalar,
+            true,
+        ),
+    ];
+    let mut first: Option<Values> = None;
+    for (what, variant, isa, to_the_byte) in variants {
+        if !isa.detected() {
+            continue;
+        }
+        let names = || -> Vec<_> {
+            graph.operations.iter().map(|operation| operation.kind.name()).collect()
+        };
+        let values = run(&variant, isa, &dims_of(&variant), &sizes)
+            .unwrap_or_else(|error| panic!("{element:?} {seed}, {what}: {error}: {:?}", names()));
+        for (at, ((shape, bytes), (want, _))) in values.iter().zip(&expected).enumerate() {
+            assert_eq!(shape, want, "{element:?} {seed}, {what}: shape of output {at}");
+            if let Some(first) = &first {
+                let kind = if to_the_byte { OperandType::TensorInt32 } else { kinds[at] };
+                let same = same(kind, bytes, &first[at].1);
+                assert!(same, "{element:?} {seed}, {what}: output {at} differs: {:?}", names());
+            }
+        }
+        first.get_or_insert(values);
+    }
+}
+
+#[test]
+fn graphs_of_chance_give_the_same_every_way() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
+    let seeds: Vec<u64> = match number("NNBURST_SEED") {
+        Some(seed) => vec![seed],
+        None => (0..number("NNBURST_ROUNDS").unwrap_or(40)).collect(),
+    };
+    let mut operations = std::collections::BTreeMap::new();
+    let mut failed = Vec::new();
+    for &seed in &seeds {
+        for element in Element::ALL {
+            let random = random_model(&mut Chance::of_seed(seed), element, 50);
+            for operation in &random.model.main.operations {
+                *operations.entry(operation.kind.name()).or_insert(0) += 1;
+            }
+            let outcome = std::panic::catch_unwind(|| check(seed, element));
+            if outcome.is_err() {
+                failed.push((seed, element));
+            }
+        }
+    }
+    println!("{operations:?}");
+    assert!(operations.len() > 45, "only {} operations were made", operations.len());
+    assert!(failed.is_empty(), "{failed:?}");
+}
