@@ -7,6 +7,7 @@
 //! | `loom-mutants`                    | weakens every ordering in a copy of the queue and expects to be caught   |
 //! | `soak [--minutes N]`              | the queue: two processes, checksums, kill -9 at random times             |
 //! | `soak burst [--minutes N]`        | bursts: random models and kills, every answer checked                    |
+//! | `operations`                      | writes `docs/operations.md` anew; the conformance cases must be there     |
 //! | `miri`, `tsan`                    | the queue in private memory under Miri and ThreadSanitizer (nightly)     |
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool talks")]
 
@@ -27,10 +28,13 @@ fn main() -> ExitCode {
         "loom" => loom::run(rest),
         "loom-mutants" => mutants::run(rest),
         "soak" => soak(rest),
+        "operations" => operations(),
         "miri" => sanitizers::miri(),
         "tsan" => sanitizers::tsan(),
         _ => {
-            eprintln!("usage: cargo xtask ci | loom | loom-mutants | soak [burst] | miri | tsan");
+            eprintln!(
+                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | operations | miri | tsan"
+            );
             return ExitCode::from(2);
         }
     };
@@ -41,6 +45,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Writes the table of operations, which a test of the executor makes from signatures, steps and cases.
+fn operations() -> Outcome {
+    let test = ["test", "--package", "nnburst-executor", "--test", "operations"];
+    Cargo::new("operations").args(test).env("NNBURST_WRITE_DOCS", "1").run()
 }
 
 /// Everything that has to hold before a commit lands; the README's test command.
