@@ -296,8 +296,10 @@ impl Context {
         let name = self.extension_names.iter().find(|(prefix, _)| *prefix == code.prefix);
         let executor = name.and_then(|(_, name)| self.extensions.get(name));
         let Some(executor) = executor else {
-            let what =
-                format!("nobody executes operations of the extension with prefix {}", code.prefix);
+            let what = match name {
+                Some((_, name)) => format!("nobody executes operations of the extension {name}"),
+                None => format!("no extension has the prefix {}", code.prefix),
+            };
             return Err(OpError::rule(what).into());
         };
         Arc::clone(executor).lower(code.number, builder)
