@@ -16,7 +16,7 @@ fn model(first: OperationType, weights: Operand) -> Model {
     let mut weights = weights.with_lifetime(OperandLifeTime::ConstantCopy);
     weights.location = DataLocation { pool_index: 0, offset: 0, length: 4 };
     let operation = |kind, inputs, outputs| Operation { kind, inputs, outputs };
-    Model {
+    let mut model = Model {
         main: Subgraph {
             operands: vec![
                 float(OperandLifeTime::SubgraphInput),
@@ -34,7 +34,13 @@ fn model(first: OperationType, weights: Operand) -> Model {
         },
         operand_values: vec![1, 2, 3, 4, 0, 0, 0, 0],
         ..Model::default()
+    };
+    for operation in &model.main.operations {
+        for &input in &operation.inputs {
+            model.main.operands[input as usize].number_of_consumers += 1;
+        }
     }
+    model
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn convolution_and_pooling() -> Model {
         inputs: inputs.to_vec(),
         outputs: outputs.to_vec(),
     };
-    Model {
+    let mut model = Model {
         main: Subgraph {
             operands,
             operations: vec![
@@ -98,5 +98,11 @@ fn convolution_and_pooling() -> Model {
         },
         operand_values: values,
         ..Model::default()
+    };
+    for operation in &model.main.operations {
+        for &input in &operation.inputs {
+            model.main.operands[input as usize].number_of_consumers += 1;
+        }
     }
+    model
 }

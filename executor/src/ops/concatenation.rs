@@ -13,7 +13,8 @@ use crate::shape::Shape;
 
 pub(super) static CONCATENATION: Op = Op { lower };
 
-/// Negative axes are refused, as is a rank above 4. Quantised inputs of other parameters are rescaled.
+/// Negative axes are refused, as is a rank above 4: the reference's tests expect both to fail. Quantised
+/// inputs of other parameters are rescaled.
 ///
 /// Source: NNAPI `CONCATENATION`, since HAL 1.0; rescaling and zero-sized inputs since 1.2.
 fn lower(op: &mut OpBuilder<'_>) -> Lowered {

@@ -13,8 +13,12 @@ use crate::error::OpError;
 use crate::io::{Io, Slot};
 use crate::memory::AlignedBytes;
 
-/// Larger results are left to the run: a few bytes of a model may ask for gigabytes.
+/// Larger results, with what computing them takes, are left to the run: a few bytes of a model may ask
+/// for gigabytes.
 const MAX_BYTES: usize = 64 << 20;
+
+/// Most that all results of a stage may take, for the same reason.
+const MAX_TOTAL: usize = 1 << 30;
 
 /// Runs the steps from `first` on, if they read constants alone and write temporaries alone, and makes
 /// constants of what they write.
@@ -38,6 +42,12 @@ pub(super) fn fold(
     let mut own = draft.split_off(first);
     own.kept.extend(results.iter().map(|&(_, local, _)| local));
     let layout = own.lay_out(0);
+    let total = state.folded.saturating_add(layout.bytes);
+    if layout.bytes > 2 * MAX_BYTES || total > MAX_TOTAL {
+        draft.steps.append(&mut own.steps);
+        return Ok(());
+    }
+    state.folded = total;
     let mut arena = AlignedBytes::zeroed(layout.bytes);
     let slots = [Slot::of(arena.view_mut())];
     for step in std::mem::take(&mut own.steps) {

@@ -57,6 +57,8 @@ pub(crate) struct State {
     pub(crate) values: Vec<Value>,
     pub(crate) frames: Vec<Frame>,
     pub(crate) slots: usize,
+    /// Bytes of constants that were computed when the plan was made.
+    pub(crate) folded: usize,
     /// Values that were read at run time because an operation's shape depends on them.
     pub(crate) known: HashMap<ValueId, Arc<AlignedBytes>>,
 }
@@ -80,6 +82,7 @@ impl State {
             values: Vec::new(),
             frames: Vec::new(),
             slots: inputs.len() + omitted_outputs.len(),
+            folded: 0,
             known: HashMap::new(),
         };
         let main = &graphs[graph];

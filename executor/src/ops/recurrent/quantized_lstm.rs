@@ -168,7 +168,7 @@ impl Cell {
             cell_power,
             cell_clip: clip(CELL_CLIP, c.scale, i32::from(i16::MAX))?,
             hidden: Multiplier::new(f64::from(2f32.powi(-30) / hidden_scale)),
-            hidden_zero_point: op.i32(HIDDEN_ZERO_POINT)?,
+            hidden_zero_point: hidden_zero_point(op)?,
             projection,
         })
     }
@@ -375,6 +375,17 @@ fn check(
     }
     let what = format!("is {} of {:?}, not {kind} of {extents:?}", tensor.kind, tensor.shape);
     Err(OpError::input(index, what))
+}
+
+/// What stands for 0 in the hidden state, which is of signed bytes.
+fn hidden_zero_point(op: &OpBuilder<'_>) -> Lowered<i32> {
+    let zero_point = op.i32(HIDDEN_ZERO_POINT)?;
+    if (-128..=127).contains(&zero_point) {
+        Ok(zero_point)
+    } else {
+        let what = format!("is {zero_point}, no zero point of signed bytes");
+        Err(OpError::input(HIDDEN_ZERO_POINT, what).into())
+    }
 }
 
 /// The exponent of a cell state's scale.
