@@ -152,7 +152,7 @@ pub(crate) struct RunArgs {
     /// How many classes to show.
     #[arg(long, value_name = "K", default_value_t = 5)]
     pub(crate) top: usize,
-    /// Write the outputs to out<I>.bin in this folder.
+    /// Write the outputs to out0.bin, out1.bin and so on in this folder.
     #[arg(long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     /// Run on N consecutive inputs of each file, the model's state kept in between.
