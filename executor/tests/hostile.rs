@@ -121,7 +121,9 @@ fn run(case: &Case, inputs: &[Input<'_>], times: usize) {
 /// The fuzz target's body over many starts; that most of them compute something keeps it honest.
 #[test]
 fn models_of_chance_with_values_of_chance_are_computed_or_refused() {
-    let computed = (0..rounds(1) * 3000).filter(|seed| {
+    // The first found a PAD of an empty tensor that looked for its rows.
+    let found = [866_533];
+    let computed = found.into_iter().chain(0..rounds(1) * 3000).filter(|seed| {
         let mut chance = Chance::of_seed(*seed);
         let bytes: Vec<u8> = (0..400).map(|_| chance.number().to_le_bytes()[0]).collect();
         let outcome = std::panic::catch_unwind(|| fuzz_hostile_values(&bytes));

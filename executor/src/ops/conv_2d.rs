@@ -99,7 +99,8 @@ impl Conv {
     fn label(&self, kernel: &'static str) -> Result<Label, OpError> {
         let taps = self.vertical.filter * self.horizontal.filter * self.input.channels;
         let shape = self.output.shape()?;
-        let mut label = plain(kernel, &shape, 2 * (shape.elements() * taps) as u64);
+        let mut label =
+            plain(kernel, &shape, (2 * shape.elements() as u64).saturating_mul(taps as u64));
         label.shape = format!(
             "{:?} {}x{} {:?}",
             self.input.shape()?,

@@ -95,7 +95,8 @@ impl Depthwise {
 
     fn label(&self, kernel: &'static str) -> Result<Label, OpError> {
         let (taps, shape) = (self.vertical.filter * self.horizontal.filter, self.output.shape()?);
-        let mut label = plain(kernel, &shape, 2 * (shape.elements() * taps) as u64);
+        let mut label =
+            plain(kernel, &shape, (2 * shape.elements() as u64).saturating_mul(taps as u64));
         label.shape = format!(
             "{:?} {}x{} {:?}",
             self.input.shape()?,

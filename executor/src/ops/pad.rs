@@ -83,6 +83,10 @@ fn emit<T: Element>(
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         output.fill(std::iter::repeat_n(fill, output.len()));
         let Some((&row, outer)) = from.split_last() else { return Ok(()) };
+        if row == 0 {
+            // Nothing to copy, and an empty output has no place for the heads.
+            return Ok(());
+        }
         for index in 0..outer.iter().product() {
             let (mut rest, mut target) = (index, heads[outer.len()]);
             for axis in (0..outer.len()).rev() {
