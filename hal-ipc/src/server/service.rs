@@ -29,15 +29,15 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// A driver to be served.
 ///
 /// ```no_run
-/// # fn driver() -> std::sync::Arc<dyn nnburst_hal::Device> { unimplemented!() }
 /// use nnburst_hal_ipc::{Service, service_dir};
 ///
-/// let device = driver();
+/// # fn serve(device: std::sync::Arc<dyn nnburst_hal::Device>) -> std::io::Result<()> {
 /// let service = Service::new("example", move |_: &nnburst_hal_ipc::Peer| device.clone());
 /// let serving = service.listen(&service_dir())?;
 /// // Until `serving` is dropped, others find the device with `RemoteDevice::connect("example")`.
 /// # drop(serving);
-/// # Ok::<(), std::io::Error>(())
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone)]
 pub struct Service(Arc<Shared>);
