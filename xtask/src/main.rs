@@ -8,12 +8,14 @@
 //! | `soak [--minutes N]`              | the queue: two processes, checksums, kill -9 at random times             |
 //! | `soak burst [--minutes N]`        | bursts: random models and kills, every answer checked                    |
 //! | `operations`                      | writes `docs/operations.md` anew; the conformance cases must be there     |
+//! | `peers --venv DIR`                | our models beside TFLite's on one core, as ratios; see `peers`           |
 //! | `miri`, `tsan`                    | the queue in private memory under Miri and ThreadSanitizer (nightly)     |
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool talks")]
 
 mod cargo;
 mod loom;
 mod mutants;
+mod peers;
 mod sanitizers;
 
 use std::process::ExitCode;
@@ -29,11 +31,12 @@ fn main() -> ExitCode {
         "loom-mutants" => mutants::run(rest),
         "soak" => soak(rest),
         "operations" => operations(),
+        "peers" => peers::run(rest),
         "miri" => sanitizers::miri(),
         "tsan" => sanitizers::tsan(),
         _ => {
             eprintln!(
-                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | operations | miri | tsan"
+                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | operations | peers | miri | tsan"
             );
             return ExitCode::from(2);
         }

@@ -1,0 +1,139 @@
+//! Running the two engines: a process a measurement, one pinned core.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::Options;
+use super::rows::Row;
+
+/// What the peers' scripts need of PyPI; the version that the project's targets were measured with.
+const PACKAGES: [&str; 2] = ["numpy", "ai-edge-litert==2.3.0"];
+/// Calls of a paced measurement.
+const PACED_CALLS: u32 = 250;
+
+/// Median microseconds of one round, theirs and ours.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Round {
+    pub(super) peer: f64,
+    pub(super) ours: f64,
+}
+
+/// Both engines, ready to run.
+pub(super) struct Engines {
+    python: PathBuf,
+    scripts: PathBuf,
+    models: PathBuf,
+    nnburst: PathBuf,
+    cpu: String,
+    threads: String,
+}
+
+impl Engines {
+    /// Finds the scripts and the models, and makes the virtual environment where there is none.
+    pub(super) fn new(options: &Options, nnburst: PathBuf) -> Result<Self, String> {
+        let scripts = options.shared.join("peers/infer");
+        let models = options.shared.join("models");
+        for folder in [&scripts, &models] {
+            if !folder.is_dir() {
+                let folder = folder.display();
+                return Err(format!("{folder} isn't there; --shared says where the models are"));
+            }
+        }
+        let python = options.venv.join("bin/python");
+        if !python.exists() {
+            install(&options.venv, &python)?;
+        }
+        let (cpu, threads) = (options.cpu.clone(), options.threads.clone());
+        Ok(Self { python, scripts, models, nnburst, cpu, threads })
+    }
+
+    /// Measures a row once, theirs first.
+    pub(super) fn round(&self, row: &Row, budget: f64) -> Result<Round, String> {
+        let mut sum = Round { peer: 0.0, ours: 0.0 };
+        for model in row.models {
+            let round = match row.period_ms {
+                None => self.back_to_back(model, budget)?,
+                Some(period) => self.paced(model, period)?,
+            };
+            sum.peer += round.peer;
+            sum.ours += round.ours;
+        }
+        Ok(sum)
+    }
+
+    fn back_to_back(&self, model: &str, budget: f64) -> Result<Round, String> {
+        let mut theirs = self.pinned(&self.python);
+        theirs.arg(self.scripts.join("worker.py")).args(["tflite-xnnpack", model]);
+        theirs.arg("--models").arg(&self.models).arg("--onnx").arg(&self.models);
+        theirs.args(["--threads", &self.threads, "--runs", "20000", "--budget"]);
+        theirs.arg(budget.to_string());
+        let peer = number(&ask(theirs)?, &["median_us"])?;
+        // As many calls as take about as long.
+        let runs = (budget * 1e6 / peer).clamp(20.0, 20_000.0).round();
+        let mut ours = self.pinned(&self.nnburst);
+        ours.arg("bench").arg(self.models.join(model));
+        ours.args(["--mode", "inproc", "--json", "--threads", &self.threads]);
+        ours.args(["--runs", &runs.to_string()]);
+        Ok(Round { peer, ours: number(&ask(ours)?, &["latency_us", "p50"])? })
+    }
+
+    /// Theirs in their own process; ours through a burst to another, whose thread polls on the other core.
+    fn paced(&self, model: &str, period_ms: f64) -> Result<Round, String> {
+        let (period, calls) = (period_ms.to_string(), PACED_CALLS.to_string());
+        let mut theirs = self.pinned(&self.python);
+        theirs.arg(self.scripts.join("paced.py")).args(["tflite-xnnpack", model, &period, &calls]);
+        theirs.env("MODELS", &self.models);
+        let peer = number(&ask(theirs)?, &["median_us"])?;
+        let mut ours = Command::new(&self.nnburst);
+        ours.arg("bench").arg(self.models.join(model));
+        ours.args(["--mode", "burst", "--wait", "spin", "--json", "--threads", &self.threads]);
+        let other = if self.cpu == "0" { "1" } else { "0" };
+        ours.args(["--cpus", &format!("{},{other}", self.cpu)]);
+        ours.args(["--period", &period, "--runs", &calls]);
+        Ok(Round { peer, ours: number(&ask(ours)?, &["latency_us", "p50"])? })
+    }
+
+    /// A command on the core, or on all where several threads compute.
+    fn pinned(&self, program: &Path) -> Command {
+        if self.threads != "1" {
+            return Command::new(program);
+        }
+        let mut command = Command::new("taskset");
+        command.args(["-c", &self.cpu]).arg(program);
+        command
+    }
+}
+
+fn install(venv: &Path, python: &Path) -> Result<(), String> {
+    eprintln!("installing {} in {}", PACKAGES.join(", "), venv.display());
+    let mut make = Command::new("python3");
+    make.args(["-m", "venv"]).arg(venv);
+    let mut fetch = Command::new(python);
+    fetch.args(["-m", "pip", "install", "--quiet"]).args(PACKAGES);
+    for mut command in [make, fetch] {
+        let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
+        if !status.success() {
+            return Err(format!("{command:?}: {status}"));
+        }
+    }
+    Ok(())
+}
+
+/// The last line that a command prints, an object.
+fn ask(mut command: Command) -> Result<Value, String> {
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    let (said, complaint) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let last = said.lines().last().and_then(|line| serde_json::from_str(line).ok());
+    match last {
+        Some(value) if output.status.success() => Ok(value),
+        _ => Err(format!("{command:?}: {}: {said}{complaint}", output.status)),
+    }
+}
+
+fn number(value: &Value, path: &[&str]) -> Result<f64, String> {
+    let found = path.iter().try_fold(value, |value, &key| value.get(key));
+    found.and_then(Value::as_f64).ok_or_else(|| format!("no {} in {value}", path.join(".")))
+}

@@ -1,0 +1,122 @@
+//! `cargo xtask peers`: our models beside TFLite's with XNNPACK, as ratios.
+//!
+//! ```text
+//!   cargo xtask peers --venv DIR [--rows A,B] [--rounds N] [--budget SECONDS] [--cpu N] [--threads N]
+//!                     [--nnburst FILE] [--shared DIR] [--json]
+//! ```
+//!
+//! The peers' scripts lie beside the models (`peers/infer` in the shared folder); `DIR` is where a virtual
+//! environment with them is, or is made, from PyPI. Each row is measured in rounds, a process of theirs and
+//! one of ours in turn on one pinned core; a round gives a ratio, and the row the median of the ratios and
+//! their spread. The machine drifts from minute to minute: only ratios of one run mean anything.
+
+mod engines;
+mod report;
+mod rows;
+
+use std::path::PathBuf;
+
+use crate::cargo::{Cargo, Outcome, workspace};
+use engines::Engines;
+use rows::{ROWS, Row};
+
+/// What the command line says.
+struct Options {
+    venv: PathBuf,
+    /// Rows whose name contains one of these; all where there are none.
+    rows: Vec<String>,
+    rounds: usize,
+    /// Seconds of one engine's calls in one round.
+    budget: f64,
+    cpu: String,
+    threads: String,
+    nnburst: Option<PathBuf>,
+    shared: PathBuf,
+    json: bool,
+}
+
+/// Measures what is asked for and prints a line per row as it is done.
+pub(crate) fn run(args: &[String]) -> Outcome {
+    let options = Options::parse(args)?;
+    let nnburst = match &options.nnburst {
+        Some(file) => file.clone(),
+        None => build()?,
+    };
+    let engines = Engines::new(&options, nnburst)?;
+    let mut chosen: Vec<&Row> = ROWS.iter().filter(|row| options.wants(row)).collect();
+    if chosen.is_empty() {
+        let known: Vec<_> = ROWS.iter().map(|row| row.name).collect();
+        return Err(format!("no row is called so; there are {}", known.join(", ")));
+    }
+    // The paced ones, during which the core sleeps, last.
+    chosen.sort_by_key(|row| row.period_ms.is_some());
+    if !options.json {
+        println!("{}", report::HEADER);
+    }
+    for row in chosen {
+        let rounds = (0..options.rounds).map(|_| engines.round(row, options.budget));
+        let rounds = rounds.collect::<Result<Vec<_>, _>>();
+        let rounds = rounds.map_err(|error| format!("{}: {error}", row.name))?;
+        let line = report::Line::new(row, &rounds);
+        println!("{}", if options.json { line.json() } else { line.text() });
+    }
+    Ok(())
+}
+
+fn build() -> Result<PathBuf, String> {
+    let build = ["build", "--release", "--quiet", "--package", "nnburst-cli"];
+    let (done, said) = Cargo::new("nnburst").args(build).ask()?;
+    if !done {
+        return Err(format!("the command can't be built:\n{said}"));
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    Ok(target.unwrap_or_else(|| workspace().join("target")).join("release/nnburst"))
+}
+
+impl Options {
+    fn parse(args: &[String]) -> Result<Self, String> {
+        let shared = std::env::var_os("NNBURST_SHARED").map(PathBuf::from);
+        let mut options = Self {
+            venv: PathBuf::new(),
+            rows: Vec::new(),
+            rounds: 5,
+            budget: 1.0,
+            cpu: "1".into(),
+            threads: "1".into(),
+            nnburst: None,
+            shared: shared.unwrap_or_else(|| workspace().join("../shared")),
+            json: false,
+        };
+        let mut rest = args.iter();
+        while let Some(option) = rest.next() {
+            if option == "--json" {
+                options.json = true;
+                continue;
+            }
+            let value = rest.next().ok_or_else(|| format!("`{option}` lacks its value"))?;
+            let wrong = || format!("{option}: `{value}` is no number of that kind");
+            match option.as_str() {
+                "--venv" => options.venv = value.into(),
+                "--rows" => options.rows = value.split(',').map(str::to_owned).collect(),
+                "--rounds" => options.rounds = value.parse().map_err(|_| wrong())?,
+                "--budget" => options.budget = value.parse().map_err(|_| wrong())?,
+                "--cpu" => options.cpu.clone_from(value),
+                "--threads" => options.threads.clone_from(value),
+                "--nnburst" => options.nnburst = Some(value.into()),
+                "--shared" => options.shared = value.into(),
+                _ => return Err(format!("`{option}` is no option of this chore")),
+            }
+        }
+        if options.venv.as_os_str().is_empty() {
+            return Err("--venv DIR says where the peers are, or shall be, installed".into());
+        }
+        if options.rounds == 0 || options.budget.is_nan() || options.budget <= 0.0 {
+            return Err("rounds and budget are above zero".into());
+        }
+        Ok(options)
+    }
+
+    fn wants(&self, row: &Row) -> bool {
+        self.rows.is_empty() || self.rows.iter().any(|part| row.name.contains(part.as_str()))
+    }
+}

@@ -1,0 +1,115 @@
+//! Rows as lines: median ratio, spread, and whether the targets are met.
+
+use serde_json::json;
+
+use super::engines::Round;
+use super::rows::Row;
+
+/// Names of the columns.
+pub(super) const HEADER: &str = "row                                  TFLite us    ours us   ratio  \
+     (lowest to highest)    must    aim";
+
+/// What a row came to.
+pub(super) struct Line<'a> {
+    row: &'a Row,
+    peer: f64,
+    ours: f64,
+    ratios: Vec<f64>,
+}
+
+impl<'a> Line<'a> {
+    /// `rounds` are at least one.
+    pub(super) fn new(row: &'a Row, rounds: &[Round]) -> Self {
+        let sorted = |of: fn(&Round) -> f64| {
+            let mut values: Vec<f64> = rounds.iter().map(of).collect();
+            values.sort_by(f64::total_cmp);
+            values
+        };
+        let ratios = sorted(|round| round.ours / round.peer);
+        let (peer, ours) = (median(&sorted(|r| r.peer)), median(&sorted(|r| r.ours)));
+        Self { row, peer, ours, ratios }
+    }
+
+    /// What the targets are about: the ratio, or our microseconds.
+    fn figure(&self) -> f64 {
+        if self.row.absolute { self.ours } else { median(&self.ratios) }
+    }
+
+    fn verdict(&self) -> &'static str {
+        match self.figure() {
+            figure if figure <= self.row.aim => "aim met",
+            figure if figure <= self.row.must => "must met",
+            _ => "missed",
+        }
+    }
+
+    pub(super) fn text(&self) -> String {
+        let unit = if self.row.absolute { "us" } else { "  " };
+        format!(
+            "{:36} {:9.2} {:10.2} {:7.3}  ({:7.3} to {:7.3}) {:7.2} {:6.2} {unit} {}",
+            self.row.name,
+            self.peer,
+            self.ours,
+            median(&self.ratios),
+            self.ratios.first().unwrap_or(&f64::NAN),
+            self.ratios.last().unwrap_or(&f64::NAN),
+            self.row.must,
+            self.row.aim,
+            self.verdict(),
+        )
+    }
+
+    pub(super) fn json(&self) -> String {
+        json!({
+            "row": self.row.name,
+            "models": self.row.models,
+            "period_ms": self.row.period_ms,
+            "tflite_us": self.peer,
+            "nnburst_us": self.ours,
+            "ratio": {
+                "median": median(&self.ratios),
+                "lowest": self.ratios.first(),
+                "highest": self.ratios.last(),
+            },
+            "rounds": self.ratios.len(),
+            "target": if self.row.absolute { "us" } else { "ratio" },
+            "must": self.row.must,
+            "aim": self.row.aim,
+            "verdict": self.verdict(),
+        })
+        .to_string()
+    }
+}
+
+/// Of values in order.
+fn median(sorted: &[f64]) -> f64 {
+    let upper = sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN);
+    let lower = sorted.get(sorted.len().saturating_sub(1) / 2).copied().unwrap_or(f64::NAN);
+    f64::midpoint(lower, upper)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rows::ROWS;
+    use super::*;
+
+    #[test]
+    fn a_row_is_judged_by_the_median_of_its_ratios() {
+        let rounds = [(10.0, 5.0), (10.0, 50.0), (20.0, 12.0)];
+        let rounds = rounds.map(|(peer, ours)| Round { peer, ours });
+        let row = ROWS.iter().find(|row| row.name == "mobilenet_v2_1.0_224 uint8");
+        let line = Line::new(row.unwrap(), &rounds);
+        assert!((line.figure() - 0.6).abs() < 1e-9);
+        assert_eq!(line.verdict(), "must met");
+        let json: serde_json::Value = serde_json::from_str(&line.json()).unwrap();
+        assert_eq!(json["ratio"]["highest"], 5.0);
+    }
+
+    #[test]
+    fn names_of_rows_are_unlike() {
+        for (at, row) in ROWS.iter().enumerate() {
+            assert!(!ROWS[..at].iter().any(|other| other.name == row.name), "{}", row.name);
+            assert!(row.aim <= row.must, "{}", row.name);
+        }
+    }
+}
