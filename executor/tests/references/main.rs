@@ -1,14 +1,16 @@
-//! Operations without vector forms against references written plainly from the interface's definitions: the
-//! parameters that the conformance cases leave alone.
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+//! Operations against references written plainly from the interface's definitions, which share no code with the
+//! executor: the parameters and sizes that the conformance cases leave alone. `tests/README.md` says what is where.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "positions in small images"
 )]
 
+mod arithmetic;
 mod model;
 mod movement;
 mod numbers;
+mod products;
 mod recurrent;
 mod windows;

@@ -1,7 +1,7 @@
 //! Models of one operation.
 
 use nnburst_executor::testing::Chance;
-use nnburst_executor::{CompileOptions, Control, Input, Output, Plan};
+use nnburst_executor::{CompileOptions, Control, Input, Isa, Output, Plan};
 use nnburst_hal::{
     DataLocation, Model, Operand, OperandLifeTime, OperandType, Operation, OperationType, Subgraph,
     View, ViewMut,
@@ -16,6 +16,8 @@ pub(crate) enum Arg {
     Int(i32),
     Float(f32),
     Bool(bool),
+    /// Anything else.
+    Other(Operand, Vec<u8>),
     /// Left out.
     None(OperandType),
 }
@@ -58,6 +60,7 @@ impl Arg {
                 (Operand::scalar(OperandType::Float32), value.to_le_bytes().to_vec())
             }
             Self::Bool(value) => (Operand::scalar(OperandType::Bool), vec![u8::from(*value)]),
+            Self::Other(operand, bytes) => (operand.clone(), bytes.clone()),
             Self::None(kind) => (
                 Operand::tensor(*kind, Vec::new()).with_lifetime(OperandLifeTime::NoValue),
                 Vec::new(),
@@ -98,13 +101,47 @@ pub(crate) fn compute(
     outs: &[Out],
     elements: usize,
 ) -> Result<Vec<Value>, String> {
-    let constants = compute_once(kind, args, outs, elements, true);
-    let inputs = compute_once(kind, args, outs, elements, false);
+    let once = |constant| compute_once(kind, args, outs, elements, constant, &BEST);
+    let (constants, inputs) = (once(true), once(false));
     assert_eq!(constants.is_ok(), inputs.is_ok(), "{constants:?} {inputs:?}");
     if let (Ok(a), Ok(b)) = (&constants, &inputs) {
         assert_eq!(a, b, "{kind}: constants, then inputs");
     }
     constants
+}
+
+/// The best forms, one thread.
+const BEST: Way = Way { isa: None, threads: 1 };
+
+/// With what an operation is computed.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    isa: Option<Isa>,
+    threads: usize,
+}
+
+/// Computes the operation with every kernel form that the machine has, with one thread and two, with weights
+/// that are constants and with weights that come with the request, and gives each result to `check`.
+pub(crate) fn compute_all(
+    kind: OperationType,
+    args: &[Arg],
+    outs: &[Out],
+    elements: usize,
+    check: impl Fn(&str, Vec<Value>),
+) {
+    for isa in [Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Neon] {
+        if !isa.detected() {
+            continue;
+        }
+        for (threads, constant) in [(1, true), (1, false), (2, true)] {
+            let what = format!("{kind}, {isa:?}, {threads} threads, constants: {constant}");
+            let way = Way { isa: Some(isa), threads };
+            match compute_once(kind, args, outs, elements, constant, &way) {
+                Ok(values) => check(&what, values),
+                Err(error) => panic!("{what}: {error}"),
+            }
+        }
+    }
 }
 
 fn compute_once(
@@ -113,6 +150,7 @@ fn compute_once(
     outs: &[Out],
     elements: usize,
     constant: bool,
+    way: &Way,
 ) -> Result<Vec<Value>, String> {
     let (mut graph, mut values, mut given) = (Subgraph::default(), Vec::new(), Vec::new());
     let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
@@ -146,7 +184,9 @@ fn compute_once(
     graph.output_indexes.clone_from(&outputs);
     graph.operations.push(Operation { kind, inputs, outputs });
     let model = Model { main: graph, operand_values: values, ..Model::default() };
-    let plan = Plan::compile(&model, &CompileOptions::default()).map_err(|e| e.to_string())?;
+    let options =
+        CompileOptions { isa: way.isa, threads: way.threads, ..CompileOptions::default() };
+    let plan = Plan::compile(&model, &options).map_err(|e| e.to_string())?;
     let mut session = plan.session();
     let given: Vec<_> = given.iter().map(|bytes| Input::new(View::of(bytes))).collect();
     let mut buffers = vec![vec![0; elements * 4]; outs.len()];
