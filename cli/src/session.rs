@@ -109,7 +109,7 @@ impl Caller {
             (Some(burst), _) => burst.compute_request(request, &execution.options()),
             (None, Mode::Async) => execution.start_request(request.clone())?.wait(),
             (None, Mode::Fenced) => {
-                execution.start_fenced_request(request.clone(), Vec::new())?.wait()
+                execution.start_fenced_request(request.clone(), Vec::new(), None)?.wait()
             }
             (None, _) => execution.compute_request(request),
         }

@@ -99,7 +99,7 @@ impl Burst {
             ..ControllerOptions::default()
         };
         let controller =
-            BurstController::configure(compilation.prepared(), &controller_options, peer)?;
+            BurstController::configure(compilation.prepared().as_ref(), &controller_options, peer)?;
         let mut warnings = nnburst_burst::realtime::apply(&options.profile(&options.cpus));
         let driver = controller.warnings().iter();
         warnings.extend(driver.map(|warning| format!("driver: {warning}")));
@@ -167,7 +167,11 @@ impl Burst {
                 None => Err(failure.into()),
             },
             Err(Fallback::Closed(why)) => Err(gone(why)),
-            Err(_) => Ok(self.compilation.prepared().execute_synchronously(request, *options)?),
+            Err(_) => self
+                .compilation
+                .prepared()
+                .execute_synchronously(request, *options)
+                .map_err(|failure| self.compilation.failed(failure)),
         }
     }
 
@@ -213,9 +217,9 @@ fn lost(error: &BurstError) -> RuntimeError {
 
 fn gone(why: Closed) -> RuntimeError {
     match why {
-        Closed::DriverDied => {
-            HalError::unavailable("the driver died in the middle of a burst").into()
-        }
+        Closed::DriverDied => RuntimeError::DeviceDied(HalError::unavailable(
+            "the driver died in the middle of a burst",
+        )),
         other => HalError::unavailable(format!("the burst is over: {other}")).into(),
     }
 }

@@ -4,22 +4,26 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use nnburst_hal::{
-    CacheHandles, Model, Operand, PrepareOptions, PreparedModel, wait_for_prepared_model,
+    CacheHandles, ErrorStatus, Model, Operand, PreparedModel, wait_for_prepared_model,
 };
+use nnburst_hal_ipc::RemotePreparedModel;
 
 use crate::burst::{Burst, BurstOptions};
+use crate::compile::CompileOptions;
 use crate::device::Device;
 use crate::error::{Result, RuntimeError};
 use crate::execution::Execution;
 use crate::frame::{Argument, Frame};
 
-/// A model that a device has made ready to run. Clones are the same compilation.
+/// A model that devices have made ready to run. Clones are the same compilation.
 #[derive(Clone)]
-pub struct Compilation {
-    // Before the device: the model goes first, its driver's process after it.
+pub struct Compilation(Arc<Inner>);
+
+struct Inner {
+    // Before the devices: the model goes first, its driver's process after it.
     prepared: Arc<dyn PreparedModel>,
-    device: Device,
-    signature: Arc<Signature>,
+    devices: Vec<Device>,
+    signature: Signature,
 }
 
 /// The model's arguments: all of the model that executions need.
@@ -29,8 +33,8 @@ struct Signature {
     outputs: Vec<Operand>,
 }
 
-impl Compilation {
-    pub(crate) fn new(device: &Device, model: &Model, options: PrepareOptions) -> Result<Self> {
+impl Signature {
+    fn of(model: &Model) -> Result<Self> {
         let operands = |indexes: &[u32]| -> Result<Vec<Operand>> {
             indexes
                 .iter()
@@ -42,24 +46,33 @@ impl Compilation {
                 })
                 .collect()
         };
-        let signature = Signature {
+        Ok(Self {
             inputs: operands(&model.main.input_indexes)?,
             outputs: operands(&model.main.output_indexes)?,
-        };
+        })
+    }
+}
+
+impl Compilation {
+    /// The whole model on one device.
+    pub(crate) fn whole(device: &Device, model: &Model, options: &CompileOptions) -> Result<Self> {
+        let signature = Signature::of(model)?;
+        let prepare = options.prepare();
         let prepared = wait_for_prepared_model(|callback| {
-            device.hal().prepare_model(model.clone(), options, CacheHandles::default(), callback)
-        })?;
-        Ok(Self { prepared, device: device.clone(), signature: Arc::new(signature) })
+            device.hal().prepare_model(model.clone(), prepare, CacheHandles::default(), callback)
+        })
+        .map_err(|error| device.died_of(error))?;
+        Ok(Self(Arc::new(Inner { prepared, devices: vec![device.clone()], signature })))
     }
 
     /// The model's inputs: types, shapes, quantisation.
     pub fn inputs(&self) -> &[Operand] {
-        &self.signature.inputs
+        &self.0.signature.inputs
     }
 
     /// The model's outputs: types, shapes, quantisation.
     pub fn outputs(&self) -> &[Operand] {
-        &self.signature.outputs
+        &self.0.signature.outputs
     }
 
     /// A frame for the shapes of the model.
@@ -106,22 +119,42 @@ impl Compilation {
         Burst::open(self, options)
     }
 
-    /// The device that made the model ready.
-    pub fn device(&self) -> &Device {
-        &self.device
+    /// The devices that made the model ready; the first one where all of it is on one.
+    pub fn devices(&self) -> &[Device] {
+        &self.0.devices
+    }
+
+    /// The model made ready: one object, however many devices work behind it.
+    pub fn prepared(&self) -> &Arc<dyn PreparedModel> {
+        &self.0.prepared
+    }
+
+    /// The error of an execution, with the death of a driver told from its refusal.
+    pub fn failed(&self, failure: impl Into<RuntimeError>) -> RuntimeError {
+        match failure.into() {
+            RuntimeError::Device(error) if error.status == ErrorStatus::DeviceUnavailable => {
+                match self.0.prepared.as_any().downcast_ref::<RemotePreparedModel>() {
+                    Some(model) if model.is_lost() => RuntimeError::DeviceDied(error),
+                    _ => RuntimeError::Device(error),
+                }
+            }
+            other => other,
+        }
     }
 
     pub(crate) fn peer_watch_fd(&self) -> Result<Option<OwnedFd>> {
-        self.device.peer_watch_fd()
-    }
-
-    pub(crate) fn prepared(&self) -> &dyn PreparedModel {
-        self.prepared.as_ref()
+        match self.0.prepared.as_any().downcast_ref::<RemotePreparedModel>() {
+            Some(model) => Ok(Some(model.peer_watch_fd()?)),
+            None => Ok(None),
+        }
     }
 }
 
 impl std::fmt::Debug for Compilation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Compilation").field("signature", &self.signature).finish_non_exhaustive()
+        f.debug_struct("Compilation")
+            .field("devices", &self.0.devices)
+            .field("signature", &self.0.signature)
+            .finish_non_exhaustive()
     }
 }

@@ -12,6 +12,9 @@ pub enum RuntimeError {
     /// The device answered with a status and a reason.
     #[error("{0}")]
     Device(#[from] HalError),
+    /// The driver's process died, or its connection broke: what it made is of no use any more.
+    #[error("{0}")]
+    DeviceDied(HalError),
     /// At least one output buffer is too small; `shapes` says what every output would need.
     #[error("{error}")]
     OutputTooSmall {
@@ -42,6 +45,9 @@ pub enum RuntimeError {
     /// An argument of an execution doesn't fit the model.
     #[error("{0}")]
     Argument(String),
+    /// The call comes at the wrong time.
+    #[error("{0}")]
+    State(String),
     /// Memory could not be had or mapped.
     #[error("{0}")]
     Memory(#[from] MemoryError),
@@ -55,8 +61,23 @@ impl RuntimeError {
     /// The device's status, where it was the device that answered.
     pub fn status(&self) -> Option<ErrorStatus> {
         match self {
-            Self::Device(error) | Self::OutputTooSmall { error, .. } => Some(error.status),
+            Self::Device(error) | Self::DeviceDied(error) | Self::OutputTooSmall { error, .. } => {
+                Some(error.status)
+            }
             _ => None,
+        }
+    }
+
+    /// What the C library answers.
+    pub fn code(&self) -> ResultCode {
+        match self {
+            Self::Device(error) | Self::OutputTooSmall { error, .. } => error.status.into(),
+            Self::DeviceDied(_) => ResultCode::DeadObject,
+            Self::UnknownDevice { .. } | Self::Driver { .. } => ResultCode::UnavailableDevice,
+            Self::Model(_) | Self::Argument(_) => ResultCode::BadData,
+            Self::State(_) => ResultCode::BadState,
+            Self::Memory(MemoryError::System { .. }) => ResultCode::OutOfMemory,
+            Self::Memory(_) => ResultCode::Unmappable,
         }
     }
 
@@ -71,6 +92,44 @@ impl RuntimeError {
             self.status(),
             Some(ErrorStatus::MissedDeadlineTransient | ErrorStatus::MissedDeadlinePersistent)
         )
+    }
+}
+
+/// The result codes of NNAPI, by their names and numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(i32)]
+#[expect(missing_docs, reason = "the names are those of the interface")]
+pub enum ResultCode {
+    NoError = 0,
+    OutOfMemory = 1,
+    Incomplete = 2,
+    UnexpectedNull = 3,
+    BadData = 4,
+    OpFailed = 5,
+    BadState = 6,
+    Unmappable = 7,
+    OutputInsufficientSize = 8,
+    UnavailableDevice = 9,
+    MissedDeadlineTransient = 10,
+    MissedDeadlinePersistent = 11,
+    ResourceExhaustedTransient = 12,
+    ResourceExhaustedPersistent = 13,
+    DeadObject = 14,
+}
+
+impl From<ErrorStatus> for ResultCode {
+    fn from(status: ErrorStatus) -> Self {
+        match status {
+            ErrorStatus::None => Self::NoError,
+            ErrorStatus::DeviceUnavailable => Self::UnavailableDevice,
+            ErrorStatus::GeneralFailure => Self::OpFailed,
+            ErrorStatus::OutputInsufficientSize => Self::OutputInsufficientSize,
+            ErrorStatus::InvalidArgument => Self::BadData,
+            ErrorStatus::MissedDeadlineTransient => Self::MissedDeadlineTransient,
+            ErrorStatus::MissedDeadlinePersistent => Self::MissedDeadlinePersistent,
+            ErrorStatus::ResourceExhaustedTransient => Self::ResourceExhaustedTransient,
+            ErrorStatus::ResourceExhaustedPersistent => Self::ResourceExhaustedPersistent,
+        }
     }
 }
 

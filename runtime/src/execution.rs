@@ -62,7 +62,9 @@ impl<'a> Execution<'a> {
     /// # Errors
     /// What the driver answered.
     pub fn compute_request(&self, request: &Request) -> Result<ExecutionOutcome> {
-        Ok(self.prepared().execute_synchronously(request, self.options())?)
+        self.prepared()
+            .execute_synchronously(request, self.options())
+            .map_err(|failure| self.compilation.failed(failure))
     }
 
     /// Launches an execution in the background.
@@ -82,8 +84,11 @@ impl<'a> Execution<'a> {
         let started = Instant::now();
         let (told, answer) = mpsc::sync_channel(1);
         let callback = Arc::new(Answer(Mutex::new(Some(told))));
-        self.prepared().execute(request, self.options(), callback)?;
-        Ok(Pending { started, kind: PendingKind::Callback(answer) })
+        let compilation = self.compilation.clone();
+        self.prepared()
+            .execute(request, self.options(), callback)
+            .map_err(|error| self.compilation.failed(error))?;
+        Ok(Pending { started, compilation, kind: PendingKind::Callback(answer) })
     }
 
     /// Launches an execution that starts once every fence of `wait_for` has signalled.
@@ -91,11 +96,12 @@ impl<'a> Execution<'a> {
     /// # Errors
     /// It could not be launched; fenced executions take outputs of known shape only.
     pub fn start_fenced(&self, frame: Frame, wait_for: Vec<OwnedFd>) -> Result<Event> {
-        let pending = self.start_fenced_request(frame.request().clone(), wait_for)?;
+        let pending = self.start_fenced_request(frame.request().clone(), wait_for, None)?;
         Ok(Event { frame, pending })
     }
 
-    /// Launches a request of the caller's making once every fence of `wait_for` has signalled.
+    /// Launches a request of the caller's making once every fence of `wait_for` has signalled;
+    /// `duration` is what it may take from there.
     ///
     /// # Errors
     /// It could not be launched.
@@ -103,11 +109,17 @@ impl<'a> Execution<'a> {
         &self,
         request: Request,
         wait_for: Vec<OwnedFd>,
+        duration: Option<Duration>,
     ) -> Result<Pending> {
         let started = Instant::now();
-        let fenced = self.prepared().execute_fenced(request, wait_for, self.options(), None)?;
+        let compilation = self.compilation.clone();
+        let fenced = self
+            .prepared()
+            .execute_fenced(request, wait_for, self.options(), duration)
+            .map_err(|error| self.compilation.failed(error))?;
         Ok(Pending {
             started,
+            compilation,
             kind: PendingKind::Fence { fence: fenced.sync_fence, info: fenced.callback },
         })
     }
@@ -118,7 +130,7 @@ impl<'a> Execution<'a> {
     }
 
     fn prepared(&self) -> &dyn PreparedModel {
-        self.compilation.prepared()
+        self.compilation.prepared().as_ref()
     }
 }
 
@@ -150,6 +162,7 @@ impl Event {
 #[must_use = "an execution that nobody waits for can't say how it went"]
 pub struct Pending {
     started: Instant,
+    compilation: Compilation,
     kind: PendingKind,
 }
 
@@ -173,14 +186,16 @@ impl Pending {
     /// # Errors
     /// How the execution failed.
     pub fn wait(self) -> Result<ExecutionOutcome> {
-        match self.kind {
-            PendingKind::Callback(answer) => {
-                answer.recv().map_err(|_| driver_went_away())?.map_err(RuntimeError::from)
-            }
+        let Self { compilation, kind, .. } = self;
+        match kind {
+            PendingKind::Callback(answer) => answer
+                .recv()
+                .map_err(|_| driver_went_away())?
+                .map_err(|failure| compilation.failed(failure)),
             PendingKind::Fence { fence, info } => {
                 let signalled = fence.map(|fence| wait_for_fence(fence.as_fd(), None));
                 // A fence in error says that something failed; what it was the callback knows.
-                let timing = info.execution_info()?;
+                let timing = info.execution_info().map_err(|error| compilation.failed(error))?;
                 signalled.transpose()?;
                 Ok(ExecutionOutcome { output_shapes: Vec::new(), timing: timing.launched })
             }
@@ -209,7 +224,9 @@ impl ExecutionCallback for Answer {
 }
 
 fn driver_went_away() -> RuntimeError {
-    HalError::unavailable("the driver went away without telling how the execution ended").into()
+    RuntimeError::DeviceDied(HalError::unavailable(
+        "the driver went away without telling how the execution ended",
+    ))
 }
 
 /// What the driver measured, in the units of `Duration`; `None` where it didn't.

@@ -38,6 +38,7 @@
 pub mod builtin;
 mod burst;
 mod compilation;
+mod compile;
 mod device;
 mod driver;
 mod element;
@@ -45,6 +46,7 @@ mod error;
 mod execution;
 mod frame;
 mod model_builder;
+mod settings;
 
 pub use nnburst_hal as hal;
 pub use nnburst_hal::PrepareOptions;
@@ -52,13 +54,15 @@ pub use nnburst_hal_ipc::Serving;
 
 pub use burst::{Burst, BurstOptions, Wait};
 pub use compilation::Compilation;
-pub use device::Device;
+pub use compile::{Caching, CompileOptions, compile, compile_for, supported_operations};
+pub use device::{Device, REFERENCE, devices};
 pub use driver::{DriverOptions, serve, serve_inherited};
 pub use element::Element;
-pub use error::{Result, RuntimeError};
+pub use error::{Result, ResultCode, RuntimeError};
 pub use execution::{Event, Execution, Pending, time_in_driver};
 pub use frame::{Argument, Frame};
 pub use model_builder::{ModelBuilder, OperandId};
+pub use settings::{Partitioning, SETTINGS, Setting, Settings};
 
 /// The README's example, compiled with the tests.
 #[cfg(doctest)]

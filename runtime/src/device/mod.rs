@@ -1,36 +1,55 @@
 //! Devices: whatever makes models ready and runs them, in this process or in another.
 
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
+mod list;
+mod reference;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use nnburst_hal::{
-    Capabilities, Device as HalDevice, DeviceStatus, DeviceType, Extension, Model, PrepareOptions,
+    Capabilities, Device as HalDevice, DeviceStatus, DeviceType, ErrorStatus, Extension, HalError,
+    Model, PrepareOptions, TimePoint, Version, v1_0, v1_1, v1_2,
 };
 use nnburst_hal_ipc::{RemoteDevice, Spawned, service_dir, services};
 
+pub use list::devices;
+pub use reference::REFERENCE;
+
 use crate::compilation::Compilation;
+use crate::compile::CompileOptions;
 use crate::driver::{self, DriverOptions};
 use crate::error::{Result, RuntimeError};
 
-/// A device. Clones are the same device.
+/// A device. Clones are the same device, and equal.
 #[derive(Clone)]
-pub struct Device {
+pub struct Device(Arc<Inner>);
+
+struct Inner {
     name: String,
+    /// The newest interface that the driver speaks.
+    version: Version,
     home: Home,
+    figures: OnceLock<Capabilities>,
 }
 
 /// Where the driver runs.
-#[derive(Clone)]
 enum Home {
     /// In this process.
     Here(Arc<dyn HalDevice>),
     /// In a process that was started for others as well.
-    Service(Arc<RemoteDevice>),
+    Service(RemoteDevice),
     /// In a process of its own, which ends with the last clone.
-    Child(Arc<Spawned>),
+    Child(Spawned),
 }
 
+/// How long [`Device::wait`] rests between two tries to reach a service.
+const RETRY: Duration = Duration::from_millis(5);
+
 impl Device {
+    fn new(name: impl Into<String>, version: Version, home: Home) -> Self {
+        Self(Arc::new(Inner { name: name.into(), version, home, figures: OnceLock::new() }))
+    }
+
     /// A sample driver in this process: no socket, no other process, nothing to set up.
     ///
     /// # Errors
@@ -45,7 +64,7 @@ impl Device {
     /// As for [`Device::embedded`].
     pub fn embedded_with(driver: &str, options: &DriverOptions) -> Result<Self> {
         let hal = driver::find(driver, options)?.device();
-        Ok(Self { name: format!("embedded:{driver}"), home: Home::Here(hal) })
+        Ok(Self::new(format!("embedded:{driver}"), Version::V1_3, Home::Here(hal)))
     }
 
     /// A sample driver in a child process of its own, killed and reaped when the last clone of the device
@@ -70,7 +89,7 @@ impl Device {
         let mut command = driver::command(driver, options)?;
         let child = Spawned::start(&mut command)
             .map_err(|error| RuntimeError::driver(format!("starting {driver}"), error))?;
-        Ok(Self { name: format!("spawn:{driver}"), home: Home::Child(Arc::new(child)) })
+        Ok(Self::new(format!("spawn:{driver}"), Version::V1_3, Home::Child(child)))
     }
 
     /// A service that runs already, found by name in the directory of services.
@@ -89,12 +108,33 @@ impl Device {
         }
         let device = RemoteDevice::connect(instance)
             .map_err(|error| RuntimeError::driver(format!("connecting to {instance}"), error))?;
-        Ok(Self { name: instance.to_owned(), home: Home::Service(Arc::new(device)) })
+        Ok(Self::new(instance, Version::V1_3, Home::Service(device)))
     }
 
     /// A device of the caller's making: any driver object in this process.
     pub fn from_hal(name: impl Into<String>, hal: Arc<dyn HalDevice>) -> Self {
-        Self { name: name.into(), home: Home::Here(hal) }
+        Self::new(name, Version::V1_3, Home::Here(hal))
+    }
+
+    /// As [`Device::from_hal`], for a driver of HAL 1.0.
+    pub fn from_hal_v1_0(name: impl Into<String>, hal: Arc<dyn v1_0::Device>) -> Self {
+        Self::new(name, Version::V1_0, Home::Here(v1_0::upgrade(hal)))
+    }
+
+    /// As [`Device::from_hal`], for a driver of HAL 1.1.
+    pub fn from_hal_v1_1(name: impl Into<String>, hal: Arc<dyn v1_1::Device>) -> Self {
+        Self::new(name, Version::V1_1, Home::Here(v1_1::upgrade(hal)))
+    }
+
+    /// As [`Device::from_hal`], for a driver of HAL 1.2.
+    pub fn from_hal_v1_2(name: impl Into<String>, hal: Arc<dyn v1_2::Device>) -> Self {
+        Self::new(name, Version::V1_2, Home::Here(v1_2::upgrade(hal)))
+    }
+
+    /// The embedded executor as NNAPI's CPU device, [`REFERENCE`]: always there, computes everything but
+    /// extensions, measures nothing, caches nothing. One per process.
+    pub fn reference() -> Self {
+        reference::device()
     }
 
     /// The embedded devices, then the services that answer.
@@ -106,17 +146,70 @@ impl Device {
 
     /// What the device is called.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.0.name
+    }
+
+    /// The newest version of the HAL that the driver speaks.
+    pub fn version_of_hal(&self) -> Version {
+        self.0.version
+    }
+
+    /// The API level that [`Device::version_of_hal`] came with: 27 to 30.
+    pub fn feature_level(&self) -> i64 {
+        match self.0.version {
+            Version::V1_0 => 27,
+            Version::V1_1 => 28,
+            Version::V1_2 => 29,
+            Version::V1_3 => 30,
+        }
+    }
+
+    /// Whether this is [`Device::reference`].
+    pub fn is_reference(&self) -> bool {
+        *self == Self::reference()
+    }
+
+    /// Why the driver is gone, if it is. What was made by it stays dead; the device itself comes back
+    /// once its service does.
+    pub fn lost(&self) -> Option<RuntimeError> {
+        match &self.0.home {
+            Home::Here(_) => None,
+            Home::Service(device) => device.lost(),
+            Home::Child(child) => child.device().lost(),
+        }
+        .map(RuntimeError::DeviceDied)
+    }
+
+    /// Waits until the device answers: returns at once for one that lives; for a service that died, when
+    /// it is back.
+    ///
+    /// # Errors
+    /// [`RuntimeError::DeviceDied`] where that can't be, as the driver's process was this device's own,
+    /// or `timeout` passed first. Without a timeout the wait is as long as it takes.
+    pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
+        let end = timeout.and_then(|timeout| std::time::Instant::now().checked_add(timeout));
+        loop {
+            // Asking is what reconnects.
+            let asked = self.hal().status();
+            let Some(lost) = self.lost() else {
+                return Ok(asked.map(drop)?);
+            };
+            let is_over = end.is_some_and(|end| std::time::Instant::now() >= end);
+            if is_over || !matches!(self.0.home, Home::Service(_)) {
+                return Err(lost);
+            }
+            std::thread::sleep(RETRY);
+        }
     }
 
     /// Whether the driver runs in this process.
     pub fn is_embedded(&self) -> bool {
-        matches!(self.home, Home::Here(_))
+        matches!(self.0.home, Home::Here(_))
     }
 
     /// The process of a driver that was started for this device alone.
     pub fn driver_process(&self) -> Option<u32> {
-        match &self.home {
+        match &self.0.home {
             Home::Child(child) => Some(child.id()),
             Home::Here(_) | Home::Service(_) => None,
         }
@@ -127,7 +220,10 @@ impl Device {
     /// # Errors
     /// What the device answered.
     pub fn compile(&self, model: &Model, options: PrepareOptions) -> Result<Compilation> {
-        Compilation::new(self, model, options)
+        let PrepareOptions { preference, priority, deadline } = options;
+        let timeout = deadline.map(TimePoint::remaining);
+        let options = CompileOptions { preference, priority, timeout, ..CompileOptions::default() };
+        Compilation::whole(self, model, &options)
     }
 
     /// For each operation of the main graph, whether the device would take it.
@@ -135,7 +231,16 @@ impl Device {
     /// # Errors
     /// The model is invalid, or the device is gone.
     pub fn supported_operations(&self, model: &Model) -> Result<Vec<bool>> {
-        Ok(self.hal().supported_operations(model)?)
+        self.hal().supported_operations(model).map_err(|error| self.died_of(error))
+    }
+
+    /// [`Device::capabilities`], asked once.
+    pub(crate) fn figures(&self) -> Result<&Capabilities> {
+        if let Some(figures) = self.0.figures.get() {
+            return Ok(figures);
+        }
+        let figures = self.capabilities()?;
+        Ok(self.0.figures.get_or_init(|| figures))
     }
 
     /// Performance figures relative to the reference CPU.
@@ -179,25 +284,33 @@ impl Device {
     }
 
     pub(crate) fn hal(&self) -> &dyn HalDevice {
-        match &self.home {
+        match &self.0.home {
             Home::Here(device) => device.as_ref(),
-            Home::Service(device) => device.as_ref(),
+            Home::Service(device) => device,
             Home::Child(child) => child.device(),
         }
     }
 
-    /// What hangs up when the driver dies; nothing for one that dies with us.
-    pub(crate) fn peer_watch_fd(&self) -> Result<Option<OwnedFd>> {
-        Ok(match &self.home {
-            Home::Here(_) => None,
-            Home::Service(device) => Some(device.peer_watch_fd()?),
-            Home::Child(child) => Some(child.device().peer_watch_fd()?),
-        })
+    /// The error of a call, with the death of the driver told from its refusal.
+    pub(crate) fn died_of(&self, error: HalError) -> RuntimeError {
+        if error.status == ErrorStatus::DeviceUnavailable && self.lost().is_some() {
+            RuntimeError::DeviceDied(error)
+        } else {
+            RuntimeError::Device(error)
+        }
     }
 }
 
+impl PartialEq for Device {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Device {}
+
 impl std::fmt::Debug for Device {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Device").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Device").field("name", &self.0.name).finish_non_exhaustive()
     }
 }

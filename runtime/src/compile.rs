@@ -1,0 +1,136 @@
+//! From a model to a [`Compilation`]: on devices that the caller names, or on the best there are.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nnburst_hal::{
+    CACHE_TOKEN_BYTES, ExecutionPreference, Model, PrepareOptions, Priority, TimePoint,
+};
+
+use crate::compilation::Compilation;
+use crate::device::{Device, devices};
+use crate::error::{Result, RuntimeError};
+use crate::settings::{Partitioning, Settings};
+
+/// How a model is to be compiled.
+#[derive(Clone, Debug)]
+pub struct CompileOptions {
+    /// What the user cares for.
+    pub preference: ExecutionPreference,
+    /// Among the models of this process.
+    pub priority: Priority,
+    /// How long the compilation may take, from the call on; only with exactly one named device.
+    pub timeout: Option<Duration>,
+    /// Where drivers may keep what they made of the model.
+    pub caching: Option<Caching>,
+    /// How the work is spread where no device is named; `None` is as the process is set
+    /// ([`Settings`](crate::Settings)).
+    pub partitioning: Option<Partitioning>,
+}
+
+impl Default for CompileOptions {
+    fn default() -> Self {
+        let PrepareOptions { preference, priority, .. } = PrepareOptions::default();
+        Self { preference, priority, timeout: None, caching: None, partitioning: None }
+    }
+}
+
+/// A place for compiled models, and what tells them apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caching {
+    /// A directory of the application's own.
+    pub dir: PathBuf,
+    /// Different for models that differ in anything: neither their operations nor constants are looked at.
+    pub token: [u8; CACHE_TOKEN_BYTES],
+}
+
+impl CompileOptions {
+    /// What a driver is told; the time that is left counts from here.
+    pub(crate) fn prepare(&self) -> PrepareOptions {
+        PrepareOptions {
+            preference: self.preference,
+            priority: self.priority,
+            deadline: self.timeout.map(TimePoint::after),
+        }
+    }
+}
+
+/// Compiles a model for the best of [`devices()`], spread over several where that is better.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` where an operation is supported by no device; what a driver answered, where no fallback is
+/// allowed; [`RuntimeError::Argument`] for a timeout, which takes one named device.
+pub fn compile(model: &Model, options: &CompileOptions) -> Result<Compilation> {
+    let partitioning = options.partitioning.unwrap_or_else(|| Settings::load().partitioning);
+    if options.timeout.is_some() {
+        return Err(RuntimeError::Argument("a timeout takes exactly one named device".into()));
+    }
+    match partitioning {
+        Partitioning::No => Compilation::whole(&Device::reference(), model, options),
+        _ => choose(model, devices(), options),
+    }
+}
+
+/// Compiles a model for the devices given, spread over them where that is better, and without fallback.
+///
+/// # Errors
+/// As for [`compile()`]; [`RuntimeError::Argument`] for an empty list, or one with a device twice.
+pub fn compile_for(
+    model: &Model,
+    devices: &[Device],
+    options: &CompileOptions,
+) -> Result<Compilation> {
+    check_list(devices)?;
+    match devices {
+        [one] => Compilation::whole(one, model, options),
+        _ if options.timeout.is_some() => {
+            Err(RuntimeError::Argument("a timeout takes exactly one named device".into()))
+        }
+        several => choose(model, several, options),
+    }
+}
+
+/// For each operation of the main graph, whether one of the devices would take it.
+///
+/// # Errors
+/// [`RuntimeError::Argument`] for an empty list, or one with a device twice. A device that fails to answer
+/// counts as one that takes nothing.
+pub fn supported_operations(model: &Model, devices: &[Device]) -> Result<Vec<bool>> {
+    check_list(devices)?;
+    let mut supported = vec![false; model.main.operations.len()];
+    for device in devices {
+        match device.supported_operations(model) {
+            Ok(answers) => {
+                for (supported, answer) in supported.iter_mut().zip(answers) {
+                    *supported |= answer;
+                }
+            }
+            Err(error) => {
+                tracing::warn!(target: "nnburst::compilation", %error, "{}", device.name());
+            }
+        }
+    }
+    Ok(supported)
+}
+
+fn check_list(devices: &[Device]) -> Result<()> {
+    if devices.is_empty() {
+        return Err(RuntimeError::Argument("no device is named".into()));
+    }
+    for (at, device) in devices.iter().enumerate() {
+        if devices.iter().take(at).any(|earlier| earlier == device) {
+            return Err(RuntimeError::Argument(format!("{} is named twice", device.name())));
+        }
+    }
+    Ok(())
+}
+
+fn choose(model: &Model, devices: &[Device], options: &CompileOptions) -> Result<Compilation> {
+    // The reference device is the last one, and as good as any until figures are compared.
+    for device in devices.iter().rev() {
+        if device.supported_operations(model)?.iter().all(|&taken| taken) {
+            return Compilation::whole(device, model, options);
+        }
+    }
+    Err(RuntimeError::Model("no device takes all operations".into()))
+}

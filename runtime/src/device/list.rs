@@ -1,0 +1,75 @@
+//! The devices as NNAPI lists them.
+
+use std::sync::OnceLock;
+
+use nnburst_hal_ipc::{service_dir, services};
+
+use super::Device;
+use crate::driver::{self, DriverOptions};
+use crate::error::{Result, RuntimeError};
+use crate::settings::Settings;
+
+/// Cache files of either kind that a driver may ask for.
+const MOST_CACHE_FILES: u32 = 32;
+
+/// A second name for the embedded executor, listed where no service runs.
+const EMBEDDED: &str = "nnburst-embedded";
+
+/// The devices of this process, found once: the services in the directory of services, in the order of
+/// their names, then [`Device::reference`].
+///
+/// A service that doesn't answer what it is asked first (figures, version, type, extensions, number of
+/// cache files), or wants more than 32 cache files of a kind, is left out. Where no service is found, the embedded
+/// executor is listed under the name `nnburst-embedded` as well: clients such as TFLite's delegate take
+/// a list of one device for a machine without NNAPI. With the setting `cpu-only` there is the reference
+/// device alone.
+pub fn devices() -> &'static [Device] {
+    static DEVICES: OnceLock<Vec<Device>> = OnceLock::new();
+    DEVICES.get_or_init(|| discover(&Settings::load()))
+}
+
+fn discover(settings: &Settings) -> Vec<Device> {
+    let mut found = Vec::new();
+    if !settings.cpu_only {
+        let names = services(&service_dir());
+        let connected = names.iter().map(|name| (name, Device::connect(name)));
+        found.extend(connected.filter_map(|(name, device)| {
+            let registered = device.and_then(|device| register(&device).map(|()| device));
+            registered
+                .inspect_err(|error| {
+                    tracing::warn!(target: "nnburst::manager", %error, "left out: {name}");
+                })
+                .ok()
+        }));
+        if found.is_empty() {
+            found.extend(embedded());
+        }
+    }
+    found.push(Device::reference());
+    found
+}
+
+fn embedded() -> Option<Device> {
+    let driver = driver::find("nnapi-sample_all", &DriverOptions::default()).ok()?;
+    Some(Device::from_hal(EMBEDDED, driver.device()))
+}
+
+/// Asks what a device is asked before it is listed, in the reference's order.
+///
+/// # Errors
+/// The first question that it has no good answer to.
+pub(crate) fn register(device: &Device) -> Result<()> {
+    device.figures()?;
+    device.version()?;
+    device.device_type()?;
+    device.extensions()?;
+    let files = device.hal().number_of_cache_files_needed()?;
+    if files.model.max(files.data) > MOST_CACHE_FILES {
+        let why = format!(
+            "{} model and {} data cache files asked for, at most {MOST_CACHE_FILES} are given",
+            files.model, files.data
+        );
+        return Err(RuntimeError::driver(device.name(), why));
+    }
+    Ok(())
+}

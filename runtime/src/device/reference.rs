@@ -1,0 +1,204 @@
+//! NNAPI's CPU device: the embedded executor under the figures that all others are relative to.
+
+use std::any::Any;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use nnburst_fmq::Descriptor;
+use nnburst_hal::{
+    Buffer, BufferDesc, BufferRole, BurstCallback, BurstContext, BurstOptions, CacheFiles,
+    CacheHandles, Capabilities, Device as HalDevice, DeviceStatus, DeviceType, ErrorStatus,
+    ExecutionCallback, ExecutionOptions, ExecutionResult, Extension, FencedExecution,
+    FencedExecutionCallback, FencedTiming, HalError, MeasureTiming, Model, OperandPerformance,
+    OperandType, PerformanceInfo, PrepareOptions, PreparedModel, PreparedModelCallback, Request,
+    Result, TimePoint, Version, wait_for_fence,
+};
+
+use super::{Device, Home};
+use crate::driver::{self, DriverOptions};
+
+/// The name of the CPU device, by which clients of NNAPI know it.
+pub const REFERENCE: &str = "nnapi-reference";
+
+/// The driver whose executor it is.
+const DRIVER: &str = "nnapi-sample_all";
+
+/// The one of this process.
+pub(super) fn device() -> Device {
+    static DEVICE: OnceLock<Device> = OnceLock::new();
+    let make = || {
+        let hal: Arc<dyn HalDevice> = Arc::new(Reference { executor: executor() });
+        Device::new(REFERENCE, Version::V1_3, Home::Here(hal))
+    };
+    DEVICE.get_or_init(make).clone()
+}
+
+fn executor() -> Option<Arc<dyn HalDevice>> {
+    driver::find(DRIVER, &DriverOptions::default()).ok().map(|driver| driver.device())
+}
+
+struct Reference {
+    /// There as long as there is a driver of that name.
+    executor: Option<Arc<dyn HalDevice>>,
+}
+
+impl Reference {
+    fn executor(&self) -> Result<&dyn HalDevice> {
+        self.executor.as_deref().ok_or_else(|| HalError::unavailable("no executor is built in"))
+    }
+}
+
+impl HalDevice for Reference {
+    fn capabilities(&self) -> Result<Capabilities> {
+        let one = PerformanceInfo { exec_time: 1.0, power_usage: 1.0 };
+        let kinds = OperandType::BASE.iter().filter(|&&kind| kind != OperandType::Subgraph);
+        let mut operand_performance: Vec<_> =
+            kinds.map(|&kind| OperandPerformance { kind, info: one }).collect();
+        operand_performance.sort_by_key(|entry| entry.kind);
+        Ok(Capabilities {
+            relaxed_float32_to_float16_scalar: one,
+            relaxed_float32_to_float16_tensor: one,
+            operand_performance,
+            if_performance: one,
+            while_performance: one,
+        })
+    }
+
+    fn version_string(&self) -> Result<String> {
+        Ok(env!("CARGO_PKG_VERSION").to_owned())
+    }
+
+    fn device_type(&self) -> Result<DeviceType> {
+        Ok(DeviceType::Cpu)
+    }
+
+    fn status(&self) -> Result<DeviceStatus> {
+        Ok(DeviceStatus::Available)
+    }
+
+    fn supported_extensions(&self) -> Result<Vec<Extension>> {
+        Ok(Vec::new())
+    }
+
+    fn supported_operations(&self, model: &Model) -> Result<Vec<bool>> {
+        self.executor()?.supported_operations(model)
+    }
+
+    fn number_of_cache_files_needed(&self) -> Result<CacheFiles> {
+        Ok(CacheFiles::default())
+    }
+
+    fn prepare_model(
+        &self,
+        model: Model,
+        options: PrepareOptions,
+        cache: CacheHandles,
+        callback: Arc<dyn PreparedModelCallback>,
+    ) -> Result<()> {
+        self.executor()?.prepare_model(model, options, cache, Arc::new(Wrapping(callback)))
+    }
+
+    fn prepare_model_from_cache(
+        &self,
+        _deadline: Option<TimePoint>,
+        _cache: CacheHandles,
+        callback: Arc<dyn PreparedModelCallback>,
+    ) -> Result<()> {
+        let error = HalError::failure("the reference device caches nothing");
+        callback.notify(Err(error.clone()));
+        Err(error)
+    }
+
+    /// It can map all memory, so that it needs none of its own.
+    fn allocate(
+        &self,
+        _desc: &BufferDesc,
+        _models: &[Arc<dyn PreparedModel>],
+        _input_roles: &[BufferRole],
+        _output_roles: &[BufferRole],
+    ) -> Result<Arc<dyn Buffer>> {
+        Err(HalError::failure("the reference device has no memory of its own"))
+    }
+}
+
+struct Wrapping(Arc<dyn PreparedModelCallback>);
+
+impl PreparedModelCallback for Wrapping {
+    fn notify(&self, result: Result<Arc<dyn PreparedModel>>) {
+        self.0.notify(result.map(|model| Arc::new(ReferenceModel(model)) as _));
+    }
+}
+
+/// The executor's model, without timing and fences: NNAPI's CPU device has neither.
+struct ReferenceModel(Arc<dyn PreparedModel>);
+
+fn unmeasured(options: ExecutionOptions) -> ExecutionOptions {
+    ExecutionOptions { measure: MeasureTiming::No, ..options }
+}
+
+impl PreparedModel for ReferenceModel {
+    fn execute_synchronously(
+        &self,
+        request: &Request,
+        options: ExecutionOptions,
+    ) -> ExecutionResult {
+        self.0.execute_synchronously(request, unmeasured(options))
+    }
+
+    fn execute(
+        &self,
+        request: Request,
+        options: ExecutionOptions,
+        callback: Arc<dyn ExecutionCallback>,
+    ) -> Result<()> {
+        self.0.execute(request, unmeasured(options), callback)
+    }
+
+    /// Waits, runs and returns without a fence.
+    fn execute_fenced(
+        &self,
+        request: Request,
+        wait_for: Vec<OwnedFd>,
+        mut options: ExecutionOptions,
+        duration: Option<Duration>,
+    ) -> Result<FencedExecution> {
+        for fence in &wait_for {
+            let timeout = options.deadline.map(TimePoint::remaining);
+            if !wait_for_fence(fence.as_fd(), timeout)? {
+                let status = ErrorStatus::MissedDeadlineTransient;
+                let why = "the deadline passed before the fences signalled";
+                return Err(HalError::new(status, why));
+            }
+        }
+        let end = duration.map(TimePoint::after);
+        options.deadline = options.deadline.into_iter().chain(end).min();
+        self.0
+            .execute_synchronously(&request, unmeasured(options))
+            .map_err(|failure| failure.error)?;
+        Ok(FencedExecution { sync_fence: None, callback: Arc::new(Done) })
+    }
+
+    fn configure_execution_burst(
+        &self,
+        callback: Arc<dyn BurstCallback>,
+        request_channel: Descriptor,
+        result_channel: Descriptor,
+        options: BurstOptions,
+    ) -> Result<Arc<dyn BurstContext>> {
+        self.0.configure_execution_burst(callback, request_channel, result_channel, options)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self.0.as_any()
+    }
+}
+
+/// A fenced execution that is over and was not measured.
+struct Done;
+
+impl FencedExecutionCallback for Done {
+    fn execution_info(&self) -> Result<FencedTiming> {
+        Ok(FencedTiming::default())
+    }
+}
