@@ -90,6 +90,9 @@ pub enum CompileError {
     /// `NNBURST_ISA` or the option asks for what this machine or program doesn't have.
     #[error(transparent)]
     Isa(#[from] crate::kernels::IsaError),
+    /// The parts of a plan that was kept don't belong together, or are of another build.
+    #[error("the cached plan doesn't fit its model")]
+    Cache,
 }
 
 impl CompileError {
@@ -164,7 +167,8 @@ impl From<CompileError> for HalError {
         match error {
             CompileError::Unsupported { .. }
             | CompileError::Isa(_)
-            | CompileError::TooLarge { .. } => Self::failure(text),
+            | CompileError::TooLarge { .. }
+            | CompileError::Cache => Self::failure(text),
             _ => Self::invalid(text),
         }
     }

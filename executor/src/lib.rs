@@ -57,6 +57,7 @@ mod io;
 mod kernels;
 mod memory;
 mod ops;
+mod packed;
 mod plan;
 pub mod quant;
 mod session;
@@ -64,14 +65,19 @@ mod shape;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+/// Tells builds of this crate apart: what one packed or took apart ([`Snapshot`]) is of no use to another.
+pub const FINGERPRINT: u64 = include!(concat!(env!("OUT_DIR"), "/fingerprint.rs"));
+
 pub use element::{Element, Quantised, Real, quantised_range};
 pub use error::{CompileError, OpError, RunError};
 pub use extension::{ExtensionExecutor, ExtensionRegistry};
 pub use io::{In, Io, Out};
 pub use kernels::{Isa, IsaError};
 pub use memory::AlignedBytes;
+pub use packed::PackedEntry;
 pub use plan::{
-    CompileOptions, DynamicOutput, Label, Lowered, OpBuilder, Plan, Stop, Tensor, is_implemented,
+    CompileOptions, DynamicOutput, Label, Lowered, OpBuilder, Plan, Snapshot, Stop, Tensor,
+    is_implemented,
 };
 pub use session::{Checkpoint, Control, Input, Output, Session, StepTime};
 pub use shape::Shape;

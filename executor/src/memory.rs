@@ -2,6 +2,7 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use nnburst_hal::{View, ViewMut};
 
@@ -12,6 +13,17 @@ pub(crate) const ALIGN: usize = 64;
 pub struct AlignedBytes {
     start: NonNull<u8>,
     len: usize,
+    memory: Memory,
+}
+
+/// Whose memory bytes are.
+enum Memory {
+    /// None's, there being no bytes.
+    None,
+    /// Theirs, of this layout.
+    Own(Layout),
+    /// That of others, which are not written while this stays.
+    Part { _whole: Arc<AlignedBytes> },
 }
 
 // SAFETY: owned bytes without interior mutability.
@@ -30,12 +42,23 @@ impl AlignedBytes {
     /// `len` zeros; `None` if there is no memory for them.
     pub fn try_zeroed(len: usize) -> Option<Self> {
         if len == 0 {
-            return Some(Self { start: NonNull::<AlignedLine>::dangling().cast(), len: 0 });
+            let start = NonNull::<AlignedLine>::dangling().cast();
+            return Some(Self { start, len: 0, memory: Memory::None });
         }
         let layout = Self::layout(len)?;
         // SAFETY: the layout has a size above 0.
-        let start = unsafe { alloc_zeroed(layout) };
-        Some(Self { start: NonNull::new(start)?, len })
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        Some(Self { start, len, memory: Memory::Own(layout) })
+    }
+
+    /// `len` bytes of `whole` from `start` on, read-only: [`AlignedBytes::as_mut_slice`] is empty. `None` where
+    /// they aren't within it or start at none that a vector may start at.
+    pub(crate) fn part_of(whole: &Arc<Self>, start: usize, len: usize) -> Option<Self> {
+        let bytes = whole.as_slice().get(start..start.checked_add(len)?)?;
+        let start_of = NonNull::from(bytes).cast();
+        let part =
+            Self { start: start_of, len, memory: Memory::Part { _whole: Arc::clone(whole) } };
+        start.is_multiple_of(ALIGN).then_some(part)
     }
 
     /// A copy of `bytes`.
@@ -57,12 +80,15 @@ impl AlignedBytes {
 
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: `len` initialised bytes that are ours.
+        // SAFETY: `len` initialised bytes that are ours, or of a whole that is kept and, being shared, not written.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 
     /// The bytes, to write.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        if let Memory::Part { .. } = self.memory {
+            return &mut [];
+        }
         // SAFETY: `len` initialised bytes that are ours, borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
@@ -105,8 +131,8 @@ impl AlignedBytes {
 
 impl Drop for AlignedBytes {
     fn drop(&mut self) {
-        if let Some(layout) = Self::layout(self.len) {
-            // SAFETY: allocated with this very layout, `len` being above 0.
+        if let Memory::Own(layout) = self.memory {
+            // SAFETY: allocated with this very layout.
             unsafe { dealloc(self.start.as_ptr(), layout) };
         }
     }
@@ -134,5 +160,19 @@ mod tests {
             assert_eq!(bytes.as_mut_slice(), vec![0; len]);
         }
         assert_eq!(AlignedBytes::copy_of(&[1, 0, 2, 0, 9]).typed::<u16>(), [1, 2]);
+    }
+
+    #[test]
+    fn a_part_outlives_the_name_of_the_whole_and_is_not_written() {
+        let whole = Arc::new(AlignedBytes::copy_of(&[7; 100]));
+        for (what, start, len) in
+            [("unaligned", 1, 1), ("past the end", 64, 37), ("overflow", 64, usize::MAX)]
+        {
+            assert!(AlignedBytes::part_of(&whole, start, len).is_none(), "{what}");
+        }
+        let mut part = AlignedBytes::part_of(&whole, 64, 36).unwrap();
+        drop(whole);
+        assert_eq!(part.as_slice(), [7; 36]);
+        assert!(part.as_mut_slice().is_empty());
     }
 }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nnburst_conformance::{Case, load_dir, shared_dir};
-use nnburst_executor::{CompileOptions, Control, Input, Output, Plan, RunError, is_implemented};
+use nnburst_executor::{
+    AlignedBytes, CompileOptions, Control, Input, Output, Plan, RunError, Snapshot, is_implemented,
+};
 use nnburst_hal::{OperationType, View, ViewMut};
 
 /// Shape and bytes of an output.
@@ -108,9 +110,37 @@ fn judge(case: &Case) -> Result<Option<bool>, String> {
     }
 }
 
-/// The outputs of a second run, so that what the first one learnt is used; with buffers that end with the value.
+/// The outputs, from the plan and from its parts put together again, which must agree.
 fn run(case: &Case) -> Result<Vec<Value>, String> {
-    let plan = Plan::compile(&case.model, &CompileOptions::default()).map_err(|e| e.to_string())?;
+    let options = CompileOptions::default();
+    let plan = Plan::compile(&case.model, &options).map_err(|error| error.to_string())?;
+    let snapshot = plan.snapshot(&case.model).ok_or("no snapshot of the plan")?;
+    let weights = packed(&snapshot);
+    let Snapshot { model, absent, entries, .. } = snapshot;
+    let restored = Plan::restore(model, absent, &entries, weights, &options);
+    let (restored, _) = restored.map_err(|error| format!("not restored: {error}"))?;
+    let draws = operations(case).any(|kind| kind == OperationType::RandomMultinomial);
+    match (run_plan(case, &plan), run_plan(case, &restored)) {
+        (Ok(fresh), Ok(restored)) if fresh != restored && !draws => {
+            Err("the restored plan gives something else".to_owned())
+        }
+        (Ok(_), Err(error)) => Err(format!("the restored plan fails: {error}")),
+        (fresh, _) => fresh,
+    }
+}
+
+/// The packed weights as a file would have them.
+fn packed(snapshot: &Snapshot) -> AlignedBytes {
+    let size = snapshot.entries.last().map_or(0, |last| last.offset + last.length);
+    let mut bytes = AlignedBytes::zeroed(size as usize);
+    for (entry, weights) in snapshot.entries.iter().zip(snapshot.weights()) {
+        bytes.as_mut_slice()[entry.offset as usize..][..weights.len()].copy_from_slice(weights);
+    }
+    bytes
+}
+
+/// The outputs of a second run, so that what the first one learnt is used; with buffers that end with the value.
+fn run_plan(case: &Case, plan: &Plan) -> Result<Vec<Value>, String> {
     let mut session = plan.session();
     let control = Control {
         loop_timeout: Duration::from_millis(if case.loops_forever() { 1 } else { 2000 }),

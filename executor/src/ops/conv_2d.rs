@@ -118,6 +118,7 @@ fn float32(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
         gemm_f32::Gemm::new(op.isa(), patches, filter.typed(), bias.typed(), range)
     });
     let Some(gemm) = gemm else { return real::<f32>(op, conv) };
+    op.absorb(1);
     let label = Label { form: gemm.isa(), ..conv.label("gemm_f32")? };
     op.emit_with_scratch(label, gemm.scratch_bytes(), move |mut io| {
         gemm.compute(io.input(0), io.output(0), io.scratch_slice())
@@ -157,6 +158,7 @@ fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Conv) -> Lower
         gemm_i8::Gemm::new(op.isa(), patches, bytes::<T>(&input), weights, bias, scaling)
     });
     if let Some(gemm) = gemm {
+        op.absorb(1);
         let label = Label { form: gemm.isa(), ..conv.label("gemm_i8")? };
         op.emit_with_scratch(label, gemm.scratch_bytes(), move |mut io| {
             gemm.compute(io.input(0), io.output(0), io.scratch_slice())

@@ -114,6 +114,7 @@ fn float32(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
         depthwise_f32::Depthwise::new(op.isa(), patches, filter.typed(), bias.typed(), range)
     });
     let Some(packed) = packed else { return real::<f32>(op, conv) };
+    op.absorb(1);
     let label = Label { form: packed.isa(), ..conv.label("depthwise_f32")? };
     op.emit(label, move |io| packed.compute(io.input(0), io.output(0)));
     Ok(())
@@ -145,6 +146,7 @@ fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Depthwise) -> 
         depthwise_i8::Depthwise::new(op.isa(), patches, bytes::<T>(&input), weights, bias, scaling)
     });
     if let Some(packed) = packed {
+        op.absorb(1);
         let label = Label { form: packed.isa(), ..conv.label("depthwise_i8")? };
         op.emit(label, move |io| packed.compute(io.input(0), io.output(0)));
         return Ok(());

@@ -84,6 +84,8 @@ pub struct OpBuilder<'a> {
     pub(super) map: &'a [ValueId],
     pub(super) state: &'a mut State,
     pub(super) draft: &'a mut Draft,
+    /// Inputs that are wholly in what was packed.
+    pub(super) absorbed: Vec<usize>,
 }
 
 impl OpBuilder<'_> {
@@ -341,7 +343,15 @@ impl OpBuilder<'_> {
         Ok(())
     }
 
-    /// Adds a step that sees all of the operation's inputs and outputs.
+    /// Says that a constant input is wholly in what was packed: no step reads it (it looks left out there),
+    /// nothing but packing has looked at its bytes, and a compilation cache can do without it.
+    pub fn absorb(&mut self, input: usize) {
+        if let (Some(_), Ok(_)) = (self.constant(input), self.input_value(input)) {
+            self.absorbed.push(input);
+        }
+    }
+
+    /// Adds a step that sees all of the operation's inputs and outputs, but for what was absorbed.
     pub fn emit(
         &mut self,
         label: Label,
@@ -398,7 +408,13 @@ impl OpBuilder<'_> {
             };
             operands.iter().map(place).collect::<Vec<_>>()
         };
-        let (inputs, outputs) = (places(&self.operation.inputs), places(&self.operation.outputs));
+        let (mut inputs, outputs) =
+            (places(&self.operation.inputs), places(&self.operation.outputs));
+        for &absorbed in &self.absorbed {
+            if let Some(place) = inputs.get_mut(absorbed) {
+                *place = DraftPlace::Omitted;
+            }
+        }
         let scratch = match scratch_bytes {
             0 => DraftPlace::Omitted,
             len => DraftPlace::Local { local: self.draft.add_local(len), len },

@@ -63,6 +63,8 @@ pub(super) struct Draft {
     pub(super) outputs: Vec<KnownOutput>,
     /// Locals that later stages read.
     pub(super) kept: Vec<usize>,
+    /// Graph, operation and input of constants that are wholly in packed weights.
+    pub(super) absorbed: Vec<(usize, usize, usize)>,
 }
 
 impl std::fmt::Debug for Draft {

@@ -21,10 +21,16 @@ pub(crate) struct Graph {
 }
 
 /// The main graph, and behind it the graphs that IF and WHILE refer to.
-pub(crate) fn graphs(model: &Model) -> Result<Vec<Graph>, CompileError> {
+///
+/// With packed weights at hand, what refers to memories is wholly in those, and nobody looks at its bytes:
+/// some of the weights' stand for them.
+pub(crate) fn graphs(
+    model: &Model,
+    weights: Option<&Arc<AlignedBytes>>,
+) -> Result<Vec<Graph>, CompileError> {
     std::iter::once(&model.main)
         .chain(&model.referenced)
-        .map(|subgraph| Graph::new(model, subgraph))
+        .map(|subgraph| Graph::new(model, weights, subgraph))
         .collect()
 }
 
@@ -32,7 +38,11 @@ pub(crate) fn graphs(model: &Model) -> Result<Vec<Graph>, CompileError> {
 pub(crate) const MAIN: usize = 0;
 
 impl Graph {
-    fn new(model: &Model, subgraph: &Subgraph) -> Result<Self, CompileError> {
+    fn new(
+        model: &Model,
+        weights: Option<&Arc<AlignedBytes>>,
+        subgraph: &Subgraph,
+    ) -> Result<Self, CompileError> {
         let count = subgraph.operands.len();
         let check = |indexes: &[u32], what: &str| -> Result<Vec<usize>, CompileError> {
             let known = |&index: &u32| {
@@ -50,7 +60,7 @@ impl Graph {
             .operands
             .iter()
             .enumerate()
-            .map(|(index, operand)| constant(model, index, operand))
+            .map(|(index, operand)| constant(model, weights, index, operand))
             .collect::<Result<_, _>>()?;
         Ok(Self {
             operands: subgraph.operands.clone(),
@@ -73,10 +83,15 @@ impl Graph {
 
 fn constant(
     model: &Model,
+    weights: Option<&Arc<AlignedBytes>>,
     index: usize,
     operand: &Operand,
 ) -> Result<Option<Arc<AlignedBytes>>, CompileError> {
     let location = operand.location;
+    if let (Some(weights), OperandLifeTime::ConstantReference) = (weights, operand.lifetime) {
+        let bytes = AlignedBytes::part_of(weights, 0, location.length as usize);
+        return bytes.map(|bytes| Some(Arc::new(bytes))).ok_or(CompileError::Cache);
+    }
     let bytes = match operand.lifetime {
         OperandLifeTime::ConstantCopy => copied(&model.operand_values, location),
         OperandLifeTime::ConstantReference => return referenced(model, index, location).map(Some),

@@ -69,8 +69,10 @@ pub(crate) fn lower(context: &Context, mut state: State) -> Result<Stage, Compil
             map: &map,
             state: &mut state,
             draft: &mut draft,
+            absorbed: Vec::new(),
         };
-        let next = lower_one(&mut builder)?;
+        let next = context.packs.during(graph, index, || lower_one(&mut builder))?;
+        let absorbed = builder.absorbed;
         match next {
             Next::Done => {
                 let outputs: Vec<_> = before.iter().map(|&(value, _)| value).collect();
@@ -79,6 +81,7 @@ pub(crate) fn lower(context: &Context, mut state: State) -> Result<Stage, Compil
                     let name = operation.kind.name();
                     CompileError::Operation { index, name, error }
                 })?;
+                draft.absorbed.extend(absorbed.iter().map(|&input| (graph, index, input)));
                 advance(&mut state);
             }
             Next::Enter { graph, inputs, outputs } => {
@@ -269,7 +272,10 @@ fn finish(
     if needed > limit {
         return Err(CompileError::TooLarge { needed, limit });
     }
-    let Draft { steps, outputs, .. } = draft;
+    if context.packs.missed() {
+        return Err(CompileError::Cache);
+    }
+    let Draft { steps, outputs, absorbed, .. } = draft;
     let steps: Vec<_> = steps.into_iter().map(|step| layout.step(step)).collect();
     for step in &steps {
         let label = &step.label;
@@ -283,7 +289,7 @@ fn finish(
         );
     }
     let (arena_bytes, arena_slot) = (layout.bytes, layout.slot);
-    Ok(Stage { steps, arena_bytes, arena_slot, outputs, tail, state })
+    Ok(Stage { steps, arena_bytes, arena_slot, outputs, tail, state, absorbed })
 }
 
 impl Context {

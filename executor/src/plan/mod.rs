@@ -12,6 +12,7 @@ mod draft;
 mod fold;
 mod graph;
 mod lower;
+mod snapshot;
 mod stage;
 mod state;
 
@@ -22,6 +23,7 @@ use nnburst_hal::{Model, OperationType, Version, validate_model};
 pub use builder::{Lowered, OpBuilder, Stop, Tensor};
 pub(crate) use graph::{Graph, MAIN};
 pub(crate) use lower::lower;
+pub use snapshot::Snapshot;
 pub use stage::{DynamicOutput, Label};
 pub(crate) use stage::{DynamicTarget, LoopTail, Place, Stage, Step, Tail};
 pub(crate) use state::{ArgumentShape, State, Storage};
@@ -29,6 +31,8 @@ pub(crate) use state::{ArgumentShape, State, Storage};
 use crate::error::CompileError;
 use crate::extension::ExtensionRegistry;
 use crate::kernels::Isa;
+use crate::memory::AlignedBytes;
+use crate::packed::Packs;
 use crate::session::Session;
 
 /// What a plan may use.
@@ -71,6 +75,7 @@ pub(crate) struct Context {
     pub(crate) operation_limit: usize,
     /// Prefixes of the model and the names they stand for.
     pub(crate) extension_names: Vec<(u16, String)>,
+    pub(crate) packs: Arc<Packs>,
 }
 
 /// A model, compiled. Immutable and shared; each execution at a time needs a [`Session`] of its own.
@@ -90,6 +95,16 @@ impl Plan {
     /// depends on the request (shapes that the model leaves open, values that are no constants) is
     /// found by [`Session::run`].
     pub fn compile(model: &Model, options: &CompileOptions) -> Result<Self, CompileError> {
+        Self::compile_with(model, options, Packs::default(), None)
+    }
+
+    /// As [`Plan::compile`], with packed weights at hand: constants of the model's memories are among those.
+    fn compile_with(
+        model: &Model,
+        options: &CompileOptions,
+        packs: Packs,
+        weights: Option<&Arc<AlignedBytes>>,
+    ) -> Result<Self, CompileError> {
         for graph in std::iter::once(&model.main).chain(&model.referenced) {
             for (index, operation) in graph.operations.iter().enumerate() {
                 if !is_implemented(operation.kind) {
@@ -98,7 +113,7 @@ impl Plan {
             }
         }
         validate_model(model, Version::V1_3)?;
-        let graphs = graph::graphs(model)?;
+        let graphs = graph::graphs(model, weights)?;
         let operations: usize = graphs.iter().map(|graph| graph.operations.len()).sum();
         let isa = match options.isa {
             Some(isa) => isa.checked()?,
@@ -117,6 +132,7 @@ impl Plan {
             arena_limit: options.arena_limit,
             operation_limit: operations.saturating_add(SPARE_OPERATIONS),
             extension_names,
+            packs: Arc::new(packs),
         };
         let first = context.first_stage()?.map(Arc::new);
         Ok(Self { context: Arc::new(context), first })

@@ -118,6 +118,8 @@ pub(crate) struct Stage {
     pub(crate) tail: Tail,
     /// Where lowering goes on; `None` at the end.
     pub(crate) state: Option<State>,
+    /// Graph, operation and input of constants that are wholly in packed weights.
+    pub(crate) absorbed: Vec<(usize, usize, usize)>,
 }
 
 impl std::fmt::Debug for Stage {

@@ -10,7 +10,7 @@ use super::patches::Patches;
 use super::windows::each_run;
 use super::{Form, Isa, best};
 use crate::io::{In, Out};
-use crate::memory::AlignedBytes;
+use crate::packed::Packed;
 
 /// Pixels whose windows cover the same taps.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ pub(crate) struct Depthwise {
     patches: Patches,
     padded: usize,
     /// The bias, then a line per tap.
-    weights: AlignedBytes,
+    weights: Packed,
     low: f32,
     high: f32,
 }
@@ -77,12 +77,15 @@ impl Depthwise {
             return None;
         }
         let padded = channels.next_multiple_of(PADDING);
-        let mut packed = AlignedBytes::zeroed((weights.len() / channels + 1) * padded * 4);
-        let lines = packed.typed_mut::<f32>().chunks_exact_mut(padded);
-        for (to, from) in lines.zip(std::iter::once(bias).chain(weights.chunks_exact(channels))) {
-            to[..channels].copy_from_slice(from);
-        }
-        Some(Self { form: best(FORMS, isa), patches, padded, weights: packed, low, high })
+        let bytes = (weights.len() / channels + 1) * padded * 4;
+        let weights = Packed::new("depthwise_f32", bytes, |packed| {
+            let lines = packed.typed_mut::<f32>().chunks_exact_mut(padded);
+            let taps = std::iter::once(bias).chain(weights.chunks_exact(channels));
+            for (to, from) in lines.zip(taps) {
+                to[..channels].copy_from_slice(from);
+            }
+        });
+        Some(Self { form: best(FORMS, isa), patches, padded, weights, low, high })
     }
 
     /// The form that was chosen.

@@ -15,7 +15,7 @@ use super::requantise::{Channels, Scaling};
 use super::windows::each_run;
 use super::{Form, Isa, best};
 use crate::io::{In, Out};
-use crate::memory::AlignedBytes;
+use crate::packed::Packed;
 
 /// Pixels whose windows cover the same taps.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +63,7 @@ pub(crate) struct Depthwise {
     patches: Patches,
     padded: usize,
     /// The bias, then a line per tap.
-    weights: AlignedBytes,
+    weights: Packed,
     bytes: Bytes,
     scaling: Scaling,
 }
@@ -83,17 +83,19 @@ impl Depthwise {
             return None;
         }
         let padded = channels.next_multiple_of(PADDING);
-        let mut packed = AlignedBytes::zeroed((weights.len() / channels + 1) * padded * 4);
-        let (line, lines) = packed.typed_mut::<i32>().split_at_mut(padded);
-        line[..channels].copy_from_slice(bias);
-        for (to, from) in lines.chunks_exact_mut(padded).zip(weights.chunks_exact(channels)) {
-            for (to, &from) in to.iter_mut().zip(from) {
-                // The upper half stays empty, whatever the sign.
-                *to = (i32::from(from ^ quantised.flip) - quantised.zero_point) & 0xFFFF;
+        let size = (weights.len() / channels + 1) * padded * 4;
+        let weights = Packed::new("depthwise_i8", size, |packed| {
+            let (line, lines) = packed.typed_mut::<i32>().split_at_mut(padded);
+            line[..channels].copy_from_slice(bias);
+            for (to, from) in lines.chunks_exact_mut(padded).zip(weights.chunks_exact(channels)) {
+                for (to, &from) in to.iter_mut().zip(from) {
+                    // The upper half stays empty, whatever the sign.
+                    *to = (i32::from(from ^ quantised.flip) - quantised.zero_point) & 0xFFFF;
+                }
             }
-        }
+        });
         let form = best(FORMS, isa);
-        Some(Self { form, patches, padded, weights: packed, bytes, scaling })
+        Some(Self { form, patches, padded, weights, bytes, scaling })
     }
 
     /// The form that was chosen.

@@ -14,7 +14,7 @@ mod scalar;
 use super::patches::Patches;
 use super::{Form, Isa, best, pack};
 use crate::io::{In, Out};
-use crate::memory::AlignedBytes;
+use crate::packed::Packed;
 
 /// One tile of a product: `rows` rows of `output` from a panel of rows and a panel of weights.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +63,7 @@ pub(crate) struct Gemm {
     pack: Form<pack::Run>,
     patches: Patches,
     columns: usize,
-    weights: AlignedBytes,
+    weights: Packed,
     low: f32,
     high: f32,
 }
@@ -83,25 +83,27 @@ impl Gemm {
         if depth == 0 || columns == 0 || weights.len() != depth * columns {
             return None;
         }
-        let mut packed = AlignedBytes::zeroed(packed_columns(&form.run, columns) * (depth + 1) * 4);
-        let out = packed.typed_mut::<f32>();
-        let mut at = 0;
-        for first in (0..columns).step_by(form.run.columns) {
-            let here = form.run.columns.min(columns - first);
-            let width = form.run.width(here);
-            out[at..at + here].copy_from_slice(&bias[first..first + here]);
-            let lines = &mut out[at + width..at + width * (depth + 1)];
-            let rows: Vec<*const u32> = weights
-                .chunks_exact(depth)
-                .skip(first)
-                .take(here)
-                .map(|row| row.as_ptr().cast())
-                .collect();
-            // SAFETY: rows of `depth` weights, at most `width` of them, and as many lines of `width`.
-            unsafe { (pack.run)(&rows, depth, width, lines.as_mut_ptr().cast()) };
-            at += width * (depth + 1);
-        }
-        Some(Self { form, pack, patches, columns, weights: packed, low, high })
+        let bytes = packed_columns(&form.run, columns) * (depth + 1) * 4;
+        let weights = Packed::new("gemm_f32", bytes, |packed| {
+            let out = packed.typed_mut::<f32>();
+            let mut at = 0;
+            for first in (0..columns).step_by(form.run.columns) {
+                let here = form.run.columns.min(columns - first);
+                let width = form.run.width(here);
+                out[at..at + here].copy_from_slice(&bias[first..first + here]);
+                let lines = &mut out[at + width..at + width * (depth + 1)];
+                let rows: Vec<*const u32> = weights
+                    .chunks_exact(depth)
+                    .skip(first)
+                    .take(here)
+                    .map(|row| row.as_ptr().cast())
+                    .collect();
+                // SAFETY: rows of `depth` weights, at most `width` of them, and as many lines of `width`.
+                unsafe { (pack.run)(&rows, depth, width, lines.as_mut_ptr().cast()) };
+                at += width * (depth + 1);
+            }
+        });
+        Some(Self { form, pack, patches, columns, weights, low, high })
     }
 
     /// The form that was chosen.

@@ -15,7 +15,7 @@ use super::patches::Patches;
 use super::requantise::{Channels, Scaling};
 use super::{Form, Isa, best, pack};
 use crate::io::{In, Out};
-use crate::memory::AlignedBytes;
+use crate::packed::Packed;
 
 /// One tile of a product.
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +112,7 @@ pub(crate) struct Gemm {
     image: Bytes,
     /// What a row's sum is multiplied with to correct for the weights' zero point.
     row_factor: i32,
-    weights: AlignedBytes,
+    weights: Packed,
     scaling: Scaling,
 }
 
@@ -134,34 +134,37 @@ impl Gemm {
         }
         let encoding = form.run.encoding;
         let words = depth.div_ceil(encoding.per_word());
-        let mut packed = AlignedBytes::zeroed(form.run.packed_columns(columns) * (words + 1) * 4);
-        let out = packed.typed_mut::<i32>();
-        let (mut at, mut encoded) = (0, Vec::new());
-        for first in (0..columns).step_by(form.run.columns) {
-            let here = form.run.columns.min(columns - first);
-            let width = form.run.width(here);
-            let (line, lines) = out[at..at + width * (words + 1)].split_at_mut(width);
-            let rows = weights.chunks_exact(depth).skip(first).take(here);
-            encoded.clear();
-            for (column, row) in rows.enumerate() {
-                line[column] = bias[first + column];
-                if encoding == Encoding::Bytes {
-                    line[column] =
-                        line[column].wrapping_add(correction(row, quantised, image, depth));
+        let bytes = form.run.packed_columns(columns) * (words + 1) * 4;
+        let weights = Packed::new("gemm_i8", bytes, |packed| {
+            let out = packed.typed_mut::<i32>();
+            let (mut at, mut encoded) = (0, Vec::new());
+            for first in (0..columns).step_by(form.run.columns) {
+                let here = form.run.columns.min(columns - first);
+                let width = form.run.width(here);
+                let (line, lines) = out[at..at + width * (words + 1)].split_at_mut(width);
+                let rows = weights.chunks_exact(depth).skip(first).take(here);
+                encoded.clear();
+                for (column, row) in rows.enumerate() {
+                    line[column] = bias[first + column];
+                    if encoding == Encoding::Bytes {
+                        line[column] =
+                            line[column].wrapping_add(correction(row, quantised, image, depth));
+                    }
+                    let words = row.chunks(encoding.per_word());
+                    encoded.extend(
+                        words.map(|word| encode(encoding, word, quantised).cast_unsigned()),
+                    );
                 }
-                let words = row.chunks(encoding.per_word());
-                encoded.extend(words.map(|word| encode(encoding, word, quantised).cast_unsigned()));
+                let rows: Vec<_> = encoded.chunks_exact(words).map(<[u32]>::as_ptr).collect();
+                // SAFETY: rows of `words` words, at most `width` of them, and as many lines of `width`.
+                unsafe { (pack.run)(&rows, words, width, lines.as_mut_ptr().cast()) };
+                at += width * (words + 1);
             }
-            let rows: Vec<_> = encoded.chunks_exact(words).map(<[u32]>::as_ptr).collect();
-            // SAFETY: rows of `words` words, at most `width` of them, and as many lines of `width`.
-            unsafe { (pack.run)(&rows, words, width, lines.as_mut_ptr().cast()) };
-            at += width * (words + 1);
-        }
+        });
         let row_factor = match encoding {
             Encoding::Bytes => quantised.zero_point - 128,
             Encoding::Differences => 0,
         };
-        let weights = packed;
         Some(Self { form, pack, patches, columns, image, row_factor, weights, scaling })
     }
 

@@ -1,0 +1,259 @@
+//! Packed weights: the one thing of a plan that is costly to make and worth keeping in a file.
+//!
+//! ```text
+//!   compile:  kernel ─ Packed::new(bytes, fill) ─► fill packs ──► Packs, by operation
+//!   restore:  kernel ─ Packed::new(bytes, fill) ─► found in the file's bytes, `fill` is not called
+//! ```
+//!
+//! Kernels ask for their weights deep inside their constructors and need to know nothing of caches, so
+//! the operation that is being lowered is told by a scope of the thread ([`Packs::during`]) rather than by
+//! an argument of every constructor. Outside a scope, weights are simply packed.
+//!
+//! What is packed may hold numbers to compute with, never lengths or positions: a file can be tampered
+//! with, and may at worst give wrong values.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::memory::AlignedBytes;
+
+/// Which weights: of which operation, packed how. The order of asking tells several of one kernel apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    graph: usize,
+    operation: usize,
+    ordinal: usize,
+    kernel: &'static str,
+}
+
+/// Weights as a kernel wants them; they start at a multiple of 64, are not written again, and clones share them.
+#[derive(Clone, Debug)]
+pub(crate) struct Packed(Arc<AlignedBytes>);
+
+impl Packed {
+    /// `bytes` zeros that `fill` packs, or what a cache has of the operation that is being lowered.
+    /// `kernel` names the layout: weights of another name are never taken for these.
+    pub(crate) fn new(
+        kernel: &'static str,
+        bytes: usize,
+        fill: impl FnOnce(&mut AlignedBytes),
+    ) -> Self {
+        let scope = SCOPE.with_borrow_mut(|scope| scope.as_mut().map(|scope| scope.next(kernel)));
+        if let Some((packs, key)) = &scope
+            && let Some(found) = packs.find(*key, bytes)
+        {
+            return found;
+        }
+        let mut made = AlignedBytes::zeroed(bytes);
+        fill(&mut made);
+        let made = Self(Arc::new(made));
+        if let Some((packs, key)) = scope {
+            packs.keep(key, &made);
+        }
+        made
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        self.0.as_slice()
+    }
+
+    /// The bytes as elements; what is left over at the end is left out.
+    pub(crate) fn typed<T: crate::Element>(&self) -> &[T] {
+        self.0.typed()
+    }
+}
+
+/// The packed weights of a plan.
+#[derive(Debug, Default)]
+pub(crate) struct Packs {
+    made: Mutex<Vec<(Key, Packed)>>,
+    /// What a cache has; its kernels' names are known by their hashes.
+    cached: Option<Vec<(PackedEntry, Packed)>>,
+    /// Weights were asked for that the cache lacks: what was packed instead may be of constants that it
+    /// lacks as well. Relaxed: looked at by the thread that set it, or told in another way.
+    missed: AtomicBool,
+}
+
+/// Where a compilation cache has the packed weights of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct PackedEntry {
+    /// The graph: 0 is the main graph.
+    pub graph: u32,
+    /// Position of the operation in the graph.
+    pub operation: u32,
+    /// Which of the operation's packed weights, in the order it asks for them.
+    pub ordinal: u32,
+    /// Hash of the layout's name.
+    pub kernel: u32,
+    /// First byte; a multiple of 64.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+impl Packs {
+    /// Those that a cache has. `None` where an entry reaches beyond the bytes, or starts at none that a
+    /// vector may start at.
+    pub(crate) fn cached(entries: &[PackedEntry], bytes: &Arc<AlignedBytes>) -> Option<Self> {
+        let cached = entries
+            .iter()
+            .map(|&entry| {
+                let start = usize::try_from(entry.offset).ok()?;
+                let part =
+                    AlignedBytes::part_of(bytes, start, usize::try_from(entry.length).ok()?)?;
+                Some((entry, Packed(Arc::new(part))))
+            })
+            .collect::<Option<Vec<_>>>()?;
+        Some(Self { cached: Some(cached), ..Self::default() })
+    }
+
+    /// Weights that are asked for while `lower` runs belong to this operation.
+    pub(crate) fn during<R>(
+        self: &Arc<Self>,
+        graph: usize,
+        operation: usize,
+        lower: impl FnOnce() -> R,
+    ) -> R {
+        /// Puts back what was there, also if lowering panics.
+        struct Restore(Option<Scope>);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                SCOPE.set(self.0.take());
+            }
+        }
+        let scope = Scope { packs: Arc::clone(self), graph, operation, ordinal: 0 };
+        let _restore = Restore(SCOPE.replace(Some(scope)));
+        lower()
+    }
+
+    /// Whether weights were asked for that the cache lacks.
+    pub(crate) fn missed(&self) -> bool {
+        self.missed.load(Ordering::Relaxed)
+    }
+
+    fn find(&self, key: Key, bytes: usize) -> Option<Packed> {
+        let cached = self.cached.as_ref()?;
+        let wanted = key.entry(0, bytes)?;
+        let found = cached.iter().find(|(entry, _)| PackedEntry { offset: 0, ..*entry } == wanted);
+        if found.is_none() {
+            self.missed.store(true, Ordering::Relaxed);
+        }
+        found.map(|(_, packed)| packed.clone())
+    }
+
+    fn keep(&self, key: Key, packed: &Packed) {
+        if self.cached.is_none() {
+            let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+            made.push((key, packed.clone()));
+        }
+    }
+
+    /// What was packed so far, one behind the other, and where each lies.
+    pub(crate) fn lay_out(&self) -> (Vec<PackedEntry>, Vec<Packed>) {
+        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut offset = 0usize;
+        let mut place = |(key, packed): &(Key, Packed)| {
+            let entry = key.entry(offset, packed.as_slice().len())?;
+            offset = offset.checked_add(packed.as_slice().len())?;
+            offset = offset.checked_next_multiple_of(crate::memory::ALIGN)?;
+            Some((entry, packed.clone()))
+        };
+        made.iter().map_while(&mut place).unzip()
+    }
+}
+
+impl Key {
+    fn entry(self, offset: usize, length: usize) -> Option<PackedEntry> {
+        Some(PackedEntry {
+            graph: u32::try_from(self.graph).ok()?,
+            operation: u32::try_from(self.operation).ok()?,
+            ordinal: u32::try_from(self.ordinal).ok()?,
+            kernel: hash(self.kernel),
+            offset: u64::try_from(offset).ok()?,
+            length: u64::try_from(length).ok()?,
+        })
+    }
+}
+
+/// FNV-1a.
+fn hash(name: &str) -> u32 {
+    name.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+struct Scope {
+    packs: Arc<Packs>,
+    graph: usize,
+    operation: usize,
+    ordinal: usize,
+}
+
+thread_local! {
+    static SCOPE: RefCell<Option<Scope>> = const { RefCell::new(None) };
+}
+
+impl Scope {
+    fn next(&mut self, kernel: &'static str) -> (Arc<Packs>, Key) {
+        let key =
+            Key { graph: self.graph, operation: self.operation, ordinal: self.ordinal, kernel };
+        self.ordinal += 1;
+        (Arc::clone(&self.packs), key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(kernel: &'static str, bytes: usize, with: u8) -> Packed {
+        Packed::new(kernel, bytes, |out| out.as_mut_slice().fill(with))
+    }
+
+    #[test]
+    fn what_was_packed_is_found_again_by_operation_order_and_kernel() {
+        let packs = Arc::new(Packs::default());
+        packs.during(0, 7, || (filled("a", 100, 1), filled("a", 3, 2)));
+        packs.during(1, 7, || filled("b", 64, 3));
+        let outside = filled("a", 5, 4);
+        assert_eq!(outside.as_slice(), [4; 5]);
+
+        let (entries, packed) = packs.lay_out();
+        assert_eq!(entries.iter().map(|e| e.offset).collect::<Vec<_>>(), [0, 128, 192]);
+        let mut bytes = AlignedBytes::zeroed(256);
+        for (entry, packed) in entries.iter().zip(&packed) {
+            let at = entry.offset as usize;
+            bytes.as_mut_slice()[at..][..packed.as_slice().len()]
+                .copy_from_slice(packed.as_slice());
+        }
+        let again = Arc::new(Packs::cached(&entries, &Arc::new(bytes)).unwrap());
+        again.during(0, 7, || {
+            assert_eq!(filled("a", 100, 9).as_slice(), [1; 100]);
+            assert_eq!(filled("a", 3, 9).as_slice(), [2; 3]);
+        });
+        assert_eq!(again.during(1, 7, || filled("b", 64, 9)).as_slice(), [3; 64]);
+        assert!(!again.missed());
+        assert_eq!(again.during(1, 7, || filled("c", 64, 9)).as_slice(), [9; 64], "other kernel");
+        assert!(again.missed());
+    }
+
+    #[test]
+    fn entries_outside_the_bytes_are_refused() {
+        let entry = |offset, length| PackedEntry {
+            graph: 0,
+            operation: 0,
+            ordinal: 0,
+            kernel: 0,
+            offset,
+            length,
+        };
+        let bytes = Arc::new(AlignedBytes::zeroed(128));
+        for (what, entry) in [
+            ("past the end", entry(64, 65)),
+            ("not aligned", entry(4, 4)),
+            ("overflow", entry(u64::MAX - 63, 128)),
+        ] {
+            assert!(Packs::cached(&[entry], &bytes).is_none(), "{what}");
+        }
+        assert!(Packs::cached(&[entry(64, 64)], &bytes).is_some());
+    }
+}

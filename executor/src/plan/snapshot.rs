@@ -1,0 +1,134 @@
+//! What a compilation cache keeps of a plan: the model, the constants that steps or shapes depend on, and
+//! the packed weights. The steps are made anew; that is quick once nothing is packed.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use nnburst_hal::{DataLocation, Memory, Model, OperandLifeTime, Subgraph};
+
+use super::{CompileOptions, Plan};
+use crate::error::CompileError;
+use crate::memory::AlignedBytes;
+use crate::packed::{Packed, PackedEntry, Packs};
+
+/// A plan, taken apart to be kept. [`Plan::restore`] puts it together again, on a machine with the same
+/// instruction sets, with the same options and the same build of this crate ([`crate::FINGERPRINT`]).
+#[derive(Debug)]
+pub struct Snapshot {
+    /// The model, without memories. Constants are copied ones, but for those that are wholly in packed weights:
+    /// they refer to a memory 0 that nobody needs any more.
+    pub model: Model,
+    /// Bytes of that memory.
+    pub absent: u64,
+    /// Where the packed weights lie, if those of [`Snapshot::weights`] start each at a multiple of 64.
+    pub entries: Vec<PackedEntry>,
+    weights: Vec<Packed>,
+}
+
+impl Snapshot {
+    /// The packed weights, in the order of their entries.
+    pub fn weights(&self) -> impl Iterator<Item = &[u8]> {
+        self.weights.iter().map(Packed::as_slice)
+    }
+}
+
+impl Plan {
+    /// Takes the plan apart; `model` is what it was compiled of. `None` where its constants take more than
+    /// 4 GiB together.
+    pub fn snapshot(&self, model: &Model) -> Option<Snapshot> {
+        let absorbed = self.absorbed();
+        let mut values = Constants::default();
+        let mut absent = 0usize;
+        let mut copy = Model { operand_values: Vec::new(), pools: Vec::new(), ..model.clone() };
+        let graphs = std::iter::once(&mut copy.main).chain(&mut copy.referenced);
+        for (at, (graph, compiled)) in graphs.zip(&self.context.graphs).enumerate() {
+            let is_absent = absent_operands(at, graph, &absorbed);
+            for (index, bytes) in compiled.constants.iter().enumerate() {
+                let (Some(bytes), Some(operand)) = (bytes, graph.operands.get_mut(index)) else {
+                    continue;
+                };
+                if is_absent.get(index) == Some(&true) {
+                    operand.lifetime = OperandLifeTime::ConstantReference;
+                    operand.location = location(absent, bytes.len())?;
+                    absent = absent.checked_add(bytes.len())?;
+                } else {
+                    operand.lifetime = OperandLifeTime::ConstantCopy;
+                    operand.location = values.add(bytes.as_slice())?;
+                }
+            }
+        }
+        let absent = u64::try_from(absent).ok()?;
+        copy.operand_values = values.0;
+        let (entries, weights) =
+            if self.is_static() { self.context.packs.lay_out() } else { Default::default() };
+        Some(Snapshot { model: copy, absent, entries, weights })
+    }
+
+    /// What the steps read of packed weights alone. Of a plan that is not fixed nothing counts: what is
+    /// compiled at run time may need any constant.
+    fn absorbed(&self) -> HashSet<(usize, usize, usize)> {
+        let first = self.first.as_ref().filter(|_| self.is_static());
+        first.iter().flat_map(|stage| stage.absorbed.iter().copied()).collect()
+    }
+
+    /// Puts a plan together from the parts of a [`Snapshot`], which need not be trusted: the model is
+    /// validated like any other, and the weights are numbers to compute with. Also gives back the model.
+    ///
+    /// # Errors
+    /// As for [`Plan::compile`], and [`CompileError::Cache`] if the parts don't belong together.
+    pub fn restore(
+        mut model: Model,
+        absent: u64,
+        entries: &[PackedEntry],
+        weights: AlignedBytes,
+        options: &CompileOptions,
+    ) -> Result<(Self, Model), CompileError> {
+        let weights = Arc::new(weights);
+        let packs = match entries {
+            [] if absent == 0 => Packs::default(),
+            entries => Packs::cached(entries, &weights).ok_or(CompileError::Cache)?,
+        };
+        model.pools = match absent {
+            0 => Vec::new(),
+            // Of that size, for the rules; nobody reads it.
+            _ => vec![Memory::ashmem(absent).map_err(|_| CompileError::Cache)?],
+        };
+        let plan = Self::compile_with(&model, options, packs, Some(&weights))?;
+        Ok((plan, model))
+    }
+}
+
+/// For each operand of a graph, whether it is a constant of which everything is in packed weights.
+fn absent_operands(
+    graph: usize,
+    subgraph: &Subgraph,
+    absorbed: &HashSet<(usize, usize, usize)>,
+) -> Vec<bool> {
+    let mut uses = vec![(0usize, 0usize); subgraph.operands.len()];
+    for (at, operation) in subgraph.operations.iter().enumerate() {
+        for (input, &operand) in operation.inputs.iter().enumerate() {
+            if let Some((all, packed)) = uses.get_mut(operand as usize) {
+                *all += 1;
+                *packed += usize::from(absorbed.contains(&(graph, at, input)));
+            }
+        }
+    }
+    uses.iter().map(|&(all, packed)| all > 0 && all == packed).collect()
+}
+
+#[derive(Default)]
+struct Constants(Vec<u8>);
+
+impl Constants {
+    fn add(&mut self, bytes: &[u8]) -> Option<DataLocation> {
+        let location = location(self.0.len(), bytes.len())?;
+        self.0.extend_from_slice(bytes);
+        Some(location)
+    }
+}
+
+fn location(offset: usize, length: usize) -> Option<DataLocation> {
+    u32::try_from(offset.checked_add(length)?).ok()?;
+    let (offset, length) = (u32::try_from(offset).ok()?, u32::try_from(length).ok()?);
+    Some(DataLocation { pool_index: 0, offset, length })
+}
