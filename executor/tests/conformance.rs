@@ -131,12 +131,12 @@ fn run(case: &Case) -> Result<Vec<Value>, String> {
 
 /// The packed weights as a file would have them.
 fn packed(snapshot: &Snapshot) -> AlignedBytes {
-    let size = snapshot.entries.last().map_or(0, |last| last.offset + last.length);
-    let mut bytes = AlignedBytes::zeroed(size as usize);
-    for (entry, weights) in snapshot.entries.iter().zip(snapshot.weights()) {
-        bytes.as_mut_slice()[entry.offset as usize..][..weights.len()].copy_from_slice(weights);
+    let mut bytes: Vec<u8> = Vec::new();
+    for weights in snapshot.weights() {
+        bytes.resize(bytes.len().next_multiple_of(64), 0);
+        bytes.extend(weights);
     }
-    bytes
+    AlignedBytes::copy_of(&bytes)
 }
 
 /// The outputs of a second run, so that what the first one learnt is used; with buffers that end with the value.
