@@ -11,6 +11,7 @@ use std::ops::Range;
 use nnburst_hal::{View, ViewMut};
 
 use crate::element::Element;
+use crate::memory::ALIGN;
 use crate::plan::{Place, Step};
 
 /// Address range that a [`Place`] points into; filled at the start of each run.
@@ -42,11 +43,27 @@ impl Slot {
 /// A step's inputs, outputs and scratch, by the operation's own positions.
 #[derive(Debug)]
 pub struct Io<'a> {
-    pub(crate) slots: &'a [Slot],
-    pub(crate) step: &'a Step,
+    slots: &'a [Slot],
+    step: &'a Step,
+    /// Which of the step's shares of scratch memory is ours.
+    share: usize,
 }
 
 impl<'a> Io<'a> {
+    pub(crate) fn new(slots: &'a [Slot], step: &'a Step) -> Self {
+        Self { slots, step, share: 0 }
+    }
+
+    /// For one of several threads that share the step.
+    pub(crate) fn of_thread(slots: &'a [Slot], step: &'a Step, thread: usize) -> Self {
+        Self { slots, step, share: thread }
+    }
+
+    /// Inputs and outputs beside scratch memory that is borrowed.
+    pub(crate) fn inputs_and_outputs(&self) -> Self {
+        Self { slots: self.slots, step: self.step, share: usize::MAX }
+    }
+
     /// An input's bytes; empty where it is omitted.
     pub fn input_bytes(&self, index: usize) -> View<'a> {
         match self.step.inputs.get(index) {
@@ -75,7 +92,14 @@ impl<'a> Io<'a> {
 
     /// Memory of the step's own, as many bytes as it asked for, at a multiple of 64; content arbitrary.
     pub fn scratch(&self) -> ViewMut<'a> {
-        resolve(&self.step.scratch, self.slots)
+        let all = resolve(&self.step.scratch, self.slots);
+        let len = self.step.scratch_share;
+        let start = self.share.saturating_mul(share_stride(len));
+        if start.checked_add(len).is_none_or(|end| end > all.len()) {
+            return ViewMut::of(&mut []);
+        }
+        // SAFETY: within the step's scratch; shares don't overlap.
+        unsafe { ViewMut::from_raw(all.as_mut_ptr().add(start), len) }
     }
 
     /// The scratch memory as elements, for as long as the `Io` is borrowed.
@@ -86,10 +110,15 @@ impl<'a> Io<'a> {
             // No memory at all, hence at no aligned address.
             return &mut [];
         }
-        // SAFETY: scratch lies in the arena: ours alone, aligned to 64, disjoint from all that is
+        // SAFETY: our share of scratch lies in the arena: ours alone, aligned to 64, disjoint from all that is
         // live during this step, and borrowed exclusively through `self`.
         unsafe { std::slice::from_raw_parts_mut(view.as_mut_ptr().cast::<T>(), len) }
     }
+}
+
+/// From one thread's share of scratch memory to the next.
+pub(crate) fn share_stride(share: usize) -> usize {
+    share.next_multiple_of(ALIGN)
 }
 
 /// The bytes of a place. Places are laid out within their slots when the stage is planned; the range is
@@ -301,9 +330,10 @@ mod tests {
             inputs: Box::default(),
             outputs: Box::default(),
             scratch: Place::Omitted,
-            run: Box::new(|_| Ok(())),
+            scratch_share: 0,
+            work: crate::plan::Work::Whole(Box::new(|_| Ok(()))),
         };
-        let mut io = Io { slots: &[], step: &step };
+        let mut io = Io::new(&[], &step);
         assert!(io.scratch_slice::<f32>().is_empty());
         assert_eq!(io.input::<i32>(3).len(), 0, "an input that isn't there");
     }

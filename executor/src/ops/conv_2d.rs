@@ -1,5 +1,7 @@
 //! CONV_2D.
 
+use std::ops::Range;
+
 use nnburst_hal::{FusedActivation, OperandType};
 
 use super::Op;
@@ -64,27 +66,35 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
 }
 
 impl Conv {
-    /// Calls `sum(output position, output channel, taps)` for every output; a tap is the position of a
-    /// pixel's first channel in the input and of the filter's first weight for it.
-    fn each(&self, mut each: impl FnMut(usize, usize, &mut dyn Iterator<Item = (usize, usize)>)) {
+    /// Calls `sum(output position, output channel, taps)` for every output of some lines; a tap is the
+    /// position of a pixel's first channel in the input and of the filter's first weight for it.
+    fn each(
+        &self,
+        lines: Range<usize>,
+        mut each: impl FnMut(usize, usize, &mut dyn Iterator<Item = (usize, usize)>),
+    ) {
         let Self { input, output, vertical, horizontal, .. } = self;
         let (filter_w, channels) = (horizontal.filter, input.channels);
-        for batch in 0..output.batches {
-            for y in 0..output.height {
-                for x in 0..output.width {
-                    for o in 0..output.channels {
-                        let first = o * vertical.filter * filter_w;
-                        let mut taps = vertical.taps(y).flat_map(|(i, row)| {
-                            horizontal.taps(x).map(move |(j, column)| {
-                                let weight = (first + i * filter_w + j) * channels;
-                                (input.at(batch, row, column, 0), weight)
-                            })
-                        });
-                        each(output.at(batch, y, x, o), o, &mut taps);
-                    }
+        for line in lines {
+            let (batch, y) = (line / output.height, line % output.height);
+            for x in 0..output.width {
+                for o in 0..output.channels {
+                    let first = o * vertical.filter * filter_w;
+                    let mut taps = vertical.taps(y).flat_map(|(i, row)| {
+                        horizontal.taps(x).map(move |(j, column)| {
+                            let weight = (first + i * filter_w + j) * channels;
+                            (input.at(batch, row, column, 0), weight)
+                        })
+                    });
+                    each(output.at(batch, y, x, o), o, &mut taps);
                 }
             }
         }
+    }
+
+    /// Lines of output pixels, those of all batches.
+    fn lines(&self) -> usize {
+        self.output.batches * self.output.height
     }
 
     fn patches(&self) -> Option<Patches> {
@@ -129,10 +139,10 @@ fn float32(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
 fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
     let (low, high) = real_activation_range(conv.activation);
     let (channels, stride) = (conv.input.channels, conv.channel_stride());
-    op.emit(conv.label("conv_2d_real")?, move |io| {
+    op.emit_bands(conv.label("conv_2d_real")?, 0, conv.lines(), move |io, lines| {
         let (input, filter, bias) = (io.input::<T>(0), io.input::<T>(1), io.input::<T>(2));
         let output = io.output::<T>(0);
-        conv.each(|at, o, taps| {
+        conv.each(lines, |at, o, taps| {
             let mut sum = bias.get(o).to_f32();
             for (pixel, weight) in taps {
                 for c in 0..channels {
@@ -166,10 +176,10 @@ fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Conv) -> Lower
         return Ok(());
     }
     let (channels, stride) = (conv.input.channels, conv.channel_stride());
-    op.emit(conv.label("conv_2d_byte")?, move |io| {
+    op.emit_bands(conv.label("conv_2d_byte")?, 0, conv.lines(), move |io, lines| {
         let (input, filter, bias) = (io.input::<T>(0), io.input::<F>(1), io.input::<i32>(2));
         let output = io.output::<T>(0);
-        conv.each(|at, o, taps| {
+        conv.each(lines, |at, o, taps| {
             let mut sum = bias.get(o);
             for (pixel, weight) in taps {
                 for c in 0..channels {

@@ -1,5 +1,6 @@
 //! What an operation sees while it is lowered.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use half::f16;
@@ -7,10 +8,11 @@ use nnburst_hal::{ChannelQuant, FusedActivation, Operand, OperandType, Operation
 
 use super::Context;
 use super::draft::{Draft, DraftPlace, DraftStep};
-use super::stage::{DynamicOutput, DynamicTarget, Label};
+use super::pieces::Pieces;
+use super::stage::{DynamicOutput, DynamicTarget, Label, Work};
 use super::state::{State, Storage, ValueId};
 use crate::error::OpError;
-use crate::io::Io;
+use crate::io::{Io, share_stride};
 use crate::kernels::Isa;
 use crate::memory::AlignedBytes;
 use crate::shape::{Shape, merge};
@@ -367,7 +369,25 @@ impl OpBuilder<'_> {
         scratch_bytes: usize,
         run: impl Fn(Io<'_>) -> Result<(), String> + Send + Sync + 'static,
     ) {
-        let step = self.step(label, scratch_bytes, Box::new(run));
+        let step = self.step(label, scratch_bytes, 1, Work::Whole(Box::new(run)));
+        self.draft.steps.push(step);
+    }
+
+    /// Adds a step whose work falls into `count` bands that may be computed in any order, also at the
+    /// same time: rows of an image, blocks of a product. Between bands a run may be stopped, and
+    /// [`OpBuilder::threads`] threads share them where that pays. `run` computes the bands it is given;
+    /// each thread has `scratch_bytes` of its own. A result must not depend on how bands are grouped.
+    pub fn emit_bands(
+        &mut self,
+        label: Label,
+        scratch_bytes: usize,
+        count: usize,
+        run: impl Fn(Io<'_>, Range<usize>) -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        let Pieces { grain, shared } = Pieces::of(&label, count, self.threads());
+        let work = Work::Bands { count, grain, shared, run: Box::new(run) };
+        let sharers = if shared { self.threads() } else { 1 };
+        let step = self.step(label, scratch_bytes, sharers, work);
         self.draft.steps.push(step);
     }
 
@@ -381,7 +401,7 @@ impl OpBuilder<'_> {
         label: Label,
         run: impl Fn(Io<'_>) -> Result<Vec<DynamicOutput>, String> + Send + Sync + 'static,
     ) -> Lowered<T> {
-        let mut step = self.step(label, 0, Box::new(|_| Ok(())));
+        let mut step = self.step(label, 0, 1, Work::Whole(Box::new(|_| Ok(()))));
         step.outputs.clear();
         let targets = (0..self.output_count())
             .map(|index| {
@@ -398,7 +418,8 @@ impl OpBuilder<'_> {
         &mut self,
         label: Label,
         scratch_bytes: usize,
-        run: Box<super::stage::Run>,
+        sharers: usize,
+        work: Work,
     ) -> DraftStep {
         let graph = &self.context.graphs[self.graph];
         let places = |operands: &[u32]| {
@@ -415,12 +436,13 @@ impl OpBuilder<'_> {
                 *place = DraftPlace::Omitted;
             }
         }
-        let scratch = match scratch_bytes {
+        let scratch_share = scratch_bytes;
+        let scratch = match share_stride(scratch_share) * (sharers - 1) + scratch_share {
             0 => DraftPlace::Omitted,
             len => DraftPlace::Local { local: self.draft.add_local(len), len },
         };
         let name = self.kind().name();
-        DraftStep { index: self.index, name, label, inputs, outputs, scratch, run }
+        DraftStep { index: self.index, name, label, inputs, outputs, scratch, scratch_share, work }
     }
 
     fn place_of(&self, value: ValueId, kind: OperandType) -> DraftPlace {

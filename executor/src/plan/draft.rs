@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nnburst_hal::OperandType;
 
 use super::arena::{Lifetime, lay_out};
-use super::stage::{KnownOutput, Label, Place, Run, Step};
+use super::stage::{KnownOutput, Label, Place, Step, Work};
 use super::state::{Storage, Value};
 use crate::kernels::Isa;
 use crate::memory::AlignedBytes;
@@ -51,7 +51,8 @@ pub(super) struct DraftStep {
     pub(super) inputs: Vec<DraftPlace>,
     pub(super) outputs: Vec<DraftPlace>,
     pub(super) scratch: DraftPlace,
-    pub(super) run: Box<Run>,
+    pub(super) scratch_share: usize,
+    pub(super) work: Work,
 }
 
 /// The stage so far.
@@ -117,13 +118,14 @@ impl Draft {
     ) {
         let shape = format!("{} bytes", from.len());
         let label = Label { kernel: "copy", form: Isa::Scalar, shape, operations: 0 };
-        let run = Box::new(|io: crate::io::Io<'_>| {
+        let work = Work::Whole(Box::new(|io| {
             io.output_bytes(0).copy_from(io.input_bytes(0));
             Ok(())
-        });
+        }));
         let (inputs, outputs) = (vec![from], vec![to]);
-        let scratch = DraftPlace::Omitted;
-        self.steps.push(DraftStep { index, name, label, inputs, outputs, scratch, run });
+        let (scratch, scratch_share) = (DraftPlace::Omitted, 0);
+        let step = DraftStep { index, name, label, inputs, outputs, scratch, scratch_share, work };
+        self.steps.push(step);
     }
 
     /// Lays the locals out by the steps that touch them.
@@ -169,9 +171,10 @@ impl Layout {
     }
 
     pub(super) fn step(&self, step: DraftStep) -> Step {
-        let DraftStep { index, name, label, inputs, outputs, scratch, run } = step;
+        let DraftStep { index, name, label, inputs, outputs, scratch, scratch_share, work } = step;
         let places = |places: Vec<DraftPlace>| places.into_iter().map(|p| self.place(p)).collect();
         let (inputs, outputs) = (places(inputs), places(outputs));
-        Step { index, name, label, inputs, outputs, scratch: self.place(scratch), run }
+        let scratch = self.place(scratch);
+        Step { index, name, label, inputs, outputs, scratch, scratch_share, work }
     }
 }

@@ -52,7 +52,7 @@ pub(super) fn fold(
     let slots = [Slot::of(arena.view_mut())];
     for step in std::mem::take(&mut own.steps) {
         let step = layout.step(step);
-        (step.run)(Io { slots: &slots, step: &step }).map_err(OpError::rule)?;
+        step.work.run(Io::new(&slots, &step)).map_err(OpError::rule)?;
     }
     for (value, local, len) in results {
         let start = layout.offsets.get(local).copied().unwrap_or(0);

@@ -12,6 +12,7 @@ mod draft;
 mod fold;
 mod graph;
 mod lower;
+mod pieces;
 mod snapshot;
 mod stage;
 mod state;
@@ -25,7 +26,7 @@ pub(crate) use graph::{Graph, MAIN};
 pub(crate) use lower::lower;
 pub use snapshot::Snapshot;
 pub use stage::{DynamicOutput, Label};
-pub(crate) use stage::{DynamicTarget, LoopTail, Place, Stage, Step, Tail};
+pub(crate) use stage::{DynamicTarget, LoopTail, Place, Stage, Step, Tail, Work};
 pub(crate) use state::{ArgumentShape, State, Storage};
 
 use crate::error::CompileError;

@@ -1,5 +1,6 @@
 //! Steps, and stages: runs of steps that need nothing that isn't known when they are lowered.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::state::{State, ValueId};
@@ -19,6 +20,36 @@ pub(crate) enum Place {
 
 /// What a step computes. An error is a value that can't be computed with, such as an index out of range.
 pub(crate) type Run = dyn Fn(Io<'_>) -> Result<(), String> + Send + Sync;
+
+/// What a step computes of some of its bands.
+pub(crate) type RunBands = dyn Fn(Io<'_>, Range<usize>) -> Result<(), String> + Send + Sync;
+
+/// How a step's work is cut.
+pub(crate) enum Work {
+    /// Not at all.
+    Whole(Box<Run>),
+    /// In bands that don't depend on each other: between them a run may be stopped, and threads share them.
+    Bands {
+        /// How many.
+        count: usize,
+        /// How many are worth a piece of their own.
+        grain: usize,
+        /// Whether threads gain by sharing them.
+        shared: bool,
+        /// Computes some.
+        run: Box<RunBands>,
+    },
+}
+
+impl Work {
+    /// All of it, here and now.
+    pub(crate) fn run(&self, io: Io<'_>) -> Result<(), String> {
+        match self {
+            Self::Whole(run) => run(io),
+            Self::Bands { count, run, .. } => run(io, 0..*count),
+        }
+    }
+}
 
 /// What to call a step, for profiles and debug events.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +74,9 @@ pub(crate) struct Step {
     pub(crate) inputs: Box<[Place]>,
     pub(crate) outputs: Box<[Place]>,
     pub(crate) scratch: Place,
-    pub(crate) run: Box<Run>,
+    /// Bytes of the scratch memory that each thread has for itself.
+    pub(crate) scratch_share: usize,
+    pub(crate) work: Work,
 }
 
 impl std::fmt::Debug for Step {

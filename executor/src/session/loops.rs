@@ -8,7 +8,7 @@ use std::time::Instant;
 use nnburst_hal::View;
 
 use super::runner::{Runner, Sink, view_of};
-use super::{Control, Input};
+use super::{Input, Orders};
 use crate::error::{CompileError, RunError};
 use crate::io::Slot;
 use crate::memory::AlignedBytes;
@@ -47,7 +47,7 @@ impl Loop {
         context: &Context,
         tail: &LoopTail,
         slots: &[Slot],
-        control: &Control<'_>,
+        orders: &mut Orders<'_>,
     ) -> Result<Vec<DynamicOutput>, RunError> {
         let start = Instant::now();
         let initial: Vec<View<'_>> =
@@ -55,6 +55,7 @@ impl Loop {
         self.shapes = tail.inputs.iter().map(|(_, dimensions)| dimensions.clone()).collect();
         let mut has_run = false;
         let states = self.current.len();
+        let control = orders.control;
         loop {
             control.check()?;
             let inputs: Vec<Input<'_>> = initial
@@ -70,7 +71,7 @@ impl Loop {
                 })
                 .collect();
             let mut go_on = [AlignedBytes::zeroed(1)];
-            self.condition.run(context, &inputs, &mut Sink::Owned(&mut go_on), control, None)?;
+            self.condition.run(context, &inputs, &mut Sink::Owned(&mut go_on), orders)?;
             if go_on[0].as_slice().first().is_none_or(|&byte| byte == 0) {
                 break;
             }
@@ -78,7 +79,7 @@ impl Loop {
                 let timeout = control.loop_timeout;
                 return Err(RunError::LoopTimeout { index: tail.index, timeout });
             }
-            self.body.run(context, &inputs, &mut Sink::Owned(&mut self.fresh), control, None)?;
+            self.body.run(context, &inputs, &mut Sink::Owned(&mut self.fresh), orders)?;
             drop(inputs);
             std::mem::swap(&mut self.fresh, &mut self.current);
             for (shape, made) in self.shapes.iter_mut().zip(self.body.shapes()) {

@@ -1,7 +1,9 @@
 //! Running a plan: scratch memory, specialisations, and the shapes that came out.
 
+mod bands;
 mod loops;
 mod runner;
+mod team;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +14,7 @@ use nnburst_hal::{OutputShape, TimePoint, View, ViewMut};
 use crate::error::RunError;
 use crate::plan::{Context, MAIN, Plan};
 use runner::{Runner, Sink};
+use team::Team;
 
 /// An input of an execution.
 #[derive(Clone, Copy, Debug)]
@@ -120,12 +123,22 @@ pub struct StepTime {
 pub struct Session {
     context: Arc<Context>,
     runner: Runner,
+    /// Helpers, from the first run on.
+    team: Option<Team>,
+}
+
+/// What a run goes by: its control, who helps, and where the times of its steps go.
+#[derive(Debug)]
+struct Orders<'a> {
+    control: &'a Control<'a>,
+    team: Option<&'a mut Team>,
+    times: Option<&'a mut Vec<StepTime>>,
 }
 
 impl Session {
     pub(crate) fn new(plan: &Plan) -> Self {
         let runner = Runner::new(&plan.context, MAIN, plan.first.clone());
-        Self { context: Arc::clone(&plan.context), runner }
+        Self { context: Arc::clone(&plan.context), runner, team: None }
     }
 
     /// Executes the plan. Where the plan is static this neither allocates nor locks nor calls the system.
@@ -138,7 +151,7 @@ impl Session {
         outputs: &[Output<'_>],
         control: &Control<'_>,
     ) -> Result<(), RunError> {
-        self.runner.run(&self.context, inputs, &mut Sink::Given(outputs), control, None)
+        self.run_with(inputs, outputs, control, None)
     }
 
     /// Executes the plan and tells how long each step took.
@@ -152,9 +165,22 @@ impl Session {
         control: &Control<'_>,
     ) -> Result<Vec<StepTime>, RunError> {
         let mut times = Vec::new();
-        let sink = &mut Sink::Given(outputs);
-        self.runner.run(&self.context, inputs, sink, control, Some(&mut times))?;
+        self.run_with(inputs, outputs, control, Some(&mut times))?;
         Ok(times)
+    }
+
+    fn run_with(
+        &mut self,
+        inputs: &[Input<'_>],
+        outputs: &[Output<'_>],
+        control: &Control<'_>,
+        times: Option<&mut Vec<StepTime>>,
+    ) -> Result<(), RunError> {
+        if self.context.threads > 1 && self.team.is_none() {
+            self.team = Some(Team::new(self.context.threads));
+        }
+        let mut orders = Orders { control, team: self.team.as_mut(), times };
+        self.runner.run(&self.context, inputs, &mut Sink::Given(outputs), &mut orders)
     }
 
     /// The outputs' shapes after the last run, where it succeeded or ended with

@@ -9,14 +9,15 @@ use std::time::Instant;
 
 use nnburst_hal::{Operand, OutputShape, View, ViewMut};
 
+use super::bands::run_bands;
 use super::loops::Loop;
-use super::{Control, Input, Output, StepTime};
+use super::{Input, Orders, Output, StepTime};
 use crate::error::{CompileError, RunError};
 use crate::io::{Io, Slot, resolve};
 use crate::memory::AlignedBytes;
 use crate::plan::{
     ArgumentShape, Context, DynamicOutput, DynamicTarget, Place, Stage, State, Step, Storage, Tail,
-    lower,
+    Work, lower,
 };
 use crate::shape::{Shape, merge};
 
@@ -111,13 +112,12 @@ impl Node {
 }
 
 /// What stays the same during a run.
-struct Walk<'r, 's, 'o> {
+struct Walk<'r, 's, 'o, 'c> {
     context: &'r Context,
-    control: &'r Control<'r>,
+    orders: &'r mut Orders<'c>,
     slots: &'r mut Vec<Slot>,
     shapes: &'r mut [OutputShape],
     sink: &'s mut Sink<'o>,
-    times: Option<&'r mut Vec<StepTime>>,
 }
 
 impl Runner {
@@ -147,8 +147,7 @@ impl Runner {
         context: &Context,
         inputs: &[Input<'_>],
         sink: &mut Sink<'_>,
-        control: &Control<'_>,
-        times: Option<&mut Vec<StepTime>>,
+        orders: &mut Orders<'_>,
     ) -> Result<(), RunError> {
         let graph = &context.graphs[self.graph];
         check_count("input", inputs.len(), graph.inputs.len())?;
@@ -168,7 +167,7 @@ impl Runner {
         }
         let outputs_from = inputs.len();
         let (slots, shapes) = (&mut self.slots, &mut self.shapes[..]);
-        let mut walk = Walk { context, control, slots, shapes, sink, times };
+        let mut walk = Walk { context, orders, slots, shapes, sink };
         walk.down(&mut root.node, outputs_from)
     }
 
@@ -211,14 +210,14 @@ impl Runner {
     }
 }
 
-impl Walk<'_, '_, '_> {
+impl Walk<'_, '_, '_, '_> {
     /// Runs a stage and those behind it.
     fn down(&mut self, mut node: &mut Node, outputs_from: usize) -> Result<(), RunError> {
         loop {
             let stage = Arc::clone(&node.stage);
             self.bind(&stage, node, outputs_from)?;
             for step in &stage.steps {
-                self.control.check()?;
+                self.orders.control.check()?;
                 self.step(step)?;
             }
             let guard = match &stage.tail {
@@ -235,7 +234,7 @@ impl Walk<'_, '_, '_> {
                     }
                 }
                 Tail::Dynamic { step, run, outputs } => {
-                    self.control.check()?;
+                    self.orders.control.check()?;
                     let made = self.timed(step, run)?;
                     self.take(step, node, outputs, made, outputs_from)?
                 }
@@ -244,7 +243,7 @@ impl Walk<'_, '_, '_> {
                         .inner
                         .take()
                         .unwrap_or_else(|| Box::new(Loop::new(self.context, tail)));
-                    let made = inner.run(self.context, tail, self.slots, self.control);
+                    let made = inner.run(self.context, tail, self.slots, self.orders);
                     node.inner = Some(inner);
                     let step = tail_step(tail.index);
                     self.take(&step, node, &tail.outputs, made?, outputs_from)?
@@ -318,7 +317,29 @@ impl Walk<'_, '_, '_> {
 
     #[inline]
     fn step(&mut self, step: &Step) -> Result<(), RunError> {
-        self.timed(step, |io| (step.run)(io))
+        let start = self.orders.times.is_some().then(Instant::now);
+        match &step.work {
+            Work::Whole(run) => {
+                run(Io::new(self.slots, step)).map_err(|what| failed(step, what))?;
+            }
+            Work::Bands { count, grain, shared, run } => {
+                let team = self.orders.team.as_deref_mut().filter(|_| *shared);
+                run_bands((*count, *grain), self.orders.control, team, |thread, bands| {
+                    let io = Io::of_thread(self.slots, step, thread);
+                    run(io, bands).map_err(|what| failed(step, what))
+                })?;
+            }
+        }
+        self.time(step, start);
+        Ok(())
+    }
+
+    #[inline]
+    fn time(&mut self, step: &Step, start: Option<Instant>) {
+        if let (Some(times), Some(start)) = (&mut self.orders.times, start) {
+            let (index, name, label) = (step.index, step.name, step.label.clone());
+            times.push(StepTime { index, name, label, time: start.elapsed() });
+        }
     }
 
     #[inline]
@@ -327,12 +348,9 @@ impl Walk<'_, '_, '_> {
         step: &Step,
         run: impl FnOnce(Io<'_>) -> Result<T, String>,
     ) -> Result<T, RunError> {
-        let start = self.times.is_some().then(Instant::now);
-        let result = run(Io { slots: self.slots, step });
-        if let (Some(times), Some(start)) = (&mut self.times, start) {
-            let (index, name, label) = (step.index, step.name, step.label.clone());
-            times.push(StepTime { index, name, label, time: start.elapsed() });
-        }
+        let start = self.orders.times.is_some().then(Instant::now);
+        let result = run(Io::new(self.slots, step));
+        self.time(step, start);
         result.map_err(|what| failed(step, what))
     }
 
@@ -456,7 +474,8 @@ fn tail_step(index: usize) -> Step {
         inputs: Box::default(),
         outputs: Box::default(),
         scratch: Place::Omitted,
-        run: Box::new(|_| Ok(())),
+        scratch_share: 0,
+        work: Work::Whole(Box::new(|_| Ok(()))),
     }
 }
 

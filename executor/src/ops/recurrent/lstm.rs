@@ -179,7 +179,7 @@ fn emit(
     let operations = u64::try_from(2 * multiplies).unwrap_or(u64::MAX);
     let label = Label { kernel, form: Isa::Scalar, shape, operations };
     op.emit_with_scratch(label, elements * size_of::<f32>(), move |mut io: Io<'_>| {
-        let outer = Io { slots: io.slots, step: io.step };
+        let outer = io.inputs_and_outputs();
         let (copies, rest) = operands.load(&mut io);
         let (work, mut sequences) = rest.split_at_mut(work);
         for &(output, len) in &results {

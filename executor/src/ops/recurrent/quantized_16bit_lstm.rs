@@ -53,7 +53,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let mut label = plain("quantized_16bit_lstm", &op.output(0)?.shape, 0);
     label.operations = (8 * batch * units * (width + units)) as u64;
     op.emit_with_scratch(label, (width + units) * 4, move |mut io: Io<'_>| {
-        let inner = Io { slots: io.slots, step: io.step };
+        let inner = io.inputs_and_outputs();
         for row in 0..batch {
             cell.run(&inner, row, io.scratch_slice::<i32>());
         }

@@ -44,7 +44,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let label = Label { kernel: "svdf", form: Isa::Scalar, shape, operations };
     let bytes = (operands.scratch + work) * size_of::<f32>();
     op.emit_with_scratch(label, bytes, move |mut io: Io<'_>| {
-        let outer = Io { slots: io.slots, step: io.step };
+        let outer = io.inputs_and_outputs();
         let (copies, work) = operands.load(&mut io);
         let (state, output) = work.split_at_mut(features * memory);
         let xs = operands.there(copies, x).chunks_exact(width.max(1));

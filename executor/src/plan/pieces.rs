@@ -1,0 +1,73 @@
+//! Into how many pieces a step's bands are grouped, and whether threads gain by sharing them.
+
+use super::stage::Label;
+use crate::kernels::Isa;
+
+/// A run looks at its deadline, and lets others go first, about this often at least, in nanoseconds.
+const LOOK_EVERY: u64 = 500_000;
+
+/// From here on, in nanoseconds of one thread, sharing a step pays: opening and closing a job takes two
+/// exchanges of a cache line between cores, up to 1 us each where the cores are far apart.
+const SHARE_FROM: u64 = 20_000;
+
+/// A piece of a shared step takes at least this long, in nanoseconds.
+const SHARED_PIECE: u64 = 5_000;
+
+/// Pieces per thread: whoever is late or slow then leaves the others little to wait for.
+const PIECES_PER_THREAD: u64 = 6;
+
+/// How bands are grouped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pieces {
+    /// Bands in a piece.
+    pub(super) grain: usize,
+    /// Whether threads share them.
+    pub(super) shared: bool,
+}
+
+impl Pieces {
+    /// By the estimate of how long the step takes one thread.
+    pub(super) fn of(label: &Label, count: usize, threads: usize) -> Self {
+        let time = estimate(label);
+        let shared = threads > 1 && count > 1 && time >= SHARE_FROM;
+        let mut pieces = time.div_ceil(LOOK_EVERY);
+        if shared {
+            let threads = threads as u64;
+            pieces = pieces.max((time / SHARED_PIECE).clamp(threads, threads * PIECES_PER_THREAD));
+        }
+        let pieces = usize::try_from(pieces).unwrap_or(usize::MAX).clamp(1, count.max(1));
+        Self { grain: count.div_ceil(pieces).max(1), shared }
+    }
+}
+
+/// Nanoseconds that a step takes about: what vector kernels reach where they are slow, so that little
+/// work is not taken for much.
+fn estimate(label: &Label) -> u64 {
+    match label.form {
+        Isa::Scalar => label.operations,
+        _ => label.operations / 100,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_work_stays_whole_and_much_is_cut() {
+        let (whole, cut) = (false, true);
+        for (what, form, operations, count, threads, expected) in [
+            ("a small step", Isa::Avx512, 100_000, 8, 2, (8, whole)),
+            ("a large one on one thread", Isa::Avx512, 100_000_000, 8, 1, (4, whole)),
+            ("a large one on two", Isa::Avx512, 100_000_000, 24, 2, (2, cut)),
+            ("one band can't be shared", Isa::Avx512, 100_000_000, 1, 2, (1, whole)),
+            ("plain code is slow", Isa::Scalar, 5_000_000, 100, 1, (10, whole)),
+            ("without an estimate", Isa::Scalar, 0, 9, 2, (9, whole)),
+            ("without bands", Isa::Scalar, 0, 0, 2, (1, whole)),
+        ] {
+            let label = Label { kernel: "test", form, shape: String::new(), operations };
+            let Pieces { grain, shared } = Pieces::of(&label, count, threads);
+            assert_eq!((grain, shared), expected, "{what}");
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Threads that stand by to share a step with the one that runs a session.
+//!
+//! Whoever runs the session always works, and never waits for a helper to begin: it opens a job, takes
+//! pieces of it like everybody else, closes it, and waits only for those who are still inside. A helper
+//! whose core is busy comes too late, finds the job closed, and costs nothing.
+//!
+//! Helpers poll for [`HOT`] after the last job and then park. A job opens with one store; parked helpers
+//! cost a system call to wake, polling ones none.
+
+use std::cell::UnsafeCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::thread::{JoinHandle, Thread};
+use std::time::{Duration, Instant};
+
+/// How long a helper polls before it parks: longer than the pause between the steps of a plan and than
+/// the time a client takes to send the next frame back to back, shorter than what a battery notices.
+const HOT: Duration = Duration::from_millis(2);
+
+/// Polls between two looks at the clock.
+const GLANCE: u32 = 256;
+
+/// Set while helpers may enter; below it is how many are inside, above it the number of the job.
+const OPEN: u64 = 1 << 31;
+const INSIDE: u64 = OPEN - 1;
+const JOB: u32 = 32;
+
+type Job = dyn Fn(usize) + Sync;
+
+/// What the helpers share with the owner.
+struct Shared {
+    state: AtomicU64,
+    /// Written by the owner while the state is closed and nobody is inside; read by those inside.
+    job: UnsafeCell<Option<*const Job>>,
+    asleep: Box<[AtomicBool]>,
+    over: AtomicBool,
+}
+
+// SAFETY: the job is a `Sync` closure, and `state` orders who writes and who reads its address.
+unsafe impl Send for Shared {}
+// SAFETY: as for Send.
+unsafe impl Sync for Shared {}
+
+/// A session's helpers; they end with it.
+pub(super) struct Team {
+    shared: Arc<Shared>,
+    helpers: Vec<(JoinHandle<()>, Thread)>,
+}
+
+impl std::fmt::Debug for Team {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Team of {}", self.size())
+    }
+}
+
+impl Team {
+    /// A team of `size` threads, the caller's included. Fewer where the system gives no more.
+    pub(super) fn new(size: usize) -> Self {
+        let asleep = (1..size).map(|_| AtomicBool::new(false)).collect();
+        let shared = Arc::new(Shared {
+            state: AtomicU64::new(0),
+            job: UnsafeCell::new(None),
+            asleep,
+            over: AtomicBool::new(false),
+        });
+        let mut helpers = Vec::new();
+        for helper in 0..size.saturating_sub(1) {
+            let theirs = Arc::clone(&shared);
+            let thread = std::thread::Builder::new().name("nnburst-helper".into());
+            match thread.spawn(move || help(&theirs, helper)) {
+                Ok(handle) => {
+                    let thread = handle.thread().clone();
+                    helpers.push((handle, thread));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "steps are shared among fewer threads than asked for");
+                    break;
+                }
+            }
+        }
+        Self { shared, helpers }
+    }
+
+    /// How many work on a job at most, the owner included.
+    pub(super) fn size(&self) -> usize {
+        self.helpers.len() + 1
+    }
+
+    /// Runs `job(0)` here and `job(1..)` on whichever helpers come in time. Returns when all that
+    /// began have ended: `job` must share its work out by itself.
+    pub(super) fn share(&mut self, job: &(dyn Fn(usize) + Sync)) {
+        let shared = &*self.shared;
+        let begun = shared.state.load(Ordering::Relaxed) >> JOB;
+        let job_address: *const (dyn Fn(usize) + Sync + '_) = job;
+        // SAFETY: the same fat pointer; it is followed only before `Closing` below returns, during
+        // which `job` is borrowed.
+        let erased: *const Job = unsafe { std::mem::transmute(job_address) };
+        // SAFETY: closed and empty, so nobody reads.
+        unsafe { *shared.job.get() = Some(erased) };
+        // Release: pairs with the acquire of a helper's entry, which then sees the job.
+        shared.state.store(((begun + 1) & 0xffff_ffff) << JOB | OPEN, Ordering::Release);
+        // SeqCst with the fence of a helper that goes to sleep: one of the two sees the other.
+        fence(Ordering::SeqCst);
+        for (asleep, (_, thread)) in shared.asleep.iter().zip(&self.helpers) {
+            if asleep.load(Ordering::Relaxed) {
+                thread.unpark();
+            }
+        }
+        // Also when `job` unwinds: helpers may be in it.
+        let closing = Closing(shared);
+        job(0);
+        drop(closing);
+    }
+}
+
+impl Drop for Team {
+    fn drop(&mut self) {
+        // Release: nothing but the flag; unpark orders the rest.
+        self.shared.over.store(true, Ordering::Release);
+        for (handle, thread) in self.helpers.drain(..) {
+            thread.unpark();
+            // A helper that panicked has been told of by the step it was in.
+            let _ = handle.join();
+        }
+    }
+}
+
+/// Closes the job and waits until nobody is inside.
+struct Closing<'a>(&'a Shared);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        // Acquire here and below: pairs with the release of those who leave, whose results are then seen.
+        let mut state = self.0.state.fetch_and(!OPEN, Ordering::AcqRel);
+        let mut polls = 0u32;
+        while state & INSIDE != 0 {
+            polls = polls.wrapping_add(1);
+            if polls.is_multiple_of(GLANCE) {
+                // Whoever is inside may need this very core.
+                std::thread::yield_now();
+            }
+            std::hint::spin_loop();
+            state = self.0.state.load(Ordering::Acquire);
+        }
+    }
+}
+
+/// Leaves the job, also when it unwinds.
+struct Leaving<'a>(&'a Shared);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        // Release: pairs with the acquire of the owner that waits for it.
+        self.0.state.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// The life of a helper.
+fn help(shared: &Shared, helper: usize) {
+    spread_out();
+    let mut last = 0;
+    let mut since = Instant::now();
+    let mut polls = 0u32;
+    // Acquire: pairs with the release in `Team::drop`.
+    while !shared.over.load(Ordering::Acquire) {
+        let state = shared.state.load(Ordering::Relaxed);
+        if state & OPEN != 0 && state >> JOB != last {
+            // Acquire on success: pairs with the release that opened the job.
+            let entered = shared.state.compare_exchange_weak(
+                state,
+                state + 1,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            );
+            if entered.is_ok() {
+                last = state >> JOB;
+                let _leaving = Leaving(shared);
+                // SAFETY: written before the job was opened, and not again before we leave.
+                if let Some(job) = unsafe { *shared.job.get() } {
+                    // SAFETY: the owner keeps the closure alive until we leave.
+                    unsafe { (*job)(helper + 1) };
+                }
+            }
+            since = Instant::now();
+            continue;
+        }
+        polls = polls.wrapping_add(1);
+        if !polls.is_multiple_of(GLANCE) || since.elapsed() < HOT {
+            std::hint::spin_loop();
+            continue;
+        }
+        let Some(asleep) = shared.asleep.get(helper) else { return };
+        asleep.store(true, Ordering::Relaxed);
+        // SeqCst with the fence of an owner that has opened a job: one of the two sees the other.
+        fence(Ordering::SeqCst);
+        let now = shared.state.load(Ordering::Relaxed);
+        let wanted = now & OPEN != 0 && now >> JOB != last;
+        if !wanted && !shared.over.load(Ordering::Acquire) {
+            std::thread::park();
+        }
+        asleep.store(false, Ordering::Relaxed);
+        since = Instant::now();
+    }
+}
+
+/// A thread inherits the cores of the one that made it, which may be pinned to the one it polls on; a
+/// helper goes where the process as a whole may go, but not there.
+fn spread_out() {
+    use rustix::thread::{sched_getaffinity, sched_setaffinity};
+    let (Ok(inherited), Ok(mut allowed)) =
+        (sched_getaffinity(None), sched_getaffinity(Some(rustix::process::getpid())))
+    else {
+        return;
+    };
+    if inherited.count() == 1 && allowed.count() > 1 {
+        for cpu in 0..rustix::thread::CpuSet::MAX_CPU {
+            if inherited.is_set(cpu) {
+                allowed.unset(cpu);
+            }
+        }
+    }
+    // Where that is refused the helper stays where it is, and helps less.
+    let _ = sched_setaffinity(None, &allowed);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    /// Every piece is taken exactly once, whoever comes and whoever does not.
+    #[test]
+    fn each_piece_is_done_once() {
+        for size in [1, 2, 4] {
+            let mut team = Team::new(size);
+            for round in 0..if cfg!(miri) { 5 } else { 500 } {
+                let next = AtomicUsize::new(0);
+                let done: Vec<AtomicUsize> = (0..17).map(|_| AtomicUsize::new(0)).collect();
+                team.share(&|worker| {
+                    assert!(worker < size);
+                    while let Some(piece) = done.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        piece.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+                assert!(
+                    done.iter().all(|piece| piece.load(Ordering::Relaxed) == 1),
+                    "round {round} of {size}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn parked_helpers_are_woken_and_end_with_the_team() {
+        let mut team = Team::new(2);
+        let asleep = || team.shared.asleep[0].load(Ordering::Relaxed);
+        while !asleep() {
+            std::thread::yield_now();
+        }
+        // The owner holds the job open until the helper has come.
+        let came = AtomicBool::new(false);
+        team.share(&|worker| {
+            if worker == 1 {
+                came.store(true, Ordering::Relaxed);
+            }
+            while !came.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+        });
+        drop(team);
+    }
+}
