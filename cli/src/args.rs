@@ -255,6 +255,18 @@ pub(crate) struct VtsArgs {
     /// Run the signed twin of each case with unsigned 8-bit operands.
     #[arg(long)]
     pub(crate) signed_twins: bool,
+    /// Feed constant tensors (weights, shapes, axes) as inputs.
+    #[arg(long)]
+    pub(crate) all_tensors_as_inputs: bool,
+    /// Have every suitable input made by an ADD in front of the model, so that it is a temporary.
+    #[arg(long)]
+    pub(crate) all_inputs_as_internal: bool,
+    /// Put the arguments into buffers that the driver manages.
+    #[arg(long)]
+    pub(crate) device_memory: bool,
+    /// Prepare each model into a cache, and run what is loaded from there.
+    #[arg(long)]
+    pub(crate) cache: bool,
     /// Print one JSON object at the end.
     #[arg(long)]
     pub(crate) json: bool,

@@ -217,8 +217,31 @@ fn vts_counts_and_names_the_first_wrong_value() {
     }
     let out = succeed(&["vts", path(dir.path()), "--filter", "right"]);
     assert_eq!(out.lines().last(), Some("1 passed, 0 failed, 0 skipped"));
-    let out = succeed(&["vts", path(dir.path()), "--filter", "right", "--dynamic-shapes"]);
-    assert_eq!(out.lines().last(), Some("1 passed, 0 failed, 0 skipped"));
-    let out = succeed(&["vts", path(dir.path()), "--filter", "right", "--insufficient-size"]);
-    assert_eq!(out.lines().last(), Some("1 passed, 0 failed, 0 skipped"));
+    let derived =
+        ["--dynamic-shapes", "--insufficient-size", "--all-inputs-as-internal", "--device-memory"];
+    for option in derived {
+        let out = succeed(&["vts", path(dir.path()), "--filter", "right", option]);
+        assert_eq!(out.lines().last(), Some("1 passed, 0 failed, 0 skipped"), "{option}");
+    }
+}
+
+#[test]
+fn vts_wants_failures_for_their_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    // Fails because it has no inputs, where the rank is what should be wrong.
+    let case = r#"{"spec": "V1_3/conv2d_invalid_rank", "cases": [{"name": "conv", "isRelaxed": false,
+        "expectFailure": true, "minSupportedVersion": "V1_0", "referenced": [],
+        "expectedMultinomialDistributionTolerance": 0, "main": {"operands": [
+            {"type": "TENSOR_FLOAT32", "dimensions": [1], "numberOfConsumers": 0, "scale": 0, "zeroPoint": 0,
+             "lifetime": "SUBGRAPH_OUTPUT", "channelQuant": null, "isIgnored": false, "data": "AADAPw=="}],
+        "operations": [{"type": "CONV_2D", "inputs": [], "outputs": [0]}],
+        "inputIndexes": [], "outputIndexes": [0]}}]}"#;
+    let file = std::fs::File::create(dir.path().join("conv.json.gz")).unwrap();
+    let mut file = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+    file.write_all(case.as_bytes()).unwrap();
+    file.finish().unwrap();
+    let output = run(&["vts", path(dir.path()), "--mode", "inproc"]);
+    assert_eq!(output.status.code(), Some(1));
+    let out = text(&output.stdout);
+    assert!(out.contains("not for its reason") && out.contains("rank"), "{out}");
 }

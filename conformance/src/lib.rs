@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   <version>/<spec>.json.gz ──load_dir──► Case { model, inputs, outputs, .. }
-//!                                           │ dynamic_shapes(), signed_twin()   (derived cases)
+//!                                           │ dynamic_shapes(), signed_twin(), .. (derived cases)
 //!                                           │ request() ──► Request over two memories ──► driver
 //!                                           └ compare(output, dimensions, bytes) ◄── what came out
 //! ```
@@ -33,6 +33,7 @@
 #![forbid(unsafe_code)]
 
 mod compare;
+mod failures;
 mod load;
 mod read;
 mod request;

@@ -65,6 +65,19 @@ impl Compilation {
         Ok(Self(Arc::new(Inner { prepared, devices: vec![device.clone()], signature })))
     }
 
+    /// A model that was made ready through the device's HAL interface: loaded from a cache, say.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Model`] if the model names arguments that it doesn't have.
+    pub fn of_prepared(
+        device: &Device,
+        model: &Model,
+        prepared: Arc<dyn PreparedModel>,
+    ) -> Result<Self> {
+        let signature = Signature::of(model)?;
+        Ok(Self(Arc::new(Inner { prepared, devices: vec![device.clone()], signature })))
+    }
+
     /// The model's inputs: types, shapes, quantisation.
     pub fn inputs(&self) -> &[Operand] {
         &self.0.signature.inputs

@@ -283,7 +283,8 @@ impl Device {
         Ok(self.hal().supported_extensions()?)
     }
 
-    pub(crate) fn hal(&self) -> &dyn HalDevice {
+    /// The device's HAL interface: for what this crate has no call of its own for.
+    pub fn hal(&self) -> &dyn HalDevice {
         match &self.0.home {
             Home::Here(device) => device.as_ref(),
             Home::Service(device) => device,
