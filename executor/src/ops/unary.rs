@@ -31,7 +31,7 @@ fn lower(op: &mut OpBuilder<'_>, real: fn(f32) -> f32, integer: Option<fn(i32) -
     }
 }
 
-/// `max(0, x) + min(0, alpha * (exp(x) - 1))`.
+/// `max(0, x) + min(0, alpha * (exp(x) - 1))`; NaN stays one.
 ///
 /// Source: NNAPI `ELU`, since HAL 1.3.
 fn lower_elu(op: &mut OpBuilder<'_>) -> Lowered {
@@ -42,7 +42,9 @@ fn lower_elu(op: &mut OpBuilder<'_>) -> Lowered {
 fn emit_elu<T: Real>(op: &mut OpBuilder<'_>, alpha: f32) -> Lowered {
     emit(op, move |x: T| {
         let x = x.to_f32();
-        T::from_f32(x.max(0.0) + (alpha * (x.exp() - 1.0)).min(0.0))
+        let y = x.max(0.0) + (alpha * (x.exp() - 1.0)).min(0.0);
+        // `max` and `min` drop a NaN.
+        T::from_f32(if x.is_nan() { x } else { y })
     })
 }
 

@@ -42,6 +42,10 @@ pub(crate) fn high_product_32(a: i64, b: i64) -> i64 {
     high_product(a, b, 32)
 }
 
+pub(crate) fn high_product_16(a: i64, b: i64) -> i64 {
+    high_product(a, b, 16)
+}
+
 /// Division by a power of two, halves away from zero.
 pub(crate) fn halved(x: i64, times: i32) -> i64 {
     if times == 0 {

@@ -8,9 +8,13 @@
 )]
 
 mod arithmetic;
+mod bytes;
+mod elementwise;
+mod floats;
 mod model;
 mod movement;
 mod numbers;
 mod products;
 mod recurrent;
+mod tensors;
 mod windows;

@@ -4,12 +4,9 @@
 use nnburst_executor::testing::Chance;
 use nnburst_hal::{ChannelQuant, ExtraParams, Operand, OperandType as T, OperationType as Op};
 
-use crate::arithmetic::{Fixed, activation, fixed, stored};
-use crate::model::{Arg, Out, Value, compute_all};
-
-/// Extents around the widths of vectors and tiles.
-const SIZES: [u32; 21] =
-    [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 47, 63, 64, 65];
+use crate::arithmetic::{Fixed, activation, fixed};
+use crate::model::{Arg, Out, compute_all};
+use crate::tensors::{SIZES, clamped, is_byte, near, number, values, zero_point};
 
 /// Depths of products, of which no conformance case has more than a handful.
 const DEPTHS: [u32; 11] = [1, 7, 8, 15, 16, 17, 63, 64, 65, 576, 4608];
@@ -38,13 +35,6 @@ struct Product {
     extreme: bool,
 }
 
-/// Real numbers and what they are stored as.
-struct Values {
-    arg: Arg,
-    /// Less the zero point, where there is one.
-    numbers: Vec<f64>,
-}
-
 const TYPES: [[T; 3]; 6] = [
     [T::TensorFloat32, T::TensorFloat32, T::TensorFloat32],
     [T::TensorFloat16, T::TensorFloat16, T::TensorFloat16],
@@ -53,48 +43,6 @@ const TYPES: [[T; 3]; 6] = [
     [T::TensorQuant8AsymmSigned, T::TensorQuant8AsymmSigned, T::TensorInt32],
     [T::TensorQuant8AsymmSigned, T::TensorQuant8SymmPerChannel, T::TensorInt32],
 ];
-
-fn is_byte(kind: T) -> bool {
-    kind.element_bytes() == Some(1)
-}
-
-fn number(n: i64) -> u32 {
-    u32::try_from(n).unwrap()
-}
-
-/// Tensor of chance.
-fn values(chance: &mut Chance, kind: T, dims: &[i64], quant: (f32, i32), extreme: bool) -> Values {
-    let dims: Vec<u32> = dims.iter().map(|&n| number(n)).collect();
-    let count: u32 = dims.iter().product();
-    let (mut bytes, mut numbers) = (Vec::new(), Vec::new());
-    for _ in 0..count {
-        let special = extreme && chance.once_in(97);
-        let real = match chance.below(3) {
-            0 if special => f32::NAN,
-            1 if special => f32::INFINITY,
-            2 if special => f32::NEG_INFINITY,
-            _ => chance.real(),
-        };
-        let byte = u8::try_from(chance.below(256)).unwrap();
-        let byte = if extreme { [0, 255][usize::from(byte & 1)] } else { byte };
-        match kind {
-            T::TensorFloat32 => {
-                bytes.extend(real.to_le_bytes());
-                numbers.push(real.into());
-            }
-            T::TensorFloat16 => {
-                bytes.extend(half::f16::from_f32(real).to_le_bytes());
-                numbers.push(real.into());
-            }
-            _ => {
-                bytes.push(byte);
-                numbers.push((stored(kind, byte) - i64::from(quant.1)) as f64);
-            }
-        }
-    }
-    let operand = Operand::tensor(kind, dims).with_quantization(quant.0, quant.1);
-    Values { arg: Arg::Other(operand, bytes), numbers }
-}
 
 fn position(dims: [i64; 4], at: [i64; 4]) -> usize {
     let whole = dims.iter().zip(at).fold(0, |sum, (&extent, at)| sum * extent + at);
@@ -207,11 +155,6 @@ impl Product {
         let Some(out) = self.resolve() else { return false };
         let [input_kind, weight_kind, bias_kind] = self.kinds;
         let is_byte = is_byte(input_kind);
-        let zero_point = |chance: &mut Chance, kind: T| match kind {
-            T::TensorQuant8Asymm => chance.one_of(&[0, 255, 128, 3, 131]),
-            T::TensorQuant8AsymmSigned => chance.one_of(&[-128, 127, 0, -5, 77]),
-            _ => 0,
-        };
         let (zp_in, zp_w) = (zero_point(chance, input_kind), zero_point(chance, weight_kind));
         let scale = if is_byte { chance.one_of(&[0.5, 0.02, 1.0, 0.007_843]) } else { 0.0 };
         let per_channel = weight_kind == T::TensorQuant8SymmPerChannel;
@@ -306,51 +249,6 @@ fn multiplier(per_channel: bool, input: f32, weights: f32, output: f32) -> Fixed
         f64::from(input * weights)
     };
     fixed(product / f64::from(output))
-}
-
-fn clamped(activation: i32, x: f64) -> f64 {
-    let (low, high) = match activation {
-        1 => (0.0, f64::INFINITY),
-        2 => (-1.0, 1.0),
-        3 => (0.0, 6.0),
-        _ => (f64::NEG_INFINITY, f64::INFINITY),
-    };
-    // NaN stays NaN.
-    if x < low {
-        low
-    } else if x > high {
-        high
-    } else {
-        x
-    }
-}
-
-/// Bytes to the last bit; floats within what the order of a sum of that size can change.
-fn near(got: &Value, kind: T, want: &[(f64, f64)]) -> Result<(), String> {
-    let bytes = &got.bytes;
-    let got: Vec<f64> = match kind {
-        T::TensorFloat32 => got.floats().into_iter().map(f64::from).collect(),
-        T::TensorFloat16 => bytes
-            .chunks_exact(2)
-            .map(|x| half::f16::from_le_bytes(x.try_into().unwrap()).to_f64())
-            .collect(),
-        _ => bytes.iter().map(|&byte| stored(kind, byte) as f64).collect(),
-    };
-    if got.len() != want.len() {
-        return Err(format!("{} elements, not {}", got.len(), want.len()));
-    }
-    for (at, (&got, &(want, size))) in got.iter().zip(want).enumerate() {
-        let bound = match kind {
-            T::TensorFloat32 => 1e-6 + 4e-6 * size,
-            T::TensorFloat16 => 1e-3 + 1e-3 * size.min(want.abs()) + 4e-6 * size,
-            _ => 0.0,
-        };
-        let same = (got.is_nan() && want.is_nan()) || got == want || (got - want).abs() <= bound;
-        if !same {
-            return Err(format!("element {at} is {got}, not {want}"));
-        }
-    }
-    Ok(())
 }
 
 /// Windows of any shape over images of few pixels and many or few channels.
