@@ -176,7 +176,7 @@ fn numbered_file(text: &str) -> Result<(usize, PathBuf), String> {
 #[derive(Args, Debug)]
 pub(crate) struct BenchArgs {
     /// .tflite files, or folders with a model.tflite in them.
-    #[arg(required_unless_present = "builtin")]
+    #[arg(required_unless_present_any = ["builtin", "ceiling"])]
     pub(crate) models: Vec<PathBuf>,
     /// Measure networks that need no file.
     #[arg(long, value_name = "NAME")]
@@ -184,6 +184,13 @@ pub(crate) struct BenchArgs {
     /// Calls to measure, after a tenth as many (1000 at most) to warm up.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
+    /// Say where the time goes instead: a row per step of the plan, computed in this process, with its share
+    /// of what this machine could do.
+    #[arg(long)]
+    pub(crate) profile: bool,
+    /// Measure this machine instead: the arithmetic and the memory of one core.
+    #[arg(long)]
+    pub(crate) ceiling: bool,
     /// Print one JSON object per model.
     #[arg(long)]
     pub(crate) json: bool,

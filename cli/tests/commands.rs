@@ -138,6 +138,24 @@ fn bench_says_what_it_measured() {
 }
 
 #[test]
+fn profile_has_a_row_per_step_and_its_share_of_the_ceiling() {
+    let line = ["bench", "--builtin", "sine", "--profile", "--ceiling", "--runs", "5"];
+    let text = succeed(&line);
+    for word in ["reading from", "DRAM", "FULLY_CONNECTED", "of ceiling", "us a call"] {
+        assert!(text.contains(word), "{word} in {text}");
+    }
+    let out = succeed(&[&line[..], &["--json"]].concat());
+    let [ceiling, profile] = [0, 1].map(|at| json(out.lines().nth(at).unwrap()));
+    assert!(ceiling["peaks"][0]["f32_gflops"].as_f64().unwrap() > 0.0, "{out}");
+    assert!(ceiling["bandwidths"][0]["gbytes_per_s"].as_f64().unwrap() > 0.0, "{out}");
+    for step in profile["steps"].as_array().unwrap() {
+        for figure in ["us", "rate", "share_of_ceiling", "bytes"] {
+            assert!(step[figure].as_f64().unwrap() > 0.0, "{figure} in {out}");
+        }
+    }
+}
+
+#[test]
 fn devices_are_listed() {
     let out = succeed(&["devices"]);
     assert!(out.contains("nnapi-sample_all"), "{out}");

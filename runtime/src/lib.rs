@@ -46,6 +46,7 @@ mod error;
 mod execution;
 mod frame;
 mod model_builder;
+pub mod profile;
 mod settings;
 
 pub use nnburst_hal as hal;

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
+use nnburst::hal::{Operand, OperandType};
 use serde::Serialize;
 
 use crate::args::BenchArgs;
@@ -14,12 +15,13 @@ use crate::source::Source;
 use crate::stats::{Latencies, Summary};
 use crate::table::Table;
 
-/// Measures each model in turn.
+/// Measures each model in turn, or where its time goes, or this machine.
 pub(crate) fn bench(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failure> {
+    if args.profile || args.ceiling {
+        return super::profile::profile(args, out);
+    }
     let mut table = Table::new(&["us", "p50", "p90", "p99", "p99.9", "max", "overhead"]);
-    let opened = args.models.iter().map(|path| Source::open(path));
-    let made = args.builtin.iter().map(|name| Source::builtin(name));
-    for source in opened.chain(made) {
+    for source in sources(args) {
         let source = source?;
         let report = measure(args, &source).map_err(|failure| failure.during(&source.name))?;
         if args.json {
@@ -34,6 +36,12 @@ pub(crate) fn bench(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failure
         write!(out, "{table}")?;
     }
     Ok(())
+}
+
+/// The models that are asked for, those of files first.
+pub(super) fn sources(args: &BenchArgs) -> impl Iterator<Item = Result<Source, Failure>> {
+    let opened = args.models.iter().map(|path| Source::open(path));
+    opened.chain(args.builtin.iter().map(|name| Source::builtin(name)))
 }
 
 /// What `--json` prints of a model.
@@ -120,26 +128,29 @@ impl Figures {
     }
 }
 
-/// Bytes that are neither zero nor all alike, and that are finite small numbers in every float type.
+/// Fills all inputs but the states.
 pub(crate) fn fill_inputs(session: &mut Session, source: &Source) -> Result<(), Failure> {
-    use nnburst::hal::OperandType;
     for (at, operand) in source.inputs() {
-        let length = operand.data_size().unwrap_or(0);
-        let unit = |at: usize| f32::from(u8::try_from(at % 251).unwrap_or(0)) / 125.5 - 1.0;
-        let bytes: Vec<u8> = match operand.kind {
-            OperandType::TensorFloat32 => {
-                (0..length / 4).flat_map(|at| unit(at).to_le_bytes()).collect()
-            }
-            OperandType::TensorFloat16 => {
-                (0..length / 2).flat_map(|at| half::f16::from_f32(unit(at)).to_le_bytes()).collect()
-            }
-            // Often an index or a size: zero is valid most often.
-            OperandType::TensorInt32 | OperandType::TensorBool8 => vec![0; length],
-            _ => (0..length).map(|at| u8::try_from(at % 251).unwrap_or(0)).collect(),
-        };
-        session.write(at, &bytes)?;
+        session.write(at, &sample(operand))?;
     }
     Ok(())
+}
+
+/// Bytes that are neither zero nor all alike, and that are finite small numbers in every float type.
+pub(crate) fn sample(operand: &Operand) -> Vec<u8> {
+    let length = operand.data_size().unwrap_or(0);
+    let unit = |at: usize| f32::from(u8::try_from(at % 251).unwrap_or(0)) / 125.5 - 1.0;
+    match operand.kind {
+        OperandType::TensorFloat32 => {
+            (0..length / 4).flat_map(|at| unit(at).to_le_bytes()).collect()
+        }
+        OperandType::TensorFloat16 => {
+            (0..length / 2).flat_map(|at| half::f16::from_f32(unit(at)).to_le_bytes()).collect()
+        }
+        // Often an index or a size: zero is valid most often.
+        OperandType::TensorInt32 | OperandType::TensorBool8 => vec![0; length],
+        _ => (0..length).map(|at| u8::try_from(at % 251).unwrap_or(0)).collect(),
+    }
 }
 
 /// The most memory that a process ever held (`VmHWM`).

@@ -9,9 +9,11 @@
 //!   depthwise_f32, _i8   one row of outputs of a 3x3 (or any) window, channels in lanes
 //!   add_i8               sums of bytes of unlike scales
 //!   requantise           accumulators to stored values, vectorised and exact
+//!   ceiling              what a core can do at best, for profiles
 //! ```
 
 pub(crate) mod add_i8;
+pub(crate) mod ceiling;
 pub(crate) mod depthwise_f32;
 pub(crate) mod depthwise_i8;
 pub(crate) mod gemm_f32;
@@ -22,6 +24,7 @@ pub(crate) mod patches;
 pub(crate) mod requantise;
 pub(crate) mod windows;
 
+pub use ceiling::{Bandwidth, Ceilings, Peak};
 pub use isa::{Isa, IsaError};
 
 /// A kernel for one instruction set.

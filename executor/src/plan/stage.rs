@@ -64,6 +64,13 @@ pub struct Label {
     pub operations: u64,
 }
 
+impl Label {
+    /// Whether the arithmetic is that of 8-bit numbers, which kernels have at the end of their names.
+    pub fn is_integer(&self) -> bool {
+        self.kernel.ends_with("_i8") || self.kernel.ends_with("_byte")
+    }
+}
+
 /// One kernel call.
 pub(crate) struct Step {
     /// Position of the operation in its graph.
@@ -77,6 +84,18 @@ pub(crate) struct Step {
     /// Bytes of the scratch memory that each thread has for itself.
     pub(crate) scratch_share: usize,
     pub(crate) work: Work,
+}
+
+impl Step {
+    /// Bytes of all operands, each read or written once.
+    pub(crate) fn bytes(&self) -> usize {
+        let len = |place: &Place| match place {
+            Place::Omitted => 0,
+            Place::Constant(bytes) => bytes.len(),
+            Place::Slot { len, .. } => *len,
+        };
+        self.inputs.iter().chain(&self.outputs).map(len).sum()
+    }
 }
 
 impl std::fmt::Debug for Step {

@@ -114,6 +114,8 @@ pub struct StepTime {
     pub name: &'static str,
     /// Kernel, form and shape.
     pub label: crate::Label,
+    /// Bytes of its operands, each read or written once.
+    pub bytes: usize,
     /// How long it took.
     pub time: Duration,
 }

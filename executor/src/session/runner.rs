@@ -337,8 +337,9 @@ impl Walk<'_, '_, '_, '_> {
     #[inline]
     fn time(&mut self, step: &Step, start: Option<Instant>) {
         if let (Some(times), Some(start)) = (&mut self.orders.times, start) {
+            let time = start.elapsed();
             let (index, name, label) = (step.index, step.name, step.label.clone());
-            times.push(StepTime { index, name, label, time: start.elapsed() });
+            times.push(StepTime { index, name, label, bytes: step.bytes(), time });
         }
     }
 

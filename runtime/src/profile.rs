@@ -1,0 +1,103 @@
+//! Where a model's time goes, step by step, beside what this machine could do.
+//!
+//! A profile runs the plan in this process, without any device, queue or socket: what is measured is the
+//! arithmetic alone. [`Ceilings`] says how fast it could be.
+
+use std::time::{Duration, Instant};
+
+pub use nnburst_executor::{Bandwidth, Ceilings, Label, Peak, StepTime};
+use nnburst_executor::{CompileOptions, Control, Input, Isa, Output, Plan};
+use nnburst_hal::{HalError, Model, View, ViewMut};
+
+use crate::error::{Result, RuntimeError};
+
+/// Where the time of one execution goes.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// How long compiling the model to a plan took.
+    pub prepare: Duration,
+    /// The median of whole executions, no clock read in between.
+    pub whole: Duration,
+    /// The steps in their order, each with the median of its times.
+    pub steps: Vec<StepTime>,
+}
+
+/// Measures what this core can do, with the instruction sets that kernels are allowed here.
+///
+/// # Errors
+/// The environment asks for an instruction set that this machine lacks.
+pub fn ceilings() -> Result<Ceilings> {
+    let isa = Isa::from_environment().map_err(|error| RuntimeError::Model(error.to_string()))?;
+    Ok(Ceilings::measure(isa))
+}
+
+impl Profile {
+    /// Runs `model` on `inputs` (the bytes of each) `runs` times as it is, and as often step by step.
+    ///
+    /// # Errors
+    /// The model is invalid or beyond the executor; the inputs are too few or too short.
+    pub fn of(model: &Model, inputs: &[Vec<u8>], threads: usize, runs: usize) -> Result<Self> {
+        let start = Instant::now();
+        let options = CompileOptions { threads, ..CompileOptions::default() };
+        let plan = Plan::compile(model, &options).map_err(refused)?;
+        let prepare = start.elapsed();
+        let (mut session, control) = (plan.session(), Control::default());
+        let inputs: Vec<_> = inputs.iter().map(|bytes| Input::new(View::of(bytes))).collect();
+        let mut buffers = output_buffers(model);
+        let outputs: Vec<_> =
+            buffers.iter_mut().map(|bytes| Output::new(ViewMut::of(bytes))).collect();
+        let mut whole = Vec::with_capacity(runs);
+        // As many again ahead of them, to warm up.
+        for _ in 0..2 * runs.max(1) {
+            let start = Instant::now();
+            session.run(&inputs, &outputs, &control).map_err(refused)?;
+            whole.push(start.elapsed());
+        }
+        let mut times: Vec<Vec<Duration>> = Vec::new();
+        let mut steps = Vec::new();
+        for _ in 0..runs.max(1) {
+            steps = session.profile(&inputs, &outputs, &control).map_err(refused)?;
+            times.resize(steps.len(), Vec::new());
+            times.iter_mut().zip(&steps).for_each(|(times, step)| times.push(step.time));
+        }
+        for (step, times) in steps.iter_mut().zip(&mut times) {
+            step.time = median(times);
+        }
+        Ok(Self { prepare, whole: median(whole.get_mut(runs..).unwrap_or_default()), steps })
+    }
+}
+
+/// Room for each output; for those of open shapes a megabyte.
+fn output_buffers(model: &Model) -> Vec<Vec<u8>> {
+    let size = |&index: &u32| {
+        let operand = model.main.operands.get(usize::try_from(index).ok()?)?;
+        operand.data_size()
+    };
+    let indexes = model.main.output_indexes.iter();
+    indexes.map(|index| vec![0; size(index).unwrap_or(1 << 20)]).collect()
+}
+
+fn refused(error: impl std::fmt::Display) -> RuntimeError {
+    HalError::failure(error.to_string()).into()
+}
+
+fn median(times: &mut [Duration]) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_of_a_network_is_timed() {
+        let model = crate::builtin::model("add1").unwrap();
+        let profile = Profile::of(&model, &[vec![0; 4], vec![0; 4]], 1, 3).unwrap();
+        assert_eq!(profile.steps.len(), model.main.operations.len());
+        assert!(profile.steps.iter().all(|step| step.bytes > 0 && step.time > Duration::ZERO));
+        assert!(profile.whole > Duration::ZERO);
+        let short = Profile::of(&model, &[], 1, 3);
+        assert!(short.is_err(), "no input");
+    }
+}
