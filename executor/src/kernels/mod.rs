@@ -7,21 +7,28 @@
 //!   gemm_f32, gemm_i8    tiles of a product over packed panels of both operands
 //!   patches              rows of a convolution's implicit matrix; pack turns them into panels
 //!   depthwise_f32, _i8   one row of outputs of a 3x3 (or any) window, channels in lanes
-//!   add_i8               sums of bytes of unlike scales
+//!   gemv_f32             products of few rows: weights streamed once, many sums side by side
+//!   product_f32          which of the two suits the number of rows
+//!   binary_f32, add_i8   sums and products of rows of floats, sums of bytes of unlike scales
+//!   transcendental_f32   logistic function, hyperbolic tangent and exponential of rows
 //!   requantise           accumulators to stored values, vectorised and exact
 //!   ceiling              what a core can do at best, for profiles
 //! ```
 
 pub(crate) mod add_i8;
+pub(crate) mod binary_f32;
 pub(crate) mod ceiling;
 pub(crate) mod depthwise_f32;
 pub(crate) mod depthwise_i8;
 pub(crate) mod gemm_f32;
 pub(crate) mod gemm_i8;
+pub(crate) mod gemv_f32;
 pub(crate) mod isa;
 pub(crate) mod pack;
 pub(crate) mod patches;
+pub(crate) mod product_f32;
 pub(crate) mod requantise;
+pub(crate) mod transcendental_f32;
 pub(crate) mod windows;
 
 pub use ceiling::{Bandwidth, Ceilings, Peak};
@@ -41,6 +48,9 @@ pub(crate) fn best<T: Copy>(forms: &[Form<T>], most: Isa) -> Form<T> {
     // The table is never empty: its last row is the scalar form.
     *forms.iter().find(allowed).unwrap_or(&forms[forms.len() - 1])
 }
+
+/// The range of results that aren't clamped.
+pub(crate) const NO_CLAMP: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
 
 /// Kernels read and write through pointers; this stands between them and what is too short.
 fn check_lengths(given: usize, needed: usize) -> Result<(), String> {

@@ -1,12 +1,14 @@
 //! LOGISTIC, TANH and HARD_SWISH. Quantised, they are functions of one byte: a table of 256 results is
 //! made when the model is compiled, by the reference's fixed-point arithmetic.
 
+use nnburst_hal::OperandType;
+
 use super::Op;
 use super::support::{dispatch, plain};
 use crate::element::{Quantised, Real};
 use crate::error::OpError;
 use crate::io::Io;
-use crate::plan::{Lowered, OpBuilder, Tensor};
+use crate::plan::{Label, Lowered, OpBuilder, Tensor};
 use crate::quant::fixed::{logistic, srdhm16, tanh};
 use crate::quant::{Multiplier, rdbpot, srdhm};
 
@@ -29,13 +31,24 @@ fn lower(op: &mut OpBuilder<'_>, function: Function) -> Lowered {
 }
 
 fn real<T: Real>(op: &mut OpBuilder<'_>, function: Function) -> Lowered {
-    let each = match function {
-        Function::Logistic => |x: f32| 1.0 / (1.0 + (-x).exp()),
-        Function::Tanh => f32::tanh,
-        Function::HardSwish => |x: f32| x * (x + 3.0).clamp(0.0, 6.0) / 6.0,
+    use crate::kernels::transcendental_f32 as vector;
+    let (each, map): (fn(f32) -> f32, _) = match function {
+        Function::Logistic => (|x| 1.0 / (1.0 + (-x).exp()), Some(vector::Function::Sigmoid)),
+        Function::Tanh => (f32::tanh, Some(vector::Function::Tanh)),
+        Function::HardSwish => (|x| x * (x + 3.0).clamp(0.0, 6.0) / 6.0, None),
     };
     let shape = op.output(0)?.shape;
-    op.emit(plain("activation_real", &shape, 0), move |io: Io<'_>| {
+    let label = plain("activation_real", &shape, 0);
+    if let (OperandType::TensorFloat32, Some(map)) = (op.input_kind(0)?, map) {
+        let map = vector::Map::new(op.isa(), map);
+        let label = Label { kernel: "transcendental_f32", form: map.isa(), ..label };
+        op.emit(label, move |io| {
+            map.compute(io.input(0), io.output(0));
+            Ok(())
+        });
+        return Ok(());
+    }
+    op.emit(label, move |io: Io<'_>| {
         let values = io.input::<T>(0).iter().map(|x| T::from_f32(each(x.to_f32())));
         io.output::<T>(0).fill(values);
         Ok(())

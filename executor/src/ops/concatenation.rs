@@ -92,11 +92,34 @@ fn copy<T: Element>(
     outer: usize,
     parts: Vec<usize>,
 ) -> Lowered {
+    // Copying pieces of a few elements costs more in calls than in elements.
+    if parts.iter().all(|&len| len < 16) {
+        op.emit(plain("interleave", shape, 0), move |io| {
+            interleave::<T>(&io, outer, &parts);
+            Ok(())
+        });
+        return Ok(());
+    }
     op.emit(plain("concatenate", shape, 0), move |io| {
         each_part::<T>(&io, outer, &parts, |_, from, to| to.copy_from(from));
         Ok(())
     });
     Ok(())
+}
+
+/// Input by input, element by element.
+fn interleave<T: Element>(io: &crate::io::Io<'_>, outer: usize, parts: &[usize]) {
+    let (output, whole) = (io.output::<T>(0), parts.iter().sum::<usize>());
+    let mut first = 0;
+    for (index, &len) in parts.iter().enumerate() {
+        let input = io.input::<T>(index);
+        for k in 0..len {
+            for row in 0..outer {
+                output.set(row * whole + first + k, input.get(row * len + k));
+            }
+        }
+        first += len;
+    }
 }
 
 /// In `f32`, and for signed types on the unsigned range, which is the reference's order of rounding.

@@ -3,11 +3,12 @@
 use nnburst_hal::{FusedActivation, OperandType};
 
 use super::Op;
-use super::support::{Broadcast, bad_kind, plain};
-use crate::element::{Element, Quantised, Real};
+use super::support::{Broadcast, Line, bad_kind, plain};
+use crate::element::{Element, Quantised};
 use crate::error::OpError;
 use crate::io::{In, Io, Out};
 use crate::kernels::add_i8::Add;
+use crate::kernels::binary_f32::{Arithmetic, Binary};
 use crate::kernels::gemm_i8::Bytes;
 use crate::plan::{Label, Lowered, OpBuilder, Tensor};
 use crate::quant::{
@@ -18,13 +19,6 @@ use crate::shape::Shape;
 pub(super) static ADD: Op = Op { lower: |op| lower(op, Arithmetic::Add) };
 pub(super) static SUB: Op = Op { lower: |op| lower(op, Arithmetic::Sub) };
 pub(super) static MUL: Op = Op { lower: |op| lower(op, Arithmetic::Mul) };
-
-#[derive(Clone, Copy, Debug)]
-enum Arithmetic {
-    Add,
-    Sub,
-    Mul,
-}
 
 /// What the three have in common once their operands are read.
 struct Operands {
@@ -47,8 +41,8 @@ fn lower(op: &mut OpBuilder<'_>, which: Arithmetic) -> Lowered {
     op.set_output(0, wide.clone())?;
     let operands = Operands { a, b, wide, activation };
     match operands.a.kind {
-        OperandType::TensorFloat32 => real::<f32>(op, which, &operands),
-        OperandType::TensorFloat16 => real::<half::f16>(op, which, &operands),
+        OperandType::TensorFloat32 => float32(op, which, &operands),
+        OperandType::TensorFloat16 => float16(op, which, &operands),
         OperandType::TensorInt32 => int32(op, which, &operands),
         OperandType::TensorQuant8Asymm => quantised::<u8>(op, which, &operands),
         OperandType::TensorQuant8AsymmSigned => quantised::<i8>(op, which, &operands),
@@ -56,13 +50,40 @@ fn lower(op: &mut OpBuilder<'_>, which: Arithmetic) -> Lowered {
     }
 }
 
-fn real<T: Real>(op: &mut OpBuilder<'_>, which: Arithmetic, operands: &Operands) -> Lowered {
+/// A stretch at a time: a row of both operands, or one number beside a row.
+fn float32(op: &mut OpBuilder<'_>, which: Arithmetic, operands: &Operands) -> Lowered {
+    let Operands { a, b, wide, activation } = operands;
+    let binary = Binary::new(op.isa(), which, real_activation_range(*activation));
+    let label = plain("binary_f32", wide, wide.elements() as u64);
+    let broadcast = Broadcast::new(wide, &a.shape, &b.shape);
+    op.emit(Label { form: binary.isa(), ..label }, move |io| {
+        let (a, b, out) = arguments::<f32>(&io);
+        let mut result = Ok(());
+        broadcast.each_line(|Line { at, from, len, steps }| {
+            let count = |which: usize| if steps[which] == 0 { 1 } else { len };
+            let a = a.slice(from[0]..from[0] + count(0));
+            let b = b.slice(from[1]..from[1] + count(1));
+            let done = binary.compute(a, b, out.slice(at..at + len));
+            if result.is_ok() {
+                result = done;
+            }
+        });
+        result
+    });
+    Ok(())
+}
+
+fn float16(op: &mut OpBuilder<'_>, which: Arithmetic, operands: &Operands) -> Lowered {
+    use half::f16;
     let (low, high) = real_activation_range(operands.activation);
-    let clamp = move |x: f32| T::from_f32(clamp_real(x, low, high));
+    let clamp = move |x: f32| f16::from_f32(clamp_real(x, low, high));
+    let emit = |op, each: fn(f32, f32) -> f32| {
+        emit::<f16>(op, operands, move |a, b| clamp(each(a.to_f32(), b.to_f32())));
+    };
     match which {
-        Arithmetic::Add => emit::<T>(op, operands, move |a, b| clamp(a.to_f32() + b.to_f32())),
-        Arithmetic::Sub => emit::<T>(op, operands, move |a, b| clamp(a.to_f32() - b.to_f32())),
-        Arithmetic::Mul => emit::<T>(op, operands, move |a, b| clamp(a.to_f32() * b.to_f32())),
+        Arithmetic::Add => emit(op, |a, b| a + b),
+        Arithmetic::Sub => emit(op, |a, b| a - b),
+        Arithmetic::Mul => emit(op, |a, b| a * b),
     }
     Ok(())
 }

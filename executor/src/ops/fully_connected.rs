@@ -7,7 +7,7 @@ use super::conv::{Requantise, Types, bytes, check_bias, constants, types};
 use crate::element::{Quantised, Real};
 use crate::error::OpError;
 use crate::kernels::patches::Patches;
-use crate::kernels::{Isa, gemm_f32, gemm_i8};
+use crate::kernels::{Isa, gemm_i8, product_f32};
 use crate::plan::{Label, Lowered, OpBuilder};
 use crate::quant::{clamp_real, real_activation_range};
 use crate::shape::Shape;
@@ -66,15 +66,16 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
 }
 
 fn float32(op: &mut OpBuilder<'_>, product: Product) -> Lowered {
-    let gemm = constants(op).and_then(|(weights, bias)| {
-        let range = real_activation_range(product.activation);
-        gemm_f32::Gemm::new(op.isa(), product.patches(), weights.typed(), bias.typed(), range)
+    let packed = constants(op).and_then(|(weights, bias)| {
+        let (shape, range) =
+            ((product.rows, product.depth), real_activation_range(product.activation));
+        product_f32::Product::new(op.isa(), shape, weights.typed(), bias.typed(), range)
     });
-    let Some(gemm) = gemm else { return real::<f32>(op, product) };
+    let Some(packed) = packed else { return real::<f32>(op, product) };
     op.absorb(1);
-    let label = Label { form: gemm.isa(), ..product.label("gemm_f32") };
-    op.emit_with_scratch(label, gemm.scratch_bytes(), move |mut io| {
-        gemm.compute(io.input(0), io.output(0), io.scratch_slice())
+    let label = Label { form: packed.isa(), ..product.label(packed.kernel()) };
+    op.emit_with_scratch(label, packed.scratch_bytes(), move |mut io| {
+        packed.compute(io.input(0), io.output(0), io.scratch_slice())
     });
     Ok(())
 }

@@ -4,7 +4,8 @@ use super::Op;
 use super::support::{dispatch, plain};
 use crate::element::{Quantised, Real};
 use crate::error::OpError;
-use crate::plan::{Lowered, OpBuilder};
+use crate::kernels::transcendental_f32::{Function, Map};
+use crate::plan::{Label, Lowered, OpBuilder};
 use crate::quant::fixed::{exp_negative, one_over_one_plus};
 use crate::quant::{Multiplier, rdbpot, srdhm};
 
@@ -32,7 +33,9 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
 fn real<T: Real>(op: &mut OpBuilder<'_>, axis: usize, beta: f32) -> Lowered {
     let shape = op.input(0)?.shape;
     let (outer, count, inner) = shape.around(axis);
-    op.emit_with_scratch(plain("softmax_real", &shape, 0), count * 4, move |mut io| {
+    let exp = Map::new(op.isa(), Function::Exp);
+    let label = Label { form: exp.isa(), ..plain("softmax_real", &shape, 0) };
+    op.emit_with_scratch(label, count * 4, move |mut io| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         let row = io.scratch_slice::<f32>();
         for line in 0..outer * inner {
@@ -42,11 +45,9 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, axis: usize, beta: f32) -> Lowered {
                 *x = input.get(at(k)).to_f32();
                 max = max.max(*x);
             }
-            let mut sum = 0.0;
-            for x in row.iter_mut() {
-                *x = ((*x - max) * beta).exp();
-                sum += *x;
-            }
+            row.iter_mut().for_each(|x| *x = (*x - max) * beta);
+            exp.apply(row);
+            let sum: f32 = row.iter().sum();
             for (k, x) in row.iter().enumerate() {
                 output.set(at(k), T::from_f32(x / sum));
             }

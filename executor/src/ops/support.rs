@@ -246,38 +246,80 @@ impl Padding {
     }
 }
 
-/// Positions in two operands that broadcast to one shape, in row-major order of that shape.
+/// Positions in two operands that broadcast to one shape, in row-major order of that shape. Neighbouring axes
+/// that both operands walk alike are one.
 #[derive(Clone, Debug)]
 pub(crate) struct Broadcast {
     extents: Vec<usize>,
     strides: [Vec<usize>; 2],
 }
 
+/// A stretch of results: where it starts in the output and in both operands, how long it is, and whether each
+/// operand moves along (1) or repeats one element (0).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub(crate) at: usize,
+    pub(crate) from: [usize; 2],
+    pub(crate) len: usize,
+    pub(crate) steps: [usize; 2],
+}
+
 impl Broadcast {
     pub(crate) fn new(wide: &Shape, a: &Shape, b: &Shape) -> Self {
+        let mut this = Self { extents: Vec::new(), strides: [Vec::new(), Vec::new()] };
         let strides = [a.broadcast_strides(wide), b.broadcast_strides(wide)];
-        Self { extents: wide.to_vec(), strides }
+        for (axis, &extent) in wide.iter().enumerate() {
+            this.push(extent, [strides[0][axis], strides[1][axis]]);
+        }
+        this
+    }
+
+    /// Adds an axis inside the others.
+    fn push(&mut self, extent: usize, strides: [usize; 2]) {
+        if extent == 1 {
+            return;
+        }
+        if let (Some(outer), [Some(a), Some(b)]) =
+            (self.extents.last_mut(), self.strides.each_mut().map(|of| of.last_mut()))
+            && [*a, *b] == strides.map(|stride| stride * extent)
+        {
+            *outer *= extent;
+            [*a, *b] = strides;
+            return;
+        }
+        self.extents.push(extent);
+        self.strides.iter_mut().zip(strides).for_each(|(of, stride)| of.push(stride));
+    }
+
+    /// Calls `each` for every stretch.
+    #[inline(always)]
+    pub(crate) fn each_line(&self, mut each: impl FnMut(Line)) {
+        let Some((&len, outer)) = self.extents.split_last() else {
+            return each(Line { at: 0, from: [0, 0], len: 1, steps: [0, 0] });
+        };
+        let rows: usize = outer.iter().product();
+        let last = outer.len();
+        let steps = [self.strides[0][last], self.strides[1][last]];
+        for row in 0..rows {
+            let (mut rest, mut from) = (row, [0, 0]);
+            for axis in (0..last).rev() {
+                let at = rest % outer[axis];
+                rest /= outer[axis];
+                from[0] += at * self.strides[0][axis];
+                from[1] += at * self.strides[1][axis];
+            }
+            each(Line { at: row * len, from, len, steps });
+        }
     }
 
     /// Calls `each(position, position in a, position in b)`.
     #[inline(always)]
     pub(crate) fn each(&self, mut each: impl FnMut(usize, usize, usize)) {
-        let Some((&inner, outer)) = self.extents.split_last() else { return each(0, 0, 0) };
-        let rows: usize = outer.iter().product();
-        let last = outer.len();
-        let (step_a, step_b) = (self.strides[0][last], self.strides[1][last]);
-        for row in 0..rows {
-            let (mut rest, mut a, mut b) = (row, 0, 0);
-            for axis in (0..last).rev() {
-                let at = rest % outer[axis];
-                rest /= outer[axis];
-                a += at * self.strides[0][axis];
-                b += at * self.strides[1][axis];
+        self.each_line(|Line { at, from: [a, b], len, steps: [step_a, step_b] }| {
+            for k in 0..len {
+                each(at + k, a + k * step_a, b + k * step_b);
             }
-            for at in 0..inner {
-                each(row * inner + at, a + at * step_a, b + at * step_b);
-            }
-        }
+        });
     }
 }
 
@@ -294,4 +336,27 @@ pub(crate) fn same_quantisation(input: &Tensor, output: &Tensor) -> Result<(), O
         return Err(OpError::output(0, what));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_that_both_operands_walk_alike_are_one_stretch() {
+        let shape = |extents: &[usize]| Shape::new(extents.to_vec()).unwrap();
+        let lines = |wide: &[usize], a: &[usize], b: &[usize]| {
+            let mut lines = Vec::new();
+            Broadcast::new(&shape(wide), &shape(a), &shape(b)).each_line(|line| lines.push(line));
+            lines
+        };
+        let whole = Line { at: 0, from: [0, 0], len: 24, steps: [1, 1] };
+        assert_eq!(lines(&[2, 3, 4], &[2, 3, 4], &[2, 3, 4]), [whole]);
+        assert_eq!(lines(&[2, 3, 4], &[2, 3, 4], &[1]), [Line { steps: [1, 0], ..whole }]);
+        let rows = lines(&[2, 3, 4], &[2, 3, 4], &[4]);
+        assert_eq!(rows.len(), 6);
+        assert_eq!(rows[5], Line { at: 20, from: [20, 0], len: 4, steps: [1, 1] });
+        assert_eq!(lines(&[1], &[1], &[1]), [Line { len: 1, steps: [0, 0], ..whole }]);
+        assert_eq!(lines(&[0, 2], &[0, 2], &[2]), []);
+    }
 }

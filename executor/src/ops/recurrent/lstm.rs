@@ -3,32 +3,18 @@
 //! Source: NNAPI, LSTM since HAL 1.0 (27 inputs and FLOAT16 since 1.2), the sequences since 1.2, their
 //! state outputs since 1.3. FLOAT16 is computed in `f32` and rounded once.
 
+use super::direction::{Direction, State, emit};
 use super::lstm_cell::{Cell, CellInputs};
-use super::operands::{Id, Operands, is_half, store};
+use super::operands::{Id, Operands, is_half};
 use super::sequence::{Linking, Sequence, SequenceTo, set_sequence_outputs};
 use crate::error::OpError;
-use crate::io::Io;
-use crate::kernels::Isa;
 use crate::ops::Op;
-use crate::plan::{Label, Lowered, OpBuilder};
+use crate::plan::{Lowered, OpBuilder};
 use crate::shape::Shape;
 
 pub(in crate::ops) static LSTM: Op = Op { lower: lower_lstm };
 pub(in crate::ops) static UNIDIRECTIONAL_SEQUENCE_LSTM: Op = Op { lower: lower_unidirectional };
 pub(in crate::ops) static BIDIRECTIONAL_SEQUENCE_LSTM: Op = Op { lower: lower_bidirectional };
-
-/// One direction: a cell and what it reads.
-#[derive(Debug)]
-struct Direction {
-    cell: Cell,
-    /// `[rows, width]`, the width that the cell's input weights take.
-    x: Id,
-    aux: Option<Id>,
-    backward: bool,
-    sequence_to: SequenceTo,
-    /// Outputs of the last output state and cell state, where wanted.
-    states_to: Option<(usize, usize)>,
-}
 
 fn lower_lstm(op: &mut OpBuilder<'_>) -> Lowered {
     let x = op.input(0)?;
@@ -44,19 +30,12 @@ fn lower_lstm(op: &mut OpBuilder<'_>) -> Lowered {
     let x = operands.required(op, 0, &[batch, width])?;
     let cell = Cell::new(op, &mut operands, &at, (batch, width, 0), (20, 21, 22))?;
     let (units, output) = (cell.extents.units, cell.extents.output);
-    let gates = if cell.is_coupled(&operands) { 3 } else { 4 };
-    op.set_output(0, Shape::new([batch, gates * units])?)?;
+    op.set_output(0, Shape::new([batch, cell.gates() * units])?)?;
     op.set_output(1, Shape::new([batch, output])?)?;
     op.set_output(2, Shape::new([batch, units])?)?;
     op.set_output(3, Shape::new([batch, output])?)?;
-    let direction = Direction {
-        cell,
-        x,
-        aux: None,
-        backward: false,
-        sequence_to: (3, output, 0),
-        states_to: Some((1, 2)),
-    };
+    let (from, to) = ((x, Sequence::single(batch)), (3, output, 0));
+    let direction = direction(op, &operands, cell, from, to, Some((1, 2)));
     emit(op, "lstm", half, Sequence::single(batch), operands, vec![direction])
 }
 
@@ -80,8 +59,7 @@ fn lower_unidirectional(op: &mut OpBuilder<'_>) -> Lowered {
         }
         other => return Err(OpError::rule(format!("{other} outputs, not 1 or 3")).into()),
     };
-    let sequence_to = (0, output, 0);
-    let direction = Direction { cell, x, aux: None, backward: false, sequence_to, states_to };
+    let direction = direction(op, &operands, cell, (x, sequence), (0, output, 0), states_to);
     emit(op, "lstm_sequence", half, sequence, operands, vec![direction])
 }
 
@@ -142,106 +120,36 @@ fn lower_bidirectional(op: &mut OpBuilder<'_>) -> Lowered {
         }
     }
     let aux = aux.filter(|_| linking == Linking::Cross);
-    let directions = vec![
-        Direction {
-            cell: forward,
-            x,
-            aux,
-            backward: false,
-            sequence_to: forward_to,
-            states_to: states_of(0),
-        },
-        Direction {
-            cell: backward,
-            x: backward_x,
-            aux,
-            backward: true,
-            sequence_to: backward_to,
-            states_to: states_of(2),
-        },
-    ];
+    let aux_of = |cell: &Cell| Some((aux?, cell.aux(op.isa(), &operands)?));
+    let (forward_aux, backward_aux) = (aux_of(&forward), aux_of(&backward));
+    let of = |cell, x, to, at| direction(op, &operands, cell, (x, sequence), to, states_of(at));
+    let forward = Direction { aux: forward_aux, ..of(forward, x, forward_to, 0) };
+    let backward = of(backward, backward_x, backward_to, 2);
+    let backward = Direction { aux: backward_aux, backward: true, ..backward };
+    let directions = vec![forward, backward];
     emit(op, "lstm_bidirectional", half, sequence, operands, directions)
 }
 
-fn emit(
-    op: &mut OpBuilder<'_>,
-    kernel: &'static str,
-    half: bool,
-    sequence: Sequence,
-    operands: Operands,
-    directions: Vec<Direction>,
-) -> Lowered {
-    let work = directions.iter().map(|direction| direction.work(sequence)).max().unwrap_or(0);
-    let results = sequence.results(directions.iter().map(|direction| direction.sequence_to));
-    let elements = operands.scratch + work + results.iter().map(|(_, len)| len).sum::<usize>();
-    let shape = format!("{sequence:?} {:?}", directions.first().map(|first| first.cell.extents));
-    let multiplies: usize = directions.iter().map(|direction| direction.multiplies(sequence)).sum();
-    let operations = u64::try_from(2 * multiplies).unwrap_or(u64::MAX);
-    let label = Label { kernel, form: Isa::Scalar, shape, operations };
-    op.emit_with_scratch(label, elements * size_of::<f32>(), move |mut io: Io<'_>| {
-        let outer = io.inputs_and_outputs();
-        let (copies, rest) = operands.load(&mut io);
-        let (work, mut sequences) = rest.split_at_mut(work);
-        for &(output, len) in &results {
-            let (values, rest) = std::mem::take(&mut sequences).split_at_mut(len);
-            sequences = rest;
-            for direction in directions.iter().filter(|it| it.sequence_to.0 == output) {
-                direction.run(&operands, copies, sequence, work, values, &outer, half);
-            }
-            store(&outer, output, half, values);
-        }
-        Ok(())
-    });
-    Ok(())
-}
-
-impl Direction {
-    fn work(&self, sequence: Sequence) -> usize {
-        let extents = self.cell.extents;
-        let state = sequence.batch * (extents.output + extents.units);
-        self.cell.work() + state + sequence.batch * (extents.input + extents.aux)
-    }
-
-    fn multiplies(&self, sequence: Sequence) -> usize {
-        let extents = self.cell.extents;
-        let gate = extents.units * (extents.input + extents.aux + extents.output);
-        sequence.rows() * 4 * gate
-    }
-
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the pieces of one run, made apart by the caller"
-    )]
-    fn run(
-        &self,
-        operands: &Operands,
-        copies: &[f32],
-        sequence: Sequence,
-        work: &mut [f32],
-        values: &mut [f32],
-        io: &Io<'_>,
-        half: bool,
-    ) {
-        let cell = &self.cell;
-        let extents = cell.extents;
-        let (h, rest) = work.split_at_mut(sequence.batch * extents.output);
-        let (c, rest) = rest.split_at_mut(sequence.batch * extents.units);
-        let (x_rows, rest) = rest.split_at_mut(sequence.batch * extents.input);
-        let (aux_rows, cell_work) = rest.split_at_mut(sequence.batch * extents.aux);
-        h.copy_from_slice(operands.there(copies, cell.output_state));
-        c.copy_from_slice(operands.there(copies, cell.cell_state));
-        let x = operands.there(copies, self.x);
-        let aux = self.aux.map(|aux| operands.there(copies, aux));
-        let (_, width, from) = self.sequence_to;
-        for step in sequence.steps(self.backward) {
-            let x = sequence.step_rows(x, extents.input, step, x_rows);
-            let aux = aux.map(|aux| sequence.step_rows(aux, extents.aux, step, aux_rows));
-            cell.step(operands, copies, (x, aux), (h, c), cell_work);
-            sequence.put_rows(h, step, values, (width, from));
-        }
-        if let Some((output_state, cell_state)) = self.states_to {
-            store(io, output_state, half, h);
-            store(io, cell_state, half, c);
-        }
+/// Of a cell that reads `x`; states go to `states_to`, output state first, where wanted.
+fn direction(
+    op: &OpBuilder<'_>,
+    operands: &Operands,
+    cell: Cell,
+    (x, sequence): (Id, Sequence),
+    sequence_to: SequenceTo,
+    states_to: Option<(usize, usize)>,
+) -> Direction<Cell> {
+    let (isa, extents) = (op.isa(), cell.extents);
+    Direction {
+        columns: cell.gates() * extents.units,
+        x: (x, cell.inputs(isa, operands, sequence.rows())),
+        aux: None,
+        recurrent: cell.recurrent(isa, operands),
+        h: State { from: cell.output_state, len: extents.output, to: states_to.map(|to| to.0) },
+        c: Some(State { from: cell.cell_state, len: extents.units, to: states_to.map(|to| to.1) }),
+        backward: false,
+        sequence_to,
+        multiplies: sequence.rows() * cell.multiplies(),
+        cell,
     }
 }

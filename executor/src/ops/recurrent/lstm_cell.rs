@@ -3,9 +3,12 @@
 //! `z_k = x Wx_k^T + h Wh_k^T (+ aux A_k^T)` for the gates input, forget, cell, output; then peephole,
 //! layer normalisation, activation. Source: NNAPI LSTM family, HAL 1.0 to 1.3 (ops: recurrent).
 
-use super::math::{Activation, add_batch_products, sigmoid};
+use super::direction::{self, States};
+use super::linear::{Inputs, Linear};
+use super::math::{Activation, Functions};
 use super::operands::{Id, Operands};
 use crate::error::OpError;
+use crate::kernels::Isa;
 use crate::plan::{Lowered, OpBuilder};
 
 /// Positions of a cell's operands among the inputs of its operation; in each list the order of the
@@ -49,7 +52,6 @@ impl CellInputs {
 /// Extents of a cell.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extents {
-    pub(super) batch: usize,
     pub(super) input: usize,
     pub(super) units: usize,
     pub(super) output: usize,
@@ -58,22 +60,24 @@ pub(super) struct Extents {
 }
 
 /// A cell whose operands were checked.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Cell {
     pub(super) extents: Extents,
+    /// Whether the input gate is one minus the forget gate.
+    pub(super) coupled: bool,
     input_to: [Id; 4],
     recurrent_to: [Id; 4],
     peephole: [Id; 3],
     bias: [Id; 4],
-    projection: Id,
+    projection: Option<Linear>,
     projection_bias: Id,
     pub(super) output_state: Id,
     pub(super) cell_state: Id,
     layer_norm: Option<[Id; 4]>,
     aux_to: Option<[Id; 4]>,
-    pub(super) activation: Activation,
-    pub(super) cell_clip: f32,
-    pub(super) projection_clip: f32,
+    functions: Functions,
+    cell_clip: f32,
+    projection_clip: f32,
 }
 
 const INPUT: usize = 0;
@@ -128,139 +132,150 @@ impl Cell {
         };
         let mut peephole = |index: usize| operands.optional(op, at.peephole[index], &[units]);
         let peephole = [peephole(0)?, peephole(1)?, peephole(2)?];
+        let projection = operands.optional(op, at.projection, &[output, units])?;
+        let projection = operands
+            .has(projection)
+            .then(|| Linear::new(op.isa(), operands, vec![projection], (output, units)));
+        let activation = Activation::from_code(activation, op.i32(activation)?)?;
         Ok(Self {
-            extents: Extents { batch, input, units, output, aux },
+            extents: Extents { input, units, output, aux },
+            coupled: cifg,
             input_to,
             recurrent_to,
             peephole,
             bias,
-            projection: operands.optional(op, at.projection, &[output, units])?,
+            projection,
             projection_bias: operands.optional(op, at.projection_bias, &[output])?,
             output_state: operands.required(op, at.output_state, &[batch, output])?,
             cell_state: operands.required(op, at.cell_state, &[batch, units])?,
             layer_norm,
             aux_to,
-            activation: Activation::from_code(activation, op.i32(activation)?)?,
+            functions: Functions::new(op.isa(), activation),
             cell_clip: clip(op, cell_clip)?,
             projection_clip: clip(op, projection_clip)?,
         })
     }
 
-    /// Whether the input gate is one minus the forget gate.
-    pub(super) fn is_coupled(&self, operands: &Operands) -> bool {
-        !operands.has(self.input_to[INPUT])
+    /// How many gates have sums.
+    pub(super) fn gates(&self) -> usize {
+        if self.coupled { 3 } else { 4 }
     }
 
-    /// Elements of work memory that [`Cell::step`] takes.
-    pub(super) fn work(&self) -> usize {
-        4 * self.extents.batch * self.extents.units
+    /// Of the gates that have sums, in order.
+    fn of_gates(&self, ids: [Id; 4]) -> Vec<Id> {
+        ids[4 - self.gates()..].to_vec()
     }
 
-    /// One step for a whole batch: `h` (`[batch, output]`) and `c` (`[batch, units]`) from the previous to
-    /// the next state; `x` is `[batch, input]`, `aux` `[batch, aux]`.
-    pub(super) fn step(
-        &self,
-        operands: &Operands,
-        copies: &[f32],
-        (x, aux): (&[f32], Option<&[f32]>),
-        (h, c): (&mut [f32], &mut [f32]),
-        work: &mut [f32],
-    ) {
-        let Extents { batch, units, .. } = self.extents;
-        let coupled = self.is_coupled(operands);
-        let [i, f, g, o] = quarters(work, batch * units);
-        let gates: [(usize, &mut [f32]); 4] =
-            [(INPUT, &mut *i), (FORGET, &mut *f), (CELL, &mut *g), (OUTPUT, &mut *o)];
-        for (gate, sums) in gates {
-            if !(gate == INPUT && coupled) {
-                self.sum_gate(operands, copies, gate, (x, aux, h), sums);
-            }
+    /// The products of the input over a sequence of `rows`. With layer normalisation the bias comes behind it.
+    pub(super) fn inputs(&self, isa: Isa, operands: &Operands, rows: usize) -> Inputs {
+        let bias = self.layer_norm.is_none().then(|| self.of_gates(self.bias));
+        let matrices = (self.of_gates(self.input_to), bias);
+        Inputs::new(isa, operands, matrices, (self.extents.units, self.extents.input), rows)
+    }
+
+    /// The products of the auxiliary input, where there are weights for one.
+    pub(super) fn aux(&self, isa: Isa, operands: &Operands) -> Option<Linear> {
+        let extents = (self.extents.units, self.extents.aux);
+        self.aux_to.map(|aux_to| Linear::new(isa, operands, self.of_gates(aux_to), extents))
+    }
+
+    /// The products of the state.
+    pub(super) fn recurrent(&self, isa: Isa, operands: &Operands) -> Linear {
+        let extents = (self.extents.units, self.extents.output);
+        Linear::new(isa, operands, self.of_gates(self.recurrent_to), extents)
+    }
+
+    /// Multiplications of one row.
+    pub(super) fn multiplies(&self) -> usize {
+        let Extents { input, units, output, aux, .. } = self.extents;
+        let projection = if self.projection.is_some() { units * output } else { 0 };
+        self.gates() * units * (input + output + aux) + projection
+    }
+
+    /// `(z - mean) / sqrt(var + 1e-8) * w + b` over the units.
+    fn normalise(&self, (operands, copies): (&Operands, &[f32]), gate: usize, sums: &mut [f32]) {
+        let Some(weights) = self.layer_norm else { return };
+        let weights = operands.there(copies, weights[gate]);
+        let bias = operands.there(copies, self.bias[gate]);
+        #[expect(clippy::cast_precision_loss, reason = "units are far fewer than 2^24")]
+        let count = self.extents.units as f32;
+        let mean = sums.iter().sum::<f32>() / count;
+        let variance = sums.iter().map(|z| (z - mean) * (z - mean)).sum::<f32>() / count;
+        let scale = 1.0 / (variance + 1e-8).sqrt();
+        for ((z, w), b) in sums.iter_mut().zip(weights).zip(bias) {
+            *z = (*z - mean) * scale * w + b;
         }
-        let get = |id: Id| operands.get(copies, id);
-        if let Some(weights) = get(self.peephole[1]) {
+    }
+
+    fn project(
+        &self,
+        (operands, copies): (&Operands, &[f32]),
+        m: &[f32],
+        h: &mut [f32],
+    ) -> Result<(), String> {
+        let Some(projection) = &self.projection else {
+            h.copy_from_slice(m);
+            return Ok(());
+        };
+        match operands.get(copies, self.projection_bias) {
+            Some(bias) => h.copy_from_slice(bias),
+            None => h.fill(0.0),
+        }
+        projection.add(operands, copies, m, h, h.len())?;
+        clamp(h, self.projection_clip);
+        Ok(())
+    }
+}
+
+impl direction::Cell for Cell {
+    /// An input gate for cells that have no sums for it.
+    fn work(&self) -> usize {
+        self.extents.units
+    }
+
+    fn finish(
+        &self,
+        operands: (&Operands, &[f32]),
+        sums: &mut [f32],
+        States { h, c }: States<'_>,
+        work: &mut [f32],
+    ) -> Result<(), String> {
+        let units = self.extents.units;
+        let (i, rest) =
+            if self.coupled { (&mut work[..units], sums) } else { sums.split_at_mut(units) };
+        let (f, rest) = rest.split_at_mut(units);
+        let (g, o) = rest.split_at_mut(units);
+        let functions = &self.functions;
+        let peephole = |gate: usize| operands.0.get(operands.1, self.peephole[gate]);
+        if let Some(weights) = peephole(1) {
             add_scaled(f, c, weights);
         }
-        self.normalise(operands, copies, FORGET, f);
-        f.iter_mut().for_each(|value| *value = sigmoid(*value));
-        if coupled {
+        self.normalise(operands, FORGET, f);
+        functions.sigmoid(f);
+        if self.coupled {
             i.iter_mut().zip(&*f).for_each(|(i, f)| *i = 1.0 - f);
         } else {
-            if let Some(weights) = get(self.peephole[0]) {
+            if let Some(weights) = peephole(0) {
                 add_scaled(i, c, weights);
             }
-            self.normalise(operands, copies, INPUT, i);
-            i.iter_mut().for_each(|value| *value = sigmoid(*value));
+            self.normalise(operands, INPUT, i);
+            functions.sigmoid(i);
         }
-        self.normalise(operands, copies, CELL, g);
-        self.activation.apply(g);
+        self.normalise(operands, CELL, g);
+        functions.activate(g);
         for (((c, f), i), g) in c.iter_mut().zip(&*f).zip(&*i).zip(&*g) {
             *c = f * *c + i * g;
         }
         clamp(c, self.cell_clip);
-        if let Some(weights) = get(self.peephole[2]) {
+        if let Some(weights) = peephole(2) {
             add_scaled(o, c, weights);
         }
-        self.normalise(operands, copies, OUTPUT, o);
+        self.normalise(operands, OUTPUT, o);
+        functions.sigmoid(o);
         g.copy_from_slice(c);
-        self.activation.apply(g);
-        g.iter_mut().zip(&*o).for_each(|(m, o)| *m *= sigmoid(*o));
-        self.project(operands, copies, g, h);
-    }
-
-    fn sum_gate(
-        &self,
-        operands: &Operands,
-        copies: &[f32],
-        gate: usize,
-        (x, aux, h): (&[f32], Option<&[f32]>, &[f32]),
-        sums: &mut [f32],
-    ) {
-        let Extents { input, units, output, aux: aux_width, .. } = self.extents;
-        match operands.get(copies, self.bias[gate]) {
-            // With layer normalisation the bias is added behind it.
-            Some(bias) if self.layer_norm.is_none() => {
-                sums.chunks_exact_mut(units).for_each(|row| row.copy_from_slice(bias));
-            }
-            _ => sums.fill(0.0),
-        }
-        let there = |id: Id| operands.there(copies, id);
-        add_batch_products(there(self.input_to[gate]), x, input, sums, units);
-        if let (Some(aux), Some(weights)) = (aux, self.aux_to) {
-            add_batch_products(there(weights[gate]), aux, aux_width, sums, units);
-        }
-        add_batch_products(there(self.recurrent_to[gate]), h, output, sums, units);
-    }
-
-    /// `(z - mean) / sqrt(var + 1e-8) * w + b` over the units of each row.
-    fn normalise(&self, operands: &Operands, copies: &[f32], gate: usize, sums: &mut [f32]) {
-        let Some(weights) = self.layer_norm else { return };
-        let weights = operands.there(copies, weights[gate]);
-        let bias = operands.there(copies, self.bias[gate]);
-        let units = self.extents.units;
-        #[expect(clippy::cast_precision_loss, reason = "units are far fewer than 2^24")]
-        let count = units as f32;
-        for row in sums.chunks_exact_mut(units) {
-            let mean = row.iter().sum::<f32>() / count;
-            let variance = row.iter().map(|z| (z - mean) * (z - mean)).sum::<f32>() / count;
-            let scale = 1.0 / (variance + 1e-8).sqrt();
-            for ((z, w), b) in row.iter_mut().zip(weights).zip(bias) {
-                *z = (*z - mean) * scale * w + b;
-            }
-        }
-    }
-
-    fn project(&self, operands: &Operands, copies: &[f32], m: &[f32], h: &mut [f32]) {
-        let Extents { units, output, .. } = self.extents;
-        let Some(weights) = operands.get(copies, self.projection) else {
-            h.copy_from_slice(m);
-            return;
-        };
-        match operands.get(copies, self.projection_bias) {
-            Some(bias) => h.chunks_exact_mut(output).for_each(|row| row.copy_from_slice(bias)),
-            None => h.fill(0.0),
-        }
-        add_batch_products(weights, m, units, h, output);
-        clamp(h, self.projection_clip);
+        functions.activate(g);
+        g.iter_mut().zip(&*o).for_each(|(m, o)| *m *= o);
+        self.project(operands, g, h)
     }
 }
 
@@ -308,16 +323,10 @@ pub(super) fn extents_2d(op: &OpBuilder<'_>, index: usize) -> Lowered<[usize; 2]
     })
 }
 
-/// `sums += state * weights`, the weights repeated for each row.
+/// `sums += state * weights`.
 fn add_scaled(sums: &mut [f32], state: &[f32], weights: &[f32]) {
-    if weights.is_empty() {
-        return;
-    }
-    for (sums, state) in sums.chunks_exact_mut(weights.len()).zip(state.chunks_exact(weights.len()))
-    {
-        for ((sum, state), weight) in sums.iter_mut().zip(state).zip(weights) {
-            *sum += state * weight;
-        }
+    for ((sum, state), weight) in sums.iter_mut().zip(state).zip(weights) {
+        *sum += state * weight;
     }
 }
 
@@ -325,11 +334,4 @@ fn clamp(values: &mut [f32], limit: f32) {
     if limit > 0.0 {
         values.iter_mut().for_each(|value| *value = value.clamp(-limit, limit));
     }
-}
-
-fn quarters(work: &mut [f32], len: usize) -> [&mut [f32]; 4] {
-    let (a, rest) = work.split_at_mut(len);
-    let (b, rest) = rest.split_at_mut(len);
-    let (c, rest) = rest.split_at_mut(len);
-    [a, b, c, &mut rest[..len]]
 }

@@ -1,6 +1,8 @@
 //! What recurrent cells are made of: products with weight rows, and activations.
 
 use crate::error::OpError;
+use crate::kernels::Isa;
+use crate::kernels::transcendental_f32::{Function, Map};
 
 /// Activations of recurrent operations; their codes differ from those of fused activations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,20 +25,37 @@ impl Activation {
             _ => return Err(OpError::input(input, format!("{code} is no recurrent activation"))),
         })
     }
-
-    pub(super) fn apply(self, values: &mut [f32]) {
-        match self {
-            Self::None => {}
-            Self::Relu => values.iter_mut().for_each(|value| *value = value.max(0.0)),
-            Self::Relu6 => values.iter_mut().for_each(|value| *value = value.clamp(0.0, 6.0)),
-            Self::Tanh => values.iter_mut().for_each(|value| *value = value.tanh()),
-            Self::Sigmoid => values.iter_mut().for_each(|value| *value = sigmoid(*value)),
-        }
-    }
 }
 
-pub(super) fn sigmoid(x: f32) -> f32 {
-    1.0 / (1.0 + (-x).exp())
+/// The functions of a cell, in the forms that the machine has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Functions {
+    activation: Activation,
+    sigmoid: Map,
+    tanh: Map,
+}
+
+impl Functions {
+    pub(super) fn new(isa: Isa, activation: Activation) -> Self {
+        let map = |function| Map::new(isa, function);
+        Self { activation, sigmoid: map(Function::Sigmoid), tanh: map(Function::Tanh) }
+    }
+
+    /// The cell's activation of each value.
+    pub(super) fn activate(&self, values: &mut [f32]) {
+        match self.activation {
+            Activation::None => {}
+            Activation::Relu => values.iter_mut().for_each(|value| *value = value.max(0.0)),
+            Activation::Relu6 => values.iter_mut().for_each(|value| *value = value.clamp(0.0, 6.0)),
+            Activation::Tanh => self.tanh.apply(values),
+            Activation::Sigmoid => self.sigmoid.apply(values),
+        }
+    }
+
+    /// The logistic function of each value.
+    pub(super) fn sigmoid(&self, values: &mut [f32]) {
+        self.sigmoid.apply(values);
+    }
 }
 
 /// Adds `x W^T`: `weights` is `[rows, x.len()]`, `sums` is `[rows]`.

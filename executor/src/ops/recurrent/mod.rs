@@ -1,5 +1,7 @@
 //! Recurrent operations. States are plain inputs and outputs: nothing is kept between executions.
 
+mod direction;
+mod linear;
 mod lstm;
 mod lstm_cell;
 mod math;

@@ -10,7 +10,7 @@ use half::f16;
 use nnburst_hal::OperandType;
 
 use crate::error::OpError;
-use crate::io::Io;
+use crate::io::{In, Io};
 use crate::plan::{Lowered, OpBuilder};
 
 /// Where an operand's numbers are while the step runs.
@@ -119,6 +119,14 @@ impl Operands {
         self.get(copies, id).unwrap_or_default()
     }
 
+    /// The numbers of an operand that is constant.
+    pub(super) fn constant(&self, Id(id): Id) -> Option<&[f32]> {
+        match &self.parts[id] {
+            Part::Constant(values) => Some(values),
+            _ => None,
+        }
+    }
+
     /// Whether the operand is there.
     pub(super) fn has(&self, Id(id): Id) -> bool {
         !matches!(self.parts[id], Part::Absent)
@@ -130,7 +138,7 @@ pub(super) fn store(io: &Io<'_>, output: usize, half: bool, values: &[f32]) {
     if half {
         io.output::<f16>(output).fill(values.iter().map(|&value| f16::from_f32(value)));
     } else {
-        io.output::<f32>(output).fill(values.iter().copied());
+        io.output::<f32>(output).copy_from(In::of(values));
     }
 }
 

@@ -52,26 +52,6 @@ impl Sequence {
         (0..self.time).map(move |step| if backward { self.time - 1 - step } else { step })
     }
 
-    /// The rows of one step, side by side: in place where they lie so, else gathered into `buffer`.
-    pub(super) fn step_rows<'a>(
-        self,
-        values: &'a [f32],
-        width: usize,
-        step: usize,
-        buffer: &'a mut [f32],
-    ) -> &'a [f32] {
-        if self.time_major || self.batch == 1 {
-            let start = step * self.batch * width;
-            return &values[start..start + self.batch * width];
-        }
-        let buffer = &mut buffer[..self.batch * width];
-        for (batch, row) in buffer.chunks_exact_mut(width).enumerate() {
-            let start = self.row(step, batch) * width;
-            row.copy_from_slice(&values[start..start + width]);
-        }
-        buffer
-    }
-
     /// Puts the rows of one step into columns `from ..` of a sequence of rows of `width`.
     pub(super) fn put_rows(
         self,
@@ -95,7 +75,13 @@ impl Sequence {
         results
     }
 
-    fn row(self, step: usize, batch: usize) -> usize {
+    /// Rows from one of a step to the next of the same step.
+    pub(super) fn row_step(self) -> usize {
+        if self.time_major { 1 } else { self.time }
+    }
+
+    /// Where a row of a step lies.
+    pub(super) fn row(self, step: usize, batch: usize) -> usize {
         if self.time_major { step * self.batch + batch } else { batch * self.time + step }
     }
 }
@@ -165,12 +151,10 @@ mod tests {
 
     #[test]
     fn rows_of_a_step_are_found_in_both_orders() {
-        let values: Vec<f32> = (0u8..12).map(f32::from).collect();
-        let mut buffer = [0.0; 4];
         let time_major = Sequence { time: 3, batch: 2, time_major: true };
-        assert_eq!(time_major.step_rows(&values, 2, 1, &mut buffer), [4.0, 5.0, 6.0, 7.0]);
         let batch_major = Sequence { time_major: false, ..time_major };
-        assert_eq!(batch_major.step_rows(&values, 2, 1, &mut buffer), [2.0, 3.0, 8.0, 9.0]);
+        assert_eq!((time_major.row(1, 1), time_major.row_step()), (3, 1));
+        assert_eq!((batch_major.row(1, 1), batch_major.row_step()), (4, 3));
         let mut out = [0.0; 18];
         batch_major.put_rows(&[1.0, 2.0], 2, &mut out, (3, 1));
         assert_eq!((out[7], out[16]), (1.0, 2.0));

@@ -6,7 +6,7 @@
 use half::f16;
 
 use super::lstm_cell::extents_2d;
-use super::math::{Activation, dot};
+use super::math::{Activation, Functions, dot};
 use super::operands::{Operands, is_half};
 use crate::error::OpError;
 use crate::io::Io;
@@ -28,7 +28,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
         return Err(OpError::input(1, what).into());
     }
     let units = features / rank;
-    let activation = Activation::from_code(6, op.i32(6)?)?;
+    let functions = Functions::new(op.isa(), Activation::from_code(6, op.i32(6)?)?);
     let mut operands = Operands::default();
     let x = operands.required(op, 0, &[batch, width])?;
     let feature_weights = operands.required(op, 1, &[features, width])?;
@@ -63,7 +63,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
             for (feature, (slots, times)) in state.chunks_exact(memory).zip(times).enumerate() {
                 output[feature / rank] += dot(slots, times);
             }
-            activation.apply(output);
+            functions.activate(output);
             // The newest value makes room: shifted left, a zero at the end.
             for slots in state.chunks_exact_mut(memory) {
                 slots.copy_within(1.., 0);

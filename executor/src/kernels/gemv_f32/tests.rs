@@ -1,0 +1,71 @@
+//! Every form against a product written out.
+
+use super::*;
+
+const ALL: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
+
+fn numbers(count: usize, seed: usize) -> Vec<f32> {
+    let number = |at: usize| ((at + seed) * 2_654_435_761 % 1000) as f32 / 500.0 - 1.0;
+    (0..count).map(number).collect()
+}
+
+#[test]
+fn every_form_gives_the_product() {
+    let depths = [1, 2, 3, 7, 8, 9, 15, 16, 17, 63, 65, 257, 576];
+    let columns = [1, 7, 8, 12, 16, 17, 31, 33, 42, 48, 49, 63, 64, 65, 130];
+    for form in crate::kernels::detected(FORMS) {
+        for depth in depths {
+            for columns in columns {
+                compare(form.isa, 1, depth, columns, ALL);
+                compare(form.isa, 3, depth, columns, (0.0, 6.0));
+            }
+        }
+    }
+}
+
+fn compare(isa: Isa, rows: usize, depth: usize, columns: usize, range: (f32, f32)) {
+    let (xs, weights) = (numbers(rows * depth, 1), numbers(columns * depth, 99));
+    let (bias, before) = (numbers(columns, 7), numbers((rows + 1) * (columns + 3), 5));
+    let gemv = Gemv::new(isa, &weights, depth).unwrap();
+    assert_eq!((gemv.columns(), gemv.isa()), (columns, isa));
+    let stride = columns + 3;
+    for start in [Start::Bias(&bias), Start::Output] {
+        let mut got = before.clone();
+        gemv.compute(In::of(&xs), rows, start, Out::of(&mut got), stride, range).unwrap();
+        for (at, (&got, &before)) in got.iter().zip(&before).enumerate() {
+            let (row, column) = (at / stride, at % stride);
+            if row == rows || column >= columns {
+                assert_eq!(got, before, "{isa:?} wrote beside its columns");
+                continue;
+            }
+            let first = if let Start::Bias(bias) = start { bias[column] } else { before };
+            let pairs = xs[row * depth..].iter().zip(&weights[column * depth..]).take(depth);
+            let want =
+                pairs.fold(f64::from(first), |sum, (&x, &w)| sum + f64::from(x) * f64::from(w));
+            let want = want.clamp(f64::from(range.0), f64::from(range.1));
+            // Each of `depth` additions rounds a sum of at most `depth`.
+            let bound = depth as f64 * f64::from(f32::EPSILON) * (depth as f64).sqrt().max(1.0);
+            assert!(
+                (f64::from(got) - want).abs() <= bound,
+                "{isa:?} {rows}x{depth}x{columns}: {got} for {want}"
+            );
+        }
+    }
+}
+
+#[test]
+fn nan_stays_nan_and_what_is_too_short_is_refused() {
+    for form in crate::kernels::detected(FORMS) {
+        let gemv = Gemv::new(form.isa, &[1.0, 1.0], 1).unwrap();
+        let mut out = [0.0; 2];
+        let mut run = |x: &[f32], rows| {
+            let bias = Start::Bias(&[0.0, 10.0]);
+            gemv.compute(In::of(x), rows, bias, Out::of(&mut out), 2, (0.0, 6.0)).map(|()| out)
+        };
+        assert_eq!(run(&[1.0], 1), Ok([1.0, 6.0]));
+        assert!(run(&[f32::NAN], 1).unwrap().iter().all(|y| y.is_nan()), "{:?}", form.isa);
+        assert!(run(&[], 1).is_err() && run(&[1.0; 2], 2).is_err());
+        assert!(run(&[], 0).is_ok());
+    }
+    assert!(Gemv::new(Isa::Scalar, &[1.0; 5], 2).is_none());
+}

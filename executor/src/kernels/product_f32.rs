@@ -1,0 +1,84 @@
+//! Products of float matrices with packed weights, by whichever kernel suits the number of rows.
+
+use super::Isa;
+use super::gemm_f32::Gemm;
+use super::gemv_f32::{Gemv, Start};
+use super::patches::Patches;
+use crate::io::{In, Out};
+
+/// Rows up to which weights are streamed once per row; tiles, whose rows share each load of a weight, are
+/// quicker from here on.
+const FEW_ROWS: usize = 4;
+
+/// `rows` rows of `depth` elements by packed weights.
+#[derive(Debug)]
+pub(crate) enum Product {
+    /// By [`Gemv`].
+    Few { gemv: Gemv, rows: usize, bias: Vec<f32>, range: (f32, f32) },
+    /// By [`Gemm`].
+    Many(Box<Gemm>),
+}
+
+impl Product {
+    /// Packs as many rows of `depth` weights as there are biases. `None` where the slices are of other
+    /// lengths.
+    pub(crate) fn new(
+        isa: Isa,
+        (rows, depth): (usize, usize),
+        weights: &[f32],
+        bias: &[f32],
+        range: (f32, f32),
+    ) -> Option<Self> {
+        if weights.len() != bias.len() * depth {
+            return None;
+        }
+        if rows <= FEW_ROWS {
+            let gemv = Gemv::new(isa, weights, depth)?;
+            return Some(Self::Few { gemv, rows, bias: bias.to_vec(), range });
+        }
+        let gemm = Gemm::new(isa, Patches::matrix(rows, depth), weights, bias, range)?;
+        Some(Self::Many(Box::new(gemm)))
+    }
+
+    /// The form that was chosen.
+    pub(crate) fn isa(&self) -> Isa {
+        match self {
+            Self::Few { gemv, .. } => gemv.isa(),
+            Self::Many(gemm) => gemm.isa(),
+        }
+    }
+
+    /// Name of the kernel.
+    pub(crate) fn kernel(&self) -> &'static str {
+        match self {
+            Self::Few { .. } => "gemv_f32",
+            Self::Many(_) => "gemm_f32",
+        }
+    }
+
+    /// Scratch memory of a run.
+    pub(crate) fn scratch_bytes(&self) -> usize {
+        match self {
+            Self::Few { .. } => 0,
+            Self::Many(gemm) => gemm.scratch_bytes(),
+        }
+    }
+
+    /// Computes all rows, one behind the other.
+    ///
+    /// # Errors
+    /// Memory is missing.
+    pub(crate) fn compute(
+        &self,
+        xs: In<'_, f32>,
+        output: Out<'_, f32>,
+        scratch: &mut [f32],
+    ) -> Result<(), String> {
+        match self {
+            Self::Few { gemv, rows, bias, range } => {
+                gemv.compute(xs, *rows, Start::Bias(bias), output, gemv.columns(), *range)
+            }
+            Self::Many(gemm) => gemm.compute(xs, output, scratch),
+        }
+    }
+}

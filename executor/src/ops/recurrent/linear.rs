@@ -1,0 +1,130 @@
+//! Products of rows by several weight matrices at once, the gates of a cell: packed where they are constant.
+
+use super::math::add_batch_products;
+use super::operands::{Id, Operands};
+use crate::io::{In, Out};
+use crate::kernels::gemv_f32::{Gemv, Start};
+use crate::kernels::product_f32::Product;
+use crate::kernels::{Isa, NO_CLAMP};
+
+/// `[columns, width]`: matrices of `columns / matrices` rows each, one below the other.
+#[derive(Debug)]
+pub(super) struct Linear {
+    matrices: Vec<Id>,
+    /// Rows of one matrix.
+    rows: usize,
+    width: usize,
+    packed: Option<Gemv>,
+}
+
+impl Linear {
+    /// `matrices` are of `rows` by `width` each.
+    pub(super) fn new(
+        isa: Isa,
+        operands: &Operands,
+        matrices: Vec<Id>,
+        (rows, width): (usize, usize),
+    ) -> Self {
+        let packed = stacked(operands, &matrices)
+            .and_then(|weights| Gemv::new(isa, &weights, width))
+            .filter(|packed| packed.columns() == rows * matrices.len());
+        Self { matrices, rows, width, packed }
+    }
+
+    /// Adds the products of `xs`, rows of `width`, to rows of sums that begin `stride` elements apart.
+    pub(super) fn add(
+        &self,
+        operands: &Operands,
+        copies: &[f32],
+        xs: &[f32],
+        sums: &mut [f32],
+        stride: usize,
+    ) -> Result<(), String> {
+        let count = xs.len().checked_div(self.width).unwrap_or(0);
+        if let Some(packed) = &self.packed {
+            let (xs, sums) = (In::of(xs), Out::of(sums));
+            return packed.compute(xs, count, Start::Output, sums, stride, NO_CLAMP);
+        }
+        for (x, sums) in xs.chunks_exact(self.width).zip(sums.chunks_mut(stride)) {
+            for (id, sums) in self.matrices.iter().zip(sums.chunks_exact_mut(self.rows)) {
+                add_batch_products(operands.there(copies, *id), x, self.width, sums, self.rows);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the gates' sums start with: for all rows of a sequence the products of the input, and the bias.
+#[derive(Debug)]
+pub(super) struct Inputs {
+    linear: Linear,
+    /// One per matrix, of as many elements as that has rows; none: zeros.
+    bias: Option<Vec<Id>>,
+    /// The whole sequence in one product.
+    packed: Option<Product>,
+}
+
+impl Inputs {
+    /// For `count` rows of `width`; `matrices` of `rows` by `width` each.
+    pub(super) fn new(
+        isa: Isa,
+        operands: &Operands,
+        (matrices, bias): (Vec<Id>, Option<Vec<Id>>),
+        (rows, width): (usize, usize),
+        count: usize,
+    ) -> Self {
+        let columns = rows * matrices.len();
+        let packed = stacked(operands, &matrices).and_then(|weights| {
+            let bias = match &bias {
+                Some(bias) => stacked(operands, bias)?,
+                None => vec![0.0; columns],
+            };
+            Product::new(isa, (count, width), &weights, &bias, NO_CLAMP)
+        });
+        let linear = Linear { matrices, rows, width, packed: None };
+        Self { linear, bias, packed }
+    }
+
+    /// The form that was chosen for the product.
+    pub(super) fn isa(&self) -> Isa {
+        self.packed.as_ref().map_or(Isa::Scalar, Product::isa)
+    }
+
+    /// Elements of scratch memory.
+    pub(super) fn scratch(&self) -> usize {
+        self.packed.as_ref().map_or(0, |packed| packed.scratch_bytes().div_ceil(4))
+    }
+
+    /// Fills the sums of all rows of `xs`.
+    pub(super) fn start(
+        &self,
+        operands: &Operands,
+        copies: &[f32],
+        xs: &[f32],
+        sums: &mut [f32],
+        scratch: &mut [f32],
+    ) -> Result<(), String> {
+        if let Some(packed) = &self.packed {
+            return packed.compute(In::of(xs), Out::of(sums), scratch);
+        }
+        let columns = self.linear.rows * self.linear.matrices.len();
+        sums.fill(0.0);
+        if let Some(bias) = &self.bias {
+            for row in sums.chunks_exact_mut(columns.max(1)) {
+                for (sums, id) in row.chunks_exact_mut(self.linear.rows).zip(bias) {
+                    sums.copy_from_slice(operands.there(copies, *id));
+                }
+            }
+        }
+        self.linear.add(operands, copies, xs, sums, columns)
+    }
+}
+
+/// Constants one behind the other; `None` where one isn't constant.
+fn stacked(operands: &Operands, ids: &[Id]) -> Option<Vec<f32>> {
+    let mut all = Vec::new();
+    for id in ids {
+        all.extend_from_slice(operands.constant(*id)?);
+    }
+    Some(all)
+}
