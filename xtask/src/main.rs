@@ -9,12 +9,14 @@
 //! | `soak burst [--minutes N]`        | bursts: random models and kills, every answer checked                    |
 //! | `operations`                      | writes `docs/operations.md` anew; the conformance cases must be there     |
 //! | `peers --venv DIR`                | our models beside TFLite's on one core, as ratios; see `peers`           |
+//! | `neon`                            | the executor on an emulated aarch64                                      |
 //! | `miri`, `tsan`                    | the queue in private memory under Miri and ThreadSanitizer (nightly)     |
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool talks")]
 
 mod cargo;
 mod loom;
 mod mutants;
+mod neon;
 mod peers;
 mod sanitizers;
 
@@ -32,11 +34,12 @@ fn main() -> ExitCode {
         "soak" => soak(rest),
         "operations" => operations(),
         "peers" => peers::run(rest),
+        "neon" => neon::run(),
         "miri" => sanitizers::miri(),
         "tsan" => sanitizers::tsan(),
         _ => {
             eprintln!(
-                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | operations | peers | miri | tsan"
+                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | operations | peers | neon | miri | tsan"
             );
             return ExitCode::from(2);
         }
