@@ -1,18 +1,20 @@
 //! Bursts: executions by packets through queues in shared memory, for whoever counts microseconds.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nnburst_burst::packet::{BurstAnswer, DriverTimes};
 use nnburst_burst::{BurstController, BurstError, BurstStats, Closed, ControllerOptions, Fallback};
 use nnburst_fmq::PeerWatch;
 use nnburst_hal::{
-    BurstOptions as HalBurstOptions, ErrorStatus, ExecutionOptions, ExecutionOutcome, HalError,
-    MeasureTiming, RealTimeProfile, Request,
+    BurstOptions as HalBurstOptions, ErrorStatus, ExecutionOptions, ExecutionOutcome,
+    ExecutionResult, HalError, MeasureTiming, PreparedModel, RealTimeProfile, Request,
 };
 
-use crate::compilation::Compilation;
+use crate::compilation::{Compilation, peer_watch_fd};
 use crate::error::{Result, RuntimeError};
 use crate::frame::Frame;
+use crate::planned::{Call, Planned};
 
 /// How the two ends of a burst wait for each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,11 +69,12 @@ impl BurstOptions {
 /// An open burst. One thread drives it; dropping it ends it.
 ///
 /// What a burst can't carry (a request with too many arguments for its queues) takes the ordinary path
-/// by itself. When the driver dies, whichever call waits fails within milliseconds with
+/// by itself, and so does everything on a driver without bursts. A model over several devices has a burst for
+/// each of its steps. When the driver dies, whichever call waits fails within milliseconds with
 /// `DEVICE_UNAVAILABLE`.
 #[derive(Debug)]
 pub struct Burst {
-    controller: BurstController,
+    way: Way,
     compilation: Compilation,
     options: ExecutionOptions,
     /// Tells the packets of this burst from those of others that a frame was used with.
@@ -79,32 +82,78 @@ pub struct Burst {
     warnings: Vec<String>,
 }
 
+/// How requests reach the devices.
+#[derive(Debug)]
+enum Way {
+    /// One device, one burst.
+    Direct(Box<BurstController>),
+    /// By the ordinary path where a step has no burst.
+    Planned { planned: Arc<Planned>, bursts: StepBursts },
+    /// The driver has no bursts.
+    Ordinary,
+}
+
+/// A burst for each step that has one.
+#[derive(Debug, Default)]
+struct StepBursts {
+    controllers: Vec<(usize, BurstController)>,
+}
+
+impl Call for StepBursts {
+    fn call(
+        &mut self,
+        at: usize,
+        model: &Arc<dyn PreparedModel>,
+        request: &Request,
+        options: &ExecutionOptions,
+    ) -> ExecutionResult {
+        let burst = self.controllers.iter_mut().find(|(step, _)| *step == at);
+        let Some((_, controller)) = burst else {
+            return model.execute_synchronously(request, *options);
+        };
+        match controller.execute(request, options) {
+            Ok(result) => result,
+            Err(Fallback::Closed(why)) => Err(HalError::unavailable(format!("{why}")).into()),
+            Err(_) => model.execute_synchronously(request, *options),
+        }
+    }
+}
+
 impl Burst {
     pub(crate) fn open(compilation: &Compilation, options: &BurstOptions) -> Result<Self> {
-        let peer = match compilation.peer_watch_fd()? {
-            Some(fd) => Some(
-                PeerWatch::connection(fd)
-                    .map_err(|error| HalError::failure(format!("watching the driver: {error}")))?,
-            ),
-            None => None,
-        };
-        let controller_options = ControllerOptions {
-            polling_window: Some(options.window()),
-            burst: HalBurstOptions {
-                extended: true,
-                polling_window: Some(options.window()),
-                real_time: options.profile(&options.driver_cpus),
-                ..HalBurstOptions::default()
+        let mut warnings = Vec::new();
+        let way = match compilation.planned() {
+            None => match configure(compilation.prepared(), options) {
+                Ok(controller) => Way::Direct(Box::new(controller)),
+                Err(error) if error.is_device_lost() => return Err(error),
+                Err(error) => {
+                    warnings.push(format!("no burst, the ordinary path is taken: {error}"));
+                    Way::Ordinary
+                }
             },
-            ..ControllerOptions::default()
+            Some(planned) => {
+                let mut bursts = StepBursts::default();
+                for (at, step) in planned.executions() {
+                    match configure(&step.prepared, options) {
+                        Ok(controller) => bursts.controllers.push((at, controller)),
+                        Err(error) => warnings.push(format!("no burst for step {at}: {error}")),
+                    }
+                }
+                Way::Planned { planned: Arc::clone(planned), bursts }
+            }
         };
-        let controller =
-            BurstController::configure(compilation.prepared().as_ref(), &controller_options, peer)?;
-        let mut warnings = nnburst_burst::realtime::apply(&options.profile(&options.cpus));
-        let driver = controller.warnings().iter();
+        warnings.extend(nnburst_burst::realtime::apply(&options.profile(&options.cpus)));
+        let controllers = match &way {
+            Way::Direct(controller) => vec![controller.as_ref()],
+            Way::Planned { bursts, .. } => {
+                bursts.controllers.iter().map(|(_, controller)| controller).collect()
+            }
+            Way::Ordinary => Vec::new(),
+        };
+        let driver = controllers.into_iter().flat_map(BurstController::warnings);
         warnings.extend(driver.map(|warning| format!("driver: {warning}")));
         Ok(Self {
-            controller,
+            way,
             compilation: compilation.clone(),
             options: ExecutionOptions::default(),
             id: next_id(),
@@ -134,7 +183,16 @@ impl Burst {
     /// What the driver answered; `DEVICE_UNAVAILABLE` where it is gone.
     pub fn compute(&mut self, frame: &mut Frame) -> Result<()> {
         let start = Instant::now();
-        let Self { controller, options, id, .. } = self;
+        let Self { way, options, id, .. } = self;
+        let controller = match way {
+            Way::Direct(controller) => controller,
+            Way::Planned { planned, bursts } => {
+                let outcome = planned.run(frame.request(), options, bursts);
+                let outcome = outcome.map_err(|failure| self.compilation.failed(failure))?;
+                return frame.finish(outcome, start.elapsed());
+            }
+            Way::Ordinary => return self.ordinary(frame),
+        };
         let packet = match frame.packet(*id, |request| controller.frame(request, options)) {
             Ok(packet) => packet,
             Err(why) => return self.other_way(frame, why),
@@ -160,24 +218,29 @@ impl Burst {
         request: &Request,
         options: &ExecutionOptions,
     ) -> Result<ExecutionOutcome> {
-        match self.controller.execute(request, options) {
-            Ok(Ok(outcome)) => Ok(outcome),
-            Ok(Err(failure)) => match self.controller.closed() {
-                Some(why) => Err(gone(why)),
-                None => Err(failure.into()),
+        let result = match &mut self.way {
+            Way::Direct(controller) => match controller.execute(request, options) {
+                Ok(Ok(outcome)) => return Ok(outcome),
+                Ok(Err(failure)) => match controller.closed() {
+                    Some(why) => return Err(gone(why)),
+                    None => Err(failure),
+                },
+                Err(Fallback::Closed(why)) => return Err(gone(why)),
+                Err(_) => self.compilation.prepared().execute_synchronously(request, *options),
             },
-            Err(Fallback::Closed(why)) => Err(gone(why)),
-            Err(_) => self
-                .compilation
-                .prepared()
-                .execute_synchronously(request, *options)
-                .map_err(|failure| self.compilation.failed(failure)),
-        }
+            Way::Planned { planned, bursts } => planned.run(request, options, bursts),
+            Way::Ordinary => self.compilation.prepared().execute_synchronously(request, *options),
+        };
+        result.map_err(|failure| self.compilation.failed(failure))
     }
 
-    /// Latencies so far: whole, in the driver, and the rest.
-    pub fn stats(&self) -> &BurstStats {
-        self.controller.stats()
+    /// Latencies so far: whole, in the driver, and the rest. Those of a model over several devices, or on a
+    /// driver without bursts, nobody keeps.
+    pub fn stats(&self) -> Option<&BurstStats> {
+        match &self.way {
+            Way::Direct(controller) => Some(controller.stats()),
+            Way::Planned { .. } | Way::Ordinary => None,
+        }
     }
 
     /// What of the real-time profile the system refused.
@@ -190,11 +253,37 @@ impl Burst {
         if let Fallback::Closed(why) = why {
             return Err(gone(why));
         }
+        self.ordinary(frame)
+    }
+
+    fn ordinary(&self, frame: &mut Frame) -> Result<()> {
         self.compilation
             .execution()
             .measure(self.options.measure == MeasureTiming::Yes)
             .compute(frame)
     }
+}
+
+/// Opens a burst on a device's own model.
+fn configure(model: &Arc<dyn PreparedModel>, options: &BurstOptions) -> Result<BurstController> {
+    let peer = match peer_watch_fd(model)? {
+        Some(fd) => Some(
+            PeerWatch::connection(fd)
+                .map_err(|error| HalError::failure(format!("watching the driver: {error}")))?,
+        ),
+        None => None,
+    };
+    let controller_options = ControllerOptions {
+        polling_window: Some(options.window()),
+        burst: HalBurstOptions {
+            extended: true,
+            polling_window: Some(options.window()),
+            real_time: options.profile(&options.driver_cpus),
+            ..HalBurstOptions::default()
+        },
+        ..ControllerOptions::default()
+    };
+    Ok(BurstController::configure(model.as_ref(), &controller_options, peer)?)
 }
 
 fn take_answer(answer: &BurstAnswer) -> Result<()> {

@@ -3,9 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use nnburst_hal::{
-    CacheHandles, ErrorStatus, Model, Operand, PreparedModel, wait_for_prepared_model,
-};
+use nnburst_hal::{Direction, ErrorStatus, Model, Operand, PreparedModel};
 use nnburst_hal_ipc::RemotePreparedModel;
 
 use crate::burst::{Burst, BurstOptions};
@@ -14,6 +12,10 @@ use crate::device::Device;
 use crate::error::{Result, RuntimeError};
 use crate::execution::Execution;
 use crate::frame::{Argument, Frame};
+use crate::memory::StepRole;
+use crate::partition::{self, Partitioned};
+use crate::planned::Planned;
+use crate::settings::Partitioning;
 
 /// A model that devices have made ready to run. Clones are the same compilation.
 #[derive(Clone)]
@@ -22,7 +24,11 @@ pub struct Compilation(Arc<Inner>);
 struct Inner {
     // Before the devices: the model goes first, its driver's process after it.
     prepared: Arc<dyn PreparedModel>,
+    /// Where there is more to it than a device's own model.
+    planned: Option<Arc<Planned>>,
     devices: Vec<Device>,
+    /// Whether the caller named the devices.
+    is_explicit: bool,
     signature: Signature,
 }
 
@@ -56,13 +62,25 @@ impl Signature {
 impl Compilation {
     /// The whole model on one device.
     pub(crate) fn whole(device: &Device, model: &Model, options: &CompileOptions) -> Result<Self> {
+        Self::of(model, Partitioned::whole(device, model, options)?, true)
+    }
+
+    /// The model on the best of these devices.
+    pub(crate) fn new(
+        model: &Model,
+        devices: &[Device],
+        options: &CompileOptions,
+        partitioning: Partitioning,
+        is_explicit: bool,
+    ) -> Result<Self> {
+        let partitioned = partition::compile(model, devices, options, partitioning)?;
+        Self::of(model, partitioned, is_explicit)
+    }
+
+    fn of(model: &Model, partitioned: Partitioned, is_explicit: bool) -> Result<Self> {
         let signature = Signature::of(model)?;
-        let prepare = options.prepare();
-        let prepared = wait_for_prepared_model(|callback| {
-            device.hal().prepare_model(model.clone(), prepare, CacheHandles::default(), callback)
-        })
-        .map_err(|error| device.died_of(error))?;
-        Ok(Self(Arc::new(Inner { prepared, devices: vec![device.clone()], signature })))
+        let Partitioned { prepared, devices, planned } = partitioned;
+        Ok(Self(Arc::new(Inner { prepared, planned, devices, is_explicit, signature })))
     }
 
     /// A model that was made ready through the device's HAL interface: loaded from a cache, say.
@@ -137,30 +155,73 @@ impl Compilation {
         &self.0.devices
     }
 
+    /// Whether the caller named the devices.
+    pub fn is_explicit(&self) -> bool {
+        self.0.is_explicit
+    }
+
+    /// Whether both are the same compilation.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The model made ready: one object, however many devices work behind it.
     pub fn prepared(&self) -> &Arc<dyn PreparedModel> {
         &self.0.prepared
+    }
+
+    pub(crate) fn planned(&self) -> Option<&Arc<Planned>> {
+        self.0.planned.as_ref()
     }
 
     /// The error of an execution, with the death of a driver told from its refusal.
     pub fn failed(&self, failure: impl Into<RuntimeError>) -> RuntimeError {
         match failure.into() {
             RuntimeError::Device(error) if error.status == ErrorStatus::DeviceUnavailable => {
-                match self.0.prepared.as_any().downcast_ref::<RemotePreparedModel>() {
-                    Some(model) if model.is_lost() => RuntimeError::DeviceDied(error),
-                    _ => RuntimeError::Device(error),
+                let mut models = self.device_models();
+                if models.any(|(_, model)| remote(model).is_some_and(RemotePreparedModel::is_lost))
+                {
+                    RuntimeError::DeviceDied(error)
+                } else {
+                    RuntimeError::Device(error)
                 }
             }
             other => other,
         }
     }
 
-    pub(crate) fn peer_watch_fd(&self) -> Result<Option<OwnedFd>> {
-        match self.0.prepared.as_any().downcast_ref::<RemotePreparedModel>() {
-            Some(model) => Ok(Some(model.peer_watch_fd()?)),
-            None => Ok(None),
+    /// The arguments of devices' models that one of the model's arguments is; `None` where the interpreter of
+    /// control flow has a hand in it.
+    pub(crate) fn steps_of(
+        &self,
+        direction: Direction,
+        index: usize,
+    ) -> Option<Vec<(&Device, StepRole)>> {
+        match &self.0.planned {
+            Some(planned) => planned.steps_of(direction, index),
+            None => {
+                let device = self.0.devices.first()?;
+                let model = Arc::clone(&self.0.prepared);
+                Some(vec![(device, StepRole { model, direction, index })])
+            }
         }
     }
+
+    /// The devices' own models, with the places of their steps.
+    pub(crate) fn device_models(&self) -> impl Iterator<Item = (usize, &Arc<dyn PreparedModel>)> {
+        let single = self.0.planned.is_none().then_some((0, &self.0.prepared));
+        let steps = self.0.planned.iter().flat_map(|planned| planned.executions());
+        single.into_iter().chain(steps.map(|(at, step)| (at, &step.prepared)))
+    }
+}
+
+/// What hangs up when the driver of a model dies; nothing for one that dies with us.
+pub(crate) fn peer_watch_fd(model: &Arc<dyn PreparedModel>) -> Result<Option<OwnedFd>> {
+    Ok(remote(model).map(RemotePreparedModel::peer_watch_fd).transpose()?)
+}
+
+fn remote(model: &Arc<dyn PreparedModel>) -> Option<&RemotePreparedModel> {
+    model.as_any().downcast_ref()
 }
 
 impl std::fmt::Debug for Compilation {

@@ -10,6 +10,7 @@ use nnburst_hal::{
 use crate::compilation::Compilation;
 use crate::device::{Device, devices};
 use crate::error::{Result, RuntimeError};
+use crate::partition::{self, Explanation};
 use crate::settings::{Partitioning, Settings};
 
 /// How a model is to be compiled.
@@ -61,13 +62,30 @@ impl CompileOptions {
 /// `INVALID_ARGUMENT` where an operation is supported by no device; what a driver answered, where no fallback is
 /// allowed; [`RuntimeError::Argument`] for a timeout, which takes one named device.
 pub fn compile(model: &Model, options: &CompileOptions) -> Result<Compilation> {
+    compile_among(model, devices(), options)
+}
+
+/// As [`compile()`], with the best of these devices instead of [`devices()`]: for drivers that the process
+/// brings along, and for tests of fallback.
+///
+/// # Errors
+/// As for [`compile()`].
+pub fn compile_among(
+    model: &Model,
+    among: &[Device],
+    options: &CompileOptions,
+) -> Result<Compilation> {
+    check_list(among)?;
     let partitioning = options.partitioning.unwrap_or_else(|| Settings::load().partitioning);
     if options.timeout.is_some() {
         return Err(RuntimeError::Argument("a timeout takes exactly one named device".into()));
     }
     match partitioning {
-        Partitioning::No => Compilation::whole(&Device::reference(), model, options),
-        _ => choose(model, devices(), options),
+        Partitioning::No => {
+            let reference = [Device::reference()];
+            Compilation::new(model, &reference, options, partitioning, false)
+        }
+        _ => Compilation::new(model, among, options, partitioning, false),
     }
 }
 
@@ -83,10 +101,10 @@ pub fn compile_for(
     check_list(devices)?;
     match devices {
         [one] => Compilation::whole(one, model, options),
-        _ if options.timeout.is_some() => {
+        [_, _, ..] if options.timeout.is_some() => {
             Err(RuntimeError::Argument("a timeout takes exactly one named device".into()))
         }
-        several => choose(model, several, options),
+        several => Compilation::new(model, several, options, Partitioning::WithoutFallback, true),
     }
 }
 
@@ -125,12 +143,12 @@ fn check_list(devices: &[Device]) -> Result<()> {
     Ok(())
 }
 
-fn choose(model: &Model, devices: &[Device], options: &CompileOptions) -> Result<Compilation> {
-    // The reference device is the last one, and as good as any until figures are compared.
-    for device in devices.iter().rev() {
-        if device.supported_operations(model)?.iter().all(|&taken| taken) {
-            return Compilation::whole(device, model, options);
-        }
-    }
-    Err(RuntimeError::Model("no device takes all operations".into()))
+/// How a model would be spread over devices, and why: [`compile_for`] does what this says. For
+/// [`compile()`], give [`devices()`].
+///
+/// # Errors
+/// The model is invalid, or an operation is supported by no device.
+pub fn explain(model: &Model, devices: &[Device], options: &CompileOptions) -> Result<Explanation> {
+    check_list(devices)?;
+    partition::explain(model, devices, options)
 }

@@ -37,6 +37,7 @@
 
 pub mod builtin;
 mod burst;
+mod cache;
 mod compilation;
 mod compile;
 mod device;
@@ -44,8 +45,13 @@ mod driver;
 mod element;
 mod error;
 mod execution;
+mod extensions;
 mod frame;
+mod memory;
 mod model_builder;
+mod partition;
+mod planned;
+mod prepare;
 pub mod profile;
 mod settings;
 
@@ -55,14 +61,19 @@ pub use nnburst_hal_ipc::Serving;
 
 pub use burst::{Burst, BurstOptions, Wait};
 pub use compilation::Compilation;
-pub use compile::{Caching, CompileOptions, compile, compile_for, supported_operations};
+pub use compile::{
+    Caching, CompileOptions, compile, compile_among, compile_for, explain, supported_operations,
+};
 pub use device::{Device, REFERENCE, devices};
 pub use driver::{DriverOptions, serve, serve_inherited};
 pub use element::Element;
 pub use error::{Result, ResultCode, RuntimeError};
 pub use execution::{Event, Execution, Pending, time_in_driver};
+pub use extensions::{extension_name, extension_prefix, extension_type, extensions_are_allowed};
 pub use frame::{Argument, Frame};
+pub use memory::{Memory, MemoryDescriptor};
 pub use model_builder::{ModelBuilder, OperandId};
+pub use partition::{Bid, Explained, Explanation, StepKind, StepSummary};
 pub use settings::{Partitioning, SETTINGS, Setting, Settings};
 
 /// The README's example, compiled with the tests.

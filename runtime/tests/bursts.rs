@@ -31,7 +31,7 @@ fn however_one_waits_the_answer_is_that_of_a_call() {
             let driver = frame.time_in_driver().unwrap();
             assert!(driver <= frame.latency(), "{driver:?} of {:?}", frame.latency());
         }
-        assert_eq!(burst.stats().executions(), 3);
+        assert_eq!(burst.stats().unwrap().executions(), 3);
     }
 }
 

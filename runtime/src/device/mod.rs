@@ -3,12 +3,13 @@
 mod list;
 mod reference;
 
-use std::sync::{Arc, OnceLock};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use nnburst_hal::{
-    Capabilities, Device as HalDevice, DeviceStatus, DeviceType, ErrorStatus, Extension, HalError,
-    Model, PrepareOptions, TimePoint, Version, v1_0, v1_1, v1_2,
+    Buffer, Capabilities, Device as HalDevice, DeviceStatus, DeviceType, ErrorStatus, Extension,
+    HalError, Model, PrepareOptions, TimePoint, Version, v1_0, v1_1, v1_2,
 };
 use nnburst_hal_ipc::{RemoteDevice, Spawned, service_dir, services};
 
@@ -30,6 +31,8 @@ struct Inner {
     version: Version,
     home: Home,
     figures: OnceLock<Capabilities>,
+    /// The driver's buffers that are alive, by token.
+    buffers: Mutex<HashMap<u32, Weak<dyn Buffer>>>,
 }
 
 /// Where the driver runs.
@@ -47,7 +50,8 @@ const RETRY: Duration = Duration::from_millis(5);
 
 impl Device {
     fn new(name: impl Into<String>, version: Version, home: Home) -> Self {
-        Self(Arc::new(Inner { name: name.into(), version, home, figures: OnceLock::new() }))
+        let (figures, buffers) = (OnceLock::new(), Mutex::default());
+        Self(Arc::new(Inner { name: name.into(), version, home, figures, buffers }))
     }
 
     /// A sample driver in this process: no socket, no other process, nothing to set up.
@@ -290,6 +294,18 @@ impl Device {
             Home::Service(device) => device,
             Home::Child(child) => child.device(),
         }
+    }
+
+    /// Notes a buffer of the driver, so that its token finds it.
+    pub(crate) fn keep_buffer(&self, buffer: &Arc<dyn Buffer>) {
+        let mut buffers = self.0.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        buffers.retain(|_, buffer| buffer.strong_count() > 0);
+        buffers.insert(buffer.token(), Arc::downgrade(buffer));
+    }
+
+    /// The driver's buffer with this token.
+    pub(crate) fn buffer(&self, token: u32) -> Option<Arc<dyn Buffer>> {
+        self.0.buffers.lock().unwrap_or_else(PoisonError::into_inner).get(&token)?.upgrade()
     }
 
     /// The error of a call, with the death of the driver told from its refusal.

@@ -1,0 +1,168 @@
+//! Compilation caching as NNAPI does it: what a token is hashed with, and what the files are called.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use nnburst_hal::{CACHE_TOKEN_BYTES, CacheFiles, CacheHandles, ExecutionPreference, Priority};
+use sha2::{Digest, Sha256};
+
+pub(crate) type Token = [u8; CACHE_TOKEN_BYTES];
+
+/// The token that a driver gets for one of its models: SHA-256 of the user's token, the operations of a step
+/// (where the model is spread: for each the graph and its place there), the device's name and version, the
+/// preference and the priority by its number in NNAPI. Neither the operations' kinds nor constants go in: the
+/// user's token stands for them.
+pub(crate) fn token(
+    user: &Token,
+    operations: Option<(Option<usize>, &[usize])>,
+    (name, version): (&str, &str),
+    (preference, priority): (ExecutionPreference, Priority),
+) -> Token {
+    let mut hash = Sha256::new();
+    hash.update(user);
+    if let Some((graph, operations)) = operations {
+        let graph = graph.map_or(0, |index| number(index).saturating_add(1));
+        for &operation in operations {
+            hash.update(graph.to_ne_bytes());
+            hash.update(number(operation).to_ne_bytes());
+        }
+    }
+    hash.update(name);
+    hash.update(version);
+    hash.update(preference.code().to_ne_bytes());
+    hash.update(ndk_priority(priority).to_ne_bytes());
+    hash.finalize().into()
+}
+
+fn number(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
+}
+
+/// The number that NNAPI gives a priority; the HAL's are others.
+fn ndk_priority(priority: Priority) -> i32 {
+    match priority {
+        Priority::Low => 90,
+        Priority::Medium => 100,
+        Priority::High => 110,
+    }
+}
+
+/// The cache files of one model on one device.
+#[derive(Debug)]
+pub(crate) struct Files {
+    /// Directory and name, up to the kind and number.
+    stem: PathBuf,
+    token: Token,
+    wanted: CacheFiles,
+}
+
+impl Files {
+    pub(crate) fn new(dir: &Path, token: Token, wanted: CacheFiles) -> Self {
+        Self { stem: dir.join(letters(&token)), token, wanted }
+    }
+
+    /// The files, if all of them are there.
+    pub(crate) fn open(&self) -> Option<CacheHandles> {
+        self.handles(false).ok()
+    }
+
+    /// The files, made where they are not there; none at all if one of them can't be had.
+    pub(crate) fn create(&self) -> CacheHandles {
+        self.handles(true).unwrap_or_else(|error| {
+            tracing::warn!(target: "nnburst::compilation", %error, "no cache at {}", self.stem.display());
+            CacheHandles { token: self.token, ..CacheHandles::default() }
+        })
+    }
+
+    fn handles(&self, create: bool) -> std::io::Result<CacheHandles> {
+        let list = |kind: char, count: u32| {
+            (0..count).map(|index| Ok(self.file(kind, index, create)?.into())).collect()
+        };
+        let model: std::io::Result<Vec<_>> = list('1', self.wanted.model);
+        let data: std::io::Result<Vec<_>> = list('2', self.wanted.data);
+        Ok(CacheHandles { model: model?, data: data?, token: self.token })
+    }
+
+    fn file(&self, kind: char, index: u32, create: bool) -> std::io::Result<File> {
+        let mut path = self.stem.clone().into_os_string();
+        path.push(format!("{kind}{index}"));
+        OpenOptions::new().read(true).write(true).create(create).mode(0o600).open(path)
+    }
+}
+
+/// Two letters for each byte, its low half first, as `A` and so much.
+fn letters(token: &Token) -> String {
+    let letter = |half: u8| char::from(b'A' + half);
+    token.iter().flat_map(|byte| [letter(byte & 15), letter(byte >> 4)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FAST: ExecutionPreference = ExecutionPreference::FastSingleAnswer;
+
+    fn of(user: u8, operations: Option<(Option<usize>, &[usize])>) -> Token {
+        token(&[user; 32], operations, ("device", "1"), (FAST, Priority::Medium))
+    }
+
+    #[test]
+    fn tokens_differ_in_whatever_is_hashed() {
+        let all = [
+            of(0, None),
+            of(1, None),
+            of(0, Some((None, &[0, 1]))),
+            of(0, Some((None, &[1, 0]))),
+            of(0, Some((Some(0), &[0, 1]))),
+            token(&[0; 32], None, ("other", "1"), (FAST, Priority::Medium)),
+            token(&[0; 32], None, ("device", "2"), (FAST, Priority::Medium)),
+            token(&[0; 32], None, ("device", "1"), (FAST, Priority::High)),
+            token(
+                &[0; 32],
+                None,
+                ("device", "1"),
+                (ExecutionPreference::LowPower, Priority::Medium),
+            ),
+        ];
+        for (at, one) in all.iter().enumerate() {
+            assert!(all.iter().skip(at + 1).all(|other| one != other), "{at}");
+        }
+        assert_eq!(of(0, None), of(0, None));
+    }
+
+    #[test]
+    fn the_hash_is_sha_256_of_what_is_said() {
+        let mut hash = Sha256::new();
+        hash.update([7; 32]);
+        hash.update(0u32.to_ne_bytes());
+        hash.update(3i32.to_ne_bytes());
+        hash.update(b"device1");
+        hash.update(1i32.to_ne_bytes());
+        hash.update(100i32.to_ne_bytes());
+        let want: Token = hash.finalize().into();
+        assert_eq!(of(7, Some((None, &[3]))), want);
+    }
+
+    #[test]
+    fn names_are_letters_with_kind_and_number() {
+        let mut token = [0; 32];
+        token[0] = 0x2f;
+        let name = letters(&token);
+        assert_eq!((name.len(), &name[..4]), (64, "PCAA"));
+        let dir = tempfile::tempdir().unwrap();
+        let files = Files::new(dir.path(), token, CacheFiles { model: 1, data: 2 });
+        assert!(files.open().is_none(), "nothing is there yet");
+        let made = files.create();
+        assert_eq!((made.model.len(), made.data.len()), (1, 2));
+        for end in ["10", "20", "21"] {
+            assert!(dir.path().join(format!("{name}{end}")).exists(), "{end}");
+        }
+        assert!(files.open().is_some());
+        std::fs::remove_file(dir.path().join(format!("{name}21"))).unwrap();
+        assert!(files.open().is_none(), "one is missing");
+        let nowhere =
+            Files::new(Path::new("/no such place"), token, CacheFiles { model: 1, data: 0 });
+        assert!(nowhere.create().model.is_empty());
+    }
+}

@@ -1,0 +1,119 @@
+//! Copies between memories of all kinds.
+
+use nnburst_hal::{Access, Buffer, Memory as HalMemory};
+
+use super::{Body, Domain, Memory, combine};
+use crate::error::{Result, RuntimeError};
+
+pub(super) fn copy(from: &Memory, to: &Memory) -> Result<()> {
+    if from.is(to) {
+        return Ok(());
+    }
+    let dimensions = check(from, to)?;
+    let result = move_bytes(from, to, &dimensions);
+    to.written(result.is_ok().then_some(dimensions.as_slice()));
+    result
+}
+
+/// Whether the one fits into the other, and the shape that goes over.
+fn check(from: &Memory, to: &Memory) -> Result<Vec<u32>> {
+    let source = from.0.domain.as_ref();
+    let target = to.0.domain.as_ref();
+    let held = source.map(|domain| (domain, domain.content()));
+    if held.as_ref().is_some_and(|(_, content)| !content.initialized) {
+        return Err(mismatch("the source was never written"));
+    }
+    match (held, target) {
+        (Some((source, content)), Some(target)) => {
+            if !same_kind(source, target) {
+                return Err(mismatch("the memories are for operands of other types"));
+            }
+            combine(&target.operand.dimensions, &content.dimensions)
+                .ok_or_else(|| mismatch("the memories are for other shapes"))
+        }
+        (Some((source, content)), None) => {
+            fits(source, &content.dimensions, to)?;
+            Ok(content.dimensions)
+        }
+        (None, Some(target)) => {
+            let dimensions = target.operand.dimensions.clone();
+            fits(target, &dimensions, from)?;
+            Ok(dimensions)
+        }
+        (None, None) => {
+            let (one, other) = (size(from), size(to));
+            if one != other {
+                return Err(mismatch(&format!("{one:?} bytes can't be copied to {other:?}")));
+            }
+            Ok(Vec::new())
+        }
+    }
+}
+
+fn size(memory: &Memory) -> Option<u64> {
+    memory.shared().map(HalMemory::size)
+}
+
+fn same_kind(one: &Domain, other: &Domain) -> bool {
+    let (one, other) = (&one.operand, &other.operand);
+    one.kind == other.kind
+        && one.scale.to_bits() == other.scale.to_bits()
+        && one.zero_point == other.zero_point
+        && (one.kind.is_extension() || one.extra_params == other.extra_params)
+}
+
+/// Whether a value of the domain takes exactly the shared memory.
+fn fits(domain: &Domain, dimensions: &[u32], shared: &Memory) -> Result<()> {
+    let shaped = nnburst_hal::Operand { dimensions: dimensions.to_vec(), ..domain.operand.clone() };
+    let bytes = shaped.data_size().and_then(|bytes| u64::try_from(bytes).ok());
+    let size = size(shared);
+    if bytes.is_some() && bytes == size {
+        Ok(())
+    } else {
+        Err(mismatch(&format!("a value of {bytes:?} bytes and a memory of {size:?}")))
+    }
+}
+
+fn move_bytes(from: &Memory, to: &Memory, dimensions: &[u32]) -> Result<()> {
+    match (&from.0.body, &to.0.body) {
+        (Body::Shared(from), Body::Shared(to)) => move_shared(from, to),
+        (Body::Device(buffer), Body::Shared(memory)) => Ok(buffer.copy_to(memory)?),
+        (Body::Shared(memory), Body::Device(buffer)) => Ok(buffer.copy_from(memory, dimensions)?),
+        (Body::Device(source), Body::Device(target)) => {
+            through_memory(from, source.as_ref(), target.as_ref(), dimensions)
+        }
+    }
+}
+
+fn move_shared(from: &HalMemory, to: &HalMemory) -> Result<()> {
+    let (source, target) = (from.map(Access::Read)?, to.map(Access::ReadWrite)?);
+    let bytes = source.len().min(target.len());
+    if let (Some(source), Some(target)) = (source.view(0..bytes), target.view_mut(0..bytes)) {
+        target.copy_from(source);
+    }
+    if source.lost_pages() || target.lost_pages() {
+        return Err(mismatch("a memory was truncated by somebody"));
+    }
+    Ok(())
+}
+
+fn through_memory(
+    from: &Memory,
+    source: &dyn Buffer,
+    target: &dyn Buffer,
+    dimensions: &[u32],
+) -> Result<()> {
+    let operand = from.0.domain.as_ref().map(|domain| nnburst_hal::Operand {
+        dimensions: dimensions.to_vec(),
+        ..domain.operand.clone()
+    });
+    let bytes = operand.and_then(|operand| operand.data_size());
+    let bytes = bytes.ok_or_else(|| mismatch("the size of what is to be copied is not known"))?;
+    let between = HalMemory::ashmem(u64::try_from(bytes).unwrap_or(u64::MAX))?;
+    source.copy_to(&between)?;
+    Ok(target.copy_from(&between, dimensions)?)
+}
+
+fn mismatch(why: &str) -> RuntimeError {
+    RuntimeError::Argument(why.to_owned())
+}

@@ -1,0 +1,328 @@
+//! Memory for the arguments of executions: shared with whoever computes, or a device's own.
+//!
+//! ```text
+//!   Memory::from_fd, new, hardware_buffer ─► shared: any offset and length, any use
+//!   MemoryDescriptor (roles) ─► create ─► a device's own, if one device has all the roles
+//!                                         else shared; either way only for the roles, and whole
+//! ```
+
+mod copy;
+mod descriptor;
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nnburst_hal::{
+    Buffer, DataLocation, Direction, Memory as HalMemory, MemoryKind, Operand, RequestPool,
+};
+
+pub use descriptor::MemoryDescriptor;
+pub(crate) use descriptor::StepRole;
+
+use crate::compilation::Compilation;
+use crate::error::{Result, RuntimeError};
+
+/// Memory for arguments of executions and constants. Clones are the same memory.
+#[derive(Clone)]
+pub struct Memory(Arc<Inner>);
+
+struct Inner {
+    body: Body,
+    /// What it is for, if it was made from a descriptor.
+    domain: Option<Domain>,
+}
+
+enum Body {
+    Shared(HalMemory),
+    /// A driver's buffer, which its token stands for.
+    Device(Arc<dyn Buffer>),
+}
+
+/// What a memory from a descriptor is for, and what it holds.
+#[derive(Debug)]
+struct Domain {
+    roles: Vec<Role>,
+    /// Type, quantisation, and the shape as far as roles and descriptor settle it.
+    operand: Operand,
+    content: Mutex<Content>,
+}
+
+/// One use: a model's argument.
+#[derive(Clone, Debug)]
+struct Role {
+    compilation: Compilation,
+    direction: Direction,
+    index: usize,
+    frequency: f32,
+}
+
+impl Role {
+    fn is(&self, compilation: &Compilation, direction: Direction, index: usize) -> bool {
+        self.compilation.is(compilation) && self.direction == direction && self.index == index
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Content {
+    initialized: bool,
+    /// The shape of what was written last.
+    dimensions: Vec<u32>,
+}
+
+impl Memory {
+    /// New shared memory, zeroed and sealed.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Memory`] where there is none to be had.
+    pub fn new(size: u64) -> Result<Self> {
+        Ok(HalMemory::ashmem(size)?.into())
+    }
+
+    /// `size` bytes of a file from `offset` on; any file that can be mapped, at any offset, written to only if
+    /// `writable`. The descriptor is this memory's own: hand over a duplicate.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Memory`] if the file ends before the range does.
+    pub fn from_fd(fd: OwnedFd, offset: u64, size: u64, writable: bool) -> Result<Self> {
+        Ok(HalMemory::from_fd(fd, offset, size, writable)?.into())
+    }
+
+    /// A hardware buffer: what stands in for Android's `AHardwareBuffer` is a memfd or dma-buf. A `blob` is a
+    /// run of bytes; other formats are for arguments alone, whole, on devices that know them.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Memory`] if the file is shorter than `size`.
+    pub fn from_hardware_buffer(fd: OwnedFd, size: u64, is_blob: bool) -> Result<Self> {
+        let kind =
+            if is_blob { MemoryKind::HardwareBufferBlob } else { MemoryKind::HardwareBuffer };
+        Ok(HalMemory::from_handle(kind.name(), vec![fd], Vec::new(), size)?.into())
+    }
+
+    /// What stands for the memory in a request.
+    pub fn pool(&self) -> RequestPool {
+        match &self.0.body {
+            Body::Shared(memory) => RequestPool::Memory(memory.clone()),
+            Body::Device(buffer) => RequestPool::Token(buffer.token()),
+        }
+    }
+
+    /// The shared memory; `None` of a device's own.
+    pub fn shared(&self) -> Option<&HalMemory> {
+        match &self.0.body {
+            Body::Shared(memory) => Some(memory),
+            Body::Device(_) => None,
+        }
+    }
+
+    /// Whether it was made from a descriptor: then it is used whole, and for its roles alone.
+    pub fn has_roles(&self) -> bool {
+        self.0.domain.is_some()
+    }
+
+    /// Where an argument of an execution is, if it may be there: bytes `offset..offset + length`, or all of it
+    /// where both are 0.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Argument`] for a range outside the memory or of no bytes, a part of what is used whole, or a
+    /// use that is none of its roles.
+    pub fn place(
+        &self,
+        compilation: &Compilation,
+        direction: Direction,
+        index: usize,
+        (offset, length): (u32, u32),
+    ) -> Result<DataLocation> {
+        let location = DataLocation { pool_index: 0, offset, length };
+        let whole = (offset, length) == (0, 0);
+        let is_image =
+            self.shared().is_some_and(|memory| memory.kind() == MemoryKind::HardwareBuffer);
+        match &self.0.domain {
+            Some(domain) => {
+                if !domain.roles.iter().any(|role| role.is(compilation, direction, index)) {
+                    let why = format!("the memory was not made for {direction} {index}");
+                    return Err(RuntimeError::Argument(why));
+                }
+                if !whole {
+                    return Err(partly("one from a descriptor", offset, length));
+                }
+            }
+            None if is_image && !whole => {
+                return Err(partly("a hardware buffer with a format", offset, length));
+            }
+            None if is_image => {}
+            None => self.check_range(offset, length)?,
+        }
+        Ok(location)
+    }
+
+    /// As [`Memory::place`], for a constant of a model.
+    ///
+    /// # Errors
+    /// As for [`Memory::place`]; memories from descriptors and buffers with a format hold no constants.
+    pub fn place_constant(&self, offset: u32, length: u32) -> Result<DataLocation> {
+        let is_image =
+            self.shared().is_none_or(|memory| memory.kind() == MemoryKind::HardwareBuffer);
+        if is_image || self.has_roles() {
+            return Err(RuntimeError::Argument("such a memory holds no constants".into()));
+        }
+        self.check_range(offset, length)?;
+        Ok(DataLocation { pool_index: 0, offset, length })
+    }
+
+    fn check_range(&self, offset: u32, length: u32) -> Result<()> {
+        let size = self.shared().map_or(0, HalMemory::size);
+        let end = u64::from(offset) + u64::from(length);
+        if end > size || (offset, length) == (0, 0) {
+            return Err(RuntimeError::Argument(format!(
+                "bytes {offset}..{end} of a memory of {size}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Before an execution reads it: the shape of what it holds, where it keeps count of that. `dimensions` are those
+    /// that the execution was given, or empty.
+    ///
+    /// # Errors
+    /// `GENERAL_FAILURE` where nothing was ever written, or something of another shape.
+    pub fn check_input(&self, dimensions: &[u32]) -> Result<Option<Vec<u32>>> {
+        let Some(domain) = &self.0.domain else { return Ok(None) };
+        let content = domain.content();
+        if !content.initialized {
+            return Err(failure("an input's memory was never written"));
+        }
+        let open = dimensions.is_empty() || dimensions.contains(&0);
+        if !open && !content.dimensions.is_empty() && content.dimensions != dimensions {
+            return Err(failure(format!(
+                "an input of shape {dimensions:?} is in a memory that holds {:?}",
+                content.dimensions
+            )));
+        }
+        Ok(Some(content.dimensions))
+    }
+
+    /// Before an execution writes it.
+    ///
+    /// # Errors
+    /// `GENERAL_FAILURE` where the shape doesn't fit the one it was made for.
+    pub fn check_output(&self, dimensions: &[u32]) -> Result<()> {
+        let Some(domain) = &self.0.domain else { return Ok(()) };
+        match combine(&domain.operand.dimensions, dimensions) {
+            Some(_) => Ok(()),
+            None => Err(failure(format!(
+                "an output of shape {dimensions:?} in a memory made for {:?}",
+                domain.operand.dimensions
+            ))),
+        }
+    }
+
+    /// After an execution: the shape that was written, or that it failed.
+    pub fn written(&self, dimensions: Option<&[u32]>) {
+        if let Some(domain) = &self.0.domain {
+            domain.set(dimensions.map(<[u32]>::to_vec));
+        }
+    }
+
+    /// Copies all of a memory to another.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Argument`] where they don't fit one another, or the source was never written;
+    /// [`RuntimeError::Memory`] for what can't be mapped.
+    pub fn copy(from: &Self, to: &Self) -> Result<()> {
+        copy::copy(from, to)
+    }
+
+    /// Whether both are the same memory.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Domain {
+    fn content(&self) -> Content {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, dimensions: Option<Vec<u32>>) {
+        let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
+        *content = match dimensions {
+            Some(dimensions) => Content { initialized: true, dimensions },
+            None => Content::default(),
+        };
+    }
+}
+
+impl From<HalMemory> for Memory {
+    fn from(memory: HalMemory) -> Self {
+        Self(Arc::new(Inner { body: Body::Shared(memory), domain: None }))
+    }
+}
+
+impl std::fmt::Debug for Memory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut debug = f.debug_struct("Memory");
+        match &self.0.body {
+            Body::Shared(memory) => debug.field("shared", memory),
+            Body::Device(buffer) => debug.field("token", &buffer.token()),
+        };
+        debug.field("roles", &self.0.domain.as_ref().map(|domain| domain.roles.len())).finish()
+    }
+}
+
+/// Two shapes in one, if they can be: what one leaves open (an extent of 0, or the rank) the other settles.
+pub(crate) fn combine(one: &[u32], other: &[u32]) -> Option<Vec<u32>> {
+    match (one, other) {
+        ([], shape) | (shape, []) => Some(shape.to_vec()),
+        _ if one.len() != other.len() => None,
+        _ => one
+            .iter()
+            .zip(other)
+            .map(|(&one, &other)| match (one, other) {
+                (0, extent) | (extent, 0) => Some(extent),
+                (one, other) => (one == other).then_some(one),
+            })
+            .collect(),
+    }
+}
+
+fn partly(what: &str, offset: u32, length: u32) -> RuntimeError {
+    RuntimeError::Argument(format!(
+        "{what} is used whole, with offset and length 0, not {offset} and {length}"
+    ))
+}
+
+fn failure(why: impl Into<String>) -> RuntimeError {
+    nnburst_hal::HalError::failure(why).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_combine_where_neither_contradicts() {
+        for (one, other, want) in [
+            (&[][..], &[2, 3][..], Some(vec![2, 3])),
+            (&[2, 0], &[0, 3], Some(vec![2, 3])),
+            (&[2, 0], &[2, 0], Some(vec![2, 0])),
+            (&[2, 3], &[2, 4], None),
+            (&[2], &[2, 1], None),
+        ] {
+            assert_eq!(combine(one, other), want, "{one:?} {other:?}");
+            assert_eq!(combine(other, one), want, "{other:?} {one:?}");
+        }
+    }
+
+    #[test]
+    fn ranges_of_shared_memory_are_checked() {
+        let memory = Memory::new(64).unwrap();
+        assert!(memory.place_constant(60, 4).is_ok());
+        assert!(memory.place_constant(0, 0).is_err(), "no bytes");
+        assert!(memory.place_constant(61, 4).is_err());
+        assert!(memory.place_constant(u32::MAX, u32::MAX).is_err());
+        assert_eq!(memory.check_input(&[1]).unwrap(), None, "it keeps no count");
+        let fd = memory.shared().unwrap().fd().try_clone_to_owned().unwrap();
+        let image = Memory::from_hardware_buffer(fd, 0, false).unwrap();
+        assert!(image.place_constant(0, 4).is_err());
+    }
+}

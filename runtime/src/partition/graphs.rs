@@ -1,0 +1,48 @@
+//! Looking things up in the graphs of a model.
+
+use nnburst_hal::{
+    Model, Operand, OperandLifeTime, OperandType, Operation, OperationType, Subgraph,
+};
+
+/// An operand of a graph.
+pub(crate) fn operand(graph: &Subgraph, index: u32) -> Option<&Operand> {
+    graph.operands.get(usize::try_from(index).ok()?)
+}
+
+/// Where in [`Model::referenced`] the graph is that an operand refers to.
+pub(crate) fn reference(graph: &Subgraph, index: u32) -> Option<usize> {
+    let operand = operand(graph, index)?;
+    let refers =
+        operand.kind == OperandType::Subgraph && operand.lifetime == OperandLifeTime::Subgraph;
+    refers.then(|| usize::try_from(operand.location.offset).ok()).flatten()
+}
+
+/// The graph that an operand refers to.
+pub(crate) fn referenced<'m>(
+    model: &'m Model,
+    graph: &Subgraph,
+    index: u32,
+) -> Option<&'m Subgraph> {
+    model.referenced.get(reference(graph, index)?)
+}
+
+/// The two kinds of control flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ControlFlow {
+    If,
+    While,
+}
+
+/// Whether an operation is control flow, and of which kind.
+pub(crate) fn control_flow(operation: &Operation) -> Option<ControlFlow> {
+    match operation.kind {
+        OperationType::If => Some(ControlFlow::If),
+        OperationType::While => Some(ControlFlow::While),
+        _ => None,
+    }
+}
+
+/// Whether an operand is computed by an operation of its graph.
+pub(crate) fn is_computed(operand: &Operand) -> bool {
+    matches!(operand.lifetime, OperandLifeTime::TemporaryVariable | OperandLifeTime::SubgraphOutput)
+}

@@ -1,0 +1,225 @@
+//! Drivers of the tests' own making: the embedded executor behind figures, tastes and faults of choice.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use nnburst::Device;
+use nnburst::hal::{
+    self, Buffer, BufferDesc, BufferRole, CacheFiles, CacheHandles, Capabilities, DeviceStatus,
+    DeviceType, ErrorStatus, ExecutionCallback, ExecutionOptions, ExecutionResult, Extension,
+    FencedExecution, HalError, Model, OperandPerformance, OperandType, Operation, PerformanceInfo,
+    PrepareOptions, PreparedModel, PreparedModelCallback, Request, TimePoint, Version,
+};
+use nnburst_driver_sample::{Options, SampleDriver};
+
+/// What a driver does wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Nothing.
+    None,
+    /// It can't prepare what it says it supports.
+    Prepare(ErrorStatus),
+    /// It can't execute what it prepared.
+    Execute(ErrorStatus),
+}
+
+/// Whether a driver takes an operation of a model.
+type Taste = Box<dyn Fn(&Operation, &Model) -> bool + Send + Sync>;
+
+/// A driver that takes what it likes.
+pub(crate) struct Picky {
+    executor: Arc<dyn hal::Device>,
+    exec_time: f32,
+    power_usage: f32,
+    taste: Taste,
+    fault: Fault,
+    pub(crate) executions: Arc<AtomicUsize>,
+}
+
+impl Picky {
+    pub(crate) fn new(
+        exec_time: f32,
+        taste: impl Fn(&Operation, &Model) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let driver = SampleDriver::new("nnapi-sample_all", Options::default()).unwrap();
+        Self {
+            executor: driver.device(),
+            exec_time,
+            power_usage: exec_time,
+            taste: Box::new(taste),
+            fault: Fault::None,
+            executions: Arc::default(),
+        }
+    }
+
+    pub(crate) fn power(mut self, power_usage: f32) -> Self {
+        self.power_usage = power_usage;
+        self
+    }
+
+    pub(crate) fn fault(mut self, fault: Fault) -> Self {
+        self.fault = fault;
+        self
+    }
+
+    /// The driver as a device that speaks a version of the HAL.
+    pub(crate) fn device(self, name: &str, version: Version) -> Device {
+        let driver: Arc<dyn hal::Device> = Arc::new(self);
+        match version {
+            Version::V1_0 => Device::from_hal_v1_0(name, hal::v1_0::downgrade(driver)),
+            Version::V1_1 => Device::from_hal_v1_1(name, hal::v1_1::downgrade(driver)),
+            Version::V1_2 => Device::from_hal_v1_2(name, hal::v1_2::downgrade(driver)),
+            Version::V1_3 => Device::from_hal(name, driver),
+        }
+    }
+}
+
+/// A driver of 1.3 that takes these operations.
+pub(crate) fn taking(name: &str, exec_time: f32, kinds: &'static [hal::OperationType]) -> Device {
+    Picky::new(exec_time, |operation, _| kinds.contains(&operation.kind))
+        .device(name, Version::V1_3)
+}
+
+impl hal::Device for Picky {
+    fn capabilities(&self) -> hal::Result<Capabilities> {
+        let info = PerformanceInfo { exec_time: self.exec_time, power_usage: self.power_usage };
+        let kinds = OperandType::BASE.iter().filter(|&&kind| kind != OperandType::Subgraph);
+        Ok(Capabilities {
+            relaxed_float32_to_float16_scalar: info,
+            relaxed_float32_to_float16_tensor: info,
+            operand_performance: kinds.map(|&kind| OperandPerformance { kind, info }).collect(),
+            if_performance: info,
+            while_performance: info,
+        })
+    }
+    fn version_string(&self) -> hal::Result<String> {
+        Ok("picky".into())
+    }
+    fn device_type(&self) -> hal::Result<DeviceType> {
+        Ok(DeviceType::Accelerator)
+    }
+    fn status(&self) -> hal::Result<DeviceStatus> {
+        Ok(DeviceStatus::Available)
+    }
+    fn supported_extensions(&self) -> hal::Result<Vec<Extension>> {
+        Ok(Vec::new())
+    }
+    fn supported_operations(&self, model: &Model) -> hal::Result<Vec<bool>> {
+        let mut operations = self.executor.supported_operations(model)?;
+        for (answer, operation) in operations.iter_mut().zip(&model.main.operations) {
+            *answer &= (self.taste)(operation, model);
+        }
+        Ok(operations)
+    }
+    fn number_of_cache_files_needed(&self) -> hal::Result<CacheFiles> {
+        Ok(CacheFiles::default())
+    }
+    fn prepare_model(
+        &self,
+        model: Model,
+        options: PrepareOptions,
+        cache: CacheHandles,
+        callback: Arc<dyn PreparedModelCallback>,
+    ) -> hal::Result<()> {
+        let refused = self.supported_operations(&model).map(|taken| taken.contains(&false));
+        let error = match (self.fault, refused) {
+            (Fault::Prepare(status), _) => Some(HalError::new(status, "this driver can't")),
+            (_, Ok(true)) => Some(HalError::invalid("not to this driver's taste")),
+            (_, Err(error)) => Some(error),
+            _ => None,
+        };
+        if let Some(error) = error {
+            callback.notify(Err(error.clone()));
+            return Err(error);
+        }
+        let (fault, executions) = (self.fault, Arc::clone(&self.executions));
+        let wrapping = Wrapping { callback, fault, executions };
+        self.executor.prepare_model(model, options, cache, Arc::new(wrapping))
+    }
+    fn prepare_model_from_cache(
+        &self,
+        _deadline: Option<TimePoint>,
+        _cache: CacheHandles,
+        callback: Arc<dyn PreparedModelCallback>,
+    ) -> hal::Result<()> {
+        callback.notify(Err(HalError::failure("nothing is cached")));
+        Err(HalError::failure("nothing is cached"))
+    }
+    fn allocate(
+        &self,
+        _desc: &BufferDesc,
+        _models: &[Arc<dyn PreparedModel>],
+        _inputs: &[BufferRole],
+        _outputs: &[BufferRole],
+    ) -> hal::Result<Arc<dyn Buffer>> {
+        Err(HalError::failure("no buffers"))
+    }
+}
+
+struct Wrapping {
+    callback: Arc<dyn PreparedModelCallback>,
+    fault: Fault,
+    executions: Arc<AtomicUsize>,
+}
+
+impl PreparedModelCallback for Wrapping {
+    fn notify(&self, result: hal::Result<Arc<dyn PreparedModel>>) {
+        let (fault, executions) = (self.fault, Arc::clone(&self.executions));
+        self.callback
+            .notify(result.map(|model| Arc::new(Faulty { model, fault, executions }) as _));
+    }
+}
+
+struct Faulty {
+    model: Arc<dyn PreparedModel>,
+    fault: Fault,
+    executions: Arc<AtomicUsize>,
+}
+
+impl Faulty {
+    fn check(&self) -> hal::Result<()> {
+        self.executions.fetch_add(1, Ordering::Relaxed);
+        match self.fault {
+            Fault::Execute(status) => Err(HalError::new(status, "this driver fails")),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl PreparedModel for Faulty {
+    fn execute_synchronously(
+        &self,
+        request: &Request,
+        options: ExecutionOptions,
+    ) -> ExecutionResult {
+        self.check()?;
+        self.model.execute_synchronously(request, options)
+    }
+    fn execute(
+        &self,
+        request: Request,
+        options: ExecutionOptions,
+        callback: Arc<dyn ExecutionCallback>,
+    ) -> hal::Result<()> {
+        if let Err(error) = self.check() {
+            callback.notify(Err(error.clone().into()));
+            return Err(error);
+        }
+        self.model.execute(request, options, callback)
+    }
+    fn execute_fenced(
+        &self,
+        request: Request,
+        wait_for: Vec<OwnedFd>,
+        options: ExecutionOptions,
+        duration: Option<Duration>,
+    ) -> hal::Result<FencedExecution> {
+        self.check()?;
+        self.model.execute_fenced(request, wait_for, options, duration)
+    }
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}

@@ -1,0 +1,8 @@
+//! Models spread over devices: plans, control flow, what happens when a device fails, and graphs of chance.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on panics")]
+
+mod control_flow;
+mod devices;
+mod failing;
+mod plans;
+mod random;
