@@ -4,6 +4,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod scalar;
 
 use super::{Form, Isa, best};
@@ -46,6 +48,8 @@ const fn forms(arithmetic: Arithmetic) -> &'static [Form<Kernels>] {
                 Form { isa: Isa::Avx512, run: avx512::$name },
                 #[cfg(target_arch = "x86_64")]
                 Form { isa: Isa::Avx2, run: avx2::$name },
+                #[cfg(target_arch = "aarch64")]
+                Form { isa: Isa::Neon, run: neon::$name },
                 Form { isa: Isa::Scalar, run: scalar::$name },
             ]
         };

@@ -10,6 +10,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod scalar;
 
 use super::{Form, Isa, best};
@@ -45,6 +47,8 @@ const FORMS: &[Form<[Run; 4]>] = &[
     Form { isa: Isa::Avx512, run: avx512::PANELS },
     #[cfg(target_arch = "x86_64")]
     Form { isa: Isa::Avx2, run: avx2::PANELS },
+    #[cfg(target_arch = "aarch64")]
+    Form { isa: Isa::Neon, run: neon::PANELS },
     Form { isa: Isa::Scalar, run: scalar::PANELS },
 ];
 

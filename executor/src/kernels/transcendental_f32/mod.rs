@@ -8,6 +8,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod scalar;
 
 use super::{Form, Isa, best};
@@ -37,6 +39,8 @@ pub(crate) const fn forms(function: Function) -> &'static [Form<Run>] {
                 Form { isa: Isa::Avx512, run: avx512::$name },
                 #[cfg(target_arch = "x86_64")]
                 Form { isa: Isa::Avx2, run: avx2::$name },
+                #[cfg(target_arch = "aarch64")]
+                Form { isa: Isa::Neon, run: neon::$name },
                 Form { isa: Isa::Scalar, run: scalar::$name },
             ]
         };
