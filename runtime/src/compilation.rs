@@ -92,8 +92,8 @@ impl Compilation {
         model: &Model,
         prepared: Arc<dyn PreparedModel>,
     ) -> Result<Self> {
-        let signature = Signature::of(model)?;
-        Ok(Self(Arc::new(Inner { prepared, devices: vec![device.clone()], signature })))
+        let partitioned = Partitioned { prepared, devices: vec![device.clone()], planned: None };
+        Self::of(model, partitioned, true)
     }
 
     /// The model's inputs: types, shapes, quantisation.
