@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(entries.iter().map(|e| e.offset).collect::<Vec<_>>(), [0, 128, 192]);
         let mut bytes = AlignedBytes::zeroed(256);
         for (entry, packed) in entries.iter().zip(&packed) {
-            let at = entry.offset as usize;
+            let at = usize::try_from(entry.offset).unwrap();
             bytes.as_mut_slice()[at..][..packed.as_slice().len()]
                 .copy_from_slice(packed.as_slice());
         }

@@ -4,7 +4,8 @@
 //! machine has and the user allows, tests and benches run them all. No intrinsics outside this module.
 //!
 //! ```text
-//!   gemm_f32, gemm_i8    tiles of a product over packed panels of both operands
+//!   gemm_f32             tiles of a product: rows where they lie, weights in panels
+//!   gemm_i8              tiles of a product over packed panels of both operands
 //!   patches              rows of a convolution's implicit matrix; pack turns them into panels
 //!   depthwise_f32, _i8   one row of outputs of a 3x3 (or any) window, channels in lanes
 //!   gemv_f32             products of few rows: weights streamed once, many sums side by side

@@ -48,6 +48,11 @@ impl Patches {
         self.batches * self.out_height * self.out_width
     }
 
+    /// Lines of output pixels, those of all batches.
+    pub(crate) fn lines(&self) -> usize {
+        self.batches * self.out_height
+    }
+
     /// Elements of a row.
     pub(crate) fn depth(&self) -> usize {
         self.filter_h * self.filter_w * self.channels
@@ -56,6 +61,11 @@ impl Patches {
     /// Elements of the image.
     pub(crate) fn elements(&self) -> usize {
         self.batches * self.in_height * self.in_width * self.channels
+    }
+
+    /// Bytes of the image that each further line of outputs needs.
+    pub(crate) fn input_bytes_per_line<T>(&self) -> usize {
+        self.stride_h * self.in_width * self.channels * size_of::<T>()
     }
 
     /// Whether every row lies in the image in one piece.

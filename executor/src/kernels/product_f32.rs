@@ -78,7 +78,7 @@ impl Product {
             Self::Few { gemv, rows, bias, range } => {
                 gemv.compute(xs, *rows, Start::Bias(bias), output, gemv.columns(), *range)
             }
-            Self::Many(gemm) => gemm.compute(xs, output, scratch),
+            Self::Many(gemm) => gemm.compute(xs, output, 0..gemm.lines(), scratch),
         }
     }
 }

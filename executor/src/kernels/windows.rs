@@ -1,13 +1,30 @@
-//! Where the windows of a line of outputs lie, cut where they leave the image.
+//! Where the windows of outputs lie, cut where they leave the image.
 //!
-//! A window at the border is a smaller window. Pixels whose windows are cut alike come as one [`Run`];
-//! the middle of a line, by far the most of it, is a single one.
+//! A window at the border is a smaller window. Pixels whose windows are cut alike come together as a
+//! [`Region`]: the middle of the image, by far the most of it, is a single one.
 
 use std::ops::Range;
 
 use super::patches::Patches;
 
-/// Neighbouring output pixels whose windows cover the same part of the filter.
+/// A rectangle of output pixels whose windows cover the same part of the filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Region {
+    /// Lines of the filter that are over the image.
+    pub(crate) lines: Range<usize>,
+    /// Columns of the filter that are over the image.
+    pub(crate) columns: Range<usize>,
+    /// Pixel of the image under the first line and column of the first window.
+    pub(crate) input: usize,
+    /// First output pixel.
+    pub(crate) output: usize,
+    /// Output pixels of a line.
+    pub(crate) width: usize,
+    /// Lines of output pixels.
+    pub(crate) height: usize,
+}
+
+/// Neighbouring output pixels of a line whose windows cover the same part of the filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     /// Lines of the filter that are over the image.
@@ -22,42 +39,104 @@ pub(crate) struct Run {
     pub(crate) count: usize,
 }
 
-/// Calls `each` for all pixels, in order.
+/// Calls `each` for all pixels, in order within a line.
 pub(crate) fn each_run(patches: &Patches, mut each: impl FnMut(Run)) {
+    each_region(patches, 0..patches.lines(), |region| {
+        for line in 0..region.height {
+            each(Run {
+                lines: region.lines.clone(),
+                columns: region.columns.clone(),
+                input: region.input + line * patches.stride_h * patches.in_width,
+                output: region.output + line * patches.out_width,
+                count: region.width,
+            });
+        }
+    });
+}
+
+/// Calls `each` for the pixels of some lines (those of all batches count on).
+///
+/// What is cut is found by arithmetic, not pixel by pixel: divisions for every pixel of a line took longer
+/// than a depthwise convolution of a few channels.
+pub(crate) fn each_region(patches: &Patches, lines: Range<usize>, mut each: impl FnMut(Region)) {
     let p = patches;
-    let over = |output: usize, stride, dilation, filter, pad, extent| {
-        taps(output * stride, dilation, filter, pad, extent)
+    let vertical = Axis {
+        output: p.out_height,
+        input: p.in_height,
+        filter: p.filter_h,
+        stride: p.stride_h,
+        dilation: p.dilation_h,
+        pad: p.top,
     };
-    for line in 0..p.batches * p.out_height {
+    let horizontal = Axis {
+        output: p.out_width,
+        input: p.in_width,
+        filter: p.filter_w,
+        stride: p.stride_w,
+        dilation: p.dilation_w,
+        pad: p.left,
+    };
+    let (whole_lines, whole_columns) = (vertical.whole(), horizontal.whole());
+    let mut line = lines.start;
+    while line < lines.end {
         let (batch, y) = (line / p.out_height, line % p.out_height);
-        let lines = over(y, p.stride_h, p.dilation_h, p.filter_h, p.top, p.in_height);
-        // Where nothing of the window is over the image, any pixel of it will do.
-        let in_y = (y * p.stride_h + lines.start * p.dilation_h).saturating_sub(p.top);
-        let in_line = batch * p.in_height + in_y.min(p.in_height - 1);
+        let down = vertical.stretch(y, &whole_lines, lines.end - line);
         let mut x = 0;
         while x < p.out_width {
-            let here = |x| over(x, p.stride_w, p.dilation_w, p.filter_w, p.left, p.in_width);
-            let columns = here(x);
-            let mut end = x + 1;
-            while end < p.out_width && here(end) == columns {
-                end += 1;
-            }
-            let in_x = (x * p.stride_w + columns.start * p.dilation_w).saturating_sub(p.left);
-            each(Run {
-                lines: lines.clone(),
-                columns,
-                input: in_line * p.in_width + in_x.min(p.in_width - 1),
+            let right = horizontal.stretch(x, &whole_columns, usize::MAX);
+            each(Region {
+                lines: down.taps.clone(),
+                columns: right.taps.clone(),
+                input: (batch * p.in_height + down.input) * p.in_width + right.input,
                 output: line * p.out_width + x,
-                count: end - x,
+                width: right.count,
+                height: down.count,
             });
-            x = end;
+            x += right.count;
         }
+        line += down.count;
     }
 }
 
-/// The taps of one axis that are over the image, for a window that starts at `start` of the padded one.
-fn taps(start: usize, dilation: usize, filter: usize, pad: usize, extent: usize) -> Range<usize> {
-    let first = pad.saturating_sub(start).div_ceil(dilation).min(filter);
-    let end = (extent + pad).saturating_sub(start).div_ceil(dilation).min(filter);
-    first..end.max(first)
+struct Axis {
+    output: usize,
+    input: usize,
+    filter: usize,
+    stride: usize,
+    dilation: usize,
+    pad: usize,
+}
+
+/// Outputs in a row along an axis whose windows are cut alike.
+struct Stretch {
+    /// The taps that are over the image.
+    taps: Range<usize>,
+    /// Under the first tap of the first window.
+    input: usize,
+    count: usize,
+}
+
+impl Axis {
+    /// The outputs whose windows no side of the image cuts.
+    fn whole(&self) -> Range<usize> {
+        let reach = (self.filter - 1) * self.dilation + 1;
+        let room = (self.input + self.pad).checked_sub(reach);
+        let end = room.map_or(0, |room| room / self.stride + 1).min(self.output);
+        self.pad.div_ceil(self.stride)..end
+    }
+
+    /// From output `at` on, at most `most`.
+    fn stretch(&self, at: usize, whole: &Range<usize>, most: usize) -> Stretch {
+        let start = at * self.stride;
+        let (taps, count) = if whole.contains(&at) {
+            (0..self.filter, (whole.end - at).min(most))
+        } else {
+            let over = |end: usize| end.saturating_sub(start).div_ceil(self.dilation);
+            let first = over(self.pad).min(self.filter);
+            (first..over(self.input + self.pad).min(self.filter).max(first), 1)
+        };
+        // Where nothing of the window is over the image, any pixel of it will do.
+        let input = (start + taps.start * self.dilation).saturating_sub(self.pad);
+        Stretch { taps, input: input.min(self.input - 1), count }
+    }
 }

@@ -1,11 +1,13 @@
 //! RELU, RELU1, RELU6: clamping, in the real or in the stored range.
 
-use nnburst_hal::FusedActivation;
+use nnburst_hal::{FusedActivation, OperandType};
 
 use super::Op;
 use super::support::{dispatch, plain, same_quantisation};
 use crate::element::{Quantised, Real};
-use crate::plan::{Lowered, OpBuilder};
+use crate::io::In;
+use crate::kernels::binary_f32::{Arithmetic, Binary};
+use crate::plan::{Label, Lowered, OpBuilder};
 use crate::quant::{activation_range, clamp_real, real_activation_range};
 
 pub(super) static RELU: Op = Op { lower: |op| lower(op, FusedActivation::Relu) };
@@ -21,6 +23,13 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, activation: FusedActivation) -> Lowered
     let input = op.input(0)?;
     op.set_output(0, input.shape.clone())?;
     let (low, high) = real_activation_range(activation);
+    if input.kind == OperandType::TensorFloat32 {
+        // Times 1 is the number itself, whatever it is.
+        let clamp = Binary::new(op.isa(), Arithmetic::Mul, (low, high));
+        let label = Label { form: clamp.isa(), ..plain("binary_f32", &input.shape, 0) };
+        op.emit(label, move |io| clamp.compute(io.input(0), In::of(&[1.0]), io.output(0)));
+        return Ok(());
+    }
     op.emit(plain("clamp_real", &input.shape, 0), move |io| {
         let xs = io.input::<T>(0).iter();
         io.output(0).fill(xs.map(|x| T::from_f32(clamp_real(x.to_f32(), low, high))));

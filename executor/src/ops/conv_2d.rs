@@ -130,8 +130,8 @@ fn float32(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
     let Some(gemm) = gemm else { return real::<f32>(op, conv) };
     op.absorb(1);
     let label = Label { form: gemm.isa(), ..conv.label("gemm_f32")? };
-    op.emit_with_scratch(label, gemm.scratch_bytes(), move |mut io| {
-        gemm.compute(io.input(0), io.output(0), io.scratch_slice())
+    op.emit_bands(label, gemm.scratch_bytes(), gemm.lines(), move |mut io, lines| {
+        gemm.compute(io.input(0), io.output(0), lines, io.scratch_slice())
     });
     Ok(())
 }

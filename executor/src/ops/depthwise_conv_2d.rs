@@ -116,7 +116,9 @@ fn float32(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
     let Some(packed) = packed else { return real::<f32>(op, conv) };
     op.absorb(1);
     let label = Label { form: packed.isa(), ..conv.label("depthwise_f32")? };
-    op.emit(label, move |io| packed.compute(io.input(0), io.output(0)));
+    op.emit_bands(label, 0, packed.lines(), move |io, lines| {
+        packed.compute(io.input(0), io.output(0), lines)
+    });
     Ok(())
 }
 

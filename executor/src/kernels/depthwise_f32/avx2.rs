@@ -1,58 +1,116 @@
 //! 8 channels at a time.
 
 use core::arch::x86_64::{
-    __m256, __m256i, _mm256_add_ps, _mm256_cmpgt_epi32, _mm256_fmadd_ps, _mm256_loadu_ps,
-    _mm256_maskload_ps, _mm256_maskstore_ps, _mm256_max_ps, _mm256_min_ps, _mm256_set1_epi32,
-    _mm256_set1_ps, _mm256_setr_epi32, _mm256_setzero_ps,
+    __m256, __m256i, _mm256_cmpgt_epi32, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_maskload_ps,
+    _mm256_maskstore_ps, _mm256_max_ps, _mm256_min_ps, _mm256_set1_epi32, _mm256_set1_ps,
+    _mm256_setr_epi32, _mm256_setzero_ps, _mm256_storeu_ps,
 };
 
 use super::Pixels;
 
 const LANES: usize = 8;
 
+/// Windows that slide together: enough sums to hide an addition's latency, and each pixel that they
+/// share is loaded once.
+const TOGETHER: usize = 4;
+
 #[target_feature(enable = "avx2,fma")]
 pub(super) unsafe fn pixels(p: &Pixels) {
-    for channel in (0..p.channels).step_by(LANES) {
-        // SAFETY: as the caller promises.
-        unsafe { if (p.lines, p.columns) == (3, 3) { three(p, channel) } else { any(p, channel) } }
+    // SAFETY: as the caller promises; a part of the channels each time.
+    unsafe {
+        // Lines are innermost, so that what windows of neighbouring lines share is in the first cache: a line
+        // of a few channels fits it where one of all channels doesn't.
+        let whole = p.channels / LANES * LANES;
+        for channel in (0..whole).step_by(LANES) {
+            (0..p.height).for_each(|at| line::<true>(&p.line(at), channel));
+        }
+        if whole < p.channels {
+            (0..p.height).for_each(|at| line::<false>(&p.line(at), whole));
+        }
     }
 }
 
-/// A 3x3 window: its weights stay in registers while it slides.
+/// The channels of a vector, all of its lanes (`WHOLE`) or the last few of the image.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn three(p: &Pixels, channel: usize) {
-    let mask = mask(p.channels - channel);
-    // SAFETY: bias and weights are padded to whole vectors; masks keep within the channels.
+unsafe fn line<const WHOLE: bool>(p: &Pixels, channel: usize) {
+    // SAFETY: as the caller promises.
     unsafe {
-        let bias = _mm256_loadu_ps(p.bias.add(channel));
-        let mut weights = [bias; 9];
-        for (tap, weight) in weights.iter_mut().enumerate() {
-            let at = tap / 3 * p.weight_line + tap % 3 * p.weight_column + channel;
-            *weight = _mm256_loadu_ps(p.weights.add(at));
+        match (p.columns, p.step.checked_div(p.tap_column)) {
+            (3, Some(1)) if p.step == p.tap_column => slide::<3, 1, WHOLE>(p, channel),
+            (3, Some(2)) if p.step == 2 * p.tap_column => slide::<3, 2, WHOLE>(p, channel),
+            (5, Some(1)) if p.step == p.tap_column => slide::<5, 1, WHOLE>(p, channel),
+            (5, Some(2)) if p.step == 2 * p.tap_column => slide::<5, 2, WHOLE>(p, channel),
+            _ => any::<WHOLE>(p, channel),
         }
-        for pixel in 0..p.count {
-            let first = p.input.add(pixel * p.step + channel);
-            // Two chains of additions hide each other's latency.
-            let (mut even, mut odd) = (bias, _mm256_setzero_ps());
-            for line in 0..3 {
-                for column in 0..3 {
-                    let x = load(first.add(line * p.tap_line + column * p.tap_column), mask);
-                    let (tap, sum) =
-                        (line * 3 + column, if column == 1 { &mut odd } else { &mut even });
-                    *sum = _mm256_fmadd_ps(x, weights[tap], *sum);
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn slide<const COLUMNS: usize, const STRIDE: usize, const WHOLE: bool>(
+    p: &Pixels,
+    channel: usize,
+) {
+    let whole = p.count / TOGETHER * TOGETHER;
+    // SAFETY: as the caller promises; a part of the pixels each time.
+    unsafe {
+        for pixel in (0..whole).step_by(TOGETHER) {
+            windows::<TOGETHER, COLUMNS, STRIDE, WHOLE>(p, channel, pixel);
+        }
+        match p.count - whole {
+            3 => windows::<3, COLUMNS, STRIDE, WHOLE>(p, channel, whole),
+            2 => windows::<2, COLUMNS, STRIDE, WHOLE>(p, channel, whole),
+            1 => windows::<1, COLUMNS, STRIDE, WHOLE>(p, channel, whole),
+            _ => {}
+        }
+    }
+}
+
+/// `COUNT` neighbouring windows of `COLUMNS` columns, `STRIDE` columns apart.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn windows<
+    const COUNT: usize,
+    const COLUMNS: usize,
+    const STRIDE: usize,
+    const WHOLE: bool,
+>(
+    p: &Pixels,
+    channel: usize,
+    pixel: usize,
+) {
+    // SAFETY: bias and weights are padded to whole vectors; the windows are over the image.
+    unsafe {
+        let mut sums = [_mm256_loadu_ps(p.bias.add(channel)); COUNT];
+        let first = p.input.add(pixel * p.step + channel);
+        for line in 0..p.lines {
+            let mut weights = [_mm256_setzero_ps(); COLUMNS];
+            for (tap, weight) in weights.iter_mut().enumerate() {
+                let at = line * p.weight_line + tap * p.weight_column + channel;
+                *weight = _mm256_loadu_ps(p.weights.add(at));
+            }
+            let first = first.add(line * p.tap_line);
+            for column in 0..(COUNT - 1) * STRIDE + COLUMNS {
+                let x = load::<WHOLE>(p, channel, first.add(column * p.tap_column));
+                for (at, sum) in sums.iter_mut().enumerate() {
+                    if column >= at * STRIDE && column - at * STRIDE < COLUMNS {
+                        *sum = _mm256_fmadd_ps(x, weights[column - at * STRIDE], *sum);
+                    }
                 }
             }
-            store(p, pixel, channel, mask, _mm256_add_ps(even, odd));
+        }
+        for (at, &sum) in sums.iter().enumerate() {
+            store::<WHOLE>(p, pixel + at, channel, sum);
         }
     }
 }
 
+/// Windows of any shape, one at a time.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn any(p: &Pixels, channel: usize) {
-    let mask = mask(p.channels - channel);
-    // SAFETY: as for `three`.
+unsafe fn any<const WHOLE: bool>(p: &Pixels, channel: usize) {
+    // SAFETY: as for `windows`.
     unsafe {
         for pixel in 0..p.count {
             let mut sum = _mm256_loadu_ps(p.bias.add(channel));
@@ -60,45 +118,50 @@ unsafe fn any(p: &Pixels, channel: usize) {
                 let taps = p.input.add(pixel * p.step + line * p.tap_line + channel);
                 let weights = p.weights.add(line * p.weight_line + channel);
                 for column in 0..p.columns {
-                    let x = load(taps.add(column * p.tap_column), mask);
-                    sum = _mm256_fmadd_ps(
-                        x,
-                        _mm256_loadu_ps(weights.add(column * p.weight_column)),
-                        sum,
-                    );
+                    let x = load::<WHOLE>(p, channel, taps.add(column * p.tap_column));
+                    let weight = _mm256_loadu_ps(weights.add(column * p.weight_column));
+                    sum = _mm256_fmadd_ps(x, weight, sum);
                 }
             }
-            store(p, pixel, channel, mask, sum);
+            store::<WHOLE>(p, pixel, channel, sum);
         }
     }
 }
 
-type Mask = __m256i;
-
+/// The lanes that are channels, of a vector that is not whole.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-fn mask(channels: usize) -> Mask {
-    let count = i32::try_from(channels.min(LANES)).unwrap_or(0);
-    _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
+fn mask(p: &Pixels, channel: usize) -> __m256i {
+    let channels = i32::try_from(p.channels - channel).unwrap_or(i32::MAX);
+    _mm256_cmpgt_epi32(_mm256_set1_epi32(channels), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
 }
 
 /// # Safety
-/// The lanes of the mask are readable.
+/// The channels are readable.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn load(from: *const f32, mask: Mask) -> __m256 {
+unsafe fn load<const WHOLE: bool>(p: &Pixels, channel: usize, from: *const f32) -> __m256 {
     // SAFETY: as the caller promises.
-    unsafe { _mm256_maskload_ps(from, mask) }
+    unsafe {
+        if WHOLE { _mm256_loadu_ps(from) } else { _mm256_maskload_ps(from, mask(p, channel)) }
+    }
 }
 
 /// # Safety
-/// The lanes of the mask are channels of the pixel from `channel` on.
+/// The pixel's channels are writable.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn store(p: &Pixels, pixel: usize, channel: usize, mask: Mask, sum: __m256) {
+unsafe fn store<const WHOLE: bool>(p: &Pixels, pixel: usize, channel: usize, sum: __m256) {
     // NaN stays: of an unordered pair these return the second operand.
     let y = _mm256_max_ps(_mm256_set1_ps(p.low), sum);
     let y = _mm256_min_ps(_mm256_set1_ps(p.high), y);
     // SAFETY: as the caller promises.
-    unsafe { _mm256_maskstore_ps(p.output.add(pixel * p.channels + channel), mask, y) };
+    unsafe {
+        let to = p.output.add(pixel * p.channels + channel);
+        if WHOLE {
+            _mm256_storeu_ps(to, y);
+        } else {
+            _mm256_maskstore_ps(to, mask(p, channel), y);
+        }
+    }
 }

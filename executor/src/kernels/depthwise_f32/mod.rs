@@ -6,13 +6,15 @@ mod avx2;
 mod avx512;
 mod scalar;
 
+use std::ops::Range;
+
 use super::patches::Patches;
-use super::windows::each_run;
+use super::windows::each_region;
 use super::{Form, Isa, best};
 use crate::io::{In, Out};
 use crate::packed::Packed;
 
-/// Pixels whose windows cover the same taps.
+/// A rectangle of pixels whose windows cover the same taps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pixels {
     input: *const f32,
@@ -29,9 +31,26 @@ pub(crate) struct Pixels {
     columns: usize,
     channels: usize,
     output: *mut f32,
+    /// Pixels of a line.
     count: usize,
+    /// Lines of pixels, and elements between them in input and output.
+    height: usize,
+    input_line: usize,
+    output_line: usize,
     low: f32,
     high: f32,
+}
+
+impl Pixels {
+    /// The same but for where it starts: at line `at`.
+    #[inline(always)]
+    fn line(&self, at: usize) -> Self {
+        Self {
+            input: self.input.wrapping_add(at * self.input_line),
+            output: self.output.wrapping_add(at * self.output_line),
+            ..*self
+        }
+    }
 }
 
 /// # Safety
@@ -93,28 +112,42 @@ impl Depthwise {
         self.form.isa
     }
 
-    /// Computes all pixels.
+    /// Lines of the output, which may be computed apart.
+    pub(crate) fn lines(&self) -> usize {
+        self.patches.lines()
+    }
+
+    /// Computes some lines of the output, [`Depthwise::lines`] being all.
     ///
     /// # Errors
     /// Memory is missing.
-    pub(crate) fn compute(&self, image: In<'_, f32>, output: Out<'_, f32>) -> Result<(), String> {
+    pub(crate) fn compute(
+        &self,
+        image: In<'_, f32>,
+        output: Out<'_, f32>,
+        lines: Range<usize>,
+    ) -> Result<(), String> {
         super::check_lengths(image.len(), self.patches.elements())?;
         super::check_lengths(output.len(), self.patches.rows() * self.patches.channels)?;
+        super::check_lengths(self.patches.lines(), lines.end)?;
         // SAFETY: the lengths are what is asked for.
-        unsafe { self.run(image.as_ptr(), output.as_mut_ptr()) };
+        unsafe { self.run(image.as_ptr(), output.as_mut_ptr(), lines) };
         Ok(())
     }
 
+    /// Computes some lines of the output.
+    ///
     /// # Safety
-    /// `image` is readable for the patches' elements, `output` writable for rows times channels.
-    unsafe fn run(&self, image: *const f32, output: *mut f32) {
+    /// `image` and `output` are where their first elements would be; readable and writable is what these
+    /// lines need of them.
+    unsafe fn run(&self, image: *const f32, output: *mut f32, lines: Range<usize>) {
         let p = &self.patches;
         let (packed, bias) = (self.weights.typed::<f32>(), self.weights.typed::<f32>().as_ptr());
         let weight_line = p.filter_w * self.padded;
-        each_run(p, |run| {
-            let tap = run.lines.start * weight_line + (run.columns.start + 1) * self.padded;
+        each_region(p, lines, |region| {
+            let tap = region.lines.start * weight_line + (region.columns.start + 1) * self.padded;
             let pixels = Pixels {
-                input: image.wrapping_add(run.input * p.channels),
+                input: image.wrapping_add(region.input * p.channels),
                 tap_line: p.dilation_h * p.in_width * p.channels,
                 tap_column: p.dilation_w * p.channels,
                 step: p.stride_w * p.channels,
@@ -122,15 +155,18 @@ impl Depthwise {
                 weight_column: self.padded,
                 weight_line,
                 bias,
-                lines: run.lines.len(),
-                columns: run.columns.len(),
+                lines: region.lines.len(),
+                columns: region.columns.len(),
                 channels: p.channels,
-                output: output.wrapping_add(run.output * p.channels),
-                count: run.count,
+                output: output.wrapping_add(region.output * p.channels),
+                count: region.width,
+                height: region.height,
+                input_line: p.stride_h * p.in_width * p.channels,
+                output_line: p.out_width * p.channels,
                 low: self.low,
                 high: self.high,
             };
-            // SAFETY: runs keep to the image; `best` chose what the machine has.
+            // SAFETY: regions keep to the image; `best` chose what the machine has.
             unsafe { (self.form.run)(&pixels) };
         });
     }

@@ -3,6 +3,11 @@
 use super::Pixels;
 
 pub(super) unsafe fn pixels(p: &Pixels) {
+    // SAFETY: as the caller promises, line by line.
+    (0..p.height).for_each(|at| unsafe { line(&p.line(at)) });
+}
+
+unsafe fn line(p: &Pixels) {
     for pixel in 0..p.count {
         for channel in 0..p.channels {
             // SAFETY: a bias per channel.

@@ -17,7 +17,7 @@ fn every_form_gives_the_convolution() {
                 let conv = Depthwise::new(form.isa, patches, &weights, &bias, range).unwrap();
                 let mut got = vec![99.0; (patches.rows() + 1) * channels];
                 // SAFETY: sizes as stated.
-                unsafe { conv.run(image.as_ptr(), got.as_mut_ptr()) };
+                unsafe { conv.run(image.as_ptr(), got.as_mut_ptr(), 0..patches.lines()) };
                 for (at, &y) in got.iter().enumerate().take(patches.rows() * channels) {
                     let (pixel, channel) = (at / channels, at % channels);
                     // SAFETY: the image as stated, a row of the patches' depth.

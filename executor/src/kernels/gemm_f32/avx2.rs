@@ -1,16 +1,17 @@
 //! Tiles of 6 by 16: 12 sums in registers, two lines of weights, one broadcast.
 
 use core::arch::x86_64::{
-    __m256, _mm256_broadcast_ss, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_max_ps, _mm256_min_ps,
-    _mm256_set1_ps, _mm256_setzero_ps, _mm256_storeu_ps,
+    __m256, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_max_ps, _mm256_min_ps, _mm256_set1_ps,
+    _mm256_setzero_ps, _mm256_storeu_ps,
 };
 
-use super::{Kernel, Tile};
+use super::{Kernel, ROWS_PER_BASE, Tile, Width, bases};
 
-pub(super) const KERNEL: Kernel =
-    Kernel { rows: ROWS, columns: 16, full: tile::<2>, half: tile::<1> };
+pub(super) const KERNEL: Kernel = Kernel {
+    rows: 6,
+    widths: &[Width { columns: 8, run: tile::<1> }, Width { columns: 16, run: tile::<2> }],
+};
 
-const ROWS: usize = 6;
 const LANES: usize = 8;
 
 #[target_feature(enable = "avx2,fma")]
@@ -31,28 +32,26 @@ unsafe fn tile<const VECTORS: usize>(tile: &Tile) {
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn rows<const COUNT: usize, const VECTORS: usize>(tile: &Tile) {
-    let (mut x, mut w) = (tile.rows_panel, tile.weights_panel);
-    let mut bias = [_mm256_setzero_ps(); VECTORS];
-    for (v, bias) in bias.iter_mut().enumerate() {
-        // SAFETY: the line of bias.
-        *bias = unsafe { _mm256_loadu_ps(w.add(v * LANES)) };
-    }
-    let mut sums = [bias; COUNT];
-    for _ in 0..tile.depth {
-        // SAFETY: there are `depth` lines behind the bias, and as many of rows.
-        unsafe {
-            w = w.add(VECTORS * LANES);
-            let mut line = [_mm256_setzero_ps(); VECTORS];
-            for (v, weights) in line.iter_mut().enumerate() {
-                *weights = _mm256_loadu_ps(w.add(v * LANES));
-            }
-            for (row, sums) in sums.iter_mut().enumerate() {
-                let value = _mm256_broadcast_ss(&*x.add(row));
-                for (sum, &weights) in sums.iter_mut().zip(&line) {
-                    *sum = _mm256_fmadd_ps(value, weights, *sum);
+    // SAFETY: a line of bias, as wide as the panel.
+    let mut sums = [unsafe { line::<VECTORS>(tile.bias) }; COUNT];
+    for segment in tile.segments() {
+        let mut w = segment.weights;
+        let mut bases: [*const f32; 2] = bases(segment.rows, tile.row_stride);
+        for _ in 0..tile.len {
+            // SAFETY: the segment has `len` lines of weights, and as many elements of each row.
+            unsafe {
+                let weights = line::<VECTORS>(w);
+                for (row, sums) in sums.iter_mut().enumerate() {
+                    let base = bases[row / ROWS_PER_BASE];
+                    let x = base.wrapping_add(row % ROWS_PER_BASE * tile.row_stride);
+                    let x = _mm256_set1_ps(x.read_unaligned());
+                    for (sum, &weights) in sums.iter_mut().zip(&weights) {
+                        *sum = _mm256_fmadd_ps(x, weights, *sum);
+                    }
                 }
+                w = w.add(VECTORS * LANES);
             }
-            x = x.add(ROWS);
+            bases = bases.map(|base| base.wrapping_add(1));
         }
     }
     for (row, sums) in sums.iter().enumerate() {
@@ -63,6 +62,21 @@ unsafe fn rows<const COUNT: usize, const VECTORS: usize>(tile: &Tile) {
     }
 }
 
+/// # Safety
+/// As many floats as the panel is wide are readable.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn line<const VECTORS: usize>(from: *const f32) -> [__m256; VECTORS] {
+    let mut line = [_mm256_setzero_ps(); VECTORS];
+    for (v, vector) in line.iter_mut().enumerate() {
+        // SAFETY: as the caller promises.
+        *vector = unsafe { _mm256_loadu_ps(from.add(v * LANES)) };
+    }
+    line
+}
+
+/// # Safety
+/// The tile's columns of that row are writable.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn store(tile: &Tile, row: usize, vector: usize, sum: __m256) {

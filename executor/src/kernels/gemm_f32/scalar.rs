@@ -1,22 +1,25 @@
 //! Plain Rust.
 
-use super::{Kernel, Tile};
+use super::{Kernel, Tile, Width};
 
 pub(super) const KERNEL: Kernel =
-    Kernel { rows: ROWS, columns: 8, full: tile::<8>, half: tile::<4> };
+    Kernel { rows: 4, widths: &[Width { columns: COLUMNS, run: tile }] };
 
-const ROWS: usize = 4;
+const COLUMNS: usize = 8;
 
-unsafe fn tile<const COLUMNS: usize>(tile: &Tile) {
+unsafe fn tile(tile: &Tile) {
     for row in 0..tile.rows {
         for column in 0..tile.columns {
-            // SAFETY: a line of bias and `depth` lines of weights, COLUMNS wide.
-            let weight = |line: usize| unsafe { *tile.weights_panel.add(line * COLUMNS + column) };
-            let mut sum = weight(0);
-            for k in 0..tile.depth {
-                // SAFETY: `depth` lines, ROWS wide.
-                let x = unsafe { *tile.rows_panel.add(k * ROWS + row) };
-                sum += x * weight(k + 1);
+            // SAFETY: a line of bias.
+            let mut sum = unsafe { *tile.bias.add(column) };
+            for segment in tile.segments() {
+                for k in 0..tile.len {
+                    // SAFETY: `len` lines of weights, and as many elements of each row.
+                    sum += unsafe {
+                        let x = segment.rows.add(row * tile.row_stride + k).read_unaligned();
+                        x * *segment.weights.add(k * COLUMNS + column)
+                    };
+                }
             }
             let y = crate::quant::clamp_real(sum, tile.low, tile.high);
             // SAFETY: within the tile's part of the output.

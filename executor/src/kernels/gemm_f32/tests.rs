@@ -31,9 +31,67 @@ fn nan_stays_nan_and_clamping_holds() {
         for (x, want) in [(1.0f32, [1.0, 6.0, 0.0]), (f32::NAN, [f32::NAN; 3])] {
             let mut out = [7.0f32; 3];
             // SAFETY: one element in, three out.
-            unsafe { gemm.run(&raw const x, out.as_mut_ptr(), &mut scratch) };
+            unsafe { gemm.run(&raw const x, out.as_mut_ptr(), 0..1, &mut scratch) };
             assert_eq!(out.map(f32::to_bits), want.map(f32::to_bits), "{:?} of {x}", form.isa);
         }
+    }
+}
+
+#[test]
+fn every_form_gives_the_convolution() {
+    for channels in [1, 3, 16] {
+        for narrow in crate::kernels::patches::tests::cases(channels) {
+            // Lines that are long enough for tiles of their own, and such that are copied together.
+            let wide = Patches {
+                in_width: narrow.in_width + 18,
+                out_width: narrow.out_width + 18 / narrow.stride_w,
+                ..narrow
+            };
+            for form in crate::kernels::detected(FORMS) {
+                for columns in [5, 24, 33] {
+                    convolve(form.isa, wide, columns);
+                    convolve(form.isa, narrow, columns);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_that_clash_in_the_cache_are_copied() {
+    assert_eq!(Source::of(&Patches::matrix(49, CLASHING)), Source::Copied);
+    assert_eq!(Source::of(&Patches::matrix(49, 576)), Source::Matrix);
+    for form in crate::kernels::detected(FORMS) {
+        convolve(form.isa, Patches::matrix(13, CLASHING), 9);
+    }
+}
+
+/// Some lines of a convolution against one written out.
+fn convolve(isa: Isa, patches: Patches, columns: usize) {
+    let number = |seed: usize| ((seed * 2_654_435_761) % 1000) as f32 / 500.0 - 1.0;
+    let image: Vec<f32> = (0..patches.elements()).map(number).collect();
+    let weights: Vec<f32> = (0..columns * patches.depth()).map(|i| number(i + 99)).collect();
+    let bias: Vec<f32> = (0..columns).map(|i| number(i + 7)).collect();
+    let range = (f32::NEG_INFINITY, f32::INFINITY);
+    let gemm = Gemm::new(isa, patches, &weights, &bias, range).unwrap();
+    let mut scratch = vec![0.0; gemm.scratch_bytes() / 4];
+    let mut got = vec![99.0; patches.rows() * columns];
+    let lines = patches.lines().min(1)..patches.lines();
+    // SAFETY: sizes as stated.
+    unsafe { gemm.run(image.as_ptr(), got.as_mut_ptr(), lines.clone(), &mut scratch) };
+    let mut row = vec![0.0; patches.depth()];
+    for (at, &y) in got.iter().enumerate() {
+        let (pixel, column) = (at / columns, at % columns);
+        if !lines.contains(&(pixel / patches.out_width)) {
+            assert_eq!(y, 99.0, "a line that wasn't asked for");
+            continue;
+        }
+        // SAFETY: the image as stated, a row of the patches' depth.
+        unsafe { patches.gather(image.as_ptr(), pixel, 0.0, row.as_mut_ptr()) };
+        let pairs = row.iter().zip(&weights[column * row.len()..]);
+        let want = pairs.fold(bias[column], |sum, (x, w)| sum + x * w);
+        let bound = row.len() as f32 * 1e-6;
+        assert!((y - want).abs() < bound, "{isa:?} {patches:?} at {at}: {y} for {want}");
     }
 }
 
@@ -47,7 +105,7 @@ fn compare(isa: Isa, rows: usize, columns: usize, depth: usize, range: (f32, f32
     // A row more than there is, to see that nothing is written behind the end.
     let mut got = vec![99.0; (rows + 1) * columns];
     // SAFETY: sizes as stated.
-    unsafe { gemm.run(image.as_ptr(), got.as_mut_ptr(), &mut scratch) };
+    unsafe { gemm.run(image.as_ptr(), got.as_mut_ptr(), 0..1, &mut scratch) };
     for row in 0..rows {
         for column in 0..columns {
             let pairs = image[row * depth..].iter().zip(&weights[column * depth..]).take(depth);
