@@ -66,7 +66,8 @@ pub use types::*;
 pub use validate::{
     AllowUnspecifiedOutput, Direction, GraphId, LoopOperand, MAX_SUBGRAPH_DEPTH, MemoryRole,
     MemoryRoles, Place, Rule, ValidationError, ValidationMode, operation_since,
-    validate_extensions, validate_memory_desc, validate_model, validate_model_in, validate_pool,
+    validate_channel_quant, validate_extensions, validate_memory_desc, validate_model,
+    validate_model_in, validate_operand_type, validate_operation, validate_pool,
     validate_preference, validate_priority, validate_request,
 };
 pub use versions::{

@@ -31,8 +31,10 @@ pub use error::{Direction, GraphId, LoopOperand, Place, Rule, ValidationError};
 pub use extensions::validate_extensions;
 pub use memory_desc::{MemoryRole, MemoryRoles, validate_memory_desc};
 pub use model::{
-    MAX_SUBGRAPH_DEPTH, ValidationMode, validate_model, validate_model_in, validate_pool,
+    MAX_SUBGRAPH_DEPTH, ValidationMode, validate_model, validate_model_in, validate_operation,
+    validate_pool,
 };
+pub use operand::{validate_channel_quant, validate_operand_type};
 pub use operation::operation_since;
 pub use request::{AllowUnspecifiedOutput, validate_request};
 

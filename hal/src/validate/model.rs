@@ -5,7 +5,7 @@ use super::error::{GraphId, Place, Rule, ValidationError};
 use super::extensions::validate_prefixes;
 use super::graph::{check_flow, check_lists};
 use super::operand::{Context, validate_operand};
-use super::operation::{Operands, extension_prefix, validate_operation};
+use super::operation::{Operands, check_signature, extension_prefix};
 use crate::memory::{Memory, MemoryKind};
 use crate::types::{Model, OperandLifeTime, Operation, OperationType, Subgraph, Version};
 
@@ -129,13 +129,31 @@ fn check_not_empty(graph: &Subgraph) -> Result<(), Rule> {
     }
 }
 
+/// Whether an operation may be added to the main graph of a model whose operands, and graphs referred to, are
+/// there: its signature, and for IF and WHILE the graphs.
+///
+/// # Errors
+/// The rule it breaks.
+pub fn validate_operation(
+    operation: &Operation,
+    model: &Model,
+    version: Version,
+    mode: ValidationMode,
+) -> Result<(), Rule> {
+    check_signature(operation, &model.main, version)?;
+    if matches!(operation.kind, OperationType::If | OperationType::While) {
+        validate_control_flow(operation, &model.main, model, mode)?;
+    }
+    Ok(())
+}
+
 fn check_operation(
     operation: &Operation,
     graph: &Subgraph,
     context: &Context<'_>,
     mode: ValidationMode,
 ) -> Result<(), Rule> {
-    validate_operation(operation, graph, context.version)?;
+    check_signature(operation, graph, context.version)?;
     match extension_prefix(operation.kind) {
         Some(prefix) if !context.prefixes.contains(&prefix) => {
             return Err(Rule::UnknownPrefix { prefix });

@@ -25,6 +25,31 @@ pub(super) fn validate_operand(operand: &Operand, context: &Context<'_>) -> Resu
     check_location(operand, context)
 }
 
+/// Whether an operand's type, shape and quantisation go together, wherever its value lives: what can be said
+/// before the value and the parameters per channel are known. Of an extension's type only the size is checked
+/// and that it has no quantisation.
+///
+/// # Errors
+/// The rule it breaks.
+pub fn validate_operand_type(operand: &Operand, version: Version) -> Result<(), Rule> {
+    let since = operand.kind.since();
+    if since > version {
+        return Err(Rule::TypeTooNew { since, version });
+    }
+    check_rank(operand, version)?;
+    check_scale(operand)?;
+    check_zero_point(operand)?;
+    check_size(operand)
+}
+
+/// Whether scales per channel fit the shape of their operand.
+///
+/// # Errors
+/// The rule they break.
+pub fn validate_channel_quant(quant: &ChannelQuant, dimensions: &[u32]) -> Result<(), Rule> {
+    check_channel_quant(quant, dimensions)
+}
+
 fn check_type(operand: &Operand, context: &Context<'_>) -> Result<(), Rule> {
     let (since, version) = (operand.kind.since(), context.version);
     if since > version {

@@ -38,7 +38,7 @@ pub fn operation_since(operation: &Operation, graph: &Subgraph) -> Result<Versio
 }
 
 /// Everything about an operation but control flow.
-pub(super) fn validate_operation(
+pub(super) fn check_signature(
     operation: &Operation,
     graph: &Subgraph,
     version: Version,
