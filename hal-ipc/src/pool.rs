@@ -1,7 +1,7 @@
 //! A bounded pool of threads for the work of one peer.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 /// A thread without work for this long ends.
@@ -36,18 +36,37 @@ struct State {
     threads: usize,
     idle: usize,
     closed: bool,
+    /// Threads without work end, until there is work again.
+    unwanted: bool,
 }
+
+/// All pools of this process.
+static POOLS: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 
 impl Pool {
     /// A pool of at most `max_threads` (at least one), which carry `name`; `max_waiting` jobs may wait.
     pub fn new(name: impl Into<String>, max_threads: usize, max_waiting: usize) -> Self {
-        Self(Arc::new(Shared {
+        let shared = Arc::new(Shared {
             name: name.into(),
             max_threads: max_threads.max(1),
             max_waiting,
             state: Mutex::default(),
             work: Condvar::new(),
-        }))
+        });
+        let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
+        pools.retain(|pool| pool.strong_count() > 0);
+        pools.push(Arc::downgrade(&shared));
+        Self(shared)
+    }
+
+    /// Ends the threads of all pools of this process that have no work, for whoever is about to end it and
+    /// wants to leave nothing behind. Pools go on working.
+    pub fn end_idle_threads() {
+        let pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
+        for pool in pools.iter().filter_map(Weak::upgrade) {
+            pool.lock().unwanted = true;
+            pool.work.notify_all();
+        }
     }
 
     /// Runs the job as soon as a thread is free; false, and the job is dropped, if too many wait already,
@@ -66,6 +85,7 @@ impl Pool {
             return false;
         }
         state.jobs.push_back(Box::new(job));
+        state.unwanted = false;
         if state.idle >= state.jobs.len() || state.threads >= self.0.max_threads {
             self.0.work.notify_one();
             return true;
@@ -116,7 +136,7 @@ impl Shared {
                 state = self.lock();
                 continue;
             }
-            if state.closed {
+            if state.closed || state.unwanted {
                 break;
             }
             state.idle = state.idle.saturating_add(1);
@@ -159,6 +179,20 @@ mod tests {
         assert!(!pool.submit(|| {}), "two may not");
         go.send(()).unwrap();
         assert_eq!(results.recv().unwrap(), 2);
+    }
+
+    #[test]
+    fn idle_threads_end_when_asked_and_come_back_with_work() {
+        let pool = Pool::new("test", 1, 4);
+        for round in 0..3 {
+            let (done, results) = mpsc::channel();
+            assert!(pool.submit(move || done.send(()).unwrap()), "round {round}");
+            results.recv().unwrap();
+            Pool::end_idle_threads();
+            while pool.0.lock().threads > 0 {
+                std::thread::yield_now();
+            }
+        }
     }
 
     #[test]

@@ -76,6 +76,12 @@ pub use model_builder::{ModelBuilder, OperandId};
 pub use partition::{Bid, Explained, Explanation, StepKind, StepSummary};
 pub use settings::{Partitioning, SETTINGS, Setting, Settings};
 
+/// Ends threads of this library that wait for work, such as those that prepare models; they come back with
+/// work. For whoever is about to end the process, or to unload the library, and wants to leave nothing behind.
+pub fn end_idle_threads() {
+    nnburst_hal_ipc::Pool::end_idle_threads();
+}
+
 /// The README's example, compiled with the tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]

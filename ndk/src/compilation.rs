@@ -1,0 +1,239 @@
+//! `ANeuralNetworksCompilation`: devices and wishes, then a model that is ready to run.
+
+use std::ffi::{OsStr, c_int};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use nnburst::hal::{self, Operand, Priority};
+use nnburst::{Caching, CompileOptions};
+
+use crate::c::{Array, Out, Text};
+use crate::device::{self, Device};
+use crate::error::{Error, Result, call, quietly};
+use crate::execution::Call;
+use crate::handle::{Handle, object};
+use crate::model::{Finished, Model};
+
+/// A compilation.
+#[derive(Debug)]
+pub(crate) struct Compilation {
+    model: Arc<Finished>,
+    /// As named by the caller; `None` leaves the choice to the runtime.
+    devices: Option<Vec<nnburst::Device>>,
+    options: CompileOptions,
+    /// How `finish` ended, once it was called.
+    outcome: Option<Result<Arc<Ready>>>,
+}
+
+object!(Compilation, "compilation", 5);
+
+/// A model that is ready to run; executions and bursts share it, and outlive the compilation's handle.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) compilation: nnburst::Compilation,
+    pub(crate) preference: hal::ExecutionPreference,
+    /// Whether the caller named exactly one: then times can be measured and limited.
+    pub(crate) one_device: bool,
+    /// What executions left behind for those to come.
+    #[expect(clippy::vec_box, reason = "boxes go from here to executions and back without a copy")]
+    spare: Mutex<Vec<Box<Call>>>,
+}
+
+/// As many executions as this find what those before them left.
+const SPARE: usize = 16;
+
+impl Ready {
+    /// What an execution needs: left by an earlier one, or new.
+    pub(crate) fn take_call(&self) -> Box<Call> {
+        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        spare.unwrap_or_else(|| Box::new(Call::new(self)))
+    }
+
+    /// Takes back what an execution needed.
+    pub(crate) fn give_back(&self, mut call: Box<Call>) {
+        call.clear();
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < SPARE {
+            spare.push(call);
+        }
+    }
+
+    /// An input or output of the model.
+    ///
+    /// # Errors
+    /// `BAD_DATA` if there is none of the index.
+    pub(crate) fn operand(&self, is_output: bool, index: u32) -> Result<&Operand> {
+        let (what, operands) = if is_output {
+            ("output", self.compilation.outputs())
+        } else {
+            ("input", self.compilation.inputs())
+        };
+        usize::try_from(index).ok().and_then(|at| operands.get(at)).ok_or_else(|| {
+            Error::data(format!("{what} {index} asked for, there are {}", operands.len()))
+        })
+    }
+}
+
+impl Compilation {
+    /// What executions and bursts are made of.
+    ///
+    /// # Errors
+    /// `BAD_STATE` if the compilation is not finished, or failed.
+    pub(crate) fn ready(&self) -> Result<Arc<Ready>> {
+        match &self.outcome {
+            Some(Ok(ready)) => Ok(Arc::clone(ready)),
+            Some(Err(error)) => {
+                Err(Error::state(format!("the compilation failed: {}", error.reason)))
+            }
+            None => Err(Error::state("the compilation is not finished")),
+        }
+    }
+
+    fn options(&mut self) -> Result<&mut CompileOptions> {
+        match self.outcome {
+            None => Ok(&mut self.options),
+            Some(_) => Err(Error::state("the compilation is finished")),
+        }
+    }
+
+    fn has_one_device(&self) -> bool {
+        self.devices.as_ref().is_some_and(|devices| devices.len() == 1)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.options()?;
+        let outcome = self.compile();
+        self.outcome = Some(outcome.clone());
+        outcome.map(drop)
+    }
+
+    fn compile(&self) -> Result<Arc<Ready>> {
+        let model = &self.model.model;
+        let compilation = match &self.devices {
+            Some(devices) => nnburst::compile_for(model, devices, &self.options)?,
+            None => nnburst::compile(model, &self.options)?,
+        };
+        Ok(Arc::new(Ready {
+            compilation,
+            preference: self.options.preference,
+            one_device: self.has_one_device(),
+            spare: Mutex::default(),
+        }))
+    }
+}
+
+/// The finished compilation behind a handle.
+///
+/// # Errors
+/// `BAD_STATE` if it is not finished, or failed.
+pub(crate) fn ready(compilation: Handle<Compilation>) -> Result<Arc<Ready>> {
+    compilation.with(|compilation| compilation.ready())
+}
+
+fn make(
+    model: Handle<Model>,
+    out: Out<'_, Handle<Compilation>>,
+    devices: impl FnOnce() -> Result<Option<Vec<nnburst::Device>>>,
+) -> Result<()> {
+    let out = out.ok_or_else(|| Error::null("compilation"))?;
+    model.with(|_| Ok(()))?;
+    let devices = devices()?;
+    out.write(Handle::NULL);
+    let model = model.with(|model| model.finished())?;
+    let options = CompileOptions::default();
+    out.write(Handle::new(Compilation { model, devices, options, outcome: None })?);
+    Ok(())
+}
+
+pub(crate) extern "C" fn create(
+    model: Handle<Model>,
+    compilation: Out<'_, Handle<Compilation>>,
+) -> c_int {
+    call(|| make(model, compilation, || Ok(None)))
+}
+
+pub(crate) extern "C" fn create_for_devices(
+    model: Handle<Model>,
+    devices: Array<Handle<Device>>,
+    device_count: u32,
+    compilation: Out<'_, Handle<Compilation>>,
+) -> c_int {
+    call(|| {
+        if devices.is_null() {
+            return Err(Error::null("devices"));
+        }
+        make(model, compilation, || {
+            if device_count == 0 {
+                return Err(Error::data("no device is given"));
+            }
+            device::list(devices.elements(device_count, "devices")?).map(Some)
+        })
+    })
+}
+
+pub(crate) extern "C" fn free(compilation: Handle<Compilation>) {
+    quietly(|| drop(compilation.free()));
+}
+
+pub(crate) extern "C" fn finish(compilation: Handle<Compilation>) -> c_int {
+    call(|| compilation.with(Compilation::finish))
+}
+
+pub(crate) extern "C" fn set_preference(compilation: Handle<Compilation>, code: i32) -> c_int {
+    call(|| {
+        compilation.with(|compilation| {
+            let options = compilation.options()?;
+            options.preference =
+                hal::validate_preference(code).map_err(|error| Error::data(error.to_string()))?;
+            Ok(())
+        })
+    })
+}
+
+pub(crate) extern "C" fn set_caching(
+    compilation: Handle<Compilation>,
+    dir: Text,
+    token: Array<u8>,
+) -> c_int {
+    call(|| {
+        let dir = PathBuf::from(OsStr::from_bytes(dir.get("cacheDir")?.to_bytes()));
+        let mut copy = [0; hal::CACHE_TOKEN_BYTES];
+        let length = u32::try_from(copy.len()).unwrap_or(u32::MAX);
+        copy.copy_from_slice(token.elements(length, "token")?);
+        compilation.with(|compilation| {
+            compilation.options()?.caching = Some(Caching { dir, token: copy });
+            Ok(())
+        })
+    })
+}
+
+pub(crate) extern "C" fn set_priority(compilation: Handle<Compilation>, code: c_int) -> c_int {
+    call(|| {
+        compilation.with(|compilation| {
+            let options = compilation.options()?;
+            options.priority = match code {
+                90 => Priority::Low,
+                100 => Priority::Medium,
+                110 => Priority::High,
+                _ => return Err(Error::data(format!("{code} is no priority"))),
+            };
+            Ok(())
+        })
+    })
+}
+
+pub(crate) extern "C" fn set_timeout(compilation: Handle<Compilation>, nanoseconds: u64) -> c_int {
+    call(|| {
+        compilation.with(|compilation| {
+            let one = compilation.has_one_device();
+            let options = compilation.options()?;
+            if !one {
+                return Err(Error::data("a timeout takes a compilation for exactly one device"));
+            }
+            options.timeout = (nanoseconds > 0).then(|| Duration::from_nanos(nanoseconds));
+            Ok(())
+        })
+    })
+}

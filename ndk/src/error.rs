@@ -1,0 +1,122 @@
+//! Result codes, and in words why a call failed.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+pub(crate) use nnburst::ResultCode as Code;
+use nnburst::RuntimeError;
+use nnburst::hal::{HalError, MemoryError};
+
+/// Why a call failed: the code that C sees, and the reason that `nnburst_lastError` tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Error {
+    pub(crate) code: Code,
+    pub(crate) reason: Cow<'static, str>,
+}
+
+/// What calls answer.
+pub(crate) type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub(crate) fn new(code: Code, reason: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, reason: reason.into() }
+    }
+
+    /// An argument's value, or the model, is not acceptable.
+    pub(crate) fn data(reason: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Code::BadData, reason)
+    }
+
+    /// The object is in the wrong phase of its life.
+    pub(crate) fn state(reason: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Code::BadState, reason)
+    }
+
+    /// A pointer that may not be null is.
+    pub(crate) fn null(what: &'static str) -> Self {
+        Self::new(Code::UnexpectedNull, what)
+    }
+
+    /// How an execution ended, which travels as a status of the HAL: that has no word for a driver that died,
+    /// nor for memory that can't be had or mapped.
+    #[must_use]
+    pub(crate) fn of_execution(mut self) -> Self {
+        if matches!(self.code, Code::DeadObject | Code::OutOfMemory | Code::Unmappable) {
+            self.code = Code::OpFailed;
+        }
+        self
+    }
+}
+
+impl From<HalError> for Error {
+    fn from(error: HalError) -> Self {
+        Self::new(error.status.into(), error.to_string())
+    }
+}
+
+impl From<MemoryError> for Error {
+    fn from(error: MemoryError) -> Self {
+        RuntimeError::from(error).into()
+    }
+}
+
+impl From<RuntimeError> for Error {
+    fn from(error: RuntimeError) -> Self {
+        Self::new(error.code(), error.to_string())
+    }
+}
+
+thread_local! {
+    static LAST: RefCell<Option<CString>> = const { RefCell::new(None) };
+}
+
+/// Runs the body of a C function. A panic, which would be a bug of ours, ends here as `OP_FAILED`.
+pub(crate) fn call(body: impl FnOnce() -> Result<()>) -> c_int {
+    let panicked = || Error::new(Code::OpFailed, "the library panicked: a bug of nnburst");
+    let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| Err(panicked()));
+    match result {
+        Ok(()) => 0,
+        Err(error) => {
+            let code = error.code;
+            remember(error);
+            code as c_int
+        }
+    }
+}
+
+/// As [`call`], for functions that answer a number of the system, negated, where they fail.
+pub(crate) fn number(
+    body: impl FnOnce() -> std::result::Result<c_int, rustix::io::Errno>,
+) -> c_int {
+    let failed = || Err(rustix::io::Errno::IO);
+    match catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| failed()) {
+        Ok(number) => number,
+        Err(errno) => -errno.raw_os_error(),
+    }
+}
+
+/// As [`call`], for functions that answer nothing.
+pub(crate) fn quietly(body: impl FnOnce()) {
+    // There is nobody to tell.
+    let _ = catch_unwind(AssertUnwindSafe(body));
+}
+
+fn remember(error: Error) {
+    let text = error.reason.into_owned().replace('\0', " ");
+    // While the thread ends there is no place to keep it.
+    let _ = LAST.try_with(|last| {
+        if let Ok(mut last) = last.try_borrow_mut() {
+            *last = CString::new(text).ok();
+        }
+    });
+}
+
+/// Why the last call of this thread that failed did; the empty string before that.
+pub(crate) extern "C" fn last_error() -> *const c_char {
+    let text = LAST.try_with(|last| {
+        last.try_borrow().ok().and_then(|text| text.as_ref().map(|text| text.as_ptr()))
+    });
+    text.ok().flatten().unwrap_or(c"".as_ptr())
+}

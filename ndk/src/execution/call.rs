@@ -1,0 +1,363 @@
+//! What one execution needs: its arguments, and memory to carry those that are pointers.
+
+use std::time::Duration;
+
+use nnburst::hal::{
+    DataLocation, Direction, ExecutionOptions, ExecutionOutcome, MeasureTiming, Operand,
+    OutputShape, Request, TimePoint, Timing,
+};
+
+use super::staging::Staging;
+use crate::c::{Bytes, BytesMut, OperandType};
+use crate::compilation::Ready;
+use crate::error::{Code, Error, Result};
+use crate::extension;
+use crate::model::operand_of;
+
+/// The arguments and options of one execution. Executions of a compilation hand their calls on, so that from
+/// the second on nothing is allocated.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) inputs: Vec<Argument<Bytes>>,
+    pub(crate) outputs: Vec<Argument<BytesMut>>,
+    pub(crate) measure: bool,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) loop_timeout: Option<Duration>,
+    pub(super) staging: Staging,
+    pub(super) request: Request,
+    /// As they came out: one per output, or none where they are those asked for.
+    pub(crate) shapes: Vec<OutputShape>,
+    pub(crate) timing: Timing,
+}
+
+/// An input or output, and where it is.
+#[derive(Debug)]
+pub(crate) struct Argument<P> {
+    pub(crate) source: Source<P>,
+    /// As given by the caller; empty where the model's hold.
+    pub(crate) dimensions: Vec<u32>,
+}
+
+/// Where an argument is.
+#[derive(Debug)]
+pub(crate) enum Source<P> {
+    Unset,
+    Omitted,
+    Pointer { bytes: P, length: u32 },
+    Memory { memory: nnburst::Memory, place: DataLocation },
+}
+
+impl<P> Argument<P> {
+    const fn new() -> Self {
+        Self { source: Source::Unset, dimensions: Vec::new() }
+    }
+
+    fn clear(&mut self) {
+        self.source = Source::Unset;
+        self.dimensions.clear();
+    }
+
+    /// The shape, as far as it is known before the execution.
+    pub(crate) fn shape<'a>(&'a self, operand: &'a Operand) -> &'a [u32] {
+        if self.dimensions.is_empty() { &operand.dimensions } else { &self.dimensions }
+    }
+
+    /// Settles where the argument is.
+    fn set(&mut self, source: Source<P>, kind: Option<&OperandType>) -> Result<()> {
+        if !matches!(self.source, Source::Unset) {
+            return Err(Error::state("the argument is given already"));
+        }
+        self.source = source;
+        self.dimensions.extend_from_slice(given(kind)?);
+        Ok(())
+    }
+
+    fn set_pointer(
+        &mut self,
+        operand: &Operand,
+        kind: Option<&OperandType>,
+        bytes: P,
+        length: usize,
+    ) -> Result<()> {
+        let length = u32::try_from(length)
+            .map_err(|_| Error::data(format!("{length} bytes are beyond 4 GiB")))?;
+        if !matches!(self.source, Source::Unset) {
+            return Err(Error::state("the argument is given already"));
+        }
+        if length == 0 {
+            return Err(Error::data("a buffer of no bytes"));
+        }
+        let dimensions = if kind.is_some() { given(kind)? } else { &operand.dimensions };
+        let needed = extension::data_size_of(operand.kind, dimensions)?;
+        let is_oem = operand.kind == nnburst::hal::OperandType::Oem;
+        if !is_oem && needed != 0 && needed != u64::from(length) {
+            return Err(Error::data(format!("{length} bytes given, {needed} needed")));
+        }
+        self.set(Source::Pointer { bytes, length }, kind)
+    }
+}
+
+impl Call {
+    pub(crate) fn new(ready: &Ready) -> Self {
+        let inputs = ready.compilation.inputs().iter().map(|_| Argument::new()).collect();
+        let outputs = ready.compilation.outputs().iter().map(|_| Argument::new()).collect();
+        Self {
+            inputs,
+            outputs,
+            measure: false,
+            timeout: None,
+            loop_timeout: None,
+            staging: Staging::default(),
+            request: Request::default(),
+            shapes: Vec::new(),
+            timing: Timing::NONE,
+        }
+    }
+
+    /// As new, but for memory that can be used again.
+    pub(crate) fn clear(&mut self) {
+        self.inputs.iter_mut().for_each(Argument::clear);
+        self.outputs.iter_mut().for_each(Argument::clear);
+        (self.measure, self.timeout, self.loop_timeout) = (false, None, None);
+        // The memories are their owner's: a handle kept here would keep them from going.
+        self.request.pools.clear();
+        self.shapes.clear();
+        self.timing = Timing::NONE;
+    }
+
+    pub(crate) fn set_input(
+        &mut self,
+        ready: &Ready,
+        index: u32,
+        kind: Option<&OperandType>,
+        bytes: Bytes,
+        length: usize,
+    ) -> Result<()> {
+        let operand = ready.operand(false, index)?;
+        check_type(operand, kind, bytes.is_null())?;
+        let input = at(&mut self.inputs, index)?;
+        if bytes.is_null() {
+            return input.set(Source::Omitted, None);
+        }
+        input.set_pointer(operand, kind, bytes, length)
+    }
+
+    pub(crate) fn set_output(
+        &mut self,
+        ready: &Ready,
+        index: u32,
+        kind: Option<&OperandType>,
+        bytes: BytesMut,
+        length: usize,
+    ) -> Result<()> {
+        let operand = ready.operand(true, index)?;
+        check_type(operand, kind, true)?;
+        let output = at(&mut self.outputs, index)?;
+        if bytes.is_null() {
+            return output.set(Source::Omitted, None);
+        }
+        output.set_pointer(operand, kind, bytes, length)
+    }
+
+    pub(crate) fn set_input_memory(
+        &mut self,
+        ready: &Ready,
+        index: u32,
+        kind: Option<&OperandType>,
+        memory: nnburst::Memory,
+        range: (usize, usize),
+    ) -> Result<()> {
+        let operand = ready.operand(false, index)?;
+        check_type(operand, kind, false)?;
+        let place = place(ready, (Direction::Input, index), &memory, given(kind)?, range)?;
+        at(&mut self.inputs, index)?.set(Source::Memory { memory, place }, kind)
+    }
+
+    pub(crate) fn set_output_memory(
+        &mut self,
+        ready: &Ready,
+        index: u32,
+        kind: Option<&OperandType>,
+        memory: nnburst::Memory,
+        range: (usize, usize),
+    ) -> Result<()> {
+        let operand = ready.operand(true, index)?;
+        check_type(operand, kind, true)?;
+        let place = place(ready, (Direction::Output, index), &memory, given(kind)?, range)?;
+        at(&mut self.outputs, index)?.set(Source::Memory { memory, place }, kind)
+    }
+
+    /// Whether everything is there that an execution takes.
+    ///
+    /// # Errors
+    /// `BAD_DATA` for an argument that was not given, `OP_FAILED` for an input in a memory that holds no value,
+    /// or one of another shape.
+    pub(crate) fn check(&self, ready: &Ready) -> Result<()> {
+        for (input, operand) in self.inputs.iter().zip(ready.compilation.inputs()) {
+            match &input.source {
+                Source::Unset => return Err(Error::data("an input is not given")),
+                Source::Memory { memory, .. } => {
+                    memory.check_input(input.shape(operand))?;
+                }
+                Source::Omitted | Source::Pointer { .. } => {}
+            }
+        }
+        if self.outputs.iter().any(|output| matches!(output.source, Source::Unset)) {
+            return Err(Error::data("an output is not given"));
+        }
+        Ok(())
+    }
+
+    /// Whether the model says the shapes of all outputs, as fenced executions need it.
+    ///
+    /// # Errors
+    /// `BAD_DATA` naming the output that it leaves open.
+    pub(crate) fn check_outputs_are_known(&self, ready: &Ready) -> Result<()> {
+        for (at, (output, operand)) in
+            self.outputs.iter().zip(ready.compilation.outputs()).enumerate()
+        {
+            let is_omitted = matches!(output.source, Source::Omitted);
+            if !is_omitted && operand.has_unspecified_dimensions() {
+                let shape = &operand.dimensions;
+                return Err(Error::data(format!("the model leaves output {at} open: {shape:?}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The options of an execution that starts now.
+    pub(crate) fn options(&self) -> ExecutionOptions {
+        ExecutionOptions {
+            measure: if self.measure { MeasureTiming::Yes } else { MeasureTiming::No },
+            deadline: self.timeout.map(TimePoint::after),
+            loop_timeout: self.loop_timeout,
+        }
+    }
+
+    /// Notes how the execution ended: shapes, times, and what memories hold now.
+    pub(crate) fn settle(
+        &mut self,
+        ready: &Ready,
+        outcome: std::result::Result<ExecutionOutcome, nnburst::RuntimeError>,
+    ) -> Result<()> {
+        let result = match outcome {
+            Ok(outcome) => {
+                self.timing = outcome.timing;
+                self.shapes = outcome.output_shapes;
+                self.check_shapes(ready)
+            }
+            Err(nnburst::RuntimeError::OutputTooSmall { error, shapes }) => {
+                self.shapes = shapes;
+                self.check_shapes(ready).and_then(|()| Err(error.into()))
+            }
+            Err(error) => Err(Error::from(error).of_execution()),
+        };
+        let noted = self.note_contents(ready, result.is_ok());
+        result.and(noted)
+    }
+
+    /// A driver may fill in what was unknown about a shape, and nothing else.
+    fn check_shapes(&self, ready: &Ready) -> Result<()> {
+        if self.shapes.is_empty() {
+            return Ok(());
+        }
+        let outputs = self.outputs.iter().zip(ready.compilation.outputs());
+        let fits = self.shapes.len() == self.outputs.len()
+            && outputs.zip(&self.shapes).all(|((output, operand), computed)| {
+                let asked = output.shape(operand);
+                let kept = asked.is_empty()
+                    || asked.len() == computed.dimensions.len()
+                        && asked
+                            .iter()
+                            .zip(&computed.dimensions)
+                            .all(|(&asked, &computed)| asked == computed || asked == 0);
+                kept && extension::data_size_of(operand.kind, &computed.dimensions).is_ok()
+            });
+        if fits {
+            return Ok(());
+        }
+        Err(Error::new(Code::OpFailed, "the driver tells output shapes that can't be"))
+    }
+
+    /// Memory from a descriptor remembers what was written to it.
+    pub(crate) fn note_contents(&self, ready: &Ready, good: bool) -> Result<()> {
+        let mut noted: std::result::Result<(), nnburst::RuntimeError> = Ok(());
+        for (at, (output, operand)) in
+            self.outputs.iter().zip(ready.compilation.outputs()).enumerate()
+        {
+            let Source::Memory { memory, .. } = &output.source else { continue };
+            let computed = self.shapes.get(at).map(|shape| shape.dimensions.as_slice());
+            let shape = computed.unwrap_or_else(|| output.shape(operand));
+            let fits = if good { memory.check_output(shape) } else { Ok(()) };
+            memory.written((good && fits.is_ok()).then_some(shape));
+            noted = noted.and(fits);
+        }
+        Ok(noted?)
+    }
+}
+
+fn at<P>(arguments: &mut [Argument<P>], index: u32) -> Result<&mut Argument<P>> {
+    let argument = usize::try_from(index).ok().and_then(|at| arguments.get_mut(at));
+    argument.ok_or_else(|| Error::data(format!("there is no argument {index}")))
+}
+
+/// Where an argument lies in a memory, which takes it.
+fn place(
+    ready: &Ready,
+    (direction, index): (Direction, u32),
+    memory: &nnburst::Memory,
+    shape: &[u32],
+    (offset, length): (usize, usize),
+) -> Result<DataLocation> {
+    let narrow = |size: usize| {
+        u32::try_from(size).map_err(|_| Error::data(format!("{size} is beyond 32 bits")))
+    };
+    let range = (narrow(offset)?, narrow(length)?);
+    let argument = usize::try_from(index).unwrap_or(usize::MAX);
+    let mut place = memory.place(&ready.compilation, direction, argument, range)?;
+    memory.check_output(shape).map_err(|error| Error::data(error.to_string()))?;
+    if let Some(shared) = memory.shared()
+        && memory.has_roles()
+    {
+        // Drivers are told the length of what is shared with them.
+        place.length = u32::try_from(shared.size()).unwrap_or(u32::MAX);
+    }
+    Ok(place)
+}
+
+/// The dimensions that a caller gives.
+fn given(kind: Option<&OperandType>) -> Result<&[u32]> {
+    match kind {
+        Some(kind) if kind.dimension_count > 0 => {
+            kind.dimensions.elements(kind.dimension_count, "dimensions")
+        }
+        _ => Ok(&[]),
+    }
+}
+
+/// Whether an argument may be of the type and shape that the caller gives for it, or where none is given, of
+/// the model's.
+fn check_type(operand: &Operand, kind: Option<&OperandType>, may_be_open: bool) -> Result<()> {
+    let Some(kind) = kind else {
+        if !may_be_open && operand.has_unspecified_dimensions() {
+            let shape = &operand.dimensions;
+            return Err(Error::data(format!("the model leaves the shape open: {shape:?}")));
+        }
+        return Ok(());
+    };
+    let given = operand_of(kind)?;
+    if !may_be_open && given.has_unspecified_dimensions() {
+        return Err(Error::data(format!("the shape is not complete: {:?}", given.dimensions)));
+    }
+    let known = &operand.dimensions;
+    let fits = known.is_empty()
+        || known.len() == given.dimensions.len()
+            && known
+                .iter()
+                .zip(&given.dimensions)
+                .all(|(&known, &given)| known == given || known == 0);
+    if fits {
+        return Ok(());
+    }
+    Err(Error::data(format!("shape {:?} given, the model has {known:?}", given.dimensions)))
+}

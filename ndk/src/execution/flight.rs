@@ -1,0 +1,219 @@
+//! Executions that are underway after the call that launched them.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use nnburst::hal::{
+    ExecutionCallback, ExecutionOutcome, ExecutionResult, FencedExecution, FencedExecutionCallback,
+    FencedTiming, wait_for_fence,
+};
+
+use super::call::Call;
+use crate::compilation::Ready;
+use crate::error::{Code, Error, Result};
+
+/// An execution that is underway, or was: its execution object and its event share it.
+#[derive(Debug)]
+pub(crate) struct Flight {
+    ready: Arc<Ready>,
+    state: Mutex<State>,
+    landed: Condvar,
+    fenced: Option<Fenced>,
+}
+
+/// What a fenced execution has more.
+struct Fenced {
+    /// Signals the end; nothing where it was over when the launch returned.
+    fence: Option<OwnedFd>,
+    info: Arc<dyn FencedExecutionCallback>,
+}
+
+impl std::fmt::Debug for Fenced {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fenced").field("fence", &self.fence).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+struct State {
+    /// Until the execution object is freed.
+    call: Option<Box<Call>>,
+    /// How it ended, once it has.
+    result: Option<Result<()>>,
+    /// The times of a fenced execution.
+    timing: FencedTiming,
+}
+
+impl Flight {
+    /// A flight that [`Told`] ends.
+    pub(super) fn new(ready: Arc<Ready>) -> Arc<Self> {
+        Arc::new(Self::with(ready, None, None))
+    }
+
+    /// A fenced one.
+    pub(super) fn fenced(
+        ready: Arc<Ready>,
+        call: Box<Call>,
+        launched: FencedExecution,
+    ) -> Arc<Self> {
+        let fenced = Fenced { fence: launched.sync_fence, info: launched.callback };
+        Arc::new(Self::with(ready, Some(call), Some(fenced)))
+    }
+
+    fn with(ready: Arc<Ready>, call: Option<Box<Call>>, fenced: Option<Fenced>) -> Self {
+        let state = State { call, result: None, timing: FencedTiming::default() };
+        Self { ready, state: Mutex::new(state), landed: Condvar::new(), fenced }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The fence that signals the end, where there is one.
+    pub(crate) fn fence(&self) -> Option<&OwnedFd> {
+        self.fenced.as_ref()?.fence.as_ref()
+    }
+
+    /// Whether the end is told by a fence.
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.fenced.is_some()
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Errors
+    /// How the execution failed.
+    pub(crate) fn wait(&self) -> Result<()> {
+        if let Some(fenced) = &self.fenced {
+            return self.settle_fenced(fenced);
+        }
+        let mut state = self.state();
+        loop {
+            match &state.result {
+                Some(result) => return result.clone(),
+                None => state = self.landed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn result(&self) -> Option<Result<()>> {
+        if let Some(fenced) = &self.fenced {
+            let zero = Some(std::time::Duration::ZERO);
+            let is_over = fenced
+                .fence
+                .as_ref()
+                .is_none_or(|fence| !matches!(wait_for_fence(fence.as_fd(), zero), Ok(false)));
+            return is_over.then(|| self.settle_fenced(fenced));
+        }
+        self.state().result.clone()
+    }
+
+    /// Works with the call, if it is here: not before the end, nor after the execution was freed.
+    pub(crate) fn with_call<R>(&self, work: impl FnOnce(&Call, FencedTiming) -> R) -> Option<R> {
+        let state = self.state();
+        state.call.as_ref().map(|call| work(call, state.timing))
+    }
+
+    /// Takes the call, to be used by another execution.
+    pub(super) fn take_call(&self) -> Option<Box<Call>> {
+        let mut state = self.state();
+        if state.result.is_some() { state.call.take() } else { None }
+    }
+
+    /// Waits for the fence and notes how it went, once.
+    fn settle_fenced(&self, fenced: &Fenced) -> Result<()> {
+        let signalled = match &fenced.fence {
+            Some(fence) => wait_for_fence(fence.as_fd(), None).map(drop),
+            None => Ok(()),
+        };
+        let mut state = self.state();
+        if let Some(result) = &state.result {
+            return result.clone();
+        }
+        // A fence in error says that something failed; what it was the callback knows.
+        let result = match fenced.info.execution_info() {
+            Ok(timing) => {
+                state.timing = timing;
+                signalled.map_err(|error| Error::new(Code::OpFailed, error.to_string()))
+            }
+            Err(error) => Err(Error::from(error)),
+        };
+        if let Some(call) = &mut state.call {
+            if result.is_ok() {
+                call.copy_outputs();
+            }
+            // Optimistically noted at the launch, so that the next execution may be launched behind this one.
+            if result.is_err() {
+                let _ = call.note_contents(&self.ready, false);
+            }
+        }
+        state.result = Some(result.clone());
+        result
+    }
+
+    fn land(
+        &self,
+        mut call: Box<Call>,
+        outcome: std::result::Result<ExecutionOutcome, nnburst::RuntimeError>,
+    ) {
+        let result = call.settle(&self.ready, outcome);
+        if result.is_ok() {
+            call.copy_outputs();
+        }
+        self.arrive(call, result);
+    }
+
+    fn arrive(&self, call: Box<Call>, result: Result<()>) {
+        let mut state = self.state();
+        state.call = Some(call);
+        state.result = Some(result);
+        drop(state);
+        self.landed.notify_all();
+    }
+}
+
+/// Lands a flight when the driver answers: at the first answer, whatever it says later.
+pub(super) struct Told {
+    flight: Arc<Flight>,
+    call: Mutex<Option<Box<Call>>>,
+}
+
+impl Told {
+    pub(super) fn new(flight: Arc<Flight>, call: Box<Call>) -> Arc<Self> {
+        Arc::new(Self { flight, call: Mutex::new(Some(call)) })
+    }
+}
+
+impl Told {
+    /// Lands the flight before it was launched.
+    pub(super) fn fail(&self, error: Error) {
+        let call = self.call.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(call) = call {
+            let _ = call.note_contents(&self.flight.ready, false);
+            self.flight.arrive(call, Err(error.of_execution()));
+        }
+    }
+}
+
+impl ExecutionCallback for Told {
+    fn notify(&self, result: ExecutionResult) {
+        let call = self.call.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(call) = call {
+            let compilation = &self.flight.ready.compilation;
+            let outcome = result.map_err(|failure| compilation.failed(failure));
+            self.flight.land(call, outcome);
+        }
+    }
+}
+
+/// A driver that forgets its callback has failed the execution: nobody waits for ever.
+impl Drop for Told {
+    fn drop(&mut self) {
+        let call = self.call.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(call) = call {
+            let error = nnburst::hal::HalError::failure("the driver never told how it ended");
+            self.flight.land(call, Err(error.into()));
+        }
+    }
+}

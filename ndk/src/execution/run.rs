@@ -1,0 +1,167 @@
+//! The four ways to run an execution.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nnburst::RuntimeError;
+use nnburst::hal::ExecutionOutcome;
+
+use super::flight::{Flight, Told};
+use super::{Begun, Execution, Phase, check_one_device};
+use crate::burst::Burst;
+use crate::error::{Error, Result};
+use crate::event::{Dependency, Event};
+use crate::handle::Handle;
+
+/// `compute`, and with a burst `burstCompute`.
+pub(super) fn compute(execution: Handle<Execution>, burst: Option<&Burst>) -> Result<()> {
+    let mut channel = match burst {
+        Some(burst) => {
+            let same =
+                execution.with(|execution| Ok(Arc::ptr_eq(&execution.ready, &burst.ready)))?;
+            if !same {
+                return Err(Error::data("the burst is of another compilation"));
+            }
+            Some(burst.channel()?)
+        }
+        None => None,
+    };
+    let mut begun = execution.with(|execution| execution.begin(|ready, call| call.check(ready)))?;
+    let result = begun.run_there(channel.as_deref_mut().and_then(Option::as_mut));
+    drop(channel);
+    let Begun { ready, call } = begun;
+    let mut call = Some(call);
+    let stored = execution.with(|execution| {
+        if let Some(call) = call.take() {
+            execution.phase = Phase::Finished(call, result.clone());
+        }
+        Ok(())
+    });
+    if stored.is_err()
+        && let Some(call) = call
+    {
+        // The execution was freed meanwhile.
+        ready.give_back(call);
+    }
+    result
+}
+
+impl Begun {
+    /// Runs through the driver, in a burst where there is one.
+    fn run_there(&mut self, burst: Option<&mut nnburst::Burst>) -> Result<()> {
+        let Self { ready, call } = self;
+        let options = call.options();
+        let outcome = call.fill_request().map(|()| match burst {
+            Some(burst) => burst.compute_request(&call.request, &options),
+            None => {
+                let prepared = ready.compilation.prepared();
+                prepared
+                    .execute_synchronously(&call.request, options)
+                    .map_err(|failure| ready.compilation.failed(failure))
+            }
+        });
+        let outcome: std::result::Result<ExecutionOutcome, RuntimeError> = match outcome {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                // Nothing was written.
+                let _ = call.note_contents(ready, false);
+                return Err(error.of_execution());
+            }
+        };
+        call.settle(ready, outcome)?;
+        call.copy_outputs();
+        Ok(())
+    }
+}
+
+/// `startCompute`.
+pub(super) fn start(execution: Handle<Execution>) -> Result<Handle<Arc<Event>>> {
+    let Begun { ready, mut call } =
+        execution.with(|execution| execution.begin(|ready, call| call.check(ready)))?;
+    let flight = Flight::new(Arc::clone(&ready));
+    let event = Handle::new(Arc::new(Event::Execution(Arc::clone(&flight))))?;
+    let options = call.options();
+    let filled = call.fill_request();
+    let request = call.request.clone();
+    let told = Told::new(Arc::clone(&flight), call);
+    launch(execution, &flight);
+    match filled {
+        // However the launch ends, the callback is told.
+        Ok(()) => drop(ready.compilation.prepared().execute(request, options, told)),
+        Err(error) => told.fail(error),
+    }
+    Ok(event)
+}
+
+/// `startComputeWithDependencies`.
+pub(super) fn start_fenced(
+    execution: Handle<Execution>,
+    dependencies: &[Handle<Arc<Event>>],
+    duration: Option<Duration>,
+) -> Result<Handle<Arc<Event>>> {
+    let dependencies: Vec<_> = dependencies
+        .iter()
+        .map(|event| event.with(|event| Ok(Arc::clone(event))))
+        .collect::<Result<_>>()?;
+    let Begun { ready, mut call } = execution.with(|execution| {
+        execution.call()?;
+        if duration.is_some() {
+            check_one_device(&execution.ready)?;
+        }
+        execution.begin(|ready, call| {
+            call.check(ready)?;
+            call.check_outputs_are_known(ready)
+        })
+    })?;
+    let options = call.options();
+    let launched = wait_for(&dependencies).and_then(|fences| {
+        call.fill_request()?;
+        let prepared = ready.compilation.prepared();
+        let request = call.request.clone();
+        let launched = prepared.execute_fenced(request, fences, options, duration);
+        launched.map_err(|error| Error::from(ready.compilation.failed(error)))
+    });
+    let launched = match launched {
+        Ok(launched) => launched,
+        Err(error) => {
+            let _ = call.note_contents(&ready, false);
+            // The execution may have been freed meanwhile; then nobody asks.
+            let _ = execution.with(|execution| {
+                execution.phase = Phase::Finished(call, Err(error.clone()));
+                Ok(())
+            });
+            return Err(error);
+        }
+    };
+    // Whoever waits for this execution's fence finds its outputs written.
+    let _ = call.note_contents(&ready, true);
+    let has_pointer_output = call.has_pointer_output();
+    let flight = Flight::fenced(Arc::clone(&ready), call, launched);
+    launch(execution, &flight);
+    if has_pointer_output || flight.fence().is_none() {
+        // Where the outputs are the caller's own memory, they are there when the call returns.
+        flight.wait()?;
+    }
+    Handle::new(Arc::new(Event::Execution(flight)))
+}
+
+fn launch(execution: Handle<Execution>, flight: &Arc<Flight>) {
+    // An execution that was freed meanwhile flies on by its event alone.
+    let _ = execution.with(|execution| {
+        execution.phase = Phase::Launched(Arc::clone(flight));
+        Ok(())
+    });
+}
+
+/// The fences among what an execution depends on; the rest is waited for here.
+fn wait_for(dependencies: &[Arc<Event>]) -> Result<Vec<OwnedFd>> {
+    let mut fences = Vec::new();
+    for event in dependencies {
+        match event.dependency()? {
+            Dependency::Fence(fence) => fences.push(fence),
+            Dependency::Over => {}
+        }
+    }
+    Ok(fences)
+}

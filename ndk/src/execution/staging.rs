@@ -1,0 +1,137 @@
+//! Memory for arguments that are pointers: a driver can't reach those, so they travel through here.
+
+use nnburst::hal::{self, Access, Mapping, RequestArgument, RequestPool};
+
+use super::call::{Argument, Call, Source};
+use crate::error::{Code, Error, Result};
+
+/// Where arguments start: at a cache line.
+const ALIGNMENT: usize = 64;
+
+/// A memory that is as large as the largest arguments so far, and where in it they are.
+#[derive(Debug, Default)]
+pub(super) struct Staging {
+    memory: Option<(hal::Memory, Mapping)>,
+}
+
+impl Staging {
+    fn reserve(&mut self, size: usize) -> Result<&(hal::Memory, Mapping)> {
+        let fits = self.memory.as_ref().is_some_and(|(_, mapping)| mapping.len() >= size);
+        if !fits {
+            let no_room =
+                |error: hal::MemoryError| Error::new(Code::OutOfMemory, error.to_string());
+            let size = u64::try_from(size.max(ALIGNMENT)).unwrap_or(u64::MAX);
+            let memory = hal::Memory::ashmem(size).map_err(no_room)?;
+            let mapping = memory.map(Access::ReadWrite).map_err(no_room)?;
+            self.memory = Some((memory, mapping));
+        }
+        self.memory.as_ref().ok_or_else(|| Error::new(Code::OutOfMemory, "no staging memory"))
+    }
+
+    fn mapping(&self) -> Option<&Mapping> {
+        self.memory.as_ref().map(|(_, mapping)| mapping)
+    }
+}
+
+impl Call {
+    /// Writes the request: memories become pools, and inputs that are pointers are copied.
+    pub(super) fn fill_request(&mut self) -> Result<()> {
+        let Self { inputs, outputs, staging, request, .. } = self;
+        request.pools.clear();
+        let size = pointer_bytes(inputs).saturating_add(pointer_bytes(outputs));
+        if size > 0 {
+            let (memory, _) = staging.reserve(size)?;
+            request.pools.push(RequestPool::Memory(memory.clone()));
+        }
+        let mut next = 0;
+        let mut known = Vec::new();
+        fill(inputs, &mut request.inputs, &mut request.pools, &mut known, &mut next)?;
+        fill(outputs, &mut request.outputs, &mut request.pools, &mut known, &mut next)?;
+        for (input, argument) in inputs.iter().zip(&request.inputs) {
+            if let (Source::Pointer { bytes, length }, Some(mapping)) =
+                (&input.source, staging.mapping())
+            {
+                let start = widen(argument.location.offset);
+                let length = widen(*length);
+                if let Some(view) = mapping.view_mut(start..start.saturating_add(length)) {
+                    view.copy_from(bytes.view(length));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies outputs that are pointers to where they point.
+    pub(super) fn copy_outputs(&self) {
+        let Some(mapping) = self.staging.mapping() else { return };
+        for (output, argument) in self.outputs.iter().zip(&self.request.outputs) {
+            if let Source::Pointer { bytes, length } = &output.source {
+                let start = widen(argument.location.offset);
+                let length = widen(*length);
+                if let Some(view) = mapping.view(start..start.saturating_add(length)) {
+                    bytes.view_mut(length).copy_from(view);
+                }
+            }
+        }
+    }
+
+    /// Whether an output is a pointer.
+    pub(crate) fn has_pointer_output(&self) -> bool {
+        self.outputs.iter().any(|output| matches!(output.source, Source::Pointer { .. }))
+    }
+}
+
+fn fill<P>(
+    arguments: &[Argument<P>],
+    request: &mut Vec<RequestArgument>,
+    pools: &mut Vec<RequestPool>,
+    known: &mut Vec<nnburst::Memory>,
+    next: &mut usize,
+) -> Result<()> {
+    request.resize_with(arguments.len(), RequestArgument::default);
+    for (argument, filled) in arguments.iter().zip(request) {
+        filled.has_no_value = matches!(argument.source, Source::Omitted | Source::Unset);
+        filled.dimensions.clear();
+        filled.location = hal::DataLocation::default();
+        match &argument.source {
+            Source::Unset | Source::Omitted => continue,
+            Source::Pointer { length, .. } => {
+                filled.location.offset = narrow(*next)?;
+                filled.location.length = *length;
+                *next = next.saturating_add(widen(*length)).next_multiple_of(ALIGNMENT);
+            }
+            Source::Memory { memory, place } => {
+                let staged = pools.len() - known.len();
+                let at = known.iter().position(|other| other.is(memory)).unwrap_or_else(|| {
+                    known.push(memory.clone());
+                    pools.push(memory.pool());
+                    known.len() - 1
+                });
+                filled.location = hal::DataLocation {
+                    pool_index: narrow(staged.saturating_add(at))?,
+                    offset: place.offset,
+                    length: place.length,
+                };
+            }
+        }
+        filled.dimensions.extend_from_slice(&argument.dimensions);
+    }
+    Ok(())
+}
+
+/// Room that the pointers among arguments take.
+fn pointer_bytes<P>(arguments: &[Argument<P>]) -> usize {
+    let lengths = arguments.iter().map(|argument| match &argument.source {
+        Source::Pointer { length, .. } => widen(*length).next_multiple_of(ALIGNMENT),
+        _ => 0,
+    });
+    lengths.fold(0, usize::saturating_add)
+}
+
+fn widen(size: u32) -> usize {
+    usize::try_from(size).unwrap_or(usize::MAX)
+}
+
+fn narrow(size: usize) -> Result<u32> {
+    u32::try_from(size).map_err(|_| Error::data("the pointers of an execution exceed 4 GiB"))
+}

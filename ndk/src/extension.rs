@@ -1,0 +1,103 @@
+//! Extensions: the numbers of their types in this process, and what devices say about them.
+
+use std::ffi::c_int;
+
+use nnburst::hal::{ExtensionCode, Operand, OperandType};
+
+use crate::c::{Out, Text};
+use crate::error::{Error, Result, call};
+use crate::handle::Handle;
+use crate::model::Model;
+
+/// Whether this process may use extensions.
+///
+/// # Errors
+/// `BAD_DATA` if it may not.
+pub(crate) fn check_allowed() -> Result<()> {
+    if nnburst::extensions_are_allowed() {
+        return Ok(());
+    }
+    Err(Error::data("this program is not on the list of those that may use extensions"))
+}
+
+/// Whether an operand of an extension's type may be.
+///
+/// # Errors
+/// `BAD_DATA` with the rule it breaks.
+pub(crate) fn check_operand(code: ExtensionCode, operand: &Operand) -> Result<()> {
+    check_allowed()?;
+    let Some(info) = nnburst::extension_type(code) else {
+        return Err(Error::data(format!("{} is known to no device", operand.kind)));
+    };
+    if !info.is_tensor && !operand.dimensions.is_empty() {
+        return Err(Error::data(format!("{} is a scalar and has no dimensions", operand.kind)));
+    }
+    Ok(())
+}
+
+/// Bytes of an operand's value; 0 where the shape is not fully known.
+///
+/// # Errors
+/// `BAD_DATA` for a size beyond 32 bits, or a type that no device knows.
+pub(crate) fn data_size(operand: &Operand) -> Result<u64> {
+    data_size_of(operand.kind, &operand.dimensions)
+}
+
+/// [`data_size`] of a type in another shape.
+///
+/// # Errors
+/// As for [`data_size`].
+pub(crate) fn data_size_of(kind: OperandType, dimensions: &[u32]) -> Result<u64> {
+    let (is_tensor, bytes) = match kind {
+        OperandType::Extension(code) => {
+            let info = nnburst::extension_type(code)
+                .ok_or_else(|| Error::data(format!("{kind} is not known")))?;
+            (info.is_tensor, u64::from(info.byte_size))
+        }
+        _ => {
+            let bytes = u64::try_from(kind.element_bytes().unwrap_or(0)).unwrap_or(0);
+            (!kind.is_scalar(), bytes)
+        }
+    };
+    if !is_tensor {
+        return Ok(bytes);
+    }
+    if dimensions.is_empty() || dimensions.contains(&0) {
+        return Ok(0);
+    }
+    let size = dimensions.iter().try_fold(bytes, |size, &extent| {
+        size.checked_mul(u64::from(extent)).filter(|&size| size <= u64::from(u32::MAX))
+    });
+    size.ok_or_else(|| Error::data(format!("a {kind} of shape {dimensions:?} is beyond 4 GiB")))
+}
+
+fn type_code(model: Handle<Model>, name: Text, number: u16, kind: Out<'_, i32>) -> c_int {
+    call(|| {
+        model.with(|_| Ok(()))?;
+        let name = name.get("extensionName")?;
+        let kind = kind.ok_or_else(|| Error::null("type"))?;
+        let name = name.to_str().map_err(|_| Error::data("the name is not UTF-8"))?;
+        let prefix = nnburst::extension_prefix(name)?;
+        let code = ExtensionCode { prefix, number }.code();
+        kind.write(code.cast_signed());
+        Ok(())
+    })
+}
+
+pub(crate) extern "C" fn get_operand_type(
+    model: Handle<Model>,
+    name: Text,
+    number: u16,
+    kind: Out<'_, i32>,
+) -> c_int {
+    type_code(model, name, number, kind)
+}
+
+pub(crate) extern "C" fn get_operation_type(
+    model: Handle<Model>,
+    name: Text,
+    number: u16,
+    kind: Out<'_, i32>,
+) -> c_int {
+    type_code(model, name, number, kind)
+}

@@ -1,0 +1,279 @@
+//! Handles: what C holds of our objects.
+//!
+//! A handle looks like a pointer and is a number: the kind of the object, its place in a table, and how often
+//! that place was used before. Nothing is ever found by following it, so that a handle that was freed, or that
+//! is of another kind, or that never was one, is told from a good one and answered with a code.
+//! (A place is used again after its object is freed; a stale handle is taken for a newer object only after
+//! 2^19 objects at the same place.)
+
+use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::error::{Code, Error, Result};
+
+/// The low bits of a handle are 0, as of a pointer to something aligned.
+const ALIGNMENT_BITS: u32 = 4;
+const PLACE_BITS: u32 = 20;
+const GENERATION_BITS: u32 = 19;
+
+/// Tables grow by chunks, each as long as all before it, so that objects never move.
+const FIRST_CHUNK: usize = 64;
+const CHUNKS: usize = 15;
+
+/// An object that C may hold.
+pub(crate) trait Object: Sized + Send + 'static {
+    /// What it is called in errors.
+    const NAME: &'static str;
+    /// Tells handles of this kind from those of others; 1 to 15.
+    const TAG: u64;
+
+    /// Where all of them are.
+    fn table() -> &'static Table<Self>;
+}
+
+/// A handle as C passes it.
+#[repr(transparent)]
+pub(crate) struct Handle<T>(*mut c_void, PhantomData<T>);
+
+impl<T> Clone for Handle<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Handle<T> {}
+
+impl<T> PartialEq for Handle<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl<T> std::fmt::Debug for Handle<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<T> Handle<T> {
+    /// What C calls a null pointer.
+    pub(crate) const NULL: Self = Self(std::ptr::null_mut(), PhantomData);
+
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// The number that C sees.
+    pub(crate) fn address(self) -> usize {
+        self.0.addr()
+    }
+
+    /// The handle of this number.
+    pub(crate) fn at(address: usize) -> Self {
+        Self(std::ptr::without_provenance_mut(address), PhantomData)
+    }
+}
+
+impl<T: Object> Handle<T> {
+    /// A handle for a new object.
+    ///
+    /// # Errors
+    /// There are a million of its kind already.
+    pub(crate) fn new(object: T) -> Result<Self> {
+        T::table().insert(object)
+    }
+
+    /// Works with the object while nobody else does.
+    ///
+    /// # Errors
+    /// The handle is null or stands for nothing.
+    pub(crate) fn with<R>(self, work: impl FnOnce(&mut T) -> Result<R>) -> Result<R> {
+        let (place, generation) = self.decode()?;
+        let mut entry = T::table().entry(place).ok_or_else(Self::stale)?;
+        if entry.generation != generation {
+            return Err(Self::stale());
+        }
+        work(entry.object.as_mut().ok_or_else(Self::stale)?)
+    }
+
+    /// Takes the object back. Null and what stands for nothing are let pass.
+    pub(crate) fn free(self) -> Option<T> {
+        let (place, generation) = self.decode().ok()?;
+        let mut entry = T::table().entry(place)?;
+        if entry.generation != generation {
+            return None;
+        }
+        let object = entry.object.take()?;
+        entry.generation = (generation + 1) % (1 << GENERATION_BITS);
+        drop(entry);
+        T::table().free().places.push(place);
+        Some(object)
+    }
+
+    fn encode(place: u32, generation: u32) -> Self {
+        let bits =
+            (T::TAG << GENERATION_BITS | u64::from(generation)) << PLACE_BITS | u64::from(place);
+        let address = usize::try_from(bits << ALIGNMENT_BITS).unwrap_or(0);
+        Self::at(address)
+    }
+
+    fn decode(self) -> Result<(u32, u32)> {
+        if self.is_null() {
+            return Err(Error::null(T::NAME));
+        }
+        let address = u64::try_from(self.0.addr()).unwrap_or(0);
+        let bits = address >> ALIGNMENT_BITS;
+        let part =
+            |shift: u32, width: u32| u32::try_from(bits >> shift & ((1 << width) - 1)).unwrap_or(0);
+        let tag = bits >> (PLACE_BITS + GENERATION_BITS);
+        if tag != T::TAG || address % (1 << ALIGNMENT_BITS) != 0 {
+            return Err(Self::stale());
+        }
+        Ok((part(0, PLACE_BITS), part(PLACE_BITS, GENERATION_BITS)))
+    }
+
+    fn stale() -> Error {
+        Error::state(format!("no {} stands behind the handle: freed, or never made", T::NAME))
+    }
+}
+
+/// All objects of one kind.
+pub(crate) struct Table<T> {
+    chunks: [OnceLock<Box<[Slot<T>]>>; CHUNKS],
+    free: Mutex<Free>,
+}
+
+#[derive(Default)]
+struct Free {
+    /// Used before.
+    places: Vec<u32>,
+    /// From here on never used.
+    fresh: u32,
+}
+
+/// One object, on a cache line of its own.
+#[repr(align(64))]
+struct Slot<T>(Mutex<Entry<T>>);
+
+struct Entry<T> {
+    generation: u32,
+    object: Option<T>,
+}
+
+impl<T> Table<T> {
+    pub(crate) const fn new() -> Self {
+        let free = Free { places: Vec::new(), fresh: 0 };
+        Self { chunks: [const { OnceLock::new() }; CHUNKS], free: Mutex::new(free) }
+    }
+
+    fn free(&self) -> MutexGuard<'_, Free> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Chunk and position within it: the first has 64 places, each other as many as all before it.
+    fn find(place: u32) -> (usize, usize) {
+        let place = usize::try_from(place).unwrap_or(usize::MAX);
+        match (place / FIRST_CHUNK).checked_ilog2() {
+            None => (0, place),
+            Some(log) => {
+                let first = FIRST_CHUNK << log;
+                (usize::try_from(log).unwrap_or(0) + 1, place - first)
+            }
+        }
+    }
+
+    fn entry(&self, place: u32) -> Option<MutexGuard<'_, Entry<T>>> {
+        let (chunk, at) = Self::find(place);
+        let slot = self.chunks.get(chunk)?.get()?.get(at)?;
+        Some(slot.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl<T: Object> Table<T> {
+    fn insert(&self, object: T) -> Result<Handle<T>> {
+        let full = || Error::new(Code::OutOfMemory, format!("too many objects: {}", T::NAME));
+        let place = {
+            let mut free = self.free();
+            match free.places.pop() {
+                Some(place) => place,
+                None => {
+                    let place = free.fresh;
+                    let (chunk, _) = Self::find(place);
+                    let chunk_length = FIRST_CHUNK << chunk.saturating_sub(1);
+                    self.chunks.get(chunk).ok_or_else(full)?.get_or_init(|| {
+                        let entry = || Entry { generation: 0, object: None };
+                        (0..chunk_length).map(|_| Slot(Mutex::new(entry()))).collect()
+                    });
+                    free.fresh += 1;
+                    place
+                }
+            }
+        };
+        let mut entry = self.entry(place).ok_or_else(full)?;
+        entry.object = Some(object);
+        Ok(Handle::encode(place, entry.generation))
+    }
+}
+
+/// Makes a type one that C may hold.
+macro_rules! object {
+    ($kind:ty, $name:literal, $tag:literal) => {
+        impl crate::handle::Object for $kind {
+            const NAME: &'static str = $name;
+            const TAG: u64 = $tag;
+
+            fn table() -> &'static crate::handle::Table<Self> {
+                static TABLE: crate::handle::Table<$kind> = crate::handle::Table::new();
+                &TABLE
+            }
+        }
+    };
+}
+pub(crate) use object;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Thing(u32);
+    object!(Thing, "thing", 15);
+    struct Other;
+    object!(Other, "other", 14);
+
+    #[test]
+    fn a_handle_finds_its_object_until_it_is_freed() {
+        let a = Handle::new(Thing(1)).unwrap();
+        let b = Handle::new(Thing(2)).unwrap();
+        assert_eq!(a.with(|thing| Ok(thing.0)).unwrap(), 1);
+        assert_eq!(b.with(|thing| Ok(thing.0)).unwrap(), 2);
+        assert_eq!(a.free().unwrap().0, 1);
+        assert!(a.free().is_none(), "twice");
+        let reused = Handle::new(Thing(3)).unwrap();
+        assert_eq!(a.with(|_| Ok(())).unwrap_err().code, Code::BadState, "stale");
+        assert_eq!(reused.free().unwrap().0 + b.free().unwrap().0, 5);
+    }
+
+    #[test]
+    fn what_is_no_handle_is_told() {
+        let other = Handle::new(Other).unwrap();
+        let wrong: Handle<Thing> = Handle::at(other.address());
+        assert_eq!(wrong.with(|_| Ok(())).unwrap_err().code, Code::BadState, "of another kind");
+        let null = Handle::<Thing>::NULL;
+        assert_eq!(null.with(|_| Ok(())).unwrap_err().code, Code::UnexpectedNull);
+        assert!(null.free().is_none());
+        for address in [1, 16, 0x7fff_1234_5670, usize::MAX] {
+            let made_up = Handle::<Thing>::at(address);
+            assert_eq!(made_up.with(|_| Ok(())).unwrap_err().code, Code::BadState, "{address:#x}");
+        }
+    }
+
+    #[test]
+    fn tables_grow_without_moving_anything() {
+        let handles: Vec<_> = (0..1000).map(|at| Handle::new(Thing(at)).unwrap()).collect();
+        for (at, handle) in handles.iter().enumerate() {
+            assert_eq!(handle.with(|thing| Ok(thing.0)).unwrap(), u32::try_from(at).unwrap());
+        }
+        assert!(handles.into_iter().all(|handle| handle.free().is_some()));
+    }
+}

@@ -1,0 +1,72 @@
+//! Where the library is, and how C programs are built against it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The crate's folder.
+pub(crate) fn here() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The library that cargo built beside this test.
+pub(crate) fn library() -> PathBuf {
+    let exe = std::env::current_exe().unwrap();
+    let deps = exe.parent().unwrap();
+    let found = [deps, deps.parent().unwrap()].map(|dir| dir.join("libneuralnetworks.so"));
+    let newest = found
+        .iter()
+        .filter(|path| path.exists())
+        .max_by_key(|path| path.metadata().unwrap().modified().unwrap());
+    newest.unwrap_or_else(|| panic!("no libneuralnetworks.so beside {}", exe.display())).clone()
+}
+
+/// Whether a program is there to be run; says so if not.
+pub(crate) fn is_installed(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok();
+    if !found {
+        println!("skipped: {program} is not installed");
+    }
+    found
+}
+
+/// Compiles a C or C++ program of this crate; `None` where the compiler is not installed.
+pub(crate) fn compile(compiler: &str, standard: &str, source: &str) -> Option<PathBuf> {
+    if !is_installed(compiler) {
+        return None;
+    }
+    let name = Path::new(source).file_stem().unwrap().to_string_lossy();
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{compiler}"));
+    let library = library();
+    let compiled = Command::new(compiler)
+        .arg(format!("-std={standard}"))
+        .args(["-Wall", "-Wextra", "-Werror", "-O1", "-g", "-I"])
+        .arg(here().join("include"))
+        .arg(here().join(source))
+        .arg("-L")
+        .arg(library.parent().unwrap())
+        .args(["-lneuralnetworks", "-lpthread", "-o"])
+        .arg(&out)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&compiled.stderr);
+    assert!(compiled.status.success(), "{compiler} {source}: {said}");
+    Some(out)
+}
+
+/// A command that finds the library.
+pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.env("LD_LIBRARY_PATH", library().parent().unwrap());
+    command
+}
+
+/// Runs to the end, which must be a good one; returns what was printed.
+pub(crate) fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(output.status.success(), "{command:?}: {}\n{out}{err}", output.status);
+    out
+}

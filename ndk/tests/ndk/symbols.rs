@@ -1,0 +1,93 @@
+//! What the library exports is what the headers declare, and what the linker's map lists, no more and no less.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use crate::common;
+
+const HEADERS: &[(&str, &[&str])] = &[
+    ("NeuralNetworks.h", &["LIBNEURALNETWORKS", "NNBURST_1"]),
+    ("NeuralNetworksExtensions.h", &["LIBNEURALNETWORKS_PLATFORM"]),
+    ("android/hardware_buffer.h", &["LIBNATIVEWINDOW", "NNBURST_1"]),
+];
+
+fn read(name: &str) -> String {
+    std::fs::read_to_string(common::here().join(name)).unwrap()
+}
+
+/// The functions that a header declares: names before a parenthesis, outside of comments.
+fn declared(header: &str) -> BTreeSet<String> {
+    let mut code = String::new();
+    let text = read(&format!("include/{header}"));
+    for (at, part) in text.split("/*").enumerate() {
+        code.push_str(if at == 0 { part } else { part.split_once("*/").unwrap().1 });
+    }
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    code.match_indices('(')
+        .map(|(at, _)| {
+            let before = code[..at].trim_end_matches(|c| !is_part(c));
+            let start = before.rfind(|c| !is_part(c)).map_or(0, |at| at + 1);
+            before[start..].to_owned()
+        })
+        .filter(|name| name.starts_with('A') || name.starts_with("nnburst_"))
+        .collect()
+}
+
+/// The map's functions, by version.
+fn mapped() -> BTreeMap<String, BTreeSet<String>> {
+    let mut nodes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut node = String::new();
+    for line in read("libneuralnetworks.map").lines() {
+        let line = line.trim();
+        if let Some(name) = line.strip_suffix(" {") {
+            node = name.to_owned();
+        } else if let Some(name) = line.strip_suffix(';').filter(|name| !name.contains(['}', '*']))
+        {
+            nodes.entry(node.clone()).or_default().insert(name.to_owned());
+        }
+    }
+    nodes
+}
+
+#[test]
+fn the_headers_declare_what_the_map_lists() {
+    let mapped = mapped();
+    let mut declared_anywhere = BTreeSet::new();
+    for (header, versions) in HEADERS {
+        for name in declared(header) {
+            let listed = versions.iter().any(|version| mapped[*version].contains(&name));
+            assert!(listed, "{header}: {name} is not in the map under {versions:?}");
+            declared_anywhere.insert(name);
+        }
+    }
+    let all: BTreeSet<String> = mapped.into_values().flatten().collect();
+    assert_eq!(all, declared_anywhere);
+    let api = all.iter().filter(|name| name.starts_with("ANeuralNetworks"));
+    assert_eq!(api.count(), 66, "functions through level 30");
+}
+
+#[test]
+fn the_library_exports_what_the_map_lists_under_its_versions() {
+    if !common::is_installed("nm") {
+        return;
+    }
+    let listed =
+        common::run(Command::new("nm").args(["-D", "--defined-only"]).arg(common::library()));
+    let mut exported: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for symbol in listed.lines().filter_map(|line| line.split_whitespace().nth(2)) {
+        let (name, version) = symbol.split_once("@@").unwrap_or((symbol, "no version"));
+        if name != version {
+            exported.entry(version.to_owned()).or_default().insert(name.to_owned());
+        }
+    }
+    assert_eq!(exported, mapped());
+}
+
+#[test]
+fn the_library_is_called_as_programs_link_it() {
+    if !common::is_installed("readelf") {
+        return;
+    }
+    let dynamic = common::run(Command::new("readelf").arg("-d").arg(common::library()));
+    assert!(dynamic.contains("soname: [libneuralnetworks.so]"), "{dynamic}");
+}
