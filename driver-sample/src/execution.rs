@@ -8,10 +8,9 @@ use std::time::Instant;
 
 use nnburst_executor::{Control, Input, Output, Session};
 use nnburst_hal::{
-    Access, AllowUnspecifiedOutput, DEFAULT_LOOP_TIMEOUT, DataLocation, ErrorStatus,
-    ExecutionOptions, HalError, MAX_LOOP_TIMEOUT, Mapping, MeasureTiming, Memory, Request,
-    RequestArgument, RequestPool, Result, TimePoint, Timing, Version, View, ViewMut,
-    validate_request,
+    AllowUnspecifiedOutput, DEFAULT_LOOP_TIMEOUT, DataLocation, ErrorStatus, ExecutionOptions,
+    HalError, MAX_LOOP_TIMEOUT, Mapping, MeasureTiming, Memory, Request, RequestArgument,
+    RequestPool, Result, TimePoint, Timing, Version, View, ViewMut, validate_request,
 };
 
 use crate::buffer::DriverBuffer;
@@ -25,7 +24,7 @@ const FEW: usize = 16;
 #[derive(Debug)]
 pub(crate) enum Pool {
     /// The client's.
-    Memory(Mapping),
+    Memory(Arc<Mapping>),
     /// The driver's.
     Buffer(Arc<DriverBuffer>),
 }
@@ -33,12 +32,7 @@ pub(crate) enum Pool {
 impl Pool {
     /// Maps a client's memory: for writing too, if that can be.
     pub(crate) fn map(memory: &Memory) -> Result<Self> {
-        let written = if memory.is_writable() { memory.map(Access::ReadWrite).ok() } else { None };
-        let mapping = match written {
-            Some(mapping) => mapping,
-            None => memory.map(Access::Read)?,
-        };
-        Ok(Self::Memory(mapping))
+        Ok(Self::Memory(memory.mapped()?))
     }
 
     fn mapping(&self) -> &Mapping {

@@ -7,13 +7,14 @@
 //! A frame that went through a burst keeps its packet, so that the next time nothing is serialised: the
 //! packet is sent as it is.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use nnburst_burst::Frame as BurstFrame;
 use nnburst_burst::packet::BurstAnswer;
 use nnburst_hal::{
-    Access, DataLocation, ExecutionOutcome, Mapping, Memory, Operand, OperandType, OutputShape,
-    Request, RequestArgument, RequestPool, Timing, View, ViewMut,
+    DataLocation, ExecutionOutcome, Mapping, Memory, Operand, OperandType, OutputShape, Request,
+    RequestArgument, RequestPool, Timing, View, ViewMut,
 };
 
 use crate::burst::driver_time;
@@ -33,7 +34,7 @@ pub struct Argument {
 /// The inputs and outputs of executions.
 #[derive(Debug)]
 pub struct Frame {
-    mapping: Mapping,
+    mapping: Arc<Mapping>,
     request: Request,
     inputs: Vec<OperandType>,
     outputs: Vec<OperandType>,
@@ -110,7 +111,7 @@ impl Frame {
         let request_inputs = input_arguments.iter().map(&mut place).collect::<Result<_>>()?;
         let request_outputs = output_arguments.iter().map(&mut place).collect::<Result<_>>()?;
         let memory = Memory::ashmem(u64::try_from(size.max(ALIGNMENT)).unwrap_or(u64::MAX))?;
-        let mapping = memory.map(Access::ReadWrite)?;
+        let mapping = memory.mapped()?;
         Ok(Self {
             mapping,
             request: Request {

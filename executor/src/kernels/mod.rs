@@ -11,6 +11,7 @@
 //!   gemv_f32             products of few rows: weights streamed once, many sums side by side
 //!   product_f32          which of the two suits the number of rows
 //!   binary_f32, add_i8   sums and products of rows of floats, sums of bytes of unlike scales
+//!   svdf_f32             the memory of a low-rank filter: weighed and shifted in one pass
 //!   transcendental_f32   logistic function, hyperbolic tangent and exponential of rows
 //!   requantise           accumulators to stored values, vectorised and exact
 //!   ceiling              what a core can do at best, for profiles
@@ -29,6 +30,7 @@ pub(crate) mod pack;
 pub(crate) mod patches;
 pub(crate) mod product_f32;
 pub(crate) mod requantise;
+pub(crate) mod svdf_f32;
 pub(crate) mod transcendental_f32;
 pub(crate) mod windows;
 

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use rustix::fs::{MemfdFlags, SealFlags};
 
@@ -120,6 +120,8 @@ struct Inner {
     writable: bool,
     ints: Vec<i32>,
     observers: Mutex<Vec<Weak<dyn MemoryObserver>>>,
+    /// See [`Memory::mapped`].
+    mapped: OnceLock<Arc<Mapping>>,
 }
 
 impl Drop for Inner {
@@ -210,8 +212,8 @@ impl Memory {
         ints: Vec<i32>,
     ) -> Self {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let observers = Mutex::default();
-        Self(Arc::new(Inner { id, kind, fd, offset, size, writable, ints, observers }))
+        let (observers, mapped) = (Mutex::default(), OnceLock::new());
+        Self(Arc::new(Inner { id, kind, fd, offset, size, writable, ints, observers, mapped }))
     }
 
     /// Tells this memory from every other one of this process, dead or alive.
@@ -274,6 +276,29 @@ impl Memory {
         }
         check_within_file(self.fd(), self.0.offset, self.0.size)?;
         Mapping::new(self.fd(), self.0.offset, self.0.size, access)
+    }
+
+    /// The memory in this process, for writing too where that can be. What is sealed against shrinking is
+    /// mapped once for all handles of the memory and stays so as long as there is one: an execution that
+    /// maps its memory anew costs microseconds, more than a small model. What can be cut short is mapped
+    /// anew each time, so that it is watched no longer than it is used.
+    ///
+    /// # Errors
+    /// As for [`Memory::map`].
+    pub fn mapped(&self) -> Result<Arc<Mapping>, MemoryError> {
+        if let Some(mapping) = self.0.mapped.get() {
+            return Ok(Arc::clone(mapping));
+        }
+        let written = if self.is_writable() { self.map(Access::ReadWrite).ok() } else { None };
+        let mapping = Arc::new(match written {
+            Some(mapping) => mapping,
+            None => self.map(Access::Read)?,
+        });
+        if !mapping.is_guarded() {
+            // Where another thread was first, this mapping is one more for as long as it is used.
+            let _ = self.0.mapped.set(Arc::clone(&mapping));
+        }
+        Ok(mapping)
     }
 
     /// Copies bytes out without mapping: the way for what is read once, such as a model's constants,

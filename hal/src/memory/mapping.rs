@@ -100,6 +100,11 @@ impl Mapping {
         self.len == 0
     }
 
+    /// Whether the file can be cut short under the mapping, so that it is watched.
+    pub(super) fn is_guarded(&self) -> bool {
+        self.guard.is_some()
+    }
+
     /// Whether pages went away while somebody looked: what was read from them was zeros, what was
     /// written to them is lost. Stays true.
     pub fn lost_pages(&self) -> bool {
@@ -167,6 +172,19 @@ mod tests {
         assert!(reader.view_mut(0..1).is_none(), "a read-only mapping is not written");
         assert!(reader.view(0..101).is_none(), "past the end");
         assert!(!reader.lost_pages());
+    }
+
+    #[test]
+    fn sealed_memory_is_mapped_once_and_other_memory_anew() {
+        let sealed = Memory::ashmem(100).unwrap();
+        let first = sealed.mapped().unwrap();
+        assert!(std::sync::Arc::ptr_eq(&first, &sealed.mapped().unwrap()));
+        assert!(first.view_mut(0..100).is_some());
+        let file = tempfile_in_memory(100);
+        let other = Memory::from_fd(file.into(), 0, 100, false).unwrap();
+        let first = other.mapped().unwrap();
+        assert!(!std::sync::Arc::ptr_eq(&first, &other.mapped().unwrap()));
+        assert!(first.view_mut(0..1).is_none(), "read-only");
     }
 
     #[test]

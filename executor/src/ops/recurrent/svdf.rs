@@ -7,10 +7,12 @@ use half::f16;
 
 use super::lstm_cell::extents_2d;
 use super::math::{Activation, Functions, dot};
-use super::operands::{Operands, is_half};
+use super::operands::{Id, Operands, is_half};
 use crate::error::OpError;
-use crate::io::Io;
-use crate::kernels::Isa;
+use crate::io::{In, Io, Out};
+use crate::kernels::gemv_f32::{Gemv, Start};
+use crate::kernels::svdf_f32::Filter;
+use crate::kernels::{Isa, NO_CLAMP};
 use crate::ops::Op;
 use crate::plan::{Label, Lowered, OpBuilder};
 use crate::shape::Shape;
@@ -29,37 +31,141 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     }
     let units = features / rank;
     let functions = Functions::new(op.isa(), Activation::from_code(6, op.i32(6)?)?);
+    let extents = Extents { batch, width, units, rank, memory };
     let mut operands = Operands::default();
-    let x = operands.required(op, 0, &[batch, width])?;
-    let feature_weights = operands.required(op, 1, &[features, width])?;
-    let time_weights = operands.required(op, 2, &[features, memory])?;
-    let bias = operands.optional(op, 3, &[units])?;
-    let state_in = operands.required(op, 4, &[batch, memory * features])?;
+    let ids = Ids {
+        x: operands.required(op, 0, &[batch, width])?,
+        feature_weights: operands.required(op, 1, &[features, width])?,
+        time_weights: operands.required(op, 2, &[features, memory])?,
+        bias: operands.optional(op, 3, &[units])?,
+        state: operands.required(op, 4, &[batch, memory * features])?,
+    };
     op.set_output(0, Shape::new([batch, memory * features])?)?;
     op.set_output(1, Shape::new([batch, units])?)?;
-    let work = features * memory + units;
-    let multiplies = batch * features * (width + memory);
-    let operations = u64::try_from(2 * multiplies).unwrap_or(u64::MAX);
-    let shape = format!("{batch}x{width} features {features} memory {memory} rank {rank}");
-    let label = Label { kernel: "svdf", form: Isa::Scalar, shape, operations };
-    let bytes = (operands.scratch + work) * size_of::<f32>();
+    let packed = if half { None } else { Packed::new(op.isa(), extents, &operands, &ids) };
+    match packed {
+        Some(packed) => packed.emit(op, functions),
+        None => emit_plain(op, extents, (operands, ids), functions, half),
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Extents {
+    batch: usize,
+    width: usize,
+    units: usize,
+    rank: usize,
+    memory: usize,
+}
+
+impl Extents {
+    fn features(&self) -> usize {
+        self.units * self.rank
+    }
+
+    fn label(&self, kernel: &'static str) -> Label {
+        let Self { batch, width, rank, memory, .. } = self;
+        let features = self.features();
+        let operations = u64::try_from(2 * batch * features * (width + memory)).unwrap_or(u64::MAX);
+        let shape = format!("{batch}x{width} features {features} memory {memory} rank {rank}");
+        Label { kernel, form: Isa::Scalar, shape, operations }
+    }
+}
+
+#[derive(Debug)]
+struct Ids {
+    x: Id,
+    feature_weights: Id,
+    time_weights: Id,
+    bias: Id,
+    state: Id,
+}
+
+/// The operation on `f32` with constant weights: states are read and written where they lie.
+#[derive(Debug)]
+struct Packed {
+    extents: Extents,
+    features: Gemv,
+    filter: Filter,
+    time_weights: Vec<f32>,
+    bias: Vec<f32>,
+    /// What the features' sums start with.
+    zeros: Vec<f32>,
+}
+
+impl Packed {
+    fn new(isa: Isa, extents: Extents, operands: &Operands, ids: &Ids) -> Option<Self> {
+        let Extents { width, units, rank, memory, .. } = extents;
+        let bias = if operands.has(ids.bias) {
+            operands.constant(ids.bias)?.to_vec()
+        } else {
+            vec![0.0; units]
+        };
+        Some(Self {
+            extents,
+            features: Gemv::new(isa, operands.constant(ids.feature_weights)?, width)?,
+            filter: Filter::new(isa, units, rank, memory),
+            time_weights: operands.constant(ids.time_weights)?.to_vec(),
+            bias,
+            zeros: vec![0.0; extents.features()],
+        })
+    }
+
+    fn emit(self, op: &mut OpBuilder<'_>, functions: Functions) {
+        let Extents { batch, width, units, memory, .. } = self.extents;
+        let features = self.extents.features();
+        let label = Label { form: self.filter.isa(), ..self.extents.label("svdf_f32") };
+        let bytes = (features + units) * size_of::<f32>();
+        op.emit_with_scratch(label, bytes, move |mut io: Io<'_>| {
+            let (xs, states) = (io.input::<f32>(0), io.input::<f32>(4));
+            let (next, outputs) = (io.output::<f32>(0), io.output::<f32>(1));
+            let (newest, sums) = io.scratch_slice::<f32>().split_at_mut(features);
+            for row in 0..batch {
+                let slots = row * features * memory..(row + 1) * features * memory;
+                let (x, start) =
+                    (xs.slice(row * width..(row + 1) * width), Start::Bias(&self.zeros));
+                self.features.compute(x, 1, start, Out::of(newest), features, NO_CLAMP)?;
+                sums.copy_from_slice(&self.bias);
+                let (state, next) = (states.slice(slots.clone()), next.slice(slots));
+                self.filter.compute(state, newest, &self.time_weights, next, sums)?;
+                functions.activate(sums);
+                outputs.slice(row * units..(row + 1) * units).copy_from(In::of(sums));
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Any type, weights from anywhere.
+fn emit_plain(
+    op: &mut OpBuilder<'_>,
+    extents: Extents,
+    (operands, ids): (Operands, Ids),
+    functions: Functions,
+    half: bool,
+) {
+    let Extents { width, units, rank, memory, .. } = extents;
+    let features = extents.features();
+    let label = extents.label("svdf");
+    let bytes = (operands.scratch + features * memory + units) * size_of::<f32>();
     op.emit_with_scratch(label, bytes, move |mut io: Io<'_>| {
         let outer = io.inputs_and_outputs();
         let (copies, work) = operands.load(&mut io);
         let (state, output) = work.split_at_mut(features * memory);
-        let xs = operands.there(copies, x).chunks_exact(width.max(1));
-        let states = operands.there(copies, state_in).chunks_exact(features * memory);
+        let xs = operands.there(copies, ids.x).chunks_exact(width.max(1));
+        let states = operands.there(copies, ids.state).chunks_exact(features * memory);
         for (row, (x, previous)) in xs.zip(states).enumerate() {
             state.copy_from_slice(previous);
-            let weights = operands.there(copies, feature_weights).chunks_exact(width.max(1));
+            let weights = operands.there(copies, ids.feature_weights).chunks_exact(width.max(1));
             for (slots, weights) in state.chunks_exact_mut(memory).zip(weights) {
                 slots[memory - 1] = dot(weights, x);
             }
             output.fill(0.0);
-            if let Some(bias) = operands.get(copies, bias) {
+            if let Some(bias) = operands.get(copies, ids.bias) {
                 output.copy_from_slice(bias);
             }
-            let times = operands.there(copies, time_weights).chunks_exact(memory);
+            let times = operands.there(copies, ids.time_weights).chunks_exact(memory);
             for (feature, (slots, times)) in state.chunks_exact(memory).zip(times).enumerate() {
                 output[feature / rank] += dot(slots, times);
             }
@@ -74,7 +180,6 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
         }
         Ok(())
     });
-    Ok(())
 }
 
 fn store_row(io: &Io<'_>, output: usize, half: bool, row: usize, values: &[f32]) {

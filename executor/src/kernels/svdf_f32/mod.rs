@@ -1,0 +1,103 @@
+//! The memory of SVDF: each feature keeps its last few activations, weighs them and moves on.
+//!
+//! A feature's slots are some ten floats, so calls and copies per feature would cost more than the sums:
+//! weighing, adding up over the features of a unit and shifting are one pass over the state, which is read
+//! and written where it lies.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod scalar;
+
+use super::{Form, Isa, best};
+use crate::io::{In, Out};
+
+/// One batch row: `units` times `rank` features of `memory` slots each.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    /// The slots, oldest first; what the last holds isn't read.
+    state: *const f32,
+    /// The newest activation of each feature.
+    newest: *const f32,
+    weights: *const f32,
+    /// The slots, one further; the last of each feature becomes 0.
+    next: *mut f32,
+    /// Added to, one per unit.
+    sums: *mut f32,
+    units: usize,
+    rank: usize,
+    memory: usize,
+}
+
+/// # Safety
+/// The row is as large as [`Row`] says, at any alignment, and what is written overlaps nothing else; the
+/// machine has the instruction set.
+type Run = unsafe fn(&Row);
+
+/// Best first.
+const FORMS: &[Form<Run>] = &[
+    #[cfg(target_arch = "x86_64")]
+    Form { isa: Isa::Avx512, run: avx512::filter },
+    #[cfg(target_arch = "x86_64")]
+    Form { isa: Isa::Avx2, run: avx2::filter },
+    Form { isa: Isa::Scalar, run: scalar::filter },
+];
+
+/// The filter in its best form.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Filter {
+    form: Form<Run>,
+    pub(crate) units: usize,
+    pub(crate) rank: usize,
+    /// Slots of a feature; at least 1.
+    pub(crate) memory: usize,
+}
+
+impl Filter {
+    pub(crate) fn new(isa: Isa, units: usize, rank: usize, memory: usize) -> Self {
+        Self { form: best(FORMS, isa), units, rank, memory: memory.max(1) }
+    }
+
+    /// The form that was chosen.
+    pub(crate) fn isa(self) -> Isa {
+        self.form.isa
+    }
+
+    /// One batch row: adds to `sums` what the slots, `newest` being the last of each, weigh, and writes them
+    /// to `next`, one further.
+    ///
+    /// # Errors
+    /// An operand is too short.
+    pub(crate) fn compute(
+        self,
+        state: In<'_, f32>,
+        newest: &[f32],
+        weights: &[f32],
+        next: Out<'_, f32>,
+        sums: &mut [f32],
+    ) -> Result<(), String> {
+        let Self { form, units, rank, memory } = self;
+        let slots = units * rank * memory;
+        super::check_lengths(state.len().min(weights.len()).min(next.len()), slots)?;
+        super::check_lengths(newest.len(), units * rank)?;
+        super::check_lengths(sums.len(), units)?;
+        let row = Row {
+            state: state.as_ptr(),
+            newest: newest.as_ptr(),
+            weights: weights.as_ptr(),
+            next: next.as_mut_ptr(),
+            sums: sums.as_mut_ptr(),
+            units,
+            rank,
+            memory,
+        };
+        // SAFETY: lengths as checked; weights, newest and sums are ours, and a plan lays the old state and
+        // the next one apart; `best` chose what the machine has.
+        unsafe { (form.run)(&row) };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
