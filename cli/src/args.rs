@@ -158,6 +158,9 @@ pub(crate) struct RunArgs {
     /// Run on N consecutive inputs of each file, the model's state kept in between.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) steps: u32,
+    /// Start anew, the model's state as before the first step, every N steps.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) reset_every: Option<u32>,
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,

@@ -28,7 +28,12 @@ pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let mut files: Vec<Vec<u8>> = source.outputs().map(|_| Vec::new()).collect();
     let mut latencies = Latencies::new()?;
     let mut pacer = Pacer::new(args.pace.period);
+    let reset_every =
+        args.reset_every.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
     for step in 0..usize::try_from(args.steps).unwrap_or(usize::MAX) {
+        if step > 0 && step.is_multiple_of(reset_every) {
+            session.reset()?;
+        }
         for (at, length, bytes) in &inputs {
             let start = step.saturating_mul(*length);
             let part = bytes.get(start..start.saturating_add(*length));

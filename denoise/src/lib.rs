@@ -1,0 +1,252 @@
+//! Takes the noise out of speech with the DTLN pair of networks, one block of sound at a time.
+//!
+//! ```text
+//!   128 samples ─► window of 512 ─ rfft ─► magnitudes ─► first network ─► mask
+//!                                   │ phases                               │
+//!                                   └────────── irfft(spectrum x mask) ◄───┘
+//!                                                  │
+//!                  128 samples ◄─ overlap-add ◄─ second network
+//! ```
+//!
+//! A [`Denoiser`] is what an audio callback owns: [`Denoiser::push`] takes a block and gives one, without
+//! allocating. Each network has a burst and a frame of its own, and its state goes from frame to frame
+//! without being copied.
+//!
+//! ```no_run
+//! use nnburst::{BurstOptions, Device};
+//! use nnburst_denoise::{BLOCK, Denoiser};
+//!
+//! let device = Device::spawn("nnapi-sample_all")?;
+//! let mut denoiser =
+//!     Denoiser::open(&device, "dtln_1.tflite", "dtln_2.tflite", &BurstOptions::default())?;
+//! let (heard, mut clean) = ([0.0; BLOCK], [0.0; BLOCK]);
+//! denoiser.push(&heard, &mut clean)?; // what was heard three blocks before
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use nnburst::{Burst, BurstOptions, Device, Frame, PrepareOptions, RuntimeError};
+use nnburst_tflite::{ImportError, Imported};
+use realfft::num_complex::Complex;
+use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
+
+/// Samples of a block: 8 ms at 16 kHz.
+pub const BLOCK: usize = 128;
+
+/// Samples that the networks see at a time.
+pub const WINDOW: usize = 512;
+
+/// By how many blocks what comes out lies behind what goes in.
+pub const DELAY: usize = WINDOW / BLOCK - 1;
+
+/// Frequencies of a window.
+const BINS: usize = WINDOW / 2 + 1;
+
+/// Why sound could not be cleaned.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DenoiseError {
+    /// A model can't be read.
+    #[error("{0}")]
+    Import(#[from] ImportError),
+    /// A device refused or failed.
+    #[error("{0}")]
+    Runtime(#[from] RuntimeError),
+    /// The models are no DTLN pair.
+    #[error("{0}")]
+    NoPair(String),
+    /// A transform refused its buffers.
+    #[error("transform: {0}")]
+    Transform(#[from] realfft::FftError),
+}
+
+/// Both networks with their states, and the sound between them.
+pub struct Denoiser {
+    mask: Network,
+    speech: Network,
+    /// The last samples heard.
+    window: [f32; WINDOW],
+    /// What comes out next, with what later blocks add to it.
+    sum: [f32; WINDOW],
+    transform: Transform,
+}
+
+impl Denoiser {
+    /// Makes both models ready and opens a burst for each.
+    ///
+    /// # Errors
+    /// See [`DenoiseError`].
+    pub fn open(
+        device: &Device,
+        first: impl AsRef<Path>,
+        second: impl AsRef<Path>,
+        options: &BurstOptions,
+    ) -> Result<Self, DenoiseError> {
+        Ok(Self {
+            mask: Network::open(device, first.as_ref(), BINS, options)?,
+            speech: Network::open(device, second.as_ref(), WINDOW, options)?,
+            window: [0.0; WINDOW],
+            sum: [0.0; WINDOW],
+            transform: Transform::new(),
+        })
+    }
+
+    /// Takes a block and gives the one that was heard [`DELAY`] blocks before, silence at first.
+    ///
+    /// # Errors
+    /// [`DenoiseError::Runtime`] where the device fails.
+    pub fn push(
+        &mut self,
+        heard: &[f32; BLOCK],
+        clean: &mut [f32; BLOCK],
+    ) -> Result<(), DenoiseError> {
+        self.window.copy_within(BLOCK.., 0);
+        self.window[WINDOW - BLOCK..].copy_from_slice(heard);
+        let (mut magnitudes, mut mask) = ([0.0; BINS], [0.0; BINS]);
+        self.transform.forward(&self.window, &mut magnitudes)?;
+        self.mask.run(&magnitudes, &mut mask)?;
+        let (mut masked, mut speech) = ([0.0; WINDOW], [0.0; WINDOW]);
+        self.transform.inverse(&mask, &mut masked)?;
+        self.speech.run(&masked, &mut speech)?;
+        self.sum.copy_within(BLOCK.., 0);
+        self.sum[WINDOW - BLOCK..].fill(0.0);
+        for (sum, sample) in self.sum.iter_mut().zip(speech) {
+            *sum += sample;
+        }
+        clean.copy_from_slice(&self.sum[..BLOCK]);
+        Ok(())
+    }
+
+    /// Forgets all that was heard.
+    ///
+    /// # Errors
+    /// [`DenoiseError::Runtime`] where the frames can't be written.
+    pub fn reset(&mut self) -> Result<(), DenoiseError> {
+        (self.window, self.sum) = ([0.0; WINDOW], [0.0; WINDOW]);
+        self.mask.reset()?;
+        self.speech.reset()
+    }
+}
+
+impl std::fmt::Debug for Denoiser {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Denoiser").finish_non_exhaustive()
+    }
+}
+
+/// A network whose second input is the second output of the call before.
+struct Network {
+    burst: Burst,
+    frame: Frame,
+    state_bytes: usize,
+}
+
+impl Network {
+    fn open(
+        device: &Device,
+        path: &Path,
+        samples: usize,
+        options: &BurstOptions,
+    ) -> Result<Self, DenoiseError> {
+        let imported = Imported::open(path)?;
+        let compilation = device.compile(&imported.model, PrepareOptions::default())?;
+        let bytes = |operands: &[nnburst::hal::Operand]| -> Vec<Option<usize>> {
+            operands.iter().map(nnburst::hal::Operand::data_size).collect()
+        };
+        let (inputs, outputs) = (bytes(compilation.inputs()), bytes(compilation.outputs()));
+        let [Some(signal), Some(state_bytes)] = inputs[..] else {
+            let why = format!("{}: inputs of {inputs:?} bytes", path.display());
+            return Err(DenoiseError::NoPair(why));
+        };
+        if signal != samples * size_of::<f32>() || outputs != inputs {
+            let why = format!(
+                "{}: inputs of {inputs:?} and outputs of {outputs:?} bytes for {samples} samples",
+                path.display()
+            );
+            return Err(DenoiseError::NoPair(why));
+        }
+        let burst = compilation.burst(options)?;
+        let frame = burst.frame()?;
+        let mut network = Self { burst, frame, state_bytes };
+        network.reset()?;
+        Ok(network)
+    }
+
+    fn run(&mut self, input: &[f32], output: &mut [f32]) -> Result<(), DenoiseError> {
+        self.frame.write(0, input)?;
+        self.burst.compute(&mut self.frame)?;
+        self.frame.read_into(0, output)?;
+        Ok(self.frame.exchange(1, 1)?)
+    }
+
+    fn reset(&mut self) -> Result<(), DenoiseError> {
+        Ok(self.frame.write_bytes(1, &vec![0; self.state_bytes])?)
+    }
+}
+
+/// Between samples and frequencies; in double precision, as the models were trained.
+struct Transform {
+    forward: Arc<dyn RealToComplex<f64>>,
+    inverse: Arc<dyn ComplexToReal<f64>>,
+    samples: Vec<f64>,
+    spectrum: Vec<Complex<f64>>,
+    scratch: Vec<Complex<f64>>,
+}
+
+impl Transform {
+    fn new() -> Self {
+        let mut planner = RealFftPlanner::new();
+        let (forward, inverse) =
+            (planner.plan_fft_forward(WINDOW), planner.plan_fft_inverse(WINDOW));
+        let scratch = forward.get_scratch_len().max(inverse.get_scratch_len());
+        Self {
+            samples: forward.make_input_vec(),
+            spectrum: forward.make_output_vec(),
+            scratch: vec![Complex::default(); scratch],
+            forward,
+            inverse,
+        }
+    }
+
+    /// Keeps the spectrum and gives its magnitudes.
+    fn forward(
+        &mut self,
+        window: &[f32; WINDOW],
+        magnitudes: &mut [f32; BINS],
+    ) -> Result<(), DenoiseError> {
+        for (to, &from) in self.samples.iter_mut().zip(window) {
+            *to = f64::from(from);
+        }
+        let Self { forward, samples, spectrum, scratch, .. } = self;
+        forward.process_with_scratch(samples, spectrum, scratch)?;
+        for (to, from) in magnitudes.iter_mut().zip(spectrum) {
+            *to = narrow(from.norm());
+        }
+        Ok(())
+    }
+
+    /// The kept spectrum under a mask, as samples.
+    fn inverse(
+        &mut self,
+        mask: &[f32; BINS],
+        samples: &mut [f32; WINDOW],
+    ) -> Result<(), DenoiseError> {
+        for (bin, &share) in self.spectrum.iter_mut().zip(mask) {
+            *bin *= f64::from(share) / WINDOW as f64;
+        }
+        let Self { inverse, samples: wide, spectrum, scratch, .. } = self;
+        inverse.process_with_scratch(spectrum, wide, scratch)?;
+        for (to, &from) in samples.iter_mut().zip(wide.iter()) {
+            *to = narrow(from);
+        }
+        Ok(())
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the networks compute in single precision")]
+fn narrow(x: f64) -> f32 {
+    x as f32
+}
