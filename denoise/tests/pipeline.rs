@@ -1,5 +1,5 @@
 //! The noisy recording beside the workspace, block by block, against what the interpreter makes of it.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::path::Path;
 

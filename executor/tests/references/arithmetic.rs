@@ -63,6 +63,10 @@ impl Fixed {
         halved(high_product_32(shifted, fraction), (-shift).max(0))
     }
 
+    pub(crate) fn of(fraction: i64, shift: i32) -> Self {
+        Self(fraction, shift)
+    }
+
     pub(crate) fn parts(self) -> (i64, i32) {
         (self.0, self.1)
     }

@@ -9,12 +9,15 @@
 
 mod arithmetic;
 mod bytes;
+mod detection;
 mod elementwise;
 mod floats;
+mod integer_lstm;
 mod model;
 mod movement;
 mod numbers;
 mod products;
 mod recurrent;
+mod regions;
 mod tensors;
 mod windows;

@@ -118,3 +118,8 @@ pub(crate) fn near(got: &Value, kind: T, want: &[(f64, f64)]) -> Result<(), Stri
     }
     Ok(())
 }
+
+/// The numbers that bytes are stored as.
+pub(crate) fn stored_values(value: &Value, kind: T) -> Vec<f64> {
+    value.bytes.iter().map(|&byte| stored(kind, byte) as f64).collect()
+}
