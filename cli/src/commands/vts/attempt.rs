@@ -24,8 +24,8 @@ impl From<Verdict> for Attempt {
     }
 }
 
-/// Runs the case; `Ok` where it ended as it has to.
-pub(super) fn attempt(case: &Case, device: &Device, args: &VtsArgs) -> Result<(), Attempt> {
+/// Runs the case; `Ok` where it ended as it has to, and whether with the very bytes that it expects.
+pub(super) fn attempt(case: &Case, device: &Device, args: &VtsArgs) -> Result<bool, Attempt> {
     if !case.expect_failure && !is_supported(case, device) {
         return Err(Verdict::Skipped("the device refuses an operation").into());
     }
@@ -83,7 +83,7 @@ pub(super) fn attempt(case: &Case, device: &Device, args: &VtsArgs) -> Result<()
 }
 
 /// An error where one has to come is right, if it is for the rule that the case breaks; the loss of the device never is.
-fn expected_failure(case: &Case, error: RuntimeError) -> Result<(), Attempt> {
+fn expected_failure(case: &Case, error: RuntimeError) -> Result<bool, Attempt> {
     if error.is_device_lost() {
         return Err(Attempt::Lost(error.into()));
     }
@@ -100,15 +100,15 @@ fn expected_failure(case: &Case, error: RuntimeError) -> Result<(), Attempt> {
         let why = format!("failed, but not for its reason, which has {word:?} in it: {said}");
         return Err(Verdict::Failed(why).into());
     }
-    Ok(())
+    Ok(false)
 }
 
-fn too_small(case: &Case, error: RuntimeError) -> Result<(), Attempt> {
+fn too_small(case: &Case, error: RuntimeError) -> Result<bool, Attempt> {
     match error {
         RuntimeError::OutputTooSmall { shapes, .. } => {
             let first = shapes.first();
             if first.is_some_and(|shape| !shape.is_sufficient) {
-                return Ok(());
+                return Ok(false);
             }
             let status = ErrorStatus::OutputInsufficientSize;
             let why = format!("{status} without marking the first output: {first:?}");
@@ -123,7 +123,8 @@ fn compare(
     request: &CaseRequest,
     memory: Option<&DeviceMemory>,
     outcome: &ExecutionOutcome,
-) -> Result<(), Attempt> {
+) -> Result<bool, Attempt> {
+    let mut exact = true;
     for (index, expected) in case.outputs.iter().enumerate() {
         // A fenced execution tells no shapes: those of the model are known to be complete.
         let shape = outcome.output_shapes.get(index);
@@ -137,6 +138,7 @@ fn compare(
         };
         case.compare(index, dimensions, &bytes)
             .map_err(|mismatch| Verdict::Failed(mismatch.to_string()))?;
+        exact &= case.is_exact(index, &bytes);
     }
-    Ok(())
+    Ok(exact)
 }

@@ -19,7 +19,10 @@ use attempt::{Attempt, attempt};
 /// How a case ended.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    Passed,
+    /// Whether the very bytes were met that the case expects.
+    Passed {
+        exact: bool,
+    },
     Failed(String),
     Skipped(&'static str),
 }
@@ -30,6 +33,10 @@ struct Tally {
     passed: u64,
     failed: u64,
     skipped: u64,
+    /// Passed cases with quantised operands.
+    quantised: u64,
+    /// Of those, the ones whose every integer is what the case expects.
+    exact: u64,
     reasons: std::collections::BTreeMap<&'static str, u64>,
 }
 
@@ -56,7 +63,11 @@ pub(crate) fn vts(args: &VtsArgs, out: &mut dyn Write) -> Result<(), Failure> {
         }
         progress.step();
         match judge(&case, &device, args)? {
-            Verdict::Passed => tally.passed += 1,
+            Verdict::Passed { exact } => {
+                tally.passed += 1;
+                tally.quantised += u64::from(case.is_quantised());
+                tally.exact += u64::from(case.is_quantised() && exact);
+            }
             Verdict::Failed(why) => {
                 tally.failed += 1;
                 progress.suspend(|| writeln!(out, "FAILED {} {}: {why}", case.spec, case.name))?;
@@ -72,16 +83,20 @@ pub(crate) fn vts(args: &VtsArgs, out: &mut dyn Write) -> Result<(), Failure> {
 }
 
 fn report(tally: &Tally, args: &VtsArgs, out: &mut dyn Write) -> Result<(), Failure> {
-    let Tally { passed, failed, skipped, reasons } = tally;
+    let Tally { passed, failed, skipped, quantised, exact, reasons } = tally;
     if args.json {
         let mode = args.engine.mode.name();
         let line = serde_json::json!({
             "mode": mode, "passed": passed, "failed": failed, "skipped": skipped, "reasons": reasons,
+            "quantised": quantised, "exact": exact,
         });
         writeln!(out, "{line}")?;
     } else {
         for (why, count) in reasons {
             writeln!(out, "skipped {count}: {why}")?;
+        }
+        if *quantised > 0 {
+            writeln!(out, "{exact} of {quantised} quantised cases are exact in every element")?;
         }
         writeln!(out, "{passed} passed, {failed} failed, {skipped} skipped")?;
     }
@@ -106,7 +121,7 @@ fn judge(case: &Case, device: &Device, args: &VtsArgs) -> Result<Verdict, Failur
     match attempt(&case, device, args) {
         Err(Attempt::Lost(failure)) => Err(failure.during(&case.name)),
         Err(Attempt::Wrong(verdict)) => Ok(verdict),
-        Ok(()) => Ok(Verdict::Passed),
+        Ok(exact) => Ok(Verdict::Passed { exact }),
     }
 }
 

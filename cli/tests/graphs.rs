@@ -1,0 +1,107 @@
+//! Valid graphs of chance on drivers in processes of their own, one for each kernel form: however an execution is
+//! asked for, the same bytes come back, and where results are exact, from every form the same.
+//!
+//! `NNBURST_SEED` runs one graph alone, `NNBURST_ROUNDS` more of them than the few of CI.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use nnburst::hal::PrepareOptions;
+use nnburst::{BurstOptions, Compilation, Device, DriverOptions, Frame};
+use nnburst_executor::Isa;
+use nnburst_executor::testing::{Chance, Element, RandomModel, random_model};
+
+/// A driver whose kernels are of one form at most.
+fn driver(dir: &Path, isa: Isa) -> Device {
+    // A script stands for the program, because the form is told by the environment.
+    let script = dir.join(format!("{isa:?}.sh"));
+    let name = format!("{isa:?}").to_lowercase();
+    let text =
+        format!("#!/bin/sh\nNNBURST_ISA={name} exec '{}' \"$@\"\n", env!("CARGO_BIN_EXE_nnburst"));
+    std::fs::write(&script, text).unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let options = DriverOptions { program: Some(script), ..DriverOptions::default() };
+    Device::spawn_with("nnapi-sample_all", &options).unwrap()
+}
+
+/// The bytes of every output.
+type Values = Vec<Vec<u8>>;
+
+fn filled(compilation: &Compilation, random: &RandomModel) -> Frame {
+    let mut frame = compilation.frame().unwrap();
+    for (index, bytes) in random.inputs.iter().enumerate() {
+        frame.write_bytes(index, bytes).unwrap();
+    }
+    frame
+}
+
+fn values(frame: &Frame) -> Values {
+    (0..frame.output_shapes().len()).map(|index| frame.read_bytes(index).unwrap()).collect()
+}
+
+/// The outputs by every mode, with its name.
+fn every_way(device: &Device, random: &RandomModel) -> Vec<(&'static str, Values)> {
+    let compilation = device.compile(&random.model, PrepareOptions::default()).unwrap();
+    let outputs = compilation.outputs().len();
+    let read = |frame: &Frame| -> Values {
+        (0..outputs).map(|index| frame.read_bytes(index).unwrap()).collect()
+    };
+    let mut frame = filled(&compilation, random);
+    compilation.execution().compute(&mut frame).unwrap();
+    assert_eq!(values(&frame).len(), outputs);
+    let mut all = vec![("sync", read(&frame))];
+
+    let event = compilation.execution().start(filled(&compilation, random)).unwrap();
+    let (frame, done) = event.wait();
+    done.unwrap();
+    all.push(("async", read(&frame)));
+
+    let frame = filled(&compilation, random);
+    let (frame, done) = compilation.execution().start_fenced(frame, Vec::new()).unwrap().wait();
+    done.unwrap();
+    all.push(("fenced", read(&frame)));
+
+    let mut burst = compilation.burst(&BurstOptions::default()).unwrap();
+    let mut frame = filled(&compilation, random);
+    for what in ["burst", "burst, again"] {
+        burst.compute(&mut frame).unwrap();
+        all.push((what, read(&frame)));
+    }
+    all
+}
+
+#[test]
+fn graphs_of_chance_give_the_same_by_every_road() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
+    let seeds: Vec<u64> = match number("NNBURST_SEED") {
+        Some(seed) => vec![seed],
+        None => (0..number("NNBURST_ROUNDS").unwrap_or(8)).collect(),
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let forms = [Isa::Scalar, Isa::Neon, Isa::Avx2, Isa::Avx512];
+    let drivers: Vec<(Isa, Device)> = forms
+        .into_iter()
+        .filter(|isa| isa.detected())
+        .map(|isa| (isa, driver(dir.path(), isa)))
+        .collect();
+    for &seed in &seeds {
+        for element in Element::ALL {
+            let random = random_model(&mut Chance::of_seed(seed), element, 50);
+            let mut first: Option<Values> = None;
+            for (isa, device) in &drivers {
+                let all = every_way(device, &random);
+                let (_, sync) = &all[0];
+                for (mode, values) in &all {
+                    assert!(
+                        values == sync,
+                        "{element:?} {seed}, {isa:?}: {mode} differs from sync"
+                    );
+                }
+                let first = first.get_or_insert_with(|| sync.clone());
+                let same = !element.is_exact() || first == sync;
+                assert!(same, "{element:?} {seed}: {isa:?} differs from {:?}", drivers[0].0);
+            }
+        }
+    }
+}
