@@ -81,7 +81,7 @@ impl<T: Pod> Consumer<T> {
         wait: impl Into<WaitOptions>,
     ) -> Result<(), QueueError> {
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(items);
-        self.await_items(bytes.len(), wait.into())?;
+        self.await_items(bytes.len(), wait)?;
         self.take(bytes);
         Ok(())
     }
@@ -92,7 +92,7 @@ impl<T: Pod> Consumer<T> {
     /// As [`Self::read`].
     #[inline]
     pub fn pop(&mut self, wait: impl Into<WaitOptions>) -> Result<T, QueueError> {
-        self.await_items(size_of::<T>(), wait.into())?;
+        self.await_items(size_of::<T>(), wait)?;
         Ok(self.take_one())
     }
 
@@ -105,7 +105,7 @@ impl<T: Pod> Consumer<T> {
         count: usize,
         wait: impl Into<WaitOptions>,
     ) -> Result<(), QueueError> {
-        self.await_items(count.saturating_mul(size_of::<T>()), wait.into())
+        self.await_items(count.saturating_mul(size_of::<T>()), wait)
     }
 
     /// Begins to read `count` items in place; see [`ReadTransaction`].
@@ -139,11 +139,15 @@ impl<T: Pod> Consumer<T> {
     }
 
     #[inline]
-    fn await_items(&mut self, bytes: usize, wait: WaitOptions) -> Result<(), QueueError> {
+    fn await_items(
+        &mut self,
+        bytes: usize,
+        wait: impl Into<WaitOptions>,
+    ) -> Result<(), QueueError> {
         if let Err(QueueError::Cancelled) = self.waiter.interrupted() {
             return Err(QueueError::Cancelled);
         }
-        if self.cursor.has(bytes) { Ok(()) } else { self.await_slowly(bytes, wait) }
+        if self.cursor.has(bytes) { Ok(()) } else { self.await_slowly(bytes, wait.into()) }
     }
 
     /// Out of line: most calls find what they want.
@@ -154,7 +158,7 @@ impl<T: Pod> Consumer<T> {
             claimed => return claimed,
         }
         let Self { cursor, waiter } = self;
-        waiter.wait(wait, || cursor.ready(bytes))
+        waiter.wait_for(cursor, bytes, wait)
     }
 
     /// Copies the claimed bytes out, frees their slots and announces that.

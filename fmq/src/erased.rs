@@ -160,7 +160,7 @@ impl<S: Side> End<S> {
             claimed => return claimed,
         }
         let Self { cursor, waiter, .. } = self;
-        waiter.wait(wait.into(), || cursor.ready(bytes))
+        waiter.wait_for(cursor, bytes, wait.into())
     }
 
     /// Begins a transaction over `count` items: the runs of slots up to the ring's end and from its start, valid until

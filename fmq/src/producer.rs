@@ -77,7 +77,7 @@ impl<T: Pod> Producer<T> {
     #[inline]
     pub fn write(&mut self, items: &[T], wait: impl Into<WaitOptions>) -> Result<(), QueueError> {
         let bytes: &[u8] = bytemuck::cast_slice(items);
-        self.await_room(bytes.len(), wait.into())?;
+        self.await_room(bytes.len(), wait)?;
         self.put(bytes);
         Ok(())
     }
@@ -88,7 +88,7 @@ impl<T: Pod> Producer<T> {
     /// As [`Self::write`].
     #[inline]
     pub fn push(&mut self, item: T, wait: impl Into<WaitOptions>) -> Result<(), QueueError> {
-        self.await_room(size_of::<T>(), wait.into())?;
+        self.await_room(size_of::<T>(), wait)?;
         self.put_one(&item);
         Ok(())
     }
@@ -102,7 +102,7 @@ impl<T: Pod> Producer<T> {
         count: usize,
         wait: impl Into<WaitOptions>,
     ) -> Result<(), QueueError> {
-        self.await_room(count.saturating_mul(size_of::<T>()), wait.into())
+        self.await_room(count.saturating_mul(size_of::<T>()), wait)
     }
 
     /// Begins to write `count` items in place; see [`WriteTransaction`].
@@ -139,9 +139,9 @@ impl<T: Pod> Producer<T> {
     }
 
     #[inline]
-    fn await_room(&mut self, bytes: usize, wait: WaitOptions) -> Result<(), QueueError> {
+    fn await_room(&mut self, bytes: usize, wait: impl Into<WaitOptions>) -> Result<(), QueueError> {
         self.waiter.interrupted()?;
-        if self.cursor.has(bytes) { Ok(()) } else { self.await_slowly(bytes, wait) }
+        if self.cursor.has(bytes) { Ok(()) } else { self.await_slowly(bytes, wait.into()) }
     }
 
     /// Out of line: most calls find what they want.
@@ -152,7 +152,7 @@ impl<T: Pod> Producer<T> {
             claimed => return claimed,
         }
         let Self { cursor, waiter } = self;
-        waiter.wait(wait, || cursor.ready(bytes))
+        waiter.wait_for(cursor, bytes, wait)
     }
 
     /// Fills the claimed bytes, publishes and announces them.

@@ -72,10 +72,8 @@ pub(crate) trait Side {
     fn expect(memory: &Memory, position: usize);
     /// Called after `bytes` were published: `left` bytes from byte `position` on are this side's already.
     fn ahead(memory: &Memory, position: usize, bytes: usize, left: usize);
-    /// Bytes this side may use, from both counters; more than `ring_bytes` if the peer lies.
-    fn usable(ours: u64, peer: u64, ring_bytes: u64) -> u64;
-    /// A peer's counter at which nothing is usable.
-    fn nothing(ours: u64, ring_bytes: u64) -> u64;
+    /// How far this side's counter may go when the peer's stands at `peer`.
+    fn limit(peer: u64, ring_bytes: u64) -> u64;
     /// The error for too few usable items.
     fn short(asked: usize, usable: usize) -> QueueError;
 }
@@ -114,6 +112,10 @@ impl Side for Writing {
     #[inline(always)]
     fn ahead(memory: &Memory, position: usize, bytes: usize, left: usize) {
         if bytes < CACHE_LINE {
+            // Single items in a stream: now and then the line that they will reach a while from now.
+            if enters_line(position, bytes) && left >= 2 * OWNED_AHEAD {
+                memory.prefetch_to_write(position + OWNED_AHEAD, 1);
+            }
             return;
         }
         // The consumer still has copies of these lines from the last time round. Taking them back now, while it is busy
@@ -122,12 +124,8 @@ impl Side for Writing {
     }
 
     #[inline(always)]
-    fn usable(ours: u64, peer: u64, ring_bytes: u64) -> u64 {
-        ring_bytes.wrapping_sub(ours.wrapping_sub(peer))
-    }
-
-    fn nothing(ours: u64, ring_bytes: u64) -> u64 {
-        ours.wrapping_sub(ring_bytes)
+    fn limit(peer: u64, ring_bytes: u64) -> u64 {
+        peer.wrapping_add(ring_bytes)
     }
 
     fn short(asked: usize, free: usize) -> QueueError {
@@ -159,21 +157,16 @@ impl Side for Reading {
     }
 
     #[inline(always)]
-    fn ahead(memory: &Memory, position: usize, _bytes: usize, left: usize) {
-        // The items that wait already, a few lines on; a third more throughput one by one. Not the last ones: the
-        // producer may be writing in their lines.
-        if left >= 2 * FETCHED_AHEAD {
+    fn ahead(memory: &Memory, position: usize, bytes: usize, left: usize) {
+        // The items that wait already, a few lines on. Not the last ones: the producer may be writing in their lines.
+        if enters_line(position, bytes) && left >= 2 * FETCHED_AHEAD {
             memory.prefetch(position + FETCHED_AHEAD);
         }
     }
 
     #[inline(always)]
-    fn usable(ours: u64, peer: u64, _ring_bytes: u64) -> u64 {
-        peer.wrapping_sub(ours)
-    }
-
-    fn nothing(ours: u64, _ring_bytes: u64) -> u64 {
-        ours
+    fn limit(peer: u64, _ring_bytes: u64) -> u64 {
+        peer
     }
 
     fn short(asked: usize, available: usize) -> QueueError {
@@ -184,18 +177,27 @@ impl Side for Reading {
 /// Bytes that move between cores together. A hint for prefetching; correctness does not depend on it.
 const CACHE_LINE: usize = 64;
 /// How far ahead of itself a consumer asks for items.
-const FETCHED_AHEAD: usize = 4 * CACHE_LINE;
+const FETCHED_AHEAD: usize = 8 * CACHE_LINE;
+/// How far ahead of itself a producer of single items asks for lines to write.
+const OWNED_AHEAD: usize = 16 * CACHE_LINE;
+
+/// Whether the `bytes` before `position` ended in the line that `position` is in, or at its start.
+#[inline(always)]
+fn enters_line(position: usize, bytes: usize) -> bool {
+    position % CACHE_LINE < bytes
+}
 
 /// One side's view of the ring.
 #[derive(Debug)]
 pub(crate) struct Cursor<S, Q> {
     memory: Memory,
-    /// Our counter; the truth. Shared memory has a copy for the peer.
+    /// Our counter; the truth. Shared memory has a copy for the peer. The only word that every operation changes: the
+    /// next one can't start before it is there, so nothing else should be waited for in the same way.
     ours: u64,
-    /// `ours` as a place in the ring: below `ring_bytes`, a multiple of the quantum.
-    position: usize,
-    /// The peer's counter as last seen and checked.
-    peer: u64,
+    /// How far our counter may go by what was last seen and checked of the peer: at most `ring_bytes` past `ours`.
+    limit: u64,
+    /// Our counter where this lap of the ring began: less than `ring_bytes` below `ours`.
+    lap: u64,
     ring_bytes: usize,
     quantum: Q,
     lie: Option<Lie>,
@@ -207,12 +209,11 @@ impl<S: Side, Q: Quantum> Cursor<S, Q> {
     /// `ring_bytes` is a multiple of the quantum, which is not 0.
     pub(crate) fn new(memory: Memory, quantum: Q, ours: u64, peer: u64) -> Self {
         let ring_bytes = memory.ring_bytes();
-        let position = usize_of(ours % ring_bytes as u64);
         Self {
             memory,
             ours,
-            position,
-            peer,
+            limit: S::limit(peer, ring_bytes as u64),
+            lap: ours.wrapping_sub(ours % ring_bytes as u64),
             ring_bytes,
             quantum,
             lie: None,
@@ -236,8 +237,14 @@ impl<S: Side, Q: Quantum> Cursor<S, Q> {
 
     /// Bytes usable by what we remember of the peer: never more than `ring_bytes`, by the checks in `refresh`.
     #[inline(always)]
-    fn remembered(&self) -> usize {
-        usize_of(S::usable(self.ours, self.peer, self.ring_bytes as u64))
+    pub(crate) fn remembered(&self) -> usize {
+        usize_of(self.limit.wrapping_sub(self.ours))
+    }
+
+    /// Our counter as a place in the ring: below `ring_bytes`, a multiple of the quantum.
+    #[inline(always)]
+    fn position(&self) -> usize {
+        usize_of(self.ours.wrapping_sub(self.lap))
     }
 
     /// Items usable now.
@@ -253,8 +260,8 @@ impl<S: Side, Q: Quantum> Cursor<S, Q> {
         if bytes <= self.remembered() {
             return Ok(true);
         }
-        if bytes < CACHE_LINE {
-            S::expect(&self.memory, self.position);
+        if bytes <= CACHE_LINE {
+            S::expect(&self.memory, self.position());
         }
         self.refresh()?;
         Ok(bytes <= self.remembered())
@@ -300,28 +307,29 @@ impl<S: Side, Q: Quantum> Cursor<S, Q> {
     #[inline(always)]
     fn refresh(&mut self) -> Result<(), QueueError> {
         let seen = S::look(&self.memory);
-        if seen == self.peer && self.lie.is_none() {
+        let limit = S::limit(seen, self.ring_bytes as u64);
+        if limit == self.limit && self.lie.is_none() {
             return Ok(());
         }
-        self.believe(seen)
+        self.believe(seen, limit)
     }
 
     #[inline]
-    fn believe(&mut self, seen: u64) -> Result<(), QueueError> {
+    fn believe(&mut self, seen: u64, limit: u64) -> Result<(), QueueError> {
         if let Some(lie) = self.lie {
             return Err(QueueError::Poisoned(lie));
         }
         let ring_bytes = self.ring_bytes as u64;
-        let usable = S::usable(self.ours, seen, ring_bytes);
+        let usable = limit.wrapping_sub(self.ours);
         let kind = if usable > ring_bytes {
             LieKind::OutOfReach
-        } else if usable < S::usable(self.ours, self.peer, ring_bytes) {
+        } else if usable < self.remembered() as u64 {
             // The peer only ever adds to what we can use.
             LieKind::Backwards
         } else if !usable.is_multiple_of(self.quantum.bytes() as u64) {
             LieKind::Misaligned
         } else {
-            self.peer = seen;
+            self.limit = limit;
             return Ok(());
         };
         Err(self.poison(Lie { kind, seen, ours: self.ours, ring_bytes }))
@@ -329,7 +337,7 @@ impl<S: Side, Q: Quantum> Cursor<S, Q> {
 
     #[cold]
     fn poison(&mut self, lie: Lie) -> QueueError {
-        self.peer = S::nothing(self.ours, self.ring_bytes as u64);
+        self.limit = self.ours; // nothing is usable ever again
         self.lie = Some(lie);
         QueueError::PeerLied(lie)
     }
@@ -339,18 +347,28 @@ impl<S: Side, Q: Quantum> Cursor<S, Q> {
     #[cfg(not(loom))]
     #[inline(always)]
     pub(crate) fn runs(&self, bytes: usize) -> [(usize, usize); 2] {
-        let first = bytes.min(self.ring_bytes - self.position);
-        [(self.position, first), (0, bytes - first)]
+        let position = self.position();
+        let first = bytes.min(self.ring_bytes - position);
+        [(position, first), (0, bytes - first)]
     }
 
     /// Moves on by `bytes`, which were claimed, and tells the peer.
     #[inline(always)]
     pub(crate) fn advance(&mut self, bytes: usize) {
-        let end = self.position + bytes;
-        self.position = if end >= self.ring_bytes { end - self.ring_bytes } else { end };
         self.ours = self.ours.wrapping_add(bytes as u64);
         S::publish(&self.memory, self.ours);
-        S::ahead(&self.memory, self.position, bytes, self.remembered());
+        if self.position() >= self.ring_bytes {
+            self.start_lap();
+        }
+        S::ahead(&self.memory, self.position(), bytes, self.remembered());
+    }
+
+    /// A call, so that the compiler makes a branch of it: rarely taken, hence foreseen, where a conditional move would
+    /// have every operation wait for the last one's.
+    #[cold]
+    #[inline(never)]
+    fn start_lap(&mut self) {
+        self.lap = self.lap.wrapping_add(self.ring_bytes as u64);
     }
 }
 
@@ -363,7 +381,7 @@ impl<Q: Quantum> Cursor<Writing, Q> {
     pub(crate) unsafe fn fill_one(&self, item: &[u8]) {
         // SAFETY: the position is a multiple of the quantum below the ring's size, which is one too; the bytes are
         // claimed, so the consumer is done with them.
-        unsafe { self.memory.copy_in(self.position, item) };
+        unsafe { self.memory.copy_in(self.position(), item) };
     }
 
     /// Copies `items` to the claimed bytes from `at` bytes after the cursor on.
@@ -372,7 +390,7 @@ impl<Q: Quantum> Cursor<Writing, Q> {
     /// `at + items.len()` bytes are claimed.
     #[inline(always)]
     pub(crate) unsafe fn fill(&self, at: usize, items: &[u8]) {
-        let start = wrap(self.position + at, self.ring_bytes);
+        let start = wrap(self.position() + at, self.ring_bytes);
         // SAFETY: `start` is in the ring; the bytes are claimed: no more than the ring, and the consumer is done with them.
         unsafe { put(&self.memory, start, items) };
     }
@@ -387,7 +405,7 @@ impl<Q: Quantum> Cursor<Reading, Q> {
     pub(crate) unsafe fn drain_one(&self, item: &mut [u8]) {
         // SAFETY: the position is a multiple of the quantum below the ring's size, which is one too; the bytes are
         // claimed, so the producer is done with them.
-        unsafe { self.memory.copy_out(self.position, item) };
+        unsafe { self.memory.copy_out(self.position(), item) };
     }
 
     /// Copies the claimed bytes from `at` bytes after the cursor on to `items`.
@@ -396,7 +414,7 @@ impl<Q: Quantum> Cursor<Reading, Q> {
     /// `at + items.len()` bytes are claimed.
     #[inline(always)]
     pub(crate) unsafe fn drain(&self, at: usize, items: &mut [u8]) {
-        let start = wrap(self.position + at, self.ring_bytes);
+        let start = wrap(self.position() + at, self.ring_bytes);
         // SAFETY: `start` is in the ring; the bytes are claimed: no more than the ring, and the producer is done with them.
         unsafe { take(&self.memory, start, items) };
     }

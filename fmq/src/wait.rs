@@ -8,6 +8,7 @@ use crate::QueueError;
 use crate::event_flag::{self, Notify};
 use crate::interrupt::{Cancel, Signal, Sleeper};
 use crate::memory::Memory;
+use crate::ring::{Cursor, Quantum, Side};
 use crate::sync::{
     FutexWord, LONGEST_UNATTENDED_SLEEP, Ordering, TURNS_PER_GLANCE, clock, spin_loop,
 };
@@ -93,6 +94,9 @@ pub(crate) struct Waiter {
     bits: Bits,
     notify: Notify,
     recent: Recent,
+    stream: Stream,
+    /// Whether there is anything that could end a wait: one look for the many queues that have nothing.
+    attached: bool,
 }
 
 /// The signal of a peer's death, and what keeps somebody looking for it.
@@ -112,6 +116,8 @@ impl Waiter {
             bits,
             notify,
             recent: Recent::default(),
+            stream: Stream::default(),
+            attached: false,
         }
     }
 
@@ -122,6 +128,7 @@ impl Waiter {
     pub(crate) fn set_cancel(&mut self, cancel: &Cancel) {
         cancel.signal().attach(&self.sleeper);
         self.cancel = Some(Arc::clone(cancel.signal()));
+        self.attached = true;
     }
 
     /// `watch` is held as long as this endpoint looks at `signal`.
@@ -132,6 +139,7 @@ impl Waiter {
     ) {
         signal.attach(&self.sleeper);
         self.death = Some(Death { signal: Arc::clone(signal), _watch: watch });
+        self.attached = true;
     }
 
     /// Announces a publication, if the queue has an event flag and there are bits to set.
@@ -145,6 +153,11 @@ impl Waiter {
     /// [`QueueError::Cancelled`] or [`QueueError::PeerDied`], if one is the case.
     #[inline(always)]
     pub(crate) fn interrupted(&self) -> Result<(), QueueError> {
+        if self.attached { self.signals() } else { Ok(()) }
+    }
+
+    #[inline]
+    fn signals(&self) -> Result<(), QueueError> {
         if self.cancel.as_ref().is_some_and(|signal| signal.is_raised()) {
             return Err(QueueError::Cancelled);
         }
@@ -152,6 +165,19 @@ impl Waiter {
             return Err(QueueError::PeerDied);
         }
         Ok(())
+    }
+
+    /// Waits until `bytes` are usable at `cursor`, where they were not a moment ago.
+    pub(crate) fn wait_for<S: Side, Q: Quantum>(
+        &mut self,
+        cursor: &mut Cursor<S, Q>,
+        bytes: usize,
+        options: WaitOptions,
+    ) -> Result<(), QueueError> {
+        self.stream.hang_back();
+        let waited = self.wait(options, || cursor.ready(bytes));
+        self.stream.learn(cursor.remembered() / bytes.max(1));
+        waited
     }
 
     /// Waits until `ready` says so. `ready` is asked at least once, and once more after a death or the deadline: what
@@ -338,6 +364,38 @@ impl Recent {
     }
 }
 
+/// Whether the peer streams: the last few waits were over with several messages at once.
+///
+/// Whoever catches up with a stream then looks at the peer's counter after each message, takes the lines from the peer
+/// that it is writing just then, and both are slow. Hanging back for a moment lets the peer get ahead, and then both run.
+/// Who exchanges single messages finds one at a time and never hangs back.
+#[derive(Debug, Default)]
+struct Stream {
+    in_a_row: u32,
+}
+
+impl Stream {
+    /// Messages at the end of a wait that make a stream.
+    const SEVERAL: usize = 4;
+    /// Such waits in a row, before one hangs back.
+    const FEW: u32 = 3;
+    /// How long, in turns of a polling loop: half a microsecond, as long as two cores far apart take for a message.
+    const TURNS: u32 = 16;
+
+    fn hang_back(&self) {
+        if self.in_a_row >= Self::FEW {
+            for _ in 0..Self::TURNS {
+                spin_loop();
+            }
+        }
+    }
+
+    fn learn(&mut self, messages: usize) {
+        let stream = messages >= Self::SEVERAL;
+        self.in_a_row = if stream { self.in_a_row.saturating_add(1) } else { 0 };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -370,5 +428,14 @@ mod tests {
             recent.learn(Duration::from_micros(5), LIMIT);
         }
         assert!(!recent.window(LIMIT).is_zero());
+    }
+
+    #[test]
+    fn only_several_messages_several_times_in_a_row_make_a_stream() {
+        let mut stream = Stream::default();
+        for (messages, streams) in [(9, 1), (9, 2), (1, 0), (4, 1), (4, 2), (4, 3), (3, 0)] {
+            stream.learn(messages);
+            assert_eq!(stream.in_a_row, streams, "{messages} messages");
+        }
     }
 }

@@ -26,7 +26,7 @@ pub struct Spin;
 /// Both ends poll a queue that has an event flag, so that each publication must look whether somebody sleeps.
 #[derive(Debug)]
 pub struct SpinFlagged;
-/// [`SpinFlagged`] with a ring of 4 KiB: sized for a few packets under way, as a burst's can be.
+/// [`Spin`] with a ring of 4 KiB: sized for a few packets under way, as a burst's can be.
 #[derive(Debug)]
 pub struct SpinSmall;
 /// [`Adaptive`] with a ring of 4 KiB.
@@ -50,6 +50,7 @@ impl Strategy for SpinFlagged {
 
 impl Strategy for SpinSmall {
     const WAIT: Wait = Wait::Spin;
+    const FLAG: bool = false;
     const RING_BYTES: usize = 4096;
 }
 

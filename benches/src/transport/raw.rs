@@ -1,7 +1,8 @@
 //! The probes: what the machine itself takes, with no queue at all.
 //!
 //! - `raw-atomic`: a cache line each way, polled with a pause. Nothing between two cores that poll by loads is faster.
-//! - `raw-copy`: the same, with the message copied into shared memory and out again each way.
+//! - `raw-copy`: the same, with the message copied into shared memory and out again each way, always at one place.
+//! - `raw-walk`: the same, each message after the last one, round and round through as many bytes as a queue's ring has.
 //! - `raw-futex`: a futex word each way, and a real sleep on each side.
 
 use std::marker::PhantomData;
@@ -19,15 +20,15 @@ const BYTES: usize = 4096;
 /// The payload starts on a line of its own, two lines on because CPUs fetch lines in pairs.
 const PAYLOAD: usize = 128;
 
-fn create(link: &Link) -> Result<Shared> {
-    let shared = Shared::create(BYTES)?;
+fn create(link: &Link, bytes: usize) -> Result<Shared> {
+    let shared = Shared::create(bytes)?;
     link.send(b"page", &[shared.fd().as_fd()])?;
     Ok(shared)
 }
 
-fn join(link: &Link) -> Result<Shared> {
+fn join(link: &Link, bytes: usize) -> Result<Shared> {
     let (_, mut fds) = link.expect()?;
-    Shared::attach(fds.pop().ok_or("a page without a file")?, BYTES)
+    Shared::attach(fds.pop().ok_or("a page without a file")?, bytes)
 }
 
 /// `raw-atomic`: the number is all there is.
@@ -47,11 +48,11 @@ impl Channel<[u64; 1]> for Atomic {
     type Rx = AtomicEnd;
 
     fn create(link: &Link) -> Result<AtomicEnd> {
-        Ok(AtomicEnd { word: create(link)?.word(0)?, last: 0 })
+        Ok(AtomicEnd { word: create(link, BYTES)?.word(0)?, last: 0 })
     }
 
     fn join(link: &Link) -> Result<AtomicEnd> {
-        Ok(AtomicEnd { word: join(link)?.word(0)?, last: 0 })
+        Ok(AtomicEnd { word: join(link, BYTES)?.word(0)?, last: 0 })
     }
 
     fn tx(both: AtomicEnd) -> Result<AtomicEnd> {
@@ -94,34 +95,50 @@ fn changed(word: &Word, last: &mut u64) -> u64 {
     }
 }
 
-/// `raw-copy`: number and payload.
+/// `raw-copy` and `raw-walk`: number and payload, the payload in the next slot of `SPAN` bytes.
 #[derive(Debug)]
-pub struct Copying<M>(PhantomData<M>);
+pub struct Copying<M, const SPAN: usize>(PhantomData<M>);
 
 /// One end of [`Copying`].
 #[derive(Debug)]
 pub struct CopyEnd {
     word: Word,
     payload: Span,
+    /// The next slot's place, and where the last one ends.
+    at: usize,
+    end: usize,
     last: u64,
 }
 
-impl<M: Message> Channel<M> for Copying<M> {
+impl CopyEnd {
+    /// The slot for a message of `bytes`.
+    #[inline(always)]
+    fn slot(&mut self, bytes: usize) -> usize {
+        let at = self.at;
+        let next = at + bytes;
+        self.at = if next + bytes > self.end { 0 } else { next };
+        at
+    }
+}
+
+impl<M: Message, const SPAN: usize> Channel<M> for Copying<M, SPAN> {
+    const RING_BYTES: usize = SPAN;
+
     type Both = Shared;
     type Tx = CopyEnd;
     type Rx = CopyEnd;
 
     fn create(link: &Link) -> Result<Shared> {
-        create(link)
+        create(link, PAYLOAD + SPAN)
     }
 
     fn join(link: &Link) -> Result<Shared> {
-        join(link)
+        join(link, PAYLOAD + SPAN)
     }
 
     fn tx(both: Shared) -> Result<CopyEnd> {
-        let payload = both.span(PAYLOAD, size_of::<M>())?;
-        Ok(CopyEnd { word: both.word(0)?, payload, last: 0 })
+        let payload = both.span(PAYLOAD, SPAN)?;
+        Ok(CopyEnd { word: both.word(0)?, payload, at: 0, end: SPAN, last: 0 })
     }
 
     fn rx(both: Shared) -> Result<CopyEnd> {
@@ -132,7 +149,8 @@ impl<M: Message> Channel<M> for Copying<M> {
 impl<M: Message> Tx<M> for CopyEnd {
     #[inline(always)]
     fn put(&mut self, message: &M) -> Result<()> {
-        self.payload.store(0, bytemuck::bytes_of(message));
+        let at = self.slot(size_of::<M>());
+        self.payload.store(at, bytemuck::bytes_of(message));
         // Release: pairs with `take`.
         self.word.get().store(message.number(), Ordering::Release);
         Ok(())
@@ -142,8 +160,9 @@ impl<M: Message> Tx<M> for CopyEnd {
 impl<M: Message> Rx<M> for CopyEnd {
     #[inline(always)]
     fn take(&mut self, message: &mut M) -> Result<()> {
+        let at = self.slot(size_of::<M>());
         changed(&self.word, &mut self.last);
-        self.payload.load(0, bytemuck::bytes_of_mut(message));
+        self.payload.load(at, bytemuck::bytes_of_mut(message));
         Ok(())
     }
 }
@@ -165,11 +184,11 @@ impl Channel<[u64; 1]> for Futex {
     type Rx = FutexEnd;
 
     fn create(link: &Link) -> Result<FutexEnd> {
-        Ok(FutexEnd { word: create(link)?.word(0)?, last: 0 })
+        Ok(FutexEnd { word: create(link, BYTES)?.word(0)?, last: 0 })
     }
 
     fn join(link: &Link) -> Result<FutexEnd> {
-        Ok(FutexEnd { word: join(link)?.word(0)?, last: 0 })
+        Ok(FutexEnd { word: join(link, BYTES)?.word(0)?, last: 0 })
     }
 
     fn tx(both: FutexEnd) -> Result<FutexEnd> {
