@@ -25,6 +25,8 @@ pub struct Both<const N: usize> {
 }
 
 fn open<const N: usize>(name: &str) -> Result<Both<N>> {
+    // It warns that there is no configuration file, which is as we want it.
+    set_log_level(LogLevel::Error);
     let node = NodeBuilder::new().create::<Service>()?;
     let service = node
         .service_builder(&name.try_into()?)
