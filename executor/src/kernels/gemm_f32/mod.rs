@@ -10,6 +10,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod scalar;
 
 use std::ops::Range;
@@ -126,6 +128,8 @@ pub(crate) const FORMS: &[Form<Kernel>] = &[
     Form { isa: Isa::Avx512, run: avx512::KERNEL },
     #[cfg(target_arch = "x86_64")]
     Form { isa: Isa::Avx2, run: avx2::KERNEL },
+    #[cfg(target_arch = "aarch64")]
+    Form { isa: Isa::Neon, run: neon::KERNEL },
     Form { isa: Isa::Scalar, run: scalar::KERNEL },
 ];
 
