@@ -62,8 +62,8 @@ fn is_name(name: &str) -> bool {
 pub(crate) struct Listening {
     listener: UnixListener,
     path: PathBuf,
-    /// Tells our file from a successor's of the same name.
-    inode: u64,
+    /// Tells our file from a successor's of the same name; `None` where the file is somebody else's to remove.
+    inode: Option<u64>,
 }
 
 impl Listening {
@@ -83,7 +83,17 @@ impl Listening {
         std::fs::set_permissions(&passing, std::fs::Permissions::from_mode(0o600))?;
         std::fs::rename(&passing, &path)?;
         let inode = std::fs::symlink_metadata(&path)?.ino();
-        Ok(Self { listener, path, inode })
+        Ok(Self { listener, path, inode: Some(inode) })
+    }
+
+    /// A socket that listens already; its file is its maker's.
+    pub(crate) fn adopt(socket: OwnedFd) -> io::Result<Self> {
+        let listener = UnixListener::from(socket);
+        // The manager's may be set not to wait; ours waits in a thread of its own.
+        listener.set_nonblocking(false)?;
+        let address = listener.local_addr()?;
+        let path = address.as_pathname().map(Path::to_owned).unwrap_or_default();
+        Ok(Self { listener, path, inode: None })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -97,7 +107,8 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        if std::fs::symlink_metadata(&self.path).is_ok_and(|file| file.ino() == self.inode) {
+        let ours = |inode| std::fs::symlink_metadata(&self.path).is_ok_and(|f| f.ino() == inode);
+        if self.inode.is_some_and(ours) {
             let _ = std::fs::remove_file(&self.path);
         }
     }

@@ -23,6 +23,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod activation;
 mod client;
 mod connection;
 mod directory;
@@ -31,6 +32,8 @@ mod pool;
 mod server;
 mod socket;
 mod spawn;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod wire;
 
 pub use client::{ConnectError, RemoteBuffer, RemoteDevice, RemotePreparedModel};
@@ -39,4 +42,4 @@ pub use limits::Limits;
 pub use pool::Pool;
 pub use server::{Driver, Peer, Service, Serving};
 pub use spawn::{Spawned, inherited};
-pub use wire::{PROTOCOL_VERSION, WireError};
+pub use wire::{PROTOCOL_VERSION, WireError, decode, encode};

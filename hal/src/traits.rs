@@ -13,8 +13,8 @@ use crate::error::{ExecutionResult, HalError, Result};
 use crate::memory::Memory;
 use crate::types::{
     BufferDesc, BufferRole, BurstFigures, BurstOptions, BurstTerms, CacheFiles, CacheHandles,
-    Capabilities, DeviceStatus, DeviceType, ExecutionPreference, Extension, MeasureTiming, Model,
-    Priority, Request, TimePoint, Timing,
+    Capabilities, DeviceStatus, DeviceType, ErrorStatus, ExecutionPreference, Extension,
+    MeasureTiming, Model, Priority, Request, TimePoint, Timing,
 };
 
 /// How a model is to be prepared.
@@ -75,17 +75,21 @@ pub trait Device: Send + Sync {
     /// The driver is unavailable or failed.
     fn device_type(&self) -> Result<DeviceType>;
 
-    /// Whether the driver can be used now.
+    /// Whether the driver can be used now; by default it can.
     ///
     /// # Errors
     /// The driver is unavailable or failed.
-    fn status(&self) -> Result<DeviceStatus>;
+    fn status(&self) -> Result<DeviceStatus> {
+        Ok(DeviceStatus::Available)
+    }
 
-    /// The extensions whose every operation and type the driver supports.
+    /// The extensions whose every operation and type the driver supports; by default none.
     ///
     /// # Errors
     /// The driver is unavailable or failed.
-    fn supported_extensions(&self) -> Result<Vec<Extension>>;
+    fn supported_extensions(&self) -> Result<Vec<Extension>> {
+        Ok(Vec::new())
+    }
 
     /// For each operation of the main graph, whether the driver would take it.
     ///
@@ -93,11 +97,13 @@ pub trait Device: Send + Sync {
     /// `INVALID_ARGUMENT` for an invalid model.
     fn supported_operations(&self, model: &Model) -> Result<Vec<bool>>;
 
-    /// How many cache files the driver wants; none of either kind means that it doesn't cache.
+    /// How many cache files the driver wants; none of either kind, as by default, means that it doesn't cache.
     ///
     /// # Errors
     /// The driver is unavailable or failed.
-    fn number_of_cache_files_needed(&self) -> Result<CacheFiles>;
+    fn number_of_cache_files_needed(&self) -> Result<CacheFiles> {
+        Ok(CacheFiles::default())
+    }
 
     /// Starts preparing a model; `callback` is told exactly once how it ended, on every path.
     ///
@@ -114,25 +120,34 @@ pub trait Device: Send + Sync {
     /// Starts loading a model from the files that an earlier preparation wrote.
     ///
     /// # Errors
-    /// As for [`Device::prepare_model`]; `GENERAL_FAILURE` where the cache is of no use.
+    /// As for [`Device::prepare_model`]; `GENERAL_FAILURE` where the cache is of no use, and from drivers
+    /// without caching, as by default.
     fn prepare_model_from_cache(
         &self,
         deadline: Option<TimePoint>,
         cache: CacheHandles,
         callback: Arc<dyn PreparedModelCallback>,
-    ) -> Result<()>;
+    ) -> Result<()> {
+        drop((deadline, cache));
+        let error = HalError::failure("the driver caches nothing");
+        callback.notify(Err(error.clone()));
+        Err(error)
+    }
 
     /// Makes a driver-managed buffer for the given inputs and outputs of prepared models.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` for roles that don't fit together, `GENERAL_FAILURE` where unsupported.
+    /// `INVALID_ARGUMENT` for roles that don't fit together, `GENERAL_FAILURE` where unsupported, as by default.
     fn allocate(
         &self,
         desc: &BufferDesc,
         models: &[Arc<dyn PreparedModel>],
         input_roles: &[BufferRole],
         output_roles: &[BufferRole],
-    ) -> Result<Arc<dyn Buffer>>;
+    ) -> Result<Arc<dyn Buffer>> {
+        let _ = (desc, models, input_roles, output_roles);
+        Err(HalError::failure("the driver has no buffers"))
+    }
 }
 
 /// `IPreparedModel`: a model ready to run.
@@ -147,7 +162,8 @@ pub trait PreparedModel: Send + Sync + std::any::Any {
         options: ExecutionOptions,
     ) -> ExecutionResult;
 
-    /// Launches an execution; `callback` is told exactly once how it ended, on every path.
+    /// Launches an execution; `callback` is told exactly once how it ended, on every path. By default it is
+    /// over when this returns.
     ///
     /// # Errors
     /// The request is invalid or could not be launched; the callback was told the same.
@@ -156,7 +172,17 @@ pub trait PreparedModel: Send + Sync + std::any::Any {
         request: Request,
         options: ExecutionOptions,
         callback: Arc<dyn ExecutionCallback>,
-    ) -> Result<()>;
+    ) -> Result<()> {
+        let result = self.execute_synchronously(&request, options);
+        let launched = match &result {
+            Err(failure) if failure.error.status == ErrorStatus::InvalidArgument => {
+                Err(failure.error.clone())
+            }
+            _ => Ok(()),
+        };
+        callback.notify(result);
+        launched
+    }
 
     /// Launches an execution that starts once every fence in `wait_for` is signalled. `duration`
     /// counts from the last of them.
@@ -197,6 +223,19 @@ pub struct FencedExecution {
     pub sync_fence: Option<OwnedFd>,
     /// Tells how it went.
     pub callback: Arc<dyn FencedExecutionCallback>,
+}
+
+impl FencedExecution {
+    /// One that is complete already, having taken this long.
+    pub fn complete(timing: FencedTiming) -> Self {
+        struct Complete(FencedTiming);
+        impl FencedExecutionCallback for Complete {
+            fn execution_info(&self) -> Result<FencedTiming> {
+                Ok(self.0)
+            }
+        }
+        Self { sync_fence: None, callback: Arc::new(Complete(timing)) }
+    }
 }
 
 impl std::fmt::Debug for FencedExecution {
@@ -268,6 +307,11 @@ pub trait BurstCallback: Send + Sync {
 pub trait Buffer: Send + Sync {
     /// What stands for the buffer in a request; not 0.
     fn token(&self) -> u32;
+
+    /// Bytes of the driver's memory that the buffer takes, which count against its client's limit.
+    fn size(&self) -> u64 {
+        0
+    }
 
     /// Copies the content out.
     ///

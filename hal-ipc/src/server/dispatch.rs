@@ -185,8 +185,9 @@ impl Session {
         let models: Vec<_> =
             models.iter().map(|&model| self.objects.model(model)).collect::<Result<_>>()?;
         let buffer = self.device.allocate(desc, &models, input_roles, output_roles)?;
+        let memory = self.allowances.memory.take(buffer.size())?;
         let token = buffer.token();
-        let object = self.objects.insert(Object::Buffer(buffer), vec![charge])?;
+        let object = self.objects.insert(Object::Buffer(buffer), vec![charge, memory])?;
         Ok((object, token))
     }
 

@@ -13,6 +13,7 @@ use rustix::net::Shutdown;
 
 use super::peer::{Driver, Peer};
 use super::session::Session;
+use crate::activation;
 use crate::connection::Connection;
 use crate::directory::Listening;
 use crate::limits::{Allowance, Limits};
@@ -87,7 +88,28 @@ impl Service {
     /// # Errors
     /// The name is none for a service, the directory is not ours alone, or the name is served already.
     pub fn listen(&self, dir: &Path) -> io::Result<Serving> {
-        let listening = Arc::new(Listening::bind(dir, &self.0.name)?);
+        self.accept_from(Listening::bind(dir, &self.0.name)?)
+    }
+
+    /// Listens on a Unix socket that somebody else bound and whose file is theirs to remove, such as a
+    /// service manager's.
+    ///
+    /// # Errors
+    /// The descriptor is no listening Unix socket.
+    pub fn listen_on(&self, socket: OwnedFd) -> io::Result<Serving> {
+        self.accept_from(Listening::adopt(activation::listening(socket)?)?)
+    }
+
+    /// Listens on the socket that systemd started this process with (`LISTEN_FDS`); `None` if it didn't.
+    ///
+    /// # Errors
+    /// What came is not one listening Unix socket.
+    pub fn listen_activated(&self) -> io::Result<Option<Serving>> {
+        activation::listener()?.map(|socket| self.listen_on(socket)).transpose()
+    }
+
+    fn accept_from(&self, listening: Listening) -> io::Result<Serving> {
+        let listening = Arc::new(listening);
         let stop = Arc::new(AtomicBool::new(false));
         let (service, socket, stopping) = (self.clone(), Arc::clone(&listening), Arc::clone(&stop));
         let acceptor = std::thread::Builder::new()

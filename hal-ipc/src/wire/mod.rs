@@ -208,20 +208,20 @@ pub enum WireError {
     },
 }
 
-/// A message as bytes.
+/// A value as bytes: a message, or what else is kept in this encoding, such as compilation caches.
 ///
 /// # Errors
 /// It is longer than any message may be.
-pub(crate) fn encode(message: &impl Serialize) -> Result<Vec<u8>, WireError> {
+pub fn encode(message: &impl Serialize) -> Result<Vec<u8>, WireError> {
     bincode::serde::encode_to_vec(message, bincode::config::standard())
         .map_err(|error| WireError::NotEncodable { why: error.to_string() })
 }
 
-/// A message and the tail behind it.
+/// A value out of bytes that need not be trusted, and the tail behind it.
 ///
 /// # Errors
 /// The bytes don't make a message of this kind.
-pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, &[u8]), WireError> {
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, &[u8]), WireError> {
     let config = bincode::config::standard().with_limit::<MAX_MESSAGE_BYTES>();
     let (message, used) = bincode::serde::decode_from_slice(bytes, config)
         .map_err(|error| WireError::Malformed { why: error.to_string() })?;

@@ -5,15 +5,14 @@ use std::sync::Arc;
 use crate::error::{ExecutionResult, HalError, Result};
 use crate::memory::Access;
 use crate::traits::{
-    Buffer, Device, ExecutionCallback, ExecutionOptions, FencedExecution, PrepareOptions,
-    PreparedModel, PreparedModelCallback,
+    Device, ExecutionCallback, ExecutionOptions, FencedExecution, PrepareOptions, PreparedModel,
+    PreparedModelCallback,
 };
 use crate::types::{
-    BufferDesc, BufferRole, CacheFiles, CacheHandles, Capabilities, DataLocation, DeviceStatus,
-    DeviceType, ErrorStatus, ExecutionOutcome, ExecutionPreference, Extension, MeasureTiming,
-    Model, Operand, OperandLifeTime, OperandType, Operation, OperationType, OutputShape,
-    PerformanceInfo, Request, RequestArgument, RequestPool, Subgraph, TimePoint, Timing, Version,
-    non_extension_operand_performance,
+    CacheFiles, CacheHandles, Capabilities, DataLocation, DeviceStatus, DeviceType, ErrorStatus,
+    ExecutionOutcome, ExecutionPreference, Extension, MeasureTiming, Model, Operand,
+    OperandLifeTime, OperandType, Operation, OperationType, OutputShape, PerformanceInfo, Request,
+    RequestArgument, RequestPool, Subgraph, Timing, Version,
 };
 use crate::validate::{AllowUnspecifiedOutput, validate_model, validate_request};
 use crate::versions::{v1_0, v1_1, v1_2};
@@ -146,13 +145,7 @@ fn write(request: &Request, argument: &RequestArgument, bytes: &[u8]) -> Result<
 
 impl Device for ReluDriver {
     fn capabilities(&self) -> Result<Capabilities> {
-        Ok(Capabilities {
-            relaxed_float32_to_float16_scalar: FIGURES,
-            relaxed_float32_to_float16_tensor: FIGURES,
-            operand_performance: non_extension_operand_performance(FIGURES),
-            if_performance: FIGURES,
-            while_performance: FIGURES,
-        })
+        Ok(Capabilities::uniform(FIGURES))
     }
 
     fn version_string(&self) -> Result<String> {
@@ -163,20 +156,8 @@ impl Device for ReluDriver {
         Ok(DeviceType::Cpu)
     }
 
-    fn status(&self) -> Result<DeviceStatus> {
-        Ok(DeviceStatus::Available)
-    }
-
-    fn supported_extensions(&self) -> Result<Vec<Extension>> {
-        Ok(Vec::new())
-    }
-
     fn supported_operations(&self, model: &Model) -> Result<Vec<bool>> {
         supported(model, Version::V1_3)
-    }
-
-    fn number_of_cache_files_needed(&self) -> Result<CacheFiles> {
-        Ok(CacheFiles::default())
     }
 
     fn prepare_model(
@@ -191,26 +172,6 @@ impl Device for ReluDriver {
         callback.notify(prepared.map(|model| model as Arc<dyn PreparedModel>));
         launch
     }
-
-    fn prepare_model_from_cache(
-        &self,
-        _deadline: Option<TimePoint>,
-        _cache: CacheHandles,
-        callback: Arc<dyn PreparedModelCallback>,
-    ) -> Result<()> {
-        callback.notify(Err(HalError::failure("this driver has no cache")));
-        Err(HalError::failure("this driver has no cache"))
-    }
-
-    fn allocate(
-        &self,
-        _desc: &BufferDesc,
-        _models: &[Arc<dyn PreparedModel>],
-        _input_roles: &[BufferRole],
-        _output_roles: &[BufferRole],
-    ) -> Result<Arc<dyn Buffer>> {
-        Err(HalError::failure("this driver has no buffers"))
-    }
 }
 
 impl PreparedModel for PreparedRelu {
@@ -220,15 +181,6 @@ impl PreparedModel for PreparedRelu {
         _options: ExecutionOptions,
     ) -> ExecutionResult {
         self.run(request)
-    }
-
-    fn execute(
-        &self,
-        request: Request,
-        _options: ExecutionOptions,
-        callback: Arc<dyn ExecutionCallback>,
-    ) -> Result<()> {
-        launch(self.run(&request), &callback)
     }
 
     fn execute_fenced(

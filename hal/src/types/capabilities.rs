@@ -43,6 +43,17 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
+    /// The same figure for everything.
+    pub fn uniform(info: PerformanceInfo) -> Self {
+        Self {
+            relaxed_float32_to_float16_scalar: info,
+            relaxed_float32_to_float16_tensor: info,
+            operand_performance: non_extension_operand_performance(info),
+            if_performance: info,
+            while_performance: info,
+        }
+    }
+
     /// The figures for operands of a type; [`PerformanceInfo::WORST`] where there is no entry.
     pub fn lookup(&self, kind: OperandType) -> PerformanceInfo {
         self.operand_performance
