@@ -8,6 +8,8 @@ pub trait Element: bytemuck::Pod + Default + PartialOrd + Send + Sync + 'static 
 
 impl Element for f32 {}
 impl Element for f16 {}
+impl Element for f64 {}
+impl Element for i64 {}
 impl Element for i32 {}
 impl Element for u32 {}
 impl Element for u16 {}

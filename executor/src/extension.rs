@@ -3,10 +3,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use nnburst_hal::{ExtensionCode, ExtensionOperandType, Model, OperandType};
+
 use crate::plan::{Lowered, OpBuilder};
 
 /// Executes the operations of one extension.
 pub trait ExtensionExecutor: Send + Sync {
+    /// The operand types of the extension. Those that aren't told count as tensors of bytes.
+    fn operand_types(&self) -> &[ExtensionOperandType] {
+        &[]
+    }
+
     /// Lowers an operation, as the base operations are lowered: look at the inputs, state the
     /// outputs' shapes, emit steps. `number` is the operation's number within the extension.
     ///
@@ -30,6 +37,43 @@ impl ExtensionRegistry {
     /// Who executes an extension.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn ExtensionExecutor>> {
         self.executors.get(name)
+    }
+}
+
+/// What is known of the operand types of a model, those of extensions included.
+#[derive(Debug, Default)]
+pub(crate) struct Types(HashMap<ExtensionCode, ExtensionOperandType>);
+
+impl Types {
+    pub(crate) fn of(model: &Model, registry: &ExtensionRegistry) -> Self {
+        let entries = model
+            .extension_name_to_prefix
+            .iter()
+            .filter_map(|entry| Some((entry.prefix, registry.get(&entry.name)?)));
+        let types = entries.flat_map(|(prefix, executor)| {
+            let code =
+                move |kind: &ExtensionOperandType| ExtensionCode { prefix, number: kind.number };
+            executor.operand_types().iter().map(move |kind| (code(kind), *kind))
+        });
+        Self(types.collect())
+    }
+
+    fn find(&self, kind: OperandType) -> Option<&ExtensionOperandType> {
+        match kind {
+            OperandType::Extension(code) => self.0.get(&code),
+            _ => None,
+        }
+    }
+
+    /// Bytes of an element; `None` for types that nobody described.
+    pub(crate) fn element_bytes(&self, kind: OperandType) -> Option<usize> {
+        let of_extension = || usize::try_from(self.find(kind)?.byte_size).ok();
+        kind.element_bytes().or_else(of_extension)
+    }
+
+    /// Whether values of the type have no dimensions.
+    pub(crate) fn is_scalar(&self, kind: OperandType) -> bool {
+        kind.is_scalar() || self.find(kind).is_some_and(|kind| !kind.is_tensor)
     }
 }
 

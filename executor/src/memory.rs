@@ -1,13 +1,18 @@
 //! Memory that is ours alone, aligned for the widest vector.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use nnburst_hal::{View, ViewMut};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// Where vectors and cache lines start.
 pub(crate) const ALIGN: usize = 64;
+
+/// From this size on bytes come in pages of it, where the machine can.
+const HUGE_PAGE: usize = 2 << 20;
 
 /// Zeroed bytes that start at a multiple of 64.
 pub struct AlignedBytes {
@@ -22,6 +27,8 @@ enum Memory {
     None,
     /// Theirs, of this layout.
     Own(Layout),
+    /// Theirs, from the system: where the mapping starts and how long it is.
+    Mapped(NonNull<c_void>, usize),
     /// That of others, which are not written while this stays.
     Part { _whole: Arc<AlignedBytes> },
 }
@@ -45,10 +52,34 @@ impl AlignedBytes {
             let start = NonNull::<AlignedLine>::dangling().cast();
             return Some(Self { start, len: 0, memory: Memory::None });
         }
+        if len >= HUGE_PAGE {
+            return Self::mapped(len);
+        }
         let layout = Self::layout(len)?;
         // SAFETY: the layout has a size above 0.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
         Some(Self { start, len, memory: Memory::Own(layout) })
+    }
+
+    /// Bytes from the system, in huge pages where it has some: weights and arenas are walked from end to end,
+    /// and are there before they are first used.
+    fn mapped(len: usize) -> Option<Self> {
+        let whole = len.checked_next_multiple_of(HUGE_PAGE)?.checked_add(HUGE_PAGE)?;
+        let flags = MapFlags::PRIVATE;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, where the system likes it.
+        let base = unsafe { mmap_anonymous(std::ptr::null_mut(), whole, access, flags) }.ok()?;
+        let base = NonNull::new(base)?;
+        let gap = base.cast::<u8>().align_offset(HUGE_PAGE);
+        // SAFETY: less than a huge page, and the mapping is a huge page longer than `len`.
+        let start = unsafe { base.cast::<u8>().add(gap.min(HUGE_PAGE)) };
+        let bytes = Self { start, len, memory: Memory::Mapped(base, whole) };
+        for advice in [Advice::LinuxHugepage, Advice::LinuxPopulateWrite] {
+            // SAFETY: within the mapping, which nobody else knows; the advice changes no content. A system
+            // that doesn't follow it gives ordinary pages, when they are touched.
+            let _ = unsafe { madvise(start.as_ptr().cast(), len, advice) };
+        }
+        Some(bytes)
     }
 
     /// `len` bytes of `whole` from `start` on, read-only: [`AlignedBytes::as_mut_slice`] is empty. `None` where
@@ -135,6 +166,10 @@ impl Drop for AlignedBytes {
             // SAFETY: allocated with this very layout.
             unsafe { dealloc(self.start.as_ptr(), layout) };
         }
+        if let Memory::Mapped(base, whole) = self.memory {
+            // SAFETY: a mapping of ours of this length; nothing refers to it any more. It can't fail.
+            let _ = unsafe { munmap(base.as_ptr(), whole) };
+        }
     }
 }
 
@@ -154,7 +189,7 @@ mod tests {
 
     #[test]
     fn starts_at_a_line_and_is_zero() {
-        for len in [0, 1, 63, 64, 1000] {
+        for len in [0, 1, 63, 64, 1000, HUGE_PAGE + 1] {
             let mut bytes = AlignedBytes::zeroed(len);
             assert_eq!(bytes.as_slice().as_ptr() as usize % ALIGN, 0);
             assert_eq!(bytes.as_mut_slice(), vec![0; len]);

@@ -4,7 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use half::f16;
-use nnburst_hal::{ChannelQuant, FusedActivation, Operand, OperandType, Operation, OperationType};
+use nnburst_hal::{
+    ChannelQuant, ExtraParams, FusedActivation, Operand, OperandType, Operation, OperationType,
+};
 
 use super::Context;
 use super::draft::{Draft, DraftPlace, DraftStep};
@@ -144,7 +146,7 @@ impl OpBuilder<'_> {
             return Err(OpError::input(index, "is read before anything computes it"));
         };
         if let (Storage::Constant(bytes), Some(element)) =
-            (&value.storage, operand.kind.element_bytes())
+            (&value.storage, self.context.types.element_bytes(operand.kind))
         {
             let need = shape.elements() * element;
             if bytes.len() != need {
@@ -268,6 +270,22 @@ impl OpBuilder<'_> {
             .map_err(|_| OpError::input(index, format!("{code} is no fused activation")).into())
     }
 
+    /// What an extension adds to an input's type.
+    ///
+    /// # Errors
+    /// The list is shorter.
+    pub fn input_params(&self, index: usize) -> Result<&ExtraParams, OpError> {
+        self.input_operand(index).map(|operand| &operand.extra_params)
+    }
+
+    /// What an extension adds to an output's type.
+    ///
+    /// # Errors
+    /// The list is shorter.
+    pub fn output_params(&self, index: usize) -> Result<&ExtraParams, OpError> {
+        self.output_operand(index).map(|operand| &operand.extra_params)
+    }
+
     /// An output as declared: type and quantisation; its shape is empty until it is set.
     ///
     /// # Errors
@@ -289,7 +307,7 @@ impl OpBuilder<'_> {
     /// It contradicts the declared extents, or takes more than 2^32 - 1 bytes.
     pub fn set_output(&mut self, index: usize, shape: Shape) -> Result<(), OpError> {
         let kind = self.output_operand(index)?.kind;
-        let element = kind.element_bytes();
+        let element = self.context.types.element_bytes(kind);
         let element =
             element.ok_or_else(|| OpError::output(index, format!("{kind} has no known size")))?;
         self.set_output_sized(index, shape, element)
@@ -446,7 +464,7 @@ impl OpBuilder<'_> {
     }
 
     fn place_of(&self, value: ValueId, kind: OperandType) -> DraftPlace {
-        DraftPlace::of(&self.state.values[value], kind)
+        DraftPlace::of(&self.state.values[value], kind, &self.context.types)
     }
 
     fn input_operand(&self, index: usize) -> Result<&Operand, OpError> {

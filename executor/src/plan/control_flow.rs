@@ -41,7 +41,7 @@ pub(super) fn lower_while(op: &mut OpBuilder<'_>) -> Result<Next, Stop> {
         let shape = op.input(index + 2)?.shape;
         let value = &op.state.values[op.map[operand as usize]];
         let kind = op.context.graphs[op.graph].operands[operand as usize].kind;
-        places.push((DraftPlace::of(value, kind), shape.to_u32()));
+        places.push((DraftPlace::of(value, kind, &op.context.types), shape.to_u32()));
     }
     let graphs = &op.context.graphs;
     check_count("inputs of the condition", graphs[condition].inputs.len(), places.len())?;

@@ -7,6 +7,7 @@ use nnburst_hal::OperandType;
 use super::arena::{Lifetime, lay_out};
 use super::stage::{KnownOutput, Label, Place, Step, Work};
 use super::state::{Storage, Value};
+use crate::extension::Types;
 use crate::kernels::Isa;
 use crate::memory::AlignedBytes;
 use crate::shape::Shape;
@@ -21,9 +22,8 @@ pub(super) enum DraftPlace {
 }
 
 impl DraftPlace {
-    pub(super) fn of(value: &Value, kind: OperandType) -> Self {
-        // Types of extensions have no size of their own here; what they lie in does.
-        let element = kind.element_bytes().unwrap_or(1);
+    pub(super) fn of(value: &Value, kind: OperandType, types: &Types) -> Self {
+        let element = types.element_bytes(kind).unwrap_or(1);
         let len = value.shape.as_ref().map_or(0, |shape| shape.elements() * element);
         match &value.storage {
             Storage::Omitted | Storage::Unset => Self::Omitted,

@@ -149,7 +149,7 @@ fn leave(context: &Context, state: &mut State, draft: &mut Draft) -> Result<(), 
         let Some(shape) = state.values[from].shape.clone() else {
             return Err(fail("nothing computes it".to_owned()));
         };
-        let source = DraftPlace::of(&state.values[from], operand.kind);
+        let source = DraftPlace::of(&state.values[from], operand.kind, &context.types);
         let value = &mut state.values[to];
         if value.declared.iter().any(|declared| !merge(declared, &shape)) {
             return Err(fail(format!("is of {shape:?}, declared as {:?}", value.declared)));
@@ -161,7 +161,7 @@ fn leave(context: &Context, state: &mut State, draft: &mut Draft) -> Result<(), 
             value.storage = Storage::Local(draft.add_local(source.len()));
         }
         value.shape = Some(shape);
-        let target = DraftPlace::of(value, operand.kind);
+        let target = DraftPlace::of(value, operand.kind, &context.types);
         draft.copy(graph.operations.len(), "copy", source, target);
     }
     Ok(())
@@ -207,7 +207,7 @@ fn end_at_value(
     let place = state.frames.last().and_then(|frame| {
         let operand = frame.map.iter().position(|&known| known == value)?;
         let kind = context.graphs[frame.graph].operands[operand].kind;
-        Some(DraftPlace::of(&state.values[value], kind))
+        Some(DraftPlace::of(&state.values[value], kind, &context.types))
     });
     let layout = keep(context, &mut state, &mut draft, &[value]);
     let place = layout.place(place.unwrap_or(DraftPlace::Omitted));

@@ -30,7 +30,7 @@ pub(crate) use stage::{DynamicTarget, LoopTail, Place, Stage, Step, Tail, Work};
 pub(crate) use state::{ArgumentShape, State, Storage};
 
 use crate::error::CompileError;
-use crate::extension::ExtensionRegistry;
+use crate::extension::{ExtensionRegistry, Types};
 use crate::kernels::Isa;
 use crate::memory::AlignedBytes;
 use crate::packed::Packs;
@@ -76,6 +76,7 @@ pub(crate) struct Context {
     pub(crate) operation_limit: usize,
     /// Prefixes of the model and the names they stand for.
     pub(crate) extension_names: Vec<(u16, String)>,
+    pub(crate) types: Types,
     pub(crate) packs: Arc<Packs>,
 }
 
@@ -133,6 +134,7 @@ impl Plan {
             arena_limit: options.arena_limit,
             operation_limit: operations.saturating_add(SPARE_OPERATIONS),
             extension_names,
+            types: Types::of(model, &options.extensions),
             packs: Arc::new(packs),
         };
         let first = context.first_stage()?.map(Arc::new);
@@ -163,7 +165,7 @@ impl Context {
         let mut inputs = Vec::new();
         for &operand in &main.inputs {
             let operand = &main.operands[operand];
-            let known = operand.kind.is_scalar()
+            let known = self.types.is_scalar(operand.kind)
                 || !operand.dimensions.is_empty() && !operand.dimensions.contains(&0);
             if !known {
                 return Ok(None);

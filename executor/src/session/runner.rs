@@ -13,6 +13,7 @@ use super::bands::run_bands;
 use super::loops::Loop;
 use super::{Input, Orders, Output, StepTime};
 use crate::error::{CompileError, RunError};
+use crate::extension::Types;
 use crate::io::{Io, Slot, resolve};
 use crate::memory::AlignedBytes;
 use crate::plan::{
@@ -160,7 +161,9 @@ impl Runner {
         let Some(root) = self.roots.get_mut(root) else { return Ok(()) };
         self.slots.clear();
         for (index, (input, shape)) in inputs.iter().zip(&root.inputs).enumerate() {
-            self.slots.push(input_slot(index, input, shape, &graph.operands[graph.inputs[index]])?);
+            let kind = graph.operands[graph.inputs[index]].kind;
+            let element_bytes = context.types.element_bytes(kind).unwrap_or(0);
+            self.slots.push(input_slot(index, input, shape, element_bytes)?);
         }
         for index in 0..graph.outputs.len() {
             self.slots.push(sink.slot(index));
@@ -188,16 +191,15 @@ impl Runner {
         if let Some(found) = self.roots.iter().position(fits) {
             return Ok(found);
         }
-        let inputs =
-            inputs
-                .iter()
-                .zip(&graph.inputs)
-                .enumerate()
-                .map(|(index, (input, &operand))| {
-                    argument_shape(input, &graph.operands[operand])
-                        .map_err(|what| RunError::Argument { direction: "input", index, what })
-                })
-                .collect::<Result<Vec<_>, _>>()?;
+        let inputs = inputs
+            .iter()
+            .zip(&graph.inputs)
+            .enumerate()
+            .map(|(index, (input, &operand))| {
+                argument_shape(input, &graph.operands[operand], &context.types)
+                    .map_err(|what| RunError::Argument { direction: "input", index, what })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
         let omitted_outputs: Vec<_> = (0..sink.len()).map(|i| sink.is_omitted(i)).collect();
         let state = State::new(&context.graphs, self.graph, &inputs, &omitted_outputs)
             .map_err(|error| CompileError::Model(error.to_string()))?;
@@ -492,7 +494,11 @@ fn fits(input: &Input<'_>, known: &ArgumentShape, declared: &[u32]) -> bool {
 }
 
 /// The shape an argument has, given what the model declares and what the request says.
-fn argument_shape(input: &Input<'_>, operand: &Operand) -> Result<ArgumentShape, String> {
+fn argument_shape(
+    input: &Input<'_>,
+    operand: &Operand,
+    types: &Types,
+) -> Result<ArgumentShape, String> {
     let Input::Value { bytes, dimensions } = input else { return Ok(ArgumentShape::Omitted) };
     let declared = &operand.dimensions[..];
     let refines = declared.is_empty()
@@ -508,7 +514,7 @@ fn argument_shape(input: &Input<'_>, operand: &Operand) -> Result<ArgumentShape,
     if dimensions.is_empty() && whole.contains(&0) {
         return Err(format!("has extents that neither model nor request tell: {whole:?}"));
     }
-    if whole.is_empty() && !operand.kind.is_scalar() {
+    if whole.is_empty() && !types.is_scalar(operand.kind) {
         return Err("has no shape".to_owned());
     }
     Ok(ArgumentShape::Known(whole.to_vec()))
@@ -518,17 +524,16 @@ fn input_slot(
     index: usize,
     input: &Input<'_>,
     shape: &ArgumentShape,
-    operand: &Operand,
+    element_bytes: usize,
 ) -> Result<Slot, RunError> {
     let (Input::Value { bytes, .. }, ArgumentShape::Known(dimensions)) = (input, shape) else {
         return Ok(Slot::EMPTY);
     };
-    // An overflow here would have been refused when the shape was lowered; types of extensions have
-    // sizes that only their executor knows, and reads are checked in any case.
+    // An overflow here would have been refused when the shape was lowered; types that nobody described
+    // have no size, and reads are checked in any case.
     let elements = dimensions.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent as usize));
-    let needed = elements
-        .and_then(|elements| elements.checked_mul(operand.kind.element_bytes().unwrap_or(0)))
-        .unwrap_or(usize::MAX);
+    let needed =
+        elements.and_then(|elements| elements.checked_mul(element_bytes)).unwrap_or(usize::MAX);
     if bytes.len() < needed {
         let what = format!("takes {needed} bytes for {dimensions:?}, given {}", bytes.len());
         return Err(RunError::Argument { direction: "input", index, what });
