@@ -182,6 +182,10 @@ impl Buffer for SampleBuffer {
         self.0.token
     }
 
+    fn size(&self) -> u64 {
+        u64::try_from(self.0.mapping.len()).unwrap_or(u64::MAX)
+    }
+
     fn copy_to(&self, destination: &Memory) -> Result<()> {
         let buffer = &self.0;
         if buffer.state().written.is_none() {

@@ -2,21 +2,25 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 use nnburst_executor::{CompileOptions, Plan};
 use nnburst_hal::{
     Buffer, BufferDesc, BufferRole, CacheFiles, CacheHandles, Capabilities, Device, DeviceStatus,
-    DeviceType, ErrorStatus, Extension, HalError, Model, PrepareOptions, PreparedModel,
-    PreparedModelCallback, Priority, Result, TimePoint, ValidationError, Version,
-    validate_memory_desc, validate_model,
+    DeviceType, Extension, HalError, Model, PrepareOptions, PreparedModel, PreparedModelCallback,
+    Priority, Result, TimePoint, ValidationError, Version, validate_memory_desc, validate_model,
 };
 use nnburst_hal_ipc::{Driver, Limits, Peer, Pool, Service};
 
 use crate::buffer::{Buffers, SampleBuffer};
-use crate::figures::{self, Figures};
+use crate::cache::{self, Identity};
+use crate::estimate::{self, Quickest};
+use crate::fibonacci::{self, Fibonacci};
+use crate::figures::{self, FIBONACCI_DRIVER, Figures};
 use crate::idle::IdleWatch;
 use crate::prepared_model::{Compiled, SamplePreparedModel};
 use crate::priority::Priorities;
+use crate::waiter::FenceWaiter;
 
 const VERSION: &str = "JUST_AN_EXAMPLE";
 
@@ -38,7 +42,7 @@ impl Default for Options {
 
 /// There is no sample driver of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no sample driver {name:?}; there are {}", figures::names().collect::<Vec<_>>().join(", "))]
+#[error("there is no sample driver {name:?}; there are {}, {FIBONACCI_DRIVER}", figures::names().collect::<Vec<_>>().join(", "))]
 pub struct UnknownDriver {
     /// What was asked for.
     pub name: String,
@@ -55,6 +59,8 @@ pub(crate) struct Shared {
     options: Options,
     pub(crate) buffers: Arc<Buffers>,
     pub(crate) idle: Arc<IdleWatch>,
+    preparing: Quickest,
+    restoring: Quickest,
     /// Relaxed: only uniqueness matters.
     next_model: AtomicU64,
 }
@@ -71,6 +77,8 @@ impl SampleDriver {
             options,
             buffers: Arc::default(),
             idle: Arc::default(),
+            preparing: Quickest::default(),
+            restoring: Quickest::default(),
             next_model: AtomicU64::new(1),
         })))
     }
@@ -82,7 +90,7 @@ impl SampleDriver {
 
     /// The driver as a device in this process.
     pub fn device(&self) -> Arc<dyn Device> {
-        self.device_for(Arc::default())
+        self.device_for(Arc::default(), true)
     }
 
     /// The driver as a service, to listen or to serve a connected socket.
@@ -90,14 +98,15 @@ impl SampleDriver {
         Service::with_limits(self.name(), self.clone(), self.0.options.limits)
     }
 
-    fn device_for(&self, gone: Arc<AtomicBool>) -> Arc<dyn Device> {
-        Arc::new(SampleDevice { shared: Arc::clone(&self.0), client: Arc::new(Client::new(gone)) })
+    fn device_for(&self, gone: Arc<AtomicBool>, trusted: bool) -> Arc<dyn Device> {
+        let client = Arc::new(Client::new(gone, trusted));
+        Arc::new(SampleDevice { shared: Arc::clone(&self.0), client })
     }
 }
 
 impl Driver for SampleDriver {
     fn device(&self, peer: &Peer) -> Arc<dyn Device> {
-        self.device_for(peer.gone())
+        self.device_for(peer.gone(), peer.uid == rustix::process::geteuid().as_raw())
     }
 }
 
@@ -117,20 +126,31 @@ pub(crate) struct Client {
     /// Set when the client is gone: what runs for it stops.
     pub(crate) gone: Arc<AtomicBool>,
     pub(crate) priorities: Priorities,
+    /// Whether it is of the driver's own user: what it asks of the whole machine (real-time scheduling, locked
+    /// memory) is for that user to grant.
+    pub(crate) trusted: bool,
     preparations: Pool,
+    fences: FenceWaiter,
     /// For each priority its own, so that none waits behind a lower one.
     executions: [Pool; 3],
 }
 
 impl Client {
     /// The number of what waits is bounded by the service's limits; in this process nobody bounds it.
-    fn new(gone: Arc<AtomicBool>) -> Self {
+    fn new(gone: Arc<AtomicBool>, trusted: bool) -> Self {
         Self {
+            fences: FenceWaiter::new(Arc::clone(&gone)),
             gone,
+            trusted,
             priorities: Priorities::default(),
             preparations: Pool::new("nnburst-prepare", PREPARING, usize::MAX),
             executions: [(); 3].map(|()| Pool::new("nnburst-execute", EXECUTING, usize::MAX)),
         }
+    }
+
+    /// Who waits for the fences of its executions.
+    pub(crate) fn fences(&self) -> &FenceWaiter {
+        &self.fences
     }
 
     /// The threads for executions of this priority.
@@ -169,7 +189,7 @@ impl Device for SampleDevice {
     }
 
     fn supported_extensions(&self) -> Result<Vec<Extension>> {
-        Ok(Vec::new())
+        Ok(if self.shared.figures.has_extension() { vec![fibonacci::extension()] } else { vec![] })
     }
 
     fn supported_operations(&self, model: &Model) -> Result<Vec<bool>> {
@@ -178,14 +198,14 @@ impl Device for SampleDevice {
     }
 
     fn number_of_cache_files_needed(&self) -> Result<CacheFiles> {
-        Ok(CacheFiles::default())
+        Ok(cache::FILES)
     }
 
     fn prepare_model(
         &self,
         model: Model,
         options: PrepareOptions,
-        _cache: CacheHandles,
+        cache: CacheHandles,
         callback: Arc<dyn PreparedModelCallback>,
     ) -> Result<()> {
         if let Err(error) = validate_model(&model, Version::V1_3) {
@@ -193,26 +213,22 @@ impl Device for SampleDevice {
             callback.notify(Err(error.clone()));
             return Err(error);
         }
-        let (shared, client) = (Arc::clone(&self.shared), Arc::clone(&self.client));
-        let told = Arc::clone(&callback);
-        let task = move || callback.notify(prepare(shared, client, model, options));
-        if self.client.preparations.submit(task) {
-            return Ok(());
-        }
-        let error = HalError::failure("no thread for the preparation");
-        told.notify(Err(error.clone()));
-        Err(error)
+        self.launch(callback, move |preparation| preparation.prepare(model, options, &cache))
     }
 
     fn prepare_model_from_cache(
         &self,
-        _deadline: Option<TimePoint>,
-        _cache: CacheHandles,
+        deadline: Option<TimePoint>,
+        cache: CacheHandles,
         callback: Arc<dyn PreparedModelCallback>,
     ) -> Result<()> {
-        let error = HalError::failure("the driver caches nothing");
-        callback.notify(Err(error.clone()));
-        Err(error)
+        if !cache::is_complete(&cache) {
+            let (models, data) = (cache.model.len(), cache.data.len());
+            let error = HalError::invalid(format!("{models} model and {data} data cache files"));
+            callback.notify(Err(error.clone()));
+            return Err(error);
+        }
+        self.launch(callback, move |preparation| preparation.restore(deadline, &cache))
     }
 
     fn allocate(
@@ -235,30 +251,105 @@ impl Device for SampleDevice {
     }
 }
 
-fn prepare(
+impl SampleDevice {
+    /// Prepares in the background.
+    fn launch(
+        &self,
+        callback: Arc<dyn PreparedModelCallback>,
+        prepare: impl FnOnce(Preparation) -> Result<Arc<dyn PreparedModel>> + Send + 'static,
+    ) -> Result<()> {
+        let (shared, client) = (Arc::clone(&self.shared), Arc::clone(&self.client));
+        let told = Arc::clone(&callback);
+        let task = move || callback.notify(prepare(Preparation { shared, client }));
+        if self.client.preparations.submit(task) {
+            return Ok(());
+        }
+        let error = HalError::failure("no thread for the preparation");
+        told.notify(Err(error.clone()));
+        Err(error)
+    }
+}
+
+/// A preparation at work.
+struct Preparation {
     shared: Arc<Shared>,
     client: Arc<Client>,
-    model: Model,
-    options: PrepareOptions,
-) -> Result<Arc<dyn PreparedModel>> {
-    if options.deadline.is_some_and(TimePoint::has_passed) {
-        let status = ErrorStatus::MissedDeadlinePersistent;
-        return Err(HalError::new(status, "the deadline had passed before the preparation began"));
+}
+
+impl Preparation {
+    fn prepare(
+        self,
+        model: Model,
+        options: PrepareOptions,
+        cache: &CacheHandles,
+    ) -> Result<Arc<dyn PreparedModel>> {
+        let size = estimate::size(&model);
+        self.shared.preparing.check("preparation", size, options.deadline)?;
+        self.check(&model)?;
+        let (compile, began) = (self.shared.compile_options(), Instant::now());
+        let plan = Plan::compile(&model, &compile)?;
+        self.shared.preparing.took(size, began.elapsed());
+        if cache::is_complete(cache) {
+            let saved = self
+                .shared
+                .identity(&compile)
+                .and_then(|identity| cache::save(cache, identity, (&plan, &model), &options));
+            if let Err(error) = saved {
+                // The model is as good without.
+                tracing::debug!(%error, "not cached");
+            }
+        }
+        Ok(self.finish(plan, model, options))
     }
-    if let Some(refused) = shared.figures.supported(&model).iter().position(|&taken| !taken) {
+
+    fn restore(
+        self,
+        deadline: Option<TimePoint>,
+        cache: &CacheHandles,
+    ) -> Result<Arc<dyn PreparedModel>> {
+        self.shared.restoring.check("restoration", 1, deadline)?;
+        let (compile, began) = (self.shared.compile_options(), Instant::now());
+        let restored = cache::load(cache, self.shared.identity(&compile)?, &compile)?;
+        self.shared.restoring.took(1, began.elapsed());
+        self.check(&restored.model)?;
+        Ok(self.finish(restored.plan, restored.model, restored.options))
+    }
+
+    fn check(&self, model: &Model) -> Result<()> {
+        let figures = self.shared.figures;
+        let Some(refused) = figures.supported(model).iter().position(|&taken| !taken) else {
+            return Ok(());
+        };
         let kind = model.main.operations.get(refused).map(|operation| operation.kind);
-        let kind = kind.map_or("", |kind| kind.name());
-        let name = shared.figures.name;
-        return Err(HalError::invalid(format!("{name} doesn't take operation {refused}, {kind}")));
+        let (name, kind) = (figures.name, kind.map_or("", |kind| kind.name()));
+        Err(HalError::invalid(format!("{name} doesn't take operation {refused}, {kind}")))
     }
-    let compile = CompileOptions { threads: shared.options.threads, ..CompileOptions::default() };
-    let plan = Plan::compile(&model, &compile)?;
-    // Relaxed: only uniqueness matters.
-    let id = shared.next_model.fetch_add(1, Ordering::Relaxed);
-    // Requests are checked against the graph; the constants are in the plan.
-    let model = Model { operand_values: Vec::new(), pools: Vec::new(), ..model };
-    let compiled = Arc::new(Compiled::new(id, model, plan, shared, client, options.priority));
-    Ok(Arc::new(SamplePreparedModel::new(compiled)))
+
+    fn finish(self, plan: Plan, model: Model, options: PrepareOptions) -> Arc<dyn PreparedModel> {
+        let Self { shared, client } = self;
+        // Relaxed: only uniqueness matters.
+        let id = shared.next_model.fetch_add(1, Ordering::Relaxed);
+        // Requests are checked against the graph; the constants are in the plan.
+        let model = Model { operand_values: Vec::new(), pools: Vec::new(), ..model };
+        let compiled = Compiled::new(id, model, plan, shared, client, options.priority);
+        Arc::new(SamplePreparedModel::new(Arc::new(compiled)))
+    }
+}
+
+impl Shared {
+    fn compile_options(&self) -> CompileOptions {
+        let mut options =
+            CompileOptions { threads: self.options.threads, ..CompileOptions::default() };
+        if self.figures.has_extension() {
+            options.extensions.register(fibonacci::FIBONACCI_EXTENSION, Arc::new(Fibonacci));
+        }
+        options
+    }
+
+    /// What its cache files are bound to.
+    fn identity(&self, compile: &CompileOptions) -> Result<Identity> {
+        Identity::new(self.figures.name, VERSION, compile)
+    }
 }
 
 pub(crate) fn invalid(error: &ValidationError) -> HalError {

@@ -10,7 +10,7 @@ use nnburst_executor::{Control, Input, Output, Session};
 use nnburst_hal::{
     AllowUnspecifiedOutput, DEFAULT_LOOP_TIMEOUT, DataLocation, ErrorStatus, ExecutionOptions,
     HalError, MAX_LOOP_TIMEOUT, Mapping, MeasureTiming, Memory, Request, RequestArgument,
-    RequestPool, Result, TimePoint, Timing, Version, View, ViewMut, validate_request,
+    RequestPool, Result, Timing, Version, View, ViewMut, validate_request,
 };
 
 use crate::buffer::DriverBuffer;
@@ -90,14 +90,7 @@ pub(crate) fn run(
     options: &ExecutionOptions,
     began: Instant,
 ) -> Result<Timing> {
-    if options.deadline.is_some_and(TimePoint::has_passed) {
-        let status = ErrorStatus::MissedDeadlinePersistent;
-        return Err(HalError::new(status, "the deadline had passed before the execution began"));
-    }
-    if options.deadline.is_some_and(|deadline| compiled.is_too_late(deadline)) {
-        let status = ErrorStatus::MissedDeadlineTransient;
-        return Err(HalError::new(status, "the deadline is nearer than any run so far was quick"));
-    }
+    compiled.quickest.check("run", 1, options.deadline)?;
     let uses_buffers = request.pools.iter().any(|pool| matches!(pool, RequestPool::Token(_)));
     let content = if uses_buffers { claim(compiled, request, pools)? } else { Vec::new() };
     let computed = compute(compiled, session, request, pools, &content, options);
@@ -169,7 +162,7 @@ fn compute(
     let began = Instant::now();
     session.run(inputs, outputs, &control)?;
     let took = began.elapsed();
-    compiled.took(took);
+    compiled.quickest.took(1, took);
     Ok(u64::try_from(took.as_micros()).unwrap_or(u64::MAX))
 }
 

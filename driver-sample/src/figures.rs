@@ -1,4 +1,4 @@
-//! What tells the five drivers apart: their names, figures and supported operations.
+//! What tells the drivers apart: their names, figures and supported operations.
 //!
 //! Source: the sample drivers of the Android NeuralNetworks module.
 
@@ -8,7 +8,9 @@ use nnburst_hal::{
     PerformanceInfo, Subgraph,
 };
 
-/// One of the five.
+use crate::fibonacci;
+
+/// One of them.
 #[derive(Debug)]
 pub(crate) struct Figures {
     pub(crate) name: &'static str,
@@ -23,6 +25,8 @@ pub(crate) struct Figures {
 enum Supports {
     /// Every operation there is.
     All,
+    /// The operation of the Fibonacci extension.
+    Fibonacci,
     /// Operations on float tensors.
     Float,
     /// Operations on 8-bit tensors with one scale and zero point.
@@ -78,17 +82,33 @@ static DRIVERS: [Figures; 5] = [
     },
 ];
 
-/// The names of the sample drivers.
+/// The driver with a vendor extension, [`FIBONACCI_EXTENSION`](crate::FIBONACCI_EXTENSION), and nothing else.
+pub const FIBONACCI_DRIVER: &str = "nnapi-sample_fibonacci";
+
+static FIBONACCI: Figures = Figures {
+    name: FIBONACCI_DRIVER,
+    float: info(1.0, 1.0),
+    relaxed: info(1.0, 1.0),
+    other: info(1.0, 1.0),
+    control_flow: info(1.0, 1.0),
+    supports: Supports::Fibonacci,
+};
+
+/// The names of the five sample drivers; [`FIBONACCI_DRIVER`] is one more.
 pub fn names() -> impl Iterator<Item = &'static str> {
     DRIVERS.iter().map(|driver| driver.name)
 }
 
 /// The driver of this name.
 pub(crate) fn find(name: &str) -> Option<&'static Figures> {
-    DRIVERS.iter().find(|driver| driver.name == name)
+    DRIVERS.iter().chain([&FIBONACCI]).find(|driver| driver.name == name)
 }
 
 impl Figures {
+    pub(crate) fn has_extension(&self) -> bool {
+        matches!(self.supports, Supports::Fibonacci)
+    }
+
     pub(crate) fn capabilities(&self) -> Capabilities {
         let entry = |&kind: &OperandType| {
             let float = matches!(kind, OperandType::Float32 | OperandType::TensorFloat32);
@@ -121,6 +141,7 @@ impl Figures {
         let float = || kind(0) == Some(OperandType::TensorFloat32);
         let chosen = match self.supports {
             Supports::All => true,
+            Supports::Fibonacci => return fibonacci::takes(operation, model),
             Supports::Float => float(),
             Supports::Quantised => {
                 // SELECT's input 0 says which; the values are in the next.

@@ -1,5 +1,5 @@
 //! The sample drivers of the Neural Networks HAL: five that differ in figures and in what they
-//! support, all computing on the CPU.
+//! support, and one with a vendor extension, all computing on the CPU.
 //!
 //! ```text
 //!   SampleDriver ── device() ──► dyn Device, in this process
@@ -19,14 +19,22 @@
 
 mod buffer;
 mod burst;
+mod cache;
 mod device;
+mod estimate;
 mod execution;
 mod fence;
+mod fenced;
+mod fibonacci;
 mod figures;
 mod idle;
 mod prepared_model;
 mod priority;
 pub mod service;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod waiter;
 
 pub use device::{Options, SampleDriver, UnknownDriver};
-pub use figures::names;
+pub use fibonacci::FIBONACCI_EXTENSION;
+pub use figures::{FIBONACCI_DRIVER, names};

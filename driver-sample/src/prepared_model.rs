@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,15 +13,15 @@ use nnburst_fmq::Descriptor;
 use nnburst_hal::{
     AllowUnspecifiedOutput, BurstCallback, BurstContext, BurstOptions, ErrorStatus,
     ExecutionCallback, ExecutionFailure, ExecutionOptions, ExecutionOutcome, ExecutionResult,
-    FencedExecution, FencedExecutionCallback, FencedTiming, HalError, MeasureTiming, Model,
-    PreparedModel, Priority, Request, Result, TimePoint, Timing,
+    FencedExecution, HalError, Model, PreparedModel, Priority, RealTimeProfile, Request, Result,
 };
 
 use crate::buffer::Buffers;
 use crate::burst::SampleBurst;
 use crate::device::{Client, Shared};
+use crate::estimate::Quickest;
 use crate::execution;
-use crate::fence::{self, Signal};
+use crate::fenced;
 use crate::priority::Running;
 
 /// Sessions that wait for the next execution; more are dropped.
@@ -39,8 +39,7 @@ pub(crate) struct Compiled {
     shared: Arc<Shared>,
     client: Arc<Client>,
     priority: Priority,
-    /// Nanoseconds of the quickest run so far; 0 before the first.
-    quickest: AtomicU64,
+    pub(crate) quickest: Quickest,
 }
 
 impl Compiled {
@@ -54,8 +53,7 @@ impl Compiled {
     ) -> Self {
         // The first execution finds its memory made.
         let spare = Mutex::new(vec![(Instant::now(), plan.session())]);
-        let quickest = AtomicU64::new(0);
-        Self { id, model, plan, spare, shared, client, priority, quickest }
+        Self { id, model, plan, spare, shared, client, priority, quickest: Quickest::default() }
     }
 
     /// Tells models of a driver apart.
@@ -71,6 +69,15 @@ impl Compiled {
         &self.shared.buffers
     }
 
+    /// Whose model it is.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(crate) fn priority(&self) -> Priority {
+        self.priority
+    }
+
     /// Set when nobody waits for results any more.
     pub(crate) fn gone(&self) -> &AtomicBool {
         &self.client.gone
@@ -79,21 +86,6 @@ impl Compiled {
     /// Counts an execution in among those of the client; it is passed between steps.
     pub(crate) fn begin(&self) -> Running<'_> {
         self.client.priorities.begin(self.priority)
-    }
-
-    /// Whether no run so far was quick enough for what is left.
-    pub(crate) fn is_too_late(&self, deadline: TimePoint) -> bool {
-        // Relaxed, here and below: an estimate, whichever run it is of.
-        deadline.remaining() < Duration::from_nanos(self.quickest.load(Ordering::Relaxed))
-    }
-
-    /// Notes how long a run took.
-    pub(crate) fn took(&self, time: Duration) {
-        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1);
-        let quickest = self.quickest.load(Ordering::Relaxed);
-        if quickest == 0 || nanoseconds < quickest {
-            self.quickest.store(nanoseconds, Ordering::Relaxed);
-        }
     }
 
     pub(crate) fn session(&self) -> Session {
@@ -115,7 +107,7 @@ impl Compiled {
     }
 
     /// Executes a request that was checked. A panic costs this execution its result and its session.
-    fn execute(
+    pub(crate) fn execute(
         &self,
         request: &Request,
         options: &ExecutionOptions,
@@ -207,29 +199,7 @@ impl PreparedModel for SamplePreparedModel {
         options: ExecutionOptions,
         duration: Option<Duration>,
     ) -> Result<FencedExecution> {
-        let launched = Instant::now();
-        execution::check(&self.0, &request, AllowUnspecifiedOutput::No)?;
-        if options.deadline.is_some_and(TimePoint::has_passed) {
-            let status = ErrorStatus::MissedDeadlinePersistent;
-            return Err(HalError::new(status, "the deadline had passed before the call"));
-        }
-        for fence in &wait_for {
-            fence::check(fence)?;
-        }
-        let (sync_fence, signal) = Signal::new()?;
-        let info = Arc::new(FencedInfo::default());
-        let task = FencedTask { request, wait_for, options, duration, launched };
-        let (compiled, told) = (Arc::clone(&self.0), Arc::clone(&info));
-        spawn(move || {
-            let result = task.run(&compiled);
-            let good = result.is_ok();
-            told.tell(result);
-            // Without a signal the fence turns to error.
-            if good {
-                signal.signal();
-            }
-        })?;
-        Ok(FencedExecution { sync_fence: Some(sync_fence), callback: info })
+        fenced::launch(&self.0, request, wait_for, options, duration)
     }
 
     fn configure_execution_burst(
@@ -239,6 +209,11 @@ impl PreparedModel for SamplePreparedModel {
         result_channel: Descriptor,
         options: BurstOptions,
     ) -> Result<Arc<dyn BurstContext>> {
+        if !self.0.client.trusted && options.real_time != RealTimeProfile::default() {
+            return Err(HalError::invalid(
+                "real-time profiles are for clients of the driver's user",
+            ));
+        }
         let executor = Box::new(SampleBurst::new(Arc::clone(&self.0)));
         let server = BurstServer::create(
             callback,
@@ -253,67 +228,6 @@ impl PreparedModel for SamplePreparedModel {
 
     fn as_any(&self) -> &dyn Any {
         self
-    }
-}
-
-/// Runs a task on a thread of its own, because it waits for fences, maybe for those of tasks behind it.
-/// Clients are limited in how many they launch.
-fn spawn(task: impl FnOnce() + Send + 'static) -> Result<()> {
-    std::thread::Builder::new()
-        .name("nnburst-execute".into())
-        .spawn(task)
-        .map(drop)
-        .map_err(|error| HalError::failure(format!("no thread for the execution: {error}")))
-}
-
-/// A fenced execution on its way.
-struct FencedTask {
-    request: Request,
-    wait_for: Vec<OwnedFd>,
-    options: ExecutionOptions,
-    duration: Option<Duration>,
-    launched: Instant,
-}
-
-impl FencedTask {
-    fn run(mut self, compiled: &Compiled) -> Result<FencedTiming> {
-        for fence in &self.wait_for {
-            fence::wait(fence, self.options.deadline, compiled.gone())?;
-        }
-        let fenced = Instant::now();
-        if let Some(duration) = self.duration {
-            let end = TimePoint::after(duration);
-            self.options.deadline =
-                Some(self.options.deadline.map_or(end, |deadline| deadline.min(end)));
-        }
-        let outcome = compiled
-            .execute(&self.request, &self.options, fenced)
-            .map_err(|failure| failure.error)?;
-        if self.options.measure == MeasureTiming::No {
-            return Ok(FencedTiming::default());
-        }
-        let launched = Timing {
-            time_on_device: outcome.timing.time_on_device,
-            time_in_driver: execution::microseconds(self.launched),
-        };
-        Ok(FencedTiming { launched, fenced: outcome.timing })
-    }
-}
-
-/// How a fenced execution went, once it is over.
-#[derive(Debug, Default)]
-struct FencedInfo(Mutex<Option<Result<FencedTiming>>>);
-
-impl FencedInfo {
-    fn tell(&self, result: Result<FencedTiming>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
-    }
-}
-
-impl FencedExecutionCallback for FencedInfo {
-    fn execution_info(&self) -> Result<FencedTiming> {
-        let info = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        info.clone().unwrap_or_else(|| Err(HalError::failure("the execution is not over yet")))
     }
 }
 

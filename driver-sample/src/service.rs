@@ -7,13 +7,18 @@ use nnburst_hal_ipc::{Serving, inherited};
 
 use crate::device::SampleDriver;
 
-/// Listens as the driver's name in a directory of services
-/// ([`service_dir`](nnburst_hal_ipc::service_dir) is the usual one), until what it returns is dropped.
+/// Listens on the socket that systemd started this process with, or else as the driver's name in a directory
+/// of services ([`service_dir`](nnburst_hal_ipc::service_dir) is the usual one), until what it returns is
+/// dropped.
 ///
 /// # Errors
 /// The directory is not ours alone, or the name is served already.
 pub fn serve_in(driver: &SampleDriver, dir: &Path) -> io::Result<Serving> {
-    driver.service().listen(dir)
+    let service = driver.service();
+    match service.listen_activated()? {
+        Some(serving) => Ok(serving),
+        None => service.listen(dir),
+    }
 }
 
 /// Serves the one client at the other end of an inherited socket, until it hangs up: what a driver

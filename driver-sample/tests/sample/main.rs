@@ -2,12 +2,15 @@
 #![expect(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
+    clippy::panic,
     reason = "a test that can't go on stops"
 )]
 
 mod buffers;
 mod bursts;
+mod caching;
 mod executions;
+mod fibonacci;
 mod hostile;
 mod preparations;
 mod processes;

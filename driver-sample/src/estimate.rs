@@ -1,0 +1,83 @@
+//! Estimates from measured runs: whether a deadline can be met at all.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use nnburst_hal::{ErrorStatus, HalError, Model, Result, TimePoint};
+
+/// The quickest of what was measured so far, per unit of work. Whoever can't be served in the time of the
+/// quickest run need not be tried; of the others nothing is foretold.
+#[derive(Debug, Default)]
+pub(crate) struct Quickest {
+    /// Nanoseconds of 2^20 units; 0 before the first. Relaxed: an estimate, whichever run it is of.
+    nanoseconds: AtomicU64,
+}
+
+impl Quickest {
+    /// Notes how long some work took.
+    pub(crate) fn took(&self, units: u64, time: Duration) {
+        let nanoseconds = (time.as_nanos() << 20) / u128::from(units.max(1));
+        let nanoseconds = u64::try_from(nanoseconds).unwrap_or(u64::MAX).max(1);
+        let quickest = self.nanoseconds.load(Ordering::Relaxed);
+        if quickest == 0 || nanoseconds < quickest {
+            self.nanoseconds.store(nanoseconds, Ordering::Relaxed);
+        }
+    }
+
+    /// How long work takes at the least.
+    pub(crate) fn least(&self, units: u64) -> Duration {
+        let whole = u128::from(self.nanoseconds.load(Ordering::Relaxed)) * u128::from(units);
+        Duration::from_nanos(u64::try_from(whole >> 20).unwrap_or(u64::MAX))
+    }
+
+    /// Whether work may yet be done by the deadline.
+    ///
+    /// # Errors
+    /// `MISSED_DEADLINE_PERSISTENT` if the deadline has passed, so that it can never be met;
+    /// `MISSED_DEADLINE_TRANSIENT` if it is nearer than any run so far was quick.
+    pub(crate) fn check(&self, what: &str, units: u64, deadline: Option<TimePoint>) -> Result<()> {
+        let Some(deadline) = deadline else { return Ok(()) };
+        if deadline.has_passed() {
+            let reason = format!("the deadline had passed before the {what} began");
+            return Err(HalError::new(ErrorStatus::MissedDeadlinePersistent, reason));
+        }
+        let (left, least) = (deadline.remaining(), self.least(units));
+        if left < least {
+            let reason =
+                format!("{left:?} are left for a {what} that takes {least:?} at the least");
+            return Err(HalError::new(ErrorStatus::MissedDeadlineTransient, reason));
+        }
+        Ok(())
+    }
+}
+
+/// What preparing a model costs grows with this: its operations, and kibibytes of constants to be packed.
+pub(crate) fn size(model: &Model) -> u64 {
+    let graphs = std::iter::once(&model.main).chain(&model.referenced);
+    let operations: usize = graphs.map(|graph| graph.operations.len()).sum();
+    let bytes = u64::try_from(model.operand_values.len()).unwrap_or(u64::MAX);
+    let pools = model.pools.iter().fold(bytes, |sum, pool| sum.saturating_add(pool.size()));
+    u64::try_from(operations).unwrap_or(u64::MAX).saturating_add(pools >> 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_quickest_run_decides() {
+        let quickest = Quickest::default();
+        let soon = Some(TimePoint::after(Duration::from_secs(5)));
+        assert_eq!(quickest.check("run", 1, soon), Ok(()), "nothing was measured");
+        quickest.took(2, Duration::from_secs(20));
+        quickest.took(2, Duration::from_secs(40));
+        assert_eq!(quickest.least(1), Duration::from_secs(10));
+        let status = |units, deadline| quickest.check("run", units, deadline).unwrap_err().status;
+        assert_eq!(status(1, soon), ErrorStatus::MissedDeadlineTransient);
+        assert_eq!(status(1, Some(TimePoint::now())), ErrorStatus::MissedDeadlinePersistent);
+        quickest.took(2, Duration::from_secs(2));
+        assert_eq!(quickest.check("run", 1, soon), Ok(()));
+        assert_eq!(status(9, soon), ErrorStatus::MissedDeadlineTransient);
+        assert_eq!(quickest.check("run", u64::MAX, None), Ok(()));
+    }
+}

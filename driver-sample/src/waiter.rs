@@ -1,0 +1,221 @@
+//! Who waits for the fences that executions hang on: one thread per client, however many there are.
+//!
+//! ```text
+//!   execute_fenced ──► FenceWaiter ── all fences signalled ──► the client's threads for executions
+//!                        poll(all)  └─ error, deadline, client gone ──► failed there and then
+//! ```
+//!
+//! Nobody computes on this thread and nobody waits on those that compute, so that executions may hang on
+//! each other in any order.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nnburst_hal::{ErrorStatus, HalError, Result, TimePoint};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+
+use crate::fence;
+
+/// How often the waiter looks whether its client is still there.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// What is to be done once fences have signalled, or won't.
+type Then = Box<dyn FnOnce(Result<()>) + Send>;
+
+/// An execution that hangs on fences.
+struct Hanging {
+    fences: Vec<OwnedFd>,
+    deadline: Option<TimePoint>,
+    then: Then,
+}
+
+/// The executions of one client that hang on fences.
+pub(crate) struct FenceWaiter(Arc<Shared>);
+
+struct Shared {
+    gone: Arc<AtomicBool>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    new: Vec<Hanging>,
+    /// Wakes the thread; `None` while there is none.
+    wake: Option<Arc<OwnedFd>>,
+}
+
+impl FenceWaiter {
+    /// For a client who is there until `gone` is set.
+    pub(crate) fn new(gone: Arc<AtomicBool>) -> Self {
+        Self(Arc::new(Shared { gone, state: Mutex::default() }))
+    }
+
+    /// Calls `then` once every fence has signalled, or with why they won't be waited for any longer.
+    ///
+    /// # Errors
+    /// There is no thread to wait; `then` was not called.
+    pub(crate) fn wait(
+        &self,
+        fences: Vec<OwnedFd>,
+        deadline: Option<TimePoint>,
+        then: Then,
+    ) -> Result<()> {
+        let mut state = self.0.lock();
+        let wake = match &state.wake {
+            Some(wake) => Arc::clone(wake),
+            None => {
+                let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+                let wake = eventfd(0, flags)
+                    .map_err(|errno| HalError::failure(format!("eventfd: {errno}")))?;
+                let (shared, wake) = (Arc::clone(&self.0), Arc::new(wake));
+                let waking = Arc::clone(&wake);
+                std::thread::Builder::new()
+                    .name("nnburst-fences".into())
+                    .spawn(move || shared.run(&waking))
+                    .map_err(|error| HalError::failure(format!("no thread for fences: {error}")))?;
+                state.wake = Some(Arc::clone(&wake));
+                wake
+            }
+        };
+        state.new.push(Hanging { fences, deadline, then });
+        drop(state);
+        // It can't be full: the thread takes all there is at once.
+        let _ = rustix::io::write(&wake, &1u64.to_ne_bytes());
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for FenceWaiter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FenceWaiter")
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Until nothing hangs any more.
+    fn run(&self, wake: &OwnedFd) {
+        let mut hanging = Vec::new();
+        loop {
+            {
+                let mut state = self.lock();
+                hanging.append(&mut state.new);
+                if hanging.is_empty() {
+                    state.wake = None;
+                    return;
+                }
+            }
+            self.settle(&mut hanging);
+            sleep(wake, &hanging);
+            let mut count = [0; 8];
+            let _ = rustix::io::read(wake, &mut count);
+        }
+    }
+
+    /// Sends on whatever waits for nothing any more.
+    fn settle(&self, hanging: &mut Vec<Hanging>) {
+        // Acquire: pairs with the release of whoever saw the client go.
+        let gone = self.gone.load(Ordering::Acquire);
+        for mut one in std::mem::take(hanging) {
+            let mut broken = None;
+            one.fences.retain(|fence| match fence::check(fence) {
+                Ok(signalled) => !signalled,
+                Err(error) => {
+                    broken.get_or_insert_with(|| HalError::failure(error.reason));
+                    false
+                }
+            });
+            if let Some(error) = broken {
+                (one.then)(Err(error));
+            } else if one.fences.is_empty() {
+                (one.then)(Ok(()));
+            } else if gone {
+                (one.then)(Err(HalError::failure("the client is gone")));
+            } else if one.deadline.is_some_and(TimePoint::has_passed) {
+                let status = ErrorStatus::MissedDeadlineTransient;
+                let reason = "the deadline passed before the fences signalled";
+                (one.then)(Err(HalError::new(status, reason)));
+            } else {
+                hanging.push(one);
+            }
+        }
+    }
+}
+
+/// Until a fence changes, a deadline passes, somebody wakes us, or for a glance.
+fn sleep(wake: &OwnedFd, hanging: &[Hanging]) {
+    let deadlines = hanging.iter().filter_map(|one| one.deadline);
+    let left = deadlines.map(TimePoint::remaining).fold(GLANCE, Duration::min);
+    let fences = hanging.iter().flat_map(|one| &one.fences);
+    let mut fds: Vec<_> = std::iter::once(wake)
+        .chain(fences)
+        .map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN))
+        .collect();
+    if hanging.is_empty() {
+        return;
+    }
+    let timeout = Timespec::try_from(left).ok();
+    if poll(&mut fds, timeout.as_ref()).is_err() {
+        // Interrupted, or more descriptors than may be polled: look again, but not at once.
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::fence::Signal;
+
+    fn waiting(
+        waiter: &FenceWaiter,
+        fences: Vec<OwnedFd>,
+        deadline: Option<TimePoint>,
+    ) -> mpsc::Receiver<Result<()>> {
+        let (told, word) = mpsc::channel();
+        waiter.wait(fences, deadline, Box::new(move |result| told.send(result).unwrap())).unwrap();
+        word
+    }
+
+    fn status(word: &mpsc::Receiver<Result<()>>) -> Option<ErrorStatus> {
+        let word = word.recv_timeout(Duration::from_secs(20)).unwrap();
+        word.err().map(|error| error.status)
+    }
+
+    #[test]
+    fn one_thread_waits_for_many_fences_in_any_order() {
+        let gone = Arc::new(AtomicBool::new(false));
+        let waiter = FenceWaiter::new(Arc::clone(&gone));
+        let pairs: Vec<_> = (0..50).map(|_| Signal::new().unwrap()).collect();
+        let (fences, signals): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
+        let words: Vec<_> =
+            fences.into_iter().map(|fence| waiting(&waiter, vec![fence], None)).collect();
+        assert!(words.iter().all(|word| word.try_recv().is_err()), "nothing signalled yet");
+        for (signal, word) in signals.into_iter().zip(&words).rev() {
+            signal.signal();
+            assert_eq!(status(word), None);
+        }
+        assert_eq!(status(&waiting(&waiter, vec![], None)), None, "nothing to wait for");
+
+        let (fence, signal) = Signal::new().unwrap();
+        let word = waiting(&waiter, vec![fence], None);
+        drop(signal);
+        assert_eq!(status(&word), Some(ErrorStatus::GeneralFailure), "a fence in error");
+
+        let (fence, _signal) = Signal::new().unwrap();
+        let soon = Some(TimePoint::after(Duration::from_millis(5)));
+        let late = waiting(&waiter, vec![fence], soon);
+        assert_eq!(status(&late), Some(ErrorStatus::MissedDeadlineTransient));
+
+        let (fence, _signal) = Signal::new().unwrap();
+        let word = waiting(&waiter, vec![fence], None);
+        gone.store(true, Ordering::Release);
+        assert_eq!(status(&word), Some(ErrorStatus::GeneralFailure), "nobody waits any more");
+    }
+}

@@ -1,0 +1,281 @@
+//! Compilation caching: what is kept comes back, and nothing else does.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nnburst_hal::*;
+use rustix::fs::{MemfdFlags, Mode, OFlags, SeekFrom};
+
+use crate::support::*;
+
+const ALL: &str = "nnapi-sample_all";
+const TOKEN: [u8; CACHE_TOKEN_BYTES] = [7; CACHE_TOKEN_BYTES];
+
+/// A model file and a data file.
+struct Files {
+    model: OwnedFd,
+    data: OwnedFd,
+}
+
+impl Files {
+    fn new() -> Self {
+        let file = || rustix::fs::memfd_create("cache", MemfdFlags::CLOEXEC).unwrap();
+        Self { model: file(), data: file() }
+    }
+
+    /// Other descriptors of the same files.
+    fn handles(&self) -> CacheHandles {
+        let again = |file: &OwnedFd| vec![file.try_clone().unwrap()];
+        CacheHandles { model: again(&self.model), data: again(&self.data), token: TOKEN }
+    }
+
+    fn contents(&self) -> [Vec<u8>; 2] {
+        [&self.model, &self.data].map(read)
+    }
+
+    fn set(&self, [model, data]: &[Vec<u8>; 2]) {
+        write(&self.model, model);
+        write(&self.data, data);
+    }
+}
+
+fn read(file: &OwnedFd) -> Vec<u8> {
+    let mut bytes = vec![0; rustix::fs::fstat(file).unwrap().st_size.unsigned_abs() as usize];
+    rustix::io::pread(file, &mut bytes, 0).unwrap();
+    bytes
+}
+
+fn write(file: &OwnedFd, bytes: &[u8]) {
+    rustix::fs::ftruncate(file, 0).unwrap();
+    assert_eq!(rustix::io::pwrite(file, bytes, 0).unwrap(), bytes.len());
+}
+
+/// The same file, opened for this alone.
+fn reopened(file: &OwnedFd, access: OFlags) -> OwnedFd {
+    use std::os::fd::AsRawFd;
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::open(path, access | OFlags::CLOEXEC, Mode::empty()).unwrap()
+}
+
+/// Two units over three inputs: `y = w x + b`, the weights being packed.
+fn product(factor: f32) -> Model {
+    let float = OperandType::TensorFloat32;
+    let constant = |kind, dimensions: &[u32], offset, length| {
+        let mut operand = tensor(kind, dimensions, OperandLifeTime::ConstantCopy);
+        operand.location = DataLocation { pool_index: 0, offset, length };
+        operand
+    };
+    let operands = vec![
+        tensor(float, &[1, 3], OperandLifeTime::SubgraphInput),
+        constant(float, &[2, 3], 0, 24),
+        constant(float, &[2], 24, 8),
+        constant(OperandType::Int32, &[], 32, 4),
+        tensor(float, &[1, 2], OperandLifeTime::SubgraphOutput),
+    ];
+    let weights = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0].map(|weight| weight * factor);
+    let numbers = weights.iter().chain(&[0.5, -0.5]).flat_map(|number: &f32| number.to_le_bytes());
+    model(operands, OperationType::FullyConnected, numbers.chain(0i32.to_le_bytes()).collect())
+}
+
+fn run(prepared: &dyn PreparedModel) -> Vec<f32> {
+    let (input, output) = (floats(&[1.0, 10.0, 100.0]), floats(&[0.0; 2]));
+    let request = request(&input, &output);
+    prepared.execute_synchronously(&request, ExecutionOptions::default()).unwrap();
+    as_floats(&output)
+}
+
+const WANT: [f32; 2] = [321.5, 653.5];
+
+fn save(device: &dyn Device, model: Model, cache: CacheHandles) -> Result<Vec<f32>> {
+    let options = PrepareOptions { priority: Priority::High, ..PrepareOptions::default() };
+    let prepared =
+        wait_for_prepared_model(|callback| device.prepare_model(model, options, cache, callback))?;
+    Ok(run(prepared.as_ref()))
+}
+
+fn load(device: &dyn Device, cache: CacheHandles) -> Result<Vec<f32>> {
+    let prepared =
+        wait_for_prepared_model(|callback| device.prepare_model_from_cache(None, cache, callback))?;
+    Ok(run(prepared.as_ref()))
+}
+
+fn refused(device: &dyn Device, cache: CacheHandles, what: &str) -> ErrorStatus {
+    match load(device, cache) {
+        Ok(_) => panic!("{what}: loaded all the same"),
+        Err(error) => error.status,
+    }
+}
+
+#[test]
+fn what_was_saved_is_loaded_by_any_process_of_the_driver() {
+    let files = Files::new();
+    // Offsets and contents of before don't matter.
+    files.set(&[vec![1; 5000], vec![2; 5000]]);
+    for file in [&files.model, &files.data] {
+        rustix::fs::seek(file, SeekFrom::Start(77)).unwrap();
+    }
+    let saving = served(ALL);
+    assert_eq!(save(&saving.device, product(1.0), files.handles()).unwrap(), WANT);
+    drop(saving);
+    let loading = served(ALL);
+    assert_eq!(load(&loading.device, files.handles()).unwrap(), WANT);
+    assert_eq!(load(&loading.device, files.handles()).unwrap(), WANT, "and again");
+    // Written over with another model.
+    save(&loading.device, product(2.0), files.handles()).unwrap();
+    assert_eq!(load(&loading.device, files.handles()).unwrap(), [642.5, 1307.5]);
+    let late = TimePoint::now();
+    let (callback, words) = tell();
+    loading.device.prepare_model_from_cache(Some(late), files.handles(), callback).unwrap();
+    let word: Result<std::sync::Arc<dyn PreparedModel>> = words.recv_timeout(HUNG).unwrap();
+    assert_eq!(word.map(drop).unwrap_err().status, ErrorStatus::MissedDeadlinePersistent);
+}
+
+#[test]
+fn models_without_weights_and_with_unknown_shapes_are_kept_too() {
+    let served = served(ALL);
+    for (what, dimensions) in [("known", [3]), ("unknown", [0])] {
+        let files = Files::new();
+        let prepared = wait_for_prepared_model(|callback| {
+            let (model, options) = (add_one(&dimensions), PrepareOptions::default());
+            served.device.prepare_model(model, options, files.handles(), callback)
+        });
+        drop(prepared.unwrap());
+        let prepared = wait_for_prepared_model(|callback| {
+            served.device.prepare_model_from_cache(None, files.handles(), callback)
+        });
+        let (input, output) = (floats(&[1.0, 2.0, 3.0]), floats(&[0.0; 3]));
+        let mut request = request(&input, &output);
+        request.inputs[0].dimensions = vec![3];
+        prepared.unwrap().execute_synchronously(&request, ExecutionOptions::default()).unwrap();
+        assert_eq!(as_floats(&output), [2.0, 3.0, 4.0], "{what}");
+    }
+}
+
+#[test]
+fn wrong_files_don_t_keep_a_model_from_being_prepared() {
+    let served = served(ALL);
+    let device = &served.device;
+    let files = Files::new();
+    let check = |what: &'static str, change: &dyn Fn(&mut CacheHandles)| {
+        let mut cache = files.handles();
+        change(&mut cache);
+        files.set(&[vec![], vec![]]);
+        assert_eq!(save(device, product(1.0), cache).unwrap(), WANT, "{what}");
+        let status = refused(device, files.handles(), what);
+        assert_eq!(status, ErrorStatus::GeneralFailure, "{what}: nothing was saved");
+
+        save(device, product(1.0), files.handles()).unwrap();
+        let mut cache = files.handles();
+        change(&mut cache);
+        assert_eq!(refused(device, cache, what), ErrorStatus::InvalidArgument, "{what}");
+    };
+    let another = || files.model.try_clone().unwrap();
+    check("a model file too few", &|cache| cache.model.clear());
+    check("a data file too few", &|cache| cache.data.clear());
+    check("a model file too many", &|cache| cache.model.push(another()));
+    check("a data file too many", &|cache| cache.data.push(another()));
+    check("a model file to be read only", &|cache| {
+        cache.model = vec![reopened(&files.model, OFlags::RDONLY)];
+    });
+    check("a data file to be written only", &|cache| {
+        cache.data = vec![reopened(&files.data, OFlags::WRONLY)];
+    });
+    check("a socket", &|cache| {
+        let (one, _) = std::os::unix::net::UnixStream::pair().unwrap();
+        cache.data = vec![one.as_fd().try_clone_to_owned().unwrap()];
+    });
+}
+
+#[test]
+fn changed_cut_and_swapped_files_are_refused_and_compiled_afresh() {
+    let served = served(ALL);
+    let device = &served.device;
+    let files = Files::new();
+    save(device, product(1.0), files.handles()).unwrap();
+    let good = files.contents();
+    let failure = ErrorStatus::GeneralFailure;
+    let refuse = |what: &str| assert_eq!(refused(device, files.handles(), what), failure, "{what}");
+
+    for file in 0..2 {
+        for at in 0..good[file].len() {
+            let mut changed = good.clone();
+            changed[file][at] ^= 1 << (at % 8);
+            files.set(&changed);
+            refuse(&format!("byte {at} of file {file} changed"));
+        }
+        for length in [0, 1, 127, 128, good[file].len() - 1] {
+            let mut cut = good.clone();
+            cut[file].truncate(length);
+            files.set(&cut);
+            refuse(&format!("file {file} cut to {length}"));
+        }
+        let mut longer = good.clone();
+        longer[file].push(0);
+        files.set(&longer);
+        refuse(&format!("file {file} longer"));
+        // A length that no memory has.
+        let file = if file == 0 { &files.model } else { &files.data };
+        rustix::fs::ftruncate(file, 1 << 31).unwrap();
+        refuse("a sparse file of two gibibytes");
+        rustix::fs::ftruncate(file, 1 << 40).unwrap();
+        let status = refused(device, files.handles(), "more than a client may have");
+        assert_eq!(status, ErrorStatus::ResourceExhaustedPersistent);
+    }
+    files.set(&[good[1].clone(), good[0].clone()]);
+    refuse("swapped");
+    files.set(&good);
+    let both = CacheHandles { data: vec![files.model.try_clone().unwrap()], ..files.handles() };
+    assert_eq!(refused(device, both, "one file twice"), failure);
+    let token = CacheHandles { token: [8; CACHE_TOKEN_BYTES], ..files.handles() };
+    assert_eq!(refused(device, token, "another token"), failure);
+
+    // Another model's files, for the same token.
+    let others = Files::new();
+    save(device, product(2.0), others.handles()).unwrap();
+    let [other_model, other_data] = others.contents();
+    files.set(&[other_model, good[1].clone()]);
+    refuse("another model's model file");
+    files.set(&[good[0].clone(), other_data]);
+    refuse("another model's data file");
+
+    // Another driver's.
+    let float_fast = crate::support::served("nnapi-sample_float_fast");
+    files.set(&good);
+    assert_eq!(refused(&float_fast.device, files.handles(), "another driver"), failure);
+
+    files.set(&[vec![9; 300], vec![]]);
+    refuse("rubbish");
+    assert_eq!(save(device, product(1.0), files.handles()).unwrap(), WANT, "afresh");
+    assert_eq!(load(device, files.handles()).unwrap(), WANT);
+    assert_eq!(files.contents(), good, "what is saved depends on the model alone");
+}
+
+#[test]
+fn files_that_change_while_they_are_used_give_the_right_model_or_none() {
+    let served = served(ALL);
+    let device = &served.device;
+    let (files, others) = (Files::new(), Files::new());
+    save(device, product(1.0), files.handles()).unwrap();
+    save(device, product(2.0), others.handles()).unwrap();
+    let contents = [files.contents(), others.contents()];
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for turn in (0..2).cycle() {
+                if done.load(Ordering::Relaxed) {
+                    break;
+                }
+                files.set(&contents[turn]);
+            }
+        });
+        for _ in 0..200 {
+            if let Ok(got) = load(device, files.handles()) {
+                assert!(got == WANT || got == [642.5, 1307.5], "{got:?}");
+            }
+            assert_eq!(save(device, product(1.0), files.handles()).unwrap(), WANT);
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    save(device, product(1.0), files.handles()).unwrap();
+    assert_eq!(load(device, files.handles()).unwrap(), WANT);
+}

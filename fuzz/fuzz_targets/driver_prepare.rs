@@ -1,0 +1,6 @@
+//! `cargo +nightly fuzz run driver_prepare`
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let _ = nnburst_driver_sample::testing::fuzz_prepare(bytes);
+});
