@@ -8,6 +8,7 @@
 //!   gemm_i8              tiles of a product over packed panels of both operands
 //!   patches              rows of a convolution's implicit matrix; pack turns them into panels
 //!   depthwise_f32, _i8   one row of outputs of a 3x3 (or any) window, channels in lanes
+//!   chain                convolutions one behind the other, some lines at a time
 //!   gemv_f32             products of few rows: weights streamed once, many sums side by side
 //!   product_f32          which of the two suits the number of rows
 //!   binary_f32, add_i8   sums and products of rows of floats, sums of bytes of unlike scales
@@ -20,6 +21,7 @@
 pub(crate) mod add_i8;
 pub(crate) mod binary_f32;
 pub(crate) mod ceiling;
+pub(crate) mod chain;
 pub(crate) mod depthwise_f32;
 pub(crate) mod depthwise_i8;
 pub(crate) mod gemm_f32;

@@ -3,6 +3,8 @@
 //! Where the window is a single pixel the rows lie in the image as they are. Otherwise a row is gathered:
 //! for each line of the window one copy, since neighbouring pixels are neighbours in memory.
 
+use std::ops::Range;
+
 /// How windows lie over an image of NHWC layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Patches {
@@ -61,6 +63,18 @@ impl Patches {
     /// Elements of the image.
     pub(crate) fn elements(&self) -> usize {
         self.batches * self.in_height * self.in_width * self.channels
+    }
+
+    /// Lines of the image under a window.
+    pub(crate) fn reach_h(&self) -> usize {
+        (self.filter_h - 1) * self.dilation_h + 1
+    }
+
+    /// Lines of the image that some lines of outputs read; of a single batch.
+    pub(crate) fn input_lines(&self, lines: &Range<usize>) -> Range<usize> {
+        let end = lines.end.saturating_sub(1) * self.stride_h + self.reach_h();
+        let end = end.saturating_sub(self.top).min(self.in_height);
+        (lines.start * self.stride_h).saturating_sub(self.top).min(end)..end
     }
 
     /// Bytes of the image that each further line of outputs needs.

@@ -1,6 +1,7 @@
 //! CONV_2D.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use nnburst_hal::{FusedActivation, OperandType};
 
@@ -130,9 +131,12 @@ fn float32(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
     let Some(gemm) = gemm else { return real::<f32>(op, conv) };
     op.absorb(1);
     let label = Label { form: gemm.isa(), ..conv.label("gemm_f32")? };
+    let gemm = Arc::new(gemm);
+    let lines: Arc<gemm_f32::Gemm> = Arc::clone(&gemm);
     op.emit_bands(label, gemm.scratch_bytes(), gemm.lines(), move |mut io, lines| {
         gemm.compute(io.input(0), io.output(0), lines, io.scratch_slice())
     });
+    op.join_lines(lines);
     Ok(())
 }
 

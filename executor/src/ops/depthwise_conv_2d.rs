@@ -1,5 +1,7 @@
 //! DEPTHWISE_CONV_2D: every channel with filters of its own.
 
+use std::sync::Arc;
+
 use nnburst_hal::{FusedActivation, OperandType};
 
 use super::Op;
@@ -116,9 +118,12 @@ fn float32(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
     let Some(packed) = packed else { return real::<f32>(op, conv) };
     op.absorb(1);
     let label = Label { form: packed.isa(), ..conv.label("depthwise_f32")? };
+    let packed = Arc::new(packed);
+    let lines: Arc<depthwise_f32::Depthwise> = Arc::clone(&packed);
     op.emit_bands(label, 0, packed.lines(), move |io, lines| {
         packed.compute(io.input(0), io.output(0), lines)
     });
+    op.join_lines(lines);
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! ADD, SUB, MUL: two tensors that broadcast, and a fused activation.
 
+use std::sync::Arc;
+
 use nnburst_hal::{FusedActivation, OperandType};
 
 use super::Op;
@@ -70,6 +72,9 @@ fn float32(op: &mut OpBuilder<'_>, which: Arithmetic, operands: &Operands) -> Lo
         });
         result
     });
+    if a.shape == *wide && b.shape == *wide {
+        op.join_sum(Arc::new(move |a, b, to| binary.compute(In::new(a), In::new(b), Out::new(to))));
+    }
     Ok(())
 }
 

@@ -10,12 +10,14 @@ use nnburst_hal::{
 
 use super::Context;
 use super::draft::{Draft, DraftPlace, DraftStep};
+use super::fuse::Part;
 use super::pieces::Pieces;
 use super::stage::{DynamicOutput, DynamicTarget, Label, Work};
 use super::state::{State, Storage, ValueId};
 use crate::error::OpError;
 use crate::io::{Io, share_stride};
 use crate::kernels::Isa;
+use crate::kernels::chain::{Combine, Lines};
 use crate::memory::AlignedBytes;
 use crate::shape::{Shape, merge};
 
@@ -409,6 +411,21 @@ impl OpBuilder<'_> {
         self.draft.steps.push(step);
     }
 
+    /// Says that the step just added is a convolution of input 0: it may be joined with its neighbours.
+    pub(crate) fn join_lines(&mut self, lines: Arc<dyn Lines>) {
+        if let Some(step) = self.draft.steps.last_mut() {
+            step.part = Some(Part::Lines(lines));
+        }
+    }
+
+    /// Says that the step just added is the sum of inputs 0 and 1, which are of the output's shape: it may be
+    /// joined with a convolution ahead of it. `combine` computes any stretch of it, in place too.
+    pub(crate) fn join_sum(&mut self, combine: Combine) {
+        if let Some(step) = self.draft.steps.last_mut() {
+            step.part = Some(Part::Sum(combine));
+        }
+    }
+
     /// Ends the operation with a computation that tells the outputs' shapes only when it has run.
     /// It gets the inputs and returns every output.
     ///
@@ -460,7 +477,8 @@ impl OpBuilder<'_> {
             len => DraftPlace::Local { local: self.draft.add_local(len), len },
         };
         let name = self.kind().name();
-        DraftStep { index: self.index, name, label, inputs, outputs, scratch, scratch_share, work }
+        let (index, part) = (self.index, None);
+        DraftStep { index, name, label, inputs, outputs, scratch, scratch_share, work, part }
     }
 
     fn place_of(&self, value: ValueId, kind: OperandType) -> DraftPlace {

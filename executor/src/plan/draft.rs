@@ -5,6 +5,7 @@ use std::sync::Arc;
 use nnburst_hal::OperandType;
 
 use super::arena::{Lifetime, lay_out};
+use super::fuse::Part;
 use super::stage::{KnownOutput, Label, Place, Step, Work};
 use super::state::{Storage, Value};
 use crate::extension::Types;
@@ -53,6 +54,8 @@ pub(super) struct DraftStep {
     pub(super) scratch: DraftPlace,
     pub(super) scratch_share: usize,
     pub(super) work: Work,
+    /// What it can be joined with other steps by.
+    pub(super) part: Option<Part>,
 }
 
 /// The stage so far.
@@ -124,7 +127,9 @@ impl Draft {
         }));
         let (inputs, outputs) = (vec![from], vec![to]);
         let (scratch, scratch_share) = (DraftPlace::Omitted, 0);
-        let step = DraftStep { index, name, label, inputs, outputs, scratch, scratch_share, work };
+        let part = None;
+        let step =
+            DraftStep { index, name, label, inputs, outputs, scratch, scratch_share, work, part };
         self.steps.push(step);
     }
 
@@ -171,7 +176,8 @@ impl Layout {
     }
 
     pub(super) fn step(&self, step: DraftStep) -> Step {
-        let DraftStep { index, name, label, inputs, outputs, scratch, scratch_share, work } = step;
+        let DraftStep { index, name, label, inputs, outputs, scratch, scratch_share, work, .. } =
+            step;
         let places = |places: Vec<DraftPlace>| places.into_iter().map(|p| self.place(p)).collect();
         let (inputs, outputs) = (places(inputs), places(outputs));
         let scratch = self.place(scratch);

@@ -12,6 +12,7 @@ use super::Context;
 use super::builder::{DynamicDraft, OpBuilder, Reason, Stop};
 use super::draft::{Draft, DraftPlace, Layout};
 use super::fold::fold;
+use super::fuse::fuse;
 use super::stage::{DynamicTarget, LoopTail, Stage, Tail};
 use super::state::{State, Storage, ValueId};
 use crate::error::{CompileError, OpError};
@@ -110,6 +111,7 @@ pub(crate) fn lower(context: &Context, mut state: State) -> Result<Stage, Compil
             }
         }
     }
+    fuse(&mut draft, context.threads);
     let layout = draft.lay_out(state.slots);
     finish(context, draft, &layout, Tail::End, None)
 }
@@ -186,6 +188,7 @@ fn keep(context: &Context, state: &mut State, draft: &mut Draft, extra: &[ValueI
             _ => None,
         });
     draft.kept.extend(locals);
+    fuse(draft, context.threads);
     let slot = state.slots;
     state.slots += 1;
     let layout = draft.lay_out(slot);

@@ -10,6 +10,7 @@ mod builder;
 mod control_flow;
 mod draft;
 mod fold;
+mod fuse;
 mod graph;
 mod lower;
 mod pieces;

@@ -10,6 +10,7 @@ mod scalar;
 
 use std::ops::Range;
 
+use super::chain::Lines;
 use super::patches::Patches;
 use super::windows::each_region;
 use super::{Form, Isa, best};
@@ -173,6 +174,39 @@ impl Depthwise {
             // SAFETY: regions keep to the image; `best` chose what the machine has.
             unsafe { (self.form.run)(&pixels) };
         });
+    }
+}
+
+impl Lines for Depthwise {
+    fn patches(&self) -> &Patches {
+        &self.patches
+    }
+
+    fn element_bytes(&self) -> usize {
+        size_of::<f32>()
+    }
+
+    fn channels(&self) -> usize {
+        self.patches.channels
+    }
+
+    fn is_depthwise(&self) -> bool {
+        true
+    }
+
+    fn scratch_bytes(&self) -> usize {
+        0
+    }
+
+    unsafe fn lines(
+        &self,
+        image: *const u8,
+        output: *mut u8,
+        lines: Range<usize>,
+        _scratch: &mut [u8],
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe { self.run(image.cast(), output.cast(), lines) };
     }
 }
 

@@ -16,6 +16,7 @@ mod scalar;
 
 use std::ops::Range;
 
+use super::chain::Lines;
 use super::patches::Patches;
 use super::windows::each_region;
 use super::{Form, Isa, best, pack};
@@ -398,6 +399,41 @@ impl Gemm {
             low: self.low,
             high: self.high,
         }
+    }
+}
+
+impl Lines for Gemm {
+    fn patches(&self) -> &Patches {
+        &self.patches
+    }
+
+    fn element_bytes(&self) -> usize {
+        size_of::<f32>()
+    }
+
+    fn channels(&self) -> usize {
+        self.columns
+    }
+
+    fn is_depthwise(&self) -> bool {
+        false
+    }
+
+    fn scratch_bytes(&self) -> usize {
+        self.scratch_bytes()
+    }
+
+    unsafe fn lines(
+        &self,
+        image: *const u8,
+        output: *mut u8,
+        lines: Range<usize>,
+        scratch: &mut [u8],
+    ) {
+        // The scratch memory is aligned, as is said there.
+        let scratch = bytemuck::try_cast_slice_mut(scratch).unwrap_or_default();
+        // SAFETY: as the caller promises.
+        unsafe { self.run(image.cast(), output.cast(), lines, scratch) };
     }
 }
 

@@ -1,0 +1,146 @@
+//! Steps one behind the other that become one, so that what lies between them stays in the cache.
+//!
+//! An inverted residual (expand, depthwise, project, and the sum with what went in) and the pairs and triples
+//! of convolutions around a depthwise one are computed in bands of lines: see `kernels::chain`.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::draft::{Draft, DraftPlace, DraftStep};
+use super::pieces::Pieces;
+use super::stage::{Label, Work};
+use crate::io::{Io, share_stride};
+use crate::kernels::chain::{Chain, Combine, Lines, MAX_STAGES};
+
+/// What of a step other steps could be joined with.
+#[derive(Clone)]
+pub(super) enum Part {
+    /// A convolution of input 0.
+    Lines(Arc<dyn Lines>),
+    /// The sum of inputs 0 and 1, both of the output's shape.
+    Sum(Combine),
+}
+
+/// Where less lies between steps they are as quick alone: it stays in the second cache anyway.
+const WORTH_BYTES: usize = 512 << 10;
+
+/// Joins what can be joined.
+pub(super) fn fuse(draft: &mut Draft, threads: usize) {
+    let mut from = 0;
+    while from < draft.steps.len() {
+        if let Some(found) = find(draft, from) {
+            let at = found.steps.start;
+            join(draft, found, threads);
+            from = at;
+        }
+        from += 1;
+    }
+}
+
+/// Steps to join, and how.
+struct Found {
+    steps: Range<usize>,
+    chain: Chain,
+    /// What adds the residual, and where that comes from.
+    residual: Option<(Combine, DraftPlace)>,
+}
+
+/// The longest chain around a depthwise convolution that starts at step `from`.
+fn find(draft: &Draft, from: usize) -> Option<Found> {
+    let mut kernels = vec![lines_of(draft, from)?];
+    let mut end = from + 1;
+    while kernels.len() < MAX_STAGES
+        && let Some(next) = lines_of(draft, end)
+        && is_only_reader(draft, end, 0)
+        // A depthwise convolution with what is on either side of it, no more.
+        && is_depthwise(&kernels) != is_depthwise(std::slice::from_ref(&next))
+    {
+        kernels.push(next);
+        end += 1;
+    }
+    let chain = Chain::new(&kernels).filter(|_| kernels.len() > 1)?;
+    if chain.saved_bytes() < WORTH_BYTES {
+        return None;
+    }
+    let residual = residual(draft, end);
+    let end = end + usize::from(residual.is_some());
+    Some(Found { steps: from..end, chain, residual })
+}
+
+fn lines_of(draft: &Draft, at: usize) -> Option<Arc<dyn Lines>> {
+    match &draft.steps.get(at)?.part {
+        Some(Part::Lines(lines)) => Some(Arc::clone(lines)),
+        _ => None,
+    }
+}
+
+fn is_depthwise(kernels: &[Arc<dyn Lines>]) -> bool {
+    kernels.iter().any(|kernel| kernel.is_depthwise())
+}
+
+/// Whether step `at` alone reads what the step before it wrote, as its input `input`.
+fn is_only_reader(draft: &Draft, at: usize, input: usize) -> bool {
+    let Some([before, this]) = draft.steps.get(at - 1..=at) else { return false };
+    let [DraftPlace::Local { local, len }] = before.outputs[..] else { return false };
+    let is_it =
+        |place: &DraftPlace| matches!(place, DraftPlace::Local { local: l, .. } if *l == local);
+    let reads = draft.steps.iter().flat_map(|step| &step.inputs).filter(|place| is_it(place));
+    reads.count() == 1
+        && this.inputs.get(input).is_some_and(|place| is_it(place) && place.len() == len)
+        && !draft.kept.contains(&local)
+}
+
+/// The sum that step `end` makes of the result before it and something else.
+fn residual(draft: &Draft, end: usize) -> Option<(Combine, DraftPlace)> {
+    let step = draft.steps.get(end)?;
+    let Some(Part::Sum(combine)) = &step.part else { return None };
+    let combine = Arc::clone(combine);
+    if is_only_reader(draft, end, 0) {
+        return Some((combine, step.inputs.get(1)?.clone()));
+    }
+    let swapped: Combine = Arc::new(move |result, residual, to| combine(residual, result, to));
+    is_only_reader(draft, end, 1).then(|| Some((swapped, step.inputs.first()?.clone())))?
+}
+
+fn join(draft: &mut Draft, found: Found, threads: usize) {
+    let Found { steps, chain, residual } = found;
+    let mut joined: Vec<DraftStep> = draft.steps.drain(steps.clone()).collect();
+    let Some(last) = joined.pop() else { return };
+    let Some(first) = joined.first_mut() else { return };
+    let input = std::mem::replace(&mut first.inputs[0], DraftPlace::Omitted);
+    let (combine, more) = residual.unzip();
+    let label = label(&joined, &last);
+    let Pieces { grain, shared } = Pieces::of(&label, chain.lines(), threads);
+    let scratch_share = chain.scratch_bytes();
+    let sharers = if shared { threads } else { 1 };
+    let len = share_stride(scratch_share) * (sharers - 1) + scratch_share;
+    let scratch = DraftPlace::Local { local: draft.add_local(len), len };
+    let count = chain.lines();
+    let run = move |mut io: Io<'_>, lines: Range<usize>| {
+        let (image, output) = (io.input_bytes(0), io.output_bytes(0));
+        let residual = combine.as_ref().map(|combine| (combine, io.input_bytes(1)));
+        chain.compute(image, residual, output, lines, io.scratch_slice::<u8>())
+    };
+    let step = DraftStep {
+        label,
+        inputs: std::iter::once(input).chain(more).collect(),
+        scratch,
+        scratch_share,
+        work: Work::Bands { count, grain, shared, run: Box::new(run) },
+        part: None,
+        ..last
+    };
+    draft.steps.insert(steps.start, step);
+}
+
+fn label(joined: &[DraftStep], last: &DraftStep) -> Label {
+    let steps = || joined.iter().chain(std::iter::once(last));
+    let integer = steps().all(|step| step.label.is_integer());
+    let kernels: Vec<_> = steps().map(|step| step.label.shape.as_str()).collect();
+    Label {
+        kernel: if integer { "chain_i8" } else { "chain_f32" },
+        form: joined.first().map_or(last.label.form, |step| step.label.form),
+        shape: kernels.join(", "),
+        operations: steps().map(|step| step.label.operations).sum(),
+    }
+}
