@@ -241,6 +241,9 @@ pub(crate) struct ServeArgs {
     /// Which sample driver, such as nnapi-sample_all.
     #[arg(long, value_name = "NAME")]
     pub(crate) driver: String,
+    /// First measure the driver's figures on this machine; they are kept for its next starts.
+    #[arg(long)]
+    pub(crate) calibrate: bool,
     /// Serve one client on this inherited socket, and end when it hangs up.
     #[arg(long, value_name = "N", hide = true)]
     pub(crate) fd: Option<i32>,

@@ -36,6 +36,9 @@ impl Buffers {
     }
 }
 
+/// Most that a buffer of unknown size can hold. Its memory is there once it is written, page by page.
+const ROOM: usize = 64 << 20;
+
 /// A use of a buffer: prepared model, direction, position.
 type Role = (u64, Direction, u32);
 
@@ -112,12 +115,17 @@ impl DriverBuffer {
         }
     }
 
-    fn check_size(&self, memory: &Memory) -> Result<()> {
-        let (own, given) = (self.mapping.len(), memory.size());
+    /// Bytes of a content of this shape, which must be those of a memory.
+    fn check_size(&self, shape: &[u32], memory: &Memory) -> Result<usize> {
+        let (token, given) = (self.token, memory.size());
+        let own = size_of_shape(&self.operand, shape)
+            .filter(|&size| size <= self.mapping.len())
+            .ok_or_else(|| {
+                HalError::failure(format!("{shape:?} is too large for buffer {token}"))
+            })?;
         if usize::try_from(given) == Ok(own) {
-            Ok(())
+            Ok(own)
         } else {
-            let token = self.token;
             Err(HalError::invalid(format!("buffer {token} has {own} bytes, the memory {given}")))
         }
     }
@@ -127,6 +135,10 @@ impl Drop for DriverBuffer {
     fn drop(&mut self) {
         self.home.release(self.token);
     }
+}
+
+fn size_of_shape(operand: &Operand, shape: &[u32]) -> Option<usize> {
+    Operand { dimensions: shape.to_vec(), ..operand.clone() }.data_size()
 }
 
 /// Whether `shape` keeps every known extent of `made`.
@@ -143,10 +155,11 @@ pub(crate) struct SampleBuffer(Arc<DriverBuffer>);
 impl SampleBuffer {
     pub(crate) fn allocate(home: &Arc<Buffers>, roles: &MemoryRoles, ids: &[u64]) -> Result<Self> {
         let operand = roles.operand.clone();
-        let size = operand.data_size().ok_or_else(|| {
-            let shape = &operand.dimensions;
-            HalError::failure(format!("no buffer of unknown size: {} {shape:?}", operand.kind))
-        })?;
+        if operand.kind.is_extension() {
+            let kind = operand.kind;
+            return Err(HalError::failure(format!("no buffers for types of extensions: {kind}")));
+        }
+        let size = operand.data_size().unwrap_or(ROOM);
         let memory = Memory::ashmem(u64::try_from(size).unwrap_or(u64::MAX))?;
         let mapping = memory.map(Access::ReadWrite)?;
         let role = |role: &nnburst_hal::MemoryRole| {
@@ -188,15 +201,13 @@ impl Buffer for SampleBuffer {
 
     fn copy_to(&self, destination: &Memory) -> Result<()> {
         let buffer = &self.0;
-        if buffer.state().written.is_none() {
-            let token = buffer.token;
-            return Err(HalError::failure(format!(
-                "buffer {token} is copied before it was written"
-            )));
-        }
-        buffer.check_size(destination)?;
+        let token = buffer.token;
+        let shape = buffer.state().written.clone().ok_or_else(|| {
+            HalError::failure(format!("buffer {token} is copied before it was written"))
+        })?;
+        let size = buffer.check_size(&shape, destination)?;
         let to = destination.map(Access::ReadWrite)?;
-        copy(&buffer.mapping, &to)
+        copy(&buffer.mapping, &to, size)
     }
 
     fn copy_from(&self, source: &Memory, dimensions: &[u32]) -> Result<()> {
@@ -205,21 +216,22 @@ impl Buffer for SampleBuffer {
         buffer.state().written = None;
         let made = &buffer.operand.dimensions;
         let shape = if dimensions.is_empty() { made } else { dimensions };
-        if shape.contains(&0) || !fits(made, shape) {
+        let is_scalar = buffer.operand.kind.is_scalar();
+        if shape.contains(&0) || !fits(made, shape) || shape.is_empty() != is_scalar {
             let (token, given) = (buffer.token, dimensions);
             let reason = format!("buffer {token} was made for {made:?}, not {given:?}");
             return Err(HalError::invalid(reason));
         }
-        buffer.check_size(source)?;
-        copy(&source.map(Access::Read)?, &buffer.mapping)?;
+        let size = buffer.check_size(shape, source)?;
+        copy(&source.map(Access::Read)?, &buffer.mapping, size)?;
         buffer.state().written = Some(shape.to_vec());
         Ok(())
     }
 }
 
-/// Sizes are the same.
-fn copy(from: &Mapping, to: &Mapping) -> Result<()> {
-    if let (Some(source), Some(target)) = (from.view(0..from.len()), to.view_mut(0..to.len())) {
+/// Copies the first `size` bytes, which both have.
+fn copy(from: &Mapping, to: &Mapping, size: usize) -> Result<()> {
+    if let (Some(source), Some(target)) = (from.view(0..size), to.view_mut(0..size)) {
         target.copy_from(source);
     }
     if from.lost_pages() || to.lost_pages() {

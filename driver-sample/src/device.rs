@@ -14,6 +14,7 @@ use nnburst_hal_ipc::{Driver, Limits, Peer, Pool, Service};
 
 use crate::buffer::{Buffers, SampleBuffer};
 use crate::cache::{self, Identity};
+use crate::calibrate::Measured;
 use crate::estimate::{self, Quickest};
 use crate::fibonacci::{self, Fibonacci};
 use crate::figures::{self, FIBONACCI_DRIVER, Figures};
@@ -32,11 +33,13 @@ pub struct Options {
     pub threads: usize,
     /// What one client of the service may have.
     pub limits: Limits,
+    /// Figures that were measured on the machine, instead of the driver's own.
+    pub measured: Option<Measured>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { threads: 1, limits: Limits::default() }
+        Self { threads: 1, limits: Limits::default(), measured: None }
     }
 }
 
@@ -173,7 +176,7 @@ impl Drop for Client {
 
 impl Device for SampleDevice {
     fn capabilities(&self) -> Result<Capabilities> {
-        Ok(self.shared.figures.capabilities())
+        Ok(self.shared.figures.capabilities(self.shared.options.measured))
     }
 
     fn version_string(&self) -> Result<String> {
@@ -354,4 +357,34 @@ impl Shared {
 
 pub(crate) fn invalid(error: &ValidationError) -> HalError {
     HalError::invalid(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use nnburst_burst::{BurstController, ControllerOptions};
+    use nnburst_hal::testing::relu_model;
+    use nnburst_hal::{RealTimeProfile, wait_for_prepared_model};
+
+    use super::*;
+
+    #[test]
+    fn real_time_profiles_are_for_the_driver_s_own_user() {
+        let driver = SampleDriver::new("nnapi-sample_all", Options::default()).unwrap();
+        for (trusted, real_time) in [(true, true), (false, false), (false, true)] {
+            let device = driver.device_for(Arc::default(), trusted);
+            let model = wait_for_prepared_model(|callback| {
+                let (options, cache) = (PrepareOptions::default(), CacheHandles::default());
+                device.prepare_model(relu_model(&[2]), options, cache, callback)
+            })
+            .unwrap();
+            let mut options = ControllerOptions::default();
+            if real_time {
+                let timer_slack = Some(std::time::Duration::from_micros(50));
+                options.burst.real_time =
+                    RealTimeProfile { timer_slack, ..RealTimeProfile::default() };
+            }
+            let configured = BurstController::configure(model.as_ref(), &options, None);
+            assert_eq!(configured.is_ok(), trusted || !real_time, "{trusted} {real_time}");
+        }
+    }
 }

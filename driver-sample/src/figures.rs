@@ -8,6 +8,7 @@ use nnburst_hal::{
     PerformanceInfo, Subgraph,
 };
 
+use crate::calibrate::Measured;
 use crate::fibonacci;
 
 /// One of them.
@@ -109,17 +110,22 @@ impl Figures {
         matches!(self.supports, Supports::Fibonacci)
     }
 
-    pub(crate) fn capabilities(&self) -> Capabilities {
+    /// The driver's own figures, or those that were measured on the machine.
+    pub(crate) fn capabilities(&self, measured: Option<Measured>) -> Capabilities {
+        let (float, relaxed, other) = match measured {
+            Some(measured) => (measured.float, measured.float, measured.other),
+            None => (self.float, self.relaxed, self.other),
+        };
         let entry = |&kind: &OperandType| {
-            let float = matches!(kind, OperandType::Float32 | OperandType::TensorFloat32);
-            OperandPerformance { kind, info: if float { self.float } else { self.other } }
+            let is_float = matches!(kind, OperandType::Float32 | OperandType::TensorFloat32);
+            OperandPerformance { kind, info: if is_float { float } else { other } }
         };
         let kinds = OperandType::BASE.iter().filter(|&&kind| kind != OperandType::Subgraph);
         let mut operand_performance: Vec<_> = kinds.map(entry).collect();
         operand_performance.sort_by_key(|entry| entry.kind);
         Capabilities {
-            relaxed_float32_to_float16_scalar: self.relaxed,
-            relaxed_float32_to_float16_tensor: self.relaxed,
+            relaxed_float32_to_float16_scalar: relaxed,
+            relaxed_float32_to_float16_tensor: relaxed,
             operand_performance,
             if_performance: self.control_flow,
             while_performance: self.control_flow,
@@ -189,7 +195,7 @@ mod tests {
     #[test]
     fn figures_are_sorted_and_complete() {
         for driver in &DRIVERS {
-            let capabilities = driver.capabilities();
+            let capabilities = driver.capabilities(None);
             let kinds: Vec<_> =
                 capabilities.operand_performance.iter().map(|entry| entry.kind).collect();
             assert!(kinds.is_sorted(), "{}", driver.name);
@@ -200,9 +206,13 @@ mod tests {
                 driver.name
             );
         }
-        let fast = find("nnapi-sample_float_fast").unwrap().capabilities();
+        let fast = find("nnapi-sample_float_fast").unwrap().capabilities(None);
         assert_eq!(fast.lookup(OperandType::TensorFloat32), info(0.8, 1.2));
         assert_eq!(fast.lookup(OperandType::TensorFloat16), info(1.0, 1.0));
         assert_eq!(fast.relaxed_float32_to_float16_tensor, info(0.7, 1.1));
+        let measured = Measured { float: info(0.5, 2.0), other: info(0.25, 3.0) };
+        let measured = find("nnapi-sample_all").unwrap().capabilities(Some(measured));
+        assert_eq!(measured.lookup(OperandType::Float32), info(0.5, 2.0));
+        assert_eq!(measured.lookup(OperandType::TensorQuant8Asymm), info(0.25, 3.0));
     }
 }

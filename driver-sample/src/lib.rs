@@ -20,6 +20,7 @@
 mod buffer;
 mod burst;
 mod cache;
+mod calibrate;
 mod device;
 mod estimate;
 mod execution;
@@ -35,6 +36,7 @@ pub mod service;
 pub mod testing;
 mod waiter;
 
+pub use calibrate::{Measured, calibrate, calibrated, state_dir};
 pub use device::{Options, SampleDriver, UnknownDriver};
 pub use fibonacci::FIBONACCI_EXTENSION;
 pub use figures::{FIBONACCI_DRIVER, names};

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 pub(crate) use nnburst_driver_sample::names;
-use nnburst_driver_sample::{Options, SampleDriver, service};
+use nnburst_driver_sample::{Measured, Options, SampleDriver, calibrated, service};
+use nnburst_hal::PerformanceInfo;
 use nnburst_hal_ipc::{Serving, service_dir};
 
 use crate::error::{Result, RuntimeError};
@@ -21,8 +22,17 @@ pub struct DriverOptions {
 
 /// A sample driver.
 pub(crate) fn find(name: &str, options: &DriverOptions) -> Result<SampleDriver> {
+    find_with(name, options, None)
+}
+
+fn find_with(
+    name: &str,
+    options: &DriverOptions,
+    measured: Option<Measured>,
+) -> Result<SampleDriver> {
     let mut sample_options = Options::default();
     sample_options.threads = options.threads.max(1);
+    sample_options.measured = measured;
     SampleDriver::new(name, sample_options).map_err(|error| RuntimeError::UnknownDevice {
         name: error.name,
         known: names().collect::<Vec<_>>().join(", "),
@@ -55,12 +65,25 @@ pub fn serve_inherited(driver: &str, fd: u32, options: &DriverOptions) -> Result
         .map_err(|error| RuntimeError::driver(format!("serving descriptor {fd}"), error))
 }
 
-/// Serves a sample driver under its name in the directory of services, until the result is dropped.
+/// Measures a sample driver's figures on this machine and keeps them: [`serve`] tells them from then on. They are
+/// the shares of one thread's time, and of its processor time, that the driver takes, for floats and for bytes.
+///
+/// # Errors
+/// There is no such driver, or nowhere to keep the figures.
+pub fn calibrate(driver: &str, options: &DriverOptions) -> Result<[PerformanceInfo; 2]> {
+    let known = find(driver, options)?;
+    let measured = nnburst_driver_sample::calibrate(known.name(), options.threads.max(1))
+        .map_err(|error| RuntimeError::driver(format!("calibrating {driver}"), error))?;
+    Ok([measured.float, measured.other])
+}
+
+/// Serves a sample driver under its name in the directory of services, or on the socket that systemd started this
+/// process with, until the result is dropped. Its figures are those that [`calibrate`] kept, if it ever did.
 ///
 /// # Errors
 /// There is no such driver, it is served already, or the directory isn't ours alone.
 pub fn serve(driver: &str, options: &DriverOptions) -> Result<Serving> {
-    let driver = find(driver, options)?;
+    let driver = find_with(driver, options, calibrated(driver))?;
     service::serve_in(&driver, &service_dir())
         .map_err(|error| RuntimeError::driver(format!("serving {}", driver.name()), error))
 }

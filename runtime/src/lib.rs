@@ -65,7 +65,7 @@ pub use compile::{
     Caching, CompileOptions, compile, compile_among, compile_for, explain, supported_operations,
 };
 pub use device::{Device, REFERENCE, devices};
-pub use driver::{DriverOptions, serve, serve_inherited};
+pub use driver::{DriverOptions, calibrate, serve, serve_inherited};
 pub use element::Element;
 pub use error::{Result, ResultCode, RuntimeError};
 pub use execution::{Event, Execution, Pending, time_in_driver};

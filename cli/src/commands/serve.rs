@@ -14,6 +14,16 @@ pub(crate) fn serve(args: &ServeArgs, out: &mut dyn Write) -> Result<(), Failure
         let fd = u32::try_from(fd).map_err(|_| Failure::usage(format!("--fd {fd} is negative")))?;
         return Ok(nnburst::serve_inherited(&args.driver, fd, &options)?);
     }
+    if args.calibrate {
+        let [float, bytes] = nnburst::calibrate(&args.driver, &options)?;
+        for (what, info) in [("floats", float), ("bytes", bytes)] {
+            let (time, power) = (info.exec_time, info.power_usage);
+            writeln!(
+                out,
+                "{what}: {time:.2} of one thread's time, {power:.2} of its processor time"
+            )?;
+        }
+    }
     let service = nnburst::serve(&args.driver, &options)?;
     writeln!(out, "{} serves on {}", args.driver, service.path().display())?;
     out.flush()?;

@@ -139,10 +139,7 @@ fn allocations_that_contradict_themselves_are_refused() {
         case("ranks", vec![&float, &deeper], vec![role(0), role(1)], vec![]),
         shaped("rank of the descriptor", &[1, 2], vec![&float], vec![role(0)]),
         shaped("extent of the descriptor", &[3], vec![&float], vec![role(0)]),
-        Case {
-            want: ErrorStatus::GeneralFailure,
-            ..case("unknown size", vec![&open], vec![role(0)], vec![])
-        },
+        shaped("unknown extent and a descriptor's rank", &[1, 2], vec![&open], vec![role(0)]),
     ];
     for Case { what, dimensions, models, inputs, outputs, want } in cases {
         let desc = BufferDesc { dimensions: dimensions.to_vec() };
@@ -152,4 +149,92 @@ fn allocations_that_contradict_themselves_are_refused() {
     }
     let desc = BufferDesc { dimensions: vec![2] };
     device.allocate(&desc, &[open], &[role(0)], &[]).unwrap();
+}
+
+#[test]
+fn a_buffer_of_unknown_extents_takes_every_shape_that_fits() {
+    let served = served("nnapi-sample_all");
+    let models: Vec<_> =
+        (0..2).map(|_| prepare(&served.device, add_one_to(&[0, 2], &[0, 2])).unwrap()).collect();
+    let desc = BufferDesc::default();
+    let buffer = served.device.allocate(&desc, &models, &[role(1)], &[role(0)]).unwrap();
+    let token = RequestPool::Token(buffer.token());
+    for rows in [3u32, 1, 7] {
+        let values: Vec<f32> = (0..rows * 2).map(|value| value as f32).collect();
+        let (input, output) = (floats(&values), floats(&vec![0.0; values.len()]));
+        let mut write = with_token(&[RequestPool::Memory(input), token.clone()]);
+        write.inputs[0].dimensions = vec![rows, 2];
+        let run = |model: &Arc<dyn PreparedModel>, request: &Request| {
+            model.execute_synchronously(request, ExecutionOptions::default())
+        };
+        run(&models[0], &write).unwrap();
+        // The shape of the content is that of the last write, and no other.
+        let mut read = with_token(&[token.clone(), RequestPool::Memory(output.clone())]);
+        read.inputs[0].dimensions = vec![rows, 2];
+        let outcome = run(&models[1], &read).unwrap();
+        assert_eq!(outcome.output_shapes[0].dimensions, [rows, 2]);
+        let want: Vec<f32> = values.iter().map(|value| value + 2.0).collect();
+        assert_eq!(as_floats(&output), want);
+        read.inputs[0].dimensions = vec![rows + 1, 2];
+        let failure = run(&models[1], &read).unwrap_err();
+        assert_eq!(failure.error.status, ErrorStatus::InvalidArgument, "another shape");
+
+        let copy = floats(&vec![0.0; values.len()]);
+        buffer.copy_to(&copy).unwrap();
+        assert_eq!(as_floats(&copy)[0], 1.0);
+        let status = |result: Result<()>| result.unwrap_err().status;
+        let longer = floats(&vec![0.0; values.len() + 1]);
+        assert_eq!(status(buffer.copy_to(&longer)), ErrorStatus::InvalidArgument);
+        buffer.copy_from(&copy, &[rows, 2]).unwrap();
+        for (what, dimensions) in
+            [("none", vec![]), ("an open one", vec![0, 2]), ("another", vec![rows, 3])]
+        {
+            let copied = buffer.copy_from(&copy, &dimensions);
+            assert_eq!(status(copied), ErrorStatus::InvalidArgument, "{what}");
+        }
+        assert_eq!(status(buffer.copy_to(&copy)), ErrorStatus::GeneralFailure, "unwritten");
+    }
+    // More than any buffer holds.
+    let huge = floats(&vec![0.0; (17 << 20) + 1]);
+    let copied = buffer.copy_from(&huge, &[(17 << 20) / 2, 2]).unwrap_err();
+    assert_eq!(copied.status, ErrorStatus::GeneralFailure);
+}
+
+#[test]
+fn a_buffer_may_be_read_twice_but_not_written_beside() {
+    let served = served("nnapi-sample_all");
+    let float = OperandType::TensorFloat32;
+    let operands = vec![
+        tensor(float, &[2], OperandLifeTime::SubgraphInput),
+        tensor(float, &[2], OperandLifeTime::SubgraphInput),
+        Operand {
+            location: DataLocation { pool_index: 0, offset: 0, length: 4 },
+            ..tensor(OperandType::Int32, &[], OperandLifeTime::ConstantCopy)
+        },
+        tensor(float, &[2], OperandLifeTime::SubgraphOutput),
+    ];
+    let models =
+        [prepare(&served.device, model(operands, OperationType::Add, vec![0; 4])).unwrap()];
+    let input = |io_index| BufferRole { model_index: 0, io_index, frequency: 1.0 };
+    let desc = BufferDesc::default();
+    let buffer =
+        served.device.allocate(&desc, &models, &[input(0), input(1)], &[input(0)]).unwrap();
+    buffer.copy_from(&floats(&[1.0, 2.0]), &[2]).unwrap();
+    let output = floats(&[0.0; 2]);
+    let pools = vec![RequestPool::Token(buffer.token()), RequestPool::Memory(output.clone())];
+    let whole = |pool| argument(pool, 0);
+    let mut request =
+        Request { inputs: vec![whole(0), whole(0)], outputs: vec![argument(1, 8)], pools };
+    let options = ExecutionOptions::default();
+    models[0].execute_synchronously(&request, options).unwrap();
+    assert_eq!(as_floats(&output), [2.0, 4.0]);
+    request.outputs = vec![whole(0)];
+    let by_every_kind = [
+        models[0].execute_synchronously(&request, options).map(drop).map_err(|f| f.error.status),
+        execute_async(models[0].as_ref(), &request, options).map(drop).map_err(|f| f.error.status),
+        execute_fenced(models[0].as_ref(), &request, options).map(drop).map_err(|e| e.status),
+    ];
+    assert_eq!(by_every_kind[..2], [Err(ErrorStatus::InvalidArgument); 2], "input and output");
+    assert!(by_every_kind[2].is_err());
+    buffer.copy_to(&output).unwrap();
 }

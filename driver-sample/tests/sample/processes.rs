@@ -233,3 +233,29 @@ fn clients_killed_under_load_do_not_disturb_the_others() {
             && now.threads <= rest.threads
     });
 }
+
+#[test]
+fn a_driver_serves_the_socket_that_a_service_manager_starts_it_with() {
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixListener;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(format!("{ALL}.sock"));
+    let listener = UnixListener::bind(&path).unwrap();
+    // As systemd does it: the socket is descriptor 3, and the process knows that it is meant.
+    let program = std::env::current_exe().unwrap();
+    let mut shell = Command::new("sh");
+    let script = "exec 3<&0; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$0\" --exact processes::child_main";
+    shell.args(["-c", script]).arg(program).env(ROLE, "driver");
+    shell.stdin(OwnedFd::from(listener)).stdout(Stdio::null()).stderr(Stdio::null());
+    // Nothing may be bound here: there is no such directory.
+    let mut driver = Killed(shell.env(DIR, "/nonexistent/nnburst").spawn().unwrap());
+    let device = connect(dir.path());
+    assert_eq!(device.name(), ALL);
+    let model = prepare(&device, add_one(&[2])).unwrap();
+    let (input, output) = (floats(&[1.0, 2.0]), floats(&[0.0; 2]));
+    let request = request(&input, &output);
+    model.execute_synchronously(&request, ExecutionOptions::default()).unwrap();
+    assert_eq!(as_floats(&output), [2.0, 3.0]);
+    driver.now();
+    assert!(path.exists(), "the socket's file is the manager's");
+}

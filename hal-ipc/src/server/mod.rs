@@ -10,3 +10,6 @@ mod session;
 
 pub use peer::{Driver, Peer};
 pub use service::{Service, Serving};
+
+#[cfg(test)]
+mod tests;

@@ -22,7 +22,7 @@ type Mutations<'a> = Box<dyn Iterator<Item = ModelMutation> + 'a>;
 /// Every way to break a valid model's main graph with one change, for a version of the HAL. Lazily: a
 /// large model has many, each with the model's bytes.
 pub fn model_mutations(model: &Model, version: Version) -> impl Iterator<Item = ModelMutation> {
-    let kinds: [Mutations<'_>; 16] = [
+    let kinds: [Mutations<'_>; 17] = [
         Box::new(execution_order(model)),
         Box::new(ranks(model, version)),
         Box::new(scales(model)),
@@ -35,6 +35,7 @@ pub fn model_mutations(model: &Model, version: Version) -> impl Iterator<Item = 
         Box::new(operation_types(model, version)),
         Box::new(operand_indexes(model)),
         Box::new(removed_writes(model)),
+        Box::new(removed_operands(model, version)),
         Box::new(removed_operations(model)),
         Box::new(removed_arguments(model, version)),
         Box::new(added_arguments(model, version)),
@@ -329,6 +330,24 @@ fn add_temporary(model: &mut Model, like: usize) -> u32 {
     operand.location = DataLocation::default();
     model.main.operands.push(operand);
     u32::try_from(model.main.operands.len().saturating_sub(1)).unwrap_or(u32::MAX)
+}
+
+/// What used an operand goes without it; the indexes of those behind it move up.
+fn removed_operands(model: &Model, version: Version) -> impl Iterator<Item = ModelMutation> {
+    operands(model).filter_map(move |(index, _)| {
+        let mutation = changed(model, format!("operand {index} removed"), |model| {
+            let main = &mut model.main;
+            main.operands.remove(index);
+            let used = main.operations.iter_mut().flat_map(|it| [&mut it.inputs, &mut it.outputs]);
+            for list in used.chain([&mut main.input_indexes, &mut main.output_indexes]) {
+                list.retain(|&operand| at(operand) != index);
+                list.iter_mut().filter(|operand| at(**operand) > index).for_each(|it| *it -= 1);
+            }
+        });
+        let broken =
+            operations(&mutation.model).any(|(at, _)| !takes(&mutation.model, at, version));
+        broken.then_some(mutation)
+    })
 }
 
 fn removed_operations(model: &Model) -> impl Iterator<Item = ModelMutation> {
