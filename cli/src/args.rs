@@ -59,6 +59,15 @@ pub(crate) struct Engine {
     pub(crate) realtime: bool,
 }
 
+/// Which interface the cases go through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Api {
+    /// The Rust interface of this program.
+    Rust,
+    /// The C interface: libneuralnetworks.so, loaded at run time.
+    Ndk,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {
     /// The plan in this process, without any queue or socket.
@@ -280,6 +289,9 @@ pub(crate) struct VtsArgs {
     /// Prepare each model into a cache, and run what is loaded from there.
     #[arg(long)]
     pub(crate) cache: bool,
+    /// Through which interface. With ndk, devices are those of the library: nnapi-reference where none is named.
+    #[arg(long, value_enum, default_value = "rust")]
+    pub(crate) api: Api,
     /// Print one JSON object at the end.
     #[arg(long)]
     pub(crate) json: bool,

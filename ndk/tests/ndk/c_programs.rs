@@ -4,10 +4,10 @@ use std::process::Command;
 
 use crate::common;
 
-const PROGRAMS: &[&str] = &["examples/add1.c"];
+const PROGRAMS: &[&str] = &["examples/add1.c", "tests/c/states.c", "tests/c/memories.c"];
 
 #[test]
-fn the_examples_compile_without_a_warning_and_run() {
+fn programs_compile_without_a_warning_and_run() {
     for compiler in ["gcc", "clang"] {
         for source in PROGRAMS {
             let Some(program) = common::compile(compiler, "c11", source) else { continue };
@@ -17,20 +17,36 @@ fn the_examples_compile_without_a_warning_and_run() {
 }
 
 #[test]
-fn the_examples_run_under_valgrind_without_errors_or_leaks() {
+fn programs_run_under_valgrind_without_errors_or_leaks() {
     if !common::is_installed("valgrind") {
         return;
     }
     for source in PROGRAMS {
         let Some(program) = common::compile("gcc", "c11", source) else { continue };
-        let mut valgrind = common::command("valgrind");
-        valgrind
-            .args(["--quiet", "--leak-check=full", "--errors-for-leak-kinds=definite,possible"])
-            .args(["--error-exitcode=99", "--num-callers=30"])
-            .arg(program)
-            // valgrind knows no AVX-512.
-            .env("NNBURST_ISA", "avx2");
-        common::run(&mut valgrind);
+        common::run(valgrind().arg(program));
+    }
+}
+
+fn valgrind() -> Command {
+    let mut valgrind = common::command("valgrind");
+    valgrind
+        .args(["--quiet", "--leak-check=full", "--errors-for-leak-kinds=definite,possible"])
+        .args(["--error-exitcode=99", "--num-callers=30"])
+        // valgrind knows no AVX-512.
+        .env("NNBURST_ISA", "avx2");
+    valgrind
+}
+
+#[test]
+fn a_wrapper_in_cpp_works_and_leaves_nothing_behind() {
+    for compiler in ["g++", "clang++"] {
+        let Some(program) = common::compile(compiler, "c++17", "tests/c/wrapper.cc") else {
+            continue;
+        };
+        common::run(&mut common::command(&program));
+        if compiler == "g++" && common::is_installed("valgrind") {
+            common::run(valgrind().arg(program));
+        }
     }
 }
 

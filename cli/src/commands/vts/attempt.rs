@@ -46,18 +46,7 @@ pub(super) fn attempt(case: &Case, device: &Device, args: &VtsArgs) -> Result<bo
         Ok(caller) => caller,
         Err(error) => return expected_failure(case, error),
     };
-    let request = if args.insufficient_size {
-        match case.request_with_short_output() {
-            Ok(Some(request)) => Ok(request),
-            Ok(None) => {
-                return Err(Verdict::Skipped("an output of one byte can't be shorter").into());
-            }
-            Err(error) => Err(error),
-        }
-    } else {
-        case.request()
-    }
-    .map_err(|error| Verdict::Failed(error.to_string()))?;
+    let request = request_of(case, args)?;
     let memory = match args.device_memory {
         true => Some(DeviceMemory::new(case, &compilation, &request)?),
         false => None,
@@ -82,8 +71,24 @@ pub(super) fn attempt(case: &Case, device: &Device, args: &VtsArgs) -> Result<bo
     }
 }
 
+/// The request that the options make of the case.
+pub(super) fn request_of(case: &Case, args: &VtsArgs) -> Result<CaseRequest, Attempt> {
+    let request = if args.insufficient_size {
+        match case.request_with_short_output() {
+            Ok(Some(request)) => Ok(request),
+            Ok(None) => {
+                return Err(Verdict::Skipped("an output of one byte can't be shorter").into());
+            }
+            Err(error) => Err(error),
+        }
+    } else {
+        case.request()
+    };
+    Ok(request.map_err(|error| Verdict::Failed(error.to_string()))?)
+}
+
 /// An error where one has to come is right, if it is for the rule that the case breaks; the loss of the device never is.
-fn expected_failure(case: &Case, error: RuntimeError) -> Result<bool, Attempt> {
+pub(super) fn expected_failure(case: &Case, error: RuntimeError) -> Result<bool, Attempt> {
     if error.is_device_lost() {
         return Err(Attempt::Lost(error.into()));
     }
@@ -103,7 +108,7 @@ fn expected_failure(case: &Case, error: RuntimeError) -> Result<bool, Attempt> {
     Ok(false)
 }
 
-fn too_small(case: &Case, error: RuntimeError) -> Result<bool, Attempt> {
+pub(super) fn too_small(case: &Case, error: RuntimeError) -> Result<bool, Attempt> {
     match error {
         RuntimeError::OutputTooSmall { shapes, .. } => {
             let first = shapes.first();
@@ -118,7 +123,7 @@ fn too_small(case: &Case, error: RuntimeError) -> Result<bool, Attempt> {
     }
 }
 
-fn compare(
+pub(super) fn compare(
     case: &Case,
     request: &CaseRequest,
     memory: Option<&DeviceMemory>,

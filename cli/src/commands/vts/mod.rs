@@ -3,6 +3,7 @@
 mod attempt;
 mod cache;
 mod device_memory;
+mod ndk;
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -10,11 +11,12 @@ use std::io::Write;
 use nnburst::Device;
 use nnburst_conformance::{Case, LoadError, load_dir};
 
-use crate::args::{Mode, VtsArgs};
+use crate::args::{Api, Mode, VtsArgs};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::session::open_device;
 use attempt::{Attempt, attempt};
+use ndk::Ndk;
 
 /// How a case ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,6 +27,38 @@ enum Verdict {
     },
     Failed(String),
     Skipped(&'static str),
+}
+
+/// What the cases run on, and through which interface.
+enum Target {
+    Runtime(Device),
+    Ndk(Ndk),
+}
+
+impl Target {
+    fn open(args: &VtsArgs) -> Result<Self, Failure> {
+        match args.api {
+            Api::Rust => open_device(&args.engine).map(Self::Runtime),
+            Api::Ndk if args.cache => {
+                Err(Failure::usage("--cache: the library keeps its own, use --api rust"))
+            }
+            Api::Ndk => Ndk::open(&args.engine).map(Self::Ndk),
+        }
+    }
+
+    fn is_supported(&self, case: &Case) -> bool {
+        match self {
+            Self::Runtime(device) => is_supported(case, device),
+            Self::Ndk(ndk) => ndk.is_supported(case),
+        }
+    }
+
+    fn attempt(&self, case: &Case, args: &VtsArgs) -> Result<bool, Attempt> {
+        match self {
+            Self::Runtime(device) => attempt(case, device, args),
+            Self::Ndk(ndk) => ndk.attempt(case, args),
+        }
+    }
 }
 
 /// What was counted.
@@ -46,7 +80,12 @@ pub(crate) fn vts(args: &VtsArgs, out: &mut dyn Write) -> Result<(), Failure> {
         return Err(Failure::usage(format!("{}: no such folder", args.dir.display())));
     }
     let cases = load_dir(&args.dir).map_err(|error| Failure::usage(error.to_string()))?;
-    let device = open_device(&args.engine)?;
+    if args.api == Api::Ndk
+        && let Some(done) = ndk::beside_a_service(&args.engine)
+    {
+        return done;
+    }
+    let target = Target::open(args)?;
     let mut tally = Tally::default();
     let progress = Progress::counting("cases");
     for case in cases {
@@ -62,7 +101,7 @@ pub(crate) fn vts(args: &VtsArgs, out: &mut dyn Write) -> Result<(), Failure> {
             continue;
         }
         progress.step();
-        match judge(&case, &device, args)? {
+        match judge(&case, &target, args)? {
             Verdict::Passed { exact } => {
                 tally.passed += 1;
                 tally.quantised += u64::from(case.is_quantised());
@@ -110,15 +149,15 @@ fn report(tally: &Tally, args: &VtsArgs, out: &mut dyn Write) -> Result<(), Fail
 }
 
 /// Runs a case, or what the options derive from it. Only the loss of the device is an error here.
-fn judge(case: &Case, device: &Device, args: &VtsArgs) -> Result<Verdict, Failure> {
-    let case = match derived(case, device, args) {
+fn judge(case: &Case, target: &Target, args: &VtsArgs) -> Result<Verdict, Failure> {
+    let case = match derived(case, target, args) {
         Ok(case) => case,
         Err(verdict) => return Ok(verdict),
     };
     if args.engine.mode == Mode::Fenced && has_open_output(&case) {
         return Ok(Verdict::Skipped("fenced executions take outputs of known size only"));
     }
-    match attempt(&case, device, args) {
+    match target.attempt(&case, args) {
         Err(Attempt::Lost(failure)) => Err(failure.during(&case.name)),
         Err(Attempt::Wrong(verdict)) => Ok(verdict),
         Ok(exact) => Ok(Verdict::Passed { exact }),
@@ -126,12 +165,12 @@ fn judge(case: &Case, device: &Device, args: &VtsArgs) -> Result<Verdict, Failur
 }
 
 /// The case that the options make of this one; a verdict where they make none.
-fn derived<'a>(case: &'a Case, device: &Device, args: &VtsArgs) -> Result<Cow<'a, Case>, Verdict> {
+fn derived<'a>(case: &'a Case, target: &Target, args: &VtsArgs) -> Result<Cow<'a, Case>, Verdict> {
     let failed = |error: LoadError| Verdict::Failed(error.to_string());
     let mut case = Cow::Borrowed(case);
     if args.signed_twins {
         let twin = case.signed_twin().map_err(failed)?.ok_or(Verdict::Skipped("no signed twin"))?;
-        let both = [&*case, &twin].map(|case| is_supported(case, device));
+        let both = [&*case, &twin].map(|case| target.is_supported(case));
         if both[0] != both[1] {
             let [unsigned, signed] = both;
             let why = format!("unsigned taken: {unsigned}, signed taken: {signed}");
