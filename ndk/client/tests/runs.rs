@@ -1,5 +1,4 @@
 //! A built-in network through the loaded library, in every form of execution.
-#![expect(clippy::unwrap_used, reason = "a test")]
 
 use nnburst::hal::{Access, Memory, Request, RequestArgument, RequestPool};
 use nnburst::{RuntimeError, builtin, hal};
