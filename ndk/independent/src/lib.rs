@@ -1,0 +1,1 @@
+//! Nothing but tests: `libneuralnetworks.so` under the crates `nnapi` and `nnapi-sys`.
