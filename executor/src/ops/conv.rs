@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use nnburst_hal::{FusedActivation, OperandType};
 
-use super::support::{Axis, Image};
+use super::support::{Axis, Image, Window, plain};
 use crate::element::Quantised;
 use crate::error::OpError;
 use crate::kernels::gemm_i8::Bytes;
 use crate::kernels::patches::Patches;
 use crate::kernels::requantise::Scaling;
 use crate::memory::AlignedBytes;
-use crate::plan::{OpBuilder, Tensor};
+use crate::plan::{Label, Lowered, OpBuilder, Tensor};
 use crate::quant::{
     Multiplier, channel_multiplier, check_bias_scale, output_range, product_multiplier,
 };
@@ -150,6 +150,48 @@ pub(super) fn patches(
         top: vertical.head,
         left: horizontal.head,
     })
+}
+
+/// The extents of a filter: of rank 4, none 0, and as `fits` wants them for what it is `wanted`.
+pub(super) fn filter_extents(
+    filter: &Tensor,
+    wanted: impl std::fmt::Display,
+    fits: impl Fn([usize; 4]) -> bool,
+) -> Result<[usize; 4], OpError> {
+    match filter.shape[..] {
+        [a, b, c, d] if !filter.shape.contains(&0) && fits([a, b, c, d]) => Ok([a, b, c, d]),
+        _ => Err(OpError::input(1, format!("a filter of {:?} for {wanted}", filter.shape))),
+    }
+}
+
+/// How a window slides over the image, vertically and horizontally, and the image that comes out, whose shape
+/// it states.
+pub(super) fn slide(
+    op: &mut OpBuilder<'_>,
+    image: &Image,
+    window: &Window,
+    (filter_h, filter_w): (usize, usize),
+    channels: usize,
+) -> Lowered<(Axis, Axis, Image)> {
+    let (vertical, horizontal) = window.axes(image, filter_h, filter_w)?;
+    let extents = [image.batches, vertical.output, horizontal.output, channels];
+    let output = Image::new(extents, image.is_nchw());
+    op.set_output(0, output.shape()?)?;
+    Ok((vertical, horizontal, output))
+}
+
+/// What a convolution's step is called, for windows of `filter` pixels and outputs of `taps` products each.
+pub(super) fn label(
+    kernel: &'static str,
+    (input, output): (&Image, &Image),
+    (filter_h, filter_w): (usize, usize),
+    taps: usize,
+) -> Result<Label, OpError> {
+    let (from, to) = (input.shape()?, output.shape()?);
+    let products = (to.elements() as u64).saturating_mul(taps as u64);
+    let mut label = plain(kernel, &to, products.saturating_mul(2));
+    label.shape = format!("{from:?} {filter_h}x{filter_w} {to:?}");
+    Ok(label)
 }
 
 /// The bias has one element per output channel.

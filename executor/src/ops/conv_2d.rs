@@ -6,8 +6,10 @@ use std::sync::Arc;
 use nnburst_hal::{FusedActivation, OperandType};
 
 use super::Op;
-use super::conv::{self, Requantise, Types, bytes, check_bias, constants, types};
-use super::support::{Axis, Image, Window, plain};
+use super::conv::{
+    self, Requantise, Types, bytes, check_bias, constants, filter_extents, slide, types,
+};
+use super::support::{Axis, Image, Window};
 use crate::element::{Quantised, Real};
 use crate::error::OpError;
 use crate::kernels::patches::Patches;
@@ -44,18 +46,12 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let nchw = op.nchw(next + 1)?;
     let window = window.dilated(op, next + 2)?;
     let image = Image::of(0, &input.shape, nchw)?;
-    let &[channels_out, filter_h, filter_w, channels_in] = &filter.shape[..] else {
-        return Err(OpError::input(1, format!("a filter of {:?}", filter.shape)).into());
-    };
-    if channels_in != image.channels || filter.shape.contains(&0) {
-        let what = format!("a filter of {:?} for {} channels", filter.shape, image.channels);
-        return Err(OpError::input(1, what).into());
-    }
+    let channels = image.channels;
+    let [channels_out, filter_h, filter_w, _] =
+        filter_extents(&filter, format_args!("{channels} channels"), |[.., c]| c == channels)?;
     check_bias(&bias, channels_out)?;
-    let (vertical, horizontal) = window.axes(&image, filter_h, filter_w)?;
-    let output =
-        Image::new([image.batches, vertical.output, horizontal.output, channels_out], nchw);
-    op.set_output(0, output.shape()?)?;
+    let (vertical, horizontal, output) =
+        slide(op, &image, &window, (filter_h, filter_w), channels_out)?;
     let conv = Conv { input: image, output, vertical, horizontal, activation };
     match types(&input, &filter, &bias, &op.output(0)?)? {
         Types::Float32 => float32(op, conv),
@@ -108,18 +104,9 @@ impl Conv {
     }
 
     fn label(&self, kernel: &'static str) -> Result<Label, OpError> {
-        let taps = self.vertical.filter * self.horizontal.filter * self.input.channels;
-        let shape = self.output.shape()?;
-        let mut label =
-            plain(kernel, &shape, (2 * shape.elements() as u64).saturating_mul(taps as u64));
-        label.shape = format!(
-            "{:?} {}x{} {:?}",
-            self.input.shape()?,
-            self.vertical.filter,
-            self.horizontal.filter,
-            shape
-        );
-        Ok(label)
+        let filter = (self.vertical.filter, self.horizontal.filter);
+        let taps = filter.0 * filter.1 * self.input.channels;
+        conv::label(kernel, (&self.input, &self.output), filter, taps)
     }
 }
 

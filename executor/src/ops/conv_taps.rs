@@ -1,5 +1,7 @@
 //! Convolutions in plain code, for those without packed kernels: every output is a sum over taps.
 
+use std::ops::Range;
+
 use nnburst_hal::FusedActivation;
 
 use super::conv::{Requantise, Types};
@@ -11,8 +13,16 @@ use crate::quant::{clamp_real, real_activation_range};
 
 /// Which products each output of a convolution sums.
 pub(super) trait Taps: Copy + Send + Sync + 'static {
-    /// Calls `each(output position, output channel, taps)`, a tap being positions in input and filter.
-    fn each(&self, each: impl FnMut(usize, usize, &mut dyn Iterator<Item = (usize, usize)>));
+    /// How many lines the output has, those of all images.
+    fn lines(&self) -> usize;
+
+    /// Calls `each(output position, output channel, taps)` for every output of some lines, a tap being
+    /// positions in input and filter.
+    fn each(
+        &self,
+        lines: Range<usize>,
+        each: impl FnMut(usize, usize, &mut dyn Iterator<Item = (usize, usize)>),
+    );
 
     /// What to call the step.
     fn label(&self) -> Result<Label, OpError>;
@@ -34,10 +44,10 @@ pub(super) fn emit(op: &mut OpBuilder<'_>, conv: impl Taps, types: Types) -> Low
 
 fn real<T: Real>(op: &mut OpBuilder<'_>, conv: impl Taps) -> Lowered {
     let (low, high) = real_activation_range(conv.activation());
-    op.emit(conv.label()?, move |io: Io<'_>| {
+    op.emit_bands(conv.label()?, 0, conv.lines(), move |io: Io<'_>, lines| {
         let (input, filter, bias) = (io.input::<T>(0), io.input::<T>(1), io.input::<T>(2));
         let output = io.output::<T>(0);
-        conv.each(|at, o, taps| {
+        conv.each(lines, |at, o, taps| {
             let products =
                 taps.map(|(pixel, weight)| input.get(pixel).to_f32() * filter.get(weight).to_f32());
             let sum = products.fold(bias.get(o).to_f32(), |sum, product| sum + product);
@@ -51,10 +61,10 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: impl Taps) -> Lowered {
 fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: impl Taps) -> Lowered {
     let requantise = Requantise::new(op, 0, conv.activation())?;
     let (zp_in, zp_filter) = (op.input(0)?.zero_point, op.input(1)?.zero_point);
-    op.emit(conv.label()?, move |io: Io<'_>| {
+    op.emit_bands(conv.label()?, 0, conv.lines(), move |io: Io<'_>, lines| {
         let (input, filter, bias) = (io.input::<T>(0), io.input::<F>(1), io.input::<i32>(2));
         let output = io.output::<T>(0);
-        conv.each(|at, o, taps| {
+        conv.each(lines, |at, o, taps| {
             let sum = taps.fold(bias.get(o), |sum, (pixel, weight)| {
                 let x = input.get(pixel).to_i32() - zp_in;
                 sum.wrapping_add(x * (filter.get(weight).to_i32() - zp_filter))

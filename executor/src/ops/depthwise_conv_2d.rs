@@ -5,8 +5,10 @@ use std::sync::Arc;
 use nnburst_hal::{FusedActivation, OperandType};
 
 use super::Op;
-use super::conv::{self, Requantise, Types, bytes, check_bias, constants, types};
-use super::support::{Axis, Image, Window, plain};
+use super::conv::{
+    self, Requantise, Types, bytes, check_bias, constants, filter_extents, slide, types,
+};
+use super::support::{Axis, Image, Window};
 use crate::element::{Quantised, Real};
 use crate::error::OpError;
 use crate::kernels::patches::Patches;
@@ -45,18 +47,13 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let nchw = op.nchw(next + 2)?;
     let window = window.dilated(op, next + 3)?;
     let image = Image::of(0, &input.shape, nchw)?;
-    let &[1, filter_h, filter_w, channels_out] = &filter.shape[..] else {
-        return Err(OpError::input(1, format!("a filter of {:?}", filter.shape)).into());
-    };
-    if Some(channels_out) != image.channels.checked_mul(multiplier) || filter.shape.contains(&0) {
-        let what = format!("{:?} for {} channels times {multiplier}", filter.shape, image.channels);
-        return Err(OpError::input(1, what).into());
-    }
+    let outputs = image.channels.checked_mul(multiplier);
+    let wanted = format_args!("{} channels times {multiplier}", image.channels);
+    let [_, filter_h, filter_w, channels_out] =
+        filter_extents(&filter, wanted, |[one, .., c]| one == 1 && Some(c) == outputs)?;
     check_bias(&bias, channels_out)?;
-    let (vertical, horizontal) = window.axes(&image, filter_h, filter_w)?;
-    let output =
-        Image::new([image.batches, vertical.output, horizontal.output, channels_out], nchw);
-    op.set_output(0, output.shape()?)?;
+    let (vertical, horizontal, output) =
+        slide(op, &image, &window, (filter_h, filter_w), channels_out)?;
     let conv = Depthwise { input: image, output, vertical, horizontal, multiplier, activation };
     match types(&input, &filter, &bias, &op.output(0)?)? {
         Types::Float32 => float32(op, conv),
@@ -96,17 +93,8 @@ impl Depthwise {
     }
 
     fn label(&self, kernel: &'static str) -> Result<Label, OpError> {
-        let (taps, shape) = (self.vertical.filter * self.horizontal.filter, self.output.shape()?);
-        let mut label =
-            plain(kernel, &shape, (2 * shape.elements() as u64).saturating_mul(taps as u64));
-        label.shape = format!(
-            "{:?} {}x{} {:?}",
-            self.input.shape()?,
-            self.vertical.filter,
-            self.horizontal.filter,
-            shape
-        );
-        Ok(label)
+        let filter = (self.vertical.filter, self.horizontal.filter);
+        conv::label(kernel, (&self.input, &self.output), filter, filter.0 * filter.1)
     }
 }
 

@@ -31,7 +31,8 @@ impl Product {
     fn label(&self, kernel: &'static str) -> Label {
         let Self { rows, depth, units, .. } = self;
         let shape = format!("[{rows}, {depth}] by [{units}, {depth}]");
-        let operations = 2 * (rows * depth * units) as u64;
+        let sizes = [rows, depth, units].map(|&n| n as u64);
+        let operations = sizes.into_iter().fold(2, u64::saturating_mul);
         Label { kernel, form: Isa::Scalar, shape, operations }
     }
 }
@@ -83,10 +84,10 @@ fn float32(op: &mut OpBuilder<'_>, product: Product) -> Lowered {
 fn real<T: Real>(op: &mut OpBuilder<'_>, product: Product) -> Lowered {
     let (low, high) = real_activation_range(product.activation);
     let Product { rows, depth, units, .. } = product;
-    op.emit(product.label("fully_connected_real"), move |io| {
+    op.emit_bands(product.label("fully_connected_real"), 0, rows * units, move |io, outputs| {
         let (input, weights, bias) = (io.input::<T>(0), io.input::<T>(1), io.input::<T>(2));
         let output = io.output::<T>(0);
-        for at in 0..rows * units {
+        for at in outputs {
             let (row, unit) = (at / units, at % units);
             let products = (0..depth).map(|k| {
                 input.get(row * depth + k).to_f32() * weights.get(unit * depth + k).to_f32()
@@ -118,10 +119,10 @@ fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, product: Product) ->
         return Ok(());
     }
     let Product { rows, depth, units, .. } = product;
-    op.emit(product.label("fully_connected_byte"), move |io| {
+    op.emit_bands(product.label("fully_connected_byte"), 0, rows * units, move |io, outputs| {
         let (input, weights, bias) = (io.input::<T>(0), io.input::<F>(1), io.input::<i32>(2));
         let output = io.output::<T>(0);
-        for at in 0..rows * units {
+        for at in outputs {
             let (row, unit) = (at / units, at % units);
             let products = (0..depth).map(|k| {
                 (input.get(row * depth + k).to_i32() - zp_in)

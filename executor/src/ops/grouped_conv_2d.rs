@@ -1,11 +1,13 @@
 //! GROUPED_CONV_2D: each group of output channels reads its own group of input channels.
 
+use std::ops::Range;
+
 use nnburst_hal::FusedActivation;
 
 use super::Op;
-use super::conv::{check_bias, types};
+use super::conv::{self, check_bias, filter_extents, slide, types};
 use super::conv_taps::{self, Taps};
-use super::support::{Axis, Image, Window, plain};
+use super::support::{Axis, Image, Window};
 use crate::error::OpError;
 use crate::plan::{Label, Lowered, OpBuilder};
 
@@ -33,24 +35,14 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let activation = op.activation(next + 1)?;
     let nchw = op.bool(next + 2)?;
     let image = Image::of(0, &input.shape, nchw)?;
-    let &[channels_out, filter_h, filter_w, group_in] = &filter.shape[..] else {
-        return Err(OpError::input(1, format!("a filter of {:?}", filter.shape)).into());
-    };
-    if group_in.checked_mul(groups) != Some(image.channels)
-        || channels_out % groups != 0
-        || filter.shape.contains(&0)
-    {
-        let what = format!(
-            "a filter of {:?} for {} channels in {groups} groups",
-            filter.shape, image.channels
-        );
-        return Err(OpError::input(1, what).into());
-    }
+    let wanted = format_args!("{} channels in {groups} groups", image.channels);
+    let [channels_out, filter_h, filter_w, group_in] =
+        filter_extents(&filter, wanted, |[out, _, _, own]| {
+            own.checked_mul(groups) == Some(image.channels) && out.is_multiple_of(groups)
+        })?;
     check_bias(&bias, channels_out)?;
-    let (vertical, horizontal) = window.axes(&image, filter_h, filter_w)?;
-    let extents = [image.batches, vertical.output, horizontal.output, channels_out];
-    let output = Image::new(extents, nchw);
-    op.set_output(0, output.shape()?)?;
+    let (vertical, horizontal, output) =
+        slide(op, &image, &window, (filter_h, filter_w), channels_out)?;
     let group_out = channels_out / groups;
     let conv = Conv { input: image, output, vertical, horizontal, group_in, group_out, activation };
     let types = types(&input, &filter, &bias, &op.output(0)?)?;
@@ -58,34 +50,39 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
 }
 
 impl Taps for Conv {
-    fn each(&self, mut each: impl FnMut(usize, usize, &mut dyn Iterator<Item = (usize, usize)>)) {
+    fn lines(&self) -> usize {
+        self.output.batches * self.output.height
+    }
+
+    fn each(
+        &self,
+        lines: Range<usize>,
+        mut each: impl FnMut(usize, usize, &mut dyn Iterator<Item = (usize, usize)>),
+    ) {
         let Self { input, output, vertical, horizontal, group_in, .. } = *self;
-        for n in 0..output.batches {
-            for y in 0..output.height {
-                for x in 0..output.width {
-                    for o in 0..output.channels {
-                        let first_channel = o / self.group_out * group_in;
-                        let first = o * vertical.filter * horizontal.filter;
-                        let mut taps = vertical.taps(y).flat_map(|(i, row)| {
-                            horizontal.taps(x).flat_map(move |(j, column)| {
-                                let weight = (first + i * horizontal.filter + j) * group_in;
-                                (0..group_in).map(move |c| {
-                                    (input.at(n, row, column, first_channel + c), weight + c)
-                                })
+        for (n, y) in lines.map(|line| (line / output.height, line % output.height)) {
+            for x in 0..output.width {
+                for o in 0..output.channels {
+                    let first_channel = o / self.group_out * group_in;
+                    let first = o * vertical.filter * horizontal.filter;
+                    let mut taps = vertical.taps(y).flat_map(|(i, row)| {
+                        horizontal.taps(x).flat_map(move |(j, column)| {
+                            let weight = (first + i * horizontal.filter + j) * group_in;
+                            (0..group_in).map(move |c| {
+                                (input.at(n, row, column, first_channel + c), weight + c)
                             })
-                        });
-                        each(output.at(n, y, x, o), o, &mut taps);
-                    }
+                        })
+                    });
+                    each(output.at(n, y, x, o), o, &mut taps);
                 }
             }
         }
     }
 
     fn label(&self) -> Result<Label, OpError> {
-        let taps = self.vertical.filter * self.horizontal.filter * self.group_in;
-        let shape = self.output.shape()?;
-        let products = (shape.elements() as u64).saturating_mul(taps as u64);
-        Ok(plain("grouped_conv_2d", &shape, products.saturating_mul(2)))
+        let filter = (self.vertical.filter, self.horizontal.filter);
+        let taps = filter.0 * filter.1 * self.group_in;
+        conv::label("grouped_conv_2d", (&self.input, &self.output), filter, taps)
     }
 
     fn activation(&self) -> FusedActivation {

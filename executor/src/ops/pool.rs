@@ -1,14 +1,16 @@
 //! AVERAGE_POOL_2D, MAX_POOL_2D, L2_POOL_2D: windows over height and width.
 
+use std::ops::Range;
+
 use nnburst_hal::FusedActivation;
 
-use super::Op;
 use super::mean::divide_round;
-use super::support::{Axis, Image, Window, by_real, dispatch, plain, same_quantisation};
+use super::support::{Axis, Image, Window, by_real, dispatch, same_quantisation};
+use super::{Op, conv};
 use crate::element::{Element, Quantised, Real};
 use crate::error::OpError;
 use crate::io::{In, Out};
-use crate::plan::{Lowered, OpBuilder};
+use crate::plan::{Label, Lowered, OpBuilder};
 use crate::quant::{activation_range, clamp_real, real_activation_range};
 
 pub(super) static AVERAGE_POOL_2D: Op = Op { lower: |op| lower(op, Kind::Average) };
@@ -57,12 +59,23 @@ fn lower(op: &mut OpBuilder<'_>, kind: Kind) -> Lowered {
 }
 
 impl Pool {
-    /// Folds the elements of every window, as many channels side by side as lie side by side in memory, and
+    /// Lines of the output, those of all images.
+    fn lines(&self) -> usize {
+        self.output.batches * self.output.height
+    }
+
+    fn label(&self, kernel: &'static str) -> Result<Label, OpError> {
+        let window = self.vertical.filter.saturating_mul(self.horizontal.filter);
+        let filter = (self.vertical.filter, self.horizontal.filter);
+        conv::label(kernel, (&self.input, &self.output), filter, window)
+    }
+
+    /// Folds the elements of every window of some lines, as many channels side by side as lie side by side in memory, and
     /// finishes each fold with the number of elements in it. `sums` has room for a pixel's channels.
     fn fold<T: Element, S: Copy>(
         &self,
-        input: In<'_, T>,
-        output: Out<'_, T>,
+        lines: Range<usize>,
+        (input, output): (In<'_, T>, Out<'_, T>),
         sums: &mut [S],
         first: S,
         fold: impl Fn(S, T) -> S,
@@ -71,7 +84,7 @@ impl Pool {
         let Self { input: from, output: to, vertical, horizontal, .. } = self;
         let lanes = if to.is_nchw() { 1 } else { to.channels };
         let Some(sums) = sums.get_mut(..lanes) else { return };
-        for pixel in 0..to.batches * to.height * to.width {
+        for pixel in lines.start * to.width..lines.end * to.width {
             let (x, line) = (pixel % to.width, pixel / to.width);
             let (y, batch) = (line % to.height, line / to.height);
             let (rows, columns) = (vertical.covered(y), horizontal.covered(x));
@@ -99,24 +112,24 @@ impl Pool {
 )]
 fn real<T: Real>(op: &mut OpBuilder<'_>, pool: Pool) -> Lowered {
     let (low, high) = real_activation_range(pool.activation);
-    let label = plain("pool_real", &pool.output.shape()?, 0);
-    op.emit_with_scratch(label, pool.output.channels * 4, move |mut io| {
-        let (input, output) = (io.input::<T>(0), io.output::<T>(0));
+    let (label, scratch) = (pool.label("pool_real")?, pool.output.channels * 4);
+    op.emit_bands(label, scratch, pool.lines(), move |mut io, lines| {
+        let images = (io.input::<T>(0), io.output::<T>(0));
         let sums = io.scratch_slice::<f32>();
         let store = |y: f32| T::from_f32(clamp_real(y, low, high));
         let mean = |sum: f32, count: usize| sum / count.max(1) as f32;
         match pool.kind {
             Kind::Max => {
                 let larger = |max: f32, x: T| max.max(x.to_f32());
-                pool.fold(input, output, sums, f32::NEG_INFINITY, larger, |max, _| store(max));
+                pool.fold(lines, images, sums, f32::NEG_INFINITY, larger, |max, _| store(max));
             }
             Kind::Average => {
                 let add = |sum, x: T| sum + x.to_f32();
-                pool.fold(input, output, sums, 0.0, add, |sum, n| store(mean(sum, n)));
+                pool.fold(lines, images, sums, 0.0, add, |sum, n| store(mean(sum, n)));
             }
             Kind::L2 => {
                 let add = |sum, x: T| sum + x.to_f32() * x.to_f32();
-                pool.fold(input, output, sums, 0.0, add, |sum, n| store(mean(sum, n).sqrt()));
+                pool.fold(lines, images, sums, 0.0, add, |sum, n| store(mean(sum, n).sqrt()));
             }
         }
         Ok(())
@@ -132,17 +145,17 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, pool: Pool) -> Lowered {
     }
     let range = (T::MIN, T::MAX);
     let (low, high) = activation_range(pool.activation, input.scale, input.zero_point, range);
-    let label = plain("pool_byte", &pool.output.shape()?, 0);
-    op.emit_with_scratch(label, pool.output.channels * 4, move |mut io| {
-        let (input, output) = (io.input::<T>(0), io.output::<T>(0));
+    let (label, scratch) = (pool.label("pool_byte")?, pool.output.channels * 4);
+    op.emit_bands(label, scratch, pool.lines(), move |mut io, lines| {
+        let images = (io.input::<T>(0), io.output::<T>(0));
         let sums = io.scratch_slice::<i32>();
         let store = |y: i32| T::from_i32(y.max(low).min(high));
         if pool.kind == Kind::Max {
             let larger = |max: i32, q: T| max.max(q.to_i32());
-            pool.fold(input, output, sums, T::MIN, larger, |max, _| store(max));
+            pool.fold(lines, images, sums, T::MIN, larger, |max, _| store(max));
         } else {
             let mean = |sum, n| store(divide_round(sum, i32::try_from(n).unwrap_or(1).max(1)));
-            pool.fold(input, output, sums, 0, |sum, q: T| sum + q.to_i32(), mean);
+            pool.fold(lines, images, sums, 0, |sum, q: T| sum + q.to_i32(), mean);
         }
         Ok(())
     });

@@ -1,11 +1,13 @@
 //! TRANSPOSE_CONV_2D: every input pixel spreads over a window of the output.
 
+use std::ops::Range;
+
 use nnburst_hal::FusedActivation;
 
 use super::Op;
-use super::conv::{check_bias, types};
+use super::conv::{self, check_bias, filter_extents, types};
 use super::conv_taps::{self, Taps};
-use super::support::{Image, plain};
+use super::support::Image;
 use crate::error::OpError;
 use crate::plan::{Label, Lowered, OpBuilder};
 
@@ -87,13 +89,9 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let activation = op.activation(next + 2)?;
     let nchw = op.bool(next + 3)?;
     let image = Image::of(0, &input.shape, nchw)?;
-    let &[channels_out, filter_h, filter_w, channels_in] = &filter.shape[..] else {
-        return Err(OpError::input(1, format!("a filter of {:?}", filter.shape)).into());
-    };
-    if channels_in != image.channels || filter.shape.contains(&0) {
-        let what = format!("a filter of {:?} for {} channels", filter.shape, image.channels);
-        return Err(OpError::input(1, what).into());
-    }
+    let channels = image.channels;
+    let [channels_out, filter_h, filter_w, _] =
+        filter_extents(&filter, format_args!("{channels} channels"), |[.., c]| c == channels)?;
     check_bias(&bias, channels_out)?;
     let (rows, columns) = if explicit {
         let side = |at: usize| op.extent(at, 0);
@@ -134,34 +132,39 @@ fn wanted(op: &OpBuilder<'_>, nchw: bool) -> Lowered<(usize, usize)> {
 }
 
 impl Taps for Conv {
-    fn each(&self, mut each: impl FnMut(usize, usize, &mut dyn Iterator<Item = (usize, usize)>)) {
+    fn lines(&self) -> usize {
+        self.output.batches * self.output.height
+    }
+
+    fn each(
+        &self,
+        lines: Range<usize>,
+        mut each: impl FnMut(usize, usize, &mut dyn Iterator<Item = (usize, usize)>),
+    ) {
         let Self { input, output, vertical, horizontal, .. } = *self;
         let channels = input.channels;
-        for n in 0..output.batches {
-            for y in 0..output.height {
-                for x in 0..output.width {
-                    for o in 0..output.channels {
-                        let first = o * vertical.filter * horizontal.filter;
-                        let mut taps = vertical.taps(y).flat_map(|(i, row)| {
-                            horizontal.taps(x).flat_map(move |(j, column)| {
-                                let weight = (first + i * horizontal.filter + j) * channels;
-                                (0..channels)
-                                    .map(move |c| (input.at(n, row, column, c), weight + c))
-                            })
-                        });
-                        each(output.at(n, y, x, o), o, &mut taps);
-                    }
+        for (n, y) in lines.map(|line| (line / output.height, line % output.height)) {
+            for x in 0..output.width {
+                for o in 0..output.channels {
+                    let first = o * vertical.filter * horizontal.filter;
+                    let mut taps = vertical.taps(y).flat_map(|(i, row)| {
+                        horizontal.taps(x).flat_map(move |(j, column)| {
+                            let weight = (first + i * horizontal.filter + j) * channels;
+                            (0..channels).map(move |c| (input.at(n, row, column, c), weight + c))
+                        })
+                    });
+                    each(output.at(n, y, x, o), o, &mut taps);
                 }
             }
         }
     }
 
+    /// An output meets one in stride of the taps along each axis.
     fn label(&self) -> Result<Label, OpError> {
-        let taps = self.vertical.filter * self.horizontal.filter * self.input.channels;
-        let pixels = self.input.batches * self.input.height * self.input.width;
-        let products = (pixels as u64).saturating_mul((taps * self.output.channels) as u64);
-        let operations = products.saturating_mul(2);
-        Ok(plain("transpose_conv_2d", &self.output.shape()?, operations))
+        let filter = (self.vertical.filter, self.horizontal.filter);
+        let taps = filter.0 * filter.1 * self.input.channels;
+        let met = taps.div_ceil(self.vertical.stride * self.horizontal.stride);
+        conv::label("transpose_conv_2d", (&self.input, &self.output), filter, met)
     }
 
     fn activation(&self) -> FusedActivation {

@@ -86,11 +86,19 @@ fn quantised(op: Op, kind: T, code: i32, quants: [Quant; 3], x: f64, y: f64) -> 
             let multiplier = fixed(f64::from(a.0 * b.0) / f64::from(out.0));
             multiplier.times((x * y) as i64) + i64::from(out.1)
         }
+        Op::Prelu if x >= 0.0 => {
+            fixed(f64::from(a.0) / f64::from(out.0)).times(x as i64) + i64::from(out.1)
+        }
+        Op::Prelu => {
+            let multiplier = fixed(f64::from(a.0 * b.0) / f64::from(out.0));
+            multiplier.times((x * y) as i64) + i64::from(out.1)
+        }
         _ => {
             let (x, y) = (rescaled(kind, a, out, x), rescaled(kind, b, out, y));
             return if op == Op::Maximum { x.max(y) } else { x.min(y) };
         }
     };
+    let code = if has_activation(op) { code } else { 0 };
     let (low, high) = activation(code, kind, out.0, out.1);
     value.clamp(low, high) as f64
 }
@@ -102,6 +110,7 @@ fn real(op: Op, code: i32, x: f64, y: f64) -> f64 {
         Op::Mul => x * y,
         Op::Div => x / y,
         Op::Maximum => return x.max(y),
+        Op::Prelu => return if x < 0.0 { x * y } else { x },
         _ => return x.min(y),
     };
     clamped(code, value)
@@ -115,7 +124,7 @@ fn has_activation(op: Op) -> bool {
 fn arithmetic_of_any_shapes() {
     const KINDS: [T; 4] =
         [T::TensorFloat32, T::TensorFloat16, T::TensorQuant8Asymm, T::TensorQuant8AsymmSigned];
-    const OPS: [Op; 6] = [Op::Add, Op::Sub, Op::Mul, Op::Maximum, Op::Minimum, Op::Div];
+    const OPS: [Op; 7] = [Op::Add, Op::Sub, Op::Mul, Op::Maximum, Op::Minimum, Op::Prelu, Op::Div];
     for seed in 0..500 {
         let chance = &mut Chance::of_seed(seed);
         let kind = KINDS[chance.below(KINDS.len())];

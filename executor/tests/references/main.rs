@@ -20,5 +20,6 @@ mod numbers;
 mod products;
 mod recurrent;
 mod regions;
+mod sequences;
 mod tensors;
 mod windows;

@@ -227,3 +227,53 @@ fn nearest_neighbours_at_any_size() {
         });
     }
 }
+
+/// Shapes written out or with one extent to work out, anywhere; axes from the end, or none.
+#[test]
+fn the_same_elements_in_another_shape() {
+    for seed in 0..100 {
+        let chance = &mut Chance::of_seed(seed);
+        let rank = 1 + chance.below(4);
+        let mut dims = dims_of_chance(chance, rank);
+        let input = Arg::random(chance, &dims);
+        let mut to: Vec<u32> = dims.clone();
+        to.rotate_left(chance.below(rank));
+        let mut asked: Vec<i32> = to.iter().map(|&n| n.cast_signed()).collect();
+        if chance.once_in(2) {
+            asked[chance.below(rank)] = -1;
+        }
+        let got = compute(Op::Reshape, &[input, Arg::list(&asked)], &[F32], ELEMENTS).unwrap();
+        assert_eq!(got[0].dims, to, "{dims:?} to {asked:?}");
+
+        dims.iter_mut().for_each(|n| *n = if chance.once_in(2) { 1 } else { *n });
+        let input = Arg::random(chance, &dims);
+        let mut axes = Vec::new();
+        for axis in (0..rank).filter(|&axis| dims[axis] == 1) {
+            let axis = i32::try_from(axis).unwrap();
+            if chance.once_in(2) {
+                axes.push(if chance.once_in(2) {
+                    axis - i32::try_from(rank).unwrap()
+                } else {
+                    axis
+                });
+            }
+        }
+        let all = chance.once_in(3);
+        let is_gone = |axis: usize| {
+            let (axis, rank) = (i32::try_from(axis).unwrap(), i32::try_from(rank).unwrap());
+            all || axes.contains(&axis) || axes.contains(&(axis - rank))
+        };
+        let left = (0..rank).filter(|&axis| dims[axis] != 1 || !is_gone(axis));
+        let mut out: Vec<u32> = left.map(|axis| dims[axis]).collect();
+        if out.is_empty() {
+            out.push(1);
+        }
+        let none = Arg::None(nnburst_hal::OperandType::TensorInt32);
+        if !all && axes.is_empty() {
+            continue;
+        }
+        let args = [input.clone(), if all { none } else { Arg::list(&axes) }];
+        let got = compute(Op::Squeeze, &args, &[F32], ELEMENTS).unwrap();
+        assert_eq!((&got[0].dims, &got[0].floats()[..]), (&out, input.floats()), "{axes:?}");
+    }
+}

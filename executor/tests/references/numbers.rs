@@ -235,3 +235,45 @@ fn sparse_projections_are_the_dense_bits_put_together() {
         assert_eq!(project(none(), 3), apart);
     }
 }
+
+/// Over the last axis in every length, over an axis of one, and of truth.
+#[test]
+fn reductions_of_rows() {
+    for &extent in &crate::tensors::SIZES {
+        let chance = &mut Chance::of_seed(extent.into());
+        let input = Arg::random(chance, &[3, extent]);
+        let rows = input.floats().chunks(extent as usize);
+        let fold = |start: f32, f: fn(f32, f32) -> f32| -> Vec<f32> {
+            rows.clone().map(|row| row.iter().copied().fold(start, f)).collect()
+        };
+        for (op, want) in [
+            (Op::ReduceSum, fold(0.0, |a, b| a + b)),
+            (Op::ReduceMax, fold(f32::MIN, f32::max)),
+            (Op::ReduceMin, fold(f32::MAX, f32::min)),
+        ] {
+            let args = [input.clone(), Arg::list(&[-1]), Arg::Bool(false)];
+            let got = compute(op, &args, &[F32], ELEMENTS).unwrap();
+            assert_near(&got[0].floats(), &want, &format!("{op} of rows of {extent}"));
+            // A list without axes can't be declared; over an axis of one everything stays as well.
+            let args = [Arg::random(chance, &[1, extent]), Arg::list(&[0]), Arg::Bool(true)];
+            let got = compute(op, &args, &[F32], ELEMENTS).unwrap();
+            assert_eq!(got[0].floats(), args[0].floats(), "{op} over an axis of one");
+        }
+        let truths: Vec<u8> = (0..3 * extent).map(|_| [0, 1, 2, 255][chance.below(4)]).collect();
+        let operand = nnburst_hal::Operand::tensor(OperandType::TensorBool8, vec![3, extent]);
+        for (op, all) in [(Op::ReduceAll, true), (Op::ReduceAny, false)] {
+            let want: Vec<u8> = truths
+                .chunks(extent as usize)
+                .map(|row| {
+                    let mut truths = row.iter().map(|&byte| byte != 0);
+                    u8::from(if all { truths.all(|it| it) } else { truths.any(|it| it) })
+                })
+                .collect();
+            let args =
+                [Arg::Other(operand.clone(), truths.clone()), Arg::list(&[1]), Arg::Bool(false)];
+            let out = Out(OperandType::TensorBool8, 0.0, 0);
+            let got = compute(op, &args, &[out], ELEMENTS).unwrap();
+            assert_eq!(got[0].bytes, want, "{op} of rows of {extent}");
+        }
+    }
+}

@@ -62,6 +62,14 @@ impl Product {
     /// Works out the paddings that a code stands for, and the extents of the output.
     fn resolve(&mut self) -> Option<[i64; 4]> {
         let [n, h, w, _] = self.input;
+        if self.op == Op::TransposeConv2d {
+            let spread = |axis: usize, extent: i64| {
+                let pads = self.pads[2 * axis] + self.pads[2 * axis + 1];
+                (extent - 1) * self.stride[axis] + self.filter[axis] - pads
+            };
+            let out = [n, spread(0, h), spread(1, w), self.outputs];
+            return (out[1] > 0 && out[2] > 0).then_some(out);
+        }
         let mut out = [0; 2];
         for (axis, extent) in [(0, h), (1, w)] {
             let (reach, stride) = (self.reach(axis), self.stride[axis]);
@@ -101,8 +109,19 @@ impl Product {
         let (mut sum, mut size) = (bias, bias.abs());
         for i in 0..self.filter[0] {
             for j in 0..self.filter[1] {
-                let in_y = y * self.stride[0] + i * self.dilation[0] - self.pads[0];
-                let in_x = column * self.stride[1] + j * self.dilation[1] - self.pads[2];
+                let (in_y, in_x) = if self.op == Op::TransposeConv2d {
+                    // The pixel whose tap lands here, if one does.
+                    let (up, left) = (y + self.pads[0] - i, column + self.pads[2] - j);
+                    if up % self.stride[0] != 0 || left % self.stride[1] != 0 {
+                        continue;
+                    }
+                    (up / self.stride[0], left / self.stride[1])
+                } else {
+                    (
+                        y * self.stride[0] + i * self.dilation[0] - self.pads[0],
+                        column * self.stride[1] + j * self.dilation[1] - self.pads[2],
+                    )
+                };
                 if !(0..height).contains(&in_y) || !(0..width).contains(&in_x) {
                     continue;
                 }
@@ -145,7 +164,7 @@ impl Product {
             _ => {}
         }
         args.extend([Arg::Int(self.activation), Arg::Bool(self.nchw)]);
-        if self.op != Op::GroupedConv2d {
+        if !matches!(self.op, Op::GroupedConv2d | Op::TransposeConv2d) {
             args.extend([int(self.dilation[1]), int(self.dilation[0])]);
         }
         args
@@ -269,7 +288,7 @@ fn window_of_chance(chance: &mut Chance, op: Op) -> Product {
     let filter = [upto(1, 4), upto(1, 4)];
     let stride = [upto(1, 3), upto(1, 3)];
     let mut dilation = [upto(1, 3), upto(1, 3)];
-    if op == Op::GroupedConv2d {
+    if matches!(op, Op::GroupedConv2d | Op::TransposeConv2d) {
         dilation = [1, 1];
     }
     let reach = [0, 1].map(|axis: usize| (filter[axis] - 1) * dilation[axis] + 1);
@@ -285,7 +304,8 @@ fn window_of_chance(chance: &mut Chance, op: Op) -> Product {
         stride,
         dilation,
         pads,
-        implicit: [None, None, Some(1), Some(2)][chance.below(4)],
+        implicit: [None, None, Some(1), Some(2)]
+            [if op == Op::TransposeConv2d { 0 } else { chance.below(4) }],
         groups,
         activation: chance.one_of(&[0, 1, 2, 3]),
         extreme: chance.once_in(3),
@@ -314,6 +334,11 @@ fn depthwise_convolutions_of_any_window() {
 #[test]
 fn grouped_convolutions_of_any_type() {
     windows_of_chance(Op::GroupedConv2d, 120);
+}
+
+#[test]
+fn transposed_convolutions_of_any_type() {
+    windows_of_chance(Op::TransposeConv2d, 150);
 }
 
 /// A dense layer, or a convolution of one pixel.

@@ -5,9 +5,9 @@ use nnburst_hal::{OperandType, OperationType as Op};
 
 use crate::model::{Arg, F32, assert_near, compute};
 
-const NONE: Arg = Arg::None(OperandType::TensorFloat32);
+pub(crate) const NONE: Arg = Arg::None(OperandType::TensorFloat32);
 
-fn activate(code: i32, x: f32) -> f32 {
+pub(crate) fn activate(code: i32, x: f32) -> f32 {
     match code {
         1 => x.max(0.0),
         3 => x.clamp(0.0, 6.0),
@@ -22,7 +22,7 @@ fn sigmoid(x: f32) -> f32 {
 }
 
 /// Row `row` of `x` (rows of `width`) times row `unit` of `w`.
-fn product(x: &[f32], w: &[f32], width: usize, row: usize, unit: usize) -> f32 {
+pub(crate) fn product(x: &[f32], w: &[f32], width: usize, row: usize, unit: usize) -> f32 {
     (0..width).map(|k| x[row * width + k] * w[unit * width + k]).sum()
 }
 
@@ -103,15 +103,15 @@ fn svdf_of_any_rank_with_activations() {
 
 /// What an LSTM has or hasn't.
 #[derive(Clone, Copy, Debug)]
-struct Parts {
-    coupled: bool,
-    peephole: bool,
-    projection: bool,
-    projection_bias: bool,
-    layer_norm: bool,
-    activation: i32,
-    cell_clip: f32,
-    projection_clip: f32,
+pub(crate) struct Parts {
+    pub(crate) coupled: bool,
+    pub(crate) peephole: bool,
+    pub(crate) projection: bool,
+    pub(crate) projection_bias: bool,
+    pub(crate) layer_norm: bool,
+    pub(crate) activation: i32,
+    pub(crate) cell_clip: f32,
+    pub(crate) projection_clip: f32,
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn lstm_with_every_part() {
 }
 
 /// One step, as the interface defines it: cell state and output.
-fn lstm(args: &[Arg], parts: Parts, [b, i, u, o]: [usize; 4]) -> (Vec<f32>, Vec<f32>) {
+pub(crate) fn lstm(args: &[Arg], parts: Parts, [b, i, u, o]: [usize; 4]) -> (Vec<f32>, Vec<f32>) {
     let of = |at: usize| args[at].floats();
     let (mut cells, mut outputs) = (Vec::new(), Vec::new());
     for row in 0..b {

@@ -19,6 +19,11 @@ pub(super) struct Regions {
 }
 
 impl Regions {
+    /// Lines of the output, those of all regions.
+    pub(super) fn lines(&self) -> usize {
+        self.out.batches * self.out.height
+    }
+
     /// Reads inputs 0 to 6 and the layout flag; states the output's shape.
     pub(super) fn read(op: &mut OpBuilder<'_>, features: &Tensor, layout: usize) -> Lowered<Self> {
         let nchw = op.bool(layout)?;

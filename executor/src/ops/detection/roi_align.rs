@@ -2,6 +2,8 @@
 //!
 //! Source: NNAPI, since HAL 1.2; signed 8-bit since 1.3. Zero regions give an empty output.
 
+use std::ops::Range;
+
 use super::boxes::Corners;
 use super::roi::Regions;
 use crate::element::{Quantised, Real};
@@ -9,7 +11,7 @@ use crate::error::OpError;
 use crate::io::Io;
 use crate::ops::Op;
 use crate::ops::support::{dispatch, plain};
-use crate::plan::{Lowered, OpBuilder};
+use crate::plan::{Label, Lowered, OpBuilder};
 use crate::quant::{Multiplier, round_half_away};
 
 pub(in crate::ops) static ROI_ALIGN: Op = Op { lower };
@@ -37,10 +39,23 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
 
 const MAX_RATIO: usize = 1 << 12;
 
+/// The work is of four taps a sample; where their number follows from the regions, as many as a region of the
+/// whole map has.
+fn label(regions: &Regions, ratios: Ratios) -> Result<Label, OpError> {
+    let out = regions.out.shape()?;
+    let along = |ratio: usize, extent: usize, bins: usize| {
+        if ratio > 0 { ratio } else { extent.div_ceil(bins) }
+    };
+    let rows = along(ratios.height, regions.features.height, regions.out.height);
+    let columns = along(ratios.width, regions.features.width, regions.out.width);
+    let samples = (out.elements() as u64).saturating_mul((rows * columns) as u64);
+    Ok(plain("roi_align", &out, samples.saturating_mul(8)))
+}
+
 fn emit_real<T: Real>(op: &mut OpBuilder<'_>, regions: Regions, ratios: Ratios) -> Lowered {
-    op.emit(plain("roi_align", &regions.out.shape()?, 0), move |io: Io<'_>| {
+    op.emit_bands(label(&regions, ratios)?, 0, regions.lines(), move |io: Io<'_>, lines| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
-        each_bin(&io, &regions, ratios, |batch, place, samples, channel| {
+        each_bin(&io, &regions, ratios, lines, |batch, place, samples, channel| {
             let mut sum = 0.0;
             samples.each(&regions, |taps| {
                 for (weight, y, x) in taps {
@@ -55,11 +70,11 @@ fn emit_real<T: Real>(op: &mut OpBuilder<'_>, regions: Regions, ratios: Ratios) 
 
 fn emit_byte<T: Quantised>(op: &mut OpBuilder<'_>, regions: Regions, ratios: Ratios) -> Lowered {
     let (from, to) = (op.input(0)?, op.output(0)?);
-    op.emit(plain("roi_align", &regions.out.shape()?, 0), move |io: Io<'_>| {
+    op.emit_bands(label(&regions, ratios)?, 0, regions.lines(), move |io: Io<'_>, lines| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         // Each weight is a number of 255ths.
         const STEP: f32 = 1.0 / 255.0;
-        each_bin(&io, &regions, ratios, |batch, place, samples, channel| {
+        each_bin(&io, &regions, ratios, lines, |batch, place, samples, channel| {
             let mut sum = 0i32;
             samples.each(&regions, |taps| {
                 for (weight, y, x) in taps {
@@ -130,7 +145,7 @@ fn split(position: f32, extent: usize) -> (usize, usize, f32) {
     }
 }
 
-/// Calls `each(image, position in the output, samples, channel)` for every element of the output.
+/// Calls `each(image, position in the output, samples, channel)` for every element of some lines of the output.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -141,10 +156,11 @@ fn each_bin(
     io: &Io<'_>,
     regions: &Regions,
     ratios: Ratios,
+    lines: Range<usize>,
     mut each: impl FnMut(usize, usize, Samples, usize),
 ) -> Result<(), String> {
     let out = regions.out;
-    for region in 0..out.batches {
+    for (region, i) in lines.map(|line| (line / out.height, line % out.height)) {
         let (batch, [x1, y1, x2, y2]): (usize, Corners) = regions.region(io, region)?;
         let step_h = (y2 - y1).max(1.0) / out.height as f32;
         let step_w = (x2 - x1).max(1.0) / out.width as f32;
@@ -152,19 +168,17 @@ fn each_bin(
             |ratio: usize, step: f32| if ratio > 0 { ratio } else { step.ceil() as usize };
         let (rows, columns) = (samples(ratios.height, step_h), samples(ratios.width, step_w));
         let (bin_h, bin_w) = (step_h / rows as f32, step_w / columns as f32);
-        for i in 0..out.height {
-            for j in 0..out.width {
-                let samples = Samples {
-                    y: step_h * i as f32 + y1 + bin_h / 2.0,
-                    x: step_w * j as f32 + x1 + bin_w / 2.0,
-                    step_y: bin_h,
-                    step_x: bin_w,
-                    rows,
-                    columns,
-                };
-                for channel in 0..out.channels {
-                    each(batch, out.at(region, i, j, channel), samples, channel);
-                }
+        for j in 0..out.width {
+            let samples = Samples {
+                y: step_h * i as f32 + y1 + bin_h / 2.0,
+                x: step_w * j as f32 + x1 + bin_w / 2.0,
+                step_y: bin_h,
+                step_x: bin_w,
+                rows,
+                columns,
+            };
+            for channel in 0..out.channels {
+                each(batch, out.at(region, i, j, channel), samples, channel);
             }
         }
     }

@@ -29,27 +29,31 @@ fn emit_byte<T: Quantised>(op: &mut OpBuilder<'_>, regions: Regions, zero_point:
 }
 
 fn emit<T: Element>(op: &mut OpBuilder<'_>, regions: Regions, zero: T) -> Lowered {
-    op.emit(plain("roi_pooling", &regions.out.shape()?, 0), move |io: Io<'_>| {
+    let shape = regions.out.shape()?;
+    // At most the whole map for each line of a region.
+    let map = (regions.features.height * regions.features.width) as u64;
+    let work =
+        (regions.lines() as u64).saturating_mul(map.saturating_mul(regions.out.channels as u64));
+    let label = plain("roi_pooling", &shape, work);
+    op.emit_bands(label, 0, regions.lines(), move |io: Io<'_>, lines| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         let (features, out) = (regions.features, regions.out);
-        for region in 0..out.batches {
+        for (region, i) in lines.map(|line| (line / out.height, line % out.height)) {
             let (batch, [x1, y1, x2, y2]): (usize, Corners) = regions.region(&io, region)?;
             let rows = Bins::new(y1, y2, out.height, features.height);
             let columns = Bins::new(x1, x2, out.width, features.width);
-            for i in 0..out.height {
-                for j in 0..out.width {
-                    for channel in 0..out.channels {
-                        let mut best: Option<T> = None;
-                        for y in rows.range(i) {
-                            for x in columns.range(j) {
-                                let value = input.get(features.at(batch, y, x, channel));
-                                if best.is_none_or(|best| value > best) {
-                                    best = Some(value);
-                                }
+            for j in 0..out.width {
+                for channel in 0..out.channels {
+                    let mut best: Option<T> = None;
+                    for y in rows.range(i) {
+                        for x in columns.range(j) {
+                            let value = input.get(features.at(batch, y, x, channel));
+                            if best.is_none_or(|best| value > best) {
+                                best = Some(value);
                             }
                         }
-                        output.set(out.at(region, i, j, channel), best.unwrap_or(zero));
                     }
+                    output.set(out.at(region, i, j, channel), best.unwrap_or(zero));
                 }
             }
         }
