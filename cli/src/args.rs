@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Devices(DevicesArgs),
     /// Say for each operation of a model whether a device takes it, and why not.
     Check(CheckArgs),
+    /// Say whether this machine lets bursts be quick, what to do where not, and what is set.
+    Doctor(DoctorArgs),
     /// Print a model as a graph for Graphviz.
     Dot(DotArgs),
     /// Serve a sample driver until stopped.
@@ -219,6 +221,14 @@ pub(crate) struct DevicesArgs {
     pub(crate) json: bool,
 }
 
+/// `nnburst doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct CheckArgs {
     /// A .tflite file, or a folder with a model.tflite in it.
@@ -230,6 +240,9 @@ pub(crate) struct CheckArgs {
     /// The device to ask [default: embedded]
     #[arg(long, value_name = "NAME")]
     pub(crate) device: Option<String>,
+    /// Say how the model would be spread over these devices, and why
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "device")]
+    pub(crate) devices: Vec<String>,
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,

@@ -52,6 +52,7 @@ fn dispatch(command: &Command, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Bench(args) => commands::bench::bench(args, out),
         Command::Devices(args) => commands::devices::devices(args, out),
         Command::Check(args) => commands::check::check(args, out),
+        Command::Doctor(args) => commands::doctor::doctor(args, out),
         Command::Dot(args) => commands::dot::dot(args, out),
         Command::Serve(args) => commands::serve::serve(args, out),
         Command::Vts(args) => commands::vts::vts(args, out),

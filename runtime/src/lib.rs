@@ -41,6 +41,7 @@ mod cache;
 mod compilation;
 mod compile;
 mod device;
+pub mod doctor;
 mod driver;
 mod element;
 mod error;

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use nnburst::hal::{Operation, Version, validate_model};
+use nnburst::{CompileOptions, Device, REFERENCE, explain};
 use serde::Serialize;
 
 use crate::args::{CheckArgs, Engine, Mode, WaitArg};
@@ -27,14 +28,10 @@ pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<(), Failure
     let source = Source::choose(args.model.as_deref(), args.builtin.as_deref())?;
     validate_model(&source.model, Version::V1_3)
         .map_err(|error| Failure::check(format!("{}: {error}", source.name)))?;
-    let device = open_device(&Engine {
-        device: Some(args.device.clone().unwrap_or_else(|| "embedded".to_owned())),
-        mode: Mode::Sync,
-        threads: 1,
-        wait: WaitArg::Block,
-        cpus: Vec::new(),
-        realtime: false,
-    })?;
+    if !args.devices.is_empty() {
+        return spread(&source, args, out);
+    }
+    let device = open(args.device.as_deref().unwrap_or("embedded"))?;
     let taken = device.supported_operations(&source.model)?;
     let operations = source.model.main.operations.iter();
     let verdicts: Vec<Verdict> = operations
@@ -61,6 +58,65 @@ pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<(), Failure
     if refused > 0 {
         let (all, device) = (verdicts.len(), device.name());
         return Err(Failure::check(format!("{device} refuses {refused} of {all} operations")));
+    }
+    Ok(())
+}
+
+fn open(name: &str) -> Result<Device, Failure> {
+    if name == REFERENCE {
+        return Ok(Device::reference());
+    }
+    open_device(&Engine {
+        device: Some(name.to_owned()),
+        mode: Mode::Sync,
+        threads: 1,
+        wait: WaitArg::Block,
+        cpus: Vec::new(),
+        realtime: false,
+    })
+}
+
+/// How the model would be spread over several devices.
+fn spread(source: &Source, args: &CheckArgs, out: &mut dyn Write) -> Result<(), Failure> {
+    let devices: Vec<Device> =
+        args.devices.iter().map(|name| open(name)).collect::<Result<_, _>>()?;
+    let plan = explain(&source.model, &devices, &CompileOptions::default())?;
+    let home = |device: Option<usize>| {
+        device.and_then(|at| plan.devices.get(at)).map_or("interpreter", String::as_str)
+    };
+    if args.json {
+        let operations: Vec<_> = plan
+            .operations
+            .iter()
+            .map(|one| {
+                serde_json::json!({
+                    "graph": one.graph, "index": one.operation, "operation": one.kind.to_string(),
+                    "device": home(one.device), "why": plan.reason(one),
+                })
+            })
+            .collect();
+        let steps: Vec<_> = plan
+            .steps
+            .iter()
+            .map(|step| {
+                serde_json::json!({
+                    "kind": format!("{:?}", step.kind), "device": step.device.map(|at| home(Some(at))),
+                    "graph": step.graph, "operations": step.operations,
+                })
+            })
+            .collect();
+        let line = serde_json::json!({
+            "model": source.name, "devices": plan.devices, "simple": plan.is_simple(),
+            "operations": operations, "steps": steps,
+        });
+        writeln!(out, "{line}")?;
+        return Ok(());
+    }
+    write!(out, "{plan}")?;
+    let count = plan.operations.len();
+    match plan.steps.as_slice() {
+        [only] => writeln!(out, "all of {count} operations on {}", home(only.device))?,
+        steps => writeln!(out, "{count} operations in {} steps", steps.len())?,
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod demo;
 pub(crate) mod devices;
+pub(crate) mod doctor;
 pub(crate) mod dot;
 pub(crate) mod profile;
 pub(crate) mod run;

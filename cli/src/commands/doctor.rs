@@ -1,0 +1,66 @@
+//! `nnburst doctor`: whether this machine lets bursts be quick, what to do where not, and what is set.
+
+use std::io::Write;
+
+use nnburst::doctor::{Verdict, examine};
+use nnburst::{Settings, devices};
+
+use crate::args::DoctorArgs;
+use crate::failure::Failure;
+use crate::table::Table;
+
+/// Tells everything, and fails if something doesn't work.
+pub(crate) fn doctor(args: &DoctorArgs, out: &mut dyn Write) -> Result<(), Failure> {
+    let (checks, settings) = (examine(), Settings::list());
+    let name = |verdict| match verdict {
+        Verdict::Good => "good",
+        Verdict::Advice => "could be better",
+        Verdict::Bad => "bad",
+    };
+    if args.json {
+        let checks: Vec<_> = checks
+            .iter()
+            .map(|check| {
+                serde_json::json!({
+                    "check": check.what, "verdict": name(check.verdict), "found": check.found,
+                    "advice": check.advice,
+                })
+            })
+            .collect();
+        let settings: Vec<_> = settings
+            .iter()
+            .map(|(setting, value, is_set)| {
+                serde_json::json!({
+                    "name": setting.name, "variable": setting.variable, "value": value,
+                    "set": is_set, "meaning": setting.meaning,
+                })
+            })
+            .collect();
+        let devices: Vec<_> = devices().iter().map(nnburst::Device::name).collect();
+        let line = serde_json::json!({
+            "checks": checks, "settings": settings, "devices": devices,
+        });
+        writeln!(out, "{line}")?;
+    } else {
+        for check in &checks {
+            writeln!(out, "{:<18} {:<16} {}", check.what, name(check.verdict), check.found)?;
+            if !check.advice.is_empty() {
+                writeln!(out, "{:<18} {:<16} -> {}", "", "", check.advice)?;
+            }
+        }
+        let names: Vec<_> = devices().iter().map(nnburst::Device::name).collect();
+        writeln!(out, "\ndevices: {}\n", names.join(", "))?;
+        let mut table = Table::new(&["setting", "value", "variable", "meaning"]);
+        for (setting, value, is_set) in settings {
+            let value = if value.is_empty() { "-".to_owned() } else { value };
+            let value = if is_set { format!("{value} (set)") } else { value };
+            let (variable, meaning) = (setting.variable.to_owned(), setting.meaning.to_owned());
+            table.row([setting.name.to_owned(), value, variable, meaning]);
+        }
+        write!(out, "{table}")?;
+    }
+    match checks.iter().find(|check| check.verdict == Verdict::Bad) {
+        None => Ok(()),
+        Some(bad) => Err(Failure::check(format!("{}: {}; {}", bad.what, bad.found, bad.advice))),
+    }
+}

@@ -1,0 +1,223 @@
+//! Whether this machine lets bursts be as quick as they can be, and what to do where it doesn't.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use nnburst_executor::Isa;
+use nnburst_hal::Memory;
+use nnburst_hal_ipc::{service_dir, services};
+use rustix::process::{Resource, getrlimit};
+
+use crate::extensions::extensions_are_allowed;
+use crate::settings::Settings;
+
+/// How a check came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// As it should be.
+    Good,
+    /// Everything works, though slower or with less than could be.
+    Advice,
+    /// Something doesn't work.
+    Bad,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// What.
+    pub what: &'static str,
+    /// How it came out.
+    pub verdict: Verdict,
+    /// What was found.
+    pub found: String,
+    /// What to do about it; empty where nothing is to be done.
+    pub advice: &'static str,
+}
+
+/// Looks at everything that matters.
+pub fn examine() -> Vec<Check> {
+    vec![
+        instruction_set(),
+        processors(),
+        locked_memory(),
+        real_time(),
+        real_time_share(),
+        frequency(),
+        huge_pages(),
+        sealed_memory(),
+        descriptors(),
+        directory(),
+        allowlist(),
+    ]
+}
+
+/// Good, or else advice.
+fn wish(what: &'static str, is_good: bool, found: String, advice: &'static str) -> Check {
+    let verdict = if is_good { Verdict::Good } else { Verdict::Advice };
+    Check { what, verdict, found, advice: if is_good { "" } else { advice } }
+}
+
+/// Good, or else bad.
+fn need(what: &'static str, is_good: bool, found: String, advice: &'static str) -> Check {
+    let verdict = if is_good { Verdict::Good } else { Verdict::Bad };
+    Check { what, verdict, found, advice: if is_good { "" } else { advice } }
+}
+
+fn instruction_set() -> Check {
+    let what = "instruction set";
+    match Isa::from_environment() {
+        Ok(isa) => wish(
+            what,
+            isa == Isa::best() && isa != Isa::Scalar,
+            format!("{isa:?} is used, the best here is {:?}", Isa::best()),
+            "unset NNBURST_ISA; kernels are written for AVX2, AVX-512 with VNNI, and NEON",
+        ),
+        Err(error) => need(what, false, error.to_string(), "unset NNBURST_ISA"),
+    }
+}
+
+fn processors() -> Check {
+    let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    wish(
+        "processors",
+        count >= 2,
+        format!("{count} for this process"),
+        "a polling burst wants a core for each side; on one core wait with `block`",
+    )
+}
+
+/// More than the arenas and packed weights of most networks.
+const ENOUGH_LOCKED: u64 = 256 << 20;
+
+fn locked_memory() -> Check {
+    let limit = getrlimit(Resource::Memlock).current;
+    wish(
+        "locked memory",
+        limit.is_none_or(|limit| limit >= ENOUGH_LOCKED),
+        limit.map_or_else(|| "no limit".into(), |limit| format!("at most {} KiB", limit >> 10)),
+        "raise memlock in /etc/security/limits.conf (or LimitMEMLOCK= of the service) for `--realtime`",
+    )
+}
+
+fn real_time() -> Check {
+    let limit = getrlimit(Resource::Rtprio).current;
+    let may = limit.is_none_or(|limit| limit >= 50) || rustix::process::geteuid().is_root();
+    wish(
+        "real-time priority",
+        may,
+        limit.map_or_else(|| "no limit".into(), |limit| format!("up to {limit}")),
+        "raise rtprio to 50 in /etc/security/limits.conf (or LimitRTPRIO= of the service) for `--realtime`",
+    )
+}
+
+fn real_time_share() -> Check {
+    let share = read("/proc/sys/kernel/sched_rt_runtime_us");
+    wish(
+        "real-time share",
+        share.as_deref().is_none_or(|share| share == "-1"),
+        share.map_or_else(|| "not limited".into(), |share| format!("{share} us of every second")),
+        "a polling real-time thread is stopped for the rest of each second: sysctl kernel.sched_rt_runtime_us=-1",
+    )
+}
+
+fn frequency() -> Check {
+    let governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+    wish(
+        "frequency",
+        governor.as_deref().is_none_or(|governor| governor == "performance"),
+        governor
+            .map_or_else(|| "not ours to choose".into(), |governor| format!("governor {governor}")),
+        "cpupower frequency-set -g performance: paced frames else find a slow core",
+    )
+}
+
+fn huge_pages() -> Check {
+    let setting = read("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    let chosen = setting.split(['[', ']']).nth(1).unwrap_or("none").to_owned();
+    wish(
+        "huge pages",
+        chosen == "always" || chosen == "madvise",
+        format!("transparent: {chosen}"),
+        "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled: fewer TLB misses in weights",
+    )
+}
+
+fn sealed_memory() -> Check {
+    let made = Memory::ashmem(4096).and_then(|memory| {
+        let mapping = memory.map(nnburst_hal::Access::ReadWrite)?;
+        Ok((memory, mapping))
+    });
+    let found = match &made {
+        Ok(_) => "memfd, sealed and mapped".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    need(
+        "sealed memory",
+        made.is_ok(),
+        found,
+        "a kernel with memfd_create and seals, 3.17 or later",
+    )
+}
+
+/// Each burst takes about 8, each memory one.
+const ENOUGH_DESCRIPTORS: u64 = 1024;
+
+fn descriptors() -> Check {
+    let limit = getrlimit(Resource::Nofile).current;
+    wish(
+        "descriptors",
+        limit.is_none_or(|limit| limit >= ENOUGH_DESCRIPTORS),
+        limit.map_or_else(|| "no limit".into(), |limit| format!("at most {limit}")),
+        "ulimit -n 4096: every memory is a descriptor in both processes",
+    )
+}
+
+fn directory() -> Check {
+    let dir = service_dir();
+    let names = services(&dir);
+    let what = "service directory";
+    match std::fs::metadata(&dir) {
+        Err(_) => wish(
+            what,
+            true,
+            format!("{} is not there: no service runs, the embedded device is used", dir.display()),
+            "",
+        ),
+        Ok(found) => need(
+            what,
+            found.is_dir()
+                && found.uid() == rustix::process::geteuid().as_raw()
+                && found.mode() & 0o022 == 0,
+            format!("{}, {} services", dir.display(), names.len()),
+            "drivers refuse to serve there: make it yours alone (chmod 700), or set NNBURST_SERVICE_DIR",
+        ),
+    }
+}
+
+fn allowlist() -> Check {
+    let list = Settings::load().extensions_allowlist;
+    let there = if Path::new(&list).exists() { "" } else { ", which is not there" };
+    let may = if extensions_are_allowed() { "allowed" } else { "not allowed" };
+    wish("extensions", true, format!("{may} to this program by {}{there}", list.display()), "")
+}
+
+fn read(path: &str) -> Option<String> {
+    Some(std::fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_good_comes_with_advice() {
+        let checks = examine();
+        assert_eq!(checks.len(), 11);
+        for check in &checks {
+            assert_eq!(check.verdict != Verdict::Good, !check.advice.is_empty(), "{}", check.what);
+            assert!(!check.found.is_empty(), "{}", check.what);
+        }
+        assert!(checks.iter().any(|check| check.what == "sealed memory"));
+    }
+}
