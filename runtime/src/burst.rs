@@ -200,7 +200,8 @@ impl Burst {
         match controller.execute_frame(packet) {
             Ok(answer) => {
                 let latency = start.elapsed();
-                let verdict = take_answer(answer);
+                let verdict = take_answer(answer)
+                    .and_then(|()| self.compilation.check_shapes(&answer.output_shapes));
                 frame.packet_answered(latency)?;
                 verdict
             }
@@ -220,7 +221,7 @@ impl Burst {
     ) -> Result<ExecutionOutcome> {
         let result = match &mut self.way {
             Way::Direct(controller) => match controller.execute(request, options) {
-                Ok(Ok(outcome)) => return Ok(outcome),
+                Ok(Ok(outcome)) => Ok(outcome),
                 Ok(Err(failure)) => match controller.closed() {
                     Some(why) => return Err(gone(why)),
                     None => Err(failure),
@@ -231,7 +232,7 @@ impl Burst {
             Way::Planned { planned, bursts } => planned.run(request, options, bursts),
             Way::Ordinary => self.compilation.prepared().execute_synchronously(request, *options),
         };
-        result.map_err(|failure| self.compilation.failed(failure))
+        self.compilation.answer(result)
     }
 
     /// Latencies so far: whole, in the driver, and the rest. Those of a model over several devices, or on a

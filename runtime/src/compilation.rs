@@ -3,7 +3,10 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use nnburst_hal::{Direction, ErrorStatus, Model, Operand, PreparedModel};
+use nnburst_hal::{
+    Direction, ErrorStatus, ExecutionOutcome, ExecutionResult, HalError, Model, Operand,
+    OutputShape, PreparedModel,
+};
 use nnburst_hal_ipc::RemotePreparedModel;
 
 use crate::burst::{Burst, BurstOptions};
@@ -188,6 +191,40 @@ impl Compilation {
             }
             other => other,
         }
+    }
+
+    /// Holds the shapes that a driver tells of its outputs against those of the model: there are as many, or none
+    /// at all, and what was known stays.
+    ///
+    /// # Errors
+    /// `GENERAL_FAILURE`: such an execution has failed, whatever the driver says.
+    pub fn check_shapes(&self, shapes: &[OutputShape]) -> Result<()> {
+        let outputs = self.outputs();
+        if shapes.is_empty() {
+            return Ok(());
+        }
+        if shapes.len() != outputs.len() {
+            let (told, all) = (shapes.len(), outputs.len());
+            return Err(HalError::failure(format!("{told} shapes told of {all} outputs")).into());
+        }
+        for (at, (operand, shape)) in outputs.iter().zip(shapes).enumerate() {
+            let (known, told) = (&operand.dimensions, &shape.dimensions);
+            let fits = known.is_empty()
+                || known.len() == told.len()
+                    && known.iter().zip(told).all(|(&known, &told)| known == 0 || known == told);
+            if !fits {
+                let why = format!("the driver tells shape {told:?} of output {at}, {known:?}");
+                return Err(HalError::failure(why).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// An execution's answer, checked.
+    pub(crate) fn answer(&self, result: ExecutionResult) -> Result<ExecutionOutcome> {
+        let outcome = result.map_err(|failure| self.failed(failure))?;
+        self.check_shapes(&outcome.output_shapes)?;
+        Ok(outcome)
     }
 
     /// The arguments of devices' models that one of the model's arguments is; `None` where the interpreter of

@@ -1,19 +1,19 @@
 //! Executions over the control connection: at once, in the background, and behind fences.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::mpsc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nnburst_hal::{
-    ExecutionCallback, ExecutionOptions, ExecutionOutcome, ExecutionResult,
-    FencedExecutionCallback, HalError, MeasureTiming, PreparedModel, Request, TimePoint, Timing,
-    wait_for_fence,
+    ExecutionOptions, ExecutionOutcome, ExecutionResult, FencedExecutionCallback, HalError,
+    MeasureTiming, PreparedModel, Request, TimePoint, Timing, wait_for_fence,
 };
 
+use crate::answer::Answer;
 use crate::compilation::Compilation;
-use crate::error::{Result, RuntimeError};
+use crate::error::Result;
 use crate::frame::Frame;
+use crate::settings::Settings;
 
 /// How to execute: made by [`Compilation::execution`], used any number of times.
 #[derive(Clone, Copy, Debug)]
@@ -62,9 +62,8 @@ impl<'a> Execution<'a> {
     /// # Errors
     /// What the driver answered.
     pub fn compute_request(&self, request: &Request) -> Result<ExecutionOutcome> {
-        self.prepared()
-            .execute_synchronously(request, self.options())
-            .map_err(|failure| self.compilation.failed(failure))
+        let prepared = self.compilation.prepared();
+        self.compilation.answer(call_in_turn(prepared, request, self.options()))
     }
 
     /// Launches an execution in the background.
@@ -82,12 +81,16 @@ impl<'a> Execution<'a> {
     /// It could not be launched.
     pub fn start_request(&self, request: Request) -> Result<Pending> {
         let started = Instant::now();
-        let (told, answer) = mpsc::sync_channel(1);
-        let callback = Arc::new(Answer(Mutex::new(Some(told))));
+        let answer = Answer::default();
         let compilation = self.compilation.clone();
-        self.prepared()
-            .execute(request, self.options(), callback)
-            .map_err(|error| self.compilation.failed(error))?;
+        if Settings::of_process().synchronous_runtime {
+            let prepared = self.compilation.prepared();
+            answer.tell(call_in_turn(prepared, &request, self.options()));
+        } else {
+            self.prepared()
+                .execute(request, self.options(), answer.callback())
+                .map_err(|error| self.compilation.failed(error))?;
+        }
         Ok(Pending { started, compilation, kind: PendingKind::Callback(answer) })
     }
 
@@ -155,6 +158,12 @@ impl Event {
     pub fn fence(&self) -> Option<BorrowedFd<'_>> {
         self.pending.fence()
     }
+
+    /// The two halves, for whoever waits in a way of their own.
+    #[cfg(feature = "futures")]
+    pub(crate) fn into_parts(self) -> (Frame, Pending) {
+        (self.frame, self.pending)
+    }
 }
 
 /// An execution of a request in the background.
@@ -166,8 +175,17 @@ pub struct Pending {
     kind: PendingKind,
 }
 
+/// What ends an execution in the background.
+#[cfg(feature = "futures")]
+pub(crate) enum Ending {
+    Answer(Answer),
+    Fence(OwnedFd),
+    /// It is over already.
+    Now,
+}
+
 enum PendingKind {
-    Callback(mpsc::Receiver<ExecutionResult>),
+    Callback(Answer),
     Fence { fence: Option<OwnedFd>, info: Arc<dyn FencedExecutionCallback> },
 }
 
@@ -181,6 +199,29 @@ impl std::fmt::Debug for PendingKind {
 }
 
 impl Pending {
+    /// What there is to wait for, so that somebody can be woken by it.
+    #[cfg(feature = "futures")]
+    pub(crate) fn ending(&self) -> Result<Ending> {
+        Ok(match &self.kind {
+            PendingKind::Callback(answer) => Ending::Answer(answer.clone()),
+            PendingKind::Fence { fence: Some(fence), .. } => {
+                let again = fence.try_clone();
+                Ending::Fence(
+                    again.map_err(|error| {
+                        HalError::failure(format!("duplicating a fence: {error}"))
+                    })?,
+                )
+            }
+            PendingKind::Fence { fence: None, .. } => Ending::Now,
+        })
+    }
+
+    /// When the execution was launched.
+    #[cfg(feature = "futures")]
+    pub(crate) fn started(&self) -> Instant {
+        self.started
+    }
+
     /// Waits for the end. A fenced execution tells no shapes: its outputs have those of the model.
     ///
     /// # Errors
@@ -188,10 +229,7 @@ impl Pending {
     pub fn wait(self) -> Result<ExecutionOutcome> {
         let Self { compilation, kind, .. } = self;
         match kind {
-            PendingKind::Callback(answer) => answer
-                .recv()
-                .map_err(|_| driver_went_away())?
-                .map_err(|failure| compilation.failed(failure)),
+            PendingKind::Callback(answer) => compilation.answer(answer.wait()),
             PendingKind::Fence { fence, info } => {
                 let signalled = fence.map(|fence| wait_for_fence(fence.as_fd(), None));
                 // A fence in error says that something failed; what it was the callback knows.
@@ -211,22 +249,18 @@ impl Pending {
     }
 }
 
-/// Passes the first answer on; repeats find nobody listening.
-struct Answer(Mutex<Option<mpsc::SyncSender<ExecutionResult>>>);
-
-impl ExecutionCallback for Answer {
-    fn notify(&self, result: ExecutionResult) {
-        if let Some(told) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            // Nobody waits any more: then nobody wants to know.
-            let _ = told.send(result);
-        }
+/// Calls a device and waits for it, by the call that the settings say.
+pub(crate) fn call_in_turn(
+    model: &Arc<dyn PreparedModel>,
+    request: &Request,
+    options: ExecutionOptions,
+) -> ExecutionResult {
+    if Settings::of_process().synchronous_drivers {
+        return model.execute_synchronously(request, options);
     }
-}
-
-fn driver_went_away() -> RuntimeError {
-    RuntimeError::DeviceDied(HalError::unavailable(
-        "the driver went away without telling how the execution ended",
-    ))
+    let answer = Answer::default();
+    model.execute(request.clone(), options, answer.callback())?;
+    answer.wait()
 }
 
 /// What the driver measured, in the units of `Duration`; `None` where it didn't.

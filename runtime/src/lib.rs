@@ -35,6 +35,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod answer;
 pub mod builtin;
 mod burst;
 mod cache;
@@ -48,13 +49,18 @@ mod error;
 mod execution;
 mod extensions;
 mod frame;
+#[cfg(feature = "futures")]
+mod futures;
 mod memory;
 mod model_builder;
 mod partition;
 mod planned;
 mod prepare;
 pub mod profile;
+mod services;
 mod settings;
+#[cfg(test)]
+mod test_device;
 
 pub use nnburst_hal as hal;
 pub use nnburst_hal::PrepareOptions;
@@ -72,6 +78,8 @@ pub use error::{Result, ResultCode, RuntimeError};
 pub use execution::{Event, Execution, Pending, time_in_driver};
 pub use extensions::{extension_name, extension_prefix, extension_type, extensions_are_allowed};
 pub use frame::{Argument, Frame};
+#[cfg(feature = "futures")]
+pub use futures::{EventFuture, PendingFuture};
 pub use memory::{Memory, MemoryDescriptor};
 pub use model_builder::{ModelBuilder, OperandId};
 pub use partition::{Bid, Explained, Explanation, StepKind, StepSummary};
@@ -87,3 +95,8 @@ pub fn end_idle_threads() {
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+/// The examples of the guide, run with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/embedding.md")]
+struct Embedding;

@@ -5,9 +5,10 @@
 
 use nnburst_hal::{
     Access, DataLocation, Memory, Model, Operand, OperandLifeTime, OperandType, Operation,
-    OperationType,
+    OperationType, Version, validate_model,
 };
 
+use crate::element::Element;
 use crate::error::{Result, RuntimeError};
 
 /// An operand of the model that is being built.
@@ -89,6 +90,16 @@ impl ModelBuilder {
         }))
     }
 
+    /// A constant by values of the type that holds its elements, such as `i8` for TENSOR_QUANT8_ASYMM_SIGNED.
+    pub fn constant_of<T: Element>(&mut self, operand: Operand, values: &[T]) -> OperandId {
+        if !T::KINDS.contains(&operand.kind) {
+            let at = self.model.main.operands.len();
+            let given = std::any::type_name::<T>();
+            self.breaks(format!("operand {at}: a {} is not made of {given}", operand.kind));
+        }
+        self.constant(operand, bytemuck::cast_slice(values))
+    }
+
     /// A constant tensor of FLOAT32.
     pub fn tensor_f32(&mut self, dimensions: Vec<u32>, values: &[f32]) -> OperandId {
         let operand = Operand::tensor(OperandType::TensorFloat32, dimensions);
@@ -167,7 +178,7 @@ impl ModelBuilder {
     /// The model.
     ///
     /// # Errors
-    /// [`RuntimeError::Model`] with the first rule broken; [`RuntimeError::Memory`] where the constants find no room.
+    /// [`RuntimeError::Model`] with the first rule broken, and the operation or operand that breaks it; [`RuntimeError::Memory`] where the constants find no room.
     pub fn build(mut self) -> Result<Model> {
         if let Some(broken) = self.broken {
             return Err(RuntimeError::Model(broken));
@@ -184,6 +195,8 @@ impl ModelBuilder {
             }
             self.model.pools.push(memory);
         }
+        validate_model(&self.model, Version::V1_3)
+            .map_err(|error| RuntimeError::Model(error.to_string()))?;
         Ok(self.model)
     }
 
@@ -256,5 +269,17 @@ mod tests {
         assert!(error.contains("8 bytes given"), "{error}");
 
         assert!(ModelBuilder::new().build().is_err(), "no output");
+
+        let mut graph = ModelBuilder::new();
+        let input = graph.input(tensor(2));
+        let out = graph.operation(OperationType::Add, &[input], tensor(2));
+        graph.output(out);
+        let error = graph.build().unwrap_err().to_string();
+        assert!(error.contains("operation 0 (ADD)"), "{error}");
+
+        let mut graph = ModelBuilder::new();
+        graph.constant_of(tensor(2), &[1i32, 2]);
+        let error = graph.build().unwrap_err().to_string();
+        assert!(error.contains("TENSOR_FLOAT32 is not made of i32"), "{error}");
     }
 }

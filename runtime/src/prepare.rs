@@ -83,3 +83,51 @@ impl<'a> Preparation<'a> {
         Some(Files::new(&caching.dir, token, wanted))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nnburst_hal::{CacheFiles, ExecutionPreference, Priority};
+
+    use super::*;
+    use crate::compile::Caching;
+    use crate::test_device::{Asked, TestDevice};
+    use crate::{builtin, compile_for};
+
+    const FILES: CacheFiles = CacheFiles { model: 1, data: 2 };
+
+    /// What a driver is asked when a model is compiled so many times with a token, or without one.
+    fn asked(files: CacheFiles, loads: bool, caching: bool, times: usize) -> Vec<Asked> {
+        let dir = tempfile::tempdir().unwrap();
+        let driver = TestDevice::new(Ok(files), loads);
+        let record = Arc::clone(&driver.asked);
+        let device = Device::from_hal("test", Arc::new(driver));
+        let caching = caching.then(|| Caching { dir: dir.path().to_owned(), token: [7; 32] });
+        let options = CompileOptions { caching, ..CompileOptions::default() };
+        let model = builtin::model("add1").unwrap();
+        for _ in 0..times {
+            compile_for(&model, std::slice::from_ref(&device), &options).unwrap();
+        }
+        record.lock().unwrap().clone()
+    }
+
+    #[test]
+    fn a_cache_is_written_then_loaded_and_written_again_where_it_is_of_no_use() {
+        let token = cache::token(
+            &[7; 32],
+            None,
+            ("test", "test"),
+            (ExecutionPreference::FastSingleAnswer, Priority::Medium),
+        );
+        let (prepare, load) = (Asked::Prepare(3, token), Asked::Load(3, token));
+        assert_eq!(asked(FILES, true, true, 1), std::slice::from_ref(&prepare));
+        assert_eq!(asked(FILES, true, true, 3), [prepare.clone(), load.clone(), load.clone()]);
+        assert_eq!(asked(FILES, false, true, 2), [prepare.clone(), load, prepare]);
+    }
+
+    #[test]
+    fn without_a_token_or_files_nothing_is_cached() {
+        let plain = Asked::Prepare(0, [0; 32]);
+        assert_eq!(asked(FILES, true, false, 2), [plain.clone(), plain.clone()]);
+        assert_eq!(asked(CacheFiles::default(), true, true, 2), [plain.clone(), plain]);
+    }
+}

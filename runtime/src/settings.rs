@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// How work is spread over devices that the caller didn't choose.
@@ -112,7 +113,7 @@ pub const SETTINGS: &[Setting] = &[
         "NNBURST_SAMPLE_SUPPORTED",
         "debug.nn.sample.supported",
         "0",
-        "1: devices whose names begin with \"sample\" or \"nnapi-sample\" refuse a part of the operations, chosen by chance",
+        "1: services whose names begin with \"sample\" or \"nnapi-sample\" seem to refuse a part of the operations",
     ),
     setting(
         "burst-polling-window",
@@ -190,6 +191,12 @@ impl Settings {
             ),
             extensions_allowlist: texts.get("extensions-allowlist").into(),
         }
+    }
+
+    /// [`Settings::load`] of the first time: for what is asked at every execution.
+    pub(crate) fn of_process() -> &'static Self {
+        static SETTINGS: OnceLock<Settings> = OnceLock::new();
+        SETTINGS.get_or_init(Self::load)
     }
 
     /// Every setting with the value that holds, and whether somebody set it.

@@ -7,7 +7,6 @@ use nnburst::{Settings, devices};
 
 use crate::args::DoctorArgs;
 use crate::failure::Failure;
-use crate::table::Table;
 
 /// Tells everything, and fails if something doesn't work.
 pub(crate) fn doctor(args: &DoctorArgs, out: &mut dyn Write) -> Result<(), Failure> {
@@ -50,14 +49,12 @@ pub(crate) fn doctor(args: &DoctorArgs, out: &mut dyn Write) -> Result<(), Failu
         }
         let names: Vec<_> = devices().iter().map(nnburst::Device::name).collect();
         writeln!(out, "\ndevices: {}\n", names.join(", "))?;
-        let mut table = Table::new(&["setting", "value", "variable", "meaning"]);
         for (setting, value, is_set) in settings {
-            let value = if value.is_empty() { "-".to_owned() } else { value };
-            let value = if is_set { format!("{value} (set)") } else { value };
-            let (variable, meaning) = (setting.variable.to_owned(), setting.meaning.to_owned());
-            table.row([setting.name.to_owned(), value, variable, meaning]);
+            let value = if value.is_empty() { "-" } else { &value };
+            let mark = if is_set { ", set" } else { "" };
+            writeln!(out, "{:<22} {value} ({}{mark})", setting.name, setting.variable)?;
+            writeln!(out, "{:<22} {}", "", setting.meaning)?;
         }
-        write!(out, "{table}")?;
     }
     match checks.iter().find(|check| check.verdict == Verdict::Bad) {
         None => Ok(()),

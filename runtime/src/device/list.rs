@@ -2,11 +2,12 @@
 
 use std::sync::OnceLock;
 
-use nnburst_hal_ipc::{service_dir, services};
+use nnburst_hal_ipc::service_dir;
 
 use super::Device;
 use crate::driver::{self, DriverOptions};
 use crate::error::{Result, RuntimeError};
+use crate::services::known;
 use crate::settings::Settings;
 
 /// Cache files of either kind that a driver may ask for.
@@ -16,7 +17,7 @@ const MOST_CACHE_FILES: u32 = 32;
 const EMBEDDED: &str = "nnburst-embedded";
 
 /// The devices of this process, found once: the services in the directory of services, in the order of
-/// their names, then [`Device::reference`].
+/// their names (those with a `.service` file are started), then [`Device::reference`].
 ///
 /// A service that doesn't answer what it is asked first (figures, version, type, extensions, number of
 /// cache files), or wants more than 32 cache files of a kind, is left out. Where no service is found, the embedded
@@ -31,7 +32,7 @@ pub fn devices() -> &'static [Device] {
 fn discover(settings: &Settings) -> Vec<Device> {
     let mut found = Vec::new();
     if !settings.cpu_only {
-        let names = services(&service_dir());
+        let names = known(&service_dir());
         let connected = names.iter().map(|name| (name, Device::connect(name)));
         found.extend(connected.filter_map(|(name, device)| {
             let registered = device.and_then(|device| register(&device).map(|()| device));
@@ -72,4 +73,27 @@ pub(crate) fn register(device: &Device) -> Result<()> {
         return Err(RuntimeError::driver(device.name(), why));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use nnburst_hal::{CacheFiles, HalError};
+
+    use super::*;
+    use crate::test_device::TestDevice;
+
+    #[test]
+    fn a_driver_that_asks_for_too_many_cache_files_is_left_out() {
+        for (model, data, good) in
+            [(0, 0, true), (1, 32, true), (32, 1, true), (33, 0, false), (0, 33, false)]
+        {
+            let driver = TestDevice::new(Ok(CacheFiles { model, data }), false);
+            let device = Device::from_hal("test", Arc::new(driver));
+            assert_eq!(register(&device).is_ok(), good, "{model} model, {data} data");
+        }
+        let driver = TestDevice::new(Err(HalError::failure("no idea")), false);
+        assert!(register(&Device::from_hal("test", Arc::new(driver))).is_err());
+    }
 }

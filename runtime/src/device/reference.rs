@@ -17,6 +17,7 @@ use nnburst_hal::{
 
 use super::{Device, Home};
 use crate::driver::{self, DriverOptions};
+use crate::settings::Settings;
 
 /// The name of the CPU device, by which clients of NNAPI know it.
 pub const REFERENCE: &str = "nnapi-reference";
@@ -143,7 +144,12 @@ impl PreparedModel for ReferenceModel {
         request: &Request,
         options: ExecutionOptions,
     ) -> ExecutionResult {
-        self.0.execute_synchronously(request, unmeasured(options))
+        if Settings::of_process().synchronous_reference {
+            return self.0.execute_synchronously(request, unmeasured(options));
+        }
+        let run = || self.0.execute_synchronously(request, unmeasured(options));
+        let joined = std::thread::scope(|scope| scope.spawn(run).join());
+        joined.unwrap_or_else(|_| Err(HalError::failure("the executor panicked").into()))
     }
 
     fn execute(

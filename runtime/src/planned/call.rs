@@ -32,7 +32,7 @@ pub(crate) trait Call {
 }
 
 /// One step after another, each waited for.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct InTurn;
 
 impl Call for InTurn {
@@ -43,6 +43,6 @@ impl Call for InTurn {
         request: &Request,
         options: &ExecutionOptions,
     ) -> ExecutionResult {
-        model.execute_synchronously(request, *options)
+        crate::execution::call_in_turn(model, request, *options)
     }
 }

@@ -1,0 +1,102 @@
+//! The answer of an execution in the background: told once, waited for by a thread or a task.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+#[cfg(feature = "futures")]
+use std::task::Waker;
+
+use nnburst_hal::{ExecutionCallback, ExecutionResult, HalError};
+
+/// The first answer counts; repeats are ignored. Clones are the same answer.
+#[derive(Clone, Default)]
+pub(crate) struct Answer(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    told: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    answered: bool,
+    result: Option<ExecutionResult>,
+    #[cfg(feature = "futures")]
+    waker: Option<Waker>,
+}
+
+impl Answer {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a driver is given to tell the answer.
+    pub(crate) fn callback(&self) -> Arc<dyn ExecutionCallback> {
+        Arc::new(Callback(self.clone()))
+    }
+
+    /// Tells the answer.
+    pub(crate) fn tell(&self, result: ExecutionResult) {
+        let mut state = self.state();
+        if state.answered {
+            return;
+        }
+        state.answered = true;
+        state.result = Some(result);
+        self.0.told.notify_all();
+        #[cfg(feature = "futures")]
+        if let Some(waker) = state.waker.take() {
+            drop(state);
+            waker.wake();
+        }
+    }
+
+    /// Waits for the answer and takes it.
+    pub(crate) fn wait(&self) -> ExecutionResult {
+        let mut state = self.state();
+        loop {
+            if let Some(result) = state.result.take() {
+                return result;
+            }
+            state = self.0.told.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Whether there is an answer; if not, `waker` is woken once there is.
+    #[cfg(feature = "futures")]
+    pub(crate) fn is_there(&self, waker: &Waker) -> bool {
+        let mut state = self.state();
+        if !state.answered {
+            state.waker = Some(waker.clone());
+        }
+        state.answered
+    }
+}
+
+/// The driver's end of an answer. Dropped untold, it tells that.
+struct Callback(Answer);
+
+impl ExecutionCallback for Callback {
+    fn notify(&self, result: ExecutionResult) {
+        self.0.tell(result);
+    }
+}
+
+impl Drop for Callback {
+    fn drop(&mut self) {
+        let why = "the driver went away without telling how the execution ended";
+        self.0.tell(Err(HalError::unavailable(why).into()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_callback_that_is_dropped_untold_is_an_answer_too() {
+        let answer = Answer::default();
+        drop(answer.callback());
+        let failure = answer.wait().unwrap_err();
+        assert!(failure.to_string().contains("without telling"), "{failure}");
+    }
+}
