@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nnburst_hal::{
-    ExecutionOptions, ExecutionOutcome, ExecutionResult, FencedExecutionCallback, HalError,
-    MeasureTiming, PreparedModel, Request, TimePoint, Timing, wait_for_fence,
+    ExecutionOptions, ExecutionOutcome, ExecutionResult, FencedExecutionCallback, MeasureTiming,
+    PreparedModel, Request, TimePoint, Timing, wait_for_fence,
 };
 
 use crate::answer::Answer;
@@ -206,11 +206,9 @@ impl Pending {
             PendingKind::Callback(answer) => Ending::Answer(answer.clone()),
             PendingKind::Fence { fence: Some(fence), .. } => {
                 let again = fence.try_clone();
-                Ending::Fence(
-                    again.map_err(|error| {
-                        HalError::failure(format!("duplicating a fence: {error}"))
-                    })?,
-                )
+                Ending::Fence(again.map_err(|error| {
+                    nnburst_hal::HalError::failure(format!("duplicating a fence: {error}"))
+                })?)
             }
             PendingKind::Fence { fence: None, .. } => Ending::Now,
         })
