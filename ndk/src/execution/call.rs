@@ -7,6 +7,7 @@ use nnburst::hal::{
     OutputShape, Request, TimePoint, Timing,
 };
 
+use super::framed::Framed;
 use super::staging::Staging;
 use crate::c::{Bytes, BytesMut, OperandType};
 use crate::compilation::Ready;
@@ -24,6 +25,7 @@ pub(crate) struct Call {
     pub(crate) timeout: Option<Duration>,
     pub(crate) loop_timeout: Option<Duration>,
     pub(super) staging: Staging,
+    pub(super) framed: Option<Framed>,
     pub(super) request: Request,
     /// As they came out: one per output, or none where they are those asked for.
     pub(crate) shapes: Vec<OutputShape>,
@@ -108,6 +110,7 @@ impl Call {
             timeout: None,
             loop_timeout: None,
             staging: Staging::default(),
+            framed: None,
             request: Request::default(),
             shapes: Vec::new(),
             timing: Timing::NONE,

@@ -2,6 +2,7 @@
 
 mod call;
 mod flight;
+mod framed;
 mod run;
 mod staging;
 

@@ -28,7 +28,12 @@ pub(super) fn compute(execution: Handle<Execution>, burst: Option<&Burst>) -> Re
         None => None,
     };
     let mut begun = execution.with(|execution| execution.begin(|ready, call| call.check(ready)))?;
-    let result = begun.run_there(channel.as_deref_mut().and_then(Option::as_mut));
+    let mut open = channel.as_deref_mut().and_then(Option::as_mut);
+    let framed = match &mut open {
+        Some(burst) => begun.call.run_framed(&begun.ready, burst),
+        None => None,
+    };
+    let result = framed.unwrap_or_else(|| begun.run_there(open));
     drop(channel);
     let Begun { ready, call } = begun;
     let mut call = Some(call);

@@ -1,0 +1,92 @@
+//! The quickest road through a burst: arguments that are pointers, carried by a frame that keeps its packet.
+
+use nnburst::{Argument, Burst, Frame, RuntimeError};
+
+use super::call::{Call, Source};
+use crate::compilation::Ready;
+use crate::error::Result;
+
+/// A frame, and the arguments that it was made for.
+#[derive(Debug)]
+pub(super) struct Framed {
+    frame: Frame,
+    inputs: Vec<Argument>,
+    outputs: Vec<Argument>,
+}
+
+impl Call {
+    /// Runs in a burst by a frame; `None` where that can't carry the call: an argument lies in a memory, an output's
+    /// shape is open, or the call has wishes of its own.
+    pub(super) fn run_framed(&mut self, ready: &Ready, burst: &mut Burst) -> Option<Result<()>> {
+        let has_wishes = self.measure || self.timeout.is_some() || self.loop_timeout.is_some();
+        let outputs = ready.compilation.outputs();
+        if has_wishes || outputs.iter().any(|operand| operand.has_unspecified_dimensions()) {
+            return None;
+        }
+        let framed = match self.framed.take().filter(|framed| framed.fits(self)) {
+            Some(framed) => framed,
+            None => Framed::new(self, ready)?,
+        };
+        let framed = self.framed.insert(framed);
+        let written = self.inputs.iter().enumerate().try_for_each(|(at, input)| {
+            let Source::Pointer { bytes, length } = &input.source else { return Ok(()) };
+            let view = framed.frame.input(at)?;
+            view.copy_from(bytes.view(usize::try_from(*length).unwrap_or(0)));
+            Ok::<(), RuntimeError>(())
+        });
+        if let Err(error) = written.and_then(|()| burst.compute(&mut framed.frame)) {
+            return Some(self.settle(ready, Err(error)));
+        }
+        for (at, output) in self.outputs.iter().enumerate() {
+            let Source::Pointer { bytes, length } = &output.source else { continue };
+            if let Ok(view) = framed.frame.output(at) {
+                bytes.view_mut(usize::try_from(*length).unwrap_or(0)).copy_from(view);
+            }
+        }
+        Some(Ok(()))
+    }
+}
+
+impl Framed {
+    fn new(call: &Call, ready: &Ready) -> Option<Self> {
+        let inputs: Vec<_> = call
+            .inputs
+            .iter()
+            .map(|input| argument(&input.source, &input.dimensions))
+            .collect::<Option<_>>()?;
+        let outputs: Vec<_> = call
+            .outputs
+            .iter()
+            .map(|output| argument(&output.source, &output.dimensions))
+            .collect::<Option<_>>()?;
+        let frame = ready.compilation.frame_with(&inputs, &outputs).ok()?;
+        Some(Self { frame, inputs, outputs })
+    }
+
+    /// Whether the call's arguments are those that the frame was made for.
+    fn fits(&self, call: &Call) -> bool {
+        let inputs = call.inputs.iter().zip(&self.inputs);
+        let outputs = call.outputs.iter().zip(&self.outputs);
+        inputs.into_iter().all(|(given, made)| fits(&given.source, &given.dimensions, made))
+            && outputs.into_iter().all(|(given, made)| fits(&given.source, &given.dimensions, made))
+    }
+}
+
+/// Room for an argument; `None` for one that lies in a memory.
+fn argument<P>(source: &Source<P>, dimensions: &[u32]) -> Option<Argument> {
+    let length = match source {
+        Source::Omitted => 0,
+        Source::Pointer { length, .. } => usize::try_from(*length).ok()?,
+        Source::Unset | Source::Memory { .. } => return None,
+    };
+    Some(Argument { dimensions: dimensions.to_vec(), length })
+}
+
+fn fits<P>(source: &Source<P>, dimensions: &[u32], made: &Argument) -> bool {
+    let length = match source {
+        Source::Omitted => 0,
+        Source::Pointer { length, .. } => usize::try_from(*length).unwrap_or(usize::MAX),
+        Source::Unset | Source::Memory { .. } => return false,
+    };
+    length == made.length && dimensions == made.dimensions
+}
