@@ -82,6 +82,11 @@ impl Patches {
         self.stride_h * self.in_width * self.channels * size_of::<T>()
     }
 
+    /// Whether the image is the matrix: windows of one pixel, side by side.
+    pub(crate) fn is_matrix(&self) -> bool {
+        self.is_direct() && self.stride_h == 1 && self.stride_w == 1
+    }
+
     /// Whether every row lies in the image in one piece.
     pub(crate) fn is_direct(&self) -> bool {
         self.filter_h == 1 && self.filter_w == 1 && self.top == 0 && self.left == 0

@@ -8,7 +8,7 @@ use crate::io::{In, Out};
 
 /// Rows up to which weights are streamed once per row; tiles, whose rows share each load of a weight, are
 /// quicker from here on.
-const FEW_ROWS: usize = 4;
+pub(crate) const FEW_ROWS: usize = 4;
 
 /// `rows` rows of `depth` elements by packed weights.
 #[derive(Debug)]

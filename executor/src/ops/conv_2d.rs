@@ -13,7 +13,7 @@ use super::support::{Axis, Image, Window};
 use crate::element::{Quantised, Real};
 use crate::error::OpError;
 use crate::kernels::patches::Patches;
-use crate::kernels::{gemm_f32, gemm_i8};
+use crate::kernels::{gemm_f32, gemm_i8, product_f32};
 use crate::plan::{Label, Lowered, OpBuilder};
 use crate::quant::{clamp_real, real_activation_range};
 
@@ -111,6 +111,9 @@ impl Conv {
 }
 
 fn float32(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
+    if few_pixels(op, &conv)? {
+        return Ok(());
+    }
     let gemm = constants(op).zip(conv.patches()).and_then(|((filter, bias), patches)| {
         let range = real_activation_range(conv.activation);
         gemm_f32::Gemm::new(op.isa(), patches, filter.typed(), bias.typed(), range)
@@ -119,12 +122,33 @@ fn float32(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
     op.absorb(1);
     let label = Label { form: gemm.isa(), ..conv.label("gemm_f32")? };
     let gemm = Arc::new(gemm);
-    let lines: Arc<gemm_f32::Gemm> = Arc::clone(&gemm);
+    let lines = Arc::<gemm_f32::Gemm>::clone(&gemm);
     op.emit_bands(label, gemm.scratch_bytes(), gemm.lines(), move |mut io, lines| {
         gemm.compute(io.input(0), io.output(0), lines, io.scratch_slice())
     });
     op.join_lines(lines);
     Ok(())
+}
+
+/// A 1x1 convolution of few pixels, such as the classes at the end of a network, streams its weights: tiles
+/// would have too few sums to hide the latency of one. Whether it is one.
+fn few_pixels(op: &mut OpBuilder<'_>, conv: &Conv) -> Lowered<bool> {
+    let Some(patches) = conv.patches().filter(Patches::is_matrix) else { return Ok(false) };
+    if patches.rows() > product_f32::FEW_ROWS {
+        return Ok(false);
+    }
+    let packed = constants(op).and_then(|(filter, bias)| {
+        let (rows, range) = (patches.rows(), real_activation_range(conv.activation));
+        let shape = (rows, patches.depth());
+        product_f32::Product::new(op.isa(), shape, filter.typed(), bias.typed(), range)
+    });
+    let Some(packed) = packed else { return Ok(false) };
+    op.absorb(1);
+    let label = Label { form: packed.isa(), ..conv.label(packed.kernel())? };
+    op.emit_with_scratch(label, packed.scratch_bytes(), move |mut io| {
+        packed.compute(io.input(0), io.output(0), io.scratch_slice())
+    });
+    Ok(true)
 }
 
 fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {

@@ -476,8 +476,7 @@ const MAX_COLUMNS: usize = 32;
 
 impl Source {
     fn of(p: &Patches) -> Self {
-        let one = (p.filter_h, p.filter_w, p.stride_h, p.stride_w, p.top, p.left);
-        let is_matrix = one == (1, 1, 1, 1, 0, 0) && !p.depth().is_multiple_of(CLASHING);
+        let is_matrix = p.is_matrix() && !p.depth().is_multiple_of(CLASHING);
         match is_matrix {
             true => Self::Matrix,
             false if p.out_width < SHORT_LINE || p.depth().is_multiple_of(CLASHING) => Self::Copied,
