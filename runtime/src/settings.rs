@@ -6,7 +6,6 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::OnceLock;
-use std::time::Duration;
 
 /// How work is spread over devices that the caller didn't choose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,7 +63,7 @@ pub const SETTINGS: &[Setting] = &[
         "NNBURST_VLOG",
         "debug.nn.vlog",
         "",
-        "parts that log: all, or some of model, compilation, execution, cpuexe, manager, driver, memory",
+        "parts that log: all, or some of model, compilation, execution, cpuexe, manager, driver, memory; not in the file",
     ),
     setting(
         "partition",
@@ -116,13 +115,6 @@ pub const SETTINGS: &[Setting] = &[
         "1: services whose names begin with \"sample\" or \"nnapi-sample\" seem to refuse a part of the operations",
     ),
     setting(
-        "burst-polling-window",
-        "NNBURST_BURST_POLLING_WINDOW",
-        "debug.nn.burst-conrtoller-polling-window",
-        "50",
-        "microseconds for which the C library's bursts poll before they sleep",
-    ),
-    setting(
         "extensions-allowlist",
         "NNBURST_EXTENSIONS_ALLOWLIST",
         "(a file)",
@@ -167,8 +159,6 @@ pub struct Settings {
     pub strict_slicing: bool,
     /// `sample-supported`.
     pub sample_supported: bool,
-    /// `burst-polling-window`.
-    pub burst_polling_window: Duration,
     /// `extensions-allowlist`.
     pub extensions_allowlist: PathBuf,
 }
@@ -186,9 +176,6 @@ impl Settings {
             synchronous_runtime: flag("syncexec-runtime"),
             strict_slicing: flag("strict-slicing"),
             sample_supported: flag("sample-supported"),
-            burst_polling_window: Duration::from_micros(
-                texts.get("burst-polling-window").parse().unwrap_or(50),
-            ),
             extensions_allowlist: texts.get("extensions-allowlist").into(),
         }
     }
