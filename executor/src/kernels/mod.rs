@@ -18,6 +18,27 @@
 //!   ceiling              what a core can do at best, for profiles
 //! ```
 
+/// Repeats a block for `$at` from 0 up to `$count`, at most the number named first, each time with a known
+/// `$at`. A loop that the compiler doesn't unroll keeps the array it walks in memory, and with it what the
+/// inner loop of a product sums: three times slower.
+#[cfg(target_arch = "x86_64")]
+macro_rules! unrolled {
+    (2: $at:ident < $count:expr, $body:block) => { unrolled!(@ $count, $body, $at: 0, 1) };
+    (4: $at:ident < $count:expr, $body:block) => { unrolled!(@ $count, $body, $at: 0, 1, 2, 3) };
+    (6: $at:ident < $count:expr, $body:block) => {
+        unrolled!(@ $count, $body, $at: 0, 1, 2, 3, 4, 5)
+    };
+    (12: $at:ident < $count:expr, $body:block) => {
+        unrolled!(@ $count, $body, $at: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
+    };
+    (@ $count:expr, $body:block, $at:ident: $($value:expr),*) => {{$(
+        if $value < $count {
+            let $at: usize = $value;
+            $body
+        }
+    )*}};
+}
+
 pub(crate) mod add_i8;
 pub(crate) mod binary_f32;
 pub(crate) mod ceiling;

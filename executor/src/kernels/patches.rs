@@ -92,14 +92,6 @@ impl Patches {
         self.filter_h == 1 && self.filter_w == 1 && self.top == 0 && self.left == 0
     }
 
-    /// Where a row starts in the image; for direct patches.
-    pub(crate) fn direct(&self, row: usize) -> usize {
-        let (x, line) = (row % self.out_width, row / self.out_width);
-        let (y, batch) = (line % self.out_height, line / self.out_height);
-        let line = batch * self.in_height + y * self.stride_h;
-        (line * self.in_width + x * self.stride_w) * self.channels
-    }
-
     /// Copies a row, `padding` standing where the window leaves the image.
     ///
     /// # Safety

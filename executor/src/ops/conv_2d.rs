@@ -185,8 +185,9 @@ fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Conv) -> Lower
     if let Some(gemm) = gemm {
         op.absorb(1);
         let label = Label { form: gemm.isa(), ..conv.label("gemm_i8")? };
-        op.emit_with_scratch(label, gemm.scratch_bytes(), move |mut io| {
-            gemm.compute(io.input(0), io.output(0), io.scratch_slice())
+        let lines = gemm.lines();
+        op.emit_bands(label, gemm.scratch_bytes(), lines, move |mut io, lines| {
+            gemm.compute(io.input(0), io.output(0), io.scratch_slice(), lines)
         });
         return Ok(());
     }

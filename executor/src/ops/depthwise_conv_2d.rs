@@ -143,7 +143,10 @@ fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Depthwise) -> 
     if let Some(packed) = packed {
         op.absorb(1);
         let label = Label { form: packed.isa(), ..conv.label("depthwise_i8")? };
-        op.emit(label, move |io| packed.compute(io.input(0), io.output(0)));
+        let bands = packed.bands();
+        op.emit_bands(label, packed.scratch_bytes(), bands, move |mut io, bands| {
+            packed.compute(io.input(0), io.output(0), io.scratch_slice(), bands)
+        });
         return Ok(());
     }
     op.emit(conv.label("depthwise_conv_2d_byte")?, move |io| {

@@ -1,5 +1,7 @@
 //! Depthwise convolution of bytes: channels in lanes, a window's weights in registers where it is 3x3.
 //!
+//! 3x3 windows of enough channels go line by line through [`strips`]; all others here, pixel by pixel.
+//!
 //! Inputs and weights are differences from their zero points. A product of two fits 18 bits, so `madd`
 //! with an empty upper half is a multiplication and sums are exact.
 
@@ -8,6 +10,10 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod scalar;
+#[cfg(target_arch = "x86_64")]
+mod strips;
+
+use std::ops::Range;
 
 use super::gemm_i8::Bytes;
 use super::patches::Patches;
@@ -61,11 +67,22 @@ const PADDING: usize = 16;
 pub(crate) struct Depthwise {
     form: Form<Run>,
     patches: Patches,
-    padded: usize,
-    /// The bias, then a line per tap.
-    weights: Packed,
-    bytes: Bytes,
-    scaling: Scaling,
+    way: Way,
+}
+
+/// How it is computed.
+#[derive(Debug)]
+enum Way {
+    #[cfg(target_arch = "x86_64")]
+    Strips(strips::Strips),
+    Pixels {
+        /// Channels of a line of weights.
+        padded: usize,
+        /// The bias, then a line per tap.
+        weights: Packed,
+        bytes: Bytes,
+        scaling: Scaling,
+    },
 }
 
 impl Depthwise {
@@ -82,6 +99,14 @@ impl Depthwise {
         if channels == 0 || weights.len() != patches.depth() || bias.len() != channels {
             return None;
         }
+        let form = best(FORMS, isa);
+        #[cfg(target_arch = "x86_64")]
+        if form.isa == Isa::Avx512
+            && let weights = (weights, quantised)
+            && let Some(strips) = strips::Strips::new(patches, bytes, weights, bias, &scaling)
+        {
+            return Some(Self { form, patches, way: Way::Strips(strips) });
+        }
         let padded = channels.next_multiple_of(PADDING);
         let size = (weights.len() / channels + 1) * padded * 4;
         let weights = Packed::new("depthwise_i8", size, |packed| {
@@ -94,8 +119,7 @@ impl Depthwise {
                 }
             }
         });
-        let form = best(FORMS, isa);
-        Some(Self { form, patches, padded, weights, bytes, scaling })
+        Some(Self { form, patches, way: Way::Pixels { padded, weights, bytes, scaling } })
     }
 
     /// The form that was chosen.
@@ -103,42 +127,84 @@ impl Depthwise {
         self.form.isa
     }
 
-    /// Computes all pixels.
+    /// Bands that may be computed by themselves: lines of pixels, or all of them.
+    pub(crate) fn bands(&self) -> usize {
+        match &self.way {
+            #[cfg(target_arch = "x86_64")]
+            Way::Strips(strips) => strips.lines(),
+            Way::Pixels { .. } => 1,
+        }
+    }
+
+    /// Scratch memory of a computation.
+    pub(crate) fn scratch_bytes(&self) -> usize {
+        match &self.way {
+            #[cfg(target_arch = "x86_64")]
+            Way::Strips(strips) => strips.scratch_bytes(),
+            Way::Pixels { .. } => 0,
+        }
+    }
+
+    /// Computes some bands.
     ///
     /// # Errors
     /// Memory is missing.
-    pub(crate) fn compute(&self, image: In<'_, u8>, output: Out<'_, u8>) -> Result<(), String> {
+    pub(crate) fn compute(
+        &self,
+        image: In<'_, u8>,
+        output: Out<'_, u8>,
+        scratch: &mut [u32],
+        bands: Range<usize>,
+    ) -> Result<(), String> {
         super::check_lengths(image.len(), self.patches.elements())?;
         super::check_lengths(output.len(), self.patches.rows() * self.patches.channels)?;
-        // SAFETY: the lengths are what is asked for.
-        unsafe { self.run(image.as_ptr(), output.as_mut_ptr()) };
+        super::check_lengths(scratch.len() * 4, self.scratch_bytes())?;
+        super::check_lengths(self.bands(), bands.end)?;
+        let (image, output) = (image.as_ptr(), output.as_mut_ptr());
+        // SAFETY: the lengths are what is asked for; `best` chose what the machine has.
+        unsafe {
+            match &self.way {
+                #[cfg(target_arch = "x86_64")]
+                Way::Strips(strips) => strips.run(image, output, scratch, bands),
+                Way::Pixels { padded, weights, bytes, scaling } if !bands.is_empty() => {
+                    self.pixels(image, output, (weights.typed(), *padded), *bytes, scaling);
+                }
+                Way::Pixels { .. } => {}
+            }
+        }
         Ok(())
     }
 
     /// # Safety
     /// `image` is readable for the patches' elements, `output` writable for rows times channels.
-    unsafe fn run(&self, image: *const u8, output: *mut u8) {
+    unsafe fn pixels(
+        &self,
+        image: *const u8,
+        output: *mut u8,
+        (packed, padded): (&[i32], usize),
+        bytes: Bytes,
+        scaling: &Scaling,
+    ) {
         let p = &self.patches;
-        let (packed, bias) = (self.weights.typed::<i32>(), self.weights.typed::<i32>().as_ptr());
-        let weight_line = p.filter_w * self.padded;
+        let weight_line = p.filter_w * padded;
         each_run(p, |run| {
-            let tap = run.lines.start * weight_line + (run.columns.start + 1) * self.padded;
+            let tap = run.lines.start * weight_line + (run.columns.start + 1) * padded;
             let pixels = Pixels {
                 input: image.wrapping_add(run.input * p.channels),
-                bytes: self.bytes,
+                bytes,
                 tap_line: p.dilation_h * p.in_width * p.channels,
                 tap_column: p.dilation_w * p.channels,
                 step: p.stride_w * p.channels,
                 weights: packed[tap.min(packed.len())..].as_ptr(),
-                weight_column: self.padded,
+                weight_column: padded,
                 weight_line,
-                bias,
+                bias: packed.as_ptr(),
                 lines: run.lines.len(),
                 columns: run.columns.len(),
                 channels: p.channels,
                 output: output.wrapping_add(run.output * p.channels),
                 count: run.count,
-                scaling: self.scaling.from(0),
+                scaling: scaling.from(0),
             };
             // SAFETY: runs keep to the image; `best` chose what the machine has.
             unsafe { (self.form.run)(&pixels) };

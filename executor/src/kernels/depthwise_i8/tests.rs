@@ -31,8 +31,9 @@ fn every_form_gives_the_convolution() {
                 let conv = Depthwise::new(form.isa, patches, image, (&ws, weights), &bias, scaling)
                     .unwrap();
                 let mut got = vec![99; (patches.rows() + 1) * channels];
-                // SAFETY: sizes as stated.
-                unsafe { conv.run(xs.as_ptr(), got.as_mut_ptr()) };
+                let mut scratch = vec![0; conv.scratch_bytes().div_ceil(4)];
+                let (input, output) = (In::of(&xs[..]), Out::of(&mut got[..]));
+                conv.compute(input, output, &mut scratch, 0..conv.bands()).unwrap();
                 for (at, &y) in got.iter().enumerate().take(patches.rows() * channels) {
                     let (pixel, channel) = (at / channels, at % channels);
                     // SAFETY: the image as stated, a row of the patches' depth.

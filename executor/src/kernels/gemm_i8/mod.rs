@@ -1,62 +1,89 @@
-//! Products of 8-bit matrices: rows of patches by packed weights, bias and requantisation fused.
+//! Products of 8-bit matrices: windows of an image by packed weights, bias and requantisation fused.
 //!
-//! Two ways to the same exact sums. With VNNI rows are unsigned and weights signed bytes, four to a word;
-//! zero points are left out of the product and put right by sums: those of the weights go into the bias
-//! when packing, those of the rows are taken while interleaving. Without, both sides are 16-bit
+//! ```text
+//!   image ──in place, where a window is one pixel of whole words──┐
+//!     └─ lines copied with their padding, a few at a time ────────┴─► runs of windows ─► tiles ─► bytes
+//! ```
+//!
+//! Nothing is gathered into rows: a window is a few segments of memory (one per line of the filter) and its
+//! neighbour lies a fixed distance further, so a tile broadcasts words right from the image.
+//!
+//! Two ways to the same exact sums. With VNNI windows are unsigned and weights signed bytes, four to a
+//! word; zero points are left out of the product and put right by sums: those of the weights go into the
+//! bias when packing, those of the windows are taken ahead of the product. Without, both sides are 16-bit
 //! differences from their zero points, two to a word, and `madd` adds their products without loss.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
-mod avx512;
+pub(super) mod avx512;
+pub(super) mod bands;
+mod packing;
 mod scalar;
+
+use std::ops::Range;
 
 use super::patches::Patches;
 use super::requantise::{Channels, Scaling};
-use super::{Form, Isa, best, pack};
+use super::{Form, Isa, best};
 use crate::io::{In, Out};
 use crate::packed::Packed;
+use bands::Bands;
 
-/// One tile of a product.
+/// Windows that lie equally far apart, by one panel of weights.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tile {
-    /// `words` lines of as many words as a tile has rows at most.
-    rows_panel: *const u32,
-    /// A line of bias and `words` lines of weights.
-    weights_panel: *const i32,
+pub(crate) struct Run {
+    /// The first window.
+    input: *const u8,
+    /// Bytes from one window to the next.
+    step: usize,
+    /// Where a window's segments start.
+    segments: *const usize,
+    segment_count: usize,
+    /// Words of a segment; those of the last reach beyond it where its weights are 0.
     words: usize,
-    /// Per row, what its zero point correction subtracts.
+    /// What unsigned bytes differ by from those in memory.
+    flip: u8,
+    /// A line of bias, then a line per word, as wide as the panel.
+    weights: *const i32,
+    /// Per window, what its zero point correction subtracts; null where there is none.
     corrections: *const i32,
     output: *mut u8,
     /// Elements between rows of the output.
     stride: usize,
+    /// Windows, at least one.
     rows: usize,
     columns: usize,
     scaling: Channels,
 }
 
-/// A form's tile: at most `rows` by `columns`; `half` is a panel of half the columns.
+/// A form's panels and how it computes with them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernel {
-    rows: usize,
+    /// Columns of the widest panel.
     columns: usize,
+    /// Panels are multiples of this wide.
+    lanes: usize,
     encoding: Encoding,
-    /// Writes a row of the image as words, padded with zeros; gives the sum of its unsigned bytes, where
-    /// the encoding needs it.
+    /// Copies `count` bytes of the image in the kernel's encoding.
     ///
     /// # Safety
-    /// The machine has the instruction set; `depth` bytes are readable, the words for them writable.
-    encode: unsafe fn(row: *const u8, depth: usize, bytes: Bytes, words: *mut u32) -> i32,
+    /// The machine has the instruction set; `count` bytes are readable, their encoding writable.
+    encode: unsafe fn(from: *const u8, count: usize, bytes: Bytes, to: *mut u8),
+    /// For each window of a run `factor` times the sum of its bytes, segments being `bytes` long.
+    ///
     /// # Safety
-    /// The machine has the instruction set; panels, corrections and output are as [`Tile`] says.
-    full: unsafe fn(&Tile),
-    half: unsafe fn(&Tile),
+    /// As for `run`; `sums` is writable for the run's rows.
+    sums: unsafe fn(run: &Run, bytes: usize, factor: i32, sums: *mut i32),
+    /// # Safety
+    /// The machine has the instruction set; memory is as [`Run`] says.
+    run: unsafe fn(&Run),
 }
 
-/// What a word of a panel is made of.
+/// What a word is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Encoding {
-    /// Four bytes, rows unsigned and weights signed, as they are stored but for the sign.
+pub(in crate::kernels) enum Encoding {
+    /// Four bytes, windows unsigned and weights signed, as they are stored but for the sign.
     Bytes,
     /// Two 16-bit differences from the zero point.
     Differences,
@@ -64,8 +91,13 @@ enum Encoding {
 
 impl Encoding {
     const fn per_word(self) -> usize {
+        4 / self.element()
+    }
+
+    /// Bytes of an element.
+    const fn element(self) -> usize {
         match self {
-            Self::Bytes => 4,
+            Self::Bytes => 1,
             Self::Differences => 2,
         }
     }
@@ -79,12 +111,6 @@ pub(crate) const FORMS: &[Form<Kernel>] = &[
     Form { isa: Isa::Avx2, run: avx2::KERNEL },
     Form { isa: Isa::Scalar, run: scalar::KERNEL },
 ];
-
-/// Bytes of interleaved rows that are worked on at a time.
-const BLOCK_BYTES: usize = 192 << 10;
-
-/// The most rows any form's tile has.
-const MAX_ROWS: usize = 16;
 
 /// Bytes with their zero point. `flip` is 0x80 for signed bytes: with it they are read as unsigned ones whose
 /// zero point is 128 more, which stand for the same numbers.
@@ -102,16 +128,15 @@ impl Bytes {
     }
 }
 
-/// Weights, packed for a form.
+/// Weights, packed for a form, and how windows lie.
 #[derive(Debug)]
 pub(crate) struct Gemm {
     form: Form<Kernel>,
-    pack: Form<pack::Run>,
-    patches: Patches,
+    bands: Bands,
     columns: usize,
     image: Bytes,
-    /// What a row's sum is multiplied with to correct for the weights' zero point.
-    row_factor: i32,
+    /// What a window's sum is multiplied with to correct for the weights' zero point.
+    factor: i32,
     weights: Packed,
     scaling: Scaling,
 }
@@ -127,45 +152,22 @@ impl Gemm {
         bias: &[i32],
         scaling: Scaling,
     ) -> Option<Self> {
-        let (form, pack) = (best(FORMS, isa), best(pack::FORMS, isa));
+        let form = best(FORMS, isa);
         let (depth, columns) = (patches.depth(), bias.len());
         if depth == 0 || columns == 0 || weights.len() != depth * columns {
             return None;
         }
-        let encoding = form.run.encoding;
-        let words = depth.div_ceil(encoding.per_word());
-        let bytes = form.run.packed_columns(columns) * (words + 1) * 4;
-        let weights = Packed::new("gemm_i8", bytes, |packed| {
-            let out = packed.typed_mut::<i32>();
-            let (mut at, mut encoded) = (0, Vec::new());
-            for first in (0..columns).step_by(form.run.columns) {
-                let here = form.run.columns.min(columns - first);
-                let width = form.run.width(here);
-                let (line, lines) = out[at..at + width * (words + 1)].split_at_mut(width);
-                let rows = weights.chunks_exact(depth).skip(first).take(here);
-                encoded.clear();
-                for (column, row) in rows.enumerate() {
-                    line[column] = bias[first + column];
-                    if encoding == Encoding::Bytes {
-                        line[column] =
-                            line[column].wrapping_add(correction(row, quantised, image, depth));
-                    }
-                    let words = row.chunks(encoding.per_word());
-                    encoded.extend(
-                        words.map(|word| encode(encoding, word, quantised).cast_unsigned()),
-                    );
-                }
-                let rows: Vec<_> = encoded.chunks_exact(words).map(<[u32]>::as_ptr).collect();
-                // SAFETY: rows of `words` words, at most `width` of them, and as many lines of `width`.
-                unsafe { (pack.run)(&rows, words, width, lines.as_mut_ptr().cast()) };
-                at += width * (words + 1);
-            }
+        let bands = Bands::new(patches, form.run.encoding);
+        let size = form.run.packed_columns(columns) * (bands.words() + 1) * 4;
+        let weights = Packed::new("gemm_i8 segments", size, |packed| {
+            let rows = packing::Rows { weights, quantised, bias, image, depth };
+            packing::pack(&form.run, &bands, &rows, packed.typed_mut());
         });
-        let row_factor = match encoding {
+        let factor = match form.run.encoding {
             Encoding::Bytes => quantised.zero_point - 128,
             Encoding::Differences => 0,
         };
-        Some(Self { form, pack, patches, columns, image, row_factor, weights, scaling })
+        Some(Self { form, bands, columns, image, factor, weights, scaling })
     }
 
     /// The form that was chosen.
@@ -173,25 +175,17 @@ impl Gemm {
         self.form.isa
     }
 
-    fn words(&self) -> usize {
-        self.patches.depth().div_ceil(self.form.run.encoding.per_word())
+    /// Lines of output pixels, each computed by itself.
+    pub(crate) fn lines(&self) -> usize {
+        self.bands.lines()
     }
 
-    /// Scratch memory of a run: panels of a block, the block's corrections, gathered rows, one row of bytes.
+    /// Scratch memory of a computation.
     pub(crate) fn scratch_bytes(&self) -> usize {
-        let rows = self.form.run.rows;
-        let block = self.block_tiles() * rows;
-        (block * (self.words() + 1) + rows * self.words() + self.patches.depth().div_ceil(4)) * 4
+        self.bands.scratch_bytes()
     }
 
-    /// How many tiles' rows are interleaved at a time.
-    fn block_tiles(&self) -> usize {
-        let tile_bytes = self.form.run.rows * self.words() * 4;
-        let tiles = self.patches.rows().div_ceil(self.form.run.rows);
-        (BLOCK_BYTES / tile_bytes).clamp(1, tiles.max(1))
-    }
-
-    /// Computes all rows.
+    /// Computes some lines.
     ///
     /// # Errors
     /// Memory is missing.
@@ -200,169 +194,112 @@ impl Gemm {
         image: In<'_, u8>,
         output: Out<'_, u8>,
         scratch: &mut [u32],
+        lines: Range<usize>,
     ) -> Result<(), String> {
-        super::check_lengths(image.len(), self.patches.elements())?;
-        super::check_lengths(output.len(), self.patches.rows() * self.columns)?;
-        super::check_lengths(scratch.len(), self.scratch_bytes() / 4)?;
-        // SAFETY: the lengths are what is asked for.
-        unsafe { self.run(image.as_ptr(), output.as_mut_ptr(), scratch) };
+        super::check_lengths(image.len(), self.bands.patches.elements())?;
+        super::check_lengths(output.len(), self.bands.patches.rows() * self.columns)?;
+        super::check_lengths(self.lines(), lines.end)?;
+        super::check_lengths(scratch.len() * 4, self.scratch_bytes())?;
+        if self.bands.patches.rows() == 0 {
+            return Ok(());
+        }
+        let mut line = lines.start;
+        while line < lines.end {
+            let end = self.bands.end(line).min(lines.end);
+            // SAFETY: the lengths are what is asked for.
+            unsafe { self.band(image.as_ptr(), output.as_mut_ptr(), scratch, line..end) };
+            line = end;
+        }
         Ok(())
     }
 
+    /// Lines of one batch that fit the scratch memory.
+    ///
     /// # Safety
     /// `image` is readable for the patches' elements and `output` writable for rows times columns;
     /// `scratch` is as long as [`Gemm::scratch_bytes`] says.
-    unsafe fn run(&self, image: *const u8, output: *mut u8, scratch: &mut [u32]) {
-        let rows = self.patches.rows();
-        if rows == 0 {
-            return;
-        }
-        let (words, tile_rows) = (self.words(), self.form.run.rows);
-        let block_rows = self.block_tiles() * tile_rows;
-        let (panels, rest) = scratch.split_at_mut(block_rows * words);
-        let (corrections, rest) = rest.split_at_mut(block_rows);
-        let (gathered, bytes) = rest.split_at_mut(tile_rows * words);
-        let corrections: &mut [i32] = bytemuck::cast_slice_mut(corrections);
-        let tiles = rows.div_ceil(tile_rows);
-        let first_row = |tile: usize| tile * (rows / tiles) + tile.min(rows % tiles);
-        for block in (0..tiles).step_by(self.block_tiles()) {
-            let end = (block + self.block_tiles()).min(tiles);
-            let memory = panels
-                .chunks_exact_mut(tile_rows * words)
-                .zip(corrections.chunks_exact_mut(tile_rows));
-            for (tile, (panel, corrections)) in (block..end).zip(memory) {
-                let rows = first_row(tile)..first_row(tile + 1);
-                let bytes = bytemuck::cast_slice_mut(bytes);
-                // SAFETY: as the caller promises; panel and corrections are as large as a tile's rows.
-                unsafe { self.pack_rows(image, rows, gathered, bytes, corrections, panel) };
-            }
-            // SAFETY: the block's rows are packed, and rows and columns are within the output.
-            unsafe { self.block(block..end, first_row, panels, corrections, output) };
-        }
-    }
-
-    /// # Safety
-    /// As for `run`.
-    unsafe fn pack_rows(
+    unsafe fn band(
         &self,
         image: *const u8,
-        rows: std::ops::Range<usize>,
-        gathered: &mut [u32],
-        bytes: &mut [u8],
-        corrections: &mut [i32],
-        panel: &mut [u32],
-    ) {
-        let (words, depth) = (self.words(), self.patches.depth());
-        debug_assert!(bytes.len() >= depth && gathered.len() >= rows.len() * words);
-        let mut pointers = [std::ptr::null::<u32>(); MAX_ROWS];
-        let count = rows.len();
-        // The byte that stands for 0, as it is stored.
-        let zero = self.image.zero_point.to_le_bytes()[0] ^ self.image.flip;
-        for (at, row) in rows.enumerate() {
-            let line = &mut gathered[at * words..(at + 1) * words];
-            // SAFETY: the image as promised; `bytes` is a row long, `line` the words for it.
-            let sum = unsafe {
-                let from = if self.patches.is_direct() {
-                    image.add(self.patches.direct(row))
-                } else {
-                    self.patches.gather(image, row, zero, bytes.as_mut_ptr());
-                    bytes.as_ptr()
-                };
-                (self.form.run.encode)(from, depth, self.image, line.as_mut_ptr())
-            };
-            corrections[at] = sum.wrapping_mul(self.row_factor);
-            pointers[at] = line.as_ptr();
-        }
-        let (width, panel) = (self.form.run.rows, panel.as_mut_ptr());
-        // SAFETY: the rows are `words` long, the panel `words` lines of `width`.
-        unsafe { (self.pack.run)(&pointers[..count], words, width, panel) };
-    }
-
-    /// All columns of a block of rows.
-    ///
-    /// # Safety
-    /// As for `run`; the panels of the tiles are packed.
-    unsafe fn block(
-        &self,
-        tiles: std::ops::Range<usize>,
-        first_row: impl Fn(usize) -> usize,
-        panels: &[u32],
-        corrections: &[i32],
         output: *mut u8,
+        scratch: &mut [u32],
+        lines: Range<usize>,
     ) {
-        let (words, kernel) = (self.words(), &self.form.run);
+        let (kernel, bands) = (&self.form.run, &self.bands);
+        let (corrections, copy) = scratch.split_at_mut(bands.rows_of_band());
+        let corrections: &mut [i32] = bytemuck::cast_slice_mut(corrections);
+        // SAFETY: the image as promised; the copy is as large as a band.
+        let input = unsafe {
+            bands.input(kernel.encode, image, self.image, lines.start, lines.len(), copy)
+        };
+        let (runs, rows, line_step) = bands.runs(lines.len());
+        let width = bands.patches.out_width;
+        let of = |at: usize| Run {
+            input: input.wrapping_add(at * line_step),
+            step: bands.step,
+            segments: bands.segments.as_ptr(),
+            segment_count: bands.segments.len(),
+            words: bands.segment_words,
+            flip: if bands.in_place { self.image.flip } else { 0 },
+            weights: std::ptr::null(),
+            corrections: std::ptr::null(),
+            output: output.wrapping_add((lines.start + at) * width * self.columns),
+            stride: self.columns,
+            rows,
+            columns: 0,
+            scaling: self.scaling.from(0),
+        };
+        if self.factor != 0 {
+            for (at, sums) in corrections.chunks_mut(rows).enumerate().take(runs) {
+                let sums = sums.as_mut_ptr();
+                // SAFETY: windows and sums as promised; `best` chose what the machine has.
+                unsafe { (kernel.sums)(&of(at), bands.segment_bytes, self.factor, sums) };
+            }
+        }
         let mut weights = self.weights.typed::<i32>();
         for column in (0..self.columns).step_by(kernel.columns) {
             let columns = kernel.columns.min(self.columns - column);
-            let width = kernel.width(columns);
-            let run = if width == kernel.columns { kernel.full } else { kernel.half };
-            let memory =
-                panels.chunks_exact(kernel.rows * words).zip(corrections.chunks_exact(kernel.rows));
-            for (tile, (panel, corrections)) in tiles.clone().zip(memory) {
-                let (row, end) = (first_row(tile), first_row(tile + 1));
-                // SAFETY: the tile is within the output.
-                let output = unsafe { output.add(row * self.columns + column) };
-                let tile = Tile {
-                    rows_panel: panel.as_ptr(),
-                    weights_panel: weights.as_ptr(),
-                    words,
-                    corrections: corrections.as_ptr(),
-                    output,
-                    stride: self.columns,
-                    rows: end - row,
+            for (at, sums) in corrections.chunks(rows).enumerate().take(runs) {
+                let run = of(at);
+                let corrections = if self.factor == 0 { run.corrections } else { sums.as_ptr() };
+                let run = Run {
+                    weights: weights.as_ptr(),
+                    corrections,
+                    output: run.output.wrapping_add(column),
                     columns,
                     scaling: self.scaling.from(column),
+                    ..run
                 };
-                // SAFETY: panels as packed for this form; `best` chose what the machine has.
-                unsafe { run(&tile) };
+                // SAFETY: panels as packed for this form, rows and columns within the output.
+                unsafe { (kernel.run)(&run) };
             }
-            weights = &weights[width * (words + 1)..];
+            weights = &weights[kernel.width(columns) * (bands.words() + 1)..];
         }
+    }
+}
+
+impl Run {
+    /// Calls `tile(first row)` so that every row is in a tile of `count` rows; the last overlaps the one before
+    /// rather than being smaller, and computes the same again.
+    #[inline(always)]
+    fn tiles(&self, count: usize, mut tile: impl FnMut(usize)) {
+        let mut row = 0;
+        while row + count < self.rows {
+            tile(row);
+            row += count;
+        }
+        tile(self.rows - count);
     }
 }
 
 impl Kernel {
     /// Columns of the panel that holds `columns`.
     const fn width(&self, columns: usize) -> usize {
-        if columns * 2 <= self.columns { self.columns / 2 } else { self.columns }
+        columns.next_multiple_of(self.lanes)
     }
 
     const fn packed_columns(&self, columns: usize) -> usize {
-        columns / self.columns * self.columns
-            + match columns % self.columns {
-                0 => 0,
-                rest => self.width(rest),
-            }
-    }
-}
-
-/// What the product of bytes as stored lacks of that of differences, but for the part that depends on rows:
-/// `-zp_image * sum(w) + depth * zp_image * zp_weights`.
-fn correction(row: &[u8], weights: Bytes, image: Bytes, depth: usize) -> i32 {
-    let zero_point = weights.zero_point - 128;
-    let sum = row.iter().fold(0i32, |sum, &w| sum.wrapping_add(i32::from(signed(w, weights))));
-    let depth = i32::try_from(depth).unwrap_or(i32::MAX);
-    image.zero_point.wrapping_mul(depth.wrapping_mul(zero_point).wrapping_sub(sum))
-}
-
-/// A weight read as signed, its zero point being 128 less than that of the unsigned reading.
-const fn signed(weight: u8, bytes: Bytes) -> i8 {
-    (weight ^ bytes.flip ^ 0x80).cast_signed()
-}
-
-/// One word of weights.
-fn encode(encoding: Encoding, word: &[u8], bytes: Bytes) -> i32 {
-    match encoding {
-        Encoding::Bytes => {
-            let mut four = [0u8; 4];
-            four.iter_mut().zip(word).for_each(|(b, &w)| *b = signed(w, bytes).cast_unsigned());
-            i32::from_le_bytes(four)
-        }
-        Encoding::Differences => {
-            let mut two = [0u16; 2];
-            two.iter_mut().zip(word).for_each(|(d, &w)| *d = difference(w, bytes).cast_unsigned());
-            (u32::from(two[0]) | u32::from(two[1]) << 16).cast_signed()
-        }
+        self.width(columns)
     }
 }
 

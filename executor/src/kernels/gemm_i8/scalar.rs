@@ -1,61 +1,51 @@
 //! Plain Rust.
 
-use super::{Bytes, Encoding, Kernel, Tile, difference};
+use super::{Bytes, Encoding, Kernel, Run, difference};
 
 pub(super) const KERNEL: Kernel = Kernel {
-    rows: ROWS,
-    columns: 8,
+    columns: COLUMNS,
+    lanes: COLUMNS,
     encoding: Encoding::Differences,
     encode,
-    full: tile::<8>,
-    half: tile::<4>,
+    sums: no_sums,
+    run,
 };
 
-const ROWS: usize = 4;
+const COLUMNS: usize = 8;
 
-unsafe fn encode(row: *const u8, depth: usize, bytes: Bytes, words: *mut u32) -> i32 {
-    // SAFETY: as the caller promises.
-    unsafe { encode_from(0, row, depth, bytes, words) };
-    0
-}
+/// Differences need no corrections.
+pub(super) unsafe fn no_sums(_: &Run, _: usize, _: i32, _: *mut i32) {}
 
-/// From an even element on: the vector form's last few.
-///
-/// # Safety
-/// As for `encode`.
-pub(super) unsafe fn encode_from(
-    first: usize,
-    row: *const u8,
-    depth: usize,
-    bytes: Bytes,
-    words: *mut u32,
-) {
-    for at in (first..depth).step_by(2) {
-        let half = |at: usize| {
-            // SAFETY: a byte of the row.
-            let byte = (at < depth).then(|| unsafe { *row.add(at) });
-            byte.map_or(0, |byte| u32::from(difference(byte, bytes).cast_unsigned()))
-        };
-        // SAFETY: a word for every two bytes.
-        unsafe { *words.add(at / 2) = half(at) | half(at + 1) << 16 };
+/// Differences from the zero point.
+pub(super) unsafe fn encode(from: *const u8, count: usize, bytes: Bytes, to: *mut u8) {
+    let to = to.cast::<i16>();
+    for at in 0..count {
+        // SAFETY: as the caller promises.
+        unsafe { to.add(at).write_unaligned(difference(*from.add(at), bytes)) };
     }
 }
 
-unsafe fn tile<const COLUMNS: usize>(tile: &Tile) {
-    for row in 0..tile.rows {
-        for column in 0..tile.columns {
-            // SAFETY: a line of bias and `words` lines of weights, COLUMNS wide.
-            let weight = |line: usize| unsafe { *tile.weights_panel.add(line * COLUMNS + column) };
-            let mut sum = weight(0);
-            for word in 0..tile.words {
-                // SAFETY: `words` lines, ROWS wide.
-                let x = unsafe { *tile.rows_panel.add(word * ROWS + row) };
-                sum = sum.wrapping_add(dot(x, weight(word + 1).cast_unsigned()));
-            }
-            // SAFETY: within the tile's columns and rows.
+unsafe fn run(run: &Run) {
+    for row in 0..run.rows {
+        // SAFETY: the line of bias.
+        let mut sums: [i32; COLUMNS] = std::array::from_fn(|at| unsafe { *run.weights.add(at) });
+        for word in 0..run.segment_count * run.words {
+            let (segment, at) = (word / run.words, word % run.words);
+            // SAFETY: a word of the window, and a line of weights behind the bias.
             unsafe {
-                let y = tile.scaling.stored(sum.wrapping_sub(*tile.corrections.add(row)), column);
-                *tile.output.add(row * tile.stride + column) = y.to_le_bytes()[0];
+                let from = row * run.step + *run.segments.add(segment) + at * 4;
+                let x = run.input.add(from).cast::<u32>().read_unaligned();
+                let line = run.weights.add((word + 1) * COLUMNS);
+                for (column, sum) in sums.iter_mut().enumerate() {
+                    *sum = sum.wrapping_add(dot(x, (*line.add(column)).cast_unsigned()));
+                }
+            }
+        }
+        for (column, &sum) in sums.iter().enumerate().take(run.columns) {
+            // SAFETY: within the run's rows and columns.
+            unsafe {
+                let y = run.scaling.stored(sum, column);
+                *run.output.add(row * run.stride + column) = y.to_le_bytes()[0];
             }
         }
     }

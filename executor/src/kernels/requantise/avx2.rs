@@ -1,10 +1,12 @@
 //! Eight lanes.
 
 use core::arch::x86_64::{
-    __m256i, _mm256_add_epi32, _mm256_add_epi64, _mm256_and_si256, _mm256_blend_epi32,
-    _mm256_cmpgt_epi32, _mm256_loadu_si256, _mm256_max_epi32, _mm256_min_epi32, _mm256_mul_epi32,
-    _mm256_set1_epi32, _mm256_set1_epi64x, _mm256_setzero_si256, _mm256_slli_epi64,
-    _mm256_sllv_epi32, _mm256_srai_epi32, _mm256_srav_epi32, _mm256_srli_epi64, _mm256_sub_epi32,
+    __m256i, _mm_cvtsi128_si64, _mm_storel_epi64, _mm_unpacklo_epi32, _mm256_add_epi32,
+    _mm256_add_epi64, _mm256_and_si256, _mm256_blend_epi32, _mm256_castsi256_si128,
+    _mm256_cmpgt_epi32, _mm256_extracti128_si256, _mm256_loadu_si256, _mm256_max_epi32,
+    _mm256_min_epi32, _mm256_mul_epi32, _mm256_set1_epi32, _mm256_set1_epi64x,
+    _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_slli_epi64, _mm256_sllv_epi32,
+    _mm256_srai_epi32, _mm256_srav_epi32, _mm256_srli_epi64, _mm256_sub_epi32,
 };
 
 use super::Channels;
@@ -83,4 +85,24 @@ impl Lanes {
         let y = _mm256_add_epi32(y, self.zero_point);
         _mm256_min_epi32(_mm256_max_epi32(y, self.low), self.high)
     }
+}
+
+/// Stores the lowest byte of the first `count` of eight values.
+///
+/// # Safety
+/// `count` bytes are writable, at most eight.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(in crate::kernels) unsafe fn store(to: *mut u8, count: usize, values: __m256i) {
+    let bytes = _mm256_shuffle_epi8(values, _mm256_set1_epi32(0x0C08_0400));
+    let (low, high) = (_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes));
+    let eight = _mm_unpacklo_epi32(low, high);
+    if count == 8 {
+        // SAFETY: eight bytes.
+        unsafe { _mm_storel_epi64(to.cast(), eight) };
+        return;
+    }
+    let eight = _mm_cvtsi128_si64(eight).to_le_bytes();
+    // SAFETY: as many as the caller promises, of our own eight.
+    unsafe { std::ptr::copy_nonoverlapping(eight.as_ptr(), to, count.min(8)) };
 }

@@ -2,13 +2,15 @@
 
 use core::arch::x86_64::{
     __m512i, _mm512_add_epi32, _mm512_add_epi64, _mm512_and_si512, _mm512_cmpgt_epi32_mask,
-    _mm512_loadu_si512, _mm512_mask_add_epi32, _mm512_mask_blend_epi32, _mm512_mask_sub_epi32,
-    _mm512_max_epi32, _mm512_min_epi32, _mm512_movepi32_mask, _mm512_mul_epi32, _mm512_set1_epi32,
-    _mm512_set1_epi64, _mm512_slli_epi64, _mm512_sllv_epi32, _mm512_srai_epi32, _mm512_srav_epi32,
-    _mm512_srli_epi64,
+    _mm512_loadu_si512, _mm512_mask_add_epi32, _mm512_mask_blend_epi32, _mm512_mask_shuffle_epi32,
+    _mm512_mask_sub_epi32, _mm512_max_epi32, _mm512_max_epu8, _mm512_min_epi32, _mm512_min_epu8,
+    _mm512_movepi32_mask, _mm512_mul_epi32, _mm512_packs_epi32, _mm512_packus_epi16,
+    _mm512_permutexvar_epi32, _mm512_set1_epi8, _mm512_set1_epi32, _mm512_set1_epi64,
+    _mm512_setr_epi32, _mm512_slli_epi64, _mm512_sllv_epi32, _mm512_srai_epi32, _mm512_srav_epi32,
+    _mm512_srli_epi64, _mm512_sub_epi64, _mm512_xor_si512,
 };
 
-use super::Channels;
+use super::{Channels, Quick};
 
 /// Multipliers of sixteen channels, loaded once for many rows.
 #[derive(Clone, Copy)]
@@ -96,5 +98,146 @@ impl Lanes {
         let y = _mm512_max_epi32(y, _mm512_set1_epi32(-(1 << 30)));
         let y = _mm512_add_epi32(y, self.zero_point);
         _mm512_min_epi32(_mm512_max_epi32(y, self.low), self.high)
+    }
+}
+
+/// Multipliers of sixteen channels for [`super::Quick`].
+#[derive(Clone, Copy)]
+struct QuickLanes {
+    even: __m512i,
+    odd: __m512i,
+    even_addend: __m512i,
+    odd_addend: __m512i,
+    right: __m512i,
+}
+
+impl QuickLanes {
+    /// # Safety
+    /// Sixteen channels are there from `channel` on, and all are quick.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn load(channels: &Channels, channel: usize) -> Self {
+        // SAFETY: as the caller promises; addends have two numbers each.
+        unsafe {
+            let even = _mm512_loadu_si512(channels.fraction.add(channel).cast());
+            Self {
+                even,
+                odd: _mm512_srli_epi64::<32>(even),
+                even_addend: _mm512_loadu_si512(channels.addends.add(2 * channel).cast()),
+                odd_addend: _mm512_loadu_si512(channels.addends.add(2 * channel + 16).cast()),
+                right: _mm512_loadu_si512(channels.quick_right.add(channel).cast()),
+            }
+        }
+    }
+
+    /// Sixteen results with the zero point, not yet within a byte.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    fn rounded<const NEGATIVE: bool>(&self, even: __m512i) -> __m512i {
+        let odd = _mm512_srli_epi64::<32>(even);
+        let mut even_sum = _mm512_add_epi64(_mm512_mul_epi32(even, self.even), self.even_addend);
+        let mut odd_sum = _mm512_add_epi64(_mm512_mul_epi32(odd, self.odd), self.odd_addend);
+        if NEGATIVE {
+            // The sign of 32 bits has just the value that is to be subtracted.
+            let sign = _mm512_set1_epi64(1 << 31);
+            even_sum = _mm512_sub_epi64(even_sum, _mm512_and_si512(even, sign));
+            odd_sum = _mm512_sub_epi64(odd_sum, _mm512_and_si512(odd, sign));
+        }
+        let upper = _mm512_mask_shuffle_epi32::<0xF5>(odd_sum, 0x5555, even_sum);
+        _mm512_srav_epi32(upper, self.right)
+    }
+}
+
+/// Brings sums to stored values: `ROWS` pixels of `VECTORS` times sixteen channels.
+///
+/// # Safety
+/// The channels are there.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+pub(in crate::kernels) unsafe fn rounded<const ROWS: usize, const VECTORS: usize>(
+    channels: &Channels,
+    sums: [[__m512i; VECTORS]; ROWS],
+) -> [[__m512i; VECTORS]; ROWS] {
+    let Some(Quick { negative }) = channels.quick else {
+        let mut values = sums;
+        // SAFETY: as the caller promises.
+        unsafe { general(channels, values.as_flattened_mut(), VECTORS) };
+        return values;
+    };
+    let mut values = sums;
+    if negative {
+        // SAFETY: as the caller promises.
+        unsafe { quick::<true, ROWS, VECTORS>(channels, &mut values) };
+    } else {
+        // SAFETY: as the caller promises.
+        unsafe { quick::<false, ROWS, VECTORS>(channels, &mut values) };
+    }
+    values
+}
+
+/// # Safety
+/// The channels are there, and all are quick.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn quick<const NEGATIVE: bool, const ROWS: usize, const VECTORS: usize>(
+    channels: &Channels,
+    values: &mut [[__m512i; VECTORS]; ROWS],
+) {
+    unrolled!(4: v < VECTORS, {
+        // SAFETY: as the caller promises.
+        let lanes = unsafe { QuickLanes::load(channels, v * 16) };
+        unrolled!(6: r < ROWS, {
+            values[r][v] = lanes.rounded::<NEGATIVE>(values[r][v]);
+        });
+    });
+}
+
+/// Multipliers of any kind. Rare, so it is kept out of the way of the code around.
+///
+/// # Safety
+/// As for `rounded`.
+#[cold]
+#[inline(never)]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn general(channels: &Channels, values: &mut [__m512i], vectors: usize) {
+    let unsigned = _mm512_set1_epi32(super::offset(channels.low));
+    for (at, value) in values.iter_mut().enumerate() {
+        // SAFETY: as the caller promises.
+        let lanes = unsafe { Lanes::load(channels, at % vectors * 16) };
+        *value = _mm512_add_epi32(lanes.stored(*value), unsigned);
+    }
+}
+
+/// From numbers to bytes within a range.
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Narrow {
+    low: __m512i,
+    high: __m512i,
+    flip: __m512i,
+    order: __m512i,
+}
+
+impl Narrow {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    pub(in crate::kernels) fn new(channels: &Channels) -> Self {
+        let offset = super::offset(channels.low);
+        let byte = |value: i32| _mm512_set1_epi8(value.to_le_bytes()[0].cast_signed());
+        Self {
+            low: byte(channels.low + offset),
+            high: byte(channels.high + offset),
+            flip: byte(offset),
+            order: _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15),
+        }
+    }
+
+    /// Four times sixteen results of [`rounded`] as bytes, in order.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    pub(in crate::kernels) fn bytes(&self, [a, b, c, d]: [__m512i; 4]) -> __m512i {
+        // Packing keeps to lanes of 128 bits: each ends up with four bytes of every vector.
+        let bytes = _mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
+        let bytes = _mm512_min_epu8(_mm512_max_epu8(bytes, self.low), self.high);
+        _mm512_permutexvar_epi32(self.order, _mm512_xor_si512(bytes, self.flip))
     }
 }

@@ -14,12 +14,14 @@ use crate::quant::Multiplier;
 /// How each output channel is brought to stored values.
 #[derive(Debug)]
 pub(crate) struct Scaling {
-    /// Per channel, padded: fractions, then left shifts, then right shifts.
+    /// Per channel, padded: fractions, left shifts, right shifts; then what [`Quick`] needs: shifts, and per
+    /// sixteen channels the addends of the even and of the odd ones, 64 bits each.
     lines: AlignedBytes,
     padded: usize,
     pub(crate) zero_point: i32,
     pub(crate) low: i32,
     pub(crate) high: i32,
+    quick: Option<Quick>,
 }
 
 /// Part of a [`Scaling`]: pointers to the first of some channels.
@@ -28,10 +30,31 @@ pub(crate) struct Channels {
     pub(super) fraction: *const i32,
     pub(super) left: *const i32,
     pub(super) right: *const i32,
+    pub(super) quick_right: *const i32,
+    pub(super) addends: *const i32,
     pub(super) zero_point: i32,
     pub(super) low: i32,
     pub(super) high: i32,
+    pub(super) quick: Option<Quick>,
 }
+
+/// The two roundings in one shift of 64 bits, where every channel shifts right by 1 to 22 bits and what is
+/// stored is a byte; true of nearly every convolution.
+///
+/// With the product `P = x * fraction`, the first rounding is `h = floor((P + 2^30) / 2^31)` and the second
+/// `floor((h + 2^(r-1)) / 2^r)`, for negative `h` of `h - 1`. Floors of floors are one floor, hence
+/// `floor((P + 2^30 + 2^(30+r)) / 2^(31+r))`, where `2^31` less is divided if `x` is negative. (Were `h` 0 in
+/// spite of that, as for `x = -1` and a fraction of `2^30`, the quotient would be 0 either way.) The zero
+/// point goes into the addend, and the upper half of the 64 bits is shifted by `r - 1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Quick {
+    /// Whether results below the zero point are stored: where they are not, how negative numbers are rounded
+    /// is all the same.
+    pub(super) negative: bool,
+}
+
+/// The largest shift for which the zero point, moved by it, leaves room for the product in 64 bits.
+const QUICK_SHIFT: i32 = 22;
 
 impl Scaling {
     /// For `channels` channels; a single multiplier serves all. Reading is safe up to the next multiple of
@@ -43,8 +66,12 @@ impl Scaling {
         (low, high): (i32, i32),
     ) -> Self {
         let padded = channels.next_multiple_of(64);
-        let mut lines = AlignedBytes::zeroed(padded * 12);
+        let mut lines = AlignedBytes::zeroed(padded * 24);
         let all = lines.typed_mut::<i32>();
+        // Signed bytes are stored as unsigned ones 128 above them.
+        let unsigned = zero_point.saturating_add(offset(low));
+        let is_byte = low >= -128 && high <= 255 - offset(low);
+        let mut quick = is_byte && (0..=255).contains(&unsigned);
         for channel in 0..channels {
             let one = multipliers
                 .get(channel)
@@ -54,23 +81,51 @@ impl Scaling {
             all[channel] = one.fraction;
             all[padded + channel] = one.shift.max(0);
             all[2 * padded + channel] = (-one.shift).max(0);
+            if !(-QUICK_SHIFT..0).contains(&one.shift) {
+                quick = false;
+                continue;
+            }
+            all[3 * padded + channel] = -one.shift - 1;
+            let addend = (1i64 << 30) + ((2 * i64::from(unsigned) + 1) << (30 - one.shift));
+            let at = channel / 16 * 16 + channel % 2 * 8 + channel % 16 / 2;
+            let halves: [i32; 2] = bytemuck::cast(addend);
+            all[4 * padded + 2 * at..][..2].copy_from_slice(&halves);
         }
-        Self { lines, padded, zero_point, low, high }
+        let quick = quick.then_some(Quick { negative: low < zero_point });
+        Self { lines, padded, zero_point, low, high, quick }
     }
 
-    /// From `channel` on.
+    /// The same with other channels: lane `at` has what `channel(at)` has here.
+    pub(crate) fn rearranged(&self, lanes: usize, channel: impl Fn(usize) -> usize) -> Self {
+        let all = self.lines.typed::<i32>();
+        let line = |line: usize, at: usize| all[line * self.padded + channel(at)];
+        let of = |at: usize| Multiplier { fraction: line(0, at), shift: line(1, at) - line(2, at) };
+        let multipliers: Vec<_> = (0..lanes).map(of).collect();
+        Self::new(&multipliers, lanes, self.zero_point, (self.low, self.high))
+    }
+
+    /// From `channel` on; for [`Quick`] a multiple of 16.
     pub(crate) fn from(&self, channel: usize) -> Channels {
         let lines = self.lines.typed::<i32>();
-        let line = |at: usize| lines[(at * self.padded + channel).min(lines.len())..].as_ptr();
+        let from = |at: usize| lines[at.min(lines.len())..].as_ptr();
+        let line = |at: usize| from(at * self.padded + channel);
         Channels {
             fraction: line(0),
             left: line(1),
             right: line(2),
+            quick_right: line(3),
+            addends: from(4 * self.padded + 2 * channel),
             zero_point: self.zero_point,
             low: self.low,
             high: self.high,
+            quick: self.quick,
         }
     }
+}
+
+/// What makes stored values unsigned.
+const fn offset(low: i32) -> i32 {
+    if low < 0 { 128 } else { 0 }
 }
 
 impl Channels {

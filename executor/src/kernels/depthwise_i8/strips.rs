@@ -1,0 +1,188 @@
+//! 3x3 windows, several lines of a column in each 32-bit lane: `vpdpbusd` then multiplies a column of the
+//! window at once.
+//!
+//! ```text
+//!   four lines of 16 bytes ──interleaved──► lane c: line 0, 1, 2, 3 of channel c
+//!   weights (w0, w1, w2, 0) ► output line 0;  (0, w0, w1, w2) ► output line 1
+//! ```
+//!
+//! Lines come with their padding from a copy (see [`Bands`]), so every window is whole. The difference of a
+//! weight from its zero point may take 9 bits: what doesn't fit a signed byte goes into a second product,
+//! which is left out where all of it is 0. The image's zero point is in the bias.
+
+use std::ops::Range;
+
+use super::super::gemm_i8::avx512::encode;
+use super::super::gemm_i8::bands::Bands;
+use super::super::gemm_i8::{Bytes, Encoding};
+use super::avx512;
+use crate::kernels::patches::Patches;
+use crate::kernels::requantise::{Channels, Scaling};
+use crate::packed::Packed;
+
+/// Bytes of a vector of channels.
+const LANES: usize = 16;
+
+/// Lines of a block of weights: the bias, then three columns, then what is left of them.
+const LINES: usize = 7;
+
+/// A 3x3 depthwise convolution, packed in blocks of sixteen lanes.
+#[derive(Debug)]
+pub(super) struct Strips {
+    bands: Bands,
+    image: Bytes,
+    weights: Packed,
+    /// Whether weights leave something for a second product.
+    split: bool,
+    scaling: Scaling,
+}
+
+/// One or two neighbouring lines of outputs, of one block of channels.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Strip {
+    pub(super) input: *const u8,
+    /// Bytes between lines of input, taps of a line, windows.
+    pub(super) line: usize,
+    pub(super) tap: usize,
+    pub(super) step: usize,
+    /// [`LINES`] lines of sixteen words.
+    pub(super) weights: *const i32,
+    pub(super) split: bool,
+    pub(super) output: *mut u8,
+    /// Bytes between lines and vectors of output.
+    pub(super) out_line: usize,
+    pub(super) out_step: usize,
+    /// Vectors in a line.
+    pub(super) count: usize,
+    /// Whether there are two lines.
+    pub(super) two: bool,
+    pub(super) scaling: Channels,
+}
+
+impl Strips {
+    /// `None` for windows that aren't 3x3, and for channels that don't fill vectors.
+    pub(super) fn new(
+        patches: Patches,
+        image: Bytes,
+        (weights, quantised): (&[u8], Bytes),
+        bias: &[i32],
+        scaling: &Scaling,
+    ) -> Option<Self> {
+        let (p, channels) = (&patches, patches.channels);
+        let several = LANES.is_multiple_of(channels)
+            && p.stride_w == 1
+            && (p.out_width * channels).is_multiple_of(LANES);
+        let fits = (p.filter_h, p.filter_w) == (3, 3) && (channels >= LANES || several);
+        if !fits || p.rows() == 0 || p.in_height == 0 || p.in_width == 0 {
+            return None;
+        }
+        let lanes = channels.next_multiple_of(LANES);
+        let channel = |lane: usize| channel(channels, lane);
+        let scaling = scaling.rearranged(lanes, channel);
+        let packed = Packed::new("depthwise_i8 strips", lanes * LINES * 4, |packed| {
+            let blocks = packed.typed_mut::<i32>().chunks_exact_mut(LINES * LANES);
+            for (block, lines) in blocks.enumerate() {
+                for lane in 0..LANES {
+                    let channel = channel(block * LANES + lane);
+                    let weight = |tap: usize| {
+                        let stored = weights[tap * channels + channel] ^ quantised.flip;
+                        i32::from(stored) - quantised.zero_point
+                    };
+                    let sum: i32 = (0..9).map(weight).sum();
+                    lines[lane] = bias[channel].wrapping_sub(sum.wrapping_mul(image.zero_point));
+                    for column in 0..3 {
+                        let column_of = |part: fn(i32) -> i32| {
+                            let byte = |row: usize| part(weight(row * 3 + column)).to_le_bytes()[0];
+                            i32::from_le_bytes([byte(0), byte(1), byte(2), 0])
+                        };
+                        lines[(1 + column) * LANES + lane] = column_of(most);
+                        lines[(4 + column) * LANES + lane] = column_of(|w| w - most(w));
+                    }
+                }
+            }
+        });
+        let rests = packed.typed::<i32>().chunks_exact(LINES * LANES);
+        let split = rests.flat_map(|block| &block[4 * LANES..]).any(|&rest| rest != 0);
+        let bands = Bands::new(patches, Encoding::Bytes);
+        Some(Self { bands, image, weights: packed, split, scaling })
+    }
+
+    pub(super) fn lines(&self) -> usize {
+        self.bands.lines()
+    }
+
+    pub(super) fn scratch_bytes(&self) -> usize {
+        self.bands.scratch_bytes()
+    }
+
+    /// # Safety
+    /// `image` is readable for the patches' elements, `output` writable for rows times channels; the lines are
+    /// there, `scratch` is as long as it has to be, and the machine has AVX-512.
+    pub(super) unsafe fn run(
+        &self,
+        image: *const u8,
+        output: *mut u8,
+        scratch: &mut [u32],
+        lines: Range<usize>,
+    ) {
+        let mut line = lines.start;
+        while line < lines.end {
+            let end = self.bands.end(line).min(lines.end);
+            // SAFETY: as the caller promises; the lines are those of a band.
+            unsafe {
+                let bands = &self.bands;
+                let input = bands.input(encode, image, self.image, line, end - line, scratch);
+                self.band(input, output, line..end);
+            }
+            line = end;
+        }
+    }
+
+    /// # Safety
+    /// As for `run`; `input` is the copy of the lines' input.
+    unsafe fn band(&self, input: *const u8, output: *mut u8, lines: Range<usize>) {
+        let p = &self.bands.patches;
+        let line_bytes = self.bands.line_bytes;
+        let (channels, out_line) = (p.channels, p.out_width * p.channels);
+        // Few channels: a vector is several pixels.
+        let vector = channels.max(LANES);
+        let (step, out_step) =
+            if channels < LANES { (LANES, LANES) } else { (p.stride_w * channels, channels) };
+        let pairs = if (p.stride_h, p.dilation_h) == (1, 1) { 2 } else { 1 };
+        let blocks = self.weights.typed::<i32>().chunks_exact(LINES * LANES);
+        for (block, weights) in blocks.enumerate() {
+            let first = if channels < LANES { 0 } else { channel(channels, block * LANES) };
+            for at in lines.clone().step_by(pairs) {
+                let strip = Strip {
+                    input: input.wrapping_add((at - lines.start) * p.stride_h * line_bytes + first),
+                    line: p.dilation_h * line_bytes,
+                    tap: p.dilation_w * channels,
+                    step,
+                    weights: weights.as_ptr(),
+                    split: self.split,
+                    output: output.wrapping_add(at * out_line + first),
+                    out_line,
+                    out_step,
+                    count: out_line / vector,
+                    two: pairs == 2 && at + 1 < lines.end,
+                    scaling: self.scaling.from(block * LANES),
+                };
+                // SAFETY: windows within the copy, outputs as promised.
+                unsafe { avx512::strip(&strip) };
+            }
+        }
+    }
+}
+
+/// The channel in a lane: few channels repeat, the last block of many overlaps the one before.
+fn channel(channels: usize, lane: usize) -> usize {
+    if channels < LANES {
+        return lane % channels;
+    }
+    (lane / LANES * LANES).min(channels - LANES) + lane % LANES
+}
+
+/// What of a weight fits a signed byte.
+fn most(weight: i32) -> i32 {
+    weight.clamp(-128, 127)
+}
