@@ -10,7 +10,8 @@
 //!   depthwise_f32, _i8   one row of outputs of a 3x3 (or any) window, channels in lanes
 //!   chain                convolutions one behind the other, some lines at a time
 //!   gemv_f32             products of few rows: weights streamed once, many sums side by side
-//!   product_f32          which of the two suits the number of rows
+//!   gemv_i8              the same for a row of bytes, sums of 32 bits
+//!   product_f32          which of gemm and gemv suits the number of rows
 //!   binary_f32, add_i8   sums and products of rows of floats, sums of bytes of unlike scales
 //!   svdf_f32             the memory of a low-rank filter: weighed and shifted in one pass
 //!   transcendental_f32   logistic function, hyperbolic tangent and exponential of rows
@@ -48,6 +49,7 @@ pub(crate) mod depthwise_i8;
 pub(crate) mod gemm_f32;
 pub(crate) mod gemm_i8;
 pub(crate) mod gemv_f32;
+pub(crate) mod gemv_i8;
 pub(crate) mod isa;
 pub(crate) mod pack;
 pub(crate) mod patches;

@@ -1,5 +1,6 @@
 //! Recurrent operations. States are plain inputs and outputs: nothing is kept between executions.
 
+mod curves;
 mod direction;
 mod linear;
 mod lstm;

@@ -8,14 +8,16 @@
 
 use nnburst_hal::OperandType;
 
+use super::curves::{self, Curve};
 use super::lstm_cell::extents_2d;
 use super::quantized_16bit_lstm::saturate;
 use crate::error::OpError;
-use crate::io::Io;
+use crate::io::{In, Io};
+use crate::kernels::gemv_i8::GemvBytes;
 use crate::ops::Op;
 use crate::ops::support::plain;
 use crate::plan::{Lowered, OpBuilder};
-use crate::quant::fixed::{inverse_sqrt, logistic, tanh};
+use crate::quant::fixed::{inverse_sqrt, tanh};
 use crate::quant::{Multiplier, rdbpot};
 use crate::shape::Shape;
 
@@ -65,7 +67,7 @@ struct Projection {
     clip: Option<i32>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Cell {
     batch: usize,
     width: usize,
@@ -81,6 +83,12 @@ struct Cell {
     hidden: Multiplier,
     hidden_zero_point: i32,
     projection: Option<Projection>,
+    /// The products of input and state by the weights of all gates, where these are constant.
+    packed: Option<[GemvBytes; 2]>,
+    sigmoid: Curve,
+    tanh: Curve,
+    /// Of the cell state, where there is a table for its scale.
+    cell_tanh: Option<Curve>,
 }
 
 fn lower(op: &mut OpBuilder<'_>) -> Lowered {
@@ -91,10 +99,13 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     op.set_output(2, Shape::new([batch, outputs])?)?;
     let mut label = plain("quantized_lstm", &op.output(2)?.shape, 0);
     label.operations = (8 * batch * units * (width + outputs)) as u64;
-    op.emit_with_scratch(label, 5 * units * 4, move |mut io: Io<'_>| {
+    if let Some([x, _]) = &cell.packed {
+        label.form = x.isa();
+    }
+    op.emit_with_scratch(label, cell.work() * 4, move |mut io: Io<'_>| {
         let inner = io.inputs_and_outputs();
         for row in 0..batch {
-            cell.run(&inner, row, io.scratch_slice::<i32>());
+            cell.run(&inner, row, io.scratch_slice::<i32>())?;
         }
         Ok(())
     });
@@ -157,11 +168,17 @@ impl Cell {
                 Some(Projection { multiplier: Multiplier::new(f64::from(real)), has_bias, clip })
             }
         };
+        let zero_points = [x.zero_point, h.zero_point];
+        let packed = pack(op, gates, (width, units, outputs), zero_points);
         Ok(Self {
             batch,
             width,
             units,
             outputs,
+            packed,
+            sigmoid: curves::logistic(),
+            tanh: curves::gate_tanh(),
+            cell_tanh: curves::tanh(cell_power + 15),
             x_zero_point: x.zero_point,
             h_zero_point: h.zero_point,
             gates,
@@ -173,16 +190,73 @@ impl Cell {
         })
     }
 
-    /// One batch row; `work` is four rows of gates and one of hidden values.
-    fn run(&self, io: &Io<'_>, row: usize, work: &mut [i32]) {
+    /// Sums per product, whole vectors of them.
+    fn columns(&self) -> usize {
+        let plain = || self.gates.iter().flatten().count() * self.units;
+        self.packed.as_ref().map_or_else(plain, |[by_x, _]| by_x.sums())
+    }
+
+    /// Numbers of work memory: gates, hidden values, both products and the row they are of.
+    fn work(&self) -> usize {
+        5 * self.units + 2 * self.columns() + self.width.max(self.outputs)
+    }
+
+    /// The products of input and state by the weights of all gates there are, one gate after the other.
+    fn multiply(
+        &self,
+        io: &Io<'_>,
+        row: usize,
+        sums: [&mut [i32]; 2],
+        words: &mut [i32],
+    ) -> Result<(), String> {
+        let x = io.input::<i8>(0).slice(row * self.width..(row + 1) * self.width);
+        let h = io.input::<i8>(OUTPUT_STATE).slice(row * self.outputs..(row + 1) * self.outputs);
+        let [from_x, from_h] = sums;
+        if let Some([by_x, by_h]) = &self.packed {
+            by_x.compute(x, words, from_x)?;
+            return by_h.compute(h, words, from_h);
+        }
+        let products = |q: In<'_, i8>, weights: In<'_, i8>, unit: usize, zero_point: i32| {
+            let weights = weights.slice(unit * q.len()..(unit + 1) * q.len()).iter();
+            q.iter().zip(weights).fold(0i32, |sum, (q, w)| {
+                sum.wrapping_add((i32::from(q) - zero_point) * i32::from(w))
+            })
+        };
+        let there = self.gates.iter().enumerate().filter_map(|(at, gate)| Some((at, (*gate)?)));
+        let rows = from_x.chunks_exact_mut(self.units).zip(from_h.chunks_exact_mut(self.units));
+        for ((index, gate), (from_x, from_h)) in there.zip(rows) {
+            let bias = io.input::<i32>(BIAS + index);
+            let (w_x, w_h) = (io.input(INPUT_TO + index), io.input(RECURRENT_TO + index));
+            for unit in 0..self.units {
+                let start = if gate.layer_norm.is_none() { bias.get(unit) } else { 0 };
+                from_x[unit] = start.wrapping_add(products(x, w_x, unit, self.x_zero_point));
+                from_h[unit] = products(h, w_h, unit, self.h_zero_point);
+            }
+        }
+        Ok(())
+    }
+
+    /// One batch row.
+    fn run(&self, io: &Io<'_>, row: usize, work: &mut [i32]) -> Result<(), String> {
         let units = self.units;
-        let (gates, hidden) = work.split_at_mut(4 * units);
+        let (gates, work) = work.split_at_mut(4 * units);
+        let (hidden, work) = work.split_at_mut(units);
+        let (from_x, work) = work.split_at_mut(self.columns());
+        let (from_h, words) = work.split_at_mut(self.columns());
+        self.multiply(io, row, [from_x, from_h], words)?;
+        let first = self.gates.iter().take_while(|gate| gate.is_none()).count();
+        let sums_of = |gate: usize| {
+            let range = (gate - first) * units..(gate - first + 1) * units;
+            [&from_x[range.clone()], &from_h[range]]
+        };
         let cells = io.input::<i16>(CELL_STATE).slice(row * units..(row + 1) * units);
         let cell_out = io.output::<i16>(1).slice(row * units..(row + 1) * units);
         let mut activate = |gate: usize, peephole: &dyn Fn(usize) -> i32| {
             let values = &mut gates[gate * units..(gate + 1) * units];
             match &self.gates[gate] {
-                Some(parameters) => self.gate(io, row, gate, parameters, values, peephole),
+                Some(parameters) => {
+                    self.gate(io, (gate, parameters), sums_of(gate), values, peephole);
+                }
                 None => values.fill(0),
             }
         };
@@ -206,43 +280,36 @@ impl Cell {
         let (first, outer) = gates.split_at_mut(OUTPUT * units);
         let new_cells = &first[CELL * units..];
         if let Some(parameters) = &self.gates[OUTPUT] {
-            self.gate(io, row, OUTPUT, parameters, outer, &|unit| new_cells[unit]);
+            let sums = sums_of(OUTPUT);
+            self.gate(io, (OUTPUT, parameters), sums, outer, &|unit| new_cells[unit]);
         }
         for unit in 0..units {
             let c = saturate(new_cells[unit]);
             cell_out.set(unit, c);
-            let t = i32::from(tanh(c, self.cell_power + 15));
+            let t = match self.cell_tanh {
+                Some(curve) => curves::at(curve, c),
+                None => tanh(c, self.cell_power + 15),
+            };
+            let t = i32::from(t);
             let m = self.hidden.apply(outer[unit] * t);
             // Minus: the projection adds it back, so it has the opposite of the usual sign.
             hidden[unit] = m.saturating_sub(self.hidden_zero_point).clamp(-128, 127);
         }
         self.project(io, row, hidden);
+        Ok(())
     }
 
     /// A gate of one batch row, activated: 16-bit values in `[-1, 1)`.
     fn gate(
         &self,
         io: &Io<'_>,
-        row: usize,
-        index: usize,
-        gate: &Gate,
+        (index, gate): (usize, &Gate),
+        [from_x, from_h]: [&[i32]; 2],
         values: &mut [i32],
         cell: &dyn Fn(usize) -> i32,
     ) {
-        let x = io.input::<i8>(0).slice(row * self.width..(row + 1) * self.width);
-        let h = io.input::<i8>(OUTPUT_STATE).slice(row * self.outputs..(row + 1) * self.outputs);
-        let (w_x, w_h) = (io.input::<i8>(INPUT_TO + index), io.input::<i8>(RECURRENT_TO + index));
-        let bias = io.input::<i32>(BIAS + index);
-        for (unit, value) in values.iter_mut().enumerate() {
-            let w_x = w_x.slice(unit * self.width..(unit + 1) * self.width).iter();
-            let w_h = w_h.slice(unit * self.outputs..(unit + 1) * self.outputs).iter();
-            let start = if gate.layer_norm.is_none() { bias.get(unit) } else { 0 };
-            let from_x = x.iter().zip(w_x).fold(start, |sum, (q, w)| {
-                sum.wrapping_add((i32::from(q) - self.x_zero_point) * i32::from(w))
-            });
-            let from_h = h.iter().zip(w_h).fold(0, |sum: i32, (q, w)| {
-                sum.wrapping_add((i32::from(q) - self.h_zero_point) * i32::from(w))
-            });
+        let sums = from_x.iter().zip(from_h);
+        for ((unit, value), (&from_x, &from_h)) in values.iter_mut().enumerate().zip(sums) {
             let a = i32::from(saturate(gate.input.apply(from_x)));
             let mut a = i32::from(saturate(a.saturating_add(gate.recurrent.apply(from_h))));
             if let Some(multiplier) = gate.peephole {
@@ -254,9 +321,9 @@ impl Cell {
         if let Some(norm) = gate.layer_norm {
             norm.apply(io, index, values);
         }
+        let curve = if index == CELL { self.tanh } else { self.sigmoid };
         for value in values {
-            let a = saturate(*value);
-            *value = i32::from(if index == CELL { tanh(a, 3) } else { logistic(a, 3) });
+            *value = i32::from(curves::at(curve, saturate(*value)));
         }
     }
 
@@ -287,6 +354,32 @@ impl Cell {
             output.set(row * self.outputs + at, y);
         }
     }
+}
+
+/// The weights of all gates there are, for products with input and state; `None` where some aren't constant.
+fn pack(
+    op: &OpBuilder<'_>,
+    gates: [Option<Gate>; 4],
+    (width, units, outputs): (usize, usize, usize),
+    zero_points: [i32; 2],
+) -> Option<[GemvBytes; 2]> {
+    let (mut weights, mut bias) = ([Vec::<i8>::new(), Vec::new()], Vec::<i32>::new());
+    for (index, gate) in gates.iter().enumerate() {
+        let Some(gate) = gate else { continue };
+        weights[0].extend_from_slice(op.constant(INPUT_TO + index)?.typed());
+        weights[1].extend_from_slice(op.constant(RECURRENT_TO + index)?.typed());
+        match gate.layer_norm {
+            None => bias.extend_from_slice(op.constant(BIAS + index)?.typed()),
+            // Then it comes behind the normalisation.
+            Some(_) => bias.extend(std::iter::repeat_n(0, units)),
+        }
+    }
+    let none = vec![0; bias.len()];
+    let [of_x, of_h] = zero_points;
+    Some([
+        GemvBytes::new(op.isa(), &weights[0], width, of_x, &bias)?,
+        GemvBytes::new(op.isa(), &weights[1], outputs, of_h, &none)?,
+    ])
 }
 
 impl Gate {

@@ -1,0 +1,141 @@
+//! Products of one row of bytes by a matrix of signed bytes, exact sums in 32 bits: the gates of quantised
+//! cells, where weights are used once per step.
+//!
+//! Weights lie in panels of 16 columns, four elements of depth side by side for each column, as the
+//! dot-product instruction of 8-bit numbers wants them; it multiplies unsigned by signed bytes, so the row is
+//! shifted up by 128 and what that adds is taken off ahead.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod scalar;
+
+use super::{Form, Isa, best};
+use crate::io::In;
+use crate::packed::Packed;
+
+/// One row by all panels.
+#[derive(Clone, Copy, Debug)]
+struct Panels {
+    /// `words` lines of 64 bytes per panel.
+    weights: *const i8,
+    /// Four bytes each, shifted up by 128.
+    row: *const u32,
+    words: usize,
+    /// Added to, [`COLUMNS`] per panel.
+    sums: *mut i32,
+    panels: usize,
+}
+
+/// # Safety
+/// Weights, row and sums are as large as [`Panels`] says; the machine has the instruction set.
+type Run = unsafe fn(&Panels);
+
+/// Best first.
+const FORMS: &[Form<Run>] = &[
+    #[cfg(target_arch = "x86_64")]
+    Form { isa: Isa::Avx512, run: avx512::panels },
+    #[cfg(target_arch = "x86_64")]
+    Form { isa: Isa::Avx2, run: avx2::panels },
+    Form { isa: Isa::Scalar, run: scalar::panels },
+];
+
+/// Columns of a panel.
+const COLUMNS: usize = 16;
+/// Elements of depth that lie side by side.
+const DEPTH: usize = 4;
+
+/// Weights, packed.
+#[derive(Debug)]
+pub(crate) struct GemvBytes {
+    form: Form<Run>,
+    depth: usize,
+    weights: Packed,
+    /// What the sums start with, whole panels of them.
+    start: Vec<i32>,
+}
+
+impl GemvBytes {
+    /// Packs rows of weights, each `depth` long and for one column of the product; rows to multiply have
+    /// this zero point, `bias` is added. `None` where they don't come out even.
+    pub(crate) fn new(
+        isa: Isa,
+        weights: &[i8],
+        depth: usize,
+        zero_point: i32,
+        bias: &[i32],
+    ) -> Option<Self> {
+        if depth == 0 || bias.is_empty() || weights.len() != depth * bias.len() {
+            return None;
+        }
+        let (panels, words) = (bias.len().div_ceil(COLUMNS), depth.div_ceil(DEPTH));
+        let line = COLUMNS * DEPTH;
+        let packed = Packed::new("gemv_i8", panels * words * line, |packed| {
+            let out = packed.typed_mut::<i8>();
+            for (column, row) in weights.chunks_exact(depth).enumerate() {
+                let panel = column / COLUMNS * words * line + column % COLUMNS * DEPTH;
+                for (k, &weight) in row.iter().enumerate() {
+                    out[panel + k / DEPTH * line + k % DEPTH] = weight;
+                }
+            }
+        });
+        let mut start = vec![0i32; panels * COLUMNS];
+        for ((start, row), bias) in start.iter_mut().zip(weights.chunks_exact(depth)).zip(bias) {
+            let sum = row.iter().fold(0i32, |sum, &weight| sum.wrapping_add(weight.into()));
+            *start = bias.wrapping_sub(sum.wrapping_mul(zero_point.wrapping_add(128)));
+        }
+        Some(Self { form: best(FORMS, isa), depth, weights: packed, start })
+    }
+
+    /// The form that was chosen.
+    pub(crate) fn isa(&self) -> Isa {
+        self.form.isa
+    }
+
+    /// Sums that [`GemvBytes::compute`] writes, those of columns that aren't there included.
+    pub(crate) fn sums(&self) -> usize {
+        self.start.len()
+    }
+
+    /// Words that [`GemvBytes::compute`] keeps the row in.
+    pub(crate) fn words(&self) -> usize {
+        self.depth.div_ceil(DEPTH)
+    }
+
+    /// `sums[column] = bias + sum((x - zero point) * weight)`, wrapping.
+    ///
+    /// # Errors
+    /// Memory is missing.
+    pub(crate) fn compute(
+        &self,
+        x: In<'_, i8>,
+        row: &mut [i32],
+        sums: &mut [i32],
+    ) -> Result<(), String> {
+        super::check_lengths(x.len(), self.depth)?;
+        super::check_lengths(row.len(), self.words())?;
+        super::check_lengths(sums.len(), self.start.len())?;
+        for (word, slot) in row.iter_mut().enumerate().take(self.words()) {
+            let byte = |k: usize| {
+                let at = word * DEPTH + k;
+                if at < self.depth { x.get(at).cast_unsigned() ^ 0x80 } else { 0 }
+            };
+            *slot = i32::from_le_bytes([byte(0), byte(1), byte(2), byte(3)]);
+        }
+        sums[..self.start.len()].copy_from_slice(&self.start);
+        let panels = Panels {
+            weights: self.weights.typed::<i8>().as_ptr(),
+            row: row.as_ptr().cast(),
+            words: self.words(),
+            sums: sums.as_mut_ptr(),
+            panels: self.start.len() / COLUMNS,
+        };
+        // SAFETY: lengths as checked, weights as packed; `best` chose what the machine has.
+        unsafe { (self.form.run)(&panels) };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
