@@ -40,6 +40,6 @@ pub use client::{ConnectError, RemoteBuffer, RemoteDevice, RemotePreparedModel};
 pub use directory::{service_dir, services, socket_path};
 pub use limits::Limits;
 pub use pool::Pool;
-pub use server::{Driver, Peer, Service, Serving};
+pub use server::{Driver, Peer, Service, ServiceBurst, Serving};
 pub use spawn::{Spawned, inherited};
 pub use wire::{PROTOCOL_VERSION, WireError, decode, encode};

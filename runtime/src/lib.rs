@@ -61,6 +61,7 @@ mod services;
 mod settings;
 #[cfg(test)]
 mod test_device;
+mod watch;
 
 pub use nnburst_hal as hal;
 pub use nnburst_hal::PrepareOptions;
@@ -84,6 +85,7 @@ pub use memory::{Memory, MemoryDescriptor};
 pub use model_builder::{ModelBuilder, OperandId};
 pub use partition::{Bid, Explained, Explanation, StepKind, StepSummary};
 pub use settings::{Partitioning, SETTINGS, Setting, Settings};
+pub use watch::{ServiceBurst, Watched, services};
 
 /// Ends threads of this library that wait for work, such as those that prepare models; they come back with
 /// work. For whoever is about to end the process, or to unload the library, and wants to leave nothing behind.

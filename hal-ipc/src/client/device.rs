@@ -15,6 +15,7 @@ use super::buffer::RemoteBuffer;
 use super::link::Link;
 use super::prepared_model::RemotePreparedModel;
 use crate::directory;
+use crate::server::ServiceBurst;
 use crate::socket::{self, Socket, SocketError};
 use crate::wire::{
     CacheBody, CallRef, DescriptorsOut, MAX_MESSAGE_BYTES, ModelRef, PROTOCOL_VERSION, Verdict,
@@ -118,6 +119,14 @@ impl RemoteDevice {
     /// The service's own name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The bursts of the service, as far as this user may see them: its own, root all.
+    ///
+    /// # Errors
+    /// The driver is gone, or too old to tell.
+    pub fn bursts(&self) -> Result<Vec<ServiceBurst>> {
+        self.query(&CallRef::Bursts)
     }
 
     /// A descriptor that hangs up (`POLLHUP`, `POLLRDHUP`) when the driver is gone. Other events on it mean

@@ -43,10 +43,11 @@ impl Session {
         let charge = self.allowances.bursts.take(1)?;
         let [requests, results] = queues?;
         let callback = Arc::new(RemoteCallback { connection: Arc::clone(connection), callback });
+        let label = self.objects.label(model);
         let model = self.objects.model(model)?;
         let burst = model.configure_execution_burst(callback, requests, results, options)?;
         let terms = burst.terms();
-        let object = self.objects.insert(Object::Burst(burst), vec![charge])?;
+        let object = self.objects.insert_labelled(Object::Burst(burst), label, vec![charge])?;
         Ok(BurstBody { object, terms })
     }
 }

@@ -52,13 +52,16 @@ fn forgotten() -> HalError {
     HalError::failure("the driver gave the task up without a word")
 }
 
-pub(super) struct PreparedNotifier(pub(super) Notifier);
+/// The callback of a preparation, and what is prepared, for people.
+pub(super) struct PreparedNotifier(pub(super) Notifier, pub(super) String);
 
 impl PreparedNotifier {
     fn tell(&self, result: Result<Arc<dyn PreparedModel>>) {
         let Some(charges) = self.0.take() else { return };
-        let result =
-            result.and_then(|model| self.0.session.objects.insert(Object::Model(model), charges));
+        let objects = &self.0.session.objects;
+        let result = result.and_then(|model| {
+            objects.insert_labelled(Object::Model(model), self.1.clone(), charges)
+        });
         self.0.send(&Event::Prepared { callback: self.0.callback, result });
     }
 }

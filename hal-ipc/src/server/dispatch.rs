@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::callbacks::{ExecutedNotifier, Notifier, PreparedNotifier};
 use super::objects::Object;
 use super::session::Session;
+use super::watch;
 use crate::connection::Connection;
 use crate::limits::Charge;
 use crate::socket::Frame;
@@ -55,13 +56,16 @@ impl Session {
             Call::PrepareModel { model, options, cache, callback } => {
                 let model = model.into_model(tail, fds);
                 let cache = cache.into_handles(fds);
-                reply.with(self.prepare(connection, callback, cost(&model), |notifier| {
+                let label = model.as_ref().map(watch::label).unwrap_or_default();
+                let what = (cost(&model), label);
+                reply.with(self.prepare(connection, callback, what, |notifier| {
                     device.prepare_model(model?, options, cache?, notifier)
                 }));
             }
             Call::PrepareModelFromCache { deadline, cache, callback } => {
                 let cache = cache.into_handles(fds);
-                reply.with(self.prepare(connection, callback, cost_of_cache(&cache), |notifier| {
+                let what = (cost_of_cache(&cache), "from the cache".to_owned());
+                reply.with(self.prepare(connection, callback, what, |notifier| {
                     device.prepare_model_from_cache(deadline, cache?, notifier)
                 }));
             }
@@ -107,6 +111,7 @@ impl Session {
             Call::BurstFigures { burst } => {
                 reply.with(self.objects.burst(burst).map(|burst| burst.figures()));
             }
+            Call::Bursts => reply.with(Ok(self.watch())),
             // As a call it is answered; as a note it was taken before it came here.
             Call::Release { object } => {
                 drop(self.objects.remove(object));
@@ -120,7 +125,7 @@ impl Session {
         self: &Arc<Self>,
         connection: &Arc<Connection>,
         callback: u64,
-        bytes: u64,
+        (bytes, label): (u64, String),
         launch: impl FnOnce(Arc<dyn PreparedModelCallback>) -> Result<()>,
     ) -> Result<()> {
         let charges = self
@@ -130,7 +135,7 @@ impl Session {
             .and_then(|model| Ok(vec![model, self.allowances.memory.take(bytes)?]));
         let (charges, refused) = split(charges);
         let notifier =
-            Arc::new(PreparedNotifier(Notifier::new(self, connection, callback, charges)));
+            Arc::new(PreparedNotifier(Notifier::new(self, connection, callback, charges), label));
         let launched = match refused {
             None => launch(Arc::clone(&notifier) as _),
             Some(error) => Err(error),

@@ -7,9 +7,11 @@ mod objects;
 mod peer;
 mod service;
 mod session;
+mod watch;
 
 pub use peer::{Driver, Peer};
 pub use service::{Service, Serving};
+pub use watch::ServiceBurst;
 
 #[cfg(test)]
 mod tests;

@@ -22,6 +22,8 @@ pub(super) enum Object {
 /// An object and what it takes of the client's allowances.
 pub(super) struct Held {
     object: Object,
+    /// What it is, for people: of models, and of their bursts.
+    label: String,
     _charges: Vec<Charge>,
 }
 
@@ -43,6 +45,16 @@ impl Objects {
 
     /// Keeps an object for the client; its number is never used again.
     pub(super) fn insert(&self, object: Object, charges: Vec<Charge>) -> Result<u64> {
+        self.insert_labelled(object, String::new(), charges)
+    }
+
+    /// As [`Self::insert`], with a word on what it is.
+    pub(super) fn insert_labelled(
+        &self,
+        object: Object,
+        label: String,
+        charges: Vec<Charge>,
+    ) -> Result<u64> {
         let mut table = self.lock();
         if table.closed {
             drop(table);
@@ -50,7 +62,7 @@ impl Objects {
         }
         table.last = table.last.saturating_add(1);
         let id = table.last;
-        table.held.insert(id, Held { object, _charges: charges });
+        table.held.insert(id, Held { object, label, _charges: charges });
         Ok(id)
     }
 
@@ -75,6 +87,21 @@ impl Objects {
             Some(Object::Model(model)) => Ok(model),
             _ => Err(HalError::invalid(format!("object {id} is no prepared model of this client"))),
         }
+    }
+
+    /// What a model is, for people.
+    pub(super) fn label(&self, id: u64) -> String {
+        self.lock().held.get(&id).map(|held| held.label.clone()).unwrap_or_default()
+    }
+
+    /// All bursts, with their numbers and what they run.
+    pub(super) fn bursts(&self) -> Vec<(u64, String, Arc<dyn BurstContext>)> {
+        let table = self.lock();
+        let burst = |(&id, held): (&u64, &Held)| match &held.object {
+            Object::Burst(burst) => Some((id, held.label.clone(), Arc::clone(burst))),
+            _ => None,
+        };
+        table.held.iter().filter_map(burst).collect()
     }
 
     pub(super) fn buffer(&self, id: u64) -> Result<Arc<dyn Buffer>> {

@@ -13,6 +13,7 @@ use rustix::net::Shutdown;
 
 use super::peer::{Driver, Peer};
 use super::session::Session;
+use super::watch::Register;
 use crate::activation;
 use crate::connection::Connection;
 use crate::directory::Listening;
@@ -50,6 +51,7 @@ struct Shared {
     /// Connections by user.
     users: Mutex<HashMap<u32, Weak<Allowance>>>,
     sessions: Mutex<Sessions>,
+    register: Arc<Register>,
     session_ended: Condvar,
 }
 
@@ -79,6 +81,7 @@ impl Service {
             limits,
             users: Mutex::default(),
             sessions: Mutex::default(),
+            register: Arc::default(),
             session_ended: Condvar::new(),
         }))
     }
@@ -177,7 +180,8 @@ impl Service {
         let connection = Connection::new(socket, pool);
         let Some(id) = self.0.enter(&connection) else { return };
         let device = self.0.driver.device(&peer);
-        let session = Session::new(self.0.name.clone(), device, peer, limits);
+        let session =
+            Session::new(self.0.name.clone(), device, peer, limits, (id, &self.0.register));
         connection.read_on(&session);
         drop(session);
         self.0.leave(id);

@@ -7,6 +7,7 @@ use nnburst_hal::{Device, HalError};
 
 use super::objects::Objects;
 use super::peer::Peer;
+use super::watch::Register;
 use crate::connection::{Connection, Handler};
 use crate::limits::{Allowance, Limits};
 use crate::socket::Frame;
@@ -22,6 +23,7 @@ pub(super) struct Session {
     pub(super) objects: Objects,
     pub(super) allowances: Allowances,
     peer: Peer,
+    register: Arc<Register>,
 }
 
 /// What the client may still take.
@@ -53,9 +55,24 @@ impl Session {
         device: Arc<dyn Device>,
         peer: Peer,
         limits: &Limits,
+        (connection, register): (u64, &Arc<Register>),
     ) -> Arc<Self> {
         let allowances = Allowances::new(limits);
-        Arc::new(Self { service, device, objects: Objects::default(), allowances, peer })
+        let objects = Objects::default();
+        let known = Arc::clone(register);
+        let session =
+            Arc::new(Self { service, device, objects, allowances, peer, register: known });
+        register.add(connection, &session);
+        session
+    }
+
+    pub(super) fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// All sessions of the service.
+    pub(super) fn register(&self) -> &Register {
+        &self.register
     }
 }
 

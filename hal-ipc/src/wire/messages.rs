@@ -24,6 +24,8 @@ macro_rules! calls {
             SupportedOperations { model: ModelRef<'a> },
             /// -> nothing; [`Event::Prepared`] later.
             PrepareModel { model: ModelRef<'a>, options: PrepareOptions, cache: CacheBody, callback: u64 },
+            /// -> `Vec<ServiceBurst>`.
+            Bursts,
         }
 
         /// A call of the client, as it came. The order of the variants is the wire format.
@@ -32,6 +34,7 @@ macro_rules! calls {
             $($name $({ $($field: $kind,)* })?,)*
             SupportedOperations { model: ModelBody },
             PrepareModel { model: ModelBody, options: PrepareOptions, cache: CacheBody, callback: u64 },
+            Bursts,
         }
     };
 }

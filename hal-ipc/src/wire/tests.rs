@@ -98,6 +98,7 @@ fn calls() -> Vec<(&'static str, Vec<u8>)> {
     let call = |call: CallRef<'_>| encode(&call).unwrap();
     vec![
         ("name", call(CallRef::Name)),
+        ("bursts", call(CallRef::Bursts)),
         ("capabilities", call(CallRef::Capabilities)),
         ("version_string", call(CallRef::VersionString)),
         ("device_type", call(CallRef::DeviceType)),

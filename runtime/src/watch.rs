@@ -1,0 +1,45 @@
+//! Watching a service: what bursts it runs, and how they are doing.
+
+use nnburst_hal_ipc::{RemoteDevice, service_dir};
+
+use crate::error::{Result, RuntimeError};
+
+pub use nnburst_hal_ipc::ServiceBurst;
+
+/// The names of the services that have a socket here; one that died may have left it.
+#[must_use]
+pub fn services() -> Vec<String> {
+    nnburst_hal_ipc::services(&service_dir())
+}
+
+/// A service that is watched.
+#[derive(Debug)]
+pub struct Watched(RemoteDevice);
+
+impl Watched {
+    /// Connects to a service by name.
+    ///
+    /// # Errors
+    /// Nobody serves there, or nobody we can talk with.
+    pub fn connect(service: &str) -> Result<Self> {
+        RemoteDevice::connect(service)
+            .map(Self)
+            .map_err(|error| RuntimeError::driver(format!("connecting to {service}"), error))
+    }
+
+    /// The service's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// Its bursts now, as far as this user may see them: those of its own processes, root those of all.
+    ///
+    /// # Errors
+    /// The service is gone.
+    pub fn bursts(&self) -> Result<Vec<ServiceBurst>> {
+        self.0
+            .bursts()
+            .map_err(|error| RuntimeError::driver(format!("asking {}", self.0.name()), error))
+    }
+}
