@@ -35,6 +35,10 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Run a folder of conformance cases.
     Vts(VtsArgs),
+    /// Watch the bursts of the services that run: a table that renews itself.
+    Top(TopArgs),
+    /// Print the bursts of the services that run, once.
+    Dump(DumpArgs),
 }
 
 /// Which device, and how it is called.
@@ -272,6 +276,27 @@ pub(crate) struct ServeArgs {
     /// Threads that compute one execution.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) threads: u16,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TopArgs {
+    /// Only this service [default: all].
+    pub(crate) service: Option<String>,
+    /// Milliseconds from look to look.
+    #[arg(long, value_name = "MS", default_value = "1000", value_parser = milliseconds)]
+    pub(crate) interval: Duration,
+    /// Ends after so many looks [default: when stopped].
+    #[arg(long, value_name = "N")]
+    pub(crate) rounds: Option<u64>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DumpArgs {
+    /// Only this service [default: all].
+    pub(crate) service: Option<String>,
+    /// Print one JSON object per burst.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]

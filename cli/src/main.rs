@@ -56,6 +56,8 @@ fn dispatch(command: &Command, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Dot(args) => commands::dot::dot(args, out),
         Command::Serve(args) => commands::serve::serve(args, out),
         Command::Vts(args) => commands::vts::vts(args, out),
+        Command::Top(args) => commands::top::top(args, out),
+        Command::Dump(args) => commands::top::dump(args, out),
     }
 }
 

@@ -124,6 +124,44 @@ fn a_killed_client_leaves_nothing_in_a_service() {
 }
 
 #[test]
+fn the_bursts_of_a_service_can_be_watched() {
+    let dir = tempfile::tempdir().unwrap();
+    let services = dir.path().join("services");
+    let run = |args: &[&str]| {
+        let mut command = command(args);
+        command.env("NNBURST_SERVICE_DIR", &services);
+        command
+    };
+    let mut service = run(&["serve", "--driver", "nnapi-sample_all"]).spawn().unwrap();
+    let dump = || text(&run(&["dump", "--json"]).output().unwrap().stdout);
+    until("the service", || run(&["dump", "nnapi-sample_all"]).output().unwrap().status.success());
+    assert_eq!(dump(), "", "nobody is there yet");
+    let bench = ["bench", "--builtin", "add1", "--runs", "4000000000", "--device"];
+    let bench = [&bench[..], &["nnapi-sample_all", "--mode", "burst", "--period", "1"]].concat();
+    let mut client = run(&bench).spawn().unwrap();
+    until("the burst", || dump().lines().any(|line| json(line)["executions"] != 0));
+    let report = json(dump().lines().next().unwrap());
+    assert_eq!(report["pid"], client.id(), "{report}");
+    assert_eq!(report["client"], "nnburst", "{report}");
+    assert!(report["model"].as_str().unwrap().starts_with("Add"), "{report}");
+    assert_eq!(report["missed_deadlines"], 0, "{report}");
+    for field in ["rate_per_s", "p50_us", "p99_us", "p999_us", "max_us"] {
+        assert!(report[field].as_f64().unwrap() > 0.0, "{field}: {report}");
+    }
+    let looked = run(&["top", "--interval", "100", "--rounds", "3"]).output().unwrap();
+    let looked = text(&looked.stdout);
+    let rows: Vec<_> = looked.lines().filter(|line| line.contains("nnapi-sample_all")).collect();
+    assert_eq!(rows.len(), 3, "{looked}");
+    signal("-9", client.id());
+    ended(&mut client);
+    until("the burst's end", || dump().is_empty());
+    signal("-TERM", service.id());
+    assert_eq!(ended(&mut service), Some(0));
+    let none = run(&["dump", "nnapi-sample_all"]).output().unwrap();
+    assert_ne!(none.status.code(), Some(0), "nobody serves any more");
+}
+
+#[test]
 fn the_demo_ends_by_itself_and_its_rows_are_complete() {
     let out = succeed(&["demo", "--quick", "--json"]);
     let rows: Vec<_> = out.lines().map(json).collect();

@@ -9,4 +9,5 @@ pub(crate) mod dot;
 pub(crate) mod profile;
 pub(crate) mod run;
 pub(crate) mod serve;
+pub(crate) mod top;
 pub(crate) mod vts;
