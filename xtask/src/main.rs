@@ -9,11 +9,13 @@
 //! | `soak burst [--minutes N]`        | bursts: random models and kills, every answer checked                    |
 //! | `operations`                      | writes `docs/operations.md` anew; the conformance cases must be there     |
 //! | `peers --venv DIR`                | our models beside TFLite's on one core, as ratios; see `peers`           |
+//! | `fuzz [--seconds N]`              | every fuzz target under AddressSanitizer (nightly)                       |
 //! | `neon`                            | the executor on an emulated aarch64                                      |
 //! | `miri`, `tsan`                    | the queue in private memory under Miri and ThreadSanitizer (nightly)     |
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool talks")]
 
 mod cargo;
+mod fuzz;
 mod loom;
 mod mutants;
 mod neon;
@@ -34,12 +36,13 @@ fn main() -> ExitCode {
         "soak" => soak(rest),
         "operations" => operations(),
         "peers" => peers::run(rest),
+        "fuzz" => fuzz::run(rest),
         "neon" => neon::run(),
         "miri" => sanitizers::miri(),
         "tsan" => sanitizers::tsan(),
         _ => {
             eprintln!(
-                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | operations | peers | neon | miri | tsan"
+                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | operations | peers | fuzz | neon | miri | tsan"
             );
             return ExitCode::from(2);
         }
