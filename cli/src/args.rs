@@ -52,7 +52,7 @@ pub(crate) struct Engine {
     #[arg(long, value_enum, default_value_t = Mode::Burst)]
     pub(crate) mode: Mode,
     /// Threads that compute one execution.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) threads: u16,
     /// How both ends of a burst wait for each other.
     #[arg(long, value_enum, default_value_t = WaitArg::Adaptive)]
@@ -274,7 +274,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", hide = true)]
     pub(crate) fd: Option<i32>,
     /// Threads that compute one execution.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) threads: u16,
 }
 

@@ -150,6 +150,14 @@ pub enum RunError {
         /// Bytes that were asked for.
         needed: usize,
     },
+    /// A helper thread ended in the middle of a step, and its share of the step with it.
+    #[error("a helper thread was lost: {lost} of the {count} bands of a step did not run")]
+    LostBands {
+        /// Bands that did not run to their end.
+        lost: usize,
+        /// Bands of the step.
+        count: usize,
+    },
     /// A WHILE ran longer than it may.
     #[error("operation {index} (WHILE) ran longer than {timeout:?}")]
     LoopTimeout {

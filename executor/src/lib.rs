@@ -76,8 +76,8 @@ pub use kernels::{Bandwidth, Ceilings, Isa, IsaError, Peak};
 pub use memory::AlignedBytes;
 pub use packed::PackedEntry;
 pub use plan::{
-    CompileOptions, DynamicOutput, Label, Lowered, OpBuilder, Plan, Snapshot, Stop, Tensor,
-    is_implemented,
+    CompileOptions, DynamicOutput, Label, Lowered, MAX_THREADS, OpBuilder, Plan, Snapshot, Stop,
+    Tensor, is_implemented,
 };
 pub use session::{Checkpoint, Control, Input, Output, Session, StepTime};
 pub use shape::Shape;

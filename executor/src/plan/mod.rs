@@ -37,10 +37,14 @@ use crate::memory::AlignedBytes;
 use crate::packed::Packs;
 use crate::session::Session;
 
+/// The most threads that work on one execution: every one has scratch of its own, and no step has
+/// pieces for more.
+pub const MAX_THREADS: usize = 64;
+
 /// What a plan may use.
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
-    /// Threads that work on one execution; results don't depend on it.
+    /// Threads that work on one execution, of at most [`MAX_THREADS`]; results don't depend on it.
     pub threads: usize,
     /// The best instruction set to use; `None` is `NNBURST_ISA`, or else the best of the machine.
     pub isa: Option<Isa>,
@@ -130,7 +134,7 @@ impl Plan {
         let context = Context {
             graphs,
             isa,
-            threads: options.threads.max(1),
+            threads: options.threads.clamp(1, MAX_THREADS),
             extensions: options.extensions.clone(),
             arena_limit: options.arena_limit,
             operation_limit: operations.saturating_add(SPARE_OPERATIONS),

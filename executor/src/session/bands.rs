@@ -40,6 +40,8 @@ fn together(
     run: impl Fn(usize, Range<usize>) -> Result<(), RunError> + Sync,
 ) -> Result<(), RunError> {
     let next = AtomicUsize::new(0);
+    // A helper that panics takes its piece with it; the count of what ended tells.
+    let ended = AtomicUsize::new(0);
     let failed = OnceLock::new();
     team.share(&|thread| {
         loop {
@@ -50,15 +52,22 @@ fn together(
             }
             // Whoever owns the run answers for it; helpers stop with it.
             let go_on = if thread == 0 && first > 0 { control.check() } else { Ok(()) };
-            let done = go_on.and_then(|()| run(thread, first..(first + grain).min(count)));
-            if let Err(error) = done {
+            let bands = first..(first + grain).min(count);
+            let piece = bands.len();
+            if let Err(error) = go_on.and_then(|()| run(thread, bands)) {
                 // The first to fail tells.
                 let _ = failed.set(error);
                 return;
             }
+            // Relaxed: read only when all have left the job, which orders it.
+            ended.fetch_add(piece, Ordering::Relaxed);
         }
     });
-    failed.into_inner().map_or(Ok(()), Err)
+    match (failed.into_inner(), count - ended.into_inner()) {
+        (Some(error), _) => Err(error),
+        (None, 0) => Ok(()),
+        (None, lost) => Err(RunError::LostBands { lost, count }),
+    }
 }
 
 #[cfg(test)]
@@ -86,6 +95,28 @@ mod tests {
                 assert!(once, "{count} by {grain}, together: {together}");
             }
         }
+    }
+
+    #[test]
+    fn bands_that_a_helper_lost_are_missed() {
+        let mut team = Team::new(2);
+        // The owner leaves the job open until the helper has come, and been lost.
+        let came = AtomicBool::new(false);
+        let ran = run_bands((40, 4), &Control::default(), Some(&mut team), |thread, _| {
+            if thread == 1 {
+                came.store(true, Ordering::Relaxed);
+                panic!("a kernel with a fault");
+            }
+            while !came.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            Ok(())
+        });
+        assert_eq!(ran, Err(RunError::LostBands { lost: 4, count: 40 }));
+
+        // The rest of the team carries on.
+        let ran = run_bands((40, 4), &Control::default(), Some(&mut team), |_, _| Ok(()));
+        assert_eq!(ran, Ok(()));
     }
 
     #[test]

@@ -119,7 +119,7 @@ impl Drop for Team {
         self.shared.over.store(true, Ordering::Release);
         for (handle, thread) in self.helpers.drain(..) {
             thread.unpark();
-            // A helper that panicked has been told of by the step it was in.
+            // A helper that panicked cost its run the result: the bands it had taken were missed.
             let _ = handle.join();
         }
     }
