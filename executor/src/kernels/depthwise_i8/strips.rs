@@ -60,7 +60,8 @@ pub(super) struct Strip {
 }
 
 impl Strips {
-    /// `None` for windows that aren't 3x3, and for channels that don't fill vectors.
+    /// `None` for windows that aren't 3x3, for channels that don't fill vectors, and for weights of 255, which are
+    /// no sum of two signed bytes.
     pub(super) fn new(
         patches: Patches,
         image: Bytes,
@@ -76,6 +77,10 @@ impl Strips {
         if !fits || p.rows() == 0 || p.in_height == 0 || p.in_width == 0 {
             return None;
         }
+        let difference = |stored: u8| i32::from(stored ^ quantised.flip) - quantised.zero_point;
+        if weights.iter().any(|&stored| difference(stored) > 2 * 127) {
+            return None;
+        }
         let lanes = channels.next_multiple_of(LANES);
         let channel = |lane: usize| channel(channels, lane);
         let scaling = scaling.rearranged(lanes, channel);
@@ -84,10 +89,7 @@ impl Strips {
             for (block, lines) in blocks.enumerate() {
                 for lane in 0..LANES {
                     let channel = channel(block * LANES + lane);
-                    let weight = |tap: usize| {
-                        let stored = weights[tap * channels + channel] ^ quantised.flip;
-                        i32::from(stored) - quantised.zero_point
-                    };
+                    let weight = |tap: usize| difference(weights[tap * channels + channel]);
                     let sum: i32 = (0..9).map(weight).sum();
                     lines[lane] = bias[channel].wrapping_sub(sum.wrapping_mul(image.zero_point));
                     for column in 0..3 {

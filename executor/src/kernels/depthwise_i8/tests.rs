@@ -13,10 +13,12 @@ fn every_form_gives_the_convolution() {
     };
     for channels in (1..=33).chain([64]) {
         for (case, patches) in cases(channels).into_iter().enumerate() {
-            let (image, weights) = if case % 2 == 0 {
-                (Bytes::new(0, 131), Bytes::new(0, 3))
-            } else {
-                (Bytes::new(128, -128), Bytes::new(128, 0))
+            // Differences of weights reach 255 and -255: more than two signed bytes, and as much as two.
+            let (image, weights) = match case % 4 {
+                0 => (Bytes::new(0, 131), Bytes::new(0, 3)),
+                1 => (Bytes::new(128, -128), Bytes::new(128, 0)),
+                2 => (Bytes::new(0, 0), Bytes::new(0, 0)),
+                _ => (Bytes::new(0, 255), Bytes::new(0, 255)),
             };
             let xs: Vec<u8> = (0..patches.elements()).map(byte).collect();
             let ws: Vec<u8> = (0..patches.depth()).map(|i| byte(i + 5)).collect();
