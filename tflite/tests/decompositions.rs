@@ -119,6 +119,25 @@ fn indexed() -> Vec<Case> {
             ..CASE
         },
         Case {
+            what: "a scalar of a file that knows no ranks",
+            name: "SQUEEZE",
+            input: &[1],
+            output: &[],
+            shift: 7.0,
+            want: &[-7.],
+            ..CASE
+        },
+        Case {
+            what: "the only element",
+            name: "UNPACK",
+            input: &[1],
+            output: &[],
+            shift: 7.0,
+            options: (64, || vec![(0, Value::I32(1))]),
+            want: &[-7.],
+            ..CASE
+        },
+        Case {
             what: "stacked behind",
             name: "PACK",
             input: &[3],
@@ -264,4 +283,27 @@ fn parts_of_different_sizes_follow_each_other() {
     };
     assert_eq!(floats(&outputs[0]), [0., 3.]);
     assert_eq!(floats(&outputs[1]), [1., 2., 4., 5.]);
+}
+
+#[test]
+fn an_integer_bias_may_come_with_the_request() {
+    let mut file = TfliteFile::new();
+    let x = file.input("x", TensorKind::Uint8, &[1, 2]);
+    let bias = file.input("bias", TensorKind::Int32, &[1]);
+    let weights = file.constant("w", TensorKind::Uint8, &[1, 2], &[3, 5]);
+    let y = file.tensor("y", TensorKind::Uint8, &[1, 1]);
+    file.quantize(x, &[0.5], &[1], 0);
+    file.quantize(weights, &[0.5], &[2], 0);
+    file.quantize(bias, &[0.25], &[0], 0);
+    file.quantize(y, &[0.5], &[0], 0);
+    file.operator_with("FULLY_CONNECTED", &[x, weights, bias], &[y], 8, Vec::new());
+    file.outputs(&[y]);
+    let imported = Imported::from_bytes(&file.build()).unwrap();
+    let plan = Plan::compile(&imported.model, &CompileOptions::default()).unwrap();
+    let run = |bias: i32| {
+        let inputs: [&[u8]; 2] = [&[11, 21], &bias.to_le_bytes()];
+        once::run(&mut plan.session(), &imported, &inputs, &[]).0[0][0]
+    };
+    // (10 * 1 + 20 * 3 + bias) steps of a quarter, in steps of a half.
+    assert_eq!([run(0), run(30)], [35, 50]);
 }

@@ -382,6 +382,8 @@ impl<'a> Lower<'_, 'a> {
     fn result_dims(&self, result: usize, inferred: Option<&[u32]>) -> Lowered<Vec<u32>> {
         let tensor = self.output_tensor(result)?;
         Ok(match (tensor.shape.as_slice(), inferred) {
+            // A scalar is one element in one dimension here.
+            ([], Some([])) => vec![1],
             ([], Some(inferred)) => inferred.to_vec(),
             ([], None) if tensor.has_rank => vec![1],
             (shape, _) => shape.to_vec(),

@@ -13,6 +13,8 @@ impl Lower<'_, '_> {
         let input = self.input(0)?;
         let inferred = match builtin {
             Builtin::Reshape => self.wanted_shape(input)?,
+            // An empty shape is a scalar's, or one that isn't known; one element is a scalar either way.
+            _ if self.import.builder.operand(input).element_count() == Some(1) => Some(Vec::new()),
             _ => None,
         };
         let dims = self.result_dims(0, inferred.as_deref())?;

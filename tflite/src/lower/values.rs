@@ -70,8 +70,17 @@ impl Lower<'_, '_> {
             return Ok(self.builder().made_constant(wanted, &vec![0; bytes]));
         }
         let index = self.tensor_index(argument)?;
-        if float || !self.import.is_constant(index) {
+        if float {
             return self.weights(argument, input);
+        }
+        if !self.import.is_constant(index) {
+            let bias = self.import.value(index)?;
+            // What the file says of its scale is lost, INT32 being plain numbers elsewhere.
+            let operand = self.builder().operand_mut(bias);
+            if operand.kind == OperandType::TensorInt32 && operand.scale == 0.0 {
+                operand.scale = scale;
+            }
+            return Ok(bias);
         }
         let tensor = &self.import.graph.tensors[index];
         if tensor.kind != TensorKind::Int32 || tensor.shape != [outputs] {

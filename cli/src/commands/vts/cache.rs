@@ -1,14 +1,12 @@
 //! Compilation from a cache: prepared once with files to write, and again from those files.
 
-use std::fs::File;
+use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
 
-use nnburst::hal::{
-    CACHE_TOKEN_BYTES, CacheFiles, CacheHandles, PrepareOptions, wait_for_prepared_model,
-};
+use nnburst::hal::{CACHE_TOKEN_BYTES, CacheHandles, PrepareOptions, wait_for_prepared_model};
 use nnburst::{Compilation, Device, RuntimeError};
 use nnburst_conformance::Case;
+use rustix::fs::{MemfdFlags, memfd_create};
 
 /// The case's model, loaded from what its preparation left in the cache; `None` where the device has none.
 pub(super) fn compile(case: &Case, device: &Device) -> Result<Option<Compilation>, RuntimeError> {
@@ -16,17 +14,19 @@ pub(super) fn compile(case: &Case, device: &Device) -> Result<Option<Compilation
     if wanted.model == 0 && wanted.data == 0 {
         return Ok(None);
     }
-    let folder = Folder::new().map_err(|error| RuntimeError::Driver {
-        what: "a folder for the cache".to_owned(),
+    let failed = |error: io::Error| RuntimeError::Driver {
+        what: "the files of the cache".to_owned(),
         why: error.to_string(),
-    })?;
-    let open = || {
-        folder.open(wanted, token(&case.name)).map_err(|error| RuntimeError::Driver {
-            what: "the files of the cache".to_owned(),
-            why: error.to_string(),
-        })
     };
-    let (to_write, to_read) = (open()?, open()?);
+    let token = token(&case.name);
+    let model = empty_files(wanted.model).map_err(failed)?;
+    let data = empty_files(wanted.data).map_err(failed)?;
+    let to_read = CacheHandles {
+        model: again(&model).map_err(failed)?,
+        data: again(&data).map_err(failed)?,
+        token,
+    };
+    let to_write = CacheHandles { model, data, token };
     let options = PrepareOptions::default();
     drop(wait_for_prepared_model(|callback| {
         device.hal().prepare_model(case.model.clone(), options, to_write, callback)
@@ -35,6 +35,15 @@ pub(super) fn compile(case: &Case, device: &Device) -> Result<Option<Compilation
         device.hal().prepare_model_from_cache(None, to_read, callback)
     })?;
     Compilation::of_prepared(device, &case.model, prepared).map(Some)
+}
+
+/// Files in memory: on a disk, thousands of short lives take longer than the models do.
+fn empty_files(count: u32) -> io::Result<Vec<OwnedFd>> {
+    (0..count).map(|_| Ok(memfd_create("cache", MemfdFlags::CLOEXEC)?)).collect()
+}
+
+fn again(files: &[OwnedFd]) -> io::Result<Vec<OwnedFd>> {
+    files.iter().map(OwnedFd::try_clone).collect()
 }
 
 /// What names the model: the case's name, folded.
@@ -46,42 +55,4 @@ fn token(name: &str) -> [u8; CACHE_TOKEN_BYTES] {
         }
     }
     token
-}
-
-/// Files of a cache; gone with it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> std::io::Result<Self> {
-        let path = std::env::temp_dir().join(format!("nnburst-vts-{}", std::process::id()));
-        std::fs::create_dir_all(&path)?;
-        Ok(Self(path))
-    }
-
-    fn open(
-        &self,
-        wanted: CacheFiles,
-        token: [u8; CACHE_TOKEN_BYTES],
-    ) -> std::io::Result<CacheHandles> {
-        let files = |kind: &str, count: u32| -> std::io::Result<Vec<_>> {
-            (0..count).map(|at| open(&self.0.join(format!("{kind}{at}")))).collect()
-        };
-        Ok(CacheHandles {
-            model: files("model", wanted.model)?,
-            data: files("data", wanted.data)?,
-            token,
-        })
-    }
-}
-
-fn open(path: &Path) -> std::io::Result<OwnedFd> {
-    let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
-    Ok(file.into())
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // Nothing depends on it: the system empties its folder of temporary files by and by.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
