@@ -48,6 +48,7 @@ pub mod packet;
 pub mod realtime;
 mod server;
 mod stats;
+mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
 

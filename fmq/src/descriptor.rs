@@ -88,6 +88,9 @@ pub struct Descriptor {
     pub data: DescriptorData,
     /// The files, by [`Grantor::fd_index`].
     pub fds: Vec<OwnedFd>,
+    /// What a model has instead of files.
+    #[cfg(loom)]
+    pub(crate) memory: Option<crate::memory::Memory>,
 }
 
 impl Descriptor {
@@ -101,7 +104,12 @@ impl Descriptor {
             call: "fcntl(F_DUPFD_CLOEXEC)",
             source: rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::BADF),
         })?;
-        Ok(Self { data: self.data.clone(), fds })
+        Ok(Self {
+            data: self.data.clone(),
+            fds,
+            #[cfg(loom)]
+            memory: self.memory.clone(),
+        })
     }
 
     /// The AIDL form. Its fields are signed, so what does not fit in them can't be said.
@@ -110,7 +118,7 @@ impl Descriptor {
     /// [`SetupError::Grantor`], [`SetupError::ItemSize`] or [`SetupError::Flavor`] naming the field that is more than
     /// `i32::MAX`.
     pub fn into_aidl(self) -> Result<AidlDescriptor, SetupError> {
-        let Self { data: DescriptorData { grantors, quantum, flags }, fds } = self;
+        let Self { data: DescriptorData { grantors, quantum, flags }, fds, .. } = self;
         let grantors: Result<Vec<_>, _> = (0..).zip(&grantors).map(|(i, g)| g.to_aidl(i)).collect();
         let wrong_flags = SetupError::Flavor { flags: i64::from(flags), wanted: 0 };
         let too_big = |_| SetupError::ItemSize { bytes: quantum as usize };
@@ -133,7 +141,12 @@ impl Descriptor {
         let quantum = u32::try_from(quantum).map_err(|_| SetupError::ItemSize { bytes: 0 })?;
         let flags = u32::try_from(flags)
             .map_err(|_| SetupError::Flavor { flags: i64::from(flags), wanted: 0 })?;
-        Ok(Self { data: DescriptorData { grantors: grantors?, quantum, flags }, fds })
+        Ok(Self {
+            data: DescriptorData { grantors: grantors?, quantum, flags },
+            fds,
+            #[cfg(loom)]
+            memory: None,
+        })
     }
 }
 

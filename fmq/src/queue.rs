@@ -6,8 +6,9 @@ use bytemuck::Pod;
 #[cfg(not(loom))]
 use rustix::fs::SealFlags;
 
+use crate::descriptor::Descriptor;
 #[cfg(not(loom))]
-use crate::descriptor::{Descriptor, DescriptorData, Flavor};
+use crate::descriptor::{DescriptorData, Flavor};
 use crate::event_flag::{EventFlag, Notify};
 use crate::layout::{self, Style};
 #[cfg(not(loom))]
@@ -212,17 +213,17 @@ impl<T: Pod> QueueBuilder<T> {
     }
 }
 
-/// What a model has instead of files and a second process.
+/// What a model has instead of files and a second process: the descriptor carries the memory itself.
 #[cfg(loom)]
 impl<T: Pod> QueueBuilder<T> {
-    /// Several views of one memory, as processes have them.
+    /// As the native one makes it.
     ///
     /// # Errors
     /// As [`Self::pair`].
-    pub fn views<const N: usize>(self) -> Result<[Queue<T>; N], SetupError> {
+    pub fn create(self) -> Result<Queue<T>, SetupError> {
         let bytes = layout::ring_bytes(self.capacity, size_of::<T>())?;
         let memory = heap::memory(crate::ring::usize_of(bytes), size_of::<T>(), self.event_flag)?;
-        Ok(std::array::from_fn(|_| Queue::fresh(memory.clone())))
+        Ok(Queue::fresh(memory))
     }
 
     /// An unsynchronised writer and a reader of it.
@@ -240,13 +241,22 @@ impl<T: Pod> QueueBuilder<T> {
 
 #[cfg(loom)]
 impl<T: Pod> Queue<T> {
-    /// Looks at the counters as [`Self::attach`] does in the native build.
+    /// Looks at the counters as the native one does.
     ///
     /// # Errors
-    /// [`SetupError::Counters`] if they make no sense.
-    pub fn attach_again(self) -> Result<Self, SetupError> {
-        let counters = Counters::of_queue(&self.memory, size_of::<T>())?;
-        Ok(Self { counters, ..self })
+    /// [`SetupError::Private`] for a descriptor of no queue, [`SetupError::Counters`] if they make no sense.
+    pub fn attach(descriptor: Descriptor) -> Result<Self, SetupError> {
+        let memory = descriptor.memory.ok_or(SetupError::Private)?;
+        let counters = Counters::of_queue(&memory, size_of::<T>())?;
+        Ok(Self { memory, counters, _items: PhantomData })
+    }
+
+    /// What another side needs to attach.
+    ///
+    /// # Errors
+    /// None in a model.
+    pub fn descriptor(&self) -> Result<Descriptor, SetupError> {
+        Ok(Descriptor { memory: Some(self.memory.clone()), ..Descriptor::default() })
     }
 }
 

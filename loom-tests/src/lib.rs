@@ -1,8 +1,10 @@
-//! Model checks: loom runs the queue that ships (its atomics, fences and sleeping come through `fmq`'s `sync` module) in
-//! every interleaving of two threads, and in every order that the memory model allows, up to three preemptions.
+//! Model checks: loom runs the queue and the bursts that ship (their atomics, fences, locks and sleeping come through
+//! `sync` modules) in every interleaving of their threads, and in every order that the memory model allows, up to three
+//! preemptions; two where a model has two frames.
 //!
 //! `cargo xtask loom` runs them; nothing here is built otherwise. `tests/ring.rs` is the ring by itself,
-//! `tests/waiting.rs` sleeping and waking, where a lost wake shows as a deadlock.
+//! `tests/waiting.rs` sleeping and waking, where a lost wake shows as a deadlock; `tests/bursts/` a burst's controller
+//! and server over both queues, the listener's thread included.
 //!
 //! # Every ordering, and the model that fails without it
 //!
@@ -30,6 +32,16 @@
 //! | unsynchronised publish: acquire    | `unsync.rs`     | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one`  |
 //! | doom: the writer's fence           | `unsync.rs`     | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one`  |
 //! | doom: the reader's fence           | `unsync.rs`     | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one`  |
+//!
+//! A burst hands over through the queue, locks and the `raised` edge alone and has no orderings of its own. What can be
+//! weakened there is the order of its steps:
+//!
+//! | step                                        | in `burst/src/`        | model that fails                                              |
+//! |---------------------------------------------|------------------------|---------------------------------------------------------------|
+//! | word is looked for after the packet is seen | `server/listener.rs`   | `a_slot_used_anew_is_never_the_memory_before`                 |
+//! | the interrupt is reset before word is taken | `server/control.rs`    | `a_slot_used_anew_is_never_the_memory_before`                 |
+//! | a slot is free after the driver was told    | `client/slots.rs`      | `a_memory_that_goes_elsewhere_while_a_request_is_in_flight_harms_nobody` |
+//! | a request given up keeps its memories       | `client/controller.rs` | `a_cancelled_request_leaves_nothing_to_the_next`              |
 //!
 //! # What the models can't show
 //!

@@ -77,10 +77,11 @@ fn a_transaction_is_seen_when_it_is_committed() {
 #[test]
 fn a_consumer_that_attaches_sees_the_items_it_counts() {
     loom::model(|| {
-        let [ours, theirs] = Queue::<u64>::builder(2).views().unwrap();
-        let mut producer = ours.into_producer();
+        let queue = Queue::<u64>::builder(2).create().unwrap();
+        let descriptor = queue.descriptor().unwrap();
+        let mut producer = queue.into_producer();
         let writer = thread::spawn(move || producer.try_write(&[7, 8]).unwrap());
-        let mut consumer = theirs.attach_again().unwrap().into_consumer();
+        let mut consumer = Queue::<u64>::attach(descriptor).unwrap().into_consumer();
         let mut batch = [0; 2];
         if consumer.try_read(&mut batch).is_ok() {
             assert_eq!(batch, [7, 8]);
@@ -92,12 +93,13 @@ fn a_consumer_that_attaches_sees_the_items_it_counts() {
 #[test]
 fn a_producer_that_attaches_leaves_unread_items_alone() {
     loom::model(|| {
-        let [first, second, reading] = Queue::<u64>::builder(1).views().unwrap();
+        let first = Queue::<u64>::builder(1).create().unwrap();
+        let [reading, second] = [(); 2].map(|()| first.descriptor().unwrap());
         first.into_producer().try_push(1).unwrap();
-        let mut consumer = reading.attach_again().unwrap().into_consumer();
+        let mut consumer = Queue::<u64>::attach(reading).unwrap().into_consumer();
         let reader = thread::spawn(move || consumer.try_pop());
         // There is room only once the reader is done with the slot: loom sees it if both are at it.
-        let pushed = second.attach_again().unwrap().into_producer().try_push(2);
+        let pushed = Queue::<u64>::attach(second).unwrap().into_producer().try_push(2);
         assert!(matches!(pushed, Ok(()) | Err(QueueError::Full { .. })));
         assert_eq!(reader.join().unwrap(), Ok(1));
     });

@@ -17,7 +17,8 @@ fn looking(capacity: usize) -> Ends {
 
 /// Ends that wake without looking, as libfmq does.
 fn unconditional(capacity: usize) -> Ends {
-    let [ours, theirs] = Queue::builder(capacity).event_flag(true).views().unwrap();
+    let ours = Queue::builder(capacity).event_flag(true).create().unwrap();
+    let theirs = Queue::attach(ours.descriptor().unwrap()).unwrap();
     (ours.into_producer(), theirs.into_consumer())
 }
 
@@ -163,14 +164,15 @@ fn who_learns_of_a_cancellation_sees_what_came_before_it() {
 #[test]
 fn a_bit_of_ones_own_hands_over_what_came_before_it() {
     loom::model(|| {
-        let [ours, theirs] = Queue::<u64>::builder(1).event_flag(true).views().unwrap();
+        let ours = Queue::<u64>::builder(1).event_flag(true).create().unwrap();
+        let theirs = ours.event_flag().unwrap();
         let news = Arc::new(AtomicU32::new(0));
         let written = Arc::clone(&news);
         let waker = thread::spawn(move || {
             written.store(5, Ordering::Relaxed);
             ours.event_flag().unwrap().wake(0x4).unwrap();
         });
-        assert_eq!(theirs.event_flag().unwrap().wait(0x4, None), Ok(0x4));
+        assert_eq!(theirs.wait(0x4, None), Ok(0x4));
         assert_eq!(news.load(Ordering::Relaxed), 5);
         waker.join().unwrap();
     });

@@ -1,4 +1,5 @@
-//! `cargo xtask loom-mutants`: weakens each ordering of the queue in a copy of it, and expects a model to fail.
+//! `cargo xtask loom-mutants`: weakens each ordering of the queue, and each step of a burst's hand-over, in a copy of
+//! them, and expects a model to fail.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,10 @@ const RING: &str = "fmq/src/ring.rs";
 const FLAG: &str = "fmq/src/event_flag.rs";
 const INTERRUPT: &str = "fmq/src/interrupt.rs";
 const UNSYNC: &str = "fmq/src/unsync.rs";
+const CONTROL: &str = "burst/src/server/control.rs";
+const LISTENER: &str = "burst/src/server/listener.rs";
+const CONTROLLER: &str = "burst/src/client/controller.rs";
+const SLOTS: &str = "burst/src/client/slots.rs";
 
 #[rustfmt::skip] // one weakening, five lines
 const MUTANTS: &[Mutant] = &[
@@ -138,6 +143,30 @@ const MUTANTS: &[Mutant] = &[
         to: "",
         caught_by: "an_overtaken_reader_never_takes_a_new_item_for_an_old_one",
     },
+    Mutant {
+        what: "burst word, looked for before the packet", file: LISTENER,
+        from: "        if self.control.has_word() {\n",
+        to: "        if parsed.is_none() && self.control.has_word() {\n",
+        caught_by: "a_slot_used_anew_is_never_the_memory_before",
+    },
+    Mutant {
+        what: "burst word, reset before it is taken", file: CONTROL,
+        from: "        self.interrupt.reset();\n        let mut word = lock(&self.word);\n        Word { freed: std::mem::take(&mut word.freed), stop: word.stop }\n",
+        to: "        let mut word = lock(&self.word);\n        let taken = Word { freed: std::mem::take(&mut word.freed), stop: word.stop };\n        drop(word);\n        self.interrupt.reset();\n        taken\n",
+        caught_by: "a_slot_used_anew_is_never_the_memory_before",
+    },
+    Mutant {
+        what: "burst slot, told before it is free", file: SLOTS,
+        from: "        // Outside the lock: the driver may",
+        to: "        self.table().free.push(slot);\n        // Outside the lock: the driver may",
+        caught_by: "a_memory_that_goes_elsewhere_while_a_request_is_in_flight_harms_nobody",
+    },
+    Mutant {
+        what: "burst request given up, keeps its memory", file: CONTROLLER,
+        from: "InFlight::Submitted(frame) => InFlight::Forgotten(frame),",
+        to: "InFlight::Submitted(mut frame) => { frame.inner().memories.clear(); InFlight::Forgotten(frame) }",
+        caught_by: "a_cancelled_request_leaves_nothing_to_the_next",
+    },
 ];
 
 /// Runs all of them, or those whose description contains one of `args`.
@@ -154,7 +183,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         }
         let caught = try_mutant(&copy, mutant)?;
         let verdict = if caught { "caught by" } else { "ESCAPED" };
-        println!("{:<34} {verdict} {}", mutant.what, mutant.caught_by);
+        println!("{:<40} {verdict} {}", mutant.what, mutant.caught_by);
         if !caught {
             escaped.push(mutant.what);
         }
@@ -198,10 +227,10 @@ fn test(copy: &Path, model: Option<&str>) -> Result<(bool, String), String> {
     }
 }
 
-/// A workspace of the queue and its models only, under the target folder.
+/// A workspace of the queue, bursts and their models only, under the target folder.
 fn copy() -> Result<PathBuf, String> {
     let (from, to) = (workspace(), workspace().join("target").join("loom-mutants-source"));
-    for folder in ["fmq", "loom-tests"] {
+    for folder in ["fmq", "hal", "burst", "loom-tests"] {
         copy_folder(&from.join(folder), &to.join(folder))?;
     }
     let manifest = read(&from.join("Cargo.toml"))?;
@@ -212,7 +241,7 @@ fn copy() -> Result<PathBuf, String> {
     };
     let head = manifest.get(..start).unwrap_or_default();
     let tail = manifest.get(rest..).unwrap_or_default();
-    let members = "members = [\"fmq\", \"loom-tests\"]\n\n";
+    let members = "members = [\"fmq\", \"hal\", \"burst\", \"loom-tests\"]\n\n";
     write(&to.join("Cargo.toml"), &format!("{head}{members}{tail}"))?;
     write(&to.join("Cargo.lock"), &read(&from.join("Cargo.lock"))?)?;
     Ok(to)

@@ -12,18 +12,20 @@
 //! next turn.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock, Weak};
 
 use nnburst_hal::{
     BurstCallback, BurstContext, HalError, Memory, MemoryObserver, Result, WeakMemory,
 };
 
 use crate::server::MAX_SLOTS;
+use crate::sync::{self, AtomicBool, Mutex, MutexGuard, lock};
 
-thread_local! {
+sync::thread_local! {
     /// Whether this thread delivers questions of drivers.
-    static DELIVERS: Cell<bool> = const { Cell::new(false) };
+    #[cfg_attr(not(loom), expect(clippy::missing_const_for_thread_local, reason = "loom's has none"))]
+    static DELIVERS: Cell<bool> = Cell::new(false);
 }
 
 #[derive(Default)]
@@ -104,7 +106,7 @@ impl Slots {
                 *entry = None;
             }
             table.gone.push(id);
-            if DELIVERS.get() {
+            if DELIVERS.with(Cell::get) {
                 table.put_off.push(slot);
                 self.has_put_off.store(true, Ordering::Relaxed);
                 return;
@@ -135,7 +137,7 @@ impl Slots {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.table)
     }
 }
 
@@ -153,7 +155,7 @@ impl Table {
 
 impl BurstCallback for Slots {
     fn memories(&self, slots: &[i32]) -> Result<Vec<Memory>> {
-        DELIVERS.set(true);
+        DELIVERS.with(|delivers| delivers.set(true));
         // Looked up under the lock, dropped outside of it: the last handle of a memory that goes comes back
         // to `release`.
         let found: Vec<Option<Memory>> = {

@@ -4,9 +4,9 @@
 //! |--------|----------------------------------------|--------------------------------|----------------------------|
 //! | `word` | [`Control::leave_word`], the interrupt | [`Control::has_word`], the lock | slots to drop, and the end |
 
-use std::sync::{Mutex, PoisonError};
-
 use nnburst_fmq::Cancel;
+
+use crate::sync::{Mutex, lock};
 
 /// Shared by the burst's thread and those who have something to say to it.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ impl Control {
     }
 
     pub(super) fn leave_word(&self, say: impl FnOnce(&mut Word)) {
-        say(&mut self.word.lock().unwrap_or_else(PoisonError::into_inner));
+        say(&mut lock(&self.word));
         // edge word (release): who finds the interrupt raised finds what was said.
         self.interrupt.cancel();
     }
@@ -48,7 +48,7 @@ impl Control {
     pub(super) fn take_word(&self) -> Word {
         // Reset first: what is said from here on interrupts again.
         self.interrupt.reset();
-        let mut word = self.word.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut word = lock(&self.word);
         Word { freed: std::mem::take(&mut word.freed), stop: word.stop }
     }
 }

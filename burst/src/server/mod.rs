@@ -18,8 +18,7 @@ mod executor;
 mod listener;
 mod live;
 
-use std::sync::{Arc, mpsc};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 
 use nnburst_fmq::{Descriptor, PeerWatch};
 use nnburst_hal::{
@@ -36,6 +35,7 @@ use live::Live;
 use crate::channel::{ChannelError, PollingWindow, Receiver, attach};
 use crate::packet::{Dialect, RequestDatum, ResultDatum};
 use crate::realtime;
+use crate::sync::{self, JoinHandle};
 
 /// Most requests of one burst in flight, whatever the client asks.
 const MAX_DEPTH: u32 = 64;
@@ -121,6 +121,7 @@ impl BurstServer {
     }
 
     /// Whether the burst's thread still serves. It ends by itself only when the client is gone or lied.
+    #[cfg(not(loom))] // loom's handles can't tell
     pub fn is_serving(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
@@ -144,7 +145,7 @@ impl Drop for BurstServer {
     fn drop(&mut self) {
         self.control.leave_word(|word| word.stop = true);
         if let Some(thread) = self.thread.take()
-            && thread.thread().id() != std::thread::current().id()
+            && thread.thread().id() != sync::current().id()
         {
             // An error would be a panic of the thread, which has been reported where it happened.
             let _ = thread.join();
@@ -154,8 +155,8 @@ impl Drop for BurstServer {
 
 /// Starts the thread; returns once its real-time profile is applied, with what the system refused.
 fn start(listener: Listener, profile: RealTimeProfile) -> Result<(JoinHandle<()>, Vec<String>)> {
-    let (ready, applied) = mpsc::sync_channel(1);
-    let thread = std::thread::Builder::new()
+    let (ready, applied) = sync::channel();
+    let thread = sync::Builder::new()
         .name("nnburst-burst".into())
         .spawn(move || {
             // Nobody listens any more only if the creator died, and then nobody needs the warnings.

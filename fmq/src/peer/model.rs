@@ -24,6 +24,12 @@ impl PeerWatch {
         self.signal.raise();
     }
 
+    /// Whether the peer is gone.
+    #[must_use]
+    pub fn is_dead(&self) -> bool {
+        self.signal.is_raised()
+    }
+
     pub(crate) fn attach(&self, waiter: &mut Waiter) {
         waiter.set_death(&self.signal, Arc::new(()));
     }

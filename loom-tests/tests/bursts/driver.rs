@@ -1,0 +1,233 @@
+//! A driver whose tensors loom watches.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use loom::cell::UnsafeCell;
+use loom::sync::mpsc::Sender;
+use nnburst_burst::packet::{
+    BurstAnswer, BurstPool, BurstRequest, Dialect, RequestDatum, ResultDatum, serialize_answer,
+};
+use nnburst_burst::{BurstExecutor, BurstServer, ControllerOptions, SlotCache};
+use nnburst_fmq::{Consumer, Descriptor, PeerWatch, Producer, Queue};
+use nnburst_hal::{
+    BurstCallback, BurstContext, BurstOptions, BurstTerms, DataLocation, ErrorStatus,
+    ExecutionCallback, ExecutionOptions, ExecutionResult, FencedExecution, HalError, Memory,
+    OutputShape, PreparedModel, Request, RequestArgument, RequestPool, Result, Timing,
+};
+
+/// Elements of either queue: two packets.
+const ELEMENTS: usize = 16;
+
+pub(crate) fn options(depth: u32, window: Duration) -> ControllerOptions {
+    let polling_window = Some(window);
+    ControllerOptions {
+        queue_elements: ELEMENTS,
+        polling_window,
+        burst: BurstOptions { extended: true, depth, polling_window, ..BurstOptions::default() },
+    }
+}
+
+/// The memory of this tensor.
+pub(crate) fn memory(tensor: u64) -> Memory {
+    Memory::ashmem(tensor).unwrap()
+}
+
+/// Reads and writes the one tensor of a memory.
+pub(crate) fn request(memory: &Memory) -> Request {
+    let location = DataLocation { pool_index: 0, offset: 0, length: 1 };
+    let argument = RequestArgument { has_no_value: false, location, dimensions: Vec::new() };
+    let pools = vec![RequestPool::Memory(memory.clone())];
+    Request { inputs: vec![argument.clone()], outputs: vec![argument], pools }
+}
+
+/// What memories hold, in cells that loom watches.
+#[derive(Clone)]
+pub(crate) struct Tensors(Arc<Vec<UnsafeCell<u32>>>);
+
+// SAFETY: loom checks each access to a cell against every other one.
+unsafe impl Send for Tensors {}
+// SAFETY: as above.
+unsafe impl Sync for Tensors {}
+
+impl Tensors {
+    /// Numbered from 1.
+    pub(crate) fn new(count: usize) -> Self {
+        Self(Arc::new((0..=count).map(|_| UnsafeCell::new(0)).collect()))
+    }
+
+    pub(crate) fn get(&self, tensor: usize) -> u32 {
+        // SAFETY: loom panics if anybody is writing the cell.
+        self.0[tensor].with(|value| unsafe { *value })
+    }
+
+    pub(crate) fn set(&self, tensor: usize, value: u32) {
+        // SAFETY: loom panics if anybody else is at the cell.
+        self.0[tensor].with_mut(|place| unsafe { *place = value });
+    }
+}
+
+/// Adds one to the tensor of a request.
+struct AddOne {
+    tensors: Tensors,
+    memories: SlotCache<u64>,
+    /// Told when the burst's thread drops this.
+    ended: Option<Sender<()>>,
+}
+
+impl BurstExecutor for AddOne {
+    fn is_cached(&self, slot: i32) -> bool {
+        self.memories.get(slot).is_some()
+    }
+
+    fn add(&mut self, slot: i32, memory: &Memory) {
+        self.memories.insert(slot, memory.size()).unwrap();
+    }
+
+    fn remove(&mut self, slot: i32) {
+        self.memories.remove(slot);
+    }
+
+    fn execute(&mut self, request: &mut BurstRequest, answer: &mut BurstAnswer) {
+        let [BurstPool::Slot(slot)] = *request.pools else { return };
+        let Some(&tensor) = self.memories.get(slot) else { return };
+        let at = usize::try_from(tensor).unwrap();
+        self.tensors.set(at, self.tensors.get(at) + 1);
+        *answer = answer_of(u32::try_from(tensor).unwrap());
+    }
+}
+
+impl Drop for AddOne {
+    fn drop(&mut self) {
+        if let Some(ended) = &self.ended {
+            ended.send(()).unwrap();
+        }
+    }
+}
+
+/// Its shape says which memory it was.
+fn answer_of(tensor: u32) -> BurstAnswer {
+    BurstAnswer {
+        status: ErrorStatus::None,
+        output_shapes: vec![OutputShape { dimensions: vec![tensor], is_sufficient: true }],
+        timing: Timing::NONE,
+        ..BurstAnswer::default()
+    }
+}
+
+/// A prepared model that opens one burst.
+pub(crate) struct Driver {
+    /// What its burst is to run; `None`: nobody serves it.
+    executor: Mutex<Option<Box<dyn BurstExecutor>>>,
+    client: Option<PeerWatch>,
+    queues: Mutex<Option<[Descriptor; 2]>>,
+}
+
+impl Driver {
+    /// One that adds one to these.
+    pub(crate) fn on(tensors: &Tensors) -> Self {
+        Self::new(tensors.clone(), None, None)
+    }
+
+    fn new(tensors: Tensors, client: Option<PeerWatch>, ended: Option<Sender<()>>) -> Self {
+        let executor = AddOne { tensors, memories: SlotCache::new(), ended };
+        Self { executor: Mutex::new(Some(Box::new(executor))), client, queues: Mutex::default() }
+    }
+
+    /// One that learns of this client's death, and says when its thread ends.
+    pub(crate) fn with_client(client: &PeerWatch, ended: Sender<()>) -> Self {
+        Self::new(Tensors::new(0), Some(client.clone()), Some(ended))
+    }
+
+    /// One that serves nobody; its end of the queues is the model's to play.
+    pub(crate) fn mute() -> Self {
+        Self { executor: Mutex::default(), client: None, queues: Mutex::default() }
+    }
+
+    /// The other end of the last burst.
+    pub(crate) fn queues(&self) -> Queues {
+        let [requests, results] = self.queues.lock().unwrap().take().unwrap();
+        Queues {
+            requests: Queue::attach(requests).unwrap().into_consumer(),
+            results: Queue::attach(results).unwrap().into_producer(),
+        }
+    }
+}
+
+/// The driver's end of a burst, by hand.
+pub(crate) struct Queues {
+    requests: Consumer<RequestDatum>,
+    results: Producer<ResultDatum>,
+}
+
+impl Queues {
+    /// Answers a request on this tensor.
+    pub(crate) fn answer(&mut self, tensor: u32) {
+        assert!(self.requests.available_to_read().unwrap() > 0);
+        let mut packet = Vec::new();
+        serialize_answer(&answer_of(tensor), Dialect::Extended, &mut packet).unwrap();
+        self.results.try_write(&packet).unwrap();
+    }
+}
+
+/// The end of a burst that nobody serves.
+struct Mute;
+
+impl BurstContext for Mute {
+    fn free_memory(&self, _slot: i32) {}
+
+    fn terms(&self) -> BurstTerms {
+        BurstTerms { extended: true, depth: 1, warnings: Vec::new() }
+    }
+}
+
+fn bursts_alone() -> HalError {
+    HalError::failure("bursts alone")
+}
+
+impl PreparedModel for Driver {
+    fn execute_synchronously(&self, _: &Request, _: ExecutionOptions) -> ExecutionResult {
+        Err(bursts_alone().into())
+    }
+
+    fn execute(
+        &self,
+        _: Request,
+        _: ExecutionOptions,
+        _: Arc<dyn ExecutionCallback>,
+    ) -> Result<()> {
+        Err(bursts_alone())
+    }
+
+    fn execute_fenced(
+        &self,
+        _: Request,
+        _: Vec<OwnedFd>,
+        _: ExecutionOptions,
+        _: Option<Duration>,
+    ) -> Result<FencedExecution> {
+        Err(bursts_alone())
+    }
+
+    fn configure_execution_burst(
+        &self,
+        callback: Arc<dyn BurstCallback>,
+        request_channel: Descriptor,
+        result_channel: Descriptor,
+        options: BurstOptions,
+    ) -> Result<Arc<dyn BurstContext>> {
+        let Some(executor) = self.executor.lock().unwrap().take() else {
+            *self.queues.lock().unwrap() = Some([request_channel, result_channel]);
+            return Ok(Arc::new(Mute));
+        };
+        let client = self.client.as_ref();
+        let (requests, results) = (request_channel, result_channel);
+        let server = BurstServer::create(callback, requests, results, executor, &options, client)?;
+        Ok(Arc::new(server))
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}
