@@ -3,7 +3,7 @@
 use nnburst_executor::testing::Chance;
 use nnburst_hal::OperationType as Op;
 
-use crate::model::{Arg, F32, I32, Value, assert_near, compute};
+use crate::model::{Arg, F32, I32, Value, assert_near, compute, seeds};
 
 /// Corners.
 pub(crate) type Corners = [f32; 4];
@@ -68,7 +68,7 @@ type Kept = (f32, Corners, i32, i32);
 
 #[test]
 fn boxes_by_class_and_image() {
-    for seed in 0..200 {
+    for seed in seeds(200) {
         let chance = &mut Chance::of_seed(seed);
         let (rows, classes) = (chance.between(1, 24) as usize, chance.between(2, 4) as usize);
         let given = scores(chance, rows * classes);
@@ -160,7 +160,7 @@ fn four(values: &[f32], at: usize) -> Corners {
 
 #[test]
 fn boxes_moved_within_their_images() {
-    for seed in 0..60 {
+    for seed in seeds(60) {
         let chance = &mut Chance::of_seed(seed);
         let (rows, classes, images) = (
             chance.between(1, 6) as usize,
@@ -191,7 +191,7 @@ fn boxes_moved_within_their_images() {
 /// Strides of unequal height and width, limits of every kind, both layouts.
 #[test]
 fn proposals() {
-    for seed in 0..150 {
+    for seed in seeds(150) {
         let chance = &mut Chance::of_seed(seed);
         let mut upto = |low: u32, high: u32| chance.between(low, high) as usize;
         let [n, h, w, anchors] = [upto(1, 2), upto(1, 4), upto(1, 4), upto(1, 3)];
@@ -281,7 +281,7 @@ fn proposals() {
 /// Several classes for a detection and several detections of a class, by both ways.
 #[test]
 fn detections() {
-    for seed in 0..200 {
+    for seed in seeds(200) {
         let chance = &mut Chance::of_seed(seed);
         let mut upto = |low: u32, high: u32| chance.between(low, high) as usize;
         let [n, anchors, classes] = [upto(1, 2), upto(1, 12), upto(2, 5)];
@@ -362,7 +362,7 @@ fn detections() {
 /// The peak of a parabola through the neighbours of the largest.
 #[test]
 fn keypoints() {
-    for seed in 0..80 {
+    for seed in seeds(80) {
         let chance = &mut Chance::of_seed(seed);
         let (count, side, points) = (
             chance.between(1, 3) as usize,

@@ -4,7 +4,7 @@ use nnburst_executor::testing::Chance;
 use nnburst_hal::{Operand, OperandType as T, OperationType as Op};
 
 use crate::arithmetic::{activation, fixed, halved, high_product_32, range};
-use crate::model::{Arg, Out, compute_all, place, positions};
+use crate::model::{Arg, Out, compute_all, place, positions, seeds};
 use crate::tensors::{SIZES, Values, clamped, is_byte, near, values, zero_point};
 
 /// Two shapes that broadcast, and what to.
@@ -125,7 +125,7 @@ fn arithmetic_of_any_shapes() {
     const KINDS: [T; 4] =
         [T::TensorFloat32, T::TensorFloat16, T::TensorQuant8Asymm, T::TensorQuant8AsymmSigned];
     const OPS: [Op; 7] = [Op::Add, Op::Sub, Op::Mul, Op::Maximum, Op::Minimum, Op::Prelu, Op::Div];
-    for seed in 0..500 {
+    for seed in seeds(500) {
         let chance = &mut Chance::of_seed(seed);
         let kind = KINDS[chance.below(KINDS.len())];
         let op = OPS[chance.below(OPS.len() - usize::from(is_byte(kind)))];
@@ -174,7 +174,7 @@ fn arithmetic_of_any_shapes() {
 
 #[test]
 fn integers_wrap_and_divide_downwards() {
-    for seed in 0..120 {
+    for seed in seeds(120) {
         let chance = &mut Chance::of_seed(seed);
         let [a, b, out] = shapes(chance);
         let mut ints = |dims: &[u32]| {
@@ -221,7 +221,7 @@ fn integers_wrap_and_divide_downwards() {
 fn comparisons_of_any_shapes() {
     const OPS: [Op; 6] =
         [Op::Equal, Op::NotEqual, Op::Less, Op::LessEqual, Op::Greater, Op::GreaterEqual];
-    for seed in 0..200 {
+    for seed in seeds(200) {
         let chance = &mut Chance::of_seed(seed);
         let kind =
             [T::TensorFloat32, T::TensorQuant8Asymm, T::TensorQuant8AsymmSigned][chance.below(3)];
@@ -269,7 +269,7 @@ fn comparisons_of_any_shapes() {
 /// A condition byte that isn't 1 is true all the same.
 #[test]
 fn selections() {
-    for seed in 0..60 {
+    for seed in seeds(60) {
         let chance = &mut Chance::of_seed(seed);
         let count = chance.one_of(&SIZES);
         let condition: Vec<u8> = (0..count).map(|_| [0, 0, 1, 2, 255][chance.below(5)]).collect();

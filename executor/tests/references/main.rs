@@ -10,6 +10,7 @@
 
 mod arithmetic;
 mod bytes;
+mod changing;
 mod detection;
 mod elementwise;
 mod floats;

@@ -167,6 +167,34 @@ fn compute_once(
     constant: bool,
     way: &Way,
 ) -> Result<Vec<Value>, String> {
+    let (model, given) = model_of(kind, args, outs, constant);
+    let options =
+        CompileOptions { isa: way.isa, threads: way.threads, ..CompileOptions::default() };
+    let plan = Plan::compile(&model, &options).map_err(|e| e.to_string())?;
+    let mut session = plan.session();
+    let given: Vec<_> = given.iter().map(|bytes| Input::new(View::of(bytes))).collect();
+    let mut buffers = vec![vec![0; elements * 4]; outs.len()];
+    let targets: Vec<_> =
+        buffers.iter_mut().map(|buffer| Output::new(ViewMut::of(buffer))).collect();
+    session.run(&given, &targets, &Control::default()).map_err(|error| error.to_string())?;
+    let shapes = session.output_shapes().iter().zip(outs).zip(buffers);
+    Ok(shapes
+        .map(|((shape, out), mut bytes)| {
+            let count: u32 = shape.dimensions.iter().product();
+            bytes.truncate(count as usize * out.0.element_bytes().unwrap());
+            Value { dims: shape.dimensions.clone(), bytes }
+        })
+        .collect())
+}
+
+/// A model of the operation alone, its outputs of unknown shape, and what its inputs are given. All arguments are
+/// inputs; if they are to be constant, only the first, so that there is one.
+pub(crate) fn model_of(
+    kind: OperationType,
+    args: &[Arg],
+    outs: &[Out],
+    constant: bool,
+) -> (Model, Vec<Vec<u8>>) {
     let (mut graph, mut values, mut given) = (Subgraph::default(), Vec::new(), Vec::new());
     let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
     for (index, arg) in args.iter().enumerate() {
@@ -174,7 +202,6 @@ fn compute_once(
         operand.number_of_consumers = 1;
         let at = u32::try_from(index).unwrap();
         inputs.push(at);
-        // The first stays an input, so that there is one.
         if operand.lifetime == OperandLifeTime::NoValue {
         } else if constant && index > 0 {
             let (offset, length) = (values.len().next_multiple_of(4), bytes.len());
@@ -198,24 +225,13 @@ fn compute_once(
     }
     graph.output_indexes.clone_from(&outputs);
     graph.operations.push(Operation { kind, inputs, outputs });
-    let model = Model { main: graph, operand_values: values, ..Model::default() };
-    let options =
-        CompileOptions { isa: way.isa, threads: way.threads, ..CompileOptions::default() };
-    let plan = Plan::compile(&model, &options).map_err(|e| e.to_string())?;
-    let mut session = plan.session();
-    let given: Vec<_> = given.iter().map(|bytes| Input::new(View::of(bytes))).collect();
-    let mut buffers = vec![vec![0; elements * 4]; outs.len()];
-    let targets: Vec<_> =
-        buffers.iter_mut().map(|buffer| Output::new(ViewMut::of(buffer))).collect();
-    session.run(&given, &targets, &Control::default()).map_err(|error| error.to_string())?;
-    let shapes = session.output_shapes().iter().zip(outs).zip(buffers);
-    Ok(shapes
-        .map(|((shape, out), mut bytes)| {
-            let count: u32 = shape.dimensions.iter().product();
-            bytes.truncate(count as usize * out.0.element_bytes().unwrap());
-            Value { dims: shape.dimensions.clone(), bytes }
-        })
-        .collect())
+    (Model { main: graph, operand_values: values, ..Model::default() }, given)
+}
+
+/// So many seeds; `NNBURST_ROUNDS` multiplies them for a longer search.
+pub(crate) fn seeds(count: u64) -> std::ops::Range<u64> {
+    let rounds = std::env::var("NNBURST_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
+    0..count * rounds.unwrap_or(1u64)
 }
 
 /// Calls `each` with every position of a shape, in row-major order.

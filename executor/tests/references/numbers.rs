@@ -3,13 +3,15 @@
 use nnburst_executor::testing::Chance;
 use nnburst_hal::{OperandType, OperationType as Op};
 
-use crate::model::{Arg, F32, I32, Out, assert_near, compute, dims_of_chance, place, positions};
+use crate::model::{
+    Arg, F32, I32, Out, assert_near, compute, dims_of_chance, place, positions, seeds,
+};
 
 const ELEMENTS: usize = 2000;
 
 #[test]
 fn reductions_over_any_axes() {
-    for seed in 0..200 {
+    for seed in seeds(200) {
         let chance = &mut Chance::of_seed(seed);
         let rank = 1 + chance.below(4);
         let dims = dims_of_chance(chance, rank);
@@ -72,7 +74,7 @@ fn ties(chance: &mut Chance, dims: &[u32]) -> (Arg, Vec<i32>) {
 
 #[test]
 fn the_first_of_equals_is_the_extreme_along_any_axis() {
-    for seed in 0..100 {
+    for seed in seeds(100) {
         let chance = &mut Chance::of_seed(seed);
         let rank = 1 + chance.below(4);
         let dims = dims_of_chance(chance, rank);
@@ -107,7 +109,7 @@ fn the_first_of_equals_is_the_extreme_along_any_axis() {
 
 #[test]
 fn the_best_k_of_each_row_the_later_of_equals_first() {
-    for seed in 0..100 {
+    for seed in seeds(100) {
         let chance = &mut Chance::of_seed(seed);
         let dims = dims_of_chance(chance, 1 + chance.clone().below(3));
         let (input, values) = ties(chance, &dims);
@@ -166,7 +168,7 @@ fn casts_of_what_does_not_fit() {
 
 #[test]
 fn prelu_broadcasts_both_ways() {
-    for seed in 0..100 {
+    for seed in seeds(100) {
         let chance = &mut Chance::of_seed(seed);
         let wide = dims_of_chance(chance, 1 + chance.clone().below(4));
         let narrow = |chance: &mut Chance| -> Vec<u32> {
@@ -211,7 +213,7 @@ fn a_maximum_of_quantised_values_is_that_of_what_they_stand_for() {
 /// Sparse hashes differ from dense ones in how bits become numbers, and by function in type 3.
 #[test]
 fn sparse_projections_are_the_dense_bits_put_together() {
-    for seed in 0..40 {
+    for seed in seeds(40) {
         let chance = &mut Chance::of_seed(seed);
         let (functions, bits) = (chance.between(1, 4), chance.between(1, 9));
         let hash = Arg::random(chance, &[functions, bits]);

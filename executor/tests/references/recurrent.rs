@@ -3,7 +3,7 @@
 use nnburst_executor::testing::Chance;
 use nnburst_hal::{OperandType, OperationType as Op};
 
-use crate::model::{Arg, F32, assert_near, compute};
+use crate::model::{Arg, F32, assert_near, compute, seeds};
 
 pub(crate) const NONE: Arg = Arg::None(OperandType::TensorFloat32);
 
@@ -28,7 +28,7 @@ pub(crate) fn product(x: &[f32], w: &[f32], width: usize, row: usize, unit: usiz
 
 #[test]
 fn rnn_with_every_activation() {
-    for seed in 0..60 {
+    for seed in seeds(60) {
         let chance = &mut Chance::of_seed(seed);
         let (b, i, u) = (chance.between(1, 3), chance.between(1, 19), chance.between(1, 17));
         let code = chance.one_of(&[0, 1, 3, 4, 6]);
@@ -57,7 +57,7 @@ fn rnn_with_every_activation() {
 
 #[test]
 fn svdf_of_any_rank_with_activations() {
-    for seed in 0..60 {
+    for seed in seeds(60) {
         let chance = &mut Chance::of_seed(seed);
         let (b, i) = (chance.between(1, 3), chance.between(1, 9));
         let (units, rank, memory) =
@@ -116,7 +116,7 @@ pub(crate) struct Parts {
 
 #[test]
 fn lstm_with_every_part() {
-    for seed in 0..200 {
+    for seed in seeds(200) {
         let chance = &mut Chance::of_seed(seed);
         let projection = chance.once_in(2);
         let parts = Parts {

@@ -5,7 +5,7 @@ use nnburst_hal::{Operand, OperandType as T, OperationType as Op};
 
 use crate::arithmetic::{fixed, nearest, range};
 use crate::detection::{Corners, flat, floats};
-use crate::model::{Arg, F32, Out, compute_all};
+use crate::model::{Arg, F32, Out, compute_all, seeds};
 use crate::tensors::{SIZES, stored_values, values, zero_point};
 
 /// The features that regions are taken from, float or quantised, and the regions' operands.
@@ -102,7 +102,7 @@ fn taps(at: f32, extent: usize) -> (usize, usize, f32) {
 
 #[test]
 fn regions_by_samples() {
-    for seed in 0..150 {
+    for seed in seeds(150) {
         let chance = &mut Chance::of_seed(seed);
         let f = Features::of(chance);
         let ratio = [chance.one_of(&[0, 1, 2, 3]), chance.one_of(&[0, 1, 2, 5])];
@@ -166,7 +166,7 @@ fn regions_by_samples() {
 
 #[test]
 fn regions_by_their_largest() {
-    for seed in 0..150 {
+    for seed in seeds(150) {
         let chance = &mut Chance::of_seed(seed);
         let f = Features::of(chance);
         let [_, h, w, channels] = f.dims;

@@ -4,7 +4,7 @@
 use nnburst_executor::testing::Chance;
 use nnburst_hal::OperationType as Op;
 
-use crate::model::{Arg, F32, assert_near, compute};
+use crate::model::{Arg, F32, assert_near, compute, seeds};
 use crate::recurrent::{NONE, Parts, activate, lstm, product};
 
 /// Steps, batches, inputs, units, outputs.
@@ -113,7 +113,7 @@ fn parts_of(chance: &mut Chance) -> Parts {
 
 #[test]
 fn lstm_forwards() {
-    for seed in 0..120 {
+    for seed in seeds(120) {
         let chance = &mut Chance::of_seed(seed);
         let parts = parts_of(chance);
         let sizes = Sizes::of(chance, parts.projection);
@@ -139,7 +139,7 @@ fn lstm_forwards() {
 
 #[test]
 fn lstm_both_ways() {
-    for seed in 0..80 {
+    for seed in seeds(80) {
         let chance = &mut Chance::of_seed(seed);
         let parts = Parts { layer_norm: chance.once_in(3), ..parts_of(chance) };
         let sizes = Sizes::of(chance, parts.projection);
@@ -235,7 +235,7 @@ fn check_both(
 
 #[test]
 fn rnn_forwards_with_every_activation() {
-    for seed in 0..80 {
+    for seed in seeds(80) {
         let chance = &mut Chance::of_seed(seed);
         let Sizes { t, b, i, u, .. } = Sizes::of(chance, false);
         let (time_major, code) = (chance.once_in(2), chance.one_of(&[0, 1, 3, 4, 6]));
