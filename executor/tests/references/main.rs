@@ -23,4 +23,5 @@ mod recurrent;
 mod regions;
 mod sequences;
 mod tensors;
+mod types;
 mod windows;
