@@ -62,7 +62,7 @@ impl<T: Pod> Consumer<T> {
     ///
     /// # Errors
     /// As [`Self::try_read`].
-    #[inline]
+    #[inline(always)]
     pub fn try_pop(&mut self) -> Result<T, QueueError> {
         self.cursor.claim(size_of::<T>())?;
         Ok(self.take_one())
@@ -81,7 +81,9 @@ impl<T: Pod> Consumer<T> {
         wait: impl Into<WaitOptions>,
     ) -> Result<(), QueueError> {
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(items);
-        self.await_items(bytes.len(), wait)?;
+        if !self.at_once(bytes.len()) {
+            self.await_items(bytes.len(), wait.into())?;
+        }
         self.take(bytes);
         Ok(())
     }
@@ -90,9 +92,11 @@ impl<T: Pod> Consumer<T> {
     ///
     /// # Errors
     /// As [`Self::read`].
-    #[inline]
+    #[inline(always)]
     pub fn pop(&mut self, wait: impl Into<WaitOptions>) -> Result<T, QueueError> {
-        self.await_items(size_of::<T>(), wait)?;
+        if !self.at_once(size_of::<T>()) {
+            self.await_items(size_of::<T>(), wait.into())?;
+        }
         Ok(self.take_one())
     }
 
@@ -105,7 +109,7 @@ impl<T: Pod> Consumer<T> {
         count: usize,
         wait: impl Into<WaitOptions>,
     ) -> Result<(), QueueError> {
-        self.await_items(count.saturating_mul(size_of::<T>()), wait)
+        self.await_items(count.saturating_mul(size_of::<T>()), wait.into())
     }
 
     /// Begins to read `count` items in place; see [`ReadTransaction`].
@@ -138,21 +142,18 @@ impl<T: Pod> Consumer<T> {
         peer.attach(&mut self.waiter);
     }
 
-    #[inline]
-    fn await_items(
-        &mut self,
-        bytes: usize,
-        wait: impl Into<WaitOptions>,
-    ) -> Result<(), QueueError> {
+    /// Whether there is no need to wait for `bytes`, nor to ask whether one may: most calls.
+    #[inline(always)]
+    fn at_once(&self, bytes: usize) -> bool {
+        self.cursor.has(bytes) && !self.waiter.is_attached()
+    }
+
+    /// Out of line: the fast path of a call is then small enough to be compiled into its caller.
+    #[inline(never)]
+    fn await_items(&mut self, bytes: usize, wait: WaitOptions) -> Result<(), QueueError> {
         if let Err(QueueError::Cancelled) = self.waiter.interrupted() {
             return Err(QueueError::Cancelled);
         }
-        if self.cursor.has(bytes) { Ok(()) } else { self.await_slowly(bytes, wait.into()) }
-    }
-
-    /// Out of line: most calls find what they want.
-    #[inline(never)]
-    fn await_slowly(&mut self, bytes: usize, wait: WaitOptions) -> Result<(), QueueError> {
         match self.cursor.claim(bytes) {
             Err(QueueError::Empty { .. }) => {}
             claimed => return claimed,
@@ -182,8 +183,9 @@ impl<T: Pod> Consumer<T> {
     #[inline(always)]
     pub(crate) fn publish(&mut self, bytes: usize) {
         if bytes != 0 {
-            self.cursor.advance(bytes);
+            self.cursor.publish(bytes);
             self.waiter.announce();
+            self.cursor.settle(bytes);
         }
     }
 }

@@ -226,8 +226,9 @@ impl<S: Side> End<S> {
 
     fn publish(&mut self, bytes: usize) {
         if bytes != 0 {
-            self.cursor.advance(bytes);
+            self.cursor.publish(bytes);
             self.waiter.announce();
+            self.cursor.settle(bytes);
         }
     }
 }

@@ -61,7 +61,7 @@ impl<T: Pod> Producer<T> {
     ///
     /// # Errors
     /// As [`Self::try_write`].
-    #[inline]
+    #[inline(always)]
     pub fn try_push(&mut self, item: T) -> Result<(), QueueError> {
         self.cursor.claim(size_of::<T>())?;
         self.put_one(&item);
@@ -77,7 +77,9 @@ impl<T: Pod> Producer<T> {
     #[inline]
     pub fn write(&mut self, items: &[T], wait: impl Into<WaitOptions>) -> Result<(), QueueError> {
         let bytes: &[u8] = bytemuck::cast_slice(items);
-        self.await_room(bytes.len(), wait)?;
+        if !self.at_once(bytes.len()) {
+            self.await_room(bytes.len(), wait.into())?;
+        }
         self.put(bytes);
         Ok(())
     }
@@ -86,9 +88,11 @@ impl<T: Pod> Producer<T> {
     ///
     /// # Errors
     /// As [`Self::write`].
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, item: T, wait: impl Into<WaitOptions>) -> Result<(), QueueError> {
-        self.await_room(size_of::<T>(), wait)?;
+        if !self.at_once(size_of::<T>()) {
+            self.await_room(size_of::<T>(), wait.into())?;
+        }
         self.put_one(&item);
         Ok(())
     }
@@ -102,7 +106,7 @@ impl<T: Pod> Producer<T> {
         count: usize,
         wait: impl Into<WaitOptions>,
     ) -> Result<(), QueueError> {
-        self.await_room(count.saturating_mul(size_of::<T>()), wait)
+        self.await_room(count.saturating_mul(size_of::<T>()), wait.into())
     }
 
     /// Begins to write `count` items in place; see [`WriteTransaction`].
@@ -138,15 +142,16 @@ impl<T: Pod> Producer<T> {
         peer.attach(&mut self.waiter);
     }
 
-    #[inline]
-    fn await_room(&mut self, bytes: usize, wait: impl Into<WaitOptions>) -> Result<(), QueueError> {
-        self.waiter.interrupted()?;
-        if self.cursor.has(bytes) { Ok(()) } else { self.await_slowly(bytes, wait.into()) }
+    /// Whether there is no need to wait for `bytes`, nor to ask whether one may: most calls.
+    #[inline(always)]
+    fn at_once(&self, bytes: usize) -> bool {
+        self.cursor.has(bytes) && !self.waiter.is_attached()
     }
 
-    /// Out of line: most calls find what they want.
+    /// Out of line: the fast path of a call is then small enough to be compiled into its caller.
     #[inline(never)]
-    fn await_slowly(&mut self, bytes: usize, wait: WaitOptions) -> Result<(), QueueError> {
+    fn await_room(&mut self, bytes: usize, wait: WaitOptions) -> Result<(), QueueError> {
+        self.waiter.interrupted()?;
         match self.cursor.claim(bytes) {
             Err(QueueError::Full { .. }) => {}
             claimed => return claimed,
@@ -174,8 +179,9 @@ impl<T: Pod> Producer<T> {
     #[inline(always)]
     pub(crate) fn publish(&mut self, bytes: usize) {
         if bytes != 0 {
-            self.cursor.advance(bytes);
+            self.cursor.publish(bytes);
             self.waiter.announce();
+            self.cursor.settle(bytes);
         }
     }
 }

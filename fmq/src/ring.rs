@@ -13,7 +13,7 @@
 //! first lie poisons this side for good: what it remembers is set so that the fast path can never succeed again, and
 //! the slow path answers with the error. The fast path itself pays nothing for that.
 
-use crate::memory::Memory;
+use crate::memory::{CACHE_LINE, Memory};
 use crate::sync::Ordering;
 use crate::{Lie, LieKind, QueueError};
 
@@ -70,8 +70,11 @@ pub(crate) trait Side {
     fn look(memory: &Memory) -> u64;
     /// Called on each turn of waiting for the peer's counter: the slot at byte `position` comes next.
     fn expect(memory: &Memory, position: usize);
-    /// Called after `bytes` were published: `left` bytes from byte `position` on are this side's already.
-    fn ahead(memory: &Memory, position: usize, bytes: usize, left: usize);
+    /// Called after `bytes` were published and announced.
+    ///
+    /// # Safety
+    /// The next `left` bytes, which begin at byte `position`, below the ring's size, are this side's already.
+    unsafe fn ahead(memory: &Memory, position: usize, bytes: usize, left: usize);
     /// How far this side's counter may go when the peer's stands at `peer`.
     fn limit(peer: u64, ring_bytes: u64) -> u64;
     /// The error for too few usable items.
@@ -110,17 +113,14 @@ impl Side for Writing {
     }
 
     #[inline(always)]
-    fn ahead(memory: &Memory, position: usize, bytes: usize, left: usize) {
-        if bytes < CACHE_LINE {
-            // Single items in a stream: now and then the line that they will reach a while from now.
-            if enters_line(position, bytes) && left >= 2 * OWNED_AHEAD {
-                memory.prefetch_to_write(position + OWNED_AHEAD, 1);
-            }
-            return;
+    unsafe fn ahead(memory: &Memory, position: usize, bytes: usize, left: usize) {
+        // The consumer still has copies of the next lines from the last time round. Taking them back now, while it is
+        // busy with what was just published, takes that off the way of the next messages; several at a time, since
+        // their transfers overlap where a stream of counted items would wait for one after the other.
+        if enters(position, bytes, OWNED_AHEAD) {
+            // SAFETY: the caller's words; those past the ring's end are left out.
+            unsafe { memory.take_back(position, bytes.max(OWNED_AHEAD).min(left)) };
         }
-        // The consumer still has copies of these lines from the last time round. Taking them back now, while it is busy
-        // with what was just published, takes that off the way of the next message.
-        memory.prefetch_to_write(position, bytes.min(left));
     }
 
     #[inline(always)]
@@ -157,9 +157,9 @@ impl Side for Reading {
     }
 
     #[inline(always)]
-    fn ahead(memory: &Memory, position: usize, bytes: usize, left: usize) {
+    unsafe fn ahead(memory: &Memory, position: usize, bytes: usize, left: usize) {
         // The items that wait already, a few lines on. Not the last ones: the producer may be writing in their lines.
-        if enters_line(position, bytes) && left >= 2 * FETCHED_AHEAD {
+        if enters(position, bytes, CACHE_LINE) && left >= 2 * FETCHED_AHEAD {
             memory.prefetch(position + FETCHED_AHEAD);
         }
     }
@@ -174,17 +174,15 @@ impl Side for Reading {
     }
 }
 
-/// Bytes that move between cores together. A hint for prefetching; correctness does not depend on it.
-const CACHE_LINE: usize = 64;
 /// How far ahead of itself a consumer asks for items.
 const FETCHED_AHEAD: usize = 8 * CACHE_LINE;
-/// How far ahead of itself a producer of single items asks for lines to write.
-const OWNED_AHEAD: usize = 16 * CACHE_LINE;
+/// The least that a producer takes back at a time: as many lines as a core's store buffer overlaps.
+const OWNED_AHEAD: usize = 8 * CACHE_LINE;
 
-/// Whether the `bytes` before `position` ended in the line that `position` is in, or at its start.
+/// Whether the `bytes` before `position` ended in the block of `block` bytes that `position` is in, or at its start.
 #[inline(always)]
-fn enters_line(position: usize, bytes: usize) -> bool {
-    position % CACHE_LINE < bytes
+fn enters(position: usize, bytes: usize, block: usize) -> bool {
+    position % block < bytes
 }
 
 /// One side's view of the ring.
@@ -233,6 +231,11 @@ impl<S: Side, Q: Quantum> Cursor<S, Q> {
     /// Items that the ring holds.
     pub(crate) fn capacity(&self) -> usize {
         self.ring_bytes / self.quantum.bytes()
+    }
+
+    /// Bytes that the ring holds.
+    pub(crate) fn ring_bytes(&self) -> usize {
+        self.ring_bytes
     }
 
     /// Bytes usable by what we remember of the peer: never more than `ring_bytes`, by the checks in `refresh`.
@@ -352,15 +355,23 @@ impl<S: Side, Q: Quantum> Cursor<S, Q> {
         [(position, first), (0, bytes - first)]
     }
 
-    /// Moves on by `bytes`, which were claimed, and tells the peer.
+    /// Moves on by `bytes`, which were claimed, and tells the peer. [`Self::settle`] has to follow, after the announcement.
     #[inline(always)]
-    pub(crate) fn advance(&mut self, bytes: usize) {
-        self.ours = self.ours.wrapping_add(bytes as u64);
-        S::publish(&self.memory, self.ours);
+    pub(crate) fn publish(&mut self, bytes: usize) {
+        let ours = self.ours.wrapping_add(bytes as u64);
+        self.ours = ours;
+        S::publish(&self.memory, ours);
+    }
+
+    /// Prepares what comes after the `bytes` that were published last. After the announcement, whose fence would wait
+    /// for the lines that are under way.
+    #[inline(always)]
+    pub(crate) fn settle(&mut self, bytes: usize) {
         if self.position() >= self.ring_bytes {
             self.start_lap();
         }
-        S::ahead(&self.memory, self.position(), bytes, self.remembered());
+        // SAFETY: the cursor's position is in the ring, and what is remembered is claimed from there on.
+        unsafe { S::ahead(&self.memory, self.position(), bytes, self.remembered()) };
     }
 
     /// A call, so that the compiler makes a branch of it: rarely taken, hence foreseen, where a conditional move would

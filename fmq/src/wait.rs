@@ -95,6 +95,8 @@ pub(crate) struct Waiter {
     notify: Notify,
     recent: Recent,
     stream: Stream,
+    /// Whether publications are announced: the queue has an event flag, and there are bits to set.
+    announces: bool,
     /// Whether there is anything that could end a wait: one look for the many queues that have nothing.
     attached: bool,
 }
@@ -117,12 +119,14 @@ impl Waiter {
             notify,
             recent: Recent::default(),
             stream: Stream::default(),
+            announces: memory.flag().is_some() && bits.wake != 0,
             attached: false,
         }
     }
 
     pub(crate) fn set_bits(&mut self, bits: Bits) {
         self.bits = bits;
+        self.announces = self.memory.flag().is_some() && bits.wake != 0;
     }
 
     pub(crate) fn set_cancel(&mut self, cancel: &Cancel) {
@@ -145,9 +149,23 @@ impl Waiter {
     /// Announces a publication, if the queue has an event flag and there are bits to set.
     #[inline(always)]
     pub(crate) fn announce(&self) {
+        if self.announces {
+            self.wake_peer();
+        }
+    }
+
+    /// Out of line: its fence takes ten times as long as the call.
+    #[inline(never)]
+    fn wake_peer(&self) {
         if let (Some(word), Some(mask)) = (self.memory.flag(), NonZeroU32::new(self.bits.wake)) {
             event_flag::wake(word, mask, self.notify);
         }
+    }
+
+    /// Whether there is anything that could end a wait.
+    #[inline(always)]
+    pub(crate) fn is_attached(&self) -> bool {
+        self.attached
     }
 
     /// [`QueueError::Cancelled`] or [`QueueError::PeerDied`], if one is the case.
@@ -176,7 +194,8 @@ impl Waiter {
     ) -> Result<(), QueueError> {
         self.stream.hang_back();
         let waited = self.wait(options, || cursor.ready(bytes));
-        self.stream.learn(cursor.remembered() / bytes.max(1));
+        let bytes = bytes.max(1);
+        self.stream.learn(cursor.remembered() / bytes, cursor.ring_bytes() / bytes);
         waited
     }
 
@@ -364,35 +383,54 @@ impl Recent {
     }
 }
 
-/// Whether the peer streams: the last few waits were over with several messages at once.
+/// Whether the peer streams, and for how long to leave it alone then.
 ///
-/// Whoever catches up with a stream then looks at the peer's counter after each message, takes the lines from the peer
-/// that it is writing just then, and both are slow. Hanging back for a moment lets the peer get ahead, and then both run.
-/// Who exchanges single messages finds one at a time and never hangs back.
+/// Whoever catches up with a stream looks at the peer's counter after each message, takes the lines from the peer that it
+/// is writing just then, and both are slow. Hanging back for a moment lets the peer get ahead, and then both run; how long
+/// is enough depends on how far apart the two cores are, so it is found by trying. It lasts while there is at least a
+/// message for each turn, which is more than could go back and forth one by one. Who exchanges single messages finds one
+/// at a time and never hangs back.
 #[derive(Debug, Default)]
 struct Stream {
     in_a_row: u32,
+    /// How long to hang back, in turns of a polling loop: some 20 to 60 ns each.
+    turns: u32,
 }
 
 impl Stream {
     /// Messages at the end of a wait that make a stream.
-    const SEVERAL: usize = 4;
+    const SEVERAL: u32 = 4;
     /// Such waits in a row, before one hangs back.
     const FEW: u32 = 3;
-    /// How long, in turns of a polling loop: half a microsecond, as long as two cores far apart take for a message.
-    const TURNS: u32 = 16;
+    /// The shortest time to hang back: as long as two cores far apart take for a message.
+    const LEAST: u32 = 16;
+    const MOST: u32 = 128;
 
     fn hang_back(&self) {
-        if self.in_a_row >= Self::FEW {
-            for _ in 0..Self::TURNS {
-                spin_loop();
-            }
+        for _ in 0..self.turns {
+            spin_loop();
         }
     }
 
-    fn learn(&mut self, messages: usize) {
-        let stream = messages >= Self::SEVERAL;
-        self.in_a_row = if stream { self.in_a_row.saturating_add(1) } else { 0 };
+    /// A wait has ended with `messages` to do, of at most `capacity`.
+    fn learn(&mut self, messages: usize, capacity: usize) {
+        let found = u32::try_from(messages).unwrap_or(u32::MAX);
+        if found < self.turns.max(Self::SEVERAL) {
+            *self = Self::default();
+            return;
+        }
+        self.in_a_row = self.in_a_row.saturating_add(1);
+        if self.in_a_row < Self::FEW {
+            return;
+        }
+        // A quarter to a half of the ring: both sides then have something to do while the other one works.
+        self.turns = if messages < capacity / 4 {
+            (self.turns * 2).clamp(Self::LEAST, Self::MOST)
+        } else if messages > capacity / 2 {
+            self.turns / 2
+        } else {
+            self.turns
+        };
     }
 }
 
@@ -433,9 +471,20 @@ mod tests {
     #[test]
     fn only_several_messages_several_times_in_a_row_make_a_stream() {
         let mut stream = Stream::default();
-        for (messages, streams) in [(9, 1), (9, 2), (1, 0), (4, 1), (4, 2), (4, 3), (3, 0)] {
-            stream.learn(messages);
-            assert_eq!(stream.in_a_row, streams, "{messages} messages");
+        for (messages, turns) in [(9, 0), (9, 0), (1, 0), (4, 0), (4, 0), (4, 16), (3, 0)] {
+            stream.learn(messages, 2048);
+            assert_eq!(stream.turns, turns, "{messages} messages");
+        }
+    }
+
+    #[test]
+    fn one_hangs_back_for_longer_until_there_is_enough_to_do() {
+        let mut stream = Stream { in_a_row: 2, turns: 0 };
+        let steps =
+            [(40, 16), (40, 32), (40, 64), (70, 128), (200, 128), (600, 128), (1100, 64), (50, 0)];
+        for (messages, turns) in steps {
+            stream.learn(messages, 2048);
+            assert_eq!(stream.turns, turns, "{messages} messages");
         }
     }
 }

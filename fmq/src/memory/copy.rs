@@ -61,20 +61,3 @@ pub(super) fn prefetch(address: *const u8) {
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = address;
 }
-
-/// The most bytes that are asked for ahead of time: half of what a core can have under way at a time.
-pub(super) const AHEAD: usize = 1024;
-
-/// Asks to own the cache line at `address`, without waiting for it. Any address will do: it never faults.
-#[inline(always)]
-pub(super) fn prefetch_to_write(address: *const u8) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // The intrinsic becomes a prefetch for reading unless a CPU feature is enabled at compile time; every x86-64 CPU
-    // takes the instruction, some as a no-op.
-    // SAFETY: a prefetch changes nothing that the program sees, and is ignored where nothing is mapped.
-    unsafe {
-        std::arch::asm!("prefetchw [{0}]", in(reg) address, options(nostack, preserves_flags, readonly));
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = address;
-}

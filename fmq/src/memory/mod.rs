@@ -27,3 +27,6 @@ mod native;
 pub(crate) use heap::Memory;
 #[cfg(not(loom))]
 pub(crate) use native::{Backing, Memory, Parts};
+
+/// Bytes that move between cores together. A hint for what is done ahead of time; correctness does not depend on it.
+pub(crate) const CACHE_LINE: usize = 64;

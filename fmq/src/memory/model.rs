@@ -126,5 +126,8 @@ impl Memory {
     pub(crate) fn prefetch(&self, _position: usize) {}
 
     /// Cells have no caches.
-    pub(crate) fn prefetch_to_write(&self, _position: usize, _bytes: usize) {}
+    ///
+    /// # Safety
+    /// Nothing is done.
+    pub(crate) unsafe fn take_back(&self, _position: usize, _bytes: usize) {}
 }

@@ -106,12 +106,21 @@ impl Memory {
         copy::prefetch(self.parts.ring.as_ptr().wrapping_add(position));
     }
 
-    /// Asks to own the cache lines of the `bytes` bytes from byte `position` on, as far as [`copy::AHEAD`] and the ring's end.
-    #[inline(always)]
-    pub(crate) fn prefetch_to_write(&self, position: usize, bytes: usize) {
-        let end = position.wrapping_add(bytes.min(copy::AHEAD)).min(self.parts.ring_bytes);
-        for at in (position..end).step_by(64) {
-            copy::prefetch_to_write(self.parts.ring.as_ptr().wrapping_add(at));
+    /// Takes the cache lines of `bytes` bytes from byte `position` on, as far as [`TAKEN_BACK`] and the ring's end, without
+    /// waiting for them: by writing into each, since a prefetch for writing does nothing for a line of which this core has a
+    /// copy still. What was there is lost.
+    ///
+    /// # Safety
+    /// `position` is below `ring_bytes`, and by the protocol the bytes (those before the ring's end) are the caller's to write.
+    #[inline(never)]
+    pub(crate) unsafe fn take_back(&self, position: usize, bytes: usize) {
+        let end = position.saturating_add(bytes.min(TAKEN_BACK)).min(self.parts.ring_bytes);
+        for at in (position..end).step_by(super::CACHE_LINE) {
+            // SAFETY: below the ring's end; the caller's to write.
+            unsafe { self.slot(at).write_volatile(0) };
         }
     }
 }
+
+/// The most bytes that are taken back at a time: half of what a core can have under way.
+const TAKEN_BACK: usize = 1024;
