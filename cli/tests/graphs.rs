@@ -79,8 +79,7 @@ fn graphs_of_chance_give_the_same_by_every_road() {
         None => (0..number("NNBURST_ROUNDS").unwrap_or(8)).collect(),
     };
     let dir = tempfile::tempdir().unwrap();
-    let forms = [Isa::Scalar, Isa::Neon, Isa::Avx2, Isa::Avx512];
-    let drivers: Vec<(Isa, Device)> = forms
+    let drivers: Vec<(Isa, Device)> = Isa::ALL
         .into_iter()
         .filter(|isa| isa.detected())
         .map(|isa| (isa, driver(dir.path(), isa)))

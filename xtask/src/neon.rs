@@ -33,5 +33,7 @@ pub(crate) fn run() -> Outcome {
             "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER",
             "qemu-aarch64 -L /usr/aarch64-linux-gnu",
         )
+        // With dot products, so that both kinds of kernels run.
+        .env("QEMU_CPU", "max")
         .run()
 }

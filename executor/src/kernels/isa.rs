@@ -9,6 +9,8 @@ pub enum Isa {
     Scalar,
     /// aarch64 Advanced SIMD.
     Neon,
+    /// aarch64 Advanced SIMD with dot products of bytes.
+    NeonDot,
     /// x86-64 AVX2 with FMA.
     Avx2,
     /// x86-64 AVX-512 F, BW, DQ, VL and VNNI.
@@ -19,7 +21,7 @@ pub enum Isa {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IsaError {
     /// The name is none of those known.
-    #[error("{VARIABLE} is `{0}`; known are scalar, neon, avx2, avx512")]
+    #[error("{VARIABLE} is `{0}`; known are scalar, neon, neondot, avx2, avx512")]
     Unknown(String),
     /// The machine lacks it.
     #[error("this machine has no {0:?}")]
@@ -31,7 +33,7 @@ const VARIABLE: &str = "NNBURST_ISA";
 
 impl Isa {
     /// All, best first.
-    pub const ALL: [Self; 4] = [Self::Avx512, Self::Avx2, Self::Neon, Self::Scalar];
+    pub const ALL: [Self; 5] = [Self::Avx512, Self::Avx2, Self::NeonDot, Self::Neon, Self::Scalar];
 
     /// Whether this machine has it.
     pub fn detected(self) -> bool {
@@ -50,6 +52,10 @@ impl Isa {
             }
             #[cfg(target_arch = "aarch64")]
             Self::Neon => std::arch::is_aarch64_feature_detected!("neon"),
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonDot => {
+                std::arch::is_aarch64_feature_detected!("dotprod") && Self::Neon.detected()
+            }
             _ => false,
         }
     }
@@ -85,6 +91,7 @@ impl Isa {
         Ok(match name {
             "scalar" => Self::Scalar,
             "neon" => Self::Neon,
+            "neondot" => Self::NeonDot,
             "avx2" => Self::Avx2,
             "avx512" => Self::Avx512,
             other => return Err(IsaError::Unknown(other.to_owned())),

@@ -144,7 +144,7 @@ pub(crate) fn compute_all(
     elements: usize,
     check: impl Fn(&str, Vec<Value>),
 ) {
-    for isa in [Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Neon] {
+    for isa in Isa::ALL {
         if !isa.detected() {
             continue;
         }

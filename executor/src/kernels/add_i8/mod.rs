@@ -4,6 +4,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod scalar;
 
 use super::gemm_i8::Bytes;
@@ -36,6 +38,8 @@ pub(crate) const FORMS: &[Form<Run>] = &[
     Form { isa: Isa::Avx512, run: avx512::add },
     #[cfg(target_arch = "x86_64")]
     Form { isa: Isa::Avx2, run: avx2::add },
+    #[cfg(target_arch = "aarch64")]
+    Form { isa: Isa::Neon, run: neon::add },
     Form { isa: Isa::Scalar, run: scalar::add },
 ];
 

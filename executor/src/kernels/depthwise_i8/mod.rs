@@ -9,6 +9,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod strips;
@@ -56,6 +58,8 @@ pub(crate) const FORMS: &[Form<Run>] = &[
     Form { isa: Isa::Avx512, run: avx512::pixels },
     #[cfg(target_arch = "x86_64")]
     Form { isa: Isa::Avx2, run: avx2::pixels },
+    #[cfg(target_arch = "aarch64")]
+    Form { isa: Isa::Neon, run: neon::pixels },
     Form { isa: Isa::Scalar, run: scalar::pixels },
 ];
 

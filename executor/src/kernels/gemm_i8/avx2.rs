@@ -13,6 +13,7 @@ pub(super) const KERNEL: Kernel = Kernel {
     columns: 2 * LANES,
     lanes: LANES,
     encoding: Encoding::Differences,
+    signed: false,
     encode,
     sums: scalar::no_sums,
     run,

@@ -14,8 +14,15 @@ use core::arch::x86_64::{
 use super::{Bytes, Encoding, Kernel, Run};
 use crate::kernels::requantise::avx512::{Narrow, rounded};
 
-pub(super) const KERNEL: Kernel =
-    Kernel { columns: 4 * LANES, lanes: LANES, encoding: Encoding::Bytes, encode, sums, run };
+pub(super) const KERNEL: Kernel = Kernel {
+    columns: 4 * LANES,
+    lanes: LANES,
+    encoding: Encoding::Bytes,
+    signed: false,
+    encode,
+    sums,
+    run,
+};
 
 const LANES: usize = 16;
 

@@ -8,16 +8,21 @@
 //! Nothing is gathered into rows: a window is a few segments of memory (one per line of the filter) and its
 //! neighbour lies a fixed distance further, so a tile broadcasts words right from the image.
 //!
-//! Two ways to the same exact sums. With VNNI windows are unsigned and weights signed bytes, four to a
-//! word; zero points are left out of the product and put right by sums: those of the weights go into the
-//! bias when packing, those of the windows are taken ahead of the product. Without, both sides are 16-bit
-//! differences from their zero points, two to a word, and `madd` adds their products without loss.
+//! Two ways to the same exact sums. With dot products windows are bytes (unsigned for VNNI, signed for `sdot`)
+//! and weights signed bytes, four to a word; zero points are left out of the product and put right by sums:
+//! those of the weights go into the bias when packing, those of the windows are taken ahead of the product.
+//! Without, both sides are 16-bit differences from their zero points, two to a word, whose products are added
+//! without loss.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub(super) mod avx512;
 pub(super) mod bands;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+#[cfg(target_arch = "aarch64")]
+mod neon_dot;
 mod packing;
 mod scalar;
 
@@ -65,6 +70,8 @@ pub(crate) struct Kernel {
     /// Panels are multiples of this wide.
     lanes: usize,
     encoding: Encoding,
+    /// Whether the bytes of windows are signed, as those of weights are, rather than unsigned.
+    signed: bool,
     /// Copies `count` bytes of the image in the kernel's encoding.
     ///
     /// # Safety
@@ -83,7 +90,7 @@ pub(crate) struct Kernel {
 /// What a word is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::kernels) enum Encoding {
-    /// Four bytes, windows unsigned and weights signed, as they are stored but for the sign.
+    /// Four bytes, as they are stored but for the sign; those of weights are signed.
     Bytes,
     /// Two 16-bit differences from the zero point.
     Differences,
@@ -109,6 +116,10 @@ pub(crate) const FORMS: &[Form<Kernel>] = &[
     Form { isa: Isa::Avx512, run: avx512::KERNEL },
     #[cfg(target_arch = "x86_64")]
     Form { isa: Isa::Avx2, run: avx2::KERNEL },
+    #[cfg(target_arch = "aarch64")]
+    Form { isa: Isa::NeonDot, run: neon_dot::KERNEL },
+    #[cfg(target_arch = "aarch64")]
+    Form { isa: Isa::Neon, run: neon::KERNEL },
     Form { isa: Isa::Scalar, run: scalar::KERNEL },
 ];
 
@@ -125,6 +136,11 @@ impl Bytes {
     /// Of a quantised type whose stored range starts at `-to_unsigned`.
     pub(crate) const fn new(to_unsigned: i32, zero_point: i32) -> Self {
         Self { flip: if to_unsigned == 0 { 0 } else { 0x80 }, zero_point: zero_point + to_unsigned }
+    }
+
+    /// The same read as signed bytes.
+    const fn signed(self) -> Self {
+        Self { flip: self.flip ^ 0x80, zero_point: self.zero_point - 128 }
     }
 }
 
@@ -157,6 +173,7 @@ impl Gemm {
         if depth == 0 || columns == 0 || weights.len() != depth * columns {
             return None;
         }
+        let image = if form.run.signed { image.signed() } else { image };
         let bands = Bands::new(patches, form.run.encoding);
         let size = form.run.packed_columns(columns) * (bands.words() + 1) * 4;
         let weights = Packed::new("gemm_i8 segments", size, |packed| {

@@ -6,6 +6,7 @@ pub(super) const KERNEL: Kernel = Kernel {
     columns: COLUMNS,
     lanes: COLUMNS,
     encoding: Encoding::Differences,
+    signed: false,
     encode,
     sums: no_sums,
     run,

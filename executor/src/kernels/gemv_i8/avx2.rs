@@ -6,13 +6,15 @@ use core::arch::x86_64::{
     _mm256_setzero_si256, _mm256_storeu_si256,
 };
 
-use super::{COLUMNS, DEPTH, Panels};
+use super::{COLUMNS, DEPTH, Kernel, Panels};
+
+pub(super) const KERNEL: Kernel = Kernel { run: panels, signed: false };
 
 /// Columns of a vector of weights.
 const QUARTER: usize = COLUMNS / 4;
 
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn panels(panels: &Panels) {
+unsafe fn panels(panels: &Panels) {
     let line = COLUMNS * DEPTH;
     for panel in 0..panels.panels {
         // Two sums per column, of two elements of depth each.

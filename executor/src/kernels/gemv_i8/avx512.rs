@@ -5,10 +5,12 @@ use core::arch::x86_64::{
     _mm512_storeu_si512,
 };
 
-use super::{COLUMNS, DEPTH, Panels};
+use super::{COLUMNS, DEPTH, Kernel, Panels};
+
+pub(super) const KERNEL: Kernel = Kernel { run: panels, signed: false };
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-pub(super) unsafe fn panels(panels: &Panels) {
+unsafe fn panels(panels: &Panels) {
     let mut first = 0;
     while first < panels.panels {
         // SAFETY: as many panels as are left, at least.

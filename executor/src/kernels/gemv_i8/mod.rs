@@ -2,13 +2,17 @@
 //! cells, where weights are used once per step.
 //!
 //! Weights lie in panels of 16 columns, four elements of depth side by side for each column, as the
-//! dot-product instruction of 8-bit numbers wants them; it multiplies unsigned by signed bytes, so the row is
-//! shifted up by 128 and what that adds is taken off ahead.
+//! dot-product instruction of 8-bit numbers wants them. That of x86 multiplies unsigned by signed bytes, so the
+//! row is shifted up by 128 for it and what that adds is taken off ahead.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+#[cfg(target_arch = "aarch64")]
+mod neon_dot;
 mod scalar;
 
 use super::{Form, Isa, best};
@@ -20,7 +24,7 @@ use crate::packed::Packed;
 struct Panels {
     /// `words` lines of 64 bytes per panel.
     weights: *const i8,
-    /// Four bytes each, shifted up by 128.
+    /// Four bytes each, shifted up by 128 unless the kernel takes them signed.
     row: *const u32,
     words: usize,
     /// Added to, [`COLUMNS`] per panel.
@@ -28,17 +32,26 @@ struct Panels {
     panels: usize,
 }
 
-/// # Safety
-/// Weights, row and sums are as large as [`Panels`] says; the machine has the instruction set.
-type Run = unsafe fn(&Panels);
+#[derive(Clone, Copy, Debug)]
+struct Kernel {
+    /// # Safety
+    /// Weights, row and sums are as large as [`Panels`] says; the machine has the instruction set.
+    run: unsafe fn(&Panels),
+    /// Whether the row's bytes are taken as signed.
+    signed: bool,
+}
 
 /// Best first.
-const FORMS: &[Form<Run>] = &[
+const FORMS: &[Form<Kernel>] = &[
     #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx512, run: avx512::panels },
+    Form { isa: Isa::Avx512, run: avx512::KERNEL },
     #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx2, run: avx2::panels },
-    Form { isa: Isa::Scalar, run: scalar::panels },
+    Form { isa: Isa::Avx2, run: avx2::KERNEL },
+    #[cfg(target_arch = "aarch64")]
+    Form { isa: Isa::NeonDot, run: neon_dot::KERNEL },
+    #[cfg(target_arch = "aarch64")]
+    Form { isa: Isa::Neon, run: neon::KERNEL },
+    Form { isa: Isa::Scalar, run: scalar::KERNEL },
 ];
 
 /// Columns of a panel.
@@ -49,7 +62,7 @@ const DEPTH: usize = 4;
 /// Weights, packed.
 #[derive(Debug)]
 pub(crate) struct GemvBytes {
-    form: Form<Run>,
+    form: Form<Kernel>,
     depth: usize,
     weights: Packed,
     /// What the sums start with, whole panels of them.
@@ -80,12 +93,14 @@ impl GemvBytes {
                 }
             }
         });
+        let form = best(FORMS, isa);
+        let shift = i32::from(form.run.shift());
         let mut start = vec![0i32; panels * COLUMNS];
         for ((start, row), bias) in start.iter_mut().zip(weights.chunks_exact(depth)).zip(bias) {
             let sum = row.iter().fold(0i32, |sum, &weight| sum.wrapping_add(weight.into()));
-            *start = bias.wrapping_sub(sum.wrapping_mul(zero_point.wrapping_add(128)));
+            *start = bias.wrapping_sub(sum.wrapping_mul(zero_point.wrapping_add(shift)));
         }
-        Some(Self { form: best(FORMS, isa), depth, weights: packed, start })
+        Some(Self { form, depth, weights: packed, start })
     }
 
     /// The form that was chosen.
@@ -116,10 +131,11 @@ impl GemvBytes {
         super::check_lengths(x.len(), self.depth)?;
         super::check_lengths(row.len(), self.words())?;
         super::check_lengths(sums.len(), self.start.len())?;
+        let shift = self.form.run.shift();
         for (word, slot) in row.iter_mut().enumerate().take(self.words()) {
             let byte = |k: usize| {
                 let at = word * DEPTH + k;
-                if at < self.depth { x.get(at).cast_unsigned() ^ 0x80 } else { 0 }
+                if at < self.depth { x.get(at).cast_unsigned() ^ shift } else { 0 }
             };
             *slot = i32::from_le_bytes([byte(0), byte(1), byte(2), byte(3)]);
         }
@@ -132,8 +148,15 @@ impl GemvBytes {
             panels: self.start.len() / COLUMNS,
         };
         // SAFETY: lengths as checked, weights as packed; `best` chose what the machine has.
-        unsafe { (self.form.run)(&panels) };
+        unsafe { (self.form.run.run)(&panels) };
         Ok(())
+    }
+}
+
+impl Kernel {
+    /// What the row's bytes are shifted up by; flipping that bit does it.
+    const fn shift(&self) -> u8 {
+        if self.signed { 0 } else { 0x80 }
     }
 }
 

@@ -1,8 +1,10 @@
 //! Plain Rust.
 
-use super::{COLUMNS, DEPTH, Panels};
+use super::{COLUMNS, DEPTH, Kernel, Panels};
 
-pub(super) unsafe fn panels(panels: &Panels) {
+pub(super) const KERNEL: Kernel = Kernel { run: panels, signed: false };
+
+unsafe fn panels(panels: &Panels) {
     for column in 0..panels.panels * COLUMNS {
         let first = column / COLUMNS * panels.words * COLUMNS * DEPTH + column % COLUMNS * DEPTH;
         // SAFETY: a column that is there.

@@ -4,6 +4,8 @@
 //! side, and one address register serves all of them. (Rows read in place through run-time strides
 //! keep a dozen registers busy and reach little more than half the speed.)
 
+#[cfg(target_arch = "aarch64")]
+mod neon;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
@@ -20,6 +22,8 @@ pub(crate) type Run = unsafe fn(rows: &[*const u32], words: usize, width: usize,
 pub(crate) const FORMS: &[Form<Run>] = &[
     #[cfg(target_arch = "x86_64")]
     Form { isa: Isa::Avx2, run: x86::interleave },
+    #[cfg(target_arch = "aarch64")]
+    Form { isa: Isa::Neon, run: neon::interleave },
     Form { isa: Isa::Scalar, run: scalar },
 ];
 
@@ -27,6 +31,34 @@ unsafe fn scalar(rows: &[*const u32], words: usize, width: usize, panel: *mut u3
     for (at, &row) in rows.iter().enumerate().take(width) {
         for k in 0..words {
             // SAFETY: within the row and the panel, as the caller promises.
+            unsafe { panel.add(k * width + at).write_unaligned(row.add(k).read_unaligned()) };
+        }
+    }
+}
+
+/// Calls `block(four rows, word, where to)` for every four words of four rows, and moves the rest itself.
+///
+/// # Safety
+/// As for [`Run`]; `block` writes four words of four lines.
+#[inline(always)]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+unsafe fn by_blocks(
+    rows: &[*const u32],
+    words: usize,
+    width: usize,
+    panel: *mut u32,
+    block: impl Fn(&[*const u32], usize, *mut u32),
+) {
+    let (whole, whole_words) = (rows.len().min(width) / 4 * 4, words / 4 * 4);
+    for (group, four) in rows[..whole].chunks_exact(4).enumerate() {
+        for k in (0..whole_words).step_by(4) {
+            block(four, k, panel.wrapping_add(k * width + group * 4));
+        }
+    }
+    for (at, &row) in rows.iter().enumerate().take(width) {
+        let first = if at < whole { whole_words } else { 0 };
+        for k in first..words {
+            // SAFETY: within the row and the panel.
             unsafe { panel.add(k * width + at).write_unaligned(row.add(k).read_unaligned()) };
         }
     }

@@ -7,20 +7,8 @@ use core::arch::x86_64::{
 
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn interleave(rows: &[*const u32], words: usize, width: usize, panel: *mut u32) {
-    let (whole, whole_words) = (rows.len().min(width) / 4 * 4, words / 4 * 4);
-    for (group, four) in rows[..whole].chunks_exact(4).enumerate() {
-        for k in (0..whole_words).step_by(4) {
-            // SAFETY: four words of four rows, and four words of four lines of the panel.
-            unsafe { block(four, k, panel.add(k * width + group * 4), width) };
-        }
-    }
-    for (at, &row) in rows.iter().enumerate().take(width) {
-        let first = if at < whole { whole_words } else { 0 };
-        for k in first..words {
-            // SAFETY: within the row and the panel.
-            unsafe { panel.add(k * width + at).write_unaligned(row.add(k).read_unaligned()) };
-        }
-    }
+    // SAFETY: as the caller promises.
+    unsafe { super::by_blocks(rows, words, width, panel, |four, k, to| block(four, k, to, width)) };
 }
 
 #[inline]

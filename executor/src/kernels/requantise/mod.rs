@@ -7,6 +7,8 @@
 pub(super) mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub(super) mod avx512;
+#[cfg(target_arch = "aarch64")]
+pub(super) mod neon;
 
 use crate::memory::AlignedBytes;
 use crate::quant::Multiplier;
@@ -26,6 +28,10 @@ pub(crate) struct Scaling {
 
 /// Part of a [`Scaling`]: pointers to the first of some channels.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    expect(dead_code, reason = "what `Quick` needs is read by the AVX-512 form alone")
+)]
 pub(crate) struct Channels {
     pub(super) fraction: *const i32,
     pub(super) left: *const i32,
@@ -96,6 +102,7 @@ impl Scaling {
     }
 
     /// The same with other channels: lane `at` has what `channel(at)` has here.
+    #[cfg(target_arch = "x86_64")]
     pub(crate) fn rearranged(&self, lanes: usize, channel: impl Fn(usize) -> usize) -> Self {
         let all = self.lines.typed::<i32>();
         let line = |line: usize, at: usize| all[line * self.padded + channel(at)];

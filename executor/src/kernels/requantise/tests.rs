@@ -29,6 +29,8 @@ fn every_lane_is_the_reference() {
                 });
                 #[cfg(target_arch = "x86_64")]
                 check_x86(&channels, accumulator, want);
+                #[cfg(target_arch = "aarch64")]
+                check_neon(&channels, accumulator, want);
                 assert_eq!(want.len(), 16);
             }
         }
@@ -56,5 +58,18 @@ fn check_x86(channels: &Channels, accumulator: i32, want: [i32; 16]) {
             };
             assert_eq!(got, want[first..first + 8], "avx2 {accumulator}");
         }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+fn check_neon(channels: &Channels, accumulator: i32, want: [i32; 16]) {
+    use core::arch::aarch64::vdupq_n_s32;
+    for first in [0, 4, 8, 12] {
+        // SAFETY: the machine has it; four channels from `first` on; a vector is four numbers.
+        let got: [i32; 4] = unsafe {
+            let lanes = neon::Lanes::load(channels, first);
+            std::mem::transmute(lanes.stored(vdupq_n_s32(accumulator)))
+        };
+        assert_eq!(got, want[first..first + 4], "neon {accumulator}");
     }
 }

@@ -8,6 +8,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod scalar;
 
 use super::{Form, Isa, best};
@@ -41,6 +43,8 @@ const FORMS: &[Form<Run>] = &[
     Form { isa: Isa::Avx512, run: avx512::filter },
     #[cfg(target_arch = "x86_64")]
     Form { isa: Isa::Avx2, run: avx2::filter },
+    #[cfg(target_arch = "aarch64")]
+    Form { isa: Isa::Neon, run: neon::filter },
     Form { isa: Isa::Scalar, run: scalar::filter },
 ];
 
