@@ -6,13 +6,14 @@ use core::arch::x86_64::{
     _mm512_castsi512_si128, _mm512_cvtepu8_epi32, _mm512_dpbusd_epi32, _mm512_dpwssd_epi32,
     _mm512_extracti32x4_epi32, _mm512_inserti32x4, _mm512_loadu_si512,
     _mm512_mask_cvtepi32_storeu_epi8, _mm512_permutexvar_epi32, _mm512_set1_epi32,
-    _mm512_setr_epi32, _mm512_setzero_si512, _mm512_shuffle_epi8, _mm512_slli_epi32,
-    _mm512_sub_epi32,
+    _mm512_setr_epi32, _mm512_shuffle_epi8, _mm512_slli_epi32, _mm512_sub_epi32,
 };
+use std::hint::black_box;
 
 use super::Pixels;
 use super::strips::Strip;
-use crate::kernels::requantise::avx512::{Lanes, Narrow, rounded};
+use crate::kernels::requantise::Quick;
+use crate::kernels::requantise::avx512::{Lanes, Narrow, QuickLanes, general};
 
 const LANES: usize = 16;
 
@@ -89,99 +90,115 @@ unsafe fn store(to: *mut u8, count: usize, values: __m512i) {
     unsafe { _mm512_mask_cvtepi32_storeu_epi8(to.cast(), mask(count), values) };
 }
 
+/// How sums become bytes: no result is below the zero point, some are, or multipliers are of any kind.
+const POSITIVE: u8 = 0;
+const NEGATIVE: u8 = 1;
+const GENERAL: u8 = 2;
+
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 pub(super) unsafe fn strip(s: &Strip) {
-    // SAFETY: as the caller promises; each arm differs in how windows share columns alone.
+    // SAFETY: as the caller promises; each arm differs in how sums become bytes alone.
     unsafe {
-        match (s.step, s.split) {
-            (step, true) if step == s.tap => lines::<1, true>(s),
-            (step, false) if step == s.tap => lines::<1, false>(s),
-            (step, true) if step == 2 * s.tap => lines::<2, true>(s),
-            (step, false) if step == 2 * s.tap => lines::<2, false>(s),
-            (_, true) => lines::<3, true>(s),
-            (_, false) => lines::<3, false>(s),
+        match (s.two, s.scaling.quick) {
+            (true, Some(Quick { negative: false })) => sharing::<2, POSITIVE>(s),
+            (true, Some(Quick { negative: true })) => sharing::<2, NEGATIVE>(s),
+            (true, None) => line::<2, 1, 3, true, GENERAL>(s),
+            (false, Some(Quick { negative: false })) => sharing::<1, POSITIVE>(s),
+            (false, Some(Quick { negative: true })) => sharing::<1, NEGATIVE>(s),
+            (false, None) => line::<1, 1, 3, true, GENERAL>(s),
         }
     }
 }
 
+/// Neighbours share columns of the image unless they are too far apart, or too few.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-unsafe fn lines<const STEP: usize, const SPLIT: bool>(s: &Strip) {
-    // SAFETY: as the caller promises.
+unsafe fn sharing<const ROWS: usize, const FINISH: u8>(s: &Strip) {
+    // SAFETY: as the caller promises; each arm differs in how windows share columns alone.
     unsafe {
-        if s.count < 4 {
-            for x in 0..s.count {
-                if s.two {
-                    tile::<2, 1, STEP, SPLIT>(s, x);
-                } else {
-                    tile::<1, 1, STEP, SPLIT>(s, x);
-                }
-            }
-            return;
-        }
-        // The last tile overlaps the one before.
-        for x in (0..s.count).step_by(4) {
-            let x = x.min(s.count - 4);
-            if s.two { tile::<2, 4, STEP, SPLIT>(s, x) } else { tile::<1, 4, STEP, SPLIT>(s, x) }
+        match (s.split, s.step) {
+            _ if s.count < 4 => line::<ROWS, 1, 3, true, FINISH>(s),
+            (true, step) if step == s.tap => line::<ROWS, 4, 1, true, FINISH>(s),
+            (false, step) if step == s.tap => line::<ROWS, 4, 1, false, FINISH>(s),
+            (true, step) if step == 2 * s.tap => line::<ROWS, 4, 2, true, FINISH>(s),
+            (false, step) if step == 2 * s.tap => line::<ROWS, 4, 2, false, FINISH>(s),
+            _ => line::<ROWS, 1, 3, true, FINISH>(s),
         }
     }
 }
 
-/// `PIXELS` windows that lie `STEP` taps apart (3: any distance), of one line or two.
+/// A whole strip, `PIXELS` windows at a time that lie `STEP` taps apart. What all tiles need is loaded once:
+/// behind a store the compiler would load it again.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-unsafe fn tile<const ROWS: usize, const PIXELS: usize, const STEP: usize, const SPLIT: bool>(
+unsafe fn line<
+    const ROWS: usize,
+    const PIXELS: usize,
+    const STEP: usize,
+    const SPLIT: bool,
+    const FINISH: u8,
+>(
     s: &Strip,
-    x: usize,
 ) {
     // SAFETY: a block of weights has seven lines.
     let line = |at: usize| unsafe { _mm512_loadu_si512(s.weights.add(at * LANES).cast()) };
+    let bias = line(0);
+    // The weights of the second row of windows are a byte further up.
+    let up = |w: [__m512i; 3]| w.map(|w| _mm512_slli_epi32::<8>(w));
     let (first, rest) = ([line(1), line(2), line(3)], [line(4), line(5), line(6)]);
-    let mut sums = [[line(0); PIXELS]; ROWS];
-    let interleave = Interleave::new();
-    // SAFETY: windows are within the copy.
-    let from = unsafe { s.input.add(x * s.step) };
-    // Neighbours share columns of the image unless they are too far apart.
-    unrolled!(12: column < if STEP == 3 { 3 * PIXELS } else { (PIXELS - 1) * STEP + 3 }, {
-        let at = if STEP == 3 { column / 3 * s.step + column % 3 * s.tap } else { column * s.tap };
-        // SAFETY: a column of a window.
-        let lines = unsafe { interleave.load::<ROWS>(from.add(at), s.line) };
-        unrolled!(4: p < PIXELS, {
-            if let Some(tap) = column.checked_sub(p * STEP)
-                && tap < 3
-            {
-                unrolled!(2: r < ROWS, {
-                    // The weights of the second row are a byte further up.
-                    let up = |w| if r == 0 { w } else { _mm512_slli_epi32::<8>(w) };
-                    sums[r][p] = _mm512_dpbusd_epi32(sums[r][p], lines, up(first[tap]));
-                    if SPLIT {
-                        sums[r][p] = _mm512_dpbusd_epi32(sums[r][p], lines, up(rest[tap]));
-                    }
+    let (first, rest) = ([first, up(first)], [rest, up(rest)]);
+    // SAFETY: sixteen channels; they aren't looked at unless all are quick.
+    let lanes = unsafe { QuickLanes::load(&s.scaling, 0) };
+    let (interleave, narrow) = (Interleave::new(), Narrow::new(&s.scaling));
+    for x in (0..s.count).step_by(PIXELS) {
+        // The last tile overlaps the one before.
+        let x = x.min(s.count - PIXELS);
+        let mut sums = [[bias; 4]; ROWS];
+        let from = s.input.wrapping_add(x * s.step);
+        unrolled!(12: column < (PIXELS - 1) * STEP + 3, {
+            // SAFETY: a column of a window.
+            let lines = unsafe { interleave.load::<ROWS>(from.add(column * s.tap), s.line) };
+            unrolled!(4: p < PIXELS, {
+                if column >= p * STEP && column - p * STEP < 3 {
+                    let tap = column - p * STEP;
+                    unrolled!(2: r < ROWS, {
+                        sums[r][p] = _mm512_dpbusd_epi32(sums[r][p], lines, first[r][tap]);
+                        if SPLIT {
+                            sums[r][p] = _mm512_dpbusd_epi32(sums[r][p], lines, rest[r][tap]);
+                        }
+                    });
+                }
+            });
+        });
+        unrolled!(2: r < ROWS, {
+            let mut values = sums[r];
+            if FINISH == GENERAL {
+                // SAFETY: sixteen channels.
+                unsafe { general(&s.scaling, &mut values[..PIXELS], 1) };
+            } else {
+                unrolled!(4: p < PIXELS, {
+                    values[p] = if FINISH == NEGATIVE {
+                        lanes.rounded::<true>(values[p])
+                    } else {
+                        lanes.rounded::<false>(values[p])
+                    };
                 });
             }
-        });
-    });
-    let narrow = Narrow::new(&s.scaling);
-    unrolled!(2: r < ROWS, {
-        let mut values = [[_mm512_setzero_si512(); 1]; PIXELS];
-        unrolled!(4: p < PIXELS, { values[p][0] = sums[r][p] });
-        // SAFETY: a block of channels, and the outputs of the windows.
-        unsafe {
-            let values = rounded(&s.scaling, values);
-            let value = |p: usize| values[if p < PIXELS { p } else { 0 }][0];
-            let all = narrow.bytes([value(0), value(1), value(2), value(3)]);
-            let pixels = [
-                _mm512_castsi512_si128(all),
-                _mm512_extracti32x4_epi32::<1>(all),
-                _mm512_extracti32x4_epi32::<2>(all),
-                _mm512_extracti32x4_epi32::<3>(all),
-            ];
-            let mut output = s.output.add(r * s.out_line + x * s.out_step);
-            for pixel in pixels.into_iter().take(PIXELS) {
-                _mm_storeu_si128(output.cast(), pixel);
-                output = output.wrapping_add(s.out_step);
+            let all = narrow.bytes(values);
+            let to = s.output.wrapping_add(r * s.out_line + x * s.out_step);
+            // SAFETY: the outputs of the windows.
+            unsafe {
+                _mm_storeu_si128(to.cast(), _mm512_castsi512_si128(all));
+                if PIXELS == 4 {
+                    let second = _mm512_extracti32x4_epi32::<1>(all);
+                    _mm_storeu_si128(to.add(s.out_step).cast(), second);
+                    let third = _mm512_extracti32x4_epi32::<2>(all);
+                    _mm_storeu_si128(to.add(2 * s.out_step).cast(), third);
+                    let fourth = _mm512_extracti32x4_epi32::<3>(all);
+                    _mm_storeu_si128(to.add(3 * s.out_step).cast(), fourth);
+                }
             }
-        }
-    });
+        });
+    }
 }
 
 /// Sixteen bytes of four lines each, turned so that a lane has those of one channel.
@@ -194,11 +211,10 @@ impl Interleave {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
     fn new() -> Self {
+        let lines = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
         let bytes = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-        Self {
-            lines: _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15),
-            bytes: _mm512_broadcast_i32x4(bytes),
-        }
+        // Where it sees the order, the compiler makes eight shuffles of these two.
+        Self { lines: black_box(lines), bytes: black_box(_mm512_broadcast_i32x4(bytes)) }
     }
 
     /// The fourth line is read where there are two rows of outputs; else its weights are 0.

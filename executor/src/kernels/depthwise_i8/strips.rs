@@ -26,6 +26,12 @@ const LANES: usize = 16;
 /// Lines of a block of weights: the bias, then three columns, then what is left of them.
 const LINES: usize = 7;
 
+/// Bytes that the first cache holds of the input beside weights and output.
+const NEAR_BYTES: usize = 20 << 10;
+
+/// Bytes that come from memory together.
+const CACHE_LINE: usize = 64;
+
 /// A 3x3 depthwise convolution, packed in blocks of sixteen lanes.
 #[derive(Debug)]
 pub(super) struct Strips {
@@ -151,28 +157,42 @@ impl Strips {
         let (step, out_step) =
             if channels < LANES { (LANES, LANES) } else { (p.stride_w * channels, channels) };
         let pairs = if (p.stride_h, p.dilation_h) == (1, 1) { 2 } else { 1 };
-        let blocks = self.weights.typed::<i32>().chunks_exact(LINES * LANES);
-        for (block, weights) in blocks.enumerate() {
-            let first = if channels < LANES { 0 } else { channel(channels, block * LANES) };
-            for at in lines.clone().step_by(pairs) {
-                let strip = Strip {
-                    input: input.wrapping_add((at - lines.start) * p.stride_h * line_bytes + first),
-                    line: p.dilation_h * line_bytes,
-                    tap: p.dilation_w * channels,
-                    step,
-                    weights: weights.as_ptr(),
-                    split: self.split,
-                    output: output.wrapping_add(at * out_line + first),
-                    out_line,
-                    out_step,
-                    count: out_line / vector,
-                    two: pairs == 2 && at + 1 < lines.end,
-                    scaling: self.scaling.from(block * LANES),
-                };
-                // SAFETY: windows within the copy, outputs as promised.
-                unsafe { avx512::strip(&strip) };
+        let lines_each = self.near_lines().next_multiple_of(pairs);
+        for first_line in lines.clone().step_by(lines_each) {
+            let near = first_line..lines.end.min(first_line + lines_each);
+            let blocks = self.weights.typed::<i32>().chunks_exact(LINES * LANES);
+            for (block, weights) in blocks.enumerate() {
+                let first = if channels < LANES { 0 } else { channel(channels, block * LANES) };
+                for at in near.clone().step_by(pairs) {
+                    let above = (at - lines.start) * p.stride_h * line_bytes;
+                    let strip = Strip {
+                        input: input.wrapping_add(above + first),
+                        line: p.dilation_h * line_bytes,
+                        tap: p.dilation_w * channels,
+                        step,
+                        weights: weights.as_ptr(),
+                        split: self.split,
+                        output: output.wrapping_add(at * out_line + first),
+                        out_line,
+                        out_step,
+                        count: out_line / vector,
+                        two: pairs == 2 && at + 1 < near.end,
+                        scaling: self.scaling.from(block * LANES),
+                    };
+                    // SAFETY: windows within the copy, outputs as promised.
+                    unsafe { avx512::strip(&strip) };
+                }
             }
         }
+    }
+
+    /// Lines of output whose input stays in the first cache from one block of channels to the next: they share
+    /// its lines of 64 bytes.
+    fn near_lines(&self) -> usize {
+        let p = &self.bands.patches;
+        let pixel = p.channels.min(CACHE_LINE);
+        let lines = NEAR_BYTES / (pixel * self.bands.line_bytes / p.channels).max(1);
+        (lines.saturating_sub(p.reach_h()) / p.stride_h + 1).max(1)
     }
 }
 

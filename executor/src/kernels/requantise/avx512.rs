@@ -103,7 +103,7 @@ impl Lanes {
 
 /// Multipliers of sixteen channels for [`super::Quick`].
 #[derive(Clone, Copy)]
-struct QuickLanes {
+pub(in crate::kernels) struct QuickLanes {
     even: __m512i,
     odd: __m512i,
     even_addend: __m512i,
@@ -112,11 +112,13 @@ struct QuickLanes {
 }
 
 impl QuickLanes {
+    /// Means something only where all channels are quick.
+    ///
     /// # Safety
-    /// Sixteen channels are there from `channel` on, and all are quick.
+    /// Sixteen channels are there from `channel` on.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    unsafe fn load(channels: &Channels, channel: usize) -> Self {
+    pub(in crate::kernels) unsafe fn load(channels: &Channels, channel: usize) -> Self {
         // SAFETY: as the caller promises; addends have two numbers each.
         unsafe {
             let even = _mm512_loadu_si512(channels.fraction.add(channel).cast());
@@ -133,7 +135,7 @@ impl QuickLanes {
     /// Sixteen results with the zero point, not yet within a byte.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    fn rounded<const NEGATIVE: bool>(&self, even: __m512i) -> __m512i {
+    pub(in crate::kernels) fn rounded<const NEGATIVE: bool>(&self, even: __m512i) -> __m512i {
         let odd = _mm512_srli_epi64::<32>(even);
         let mut even_sum = _mm512_add_epi64(_mm512_mul_epi32(even, self.even), self.even_addend);
         let mut odd_sum = _mm512_add_epi64(_mm512_mul_epi32(odd, self.odd), self.odd_addend);
@@ -150,10 +152,12 @@ impl QuickLanes {
 
 /// Brings sums to stored values: `ROWS` pixels of `VECTORS` times sixteen channels.
 ///
+/// Always a part of the tile that calls it, whose sums would go through memory otherwise; for that it must not
+/// state the instruction set itself.
+///
 /// # Safety
-/// The channels are there.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+/// The channels are there, and the machine has AVX-512.
+#[inline(always)]
 pub(in crate::kernels) unsafe fn rounded<const ROWS: usize, const VECTORS: usize>(
     channels: &Channels,
     sums: [[__m512i; VECTORS]; ROWS],
@@ -176,9 +180,8 @@ pub(in crate::kernels) unsafe fn rounded<const ROWS: usize, const VECTORS: usize
 }
 
 /// # Safety
-/// The channels are there, and all are quick.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+/// The channels are there, and all are quick; the machine has AVX-512.
+#[inline(always)]
 unsafe fn quick<const NEGATIVE: bool, const ROWS: usize, const VECTORS: usize>(
     channels: &Channels,
     values: &mut [[__m512i; VECTORS]; ROWS],
@@ -187,19 +190,25 @@ unsafe fn quick<const NEGATIVE: bool, const ROWS: usize, const VECTORS: usize>(
         // SAFETY: as the caller promises.
         let lanes = unsafe { QuickLanes::load(channels, v * 16) };
         unrolled!(6: r < ROWS, {
-            values[r][v] = lanes.rounded::<NEGATIVE>(values[r][v]);
+            // SAFETY: as the caller promises.
+            values[r][v] = unsafe { lanes.rounded::<NEGATIVE>(values[r][v]) };
         });
     });
 }
 
-/// Multipliers of any kind. Rare, so it is kept out of the way of the code around.
+/// As [`rounded`] for multipliers of any kind, `vectors` in a pixel. Rare, so it is kept out of the way of the
+/// code around.
 ///
 /// # Safety
-/// As for `rounded`.
+/// The channels are there.
 #[cold]
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn general(channels: &Channels, values: &mut [__m512i], vectors: usize) {
+pub(in crate::kernels) unsafe fn general(
+    channels: &Channels,
+    values: &mut [__m512i],
+    vectors: usize,
+) {
     let unsigned = _mm512_set1_epi32(super::offset(channels.low));
     for (at, value) in values.iter_mut().enumerate() {
         // SAFETY: as the caller promises.
