@@ -11,7 +11,7 @@ use core::arch::x86_64::{
     _mm512_unpackhi_epi64, _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 
-use super::{Bytes, Encoding, Kernel, Run};
+use super::{Bytes, Encoding, Few, Kernel, Run};
 use crate::kernels::requantise::avx512::{Narrow, rounded};
 
 pub(super) const KERNEL: Kernel = Kernel {
@@ -19,6 +19,7 @@ pub(super) const KERNEL: Kernel = Kernel {
     lanes: LANES,
     encoding: Encoding::Bytes,
     signed: false,
+    few: Some(Few { words: 12, columns: 3 * LANES, rows: 6 }),
     encode,
     sums,
     run,
@@ -112,16 +113,19 @@ unsafe fn tiles<const VECTORS: usize>(run: &Run) {
     // SAFETY: as the caller promises; each arm differs in the height of tiles alone.
     unsafe {
         match run.rows {
-            1 => run.tiles(1, |row| tile::<1, VECTORS>(run, row)),
-            2..4 => run.tiles(2, |row| tile::<2, VECTORS>(run, row)),
-            4..6 => run.tiles(4, |row| tile::<4, VECTORS>(run, row)),
-            _ => run.tiles(6, |row| tile::<6, VECTORS>(run, row)),
+            1 => run.tiles(1, |row| tile::<1, VECTORS, false>(run, row)),
+            2..4 => run.tiles(2, |row| tile::<2, VECTORS, false>(run, row)),
+            4..6 => run.tiles(4, |row| tile::<4, VECTORS, false>(run, row)),
+            _ if !run.factors.is_null() => run.tiles(6, |row| tile::<6, VECTORS, true>(run, row)),
+            _ => run.tiles(6, |row| tile::<6, VECTORS, false>(run, row)),
         }
     }
 }
 
+/// With `SUM` the tile sums its windows itself: one more product per word, in every lane the same.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-unsafe fn tile<const ROWS: usize, const VECTORS: usize>(run: &Run, row: usize) {
+unsafe fn tile<const ROWS: usize, const VECTORS: usize, const SUM: bool>(run: &Run, row: usize) {
+    let mut corrections = [_mm512_setzero_si512(); ROWS];
     let flip = _mm512_set1_epi8(run.flip.cast_signed());
     let mut w = run.weights;
     let mut bias = [_mm512_setzero_si512(); VECTORS];
@@ -134,7 +138,8 @@ unsafe fn tile<const ROWS: usize, const VECTORS: usize>(run: &Run, row: usize) {
         // SAFETY: the window's segments, and a line of weights for each of their words.
         unsafe {
             let mut x = run.input.add(row * run.step + *run.segments.add(segment));
-            for _ in 0..run.words {
+            for word in 0..run.words {
+                let factors = _mm512_set1_epi32(if SUM { *run.factors.add(word) } else { 0 });
                 w = w.add(VECTORS * LANES);
                 let mut line = [_mm512_setzero_si512(); VECTORS];
                 unrolled!(4: v < VECTORS, {
@@ -143,6 +148,9 @@ unsafe fn tile<const ROWS: usize, const VECTORS: usize>(run: &Run, row: usize) {
                 unrolled!(6: r < ROWS, {
                     let word = x.add(r * run.step).cast::<i32>().read_unaligned();
                     let value = _mm512_xor_si512(_mm512_set1_epi32(word), flip);
+                    if SUM {
+                        corrections[r] = _mm512_dpbusd_epi32(corrections[r], value, factors);
+                    }
                     unrolled!(4: v < VECTORS, {
                         sums[r][v] = _mm512_dpbusd_epi32(sums[r][v], value, line[v]);
                     });
@@ -151,7 +159,13 @@ unsafe fn tile<const ROWS: usize, const VECTORS: usize>(run: &Run, row: usize) {
             }
         }
     }
-    if !run.corrections.is_null() {
+    if SUM {
+        unrolled!(6: r < ROWS, {
+            unrolled!(4: v < VECTORS, {
+                sums[r][v] = _mm512_sub_epi32(sums[r][v], corrections[r]);
+            });
+        });
+    } else if !run.corrections.is_null() {
         unrolled!(6: r < ROWS, {
             // SAFETY: a correction per window.
             let correction = unsafe { _mm512_set1_epi32(*run.corrections.add(row + r)) };

@@ -24,6 +24,7 @@ mod neon;
 #[cfg(target_arch = "aarch64")]
 mod neon_dot;
 mod packing;
+mod pairs;
 mod scalar;
 
 use std::ops::Range;
@@ -34,6 +35,8 @@ use super::{Form, Isa, best};
 use crate::io::{In, Out};
 use crate::packed::Packed;
 use bands::Bands;
+use packing::Rows;
+use pairs::Pairs;
 
 /// Windows that lie equally far apart, by one panel of weights.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +56,8 @@ pub(crate) struct Run {
     weights: *const i32,
     /// Per window, what its zero point correction subtracts; null where there is none.
     corrections: *const i32,
+    /// Where tiles sum windows themselves, per word of a segment what its bytes are multiplied with; else null.
+    factors: *const i32,
     output: *mut u8,
     /// Elements between rows of the output.
     stride: usize,
@@ -72,6 +77,8 @@ pub(crate) struct Kernel {
     encoding: Encoding,
     /// Whether the bytes of windows are signed, as those of weights are, rather than unsigned.
     signed: bool,
+    /// Which products have their windows summed by the tiles.
+    few: Option<Few>,
     /// Copies `count` bytes of the image in the kernel's encoding.
     ///
     /// # Safety
@@ -85,6 +92,15 @@ pub(crate) struct Kernel {
     /// # Safety
     /// The machine has the instruction set; memory is as [`Run`] says.
     run: unsafe fn(&Run),
+}
+
+/// Windows of so many words by so many columns at most, and a whole tile of rows at least: summing such windows
+/// ahead costs more than another product per word does.
+#[derive(Clone, Copy, Debug)]
+struct Few {
+    words: usize,
+    columns: usize,
+    rows: usize,
 }
 
 /// What a word is made of.
@@ -153,6 +169,8 @@ pub(crate) struct Gemm {
     image: Bytes,
     /// What a window's sum is multiplied with to correct for the weights' zero point.
     factor: i32,
+    /// The same per byte, four to a word of a segment, where tiles sum windows; 0 behind its end.
+    factors: Vec<i32>,
     weights: Packed,
     scaling: Scaling,
 }
@@ -174,17 +192,29 @@ impl Gemm {
             return None;
         }
         let image = if form.run.signed { image.signed() } else { image };
+        let rows = Rows { weights, quantised, bias, image, depth };
+        if let Some(Pairs { patches, weights, bias }) = Pairs::new(&form.run, &patches, &rows) {
+            let rows = Rows { weights: &weights, bias: &bias, depth: patches.depth(), ..rows };
+            let scaling = scaling.rearranged(bias.len(), |lane| lane % columns);
+            return Some(Self::packed(form, patches, &rows, scaling));
+        }
+        Some(Self::packed(form, patches, &rows, scaling))
+    }
+
+    fn packed(form: Form<Kernel>, patches: Patches, rows: &Rows<'_>, scaling: Scaling) -> Self {
+        let (image, columns) = (rows.image, rows.bias.len());
         let bands = Bands::new(patches, form.run.encoding);
         let size = form.run.packed_columns(columns) * (bands.words() + 1) * 4;
         let weights = Packed::new("gemm_i8 segments", size, |packed| {
-            let rows = packing::Rows { weights, quantised, bias, image, depth };
-            packing::pack(&form.run, &bands, &rows, packed.typed_mut());
+            packing::pack(&form.run, &bands, rows, packed.typed_mut());
         });
         let factor = match form.run.encoding {
-            Encoding::Bytes => quantised.zero_point - 128,
+            Encoding::Bytes => rows.quantised.zero_point - 128,
             Encoding::Differences => 0,
         };
-        Some(Self { form, bands, columns, image, factor, weights, scaling })
+        let few = |few: &Few| bands.words() <= few.words && columns <= few.columns && factor != 0;
+        let factors = form.run.few.filter(few).map_or_else(Vec::new, |_| factors(&bands, factor));
+        Self { form, bands, columns, image, factor, factors, weights, scaling }
     }
 
     /// The form that was chosen.
@@ -250,6 +280,10 @@ impl Gemm {
             bands.input(kernel.encode, image, self.image, lines.start, lines.len(), copy)
         };
         let (runs, rows, line_step) = bands.runs(lines.len());
+        let enough = kernel.few.is_some_and(|few| rows >= few.rows);
+        let summed = enough && !self.factors.is_empty();
+        let factors = if summed { self.factors.as_ptr() } else { std::ptr::null() };
+        let ahead = if summed { 0 } else { self.factor };
         let width = bands.patches.out_width;
         let of = |at: usize| Run {
             input: input.wrapping_add(at * line_step),
@@ -260,17 +294,18 @@ impl Gemm {
             flip: if bands.in_place { self.image.flip } else { 0 },
             weights: std::ptr::null(),
             corrections: std::ptr::null(),
+            factors,
             output: output.wrapping_add((lines.start + at) * width * self.columns),
             stride: self.columns,
             rows,
             columns: 0,
             scaling: self.scaling.from(0),
         };
-        if self.factor != 0 {
+        if ahead != 0 {
             for (at, sums) in corrections.chunks_mut(rows).enumerate().take(runs) {
                 let sums = sums.as_mut_ptr();
                 // SAFETY: windows and sums as promised; `best` chose what the machine has.
-                unsafe { (kernel.sums)(&of(at), bands.segment_bytes, self.factor, sums) };
+                unsafe { (kernel.sums)(&of(at), bands.segment_bytes, ahead, sums) };
             }
         }
         let mut weights = self.weights.typed::<i32>();
@@ -278,7 +313,7 @@ impl Gemm {
             let columns = kernel.columns.min(self.columns - column);
             for (at, sums) in corrections.chunks(rows).enumerate().take(runs) {
                 let run = of(at);
-                let corrections = if self.factor == 0 { run.corrections } else { sums.as_ptr() };
+                let corrections = if ahead == 0 { run.corrections } else { sums.as_ptr() };
                 let run = Run {
                     weights: weights.as_ptr(),
                     corrections,
@@ -293,6 +328,15 @@ impl Gemm {
             weights = &weights[kernel.width(columns) * (bands.words() + 1)..];
         }
     }
+}
+
+/// The factor for each byte of a segment, which may end within a word.
+fn factors(bands: &Bands, factor: i32) -> Vec<i32> {
+    // It is a zero point less 128.
+    let [byte, ..] = factor.to_le_bytes();
+    let within = |at: usize| if at < bands.segment_bytes { byte } else { 0 };
+    let word = |at: usize| [0, 1, 2, 3].map(|byte| within(at * 4 + byte));
+    (0..bands.segment_words).map(|at| i32::from_le_bytes(word(at))).collect()
 }
 
 impl Run {

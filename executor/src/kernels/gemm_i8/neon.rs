@@ -14,6 +14,7 @@ pub(super) const KERNEL: Kernel = Kernel {
     lanes: COLUMNS,
     encoding: Encoding::Differences,
     signed: false,
+    few: None,
     encode,
     sums: scalar::no_sums,
     run,

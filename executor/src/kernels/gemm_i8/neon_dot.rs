@@ -15,6 +15,7 @@ pub(super) const KERNEL: Kernel = Kernel {
     lanes: 2 * LANES,
     encoding: Encoding::Bytes,
     signed: true,
+    few: None,
     encode,
     sums,
     run,

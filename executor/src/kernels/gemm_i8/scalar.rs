@@ -7,6 +7,7 @@ pub(super) const KERNEL: Kernel = Kernel {
     lanes: COLUMNS,
     encoding: Encoding::Differences,
     signed: false,
+    few: None,
     encode,
     sums: no_sums,
     run,

@@ -102,7 +102,6 @@ impl Scaling {
     }
 
     /// The same with other channels: lane `at` has what `channel(at)` has here.
-    #[cfg(target_arch = "x86_64")]
     pub(crate) fn rearranged(&self, lanes: usize, channel: impl Fn(usize) -> usize) -> Self {
         let all = self.lines.typed::<i32>();
         let line = |line: usize, at: usize| all[line * self.padded + channel(at)];
@@ -131,7 +130,7 @@ impl Scaling {
 }
 
 /// What makes stored values unsigned.
-const fn offset(low: i32) -> i32 {
+pub(super) const fn offset(low: i32) -> i32 {
     if low < 0 { 128 } else { 0 }
 }
 
