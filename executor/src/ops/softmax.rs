@@ -73,27 +73,45 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, axis: usize, beta: f32) -> Lowered
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         let row = io.scratch_slice::<T>();
         for line in 0..outer * inner {
-            let at = |k: usize| (line / inner * count + k) * inner + line % inner;
-            row.iter_mut().enumerate().for_each(|(k, q)| *q = input.get(at(k)));
+            let start = line / inner * count * inner + line % inner;
+            row.iter_mut().enumerate().for_each(|(k, q)| *q = input.get(start + k * inner));
             let max = row.iter().map(|q| q.to_i32()).max().unwrap_or(0);
-            let exp = |q: T| table[usize::try_from(max - q.to_i32()).unwrap_or(0).min(255)];
-            let sum =
-                row.iter().fold(0i32, |sum, &q| sum.wrapping_add(rdbpot(exp(q).unwrap_or(0), 12)));
+            let distance = |q: T| usize::try_from(max - q.to_i32()).unwrap_or(0) & 255;
+            let sum = row.iter().fold(0i32, |sum, &q| sum.wrapping_add(table[distance(q)].addend));
             let leading = sum.leading_zeros().cast_signed();
             let scaled = sum.wrapping_shl(leading.unsigned_abs()).wrapping_sub(i32::MIN);
             let reciprocal = one_over_one_plus(scaled);
-            for (k, &q) in row.iter().enumerate() {
-                let y = exp(q).map_or(0, |e| rdbpot(srdhm(reciprocal, e), 12 - leading + 23));
-                output.set(at(k), T::from_i32(y.clamp(0, 255) - T::TO_UNSIGNED));
+            let quotient = |distance: usize| {
+                let y = table[distance].exp;
+                let y = y.map_or(0, |e| rdbpot(srdhm(reciprocal, e), 12 - leading + 23));
+                T::from_i32(y.clamp(0, 255) - T::TO_UNSIGNED)
+            };
+            if count < table.len() {
+                let results = row.iter().map(|&q| quotient(distance(q)));
+                results.enumerate().for_each(|(k, y)| output.set(start + k * inner, y));
+                continue;
             }
+            // There are no more results than distances.
+            let results: [T; 256] = std::array::from_fn(quotient);
+            let results = row.iter().map(|&q| results[distance(q)]);
+            results.enumerate().for_each(|(k, y)| output.set(start + k * inner, y));
         }
         Ok(())
     });
     Ok(())
 }
 
-/// `exp` of minus 0, 1, ... 255 steps; `None` where it is too small to count.
-fn exponentials(scale: f32, beta: f32) -> Result<Vec<Option<i32>>, OpError> {
+/// What a byte counts for, by its distance to the largest.
+#[derive(Clone, Copy, Debug)]
+struct Exponential {
+    /// `None` where it is too small to count.
+    exp: Option<i32>,
+    /// The same with the bits that sums take.
+    addend: i32,
+}
+
+/// `exp` of minus 0, 1, ... 255 steps.
+fn exponentials(scale: f32, beta: f32) -> Result<[Exponential; 256], OpError> {
     let m = (f64::from(beta) * f64::from(scale) * f64::from(1 << 26)).min(f64::from(i32::MAX));
     let Multiplier { fraction, shift } = Multiplier::new(m);
     if m <= 1.0 {
@@ -106,7 +124,12 @@ fn exponentials(scale: f32, beta: f32) -> Result<Vec<Option<i32>>, OpError> {
             exp_negative(srdhm((-distance).wrapping_shl(shift.unsigned_abs()), fraction), 5)
         })
     };
-    Ok((0..256).map(exp).collect())
+    let mut table = [Exponential { exp: None, addend: 0 }; 256];
+    for (slot, distance) in table.iter_mut().zip(0..) {
+        let exp = exp(distance);
+        *slot = Exponential { exp, addend: rdbpot(exp.unwrap_or(0), 12) };
+    }
+    Ok(table)
 }
 
 #[cfg(test)]
@@ -116,8 +139,8 @@ mod tests {
     #[test]
     fn the_table_starts_at_one_and_falls() {
         let table = exponentials(0.1, 1.0).unwrap();
-        assert_eq!(table[0], Some(i32::MAX));
-        assert!(table.windows(2).all(|pair| pair[0] >= pair[1]));
+        assert_eq!(table[0].exp, Some(i32::MAX));
+        assert!(table.windows(2).all(|pair| pair[0].exp >= pair[1].exp));
         assert!(exponentials(1e-12, 1.0).is_err());
     }
 }

@@ -9,7 +9,7 @@ mod neon;
 mod scalar;
 
 use super::gemm_i8::Bytes;
-use super::requantise::{Channels, Scaling};
+use super::requantise::{Channels, Scaling, offset};
 use super::{Form, Isa, best};
 use crate::io::{In, Out};
 use crate::quant::Multiplier;
@@ -26,6 +26,65 @@ pub(crate) struct Rows {
     zero_points: [i32; 2],
     scalings: [Channels; 2],
     sum: Channels,
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "AVX-512 reads it"))]
+    near: Option<Near>,
+}
+
+/// The result to within `margin`, by one multiplication for each operand: `(a * x + b * y + offset) >> bits`,
+/// where x and y are bytes read as unsigned ones.
+///
+/// The reference rounds six times. All that may add up to a small part of a step, so that the result is certain
+/// unless it lies next to where rounding changes, which is rare; only then the reference's way must be gone.
+#[derive(Clone, Copy, Debug)]
+struct Near {
+    a: i32,
+    b: i32,
+    offset: i32,
+    bits: i32,
+    margin: i32,
+}
+
+impl Near {
+    /// `None` where scales are so unlike that 32 bits leave no margin.
+    fn new(
+        bytes: [Bytes; 2],
+        multipliers: [Multiplier; 2],
+        sum: Multiplier,
+        zero: i32,
+    ) -> Option<Self> {
+        let real = |m: Multiplier| f64::from(m.fraction) * 2f64.powi(m.shift - 31);
+        let [a, b] = multipliers.map(|m| real(m) * real(sum) * f64::from(1 << EXTRA_BITS));
+        // Both operands and the zero point stay within 31 bits.
+        let reach = 255.0 * (a.abs() + b.abs()) + 512.0;
+        let bits = (8..=20).rev().find(|&bits| reach * 2f64.powi(bits) < f64::from(1 << 30))?;
+        let step = 2f64.powi(bits);
+        #[expect(clippy::cast_possible_truncation, reason = "below 2^30")]
+        let nearest = |x: f64| (x * step).round() as i32;
+        let (a, b) = (nearest(a), nearest(b));
+        // Of each factor half a unit times a byte; of each operand two roundings to whole numbers at most, as
+        // those of the sum; and what the sum's own first rounding is worth after the shift.
+        let error = 255.0 / step + 2.0 * real(sum).abs() + 2f64.powi(sum.shift);
+        let margin = nearest(error) + 2;
+        let away = |factor: i32, bytes: Bytes| factor.wrapping_mul(bytes.zero_point);
+        let offset = ((2 * zero + 1) << (bits - 1))
+            .wrapping_sub(away(a, bytes[0]))
+            .wrapping_sub(away(b, bytes[1]));
+        (margin < 1 << (bits - 4)).then_some(Self { a, b, offset, bits, margin })
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Rows {
+    /// Some of the elements, which are there.
+    fn part(&self, first: usize, len: usize) -> Self {
+        Self {
+            a: self.a.wrapping_add(first),
+            b: self.b.wrapping_add(first),
+            output: self.output.wrapping_add(first),
+            len,
+            ..*self
+        }
+    }
 }
 
 /// # Safety
@@ -54,6 +113,7 @@ pub(crate) struct Add {
     zero_points: [i32; 2],
     scalings: [Scaling; 2],
     sum: Scaling,
+    near: Option<Near>,
 }
 
 impl Add {
@@ -68,7 +128,10 @@ impl Add {
         range: (i32, i32),
     ) -> Self {
         let all = (i32::MIN, i32::MAX);
+        // With what makes the result unsigned.
+        let near = Near::new(bytes, multipliers, sum, zero_point + offset(range.0));
         Self {
+            near,
             form: best(FORMS, isa),
             flip: bytes[0].flip,
             zero_points: bytes.map(|bytes| bytes.zero_point),
@@ -102,6 +165,7 @@ impl Add {
             zero_points: self.zero_points,
             scalings: [self.scalings[0].from(0), self.scalings[1].from(0)],
             sum: self.sum.from(0),
+            near: self.near,
         };
         // SAFETY: lengths as checked; `best` chose what the machine has.
         unsafe { (self.form.run)(&rows) };
