@@ -1,5 +1,7 @@
 //! The element types of tensors, as kernels see them.
 
+use std::borrow::Cow;
+
 use half::f16;
 use nnburst_hal::OperandType;
 
@@ -23,6 +25,8 @@ pub trait Real: Element {
     fn to_f32(self) -> f32;
     /// Rounded to nearest even.
     fn from_f32(value: f32) -> Self;
+    /// All of them widened; as they lie, where they are wide.
+    fn widened(values: &[Self]) -> Cow<'_, [f32]>;
 }
 
 impl Real for f32 {
@@ -32,6 +36,9 @@ impl Real for f32 {
     fn from_f32(value: f32) -> Self {
         value
     }
+    fn widened(values: &[Self]) -> Cow<'_, [f32]> {
+        Cow::Borrowed(values)
+    }
 }
 
 impl Real for f16 {
@@ -40,6 +47,9 @@ impl Real for f16 {
     }
     fn from_f32(value: f32) -> Self {
         Self::from_f32(value)
+    }
+    fn widened(values: &[Self]) -> Cow<'_, [f32]> {
+        values.iter().map(|value| value.to_f32()).collect()
     }
 }
 

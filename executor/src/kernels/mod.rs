@@ -83,7 +83,7 @@ pub(crate) fn best<T: Copy>(forms: &[Form<T>], most: Isa) -> Form<T> {
 pub(crate) const NO_CLAMP: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
 
 /// Kernels read and write through pointers; this stands between them and what is too short.
-fn check_lengths(given: usize, needed: usize) -> Result<(), String> {
+pub(crate) fn check_lengths(given: usize, needed: usize) -> Result<(), String> {
     if given >= needed {
         Ok(())
     } else {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use nnburst_hal::{FusedActivation, OperandType};
 
+use super::staged::Staged;
 use super::support::{Axis, Image, Window, plain};
 use crate::element::Quantised;
 use crate::error::OpError;
@@ -127,31 +128,6 @@ pub(super) fn bytes<T: Quantised>(tensor: &Tensor) -> Bytes {
     Bytes::new(T::TO_UNSIGNED, tensor.zero_point)
 }
 
-/// The windows of a convolution over an image of NHWC layout; `None` for NCHW.
-pub(super) fn patches(
-    input: &Image,
-    output: &Image,
-    vertical: Axis,
-    horizontal: Axis,
-) -> Option<Patches> {
-    (!input.is_nchw()).then_some(Patches {
-        batches: input.batches,
-        in_height: input.height,
-        in_width: input.width,
-        channels: input.channels,
-        out_height: output.height,
-        out_width: output.width,
-        filter_h: vertical.filter,
-        filter_w: horizontal.filter,
-        stride_h: vertical.stride,
-        stride_w: horizontal.stride,
-        dilation_h: vertical.dilation,
-        dilation_w: horizontal.dilation,
-        top: vertical.head,
-        left: horizontal.head,
-    })
-}
-
 /// The extents of a filter: of rank 4, none 0, and as `fits` wants them for what it is `wanted`.
 pub(super) fn filter_extents(
     filter: &Tensor,
@@ -164,20 +140,70 @@ pub(super) fn filter_extents(
     }
 }
 
-/// How a window slides over the image, vertically and horizontally, and the image that comes out, whose shape
-/// it states.
-pub(super) fn slide(
-    op: &mut OpBuilder<'_>,
-    image: &Image,
-    window: &Window,
-    (filter_h, filter_w): (usize, usize),
-    channels: usize,
-) -> Lowered<(Axis, Axis, Image)> {
-    let (vertical, horizontal) = window.axes(image, filter_h, filter_w)?;
-    let extents = [image.batches, vertical.output, horizontal.output, channels];
-    let output = Image::new(extents, image.is_nchw());
-    op.set_output(0, output.shape()?)?;
-    Ok((vertical, horizontal, output))
+/// A convolution whose window slides over an image.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sliding {
+    pub(super) input: Image,
+    pub(super) output: Image,
+    pub(super) vertical: Axis,
+    pub(super) horizontal: Axis,
+    pub(super) activation: FusedActivation,
+}
+
+impl Sliding {
+    /// Over `image`, which gives `channels` at each place; states the shape of output 0.
+    pub(super) fn new(
+        op: &mut OpBuilder<'_>,
+        image: Image,
+        window: &Window,
+        (filter_h, filter_w): (usize, usize),
+        channels: usize,
+        activation: FusedActivation,
+    ) -> Lowered<Self> {
+        let (vertical, horizontal) = window.axes(&image, filter_h, filter_w)?;
+        let extents = [image.batches, vertical.output, horizontal.output, channels];
+        let output = Image::new(extents, image.is_nchw());
+        op.set_output(0, output.shape()?)?;
+        Ok(Self { input: image, output, vertical, horizontal, activation })
+    }
+
+    /// Lines of output pixels, those of all batches.
+    pub(super) fn lines(&self) -> usize {
+        self.output.batches * self.output.height
+    }
+
+    /// The windows as kernels take them, over each input channel `repeat` times.
+    pub(super) fn patches(&self, repeat: usize) -> Patches {
+        let Self { input, output, vertical, horizontal, .. } = self;
+        Patches {
+            batches: input.batches,
+            in_height: input.height,
+            in_width: input.width,
+            channels: input.channels * repeat,
+            out_height: output.height,
+            out_width: output.width,
+            filter_h: vertical.filter,
+            filter_w: horizontal.filter,
+            stride_h: vertical.stride,
+            stride_w: horizontal.stride,
+            dilation_h: vertical.dilation,
+            dilation_w: horizontal.dilation,
+            top: vertical.head,
+            left: horizontal.head,
+        }
+    }
+
+    /// How the images get to kernels and back; `None` where they take them as they lie, as elements of `bytes` bytes.
+    pub(super) fn staged(&self, bytes: usize, taken: usize, repeat: usize) -> Option<Staged> {
+        let as_is = bytes == taken && repeat == 1 && !self.input.is_nchw();
+        (!as_is).then_some(Staged { input: self.input, output: self.output, repeat })
+    }
+
+    /// What the step is called, for outputs of `channels` products at each tap.
+    pub(super) fn label(&self, kernel: &'static str, channels: usize) -> Result<Label, OpError> {
+        let filter = (self.vertical.filter, self.horizontal.filter);
+        label(kernel, (&self.input, &self.output), filter, filter.0 * filter.1 * channels)
+    }
 }
 
 /// What a convolution's step is called, for windows of `filter` pixels and outputs of `taps` products each.

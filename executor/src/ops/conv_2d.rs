@@ -3,16 +3,16 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use nnburst_hal::{FusedActivation, OperandType};
+use nnburst_hal::OperandType;
 
 use super::Op;
 use super::conv::{
-    self, Requantise, Types, bytes, check_bias, constants, filter_extents, slide, types,
+    Requantise, Sliding, Types, bytes, check_bias, constants, filter_extents, types,
 };
-use super::support::{Axis, Image, Window};
+use super::staged::{AS_IS, in_single_precision};
+use super::support::{Image, Window};
 use crate::element::{Quantised, Real};
 use crate::error::OpError;
-use crate::kernels::patches::Patches;
 use crate::kernels::{gemm_f32, gemm_i8, product_f32};
 use crate::plan::{Label, Lowered, OpBuilder};
 use crate::quant::{clamp_real, real_activation_range};
@@ -21,13 +21,7 @@ pub(super) static CONV_2D: Op = Op { lower };
 
 /// A convolution with its operands read.
 #[derive(Clone, Copy, Debug)]
-struct Conv {
-    input: Image,
-    output: Image,
-    vertical: Axis,
-    horizontal: Axis,
-    activation: FusedActivation,
-}
+struct Conv(Sliding);
 
 /// Explicit paddings: 10, 11 or 13 inputs; implicit: 7, 8 or 10. With 10 the type of input 7 tells: BOOL is
 /// the layout flag of the implicit form.
@@ -50,11 +44,10 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let [channels_out, filter_h, filter_w, _] =
         filter_extents(&filter, format_args!("{channels} channels"), |[.., c]| c == channels)?;
     check_bias(&bias, channels_out)?;
-    let (vertical, horizontal, output) =
-        slide(op, &image, &window, (filter_h, filter_w), channels_out)?;
-    let conv = Conv { input: image, output, vertical, horizontal, activation };
+    let filter_extents = (filter_h, filter_w);
+    let conv = Conv(Sliding::new(op, image, &window, filter_extents, channels_out, activation)?);
     match types(&input, &filter, &bias, &op.output(0)?)? {
-        Types::Float32 => float32(op, conv),
+        Types::Float32 => real::<f32>(op, conv),
         Types::Float16 => real::<half::f16>(op, conv),
         Types::Unsigned => byte::<u8, u8>(op, conv),
         Types::UnsignedPerChannel => byte::<u8, i8>(op, conv),
@@ -70,7 +63,7 @@ impl Conv {
         lines: Range<usize>,
         mut each: impl FnMut(usize, usize, &mut dyn Iterator<Item = (usize, usize)>),
     ) {
-        let Self { input, output, vertical, horizontal, .. } = self;
+        let Sliding { input, output, vertical, horizontal, .. } = &self.0;
         let (filter_w, channels) = (horizontal.filter, input.channels);
         for line in lines {
             let (batch, y) = (line / output.height, line % output.height);
@@ -89,41 +82,41 @@ impl Conv {
         }
     }
 
-    /// Lines of output pixels, those of all batches.
-    fn lines(&self) -> usize {
-        self.output.batches * self.output.height
-    }
-
-    fn patches(&self) -> Option<Patches> {
-        conv::patches(&self.input, &self.output, self.vertical, self.horizontal)
-    }
-
     /// Elements between neighbouring channels of the input.
     fn channel_stride(&self) -> usize {
-        if self.input.is_nchw() { self.input.height * self.input.width } else { 1 }
+        let input = &self.0.input;
+        if input.is_nchw() { input.height * input.width } else { 1 }
     }
 
     fn label(&self, kernel: &'static str) -> Result<Label, OpError> {
-        let filter = (self.vertical.filter, self.horizontal.filter);
-        let taps = filter.0 * filter.1 * self.input.channels;
-        conv::label(kernel, (&self.input, &self.output), filter, taps)
+        self.0.label(kernel, self.0.input.channels)
     }
 }
 
-fn float32(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
-    if few_pixels(op, &conv)? {
+fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
+    let staged = conv.0.staged(size_of::<T>(), size_of::<f32>(), 1);
+    if staged.is_none() && few_pixels(op, &conv)? {
         return Ok(());
     }
-    let gemm = constants(op).zip(conv.patches()).and_then(|((filter, bias), patches)| {
-        let range = real_activation_range(conv.activation);
-        gemm_f32::Gemm::new(op.isa(), patches, filter.typed(), bias.typed(), range)
+    let gemm = constants(op).and_then(|(filter, bias)| {
+        let (filter, bias) = (T::widened(filter.typed()), T::widened(bias.typed()));
+        let range = real_activation_range(conv.0.activation);
+        gemm_f32::Gemm::new(op.isa(), conv.0.patches(1), &filter, &bias, range)
     });
-    let Some(gemm) = gemm else { return real::<f32>(op, conv) };
+    let Some(gemm) = gemm else { return plain_real::<T>(op, conv) };
     op.absorb(1);
     let label = Label { form: gemm.isa(), ..conv.label("gemm_f32")? };
+    let (scratch_bytes, count) = (gemm.scratch_bytes(), gemm.lines());
+    if let Some(staged) = staged {
+        let convert = in_single_precision::<T>();
+        staged.emit(op, label, scratch_bytes, convert, move |image, output, scratch| {
+            gemm.compute(image, output, 0..count, scratch)
+        });
+        return Ok(());
+    }
     let gemm = Arc::new(gemm);
     let lines = Arc::<gemm_f32::Gemm>::clone(&gemm);
-    op.emit_bands(label, gemm.scratch_bytes(), gemm.lines(), move |mut io, lines| {
+    op.emit_bands(label, scratch_bytes, count, move |mut io, lines| {
         gemm.compute(io.input(0), io.output(0), lines, io.scratch_slice())
     });
     op.join_lines(lines);
@@ -133,12 +126,12 @@ fn float32(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
 /// A 1x1 convolution of few pixels, such as the classes at the end of a network, streams its weights: tiles
 /// would have too few sums to hide the latency of one. Whether it is one.
 fn few_pixels(op: &mut OpBuilder<'_>, conv: &Conv) -> Lowered<bool> {
-    let Some(patches) = conv.patches().filter(Patches::is_matrix) else { return Ok(false) };
-    if patches.rows() > product_f32::FEW_ROWS {
+    let patches = conv.0.patches(1);
+    if !patches.is_matrix() || patches.rows() > product_f32::FEW_ROWS {
         return Ok(false);
     }
     let packed = constants(op).and_then(|(filter, bias)| {
-        let (rows, range) = (patches.rows(), real_activation_range(conv.activation));
+        let (rows, range) = (patches.rows(), real_activation_range(conv.0.activation));
         let shape = (rows, patches.depth());
         product_f32::Product::new(op.isa(), shape, filter.typed(), bias.typed(), range)
     });
@@ -151,10 +144,10 @@ fn few_pixels(op: &mut OpBuilder<'_>, conv: &Conv) -> Lowered<bool> {
     Ok(true)
 }
 
-fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
-    let (low, high) = real_activation_range(conv.activation);
-    let (channels, stride) = (conv.input.channels, conv.channel_stride());
-    op.emit_bands(conv.label("conv_2d_real")?, 0, conv.lines(), move |io, lines| {
+fn plain_real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
+    let (low, high) = real_activation_range(conv.0.activation);
+    let (channels, stride) = (conv.0.input.channels, conv.channel_stride());
+    op.emit_bands(conv.label("conv_2d_real")?, 0, conv.0.lines(), move |io, lines| {
         let (input, filter, bias) = (io.input::<T>(0), io.input::<T>(1), io.input::<T>(2));
         let output = io.output::<T>(0);
         conv.each(lines, |at, o, taps| {
@@ -173,26 +166,32 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
 }
 
 fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
-    let requantise = Requantise::new(op, 0, conv.activation)?;
+    let requantise = Requantise::new(op, 0, conv.0.activation)?;
     let (zp_in, zp_filter) = (op.input(0)?.zero_point, op.input(1)?.zero_point);
-    let gemm = constants(op).zip(conv.patches()).and_then(|((filter, bias), patches)| {
+    let gemm = constants(op).and_then(|(filter, bias)| {
         let (input, weights) = (op.input(0).ok()?, op.input(1).ok()?);
         let weights = (filter.as_slice(), bytes::<F>(&weights));
-        let scaling = requantise.scaling(conv.output.channels);
-        let bias = bias.typed();
+        let scaling = requantise.scaling(conv.0.output.channels);
+        let (patches, bias) = (conv.0.patches(1), bias.typed());
         gemm_i8::Gemm::new(op.isa(), patches, bytes::<T>(&input), weights, bias, scaling)
     });
     if let Some(gemm) = gemm {
         op.absorb(1);
         let label = Label { form: gemm.isa(), ..conv.label("gemm_i8")? };
-        let lines = gemm.lines();
-        op.emit_bands(label, gemm.scratch_bytes(), lines, move |mut io, lines| {
+        let (scratch_bytes, count) = (gemm.scratch_bytes(), gemm.lines());
+        if let Some(staged) = conv.0.staged(1, 1, 1) {
+            staged.emit(op, label, scratch_bytes, AS_IS, move |image, output, scratch| {
+                gemm.compute(image, output, scratch, 0..count)
+            });
+            return Ok(());
+        }
+        op.emit_bands(label, scratch_bytes, count, move |mut io, lines| {
             gemm.compute(io.input(0), io.output(0), io.scratch_slice(), lines)
         });
         return Ok(());
     }
-    let (channels, stride) = (conv.input.channels, conv.channel_stride());
-    op.emit_bands(conv.label("conv_2d_byte")?, 0, conv.lines(), move |io, lines| {
+    let (channels, stride) = (conv.0.input.channels, conv.channel_stride());
+    op.emit_bands(conv.label("conv_2d_byte")?, 0, conv.0.lines(), move |io, lines| {
         let (input, filter, bias) = (io.input::<T>(0), io.input::<F>(1), io.input::<i32>(2));
         let output = io.output::<T>(0);
         conv.each(lines, |at, o, taps| {

@@ -13,6 +13,9 @@ use crate::quant::{clamp_real, real_activation_range};
 
 /// Which products each output of a convolution sums.
 pub(super) trait Taps: Copy + Send + Sync + 'static {
+    /// Along which dimension of the filter the output channels lie, and scales where each has its own.
+    const CHANNEL_DIM: usize = 0;
+
     /// How many lines the output has, those of all images.
     fn lines(&self) -> usize;
 
@@ -31,18 +34,19 @@ pub(super) trait Taps: Copy + Send + Sync + 'static {
     fn activation(&self) -> FusedActivation;
 }
 
-/// Adds the step: inputs 0 to 2 are activations, filter (output channels first) and bias.
+/// Adds the step: inputs 0 to 2 are activations, filter and bias.
 pub(super) fn emit(op: &mut OpBuilder<'_>, conv: impl Taps, types: Types) -> Lowered {
     match types {
         Types::Float32 => real::<f32>(op, conv),
         Types::Float16 => real::<half::f16>(op, conv),
-        Types::Unsigned => byte::<u8, u8>(op, conv),
-        Types::UnsignedPerChannel => byte::<u8, i8>(op, conv),
-        Types::Signed => byte::<i8, i8>(op, conv),
+        Types::Unsigned => byte::<u8, u8, _>(op, conv),
+        Types::UnsignedPerChannel => byte::<u8, i8, _>(op, conv),
+        Types::Signed => byte::<i8, i8, _>(op, conv),
     }
 }
 
-fn real<T: Real>(op: &mut OpBuilder<'_>, conv: impl Taps) -> Lowered {
+/// Adds the step for real numbers.
+pub(super) fn real<T: Real>(op: &mut OpBuilder<'_>, conv: impl Taps) -> Lowered {
     let (low, high) = real_activation_range(conv.activation());
     op.emit_bands(conv.label()?, 0, conv.lines(), move |io: Io<'_>, lines| {
         let (input, filter, bias) = (io.input::<T>(0), io.input::<T>(1), io.input::<T>(2));
@@ -58,8 +62,12 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: impl Taps) -> Lowered {
     Ok(())
 }
 
-fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: impl Taps) -> Lowered {
-    let requantise = Requantise::new(op, 0, conv.activation())?;
+/// Adds the step for quantised ones.
+pub(super) fn byte<T: Quantised, F: Quantised, C: Taps>(
+    op: &mut OpBuilder<'_>,
+    conv: C,
+) -> Lowered {
+    let requantise = Requantise::new(op, C::CHANNEL_DIM, conv.activation())?;
     let (zp_in, zp_filter) = (op.input(0)?.zero_point, op.input(1)?.zero_point);
     op.emit_bands(conv.label()?, 0, conv.lines(), move |io: Io<'_>, lines| {
         let (input, filter, bias) = (io.input::<T>(0), io.input::<F>(1), io.input::<i32>(2));

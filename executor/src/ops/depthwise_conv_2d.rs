@@ -1,33 +1,32 @@
 //! DEPTHWISE_CONV_2D: every channel with filters of its own.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use nnburst_hal::{FusedActivation, OperandType};
 
 use super::Op;
 use super::conv::{
-    self, Requantise, Types, bytes, check_bias, constants, filter_extents, slide, types,
+    Requantise, Sliding, Types, bytes, check_bias, constants, filter_extents, types,
 };
-use super::support::{Axis, Image, Window};
+use super::conv_taps::{self, Taps};
+use super::staged::{AS_IS, in_single_precision};
+use super::support::{Image, Window};
 use crate::element::{Quantised, Real};
 use crate::error::OpError;
 use crate::kernels::patches::Patches;
 use crate::kernels::{depthwise_f32, depthwise_i8};
 use crate::plan::{Label, Lowered, OpBuilder};
-use crate::quant::{clamp_real, real_activation_range};
+use crate::quant::real_activation_range;
 
 pub(super) static DEPTHWISE_CONV_2D: Op = Op { lower };
 
 /// A depthwise convolution with its operands read.
 #[derive(Clone, Copy, Debug)]
 struct Depthwise {
-    input: Image,
-    output: Image,
-    vertical: Axis,
-    horizontal: Axis,
+    sliding: Sliding,
     /// Output channels per input channel.
     multiplier: usize,
-    activation: FusedActivation,
 }
 
 /// Explicit paddings: 11, 12 or 14 inputs; implicit: 8, 9 or 11. With 11 the type of input 8 tells: BOOL is
@@ -52,11 +51,11 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let [_, filter_h, filter_w, channels_out] =
         filter_extents(&filter, wanted, |[one, .., c]| one == 1 && Some(c) == outputs)?;
     check_bias(&bias, channels_out)?;
-    let (vertical, horizontal, output) =
-        slide(op, &image, &window, (filter_h, filter_w), channels_out)?;
-    let conv = Depthwise { input: image, output, vertical, horizontal, multiplier, activation };
+    let filter_extents = (filter_h, filter_w);
+    let sliding = Sliding::new(op, image, &window, filter_extents, channels_out, activation)?;
+    let conv = Depthwise { sliding, multiplier };
     match types(&input, &filter, &bias, &op.output(0)?)? {
-        Types::Float32 => float32(op, conv),
+        Types::Float32 => real::<f32>(op, conv),
         Types::Float16 => real::<half::f16>(op, conv),
         Types::Unsigned => byte::<u8, u8>(op, conv),
         Types::UnsignedPerChannel => byte::<u8, i8>(op, conv),
@@ -65,100 +64,100 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
 }
 
 impl Depthwise {
-    /// Calls `each(output position, output channel, taps)` for every output; a tap is the position of an
-    /// input element and of its weight.
-    fn each(&self, mut each: impl FnMut(usize, usize, &mut dyn Iterator<Item = (usize, usize)>)) {
-        let Self { input, output, vertical, horizontal, multiplier, .. } = self;
-        for batch in 0..output.batches {
-            for y in 0..output.height {
-                for x in 0..output.width {
-                    for o in 0..output.channels {
-                        let mut taps = vertical.taps(y).flat_map(|(i, row)| {
-                            horizontal.taps(x).map(move |(j, column)| {
-                                let weight = (i * horizontal.filter + j) * output.channels + o;
-                                (input.at(batch, row, column, o / multiplier), weight)
-                            })
-                        });
-                        each(output.at(batch, y, x, o), o, &mut taps);
-                    }
+    /// The windows as kernels take them: every channel has one filter.
+    fn patches(&self) -> Patches {
+        self.sliding.patches(self.multiplier)
+    }
+
+    fn label(&self, kernel: &'static str) -> Result<Label, OpError> {
+        self.sliding.label(kernel, 1)
+    }
+}
+
+impl Taps for Depthwise {
+    const CHANNEL_DIM: usize = 3;
+
+    fn lines(&self) -> usize {
+        self.sliding.lines()
+    }
+
+    fn each(
+        &self,
+        lines: Range<usize>,
+        mut each: impl FnMut(usize, usize, &mut dyn Iterator<Item = (usize, usize)>),
+    ) {
+        let Sliding { input, output, vertical, horizontal, .. } = &self.sliding;
+        for (batch, y) in lines.map(|line| (line / output.height, line % output.height)) {
+            for x in 0..output.width {
+                for o in 0..output.channels {
+                    let mut taps = vertical.taps(y).flat_map(|(i, row)| {
+                        horizontal.taps(x).map(move |(j, column)| {
+                            let weight = (i * horizontal.filter + j) * output.channels + o;
+                            (input.at(batch, row, column, o / self.multiplier), weight)
+                        })
+                    });
+                    each(output.at(batch, y, x, o), o, &mut taps);
                 }
             }
         }
     }
 
-    /// The windows, where every channel has one filter: what the kernels compute.
-    fn patches(&self) -> Option<Patches> {
-        let patches = conv::patches(&self.input, &self.output, self.vertical, self.horizontal);
-        patches.filter(|_| self.multiplier == 1)
+    fn label(&self) -> Result<Label, OpError> {
+        self.label("depthwise_conv_2d")
     }
 
-    fn label(&self, kernel: &'static str) -> Result<Label, OpError> {
-        let filter = (self.vertical.filter, self.horizontal.filter);
-        conv::label(kernel, (&self.input, &self.output), filter, filter.0 * filter.1)
+    fn activation(&self) -> FusedActivation {
+        self.sliding.activation
     }
 }
 
-fn float32(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
-    let packed = constants(op).zip(conv.patches()).and_then(|((filter, bias), patches)| {
-        let range = real_activation_range(conv.activation);
-        depthwise_f32::Depthwise::new(op.isa(), patches, filter.typed(), bias.typed(), range)
+fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
+    let packed = constants(op).and_then(|(filter, bias)| {
+        let (filter, bias) = (T::widened(filter.typed()), T::widened(bias.typed()));
+        let range = real_activation_range(conv.sliding.activation);
+        depthwise_f32::Depthwise::new(op.isa(), conv.patches(), &filter, &bias, range)
     });
-    let Some(packed) = packed else { return real::<f32>(op, conv) };
+    let Some(packed) = packed else { return conv_taps::real::<T>(op, conv) };
     op.absorb(1);
     let label = Label { form: packed.isa(), ..conv.label("depthwise_f32")? };
+    let count = packed.lines();
+    if let Some(staged) = conv.sliding.staged(size_of::<T>(), size_of::<f32>(), conv.multiplier) {
+        let convert = in_single_precision::<T>();
+        staged.emit(op, label, 0, convert, move |image, output, _: &mut [f32]| {
+            packed.compute(image, output, 0..count)
+        });
+        return Ok(());
+    }
     let packed = Arc::new(packed);
     let lines: Arc<depthwise_f32::Depthwise> = Arc::clone(&packed);
-    op.emit_bands(label, 0, packed.lines(), move |io, lines| {
+    op.emit_bands(label, 0, count, move |io, lines| {
         packed.compute(io.input(0), io.output(0), lines)
     });
     op.join_lines(lines);
     Ok(())
 }
 
-fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
-    let (low, high) = real_activation_range(conv.activation);
-    op.emit(conv.label("depthwise_conv_2d_real")?, move |io| {
-        let (input, filter, bias) = (io.input::<T>(0), io.input::<T>(1), io.input::<T>(2));
-        let output = io.output::<T>(0);
-        conv.each(|at, o, taps| {
-            let product = |(x, w)| input.get(x).to_f32() * filter.get(w).to_f32();
-            let sum = taps.map(product).fold(bias.get(o).to_f32(), |sum, product| sum + product);
-            output.set(at, T::from_f32(clamp_real(sum, low, high)));
-        });
-        Ok(())
-    });
-    Ok(())
-}
-
 fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
-    let requantise = Requantise::new(op, 3, conv.activation)?;
-    let (zp_in, zp_filter) = (op.input(0)?.zero_point, op.input(1)?.zero_point);
-    let packed = constants(op).zip(conv.patches()).and_then(|((filter, bias), patches)| {
+    let requantise = Requantise::new(op, Depthwise::CHANNEL_DIM, conv.sliding.activation)?;
+    let packed = constants(op).and_then(|(filter, bias)| {
         let (input, weights) = (op.input(0).ok()?, op.input(1).ok()?);
         let weights = (filter.as_slice(), bytes::<F>(&weights));
-        let scaling = requantise.scaling(conv.output.channels);
-        let bias = bias.typed();
+        let scaling = requantise.scaling(conv.sliding.output.channels);
+        let (patches, bias) = (conv.patches(), bias.typed());
         depthwise_i8::Depthwise::new(op.isa(), patches, bytes::<T>(&input), weights, bias, scaling)
     });
-    if let Some(packed) = packed {
-        op.absorb(1);
-        let label = Label { form: packed.isa(), ..conv.label("depthwise_i8")? };
-        let bands = packed.bands();
-        op.emit_bands(label, packed.scratch_bytes(), bands, move |mut io, bands| {
-            packed.compute(io.input(0), io.output(0), io.scratch_slice(), bands)
+    let Some(packed) = packed else { return conv_taps::byte::<T, F, _>(op, conv) };
+    op.absorb(1);
+    let label = Label { form: packed.isa(), ..conv.label("depthwise_i8")? };
+    let (scratch_bytes, count) = (packed.scratch_bytes(), packed.bands());
+    if let Some(staged) = conv.sliding.staged(1, 1, conv.multiplier) {
+        staged.emit(op, label, scratch_bytes, AS_IS, move |image, output, scratch| {
+            packed.compute(image, output, scratch, 0..count)
         });
         return Ok(());
     }
-    op.emit(conv.label("depthwise_conv_2d_byte")?, move |io| {
-        let (input, filter, bias) = (io.input::<T>(0), io.input::<F>(1), io.input::<i32>(2));
-        let output = io.output::<T>(0);
-        conv.each(|at, o, taps| {
-            let product =
-                |(x, w)| (input.get(x).to_i32() - zp_in) * (filter.get(w).to_i32() - zp_filter);
-            let sum = taps.map(product).fold(bias.get(o), i32::wrapping_add);
-            output.set(at, requantise.apply(sum, o));
-        });
-        Ok(())
+    op.emit_bands(label, scratch_bytes, count, move |mut io, bands| {
+        packed.compute(io.input(0), io.output(0), io.scratch_slice(), bands)
     });
     Ok(())
 }

@@ -4,6 +4,8 @@ use nnburst_hal::FusedActivation;
 
 use super::Op;
 use super::conv::{Requantise, Types, bytes, check_bias, constants, types};
+use super::staged::{Staged, in_single_precision};
+use super::support::Image;
 use crate::element::{Quantised, Real};
 use crate::error::OpError;
 use crate::kernels::patches::Patches;
@@ -56,7 +58,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let product = Product { rows: elements / depth, depth, units, activation };
     op.set_output(0, Shape::new([product.rows, units])?)?;
     match types(&input, &weights, &bias, &op.output(0)?)? {
-        Types::Float32 => float32(op, product),
+        Types::Float32 => real::<f32>(op, product),
         Types::Float16 => real::<half::f16>(op, product),
         Types::Unsigned => byte::<u8, u8>(op, product),
         Types::Signed => byte::<i8, i8>(op, product),
@@ -66,22 +68,33 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     }
 }
 
-fn float32(op: &mut OpBuilder<'_>, product: Product) -> Lowered {
+fn real<T: Real>(op: &mut OpBuilder<'_>, product: Product) -> Lowered {
     let packed = constants(op).and_then(|(weights, bias)| {
+        let (weights, bias) = (T::widened(weights.typed()), T::widened(bias.typed()));
         let (shape, range) =
             ((product.rows, product.depth), real_activation_range(product.activation));
-        product_f32::Product::new(op.isa(), shape, weights.typed(), bias.typed(), range)
+        product_f32::Product::new(op.isa(), shape, &weights, &bias, range)
     });
-    let Some(packed) = packed else { return real::<f32>(op, product) };
+    let Some(packed) = packed else { return plain_real::<T>(op, product) };
     op.absorb(1);
     let label = Label { form: packed.isa(), ..product.label(packed.kernel()) };
-    op.emit_with_scratch(label, packed.scratch_bytes(), move |mut io| {
+    let scratch_bytes = packed.scratch_bytes();
+    if size_of::<T>() < size_of::<f32>() {
+        let rows = |channels: usize| Image::new([product.rows, 1, 1, channels], false);
+        let staged = Staged { input: rows(product.depth), output: rows(product.units), repeat: 1 };
+        let convert = in_single_precision::<T>();
+        staged.emit(op, label, scratch_bytes, convert, move |xs, output, scratch| {
+            packed.compute(xs, output, scratch)
+        });
+        return Ok(());
+    }
+    op.emit_with_scratch(label, scratch_bytes, move |mut io| {
         packed.compute(io.input(0), io.output(0), io.scratch_slice())
     });
     Ok(())
 }
 
-fn real<T: Real>(op: &mut OpBuilder<'_>, product: Product) -> Lowered {
+fn plain_real<T: Real>(op: &mut OpBuilder<'_>, product: Product) -> Lowered {
     let (low, high) = real_activation_range(product.activation);
     let Product { rows, depth, units, .. } = product;
     op.emit_bands(product.label("fully_connected_real"), 0, rows * units, move |io, outputs| {

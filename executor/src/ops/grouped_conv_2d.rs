@@ -5,9 +5,9 @@ use std::ops::Range;
 use nnburst_hal::FusedActivation;
 
 use super::Op;
-use super::conv::{self, check_bias, filter_extents, slide, types};
+use super::conv::{Sliding, check_bias, filter_extents, types};
 use super::conv_taps::{self, Taps};
-use super::support::{Axis, Image, Window};
+use super::support::{Image, Window};
 use crate::error::OpError;
 use crate::plan::{Label, Lowered, OpBuilder};
 
@@ -15,14 +15,10 @@ pub(super) static GROUPED_CONV_2D: Op = Op { lower };
 
 #[derive(Clone, Copy, Debug)]
 struct Conv {
-    input: Image,
-    output: Image,
-    vertical: Axis,
-    horizontal: Axis,
+    sliding: Sliding,
     /// Input channels of a group, and output channels of one.
     group_in: usize,
     group_out: usize,
-    activation: FusedActivation,
 }
 
 /// Explicit paddings with 12 inputs, implicit with 9; the layout flag is mandatory, dilation unknown.
@@ -41,17 +37,16 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
             own.checked_mul(groups) == Some(image.channels) && out.is_multiple_of(groups)
         })?;
     check_bias(&bias, channels_out)?;
-    let (vertical, horizontal, output) =
-        slide(op, &image, &window, (filter_h, filter_w), channels_out)?;
-    let group_out = channels_out / groups;
-    let conv = Conv { input: image, output, vertical, horizontal, group_in, group_out, activation };
+    let filter_extents = (filter_h, filter_w);
+    let sliding = Sliding::new(op, image, &window, filter_extents, channels_out, activation)?;
+    let conv = Conv { sliding, group_in, group_out: channels_out / groups };
     let types = types(&input, &filter, &bias, &op.output(0)?)?;
     conv_taps::emit(op, conv, types)
 }
 
 impl Taps for Conv {
     fn lines(&self) -> usize {
-        self.output.batches * self.output.height
+        self.sliding.lines()
     }
 
     fn each(
@@ -59,7 +54,8 @@ impl Taps for Conv {
         lines: Range<usize>,
         mut each: impl FnMut(usize, usize, &mut dyn Iterator<Item = (usize, usize)>),
     ) {
-        let Self { input, output, vertical, horizontal, group_in, .. } = *self;
+        let Sliding { input, output, vertical, horizontal, .. } = self.sliding;
+        let group_in = self.group_in;
         for (n, y) in lines.map(|line| (line / output.height, line % output.height)) {
             for x in 0..output.width {
                 for o in 0..output.channels {
@@ -80,12 +76,10 @@ impl Taps for Conv {
     }
 
     fn label(&self) -> Result<Label, OpError> {
-        let filter = (self.vertical.filter, self.horizontal.filter);
-        let taps = filter.0 * filter.1 * self.group_in;
-        conv::label("grouped_conv_2d", (&self.input, &self.output), filter, taps)
+        self.sliding.label("grouped_conv_2d", self.group_in)
     }
 
     fn activation(&self) -> FusedActivation {
-        self.activation
+        self.sliding.activation
     }
 }

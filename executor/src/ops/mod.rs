@@ -37,6 +37,7 @@ mod select;
 mod slice;
 mod softmax;
 mod squeeze;
+mod staged;
 mod strided;
 pub(crate) mod support;
 mod transpose;
