@@ -18,6 +18,10 @@ fn drivers() -> Versions {
     ]
 }
 
+fn version_name(driver: &str) -> String {
+    format!("V{}", driver.replace('.', "_"))
+}
+
 /// The device as clients of each version use it.
 fn clients(device: &Arc<dyn Device>) -> Versions {
     let device = || Arc::clone(device);
@@ -37,6 +41,7 @@ fn every_client_computes_on_every_driver() {
         let serving = service.listen(dir.path()).unwrap();
         let remote: Arc<dyn Device> =
             Arc::new(RemoteDevice::connect_path(&serving.path()).unwrap());
+        assert_eq!(format!("{:?}", remote.interface_version()), version_name(driver));
         for (client, device) in clients(&remote) {
             let what = format!("client {client}, driver {driver}");
             assert_eq!(device.supported_operations(&relu_model(&[2])).unwrap(), [true], "{what}");

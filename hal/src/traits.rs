@@ -14,7 +14,7 @@ use crate::memory::Memory;
 use crate::types::{
     BufferDesc, BufferRole, BurstFigures, BurstOptions, BurstTerms, CacheFiles, CacheHandles,
     Capabilities, DeviceStatus, DeviceType, ErrorStatus, ExecutionPreference, Extension,
-    MeasureTiming, Model, Priority, Request, TimePoint, Timing,
+    MeasureTiming, Model, Priority, Request, TimePoint, Timing, Version,
 };
 
 /// How a model is to be prepared.
@@ -57,6 +57,12 @@ impl Default for ExecutionOptions {
 
 /// `IDevice`: a driver.
 pub trait Device: Send + Sync {
+    /// The newest version of the interface that the driver speaks: of an older driver's wrapper the driver's own,
+    /// by default the newest there is.
+    fn interface_version(&self) -> Version {
+        Version::V1_3
+    }
+
     /// Performance figures; constant for the life of the installation.
     ///
     /// # Errors

@@ -9,6 +9,9 @@ use crate::c::{Out, Text};
 use crate::error::{Error, Result, call};
 use crate::handle::{Handle, object};
 
+/// `ANEURALNETWORKS_DEVICE_UNKNOWN`.
+const UNKNOWN: i32 = 0;
+
 /// A device as C holds it: its place in the list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Device(&'static Listed);
@@ -35,13 +38,17 @@ fn all() -> &'static [Listed] {
 
 impl Listed {
     fn new(device: &nnburst::Device) -> Self {
+        let feature_level = device.feature_level();
         let text = |text: &str| CString::new(text.replace('\0', "")).unwrap_or_default();
         Self {
             name: text(device.name()),
             version: text(&device.version().unwrap_or_else(|_| "UNKNOWN".into())),
-            // 0, ANEURALNETWORKS_DEVICE_UNKNOWN, where the driver can't tell.
-            kind: device.device_type().map_or(0, hal::DeviceType::code),
-            feature_level: device.feature_level(),
+            kind: match device.device_type() {
+                // Drivers of 27 and 28 can't tell.
+                Ok(kind) if feature_level >= 29 => kind.code(),
+                _ => UNKNOWN,
+            },
+            feature_level,
             extensions: device.extensions().unwrap_or_default(),
             handle: OnceLock::new(),
             device: device.clone(),

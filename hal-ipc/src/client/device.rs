@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nnburst_hal::{
     Buffer, BufferDesc, BufferRole, CacheFiles, CacheHandles, Capabilities, Device, DeviceStatus,
     DeviceType, ErrorStatus, Extension, HalError, Model, PrepareOptions, PreparedModel,
-    PreparedModelCallback, Result, TimePoint,
+    PreparedModelCallback, Result, TimePoint, Version,
 };
 use serde::de::DeserializeOwned;
 
@@ -76,6 +76,8 @@ impl From<ConnectError> for HalError {
 #[derive(Debug)]
 pub struct RemoteDevice {
     name: String,
+    /// The newest of the interface that the driver speaks.
+    version: Version,
     path: Option<PathBuf>,
     link: Mutex<Arc<Link>>,
 }
@@ -113,7 +115,9 @@ impl RemoteDevice {
         let name = link
             .call(&CallRef::Name)
             .map_err(|error| ConnectError::Unusable { why: error.to_string() })?;
-        Ok(Self { name, path, link: Mutex::new(link) })
+        // A service that doesn't know the question was built before older drivers could be served.
+        let version = link.call(&CallRef::InterfaceVersion).unwrap_or(Version::V1_3);
+        Ok(Self { name, version, path, link: Mutex::new(link) })
     }
 
     /// The service's own name.
@@ -184,6 +188,10 @@ fn start(socket: OwnedFd) -> std::result::Result<Arc<Link>, ConnectError> {
 }
 
 impl Device for RemoteDevice {
+    fn interface_version(&self) -> Version {
+        self.version
+    }
+
     fn capabilities(&self) -> Result<Capabilities> {
         self.query(&CallRef::Capabilities)
     }

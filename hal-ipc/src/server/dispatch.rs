@@ -112,6 +112,7 @@ impl Session {
                 reply.with(self.objects.burst(burst).map(|burst| burst.figures()));
             }
             Call::Bursts => reply.with(Ok(self.watch())),
+            Call::InterfaceVersion => reply.with(Ok(device.interface_version())),
             // As a call it is answered; as a note it was taken before it came here.
             Call::Release { object } => {
                 drop(self.objects.remove(object));

@@ -26,6 +26,8 @@ macro_rules! calls {
             PrepareModel { model: ModelRef<'a>, options: PrepareOptions, cache: CacheBody, callback: u64 },
             /// -> `Vec<ServiceBurst>`.
             Bursts,
+            /// -> `Version`, the newest of the interface that the driver speaks.
+            InterfaceVersion,
         }
 
         /// A call of the client, as it came. The order of the variants is the wire format.
@@ -35,6 +37,7 @@ macro_rules! calls {
             SupportedOperations { model: ModelBody },
             PrepareModel { model: ModelBody, options: PrepareOptions, cache: CacheBody, callback: u64 },
             Bursts,
+            InterfaceVersion,
         }
     };
 }

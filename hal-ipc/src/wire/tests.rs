@@ -99,6 +99,7 @@ fn calls() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("name", call(CallRef::Name)),
         ("bursts", call(CallRef::Bursts)),
+        ("interface_version", call(CallRef::InterfaceVersion)),
         ("capabilities", call(CallRef::Capabilities)),
         ("version_string", call(CallRef::VersionString)),
         ("device_type", call(CallRef::DeviceType)),

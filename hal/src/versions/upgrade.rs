@@ -102,6 +102,10 @@ trait OldPreparedModel: Send + Sync {
 struct Upgraded<D: ?Sized>(Arc<D>);
 
 impl<D: OldDevice + ?Sized> Device for Upgraded<D> {
+    fn interface_version(&self) -> Version {
+        D::VERSION
+    }
+
     fn capabilities(&self) -> Result<Capabilities> {
         self.0.capabilities()
     }

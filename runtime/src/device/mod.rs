@@ -3,13 +3,13 @@
 mod list;
 mod reference;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use nnburst_hal::{
     Buffer, Capabilities, Device as HalDevice, DeviceStatus, DeviceType, ErrorStatus, Extension,
-    HalError, Model, PrepareOptions, TimePoint, Version, v1_0, v1_1, v1_2,
+    HalError, Model, PrepareOptions, TimePoint, Version,
 };
 use nnburst_hal_ipc::{RemoteDevice, Spawned, service_dir};
 
@@ -29,12 +29,10 @@ pub struct Device(Arc<Inner>);
 
 struct Inner {
     name: String,
-    /// The newest interface that the driver speaks.
-    version: Version,
     home: Home,
     figures: OnceLock<Capabilities>,
     /// The driver's buffers that are alive, by token.
-    buffers: Mutex<HashMap<u32, Weak<dyn Buffer>>>,
+    buffers: Mutex<BTreeMap<u32, Weak<dyn Buffer>>>,
 }
 
 /// Where the driver runs.
@@ -51,9 +49,9 @@ enum Home {
 const RETRY: Duration = Duration::from_millis(5);
 
 impl Device {
-    fn new(name: impl Into<String>, version: Version, home: Home) -> Self {
+    fn new(name: impl Into<String>, home: Home) -> Self {
         let (figures, buffers) = (OnceLock::new(), Mutex::default());
-        Self(Arc::new(Inner { name: name.into(), version, home, figures, buffers }))
+        Self(Arc::new(Inner { name: name.into(), home, figures, buffers }))
     }
 
     /// A sample driver in this process: no socket, no other process, nothing to set up.
@@ -70,7 +68,7 @@ impl Device {
     /// As for [`Device::embedded`].
     pub fn embedded_with(driver: &str, options: &DriverOptions) -> Result<Self> {
         let hal = driver::find(driver, options)?.device();
-        Ok(Self::new(format!("embedded:{driver}"), Version::V1_3, Home::Here(hal)))
+        Ok(Self::new(format!("embedded:{driver}"), Home::Here(hal)))
     }
 
     /// A sample driver in a child process of its own, killed and reaped when the last clone of the device
@@ -95,7 +93,7 @@ impl Device {
         let mut command = driver::command(driver, options)?;
         let child = Spawned::start(&mut command)
             .map_err(|error| RuntimeError::driver(format!("starting {driver}"), error))?;
-        Ok(Self::new(format!("spawn:{driver}"), Version::V1_3, Home::Child(child)))
+        Ok(Self::new(format!("spawn:{driver}"), Home::Child(child)))
     }
 
     /// A service that runs already, found by name in the directory of services.
@@ -116,27 +114,13 @@ impl Device {
         services::start(&dir, instance)?;
         let device = RemoteDevice::connect(instance)
             .map_err(|error| RuntimeError::driver(format!("connecting to {instance}"), error))?;
-        Ok(Self::new(instance, Version::V1_3, Home::Service(device)))
+        Ok(Self::new(instance, Home::Service(device)))
     }
 
-    /// A device of the caller's making: any driver object in this process.
+    /// A device of the caller's making: any driver object in this process, also one of an older version behind
+    /// `hal::v1_0::upgrade` and its kin.
     pub fn from_hal(name: impl Into<String>, hal: Arc<dyn HalDevice>) -> Self {
-        Self::new(name, Version::V1_3, Home::Here(hal))
-    }
-
-    /// As [`Device::from_hal`], for a driver of HAL 1.0.
-    pub fn from_hal_v1_0(name: impl Into<String>, hal: Arc<dyn v1_0::Device>) -> Self {
-        Self::new(name, Version::V1_0, Home::Here(v1_0::upgrade(hal)))
-    }
-
-    /// As [`Device::from_hal`], for a driver of HAL 1.1.
-    pub fn from_hal_v1_1(name: impl Into<String>, hal: Arc<dyn v1_1::Device>) -> Self {
-        Self::new(name, Version::V1_1, Home::Here(v1_1::upgrade(hal)))
-    }
-
-    /// As [`Device::from_hal`], for a driver of HAL 1.2.
-    pub fn from_hal_v1_2(name: impl Into<String>, hal: Arc<dyn v1_2::Device>) -> Self {
-        Self::new(name, Version::V1_2, Home::Here(v1_2::upgrade(hal)))
+        Self::new(name, Home::Here(hal))
     }
 
     /// The embedded executor as NNAPI's CPU device, [`REFERENCE`]: always there, computes everything but
@@ -159,12 +143,12 @@ impl Device {
 
     /// The newest version of the HAL that the driver speaks.
     pub fn version_of_hal(&self) -> Version {
-        self.0.version
+        self.hal().interface_version()
     }
 
     /// The API level that [`Device::version_of_hal`] came with: 27 to 30.
     pub fn feature_level(&self) -> i64 {
-        match self.0.version {
+        match self.version_of_hal() {
             Version::V1_0 => 27,
             Version::V1_1 => 28,
             Version::V1_2 => 29,

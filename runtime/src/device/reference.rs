@@ -12,7 +12,7 @@ use nnburst_hal::{
     ExecutionCallback, ExecutionOptions, ExecutionResult, Extension, FencedExecution,
     FencedExecutionCallback, FencedTiming, HalError, MeasureTiming, Model, OperandPerformance,
     OperandType, PerformanceInfo, PrepareOptions, PreparedModel, PreparedModelCallback, Request,
-    Result, TimePoint, Version, wait_for_fence,
+    Result, TimePoint, wait_for_fence,
 };
 
 use super::{Device, Home};
@@ -30,7 +30,7 @@ pub(super) fn device() -> Device {
     static DEVICE: OnceLock<Device> = OnceLock::new();
     let make = || {
         let hal: Arc<dyn HalDevice> = Arc::new(Reference { executor: executor() });
-        Device::new(REFERENCE, Version::V1_3, Home::Here(hal))
+        Device::new(REFERENCE, Home::Here(hal))
     };
     DEVICE.get_or_init(make).clone()
 }

@@ -68,9 +68,15 @@ impl Picky {
     pub(crate) fn device(self, name: &str, version: Version) -> Device {
         let driver: Arc<dyn hal::Device> = Arc::new(self);
         match version {
-            Version::V1_0 => Device::from_hal_v1_0(name, hal::v1_0::downgrade(driver)),
-            Version::V1_1 => Device::from_hal_v1_1(name, hal::v1_1::downgrade(driver)),
-            Version::V1_2 => Device::from_hal_v1_2(name, hal::v1_2::downgrade(driver)),
+            Version::V1_0 => {
+                Device::from_hal(name, hal::v1_0::upgrade(hal::v1_0::downgrade(driver)))
+            }
+            Version::V1_1 => {
+                Device::from_hal(name, hal::v1_1::upgrade(hal::v1_1::downgrade(driver)))
+            }
+            Version::V1_2 => {
+                Device::from_hal(name, hal::v1_2::upgrade(hal::v1_2::downgrade(driver)))
+            }
             Version::V1_3 => Device::from_hal(name, driver),
         }
     }
