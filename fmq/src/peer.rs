@@ -8,7 +8,7 @@ use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::event::epoll;
+use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
 
@@ -34,7 +34,7 @@ pub struct PeerWatch {
 struct Watch {
     key: u64,
     signal: Arc<Signal>,
-    watcher: &'static Watcher,
+    watcher: Arc<Watcher>,
 }
 
 impl PeerWatch {
@@ -70,6 +70,15 @@ impl PeerWatch {
         Self::watch(Arc::new(socket), epoll::EventFlags::RDHUP)
     }
 
+    /// Ends the watching thread, for whoever is about to end the process, or to unload a library, and wants to leave
+    /// nothing behind. Watches made before notice nothing from then on; the next one made starts a thread again.
+    pub fn stop_all() {
+        if let Some(watcher) = lock(&WATCHER).take() {
+            // It can only fail if the count is at its end, which wakes the thread as well.
+            let _ = rustix::io::write(&watcher.stop, &1u64.to_ne_bytes());
+        }
+    }
+
     /// Whether the peer is gone.
     #[must_use]
     pub fn is_dead(&self) -> bool {
@@ -99,10 +108,15 @@ trait WatchedFile: AsFd + Send + Sync {}
 
 impl<F: AsFd + Send + Sync> WatchedFile for F {}
 
+/// The process's watcher, while its thread runs.
+static WATCHER: Mutex<Option<Arc<Watcher>>> = Mutex::new(None);
+
 /// What the watching thread and the watches share.
 #[derive(Debug)]
 struct Watcher {
     epoll: OwnedFd,
+    /// An eventfd that ends the thread.
+    stop: OwnedFd,
     entries: Mutex<Entries>,
 }
 
@@ -128,23 +142,24 @@ impl fmt::Debug for Entry {
 
 impl Watcher {
     /// The process's watcher; made, with its thread, at the first call.
-    fn of_process() -> Result<&'static Self, SetupError> {
-        static WATCHER: Mutex<Option<&'static Watcher>> = Mutex::new(None);
+    fn of_process() -> Result<Arc<Self>, SetupError> {
         let mut slot = lock(&WATCHER);
-        if let Some(watcher) = *slot {
-            return Ok(watcher);
+        if let Some(watcher) = &*slot {
+            return Ok(Arc::clone(watcher));
         }
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("epoll_create1"))?;
-        // Lives as long as its thread: as long as the process.
-        let watcher: &'static Self =
-            Box::leak(Box::new(Self { epoll, entries: Mutex::new(Entries::default()) }));
+        let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(system("eventfd"))?;
+        epoll::add(&epoll, &stop, epoll::EventData::new_u64(STOP), epoll::EventFlags::IN)
+            .map_err(system("epoll_ctl"))?;
+        let watcher = Arc::new(Self { epoll, stop, entries: Mutex::new(Entries::default()) });
+        let watching = Arc::clone(&watcher);
         std::thread::Builder::new()
             .name("fmq-peer-watch".into())
-            .spawn(move || watcher.run())
+            .spawn(move || watching.run())
             .map_err(|error| {
                 system("clone")(Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
             })?;
-        *slot = Some(watcher);
+        *slot = Some(Arc::clone(&watcher));
         Ok(watcher)
     }
 
@@ -188,6 +203,9 @@ impl Watcher {
                 Err(_) => return,
             };
             for event in happened {
+                if event.data.u64() == STOP {
+                    return;
+                }
                 let signal = {
                     let entries = lock(&self.entries);
                     entries.by_key.get(&event.data.u64()).map(|entry| Arc::clone(&entry.signal))
@@ -200,6 +218,9 @@ impl Watcher {
         }
     }
 }
+
+/// The key of the descriptor that ends the thread; those of watches begin behind it.
+const STOP: u64 = 0;
 
 fn system(call: &'static str) -> impl Fn(Errno) -> SetupError {
     move |source| SetupError::System { call, source }

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use nnburst_hal::{ErrorStatus, ExecutionFailure, HalError, Result};
 use serde::Serialize;
@@ -52,7 +52,43 @@ pub(crate) struct Connection {
 #[derive(Debug, Default)]
 struct Waiting {
     gone: Option<HalError>,
-    calls: HashMap<u64, mpsc::SyncSender<Frame>>,
+    calls: HashMap<u64, Arc<Place>>,
+}
+
+/// Where a call waits for its answer.
+#[derive(Debug, Default)]
+struct Place {
+    outcome: Mutex<Outcome>,
+    told: Condvar,
+}
+
+#[derive(Debug, Default)]
+enum Outcome {
+    #[default]
+    Open,
+    Answered(Frame),
+    /// The connection ended.
+    Lost,
+}
+
+impl Place {
+    fn tell(&self, outcome: Outcome) {
+        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = outcome;
+        self.told.notify_one();
+    }
+
+    fn wait(&self) -> Option<Frame> {
+        let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match std::mem::take(&mut *outcome) {
+                Outcome::Open => {
+                    outcome = self.told.wait(outcome).unwrap_or_else(PoisonError::into_inner);
+                }
+                Outcome::Answered(frame) => return Some(frame),
+                Outcome::Lost => return None,
+            }
+        }
+    }
 }
 
 impl Connection {
@@ -85,10 +121,10 @@ impl Connection {
     fn dispatch(self: &Arc<Self>, handler: &Arc<impl Handler>, frame: Frame) {
         match frame.kind {
             Kind::Answer => {
-                let waiter = self.waiting().calls.remove(&frame.id);
+                let call = self.waiting().calls.remove(&frame.id);
                 // Nobody waits: a peer that invents answers is ignored.
-                if let Some(waiter) = waiter {
-                    let _ = waiter.try_send(frame);
+                if let Some(call) = call {
+                    call.tell(Outcome::Answered(frame));
                 }
             }
             Kind::Note => {
@@ -126,8 +162,7 @@ impl Connection {
         };
         self.socket.shut_down();
         self.pool.close();
-        // Whoever waits finds the other end of the channel gone.
-        drop(calls);
+        calls.into_values().for_each(|call| call.tell(Outcome::Lost));
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -165,19 +200,19 @@ impl Connection {
     fn ask(&self, message: [&[u8]; 2], fds: &[BorrowedFd<'_>]) -> Result<Frame> {
         // Relaxed: only uniqueness matters.
         let id = self.next_call.fetch_add(1, Ordering::Relaxed);
-        let (sender, receiver) = mpsc::sync_channel(1);
+        let place = Arc::new(Place::default());
         {
             let mut waiting = self.waiting();
             if let Some(gone) = &waiting.gone {
                 return Err(gone.clone());
             }
-            waiting.calls.insert(id, sender);
+            waiting.calls.insert(id, Arc::clone(&place));
         }
         if let Err(error) = self.send(Kind::Call, id, message, fds) {
             self.waiting().calls.remove(&id);
             return Err(error);
         }
-        receiver.recv().map_err(|_| self.lost().unwrap_or_else(unanswered))
+        place.wait().ok_or_else(|| self.lost().unwrap_or_else(unanswered))
     }
 
     /// Tells the peer something; it doesn't answer.

@@ -36,7 +36,7 @@ mod spawn;
 pub mod testing;
 mod wire;
 
-pub use client::{ConnectError, RemoteBuffer, RemoteDevice, RemotePreparedModel};
+pub use client::{ConnectError, RemoteBuffer, RemoteDevice, RemotePreparedModel, hang_up_on_all};
 pub use directory::{service_dir, services, socket_path};
 pub use limits::Limits;
 pub use pool::Pool;

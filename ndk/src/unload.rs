@@ -8,7 +8,16 @@ use crate::error::quietly;
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Threads that end when they are asked to.
-const NAMES: [&str; 3] = ["nnburst-prepare", "nnburst-execute", "nnburst-idle"];
+const NAMES: [&str; 8] = [
+    "nnburst-prepare",
+    "nnburst-execute",
+    "nnburst-idle",
+    "nnburst-fences",
+    "nnburst-reader",
+    "nnburst-events",
+    "nnburst-reaper",
+    "fmq-peer-watch",
+];
 
 /// Called by the loader. Threads of ours that wait for work would be in the way of an unload, and be told as leaks by
 /// whoever looks for those at the end.
@@ -19,7 +28,7 @@ static END: extern "C" fn() = end;
 
 extern "C" fn end() {
     quietly(|| {
-        nnburst::end_idle_threads();
+        nnburst::shut_down();
         let begun = Instant::now();
         while is_any_left() && begun.elapsed() < PATIENCE {
             std::thread::sleep(Duration::from_millis(1));

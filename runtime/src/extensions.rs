@@ -28,6 +28,15 @@ pub fn extension_prefix(name: &str) -> Result<u16> {
             "this program may not use extensions such as {name}: its path is not in the allowlist"
         )));
     }
+    extension_number(name)
+}
+
+/// As [`extension_prefix`], for whoever asks for permission where the number is used, as NNAPI has it: it tells numbers to
+/// everybody.
+///
+/// # Errors
+/// [`RuntimeError::Argument`] where all 65535 prefixes are given away.
+pub fn extension_number(name: &str) -> Result<u16> {
     registry().prefix(name)
 }
 

@@ -77,7 +77,9 @@ pub use driver::{DriverOptions, calibrate, serve, serve_inherited};
 pub use element::Element;
 pub use error::{Result, ResultCode, RuntimeError};
 pub use execution::{Event, Execution, Pending, time_in_driver};
-pub use extensions::{extension_name, extension_prefix, extension_type, extensions_are_allowed};
+pub use extensions::{
+    extension_name, extension_number, extension_prefix, extension_type, extensions_are_allowed,
+};
 pub use frame::{Argument, Frame};
 #[cfg(feature = "futures")]
 pub use futures::{EventFuture, PendingFuture};
@@ -87,10 +89,14 @@ pub use partition::{Bid, Explained, Explanation, StepKind, StepSummary};
 pub use settings::{Partitioning, SETTINGS, Setting, Settings};
 pub use watch::{ServiceBurst, Watched, services};
 
-/// Ends threads of this library that wait for work, such as those that prepare models; they come back with
-/// work. For whoever is about to end the process, or to unload the library, and wants to leave nothing behind.
-pub fn end_idle_threads() {
+/// Hangs up on all services and ends the threads of this library that wait: for work, for answers, for deaths. For
+/// whoever is about to end the process, or to unload the library, and wants to leave nothing behind. What was made by
+/// services is dead from then on; devices come back with the next call, and threads with their work.
+pub fn shut_down() {
+    nnburst_hal_ipc::hang_up_on_all();
+    nnburst_fmq::PeerWatch::stop_all();
     nnburst_hal_ipc::Pool::end_idle_threads();
+    services::stop_reaping();
 }
 
 /// The README's example, compiled with the tests.

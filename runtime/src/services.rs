@@ -1,13 +1,19 @@
 //! Drivers that are started when somebody asks for them: `NAME.service` in the directory of services.
 //!
-//! The file has lines `name = value`; `exec` is the command, split at spaces. It runs in a session of its own, with
-//! `NNBURST_SERVICE_DIR` as it is here, and has to serve NAME: whoever asked waits for its socket.
+//! The file has lines `name = value`; `exec` is the command, split at spaces. It runs in a process group of its own, with
+//! nothing on its standard streams and `NNBURST_SERVICE_DIR` as it is here, and has to serve NAME: whoever asked waits for its socket.
 
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nnburst_hal_ipc::{services, socket_path};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::error::{Result, RuntimeError};
 
@@ -53,15 +59,14 @@ pub(crate) fn start(dir: &Path, name: &str) -> Result<()> {
         .env("NNBURST_SERVICE_DIR", dir)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
         .spawn()
         .map_err(|error| failed(format!("{program}: {error}")))?;
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
         if answers() {
-            // Reaps it whenever it ends, which is not ours to decide.
-            let _ = std::thread::Builder::new()
-                .name("nnburst-reaper".into())
-                .spawn(move || child.wait());
+            reap(child);
             return Ok(());
         }
         if let Ok(Some(status)) = child.try_wait() {
@@ -72,6 +77,40 @@ pub(crate) fn start(dir: &Path, name: &str) -> Result<()> {
     let _ = child.kill();
     let _ = child.wait();
     Err(failed(format!("{program} doesn't serve {} after {PATIENCE:?}", socket.display())))
+}
+
+/// What ends the threads that wait for started drivers to end.
+static STOP: Mutex<Option<Arc<OwnedFd>>> = Mutex::new(None);
+
+/// Reaps a driver whenever it ends, which is not ours to decide. Where no thread or descriptor is to be had, it
+/// stays behind as a zombie until this process ends.
+fn reap(mut child: Child) {
+    let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return };
+    let (Ok(ended), Some(stop)) = (pidfd_open(pid, PidfdFlags::empty()), stop()) else { return };
+    let wait = move || {
+        let mut watched = [PollFd::new(&ended, PollFlags::IN), PollFd::new(&*stop, PollFlags::IN)];
+        while poll(&mut watched, None) == Err(Errno::INTR) {}
+        if !watched[0].revents().is_empty() {
+            let _ = child.wait();
+        }
+    };
+    let _ = std::thread::Builder::new().name("nnburst-reaper".into()).spawn(wait);
+}
+
+fn stop() -> Option<Arc<OwnedFd>> {
+    let mut stop = STOP.lock().unwrap_or_else(PoisonError::into_inner);
+    if stop.is_none() {
+        *stop = eventfd(0, EventfdFlags::CLOEXEC).ok().map(Arc::new);
+    }
+    stop.clone()
+}
+
+/// Ends the threads that wait for started drivers to end.
+pub(crate) fn stop_reaping() {
+    if let Some(stop) = STOP.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        // It can only fail if the count is at its end, which wakes the threads as well.
+        let _ = rustix::io::write(&*stop, &1u64.to_ne_bytes());
+    }
 }
 
 fn command_of(text: &str) -> Option<Vec<String>> {

@@ -97,7 +97,9 @@ impl Callbacks {
         for (_, waiting) in std::mem::take(&mut *lock(&self.executed)) {
             waiting.tell(Err(why.clone().into()));
         }
-        lock(&self.bursts).clear();
+        // Let go of outside of the lock, as above.
+        let bursts = std::mem::take(&mut *lock(&self.bursts));
+        drop(bursts);
     }
 }
 

@@ -1,7 +1,7 @@
 //! A client's connection: what all proxies of one service share.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use nnburst_hal::{ExecutionFailure, HalError, Memory, Result};
 use serde::de::DeserializeOwned;
@@ -24,9 +24,24 @@ pub(super) struct Link {
     pub(super) callbacks: Arc<Callbacks>,
 }
 
+/// The connections of this process as a client.
+static CONNECTIONS: Mutex<Vec<Weak<Connection>>> = Mutex::new(Vec::new());
+
+/// Hangs up on every service, for whoever is about to end the process, or to unload a library, and wants to leave nothing
+/// behind: the threads that read the connections end. To whoever still uses a device it is as if its driver had died.
+pub fn hang_up_on_all() {
+    let connections = CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    connections.iter().filter_map(Weak::upgrade).for_each(|connection| connection.close());
+}
+
 impl Link {
     pub(super) fn start(socket: Socket) -> std::io::Result<Arc<Self>> {
         let connection = Connection::new(socket, Pool::new("nnburst-events", THREADS, WAITING));
+        {
+            let mut all = CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner);
+            all.retain(|connection| connection.strong_count() > 0);
+            all.push(Arc::downgrade(&connection));
+        }
         let callbacks = Arc::new(Callbacks::default());
         let link = Arc::new(Self {
             connection: Arc::clone(&connection),
