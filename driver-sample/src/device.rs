@@ -341,8 +341,11 @@ impl Preparation {
 
 impl Shared {
     fn compile_options(&self) -> CompileOptions {
-        let mut options =
-            CompileOptions { threads: self.options.threads, ..CompileOptions::default() };
+        let mut options = CompileOptions {
+            threads: self.options.threads,
+            late_errors: true,
+            ..CompileOptions::default()
+        };
         if self.figures.has_extension() {
             options.extensions.register(fibonacci::FIBONACCI_EXTENSION, Arc::new(Fibonacci));
         }

@@ -125,6 +125,16 @@ pub enum RunError {
         /// The rule, with the figures.
         what: String,
     },
+    /// An output came out in another shape than the one asked for.
+    #[error("output {index} is of shape {computed:?}, asked for as {asked:?}")]
+    OutputShape {
+        /// Position among the model's outputs.
+        index: usize,
+        /// As it came out.
+        computed: Vec<u32>,
+        /// As the request has it; 0 is open.
+        asked: Vec<u32>,
+    },
     /// The shapes or values of this request don't fit the model.
     #[error(transparent)]
     Specialise(#[from] CompileError),

@@ -32,7 +32,19 @@ pub(crate) fn check_operand(code: ExtensionCode, operand: &Operand) -> Result<()
     if !info.is_tensor && !operand.dimensions.is_empty() {
         return Err(Error::data(format!("{} is a scalar and has no dimensions", operand.kind)));
     }
-    Ok(())
+    let known: Vec<u32> = operand.dimensions.iter().copied().filter(|&extent| extent > 0).collect();
+    data_size_of(operand.kind, &known).map(drop)
+}
+
+/// Whether the shape of an operand is not settled: types of extensions are tensors or scalars as their device says.
+pub(crate) fn is_open(operand: &Operand) -> bool {
+    let is_tensor = match operand.kind {
+        OperandType::Extension(code) => {
+            nnburst::extension_type(code).is_some_and(|info| info.is_tensor)
+        }
+        kind => !kind.is_scalar(),
+    };
+    is_tensor && (operand.dimensions.is_empty() || operand.dimensions.contains(&0))
 }
 
 /// Bytes of an operand's value; 0 where the shape is not fully known.
@@ -77,7 +89,7 @@ fn type_code(model: Handle<Model>, name: Text, number: u16, kind: Out<'_, i32>) 
         let name = name.get("extensionName")?;
         let kind = kind.ok_or_else(|| Error::null("type"))?;
         let name = name.to_str().map_err(|_| Error::data("the name is not UTF-8"))?;
-        let prefix = nnburst::extension_prefix(name)?;
+        let prefix = nnburst::extension_number(name)?;
         let code = ExtensionCode { prefix, number }.code();
         kind.write(code.cast_signed());
         Ok(())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nnburst_hal::{
     Direction, ErrorStatus, ExecutionOutcome, ExecutionResult, HalError, Model, Operand,
-    OutputShape, PreparedModel,
+    OutputShape, PreparedModel, extends_shape,
 };
 use nnburst_hal_ipc::RemotePreparedModel;
 
@@ -209,10 +209,7 @@ impl Compilation {
         }
         for (at, (operand, shape)) in outputs.iter().zip(shapes).enumerate() {
             let (known, told) = (&operand.dimensions, &shape.dimensions);
-            let fits = known.is_empty()
-                || known.len() == told.len()
-                    && known.iter().zip(told).all(|(&known, &told)| known == 0 || known == told);
-            if !fits {
+            if !extends_shape(known, told) {
                 let why = format!("the driver tells shape {told:?} of output {at}, {known:?}");
                 return Err(HalError::failure(why).into());
             }

@@ -100,7 +100,10 @@ pub fn compile_for(
 ) -> Result<Compilation> {
     check_list(devices)?;
     match devices {
-        [one] => Compilation::whole(one, model, options),
+        [one] => {
+            check_taken(model, one)?;
+            Compilation::whole(one, model, options)
+        }
         [_, _, ..] if options.timeout.is_some() => {
             Err(RuntimeError::Argument("a timeout takes exactly one named device".into()))
         }
@@ -129,6 +132,16 @@ pub fn supported_operations(model: &Model, devices: &[Device]) -> Result<Vec<boo
         }
     }
     Ok(supported)
+}
+
+/// What a device doesn't say that it takes, it is not given, even if it would prepare it.
+fn check_taken(model: &Model, device: &Device) -> Result<()> {
+    // A device that can't answer fails to prepare as well, and says why then.
+    let Ok(taken) = device.supported_operations(model) else { return Ok(()) };
+    let refused = taken.iter().zip(&model.main.operations).position(|(&taken, _)| !taken);
+    let Some(at) = refused else { return Ok(()) };
+    let kind = model.main.operations.get(at).map_or("", |operation| operation.kind.name());
+    Err(RuntimeError::Model(format!("{} doesn't take operation {at}, {kind}", device.name())))
 }
 
 fn check_list(devices: &[Device]) -> Result<()> {

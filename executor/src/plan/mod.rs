@@ -53,6 +53,9 @@ pub struct CompileOptions {
     /// Most bytes that a stage of the plan may take between inputs and outputs: a few bytes of shapes
     /// must not eat the machine.
     pub arena_limit: usize,
+    /// Leaves operations that break a rule of theirs (shapes that don't fit, values out of range) to the
+    /// runs, which fail: so the reference has it, whose preparation looks at types alone.
+    pub late_errors: bool,
 }
 
 impl Default for CompileOptions {
@@ -62,6 +65,7 @@ impl Default for CompileOptions {
             isa: None,
             extensions: ExtensionRegistry::default(),
             arena_limit: 1 << 32,
+            late_errors: false,
         }
     }
 }
@@ -142,7 +146,16 @@ impl Plan {
             types: Types::of(model, &options.extensions),
             packs: Arc::new(packs),
         };
-        let first = context.first_stage()?.map(Arc::new);
+        let first = match context.first_stage() {
+            Ok(first) => first.map(Arc::new),
+            Err(error @ (CompileError::Operation { .. } | CompileError::Model(_)))
+                if options.late_errors =>
+            {
+                tracing::warn!(target: "nnburst::compilation", %error, "every execution will fail");
+                None
+            }
+            Err(error) => return Err(error),
+        };
         Ok(Self { context: Arc::new(context), first })
     }
 

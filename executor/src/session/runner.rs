@@ -299,14 +299,10 @@ impl Walk<'_, '_, '_, '_> {
     ) -> Option<RunError> {
         if let Sink::Given(outputs) = self.sink
             && let Some(Output::Buffer { dimensions: asked, .. }) = outputs.get(index)
+            && !nnburst_hal::extends_shape(asked, dimensions)
         {
-            let agrees = asked.is_empty()
-                || asked.len() == dimensions.len()
-                    && asked.iter().zip(dimensions).all(|(&a, &d)| a == 0 || a == d);
-            if !agrees {
-                let what = format!("is of {dimensions:?}, asked for as {asked:?}");
-                return Some(RunError::Argument { direction: "output", index, what });
-            }
+            let (computed, asked) = (dimensions.to_vec(), asked.to_vec());
+            return Some(RunError::OutputShape { index, computed, asked });
         }
         if needed > given && !self.sink.is_omitted(index) {
             if let Some(shape) = self.shapes.get_mut(index) {

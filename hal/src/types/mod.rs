@@ -20,7 +20,9 @@ pub use codes::{
 pub use model::{
     Extension, ExtensionNameAndPrefix, ExtensionOperandType, Model, Operation, Subgraph,
 };
-pub use operand::{ChannelQuant, DataLocation, ExtraParams, Operand, pool_alignment};
+pub use operand::{
+    ChannelQuant, DataLocation, ExtraParams, Operand, extends_shape, pool_alignment,
+};
 pub use request::{
     BufferDesc, BufferRole, CacheFiles, CacheHandles, ExecutionOutcome, OutputShape, Request,
     RequestArgument, RequestPool,

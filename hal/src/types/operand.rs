@@ -190,9 +190,32 @@ impl Operand {
     }
 }
 
+/// Whether a shape says all that another one says: its rank and every extent of it that isn't 0. One without
+/// extents says nothing, so that its rank is open.
+pub fn extends_shape(known: &[u32], told: &[u32]) -> bool {
+    known.is_empty()
+        || known.len() == told.len()
+            && known.iter().zip(told).all(|(&known, &told)| known == 0 || known == told)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shape_may_say_more_and_nothing_else() {
+        for (known, told, want) in [
+            (&[][..], &[2, 3][..], true),
+            (&[0, 3], &[2, 3], true),
+            (&[2, 3], &[2, 3], true),
+            (&[2, 3], &[2, 0], false),
+            (&[2, 3], &[2, 4], false),
+            (&[2, 3], &[2, 3, 1], false),
+            (&[2], &[], false),
+        ] {
+            assert_eq!(extends_shape(known, told), want, "{known:?} {told:?}");
+        }
+    }
 
     #[test]
     fn data_size_knows_what_is_unknown() {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nnburst::hal::{
-    DataLocation, Direction, ExecutionOptions, ExecutionOutcome, MeasureTiming, Operand,
+    self, DataLocation, Direction, ExecutionOptions, ExecutionOutcome, MeasureTiming, Operand,
     OutputShape, Request, TimePoint, Timing,
 };
 
@@ -64,14 +64,36 @@ impl<P> Argument<P> {
         if self.dimensions.is_empty() { &operand.dimensions } else { &self.dimensions }
     }
 
+    /// # Errors
+    /// `BAD_STATE` for an argument that was given before.
+    fn check_unset(&self) -> Result<()> {
+        if matches!(self.source, Source::Unset) {
+            return Ok(());
+        }
+        Err(Error::state("the argument is given already"))
+    }
+
     /// Settles where the argument is.
     fn set(&mut self, source: Source<P>, kind: Option<&OperandType>) -> Result<()> {
-        if !matches!(self.source, Source::Unset) {
-            return Err(Error::state("the argument is given already"));
-        }
+        self.check_unset()?;
         self.source = source;
         self.dimensions.extend_from_slice(given(kind)?);
         Ok(())
+    }
+
+    fn set_memory(
+        &mut self,
+        operand: &Operand,
+        kind: Option<&OperandType>,
+        memory: nnburst::Memory,
+        place: DataLocation,
+    ) -> Result<()> {
+        self.check_unset()?;
+        // What is used whole may have a size that its format settles.
+        if (place.offset, place.length) != (0, 0) {
+            check_length(operand, kind, place.length)?;
+        }
+        self.set(Source::Memory { memory, place }, kind)
     }
 
     fn set_pointer(
@@ -83,18 +105,11 @@ impl<P> Argument<P> {
     ) -> Result<()> {
         let length = u32::try_from(length)
             .map_err(|_| Error::data(format!("{length} bytes are beyond 4 GiB")))?;
-        if !matches!(self.source, Source::Unset) {
-            return Err(Error::state("the argument is given already"));
-        }
+        self.check_unset()?;
         if length == 0 {
             return Err(Error::data("a buffer of no bytes"));
         }
-        let dimensions = if kind.is_some() { given(kind)? } else { &operand.dimensions };
-        let needed = extension::data_size_of(operand.kind, dimensions)?;
-        let is_oem = operand.kind == nnburst::hal::OperandType::Oem;
-        if !is_oem && needed != 0 && needed != u64::from(length) {
-            return Err(Error::data(format!("{length} bytes given, {needed} needed")));
-        }
+        check_length(operand, kind, length)?;
         self.set(Source::Pointer { bytes, length }, kind)
     }
 }
@@ -173,7 +188,7 @@ impl Call {
         let operand = ready.operand(false, index)?;
         check_type(operand, kind, false)?;
         let place = place(ready, (Direction::Input, index), &memory, given(kind)?, range)?;
-        at(&mut self.inputs, index)?.set(Source::Memory { memory, place }, kind)
+        at(&mut self.inputs, index)?.set_memory(operand, kind, memory, place)
     }
 
     pub(crate) fn set_output_memory(
@@ -187,7 +202,7 @@ impl Call {
         let operand = ready.operand(true, index)?;
         check_type(operand, kind, true)?;
         let place = place(ready, (Direction::Output, index), &memory, given(kind)?, range)?;
-        at(&mut self.outputs, index)?.set(Source::Memory { memory, place }, kind)
+        at(&mut self.outputs, index)?.set_memory(operand, kind, memory, place)
     }
 
     /// Whether everything is there that an execution takes.
@@ -220,7 +235,7 @@ impl Call {
             self.outputs.iter().zip(ready.compilation.outputs()).enumerate()
         {
             let is_omitted = matches!(output.source, Source::Omitted);
-            if !is_omitted && operand.has_unspecified_dimensions() {
+            if !is_omitted && extension::is_open(operand) {
                 let shape = &operand.dimensions;
                 return Err(Error::data(format!("the model leaves output {at} open: {shape:?}")));
             }
@@ -259,23 +274,14 @@ impl Call {
         result.and(noted)
     }
 
-    /// A driver may fill in what was unknown about a shape, and nothing else.
+    /// A driver may fill in what was unknown about a shape, to the model or to the caller, and nothing else.
     fn check_shapes(&self, ready: &Ready) -> Result<()> {
-        if self.shapes.is_empty() {
-            return Ok(());
-        }
+        ready.compilation.check_shapes(&self.shapes)?;
         let outputs = self.outputs.iter().zip(ready.compilation.outputs());
-        let fits = self.shapes.len() == self.outputs.len()
-            && outputs.zip(&self.shapes).all(|((output, operand), computed)| {
-                let asked = output.shape(operand);
-                let kept = asked.is_empty()
-                    || asked.len() == computed.dimensions.len()
-                        && asked
-                            .iter()
-                            .zip(&computed.dimensions)
-                            .all(|(&asked, &computed)| asked == computed || asked == 0);
-                kept && extension::data_size_of(operand.kind, &computed.dimensions).is_ok()
-            });
+        let fits = outputs.zip(&self.shapes).all(|((output, operand), told)| {
+            hal::extends_shape(&output.dimensions, &told.dimensions)
+                && extension::data_size_of(operand.kind, &told.dimensions).is_ok()
+        });
         if fits {
             return Ok(());
         }
@@ -342,25 +348,30 @@ fn given(kind: Option<&OperandType>) -> Result<&[u32]> {
 /// the model's.
 fn check_type(operand: &Operand, kind: Option<&OperandType>, may_be_open: bool) -> Result<()> {
     let Some(kind) = kind else {
-        if !may_be_open && operand.has_unspecified_dimensions() {
+        if !may_be_open && extension::is_open(operand) {
             let shape = &operand.dimensions;
             return Err(Error::data(format!("the model leaves the shape open: {shape:?}")));
         }
         return Ok(());
     };
     let given = operand_of(kind)?;
-    if !may_be_open && given.has_unspecified_dimensions() {
+    if !may_be_open && extension::is_open(&given) {
         return Err(Error::data(format!("the shape is not complete: {:?}", given.dimensions)));
     }
     let known = &operand.dimensions;
-    let fits = known.is_empty()
-        || known.len() == given.dimensions.len()
-            && known
-                .iter()
-                .zip(&given.dimensions)
-                .all(|(&known, &given)| known == given || known == 0);
-    if fits {
+    if hal::extends_shape(known, &given.dimensions) {
         return Ok(());
     }
     Err(Error::data(format!("shape {:?} given, the model has {known:?}", given.dimensions)))
+}
+
+/// Whether an argument of this length holds a value of the shape that is given for it, as far as that is known.
+fn check_length(operand: &Operand, kind: Option<&OperandType>, length: u32) -> Result<()> {
+    let dimensions = if kind.is_some() { given(kind)? } else { &operand.dimensions };
+    let needed = extension::data_size_of(operand.kind, dimensions)?;
+    let is_oem = operand.kind == hal::OperandType::Oem;
+    if is_oem || needed == 0 || needed == u64::from(length) {
+        return Ok(());
+    }
+    Err(Error::data(format!("{length} bytes given, {needed} needed")))
 }

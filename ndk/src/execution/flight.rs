@@ -137,7 +137,7 @@ impl Flight {
                 state.timing = timing;
                 signalled.map_err(|error| Error::new(Code::OpFailed, error.to_string()))
             }
-            Err(error) => Err(Error::from(error)),
+            Err(error) => Err(Error::from(self.ready.compilation.failed(error)).of_execution()),
         };
         if let Some(call) = &mut state.call {
             if result.is_ok() {

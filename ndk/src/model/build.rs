@@ -315,7 +315,7 @@ impl Builder {
     /// Whether an operand may have a constant of so many bytes; the length as it is stored.
     fn check_constant(&mut self, at: usize, length: usize) -> Result<u32> {
         let operand = self.operand(at)?;
-        if operand.has_unspecified_dimensions() {
+        if extension::is_open(operand) {
             let shape = &operand.dimensions;
             return Err(Error::data(format!("operand {at}: a constant of shape {shape:?}")));
         }

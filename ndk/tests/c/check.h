@@ -4,6 +4,7 @@
 
 #include <NeuralNetworks.h>
 #include <NeuralNetworksExtensions.h>
+#include <NeuralNetworksOEM.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,8 +80,8 @@ static inline ANeuralNetworksModel* add_model(void) {
     return model;
 }
 
-/* nnapi-reference. */
-static inline const ANeuralNetworksDevice* reference(void) {
+/* The device of this name, or NULL. */
+static inline ANeuralNetworksDevice* device_called(const char* wanted) {
     uint32_t count = 0;
     OK(ANeuralNetworks_getDeviceCount(&count));
     for (uint32_t index = 0; index < count; index++) {
@@ -88,14 +89,21 @@ static inline const ANeuralNetworksDevice* reference(void) {
         const char* name = NULL;
         OK(ANeuralNetworks_getDevice(index, &device));
         OK(ANeuralNetworksDevice_getName(device, &name));
-        if (strcmp(name, "nnapi-reference") == 0) return device;
+        if (strcmp(name, wanted) == 0) return device;
     }
-    fprintf(stderr, "there is no nnapi-reference\n");
-    exit(1);
+    return NULL;
+}
+
+/* The device that the tests are about: nnapi-reference, or the one that the environment names. */
+static inline const ANeuralNetworksDevice* tested(void) {
+    const char* name = getenv("NNBURST_TEST_DEVICE");
+    const ANeuralNetworksDevice* device = device_called(name ? name : "nnapi-reference");
+    TRUE_THAT(device != NULL);
+    return device;
 }
 
 static inline ANeuralNetworksCompilation* compile(ANeuralNetworksModel* model) {
-    const ANeuralNetworksDevice* device = reference();
+    const ANeuralNetworksDevice* device = tested();
     ANeuralNetworksCompilation* compilation = NULL;
     OK(ANeuralNetworksCompilation_createForDevices(model, &device, 1, &compilation));
     OK(ANeuralNetworksCompilation_finish(compilation));

@@ -77,7 +77,7 @@ static void models(void) {
     BAD_DATA(ANeuralNetworksModel_addOperation(model, ANEURALNETWORKS_ADD, 2, inputs, 1, output));
     BAD_STATE(ANeuralNetworksCompilation_create(model, &compilation));
     bool supported[1] = {false};
-    const ANeuralNetworksDevice* device = reference();
+    const ANeuralNetworksDevice* device = tested();
     BAD_STATE(ANeuralNetworksModel_getSupportedOperationsForDevices(model, &device, 1, supported));
     OK(ANeuralNetworksModel_finish(model));
     BAD_STATE(ANeuralNetworksModel_finish(model));
@@ -101,7 +101,7 @@ static void compilations(void) {
     ANeuralNetworksCompilation* compilation = NULL;
     ANeuralNetworksExecution* execution = NULL;
     ANeuralNetworksBurst* burst = NULL;
-    const ANeuralNetworksDevice* device = reference();
+    const ANeuralNetworksDevice* device = tested();
     const uint8_t token[ANEURALNETWORKS_BYTE_SIZE_OF_CACHE_TOKEN] = {0};
     IS_NULL(ANeuralNetworksCompilation_create(NULL, &compilation));
     IS_NULL(ANeuralNetworksCompilation_create(model, NULL));
@@ -227,6 +227,8 @@ static void executions(void) {
     TRUE_THAT(pwrite(fd, a, sizeof a, 3) == sizeof a);
     TRUE_THAT(pwrite(fd, b, sizeof b, 3 + sizeof a) == sizeof b);
     BAD_DATA(ANeuralNetworksExecution_setInputFromMemory(execution, 0, NULL, memory, 33, 16));
+    BAD_DATA(ANeuralNetworksExecution_setInputFromMemory(execution, 0, NULL, memory, 0, 20));
+    BAD_DATA(ANeuralNetworksExecution_setOutputFromMemory(execution, 0, NULL, memory, 0, 12));
     IS_NULL(ANeuralNetworksExecution_setInputFromMemory(execution, 0, NULL, NULL, 0, 16));
     OK(ANeuralNetworksExecution_setInputFromMemory(execution, 0, NULL, memory, 0, 16));
     OK(ANeuralNetworksExecution_setInputFromMemory(execution, 1, NULL, memory, 16, 16));
@@ -320,7 +322,7 @@ static void devices(void) {
     TRUE_THAT(count >= 2);
     IS_NULL(ANeuralNetworks_getDevice(0, NULL));
     BAD_DATA(ANeuralNetworks_getDevice(count, &device));
-    const ANeuralNetworksDevice* known = reference();
+    const ANeuralNetworksDevice* known = tested();
     IS_NULL(ANeuralNetworksDevice_getName(NULL, &text));
     IS_NULL(ANeuralNetworksDevice_getName(known, NULL));
     OK(ANeuralNetworksDevice_getVersion(known, &text));

@@ -4,7 +4,16 @@ use std::process::Command;
 
 use crate::common;
 
-const PROGRAMS: &[&str] = &["examples/add1.c", "tests/c/states.c", "tests/c/memories.c"];
+const PROGRAMS: &[&str] = &[
+    "examples/add1.c",
+    "tests/c/delegate.c",
+    "tests/c/domains.c",
+    "tests/c/handles.c",
+    "tests/c/memories.c",
+    "tests/c/runs.c",
+    "tests/c/shapes.c",
+    "tests/c/states.c",
+];
 
 #[test]
 fn programs_compile_without_a_warning_and_run() {
@@ -23,18 +32,18 @@ fn programs_run_under_valgrind_without_errors_or_leaks() {
     }
     for source in PROGRAMS {
         let Some(program) = common::compile("gcc", "c11", source) else { continue };
-        common::run(valgrind().arg(program));
+        common::run(common::valgrind().arg(program));
     }
 }
 
-fn valgrind() -> Command {
-    let mut valgrind = common::command("valgrind");
-    valgrind
-        .args(["--quiet", "--leak-check=full", "--errors-for-leak-kinds=definite,possible"])
-        .args(["--error-exitcode=99", "--num-callers=30"])
-        // valgrind knows no AVX-512.
-        .env("NNBURST_ISA", "avx2");
-    valgrind
+/// Accesses of the program's own memory: the library is told where to read and write.
+#[test]
+fn what_delegates_do_holds_under_address_sanitizer() {
+    let Some(program) = common::compile("gcc -fsanitize=address", "c11", "tests/c/delegate.c")
+    else {
+        return;
+    };
+    common::run(&mut common::command(program));
 }
 
 #[test]
@@ -45,7 +54,41 @@ fn a_wrapper_in_cpp_works_and_leaves_nothing_behind() {
         };
         common::run(&mut common::command(&program));
         if compiler == "g++" && common::is_installed("valgrind") {
-            common::run(valgrind().arg(program));
+            common::run(common::valgrind().arg(program));
+        }
+    }
+}
+
+/// Each header by itself, in the oldest and the newest dialects that programs are written in.
+#[test]
+fn headers_stand_alone() {
+    let headers = [
+        "NeuralNetworks.h",
+        "NeuralNetworksExtensions.h",
+        "NeuralNetworksOEM.h",
+        "android/hardware_buffer.h",
+    ];
+    let dialects =
+        [("gcc", "c99"), ("gcc", "c2x"), ("clang", "c11"), ("g++", "c++11"), ("clang++", "c++20")];
+    for (compiler, standard) in dialects {
+        if !common::is_installed(compiler) {
+            continue;
+        }
+        for header in headers {
+            let mut command = Command::new(compiler);
+            command
+                .args([&format!("-std={standard}"), "-pedantic", "-Wall", "-Wextra", "-Werror"])
+                .args([
+                    "-fsyntax-only",
+                    "-x",
+                    if compiler.contains("++") { "c++" } else { "c" },
+                    "-include",
+                ])
+                .arg(common::here().join("include").join(header))
+                .arg("-I")
+                .arg(common::here().join("include"))
+                .arg("/dev/null");
+            common::run(&mut command);
         }
     }
 }

@@ -29,15 +29,19 @@ pub(crate) fn is_installed(program: &str) -> bool {
     found
 }
 
-/// Compiles a C or C++ program of this crate; `None` where the compiler is not installed.
+/// Compiles a C or C++ program of this crate by a compiler, its name and perhaps an option; `None` where it is not
+/// installed.
 pub(crate) fn compile(compiler: &str, standard: &str, source: &str) -> Option<PathBuf> {
-    if !is_installed(compiler) {
+    let (program, option) = compiler.split_once(' ').unwrap_or((compiler, "-pedantic"));
+    if !is_installed(program) {
         return None;
     }
     let name = Path::new(source).file_stem().unwrap().to_string_lossy();
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{compiler}"));
+    let made = format!("{name}-{program}{}", option.replace('=', "-"));
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(made);
     let library = library();
-    let compiled = Command::new(compiler)
+    let compiled = Command::new(program)
+        .arg(option)
         .arg(format!("-std={standard}"))
         .args(["-Wall", "-Wextra", "-Werror", "-O1", "-g", "-I"])
         .arg(here().join("include"))
@@ -69,4 +73,15 @@ pub(crate) fn run(command: &mut Command) -> String {
     );
     assert!(output.status.success(), "{command:?}: {}\n{out}{err}", output.status);
     out
+}
+
+/// Valgrind, that takes errors and leaks for failures; a program and its arguments are to follow.
+pub(crate) fn valgrind() -> Command {
+    let mut valgrind = command("valgrind");
+    valgrind
+        .args(["--quiet", "--leak-check=full", "--errors-for-leak-kinds=definite,possible"])
+        .args(["--error-exitcode=99", "--num-callers=30"])
+        // valgrind knows no AVX-512.
+        .env("NNBURST_ISA", "avx2");
+    valgrind
 }

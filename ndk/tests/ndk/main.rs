@@ -3,4 +3,5 @@
 
 mod c_programs;
 mod common;
+mod services;
 mod symbols;

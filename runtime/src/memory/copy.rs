@@ -1,6 +1,6 @@
 //! Copies between memories of all kinds.
 
-use nnburst_hal::{Access, Buffer, Memory as HalMemory};
+use nnburst_hal::{Access, Buffer, Memory as HalMemory, MemoryError, MemoryKind};
 
 use super::{Body, Domain, Memory, combine};
 use crate::error::{Result, RuntimeError};
@@ -9,10 +9,13 @@ pub(super) fn copy(from: &Memory, to: &Memory) -> Result<()> {
     if from.is(to) {
         return Ok(());
     }
-    let dimensions = check(from, to)?;
-    let result = move_bytes(from, to, &dimensions);
-    to.written(result.is_ok().then_some(dimensions.as_slice()));
-    result
+    let moved = check(from, to).and_then(|dimensions| {
+        move_bytes(from, to, &dimensions)?;
+        Ok(dimensions)
+    });
+    // What a copy failed to fill holds nothing any more, whatever it held before.
+    to.written(moved.as_ref().ok().map(Vec::as_slice));
+    moved.map(drop)
 }
 
 /// Whether the one fits into the other, and the shape that goes over.
@@ -22,6 +25,9 @@ fn check(from: &Memory, to: &Memory) -> Result<Vec<u32>> {
     let held = source.map(|domain| (domain, domain.content()));
     if held.as_ref().is_some_and(|(_, content)| !content.initialized) {
         return Err(mismatch("the source was never written"));
+    }
+    if from.is_image() || to.is_image() {
+        return Err(MemoryError::NotMappable { kind: MemoryKind::HardwareBuffer.name() }.into());
     }
     match (held, target) {
         (Some((source, content)), Some(target)) => {

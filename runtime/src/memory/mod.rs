@@ -134,8 +134,7 @@ impl Memory {
     ) -> Result<DataLocation> {
         let location = DataLocation { pool_index: 0, offset, length };
         let whole = (offset, length) == (0, 0);
-        let is_image =
-            self.shared().is_some_and(|memory| memory.kind() == MemoryKind::HardwareBuffer);
+        let is_image = self.is_image();
         match &self.0.domain {
             Some(domain) => {
                 if !domain.roles.iter().any(|role| role.is(compilation, direction, index)) {
@@ -160,13 +159,16 @@ impl Memory {
     /// # Errors
     /// As for [`Memory::place`]; memories from descriptors and buffers with a format hold no constants.
     pub fn place_constant(&self, offset: u32, length: u32) -> Result<DataLocation> {
-        let is_image =
-            self.shared().is_none_or(|memory| memory.kind() == MemoryKind::HardwareBuffer);
-        if is_image || self.has_roles() {
+        if self.is_image() || self.has_roles() {
             return Err(RuntimeError::Argument("such a memory holds no constants".into()));
         }
         self.check_range(offset, length)?;
         Ok(DataLocation { pool_index: 0, offset, length })
+    }
+
+    /// Whether it is a hardware buffer whose format only its devices know.
+    fn is_image(&self) -> bool {
+        self.shared().is_some_and(|memory| memory.kind() == MemoryKind::HardwareBuffer)
     }
 
     fn check_range(&self, offset: u32, length: u32) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use nnburst_hal::{
     Access, DataLocation, HalError, Memory, Operand, OutputShape, Request, RequestArgument,
-    RequestPool, Result,
+    RequestPool, Result, extends_shape,
 };
 
 use super::{Home, Plan};
@@ -163,12 +163,7 @@ fn argument(place: &Place, operand: &Operand, pools: &mut Vec<RequestPool>) -> R
 /// `GENERAL_FAILURE` where it changes what was known.
 pub(crate) fn merge(known: &[u32], told: &OutputShape) -> Result<Vec<u32>> {
     let told = &told.dimensions;
-    if known.is_empty() {
-        return Ok(told.clone());
-    }
-    let fits = known.len() == told.len()
-        && known.iter().zip(told).all(|(&known, &told)| known == 0 || known == told);
-    if fits {
+    if extends_shape(known, told) {
         Ok(told.clone())
     } else {
         Err(HalError::failure(format!("the driver tells shape {told:?} of an output of {known:?}")))

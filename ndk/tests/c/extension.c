@@ -1,0 +1,161 @@
+/* The vendor extension of a driver in another process. The argument says whether this program is on the list of those
+ * that may use extensions. */
+#include "check.h"
+
+enum { INT64 = 0, TENSOR_QUANT64 = 1, FIBONACCI = 0, NUMBERS = 10 };
+
+static const char* const EXTENSION = "com.example.fibonacci";
+
+struct codes {
+    int32_t int64, quant64, fibonacci, unknown;
+};
+
+static struct codes codes_of(ANeuralNetworksModel* model) {
+    struct codes codes;
+    OK(ANeuralNetworksModel_getExtensionOperandType(model, EXTENSION, INT64, &codes.int64));
+    OK(ANeuralNetworksModel_getExtensionOperandType(model, EXTENSION, TENSOR_QUANT64, &codes.quant64));
+    OK(ANeuralNetworksModel_getExtensionOperationType(model, EXTENSION, FIBONACCI, &codes.fibonacci));
+    OK(ANeuralNetworksModel_getExtensionOperandType(model, "com.example.none", 0, &codes.unknown));
+    TRUE_THAT(codes.int64 >> 16 != 0 && codes.int64 >> 16 == codes.fibonacci >> 16);
+    TRUE_THAT(codes.unknown >> 16 != codes.int64 >> 16);
+    return codes;
+}
+
+/* For whoever is not on the list: numbers are told, nothing can be done with them. */
+static void denied(void) {
+    static const uint32_t zero[] = {0}, one[] = {1}, shape[] = {1};
+    ANeuralNetworksModel* model = NULL;
+    OK(ANeuralNetworksModel_create(&model));
+    struct codes codes = codes_of(model);
+    ANeuralNetworksOperandType type = scalar(codes.int64), floats = tensor(shape, 1);
+    BAD_DATA(ANeuralNetworksModel_addOperand(model, &type));
+    OK(ANeuralNetworksModel_addOperand(model, &floats));
+    OK(ANeuralNetworksModel_addOperand(model, &floats));
+    BAD_DATA(ANeuralNetworksModel_addOperation(model, codes.fibonacci, 1, zero, 1, one));
+    ANeuralNetworksModel_free(model);
+}
+
+struct parameters {
+    double scale;
+    int64_t zero_point;
+};
+
+static ANeuralNetworksModel* fibonacci(const struct parameters* parameters, bool has_wrong_input) {
+    static const uint32_t in[] = {0}, out[] = {1}, open[] = {0}, one[] = {1};
+    ANeuralNetworksModel* model = NULL;
+    OK(ANeuralNetworksModel_create(&model));
+    struct codes codes = codes_of(model);
+    ANeuralNetworksOperandType count = scalar(codes.int64), numbers = tensor(open, 1);
+    if (has_wrong_input) {
+        count = tensor(one, 1);
+        count.type = ANEURALNETWORKS_TENSOR_INT32;
+    }
+    numbers.type = codes.quant64;
+    OK(ANeuralNetworksModel_addOperand(model, &count));
+    OK(ANeuralNetworksModel_addOperand(model, &numbers));
+    BAD_DATA(ANeuralNetworksModel_setOperandExtensionData(model, 1, parameters, 0));
+    IS_NULL(ANeuralNetworksModel_setOperandExtensionData(model, 1, NULL, 1));
+    BAD_DATA(ANeuralNetworksModel_setOperandExtensionData(model, 2, parameters, sizeof *parameters));
+    OK(ANeuralNetworksModel_setOperandExtensionData(model, 1, NULL, 0));
+    OK(ANeuralNetworksModel_setOperandExtensionData(model, 1, parameters, sizeof *parameters));
+    const float scale = 1;
+    const ANeuralNetworksSymmPerChannelQuantParams per_channel = {0, 1, &scale};
+    BAD_DATA(ANeuralNetworksModel_setOperandSymmPerChannelQuantParams(model, 1, &per_channel));
+    OK(ANeuralNetworksModel_addOperation(model, codes.fibonacci, 1, in, 1, out));
+    OK(ANeuralNetworksModel_identifyInputsAndOutputs(model, 1, in, 1, out));
+    OK(ANeuralNetworksModel_finish(model));
+    return model;
+}
+
+static void types(void) {
+    static const uint32_t open[] = {3, 0}, shape[] = {1}, huge[] = {65536, 16384};
+    const int64_t value[3] = {0};
+    ANeuralNetworksModel* model = NULL;
+    OK(ANeuralNetworksModel_create(&model));
+    struct codes codes = codes_of(model);
+    ANeuralNetworksOperandType type = scalar(codes.unknown);
+    BAD_DATA(ANeuralNetworksModel_addOperand(model, &type)); /* no device tells of it */
+    type = tensor(shape, 1);
+    type.type = codes.int64;
+    BAD_DATA(ANeuralNetworksModel_addOperand(model, &type)); /* a scalar */
+    type.type = codes.quant64;
+    type.scale = 1;
+    BAD_DATA(ANeuralNetworksModel_addOperand(model, &type)); /* quantised in its own way */
+    type = tensor(huge, 2);
+    type.type = codes.quant64;
+    BAD_DATA(ANeuralNetworksModel_addOperand(model, &type));
+    type = tensor(open, 2);
+    type.type = codes.quant64;
+    OK(ANeuralNetworksModel_addOperand(model, &type));
+    BAD_DATA(ANeuralNetworksModel_setOperandValue(model, 0, value, sizeof value));
+    type = scalar(codes.quant64);
+    OK(ANeuralNetworksModel_addOperand(model, &type));
+    BAD_DATA(ANeuralNetworksModel_setOperandValue(model, 1, value, sizeof value));
+    type = scalar(codes.int64);
+    OK(ANeuralNetworksModel_addOperand(model, &type));
+    BAD_DATA(ANeuralNetworksModel_setOperandValue(model, 2, value, 4));
+    OK(ANeuralNetworksModel_setOperandValue(model, 2, value, 8));
+    ANeuralNetworksModel_free(model);
+}
+
+static void run(const ANeuralNetworksDevice* device, int64_t count, int want) {
+    const struct parameters parameters = {0.5, 10};
+    ANeuralNetworksModel* model = fibonacci(&parameters, false);
+    ANeuralNetworksCompilation* compilation = NULL;
+    ANeuralNetworksExecution* execution = NULL;
+    int64_t numbers[NUMBERS] = {0};
+    uint32_t length = 0;
+    OK(ANeuralNetworksCompilation_createForDevices(model, &device, 1, &compilation));
+    OK(ANeuralNetworksCompilation_finish(compilation));
+    OK(ANeuralNetworksExecution_create(compilation, &execution));
+    BAD_DATA(ANeuralNetworksExecution_setInput(execution, 0, NULL, &count, 4));
+    OK(ANeuralNetworksExecution_setInput(execution, 0, NULL, &count, sizeof count));
+    OK(ANeuralNetworksExecution_setOutput(execution, 0, NULL, numbers, sizeof numbers));
+    EXPECT(want, ANeuralNetworksExecution_compute(execution));
+    if (want == 0) {
+        OK(ANeuralNetworksExecution_getOutputOperandDimensions(execution, 0, &length));
+        TRUE_THAT(length == NUMBERS);
+        /* A number is (stored - 10) / 2. */
+        for (int64_t at = 0, a = 1, b = 1; at < NUMBERS; at++, b += a, a = b - a) {
+            TRUE_THAT(numbers[at] == 2 * a + 10);
+        }
+    }
+    ANeuralNetworksExecution_free(execution);
+    ANeuralNetworksCompilation_free(compilation);
+    ANeuralNetworksModel_free(model);
+}
+
+static void refused(const ANeuralNetworksDevice* device, bool has_wrong_input) {
+    const struct parameters parameters = {0.5, 10};
+    ANeuralNetworksModel* model = fibonacci(&parameters, has_wrong_input);
+    ANeuralNetworksCompilation* compilation = NULL;
+    bool supported = true;
+    OK(ANeuralNetworksModel_getSupportedOperationsForDevices(model, &device, 1, &supported));
+    TRUE_THAT(!supported);
+    OK(ANeuralNetworksCompilation_createForDevices(model, &device, 1, &compilation));
+    BAD_DATA(ANeuralNetworksCompilation_finish(compilation));
+    ANeuralNetworksCompilation_free(compilation);
+    ANeuralNetworksModel_free(model);
+}
+
+int main(int count, char** arguments) {
+    TRUE_THAT(count == 2);
+    const ANeuralNetworksDevice* device = tested();
+    const ANeuralNetworksDevice* reference = device_called("nnapi-reference");
+    bool is_supported = false;
+    OK(ANeuralNetworksDevice_getExtensionSupport(device, EXTENSION, &is_supported));
+    TRUE_THAT(is_supported);
+    OK(ANeuralNetworksDevice_getExtensionSupport(reference, EXTENSION, &is_supported));
+    TRUE_THAT(!is_supported);
+    if (strcmp(arguments[1], "denied") == 0) {
+        denied();
+        return 0;
+    }
+    types();
+    run(device, NUMBERS, 0);
+    run(device, 0, ANEURALNETWORKS_OP_FAILED);
+    run(device, NUMBERS + 1, ANEURALNETWORKS_OUTPUT_INSUFFICIENT_SIZE);
+    refused(device, true);
+    refused(reference, false);
+    return 0;
+}

@@ -1,0 +1,155 @@
+//! The C programs on a driver in another process, one that stays and one that is killed.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::common;
+
+const SERVES: &str = "NNBURST_TEST_SERVES";
+const DIR: &str = "NNBURST_SERVICE_DIR";
+const ALL: &str = "nnapi-sample_all";
+
+/// What this binary does when it is started as a driver.
+#[test]
+fn child_main() {
+    let Ok(driver) = std::env::var(SERVES) else { return };
+    let _serving = nnburst::serve(&driver, &nnburst::DriverOptions::default()).unwrap();
+    let dir = PathBuf::from(std::env::var_os(DIR).unwrap());
+    // Whole at once: somebody may be waiting for it.
+    let made = dir.join(format!("{driver}.new"));
+    std::fs::write(&made, std::process::id().to_string()).unwrap();
+    std::fs::rename(made, pid_file(&dir, &driver)).unwrap();
+    std::thread::sleep(Duration::from_secs(3600));
+}
+
+fn pid_file(dir: &Path, driver: &str) -> PathBuf {
+    dir.join(format!("{driver}.pid"))
+}
+
+fn command_line(driver: &str) -> String {
+    let program = std::env::current_exe().unwrap();
+    format!("env {SERVES}={driver} {} --exact services::child_main --nocapture", program.display())
+}
+
+/// A driver that is served until this is dropped.
+struct Served {
+    child: Child,
+    dir: tempfile::TempDir,
+}
+
+impl Served {
+    fn start(driver: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let line = command_line(driver);
+        let mut words = line.split(' ');
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words).env(DIR, dir.path()).stdout(Stdio::null());
+        let child = command.spawn().unwrap();
+        while !pid_file(dir.path(), driver).exists() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Self { child, dir }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Programs that choose their device as the environment says.
+const PROGRAMS: &[&str] = &["states", "memories", "domains", "runs"];
+
+#[test]
+fn programs_run_on_a_driver_in_another_process() {
+    let served = Served::start(ALL);
+    for name in PROGRAMS {
+        let source = format!("tests/c/{name}.c");
+        let Some(program) = common::compile("gcc", "c11", &source) else { return };
+        let run = |mut command: Command| {
+            command.env(DIR, served.dir.path()).env("NNBURST_TEST_DEVICE", ALL);
+            common::run(&mut command);
+        };
+        run(common::command(&program));
+        if common::is_installed("valgrind") {
+            let mut valgrind = common::valgrind();
+            valgrind.arg(&program);
+            run(valgrind);
+        }
+    }
+}
+
+/// Extensions are for programs on a list, by their paths, and for nobody where there is none.
+#[test]
+fn extensions_are_for_those_on_the_list() {
+    const FIBONACCI: &str = "nnapi-sample_fibonacci";
+    let served = Served::start(FIBONACCI);
+    let Some(program) = common::compile("gcc", "c11", "tests/c/extension.c") else { return };
+    let list = served.dir.path().join("allowlist");
+    let other = "# nobody\n/usr/bin/another\nnonsense\n".to_owned();
+    let lists = [
+        (None, "denied"),
+        (Some(other.clone()), "denied"),
+        (Some(format!("{other}{}\n", program.display())), "allowed"),
+    ];
+    for (lines, verdict) in lists {
+        if let Some(lines) = &lines {
+            std::fs::write(&list, lines).unwrap();
+        }
+        let run = |mut command: Command| {
+            command.env(DIR, served.dir.path()).env("NNBURST_TEST_DEVICE", FIBONACCI);
+            common::run(command.env("NNBURST_EXTENSIONS_ALLOWLIST", &list).arg(verdict));
+        };
+        run(common::command(&program));
+    }
+}
+
+/// A directory of services that are started on demand; those that run are killed at the end.
+struct OnDemand {
+    dir: tempfile::TempDir,
+}
+
+impl OnDemand {
+    const DRIVERS: [&str; 2] = [ALL, "nnapi-sample_float_fast"];
+
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for driver in Self::DRIVERS {
+            let file = dir.path().join(format!("{driver}.service"));
+            std::fs::write(file, format!("exec = {}\n", command_line(driver))).unwrap();
+        }
+        Self { dir }
+    }
+
+    fn run(&self, mut command: Command) {
+        let by_hand = format!("{} > /dev/null 2>&1 &", command_line(ALL));
+        command.env(DIR, self.dir.path()).env("NNBURST_TEST_SERVICE", by_hand);
+        common::run(&mut command);
+    }
+}
+
+impl Drop for OnDemand {
+    fn drop(&mut self) {
+        for driver in Self::DRIVERS {
+            if let Ok(pid) = std::fs::read_to_string(pid_file(self.dir.path(), driver)) {
+                let _ = Command::new("kill").args(["-9", &pid]).stderr(Stdio::null()).status();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_killed_driver_is_told_and_comes_back() {
+    for compiler in ["gcc", "clang"] {
+        let Some(program) = common::compile(compiler, "c11", "tests/c/death.c") else { continue };
+        OnDemand::new().run(common::command(&program));
+        if compiler == "gcc" && common::is_installed("valgrind") {
+            let mut valgrind = common::valgrind();
+            valgrind.arg("--child-silent-after-fork=yes").arg(program);
+            OnDemand::new().run(valgrind);
+        }
+    }
+}
