@@ -48,10 +48,10 @@ impl Packed {
         let mut made = AlignedBytes::zeroed(bytes);
         fill(&mut made);
         let made = Self(Arc::new(made));
-        if let Some((packs, key)) = scope {
-            packs.keep(key, &made);
+        match scope {
+            Some((packs, key)) => packs.keep(key, made),
+            None => made,
         }
-        made
     }
 
     pub(crate) fn as_slice(&self) -> &[u8] {
@@ -96,15 +96,16 @@ impl Packs {
     /// Those that a cache has. `None` where an entry reaches beyond the bytes, or starts at none that a
     /// vector may start at.
     pub(crate) fn cached(entries: &[PackedEntry], bytes: &Arc<AlignedBytes>) -> Option<Self> {
-        let cached = entries
-            .iter()
-            .map(|&entry| {
-                let start = usize::try_from(entry.offset).ok()?;
-                let part =
-                    AlignedBytes::part_of(bytes, start, usize::try_from(entry.length).ok()?)?;
-                Some((entry, Packed(Arc::new(part))))
-            })
-            .collect::<Option<Vec<_>>>()?;
+        let mut cached: Vec<(PackedEntry, Packed)> = Vec::with_capacity(entries.len());
+        for &entry in entries {
+            let start = usize::try_from(entry.offset).ok()?;
+            let part = AlignedBytes::part_of(bytes, start, usize::try_from(entry.length).ok()?)?;
+            let same = |(other, kept): &&(PackedEntry, Packed)| {
+                other.kernel == entry.kernel && kept.as_slice() == part.as_slice()
+            };
+            let same = cached.iter().find(same).map(|(_, kept)| kept.clone());
+            cached.push((entry, same.unwrap_or_else(|| Packed(Arc::new(part)))));
+        }
         Some(Self { cached: Some(cached), ..Self::default() })
     }
 
@@ -142,11 +143,19 @@ impl Packs {
         found.map(|(_, packed)| packed.clone())
     }
 
-    fn keep(&self, key: Key, packed: &Packed) {
-        if self.cached.is_none() {
-            let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-            made.push((key, packed.clone()));
+    /// Keeps weights for a cache. Where an operation had the very same before, as the steps of an unrolled
+    /// sequence have, those are given back: the cells then find them in the first caches.
+    fn keep(&self, key: Key, packed: Packed) -> Packed {
+        if self.cached.is_some() {
+            return packed;
         }
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |(other, kept): &&(Key, Packed)| {
+            other.kernel == key.kernel && kept.as_slice() == packed.as_slice()
+        };
+        let packed = made.iter().find(same).map_or(packed, |(_, kept)| kept.clone());
+        made.push((key, packed.clone()));
+        packed
     }
 
     /// What was packed so far, one behind the other, and where each lies.
@@ -216,10 +225,13 @@ mod tests {
         packs.during(1, 7, || filled("b", 64, 3));
         let outside = filled("a", 5, 4);
         assert_eq!(outside.as_slice(), [4; 5]);
+        let first = packs.during(0, 8, || filled("c", 64, 5));
+        let second = packs.during(0, 9, || filled("c", 64, 5));
+        assert_eq!(first.as_slice().as_ptr(), second.as_slice().as_ptr(), "the same are shared");
 
         let (entries, packed) = packs.lay_out();
-        assert_eq!(entries.iter().map(|e| e.offset).collect::<Vec<_>>(), [0, 128, 192]);
-        let mut bytes = AlignedBytes::zeroed(256);
+        assert_eq!(entries.iter().map(|e| e.offset).collect::<Vec<_>>(), [0, 128, 192, 256, 320]);
+        let mut bytes = AlignedBytes::zeroed(384);
         for (entry, packed) in entries.iter().zip(&packed) {
             let at = usize::try_from(entry.offset).unwrap();
             bytes.as_mut_slice()[at..][..packed.as_slice().len()]

@@ -11,6 +11,7 @@
 //!   chain                convolutions one behind the other, some lines at a time
 //!   gemv_f32             products of few rows: weights streamed once, many sums side by side
 //!   gemv_i8              the same for a row of bytes, sums of 32 bits
+//!   gates_i16            what goes into the gates of quantised cells, from both products
 //!   product_f32          which of gemm and gemv suits the number of rows
 //!   binary_f32, add_i8   sums and products of rows of floats, sums of bytes of unlike scales
 //!   svdf_f32             the memory of a low-rank filter: weighed and shifted in one pass
@@ -48,6 +49,7 @@ pub(crate) mod depthwise_f32;
 pub(crate) mod depthwise_i8;
 #[cfg(target_arch = "aarch64")]
 mod dot_neon;
+pub(crate) mod gates_i16;
 pub(crate) mod gemm_f32;
 pub(crate) mod gemm_i8;
 pub(crate) mod gemv_f32;

@@ -13,6 +13,7 @@ use super::lstm_cell::extents_2d;
 use super::quantized_16bit_lstm::saturate;
 use crate::error::OpError;
 use crate::io::{In, Io};
+use crate::kernels::gates_i16::Gates;
 use crate::kernels::gemv_i8::GemvBytes;
 use crate::ops::Op;
 use crate::ops::support::plain;
@@ -44,10 +45,10 @@ const FORGET: usize = 1;
 const CELL: usize = 2;
 const OUTPUT: usize = 3;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Gate {
-    input: Multiplier,
-    recurrent: Multiplier,
+    /// Of the products with input and state.
+    sum: Gates,
     peephole: Option<Multiplier>,
     layer_norm: Option<LayerNorm>,
 }
@@ -130,7 +131,7 @@ impl Cell {
         check(op, CELL_STATE, OperandType::TensorQuant16Symm, &[batch, units])?;
         let cell_power = power_of_two(c.scale)?;
         let coupled = !op.has_input(INPUT_TO + INPUT);
-        let mut gates = [None; 4];
+        let mut gates = [const { None }; 4];
         for (index, gate) in gates.iter_mut().enumerate() {
             if !(index == INPUT && coupled) {
                 *gate = Some(Gate::new(
@@ -169,7 +170,7 @@ impl Cell {
             }
         };
         let zero_points = [x.zero_point, h.zero_point];
-        let packed = pack(op, gates, (width, units, outputs), zero_points);
+        let packed = pack(op, &gates, (width, units, outputs), zero_points);
         Ok(Self {
             batch,
             width,
@@ -222,7 +223,8 @@ impl Cell {
                 sum.wrapping_add((i32::from(q) - zero_point) * i32::from(w))
             })
         };
-        let there = self.gates.iter().enumerate().filter_map(|(at, gate)| Some((at, (*gate)?)));
+        let there =
+            self.gates.iter().enumerate().filter_map(|(at, gate)| Some((at, gate.as_ref()?)));
         let rows = from_x.chunks_exact_mut(self.units).zip(from_h.chunks_exact_mut(self.units));
         for ((index, gate), (from_x, from_h)) in there.zip(rows) {
             let bias = io.input::<i32>(BIAS + index);
@@ -255,33 +257,34 @@ impl Cell {
             let values = &mut gates[gate * units..(gate + 1) * units];
             match &self.gates[gate] {
                 Some(parameters) => {
-                    self.gate(io, (gate, parameters), sums_of(gate), values, peephole);
+                    self.gate(io, (gate, parameters), sums_of(gate), values, peephole)?;
                 }
                 None => values.fill(0),
             }
+            Ok::<(), String>(())
         };
         let previous = |unit: usize| i32::from(cells.get(unit));
-        activate(FORGET, &previous);
-        activate(INPUT, &previous);
-        activate(CELL, &previous);
-        for unit in 0..units {
-            let f = gates[FORGET * units + unit];
-            let coupled = self.gates[INPUT].is_none();
-            let i = if coupled { 32_767 - f } else { gates[INPUT * units + unit] };
-            let kept = rdbpot(f * previous(unit), 15);
-            let added = rdbpot(i * gates[CELL * units + unit], 30 + self.cell_power);
-            let mut c = i32::from(saturate(kept.saturating_add(added)));
-            if let Some(clip) = self.cell_clip {
-                c = c.clamp(-clip, clip);
-            }
-            // The new state waits in the row of the cell gate, which is used up.
-            gates[CELL * units + unit] = c;
-        }
+        activate(FORGET, &previous)?;
+        activate(INPUT, &previous)?;
+        activate(CELL, &previous)?;
+        // Rows of plain numbers, which the compiler makes vectors of; the hidden values come later.
+        hidden.iter_mut().zip(cells.iter()).for_each(|(to, c)| *to = i32::from(c));
         let (first, outer) = gates.split_at_mut(OUTPUT * units);
-        let new_cells = &first[CELL * units..];
+        let (first, new_cells) = first.split_at_mut(CELL * units);
+        let (i, f) = first.split_at_mut(FORGET * units);
+        if self.gates[INPUT].is_none() {
+            i.iter_mut().zip(&*f).for_each(|(i, f)| *i = 32_767 - f);
+        }
+        let limit = self.cell_clip.map_or((-32_768, 32_767), |clip| (-clip, clip));
+        // The new state takes the place of the cell gate, which is used up.
+        for (((c, i), f), previous) in new_cells.iter_mut().zip(&*i).zip(&*f).zip(&*hidden) {
+            // All are of 16 bits and the power is at least -24: the sum doesn't overflow.
+            let (kept, added) = (rdbpot(f * previous, 15), rdbpot(i * *c, 30 + self.cell_power));
+            *c = (kept + added).clamp(limit.0, limit.1);
+        }
         if let Some(parameters) = &self.gates[OUTPUT] {
             let sums = sums_of(OUTPUT);
-            self.gate(io, (OUTPUT, parameters), sums, outer, &|unit| new_cells[unit]);
+            self.gate(io, (OUTPUT, parameters), sums, outer, &|unit| new_cells[unit])?;
         }
         for unit in 0..units {
             let c = saturate(new_cells[unit]);
@@ -307,16 +310,14 @@ impl Cell {
         [from_x, from_h]: [&[i32]; 2],
         values: &mut [i32],
         cell: &dyn Fn(usize) -> i32,
-    ) {
-        let sums = from_x.iter().zip(from_h);
-        for ((unit, value), (&from_x, &from_h)) in values.iter_mut().enumerate().zip(sums) {
-            let a = i32::from(saturate(gate.input.apply(from_x)));
-            let mut a = i32::from(saturate(a.saturating_add(gate.recurrent.apply(from_h))));
-            if let Some(multiplier) = gate.peephole {
-                let weight = i32::from(io.input::<i16>(PEEPHOLE[index]).get(unit));
-                a = i32::from(saturate(a.saturating_add(multiplier.apply(weight * cell(unit)))));
+    ) -> Result<(), String> {
+        gate.sum.compute(from_x, from_h, values)?;
+        if let Some(multiplier) = gate.peephole {
+            let weights = io.input::<i16>(PEEPHOLE[index]);
+            for (unit, value) in values.iter_mut().enumerate() {
+                let more = multiplier.apply(i32::from(weights.get(unit)) * cell(unit));
+                *value = i32::from(saturate(value.saturating_add(more)));
             }
-            *value = a;
         }
         if let Some(norm) = gate.layer_norm {
             norm.apply(io, index, values);
@@ -325,6 +326,7 @@ impl Cell {
         for value in values {
             *value = i32::from(curves::at(curve, saturate(*value)));
         }
+        Ok(())
     }
 
     fn project(&self, io: &Io<'_>, row: usize, hidden: &[i32]) {
@@ -359,7 +361,7 @@ impl Cell {
 /// The weights of all gates there are, for products with input and state; `None` where some aren't constant.
 fn pack(
     op: &OpBuilder<'_>,
-    gates: [Option<Gate>; 4],
+    gates: &[Option<Gate>; 4],
     (width, units, outputs): (usize, usize, usize),
     zero_points: [i32; 2],
 ) -> Option<[GemvBytes; 2]> {
@@ -420,12 +422,9 @@ impl Gate {
         } else {
             None
         };
-        Ok(Self {
-            input: multiplier(INPUT_TO + index, x_scale)?,
-            recurrent: multiplier(RECURRENT_TO + index, h_scale)?,
-            peephole,
-            layer_norm,
-        })
+        let multipliers =
+            [multiplier(INPUT_TO + index, x_scale)?, multiplier(RECURRENT_TO + index, h_scale)?];
+        Ok(Self { sum: Gates::new(op.isa(), multipliers), peephole, layer_norm })
     }
 }
 
