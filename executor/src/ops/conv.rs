@@ -33,6 +33,15 @@ impl Requantise {
         Scaling::new(&self.multipliers, channels, self.zero_point, (self.low, self.high))
     }
 
+    /// For kernels that compute one of the groups of `channels` channels.
+    pub(super) fn scaling_of_group(&self, group: usize, channels: usize) -> Scaling {
+        let own = match &self.multipliers[..] {
+            one @ [_] => one,
+            many => &many[group * channels..][..channels],
+        };
+        Scaling::new(own, channels, self.zero_point, (self.low, self.high))
+    }
+
     /// For inputs 0 (activations), 1 (weights) and 2 (bias) and output 0 of `op`; scales per channel must
     /// lie along `channel_dim` of the weights.
     pub(super) fn new(
@@ -196,7 +205,7 @@ impl Sliding {
     /// How the images get to kernels and back; `None` where they take them as they lie, as elements of `bytes` bytes.
     pub(super) fn staged(&self, bytes: usize, taken: usize, repeat: usize) -> Option<Staged> {
         let as_is = bytes == taken && repeat == 1 && !self.input.is_nchw();
-        (!as_is).then_some(Staged { input: self.input, output: self.output, repeat })
+        (!as_is).then(|| Staged::new(self.input, self.output).repeated(repeat))
     }
 
     /// What the step is called, for outputs of `channels` products at each tap.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use nnburst_hal::FusedActivation;
 
-use super::conv::{Requantise, Types};
+use super::conv::Requantise;
 use crate::element::{Quantised, Real};
 use crate::error::OpError;
 use crate::io::Io;
@@ -34,18 +34,7 @@ pub(super) trait Taps: Copy + Send + Sync + 'static {
     fn activation(&self) -> FusedActivation;
 }
 
-/// Adds the step: inputs 0 to 2 are activations, filter and bias.
-pub(super) fn emit(op: &mut OpBuilder<'_>, conv: impl Taps, types: Types) -> Lowered {
-    match types {
-        Types::Float32 => real::<f32>(op, conv),
-        Types::Float16 => real::<half::f16>(op, conv),
-        Types::Unsigned => byte::<u8, u8, _>(op, conv),
-        Types::UnsignedPerChannel => byte::<u8, i8, _>(op, conv),
-        Types::Signed => byte::<i8, i8, _>(op, conv),
-    }
-}
-
-/// Adds the step for real numbers.
+/// Adds the step for real numbers: inputs 0 to 2 are activations, filter and bias.
 pub(super) fn real<T: Real>(op: &mut OpBuilder<'_>, conv: impl Taps) -> Lowered {
     let (low, high) = real_activation_range(conv.activation());
     op.emit_bands(conv.label()?, 0, conv.lines(), move |io: Io<'_>, lines| {

@@ -81,7 +81,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, product: Product) -> Lowered {
     let scratch_bytes = packed.scratch_bytes();
     if size_of::<T>() < size_of::<f32>() {
         let rows = |channels: usize| Image::new([product.rows, 1, 1, channels], false);
-        let staged = Staged { input: rows(product.depth), output: rows(product.units), repeat: 1 };
+        let staged = Staged::new(rows(product.depth), rows(product.units));
         let convert = in_single_precision::<T>();
         staged.emit(op, label, scratch_bytes, convert, move |xs, output, scratch| {
             packed.compute(xs, output, scratch)

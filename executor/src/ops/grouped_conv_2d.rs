@@ -5,11 +5,18 @@ use std::ops::Range;
 use nnburst_hal::FusedActivation;
 
 use super::Op;
-use super::conv::{Sliding, check_bias, filter_extents, types};
+use super::conv::{
+    Requantise, Sliding, Types, bytes, check_bias, constants, filter_extents, types,
+};
 use super::conv_taps::{self, Taps};
+use super::staged::{AS_IS, Staged, in_single_precision};
 use super::support::{Image, Window};
+use crate::element::{Quantised, Real};
 use crate::error::OpError;
+use crate::kernels::patches::Patches;
+use crate::kernels::{gemm_f32, gemm_i8};
 use crate::plan::{Label, Lowered, OpBuilder};
+use crate::quant::real_activation_range;
 
 pub(super) static GROUPED_CONV_2D: Op = Op { lower };
 
@@ -40,8 +47,88 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let filter_extents = (filter_h, filter_w);
     let sliding = Sliding::new(op, image, &window, filter_extents, channels_out, activation)?;
     let conv = Conv { sliding, group_in, group_out: channels_out / groups };
-    let types = types(&input, &filter, &bias, &op.output(0)?)?;
-    conv_taps::emit(op, conv, types)
+    match types(&input, &filter, &bias, &op.output(0)?)? {
+        Types::Float32 => real::<f32>(op, conv),
+        Types::Float16 => real::<half::f16>(op, conv),
+        Types::Unsigned => byte::<u8, u8>(op, conv),
+        Types::UnsignedPerChannel => byte::<u8, i8>(op, conv),
+        Types::Signed => byte::<i8, i8>(op, conv),
+    }
+}
+
+/// Groups that become a step each; more of them are small, and each step copies images.
+const MAX_GROUPS: usize = 64;
+
+impl Conv {
+    fn groups(&self) -> usize {
+        self.sliding.output.channels / self.group_out
+    }
+
+    /// The windows of one group, if there aren't too many.
+    fn patches(&self) -> Option<Patches> {
+        let channels = self.group_in;
+        (self.groups() <= MAX_GROUPS).then(|| Patches { channels, ..self.sliding.patches(1) })
+    }
+
+    fn label_of_group(&self) -> Result<Label, OpError> {
+        let mut label = self.label()?;
+        label.operations /= self.groups() as u64;
+        Ok(label)
+    }
+
+    fn staged(&self, group: usize) -> Staged {
+        let Sliding { input, output, .. } = self.sliding;
+        Staged::new(input, output).group(group, self.group_in, self.group_out)
+    }
+}
+
+fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
+    let gemms = constants(op).zip(conv.patches()).and_then(|((filter, bias), patches)| {
+        let (filter, bias) = (T::widened(filter.typed()), T::widened(bias.typed()));
+        let range = real_activation_range(conv.sliding.activation);
+        let groups = filter.chunks_exact(patches.depth() * conv.group_out);
+        let gemm = |(filter, bias): (&[f32], &[f32])| {
+            gemm_f32::Gemm::new(op.isa(), patches, filter, bias, range)
+        };
+        groups.zip(bias.chunks_exact(conv.group_out)).map(gemm).collect::<Option<Vec<_>>>()
+    });
+    let Some(gemms) = gemms else { return conv_taps::real::<T>(op, conv) };
+    op.absorb(1);
+    for (group, gemm) in gemms.into_iter().enumerate() {
+        let label = Label { kernel: "gemm_f32", form: gemm.isa(), ..conv.label_of_group()? };
+        let (scratch_bytes, lines) = (gemm.scratch_bytes(), gemm.lines());
+        let (staged, convert) = (conv.staged(group), in_single_precision::<T>());
+        staged.emit(op, label, scratch_bytes, convert, move |image, output, scratch| {
+            gemm.compute(image, output, 0..lines, scratch)
+        });
+    }
+    Ok(())
+}
+
+fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
+    let requantise = Requantise::new(op, 0, conv.sliding.activation)?;
+    let gemms = constants(op).zip(conv.patches()).and_then(|((filter, bias), patches)| {
+        let (input, weights) = (op.input(0).ok()?, op.input(1).ok()?);
+        let filters = filter.as_slice().chunks_exact(patches.depth() * conv.group_out);
+        let biases = bias.typed().chunks_exact(conv.group_out);
+        let gemm = |(group, (filter, bias)): (usize, (&[u8], &[i32]))| {
+            let scaling = requantise.scaling_of_group(group, conv.group_out);
+            let weights = (filter, bytes::<F>(&weights));
+            gemm_i8::Gemm::new(op.isa(), patches, bytes::<T>(&input), weights, bias, scaling)
+        };
+        filters.zip(biases).enumerate().map(gemm).collect::<Option<Vec<_>>>()
+    });
+    let Some(gemms) = gemms else { return conv_taps::byte::<T, F, _>(op, conv) };
+    op.absorb(1);
+    for (group, gemm) in gemms.into_iter().enumerate() {
+        let label = Label { kernel: "gemm_i8", form: gemm.isa(), ..conv.label_of_group()? };
+        let (scratch_bytes, lines) = (gemm.scratch_bytes(), gemm.lines());
+        let staged = conv.staged(group);
+        staged.emit(op, label, scratch_bytes, AS_IS, move |image, output, scratch| {
+            gemm.compute(image, output, scratch, 0..lines)
+        });
+    }
+    Ok(())
 }
 
 impl Taps for Conv {

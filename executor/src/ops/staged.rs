@@ -1,6 +1,7 @@
 //! Images on their way to kernels, which take them in NHWC, in single precision or bytes, with a channel for each
-//! filter. What lies otherwise (FLOAT16, NCHW, several filters for a channel) is brought there in scratch memory, and
-//! the result back: a copy of two images, where plain code would go through every product one by one.
+//! filter. What lies otherwise (FLOAT16, NCHW, groups of channels, several filters for a channel, transposed
+//! convolutions) is brought there in scratch memory, and the result back: a copy of two images, where plain code would
+//! go through every product one by one.
 
 use crate::element::{Element, Real};
 use crate::io::{In, Out};
@@ -9,15 +10,69 @@ use crate::memory::ALIGN;
 use crate::ops::support::Image;
 use crate::plan::{Label, OpBuilder};
 
-/// Where an operation's images lie, and how often kernels want each channel of the input.
+/// Where an operation's images lie, and what kernels want of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Staged {
-    pub(super) input: Image,
-    pub(super) output: Image,
-    pub(super) repeat: usize,
+    input: Image,
+    output: Image,
+    /// The first and the number of channels that are read and written.
+    read: (usize, usize),
+    written: (usize, usize),
+    /// How often each channel is wanted.
+    repeat: usize,
+    canvas: Option<Canvas>,
+}
+
+/// A larger image that an input's pixels are spread over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Canvas {
+    /// Height and width.
+    pub(super) rows: Spread,
+    pub(super) columns: Spread,
+    /// Every byte between the pixels.
+    pub(super) zero: u8,
+}
+
+/// Where pixels come to lie along one axis of a canvas.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spread {
+    pub(super) extent: usize,
+    pub(super) stride: usize,
+    /// Place of the first; in front of the canvas if it is less than `origin`, which is place 0.
+    pub(super) first: usize,
+    pub(super) origin: usize,
+}
+
+impl Spread {
+    /// The place of a pixel, if it is on the canvas.
+    fn place(self, pixel: usize) -> Option<usize> {
+        let place = (self.first + pixel * self.stride).checked_sub(self.origin)?;
+        (place < self.extent).then_some(place)
+    }
 }
 
 impl Staged {
+    /// All of both images.
+    pub(super) fn new(input: Image, output: Image) -> Self {
+        let (read, written) = ((0, input.channels), (0, output.channels));
+        Self { input, output, read, written, repeat: 1, canvas: None }
+    }
+
+    /// Each channel so many times.
+    pub(super) fn repeated(self, repeat: usize) -> Self {
+        Self { repeat, ..self }
+    }
+
+    /// One of the groups of channels.
+    pub(super) fn group(self, group: usize, read: usize, written: usize) -> Self {
+        Self { read: (group * read, read), written: (group * written, written), ..self }
+    }
+
+    /// The input spread over a canvas.
+    pub(super) fn over(self, canvas: Canvas) -> Self {
+        Self { canvas: Some(canvas), ..self }
+    }
+
     /// Adds a step. `compute` gets the input and the place for the output as elements `S`, in NHWC, and
     /// `scratch_bytes` of memory of its own; `read` and `write` convert.
     pub(super) fn emit<T: Element, S: Element, M: Element>(
@@ -28,9 +83,11 @@ impl Staged {
         (read, write): Convert<T, S>,
         compute: impl Fn(In<'_, S>, Out<'_, S>, &mut [M]) -> Result<(), String> + Send + Sync + 'static,
     ) {
-        let elements = |image: &Image| image.batches * image.height * image.width * image.channels;
-        let (inputs, outputs) =
-            (elements(&self.input).saturating_mul(self.repeat), elements(&self.output));
+        let (height, width) = self.extents();
+        let product = |extents: &[usize]| extents.iter().copied().fold(1, usize::saturating_mul);
+        let inputs = product(&[self.input.batches, height, width, self.read.1, self.repeat]);
+        let Image { batches, height, width, .. } = self.output;
+        let outputs = product(&[batches, height, width, self.written.1]);
         let room = |count: usize| count.saturating_mul(size_of::<S>()).next_multiple_of(ALIGN);
         let (input_room, output_room) = (room(inputs), room(outputs));
         let bytes = input_room.saturating_add(output_room).saturating_add(scratch_bytes);
@@ -43,6 +100,9 @@ impl Staged {
             check_lengths(scratch.len(), bytes)?;
             let (image, rest) = scratch.split_at_mut(input_room);
             let (product, own) = rest.split_at_mut(output_room);
+            if let Some(canvas) = &self.canvas {
+                image.fill(canvas.zero);
+            }
             let image = &mut bytemuck::cast_slice_mut::<u8, S>(image)[..inputs];
             let product = &mut bytemuck::cast_slice_mut::<u8, S>(product)[..outputs];
             self.bring(input, image, read);
@@ -52,23 +112,41 @@ impl Staged {
         });
     }
 
+    /// Height and width of what kernels read.
+    fn extents(&self) -> (usize, usize) {
+        match &self.canvas {
+            Some(canvas) => (canvas.rows.extent, canvas.columns.extent),
+            None => (self.input.height, self.input.width),
+        }
+    }
+
     fn bring<T: Element, S: Element>(&self, input: In<'_, T>, to: &mut [S], read: fn(T) -> S) {
-        if !self.input.is_nchw() && self.repeat == 1 {
+        let (first, count) = self.read;
+        let whole = count == self.input.channels && self.repeat == 1 && self.canvas.is_none();
+        if whole && !self.input.is_nchw() {
             to.iter_mut().zip(input.iter()).for_each(|(to, x)| *to = read(x));
             return;
         }
-        let mut pixels = to.chunks_exact_mut(self.input.channels * self.repeat);
-        each_pixel(&self.input, |at, step| {
-            let Some(pixel) = pixels.next() else { return };
-            for (c, same) in pixel.chunks_exact_mut(self.repeat).enumerate() {
+        let (height, width) = self.extents();
+        let size = count * self.repeat;
+        each_pixel(&self.input, first, |[batch, y, x], at, step| {
+            let place = match &self.canvas {
+                Some(canvas) => canvas.rows.place(y).zip(canvas.columns.place(x)),
+                None => Some((y, x)),
+            };
+            let Some((y, x)) = place else { return };
+            let start = ((batch * height + y) * width + x) * size;
+            let pixel = to[start..start + size].chunks_exact_mut(self.repeat);
+            for (c, same) in pixel.enumerate() {
                 same.fill(read(input.get(at + c * step)));
             }
         });
     }
 
     fn fetch<T: Element, S: Element>(&self, from: &[S], output: Out<'_, T>, write: fn(S) -> T) {
-        let mut pixels = from.chunks_exact(self.output.channels);
-        each_pixel(&self.output, |at, step| {
+        let (first, count) = self.written;
+        let mut pixels = from.chunks_exact(count);
+        each_pixel(&self.output, first, |_, at, step| {
             for (c, &y) in pixels.next().unwrap_or_default().iter().enumerate() {
                 output.set(at + c * step, write(y));
             }
@@ -87,13 +165,13 @@ pub(super) fn in_single_precision<T: Real>() -> Convert<T, f32> {
     (T::to_f32, T::from_f32)
 }
 
-/// Calls `each(position of a pixel's first channel, elements to its next)`, line by line.
-fn each_pixel(image: &Image, mut each: impl FnMut(usize, usize)) {
+/// Calls `each(pixel, position of its channel `first`, elements to its next channel)`, line by line.
+fn each_pixel(image: &Image, first: usize, mut each: impl FnMut([usize; 3], usize, usize)) {
     let step = if image.is_nchw() { image.height * image.width } else { 1 };
     for batch in 0..image.batches {
         for y in 0..image.height {
             for x in 0..image.width {
-                each(image.at(batch, y, x, 0), step);
+                each([batch, y, x], image.at(batch, y, x, first), step);
             }
         }
     }

@@ -5,11 +5,16 @@ use std::ops::Range;
 use nnburst_hal::FusedActivation;
 
 use super::Op;
-use super::conv::{self, check_bias, filter_extents, types};
+use super::conv::{self, Requantise, Types, bytes, check_bias, constants, filter_extents, types};
 use super::conv_taps::{self, Taps};
+use super::staged::{self, AS_IS, Canvas, Staged, in_single_precision};
 use super::support::Image;
+use crate::element::{Quantised, Real};
 use crate::error::OpError;
+use crate::kernels::patches::Patches;
+use crate::kernels::{gemm_f32, gemm_i8};
 use crate::plan::{Label, Lowered, OpBuilder};
+use crate::quant::real_activation_range;
 
 pub(super) static TRANSPOSE_CONV_2D: Op = Op { lower };
 
@@ -57,11 +62,18 @@ impl Spread {
         (usize::try_from(head).unwrap_or(0), total - head)
     }
 
-    /// `(tap, input position)` pairs that reach an output position.
+    /// Where pixels lie for an ordinary convolution to give the output.
+    fn canvas(self) -> staged::Spread {
+        let extent = self.output + self.filter - 1;
+        staged::Spread { extent, stride: self.stride, first: self.filter - 1, origin: self.head }
+    }
+
+    /// `(tap, input position)` pairs that reach an output position, in the order of the input: that of kernels.
     fn taps(self, output: usize) -> impl Iterator<Item = (usize, usize)> {
         let padded = output + self.head;
         // Taps whose distance is a multiple of the stride: from the first on, one in `stride`.
-        (padded % self.stride..self.filter).step_by(self.stride).filter_map(move |tap| {
+        let taps = (padded % self.stride..self.filter).step_by(self.stride).rev();
+        taps.filter_map(move |tap| {
             let input = padded.checked_sub(tap)? / self.stride;
             (input < self.input).then_some((tap, input))
         })
@@ -116,8 +128,96 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let output = Image::new(extents, nchw);
     op.set_output(0, output.shape()?)?;
     let conv = Conv { input: image, output, vertical, horizontal, activation };
-    let types = types(&input, &filter, &bias, &op.output(0)?)?;
-    conv_taps::emit(op, conv, types)
+    match types(&input, &filter, &bias, &op.output(0)?)? {
+        Types::Float32 => real::<f32>(op, conv),
+        Types::Float16 => real::<half::f16>(op, conv),
+        Types::Unsigned => byte::<u8, u8>(op, conv),
+        Types::UnsignedPerChannel => byte::<u8, i8>(op, conv),
+        Types::Signed => byte::<i8, i8>(op, conv),
+    }
+}
+
+/// Zeros between pixels that a canvas may have for each of them: above that the plain code has less to do.
+const MAX_SPREAD: usize = 16;
+
+/// With zeros between its pixels and around them, the input is that of an ordinary convolution by the filter turned
+/// round: many products are by zero, but kernels are faster by more than that.
+impl Conv {
+    fn patches(&self) -> Option<Patches> {
+        let Self { input, output, vertical, horizontal, .. } = self;
+        let (filter_h, filter_w) = (vertical.filter, horizontal.filter);
+        (vertical.stride.checked_mul(horizontal.stride)? <= MAX_SPREAD).then_some(Patches {
+            batches: input.batches,
+            in_height: vertical.canvas().extent,
+            in_width: horizontal.canvas().extent,
+            channels: input.channels,
+            out_height: output.height,
+            out_width: output.width,
+            filter_h,
+            filter_w,
+            stride_h: 1,
+            stride_w: 1,
+            dilation_h: 1,
+            dilation_w: 1,
+            top: 0,
+            left: 0,
+        })
+    }
+
+    fn staged(&self, zero: u8) -> Staged {
+        let (rows, columns) = (self.vertical.canvas(), self.horizontal.canvas());
+        Staged::new(self.input, self.output).over(Canvas { rows, columns, zero })
+    }
+
+    /// The filter with its taps in the opposite order.
+    fn turned<T: Copy>(&self, filter: &[T]) -> Vec<T> {
+        let channels = self.input.channels;
+        let taps = self.vertical.filter * self.horizontal.filter;
+        let filters = filter.chunks_exact(taps * channels);
+        filters.flat_map(|filter| filter.rchunks_exact(channels).flatten().copied()).collect()
+    }
+}
+
+fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
+    let gemm = constants(op).zip(conv.patches()).and_then(|((filter, bias), patches)| {
+        let filter = conv.turned(&T::widened(filter.typed()));
+        // A zero between pixels must make nothing of any weight.
+        let finite = filter.iter().all(|weight| weight.is_finite());
+        let range = real_activation_range(conv.activation);
+        let bias = T::widened(bias.typed());
+        finite.then(|| gemm_f32::Gemm::new(op.isa(), patches, &filter, &bias, range))?
+    });
+    let Some(gemm) = gemm else { return conv_taps::real::<T>(op, conv) };
+    op.absorb(1);
+    let label = Label { kernel: "gemm_f32", form: gemm.isa(), ..conv.label()? };
+    let (scratch_bytes, lines) = (gemm.scratch_bytes(), gemm.lines());
+    let convert = in_single_precision::<T>();
+    conv.staged(0).emit(op, label, scratch_bytes, convert, move |image, output, scratch| {
+        gemm.compute(image, output, 0..lines, scratch)
+    });
+    Ok(())
+}
+
+fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
+    let requantise = Requantise::new(op, 0, conv.activation)?;
+    let input = op.input(0)?;
+    let gemm = constants(op).zip(conv.patches()).and_then(|((filter, bias), patches)| {
+        let weights = op.input(1).ok()?;
+        let filter = conv.turned(filter.as_slice());
+        let weights = (&filter[..], bytes::<F>(&weights));
+        let scaling = requantise.scaling(conv.output.channels);
+        let bias = bias.typed();
+        gemm_i8::Gemm::new(op.isa(), patches, bytes::<T>(&input), weights, bias, scaling)
+    });
+    let Some(gemm) = gemm else { return conv_taps::byte::<T, F, _>(op, conv) };
+    op.absorb(1);
+    let label = Label { kernel: "gemm_i8", form: gemm.isa(), ..conv.label()? };
+    let (scratch_bytes, lines) = (gemm.scratch_bytes(), gemm.lines());
+    let zero = input.zero_point.to_le_bytes()[0];
+    conv.staged(zero).emit(op, label, scratch_bytes, AS_IS, move |image, output, scratch| {
+        gemm.compute(image, output, scratch, 0..lines)
+    });
+    Ok(())
 }
 
 /// Height and width of the output shape asked for, in the layout of the operation.
@@ -182,7 +282,7 @@ mod tests {
         assert_eq!(spread.output, 6);
         for output in 0..6 {
             let want: Vec<_> = (0..3)
-                .flat_map(|tap| (0..3).map(move |input| (tap, input)))
+                .flat_map(|input| (0..3).map(move |tap| (tap, input)))
                 .filter(|&(tap, input)| input * 2 + tap == output + 1)
                 .collect();
             assert_eq!(spread.taps(output).collect::<Vec<_>>(), want, "output {output}");
