@@ -24,8 +24,18 @@ pub const MAX_QUEUE_ELEMENTS: usize = 1 << 16;
 /// How long Android's bursts poll before they sleep.
 const ANDROID_WINDOW: Duration = Duration::from_micros(50);
 
-/// Who polls without end while nothing comes sleeps after this long: an idle burst costs no core.
-const LONGEST_POLL: Duration = Duration::from_secs(1);
+/// Who polls without end while nothing comes sleeps after this long: an idle burst costs no core. (No time passes in a
+/// model.)
+const LONGEST_POLL: Duration = Duration::from_secs(if cfg!(loom) { 0 } else { 1 });
+
+/// Who polls looks this often whether it keeps the other side from running. The first time comes late enough for the
+/// scheduler to have moved one of the two.
+const GLANCE: Duration = Duration::from_micros(100);
+
+/// The number of the processor that this thread runs on just now; asked without a system call.
+pub(crate) fn current_processor() -> u32 {
+    u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(u32::MAX)
+}
 
 /// How to wait for packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +126,8 @@ pub(crate) struct Receiver<D> {
     storage: Box<[D]>,
     unread: Range<usize>,
     window: PollingWindow,
+    /// Where the other side runs, if that is known.
+    peer_processor: Option<u32>,
     /// Whether more than one packet may be underway.
     pipelined: bool,
 }
@@ -127,7 +139,7 @@ impl<D: Element> Receiver<D> {
         // With one request in flight no sender ever waits for room, so making some is nobody's news.
         let wake = if pipelined { NOT_FULL } else { 0 };
         consumer.set_bits(Bits { wait: NOT_EMPTY, wake });
-        Self { consumer, storage, unread: 0..0, window, pipelined }
+        Self { consumer, storage, unread: 0..0, window, peer_processor: None, pipelined }
     }
 
     pub(crate) fn set_cancel(&mut self, cancel: &Cancel) {
@@ -142,6 +154,16 @@ impl<D: Element> Receiver<D> {
         self.window = window;
     }
 
+    /// Where the other side runs, as far as is known. Who polls on its processor keeps it from answering until the
+    /// scheduler takes the processor away, which takes milliseconds: there one soon sleeps.
+    pub(crate) fn set_peer_processor(&mut self, processor: Option<u32>) {
+        self.peer_processor = processor;
+    }
+
+    fn shares_processor(&self) -> bool {
+        self.peer_processor.is_some_and(|processor| processor == current_processor())
+    }
+
     /// Waits until there is a packet to take.
     pub(crate) fn wait(&mut self, deadline: Option<Instant>) -> Result<(), QueueError> {
         if !self.unread.is_empty() {
@@ -149,18 +171,28 @@ impl<D: Element> Receiver<D> {
         }
         let strategy = match self.window {
             PollingWindow::Zero => Wait::Block,
-            PollingWindow::UpTo(limit) => Wait::Adaptive { limit },
-            PollingWindow::Unlimited => {
-                let end = Instant::now().checked_add(LONGEST_POLL);
-                let first = [end, deadline].into_iter().flatten().min();
-                let polled = WaitOptions { strategy: Wait::Spin, deadline: first };
-                match self.consumer.wait_readable(1, polled) {
-                    Err(QueueError::TimedOut) => Wait::Block,
-                    other => return other,
-                }
-            }
+            PollingWindow::UpTo(limit) if !self.shares_processor() => Wait::Adaptive { limit },
+            PollingWindow::UpTo(_) | PollingWindow::Unlimited => match self.poll(deadline) {
+                Err(QueueError::TimedOut) => Wait::Block,
+                other => return other,
+            },
         };
         self.consumer.wait_readable(1, WaitOptions { strategy, deadline })
+    }
+
+    /// Polls as long as it is worth it: [`QueueError::TimedOut`] says that it is no longer.
+    fn poll(&mut self, deadline: Option<Instant>) -> Result<(), QueueError> {
+        let start = Instant::now();
+        let end = start.checked_add(LONGEST_POLL).into_iter().chain(deadline).min();
+        let mut glance = start;
+        loop {
+            glance = glance.checked_add(GLANCE).into_iter().chain(end).min().unwrap_or(glance);
+            let polled = WaitOptions { strategy: Wait::Spin, deadline: Some(glance) };
+            match self.consumer.wait_readable(1, polled) {
+                Err(QueueError::TimedOut) if Some(glance) < end && !self.shares_processor() => {}
+                other => return other,
+            }
+        }
     }
 
     /// The next packet, if there is one, and how many of its size have been read behind it.

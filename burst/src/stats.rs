@@ -63,14 +63,14 @@ impl BurstStats {
         self.latency.len()
     }
 
-    /// Records an answer that was taken just now to a request that was sent at `sent`.
-    pub(crate) fn record(&mut self, sent: u64, answer: &BurstAnswer) {
+    /// Records an answer that was taken just now to a request that was sent at `sent`. Returns the time.
+    pub(crate) fn record(&mut self, sent: u64, answer: &BurstAnswer) -> u64 {
         let missed = [ErrorStatus::MissedDeadlineTransient, ErrorStatus::MissedDeadlinePersistent];
         if missed.contains(&answer.status) {
             self.missed_deadlines = self.missed_deadlines.saturating_add(1);
         }
-        let parts =
-            Parts::of(sent, TimePoint::now().nanoseconds, answer.driver_times, self.last_ended);
+        let taken = TimePoint::now().nanoseconds;
+        let parts = Parts::of(sent, taken, answer.driver_times, self.last_ended);
         self.latency.saturating_record(parts.latency);
         if let Some(DriverTimes { ended, .. }) = answer.driver_times {
             self.last_ended = ended;
@@ -78,6 +78,7 @@ impl BurstStats {
             self.driver.saturating_record(parts.driver);
             self.overhead.saturating_record(parts.overhead);
         }
+        taken
     }
 }
 
@@ -94,7 +95,7 @@ impl Parts {
     /// The driver's figures count as far as they are possible: its part is not longer than the whole.
     fn of(sent: u64, taken: u64, driver: Option<DriverTimes>, last_ended: u64) -> Self {
         let latency = taken.saturating_sub(sent);
-        let Some(DriverTimes { began, ended }) = driver else {
+        let Some(DriverTimes { began, ended, .. }) = driver else {
             return Self { latency, queueing: 0, driver: 0, overhead: latency };
         };
         let driver = ended.saturating_sub(began).min(latency);
@@ -110,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_latency_is_the_sum_of_its_parts_whatever_the_driver_says() {
-        let times = |began, ended| Some(DriverTimes { began, ended });
+        let times = |began, ended| Some(DriverTimes { began, ended, processor: 0 });
         let parts =
             |latency, queueing, driver, overhead| Parts { latency, queueing, driver, overhead };
         let cases = [

@@ -123,7 +123,7 @@ impl Burst {
     pub(crate) fn open(compilation: &Compilation, options: &BurstOptions) -> Result<Self> {
         let mut warnings = Vec::new();
         let way = match compilation.planned() {
-            None => match configure(compilation.prepared(), options) {
+            None => match configure(compilation.prepared(), options, Some(compilation)) {
                 Ok(controller) => Way::Direct(Box::new(controller)),
                 Err(error) if error.is_device_lost() => return Err(error),
                 Err(error) => {
@@ -134,7 +134,7 @@ impl Burst {
             Some(planned) => {
                 let mut bursts = StepBursts::default();
                 for (at, step) in planned.executions() {
-                    match configure(&step.prepared, options) {
+                    match configure(&step.prepared, options, None) {
                         Ok(controller) => bursts.controllers.push((at, controller)),
                         Err(error) => warnings.push(format!("no burst for step {at}: {error}")),
                     }
@@ -265,8 +265,23 @@ impl Burst {
     }
 }
 
-/// Opens a burst on a device's own model.
-fn configure(model: &Arc<dyn PreparedModel>, options: &BurstOptions) -> Result<BurstController> {
+/// Opens a burst on a device's own model, with queues for the arguments of `compilation`, or of Android's size.
+fn configure(
+    model: &Arc<dyn PreparedModel>,
+    options: &BurstOptions,
+    compilation: Option<&Compilation>,
+) -> Result<BurstController> {
+    /// Where a rank is unknown.
+    const HIGHEST_RANK: usize = 8;
+    let defaults = ControllerOptions::default();
+    let queue_elements = compilation.map_or(defaults.queue_elements, |compilation| {
+        let arguments = compilation.inputs().iter().chain(compilation.outputs());
+        let ranks = arguments.map(|operand| match operand.dimensions.len() {
+            0 => HIGHEST_RANK,
+            rank => rank,
+        });
+        ControllerOptions::queue_elements_for(ranks, 1)
+    });
     let peer = match peer_watch_fd(model)? {
         Some(fd) => Some(
             PeerWatch::connection(fd)
@@ -275,6 +290,7 @@ fn configure(model: &Arc<dyn PreparedModel>, options: &BurstOptions) -> Result<B
         None => None,
     };
     let controller_options = ControllerOptions {
+        queue_elements,
         polling_window: Some(options.window()),
         burst: HalBurstOptions {
             extended: true,
@@ -282,7 +298,6 @@ fn configure(model: &Arc<dyn PreparedModel>, options: &BurstOptions) -> Result<B
             real_time: options.profile(&options.driver_cpus),
             ..HalBurstOptions::default()
         },
-        ..ControllerOptions::default()
     };
     Ok(BurstController::configure(model.as_ref(), &controller_options, peer)?)
 }

@@ -14,7 +14,7 @@ use nnburst_hal::{
 use super::frame::Inner;
 use super::slots::Slots;
 use super::{BurstError, Closed, Fallback, Frame, SubmitError};
-use crate::channel::{PollingWindow, Receiver};
+use crate::channel::{MAX_QUEUE_ELEMENTS, PollingWindow, Receiver};
 use crate::packet::{
     BurstAnswer, BurstPool, Dialect, RequestDatum, ResultDatum, deserialize_answer,
     serialize_request,
@@ -24,6 +24,12 @@ use crate::stats::BurstStats;
 
 /// Elements of either queue in Android, and here where nothing else is said.
 const QUEUE_ELEMENTS: usize = 1024;
+
+/// Elements of either queue at least: 1.5 KiB.
+const SHORTEST_QUEUE: usize = 64;
+
+/// How long an answer tells where the driver's thread runs: later it may have slept, and be woken elsewhere.
+const FRESH_NS: u64 = 1_000_000;
 
 /// What a burst is to be like.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +48,21 @@ impl Default for ControllerOptions {
     fn default() -> Self {
         let burst = BurstOptions { extended: true, ..BurstOptions::default() };
         Self { queue_elements: QUEUE_ELEMENTS, polling_window: None, burst }
+    }
+}
+
+impl ControllerOptions {
+    /// Elements of a queue for requests on arguments of these ranks, as short as serves so many in flight: packets
+    /// that go round a short ring meet cache lines that are at hand.
+    #[must_use]
+    pub fn queue_elements_for(ranks: impl IntoIterator<Item = usize>, depth: u32) -> usize {
+        // An argument has its extents and at most a pool of its own; information, limits and timing go round them.
+        let arguments = ranks.into_iter().map(|rank| rank.saturating_add(2));
+        let packet = arguments.fold(3usize, usize::saturating_add);
+        let in_flight = usize::try_from(depth.max(1)).unwrap_or(usize::MAX);
+        // Twice over, so that a packet is written behind the one that is being read.
+        let elements = packet.saturating_mul(in_flight).saturating_mul(2);
+        elements.clamp(SHORTEST_QUEUE, MAX_QUEUE_ELEMENTS).next_power_of_two()
     }
 }
 
@@ -75,6 +96,8 @@ pub struct BurstController {
     /// Storage for [`Self::execute`]; absent only while that runs.
     scratch: Option<Frame>,
     stats: BurstStats,
+    /// When the last answer was taken, nanoseconds of `CLOCK_MONOTONIC`.
+    last_taken: u64,
 }
 
 /// Whose answer is due.
@@ -171,6 +194,7 @@ impl BurstController {
             closed: None,
             scratch: Some(Frame::new(dialect)),
             stats: BurstStats::new().map_err(|error| HalError::failure(error.to_string()))?,
+            last_taken: 0,
         })
     }
 
@@ -395,6 +419,9 @@ impl BurstController {
             return Err(Fallback::Closed(why));
         }
         inner.sent = TimePoint::now().nanoseconds;
+        if inner.sent.saturating_sub(self.last_taken) > FRESH_NS {
+            self.results.set_peer_processor(None);
+        }
         let elements = inner.packet.len();
         match self.requests.try_write(&inner.packet) {
             Ok(()) => Ok(()),
@@ -475,7 +502,9 @@ impl BurstController {
         let taken = deserialize_answer(packet, self.dialect, &mut inner.answer);
         inner.outcome = taken.map_err(BurstError::Malformed);
         if taken.is_ok() {
-            self.stats.record(inner.sent, &inner.answer);
+            self.last_taken = self.stats.record(inner.sent, &inner.answer);
+            let times = inner.answer.driver_times;
+            self.results.set_peer_processor(times.map(|times| times.processor));
         }
         let came = match entry {
             InFlight::Submitted(frame) => {

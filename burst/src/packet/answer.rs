@@ -28,7 +28,7 @@ impl Default for BurstAnswer {
     }
 }
 
-/// When a driver began and ended, nanoseconds of `CLOCK_MONOTONIC`. Said by the driver, hence not to be
+/// When a driver began and ended, nanoseconds of `CLOCK_MONOTONIC`, and where it ran. Said by the driver, hence not to be
 /// trusted further than a figure in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriverTimes {
@@ -36,6 +36,8 @@ pub struct DriverTimes {
     pub began: u64,
     /// When the answer was known.
     pub ended: u64,
+    /// The number of the processor that it ran on.
+    pub processor: u32,
 }
 
 impl BurstAnswer {
@@ -78,9 +80,9 @@ pub fn serialize_answer(
         packet.extend(shape.dimensions.iter().map(extent));
     }
     if dialect == Dialect::Extended
-        && let Some(DriverTimes { began, ended }) = answer.driver_times
+        && let Some(DriverTimes { began, ended, processor }) = answer.driver_times
     {
-        packet.push(ResultDatum::new(ResultItem::DriverTimes { began, ended }));
+        packet.push(ResultDatum::new(ResultItem::DriverTimes { began, ended, processor }));
     }
     packet.push(ResultDatum::new(ResultItem::ExecutionTiming(answer.timing)));
     let size = count(packet.len(), "elements")?;
@@ -130,7 +132,9 @@ pub fn deserialize_answer(
     answer.driver_times = None;
     if dialect == Dialect::Extended {
         answer.driver_times = cursor.next_if(|datum| match datum.item()? {
-            ResultItem::DriverTimes { began, ended } => Some(DriverTimes { began, ended }),
+            ResultItem::DriverTimes { began, ended, processor } => {
+                Some(DriverTimes { began, ended, processor })
+            }
             _ => None,
         });
     }

@@ -20,7 +20,9 @@ pub struct RequestDatum {
 #[repr(C, align(8))]
 pub struct ResultDatum {
     tag: u8,
-    padding: [u8; 7],
+    padding: [u8; 3],
+    /// Padding but in [`ResultItem::DriverTimes`].
+    processor: u32,
     payload: [u32; 4],
 }
 
@@ -102,12 +104,14 @@ pub enum ResultItem {
     Dimension(u32),
     /// How long it took (3).
     ExecutionTiming(Timing),
-    /// Ours: the driver's clock when it began and ended, nanoseconds of `CLOCK_MONOTONIC` (4).
+    /// Ours: the driver's clock when it began and ended, nanoseconds of `CLOCK_MONOTONIC`, and where it ran (4).
     DriverTimes {
         /// When the driver had the packet in hand.
         began: u64,
         /// When the answer was known.
         ended: u64,
+        /// The processor's number, in the four bytes before the payload, which other elements leave zero.
+        processor: u32,
     },
 }
 
@@ -178,9 +182,11 @@ impl ResultDatum {
             ResultItem::ExecutionTiming(Timing { time_on_device, time_in_driver }) => {
                 (3, two(time_on_device, time_in_driver))
             }
-            ResultItem::DriverTimes { began, ended } => (4, two(began, ended)),
+            ResultItem::DriverTimes { began, ended, processor } => {
+                return Self { tag: 4, padding: [0; 3], processor, payload: two(began, ended) };
+            }
         };
-        Self { tag, padding: [0; 7], payload }
+        Self { tag, padding: [0; 3], processor: 0, payload }
     }
 
     /// What the bytes mean; `None` for an unknown tag or a bool that is neither.
@@ -198,7 +204,11 @@ impl ResultDatum {
                 time_on_device: whole([a, b]),
                 time_in_driver: whole([c, d]),
             }),
-            4 => ResultItem::DriverTimes { began: whole([a, b]), ended: whole([c, d]) },
+            4 => ResultItem::DriverTimes {
+                began: whole([a, b]),
+                ended: whole([c, d]),
+                processor: self.processor,
+            },
             _ => return None,
         })
     }
@@ -341,7 +351,8 @@ mod tests {
         let datum = RequestDatum { tag: 1, padding: [0; 3], payload: [two, 0, 0, 0, 0] };
         assert_eq!(datum.item(), None, "a bool of 2");
         let padded = u32::from_ne_bytes([1, 0xAA, 0xBB, 0xCC]);
-        let datum = ResultDatum { tag: 1, padding: [3; 7], payload: [padded, 0, 0, 0] };
+        let datum =
+            ResultDatum { tag: 1, padding: [3; 3], processor: 3, payload: [padded, 0, 0, 0] };
         let want = ResultItem::Operand { is_sufficient: true, dimensions: 0 };
         assert_eq!(datum.item(), Some(want), "padding is ignored");
     }

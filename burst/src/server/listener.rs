@@ -8,7 +8,7 @@ use nnburst_hal::{BurstCallback, ErrorStatus, MeasureTiming, TimePoint, Timing};
 
 use super::control::Word;
 use super::{BurstExecutor, Control, Live, MAX_SLOTS};
-use crate::channel::Receiver;
+use crate::channel::{Receiver, current_processor};
 use crate::packet::{
     BurstAnswer, BurstPool, BurstRequest, Dialect, DriverTimes, RequestDatum, ResultDatum,
     deserialize_request, serialize_answer,
@@ -91,7 +91,8 @@ impl Listener {
         }
         let ended = TimePoint::now().nanoseconds;
         if self.dialect == Dialect::Extended {
-            self.answer.driver_times = Some(DriverTimes { began, ended });
+            let processor = current_processor();
+            self.answer.driver_times = Some(DriverTimes { began, ended, processor });
         }
         self.send()?;
         // After the answer is out: the client need not wait for our figures.

@@ -49,8 +49,9 @@ fn result_element() -> impl Strategy<Value = ResultDatum> {
         }),
         any::<u32>().prop_map(ResultItem::Dimension),
         Just(ResultItem::ExecutionTiming(Timing::NONE)),
-        (any::<u64>(), any::<u64>())
-            .prop_map(|(began, ended)| ResultItem::DriverTimes { began, ended }),
+        (any::<u64>(), any::<u64>(), 0..3u32).prop_map(|(began, ended, processor)| {
+            ResultItem::DriverTimes { began, ended, processor }
+        }),
     ]
     .prop_map(ResultDatum::new)
 }

@@ -84,6 +84,42 @@ fn the_bursts_thread_has_the_profile_that_was_asked_for() {
     assert!(warning.starts_with("SCHED_FIFO priority 200 was refused"), "{warning}");
 }
 
+/// How often the calling thread gave its processor away.
+fn times_slept() -> u64 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn two_ends_on_one_processor_sleep_rather_than_poll_against_each_other() {
+    const FRAMES: u64 = 200;
+    let cpu = u32::try_from(rustix::thread::sched_getcpu()).unwrap();
+    let here = RealTimeProfile { cpus: vec![cpu], ..RealTimeProfile::default() };
+    let driver = Driver::spawn(&Model::default());
+    let polling_window = Some(Duration::MAX);
+    let real_time = here.clone();
+    let burst =
+        BurstOptions { extended: true, polling_window, real_time, ..BurstOptions::default() };
+    let options = ControllerOptions { polling_window, burst, ..ControllerOptions::default() };
+    let client = std::thread::spawn(move || {
+        assert!(nnburst_burst::realtime::apply(&here).is_empty());
+        let mut burst =
+            BurstController::configure(&driver, &options, Some(driver.watch())).unwrap();
+        let (input, output) = (memory(&[1; 4]), memory(&[0; 4]));
+        let request = AddOne::request(&input, &output, 4);
+        burst.execute(&request, &ExecutionOptions::default()).unwrap().unwrap();
+        let before = times_slept();
+        for _ in 0..FRAMES {
+            burst.execute(&request, &ExecutionOptions::default()).unwrap().unwrap();
+        }
+        times_slept() - before
+    });
+    // An answer that is over a millisecond old says nothing any more, so not quite every wait is a sleep.
+    let slept = client.join().unwrap();
+    assert!(slept > FRAMES / 2, "{slept} sleeps in {FRAMES} frames");
+}
+
 #[test]
 fn a_service_sees_how_a_burst_is_doing() {
     let model = AddOne::with(|model| model.pause = Duration::from_micros(300));
