@@ -20,6 +20,12 @@ use crate::machine::Busy;
 use crate::transport::Probe;
 use crate::{Error, Result};
 
+/// What stands beside a call, and how much longer than usual: its tail is compared too.
+const PROBE: (Probe, u32) = (Probe::Copy, 10);
+
+/// Bursts that are open and have nothing to do, in the rows that are about them.
+const IDLE_BURSTS: u32 = 64;
+
 /// The driver that answers.
 const DRIVER: &str = "nnapi-sample_all";
 
@@ -78,6 +84,12 @@ pub struct Row {
     probes: Vec<f64>,
     /// Blocks by placement: near, far.
     pub placements: [u32; 2],
+    /// The probe's round trips around the blocks, in nanoseconds.
+    pub probed: Histogram<u64>,
+    /// Other bursts that are open on the same driver and have nothing to do.
+    pub idle_bursts: u32,
+    /// What one of these takes of a core.
+    pub idle_share: Option<f64>,
     /// Calls that were due before the last one had ended.
     pub late: u64,
     /// What of the real-time profile was refused.
@@ -85,6 +97,47 @@ pub struct Row {
 }
 
 impl Row {
+    /// Model, road, pace and neighbour.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let (transport, wait) = self.road.names();
+        let pace = match self.period_ms {
+            0 => "back to back".into(),
+            period => format!("every {period} ms"),
+        };
+        let neighbour = match (self.busy, self.idle_bursts) {
+            (true, _) => "busy".into(),
+            (false, 0) => "idle".into(),
+            (false, bursts) => format!("{bursts} idle bursts"),
+        };
+        format!("{} {transport} {wait}, {pace}, {neighbour}", self.model)
+    }
+
+    /// How much further the overhead's tail reaches than the probe's: p99.9 over p50 of one, as a multiple of the
+    /// same of the other. `None` where there are too few calls to speak of one in a thousand.
+    #[must_use]
+    pub fn tail_ratio(&self) -> Option<f64> {
+        let reach = |histogram: &Histogram<u64>| {
+            let at = |quantile| u32::try_from(histogram.value_at_quantile(quantile)).ok();
+            Some(f64::from(at(0.999)?) / f64::from(at(0.5)?.max(1)))
+        };
+        let enough = self.overhead.len().min(self.probed.len()) >= 2000;
+        enough.then(|| Some(reach(&self.overhead)? / reach(&self.probed)?)).flatten()
+    }
+
+    /// What the probe takes as seldom, by the clock, as one call in a thousand takes its p99.9, in nanoseconds: an
+    /// interruption that comes so often a second meets few of many short round trips and more of the longer calls.
+    /// `None` where that has not been seen three times.
+    #[must_use]
+    pub fn probe_as_seldom(&self) -> Option<u64> {
+        let median = |histogram: &Histogram<u64>| {
+            u32::try_from(histogram.value_at_quantile(0.5)).ok().map(f64::from)
+        };
+        let seldom = 0.001 * median(&self.probed)? / median(&self.latency)?.max(1.0);
+        let seen = f64::from(u32::try_from(self.probed.len()).ok()?) * seldom;
+        (seen >= 3.0).then(|| self.probed.value_at_quantile(1.0 - seldom))
+    }
+
     /// The median overhead as a multiple of the probe, block by block.
     #[must_use]
     pub fn ratio(&self) -> Option<Spread> {
@@ -105,8 +158,9 @@ impl Row {
 pub fn run(plan: &Plan) -> Result<Vec<Row>> {
     let mut bench = Bench::probes_only(plan)?;
     let busy = Busy::new(plan.cpus.far);
-    let (mut rows, rounds) = (table(plan.quick), if plan.quick { 1 } else { 3 });
-    for round in 0..rounds {
+    let mut rows = table(plan.quick);
+    rows.retain(|row| row.title().contains(&plan.only));
+    for round in 0..plan.burst_rounds {
         for row in &mut rows {
             busy.set(row.busy);
             block(plan, &mut bench, round, row)?;
@@ -120,28 +174,38 @@ pub fn run(plan: &Plan) -> Result<Vec<Row>> {
 fn table(quick: bool) -> Vec<Row> {
     let periods: &[u64] = if quick { &[0] } else { &[0, 8, 33] };
     let mut rows = Vec::new();
-    for model in ["add1", "mobilenet_v1_0.25_128"] {
+    for model in ["add1", "mobilenet_v1_0.5_128"] {
         for &period_ms in periods {
             for busy in [false, true] {
                 for road in Road::ALL {
-                    rows.push(Row {
-                        model,
-                        road,
-                        period_ms,
-                        busy,
-                        latency: histogram(),
-                        overhead: histogram(),
-                        ratios: Vec::new(),
-                        probes: Vec::new(),
-                        placements: [0; 2],
-                        late: 0,
-                        warnings: Vec::new(),
-                    });
+                    rows.push(row(model, road, period_ms, busy, 0));
                 }
             }
         }
     }
+    for wait in [Wait::Spin, Wait::Adaptive] {
+        rows.push(row("add1", Road::Burst(wait), 0, false, IDLE_BURSTS));
+    }
     rows
+}
+
+fn row(model: &'static str, road: Road, period_ms: u64, busy: bool, idle_bursts: u32) -> Row {
+    Row {
+        model,
+        road,
+        period_ms,
+        busy,
+        latency: histogram(),
+        overhead: histogram(),
+        ratios: Vec::new(),
+        probes: Vec::new(),
+        placements: [0; 2],
+        probed: histogram(),
+        idle_bursts,
+        idle_share: None,
+        late: 0,
+        warnings: Vec::new(),
+    }
 }
 
 /// Calls per block.
@@ -163,7 +227,7 @@ fn block(plan: &Plan, bench: &mut Bench, round: u32, row: &mut Row) -> Result<()
         due.next();
         path.call()?;
     }
-    let before = bench.probe(plan, round, Probe::Copy)?;
+    let before = bench.probe_into(plan, round, PROBE, &mut row.probed)?;
     // The probe has warmed what pacing lets go cold.
     let mut due = Pace::new(row.period_ms);
     path.call()?;
@@ -178,8 +242,9 @@ fn block(plan: &Plan, bench: &mut Bench, round: u32, row: &mut Row) -> Result<()
         row.overhead.saturating_record(ns(overhead));
         overheads.push(overhead.as_secs_f64() * 1e9);
     }
-    let after = bench.probe(plan, round, Probe::Copy)?;
+    let after = bench.probe_into(plan, round, PROBE, &mut row.probed)?;
     row.warnings = path.warnings();
+    row.idle_share = path.idle_share(if plan.quick { 50 } else { 500 })?.or(row.idle_share);
     overheads.sort_by(f64::total_cmp);
     let probe = f64::midpoint(before.matching, after.matching);
     let steady = before.matching.max(after.matching) < 1.5 * before.matching.min(after.matching);
@@ -201,6 +266,9 @@ fn ns(time: Duration) -> u64 {
 /// An open road.
 struct Path {
     burst: Option<Burst>,
+    /// Open and without work.
+    idle: Vec<Burst>,
+    driver: Option<u32>,
     compilation: Compilation,
     frame: Frame,
     /// Not for add1, whose time in the driver is below the microsecond that the ordinary roads tell it in. (Bursts tell
@@ -228,7 +296,32 @@ impl Path {
             }
             Road::Sync | Road::InProcess => None,
         };
-        Ok(Self { burst, compilation, frame, timed })
+        let mut path = Self {
+            burst,
+            idle: Vec::new(),
+            driver: device.driver_process(),
+            compilation,
+            frame,
+            timed,
+        };
+        for _ in 0..row.idle_bursts {
+            let mut idle = path.compilation.burst(&BurstOptions::default())?;
+            idle.compute(&mut path.frame)?;
+            path.idle.push(idle);
+        }
+        Ok(path)
+    }
+
+    /// What each idle burst takes of a core: the driver's processor time over so many milliseconds, when the working
+    /// burst has nothing to do either and its window is over.
+    fn idle_share(&self, ms: u64) -> Result<Option<f64>> {
+        let (Some(driver), false) = (self.driver, self.idle.is_empty()) else { return Ok(None) };
+        std::thread::sleep(Duration::from_millis(1100));
+        let before = processor_time(driver)?;
+        std::thread::sleep(Duration::from_millis(ms));
+        let used = processor_time(driver)?.saturating_sub(before);
+        let bursts = f64::from(u32::try_from(self.idle.len())?);
+        Ok(Some(used.as_secs_f64() / Duration::from_millis(ms).as_secs_f64() / bursts))
     }
 
     fn call(&mut self) -> Result<()> {
@@ -242,6 +335,16 @@ impl Path {
     fn warnings(&self) -> Vec<String> {
         self.burst.as_ref().map(|burst| burst.warnings().to_vec()).unwrap_or_default()
     }
+}
+
+/// Processor time that all threads of a process have taken.
+fn processor_time(process: u32) -> Result<Duration> {
+    let mut total = 0;
+    for task in std::fs::read_dir(format!("/proc/{process}/task"))? {
+        let figures = std::fs::read_to_string(task?.path().join("schedstat"))?;
+        total += figures.split(' ').next().unwrap_or_default().parse::<u64>()?;
+    }
+    Ok(Duration::from_nanos(total))
 }
 
 /// When calls are due.

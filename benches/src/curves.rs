@@ -16,7 +16,7 @@ pub fn hgrm(rows: &[Row], folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder)?;
     for row in rows {
         for (what, histogram) in [("latency", &row.latency), ("overhead", &row.overhead)] {
-            let name = format!("{}-{what}.hgrm", title(row).replace([' ', ','], "_"));
+            let name = format!("{}-{what}.hgrm", row.title().replace([' ', ','], "_"));
             std::fs::write(folder.join(name), percentiles(histogram)?)?;
         }
     }
@@ -53,17 +53,6 @@ fn micros(ns: u64) -> f64 {
     ns as f64 / 1e3
 }
 
-fn title(row: &Row) -> String {
-    let (transport, wait) = row.road.names();
-    let pace = if row.period_ms == 0 {
-        "back to back".into()
-    } else {
-        format!("every {} ms", row.period_ms)
-    };
-    let neighbour = if row.busy { "busy" } else { "idle" };
-    format!("{} {transport} {wait}, {pace}, {neighbour}", row.model)
-}
-
 /// The page: a chart per model, pace and neighbour, with a curve per road, and the table of figures.
 ///
 /// # Errors
@@ -73,10 +62,11 @@ pub fn html(rows: &[Row], file: &Path) -> Result<()> {
     let mut rest = rows;
     while let Some(first) = rest.first() {
         let same = |row: &&Row| {
-            (row.model, row.period_ms, row.busy) == (first.model, first.period_ms, first.busy)
+            let key = |row: &Row| (row.model, row.period_ms, row.busy, row.idle_bursts);
+            key(row) == key(first)
         };
         let (chart, others) = rest.split_at(rest.iter().take_while(same).count());
-        let heading = title(first);
+        let heading = first.title();
         let (_, heading) = heading.split_once(',').unwrap_or_default();
         writeln!(page, "<h2>{},{heading} neighbour</h2>", first.model)?;
         svg(chart, &mut page)?;
@@ -135,7 +125,7 @@ fn svg(rows: &[Row], page: &mut String) -> Result<()> {
 }
 
 fn figures(rows: &[Row], page: &mut String) -> Result<()> {
-    page.push_str("<table><tr><th>road<th>p50<th>p90<th>p99<th>p99.9<th>max<th>overhead p50<th>x probe<th>late<th>calls</tr>\n");
+    page.push_str("<table><tr><th>road<th>p50<th>p90<th>p99<th>p99.9<th>max<th>overhead p50<th>x probe<th>tail x probe<th>late<th>calls</tr>\n");
     for (row, colour) in rows.iter().zip(COLOURS) {
         let (transport, wait) = row.road.names();
         write!(page, "<tr><td style=\"color:{colour}\">{transport} {wait}")?;
@@ -143,10 +133,11 @@ fn figures(rows: &[Row], page: &mut String) -> Result<()> {
             write!(page, "<td>{:.1}", micros(row.latency.value_at_quantile(quantile)))?;
         }
         let ratio = row.ratio().map(|ratio| format!("{:.1}", ratio.p50)).unwrap_or_default();
+        let tail = row.tail_ratio().map(|tail| format!("{tail:.2}")).unwrap_or_default();
         let overhead = micros(row.overhead.value_at_quantile(0.5));
         writeln!(
             page,
-            "<td>{overhead:.1}<td>{ratio}<td>{}<td>{}</tr>",
+            "<td>{overhead:.1}<td>{ratio}<td>{tail}<td>{}<td>{}</tr>",
             row.late,
             row.latency.len()
         )?;
@@ -164,7 +155,8 @@ table{border-collapse:collapse}td,th{padding:.1rem .6rem;text-align:right}td:fir
 </style><body><h1>Latency of calls to a driver in another process</h1>
 <p>Each curve is one road to the same driver; latency in microseconds upwards, percentiles to the right, both logarithmic.
 Roads took turns in one run. <em>x probe</em> is the median overhead (latency less the driver's own time) as a multiple of
-copying 1 KiB to the other core and back in the same moment.</p>
+copying 1 KiB to the other core and back in the same moment; <em>tail x probe</em> its p99.9 over its p50, as a multiple of
+the same of that copy.</p>
 <p><strong>Coordinated omission.</strong> Paced calls are due at fixed times. When one overruns, the next is late, and its
 latency is counted from when it was due, not from when it could at last be made: otherwise one stall of many periods would
 count as a single slow call. <em>late</em> says how often that was so. Calls back to back have no due times, so nothing is

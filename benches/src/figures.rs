@@ -215,7 +215,7 @@ pub(crate) fn histogram() -> Histogram<u64> {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below a minute")]
-fn whole(ns: f64) -> u64 {
+pub(crate) fn whole(ns: f64) -> u64 {
     ns.round().max(0.0) as u64
 }
 

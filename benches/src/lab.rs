@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use hdrhistogram::Histogram;
+
 use crate::Result;
 use crate::clock::Clock;
 use crate::far::{FarProcess, FarThread};
-use crate::figures::{Bracket, Probes, Series, typical};
+use crate::figures::{Bracket, Probes, Series, histogram, typical, whole};
 use crate::machine::{self, Cpus, KeepAwake};
 use crate::transport::{Near, Probe, Row, Way, rows};
 
@@ -14,9 +16,11 @@ use crate::transport::{Near, Probe, Row, Way, rows};
 pub struct Plan {
     /// Where the two sides run.
     pub cpus: Cpus,
-    /// How often every row gets a block.
+    /// How often every row of the queue part gets a block.
     pub rounds: u32,
-    /// Only transports whose name contains this; all if empty.
+    /// How often every row of the burst part does.
+    pub burst_rounds: u32,
+    /// Only transports, or rows of the burst part, whose name contains this; all if empty.
     pub only: String,
     /// Short blocks, for a look whether everything works.
     pub quick: bool,
@@ -181,19 +185,34 @@ impl Bench {
     }
 
     /// Runs the bare ping-pong and the matching probe.
-    pub(crate) fn probe(&mut self, plan: &Plan, round: u32, matching: Probe) -> Result<Probes> {
+    fn probe(&mut self, plan: &Plan, round: u32, matching: Probe) -> Result<Probes> {
+        self.probe_into(plan, round, (matching, 1), &mut histogram())
+    }
+
+    /// Runs the bare ping-pong and the matching probe, the latter so many times as long as usual; its samples go into
+    /// `samples`.
+    pub(crate) fn probe_into(
+        &mut self,
+        plan: &Plan,
+        round: u32,
+        (matching, times): (Probe, u32),
+        samples: &mut Histogram<u64>,
+    ) -> Result<Probes> {
         let mut probes = Probes { atomic: 0.0, matching: 0.0 };
         for (probe, side) in Probe::ALL.into_iter().zip(&mut self.probes) {
             if probe != Probe::Atomic && probe != matching {
                 continue;
             }
-            let operations = side.run(&self.far, plan.probe_block(probe), self.clock)?;
+            let mut block = plan.probe_block(probe);
+            block.rounds *= if probe == matching { times } else { 1 };
+            let operations = side.run(&self.far, block, self.clock)?;
             let typical = typical(&operations);
             if probe == Probe::Atomic {
                 probes.atomic = typical;
             }
             if probe == matching {
                 probes.matching = typical;
+                operations.iter().for_each(|&ns| samples.saturating_record(whole(ns)));
             }
             let own = Probes { atomic: probes.atomic, matching: typical };
             side.series.add(round, &operations, Bracket { before: own, after: own });

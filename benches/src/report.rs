@@ -223,6 +223,8 @@ pub fn burst_json(rows: &[burst::Row], out: &mut impl Write) -> io::Result<()> {
             "processes": if row.road == burst::Road::InProcess { 1 } else { 2 },
             "period_ms": row.period_ms,
             "neighbour": if row.busy { "busy" } else { "idle" },
+            "idle_bursts": row.idle_bursts,
+            "idle_burst_share_of_a_core": row.idle_share,
             "samples": latency.len(),
             "late": row.late,
             "p50_ns": latency.value_at_quantile(0.5),
@@ -239,6 +241,9 @@ pub fn burst_json(rows: &[burst::Row], out: &mut impl Write) -> io::Result<()> {
             "probe": "raw-copy",
             "probe_ns": row.probe().map(rounded),
             "ratio": row.ratio().map(rounded),
+            "tail_ratio": row.tail_ratio(),
+            "probe_p999_ns": row.probed.value_at_quantile(0.999),
+            "probe_as_seldom_ns": row.probe_as_seldom(),
             "blocks": {"near": near, "far": far},
             "warnings": row.warnings,
         });
@@ -254,7 +259,7 @@ pub fn burst_json(rows: &[burst::Row], out: &mut impl Write) -> io::Result<()> {
 pub fn burst_table(rows: &[burst::Row], out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
-        "\n{:<22} {:<11} {:<9} {:>7} {:<5} {:>9} {:>9} {:>9} {:>9}   overhead p50, and as a multiple of raw-copy, p50 [p10 .. p90]",
+        "\n{:<22} {:<11} {:<9} {:>7} {:<5} {:>9} {:>9} {:>9} {:>9}   overhead p50, and as a multiple of raw-copy, p50 [p10 .. p90]; tail as one of raw-copy's",
         "call (us)", "transport", "wait", "period", "beside", "p50", "p99", "p99.9", "max"
     )?;
     for row in rows {
@@ -263,18 +268,30 @@ pub fn burst_table(rows: &[burst::Row], out: &mut impl Write) -> io::Result<()> 
         let [p50, p99, p999] =
             [0.5, 0.99, 0.999].map(|quantile| us(row.latency.value_at_quantile(quantile)));
         let (max, overhead) = (us(row.latency.max()), us(row.overhead.value_at_quantile(0.5)));
-        let neighbour = if row.busy { "busy" } else { "idle" };
+        let neighbour = match (row.busy, row.idle_bursts) {
+            (true, _) => "busy".to_owned(),
+            (false, 0) => "idle".to_owned(),
+            (false, bursts) => format!("{bursts}"),
+        };
         let (model, period) = (row.model, row.period_ms);
         write!(
             out,
             "{model:<22} {transport:<11} {wait:<9} {period:>4} ms {neighbour:<6} {p50:>9.1} {p99:>9.1} {p999:>9.1} {max:>9.1}   {overhead:>8.2}"
         )?;
-        match row.ratio() {
-            Some(Spread { p10, p50, p90, .. }) => {
-                writeln!(out, "  {p50:.1} [{p10:.1} .. {p90:.1}]")?;
-            }
-            None => writeln!(out)?,
+        if let Some(Spread { p10, p50, p90, .. }) = row.ratio() {
+            write!(out, "  {p50:.1} [{p10:.1} .. {p90:.1}]")?;
         }
+        if let Some(tail) = row.tail_ratio() {
+            let tail_us = us(row.overhead.value_at_quantile(0.999));
+            write!(out, "  tail {tail:.1} ({tail_us:.1} us")?;
+            let seldom = row.probe_as_seldom();
+            seldom.map_or(Ok(()), |ns| write!(out, ", the probe as seldom {:.1}", us(ns)))?;
+            write!(out, ")")?;
+        }
+        if let Some(share) = row.idle_share {
+            write!(out, "  an idle burst takes {:.3} % of a core", share * 100.0)?;
+        }
+        writeln!(out)?;
     }
     Ok(())
 }

@@ -26,10 +26,11 @@ struct Options {
     /// The measuring side's CPU and the answering side's; by default the first two.
     #[arg(long, value_name = "A,B", value_parser = two_cpus)]
     cpus: Option<Cpus>,
-    /// How many blocks every row gets.
+    /// How many blocks every row gets: 60 for the queue and 3 for bursts if not said.
     #[arg(long, value_name = "N")]
     rounds: Option<u32>,
-    /// Only transports whose name contains this (the probes always run).
+    /// Only transports whose name contains this, and rows of the burst part like `add1 burst spin, back to back, idle`
+    /// (the probes always run).
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
     /// Let the cores doze while blocking transports are measured, so that the hypervisor's wake-ups count too.
@@ -89,6 +90,7 @@ fn measure(options: &Options) -> Result<()> {
     let plan = Plan {
         cpus: options.cpus.map_or_else(Cpus::first_two, Ok)?,
         rounds: options.rounds.unwrap_or(if options.quick { 2 } else { 60 }),
+        burst_rounds: options.rounds.unwrap_or(if options.quick { 1 } else { 3 }),
         only: options.only.clone(),
         quick: options.quick,
         let_doze: options.let_doze,

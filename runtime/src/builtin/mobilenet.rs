@@ -15,8 +15,17 @@ const PADDING_VALID: i32 = 2;
 
 /// MobileNet v1 with a quarter of the channels, for pictures of 128 x 128.
 pub(super) fn v1_0_25_128() -> Result<Model> {
+    v1_128(1)
+}
+
+/// MobileNet v1 with half of the channels, for pictures of 128 x 128.
+pub(super) fn v1_0_5_128() -> Result<Model> {
+    v1_128(2)
+}
+
+fn v1_128(quarters: u32) -> Result<Model> {
     let mut net = Net::new(128);
-    net.convolution(8, 3, 2, FusedActivation::Relu6);
+    net.convolution(8 * quarters, 3, 2, FusedActivation::Relu6);
     let blocks = [
         (16, 1),
         (32, 2),
@@ -34,7 +43,7 @@ pub(super) fn v1_0_25_128() -> Result<Model> {
     ];
     for (channels, stride) in blocks {
         net.depthwise(stride);
-        net.convolution(channels, 1, 1, FusedActivation::Relu6);
+        net.convolution(channels * quarters, 1, 1, FusedActivation::Relu6);
     }
     net.classify_by_pooling()
 }

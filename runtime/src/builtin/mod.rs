@@ -47,6 +47,11 @@ pub const ALL: &[Builtin] = &[
         what: "MobileNet v1 0.25 128, float: an image classifier of 14 million multiply-accumulates",
         make: mobilenet::v1_0_25_128,
     },
+    Builtin {
+        name: "mobilenet_v1_0.5_128",
+        what: "MobileNet v1 0.5 128, float: 49 million multiply-accumulates, about a millisecond",
+        make: mobilenet::v1_0_5_128,
+    },
     Builtin { name: "add1", what: "one float addition: what a call costs", make: small::add1 },
     Builtin {
         name: "sine",
