@@ -86,7 +86,8 @@ fn soak(args: &[String]) -> Outcome {
     Cargo::new("soak").args(soak).args(args).run()
 }
 
-/// Random bursts between processes that are killed now and then, for as long as asked (a minute if not).
+/// Random bursts between processes that are killed now and then, for as long as asked (a minute if not); with debug
+/// assertions, and built already where the tests were.
 fn soak_burst(args: &[String]) -> Outcome {
     let minutes: u64 = match args {
         [] => 1,
@@ -95,7 +96,7 @@ fn soak_burst(args: &[String]) -> Outcome {
         }
         _ => return Err("usage: cargo xtask soak burst [--minutes N]".into()),
     };
-    let test = ["test", "--release", "-p", "nnburst-burst", "--test", "burst", "--"];
+    let test = ["test", "-p", "nnburst-burst", "--test", "burst", "--"];
     let one = ["soak::random_bursts_and_kills_leave_nothing_behind", "--exact", "--nocapture"];
     let seconds = minutes.saturating_mul(60).to_string();
     Cargo::new("soak").args(test).args(one).env("NNBURST_SOAK_SECONDS", seconds).run()

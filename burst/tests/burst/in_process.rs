@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use nnburst_burst::testing::AddOne;
-use nnburst_burst::{BurstController, ControllerOptions, Fallback};
-use nnburst_hal::{ErrorStatus, ExecutionOptions, MeasureTiming, PreparedModel, Request, Timing};
+use nnburst_burst::{BurstController, ControllerOptions};
+use nnburst_hal::{ErrorStatus, ExecutionOptions, MeasureTiming, PreparedModel, Timing};
 
 use crate::support::{bytes, memory};
 
@@ -52,23 +52,6 @@ fn what_a_burst_answers_is_what_the_ordinary_path_answers() {
     let request = AddOne::request(&input, &output, 4);
     let in_burst = burst.execute(&request, &how).unwrap().unwrap();
     assert_eq!(in_burst, model.execute_synchronously(&request, how).unwrap());
-}
-
-#[test]
-fn a_packet_that_does_not_fit_takes_the_ordinary_path() {
-    let small = ControllerOptions { queue_elements: 9, ..ControllerOptions::default() };
-    let mut burst = BurstController::configure(&*AddOne::new(), &small, None).unwrap();
-    let (input, output) = (memory(&[1; 4]), memory(&[0; 4]));
-    let mut request = AddOne::request(&input, &output, 4);
-    let how = ExecutionOptions::default();
-    let refused = burst.execute(&request, &how).unwrap_err();
-    assert_eq!(refused, Fallback::TooLong { elements: 11, free: 9 });
-    request.inputs[0].dimensions.clear();
-    request.outputs[0].dimensions.clear();
-    burst.execute(&request, &how).unwrap().unwrap();
-    assert_eq!(bytes(&output), [2; 4]);
-    let nothing = burst.execute(&Request::default(), &how).unwrap().unwrap_err();
-    assert_eq!(nothing.error.status, ErrorStatus::InvalidArgument);
 }
 
 #[test]

@@ -10,11 +10,11 @@ use nnburst_burst::packet::{
     deserialize_answer, deserialize_request, serialize_request,
 };
 use nnburst_burst::testing::{AddOne, Hooked};
-use nnburst_burst::{BurstController, BurstError, ControllerOptions};
+use nnburst_burst::{BurstController, BurstError, ControllerOptions, Fallback};
 use nnburst_fmq::{Consumer, Producer, Queue, Wait};
 use nnburst_hal::{
     BurstCallback, BurstContext, BurstOptions, DataLocation, ErrorStatus, ExecutionOptions,
-    HalError, MeasureTiming, Memory, Result, Timing,
+    HalError, MeasureTiming, Memory, Request, Result, Timing,
 };
 
 use crate::remote::{Driver, Model};
@@ -239,6 +239,24 @@ fn an_answer_longer_than_its_queue_is_a_failure_without_shapes() {
     let failure = burst.execute(&request, &ExecutionOptions::default()).unwrap().unwrap_err();
     assert_eq!(failure.error.status, ErrorStatus::GeneralFailure);
     assert_eq!(failure.output_shapes, []);
+}
+
+#[test]
+fn a_packet_that_does_not_fit_takes_the_ordinary_path() {
+    let small = ControllerOptions { queue_elements: 9, ..ControllerOptions::default() };
+    let driver = Driver::spawn(&Model::default());
+    let mut burst = BurstController::configure(&driver, &small, None).unwrap();
+    let (input, output) = (memory(&[1; 4]), memory(&[0; 4]));
+    let mut request = AddOne::request(&input, &output, 4);
+    let how = ExecutionOptions::default();
+    let refused = burst.execute(&request, &how).unwrap_err();
+    assert_eq!(refused, Fallback::TooLong { elements: 11, free: 9 });
+    request.inputs[0].dimensions.clear();
+    request.outputs[0].dimensions.clear();
+    burst.execute(&request, &how).unwrap().unwrap();
+    assert_eq!(bytes(&output), [2; 4]);
+    let nothing = burst.execute(&Request::default(), &how).unwrap().unwrap_err();
+    assert_eq!(nothing.error.status, ErrorStatus::InvalidArgument);
 }
 
 #[test]
