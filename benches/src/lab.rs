@@ -41,9 +41,7 @@ impl Plan {
     fn probe_block(&self, probe: Probe) -> Block {
         let divisor = if self.quick { 4 } else { 1 };
         match probe {
-            Probe::Atomic | Probe::Copy | Probe::Walk => {
-                Block { warm_up: 200, rounds: 1000 / divisor }
-            }
+            Probe::Atomic | Probe::Copy => Block { warm_up: 200, rounds: 1000 / divisor },
             Probe::Futex => Block { warm_up: 20, rounds: 120 / divisor },
         }
     }

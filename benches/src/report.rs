@@ -41,7 +41,6 @@ fn object(outcome: &Outcome, series: &Series, placement: Placement) -> Value {
         "processes": row.processes(),
         "bytes": row.bytes,
         "items": row.items,
-        "ring_bytes": row.ring_bytes,
         "placement": placement.name(),
         "real_time": outcome.real_time,
         "blocks": series.blocks(placement).count(),
@@ -162,11 +161,7 @@ fn round_trips(rows: &[&Series], placement: Placement, out: &mut impl Write) -> 
         )?;
         match series.ratio(placement) {
             Some(Spread { p10, p50, p90, .. }) => {
-                let ring = match row.ring_bytes {
-                    crate::RING_BYTES => String::new(),
-                    bytes => format!(", ring of {} KiB", bytes / 1024),
-                };
-                writeln!(out, "{p50:.2} [{p10:.2} .. {p90:.2}] x {}{ring}", row.probe.name())?;
+                writeln!(out, "{p50:.2} [{p10:.2} .. {p90:.2}] x {}", row.probe.name())?;
             }
             None => writeln!(out)?,
         }

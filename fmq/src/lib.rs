@@ -92,3 +92,8 @@ pub use queue::{AttachOptions, Queue, QueueBuilder};
 pub use readiness::Readiness;
 pub use transaction::{ReadTransaction, Slots, WriteTransaction};
 pub use wait::{Bits, Wait, WaitOptions};
+
+/// The README's example, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -13,8 +13,9 @@ use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 use rustix::thread::{ClockId, futex};
 
+use crate::interrupt::Signal;
 use crate::memory::Memory;
-use crate::sync::{FutexWord, Mutex, Ordering, lock};
+use crate::sync::{FutexWord, LONGEST_UNATTENDED_SLEEP, Mutex, Ordering, absolute, clock, lock};
 use crate::{QueueError, SetupError};
 
 /// Tells an event loop when an end of a queue is ready: an eventfd that becomes readable.
@@ -102,7 +103,8 @@ impl Readiness {
         // Empties the eventfd; `AGAIN` if it is.
         let _ = rustix::io::read(&*self.fd, &mut [0; 8]);
         let Some((expected, mask)) = waiter.prepare_to_sleep(ready)? else { return Ok(true) };
-        self.bridge.arm(self.key, Armed { memory, expected, mask, looks: 0 });
+        let signals = waiter.interruptions();
+        self.bridge.arm(self.key, Armed { memory, expected, mask, looks: 0, signals });
         Ok(false)
     }
 }
@@ -143,6 +145,8 @@ struct Armed {
     mask: NonZeroU32,
     /// How often the word changed without one of our bits.
     looks: u32,
+    /// What rouses the owner as well, whatever a peer does to the bits by which it is done.
+    signals: Vec<Arc<Signal>>,
 }
 
 impl Armed {
@@ -158,7 +162,8 @@ impl Armed {
             self.expected = value;
             self.looks += 1;
         }
-        value & self.mask.get() != 0 || self.looks > Self::MOST_LOOKS
+        let interrupted = self.signals.iter().any(|signal| signal.is_raised());
+        interrupted || value & self.mask.get() != 0 || self.looks > Self::MOST_LOOKS
     }
 }
 
@@ -228,8 +233,14 @@ impl Bridge {
                 .iter()
                 .filter_map(|armed| Some(word(armed.memory.flag()?, armed.expected)));
             let words: Vec<_> = [word(&self.control, control)].into_iter().chain(words).collect();
-            // Whatever it returns (woken, a word has changed, a signal): look at all of them.
-            let _ = futex::waitv(&words, futex::WaitvFlags::empty(), None, ClockId::Monotonic);
+            // A peer that clears bits in just the wrong nanosecond can hide an interruption, but not for longer than this.
+            let interruptible = sleeping.iter().any(|armed| !armed.signals.is_empty());
+            let until = interruptible
+                .then(|| clock::now().checked_add(LONGEST_UNATTENDED_SLEEP).map(absolute))
+                .flatten();
+            // Whatever it returns (woken, a word has changed, late, a signal): look at all of them.
+            let flags = futex::WaitvFlags::empty();
+            let _ = futex::waitv(&words, flags, until.as_ref(), ClockId::Monotonic);
         }
     }
 

@@ -68,8 +68,6 @@ pub(crate) trait Side {
     fn publish(memory: &Memory, ours: u64);
     /// Loads the peer's counter.
     fn look(memory: &Memory) -> u64;
-    /// Called on each turn of waiting for the peer's counter: the slot at byte `position` comes next.
-    fn expect(memory: &Memory, position: usize);
     /// Called after `bytes` were published and announced.
     ///
     /// # Safety
@@ -108,11 +106,6 @@ impl Side for Writing {
     }
 
     #[inline(always)]
-    fn expect(_memory: &Memory, _position: usize) {
-        // The slot is the consumer's until its counter says otherwise: asking for its line would only slow it down.
-    }
-
-    #[inline(always)]
     unsafe fn ahead(memory: &Memory, position: usize, bytes: usize, left: usize) {
         // The consumer still has copies of the next lines from the last time round. Taking them back now, while it is
         // busy with what was just published, takes that off the way of the next messages; several at a time, since
@@ -147,13 +140,6 @@ impl Side for Reading {
     fn look(memory: &Memory) -> u64 {
         // edge publish (acquire): pairs with `Writing::publish`; the items below this are visible from here on.
         memory.written().load(Ordering::Acquire)
-    }
-
-    #[inline(always)]
-    fn expect(memory: &Memory, position: usize) {
-        // The item arrives in another cache line than the counter that announces it. Asked for together they come
-        // together; one after the other they cost two misses.
-        memory.prefetch(position);
     }
 
     #[inline(always)]
@@ -262,9 +248,6 @@ impl<S: Side, Q: Quantum> Cursor<S, Q> {
     pub(crate) fn ready(&mut self, bytes: usize) -> Result<bool, QueueError> {
         if bytes <= self.remembered() {
             return Ok(true);
-        }
-        if bytes <= CACHE_LINE {
-            S::expect(&self.memory, self.position());
         }
         self.refresh()?;
         Ok(bytes <= self.remembered())

@@ -338,6 +338,13 @@ impl Waiter {
         Ok(Some((before & !mask.get(), mask)))
     }
 
+    /// What interrupts the waits of this end, for those who sleep in its stead.
+    #[cfg(not(loom))]
+    pub(crate) fn interruptions(&self) -> Vec<Arc<Signal>> {
+        let death = self.death.as_ref().map(|death| &death.signal);
+        self.cancel.iter().chain(death).map(Arc::clone).collect()
+    }
+
     /// When the next sleep ends at the latest.
     fn alarm(&self, deadline: Option<Instant>) -> Option<Instant> {
         if self.cancel.is_none() && self.death.is_none() {

@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 
 use nnburst_fmq::testing::HostilePeer;
 use nnburst_fmq::{
-    Cancel, Consumer, LieKind, NOT_EMPTY, Producer, Queue, QueueError, Wait, WaitOptions,
+    Cancel, Consumer, LieKind, NOT_EMPTY, Producer, Queue, QueueError, Readiness, Wait, WaitOptions,
 };
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
 
 /// A guard against a hang, never a measure of speed.
 const HANG: Duration = Duration::from_secs(20);
@@ -120,6 +122,74 @@ fn a_flag_that_never_rests_moves_no_deadline_and_no_cancellation() {
             cancel.cancel();
             assert_eq!(waiter.join().unwrap(), Err(QueueError::Cancelled), "{strategy:?}");
         });
+    }
+}
+
+#[test]
+fn bits_that_never_rest_end_no_wait_for_another_bit() {
+    let (_producer, consumer, hostile) = stage(1);
+    let flag = consumer.event_flag().unwrap();
+    let flip = |peer: &HostilePeer, i: u64| peer.set_flag((i as u32).wrapping_mul(2) & !4);
+    hostile.while_it(flip, || {
+        let soon = Some(Instant::now() + Duration::from_millis(30));
+        assert_eq!(flag.wait(4, soon), Err(QueueError::TimedOut));
+    });
+}
+
+#[test]
+fn an_event_loop_learns_of_a_death_however_the_flag_flickers() {
+    let queue = Queue::<u64>::builder(1).event_flag(true).create().unwrap();
+    let descriptor = queue.descriptor().unwrap();
+    let mut hostile = HostilePeer::new(queue.descriptor().unwrap());
+    let mut consumer = queue.into_consumer();
+    consumer.set_peer(&hostile.connection());
+    let flicker = HostilePeer::new(descriptor);
+    let flip = |peer: &HostilePeer, i: u64| peer.set_flag((i as u32).wrapping_mul(0x9E37_79B9));
+    flicker.while_it(flip, || {
+        let mut readiness = Readiness::new().unwrap();
+        for look in 0.. {
+            match readiness.poll_readable(&mut consumer, 1) {
+                Ok(ready) => assert!(!ready),
+                Err(error) => {
+                    assert_eq!(error, QueueError::PeerDied);
+                    break;
+                }
+            }
+            if look == 0 {
+                hostile.die();
+            }
+            let hang = Timespec::try_from(HANG).unwrap();
+            let ready = poll(&mut [PollFd::new(&readiness, PollFlags::IN)], Some(&hang)).unwrap();
+            assert_eq!(ready, 1, "look {look}");
+        }
+    });
+}
+
+#[test]
+fn a_cancellation_that_races_an_item_loses_neither() {
+    for strategy in STRATEGIES {
+        let (mut producer, mut consumer, _hostile) = stage(2);
+        let cancel = Cancel::new();
+        consumer.set_cancel(&cancel);
+        for round in 0..100 {
+            std::thread::scope(|scope| {
+                scope.spawn(|| producer.try_push(round).unwrap());
+                scope.spawn(|| cancel.cancel());
+                let first = consumer.pop(strategy.within(HANG));
+                assert!(matches!(first, Ok(_) | Err(QueueError::Cancelled)), "{first:?}");
+                if first.is_err() {
+                    assert_eq!(consumer.pop(strategy), Err(QueueError::Cancelled));
+                } else {
+                    assert_eq!(first, Ok(round));
+                }
+            });
+            cancel.reset();
+            let left = consumer.available_to_read().unwrap();
+            if left == 1 {
+                assert_eq!(consumer.pop(strategy.within(HANG)), Ok(round));
+            }
+            assert_eq!(consumer.available_to_read(), Ok(0));
+        }
     }
 }
 

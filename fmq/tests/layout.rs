@@ -272,6 +272,37 @@ fn whatever_is_wrong_with_a_descriptor_is_named() {
 }
 
 #[test]
+fn files_that_are_no_memory_are_refused_however_much_is_allowed() {
+    use rustix::fs::{Mode, OFlags, open};
+    let opened = |path: &str, flags| open(path, flags | OFlags::CLOEXEC, Mode::empty()).unwrap();
+    let eventfd = rustix::event::EventfdFlags::CLOEXEC;
+    let cases = [
+        ("a pipe", rustix::pipe::pipe().unwrap().0),
+        ("an eventfd", rustix::event::eventfd(0, eventfd).unwrap()),
+        ("a directory", opened("/", OFlags::DIRECTORY)),
+        ("a path", opened("/proc/self/exe", OFlags::PATH)),
+        ("a device", opened("/dev/null", OFlags::RDWR)),
+        ("a file of the kernel's", opened("/proc/self/maps", OFlags::RDONLY)),
+        ("our own program, to be read only", opened("/proc/self/exe", OFlags::RDONLY)),
+    ];
+    for (what, file) in cases {
+        let mut descriptor = descriptor();
+        descriptor.fds[0] = file;
+        for allow in [false, true] {
+            let options = nnburst_fmq::AttachOptions::default().allow_unsealed(allow);
+            let descriptor = descriptor.try_clone().unwrap();
+            let error = Queue::<Item>::attach_with(descriptor, options).expect_err(what);
+            let fits = match error {
+                SetupError::Unsealed { .. } => !allow,
+                SetupError::PastEnd { .. } | SetupError::System { .. } => allow,
+                _ => false,
+            };
+            assert!(fits, "{what}: {error}");
+        }
+    }
+}
+
+#[test]
 fn grantors_past_the_fourth_and_long_words_are_ignored() {
     let mut descriptor = descriptor();
     descriptor.data.grantors.push(Grantor { fd_index: 77, ..Grantor::default() });

@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use nnburst_fmq::testing::{ForeignPeer, HostilePeer};
 use nnburst_fmq::{
-    Descriptor, DescriptorData, Grantor, PeerWatch, Queue, QueueError, Wait, erased, unsync,
+    AttachOptions, Descriptor, DescriptorData, Grantor, PeerWatch, Queue, QueueError, Wait, erased,
+    unsync,
 };
+use rustix::fs::{MemfdFlags, SealFlags};
 
 /// A guard against a hang, never a measure of speed.
 const HANG: Duration = Duration::from_secs(20);
@@ -45,12 +47,23 @@ fn from_words(words: &str) -> Descriptor {
 
 /// Starts this program as `role` with the queues in its environment.
 fn start(role: &str, queues: &[&Descriptor]) -> Child {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "the_other_process", "--nocapture", "--test-threads=1"]);
+    let mut command = the_other_process(role);
     for (i, queue) in queues.iter().enumerate() {
         command.env(format!("FMQ_TEST_QUEUE_{i}"), to_words(queue));
     }
-    command.env(ROLE, role).stdout(Stdio::piped()).spawn().unwrap()
+    command.spawn().unwrap()
+}
+
+fn the_other_process(role: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([
+        "--exact",
+        "the_other_process_of_these_tests",
+        "--nocapture",
+        "--test-threads=1",
+    ]);
+    command.env(ROLE, role).stdout(Stdio::piped());
+    command
 }
 
 fn queue(i: usize) -> Descriptor {
@@ -59,11 +72,17 @@ fn queue(i: usize) -> Descriptor {
 
 /// Not a test of its own: the other process of the tests below.
 #[test]
-fn the_other_process() {
+fn the_other_process_of_these_tests() {
     let Ok(role) = std::env::var(ROLE) else { return };
     match role.as_str() {
         "foreign echo, polling" => foreign_echo(false),
         "foreign echo, blocking" => foreign_echo(true),
+        "foreign host" => {
+            let [quantum, sealed, blocking] = ["QUANTUM", "SEALED", "BLOCKING"].map(number);
+            let [requests, answers] = [0, 1].map(|_| libfmq_memory(7, quantum, sealed == 1));
+            println!("queues: {}; {}", to_words(&requests), to_words(&answers));
+            echo(&requests, &answers, blocking == 1);
+        }
         "count on" => count_on(),
         "read and stop" => println!("read {}", queue_consumer().pop(Wait::Block).unwrap()),
         "overwrite" => {
@@ -91,9 +110,12 @@ fn pattern(round: usize, bytes: usize) -> Vec<u8> {
 
 /// Reads each batch from queue 0 and writes it to queue 1, as libfmq would.
 fn foreign_echo(blocking: bool) {
-    let (requests, answers) = (queue(0), queue(1));
+    echo(&queue(0), &queue(1), blocking);
+}
+
+fn echo(requests: &Descriptor, answers: &Descriptor, blocking: bool) {
     let quantum = requests.data.quantum as usize;
-    let (from, to) = (ForeignPeer::new(&requests), ForeignPeer::new(&answers));
+    let (from, to) = (ForeignPeer::new(requests), ForeignPeer::new(answers));
     for round in 0..ROUNDS {
         let mut items = vec![0; batch(round) * quantum];
         if blocking {
@@ -129,6 +151,68 @@ fn a_foreign_process_speaks_libfmq_on_the_same_memory() {
                 let mut echo = vec![0; items.len()];
                 from.read(&mut echo, wait.within(HANG)).unwrap();
                 assert_eq!(echo, items, "{role}, {quantum} bytes, round {round}");
+            }
+            assert!(child.wait().unwrap().success());
+        }
+    }
+}
+
+/// Memory as libfmq's own allocator makes it: packed, of pages, with a flag, sealed only where the platform does so.
+fn libfmq_memory(capacity: usize, quantum: usize, sealed: bool) -> Descriptor {
+    let ring = (capacity * quantum) as u32;
+    let flag_at = (16 + ring).next_multiple_of(8);
+    let grantor = |offset, extent| Grantor { flags: 0, fd_index: 0, offset, extent };
+    let flags = if sealed { MemfdFlags::ALLOW_SEALING } else { MemfdFlags::empty() };
+    let fd = rustix::fs::memfd_create("MessageQueue", MemfdFlags::CLOEXEC | flags).unwrap();
+    rustix::fs::ftruncate(&fd, u64::from(flag_at + 4).next_multiple_of(4096)).unwrap();
+    if sealed {
+        rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW).unwrap();
+    }
+    let grantors =
+        vec![grantor(0, 8), grantor(8, 8), grantor(16, u64::from(ring)), grantor(flag_at, 4)];
+    Descriptor {
+        data: DescriptorData { grantors, quantum: quantum as u32, flags: 1 },
+        fds: vec![fd],
+    }
+}
+
+/// A number that the parent has put into the environment.
+fn number(name: &str) -> usize {
+    std::env::var(format!("FMQ_TEST_{name}")).unwrap().parse().unwrap()
+}
+
+#[test]
+fn we_join_queues_that_a_foreign_process_has_made() {
+    for (i, quantum) in [1, 8, 16, 24].into_iter().enumerate() {
+        for (sealed, wait) in [(true, Wait::Spin), (i % 2 == 0, Wait::Block)] {
+            let mut command = the_other_process("foreign host");
+            let blocking = wait == Wait::Block;
+            let mut child = command
+                .env("FMQ_TEST_QUANTUM", quantum.to_string())
+                .env("FMQ_TEST_SEALED", u8::from(sealed).to_string())
+                .env("FMQ_TEST_BLOCKING", u8::from(blocking).to_string())
+                .spawn()
+                .unwrap();
+            let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+            let words = lines
+                .find_map(|line| Some(line.unwrap().split_once("queues: ")?.1.to_owned()))
+                .unwrap();
+            let (requests, answers) = words.split_once("; ").unwrap();
+            let attach = |words| {
+                let descriptor = from_words(words);
+                let strict = erased::Queue::attach(descriptor.try_clone().unwrap());
+                assert_eq!(strict.is_ok(), sealed, "unsealed memory only where it is allowed");
+                let options = AttachOptions::default().allow_unsealed(!sealed);
+                erased::Queue::attach_with(descriptor, options).unwrap()
+            };
+            let (mut to, mut from) =
+                (attach(requests).into_producer(), attach(answers).into_consumer());
+            for round in 0..ROUNDS {
+                let items = pattern(round, batch(round) * quantum);
+                to.write(&items, wait.within(HANG)).unwrap();
+                let mut echo = vec![0; items.len()];
+                from.read(&mut echo, wait.within(HANG)).unwrap();
+                assert_eq!(echo, items, "{wait:?}, {quantum} bytes, round {round}");
             }
             assert!(child.wait().unwrap().success());
         }

@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: every fuzz target for a while, under AddressSanitizer. Where cargo-fuzz or the nightly
+//! `cargo xtask fuzz`: every fuzz target, or those that are named, for a while, under AddressSanitizer. Where cargo-fuzz or the nightly
 //! toolchain is missing it says so and passes.
 
 use crate::cargo::{Cargo, Outcome, workspace};
@@ -10,12 +10,12 @@ const MEMORY: &str = "-rss_limit_mb=4096";
 const SECONDS: u64 = 10;
 
 pub(crate) fn run(args: &[String]) -> Outcome {
-    let seconds = match args {
-        [] => SECONDS,
-        [option, seconds] if option == "--seconds" => {
-            seconds.parse().map_err(|_| format!("`{seconds}` is no number of seconds"))?
+    let (seconds, chosen) = match args {
+        [option, seconds, chosen @ ..] if option == "--seconds" => {
+            let seconds = seconds.parse();
+            (seconds.map_err(|_| "`--seconds` wants a number of seconds".to_string())?, chosen)
         }
-        _ => return Err("usage: cargo xtask fuzz [--seconds N]".into()),
+        chosen => (SECONDS, chosen),
     };
     let folder = workspace().join("fuzz");
     let cargo = || Cargo::nightly("fuzzing").in_folder(&folder);
@@ -26,7 +26,12 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         );
         return Ok(());
     }
-    for target in said.split_whitespace() {
+    let all: Vec<&str> = said.split_whitespace().collect();
+    if let Some(unknown) = chosen.iter().find(|name| !all.contains(&name.as_str())) {
+        return Err(format!("there is no fuzz target `{unknown}`, but {}", all.join(", ")));
+    }
+    let is_chosen = |target: &&str| chosen.is_empty() || chosen.iter().any(|name| name == target);
+    for target in all.into_iter().filter(is_chosen) {
         let time = format!("-max_total_time={seconds}");
         cargo().args(["fuzz", "run", target, "--", &time, MEMORY]).run()?;
     }

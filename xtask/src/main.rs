@@ -9,7 +9,7 @@
 //! | `soak burst [--minutes N]`        | bursts: random models and kills, every answer checked                    |
 //! | `operations`                      | writes `docs/operations.md` anew; the conformance cases must be there     |
 //! | `peers --venv DIR`                | our models beside TFLite's on one core, as ratios; see `peers`           |
-//! | `fuzz [--seconds N]`              | every fuzz target under AddressSanitizer (nightly)                       |
+//! | `fuzz [--seconds N] [TARGET ..]`  | every fuzz target, or those named, under AddressSanitizer (nightly)      |
 //! | `neon`                            | the executor on an emulated aarch64                                      |
 //! | `miri`, `tsan`                    | the queue in private memory under Miri and ThreadSanitizer (nightly)     |
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool talks")]

@@ -16,8 +16,6 @@ pub trait Strategy: Send + 'static {
     const WAIT: Wait;
     /// Whether the queue has an event flag, so that either end could sleep.
     const FLAG: bool = true;
-    /// Bytes of the ring.
-    const RING_BYTES: usize = crate::RING_BYTES;
 }
 
 /// Both ends poll, and the queue has no event flag: nobody can ever sleep on it.
@@ -26,12 +24,6 @@ pub struct Spin;
 /// Both ends poll a queue that has an event flag, so that each publication must look whether somebody sleeps.
 #[derive(Debug)]
 pub struct SpinFlagged;
-/// [`Spin`] with a ring of 4 KiB: sized for a few packets under way, as a burst's can be.
-#[derive(Debug)]
-pub struct SpinSmall;
-/// [`Adaptive`] with a ring of 4 KiB.
-#[derive(Debug)]
-pub struct AdaptiveSmall;
 /// Both ends sleep at once.
 #[derive(Debug)]
 pub struct Block;
@@ -48,17 +40,6 @@ impl Strategy for SpinFlagged {
     const WAIT: Wait = Wait::Spin;
 }
 
-impl Strategy for SpinSmall {
-    const WAIT: Wait = Wait::Spin;
-    const FLAG: bool = false;
-    const RING_BYTES: usize = 4096;
-}
-
-impl Strategy for AdaptiveSmall {
-    const WAIT: Wait = Wait::adaptive(50);
-    const RING_BYTES: usize = 4096;
-}
-
 impl Strategy for Block {
     const WAIT: Wait = Wait::Block;
 }
@@ -67,7 +48,7 @@ impl Strategy for Adaptive {
     const WAIT: Wait = Wait::adaptive(50);
 }
 
-/// Batches of `N` items in a ring of [`Strategy::RING_BYTES`].
+/// Batches of `N` items in a ring of [`crate::RING_BYTES`].
 #[derive(Debug)]
 pub struct Fmq<T, const N: usize, W>(PhantomData<(T, W)>);
 
@@ -75,14 +56,12 @@ impl<T: Pod + Send, const N: usize, W: Strategy> Channel<[T; N]> for Fmq<T, N, W
 where
     [T; N]: Pod,
 {
-    const RING_BYTES: usize = W::RING_BYTES;
-
     type Both = Queue<T>;
     type Tx = End<Producer<T>, W>;
     type Rx = End<Consumer<T>, W>;
 
     fn create(link: &Link) -> Result<Queue<T>> {
-        let capacity = W::RING_BYTES / size_of::<T>();
+        let capacity = crate::RING_BYTES / size_of::<T>();
         let queue = Queue::<T>::builder(capacity).event_flag(W::FLAG).create()?;
         let Descriptor { data, fds } = queue.descriptor()?;
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
@@ -118,7 +97,7 @@ impl<E, W> End<E, W> {
 }
 
 impl<T: Pod + Send, const N: usize, W: Strategy> Tx<[T; N]> for End<Producer<T>, W> {
-    #[inline]
+    #[inline(always)]
     fn put(&mut self, message: &[T; N]) -> Result<()> {
         match message.as_slice() {
             [item] if size_of::<T>() <= FEW => self.0.push(*item, W::WAIT)?,
@@ -129,7 +108,7 @@ impl<T: Pod + Send, const N: usize, W: Strategy> Tx<[T; N]> for End<Producer<T>,
 }
 
 impl<T: Pod + Send, const N: usize, W: Strategy> Rx<[T; N]> for End<Consumer<T>, W> {
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, message: &mut [T; N]) -> Result<()> {
         match message.as_mut_slice() {
             [item] if size_of::<T>() <= FEW => *item = self.0.pop(W::WAIT)?,

@@ -43,8 +43,6 @@ pub struct End<W> {
 }
 
 impl<W: Strategy, M: Message> Channel<M> for Libfmq<W> {
-    const RING_BYTES: usize = W::RING_BYTES;
-
     type Both = Shared;
     type Tx = End<W>;
     type Rx = End<W>;
@@ -71,7 +69,7 @@ impl<W: Strategy, M: Message> Channel<M> for Libfmq<W> {
 
 impl<W: Strategy> End<W> {
     fn new(shared: &Shared, quantum: usize) -> Result<Self> {
-        let ring_bytes = W::RING_BYTES / quantum * quantum;
+        let ring_bytes = crate::RING_BYTES / quantum * quantum;
         Ok(Self {
             read: shared.word(READ_AT)?,
             written: shared.word(WRITTEN_AT)?,

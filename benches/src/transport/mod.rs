@@ -68,9 +68,6 @@ pub trait Rx<M> {
 
 /// One direction between two processes.
 pub trait Channel<M: Message> {
-    /// Bytes of the ring, where there is one.
-    const RING_BYTES: usize = crate::RING_BYTES;
-
     /// What both processes hold before it is decided who sends.
     type Both;
     /// The sending end.

@@ -2,7 +2,6 @@
 //!
 //! - `raw-atomic`: a cache line each way, polled with a pause. Nothing between two cores that poll by loads is faster.
 //! - `raw-copy`: the same, with the message copied into shared memory and out again each way, always at one place.
-//! - `raw-walk`: the same, each message after the last one, round and round through as many bytes as a queue's ring has.
 //! - `raw-futex`: a futex word each way, and a real sleep on each side.
 
 use std::marker::PhantomData;
@@ -95,50 +94,34 @@ fn changed(word: &Word, last: &mut u64) -> u64 {
     }
 }
 
-/// `raw-copy` and `raw-walk`: number and payload, the payload in the next slot of `SPAN` bytes.
+/// `raw-copy`: number and payload.
 #[derive(Debug)]
-pub struct Copying<M, const SPAN: usize>(PhantomData<M>);
+pub struct Copying<M>(PhantomData<M>);
 
 /// One end of [`Copying`].
 #[derive(Debug)]
 pub struct CopyEnd {
     word: Word,
     payload: Span,
-    /// The next slot's place, and where the last one ends.
-    at: usize,
-    end: usize,
     last: u64,
 }
 
-impl CopyEnd {
-    /// The slot for a message of `bytes`.
-    #[inline(always)]
-    fn slot(&mut self, bytes: usize) -> usize {
-        let at = self.at;
-        let next = at + bytes;
-        self.at = if next + bytes > self.end { 0 } else { next };
-        at
-    }
-}
-
-impl<M: Message, const SPAN: usize> Channel<M> for Copying<M, SPAN> {
-    const RING_BYTES: usize = SPAN;
-
+impl<M: Message> Channel<M> for Copying<M> {
     type Both = Shared;
     type Tx = CopyEnd;
     type Rx = CopyEnd;
 
     fn create(link: &Link) -> Result<Shared> {
-        create(link, PAYLOAD + SPAN)
+        create(link, PAYLOAD + size_of::<M>())
     }
 
     fn join(link: &Link) -> Result<Shared> {
-        join(link, PAYLOAD + SPAN)
+        join(link, PAYLOAD + size_of::<M>())
     }
 
     fn tx(both: Shared) -> Result<CopyEnd> {
-        let payload = both.span(PAYLOAD, SPAN)?;
-        Ok(CopyEnd { word: both.word(0)?, payload, at: 0, end: SPAN, last: 0 })
+        let payload = both.span(PAYLOAD, size_of::<M>())?;
+        Ok(CopyEnd { word: both.word(0)?, payload, last: 0 })
     }
 
     fn rx(both: Shared) -> Result<CopyEnd> {
@@ -149,8 +132,7 @@ impl<M: Message, const SPAN: usize> Channel<M> for Copying<M, SPAN> {
 impl<M: Message> Tx<M> for CopyEnd {
     #[inline(always)]
     fn put(&mut self, message: &M) -> Result<()> {
-        let at = self.slot(size_of::<M>());
-        self.payload.store(at, bytemuck::bytes_of(message));
+        self.payload.store(0, bytemuck::bytes_of(message));
         // Release: pairs with `take`.
         self.word.get().store(message.number(), Ordering::Release);
         Ok(())
@@ -160,9 +142,8 @@ impl<M: Message> Tx<M> for CopyEnd {
 impl<M: Message> Rx<M> for CopyEnd {
     #[inline(always)]
     fn take(&mut self, message: &mut M) -> Result<()> {
-        let at = self.slot(size_of::<M>());
         changed(&self.word, &mut self.last);
-        self.payload.load(at, bytemuck::bytes_of_mut(message));
+        self.payload.load(0, bytemuck::bytes_of_mut(message));
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! The table of what is measured.
 
-use super::fmq::{Adaptive, AdaptiveSmall, Block, Fmq, Spin, SpinFlagged, SpinSmall};
+use super::fmq::{Adaptive, Block, Fmq, Spin, SpinFlagged};
 use super::libfmq::Libfmq;
 use super::raw::{Atomic, Copying, Futex};
 use super::socket::Seqpacket;
@@ -17,15 +17,13 @@ pub enum Probe {
     Atomic,
     /// The same, with 1 KiB copied in and out each way, at one place.
     Copy,
-    /// The same, going round [`crate::RING_BYTES`]: the place that a queue with such a ring has to use.
-    Walk,
     /// A futex each way, slept on.
     Futex,
 }
 
 impl Probe {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Atomic, Self::Copy, Self::Walk, Self::Futex];
+    pub const ALL: [Self; 3] = [Self::Atomic, Self::Copy, Self::Futex];
 
     /// The probe's name as a transport.
     #[must_use]
@@ -33,7 +31,6 @@ impl Probe {
         match self {
             Self::Atomic => "raw-atomic",
             Self::Copy => "raw-copy",
-            Self::Walk => "raw-walk",
             Self::Futex => "raw-futex",
         }
     }
@@ -81,8 +78,6 @@ pub struct Row {
     pub bytes: usize,
     /// Items per message: more than one is a batch.
     pub items: usize,
-    /// Bytes of the ring, where there is one.
-    pub ring_bytes: usize,
     /// What it is compared with.
     pub probe: Probe,
     /// How it is made.
@@ -103,7 +98,7 @@ impl Row {
     }
 }
 
-/// The rows of the queue part, the four probes first and in the order of [`Probe::ALL`].
+/// The rows of the queue part, the three probes first and in the order of [`Probe::ALL`].
 #[must_use]
 pub fn rows() -> Vec<Row> {
     let mut rows = probes();
@@ -123,12 +118,7 @@ type Batch = [u64; 8];
 fn probes() -> Vec<Row> {
     vec![
         round_trip::<Single, Atomic>("raw-atomic", "spin", Probe::Atomic),
-        round_trip::<Kilobyte, Copying<Kilobyte, 1024>>("raw-copy", "spin", Probe::Copy),
-        round_trip::<Kilobyte, Copying<Kilobyte, { crate::RING_BYTES }>>(
-            "raw-walk",
-            "spin",
-            Probe::Walk,
-        ),
+        round_trip::<Kilobyte, Copying<Kilobyte>>("raw-copy", "spin", Probe::Copy),
         round_trip::<Single, Futex>("raw-futex", "block", Probe::Futex),
     ]
 }
@@ -147,22 +137,16 @@ fn polled() -> Vec<Row> {
         round_trip_threads::<Single, Crossbeam>("crossbeam", Probe::Atomic),
         round_trip::<Line, Fmq<[u64; 8], 1, Spin>>("fmq", "spin", Probe::Atomic),
         round_trip::<Line, Fmq<[u64; 8], 1, Adaptive>>("fmq", "adaptive", Probe::Atomic),
-        // A ring for a few messages under way, as latency wants it, beside the copy at one place...
-        round_trip::<Kilobyte, Fmq<[u64; 128], 1, SpinSmall>>("fmq", "spin", Probe::Copy),
-        round_trip::<Packet, Fmq<[u64; 3], 42, SpinSmall>>("fmq", "spin", Probe::Copy),
-        round_trip::<Packet, Fmq<[u64; 3], 42, AdaptiveSmall>>("fmq", "adaptive", Probe::Copy),
-        round_trip::<Packet, Libfmq<SpinSmall>>("libfmq-model", "spin", Probe::Copy),
+        round_trip::<Kilobyte, Fmq<[u64; 128], 1, Spin>>("fmq", "spin", Probe::Copy),
+        round_trip::<Kilobyte, Fmq<[u64; 128], 1, Adaptive>>("fmq", "adaptive", Probe::Copy),
+        round_trip::<Packet, Fmq<[u64; 3], 42, Spin>>("fmq", "spin", Probe::Copy),
+        round_trip::<Packet, Fmq<[u64; 3], 42, SpinFlagged>>("fmq+flag", "spin", Probe::Copy),
+        round_trip::<Packet, Fmq<[u64; 3], 42, Adaptive>>("fmq", "adaptive", Probe::Copy),
+        round_trip::<Packet, Libfmq<Spin>>("libfmq-model", "spin", Probe::Copy),
         #[cfg(feature = "peers")]
         round_trip::<[u64; 128], super::iceoryx::Iceoryx<128>>("iceoryx2", "spin", Probe::Copy),
-        // ... and one of the usual size, beside the copy that goes round as much memory.
-        round_trip::<Kilobyte, Fmq<[u64; 128], 1, Spin>>("fmq", "spin", Probe::Walk),
-        round_trip::<Kilobyte, Fmq<[u64; 128], 1, Adaptive>>("fmq", "adaptive", Probe::Walk),
-        round_trip::<Packet, Fmq<[u64; 3], 42, Spin>>("fmq", "spin", Probe::Walk),
-        round_trip::<Packet, Fmq<[u64; 3], 42, SpinFlagged>>("fmq+flag", "spin", Probe::Walk),
-        round_trip::<Packet, Fmq<[u64; 3], 42, Adaptive>>("fmq", "adaptive", Probe::Walk),
-        round_trip::<Packet, Libfmq<Spin>>("libfmq-model", "spin", Probe::Walk),
-        round_trip_threads::<Kilobyte, Rtrb>("rtrb", Probe::Walk),
-        round_trip_threads::<Kilobyte, Crossbeam>("crossbeam", Probe::Walk),
+        round_trip_threads::<Kilobyte, Rtrb>("rtrb", Probe::Copy),
+        round_trip_threads::<Kilobyte, Crossbeam>("crossbeam", Probe::Copy),
     ]
 }
 
@@ -218,7 +202,7 @@ fn round_trip<M: Message, C: Channel<M>>(
             Ok(Box::new(Echo { rx: C::rx(there)?, tx: C::tx(back)?, message: M::zeroed() }))
         },
     };
-    Row { ring_bytes: C::RING_BYTES, ..row::<M>("round_trip", transport, wait, probe, way) }
+    row::<M>("round_trip", transport, wait, probe, way)
 }
 
 fn round_trip_threads<M: Message, P: Pair<M>>(transport: &'static str, probe: Probe) -> Row {
@@ -273,8 +257,7 @@ fn row<M: Message>(
         1008 => 42,
         _ => 1,
     };
-    let (bytes, ring_bytes) = (size_of::<M>(), crate::RING_BYTES);
-    Row { bench, transport, wait, bytes, items, ring_bytes, probe, way }
+    Row { bench, transport, wait, bytes: size_of::<M>(), items, probe, way }
 }
 
 const PAGE: usize = 4096;

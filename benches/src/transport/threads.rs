@@ -56,7 +56,7 @@ impl<T: Pod + Send, const N: usize> Pair<[T; N]> for Rtrb {
 }
 
 impl<T: Pod + Send, const N: usize> Tx<[T; N]> for rtrb::Producer<T> {
-    #[inline]
+    #[inline(always)]
     fn put(&mut self, message: &[T; N]) -> Result<()> {
         if let [item] = message.as_slice() {
             while self.push(*item).is_err() {
@@ -75,7 +75,7 @@ impl<T: Pod + Send, const N: usize> Tx<[T; N]> for rtrb::Producer<T> {
 }
 
 impl<T: Pod + Send, const N: usize> Rx<[T; N]> for rtrb::Consumer<T> {
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, message: &mut [T; N]) -> Result<()> {
         if let [item] = message.as_mut_slice() {
             loop {
@@ -109,7 +109,7 @@ impl<M: Pod + Send> Pair<M> for Crossbeam {
 }
 
 impl<M: Pod + Send> Tx<M> for Arc<ArrayQueue<M>> {
-    #[inline]
+    #[inline(always)]
     fn put(&mut self, message: &M) -> Result<()> {
         while self.push(*message).is_err() {
             std::hint::spin_loop();
@@ -119,7 +119,7 @@ impl<M: Pod + Send> Tx<M> for Arc<ArrayQueue<M>> {
 }
 
 impl<M: Pod + Send> Rx<M> for Arc<ArrayQueue<M>> {
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, message: &mut M) -> Result<()> {
         loop {
             if let Some(popped) = self.pop() {

@@ -96,7 +96,7 @@ impl FutexWord {
 }
 
 /// The futex calls count absolute time on `CLOCK_MONOTONIC`, and an [`Instant`] does not give its reading away.
-fn absolute(deadline: Instant) -> Timespec {
+pub(crate) fn absolute(deadline: Instant) -> Timespec {
     let left = deadline.saturating_duration_since(Instant::now());
     let now = clock_gettime(ClockId::Monotonic);
     let far = Timespec { tv_sec: i64::MAX, tv_nsec: 0 };
