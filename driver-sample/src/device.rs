@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use nnburst_executor::{CompileOptions, Plan};
+use nnburst_executor::{CompileOptions, Control, Plan};
 use nnburst_hal::{
     Buffer, BufferDesc, BufferRole, CacheFiles, CacheHandles, Capabilities, Device, DeviceStatus,
     DeviceType, Extension, HalError, Model, PrepareOptions, PreparedModel, PreparedModelCallback,
@@ -290,7 +290,7 @@ impl Preparation {
         self.shared.preparing.check("preparation", size, options.deadline)?;
         self.check(&model)?;
         let (compile, began) = (self.shared.compile_options(), Instant::now());
-        let plan = Plan::compile(&model, &compile)?;
+        let plan = Plan::compile_under(&model, &compile, &self.control(options.deadline))?;
         self.shared.preparing.took(size, began.elapsed());
         if cache::is_complete(cache) {
             let saved = self
@@ -312,10 +312,16 @@ impl Preparation {
     ) -> Result<Arc<dyn PreparedModel>> {
         self.shared.restoring.check("restoration", 1, deadline)?;
         let (compile, began) = (self.shared.compile_options(), Instant::now());
-        let restored = cache::load(cache, self.shared.identity(&compile)?, &compile)?;
+        let (identity, control) = (self.shared.identity(&compile)?, self.control(deadline));
+        let restored = cache::load(cache, identity, &compile, &control)?;
         self.shared.restoring.took(1, began.elapsed());
         self.check(&restored.model)?;
         Ok(self.finish(restored.plan, restored.model, restored.options))
+    }
+
+    /// A preparation ends when it is too late, or when nobody waits for it any more.
+    fn control(&self, deadline: Option<TimePoint>) -> Control<'_> {
+        Control { stop: Some(&self.client.gone), deadline, ..Control::default() }
     }
 
     fn check(&self, model: &Model) -> Result<()> {

@@ -1,6 +1,6 @@
 //! What can go wrong: in an operation, while compiling, while running.
 
-use nnburst_hal::{HalError, MemoryError};
+use nnburst_hal::{ErrorStatus, HalError, MemoryError};
 
 /// An operation that breaks one of its rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -93,6 +93,12 @@ pub enum CompileError {
     /// The parts of a plan that was kept don't belong together, or are of another build.
     #[error("the cached plan doesn't fit its model")]
     Cache,
+    /// The stop flag was set.
+    #[error("stopped")]
+    Stopped,
+    /// The deadline passed between two operations.
+    #[error("the deadline has passed")]
+    DeadlineMissed,
 }
 
 impl CompileError {
@@ -137,7 +143,7 @@ pub enum RunError {
     },
     /// The shapes or values of this request don't fit the model.
     #[error(transparent)]
-    Specialise(#[from] CompileError),
+    Specialise(CompileError),
     /// An operation met a value that it can't compute with, such as an index out of range.
     #[error("operation {index} ({name}): {what}")]
     Operation {
@@ -178,6 +184,44 @@ pub enum RunError {
     },
 }
 
+/// Why work ends that could go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Halt {
+    /// Somebody said so.
+    Stopped,
+    /// It is too late.
+    DeadlineMissed,
+}
+
+impl From<Halt> for CompileError {
+    fn from(halt: Halt) -> Self {
+        match halt {
+            Halt::Stopped => Self::Stopped,
+            Halt::DeadlineMissed => Self::DeadlineMissed,
+        }
+    }
+}
+
+impl From<Halt> for RunError {
+    fn from(halt: Halt) -> Self {
+        match halt {
+            Halt::Stopped => Self::Stopped,
+            Halt::DeadlineMissed => Self::DeadlineMissed,
+        }
+    }
+}
+
+/// Runs compile what is new to them; being told to end means the same then.
+impl From<CompileError> for RunError {
+    fn from(error: CompileError) -> Self {
+        match error {
+            CompileError::Stopped => Self::Stopped,
+            CompileError::DeadlineMissed => Self::DeadlineMissed,
+            error => Self::Specialise(error),
+        }
+    }
+}
+
 /// The status of the interface for each outcome.
 impl From<CompileError> for HalError {
     fn from(error: CompileError) -> Self {
@@ -186,7 +230,9 @@ impl From<CompileError> for HalError {
             CompileError::Unsupported { .. }
             | CompileError::Isa(_)
             | CompileError::TooLarge { .. }
-            | CompileError::Cache => Self::failure(text),
+            | CompileError::Cache
+            | CompileError::Stopped => Self::failure(text),
+            CompileError::DeadlineMissed => Self::new(ErrorStatus::MissedDeadlineTransient, text),
             _ => Self::invalid(text),
         }
     }
@@ -195,7 +241,6 @@ impl From<CompileError> for HalError {
 /// The status of the interface for each outcome.
 impl From<RunError> for HalError {
     fn from(error: RunError) -> Self {
-        use nnburst_hal::ErrorStatus;
         let status = match &error {
             RunError::InsufficientSize { .. } => ErrorStatus::OutputInsufficientSize,
             RunError::Argument { .. } => ErrorStatus::InvalidArgument,

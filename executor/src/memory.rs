@@ -53,7 +53,10 @@ impl AlignedBytes {
             return Some(Self { start, len: 0, memory: Memory::None });
         }
         if len >= HUGE_PAGE {
-            return Self::mapped(len);
+            let bytes = Self::mapped(len)?;
+            // They are there before they are first used, in the middle of somebody's run.
+            bytes.advise(Advice::LinuxPopulateWrite);
+            return Some(bytes);
         }
         let layout = Self::layout(len)?;
         // SAFETY: the layout has a size above 0.
@@ -61,8 +64,13 @@ impl AlignedBytes {
         Some(Self { start, len, memory: Memory::Own(layout) })
     }
 
-    /// Bytes from the system, in huge pages where it has some: weights and arenas are walked from end to end,
-    /// and are there before they are first used.
+    /// As [`AlignedBytes::try_zeroed`], but large ones get their pages as they are first touched: for whoever
+    /// fills them at once and from end to end, by several threads perhaps.
+    pub fn try_untouched(len: usize) -> Option<Self> {
+        if len >= HUGE_PAGE { Self::mapped(len) } else { Self::try_zeroed(len) }
+    }
+
+    /// Bytes from the system, in huge pages where it has some: weights and arenas are walked from end to end.
     fn mapped(len: usize) -> Option<Self> {
         let whole = len.checked_next_multiple_of(HUGE_PAGE)?.checked_add(HUGE_PAGE)?;
         let flags = MapFlags::PRIVATE;
@@ -74,12 +82,17 @@ impl AlignedBytes {
         // SAFETY: less than a huge page, and the mapping is a huge page longer than `len`.
         let start = unsafe { base.cast::<u8>().add(gap.min(HUGE_PAGE)) };
         let bytes = Self { start, len, memory: Memory::Mapped(base, whole) };
-        for advice in [Advice::LinuxHugepage, Advice::LinuxPopulateWrite] {
-            // SAFETY: within the mapping, which nobody else knows; the advice changes no content. A system
-            // that doesn't follow it gives ordinary pages, when they are touched.
-            let _ = unsafe { madvise(start.as_ptr().cast(), len, advice) };
-        }
+        bytes.advise(Advice::LinuxHugepage);
         Some(bytes)
+    }
+
+    /// For the pages of mapped bytes, the last one whole: cut off, it would come in hundreds of small ones.
+    /// A system that doesn't follow the advice gives ordinary pages, when they are touched.
+    fn advise(&self, advice: Advice) {
+        let len = self.len.next_multiple_of(HUGE_PAGE);
+        // SAFETY: within a mapping of ours, which is a huge page longer than that; neither of the two advices that
+        // are given changes content.
+        let _ = unsafe { madvise(self.start.as_ptr().cast(), len, advice) };
     }
 
     /// `len` bytes of `whole` from `start` on, read-only: [`AlignedBytes::as_mut_slice`] is empty. `None` where

@@ -13,6 +13,7 @@
 //! with, and may at worst give wrong values.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -68,15 +69,15 @@ impl Packed {
 #[derive(Debug, Default)]
 pub(crate) struct Packs {
     made: Mutex<Vec<(Key, Packed)>>,
-    /// What a cache has; its kernels' names are known by their hashes.
-    cached: Option<Vec<(PackedEntry, Packed)>>,
+    /// What a cache has, by its entry without the place; kernels' names are known by their hashes.
+    cached: Option<HashMap<PackedEntry, Packed>>,
     /// Weights were asked for that the cache lacks: what was packed instead may be of constants that it
     /// lacks as well. Relaxed: looked at by the thread that set it, or told in another way.
     missed: AtomicBool,
 }
 
 /// Where a compilation cache has the packed weights of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct PackedEntry {
     /// The graph: 0 is the main graph.
     pub graph: u32,
@@ -96,15 +97,23 @@ impl Packs {
     /// Those that a cache has. `None` where an entry reaches beyond the bytes, or starts at none that a
     /// vector may start at.
     pub(crate) fn cached(entries: &[PackedEntry], bytes: &Arc<AlignedBytes>) -> Option<Self> {
-        let mut cached: Vec<(PackedEntry, Packed)> = Vec::with_capacity(entries.len());
+        let mut cached = HashMap::with_capacity(entries.len());
+        let mut distinct: Vec<(u32, Packed)> = Vec::new();
         for &entry in entries {
             let start = usize::try_from(entry.offset).ok()?;
             let part = AlignedBytes::part_of(bytes, start, usize::try_from(entry.length).ok()?)?;
-            let same = |(other, kept): &&(PackedEntry, Packed)| {
-                other.kernel == entry.kernel && kept.as_slice() == part.as_slice()
+            let same = |(kernel, kept): &&(u32, Packed)| {
+                *kernel == entry.kernel && kept.as_slice() == part.as_slice()
             };
-            let same = cached.iter().find(same).map(|(_, kept)| kept.clone());
-            cached.push((entry, same.unwrap_or_else(|| Packed(Arc::new(part)))));
+            let packed = match distinct.iter().find(same) {
+                Some((_, kept)) => kept.clone(),
+                None => {
+                    let packed = Packed(Arc::new(part));
+                    distinct.push((entry.kernel, packed.clone()));
+                    packed
+                }
+            };
+            cached.insert(PackedEntry { offset: 0, ..entry }, packed);
         }
         Some(Self { cached: Some(cached), ..Self::default() })
     }
@@ -135,12 +144,11 @@ impl Packs {
 
     fn find(&self, key: Key, bytes: usize) -> Option<Packed> {
         let cached = self.cached.as_ref()?;
-        let wanted = key.entry(0, bytes)?;
-        let found = cached.iter().find(|(entry, _)| PackedEntry { offset: 0, ..*entry } == wanted);
+        let found = cached.get(&key.entry(0, bytes)?);
         if found.is_none() {
             self.missed.store(true, Ordering::Relaxed);
         }
-        found.map(|(_, packed)| packed.clone())
+        found.cloned()
     }
 
     /// Keeps weights for a cache. Where an operation had the very same before, as the steps of an unrolled

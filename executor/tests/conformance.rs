@@ -117,7 +117,7 @@ fn run(case: &Case) -> Result<Vec<Value>, String> {
     let snapshot = plan.snapshot(&case.model).ok_or("no snapshot of the plan")?;
     let weights = packed(&snapshot);
     let Snapshot { model, absent, entries, .. } = snapshot;
-    let restored = Plan::restore(model, absent, &entries, weights, &options);
+    let restored = Plan::restore(model, absent, &entries, weights, &options, &Control::default());
     let (restored, _) = restored.map_err(|error| format!("not restored: {error}"))?;
     let draws = operations(case).any(|kind| kind == OperationType::RandomMultinomial);
     match (run_plan(case, &plan), run_plan(case, &restored)) {

@@ -1,27 +1,20 @@
-//! A checksum as fast as memory is read: FNV-1a over eight lanes of 64-bit words, folded at the end.
+//! The sum of a body: XXH3 of the XXH3 of its blocks, so that several threads can share the work.
 //!
 //! It tells damage, not intent; what is read is validated all the same.
 
-const PRIME: u64 = 0x9e37_79b9_7f4a_7c15;
-const LANES: usize = 8;
-const BLOCK: usize = LANES * 8;
+use std::hash::Hasher;
 
-/// The sum of the bytes so far.
-#[derive(Clone, Debug)]
+use twox_hash::XxHash3_64;
+
+/// Bytes that are summed up apart.
+pub(crate) const BLOCK: usize = 1 << 20;
+
+/// The sum of bytes that come piece by piece.
+#[derive(Default)]
 pub(crate) struct Checksum {
-    lanes: [u64; LANES],
-    length: u64,
-}
-
-impl Default for Checksum {
-    fn default() -> Self {
-        let mut seed = PRIME;
-        let lanes = [(); LANES].map(|()| {
-            seed = seed.rotate_left(23).wrapping_mul(PRIME);
-            seed
-        });
-        Self { lanes, length: 0 }
-    }
+    block: XxHash3_64,
+    in_block: usize,
+    blocks: XxHash3_64,
 }
 
 impl Checksum {
@@ -32,41 +25,39 @@ impl Checksum {
         sum.finish()
     }
 
-    /// Adds a piece; all but the last are multiples of 64 bytes.
-    pub(crate) fn add(&mut self, bytes: &[u8]) {
-        let (blocks, rest) = bytes.as_chunks::<BLOCK>();
-        for block in blocks {
-            self.add_block(block);
-        }
-        if !rest.is_empty() {
-            let mut last = [0; BLOCK];
-            last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
-            self.add_block(&last);
-        }
-        self.length = self.length.wrapping_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+    /// The sum of a whole out of the sums of its blocks, each of which is [`XxHash3_64`]'s.
+    pub(crate) fn of_blocks(sums: &[u64]) -> u64 {
+        let mut blocks = XxHash3_64::default();
+        sums.iter().for_each(|sum| blocks.write(&sum.to_le_bytes()));
+        blocks.finish()
     }
 
-    /// Adds the zeros up to the next multiple of 64 bytes.
-    pub(crate) fn pad(&mut self) {
-        // They were in the last block already.
-        self.length = self.length.next_multiple_of(64);
-    }
-
-    #[inline]
-    fn add_block(&mut self, block: &[u8; BLOCK]) {
-        let (words, _) = block.as_chunks::<8>();
-        for (lane, word) in self.lanes.iter_mut().zip(words) {
-            // Multiplying carries upwards only; the rotation brings the high bits back down.
-            *lane = (*lane ^ u64::from_le_bytes(*word)).wrapping_mul(PRIME).rotate_left(29);
+    /// Adds a piece.
+    pub(crate) fn add(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let room = BLOCK.saturating_sub(self.in_block);
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            self.block.write(now);
+            self.in_block = self.in_block.saturating_add(now.len());
+            if self.in_block == BLOCK {
+                self.end_block();
+            }
+            bytes = later;
         }
     }
 
-    /// The sum; the length is part of it.
-    pub(crate) fn finish(&self) -> u64 {
-        self.lanes.iter().fold(self.length, |sum, lane| {
-            let mixed = (sum ^ lane).wrapping_mul(PRIME);
-            mixed ^ mixed >> 32
-        })
+    fn end_block(&mut self) {
+        let block = std::mem::take(&mut self.block);
+        self.blocks.write(&block.finish().to_le_bytes());
+        self.in_block = 0;
+    }
+
+    /// The sum.
+    pub(crate) fn finish(mut self) -> u64 {
+        if self.in_block > 0 {
+            self.end_block();
+        }
+        self.blocks.finish()
     }
 }
 
@@ -93,15 +84,13 @@ mod tests {
     }
 
     #[test]
-    fn pieces_give_the_sum_of_the_whole() {
-        let bytes: Vec<u8> = (0u8..200).collect();
+    fn pieces_and_blocks_give_the_sum_of_the_whole() {
+        let bytes: Vec<u8> = (0u8..200).cycle().take(2 * BLOCK + 77).collect();
         let mut sum = Checksum::default();
-        sum.add(&bytes[..64]);
-        sum.add(&bytes[64..192]);
-        sum.add(&bytes[192..]);
-        assert_eq!(sum.finish(), Checksum::of(&bytes));
-        sum.pad();
-        let padded: Vec<u8> = (0..200).chain([0; 56]).collect();
-        assert_eq!(sum.finish(), Checksum::of(&padded));
+        bytes.chunks(BLOCK / 3).for_each(|piece| sum.add(piece));
+        let whole = sum.finish();
+        assert_eq!(whole, Checksum::of(&bytes));
+        let blocks: Vec<u64> = bytes.chunks(BLOCK).map(XxHash3_64::oneshot).collect();
+        assert_eq!(whole, Checksum::of_blocks(&blocks));
     }
 }

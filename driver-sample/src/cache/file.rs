@@ -1,20 +1,26 @@
 //! One cache file: a header of fixed size and a body behind it, wherever the descriptor's offset stands.
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
+use std::hash::Hasher;
 use std::os::fd::OwnedFd;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use nnburst_executor::{AlignedBytes, Snapshot};
 use nnburst_hal::{CACHE_TOKEN_BYTES, HalError, Result};
 use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat, ftruncate};
 use rustix::io::{Errno, pread, pwrite};
+use twox_hash::XxHash3_64;
 
-use super::checksum::Checksum;
+use super::checksum::{BLOCK, Checksum};
 
 /// Raised with every change of what is written.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// Read at a time, so that the sum is made of what is still in the cache.
 const CHUNK: usize = 256 << 10;
+
+/// From this many blocks on, threads share them: starting one costs as much as reading a quarter of a block.
+const SHARED_BLOCKS: usize = 4;
 
 /// No body is longer, whatever its file says.
 const MAX_BODY: u64 = 4 << 30;
@@ -145,10 +151,11 @@ impl<'a> CacheFile<'a> {
             self.write(at, weights)?;
             // Zeros up to the next entry, as in the file.
             sum.add(weights);
-            sum.pad();
-            written.length = entry.offset.saturating_add(entry.length);
+            let end = entry.offset.saturating_add(entry.length);
+            written.length = end.next_multiple_of(64);
+            let zeros = usize::try_from(written.length.saturating_sub(end)).unwrap_or(0);
+            sum.add([0; 64].get(..zeros).unwrap_or_default());
         }
-        written.length = written.length.next_multiple_of(64);
         ftruncate(self.0, Header::BYTES.saturating_add(written.length))
             .map_err(failed("ftruncate"))?;
         written.sum = sum.finish();
@@ -176,18 +183,52 @@ impl<'a> CacheFile<'a> {
     /// `GENERAL_FAILURE` for another sum, or a file that grew short meanwhile.
     pub(super) fn read_body(&self, header: &Header, sum: u64) -> Result<AlignedBytes> {
         let role = header.role;
-        let bytes = usize::try_from(header.length).ok().and_then(AlignedBytes::try_zeroed);
+        let bytes = usize::try_from(header.length).ok().and_then(AlignedBytes::try_untouched);
         let mut bytes = bytes.ok_or_else(|| HalError::failure("no memory for the cached model"))?;
-        let (mut found, mut at) = (Checksum::default(), Header::BYTES);
-        for chunk in bytes.as_mut_slice().chunks_mut(CHUNK) {
-            self.read(at, chunk)?;
-            found.add(chunk);
-            at = at.saturating_add(u64::try_from(chunk.len()).unwrap_or(u64::MAX));
-        }
-        if found.finish() != sum {
+        let sums = self.read_blocks(bytes.as_mut_slice())?;
+        if Checksum::of_blocks(&sums) != sum {
             return Err(HalError::failure(format!("the {role:?} cache was changed")));
         }
         Ok(bytes)
+    }
+
+    /// Reads the body, and sums up each block. The time goes into moving bytes and clearing fresh pages, which
+    /// memory has the breadth for to do for several cores: with many blocks other threads lend a hand.
+    fn read_blocks(&self, body: &mut [u8]) -> Result<Vec<u64>> {
+        let mut sums = vec![0; body.len().div_ceil(BLOCK)];
+        let helpers = if sums.len() < SHARED_BLOCKS { 0 } else { helpers() };
+        let starts = (Header::BYTES..).step_by(BLOCK);
+        let blocks = Mutex::new(body.chunks_mut(BLOCK).zip(starts).zip(&mut sums));
+        let read_on = || -> Result<()> {
+            loop {
+                let next = blocks.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let Some(((block, start), sum)) = next else { return Ok(()) };
+                *sum = self.read_block(start, block)?;
+            }
+        };
+        std::thread::scope(|scope| {
+            let spawn = || {
+                std::thread::Builder::new().name("nnburst-read".into()).spawn_scoped(scope, read_on)
+            };
+            // Where there is no thread to be had, fewer do it.
+            let helping: Vec<_> = (0..helpers).map_while(|_| spawn().ok()).collect();
+            let read = read_on();
+            helping.into_iter().fold(read, |read, helper| {
+                let helped = helper.join().unwrap_or_else(|_| Err(HalError::failure("a panic")));
+                read.and(helped)
+            })
+        })?;
+        Ok(sums)
+    }
+
+    fn read_block(&self, start: u64, block: &mut [u8]) -> Result<u64> {
+        let (mut sum, mut at) = (XxHash3_64::default(), start);
+        for chunk in block.chunks_mut(CHUNK) {
+            self.read(at, chunk)?;
+            sum.write(chunk);
+            at = at.saturating_add(u64::try_from(chunk.len()).unwrap_or(u64::MAX));
+        }
+        Ok(sum.finish())
     }
 
     fn read(&self, offset: u64, mut bytes: &mut [u8]) -> Result<()> {
@@ -204,6 +245,14 @@ impl<'a> CacheFile<'a> {
         }
         Ok(())
     }
+}
+
+/// Threads besides the caller's that read: up to three, where there are as many processors.
+fn helpers() -> usize {
+    // Asking reads files of the system's.
+    static HELPERS: OnceLock<usize> = OnceLock::new();
+    let count = || std::thread::available_parallelism().map_or(1, usize::from);
+    *HELPERS.get_or_init(|| count().min(4).saturating_sub(1))
 }
 
 fn failed(call: &'static str) -> impl FnOnce(Errno) -> HalError {

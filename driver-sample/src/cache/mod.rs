@@ -18,7 +18,9 @@ pub(crate) mod testing;
 
 use std::os::fd::OwnedFd;
 
-use nnburst_executor::{CompileOptions, FINGERPRINT, Isa, PackedEntry, Plan, Snapshot};
+use nnburst_executor::{
+    CompileError, CompileOptions, Control, FINGERPRINT, Isa, PackedEntry, Plan, Snapshot,
+};
 use nnburst_hal::{
     CacheFiles, CacheHandles, ExecutionPreference, HalError, Model, PrepareOptions, Priority,
     Result,
@@ -121,6 +123,7 @@ pub(crate) fn load(
     cache: &CacheHandles,
     identity: Identity,
     options: &CompileOptions,
+    control: &Control<'_>,
 ) -> Result<Restored> {
     let (model_file, data_file) = files(cache)?;
     let headers = [model_file.header(Role::Model)?, data_file.header(Role::Data)?];
@@ -143,8 +146,13 @@ pub(crate) fn load(
     let weights = data_file.read_body(of_data, weights_sum)?;
     let Body { preference, priority, absent, entries, mut model } = body;
     model.operand_values = constants.to_vec();
-    let (plan, model) = Plan::restore(model, absent, &entries, weights, options)
-        .map_err(|error| HalError::failure(format!("the cached model: {error}")))?;
+    let (plan, model) =
+        Plan::restore(model, absent, &entries, weights, options, control).map_err(|error| {
+            match error {
+                CompileError::DeadlineMissed => error.into(),
+                error => HalError::failure(format!("the cached model: {error}")),
+            }
+        })?;
     Ok(Restored { plan, model, options: PrepareOptions { preference, priority, deadline: None } })
 }
 

@@ -8,6 +8,7 @@ use nnburst_hal::{
 
 use crate::error::CompileError;
 use crate::memory::AlignedBytes;
+use crate::session::Control;
 
 /// One graph of a model. Indices in it have been checked.
 #[derive(Debug)]
@@ -27,10 +28,11 @@ pub(crate) struct Graph {
 pub(crate) fn graphs(
     model: &Model,
     weights: Option<&Arc<AlignedBytes>>,
+    control: &Control<'_>,
 ) -> Result<Vec<Graph>, CompileError> {
     std::iter::once(&model.main)
         .chain(&model.referenced)
-        .map(|subgraph| Graph::new(model, weights, subgraph))
+        .map(|subgraph| Graph::new(model, weights, subgraph, control))
         .collect()
 }
 
@@ -42,6 +44,7 @@ impl Graph {
         model: &Model,
         weights: Option<&Arc<AlignedBytes>>,
         subgraph: &Subgraph,
+        control: &Control<'_>,
     ) -> Result<Self, CompileError> {
         let count = subgraph.operands.len();
         let check = |indexes: &[u32], what: &str| -> Result<Vec<usize>, CompileError> {
@@ -60,7 +63,10 @@ impl Graph {
             .operands
             .iter()
             .enumerate()
-            .map(|(index, operand)| constant(model, weights, index, operand))
+            .map(|(index, operand)| {
+                control.check()?;
+                constant(model, weights, index, operand)
+            })
             .collect::<Result<_, _>>()?;
         Ok(Self {
             operands: subgraph.operands.clone(),

@@ -16,6 +16,7 @@ use super::fuse::fuse;
 use super::stage::{DynamicTarget, LoopTail, Stage, Tail};
 use super::state::{State, Storage, ValueId};
 use crate::error::{CompileError, OpError};
+use crate::session::Control;
 use crate::shape::merge;
 
 /// How an operation leaves lowering.
@@ -38,8 +39,12 @@ pub(super) struct LoopDraft {
     pub(super) outputs: Vec<DynamicTarget>,
 }
 
-/// Lowers from `state` until the end or until a value is needed.
-pub(crate) fn lower(context: &Context, mut state: State) -> Result<Stage, CompileError> {
+/// Lowers from `state` until the end or until a value is needed; `control` is looked at before each operation.
+pub(crate) fn lower(
+    context: &Context,
+    mut state: State,
+    control: &Control<'_>,
+) -> Result<Stage, CompileError> {
     let mut draft = Draft::default();
     let mut lowered = 0usize;
     while let Some(frame) = state.frames.last_mut() {
@@ -48,13 +53,14 @@ pub(crate) fn lower(context: &Context, mut state: State) -> Result<Stage, Compil
             leave(context, &mut state, &mut draft)?;
             continue;
         };
+        control.check()?;
         lowered += 1;
         if lowered > context.operation_limit {
             let what = format!("branches within branches make more than {lowered} operations");
             return Err(CompileError::Model(what));
         }
         let index = frame.next;
-        let map = frame.map.clone();
+        let map = Arc::clone(&frame.map);
         let mark = (draft.steps.len(), draft.outputs.len());
         let before: Vec<_> = operation
             .outputs
@@ -143,7 +149,7 @@ fn leave(context: &Context, state: &mut State, draft: &mut Draft) -> Result<(), 
     let Some(frame) = state.frames.pop() else { return Ok(()) };
     let graph = &context.graphs[frame.graph];
     for (from, to) in frame.copies {
-        let operand = graph.operands.iter().zip(&frame.map).find(|&(_, &value)| value == from);
+        let operand = graph.operands.iter().zip(&*frame.map).find(|&(_, &value)| value == from);
         let Some((operand, _)) = operand else { continue };
         let fail = |what: String| {
             CompileError::Model(format!("an output of graph {}: {what}", frame.graph))

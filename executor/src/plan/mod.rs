@@ -35,7 +35,7 @@ use crate::extension::{ExtensionRegistry, Types};
 use crate::kernels::Isa;
 use crate::memory::AlignedBytes;
 use crate::packed::Packs;
-use crate::session::Session;
+use crate::session::{Control, Session};
 
 /// The most threads that work on one execution: every one has scratch of its own, and no step has
 /// pieces for more.
@@ -106,7 +106,20 @@ impl Plan {
     /// depends on the request (shapes that the model leaves open, values that are no constants) is
     /// found by [`Session::run`].
     pub fn compile(model: &Model, options: &CompileOptions) -> Result<Self, CompileError> {
-        Self::compile_with(model, options, Packs::default(), None)
+        Self::compile_under(model, options, &Control::default())
+    }
+
+    /// As [`Plan::compile`], until `control` says to end: it is looked at before each constant that is copied and
+    /// each operation that is compiled, whose weights are packed then.
+    ///
+    /// # Errors
+    /// As for [`Plan::compile`], [`CompileError::Stopped`] and [`CompileError::DeadlineMissed`].
+    pub fn compile_under(
+        model: &Model,
+        options: &CompileOptions,
+        control: &Control<'_>,
+    ) -> Result<Self, CompileError> {
+        Self::compile_with(model, options, Packs::default(), None, control)
     }
 
     /// As [`Plan::compile`], with packed weights at hand: constants of the model's memories are among those.
@@ -115,6 +128,7 @@ impl Plan {
         options: &CompileOptions,
         packs: Packs,
         weights: Option<&Arc<AlignedBytes>>,
+        control: &Control<'_>,
     ) -> Result<Self, CompileError> {
         for graph in std::iter::once(&model.main).chain(&model.referenced) {
             for (index, operation) in graph.operations.iter().enumerate() {
@@ -124,7 +138,7 @@ impl Plan {
             }
         }
         validate_model(model, Version::V1_3)?;
-        let graphs = graph::graphs(model, weights)?;
+        let graphs = graph::graphs(model, weights, control)?;
         let operations: usize = graphs.iter().map(|graph| graph.operations.len()).sum();
         let isa = match options.isa {
             Some(isa) => isa.checked()?,
@@ -146,7 +160,7 @@ impl Plan {
             types: Types::of(model, &options.extensions),
             packs: Arc::new(packs),
         };
-        let first = match context.first_stage() {
+        let first = match context.first_stage(control) {
             Ok(first) => first.map(Arc::new),
             Err(error @ (CompileError::Operation { .. } | CompileError::Model(_)))
                 if options.late_errors =>
@@ -178,7 +192,7 @@ impl Plan {
 
 impl Context {
     /// The first stage of the main graph, if the model declares every input's shape.
-    fn first_stage(&self) -> Result<Option<Stage>, CompileError> {
+    fn first_stage(&self, control: &Control<'_>) -> Result<Option<Stage>, CompileError> {
         let main = &self.graphs[MAIN];
         let mut inputs = Vec::new();
         for &operand in &main.inputs {
@@ -193,7 +207,7 @@ impl Context {
         let outputs = vec![false; main.outputs.len()];
         let state = State::new(&self.graphs, MAIN, &inputs, &outputs)
             .map_err(|error| CompileError::Model(error.to_string()))?;
-        lower(self, state).map(Some)
+        lower(self, state, control).map(Some)
     }
 }
 
@@ -202,5 +216,85 @@ pub fn is_implemented(kind: OperationType) -> bool {
     match kind {
         OperationType::If | OperationType::While | OperationType::Extension(_) => true,
         kind => crate::ops::op(kind).is_some(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use nnburst_hal::{Operand, OperandLifeTime, OperandType, Operation, Subgraph, TimePoint};
+
+    use super::*;
+    use crate::session::Checkpoint;
+
+    /// RELUs one behind the other.
+    fn chain(count: u32) -> Model {
+        let operand = |at| {
+            let lifetime = match at {
+                0 => OperandLifeTime::SubgraphInput,
+                at if at == count => OperandLifeTime::SubgraphOutput,
+                _ => OperandLifeTime::TemporaryVariable,
+            };
+            let tensor = Operand::tensor(OperandType::TensorFloat32, vec![2]);
+            Operand { number_of_consumers: u32::from(at < count), ..tensor.with_lifetime(lifetime) }
+        };
+        let relu =
+            |at| Operation { kind: OperationType::Relu, inputs: vec![at], outputs: vec![at + 1] };
+        let main = Subgraph {
+            operands: (0..=count).map(operand).collect(),
+            operations: (0..count).map(relu).collect(),
+            input_indexes: vec![0],
+            output_indexes: vec![count],
+        };
+        Model { main, ..Model::default() }
+    }
+
+    /// Lets a number of operations pass, and then something happens.
+    #[derive(Debug)]
+    struct After {
+        passed: AtomicUsize,
+        stop: AtomicBool,
+        deadline: TimePoint,
+    }
+
+    /// Behind the operands of `chain(20)`, among its operations.
+    const LAST: usize = 30;
+
+    impl Checkpoint for After {
+        fn pass(&self) {
+            if self.passed.fetch_add(1, Ordering::Relaxed) == LAST {
+                self.stop.store(true, Ordering::Relaxed);
+                std::thread::sleep(self.deadline.remaining());
+            }
+        }
+    }
+
+    #[test]
+    fn compiling_ends_between_operations_when_told_to_or_too_late() {
+        let model = chain(20);
+        let after = || After {
+            passed: AtomicUsize::new(0),
+            stop: AtomicBool::new(false),
+            deadline: TimePoint::after(Duration::from_millis(20)),
+        };
+        let compile = |after: &After, control: &Control<'_>| {
+            let compiled = Plan::compile_under(&model, &CompileOptions::default(), control);
+            (compiled.map(drop), after.passed.load(Ordering::Relaxed))
+        };
+        let stopping = after();
+        let control = Control {
+            checkpoint: Some(&stopping),
+            stop: Some(&stopping.stop),
+            ..Control::default()
+        };
+        let (stopped, passed) = compile(&stopping, &control);
+        assert_eq!((stopped, passed), (Err(CompileError::Stopped), LAST + 1));
+        let late = after();
+        let deadline = Some(late.deadline);
+        let control = Control { checkpoint: Some(&late), deadline, ..Control::default() };
+        assert_eq!(compile(&late, &control).0, Err(CompileError::DeadlineMissed));
+        assert_eq!(compile(&late, &Control::default()).0, Ok(()));
     }
 }

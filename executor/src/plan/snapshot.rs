@@ -10,6 +10,7 @@ use super::{CompileOptions, Plan};
 use crate::error::CompileError;
 use crate::memory::AlignedBytes;
 use crate::packed::{Packed, PackedEntry, Packs};
+use crate::session::Control;
 
 /// A plan, taken apart to be kept. [`Plan::restore`] puts it together again, on a machine with the same
 /// instruction sets, with the same options and the same build of this crate ([`crate::FINGERPRINT`]).
@@ -75,13 +76,14 @@ impl Plan {
     /// validated like any other, and the weights are numbers to compute with. Also gives back the model.
     ///
     /// # Errors
-    /// As for [`Plan::compile`], and [`CompileError::Cache`] if the parts don't belong together.
+    /// As for [`Plan::compile_under`], and [`CompileError::Cache`] if the parts don't belong together.
     pub fn restore(
         mut model: Model,
         absent: u64,
         entries: &[PackedEntry],
         weights: AlignedBytes,
         options: &CompileOptions,
+        control: &Control<'_>,
     ) -> Result<(Self, Model), CompileError> {
         let weights = Arc::new(weights);
         let packs = match entries {
@@ -93,7 +95,7 @@ impl Plan {
             // Of that size, for the rules; nobody reads it.
             _ => vec![Memory::ashmem(absent).map_err(|_| CompileError::Cache)?],
         };
-        let plan = Self::compile_with(&model, options, packs, Some(&weights))?;
+        let plan = Self::compile_with(&model, options, packs, Some(&weights), control)?;
         Ok((plan, model))
     }
 }

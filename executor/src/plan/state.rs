@@ -46,7 +46,7 @@ pub(crate) struct Frame {
     /// The next operation.
     pub(crate) next: usize,
     /// The value of each operand.
-    pub(crate) map: Vec<ValueId>,
+    pub(crate) map: Arc<[ValueId]>,
     /// From value to value: outputs of the graph that are inputs or constants of it.
     pub(crate) copies: Vec<(ValueId, ValueId)>,
 }

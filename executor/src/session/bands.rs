@@ -54,7 +54,7 @@ fn together(
             let go_on = if thread == 0 && first > 0 { control.check() } else { Ok(()) };
             let bands = first..(first + grain).min(count);
             let piece = bands.len();
-            if let Err(error) = go_on.and_then(|()| run(thread, bands)) {
+            if let Err(error) = go_on.map_err(RunError::from).and_then(|()| run(thread, bands)) {
                 // The first to fail tells.
                 let _ = failed.set(error);
                 return;

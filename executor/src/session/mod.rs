@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use nnburst_hal::{OutputShape, TimePoint, View, ViewMut};
 
-use crate::error::RunError;
+use crate::error::{Halt, RunError};
 use crate::plan::{Context, MAIN, Plan};
 use runner::{Runner, Sink};
 use team::Team;
@@ -58,13 +58,14 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Where a run may be held up: called before each step. Whoever schedules runs waits in here.
+/// Where a run may be held up: called before each step, and before each operation that is compiled. Whoever
+/// schedules runs waits in here.
 pub trait Checkpoint: std::fmt::Debug + Sync {
     /// Returns when the run may go on.
     fn pass(&self);
 }
 
-/// What may end a run early or hold it up. Looked at between steps.
+/// What may end a run early or hold it up. Looked at between steps, and between operations that are compiled.
 #[derive(Clone, Copy, Debug)]
 pub struct Control<'a> {
     /// Passed before each step, ahead of what follows.
@@ -89,17 +90,17 @@ impl Default for Control<'_> {
 }
 
 impl Control<'_> {
-    /// Whether the run may go on.
-    fn check(&self) -> Result<(), RunError> {
+    /// Whether the work may go on.
+    pub(crate) fn check(&self) -> Result<(), Halt> {
         if let Some(checkpoint) = self.checkpoint {
             checkpoint.pass();
         }
         // Relaxed: the flag hands nothing over but itself, and a step later is soon enough.
         if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
-            return Err(RunError::Stopped);
+            return Err(Halt::Stopped);
         }
         if self.deadline.is_some_and(TimePoint::has_passed) {
-            return Err(RunError::DeadlineMissed);
+            return Err(Halt::DeadlineMissed);
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use nnburst_hal::{Operand, OutputShape, View, ViewMut};
 
 use super::bands::run_bands;
 use super::loops::Loop;
-use super::{Input, Orders, Output, StepTime};
+use super::{Control, Input, Orders, Output, StepTime};
 use crate::error::{CompileError, RunError};
 use crate::extension::Types;
 use crate::io::{Io, Slot, resolve};
@@ -157,7 +157,7 @@ impl Runner {
             shape.dimensions.clone_from(&graph.operands[operand].dimensions);
             shape.is_sufficient = true;
         }
-        let root = self.root(context, inputs, sink)?;
+        let root = self.root(context, inputs, sink, orders.control)?;
         let Some(root) = self.roots.get_mut(root) else { return Ok(()) };
         self.slots.clear();
         for (index, (input, shape)) in inputs.iter().zip(&root.inputs).enumerate() {
@@ -180,6 +180,7 @@ impl Runner {
         context: &Context,
         inputs: &[Input<'_>],
         sink: &Sink<'_>,
+        control: &Control<'_>,
     ) -> Result<usize, RunError> {
         let graph = &context.graphs[self.graph];
         let fits = |root: &Root| {
@@ -203,7 +204,7 @@ impl Runner {
         let omitted_outputs: Vec<_> = (0..sink.len()).map(|i| sink.is_omitted(i)).collect();
         let state = State::new(&context.graphs, self.graph, &inputs, &omitted_outputs)
             .map_err(|error| CompileError::Model(error.to_string()))?;
-        let node = Node::new(Arc::new(lower(context, state)?));
+        let node = Node::new(Arc::new(lower(context, state, control)?));
         if self.roots.len() >= MAX_VARIANTS {
             self.roots.remove(0);
         }
@@ -251,7 +252,7 @@ impl Walk<'_, '_, '_, '_> {
                     self.take(&step, node, &tail.outputs, made?, outputs_from)?
                 }
             };
-            let at = follow(self.context, &stage, node, guard)?;
+            let at = follow(self.context, &stage, node, guard, self.orders.control)?;
             node = &mut node.next[at].1;
         }
     }
@@ -408,6 +409,7 @@ fn follow(
     stage: &Stage,
     node: &mut Node,
     guard: Guard,
+    control: &Control<'_>,
 ) -> Result<usize, RunError> {
     if let Some(found) = node.next.iter().position(|(known, _)| *known == guard) {
         return Ok(found);
@@ -425,7 +427,7 @@ fn follow(
         (Guard::Shapes(shapes), Tail::Loop(tail)) => learn(&mut state, &tail.outputs, shapes)?,
         _ => {}
     }
-    let next = Node::new(Arc::new(lower(context, state)?));
+    let next = Node::new(Arc::new(lower(context, state, control)?));
     if node.next.len() >= MAX_VARIANTS {
         node.next.remove(0);
     }

@@ -102,6 +102,39 @@ fn fences_are_waited_for_on_behalf_of_older_drivers() {
     }
 }
 
+#[test]
+fn pools_that_an_older_driver_knows_nothing_of_fail_and_are_not_the_request_s_fault() {
+    let handle = |name| {
+        let memory = Memory::ashmem(16).unwrap();
+        let fd = memory.fd().try_clone_to_owned().unwrap();
+        RequestPool::Memory(Memory::from_handle(name, vec![fd], vec![], 16).unwrap())
+    };
+    for (what, version, device) in devices() {
+        if version == Version::V1_3 {
+            continue;
+        }
+        let prepared = prepare(&*device, relu_model(&[2])).unwrap();
+        let (mut request, _memory) = relu_request(&[-1.0, 3.0]).unwrap();
+        let mut pools = vec![RequestPool::Token(1)];
+        if version < Version::V1_2 {
+            pools.push(handle("hardware_buffer_blob"));
+        }
+        let options = ExecutionOptions::default();
+        let failure = Some(ErrorStatus::GeneralFailure);
+        for pool in pools {
+            request.pools = vec![pool];
+            let error = prepared.execute_synchronously(&request, options).err();
+            assert_eq!(error.map(|failure| failure.error.status), failure, "{what}");
+            let heard = Arc::new(Heard::default());
+            let launched = prepared.execute(request.clone(), options, heard.clone());
+            assert_eq!(launched.err().map(|error| error.status), failure, "{what}, launched");
+            assert_eq!(heard.0.lock().unwrap().len(), 1, "{what}: told once");
+            let fenced = prepared.execute_fenced(request.clone(), Vec::new(), options, None);
+            assert_eq!(fenced.err().map(|error| error.status), failure, "{what}, fenced");
+        }
+    }
+}
+
 /// RELU, ABS (1.2), RELU in a row.
 fn mixed_model() -> Model {
     let mut model = relu_model(&[2]);

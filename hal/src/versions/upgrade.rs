@@ -227,8 +227,9 @@ struct UpgradedModel<P: ?Sized> {
 impl<P: OldPreparedModel + ?Sized> UpgradedModel<P> {
     fn check(&self, request: &Request, allow: AllowUnspecifiedOutput) -> Result<()> {
         if !request_compliant_with(request, P::VERSION) {
+            // Not the request's fault: a newer driver takes it. The reference's runtime says so too.
             let version = P::VERSION;
-            return Err(HalError::invalid(format!("a driver of {version:?} can't take the pools")));
+            return Err(HalError::failure(format!("a driver of {version:?} can't take the pools")));
         }
         match &self.shapes {
             Some(shapes) => Ok(validate_request(request, shapes, P::VERSION, allow)?),
