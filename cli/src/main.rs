@@ -30,6 +30,7 @@ use clap::Parser;
 
 use args::{Cli, Command};
 use failure::Failure;
+use nnburst::hal::{VlogMask, VlogTag};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -61,10 +62,16 @@ fn dispatch(command: &Command, out: &mut dyn Write) -> Result<(), Failure> {
     }
 }
 
-/// Events of all crates on standard error, as far as `NNBURST_LOG` says (`debug`, `nnburst_burst=trace`),
-/// and spans in the file that `NNBURST_TRACE` names.
+/// Events of all crates on standard error, as far as `NNBURST_LOG` says (`debug`, `nnburst_burst=trace`) or
+/// else those of the tags that `NNBURST_VLOG` names; and spans in the file that `NNBURST_TRACE` names.
 fn start_logging() {
-    if let Ok(filter) = std::env::var("NNBURST_LOG") {
+    let tags = || {
+        let (mask, _) = VlogMask::parse(&std::env::var("NNBURST_VLOG").ok()?);
+        let named = VlogTag::ALL.into_iter().filter(|&tag| mask.contains(tag));
+        let filter = named.map(|tag| format!("{}=debug", tag.target())).collect::<Vec<_>>();
+        (!filter.is_empty()).then(|| filter.join(","))
+    };
+    if let Some(filter) = std::env::var("NNBURST_LOG").ok().or_else(tags) {
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     }
     if let Err(error) = nnburst::hal::start_tracing_from_env("nnburst") {

@@ -7,6 +7,8 @@ use std::io::{BufRead, BufReader};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use common::{children, command, ended, is_alive, json, signal, succeed, text, until};
 
 /// A bench that runs until something happens to it, and its driver's process.
@@ -186,4 +188,58 @@ fn ctrl_c_ends_the_demo_and_its_driver() {
     ended(&mut child);
     until("the driver's end", || !is_alive(driver));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "a file is left");
+}
+
+#[test]
+fn spans_of_client_and_driver_lie_on_one_clock_in_one_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("trace.json");
+    for mode in ["sync", "burst"] {
+        let args = ["bench", "--builtin", "add1", "--runs", "5", "--mode", mode];
+        let output = command(&args).env("NNBURST_TRACE", &file).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    let spans = std::fs::read_to_string(&file).unwrap();
+    let spans = json(&format!("{}]", spans.trim_end().trim_end_matches(',')));
+    let spans = spans.as_array().unwrap();
+    // From when to when, in microseconds, and in which process.
+    let named = |name: &str| -> Vec<(f64, f64, u64)> {
+        let number = |span: &Value, field: &str| span[field].as_f64().unwrap();
+        let named = spans.iter().filter(|span| span["ph"] == "X" && span["name"] == name);
+        named
+            .map(|span| {
+                let start = number(span, "ts");
+                (start, start + number(span, "dur"), span["pid"].as_u64().unwrap())
+            })
+            .collect()
+    };
+    let within = |inner: &str, outer: &str, another_process: bool| {
+        let outers = named(outer);
+        let held = named(inner).into_iter().filter(|&(start, end, pid)| {
+            outers.iter().any(|&(from, to, of)| {
+                // Spans are told to the nanosecond; what a process does after its answer overlaps a little.
+                from <= start && end <= to + 1000.0 && (of != pid) == another_process
+            })
+        });
+        held.count()
+    };
+    assert!(within("[NN_LI_PE]ExecuteSynchronously", "[NN_LR_PE]compute", false) >= 5);
+    assert!(within("[NN_LD_PE]execute", "[NN_LI_PE]ExecuteSynchronously", true) >= 5);
+    assert!(within("[NN_LD_PE]execute", "[NN_LR_PE]burst", true) >= 5);
+    assert!(within("[NN_LC_PCO]run", "[NN_LD_PE]execute", false) >= 10);
+    assert!(within("[NN_LI_PP]PrepareModel", "[NN_LR_PC]whole", false) >= 1);
+    assert_eq!(named("[NN_LD_PP]prepare").len(), 2);
+}
+
+#[test]
+fn tags_say_who_talks() {
+    let talk = |tags: &str| {
+        let args = ["bench", "--builtin", "add1", "--runs", "1"];
+        text(&command(&args).env("NNBURST_VLOG", tags).output().unwrap().stderr)
+    };
+    assert_eq!(talk(""), "");
+    let said = talk("driver,cpuexe");
+    assert!(said.contains("nnburst::driver") && said.contains("nnburst::cpuexe"), "{said}");
+    assert!(!said.contains("nnburst::model"), "{said}");
+    assert!(talk("all").contains("nnburst::model"));
 }

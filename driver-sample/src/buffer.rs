@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use nnburst_hal::{
-    Access, Buffer, Direction, HalError, Mapping, Memory, MemoryRoles, Operand, Result,
+    Access, Buffer, Direction, HalError, Mapping, Memory, MemoryRoles, Operand, Result, vlog,
 };
 
 /// The buffers of a driver, by token. Tokens start at 1; one that is free again is given out first.
@@ -186,6 +186,7 @@ impl SampleBuffer {
             home: Arc::clone(home),
         });
         tokens.live.insert(token, Arc::downgrade(&buffer));
+        vlog!(Memory, "buffer {token} of {size} bytes");
         Ok(Self(buffer))
     }
 }

@@ -7,8 +7,9 @@ use std::time::Instant;
 use nnburst_executor::{CompileOptions, Control, Plan};
 use nnburst_hal::{
     Buffer, BufferDesc, BufferRole, CacheFiles, CacheHandles, Capabilities, Device, DeviceStatus,
-    DeviceType, Extension, HalError, Model, PrepareOptions, PreparedModel, PreparedModelCallback,
-    Priority, Result, TimePoint, ValidationError, Version, validate_memory_desc, validate_model,
+    DeviceType, Extension, HalError, Layer, Model, Phase, PrepareOptions, PreparedModel,
+    PreparedModelCallback, Priority, Result, TimePoint, ValidationError, Version, read_vlog_mask,
+    trace_span, validate_memory_desc, validate_model, vlog,
 };
 use nnburst_hal_ipc::{Driver, Limits, Peer, Pool, Service};
 
@@ -211,8 +212,10 @@ impl Device for SampleDevice {
         cache: CacheHandles,
         callback: Arc<dyn PreparedModelCallback>,
     ) -> Result<()> {
+        read_vlog_mask();
         if let Err(error) = validate_model(&model, Version::V1_3) {
             let error = invalid(&error);
+            vlog!(Driver, "refused a model: {error}");
             callback.notify(Err(error.clone()));
             return Err(error);
         }
@@ -286,6 +289,7 @@ impl Preparation {
         options: PrepareOptions,
         cache: &CacheHandles,
     ) -> Result<Arc<dyn PreparedModel>> {
+        let _span = trace_span(Layer::Driver, Phase::Preparation, "prepare");
         let size = estimate::size(&model);
         self.shared.preparing.check("preparation", size, options.deadline)?;
         self.check(&model)?;
@@ -310,6 +314,7 @@ impl Preparation {
         deadline: Option<TimePoint>,
         cache: &CacheHandles,
     ) -> Result<Arc<dyn PreparedModel>> {
+        let _span = trace_span(Layer::Driver, Phase::Preparation, "restore");
         self.shared.restoring.check("restoration", 1, deadline)?;
         let (compile, began) = (self.shared.compile_options(), Instant::now());
         let (identity, control) = (self.shared.identity(&compile)?, self.control(deadline));
@@ -336,6 +341,8 @@ impl Preparation {
 
     fn finish(self, plan: Plan, model: Model, options: PrepareOptions) -> Arc<dyn PreparedModel> {
         let Self { shared, client } = self;
+        let (operations, priority) = (model.main.operations.len(), options.priority);
+        vlog!(Driver, "prepared a model of {operations} operations, {priority:?}");
         // Relaxed: only uniqueness matters.
         let id = shared.next_model.fetch_add(1, Ordering::Relaxed);
         // Requests are checked against the graph; the constants are in the plan.
@@ -395,5 +402,22 @@ mod tests {
             let configured = BurstController::configure(model.as_ref(), &options, None);
             assert_eq!(configured.is_ok(), trusted || !real_time, "{trusted} {real_time}");
         }
+    }
+
+    #[test]
+    fn preparations_end_with_their_client() {
+        let driver = SampleDriver::new("nnapi-sample_all", Options::default()).unwrap();
+        let gone = Arc::new(AtomicBool::new(false));
+        let device = driver.device_for(Arc::clone(&gone), true);
+        let prepare = || {
+            wait_for_prepared_model(|callback| {
+                let (options, cache) = (PrepareOptions::default(), CacheHandles::default());
+                device.prepare_model(relu_model(&[2]), options, cache, callback)
+            })
+        };
+        prepare().unwrap();
+        gone.store(true, Ordering::Release);
+        let error = prepare().map(drop).unwrap_err();
+        assert_eq!(error, HalError::failure("stopped"));
     }
 }

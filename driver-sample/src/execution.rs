@@ -9,8 +9,9 @@ use std::time::Instant;
 use nnburst_executor::{Control, Input, Output, Session};
 use nnburst_hal::{
     AllowUnspecifiedOutput, DEFAULT_LOOP_TIMEOUT, DataLocation, ErrorStatus, ExecutionOptions,
-    HalError, MAX_LOOP_TIMEOUT, Mapping, MeasureTiming, Memory, Request, RequestArgument,
-    RequestPool, Result, Timing, Version, View, ViewMut, validate_request,
+    HalError, Layer, MAX_LOOP_TIMEOUT, Mapping, MeasureTiming, Memory, Phase, Request,
+    RequestArgument, RequestPool, Result, Timing, Version, View, ViewMut, trace_span,
+    validate_request,
 };
 
 use crate::buffer::DriverBuffer;
@@ -90,6 +91,7 @@ pub(crate) fn run(
     options: &ExecutionOptions,
     began: Instant,
 ) -> Result<Timing> {
+    let _span = trace_span(Layer::Driver, Phase::Execution, "execute");
     compiled.quickest.check("run", 1, options.deadline)?;
     let uses_buffers = request.pools.iter().any(|pool| matches!(pool, RequestPool::Token(_)));
     let content = if uses_buffers { claim(compiled, request, pools)? } else { Vec::new() };
@@ -159,6 +161,7 @@ fn compute(
         deadline: options.deadline,
         loop_timeout: options.loop_timeout.unwrap_or(DEFAULT_LOOP_TIMEOUT).min(MAX_LOOP_TIMEOUT),
     };
+    let _span = trace_span(Layer::Cpu, Phase::Computation, "run");
     let began = Instant::now();
     session.run(inputs, outputs, &control)?;
     let took = began.elapsed();

@@ -8,7 +8,8 @@ use nnburst_burst::{BurstController, BurstError, BurstStats, Closed, ControllerO
 use nnburst_fmq::PeerWatch;
 use nnburst_hal::{
     BurstOptions as HalBurstOptions, ErrorStatus, ExecutionOptions, ExecutionOutcome,
-    ExecutionResult, HalError, MeasureTiming, PreparedModel, RealTimeProfile, Request,
+    ExecutionResult, HalError, Layer, MeasureTiming, Phase, PreparedModel, RealTimeProfile,
+    Request, trace_span,
 };
 
 use crate::compilation::{Compilation, peer_watch_fd};
@@ -182,6 +183,7 @@ impl Burst {
     /// # Errors
     /// What the driver answered; `DEVICE_UNAVAILABLE` where it is gone.
     pub fn compute(&mut self, frame: &mut Frame) -> Result<()> {
+        let _span = trace_span(Layer::Runtime, Phase::Execution, "burst");
         let start = Instant::now();
         let Self { way, options, id, .. } = self;
         let controller = match way {
@@ -219,6 +221,7 @@ impl Burst {
         request: &Request,
         options: &ExecutionOptions,
     ) -> Result<ExecutionOutcome> {
+        let _span = trace_span(Layer::Runtime, Phase::Execution, "burst");
         let result = match &mut self.way {
             Way::Direct(controller) => match controller.execute(request, options) {
                 Ok(Ok(outcome)) => Ok(outcome),

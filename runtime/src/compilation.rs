@@ -4,8 +4,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use nnburst_hal::{
-    Direction, ErrorStatus, ExecutionOutcome, ExecutionResult, HalError, Model, Operand,
-    OutputShape, PreparedModel, extends_shape,
+    Direction, ErrorStatus, ExecutionOutcome, ExecutionResult, HalError, Layer, Model, Operand,
+    OutputShape, Phase, PreparedModel, extends_shape, trace_span, vlog,
 };
 use nnburst_hal_ipc::RemotePreparedModel;
 
@@ -65,6 +65,7 @@ impl Signature {
 impl Compilation {
     /// The whole model on one device.
     pub(crate) fn whole(device: &Device, model: &Model, options: &CompileOptions) -> Result<Self> {
+        let _span = trace_span(Layer::Runtime, Phase::Compilation, "whole");
         Self::of(model, Partitioned::whole(device, model, options)?, true)
     }
 
@@ -76,6 +77,7 @@ impl Compilation {
         partitioning: Partitioning,
         is_explicit: bool,
     ) -> Result<Self> {
+        let _span = trace_span(Layer::Runtime, Phase::Compilation, "compile");
         let partitioned = partition::compile(model, devices, options, partitioning)?;
         Self::of(model, partitioned, is_explicit)
     }
@@ -83,6 +85,8 @@ impl Compilation {
     fn of(model: &Model, partitioned: Partitioned, is_explicit: bool) -> Result<Self> {
         let signature = Signature::of(model)?;
         let Partitioned { prepared, devices, planned } = partitioned;
+        let names = devices.iter().map(Device::name).collect::<Vec<_>>();
+        vlog!(Compilation, "{} operations on {names:?}", model.main.operations.len());
         Ok(Self(Arc::new(Inner { prepared, planned, devices, is_explicit, signature })))
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nnburst_hal::{
-    ExecutionOptions, ExecutionOutcome, ExecutionResult, FencedExecutionCallback, MeasureTiming,
-    PreparedModel, Request, TimePoint, Timing, wait_for_fence,
+    ExecutionOptions, ExecutionOutcome, ExecutionResult, FencedExecutionCallback, Layer,
+    MeasureTiming, Phase, PreparedModel, Request, TimePoint, Timing, trace_span, wait_for_fence,
 };
 
 use crate::answer::Answer;
@@ -62,6 +62,7 @@ impl<'a> Execution<'a> {
     /// # Errors
     /// What the driver answered.
     pub fn compute_request(&self, request: &Request) -> Result<ExecutionOutcome> {
+        let _span = trace_span(Layer::Runtime, Phase::Execution, "compute");
         let prepared = self.compilation.prepared();
         self.compilation.answer(call_in_turn(prepared, request, self.options()))
     }
@@ -80,6 +81,7 @@ impl<'a> Execution<'a> {
     /// # Errors
     /// It could not be launched.
     pub fn start_request(&self, request: Request) -> Result<Pending> {
+        let _span = trace_span(Layer::Runtime, Phase::Execution, "start");
         let started = Instant::now();
         let answer = Answer::default();
         let compilation = self.compilation.clone();
@@ -114,6 +116,7 @@ impl<'a> Execution<'a> {
         wait_for: Vec<OwnedFd>,
         duration: Option<Duration>,
     ) -> Result<Pending> {
+        let _span = trace_span(Layer::Runtime, Phase::Execution, "start fenced");
         let started = Instant::now();
         let compilation = self.compilation.clone();
         let fenced = self

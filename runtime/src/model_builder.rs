@@ -5,7 +5,7 @@
 
 use nnburst_hal::{
     Access, DataLocation, Memory, Model, Operand, OperandLifeTime, OperandType, Operation,
-    OperationType, Version, validate_model,
+    OperationType, Version, validate_model, vlog,
 };
 
 use crate::element::Element;
@@ -49,6 +49,7 @@ const POOL_ALIGNMENT: usize = 64;
 impl ModelBuilder {
     /// An empty model.
     pub fn new() -> Self {
+        nnburst_hal::read_vlog_mask();
         Self::default()
     }
 
@@ -197,6 +198,9 @@ impl ModelBuilder {
         }
         validate_model(&self.model, Version::V1_3)
             .map_err(|error| RuntimeError::Model(error.to_string()))?;
+        let main = &self.model.main;
+        let (operations, operands) = (main.operations.len(), main.operands.len());
+        vlog!(Model, "a model of {operations} operations over {operands} operands");
         Ok(self.model)
     }
 

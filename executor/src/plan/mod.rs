@@ -20,7 +20,7 @@ mod state;
 
 use std::sync::Arc;
 
-use nnburst_hal::{Model, OperationType, Version, validate_model};
+use nnburst_hal::{Model, OperationType, Version, validate_model, vlog};
 
 pub use builder::{Lowered, OpBuilder, Stop, Tensor};
 pub(crate) use graph::{Graph, MAIN};
@@ -170,6 +170,8 @@ impl Plan {
             }
             Err(error) => return Err(error),
         };
+        let steps = first.as_ref().map_or(0, |stage| stage.steps.len());
+        vlog!(CpuExe, "{operations} operations begin with {steps} steps for {isa:?}");
         Ok(Self { context: Arc::new(context), first })
     }
 

@@ -3,7 +3,7 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use nnburst_hal::{ExecutionFailure, HalError, Memory, Result};
+use nnburst_hal::{ExecutionFailure, HalError, Layer, Memory, Phase, Result, trace_span};
 use serde::de::DeserializeOwned;
 
 use super::callbacks::Callbacks;
@@ -75,6 +75,7 @@ impl Link {
         tail: &[u8],
         fds: &DescriptorsOut<'_>,
     ) -> std::result::Result<Answer<T>, ExecutionFailure> {
+        let _span = trace_span(Layer::Ipc, phase(call), call.name());
         self.connection.call(call, tail, fds.as_slice())
     }
 
@@ -88,6 +89,19 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         self.connection.close();
+    }
+}
+
+/// What a call is for, on a timeline.
+fn phase(call: &CallRef<'_>) -> Phase {
+    match call {
+        CallRef::PrepareModel { .. } | CallRef::PrepareModelFromCache { .. } => Phase::Preparation,
+        CallRef::ExecuteSynchronously { .. }
+        | CallRef::Execute { .. }
+        | CallRef::ExecuteFenced { .. } => Phase::Execution,
+        CallRef::ConfigureBurst { .. } => Phase::Initialization,
+        CallRef::CopyTo { .. } | CallRef::CopyFrom { .. } => Phase::InputsAndOutputs,
+        _ => Phase::Unspecified,
     }
 }
 

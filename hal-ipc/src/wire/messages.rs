@@ -30,6 +30,19 @@ macro_rules! calls {
             InterfaceVersion,
         }
 
+        impl CallRef<'_> {
+            /// What it is called.
+            pub(crate) fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$name { .. } => stringify!($name),)*
+                    Self::SupportedOperations { .. } => "SupportedOperations",
+                    Self::PrepareModel { .. } => "PrepareModel",
+                    Self::Bursts => "Bursts",
+                    Self::InterfaceVersion => "InterfaceVersion",
+                }
+            }
+        }
+
         /// A call of the client, as it came. The order of the variants is the wire format.
         #[derive(Debug, Deserialize)]
         pub(crate) enum Call {

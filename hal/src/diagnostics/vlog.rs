@@ -2,7 +2,8 @@
 //!
 //! The value is empty for silence, `1` or `all` for everything, else tags split by spaces, commas or
 //! colons. Messages go through `tracing` under a target per tag, so that a subscriber can choose once
-//! more. The mask is read when a model is made; before the first reading everything is on.
+//! more. The mask is read when a model is made, in a client and in a driver; before the first reading everything
+//! is on.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

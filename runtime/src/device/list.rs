@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use nnburst_hal::vlog;
 use nnburst_hal_ipc::service_dir;
 
 use super::Device;
@@ -47,6 +48,7 @@ fn discover(settings: &Settings) -> Vec<Device> {
         }
     }
     found.push(Device::reference());
+    vlog!(Manager, "devices: {:?}", found.iter().map(Device::name).collect::<Vec<_>>());
     found
 }
 
