@@ -134,3 +134,74 @@ fn location(offset: usize, length: usize) -> Option<DataLocation> {
     let (offset, length) = (u32::try_from(offset).ok()?, u32::try_from(length).ok()?);
     Some(DataLocation { pool_index: 0, offset, length })
 }
+
+#[cfg(test)]
+mod tests {
+    use nnburst_hal::{Operand, OperandType, Operation, OperationType, View, ViewMut};
+
+    use super::*;
+    use crate::{Input, Output};
+
+    /// Two units over three inputs: weights, recurrent weights, bias.
+    fn rnn() -> Model {
+        let tensor = |dimensions: &[u32], lifetime| {
+            Operand::tensor(OperandType::TensorFloat32, dimensions.to_vec()).with_lifetime(lifetime)
+        };
+        let constant = |operand: Operand, offset, length| Operand {
+            location: DataLocation { pool_index: 0, offset, length },
+            ..operand
+        };
+        let copied = OperandLifeTime::ConstantCopy;
+        let mut operands = vec![
+            tensor(&[1, 3], OperandLifeTime::SubgraphInput),
+            constant(tensor(&[2, 3], copied), 0, 24),
+            constant(tensor(&[2, 2], copied), 24, 16),
+            constant(tensor(&[2], copied), 40, 8),
+            tensor(&[1, 2], OperandLifeTime::SubgraphInput),
+            constant(Operand::scalar(OperandType::Int32).with_lifetime(copied), 48, 4),
+            tensor(&[1, 2], OperandLifeTime::SubgraphOutput),
+            tensor(&[1, 2], OperandLifeTime::SubgraphOutput),
+        ];
+        operands.iter_mut().take(6).for_each(|operand| operand.number_of_consumers = 1);
+        let operation =
+            Operation { kind: OperationType::Rnn, inputs: (0..6).collect(), outputs: vec![6, 7] };
+        let main = Subgraph {
+            operands,
+            operations: vec![operation],
+            input_indexes: vec![0, 4],
+            output_indexes: vec![6, 7],
+        };
+        let weights = (1..=12u8).flat_map(|weight| f32::from(weight).to_le_bytes());
+        let operand_values = weights.chain(0i32.to_le_bytes()).collect();
+        Model { main, operand_values, ..Model::default() }
+    }
+
+    fn run(plan: &Plan) -> [u8; 8] {
+        let bytes = |values: &[f32]| -> Vec<u8> {
+            values.iter().flat_map(|value| value.to_le_bytes()).collect()
+        };
+        let (x, h) = (bytes(&[1.0, -2.0, 3.0]), bytes(&[0.5, -0.25]));
+        let (mut state, mut output) = ([0; 8], [0; 8]);
+        let inputs = [Input::new(View::of(&x)), Input::new(View::of(&h))];
+        let outputs = [Output::new(ViewMut::of(&mut state)), Output::new(ViewMut::of(&mut output))];
+        plan.session().run(&inputs, &outputs, &Control::default()).unwrap();
+        output
+    }
+
+    #[test]
+    fn the_matrices_of_a_recurrent_cell_are_kept_packed_and_only_so() {
+        let (model, options) = (rnn(), CompileOptions::default());
+        let plan = Plan::compile(&model, &options).unwrap();
+        let snapshot = plan.snapshot(&model).unwrap();
+        assert_eq!(snapshot.absent, 24 + 16, "both matrices, not the bias");
+        let mut weights = AlignedBytes::zeroed(1 << 16);
+        for (entry, packed) in snapshot.entries.iter().zip(snapshot.weights()) {
+            let at = usize::try_from(entry.offset).unwrap();
+            weights.as_mut_slice()[at..][..packed.len()].copy_from_slice(packed);
+        }
+        let Snapshot { model, absent, entries, .. } = snapshot;
+        let control = Control::default();
+        let restored = Plan::restore(model, absent, &entries, weights, &options, &control).unwrap();
+        assert_eq!(run(&restored.0), run(&plan));
+    }
+}

@@ -19,6 +19,11 @@ pub(super) trait Cell: std::fmt::Debug + Send + Sync + 'static {
     /// Elements of work memory that [`Cell::finish`] takes.
     fn work(&self) -> usize;
 
+    /// Matrices of the cell's own that nobody looks at any more, being packed.
+    fn packed(&self) -> &[Id] {
+        &[]
+    }
+
     /// One batch row of one step: from the gates' sums and the previous states to the next.
     fn finish(
         &self,
@@ -71,9 +76,12 @@ pub(super) fn emit<C: Cell>(
     kernel: &'static str,
     half: bool,
     sequence: Sequence,
-    operands: Operands,
+    mut operands: Operands,
     directions: Vec<Direction<C>>,
 ) -> Lowered {
+    for direction in &directions {
+        operands.absorb(op, direction.packed());
+    }
     let work = directions.iter().map(|direction| direction.work(sequence)).max().unwrap_or(0);
     let results = sequence.results(directions.iter().map(|direction| direction.sequence_to));
     let elements = operands.scratch + work + results.iter().map(|(_, len)| len).sum::<usize>();
@@ -105,6 +113,13 @@ pub(super) fn emit<C: Cell>(
 }
 
 impl<C: Cell> Direction<C> {
+    /// Matrices that nobody looks at any more, being packed.
+    fn packed(&self) -> impl Iterator<Item = Id> {
+        let aux = self.aux.iter().flat_map(|(_, linear)| linear.packed());
+        let packed = self.x.1.packed().iter().chain(aux).chain(self.recurrent.packed());
+        packed.chain(self.cell.packed()).copied()
+    }
+
     fn work(&self, sequence: Sequence) -> usize {
         let states = sequence.batch * (self.h.len + self.c.map_or(0, |c| c.len));
         sequence.rows() * self.columns + states + self.cell.work().max(self.x.1.scratch())

@@ -1,5 +1,7 @@
 //! Products of rows by several weight matrices at once, the gates of a cell: packed where they are constant.
 
+use std::borrow::Cow;
+
 use super::math::add_batch_products;
 use super::operands::{Id, Operands};
 use crate::io::{In, Out};
@@ -29,6 +31,11 @@ impl Linear {
             .and_then(|weights| Gemv::new(isa, &weights, width))
             .filter(|packed| packed.columns() == rows * matrices.len());
         Self { matrices, rows, width, packed }
+    }
+
+    /// Matrices that nobody looks at any more, being packed.
+    pub(super) fn packed(&self) -> &[Id] {
+        if self.packed.is_some() { &self.matrices } else { &[] }
     }
 
     /// Adds the products of `xs`, rows of `width`, to rows of sums that begin `stride` elements apart.
@@ -77,12 +84,17 @@ impl Inputs {
         let packed = stacked(operands, &matrices).and_then(|weights| {
             let bias = match &bias {
                 Some(bias) => stacked(operands, bias)?,
-                None => vec![0.0; columns],
+                None => Cow::Owned(vec![0.0; columns]),
             };
             Product::new(isa, (count, width), &weights, &bias, NO_CLAMP)
         });
         let linear = Linear { matrices, rows, width, packed: None };
         Self { linear, bias, packed }
+    }
+
+    /// Matrices that nobody looks at any more, being packed.
+    pub(super) fn packed(&self) -> &[Id] {
+        if self.packed.is_some() { &self.linear.matrices } else { &[] }
     }
 
     /// The form that was chosen for the product.
@@ -121,10 +133,13 @@ impl Inputs {
 }
 
 /// Constants one behind the other; `None` where one isn't constant.
-fn stacked(operands: &Operands, ids: &[Id]) -> Option<Vec<f32>> {
+fn stacked<'o>(operands: &'o Operands, ids: &[Id]) -> Option<Cow<'o, [f32]>> {
+    if let [only] = ids {
+        return operands.constant(*only).map(Cow::Borrowed);
+    }
     let mut all = Vec::new();
     for id in ids {
         all.extend_from_slice(operands.constant(*id)?);
     }
-    Some(all)
+    Some(Cow::Owned(all))
 }

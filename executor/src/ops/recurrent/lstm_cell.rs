@@ -228,6 +228,10 @@ impl Cell {
 }
 
 impl direction::Cell for Cell {
+    fn packed(&self) -> &[Id] {
+        self.projection.as_ref().map_or(&[], Linear::packed)
+    }
+
     /// An input gate for cells that have no sums for it.
     fn work(&self) -> usize {
         self.extents.units

@@ -11,13 +11,17 @@ use nnburst_hal::OperandType;
 
 use crate::error::OpError;
 use crate::io::{In, Io};
+use crate::memory::AlignedBytes;
 use crate::plan::{Lowered, OpBuilder};
 
 /// Where an operand's numbers are while the step runs.
 #[derive(Clone, Debug)]
 enum Part {
     Absent,
-    Constant(Arc<[f32]>),
+    Constant {
+        input: usize,
+        values: Arc<AlignedBytes>,
+    },
     /// At `start` of the scratch memory, copied there from the operation's input.
     Scratch {
         input: usize,
@@ -71,10 +75,8 @@ impl Operands {
                 let half = is_half(index, tensor.kind)?;
                 let len = tensor.shape.elements();
                 match op.constant(index) {
-                    Some(bytes) if half => Part::Constant(
-                        bytes.typed::<f16>().iter().map(|value| value.to_f32()).collect(),
-                    ),
-                    Some(bytes) => Part::Constant(bytes.typed::<f32>().into()),
+                    Some(bytes) if half => Part::Constant { input: index, values: widened(&bytes) },
+                    Some(values) => Part::Constant { input: index, values },
                     None => {
                         let start = self.scratch;
                         self.scratch += len.next_multiple_of(16);
@@ -109,7 +111,7 @@ impl Operands {
     pub(super) fn get<'s>(&'s self, copies: &'s [f32], Id(id): Id) -> Option<&'s [f32]> {
         match &self.parts[id] {
             Part::Absent => None,
-            Part::Constant(values) => Some(values),
+            Part::Constant { values, .. } => Some(values.typed()),
             &Part::Scratch { start, len, .. } => copies.get(start..start + len),
         }
     }
@@ -122,8 +124,18 @@ impl Operands {
     /// The numbers of an operand that is constant.
     pub(super) fn constant(&self, Id(id): Id) -> Option<&[f32]> {
         match &self.parts[id] {
-            Part::Constant(values) => Some(values),
+            Part::Constant { values, .. } => Some(values.typed()),
             _ => None,
+        }
+    }
+
+    /// Lets go of constants that are wholly in what was packed of them; see [`OpBuilder::absorb`].
+    pub(super) fn absorb(&mut self, op: &mut OpBuilder<'_>, ids: impl IntoIterator<Item = Id>) {
+        for Id(id) in ids {
+            if let Part::Constant { input, .. } = self.parts[id] {
+                op.absorb(input);
+                self.parts[id] = Part::Absent;
+            }
         }
     }
 
@@ -131,6 +143,13 @@ impl Operands {
     pub(super) fn has(&self, Id(id): Id) -> bool {
         !matches!(self.parts[id], Part::Absent)
     }
+}
+
+fn widened(halves: &AlignedBytes) -> Arc<AlignedBytes> {
+    let halves = halves.typed::<f16>();
+    let mut values = AlignedBytes::zeroed(size_of_val(halves) * 2);
+    values.typed_mut::<f32>().iter_mut().zip(halves).for_each(|(to, from)| *to = from.to_f32());
+    Arc::new(values)
 }
 
 /// Writes results, rounding once where the output is of half precision.

@@ -44,7 +44,10 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     op.set_output(1, Shape::new([batch, units])?)?;
     let packed = if half { None } else { Packed::new(op.isa(), extents, &operands, &ids) };
     match packed {
-        Some(packed) => packed.emit(op, functions),
+        Some(packed) => {
+            op.absorb(1);
+            packed.emit(op, functions);
+        }
         None => emit_plain(op, extents, (operands, ids), functions, half),
     }
     Ok(())
