@@ -44,8 +44,9 @@ impl SampleBurst {
         for pool in pools.iter() {
             let (found, buffer) = match *pool {
                 BurstPool::Slot(slot) => {
+                    // The client was asked for it: what it has can't be mapped, or is one too many.
                     let mapped = self.slots.get(slot).ok_or_else(|| {
-                        HalError::invalid(format!("there is no memory behind slot {slot}"))
+                        HalError::failure(format!("the memory of slot {slot} can't be mapped"))
                     })?;
                     (RequestPool::Memory(mapped.memory.clone()), None)
                 }

@@ -9,8 +9,11 @@ use nnburst_hal::{ErrorStatus, HalError, Model, Result, TimePoint};
 /// quickest run need not be tried; of the others nothing is foretold.
 #[derive(Debug, Default)]
 pub(crate) struct Quickest {
-    /// Nanoseconds of 2^20 units; 0 before the first. Relaxed: an estimate, whichever run it is of.
+    /// Nanoseconds of 2^20 units; 0 before the first. Relaxed, like the units: an estimate, whichever run it is of.
     nanoseconds: AtomicU64,
+    /// Units of that run. More are not taken to need more: a small model's time is mostly not its size's, and
+    /// what is refused is never measured.
+    units: AtomicU64,
 }
 
 impl Quickest {
@@ -21,11 +24,13 @@ impl Quickest {
         let quickest = self.nanoseconds.load(Ordering::Relaxed);
         if quickest == 0 || nanoseconds < quickest {
             self.nanoseconds.store(nanoseconds, Ordering::Relaxed);
+            self.units.store(units, Ordering::Relaxed);
         }
     }
 
     /// How long work takes at the least.
     pub(crate) fn least(&self, units: u64) -> Duration {
+        let units = units.min(self.units.load(Ordering::Relaxed));
         let whole = u128::from(self.nanoseconds.load(Ordering::Relaxed)) * u128::from(units);
         Duration::from_nanos(u64::try_from(whole >> 20).unwrap_or(u64::MAX))
     }
@@ -77,7 +82,10 @@ mod tests {
         assert_eq!(status(1, Some(TimePoint::now())), ErrorStatus::MissedDeadlinePersistent);
         quickest.took(2, Duration::from_secs(2));
         assert_eq!(quickest.check("run", 1, soon), Ok(()));
+        assert_eq!(quickest.check("run", 9, soon), Ok(()), "as long as the one that was measured");
+        quickest.took(9, Duration::from_secs(8));
         assert_eq!(status(9, soon), ErrorStatus::MissedDeadlineTransient);
+        assert_eq!(quickest.check("run", 3, soon), Ok(()), "a third of it");
         assert_eq!(quickest.check("run", u64::MAX, None), Ok(()));
     }
 }

@@ -155,12 +155,17 @@ fn a_killed_client_leaves_nothing_in_the_driver() {
     let pid = driver.0.id();
     let model = prepare(&device, model()).unwrap();
     run(model.as_ref(), &[1]);
-    let fds = count(pid, "fd");
+    // The call before may still be letting go of its descriptors.
+    let mut fds = count(pid, "fd");
+    eventually("the driver is at rest", || {
+        std::thread::sleep(Duration::from_millis(20));
+        let before = std::mem::replace(&mut fds, count(pid, "fd"));
+        before == fds
+    });
     let mut client = start("client", dir.path());
     eventually("the client is at work", || dir.path().join("ready").exists());
     eventually("the driver serves it", || count(pid, "fd") > fds);
     client.now();
-    // The count before may hold what the last call was about to let go.
     eventually("its descriptors are gone", || count(pid, "fd") <= fds);
     assert_eq!(run(model.as_ref(), &[1]), [2], "the driver serves others");
 }

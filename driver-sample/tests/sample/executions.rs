@@ -310,3 +310,90 @@ fn models_of_every_priority_run_beside_each_other() {
         }
     });
 }
+
+#[test]
+fn a_hardware_buffer_that_is_no_run_of_bytes_is_refused_by_name() {
+    let served = served(ALL);
+    let handle = |name, size| {
+        let fd = Memory::ashmem(64).unwrap().fd().try_clone_to_owned().unwrap();
+        Memory::from_handle(name, vec![fd], vec![4, 4, 1, 4], size).unwrap()
+    };
+    let image = handle("hardware_buffer", 0);
+    let model = prepare(&served.device, add_one(&[2])).unwrap();
+    let output = floats(&[0.0; 2]);
+    let request = request(&image, &output);
+    let options = ExecutionOptions::default();
+    let refused = |kind: &str, result: ExecutionResult, named: bool| {
+        let error = result.unwrap_err().error;
+        assert_eq!(error.status, ErrorStatus::GeneralFailure, "{kind}: {error}");
+        assert!(!named || error.reason.contains("hardware_buffer"), "{kind}: {error}");
+    };
+    refused("synchronous", model.execute_synchronously(&request, options), true);
+    refused("asynchronous", execute_async(model.as_ref(), &request, options), true);
+    let fenced = execute_fenced(model.as_ref(), &request, options).unwrap_err();
+    assert_eq!(fenced.status, ErrorStatus::GeneralFailure, "{fenced}");
+    let mut burst =
+        BurstController::configure(model.as_ref(), &ControllerOptions::default(), None).unwrap();
+    // A packet of a burst answers with a status alone.
+    refused("burst", burst.execute(&request, &options).unwrap(), false);
+
+    let mut with_constants = add_one(&[2]);
+    with_constants.pools = vec![image];
+    let constant = &mut with_constants.main.operands[1];
+    constant.lifetime = OperandLifeTime::ConstantReference;
+    assert!(prepare(&served.device, with_constants.clone()).is_err(), "its size is unknown");
+    // One that lies about its size gets no further.
+    with_constants.pools = vec![handle("hardware_buffer", 64)];
+    let error = prepare(&served.device, with_constants.clone()).map(drop).unwrap_err();
+    assert!(error.reason.contains("hardware_buffer"), "{error}");
+
+    // A BLOB is bytes like any other.
+    with_constants.pools = vec![handle("hardware_buffer_blob", 64)];
+    prepare(&served.device, with_constants).unwrap();
+}
+
+#[test]
+fn a_deadline_ends_an_execution_of_any_kind_between_its_steps() {
+    let elements = 1 << 20;
+    let status = |run: &dyn Fn(&dyn PreparedModel, &Request, ExecutionOptions) -> ErrorStatus| {
+        // A model of its own for each: without a run there is no estimate to refuse it by.
+        let served = served(ALL);
+        let model = prepare(&served.device, crate::priorities::chain(2000, elements)).unwrap();
+        let (request, _memories) = crate::priorities::ones(elements);
+        let deadline = Some(TimePoint::after(Duration::from_millis(50)));
+        run(model.as_ref(), &request, ExecutionOptions { deadline, ..ExecutionOptions::default() })
+    };
+    let of = |result: ExecutionResult| result.unwrap_err().error.status;
+    let synchronous =
+        || status(&|model, request, options| of(model.execute_synchronously(request, options)));
+    let asynchronous =
+        || status(&|model, request, options| of(execute_async(model, request, options)));
+    let fenced = || {
+        status(&|model, request, options| {
+            execute_fenced(model, request, options).unwrap_err().status
+        })
+    };
+    let burst = || {
+        status(&|model, request, options| {
+            let extended = ControllerOptions::default();
+            let mut burst = BurstController::configure(model, &extended, None).unwrap();
+            of(burst.execute(request, &options).unwrap())
+        })
+    };
+    let kinds: [(&str, &dyn Fn() -> ErrorStatus); 4] = [
+        ("synchronous", &synchronous),
+        ("asynchronous", &asynchronous),
+        ("fenced", &fenced),
+        ("burst", &burst),
+    ];
+    for (kind, missed) in kinds {
+        // On a machine that had no time for it the deadline passed before the start, which is persistent.
+        eventually(kind, || match missed() {
+            ErrorStatus::MissedDeadlineTransient => true,
+            status => {
+                assert_eq!(status, ErrorStatus::MissedDeadlinePersistent, "{kind}");
+                false
+            }
+        });
+    }
+}

@@ -18,3 +18,4 @@ mod priorities;
 mod processes;
 mod steady;
 mod support;
+mod versions;

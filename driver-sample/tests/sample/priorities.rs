@@ -7,7 +7,7 @@ use nnburst_hal::*;
 use crate::support::*;
 
 /// `count` RELUs one behind the other; the first one's result is an output too, so that a beginning shows.
-fn chain(count: u32, elements: u32) -> Model {
+pub(crate) fn chain(count: u32, elements: u32) -> Model {
     let operand = |lifetime, consumers| Operand {
         number_of_consumers: consumers,
         ..tensor(OperandType::TensorFloat32, &[elements], lifetime)
@@ -28,7 +28,7 @@ fn chain(count: u32, elements: u32) -> Model {
 }
 
 /// A request of ones for a chain, and where its first and last results come.
-fn ones(elements: u32) -> (Request, [Memory; 2]) {
+pub(crate) fn ones(elements: u32) -> (Request, [Memory; 2]) {
     let input = floats(&vec![1.0; elements as usize]);
     let [first, last] = [(); 2].map(|()| floats(&vec![0.0; elements as usize]));
     let size = input.size();

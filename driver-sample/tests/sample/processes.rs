@@ -15,6 +15,9 @@ use crate::support::*;
 const ROLE: &str = "NNBURST_TEST_ROLE";
 const DIR: &str = "NNBURST_SERVICE_DIR";
 const ALL: &str = "nnapi-sample_all";
+const TOKEN: &str = "NNBURST_TEST_TOKEN";
+/// What a stranger says at the end.
+const REFUSED: &str = "refused and served";
 
 /// What this binary does when one of the tests below starts it.
 #[test]
@@ -26,6 +29,10 @@ fn child_main() {
             std::thread::sleep(HUNG * 10);
         }
         Ok("client") => be_a_client(),
+        Ok("stranger") => {
+            be_a_stranger();
+            println!("{REFUSED}");
+        }
         _ => {}
     }
 }
@@ -52,6 +59,38 @@ fn be_a_client() {
             std::fs::write(service_dir().join("ready"), "").unwrap();
         }
     }
+}
+
+/// Another user's client, told of a buffer that is not its own.
+fn be_a_stranger() {
+    let device = RemoteDevice::connect(ALL).unwrap();
+    let model = prepare(&device, add_one(&[2])).unwrap();
+    let (input, output) = (floats(&[1.0, 2.0]), floats(&[0.0; 2]));
+    let good = request(&input, &output);
+    let options = ExecutionOptions::default();
+    model.execute_synchronously(&good, options).unwrap();
+    let mut burst =
+        BurstController::configure(model.as_ref(), &ControllerOptions::default(), None).unwrap();
+
+    let token = std::env::var(TOKEN).unwrap().parse().unwrap();
+    let mut stolen = good;
+    stolen.pools[0] = RequestPool::Token(token);
+    stolen.inputs[0] = argument(0, 0);
+    let refused = |kind: &str, result: ExecutionResult| {
+        let status = result.unwrap_err().error.status;
+        assert_eq!(status, ErrorStatus::InvalidArgument, "{kind}");
+    };
+    refused("synchronous", model.execute_synchronously(&stolen, options));
+    refused("asynchronous", execute_async(model.as_ref(), &stolen, options));
+    let fenced = execute_fenced(model.as_ref(), &stolen, options).unwrap_err().status;
+    assert_eq!(fenced, ErrorStatus::InvalidArgument, "fenced");
+    refused("burst", burst.execute(&stolen, &options).unwrap());
+
+    let mut real_time = ControllerOptions::default();
+    real_time.burst.real_time =
+        RealTimeProfile { timer_slack: Some(Duration::from_micros(50)), ..Default::default() };
+    let profile = BurstController::configure(model.as_ref(), &real_time, None);
+    assert!(profile.is_err(), "the machine's scheduling is not a stranger's to set");
 }
 
 fn command(role: &str) -> Command {
@@ -113,16 +152,7 @@ fn a_killed_client_leaves_nothing_in_the_driver() {
     let dir = tempfile::tempdir().unwrap();
     let driver = start("driver", dir.path());
     let pid = driver.0.id();
-    // Whoever was served before has made what stays: the first session's leftovers are the baseline.
-    drop(prepare(&connect(dir.path()), add_one(&[1])).unwrap());
-    let mut before = Footprint::of(pid);
-    eventually("the driver is at rest", || {
-        let now = Footprint::of(pid);
-        let rests = now == before && now.threads <= 3;
-        std::thread::sleep(Duration::from_millis(20));
-        before = now;
-        rests
-    });
+    let before = at_rest(pid, dir.path());
     let mut client = start("client", dir.path());
     eventually("the client is at work", || dir.path().join("ready").exists());
     let during = Footprint::of(pid);
@@ -133,6 +163,51 @@ fn a_killed_client_leaves_nothing_in_the_driver() {
     assert!(took < Duration::from_secs(1), "{took:?}, {:?}", Footprint::of(pid));
     let device = connect(dir.path());
     prepare(&device, add_one(&[1])).unwrap();
+}
+
+/// What a driver has that serves nobody. Whoever was served before has made what stays: the first session's leftovers
+/// are the baseline.
+fn at_rest(pid: u32, dir: &Path) -> Footprint {
+    drop(prepare(&connect(dir), add_one(&[1])).unwrap());
+    let mut before = Footprint::of(pid);
+    eventually("the driver is at rest", || {
+        let now = Footprint::of(pid);
+        let rests = now == before && now.threads <= 3;
+        std::thread::sleep(Duration::from_millis(20));
+        before = now;
+        rests
+    });
+    before
+}
+
+#[test]
+fn a_client_that_lets_go_of_everything_while_it_executes_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let driver = start("driver", dir.path());
+    let pid = driver.0.id();
+    let before = at_rest(pid, dir.path());
+    let device = connect(dir.path());
+    // Seconds of work, a fence that nobody signals, a burst, a buffer. (A callback that is owed a word keeps its
+    // connection until it has it; fenced executions owe none.)
+    let model = prepare(&device, crate::priorities::chain(4000, 1 << 20)).unwrap();
+    let (request, _memories) = crate::priorities::ones(1 << 20);
+    let launch = |wait_for| {
+        model.execute_fenced(request.clone(), wait_for, ExecutionOptions::default(), None).unwrap()
+    };
+    let never = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+    let mut launched: Vec<_> = (0..6).map(|_| launch(Vec::new())).collect();
+    launched.push(launch(vec![never]));
+    let burst =
+        BurstController::configure(model.as_ref(), &ControllerOptions::default(), None).unwrap();
+    let role = BufferRole { model_index: 0, io_index: 0, frequency: 1.0 };
+    let models = [model];
+    let buffer = device.allocate(&BufferDesc::default(), &models, &[role], &[]).unwrap();
+    assert!(Footprint::of(pid).threads > before.threads + 3, "it is at work");
+    let fences: Vec<_> = launched.iter_mut().map(|one| one.sync_fence.take().unwrap()).collect();
+    drop((launched, burst, buffer, models, device));
+    let took = eventually("the driver is as before", || Footprint::of(pid) == before);
+    assert!(took < Duration::from_secs(1), "{took:?}, {:?}", Footprint::of(pid));
+    assert!(fences.iter().all(|fence| !wait(fence)), "what was given up is in error");
 }
 
 #[test]
@@ -258,4 +333,42 @@ fn a_driver_serves_the_socket_that_a_service_manager_starts_it_with() {
     assert_eq!(as_floats(&output), [2.0, 3.0]);
     driver.now();
     assert!(path.exists(), "the socket's file is the manager's");
+}
+
+#[test]
+fn a_client_of_another_user_is_served_but_reaches_nothing_of_others() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    const NOBODY: u32 = 65534;
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can start another user's process");
+        return;
+    }
+    // The usual directory and socket are for one user; this one is opened to all by hand.
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(format!("{ALL}.sock"));
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    for (path, mode) in [(dir.path(), 0o755), (&path, 0o666)] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let _serving = driver(ALL).service().listen_on(listener.into()).unwrap();
+    let device = RemoteDevice::connect_path(&path).unwrap();
+    let models = [prepare(&device, add_one(&[2])).unwrap()];
+    let role = BufferRole { model_index: 0, io_index: 0, frequency: 1.0 };
+    let buffer = device.allocate(&BufferDesc::default(), &models, &[role], &[]).unwrap();
+    buffer.copy_from(&floats(&[5.0, 6.0]), &[2]).unwrap();
+
+    let mut stranger = command("stranger");
+    stranger.env(DIR, dir.path()).env(TOKEN, buffer.token().to_string()).current_dir("/");
+    stranger.uid(NOBODY).gid(NOBODY).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let Ok(stranger) = stranger.spawn() else {
+        println!("skipped: another user can't execute this test");
+        return;
+    };
+    let ended = stranger.wait_with_output().unwrap();
+    let said = [&ended.stdout[..], &ended.stderr].map(String::from_utf8_lossy).concat();
+    assert!(ended.status.success() && said.contains(REFUSED), "{said}");
+    let copy = floats(&[0.0; 2]);
+    buffer.copy_to(&copy).unwrap();
+    assert_eq!(as_floats(&copy), [5.0, 6.0], "untouched");
 }

@@ -307,6 +307,9 @@ impl Memory {
     /// # Errors
     /// The range is not within the memory, or the file ends early.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), MemoryError> {
+        if self.kind() == MemoryKind::HardwareBuffer {
+            return Err(MemoryError::NotMappable { kind: self.kind().name() });
+        }
         let outside = MemoryError::OutOfFile {
             offset,
             size: u64::try_from(out.len()).unwrap_or(u64::MAX),

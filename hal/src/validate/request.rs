@@ -6,6 +6,7 @@ use super::error::{Direction, Place, Rule, ValidationError};
 use super::model::validate_pool;
 use super::operand::check_range;
 use super::operation::Operands;
+use crate::memory::MemoryKind;
 use crate::types::{
     DataLocation, Model, Operand, OperandType, Request, RequestArgument, RequestPool, Version,
 };
@@ -102,6 +103,8 @@ fn check_argument(
     check_range(location, pool_size)?;
     check_dimensions(&argument.dimensions, operand, may_be_unknown)?;
     match pool {
+        // How large a buffer with a format is, its own device knows.
+        RequestPool::Memory(memory) if memory.kind() == MemoryKind::HardwareBuffer => Ok(()),
         RequestPool::Memory(_) if direction == Direction::Input => {
             check_length(argument, operand, pool_size)
         }

@@ -63,6 +63,7 @@ mod capabilities;
 mod compliance;
 mod convert;
 mod downgrade;
+mod old;
 mod slice;
 mod trim;
 mod upgrade;

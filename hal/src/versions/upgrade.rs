@@ -6,17 +6,17 @@
 //! asked what it supports of any other, the driver is asked about the part that it understands.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nnburst_fmq::Descriptor;
 
 use super::compliance::{compliant_with, request_compliant_with};
 use super::convert::convert_to;
+use super::old::{OldDevice, OldPreparedModel};
 use super::slice::slice_for;
 use super::{v1_0, v1_1, v1_2};
-use crate::error::{ExecutionFailure, ExecutionResult, HalError, Result};
+use crate::error::{ExecutionResult, HalError, Result};
 use crate::fence::wait_for_fence;
 use crate::traits::{
     Buffer, BurstCallback, BurstContext, Device, ExecutionCallback, ExecutionOptions,
@@ -25,8 +25,8 @@ use crate::traits::{
 };
 use crate::types::{
     BufferDesc, BufferRole, BurstOptions, CacheFiles, CacheHandles, Capabilities, DeviceStatus,
-    DeviceType, ErrorStatus, ExecutionOutcome, ExecutionPreference, Extension, MeasureTiming,
-    Model, Operand, OutputShape, Request, TimePoint, Timing, Version,
+    DeviceType, ErrorStatus, ExecutionOutcome, Extension, Model, Operand, OutputShape, Request,
+    TimePoint, Timing, Version,
 };
 use crate::validate::{AllowUnspecifiedOutput, validate_model, validate_request};
 
@@ -43,60 +43,6 @@ pub fn upgrade_v1_1(driver: Arc<dyn v1_1::Device>) -> Arc<dyn Device> {
 /// A driver of 1.2 as one of 1.3.
 pub fn upgrade_v1_2(driver: Arc<dyn v1_2::Device>) -> Arc<dyn Device> {
     Arc::new(Upgraded(driver))
-}
-
-/// What a driver of an older version is asked; the defaults are for what its version lacks.
-trait OldDevice: Send + Sync {
-    const VERSION: Version;
-    fn capabilities(&self) -> Result<Capabilities>;
-    fn status(&self) -> Result<DeviceStatus>;
-    fn supported_operations(&self, model: &Model) -> Result<Vec<bool>>;
-    fn prepare_model(
-        &self,
-        model: Model,
-        preference: ExecutionPreference,
-        cache: CacheHandles,
-        callback: Prepared,
-    ) -> Result<()>;
-    fn version_string(&self) -> Result<String> {
-        Ok("UNKNOWN".to_owned())
-    }
-    fn device_type(&self) -> Result<DeviceType> {
-        Ok(DeviceType::Other)
-    }
-    fn supported_extensions(&self) -> Result<Vec<Extension>> {
-        Ok(Vec::new())
-    }
-    fn number_of_cache_files_needed(&self) -> Result<CacheFiles> {
-        Ok(CacheFiles::default())
-    }
-    fn prepare_model_from_cache(&self, cache: CacheHandles, callback: Prepared) -> Result<()> {
-        drop(cache);
-        let error = HalError::failure("a driver of this version has no cache");
-        callback.told.notify(Err(error.clone()));
-        Err(error)
-    }
-}
-
-/// What a prepared model of an older version is asked.
-trait OldPreparedModel: Send + Sync {
-    const VERSION: Version;
-    fn execute(
-        &self,
-        request: Request,
-        measure: MeasureTiming,
-        callback: Arc<dyn ExecutionCallback>,
-    ) -> Result<()>;
-    fn execute_synchronously(&self, request: &Request, measure: MeasureTiming) -> ExecutionResult;
-    fn configure_execution_burst(
-        &self,
-        callback: Arc<dyn BurstCallback>,
-        request_channel: Descriptor,
-        result_channel: Descriptor,
-    ) -> Result<Arc<dyn BurstContext>> {
-        drop((callback, request_channel, result_channel));
-        Err(HalError::failure("a driver of this version has no bursts"))
-    }
 }
 
 struct Upgraded<D: ?Sized>(Arc<D>);
@@ -191,10 +137,10 @@ impl<D: OldDevice + ?Sized> Device for Upgraded<D> {
 }
 
 /// The newer client's callback, told by the older driver.
-struct Prepared {
+pub(super) struct Prepared {
     /// Unknown where the model comes from a cache.
     shapes: Option<Arc<Model>>,
-    told: Arc<dyn PreparedModelCallback>,
+    pub(super) told: Arc<dyn PreparedModelCallback>,
 }
 
 impl Prepared {
@@ -362,182 +308,4 @@ fn arguments_of(model: &Model) -> Model {
     let (inputs, outputs) = (copy(&main.input_indexes), copy(&main.output_indexes));
     (arguments.main.input_indexes, arguments.main.output_indexes) = (inputs, outputs);
     arguments
-}
-
-impl OldDevice for dyn v1_0::Device {
-    const VERSION: Version = Version::V1_0;
-
-    fn capabilities(&self) -> Result<Capabilities> {
-        Ok(v1_0::Device::capabilities(self)?.into())
-    }
-
-    fn status(&self) -> Result<DeviceStatus> {
-        v1_0::Device::status(self)
-    }
-
-    fn supported_operations(&self, model: &Model) -> Result<Vec<bool>> {
-        v1_0::Device::supported_operations(self, model)
-    }
-
-    fn prepare_model(
-        &self,
-        model: Model,
-        _preference: ExecutionPreference,
-        _cache: CacheHandles,
-        callback: Prepared,
-    ) -> Result<()> {
-        v1_0::Device::prepare_model(self, model, Arc::new(callback))
-    }
-}
-
-impl OldDevice for dyn v1_1::Device {
-    const VERSION: Version = Version::V1_1;
-
-    fn capabilities(&self) -> Result<Capabilities> {
-        Ok(v1_1::Device::capabilities(self)?.into())
-    }
-
-    fn status(&self) -> Result<DeviceStatus> {
-        v1_1::Device::status(self)
-    }
-
-    fn supported_operations(&self, model: &Model) -> Result<Vec<bool>> {
-        v1_1::Device::supported_operations(self, model)
-    }
-
-    fn prepare_model(
-        &self,
-        model: Model,
-        preference: ExecutionPreference,
-        _cache: CacheHandles,
-        callback: Prepared,
-    ) -> Result<()> {
-        v1_1::Device::prepare_model(self, model, preference, Arc::new(callback))
-    }
-}
-
-impl OldDevice for dyn v1_2::Device {
-    const VERSION: Version = Version::V1_2;
-
-    fn capabilities(&self) -> Result<Capabilities> {
-        Ok(v1_2::Device::capabilities(self)?.into())
-    }
-
-    fn status(&self) -> Result<DeviceStatus> {
-        v1_2::Device::status(self)
-    }
-
-    fn supported_operations(&self, model: &Model) -> Result<Vec<bool>> {
-        v1_2::Device::supported_operations(self, model)
-    }
-
-    fn prepare_model(
-        &self,
-        model: Model,
-        preference: ExecutionPreference,
-        cache: CacheHandles,
-        callback: Prepared,
-    ) -> Result<()> {
-        v1_2::Device::prepare_model(self, model, preference, cache, Arc::new(callback))
-    }
-
-    fn version_string(&self) -> Result<String> {
-        v1_2::Device::version_string(self)
-    }
-
-    fn device_type(&self) -> Result<DeviceType> {
-        v1_2::Device::device_type(self)
-    }
-
-    fn supported_extensions(&self) -> Result<Vec<Extension>> {
-        v1_2::Device::supported_extensions(self)
-    }
-
-    fn number_of_cache_files_needed(&self) -> Result<CacheFiles> {
-        v1_2::Device::number_of_cache_files_needed(self)
-    }
-
-    fn prepare_model_from_cache(&self, cache: CacheHandles, callback: Prepared) -> Result<()> {
-        v1_2::Device::prepare_model_from_cache(self, cache, Arc::new(callback))
-    }
-}
-
-impl OldPreparedModel for dyn v1_0::PreparedModel {
-    const VERSION: Version = Version::V1_0;
-
-    fn execute(
-        &self,
-        request: Request,
-        _measure: MeasureTiming,
-        callback: Arc<dyn ExecutionCallback>,
-    ) -> Result<()> {
-        v1_0::PreparedModel::execute(self, request, Arc::new(WithoutShapes(callback)))
-    }
-
-    fn execute_synchronously(&self, request: &Request, _measure: MeasureTiming) -> ExecutionResult {
-        let (told, answer) = sync_channel(1);
-        let callback = Arc::new(Waiting(Mutex::new(Some(told))));
-        // A launch that fails has told the callback the same.
-        v1_0::PreparedModel::execute(self, request.clone(), callback)?;
-        match answer.recv() {
-            Ok(result) => Ok(result.map(|()| without_shapes())?),
-            Err(_) => Err(HalError::failure("the driver dropped its callback untold").into()),
-        }
-    }
-}
-
-impl OldPreparedModel for dyn v1_2::PreparedModel {
-    const VERSION: Version = Version::V1_2;
-
-    fn execute(
-        &self,
-        request: Request,
-        measure: MeasureTiming,
-        callback: Arc<dyn ExecutionCallback>,
-    ) -> Result<()> {
-        v1_2::PreparedModel::execute(self, request, measure, callback)
-    }
-
-    fn execute_synchronously(&self, request: &Request, measure: MeasureTiming) -> ExecutionResult {
-        v1_2::PreparedModel::execute_synchronously(self, request, measure)
-    }
-
-    fn configure_execution_burst(
-        &self,
-        callback: Arc<dyn BurstCallback>,
-        request_channel: Descriptor,
-        result_channel: Descriptor,
-    ) -> Result<Arc<dyn BurstContext>> {
-        v1_2::PreparedModel::configure_execution_burst(
-            self,
-            callback,
-            request_channel,
-            result_channel,
-        )
-    }
-}
-
-/// The newer client's callback, told by a driver of 1.0.
-struct WithoutShapes(Arc<dyn ExecutionCallback>);
-
-impl v1_0::ExecutionCallback for WithoutShapes {
-    fn notify(&self, result: Result<()>) {
-        self.0.notify(result.map(|()| without_shapes()).map_err(ExecutionFailure::from));
-    }
-}
-
-fn without_shapes() -> ExecutionOutcome {
-    ExecutionOutcome { output_shapes: Vec::new(), timing: Timing::NONE }
-}
-
-/// Hands the first answer to whoever waits; further ones are ignored.
-struct Waiting(Mutex<Option<SyncSender<Result<()>>>>);
-
-impl v1_0::ExecutionCallback for Waiting {
-    fn notify(&self, result: Result<()>) {
-        if let Some(told) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            // Whoever waited may have gone.
-            let _ = told.send(result);
-        }
-    }
 }

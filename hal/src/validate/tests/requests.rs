@@ -1,6 +1,7 @@
 //! Requests.
 
 use super::*;
+use crate::memory::Memory;
 use crate::testing::{relu_model, relu_request};
 use crate::types::{Request, RequestArgument, RequestPool, Version};
 use crate::validate::{AllowUnspecifiedOutput as Allow, validate_request};
@@ -148,6 +149,25 @@ fn unknown_shapes() {
     assert_eq!(
         refusal(&rank, Version::V1_3, Allow::Yes, huge),
         "input 0 of the request: the tensor has more than 2^32 - 1 bytes"
+    );
+}
+
+#[test]
+fn a_hardware_buffer_with_a_format_is_used_whole() {
+    let with_image = |location: DataLocation| {
+        move |request: &mut Request| {
+            let fd = Memory::ashmem(8).unwrap().fd().try_clone_to_owned().unwrap();
+            let image = Memory::from_handle("hardware_buffer", vec![fd], vec![], 0).unwrap();
+            request.pools.push(RequestPool::Memory(image));
+            request.inputs[0].location = location;
+        }
+    };
+    let whole = DataLocation { pool_index: 1, offset: 0, length: 0 };
+    assert_eq!(refusal(&relu_model(&[2]), Version::V1_3, Allow::Yes, with_image(whole)), "");
+    let part = DataLocation { length: 8, ..whole };
+    assert_eq!(
+        refusal(&relu_model(&[2]), Version::V1_3, Allow::Yes, with_image(part)),
+        "input 0 of the request: bytes 0..0+8 are not within 0 bytes"
     );
 }
 
