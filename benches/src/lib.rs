@@ -19,6 +19,7 @@
 //! | the answering process and threads           | [`far`]                      |
 //! | from samples to figures                     | [`figures`]                  |
 //! | calls to a driver, by every road            | [`burst`]                    |
+//! | the C library beside Rust                   | [`ndk`]                      |
 //! | percentile curves                           | [`curves`]                   |
 //! | table and JSON                              | [`report`]                   |
 //! | the machine: CPUs, priority, clock          | [`machine`], [`clock`]       |
@@ -32,6 +33,7 @@ pub mod figures;
 pub mod lab;
 pub mod link;
 pub mod machine;
+pub mod ndk;
 pub mod report;
 pub mod shared;
 pub mod transport;

@@ -63,6 +63,23 @@ fn calls_by_every_road_give_figures_and_files() {
 }
 
 #[test]
+fn the_c_library_is_held_against_rust() {
+    if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() < 2) {
+        println!("skipped: the lab needs two CPUs");
+        return;
+    }
+    let output = run(env!("CARGO_BIN_EXE_latency"), &["ndk", "--quick", "--json"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let devices: Vec<_> = text
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .inspect(|object| assert!(object["p50_ns"].as_f64().unwrap() > 0.0, "{object}"))
+        .map(|object| object["device"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(devices, ["nnapi-sample_all", "nnapi-reference"]);
+}
+
+#[test]
 fn a_short_soak_loses_nothing() {
     let output = run(env!("CARGO_BIN_EXE_soak"), &["--minutes", "0.05"]);
     let text = String::from_utf8(output.stdout).unwrap();

@@ -13,6 +13,7 @@ use crate::c::{Array, Out, Text};
 use crate::device::{self, Device};
 use crate::error::{Error, Result, call, quietly};
 use crate::execution::Call;
+use crate::extension;
 use crate::handle::{Handle, object};
 use crate::model::{Finished, Model};
 
@@ -36,6 +37,10 @@ pub(crate) struct Ready {
     pub(crate) preference: hal::ExecutionPreference,
     /// Whether the caller named exactly one: then times can be measured and limited.
     pub(crate) one_device: bool,
+    /// Whether the model leaves the shape of an output open.
+    pub(crate) has_open_output: bool,
+    /// Bytes of inputs and outputs of the model's own shapes; 0 where those are open, or any length goes.
+    sizes: [Vec<u64>; 2],
     /// What executions left behind for those to come.
     #[expect(clippy::vec_box, reason = "boxes go from here to executions and back without a copy")]
     spare: Mutex<Vec<Box<Call>>>,
@@ -58,6 +63,13 @@ impl Ready {
         if spare.len() < SPARE {
             spare.push(call);
         }
+    }
+
+    /// Bytes of an input or output of the model's own shape; 0 where that is open, or any length goes.
+    pub(crate) fn size(&self, is_output: bool, index: u32) -> u64 {
+        let [inputs, outputs] = &self.sizes;
+        let sizes = if is_output { outputs } else { inputs };
+        usize::try_from(index).ok().and_then(|at| sizes.get(at)).copied().unwrap_or(0)
     }
 
     /// An input or output of the model.
@@ -115,7 +127,15 @@ impl Compilation {
             Some(devices) => nnburst::compile_for(model, devices, &self.options)?,
             None => nnburst::compile(model, &self.options)?,
         };
+        let size = |operand: &Operand| match operand.kind {
+            hal::OperandType::Oem => Ok(0),
+            _ => extension::data_size(operand),
+        };
+        let sizes = |operands: &[Operand]| operands.iter().map(size).collect::<Result<Vec<_>>>();
+        let sizes = [sizes(compilation.inputs())?, sizes(compilation.outputs())?];
         Ok(Arc::new(Ready {
+            has_open_output: compilation.outputs().iter().any(extension::is_open),
+            sizes,
             compilation,
             preference: self.options.preference,
             one_device: self.has_one_device(),

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use benches::far::{FAR_SIDE, far_side};
 use benches::lab::{self, Plan};
 use benches::machine::Cpus;
-use benches::{Result, burst, curves, report};
+use benches::{Result, burst, curves, ndk, report};
 use clap::{Parser, ValueEnum};
 
 /// Measures round trips and throughput between two pinned processes, every figure beside what the bare machine takes.
@@ -50,6 +50,8 @@ enum Part {
     Fmq,
     /// Calls to a driver in another process.
     Burst,
+    /// The C library beside the burst in Rust and the bare plan.
+    Ndk,
     /// Everything.
     All,
 }
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let done = match args.split_first() {
         Some((first, rest)) if first == FAR_SIDE => far_side(rest),
+        Some((first, rest)) if first == ndk::ROLE => ndk::child(rest),
         Some((first, rest)) if first == "serve" => serve(rest),
         _ => measure(&Options::parse()),
     };
@@ -96,12 +99,12 @@ fn measure(options: &Options) -> Result<()> {
         let_doze: options.let_doze,
     };
     let mut out = std::io::stdout().lock();
-    if options.part != Part::Burst {
+    if matches!(options.part, Part::Fmq | Part::All) {
         let outcome = lab::run(&plan)?;
         let print = if options.json { report::json } else { report::table };
         print(&outcome, &mut out)?;
     }
-    if options.part != Part::Fmq {
+    if matches!(options.part, Part::Burst | Part::All) {
         let rows = burst::run(&plan)?;
         let print = if options.json { report::burst_json } else { report::burst_table };
         print(&rows, &mut out)?;
@@ -109,5 +112,9 @@ fn measure(options: &Options) -> Result<()> {
         options.html.as_ref().map_or(Ok(()), |file| curves::html(&rows, file))?;
     }
     out.flush()?;
+    drop(out);
+    if matches!(options.part, Part::Ndk | Part::All) {
+        ndk::run(&plan, options.json)?;
+    }
     Ok(())
 }

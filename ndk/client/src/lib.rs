@@ -24,6 +24,7 @@
 mod api;
 mod model;
 mod object;
+mod repeated;
 mod run;
 
 use std::ffi::CStr;
@@ -34,6 +35,7 @@ use api::Api;
 pub use model::{Compilation, Model};
 use nnburst::RuntimeError;
 use nnburst::hal::{ErrorStatus, HalError};
+pub use repeated::Repeated;
 pub use run::{Mode, Run};
 
 /// The library is not there, or lacks a function.

@@ -83,7 +83,7 @@ impl<P> Argument<P> {
 
     fn set_memory(
         &mut self,
-        operand: &Operand,
+        argument: (&Operand, u64),
         kind: Option<&OperandType>,
         memory: nnburst::Memory,
         place: DataLocation,
@@ -91,14 +91,14 @@ impl<P> Argument<P> {
         self.check_unset()?;
         // What is used whole may have a size that its format settles.
         if (place.offset, place.length) != (0, 0) {
-            check_length(operand, kind, place.length)?;
+            check_length(argument, kind, place.length)?;
         }
         self.set(Source::Memory { memory, place }, kind)
     }
 
     fn set_pointer(
         &mut self,
-        operand: &Operand,
+        (operand, size): (&Operand, u64),
         kind: Option<&OperandType>,
         bytes: P,
         length: usize,
@@ -109,7 +109,7 @@ impl<P> Argument<P> {
         if length == 0 {
             return Err(Error::data("a buffer of no bytes"));
         }
-        check_length(operand, kind, length)?;
+        check_length((operand, size), kind, length)?;
         self.set(Source::Pointer { bytes, length }, kind)
     }
 }
@@ -157,7 +157,7 @@ impl Call {
         if bytes.is_null() {
             return input.set(Source::Omitted, None);
         }
-        input.set_pointer(operand, kind, bytes, length)
+        input.set_pointer((operand, ready.size(false, index)), kind, bytes, length)
     }
 
     pub(crate) fn set_output(
@@ -174,7 +174,7 @@ impl Call {
         if bytes.is_null() {
             return output.set(Source::Omitted, None);
         }
-        output.set_pointer(operand, kind, bytes, length)
+        output.set_pointer((operand, ready.size(true, index)), kind, bytes, length)
     }
 
     pub(crate) fn set_input_memory(
@@ -188,7 +188,8 @@ impl Call {
         let operand = ready.operand(false, index)?;
         check_type(operand, kind, false)?;
         let place = place(ready, (Direction::Input, index), &memory, given(kind)?, range)?;
-        at(&mut self.inputs, index)?.set_memory(operand, kind, memory, place)
+        let argument = (operand, ready.size(false, index));
+        at(&mut self.inputs, index)?.set_memory(argument, kind, memory, place)
     }
 
     pub(crate) fn set_output_memory(
@@ -202,7 +203,8 @@ impl Call {
         let operand = ready.operand(true, index)?;
         check_type(operand, kind, true)?;
         let place = place(ready, (Direction::Output, index), &memory, given(kind)?, range)?;
-        at(&mut self.outputs, index)?.set_memory(operand, kind, memory, place)
+        let argument = (operand, ready.size(true, index));
+        at(&mut self.outputs, index)?.set_memory(argument, kind, memory, place)
     }
 
     /// Whether everything is there that an execution takes.
@@ -365,12 +367,19 @@ fn check_type(operand: &Operand, kind: Option<&OperandType>, may_be_open: bool) 
     Err(Error::data(format!("shape {:?} given, the model has {known:?}", given.dimensions)))
 }
 
-/// Whether an argument of this length holds a value of the shape that is given for it, as far as that is known.
-fn check_length(operand: &Operand, kind: Option<&OperandType>, length: u32) -> Result<()> {
-    let dimensions = if kind.is_some() { given(kind)? } else { &operand.dimensions };
-    let needed = extension::data_size_of(operand.kind, dimensions)?;
-    let is_oem = operand.kind == hal::OperandType::Oem;
-    if is_oem || needed == 0 || needed == u64::from(length) {
+/// Whether an argument of this length holds a value of the shape that is given for it, else of the model's, whose size
+/// is known; as far as the shape is.
+fn check_length(
+    (operand, size): (&Operand, u64),
+    kind: Option<&OperandType>,
+    length: u32,
+) -> Result<()> {
+    let needed = match kind {
+        None => size,
+        Some(_) if operand.kind == hal::OperandType::Oem => 0,
+        Some(_) => extension::data_size_of(operand.kind, given(kind)?)?,
+    };
+    if needed == 0 || needed == u64::from(length) {
         return Ok(());
     }
     Err(Error::data(format!("{length} bytes given, {needed} needed")))

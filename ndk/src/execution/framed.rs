@@ -15,12 +15,15 @@ pub(super) struct Framed {
 }
 
 impl Call {
-    /// Runs in a burst by a frame; `None` where that can't carry the call: an argument lies in a memory, an output's
-    /// shape is open, or the call has wishes of its own.
-    pub(super) fn run_framed(&mut self, ready: &Ready, burst: &mut Burst) -> Option<Result<()>> {
+    /// Runs by a frame, in a burst where the device has one; `None` where a frame can't carry the call: an argument
+    /// lies in a memory, an output's shape is open, or the call has wishes of its own.
+    pub(super) fn run_framed(
+        &mut self,
+        ready: &Ready,
+        burst: Option<&mut Burst>,
+    ) -> Option<Result<()>> {
         let has_wishes = self.measure || self.timeout.is_some() || self.loop_timeout.is_some();
-        let outputs = ready.compilation.outputs();
-        if has_wishes || outputs.iter().any(|operand| operand.has_unspecified_dimensions()) {
+        if has_wishes || ready.has_open_output {
             return None;
         }
         let framed = match self.framed.take().filter(|framed| framed.fits(self)) {
@@ -34,7 +37,11 @@ impl Call {
             view.copy_from(bytes.view(usize::try_from(*length).unwrap_or(0)));
             Ok::<(), RuntimeError>(())
         });
-        if let Err(error) = written.and_then(|()| burst.compute(&mut framed.frame)) {
+        let computed = written.and_then(|()| match burst {
+            Some(burst) => burst.compute(&mut framed.frame),
+            None => ready.compilation.execution().compute(&mut framed.frame),
+        });
+        if let Err(error) = computed {
             return Some(self.settle(ready, Err(error)));
         }
         for (at, output) in self.outputs.iter().enumerate() {

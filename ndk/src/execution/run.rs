@@ -16,21 +16,19 @@ use crate::handle::Handle;
 
 /// `compute`, and with a burst `burstCompute`.
 pub(super) fn compute(execution: Handle<Execution>, burst: Option<&Burst>) -> Result<()> {
-    let mut channel = match burst {
-        Some(burst) => {
-            let same =
-                execution.with(|execution| Ok(Arc::ptr_eq(&execution.ready, &burst.ready)))?;
-            if !same {
+    let (mut channel, mut begun) = execution.with(|execution| {
+        let channel = match burst {
+            Some(burst) if !Arc::ptr_eq(&execution.ready, &burst.ready) => {
                 return Err(Error::data("the burst is of another compilation"));
             }
-            Some(burst.channel()?)
-        }
-        None => None,
-    };
-    let mut begun = execution.with(|execution| execution.begin(|ready, call| call.check(ready)))?;
+            Some(burst) => Some(burst.channel()?),
+            None => None,
+        };
+        Ok((channel, execution.begin(|ready, call| call.check(ready))?))
+    })?;
     let mut open = channel.as_deref_mut().and_then(Option::as_mut);
-    let framed = match &mut open {
-        Some(burst) => begun.call.run_framed(&begun.ready, burst),
+    let framed = match burst {
+        Some(_) => begun.call.run_framed(&begun.ready, open.as_deref_mut()),
         None => None,
     };
     let result = framed.unwrap_or_else(|| begun.run_there(open));
