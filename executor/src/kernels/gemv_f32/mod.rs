@@ -5,6 +5,8 @@
 //! prefetches best, and eight vectors of sums at a time, as many as hide the latency of a multiply-add
 //! (a tile of the matrix product has two for one row, and reached a fifth of this). Narrower panels, at the
 //! end, sum several lines side by side instead.
+//!
+//! Weights that a converter had compressed to bytes, and that were widened again, take half of the memory.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -13,16 +15,52 @@ mod avx512;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod scalar;
+mod steps;
 
 use super::{Form, Isa, best};
 use crate::io::{In, Out};
 use crate::packed::Packed;
 
+/// What weights are kept as.
+trait Weight: Copy {
+    /// Whether they count steps of their column's scale.
+    const ARE_STEPS: bool;
+    /// Columns of the narrowest panel.
+    const NARROW: usize;
+
+    /// Where in a line of a panel the weight of a column is.
+    fn place(column: usize) -> usize;
+}
+
+impl Weight for f32 {
+    const ARE_STEPS: bool = false;
+    const NARROW: usize = 16;
+
+    fn place(column: usize) -> usize {
+        column
+    }
+}
+
+/// The upper half of a float, all that a number of steps takes: an instruction makes it whole again, where a
+/// byte takes two of which one is slow. Columns lie in pairs, sixteen apart, so that a load has those of two
+/// vectors.
+impl Weight for u16 {
+    const ARE_STEPS: bool = true;
+    const NARROW: usize = 32;
+
+    fn place(column: usize) -> usize {
+        let (pairs, at) = (column / 32 * 32, column % 32);
+        pairs + at % 16 * 2 + at / 16
+    }
+}
+
 /// One row by one panel.
 #[derive(Clone, Copy, Debug)]
-struct Panel {
+struct Panel<W> {
     /// `depth` lines as wide as the panel.
-    weights: *const f32,
+    weights: *const W,
+    /// As many as the panel is wide, where weights are steps.
+    scales: *const f32,
     depth: usize,
     /// `depth` elements.
     x: *const f32,
@@ -35,27 +73,32 @@ struct Panel {
     high: f32,
 }
 
-/// The kernels for panels of one to four times [`NARROW`] columns.
+/// The kernels for panels of one, two and so on times the narrowest width.
 ///
 /// # Safety
 /// The machine has the instruction set; the panel is as [`Panel`] says, at any alignment.
-type Run = unsafe fn(&Panel);
+type Runs<W> = &'static [unsafe fn(&Panel<W>)];
+
+/// The kernels of a form, by what weights are kept as.
+#[derive(Clone, Copy, Debug)]
+struct Kernel {
+    floats: Runs<f32>,
+    steps: Runs<u16>,
+}
 
 /// Best first.
-const FORMS: &[Form<[Run; 4]>] = &[
+const FORMS: &[Form<Kernel>] = &[
     #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx512, run: avx512::PANELS },
+    Form { isa: Isa::Avx512, run: avx512::KERNEL },
     #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx2, run: avx2::PANELS },
+    Form { isa: Isa::Avx2, run: avx2::KERNEL },
     #[cfg(target_arch = "aarch64")]
-    Form { isa: Isa::Neon, run: neon::PANELS },
-    Form { isa: Isa::Scalar, run: scalar::PANELS },
+    Form { isa: Isa::Neon, run: neon::KERNEL },
+    Form { isa: Isa::Scalar, run: scalar::KERNEL },
 ];
 
-/// The narrowest panel.
-const NARROW: usize = 16;
-/// The widest.
-const WIDE: usize = 4 * NARROW;
+/// Columns of the widest panel.
+const WIDE: usize = 64;
 
 /// What the sums of a product start with.
 #[derive(Clone, Copy, Debug)]
@@ -69,10 +112,21 @@ pub(crate) enum Start<'a> {
 /// Weights, packed.
 #[derive(Debug)]
 pub(crate) struct Gemv {
-    form: Form<[Run; 4]>,
+    form: Form<Kernel>,
     depth: usize,
     columns: usize,
-    weights: Packed,
+    weights: Weights,
+}
+
+#[derive(Debug)]
+enum Weights {
+    Floats(Packed),
+    /// Half of the memory, and with its traffic half of the time, where nothing is lost.
+    Steps {
+        steps: Packed,
+        /// One per column of all panels.
+        scales: Packed,
+    },
 }
 
 impl Gemv {
@@ -83,19 +137,28 @@ impl Gemv {
             return None;
         }
         let columns = weights.len() / depth;
-        let width: usize = panels(columns).map(|(_, width)| width).sum();
-        let weights = Packed::new("gemv_f32", width * depth * size_of::<f32>(), |packed| {
-            let mut rest = packed.typed_mut::<f32>();
-            for (first, width) in panels(columns) {
-                let (panel, behind) = std::mem::take(&mut rest).split_at_mut(width * depth);
-                rest = behind;
-                let rows = weights.chunks_exact(depth).skip(first).take(width);
-                for (column, row) in rows.enumerate() {
-                    let lines = panel[column..].iter_mut().step_by(width);
-                    lines.zip(row).for_each(|(out, &weight)| *out = weight);
-                }
+        // Zeros where weights are no steps. That is settled within the packed bytes, since a plan that comes from
+        // a cache has nothing but these of the weights.
+        let padded = padded::<u16>(columns);
+        let scales = Packed::new("gemv_f32_scales", padded * size_of::<f32>(), |packed| {
+            if let Some(scales) = steps::scales(weights, depth) {
+                packed.typed_mut::<f32>()[..columns].copy_from_slice(&scales);
             }
         });
+        let weights = if scales.typed::<f32>().first().is_none_or(|&scale| scale == 0.0) {
+            let bytes = self::padded::<f32>(columns) * depth * size_of::<f32>();
+            Weights::Floats(Packed::new("gemv_f32", bytes, |packed| {
+                pack(packed.typed_mut::<f32>(), weights, depth, |_, weight| weight);
+            }))
+        } else {
+            let steps =
+                Packed::new("gemv_f32_steps", padded * depth * size_of::<u16>(), |packed| {
+                    let scale = |column: usize| scales.typed::<f32>()[column];
+                    let upper = |column, weight| steps::upper_half(weight, scale(column));
+                    pack(packed.typed_mut::<u16>(), weights, depth, upper);
+                });
+            Weights::Steps { steps, scales }
+        };
         Some(Self { form: best(FORMS, isa), depth, columns, weights })
     }
 
@@ -129,13 +192,34 @@ impl Gemv {
         if let Start::Bias(bias) = start {
             super::check_lengths(bias.len(), self.columns)?;
         }
-        let mut weights = self.weights.typed::<f32>();
-        for (first, width) in panels(self.columns) {
-            let run = self.form.run[width / NARROW - 1];
+        let product = Product { xs, rows, start, output, stride, low, high };
+        match &self.weights {
+            Weights::Floats(packed) => self.panels(self.form.run.floats, packed, &[], product),
+            Weights::Steps { steps, scales } => {
+                self.panels(self.form.run.steps, steps, scales.typed(), product);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lengths are checked.
+    #[inline]
+    fn panels<W: Weight + crate::Element>(
+        &self,
+        runs: Runs<W>,
+        weights: &Packed,
+        scales: &[f32],
+        product: Product<'_>,
+    ) {
+        let Product { xs, rows, start, output, stride, low, high } = product;
+        let mut weights = weights.typed::<W>();
+        for (first, width) in panels::<W>(self.columns) {
+            let run = runs[width / W::NARROW - 1];
             for row in 0..rows {
                 let output = output.as_mut_ptr().wrapping_add(row * stride + first);
                 let panel = Panel {
                     weights: weights.as_ptr(),
+                    scales: scales.as_ptr().wrapping_add(first),
                     depth: self.depth,
                     x: xs.as_ptr().wrapping_add(row * self.depth),
                     start: match start {
@@ -152,14 +236,48 @@ impl Gemv {
             }
             weights = &weights[width * self.depth..];
         }
-        Ok(())
+    }
+}
+
+/// Operands of a product.
+#[derive(Clone, Copy, Debug)]
+struct Product<'a> {
+    xs: In<'a, f32>,
+    rows: usize,
+    start: Start<'a>,
+    output: Out<'a, f32>,
+    stride: usize,
+    low: f32,
+    high: f32,
+}
+
+/// Panel by panel, transposed; `keep` gets the column and the weight.
+fn pack<W: Weight>(
+    mut to: &mut [W],
+    weights: &[f32],
+    depth: usize,
+    keep: impl Fn(usize, f32) -> W,
+) {
+    for (first, width) in panels::<W>(weights.len() / depth) {
+        let (panel, behind) = std::mem::take(&mut to).split_at_mut(width * depth);
+        to = behind;
+        let rows = weights.chunks_exact(depth).skip(first).take(width);
+        for (column, row) in rows.enumerate() {
+            let lines = panel[W::place(column)..].iter_mut().step_by(width);
+            lines.zip(row).for_each(|(out, &weight)| *out = keep(first + column, weight));
+        }
     }
 }
 
 /// First column and width of each panel.
-fn panels(columns: usize) -> impl Iterator<Item = (usize, usize)> {
-    let width = move |first: usize| (columns - first).next_multiple_of(NARROW).min(WIDE);
+fn panels<W: Weight>(columns: usize) -> impl Iterator<Item = (usize, usize)> {
+    let width = move |first: usize| (columns - first).next_multiple_of(W::NARROW).min(WIDE);
     (0..columns).step_by(WIDE).map(move |first| (first, width(first)))
+}
+
+/// Columns of all panels.
+fn padded<W: Weight>(columns: usize) -> usize {
+    panels::<W>(columns).map(|(_, width)| width).sum()
 }
 
 #[cfg(test)]

@@ -1,19 +1,45 @@
 //! Plain Rust.
 
-use super::{NARROW, Panel, Run};
+use super::{Kernel, Panel, Weight};
 
-pub(super) const PANELS: [Run; 4] = [panel::<1>, panel::<2>, panel::<3>, panel::<4>];
+pub(super) const KERNEL: Kernel = Kernel {
+    floats: &[panel::<f32, 16>, panel::<f32, 32>, panel::<f32, 48>, panel::<f32, 64>],
+    steps: &[panel::<u16, 32>, panel::<u16, 64>],
+};
 
-unsafe fn panel<const WIDTH: usize>(panel: &Panel) {
+trait Whole: Weight {
+    fn whole(self) -> f32;
+}
+
+impl Whole for f32 {
+    fn whole(self) -> f32 {
+        self
+    }
+}
+
+impl Whole for u16 {
+    fn whole(self) -> f32 {
+        f32::from_bits(u32::from(self) << 16)
+    }
+}
+
+unsafe fn panel<W: Whole, const WIDTH: usize>(panel: &Panel<W>) {
     for column in 0..panel.columns {
+        let place = W::place(column);
         // SAFETY: a start per column.
-        let mut sum = unsafe { panel.start.add(column).read_unaligned() };
+        let start = unsafe { panel.start.add(column).read_unaligned() };
+        // As plain code adds up where nothing is packed, if sums need no scaling.
+        let mut sum = if W::ARE_STEPS { 0.0 } else { start };
         for k in 0..panel.depth {
             // SAFETY: `depth` elements, and as many lines as wide as the panel.
             unsafe {
-                let weight = *panel.weights.add(k * WIDTH * NARROW + column);
+                let weight = (*panel.weights.add(k * WIDTH + place)).whole();
                 sum += panel.x.add(k).read_unaligned() * weight;
             }
+        }
+        if W::ARE_STEPS {
+            // SAFETY: a scale for every column of the panel.
+            sum = start + sum * unsafe { *panel.scales.add(column) };
         }
         let y = crate::quant::clamp_real(sum, panel.low, panel.high);
         // SAFETY: a column that is there.

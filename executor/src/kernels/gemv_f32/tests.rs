@@ -23,10 +23,30 @@ fn every_form_gives_the_product() {
     }
 }
 
+#[test]
+fn every_form_gives_the_product_of_widened_bytes() {
+    for form in crate::kernels::detected(FORMS) {
+        for (depth, columns) in [(257, 64), (300, 17), (64, 130), (65, 65), (120, 40)] {
+            let step = |at: usize| ((at * 2_654_435_761) % 255) as f32 - 127.0;
+            let scale = |column: usize| 1.0 / 127.0 / (1.0 + column as f32 * 0.013);
+            let weights: Vec<f32> =
+                (0..depth * columns).map(|at| step(at) * scale(at / depth)).collect();
+            for rows in [1, 3] {
+                let gemv = compare_with(form.isa, rows, &weights, depth, (-0.75, 6.0));
+                assert!(matches!(gemv.weights, Weights::Steps { .. }), "{depth}x{columns}");
+            }
+        }
+    }
+}
+
 fn compare(isa: Isa, rows: usize, depth: usize, columns: usize, range: (f32, f32)) {
-    let (xs, weights) = (numbers(rows * depth, 1), numbers(columns * depth, 99));
+    compare_with(isa, rows, &numbers(columns * depth, 99), depth, range);
+}
+
+fn compare_with(isa: Isa, rows: usize, weights: &[f32], depth: usize, range: (f32, f32)) -> Gemv {
+    let (xs, columns) = (numbers(rows * depth, 1), weights.len() / depth);
     let (bias, before) = (numbers(columns, 7), numbers((rows + 1) * (columns + 3), 5));
-    let gemv = Gemv::new(isa, &weights, depth).unwrap();
+    let gemv = Gemv::new(isa, weights, depth).unwrap();
     assert_eq!((gemv.columns(), gemv.isa()), (columns, isa));
     let stride = columns + 3;
     for start in [Start::Bias(&bias), Start::Output] {
@@ -51,6 +71,7 @@ fn compare(isa: Isa, rows: usize, depth: usize, columns: usize, range: (f32, f32
             );
         }
     }
+    gemv
 }
 
 #[test]
