@@ -11,8 +11,14 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 /// Where vectors and cache lines start.
 pub(crate) const ALIGN: usize = 64;
 
-/// From this size on bytes come in pages of it, where the machine can.
+/// What the system gives huge pages by, where it can.
 const HUGE_PAGE: usize = 2 << 20;
+
+/// From this size on bytes come in huge pages of their own.
+const HUGE_FROM: usize = 512 << 10;
+
+/// From this size of a piece on a [`Slab`] begins.
+const SLAB_FROM: usize = 32 << 10;
 
 /// Zeroed bytes that start at a multiple of 64.
 pub struct AlignedBytes {
@@ -31,9 +37,11 @@ enum Memory {
     Mapped(NonNull<c_void>, usize),
     /// That of others, which are not written while this stays.
     Part { _whole: Arc<AlignedBytes> },
+    /// A piece of a mapping, theirs alone.
+    Piece { _of: Arc<AlignedBytes> },
 }
 
-// SAFETY: owned bytes without interior mutability.
+// SAFETY: owned bytes without interior mutability; a piece of a mapping is handed out once.
 unsafe impl Send for AlignedBytes {}
 // SAFETY: as for Send.
 unsafe impl Sync for AlignedBytes {}
@@ -52,7 +60,7 @@ impl AlignedBytes {
             let start = NonNull::<AlignedLine>::dangling().cast();
             return Some(Self { start, len: 0, memory: Memory::None });
         }
-        if len >= HUGE_PAGE {
+        if len >= HUGE_FROM {
             let bytes = Self::mapped(len)?;
             // They are there before they are first used, in the middle of somebody's run.
             bytes.advise(Advice::LinuxPopulateWrite);
@@ -67,7 +75,7 @@ impl AlignedBytes {
     /// As [`AlignedBytes::try_zeroed`], but large ones get their pages as they are first touched: for whoever
     /// fills them at once and from end to end, by several threads perhaps.
     pub fn try_untouched(len: usize) -> Option<Self> {
-        if len >= HUGE_PAGE { Self::mapped(len) } else { Self::try_zeroed(len) }
+        if len >= HUGE_FROM { Self::mapped(len) } else { Self::try_zeroed(len) }
     }
 
     /// Bytes from the system, in huge pages where it has some: weights and arenas are walked from end to end.
@@ -192,6 +200,69 @@ impl std::fmt::Debug for AlignedBytes {
     }
 }
 
+/// Huge pages that many small pieces share, one behind the other: weights that a run walks through.
+///
+/// In pages of 4 KiB of their own they would cost a look at the page tables each, every time (products of few
+/// rows ran a fifth slower), and after a pause the tables are as cold as the weights.
+#[derive(Debug, Default)]
+pub(crate) struct Slab {
+    /// The mapping that is being cut, and how much of it is taken.
+    open: Option<(Arc<AlignedBytes>, usize)>,
+}
+
+impl Slab {
+    /// `len` zeros. Little by itself comes from the allocator, unless there are huge pages anyway.
+    pub(crate) fn zeroed(&mut self, len: usize) -> AlignedBytes {
+        if len == 0 || self.open.is_none() && len < SLAB_FROM {
+            return AlignedBytes::zeroed(len);
+        }
+        if let Some(piece) = self.cut(len) {
+            return piece;
+        }
+        let Some(room) = len.checked_next_multiple_of(HUGE_PAGE).and_then(AlignedBytes::mapped)
+        else {
+            return AlignedBytes::zeroed(len);
+        };
+        // What is left of the one before may still take smaller pieces: the larger rest stays open.
+        let rest = |open: &(Arc<AlignedBytes>, usize)| open.0.len() - open.1;
+        let before = self.open.replace((Arc::new(room), 0));
+        let piece = self.cut(len);
+        if let (Some(before), Some(open)) = (before, &self.open)
+            && rest(&before) > rest(open)
+        {
+            self.open = Some(before);
+        }
+        piece.unwrap_or_else(|| AlignedBytes::zeroed(len))
+    }
+
+    /// Takes back the piece that was handed out last; others stay used up.
+    pub(crate) fn give_back(&mut self, mut piece: AlignedBytes) {
+        let Some((whole, taken)) = &mut self.open else { return };
+        let Some(before) = taken.checked_sub(piece.len().next_multiple_of(ALIGN)) else { return };
+        let last = whole.start.as_ptr().wrapping_add(before);
+        if let Memory::Piece { .. } = piece.memory
+            && piece.start.as_ptr() == last
+        {
+            // The next one to get it gets zeros.
+            piece.as_mut_slice().fill(0);
+            *taken = before;
+        }
+    }
+
+    /// The next `len` bytes, if they are there.
+    fn cut(&mut self, len: usize) -> Option<AlignedBytes> {
+        let (whole, taken) = self.open.as_mut()?;
+        let end = taken.checked_add(len)?.checked_next_multiple_of(ALIGN)?;
+        if end > whole.len() {
+            return None;
+        }
+        // SAFETY: within the mapping.
+        let start = unsafe { whole.start.add(*taken) };
+        *taken = end;
+        Some(AlignedBytes { start, len, memory: Memory::Piece { _of: Arc::clone(whole) } })
+    }
+}
+
 /// An address that is aligned as ours are.
 #[repr(align(64))]
 struct AlignedLine;
@@ -208,6 +279,33 @@ mod tests {
             assert_eq!(bytes.as_mut_slice(), vec![0; len]);
         }
         assert_eq!(AlignedBytes::copy_of(&[1, 0, 2, 0, 9]).typed::<u16>(), [1, 2]);
+    }
+
+    #[test]
+    fn pieces_of_a_slab_are_apart_and_zero() {
+        let mut slab = Slab::default();
+        let sizes = [100, SLAB_FROM, 1, 0, 65, HUGE_PAGE - 1, 3 * HUGE_PAGE, 7, SLAB_FROM];
+        let mut pieces: Vec<_> = sizes.iter().map(|&len| slab.zeroed(len)).collect();
+        for (piece, &len) in pieces.iter_mut().zip(&sizes) {
+            assert_eq!((piece.len(), piece.start.as_ptr() as usize % ALIGN), (len, 0));
+            assert!(piece.as_slice().iter().all(|&byte| byte == 0));
+            piece.as_mut_slice().fill(1);
+        }
+        drop(slab);
+        assert!(pieces.iter().all(|piece| piece.as_slice().iter().all(|&byte| byte == 1)));
+    }
+
+    #[test]
+    fn what_a_slab_gets_back_is_handed_out_again_as_zeros() {
+        let mut slab = Slab::default();
+        let (first, mut last) = (slab.zeroed(SLAB_FROM), slab.zeroed(100));
+        let at = last.start;
+        last.as_mut_slice().fill(7);
+        slab.give_back(last);
+        let again = slab.zeroed(70);
+        assert_eq!((again.start, again.as_slice()), (at, &[0; 70][..]));
+        slab.give_back(first);
+        assert_ne!(slab.zeroed(70).start, again.start, "only the last goes back");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::memory::AlignedBytes;
+use crate::memory::{AlignedBytes, Slab};
 
 /// Which weights: of which operation, packed how. The order of asking tells several of one kernel apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,7 +46,10 @@ impl Packed {
         {
             return found;
         }
-        let mut made = AlignedBytes::zeroed(bytes);
+        let mut made = match &scope {
+            Some((packs, _)) => packs.room(bytes),
+            None => AlignedBytes::zeroed(bytes),
+        };
         fill(&mut made);
         let made = Self(Arc::new(made));
         match scope {
@@ -69,6 +72,8 @@ impl Packed {
 #[derive(Debug, Default)]
 pub(crate) struct Packs {
     made: Mutex<Vec<(Key, Packed)>>,
+    /// Where they lie, one behind the other.
+    slab: Mutex<Slab>,
     /// What a cache has, by its entry without the place; kernels' names are known by their hashes.
     cached: Option<HashMap<PackedEntry, Packed>>,
     /// Weights were asked for that the cache lacks: what was packed instead may be of constants that it
@@ -142,6 +147,11 @@ impl Packs {
         self.missed.load(Ordering::Relaxed)
     }
 
+    /// Zeros for weights to be packed.
+    fn room(&self, bytes: usize) -> AlignedBytes {
+        self.slab.lock().unwrap_or_else(PoisonError::into_inner).zeroed(bytes)
+    }
+
     fn find(&self, key: Key, bytes: usize) -> Option<Packed> {
         let cached = self.cached.as_ref()?;
         let found = cached.get(&key.entry(0, bytes)?);
@@ -161,7 +171,16 @@ impl Packs {
         let same = |(other, kept): &&(Key, Packed)| {
             other.kernel == key.kernel && kept.as_slice() == packed.as_slice()
         };
-        let packed = made.iter().find(same).map_or(packed, |(_, kept)| kept.clone());
+        let packed = match made.iter().find(same) {
+            Some((_, kept)) => {
+                let kept = kept.clone();
+                if let Some(again) = Arc::into_inner(packed.0) {
+                    self.slab.lock().unwrap_or_else(PoisonError::into_inner).give_back(again);
+                }
+                kept
+            }
+            None => packed,
+        };
         made.push((key, packed.clone()));
         packed
     }

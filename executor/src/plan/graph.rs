@@ -7,7 +7,7 @@ use nnburst_hal::{
 };
 
 use crate::error::CompileError;
-use crate::memory::AlignedBytes;
+use crate::memory::{AlignedBytes, Slab};
 use crate::session::Control;
 
 /// One graph of a model. Indices in it have been checked.
@@ -30,9 +30,11 @@ pub(crate) fn graphs(
     weights: Option<&Arc<AlignedBytes>>,
     control: &Control<'_>,
 ) -> Result<Vec<Graph>, CompileError> {
+    // One behind the other, since a mapping or a fault per constant takes longer than copying it.
+    let mut slab = Slab::default();
     std::iter::once(&model.main)
         .chain(&model.referenced)
-        .map(|subgraph| Graph::new(model, weights, subgraph, control))
+        .map(|subgraph| Graph::new(model, (weights, &mut slab), subgraph, control))
         .collect()
 }
 
@@ -42,7 +44,7 @@ pub(crate) const MAIN: usize = 0;
 impl Graph {
     fn new(
         model: &Model,
-        weights: Option<&Arc<AlignedBytes>>,
+        (weights, slab): (Option<&Arc<AlignedBytes>>, &mut Slab),
         subgraph: &Subgraph,
         control: &Control<'_>,
     ) -> Result<Self, CompileError> {
@@ -65,7 +67,7 @@ impl Graph {
             .enumerate()
             .map(|(index, operand)| {
                 control.check()?;
-                constant(model, weights, index, operand)
+                constant(model, (weights, &mut *slab), index, operand)
             })
             .collect::<Result<_, _>>()?;
         Ok(Self {
@@ -89,7 +91,7 @@ impl Graph {
 
 fn constant(
     model: &Model,
-    weights: Option<&Arc<AlignedBytes>>,
+    (weights, slab): (Option<&Arc<AlignedBytes>>, &mut Slab),
     index: usize,
     operand: &Operand,
 ) -> Result<Option<Arc<AlignedBytes>>, CompileError> {
@@ -100,7 +102,9 @@ fn constant(
     }
     let bytes = match operand.lifetime {
         OperandLifeTime::ConstantCopy => copied(&model.operand_values, location),
-        OperandLifeTime::ConstantReference => return referenced(model, index, location).map(Some),
+        OperandLifeTime::ConstantReference => {
+            return referenced(model, slab, index, location).map(Some);
+        }
         _ => return Ok(None),
     };
     let bytes = bytes.ok_or_else(|| CompileError::Constant {
@@ -122,6 +126,7 @@ fn copied(values: &[u8], location: DataLocation) -> Option<&[u8]> {
 
 fn referenced(
     model: &Model,
+    slab: &mut Slab,
     index: usize,
     location: DataLocation,
 ) -> Result<Arc<AlignedBytes>, CompileError> {
@@ -136,7 +141,7 @@ fn referenced(
             error: format!("ends at byte {end} of a pool of {}", pool.size()),
         });
     }
-    let mut bytes = AlignedBytes::zeroed(location.length as usize);
+    let mut bytes = slab.zeroed(location.length as usize);
     pool.read_at(u64::from(location.offset), bytes.as_mut_slice())
         .map_err(|error| CompileError::memory(index, &error))?;
     Ok(Arc::new(bytes))
