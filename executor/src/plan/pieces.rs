@@ -28,12 +28,23 @@ pub(super) struct Pieces {
 impl Pieces {
     /// By the estimate of how long the step takes one thread.
     pub(super) fn of(label: &Label, count: usize, threads: usize) -> Self {
+        Self::with(label, count, threads, PIECES_PER_THREAD)
+    }
+
+    /// For bands of which neighbours share work, which is done again where a piece ends: a piece per thread.
+    pub(super) fn overlapping(label: &Label, count: usize, threads: usize) -> Self {
+        Self::with(label, count, threads, 1)
+    }
+
+    fn with(label: &Label, count: usize, threads: usize, per_thread: u64) -> Self {
         let time = estimate(label);
         let shared = threads > 1 && count > 1 && time >= SHARE_FROM;
         let mut pieces = time.div_ceil(LOOK_EVERY);
         if shared {
             let threads = threads as u64;
-            pieces = pieces.max((time / SHARED_PIECE).clamp(threads, threads * PIECES_PER_THREAD));
+            // As many for each thread, lest one waits for another's last.
+            pieces = pieces.max((time / SHARED_PIECE).clamp(threads, threads * per_thread));
+            pieces = pieces.next_multiple_of(threads);
         }
         let pieces = usize::try_from(pieces).unwrap_or(usize::MAX).clamp(1, count.max(1));
         Self { grain: count.div_ceil(pieces).max(1), shared }
@@ -60,6 +71,7 @@ mod tests {
             ("a small step", Isa::Avx512, 100_000, 8, 2, (8, whole)),
             ("a large one on one thread", Isa::Avx512, 100_000_000, 8, 1, (4, whole)),
             ("a large one on two", Isa::Avx512, 100_000_000, 24, 2, (2, cut)),
+            ("a larger one on two", Isa::Avx512, 650_000_000, 56, 2, (4, cut)),
             ("one band can't be shared", Isa::Avx512, 100_000_000, 1, 2, (1, whole)),
             ("plain code is slow", Isa::Scalar, 5_000_000, 100, 1, (10, whole)),
             ("without an estimate", Isa::Scalar, 0, 9, 2, (9, whole)),
@@ -69,5 +81,12 @@ mod tests {
             let Pieces { grain, shared } = Pieces::of(&label, count, threads);
             assert_eq!((grain, shared), expected, "{what}");
         }
+        let label = Label {
+            kernel: "test",
+            form: Isa::Avx512,
+            shape: String::new(),
+            operations: 40_000_000,
+        };
+        assert_eq!(Pieces::overlapping(&label, 56, 2), Pieces { grain: 28, shared: true });
     }
 }

@@ -64,10 +64,11 @@ impl Team {
             over: AtomicBool::new(false),
         });
         let mut helpers = Vec::new();
+        let owner = rustix::thread::sched_getcpu();
         for helper in 0..size.saturating_sub(1) {
             let theirs = Arc::clone(&shared);
             let thread = std::thread::Builder::new().name("nnburst-helper".into());
-            match thread.spawn(move || help(&theirs, helper)) {
+            match thread.spawn(move || help(&theirs, helper, owner)) {
                 Ok(handle) => {
                     let thread = handle.thread().clone();
                     helpers.push((handle, thread));
@@ -155,9 +156,9 @@ impl Drop for Leaving<'_> {
     }
 }
 
-/// The life of a helper.
-fn help(shared: &Shared, helper: usize) {
-    spread_out();
+/// The life of a helper of one who was on the core `owner`.
+fn help(shared: &Shared, helper: usize, owner: usize) {
+    spread_out(owner);
     let mut last = 0;
     let mut since = Instant::now();
     let mut polls = 0u32;
@@ -204,19 +205,20 @@ fn help(shared: &Shared, helper: usize) {
 }
 
 /// A thread inherits the cores of the one that made it, which may be pinned to the one it polls on; a
-/// helper goes where the process as a whole may go, but not there.
-fn spread_out() {
-    use rustix::thread::{sched_getaffinity, sched_setaffinity};
+/// helper goes where the process as a whole may go, but not there. Nor to the core that the owner is on: the
+/// system would move one of the two away in the end, but until then each waits for the other's slice of time.
+fn spread_out(owner: usize) {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     let (Ok(inherited), Ok(mut allowed)) =
         (sched_getaffinity(None), sched_getaffinity(Some(rustix::process::getpid())))
     else {
         return;
     };
-    if inherited.count() == 1 && allowed.count() > 1 {
-        for cpu in 0..rustix::thread::CpuSet::MAX_CPU {
-            if inherited.is_set(cpu) {
-                allowed.unset(cpu);
-            }
+    let pinned = inherited.count() == 1;
+    for cpu in 0..CpuSet::MAX_CPU {
+        let taken = cpu == owner || pinned && inherited.is_set(cpu);
+        if taken && allowed.count() > 1 {
+            allowed.unset(cpu);
         }
     }
     // Where that is refused the helper stays where it is, and helps less.
