@@ -34,6 +34,11 @@ pub(crate) trait Lines: std::fmt::Debug + Send + Sync {
     /// Scratch memory that [`Lines::lines`] takes.
     fn scratch_bytes(&self) -> usize;
 
+    /// Bytes of weights that each call reads.
+    fn weight_bytes(&self) -> usize {
+        0
+    }
+
     /// Computes some lines of the output.
     ///
     /// # Safety
@@ -58,6 +63,9 @@ pub(crate) const MAX_STAGES: usize = 3;
 
 /// Bytes for all that lies between the stages: with the weights they take most of a second cache of 1 MiB.
 const BUDGET: usize = 384 << 10;
+
+/// Bytes of weights that stay in the second cache beside those.
+const STAYING: usize = 512 << 10;
 
 /// Stages, each of which reads what the one before wrote.
 #[derive(Debug)]
@@ -156,6 +164,13 @@ impl Chain {
     pub(crate) fn saved_bytes(&self) -> usize {
         let between = self.stages.split_last().map_or(&[][..], |(_, between)| between);
         between.iter().map(|stage| stage.lines() * stage.line_bytes).sum()
+    }
+
+    /// Bytes of weights that come from the third cache again for every band, where the second can't keep them.
+    pub(crate) fn reread_bytes(&self) -> usize {
+        let weights: usize = self.stages.iter().map(|stage| stage.kernel.weight_bytes()).sum();
+        let bands = self.lines().div_ceil(self.band.max(1));
+        if weights > STAYING { weights * (bands - 1) } else { 0 }
     }
 
     /// Lines of the output, which may be computed apart.

@@ -59,7 +59,8 @@ fn find(draft: &Draft, from: usize) -> Option<Found> {
         end += 1;
     }
     let chain = Chain::new(&kernels).filter(|_| kernels.len() > 1)?;
-    if chain.saved_bytes() < WORTH_BYTES {
+    let saved = chain.saved_bytes();
+    if saved < WORTH_BYTES || saved <= chain.reread_bytes() {
         return None;
     }
     let residual = residual(draft, end);

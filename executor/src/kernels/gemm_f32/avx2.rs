@@ -1,11 +1,11 @@
 //! Tiles of 6 by 16: 12 sums in registers, two lines of weights, one broadcast.
 
 use core::arch::x86_64::{
-    __m256, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_max_ps, _mm256_min_ps, _mm256_set1_ps,
-    _mm256_setzero_ps, _mm256_storeu_ps,
+    __m256, _MM_HINT_T0, _mm_prefetch, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_max_ps,
+    _mm256_min_ps, _mm256_set1_ps, _mm256_setzero_ps, _mm256_storeu_ps,
 };
 
-use super::{Kernel, ROWS_PER_BASE, Tile, Width, bases};
+use super::{AHEAD, Kernel, ROWS_PER_BASE, Tile, Width, bases};
 
 pub(super) const KERNEL: Kernel = Kernel {
     rows: 6,
@@ -41,6 +41,7 @@ unsafe fn rows<const COUNT: usize, const VECTORS: usize>(tile: &Tile) {
             // SAFETY: the segment has `len` lines of weights, and as many elements of each row.
             unsafe {
                 let weights = line::<VECTORS>(w);
+                _mm_prefetch::<_MM_HINT_T0>(w.wrapping_add(AHEAD).cast());
                 for (row, sums) in sums.iter_mut().enumerate() {
                     let base = bases[row / ROWS_PER_BASE];
                     let x = base.wrapping_add(row % ROWS_PER_BASE * tile.row_stride);

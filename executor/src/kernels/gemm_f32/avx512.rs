@@ -1,12 +1,13 @@
 //! Tiles of 12 by 32: 24 sums in registers, two lines of weights, one broadcast.
 
 use core::arch::x86_64::{
-    __m256, __m512, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_mask_storeu_ps, _mm256_max_ps,
-    _mm256_min_ps, _mm256_set1_ps, _mm256_setzero_ps, _mm512_fmadd_ps, _mm512_loadu_ps,
-    _mm512_mask_storeu_ps, _mm512_max_ps, _mm512_min_ps, _mm512_set1_ps, _mm512_setzero_ps,
+    __m256, __m512, _MM_HINT_T0, _mm_prefetch, _mm256_fmadd_ps, _mm256_loadu_ps,
+    _mm256_mask_storeu_ps, _mm256_max_ps, _mm256_min_ps, _mm256_set1_ps, _mm256_setzero_ps,
+    _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_storeu_ps, _mm512_max_ps, _mm512_min_ps,
+    _mm512_set1_ps, _mm512_setzero_ps,
 };
 
-use super::{Kernel, ROWS_PER_BASE, Tile, Width, bases};
+use super::{AHEAD, Kernel, ROWS_PER_BASE, Tile, Width, bases};
 
 /// Half vectors cost half on cores that split whole ones in two (Zen 4), and nothing extra on others.
 pub(super) const KERNEL: Kernel = Kernel {
@@ -63,6 +64,9 @@ unsafe fn rows<const COUNT: usize, const WHOLE: usize, const HALF: bool>(tile: &
             // SAFETY: the segment has `len` lines of weights, and as many elements of each row.
             unsafe {
                 let weights = line::<WHOLE, HALF>(w);
+                for at in (0..width).step_by(LANES) {
+                    _mm_prefetch::<_MM_HINT_T0>(w.wrapping_add(AHEAD + at).cast());
+                }
                 for (row, sums) in sums.iter_mut().enumerate() {
                     let base = bases[row / ROWS_PER_BASE];
                     let x = base.wrapping_add(row % ROWS_PER_BASE * tile.row_stride);
