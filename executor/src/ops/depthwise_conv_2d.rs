@@ -123,15 +123,15 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
     let count = packed.lines();
     if let Some(staged) = conv.sliding.staged(size_of::<T>(), size_of::<f32>(), conv.multiplier) {
         let convert = in_single_precision::<T>();
-        staged.emit(op, label, 0, convert, move |image, output, _: &mut [f32]| {
-            packed.compute(image, output, 0..count)
+        staged.emit(op, label, packed.scratch_bytes(), convert, move |image, output, scratch| {
+            packed.compute(image, output, 0..count, scratch)
         });
         return Ok(());
     }
     let packed = Arc::new(packed);
     let lines: Arc<depthwise_f32::Depthwise> = Arc::clone(&packed);
-    op.emit_bands(label, 0, count, move |io, lines| {
-        packed.compute(io.input(0), io.output(0), lines)
+    op.emit_bands(label, packed.scratch_bytes(), count, move |mut io, lines| {
+        packed.compute(io.input(0), io.output(0), lines, io.scratch_slice())
     });
     op.join_lines(lines);
     Ok(())

@@ -157,7 +157,7 @@ unsafe fn store<const WHOLE: bool>(p: &Pixels, pixel: usize, channel: usize, sum
     let y = _mm256_min_ps(_mm256_set1_ps(p.high), y);
     // SAFETY: as the caller promises.
     unsafe {
-        let to = p.output.add(pixel * p.channels + channel);
+        let to = p.output.add(pixel * p.output_step + channel);
         if WHOLE {
             _mm256_storeu_ps(to, y);
         } else {

@@ -153,7 +153,7 @@ unsafe fn store<const WHOLE: bool>(p: &Pixels, pixel: usize, channel: usize, sum
     let y = _mm512_min_ps(_mm512_set1_ps(p.high), y);
     // SAFETY: as the caller promises.
     unsafe {
-        let to = p.output.add(pixel * p.channels + channel);
+        let to = p.output.add(pixel * p.output_step + channel);
         if WHOLE {
             _mm512_storeu_ps(to, y);
         } else {

@@ -152,7 +152,7 @@ unsafe fn store<const WHOLE: bool>(p: &Pixels, pixel: usize, channel: usize, sum
     let (low, high) = (vdupq_n_f32(p.low), vdupq_n_f32(p.high));
     let y = vbslq_f32(vcltq_f32(sum, low), low, sum);
     let y = vbslq_f32(vcgtq_f32(y, high), high, y);
-    let to = p.output.wrapping_add(pixel * p.channels + channel);
+    let to = p.output.wrapping_add(pixel * p.output_step + channel);
     if WHOLE {
         // SAFETY: four channels are there.
         unsafe { vst1q_f32(to, y) };

@@ -22,7 +22,7 @@ unsafe fn line(p: &Pixels) {
             }
             let y = crate::quant::clamp_real(sum, p.low, p.high);
             // SAFETY: the pixel's output.
-            unsafe { p.output.add(pixel * p.channels + channel).write_unaligned(y) };
+            unsafe { p.output.add(pixel * p.output_step + channel).write_unaligned(y) };
         }
     }
 }

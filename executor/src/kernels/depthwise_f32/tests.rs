@@ -6,7 +6,7 @@ use crate::kernels::patches::tests::cases;
 #[test]
 fn every_form_gives_the_convolution() {
     let number = |seed: usize| ((seed * 2_654_435_761) % 1000) as f32 / 500.0 - 1.0;
-    for channels in (1..=33).chain([64]) {
+    for channels in (1..=33).chain([64, CLASHING]) {
         for patches in cases(channels) {
             let image: Vec<f32> = (0..patches.elements()).map(number).collect();
             let weights: Vec<f32> = (0..patches.depth()).map(|i| number(i + 5)).collect();
@@ -16,8 +16,11 @@ fn every_form_gives_the_convolution() {
                 let range = (-0.8, 1.5);
                 let conv = Depthwise::new(form.isa, patches, &weights, &bias, range).unwrap();
                 let mut got = vec![99.0; (patches.rows() + 1) * channels];
+                let mut scratch = vec![7.0; conv.scratch_bytes() / 4];
+                assert_eq!(scratch.is_empty(), channels != CLASHING || patches.batches != 1);
+                let lines = 0..patches.lines();
                 // SAFETY: sizes as stated.
-                unsafe { conv.run(image.as_ptr(), got.as_mut_ptr(), 0..patches.lines()) };
+                unsafe { conv.run(image.as_ptr(), got.as_mut_ptr(), lines, &mut scratch) };
                 for (at, &y) in got.iter().enumerate().take(patches.rows() * channels) {
                     let (pixel, channel) = (at / channels, at % channels);
                     // SAFETY: the image as stated, a row of the patches' depth.
