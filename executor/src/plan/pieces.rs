@@ -28,18 +28,24 @@ pub(super) struct Pieces {
 impl Pieces {
     /// By the estimate of how long the step takes one thread.
     pub(super) fn of(label: &Label, count: usize, threads: usize) -> Self {
-        Self::with(label, count, threads, PIECES_PER_THREAD)
+        Self::with(label, count, threads, (LOOK_EVERY, PIECES_PER_THREAD))
     }
 
-    /// For bands of which neighbours share work, which is done again where a piece ends: a piece per thread.
+    /// For bands of which neighbours share work, which is done again where a piece ends: a piece per thread,
+    /// and longer ones.
     pub(super) fn overlapping(label: &Label, count: usize, threads: usize) -> Self {
-        Self::with(label, count, threads, 1)
+        Self::with(label, count, threads, (8 * LOOK_EVERY, 1))
     }
 
-    fn with(label: &Label, count: usize, threads: usize, per_thread: u64) -> Self {
+    fn with(
+        label: &Label,
+        count: usize,
+        threads: usize,
+        (look_every, per_thread): (u64, u64),
+    ) -> Self {
         let time = estimate(label);
         let shared = threads > 1 && count > 1 && time >= SHARE_FROM;
-        let mut pieces = time.div_ceil(LOOK_EVERY);
+        let mut pieces = time.div_ceil(look_every);
         if shared {
             let threads = threads as u64;
             // As many for each thread, lest one waits for another's last.
@@ -85,8 +91,9 @@ mod tests {
             kernel: "test",
             form: Isa::Avx512,
             shape: String::new(),
-            operations: 40_000_000,
+            operations: 300_000_000,
         };
         assert_eq!(Pieces::overlapping(&label, 56, 2), Pieces { grain: 28, shared: true });
+        assert_eq!(Pieces::overlapping(&label, 14, 1), Pieces { grain: 14, shared: false });
     }
 }
