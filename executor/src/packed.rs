@@ -103,21 +103,14 @@ impl Packs {
     /// vector may start at.
     pub(crate) fn cached(entries: &[PackedEntry], bytes: &Arc<AlignedBytes>) -> Option<Self> {
         let mut cached = HashMap::with_capacity(entries.len());
-        let mut distinct: Vec<(u32, Packed)> = Vec::new();
+        let mut before: Vec<(u32, Packed)> = Vec::new();
         for &entry in entries {
             let start = usize::try_from(entry.offset).ok()?;
             let part = AlignedBytes::part_of(bytes, start, usize::try_from(entry.length).ok()?)?;
-            let same = |(kernel, kept): &&(u32, Packed)| {
-                *kernel == entry.kernel && kept.as_slice() == part.as_slice()
-            };
-            let packed = match distinct.iter().find(same) {
-                Some((_, kept)) => kept.clone(),
-                None => {
-                    let packed = Packed(Arc::new(part));
-                    distinct.push((entry.kernel, packed.clone()));
-                    packed
-                }
-            };
+            let latest = before.iter().rev().take(LOOK_BACK);
+            let others = latest.filter(|(kernel, _)| *kernel == entry.kernel);
+            let packed = equal(others.map(|(_, kept)| kept), Arc::new(part));
+            before.push((entry.kernel, packed.clone()));
             cached.insert(PackedEntry { offset: 0, ..entry }, packed);
         }
         Some(Self { cached: Some(cached), ..Self::default() })
@@ -171,7 +164,7 @@ impl Packs {
         let same = |(other, kept): &&(Key, Packed)| {
             other.kernel == key.kernel && kept.as_slice() == packed.as_slice()
         };
-        let packed = match made.iter().find(same) {
+        let packed = match made.iter().rev().take(LOOK_BACK).find(same) {
             Some((_, kept)) => {
                 let kept = kept.clone();
                 if let Some(again) = Arc::into_inner(packed.0) {
@@ -197,6 +190,16 @@ impl Packs {
         };
         made.iter().map_while(&mut place).unzip()
     }
+}
+
+/// How many of the latest weights new ones are compared with: more than a step of a sequence has, and few
+/// enough that a model of many can't make it long.
+const LOOK_BACK: usize = 8;
+
+/// The first of some weights that are the same as these; or these.
+fn equal<'a>(mut others: impl Iterator<Item = &'a Packed>, these: Arc<AlignedBytes>) -> Packed {
+    let same = |other: &&Packed| other.as_slice() == these.as_slice();
+    others.find(same).cloned().unwrap_or_else(|| Packed(these))
 }
 
 impl Key {

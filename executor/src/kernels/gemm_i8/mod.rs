@@ -57,6 +57,7 @@ pub(crate) struct Run {
     /// Per window, what its zero point correction subtracts; null where there is none.
     corrections: *const i32,
     /// Where tiles sum windows themselves, per word of a segment what its bytes are multiplied with; else null.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "AVX-512 reads it"))]
     factors: *const i32,
     output: *mut u8,
     /// Elements between rows of the output.
