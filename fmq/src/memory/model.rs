@@ -125,9 +125,20 @@ impl Memory {
     /// Cells have no caches.
     pub(crate) fn prefetch(&self, _position: usize) {}
 
-    /// Cells have no caches.
+    /// Cells have no caches; what is left of taking lines back is that they are written, which is what may race.
     ///
     /// # Safety
-    /// Nothing is done.
-    pub(crate) unsafe fn take_back(&self, _position: usize, _bytes: usize) {}
+    /// As in the native build; here a breach is a panic of loom's.
+    pub(crate) unsafe fn take_back(&self, position: usize, bytes: usize) {
+        let end = position.saturating_add(bytes).min(self.ring_bytes());
+        for at in (position..end).step_by(super::CACHE_LINE) {
+            match &self.0.ring {
+                // SAFETY: loom panics if anybody else is at this cell.
+                Ring::Owned(ring) => {
+                    ring[at / self.0.quantum].with_mut(|slot| unsafe { (&mut *slot).fill(0) })
+                }
+                Ring::Racy(ring) => ring[at / self.0.quantum].store(0, Ordering::Relaxed),
+            }
+        }
+    }
 }
