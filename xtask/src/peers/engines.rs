@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Options;
 use super::rows::Row;
 
-/// What the peers' scripts need of PyPI; the version that the project's targets were measured with.
+/// The package that the peers' scripts need; the version that the project's targets were measured with.
 const PACKAGES: [&str; 2] = ["numpy", "ai-edge-litert==2.3.0"];
 /// Calls of a paced measurement.
 const PACED_CALLS: u32 = 250;

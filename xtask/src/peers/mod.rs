@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The peers' scripts lie beside the models (`peers/infer` in the shared folder); `DIR` is where a virtual
-//! environment with them is, or is made, from PyPI. Each row is measured in rounds, a process of theirs and
+//! environment with them is, or is made, with pip. Each row is measured in rounds, a process of theirs and
 //! one of ours in turn on one pinned core; a round gives a ratio, and the row the median of the ratios and
 //! their spread. The machine drifts from minute to minute: only ratios of one run mean anything.
 
