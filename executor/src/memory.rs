@@ -1,18 +1,19 @@
 //! Memory that is ours alone, aligned for the widest vector.
 
+mod huge;
+
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ffi::c_void;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use nnburst_hal::{View, ViewMut};
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+use huge::HUGE_PAGE;
 
 /// Where vectors and cache lines start.
 pub(crate) const ALIGN: usize = 64;
-
-/// What the system gives huge pages by, where it can.
-const HUGE_PAGE: usize = 2 << 20;
 
 /// From this size on bytes come in huge pages of their own.
 const HUGE_FROM: usize = 512 << 10;
@@ -33,8 +34,9 @@ enum Memory {
     None,
     /// Theirs, of this layout.
     Own(Layout),
-    /// Theirs, from the system: where the mapping starts and how long it is.
-    Mapped(NonNull<c_void>, usize),
+    /// Theirs, from the system: where the mapping starts, how long it is, and how many of the bytes came in huge
+    /// pages.
+    Mapped { base: NonNull<c_void>, whole: usize, huge: usize },
     /// That of others, which are not written while this stays.
     Part { _whole: Arc<AlignedBytes> },
     /// A piece of a mapping, theirs alone.
@@ -62,8 +64,7 @@ impl AlignedBytes {
         }
         if len >= HUGE_FROM {
             let bytes = Self::mapped(len)?;
-            // They are there before they are first used, in the middle of somebody's run.
-            bytes.advise(Advice::LinuxPopulateWrite);
+            bytes.touch();
             return Some(bytes);
         }
         let layout = Self::layout(len)?;
@@ -72,15 +73,16 @@ impl AlignedBytes {
         Some(Self { start, len, memory: Memory::Own(layout) })
     }
 
-    /// As [`AlignedBytes::try_zeroed`], but large ones get their pages as they are first touched: for whoever
-    /// fills them at once and from end to end, by several threads perhaps.
+    /// As [`AlignedBytes::try_zeroed`], but ordinary pages come when they are first touched: for whoever fills them
+    /// at once and from end to end, by several threads perhaps.
     pub fn try_untouched(len: usize) -> Option<Self> {
         if len >= HUGE_FROM { Self::mapped(len) } else { Self::try_zeroed(len) }
     }
 
-    /// Bytes from the system, in huge pages where it has some: weights and arenas are walked from end to end.
+    /// Bytes from the system, in huge pages where it has some at hand: weights and arenas are walked from end to end.
     fn mapped(len: usize) -> Option<Self> {
-        let whole = len.checked_next_multiple_of(HUGE_PAGE)?.checked_add(HUGE_PAGE)?;
+        let pages = len.checked_next_multiple_of(HUGE_PAGE)?;
+        let whole = pages.checked_add(HUGE_PAGE)?;
         let flags = MapFlags::PRIVATE;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping, where the system likes it.
@@ -89,18 +91,27 @@ impl AlignedBytes {
         let gap = base.cast::<u8>().align_offset(HUGE_PAGE);
         // SAFETY: less than a huge page, and the mapping is a huge page longer than `len`.
         let start = unsafe { base.cast::<u8>().add(gap.min(HUGE_PAGE)) };
-        let bytes = Self { start, len, memory: Memory::Mapped(base, whole) };
-        bytes.advise(Advice::LinuxHugepage);
-        Some(bytes)
+        // SAFETY: whole pages of the new mapping, the last one too: cut off, it would come in hundreds of small ones.
+        let huge = unsafe { huge::take(start, pages) };
+        Some(Self { start, len, memory: Memory::Mapped { base, whole, huge } })
     }
 
-    /// For the pages of mapped bytes, the last one whole: cut off, it would come in hundreds of small ones.
-    /// A system that doesn't follow the advice gives ordinary pages, when they are touched.
-    fn advise(&self, advice: Advice) {
-        let len = self.len.next_multiple_of(HUGE_PAGE);
-        // SAFETY: within a mapping of ours, which is a huge page longer than that; neither of the two advices that
-        // are given changes content.
-        let _ = unsafe { madvise(self.start.as_ptr().cast(), len, advice) };
+    /// Has all pages before they are first used, in the middle of somebody's run.
+    fn touch(&self) {
+        if let Memory::Mapped { huge, .. } = self.memory
+            && huge < self.len
+        {
+            // SAFETY: within the mapping.
+            unsafe { huge::take_small(self.start.add(huge), self.len - huge) };
+        }
+    }
+
+    /// The first whole page `at` bytes or more behind those that came in huge pages, if these are not all.
+    fn small_page(&self, at: usize) -> Option<NonNull<u8>> {
+        let Memory::Mapped { huge, .. } = self.memory else { return None };
+        let at = huge.checked_add(at)?;
+        // SAFETY: within the mapping, which is longer than `len`.
+        (at < self.len).then(|| unsafe { self.start.add(at) })
     }
 
     /// `len` bytes of `whole` from `start` on, read-only: [`AlignedBytes::as_mut_slice`] is empty. `None` where
@@ -118,6 +129,14 @@ impl AlignedBytes {
         let mut copy = Self::zeroed(bytes.len());
         copy.as_mut_slice().copy_from_slice(bytes);
         copy
+    }
+
+    /// Gets huge pages for these bytes, in the background, where there were none at hand.
+    pub(crate) fn settle(self: &Arc<Self>) {
+        if self.small_page(0).is_some() {
+            // SAFETY: being shared, they are not written.
+            unsafe { huge::get_later(vec![Arc::downgrade(self)]) };
+        }
     }
 
     /// Bytes.
@@ -187,7 +206,7 @@ impl Drop for AlignedBytes {
             // SAFETY: allocated with this very layout.
             unsafe { dealloc(self.start.as_ptr(), layout) };
         }
-        if let Memory::Mapped(base, whole) = self.memory {
+        if let Memory::Mapped { base, whole, .. } = self.memory {
             // SAFETY: a mapping of ours of this length; nothing refers to it any more. It can't fail.
             let _ = unsafe { munmap(base.as_ptr(), whole) };
         }
@@ -208,6 +227,8 @@ impl std::fmt::Debug for AlignedBytes {
 pub(crate) struct Slab {
     /// The mapping that is being cut, and how much of it is taken.
     open: Option<(Arc<AlignedBytes>, usize)>,
+    /// Those that aren't all huge pages.
+    small: Vec<Weak<AlignedBytes>>,
 }
 
 impl Slab {
@@ -225,7 +246,11 @@ impl Slab {
         };
         // What is left of the one before may still take smaller pieces: the larger rest stays open.
         let rest = |open: &(Arc<AlignedBytes>, usize)| open.0.len() - open.1;
-        let before = self.open.replace((Arc::new(room), 0));
+        let room = Arc::new(room);
+        if room.small_page(0).is_some() {
+            self.small.push(Arc::downgrade(&room));
+        }
+        let before = self.open.replace((room, 0));
         let piece = self.cut(len);
         if let (Some(before), Some(open)) = (before, &self.open)
             && rest(&before) > rest(open)
@@ -246,6 +271,20 @@ impl Slab {
             // The next one to get it gets zeros.
             piece.as_mut_slice().fill(0);
             *taken = before;
+        }
+    }
+
+    /// Gets huge pages in the background for what came in ordinary ones. What is asked for from now on lies
+    /// elsewhere.
+    ///
+    /// # Safety
+    /// Nobody writes the pieces that were handed out any more.
+    pub(crate) unsafe fn settle(&mut self) {
+        self.open = None;
+        let small = std::mem::take(&mut self.small);
+        if !small.is_empty() {
+            // SAFETY: as the caller promises, and none is handed out any more.
+            unsafe { huge::get_later(small) };
         }
     }
 

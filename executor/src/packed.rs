@@ -145,6 +145,16 @@ impl Packs {
         self.slab.lock().unwrap_or_else(PoisonError::into_inner).zeroed(bytes)
     }
 
+    /// Has huge pages for the weights that were packed so far, sooner or later.
+    ///
+    /// # Safety
+    /// None is being packed meanwhile.
+    pub(crate) unsafe fn settle(&self) {
+        let mut slab = self.slab.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: packed weights are not written again.
+        unsafe { slab.settle() };
+    }
+
     fn find(&self, key: Key, bytes: usize) -> Option<Packed> {
         let cached = self.cached.as_ref()?;
         let found = cached.get(&key.entry(0, bytes)?);

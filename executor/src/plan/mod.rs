@@ -171,6 +171,8 @@ impl Plan {
             Err(error) => return Err(error),
         };
         let steps = first.as_ref().map_or(0, |stage| stage.steps.len());
+        // SAFETY: the plan is nobody else's yet, and all its weights are packed.
+        unsafe { context.packs.settle() };
         vlog!(CpuExe, "{operations} operations begin with {steps} steps for {isa:?}");
         Ok(Self { context: Arc::new(context), first })
     }

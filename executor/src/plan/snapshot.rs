@@ -96,6 +96,7 @@ impl Plan {
             _ => vec![Memory::ashmem(absent).map_err(|_| CompileError::Cache)?],
         };
         let plan = Self::compile_with(&model, options, packs, Some(&weights), control)?;
+        weights.settle();
         Ok((plan, model))
     }
 }
