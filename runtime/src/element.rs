@@ -27,6 +27,7 @@ elements! {
     f32: TensorFloat32, Float32;
     i32: TensorInt32, Int32;
     u32: Uint32;
+    half::f16: TensorFloat16, Float16;
     u16: TensorQuant16Asymm, TensorFloat16, Float16;
     i16: TensorQuant16Symm;
     u8: TensorQuant8Asymm, TensorBool8, Bool, TensorOemByte;

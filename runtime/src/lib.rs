@@ -63,6 +63,7 @@ mod settings;
 mod test_device;
 mod watch;
 
+pub use half::f16;
 pub use nnburst_hal as hal;
 pub use nnburst_hal::PrepareOptions;
 pub use nnburst_hal_ipc::Serving;
@@ -84,7 +85,7 @@ pub use frame::{Argument, Frame};
 #[cfg(feature = "futures")]
 pub use futures::{EventFuture, PendingFuture};
 pub use memory::{Memory, MemoryDescriptor};
-pub use model_builder::{ModelBuilder, OperandId};
+pub use model_builder::{GraphRef, ModelBuilder, OperandId, operations};
 pub use partition::{Bid, Explained, Explanation, StepKind, StepSummary};
 pub use settings::{Partitioning, SETTINGS, Setting, Settings};
 pub use watch::{ServiceBurst, Watched, services};

@@ -1,7 +1,7 @@
 //! Bursts over the embedded driver: the same results as any other way of calling.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on panics")]
 
-use nnburst::hal::{ExecutionOptions, Operand, OperandType, OperationType};
+use nnburst::hal::{ExecutionOptions, Operand};
 use nnburst::{
     Burst, BurstOptions, Compilation, Device, ModelBuilder, PrepareOptions, Wait, builtin,
 };
@@ -38,10 +38,9 @@ fn however_one_waits_the_answer_is_that_of_a_call() {
 /// A running sum: what comes out of a step goes into the next by changing places.
 #[test]
 fn state_goes_from_step_to_step() {
-    let single = || Operand::tensor(OperandType::TensorFloat32, vec![1]);
     let mut graph = ModelBuilder::new();
-    let (state, step, plain) = (graph.input(single()), graph.input(single()), graph.scalar_i32(0));
-    let sum = graph.operation(OperationType::Add, &[state, step, plain], single());
+    let [state, step] = [(); 2].map(|()| graph.input(Operand::float32([1])));
+    let sum = graph.add(state, step).done();
     graph.output(sum);
     let compilation = embedded(&graph.build().unwrap());
     let mut burst = open(&compilation, Wait::Adaptive);

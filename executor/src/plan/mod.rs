@@ -187,6 +187,12 @@ impl Plan {
         self.first.as_ref().is_some_and(|stage| matches!(stage.tail, Tail::End))
     }
 
+    /// The shapes of those outputs of the model, by position, that don't depend on a run.
+    pub fn known_outputs(&self) -> impl Iterator<Item = (usize, &[u32])> {
+        let outputs = self.first.iter().flat_map(|stage| &stage.outputs);
+        outputs.map(|output| (output.index, output.dimensions.as_slice()))
+    }
+
     /// The steps that are known before the first run.
     pub fn labels(&self) -> impl Iterator<Item = (usize, &'static str, &Label)> {
         let steps = self.first.iter().flat_map(|stage| &stage.steps);

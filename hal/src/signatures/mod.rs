@@ -136,6 +136,29 @@ const TABLES: [&[OperationInfo]; 4] =
     [v1_0::OPERATIONS, v1_1::OPERATIONS, v1_2::OPERATIONS, v1_3::OPERATIONS];
 
 impl Signature {
+    /// The types of so many inputs; `None` if it doesn't take that many.
+    pub fn input_types(&self, count: usize) -> Option<Vec<OperandType>> {
+        let trailing = self.trailing.iter().map(|group| group.kinds.len());
+        let with_groups = trailing.scan(0usize, |sum, length| {
+            *sum = sum.saturating_add(length);
+            Some(*sum)
+        });
+        for trailing in std::iter::once(0).chain(with_groups) {
+            let Some(runs) = count.checked_sub(trailing) else { continue };
+            if let Some(mut kinds) = types_of(self.inputs, runs) {
+                let rest = self.trailing.iter().flat_map(|group| group.kinds);
+                kinds.extend(rest.take(trailing));
+                return Some(kinds);
+            }
+        }
+        None
+    }
+
+    /// The types of so many outputs; `None` if it doesn't give that many.
+    pub fn output_types(&self, count: usize) -> Option<Vec<OperandType>> {
+        types_of(self.outputs, count)
+    }
+
     /// The first version of the HAL that takes operands of these types; `None` if none does.
     pub fn matches(
         &self,
@@ -156,6 +179,18 @@ impl Signature {
         let nothing_left = rest.len() == 0 && take_runs(self.outputs, outputs)?.len() == 0;
         nothing_left.then_some(since)
     }
+}
+
+/// The types of so many operands in runs, of which only one varies in length.
+fn types_of(runs: &[Run], count: usize) -> Option<Vec<OperandType>> {
+    let least: usize = runs.iter().map(|run| run.least).sum();
+    let spare = count.checked_sub(least)?;
+    let mut kinds = Vec::new();
+    for run in runs {
+        let more = if run.least == run.most { 0 } else { spare };
+        kinds.extend(std::iter::repeat_n(run.kind, run.least.saturating_add(more)));
+    }
+    (kinds.len() == count).then_some(kinds)
 }
 
 /// Takes runs off the front of a list of types.
@@ -183,6 +218,24 @@ fn take_runs<I: ExactSizeIterator<Item = OperandType> + Clone>(
 mod tests {
     use super::*;
     use OperandType as T;
+
+    #[test]
+    fn types_of_any_count_are_those_that_match() {
+        for info in all_operations() {
+            for signature in info.signatures {
+                let inputs: Vec<_> = (0..70).filter_map(|n| signature.input_types(n)).collect();
+                let outputs: Vec<_> = (0..9).filter_map(|n| signature.output_types(n)).collect();
+                assert!(!inputs.is_empty() && !outputs.is_empty(), "{:?}", info.kind);
+                for (inputs, outputs) in inputs.iter().zip(outputs.iter().cycle()) {
+                    let since = signature.matches(inputs.iter().copied(), outputs.iter().copied());
+                    assert!(since.is_some(), "{:?} {inputs:?} {outputs:?}", info.kind);
+                }
+            }
+        }
+        let conv = operation_info(OperationType::Conv2d).unwrap().signatures[0];
+        let counts: Vec<_> = (0..20).filter(|&n| conv.input_types(n).is_some()).collect();
+        assert_eq!(counts, [7, 8, 10]);
+    }
 
     #[test]
     fn every_operation_has_its_row() {

@@ -128,6 +128,38 @@ impl Operand {
         }
     }
 
+    /// A tensor of FLOAT32.
+    pub fn float32(dimensions: impl Into<Vec<u32>>) -> Self {
+        Self::tensor(OperandType::TensorFloat32, dimensions.into())
+    }
+
+    /// A tensor of FLOAT16.
+    pub fn float16(dimensions: impl Into<Vec<u32>>) -> Self {
+        Self::tensor(OperandType::TensorFloat16, dimensions.into())
+    }
+
+    /// A tensor of INT32.
+    pub fn int32(dimensions: impl Into<Vec<u32>>) -> Self {
+        Self::tensor(OperandType::TensorInt32, dimensions.into())
+    }
+
+    /// A tensor of BOOL8.
+    pub fn bool8(dimensions: impl Into<Vec<u32>>) -> Self {
+        Self::tensor(OperandType::TensorBool8, dimensions.into())
+    }
+
+    /// A tensor of QUANT8_ASYMM: unsigned bytes that stand for `scale * (byte - zero_point)`.
+    pub fn quant8(dimensions: impl Into<Vec<u32>>, scale: f32, zero_point: i32) -> Self {
+        Self::tensor(OperandType::TensorQuant8Asymm, dimensions.into())
+            .with_quantization(scale, zero_point)
+    }
+
+    /// A tensor of QUANT8_ASYMM_SIGNED: signed bytes that stand for `scale * (byte - zero_point)`.
+    pub fn quant8_signed(dimensions: impl Into<Vec<u32>>, scale: f32, zero_point: i32) -> Self {
+        Self::tensor(OperandType::TensorQuant8AsymmSigned, dimensions.into())
+            .with_quantization(scale, zero_point)
+    }
+
     /// A temporary scalar, read by nobody yet.
     pub fn scalar(kind: OperandType) -> Self {
         Self::tensor(kind, Vec::new())

@@ -3,37 +3,68 @@
 //! Operands are named by the [`OperandId`] that made them, so an operation can only read what exists
 //! already: a graph built this way is in execution order by construction.
 
+mod arguments;
+mod call;
+mod control_flow;
+pub mod operations;
+mod recurrent;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use nnburst_hal::{
     Access, DataLocation, Memory, Model, Operand, OperandLifeTime, OperandType, Operation,
-    OperationType, Version, validate_model, vlog,
+    OperationType, Subgraph, Version, validate_model, vlog,
 };
+
+pub use control_flow::GraphRef;
 
 use crate::element::Element;
 use crate::error::{Result, RuntimeError};
 
-/// An operand of the model that is being built.
+/// An operand of a model that is being built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct OperandId(u32);
+pub struct OperandId {
+    /// Which builder made it.
+    model: u32,
+    /// In which of its graphs it is: 0 is the main one, others are [`Model::referenced`] from 1.
+    graph: u32,
+    /// Position among the graph's operands.
+    at: u32,
+}
 
 /// Builds a [`Model`].
 ///
-/// ```
-/// use nnburst::{ModelBuilder, hal::{Operand, OperandType, OperationType}};
+/// There is a method for each operation, which takes the operands and numbers that it can't do without; the others have
+/// setters, and `done` adds it and gives its output. What an output is follows from the inputs: type, shape and,
+/// where the interface fixes it, scale and zero point.
 ///
-/// let pair = || Operand::tensor(OperandType::TensorFloat32, vec![2]);
+/// ```
+/// use nnburst::{ModelBuilder, hal::Operand};
+///
 /// let mut graph = ModelBuilder::new();
-/// let (a, b) = (graph.input(pair()), graph.input(pair()));
-/// let no_activation = graph.scalar_i32(0);
-/// let sum = graph.operation(OperationType::Add, &[a, b, no_activation], pair());
-/// graph.output(sum);
+/// let picture = graph.input(Operand::float32([1, 32, 32, 3]));
+/// let filter = graph.constant_of(Operand::float32([8, 3, 3, 3]), &[0.01f32; 8 * 3 * 3 * 3]);
+/// let bias = graph.constant_of(Operand::float32([8]), &[0.0f32; 8]);
+/// let features = graph.conv_2d(picture, filter, bias).stride(2).same().relu6().done();
+/// let mean = graph.mean(features, [1, 2]).done();
+/// let classes = graph.softmax(mean).done();
+/// graph.output(classes);
+/// assert_eq!(graph.shape(classes), [1, 8]);
 /// let model = graph.build()?;
-/// assert_eq!(model.main.operations.len(), 1);
+/// assert_eq!(model.main.operations.len(), 3);
 /// # Ok::<(), nnburst::RuntimeError>(())
 /// ```
-#[derive(Debug, Default)]
+///
+/// A rule that is broken is told by [`ModelBuilder::build`]: the first one, with operation and operand. Operations that
+/// are no methods, such as those of extensions, go in by [`ModelBuilder::operation`].
+#[derive(Debug)]
 #[must_use]
 pub struct ModelBuilder {
+    /// Tells its operands from those of other builders.
+    number: u32,
     model: Model,
+    /// The graph that is being built; 0 is the main one.
+    graph: u32,
     /// Bytes of the pool that large constants go to.
     pool: Vec<u8>,
     /// The first rule that was broken; said by `build`.
@@ -43,27 +74,44 @@ pub struct ModelBuilder {
 /// Constants up to this size live in the model itself, larger ones in a shared memory, so that they
 /// cross to the driver as a descriptor. The bound is NNAPI's (`MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES`).
 const IMMEDIATE_BYTES: usize = 128;
+/// Where small constants start.
+const COPIED_ALIGNMENT: usize = 4;
 /// Where large constants start within the pool: at a cache line.
 const POOL_ALIGNMENT: usize = 64;
+
+impl Default for ModelBuilder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl ModelBuilder {
     /// An empty model.
     pub fn new() -> Self {
+        /// Relaxed: numbers only have to differ, nothing is handed over by them.
+        static NUMBERS: AtomicU32 = AtomicU32::new(0);
         nnburst_hal::read_vlog_mask();
-        Self::default()
+        Self {
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            model: Model::default(),
+            graph: 0,
+            pool: Vec::new(),
+            broken: None,
+        }
     }
 
-    /// An input of the model; inputs are numbered in the order of these calls.
+    /// An input of the model, or of the graph that [`ModelBuilder::subgraph`] builds; inputs are numbered in the order of
+    /// these calls.
     pub fn input(&mut self, operand: Operand) -> OperandId {
         let id = self.push(operand.with_lifetime(OperandLifeTime::SubgraphInput));
-        self.model.main.input_indexes.push(id.0);
+        self.current().input_indexes.push(id.at);
         id
     }
 
     /// A constant by its little-endian bytes.
     pub fn constant(&mut self, mut operand: Operand, bytes: &[u8]) -> OperandId {
         if operand.data_size() != Some(bytes.len()) {
-            let at = self.model.main.operands.len();
+            let at = self.current().operands.len();
             self.breaks(format!(
                 "operand {at}: {} bytes given, the {} of shape {:?} takes {:?}",
                 bytes.len(),
@@ -74,7 +122,7 @@ impl ModelBuilder {
         }
         let copied = bytes.len() <= IMMEDIATE_BYTES;
         let values = if copied { &mut self.model.operand_values } else { &mut self.pool };
-        let alignment = if copied { 4 } else { POOL_ALIGNMENT };
+        let alignment = if copied { COPIED_ALIGNMENT } else { POOL_ALIGNMENT };
         values.resize(values.len().next_multiple_of(alignment), 0);
         let place = (u32::try_from(values.len()), u32::try_from(bytes.len()));
         values.extend_from_slice(bytes);
@@ -94,7 +142,7 @@ impl ModelBuilder {
     /// A constant by values of the type that holds its elements, such as `i8` for TENSOR_QUANT8_ASYMM_SIGNED.
     pub fn constant_of<T: Element>(&mut self, operand: Operand, values: &[T]) -> OperandId {
         if !T::KINDS.contains(&operand.kind) {
-            let at = self.model.main.operands.len();
+            let at = self.current().operands.len();
             let given = std::any::type_name::<T>();
             self.breaks(format!("operand {at}: a {} is not made of {given}", operand.kind));
         }
@@ -129,7 +177,15 @@ impl ModelBuilder {
         self.constant(Operand::scalar(OperandType::Bool), &[u8::from(value)])
     }
 
-    /// An operation with one output, whose operand is returned.
+    /// An input that an operation does without.
+    pub fn omitted(&mut self, kind: OperandType) -> OperandId {
+        // Nobody reads the scale, but quantised types have to have one.
+        let scale = if call::is_quantized(kind) { 1.0 } else { 0.0 };
+        let operand = Operand::tensor(kind, Vec::new()).with_quantization(scale, 0);
+        self.push(operand.with_lifetime(OperandLifeTime::NoValue))
+    }
+
+    /// An operation with one output, whose operand is returned; for those that are no methods.
     pub fn operation(
         &mut self,
         kind: OperationType,
@@ -137,7 +193,7 @@ impl ModelBuilder {
         output: Operand,
     ) -> OperandId {
         let id = self.push(output.with_lifetime(OperandLifeTime::TemporaryVariable));
-        self.push_operation(kind, inputs, vec![id.0]);
+        self.push_operation(kind, inputs, vec![id.at]);
         id
     }
 
@@ -152,23 +208,29 @@ impl ModelBuilder {
             .into_iter()
             .map(|output| self.push(output.with_lifetime(OperandLifeTime::TemporaryVariable)))
             .collect();
-        self.push_operation(kind, inputs, ids.iter().map(|id| id.0).collect());
+        self.push_operation(kind, inputs, ids.iter().map(|id| id.at).collect());
         ids
     }
 
-    /// Makes what an operation computed an output of the model; outputs are numbered in the order of
-    /// these calls.
+    /// Makes what an operation computed an output of the model, or of the graph that [`ModelBuilder::subgraph`] builds;
+    /// outputs are numbered in the order of these calls.
     pub fn output(&mut self, id: OperandId) {
         match self.operand_mut(id) {
             Some(operand) if operand.lifetime == OperandLifeTime::TemporaryVariable => {
                 operand.lifetime = OperandLifeTime::SubgraphOutput;
-                self.model.main.output_indexes.push(id.0);
+                self.current().output_indexes.push(id.at);
             }
             _ => self.breaks(format!(
-                "operand {} can't be an output: no operation of this model computes it, or it is one already",
-                id.0
+                "operand {} can't be an output: no operation of this graph computes it, or it is one already",
+                id.at
             )),
         }
+    }
+
+    /// The extents of an operand, as far as they are known: 0 is an unknown extent, none at all a scalar or a tensor of
+    /// unknown rank. Shapes follow from the operations but where they depend on values that only a run brings.
+    pub fn shape(&self, id: OperandId) -> &[u32] {
+        self.operand(id).map_or(&[], |operand| &operand.dimensions)
     }
 
     /// Allows FLOAT32 to be computed with the range and precision of FLOAT16.
@@ -205,24 +267,78 @@ impl ModelBuilder {
     }
 
     fn push(&mut self, operand: Operand) -> OperandId {
-        let id = u32::try_from(self.model.main.operands.len()).unwrap_or(u32::MAX);
-        self.model.main.operands.push(operand);
-        OperandId(id)
+        let (model, graph) = (self.number, self.graph);
+        let operands = &mut self.current().operands;
+        let at = u32::try_from(operands.len()).unwrap_or(u32::MAX);
+        operands.push(operand);
+        OperandId { model, graph, at }
     }
 
     fn push_operation(&mut self, kind: OperationType, inputs: &[OperandId], outputs: Vec<u32>) {
-        for &id in inputs {
+        for (position, &id) in inputs.iter().enumerate() {
             match self.operand_mut(id) {
                 Some(operand) => operand.number_of_consumers += 1,
-                None => self.breaks(format!("{kind}: operand {} is of another model", id.0)),
+                None => self.breaks_at(kind, &format!("input {position} is {}", self.whose(id))),
             }
         }
-        let inputs = inputs.iter().map(|id| id.0).collect();
-        self.model.main.operations.push(Operation { kind, inputs, outputs });
+        let inputs = inputs.iter().map(|id| id.at).collect();
+        self.current().operations.push(Operation { kind, inputs, outputs });
+    }
+
+    /// Where an operand is that isn't in the graph being built.
+    fn whose(&self, id: OperandId) -> &'static str {
+        if id.model == self.number {
+            "of another graph, where branches and loops get what they read as inputs"
+        } else {
+            "of another model"
+        }
+    }
+
+    /// The graph that is being built.
+    fn current(&mut self) -> &mut Subgraph {
+        match self.graph.checked_sub(1) {
+            Some(at) if (at as usize) < self.model.referenced.len() => {
+                &mut self.model.referenced[at as usize]
+            }
+            _ => &mut self.model.main,
+        }
+    }
+
+    /// An operand of the graph that is being built.
+    fn operand(&self, id: OperandId) -> Option<&Operand> {
+        let graph = match self.graph.checked_sub(1) {
+            Some(at) => self.model.referenced.get(at as usize)?,
+            None => &self.model.main,
+        };
+        let here = (id.model, id.graph) == (self.number, self.graph);
+        here.then(|| graph.operands.get(id.at as usize)).flatten()
     }
 
     fn operand_mut(&mut self, id: OperandId) -> Option<&mut Operand> {
-        self.model.main.operands.get_mut(usize::try_from(id.0).ok()?)
+        let here = (id.model, id.graph) == (self.number, self.graph);
+        here.then(|| self.current().operands.get_mut(id.at as usize)).flatten()
+    }
+
+    fn kind_of(&self, id: OperandId) -> Option<OperandType> {
+        self.operand(id).map(|operand| operand.kind)
+    }
+
+    /// The bytes of a small constant.
+    fn copied(&self, operand: &Operand) -> Option<&[u8]> {
+        let start = operand.location.offset as usize;
+        self.model.operand_values.get(start..start.checked_add(operand.location.length as usize)?)
+    }
+
+    /// An operand that stands for the output of an operation that could not be added.
+    fn unknown(&mut self) -> OperandId {
+        self.push(Operand::tensor(OperandType::TensorFloat32, Vec::new()))
+    }
+
+    /// Says that the next operation of the graph breaks a rule.
+    fn breaks_at(&mut self, kind: OperationType, rule: &str) {
+        let (graph, at) = (self.graph, self.current().operations.len());
+        let place = if graph == 0 { String::new() } else { format!("graph {graph}, ") };
+        self.breaks(format!("{place}operation {at} ({kind}): {rule}"));
     }
 
     fn breaks(&mut self, rule: String) {
