@@ -1,5 +1,5 @@
-//! Valid graphs of chance, run every way there is: with every kernel form, with shapes that only the request
-//! tells, with constants that come with the request. Exact types must give the same bytes.
+//! Valid graphs of chance, run every way there is: operation by operation and with what plans make of them, with
+//! every kernel form, with shapes that only the request tells, with constants that come with the request. Exact types must give the same bytes.
 //!
 //! `NNBURST_SEED` runs one graph alone, `NNBURST_ROUNDS` more of them than the few of CI.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
@@ -13,11 +13,11 @@ type Values = Vec<(Vec<u32>, Vec<u8>)>;
 
 fn run(
     random: &RandomModel,
-    isa: Isa,
+    (isa, apart): (Isa, bool),
     dims: &[Vec<u32>],
     sizes: &[usize],
 ) -> Result<Values, String> {
-    let options = CompileOptions { isa: Some(isa), ..CompileOptions::default() };
+    let options = CompileOptions { isa: Some(isa), apart, ..CompileOptions::default() };
     let plan = Plan::compile(&random.model, &options).map_err(|error| error.to_string())?;
     let mut session = plan.session();
     let inputs: Vec<Input<'_>> = random
@@ -74,6 +74,7 @@ fn check(seed: u64, element: Element) {
     };
     let best = Isa::best();
     let variants = [
+        ("plain code, steps apart", random.clone(), Isa::Scalar, true),
         ("plain code", random.clone(), Isa::Scalar, true),
         ("AVX2", random.clone(), Isa::Avx2, element.is_exact()),
         ("best form", random.clone(), best, element.is_exact()),
@@ -101,7 +102,8 @@ fn check(seed: u64, element: Element) {
         let names = || -> Vec<_> {
             graph.operations.iter().map(|operation| operation.kind.name()).collect()
         };
-        let values = run(&variant, isa, &dims_of(&variant), &sizes)
+        let apart = what.ends_with("apart");
+        let values = run(&variant, (isa, apart), &dims_of(&variant), &sizes)
             .unwrap_or_else(|error| panic!("{element:?} {seed}, {what}: {error}: {:?}", names()));
         for (at, ((shape, bytes), (want, _))) in values.iter().zip(&expected).enumerate() {
             assert_eq!(shape, want, "{element:?} {seed}, {what}: shape of output {at}");

@@ -16,6 +16,11 @@ pub(super) static RELU6: Op = Op { lower: |op| lower(op, FusedActivation::Relu6)
 
 /// Source: NNAPI `RELU`, `RELU1`, `RELU6`, since HAL 1.0.
 fn lower(op: &mut OpBuilder<'_>, activation: FusedActivation) -> Lowered {
+    if op.is_activated() {
+        let input = op.input(0)?;
+        op.set_output(0, input.shape)?;
+        return Ok(op.alias(0, 0)?);
+    }
     dispatch!(op.input_kind(0)?, 0, real: real(op, activation), byte: byte(op, activation))
 }
 
@@ -28,6 +33,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, activation: FusedActivation) -> Lowered
         let clamp = Binary::new(op.isa(), Arithmetic::Mul, (low, high));
         let label = Label { form: clamp.isa(), ..plain("binary_f32", &input.shape, 0) };
         op.emit(label, move |io| clamp.compute(io.input(0), In::of(&[1.0]), io.output(0)));
+        op.in_place(&[0]);
         return Ok(());
     }
     op.emit(plain("clamp_real", &input.shape, 0), move |io| {
@@ -35,6 +41,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, activation: FusedActivation) -> Lowered
         io.output(0).fill(xs.map(|x| T::from_f32(clamp_real(x.to_f32(), low, high))));
         Ok(())
     });
+    op.in_place(&[0]);
     Ok(())
 }
 
@@ -49,5 +56,6 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, activation: FusedActivation) -> Lo
         io.output(0).fill(qs.map(|q| T::from_i32(q.to_i32().max(low).min(high))));
         Ok(())
     });
+    op.in_place(&[0]);
     Ok(())
 }

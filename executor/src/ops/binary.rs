@@ -22,7 +22,7 @@ pub(super) static PRELU: Op = Op { lower: lower_prelu };
 /// Source: NNAPI `DIV`, since HAL 1.1; INT32 since 1.3.
 fn lower_div(op: &mut OpBuilder<'_>) -> Lowered {
     let (a, b) = operands(op)?;
-    let activation = op.activation(2)?;
+    let activation = op.fused_activation(2)?;
     let (low, high) = real_activation_range(activation);
     // Not `clamp` or `max`: a NaN stays one.
     let limit = move |x: f32| {
@@ -154,6 +154,7 @@ fn emit<T: Element>(
         broadcast.each(|at, i, j| output.set(at, each(a.get(i), b.get(j))));
         Ok(())
     });
+    op.in_place(&[0, 1]);
     Ok(())
 }
 

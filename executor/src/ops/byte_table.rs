@@ -46,6 +46,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, function: Function) -> Lowered {
             map.compute(io.input(0), io.output(0));
             Ok(())
         });
+        op.in_place(&[0]);
         return Ok(());
     }
     op.emit(label, move |io: Io<'_>| {
@@ -53,6 +54,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, function: Function) -> Lowered {
         io.output::<T>(0).fill(values);
         Ok(())
     });
+    op.in_place(&[0]);
     Ok(())
 }
 
@@ -72,6 +74,7 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, function: Function, input: &Tensor
         io.output::<T>(0).fill(bytes.map(|q| table[at(q) & 0xff]));
         Ok(())
     });
+    op.in_place(&[0]);
     Ok(())
 }
 

@@ -92,6 +92,9 @@ fn copy<T: Element>(
     outer: usize,
     parts: Vec<usize>,
 ) -> Lowered {
+    if outer == 1 {
+        return one_behind_the_other::<T>(op, shape, &parts);
+    }
     // Copying pieces of a few elements costs more in calls than in elements.
     if parts.iter().all(|&len| len < 16) {
         op.emit(plain("interleave", shape, 0), move |io| {
@@ -104,6 +107,35 @@ fn copy<T: Element>(
         each_part::<T>(&io, outer, &parts, |_, from, to| to.copy_from(from));
         Ok(())
     });
+    Ok(())
+}
+
+/// Along the outermost axis that has several elements: what computes the inputs may put them there by itself.
+fn one_behind_the_other<T: Element>(
+    op: &mut OpBuilder<'_>,
+    shape: &Shape,
+    parts: &[usize],
+) -> Lowered {
+    let bytes = parts.iter().map(|len| len * size_of::<T>());
+    let offsets: Vec<usize> = bytes
+        .scan(0, |at, len| {
+            let start = *at;
+            *at += len;
+            Some(start)
+        })
+        .collect();
+    let starts = offsets.clone();
+    op.emit(plain("concatenate", shape, 0), move |io| {
+        let output = io.output_bytes(0);
+        for (index, &start) in starts.iter().enumerate() {
+            let input = io.input_bytes(index);
+            if let Some(part) = output.slice(start..start + input.len()) {
+                part.copy_from(input);
+            }
+        }
+        Ok(())
+    });
+    op.join_parts(offsets);
     Ok(())
 }
 

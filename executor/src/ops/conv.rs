@@ -173,7 +173,23 @@ impl Sliding {
         let extents = [image.batches, vertical.output, horizontal.output, channels];
         let output = Image::new(extents, image.is_nchw());
         op.set_output(0, output.shape()?)?;
-        Ok(Self { input: image, output, vertical, horizontal, activation })
+        let whole = Self { input: image, output, vertical, horizontal, activation };
+        let within = op.border().and_then(|sides| whole.within(sides));
+        if within.is_some() {
+            op.read_within_border();
+        }
+        Ok(within.unwrap_or(whole))
+    }
+
+    /// The same over what is within borders of zeros around the image: its own padding, which stands for zeros as
+    /// well. `None` where it can't be.
+    fn within(&self, sides: &[(usize, usize)]) -> Option<Self> {
+        let &[(0, 0), a, b, c] = sides else { return None };
+        let (rows, columns, channels) = if self.input.is_nchw() { (b, c, a) } else { (a, b, c) };
+        let vertical = self.vertical.within(rows)?;
+        let horizontal = self.horizontal.within(columns)?;
+        let input = self.input.resized(vertical.input, horizontal.input);
+        (channels == (0, 0)).then_some(Self { input, vertical, horizontal, ..*self })
     }
 
     /// Lines of output pixels, those of all batches.

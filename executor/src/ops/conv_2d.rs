@@ -36,7 +36,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
         count => return Err(OpError::rule(format!("{count} inputs")).into()),
     };
     let (window, next) = Window::read(op, 3, explicit)?;
-    let activation = op.activation(next)?;
+    let activation = op.fused_activation(next)?;
     let nchw = op.nchw(next + 1)?;
     let window = window.dilated(op, next + 2)?;
     let image = Image::of(0, &input.shape, nchw)?;

@@ -42,7 +42,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
         count => return Err(OpError::rule(format!("{count} inputs")).into()),
     };
     let (window, next) = Window::read(op, 3, explicit)?;
-    let (multiplier, activation) = (op.extent(next, 1)?, op.activation(next + 1)?);
+    let (multiplier, activation) = (op.extent(next, 1)?, op.fused_activation(next + 1)?);
     let nchw = op.nchw(next + 2)?;
     let window = window.dilated(op, next + 3)?;
     let image = Image::of(0, &input.shape, nchw)?;

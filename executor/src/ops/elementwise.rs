@@ -32,7 +32,7 @@ struct Operands {
 
 /// Source: NNAPI `ADD`, `MUL`, since HAL 1.0; `SUB` since 1.1; INT32 since 1.3.
 fn lower(op: &mut OpBuilder<'_>, which: Arithmetic) -> Lowered {
-    let (a, b, activation) = (op.input(0)?, op.input(1)?, op.activation(2)?);
+    let (a, b, activation) = (op.input(0)?, op.input(1)?, op.fused_activation(2)?);
     if a.kind != b.kind {
         return Err(OpError::input(1, format!("is {} beside {}", b.kind, a.kind)).into());
     }
@@ -72,6 +72,7 @@ fn float32(op: &mut OpBuilder<'_>, which: Arithmetic, operands: &Operands) -> Lo
         });
         result
     });
+    op.in_place(&[0, 1]);
     if a.shape == *wide && b.shape == *wide {
         op.join_sum(Arc::new(move |a, b, to| binary.compute(In::new(a), In::new(b), Out::new(to))));
     }
@@ -133,6 +134,7 @@ fn quantised<T: Quantised>(
                 let label = plain("add_i8", &operands.wide, operands.wide.elements() as u64);
                 let label = Label { form: add.isa(), ..label };
                 op.emit(label, move |io| add.compute(io.input(0), io.input(1), io.output(0)));
+                op.in_place(&[0, 1]);
                 return Ok(());
             }
             emit::<T>(op, operands, move |a, b| finish(sum.apply(a.to_i32(), b.to_i32())));
@@ -207,6 +209,7 @@ fn emit<T: Element>(
             });
         }
     }
+    op.in_place(&[0, 1]);
 }
 
 fn arguments<'a, T: Element>(io: &Io<'a>) -> (In<'a, T>, In<'a, T>, Out<'a, T>) {

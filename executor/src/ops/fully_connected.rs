@@ -45,7 +45,7 @@ impl Product {
 /// Source: NNAPI `FULLY_CONNECTED`, since HAL 1.0; float16 since 1.2; signed since 1.3.
 fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let (input, weights, bias) = (op.input(0)?, op.input(1)?, op.input(2)?);
-    let activation = op.activation(3)?;
+    let activation = op.fused_activation(3)?;
     let &[units, depth] = &weights.shape[..] else {
         return Err(OpError::input(1, format!("weights of {:?}", weights.shape)).into());
     };

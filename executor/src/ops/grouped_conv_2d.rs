@@ -35,7 +35,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let (input, filter, bias) = (op.input(0)?, op.input(1)?, op.input(2)?);
     let (window, next) = Window::read(op, 3, op.input_count() >= 12)?;
     let groups = op.extent(next, 1)?;
-    let activation = op.activation(next + 1)?;
+    let activation = op.fused_activation(next + 1)?;
     let nchw = op.bool(next + 2)?;
     let image = Image::of(0, &input.shape, nchw)?;
     let wanted = format_args!("{} channels in {groups} groups", image.channels);

@@ -32,18 +32,24 @@ fn lower(op: &mut OpBuilder<'_>, with_value: bool) -> Lowered {
     }
     let fill = if with_value { value(op, &input)? } else { zero(&input)? };
     let mut extents = Vec::new();
-    let mut heads = Vec::new();
+    let mut sides = Vec::new();
     for (axis, pair) in paddings.chunks_exact(2).enumerate() {
         let side = |at: usize| {
             usize::try_from(pair[at])
                 .map_err(|_| OpError::input(1, format!("padding {} is negative", pair[at])))
         };
-        heads.push(side(0)?);
+        sides.push((side(0)?, side(1)?));
         extents.push(side(0)? + input.shape[axis] + side(1)?);
     }
     let shape = Shape::new(extents)?;
     op.set_output(0, shape.clone())?;
-    by_width!(input.kind, emit(op, &input.shape, &shape, &heads, &fill))
+    let heads: Vec<usize> = sides.iter().map(|&(head, _)| head).collect();
+    let emitted: Lowered = by_width!(input.kind, emit(op, &input.shape, &shape, &heads, &fill));
+    emitted?;
+    if fill == zero(&input)? {
+        op.set_border(&sides);
+    }
+    Ok(())
 }
 
 fn zero(input: &Tensor) -> Result<Vec<u8>, OpError> {

@@ -44,7 +44,7 @@ fn lower(op: &mut OpBuilder<'_>, kind: Kind) -> Lowered {
     let explicit = op.input_count() >= 10;
     let (window, next) = Window::read(op, 1, explicit)?;
     let (filter_w, filter_h) = (op.extent(next, 1)?, op.extent(next + 1, 1)?);
-    let activation = op.activation(next + 2)?;
+    let activation = op.fused_activation(next + 2)?;
     let nchw = op.nchw(next + 3)?;
     let image = Image::of(0, &input.shape, nchw)?;
     let (vertical, horizontal) = window.axes(&image, filter_h, filter_w)?;

@@ -44,9 +44,17 @@ impl Strided {
         self.strides.push(stride);
     }
 
-    /// Adds the step that moves input 0 to `output`.
+    /// Adds the step that moves input 0 to `output`, unless that can be a view of it.
     pub(super) fn emit(self, op: &mut OpBuilder<'_>, output: usize) -> Lowered {
-        by_width!(op.input_kind(0)?, emit_move(op, self, output))
+        let kind = op.input_kind(0)?;
+        let is_one_piece = matches!(self.strides[..], [] | [1]);
+        if is_one_piece
+            && let Some(element) = kind.element_bytes()
+            && op.view(output, self.base * element)?
+        {
+            return Ok(());
+        }
+        by_width!(kind, emit_move(op, self, output))
     }
 
     /// Moves the elements.

@@ -93,6 +93,11 @@ impl Image {
         })
     }
 
+    /// The same with other lines and columns.
+    pub(crate) fn resized(self, height: usize, width: usize) -> Self {
+        Self { height, width, ..self }
+    }
+
     /// Whether channels come first.
     pub(crate) fn is_nchw(&self) -> bool {
         self.nchw
@@ -121,6 +126,17 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
+    /// The same windows over what is between `head` and `tail` positions of padding. `None` where nothing is left
+    /// of it, or where a window would be over nothing else: kernels take neither.
+    pub(crate) fn within(self, (head, tail): (usize, usize)) -> Option<Self> {
+        let input = self.input.checked_sub(head + tail).filter(|&input| input > 0)?;
+        let reach = (self.filter - 1) * self.dilation + 1;
+        let end = self.output.checked_sub(1)? * self.stride + reach;
+        let head = self.head + head;
+        let past = end.saturating_sub(head + input);
+        (head < reach && past < reach).then_some(Self { input, head, ..self })
+    }
+
     /// Input positions that an undilated window at `output` really covers.
     pub(crate) fn covered(self, output: usize) -> std::ops::Range<usize> {
         let start = output * self.stride;

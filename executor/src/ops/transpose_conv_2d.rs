@@ -98,7 +98,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let explicit = op.input_count() >= 11;
     let next = if explicit { 7 } else { 5 };
     let (stride_w, stride_h) = (op.extent(next, 1)?, op.extent(next + 1, 1)?);
-    let activation = op.activation(next + 2)?;
+    let activation = op.fused_activation(next + 2)?;
     let nchw = op.bool(next + 3)?;
     let image = Image::of(0, &input.shape, nchw)?;
     let channels = image.channels;

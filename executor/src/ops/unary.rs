@@ -58,5 +58,6 @@ fn emit<T: Element>(
         io.output::<T>(0).fill(io.input::<T>(0).iter().map(&each));
         Ok(())
     });
+    op.in_place(&[0]);
     Ok(())
 }

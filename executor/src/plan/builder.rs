@@ -13,7 +13,7 @@ use super::draft::{Draft, DraftPlace, DraftStep};
 use super::fuse::Part;
 use super::pieces::Pieces;
 use super::stage::{DynamicOutput, DynamicTarget, Label, Work};
-use super::state::{State, Storage, ValueId};
+use super::state::{Border, State, Storage, ValueId};
 use crate::error::OpError;
 use crate::io::{Io, share_stride};
 use crate::kernels::Isa;
@@ -92,6 +92,8 @@ pub struct OpBuilder<'a> {
     pub(super) draft: &'a mut Draft,
     /// Inputs that are wholly in what was packed.
     pub(super) absorbed: Vec<usize>,
+    /// Inputs that steps read other values for.
+    pub(super) instead: Vec<(usize, ValueId)>,
 }
 
 impl OpBuilder<'_> {
@@ -272,6 +274,46 @@ impl OpBuilder<'_> {
             .map_err(|_| OpError::input(index, format!("{code} is no fused activation")).into())
     }
 
+    /// The activation of output 0: the declared one or, where that is none and a RELU, RELU1 or RELU6 is all
+    /// that reads the output, the one of that operation, which then has nothing left to do.
+    ///
+    /// # Errors
+    /// As for [`OpBuilder::activation`].
+    pub fn fused_activation(&mut self, index: usize) -> Lowered<FusedActivation> {
+        let declared = self.activation(index)?;
+        if declared != FusedActivation::None || self.context.apart {
+            return Ok(declared);
+        }
+        let Some((kind, activation)) = self.activation_behind() else { return Ok(declared) };
+        let value = self.output_value(0)?;
+        self.state.values[value].activated = Some(kind);
+        Ok(activation)
+    }
+
+    /// The activation that alone reads output 0 and gives the same type.
+    fn activation_behind(&self) -> Option<(OperationType, FusedActivation)> {
+        let graph = &self.context.graphs[self.graph];
+        let operand = *self.operation.outputs.first()?;
+        let reader = &graph.operations[graph.only_reader(operand)?];
+        let activation = match reader.kind {
+            OperationType::Relu => FusedActivation::Relu,
+            OperationType::Relu1 => FusedActivation::Relu1,
+            OperationType::Relu6 => FusedActivation::Relu6,
+            _ => return None,
+        };
+        let [from, to] = [operand, *reader.outputs.first()?].map(|it| &graph.operands[it as usize]);
+        let same = from.kind == to.kind
+            && from.scale.to_bits() == to.scale.to_bits()
+            && from.zero_point == to.zero_point;
+        same.then_some((reader.kind, activation))
+    }
+
+    /// Whether what computed input 0 has done what this operation is for.
+    pub(crate) fn is_activated(&self) -> bool {
+        let value = self.input_value(0).map(|value| self.state.values[value].activated);
+        value == Ok(Some(self.kind()))
+    }
+
     /// What an extension adds to an input's type.
     ///
     /// # Errors
@@ -365,6 +407,61 @@ impl OpBuilder<'_> {
         Ok(())
     }
 
+    /// Makes an output, whose shape is set, the bytes of input 0 from byte `start` on, if nothing speaks against it:
+    /// the output is a temporary, and the input no constant. Whether it has.
+    ///
+    /// # Errors
+    /// There is no such input or output.
+    pub fn view(&mut self, output: usize, start: usize) -> Result<bool, OpError> {
+        let (from, to) = (self.input_value(0)?, self.output_value(output)?);
+        let source = self.place_of(from, self.input_operand(0)?.kind);
+        let len = self.place_of(to, self.output_operand(output)?.kind).len();
+        let fits = start.checked_add(len).is_some_and(|end| len > 0 && end <= source.len());
+        let &Storage::Local(local) = &self.state.values[to].storage else { return Ok(false) };
+        if !fits || self.context.apart {
+            return Ok(false);
+        }
+        match source {
+            DraftPlace::Slot { slot, offset, .. } => {
+                self.state.values[to].storage = Storage::Arena { slot, offset: offset + start };
+            }
+            DraftPlace::Local { local: source, offset, .. } => {
+                let home = DraftPlace::Local { local: source, offset: offset + start, len };
+                self.draft.settle(local, home);
+            }
+            DraftPlace::Omitted | DraftPlace::Constant(_) => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Notes that output 0 is input 0 between borders of zeros: so many at each end of each axis.
+    pub(crate) fn set_border(&mut self, sides: &[(usize, usize)]) {
+        if self.context.apart {
+            return;
+        }
+        if let (Ok(from), Ok(to)) = (self.input_value(0), self.output_value(0)) {
+            self.state.values[to].border = Some(Border { from, sides: sides.into() });
+        }
+        if let Some(step) = self.draft.steps.last_mut() {
+            step.part = Some(Part::Border);
+        }
+    }
+
+    /// The borders that input 0 has around it, none where it isn't known to have some.
+    pub(crate) fn border(&self) -> Option<&[(usize, usize)]> {
+        let value = &self.state.values[self.input_value(0).ok()?];
+        let is_constant = matches!(value.storage, Storage::Constant(_));
+        value.border.as_ref().filter(|_| !is_constant).map(|border| &*border.sides)
+    }
+
+    /// Has the operation's steps read what is within the borders of input 0 in its stead.
+    pub(crate) fn read_within_border(&mut self) {
+        let Ok(value) = self.input_value(0) else { return };
+        if let Some(border) = &self.state.values[value].border {
+            self.instead.push((0, border.from));
+        }
+    }
+
     /// Says that a constant input is wholly in what was packed: no step reads it (it looks left out there),
     /// nothing but packing has looked at its bytes, and a compilation cache can do without it.
     pub fn absorb(&mut self, input: usize) {
@@ -426,6 +523,22 @@ impl OpBuilder<'_> {
         }
     }
 
+    /// Says that the step just added puts its first inputs one behind the other into output 0, each at an offset
+    /// in bytes, and leaves out those that look left out: what computes them may put them there by itself.
+    pub(crate) fn join_parts(&mut self, offsets: Vec<usize>) {
+        if let Some(step) = self.draft.steps.last_mut() {
+            step.part = Some(Part::Join(offsets));
+        }
+    }
+
+    /// Says that the step just added reads each element of these inputs, if they are of the output's size, before
+    /// it writes the one of output 0 that lies at the same place: it may be written over them.
+    pub fn in_place(&mut self, inputs: &'static [usize]) {
+        if let Some(step) = self.draft.steps.last_mut() {
+            step.in_place = inputs;
+        }
+    }
+
     /// Ends the operation with a computation that tells the outputs' shapes only when it has run.
     /// It gets the inputs and returns every output.
     ///
@@ -471,14 +584,29 @@ impl OpBuilder<'_> {
                 *place = DraftPlace::Omitted;
             }
         }
+        for &(input, value) in &self.instead {
+            if let (Some(place), Ok(operand)) = (inputs.get_mut(input), self.input_operand(input)) {
+                *place = self.place_of(value, operand.kind);
+            }
+        }
         let scratch_share = scratch_bytes;
         let scratch = match share_stride(scratch_share) * (sharers - 1) + scratch_share {
             0 => DraftPlace::Omitted,
-            len => DraftPlace::Local { local: self.draft.add_local(len), len },
+            len => DraftPlace::Local { local: self.draft.add_local(len), offset: 0, len },
         };
         let name = self.kind().name();
-        let (index, part) = (self.index, None);
-        DraftStep { index, name, label, inputs, outputs, scratch, scratch_share, work, part }
+        DraftStep {
+            index: self.index,
+            name,
+            label,
+            inputs,
+            outputs,
+            scratch,
+            scratch_share,
+            work,
+            part: None,
+            in_place: &[],
+        }
     }
 
     fn place_of(&self, value: ValueId, kind: OperandType) -> DraftPlace {

@@ -19,7 +19,7 @@ pub(super) enum DraftPlace {
     Omitted,
     Constant(Arc<AlignedBytes>),
     Slot { slot: usize, offset: usize, len: usize },
-    Local { local: usize, len: usize },
+    Local { local: usize, offset: usize, len: usize },
 }
 
 impl DraftPlace {
@@ -31,7 +31,7 @@ impl DraftPlace {
             Storage::Constant(bytes) => Self::Constant(Arc::clone(bytes)),
             &Storage::Slot(slot) => Self::Slot { slot, offset: 0, len },
             &Storage::Arena { slot, offset } => Self::Slot { slot, offset, len },
-            &Storage::Local(local) => Self::Local { local, len },
+            &Storage::Local(local) => Self::Local { local, offset: 0, len },
         }
     }
 
@@ -41,6 +41,10 @@ impl DraftPlace {
             Self::Constant(bytes) => bytes.len(),
             Self::Slot { len, .. } | Self::Local { len, .. } => *len,
         }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 }
 
@@ -56,14 +60,23 @@ pub(super) struct DraftStep {
     pub(super) work: Work,
     /// What it can be joined with other steps by.
     pub(super) part: Option<Part>,
+    /// Inputs of the output's size that output 0 may be written over: each element is read before it is written.
+    pub(super) in_place: &'static [usize],
+}
+
+/// Memory for a value that lives within the stage.
+#[derive(Clone, Debug)]
+struct Local {
+    bytes: usize,
+    /// Where it lies, if it is a part of something else.
+    home: Option<DraftPlace>,
 }
 
 /// The stage so far.
 #[derive(Default)]
 pub(super) struct Draft {
     pub(super) steps: Vec<DraftStep>,
-    /// Bytes of each local.
-    locals: Vec<usize>,
+    locals: Vec<Local>,
     pub(super) outputs: Vec<KnownOutput>,
     /// Locals that later stages read.
     pub(super) kept: Vec<usize>,
@@ -77,17 +90,82 @@ impl std::fmt::Debug for Draft {
     }
 }
 
-/// Offsets of locals, once laid out.
+/// Where locals are, once laid out.
 pub(super) struct Layout {
     pub(super) slot: usize,
-    pub(super) offsets: Vec<usize>,
+    /// Slot and offset of each.
+    homes: Vec<(usize, usize)>,
     pub(super) bytes: usize,
 }
 
 impl Draft {
     pub(super) fn add_local(&mut self, bytes: usize) -> usize {
-        self.locals.push(bytes);
+        self.locals.push(Local { bytes, home: None });
         self.locals.len() - 1
+    }
+
+    /// Makes a local that has no place yet a part of something else.
+    pub(super) fn settle(&mut self, local: usize, home: DraftPlace) {
+        debug_assert!(self.is_root(local) && self.root(&home) != Some(local));
+        self.locals[local].home = Some(home);
+    }
+
+    /// Whether a local is no part of anything else.
+    pub(super) fn is_root(&self, local: usize) -> bool {
+        self.locals[local].home.is_none()
+    }
+
+    /// The place in what it is a part of, if it is one.
+    pub(super) fn resolve(&self, place: &DraftPlace) -> DraftPlace {
+        let mut place = place.clone();
+        while let DraftPlace::Local { local, offset, len } = place {
+            match self.locals[local].home {
+                Some(DraftPlace::Local { local, offset: start, .. }) => {
+                    place = DraftPlace::Local { local, offset: start + offset, len };
+                }
+                Some(DraftPlace::Slot { slot, offset: start, .. }) => {
+                    return DraftPlace::Slot { slot, offset: start + offset, len };
+                }
+                _ => break,
+            }
+        }
+        place
+    }
+
+    /// The local whose memory a place is in.
+    pub(super) fn root(&self, place: &DraftPlace) -> Option<usize> {
+        match self.resolve(place) {
+            DraftPlace::Local { local, .. } => Some(local),
+            _ => None,
+        }
+    }
+
+    /// The local that a place is the whole of, if that is no part of anything else.
+    pub(super) fn whole_root(&self, place: &DraftPlace) -> Option<usize> {
+        match *place {
+            DraftPlace::Local { local, offset: 0, len }
+                if self.is_root(local) && self.locals[local].bytes == len =>
+            {
+                Some(local)
+            }
+            _ => None,
+        }
+    }
+
+    /// How many locals there are.
+    pub(super) fn local_count(&self) -> usize {
+        self.locals.len()
+    }
+
+    /// The locals whose memory later stages read.
+    pub(super) fn kept_roots(&self) -> Vec<bool> {
+        let mut kept = vec![false; self.locals.len()];
+        for &local in &self.kept {
+            if let Some(root) = self.root(&DraftPlace::Local { local, offset: 0, len: 0 }) {
+                kept[root] = true;
+            }
+        }
+        kept
     }
 
     pub(super) fn know_output(&mut self, index: usize, shape: &Shape, bytes: usize) {
@@ -108,10 +186,10 @@ impl Draft {
 
     /// Bytes of a local.
     pub(super) fn local_bytes(&self, local: usize) -> usize {
-        self.locals[local]
+        self.locals[local].bytes
     }
 
-    /// Adds a step that copies bytes.
+    /// Adds a step that copies bytes, unless what computes them can put them there.
     pub(super) fn copy(
         &mut self,
         index: usize,
@@ -125,12 +203,18 @@ impl Draft {
             io.output_bytes(0).copy_from(io.input_bytes(0));
             Ok(())
         }));
-        let (inputs, outputs) = (vec![from], vec![to]);
-        let (scratch, scratch_share) = (DraftPlace::Omitted, 0);
-        let part = None;
-        let step =
-            DraftStep { index, name, label, inputs, outputs, scratch, scratch_share, work, part };
-        self.steps.push(step);
+        self.steps.push(DraftStep {
+            index,
+            name,
+            label,
+            inputs: vec![from],
+            outputs: vec![to],
+            scratch: DraftPlace::Omitted,
+            scratch_share: 0,
+            work,
+            part: Some(Part::Join(vec![0])),
+            in_place: &[],
+        });
     }
 
     /// Lays the locals out by the steps that touch them.
@@ -138,18 +222,18 @@ impl Draft {
         let mut lifetimes: Vec<Lifetime> = self
             .locals
             .iter()
-            .map(|&bytes| Lifetime { bytes, first: usize::MAX, last: 0 })
+            .map(|local| Lifetime { bytes: local.bytes, first: usize::MAX, last: 0 })
             .collect();
         for (at, step) in self.steps.iter().enumerate() {
             for place in step.inputs.iter().chain(&step.outputs).chain([&step.scratch]) {
-                if let &DraftPlace::Local { local, .. } = place {
-                    lifetimes[local].first = lifetimes[local].first.min(at);
-                    lifetimes[local].last = at;
+                if let Some(root) = self.root(place) {
+                    lifetimes[root].first = lifetimes[root].first.min(at);
+                    lifetimes[root].last = at;
                 }
             }
         }
-        for &local in &self.kept {
-            lifetimes[local].last = self.steps.len();
+        for (lifetime, _) in lifetimes.iter_mut().zip(self.kept_roots()).filter(|(_, kept)| *kept) {
+            lifetime.last = self.steps.len();
         }
         for lifetime in &mut lifetimes {
             // Touched by no step but kept: live throughout. Touched by none at all: no memory.
@@ -159,18 +243,29 @@ impl Draft {
             }
         }
         let (offsets, bytes) = lay_out(&lifetimes);
-        Layout { slot, offsets, bytes }
+        let home = |local| match self.resolve(&DraftPlace::Local { local, offset: 0, len: 0 }) {
+            DraftPlace::Local { local, offset, .. } => (slot, offsets[local] + offset),
+            DraftPlace::Slot { slot, offset, .. } => (slot, offset),
+            _ => (slot, 0),
+        };
+        Layout { slot, homes: (0..self.locals.len()).map(home).collect(), bytes }
     }
 }
 
 impl Layout {
+    /// Slot and offset of a local.
+    pub(super) fn home(&self, local: usize) -> (usize, usize) {
+        self.homes[local]
+    }
+
     pub(super) fn place(&self, place: DraftPlace) -> Place {
         match place {
             DraftPlace::Omitted => Place::Omitted,
             DraftPlace::Constant(bytes) => Place::Constant(bytes),
             DraftPlace::Slot { slot, offset, len } => Place::Slot { slot, offset, len },
-            DraftPlace::Local { local, len } => {
-                Place::Slot { slot: self.slot, offset: self.offsets[local], len }
+            DraftPlace::Local { local, offset, len } => {
+                let (slot, start) = self.homes[local];
+                Place::Slot { slot, offset: start + offset, len }
             }
         }
     }

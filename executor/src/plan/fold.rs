@@ -55,7 +55,7 @@ pub(super) fn fold(
         step.work.run(Io::new(&slots, &step)).map_err(OpError::rule)?;
     }
     for (value, local, len) in results {
-        let start = layout.offsets.get(local).copied().unwrap_or(0);
+        let (_, start) = layout.home(local);
         let bytes = arena.as_slice().get(start..start + len).unwrap_or_default();
         state.values[value].storage = Storage::Constant(Arc::new(AlignedBytes::copy_of(bytes)));
     }

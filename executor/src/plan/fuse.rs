@@ -19,6 +19,10 @@ pub(super) enum Part {
     Lines(Arc<dyn Lines>),
     /// The sum of inputs 0 and 1, both of the output's shape.
     Sum(Combine),
+    /// Input 0 between borders of zeros, which some convolutions do without.
+    Border,
+    /// The first inputs one behind the other, each at its offset in bytes.
+    Join(Vec<usize>),
 }
 
 /// Where less lies between steps they are as quick alone: it stays in the second cache anyway.
@@ -82,13 +86,12 @@ fn is_depthwise(kernels: &[Arc<dyn Lines>]) -> bool {
 /// Whether step `at` alone reads what the step before it wrote, as its input `input`.
 fn is_only_reader(draft: &Draft, at: usize, input: usize) -> bool {
     let Some([before, this]) = draft.steps.get(at - 1..=at) else { return false };
-    let [DraftPlace::Local { local, len }] = before.outputs[..] else { return false };
-    let is_it =
-        |place: &DraftPlace| matches!(place, DraftPlace::Local { local: l, .. } if *l == local);
-    let reads = draft.steps.iter().flat_map(|step| &step.inputs).filter(|place| is_it(place));
-    reads.count() == 1
-        && this.inputs.get(input).is_some_and(|place| is_it(place) && place.len() == len)
-        && !draft.kept.contains(&local)
+    let [output] = &before.outputs[..] else { return false };
+    let Some(local) = draft.whole_root(output) else { return false };
+    let reads = draft.steps.iter().flat_map(|step| &step.inputs);
+    reads.filter(|place| draft.root(place) == Some(local)).count() == 1
+        && this.inputs.get(input).is_some_and(|place| draft.whole_root(place) == Some(local))
+        && !draft.kept_roots()[local]
 }
 
 /// The sum that step `end` makes of the result before it and something else.
@@ -115,7 +118,7 @@ fn join(draft: &mut Draft, found: Found, threads: usize) {
     let scratch_share = chain.scratch_bytes();
     let sharers = if shared { threads } else { 1 };
     let len = share_stride(scratch_share) * (sharers - 1) + scratch_share;
-    let scratch = DraftPlace::Local { local: draft.add_local(len), len };
+    let scratch = DraftPlace::Local { local: draft.add_local(len), offset: 0, len };
     let count = chain.lines();
     let run = move |mut io: Io<'_>, lines: Range<usize>| {
         let (image, output) = (io.input_bytes(0), io.output_bytes(0));
@@ -129,6 +132,7 @@ fn join(draft: &mut Draft, found: Found, threads: usize) {
         scratch_share,
         work: Work::Bands { count, grain, shared, run: Box::new(run) },
         part: None,
+        in_place: &[],
         ..last
     };
     draft.steps.insert(steps.start, step);

@@ -19,6 +19,17 @@ pub(crate) struct Graph {
     pub(crate) outputs: Vec<usize>,
     /// The bytes of constants, by operand.
     pub(crate) constants: Vec<Option<Arc<AlignedBytes>>>,
+    /// Who reads each operand.
+    readers: Vec<Readers>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Readers {
+    None,
+    /// This operation alone, once.
+    One(usize),
+    /// Several, or whoever runs the graph.
+    Several,
 }
 
 /// The main graph, and behind it the graphs that IF and WHILE refer to.
@@ -70,13 +81,34 @@ impl Graph {
                 constant(model, (weights, &mut *slab), index, operand)
             })
             .collect::<Result<_, _>>()?;
+        let outputs = check(&subgraph.output_indexes, "the graph's outputs")?;
+        let mut readers = vec![Readers::None; count];
+        for (at, operation) in subgraph.operations.iter().enumerate() {
+            for &input in &operation.inputs {
+                let readers = &mut readers[input as usize];
+                *readers = match readers {
+                    Readers::None => Readers::One(at),
+                    _ => Readers::Several,
+                };
+            }
+        }
+        outputs.iter().for_each(|&output| readers[output] = Readers::Several);
         Ok(Self {
             operands: subgraph.operands.clone(),
             operations: subgraph.operations.clone(),
             inputs: check(&subgraph.input_indexes, "the graph's inputs")?,
-            outputs: check(&subgraph.output_indexes, "the graph's outputs")?,
+            outputs,
             constants,
+            readers,
         })
+    }
+
+    /// The operation that alone reads an operand, and nobody outside the graph does.
+    pub(crate) fn only_reader(&self, operand: u32) -> Option<usize> {
+        match self.readers.get(operand as usize) {
+            Some(&Readers::One(operation)) => Some(operation),
+            _ => None,
+        }
     }
 
     /// The graph that an operand of type SUBGRAPH stands for.

@@ -13,6 +13,7 @@ use super::builder::{DynamicDraft, OpBuilder, Reason, Stop};
 use super::draft::{Draft, DraftPlace, Layout};
 use super::fold::fold;
 use super::fuse::fuse;
+use super::join::{drop_borders, join, share};
 use super::stage::{DynamicTarget, LoopTail, Stage, Tail};
 use super::state::{State, Storage, ValueId};
 use crate::error::{CompileError, OpError};
@@ -77,6 +78,7 @@ pub(crate) fn lower(
             state: &mut state,
             draft: &mut draft,
             absorbed: Vec::new(),
+            instead: Vec::new(),
         };
         let next = context.packs.during(graph, index, || lower_one(&mut builder))?;
         let absorbed = builder.absorbed;
@@ -117,9 +119,20 @@ pub(crate) fn lower(
             }
         }
     }
-    fuse(&mut draft, context.threads);
+    improve(context, &mut draft);
     let layout = draft.lay_out(state.slots);
     finish(context, draft, &layout, Tail::End, None)
+}
+
+/// Fewer steps and less memory for the same bits.
+fn improve(context: &Context, draft: &mut Draft) {
+    if context.apart {
+        return;
+    }
+    drop_borders(draft);
+    fuse(draft, context.threads);
+    join(draft);
+    share(draft);
 }
 
 fn advance(state: &mut State) {
@@ -194,13 +207,16 @@ fn keep(context: &Context, state: &mut State, draft: &mut Draft, extra: &[ValueI
             _ => None,
         });
     draft.kept.extend(locals);
-    fuse(draft, context.threads);
+    improve(context, draft);
     let slot = state.slots;
     state.slots += 1;
     let layout = draft.lay_out(slot);
     for value in &mut state.values {
+        // What is within may be gone by the next stage.
+        value.border = None;
         if let Storage::Local(local) = value.storage {
-            value.storage = Storage::Arena { slot, offset: layout.offsets[local] };
+            let (slot, offset) = layout.home(local);
+            value.storage = Storage::Arena { slot, offset };
         }
     }
     layout

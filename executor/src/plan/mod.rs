@@ -12,6 +12,7 @@ mod draft;
 mod fold;
 mod fuse;
 mod graph;
+mod join;
 mod lower;
 mod pieces;
 mod snapshot;
@@ -56,6 +57,9 @@ pub struct CompileOptions {
     /// Leaves operations that break a rule of theirs (shapes that don't fit, values out of range) to the
     /// runs, which fail: so the reference has it, whose preparation looks at types alone.
     pub late_errors: bool,
+    /// Leaves every operation a step by itself, and every value memory of its own: slower, with the same
+    /// results. For finding out who is to blame for a wrong one.
+    pub apart: bool,
 }
 
 impl Default for CompileOptions {
@@ -66,6 +70,7 @@ impl Default for CompileOptions {
             extensions: ExtensionRegistry::default(),
             arena_limit: 1 << 32,
             late_errors: false,
+            apart: false,
         }
     }
 }
@@ -81,6 +86,8 @@ pub(crate) struct Context {
     pub(crate) threads: usize,
     pub(crate) extensions: ExtensionRegistry,
     pub(crate) arena_limit: usize,
+    /// Whether steps and values stay apart.
+    pub(crate) apart: bool,
     /// Most operations that are lowered at a time: branches of branches must not multiply without end.
     pub(crate) operation_limit: usize,
     /// Prefixes of the model and the names they stand for.
@@ -155,6 +162,7 @@ impl Plan {
             threads: options.threads.clamp(1, MAX_THREADS),
             extensions: options.extensions.clone(),
             arena_limit: options.arena_limit,
+            apart: options.apart,
             operation_limit: operations.saturating_add(SPARE_OPERATIONS),
             extension_names,
             types: Types::of(model, &options.extensions),
@@ -259,6 +267,16 @@ mod tests {
             output_indexes: vec![count],
         };
         Model { main, ..Model::default() }
+    }
+
+    #[test]
+    fn results_of_single_elements_take_the_memory_of_their_operands() {
+        let arena = |apart| {
+            let options = CompileOptions { apart, ..CompileOptions::default() };
+            let plan = Plan::compile(&chain(20), &options);
+            plan.ok().and_then(|plan| plan.first).map(|first| first.arena_bytes)
+        };
+        assert_eq!((arena(true), arena(false)), (Some(128), Some(64)));
     }
 
     /// Lets a number of operations pass, and then something happens.

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use nnburst_hal::OperationType;
+
 use super::graph::Graph;
 use crate::memory::AlignedBytes;
 use crate::shape::Shape;
@@ -37,6 +39,19 @@ pub(crate) struct Value {
     pub(crate) declared: Vec<Vec<u32>>,
     /// Which graph output it is.
     pub(crate) output: Option<usize>,
+    /// The activation that reads it alone, where what computes it has applied that already.
+    pub(crate) activated: Option<OperationType>,
+    /// The value it is made of and the zeros around that.
+    pub(crate) border: Option<Border>,
+}
+
+/// Another value between borders of zeros.
+#[derive(Clone, Debug)]
+pub(crate) struct Border {
+    /// The value within, as long as its memory is.
+    pub(crate) from: ValueId,
+    /// Elements at both ends of each axis.
+    pub(crate) sides: Box<[(usize, usize)]>,
 }
 
 /// A graph that is being lowered: the one of the run, or within it the branch of an IF.
@@ -93,7 +108,7 @@ impl State {
                 ArgumentShape::Known(dims) => (Storage::Slot(slot), Some(Shape::from_u32(dims)?)),
             };
             let declared = vec![main.operands[operand].dimensions.clone()];
-            inputs_of.push(state.add(Value { storage, shape, declared, output: None }));
+            inputs_of.push(state.add(Value { shape, declared, ..Value::new(storage) }));
         }
         let mut outputs_of = Vec::new();
         for (index, (&operand, &omitted)) in main.outputs.iter().zip(omitted_outputs).enumerate() {
@@ -101,7 +116,7 @@ impl State {
                 if omitted { Storage::Unset } else { Storage::Slot(inputs.len() + index) };
             let declared = vec![main.operands[operand].dimensions.clone()];
             let output = (!omitted).then_some(index);
-            outputs_of.push(state.add(Value { storage, shape: None, declared, output }));
+            outputs_of.push(state.add(Value { declared, output, ..Value::new(storage) }));
         }
         state.enter(graphs, graph, &inputs_of, &outputs_of);
         Ok(state)
@@ -124,7 +139,7 @@ impl State {
             if let Some(bytes) = bytes {
                 let shape = Shape::from_u32(&this.operands[index].dimensions).ok();
                 let storage = Storage::Constant(Arc::clone(bytes));
-                let value = Value { storage, shape, declared: Vec::new(), output: None };
+                let value = Value { shape, ..Value::new(storage) };
                 map[index].get_or_insert_with(|| self.add(value));
             }
         }
@@ -154,9 +169,14 @@ impl State {
 }
 
 impl Value {
+    fn new(storage: Storage) -> Self {
+        let (shape, declared) = (None, Vec::new());
+        Self { storage, shape, declared, output: None, activated: None, border: None }
+    }
+
     fn of(operand: &nnburst_hal::Operand) -> Self {
         let omitted = operand.lifetime == nnburst_hal::OperandLifeTime::NoValue;
         let storage = if omitted { Storage::Omitted } else { Storage::Unset };
-        Self { storage, shape: None, declared: vec![operand.dimensions.clone()], output: None }
+        Self { declared: vec![operand.dimensions.clone()], ..Self::new(storage) }
     }
 }

@@ -1,0 +1,357 @@
+//! What a plan makes of several operations at once, beside the same operations one by one: the bytes must be the
+//! same, and the steps fewer.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+use nnburst_executor::{CompileOptions, Control, Input, Isa, Output, Plan};
+use nnburst_hal::{
+    DataLocation, Model, Operand, OperandLifeTime, OperandType, Operation, OperationType as Op,
+    Subgraph, View, ViewMut,
+};
+
+/// A model in the making, of floats or of bytes.
+#[derive(Clone)]
+struct Net {
+    graph: Subgraph,
+    values: Vec<u8>,
+    /// Type, scale and zero point of tensors.
+    like: Operand,
+}
+
+impl Net {
+    fn new(like: Operand) -> Self {
+        Self { graph: Subgraph::default(), values: Vec::new(), like }
+    }
+
+    fn add(&mut self, operand: Operand) -> u32 {
+        self.graph.operands.push(operand);
+        u32::try_from(self.graph.operands.len() - 1).unwrap()
+    }
+
+    fn input(&mut self, dims: &[u32]) -> u32 {
+        let input = Operand { dimensions: dims.to_vec(), ..self.like.clone() };
+        let input = self.add(input.with_lifetime(OperandLifeTime::SubgraphInput));
+        self.graph.input_indexes.push(input);
+        input
+    }
+
+    fn constant(&mut self, mut operand: Operand, bytes: &[u8]) -> u32 {
+        self.values.resize(self.values.len().next_multiple_of(4), 0);
+        let [offset, length] = [self.values.len(), bytes.len()].map(|n| u32::try_from(n).unwrap());
+        operand.location = DataLocation { pool_index: 0, offset, length };
+        self.values.extend(bytes);
+        self.add(operand.with_lifetime(OperandLifeTime::ConstantCopy))
+    }
+
+    fn int(&mut self, value: i32) -> u32 {
+        self.constant(Operand::scalar(OperandType::Int32), &value.to_le_bytes())
+    }
+
+    fn ints(&mut self, dims: &[u32], values: &[i32]) -> u32 {
+        let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+        self.constant(Operand::tensor(OperandType::TensorInt32, dims.to_vec()), &bytes)
+    }
+
+    /// Weights that differ from each other.
+    fn weights(&mut self, dims: &[u32]) -> u32 {
+        let operand = Operand { dimensions: dims.to_vec(), ..self.like.clone() };
+        let bytes = some_bytes(&operand, 3);
+        self.constant(operand, &bytes)
+    }
+
+    fn bias(&mut self, channels: u32) -> u32 {
+        if self.like.scale == 0.0 {
+            return self.weights(&[channels]);
+        }
+        let bias = Operand::tensor(OperandType::TensorInt32, vec![channels]);
+        let bytes: Vec<u8> = (0..channels).flat_map(|i| (i * 7).to_le_bytes()).collect();
+        self.constant(bias.with_quantization(self.like.scale * self.like.scale, 0), &bytes)
+    }
+
+    /// An operation with one output of unknown shape.
+    fn op(&mut self, kind: Op, inputs: &[u32]) -> u32 {
+        self.op_of(kind, inputs, self.like.clone())
+    }
+
+    fn op_of(&mut self, kind: Op, inputs: &[u32], like: Operand) -> u32 {
+        let output = self.add(Operand { dimensions: Vec::new(), ..like });
+        self.operate(kind, inputs, &[output]);
+        output
+    }
+
+    fn operate(&mut self, kind: Op, inputs: &[u32], outputs: &[u32]) {
+        let (inputs, outputs) = (inputs.to_vec(), outputs.to_vec());
+        self.graph.operations.push(Operation { kind, inputs, outputs });
+    }
+
+    fn conv(&mut self, x: u32, [out, height, width, channels]: [u32; 4], stride: i32) -> u32 {
+        let (filter, bias) = (self.weights(&[out, height, width, channels]), self.bias(out));
+        let (valid, stride, none) = (self.int(2), self.int(stride), self.int(0));
+        self.op(Op::Conv2d, &[x, filter, bias, valid, stride, stride, none])
+    }
+
+    fn depthwise(&mut self, x: u32, [height, width, channels]: [u32; 3], stride: i32) -> u32 {
+        let (filter, bias) = (self.weights(&[1, height, width, channels]), self.bias(channels));
+        let (valid, stride, one, none) = (self.int(2), self.int(stride), self.int(1), self.int(0));
+        let inputs = [x, filter, bias, valid, stride, stride, one, none];
+        self.op(Op::DepthwiseConv2d, &inputs)
+    }
+
+    fn pad(&mut self, x: u32, sides: [i32; 8]) -> u32 {
+        let sides = self.ints(&[4, 2], &sides);
+        self.op(Op::Pad, &[x, sides])
+    }
+
+    fn concatenate(&mut self, inputs: &[u32], axis: i32) -> u32 {
+        let axis = self.int(axis);
+        self.op(Op::Concatenation, &[inputs, &[axis]].concat())
+    }
+
+    fn split(&mut self, x: u32, axis: i32, parts: i32) -> Vec<u32> {
+        let (axis, count) = (self.int(axis), self.int(parts));
+        let like = Operand { dimensions: Vec::new(), ..self.like.clone() };
+        let outputs: Vec<u32> = (0..parts).map(|_| self.add(like.clone())).collect();
+        self.operate(Op::Split, &[x, axis, count], &outputs);
+        outputs
+    }
+
+    fn relu(&mut self, x: u32) -> u32 {
+        self.op(Op::Relu, &[x])
+    }
+
+    fn sum(&mut self, a: u32, b: u32) -> u32 {
+        let none = self.int(0);
+        self.op(Op::Add, &[a, b, none])
+    }
+
+    fn model(mut self, outputs: &[u32]) -> Model {
+        for &output in outputs {
+            self.graph.operands[output as usize].lifetime = OperandLifeTime::SubgraphOutput;
+        }
+        self.graph.output_indexes = outputs.to_vec();
+        for operation in &self.graph.operations {
+            for &input in &operation.inputs {
+                self.graph.operands[input as usize].number_of_consumers += 1;
+            }
+        }
+        Model { main: self.graph, operand_values: self.values, ..Model::default() }
+    }
+}
+
+/// Bytes of chance, or floats that are small multiples of a power of two: sums are then exact in any order.
+fn some_bytes(operand: &Operand, seed: u32) -> Vec<u8> {
+    let count: u32 = operand.dimensions.iter().product();
+    let numbers = (0..count).map(|i| (i + seed).wrapping_mul(2_654_435_761) >> 13);
+    match operand.kind {
+        OperandType::TensorFloat32 => {
+            numbers.flat_map(|n| ((n % 17) as f32 * 0.25 - 2.0).to_le_bytes()).collect()
+        }
+        _ => numbers.map(|n| n.to_le_bytes()[0]).collect(),
+    }
+}
+
+/// Names of kernels, and every output.
+type Ran = (Vec<&'static str>, Vec<Vec<u8>>);
+
+fn run(model: &Model, isa: Isa, apart: bool) -> Ran {
+    let options = CompileOptions { isa: Some(isa), apart, ..CompileOptions::default() };
+    let plan = Plan::compile(model, &options).unwrap();
+    let kernels = plan.labels().map(|(_, _, label)| label.kernel).collect();
+    let inputs = model.main.input_indexes.iter().zip(7..);
+    let inputs: Vec<Vec<u8>> =
+        inputs.map(|(&at, seed)| some_bytes(&model.main.operands[at as usize], seed)).collect();
+    let given: Vec<_> = inputs.iter().map(|bytes| Input::new(View::of(bytes))).collect();
+    let mut buffers = vec![vec![0xA5; 1 << 16]; model.main.output_indexes.len()];
+    let mut session = plan.session();
+    for _ in 0..2 {
+        let outputs: Vec<_> = buffers.iter_mut().map(|it| Output::new(ViewMut::of(it))).collect();
+        session.run(&given, &outputs, &Control::default()).unwrap();
+    }
+    (kernels, buffers)
+}
+
+fn floats() -> Operand {
+    Operand::tensor(OperandType::TensorFloat32, Vec::new())
+}
+
+fn unsigned() -> Operand {
+    Operand::tensor(OperandType::TensorQuant8Asymm, Vec::new()).with_quantization(0.125, 121)
+}
+
+fn signed() -> Operand {
+    Operand::tensor(OperandType::TensorQuant8AsymmSigned, Vec::new()).with_quantization(0.125, -7)
+}
+
+/// Runs a model of each type in every form, joined and apart, and looks at the kernels that are left.
+fn check(what: &str, left: &[&str], make: impl Fn(&mut Net) -> Vec<u32>) {
+    for like in [floats(), unsigned(), signed()] {
+        let mut net = Net::new(like);
+        let outputs = make(&mut net);
+        let model = net.model(&outputs);
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.detected()) {
+            let (kernels, joined) = run(&model, isa, false);
+            let (all, apart) = run(&model, isa, true);
+            assert!(joined == apart, "{what}, {isa:?}: {kernels:?} differ from {all:?}");
+            let moves = ["concatenate", "interleave", "copy", "strided_copy", "pad", "clamp_byte"];
+            let is_move = |kernel: &&&str| moves.contains(kernel) || kernel.starts_with("binary");
+            let found: Vec<_> = kernels.iter().filter(is_move).copied().collect();
+            assert_eq!(found, left, "{what}, {isa:?}: of {all:?}");
+        }
+    }
+}
+
+#[test]
+fn borders_of_zeros_are_the_padding_of_convolutions() {
+    let same = [0, 0, 1, 1, 1, 1, 0, 0];
+    check("a convolution", &[], |net| {
+        let x = net.input(&[2, 9, 8, 3]);
+        let padded = net.pad(x, same);
+        vec![net.conv(padded, [5, 3, 3, 3], 2)]
+    });
+    check("uneven borders of a temporary", &[], |net| {
+        let x = net.input(&[1, 9, 8, 16]);
+        let x = net.conv(x, [16, 1, 1, 16], 1);
+        let padded = net.pad(x, [0, 0, 0, 2, 3, 1, 0, 0]);
+        vec![net.depthwise(padded, [5, 5, 16], 1)]
+    });
+    check("a second reader needs the borders", &["pad"], |net| {
+        let x = net.input(&[1, 6, 6, 4]);
+        let padded = net.pad(x, same);
+        vec![net.conv(padded, [4, 3, 3, 4], 1), padded]
+    });
+    check("wider than a window", &["pad"], |net| {
+        let x = net.input(&[1, 6, 6, 4]);
+        let padded = net.pad(x, [0, 0, 3, 3, 3, 3, 0, 0]);
+        vec![net.conv(padded, [4, 3, 3, 4], 1)]
+    });
+    check("of channels or batches", &["pad", "pad"], |net| {
+        let x = net.input(&[1, 6, 6, 4]);
+        let (batches, channels) =
+            (net.pad(x, [1, 0, 1, 1, 1, 1, 0, 0]), net.pad(x, [0, 0, 1, 1, 1, 1, 0, 1]));
+        vec![net.conv(batches, [4, 3, 3, 4], 1), net.conv(channels, [4, 3, 3, 5], 1)]
+    });
+}
+
+#[test]
+fn parts_are_computed_where_they_belong() {
+    check("into a temporary", &[], |net| {
+        let x = net.input(&[1, 4, 4, 8]);
+        let parts = [1, 2, 3].map(|out| net.conv(x, [8, out, 1, 8], 1));
+        let whole = net.concatenate(&parts, 1);
+        vec![net.conv(whole, [8, 1, 1, 8], 1)]
+    });
+    check("into the caller's memory", &[], |net| {
+        let x = net.input(&[1, 4, 4, 8]);
+        let parts = [1, 2].map(|out| net.conv(x, [8, out, 1, 8], 1));
+        vec![net.concatenate(&parts, 1)]
+    });
+    check("a part that is read elsewhere stays ours", &["concatenate"], |net| {
+        let x = net.input(&[1, 4, 4, 8]);
+        let parts = [1, 2].map(|out| net.conv(x, [8, out, 1, 8], 1));
+        vec![net.concatenate(&parts, 1), net.conv(parts[0], [3, 2, 2, 8], 1)]
+    });
+    check("the same twice", &["concatenate"], |net| {
+        let x = net.input(&[1, 4, 4, 8]);
+        let part = net.conv(x, [8, 1, 1, 8], 1);
+        let whole = net.concatenate(&[part, part], 1);
+        vec![net.conv(whole, [8, 1, 1, 8], 1)]
+    });
+    check("a whole that is part of a whole", &[], |net| {
+        let x = net.input(&[1, 4, 4, 8]);
+        let parts = [1, 2, 3].map(|out| net.conv(x, [8, out, 1, 8], 1));
+        let inner = net.concatenate(&parts[..2], 1);
+        let outer = net.concatenate(&[parts[2], inner], 1);
+        vec![net.conv(outer, [8, 2, 1, 8], 1), net.conv(inner, [8, 2, 1, 8], 1)]
+    });
+    check("inputs of the model are copied", &["concatenate"], |net| {
+        let (a, b) = (net.input(&[1, 4, 8]), net.input(&[1, 2, 8]));
+        vec![net.concatenate(&[a, b, a], 1)]
+    });
+    check("a reshaped result", &[], |net| {
+        let x = net.input(&[1, 4, 4, 8]);
+        let x = net.conv(x, [8, 1, 1, 8], 1);
+        let shape = net.ints(&[2], &[16, 8]);
+        vec![net.op(Op::Reshape, &[x, shape])]
+    });
+}
+
+#[test]
+fn parts_of_another_quantisation_are_brought_to_that_of_the_whole() {
+    let mut net = Net::new(unsigned());
+    let x = net.input(&[1, 4, 4, 8]);
+    let first = net.conv(x, [8, 1, 1, 8], 1);
+    net.like =
+        Operand::tensor(OperandType::TensorQuant8Asymm, Vec::new()).with_quantization(0.5, 9);
+    let second = net.op_of(Op::Dequantize, &[first], floats());
+    let second = net.op(Op::Quantize, &[second]);
+    let whole = net.concatenate(&[first, second], 1);
+    let model = net.model(&[whole]);
+    let (kernels, joined) = run(&model, Isa::best(), false);
+    assert_eq!(joined, run(&model, Isa::best(), true).1);
+    assert_eq!(kernels.last(), Some(&"concatenate_rescale"));
+}
+
+#[test]
+fn parts_of_one_piece_are_views() {
+    check("of a temporary", &[], |net| {
+        let x = net.input(&[1, 4, 4, 8]);
+        let x = net.conv(x, [8, 1, 1, 8], 1);
+        let parts = net.split(x, 1, 2);
+        parts.iter().map(|&part| net.conv(part, [8, 2, 2, 8], 1)).collect()
+    });
+    check("of the caller's memory, and parts of parts", &[], |net| {
+        let x = net.input(&[1, 4, 4, 8]);
+        let parts = net.split(x, 1, 2);
+        let lines = net.split(parts[1], 1, 2);
+        vec![net.conv(lines[1], [8, 1, 2, 8], 1), net.conv(lines[0], [8, 1, 3, 8], 1)]
+    });
+    check("not where they are results", &["strided_copy", "strided_copy"], |net| {
+        let x = net.input(&[1, 4, 4, 8]);
+        net.split(x, 1, 2)
+    });
+    check("not of every second line", &["strided_copy", "strided_copy"], |net| {
+        let x = net.input(&[1, 4, 4, 8]);
+        let parts = net.split(x, 3, 2);
+        parts.iter().map(|&part| net.conv(part, [8, 2, 2, 4], 1)).collect()
+    });
+}
+
+#[test]
+fn activations_are_those_of_what_they_follow() {
+    check("of a convolution and a sum", &[], |net| {
+        let x = net.input(&[1, 4, 4, 8]);
+        let a = net.conv(x, [8, 1, 1, 8], 1);
+        let a = net.relu(a);
+        let b = net.depthwise(a, [1, 1, 8], 1);
+        vec![net.relu(b)]
+    });
+    let mut net = Net::new(unsigned());
+    let x = net.input(&[1, 4, 4, 8]);
+    let a = net.conv(x, [8, 1, 1, 8], 1);
+    let (b, c) = (net.relu(a), net.conv(a, [8, 1, 1, 8], 1));
+    let model = net.model(&[b, c]);
+    let (kernels, joined) = run(&model, Isa::best(), false);
+    assert_eq!(joined, run(&model, Isa::best(), true).1);
+    assert!(kernels.contains(&"clamp_byte"), "somebody else reads it as it was: {kernels:?}");
+}
+
+#[test]
+fn results_take_the_memory_of_operands_that_nobody_reads_again() {
+    for like in [floats(), unsigned(), signed()] {
+        let mut net = Net::new(like);
+        let x = net.input(&[1, 4, 4, 8]);
+        let a = net.conv(x, [8, 1, 1, 8], 1);
+        let rows = net.split(a, 1, 4);
+        // A row of it is added to all of it: not in place, even if it is the first. Its sum with itself is.
+        let b = net.sum(a, rows[2]);
+        let b = net.relu(b);
+        let row = net.split(b, 1, 4)[0];
+        let b = net.sum(row, b);
+        let c = net.sum(b, b);
+        let d = net.sum(c, a);
+        let e = net.sum(d, c);
+        let model = net.model(&[e, b]);
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.detected()) {
+            assert_eq!(run(&model, isa, false).1, run(&model, isa, true).1, "{isa:?}");
+        }
+    }
+}
