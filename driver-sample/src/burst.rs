@@ -25,7 +25,8 @@ struct Mapped {
 pub(crate) struct SampleBurst {
     compiled: Arc<Compiled>,
     session: Session,
-    slots: SlotCache<Mapped>,
+    /// `None`: the client told a memory that can't be mapped.
+    slots: SlotCache<Option<Mapped>>,
     /// The driver-managed buffers of the frame at hand, by their place among its pools.
     buffers: Vec<Option<Pool>>,
 }
@@ -44,8 +45,10 @@ impl SampleBurst {
         for pool in pools.iter() {
             let (found, buffer) = match *pool {
                 BurstPool::Slot(slot) => {
-                    // The client was asked for it: what it has can't be mapped, or is one too many.
-                    let mapped = self.slots.get(slot).ok_or_else(|| {
+                    let told = self.slots.get(slot).ok_or_else(|| {
+                        HalError::invalid(format!("the client has no memory for slot {slot}"))
+                    })?;
+                    let mapped = told.as_ref().ok_or_else(|| {
                         HalError::failure(format!("the memory of slot {slot} can't be mapped"))
                     })?;
                     (RequestPool::Memory(mapped.memory.clone()), None)
@@ -66,7 +69,7 @@ impl SampleBurst {
 
 /// The pools of the frame at hand.
 struct Found<'a> {
-    slots: &'a SlotCache<Mapped>,
+    slots: &'a SlotCache<Option<Mapped>>,
     buffers: &'a [Option<Pool>],
     pools: &'a [BurstPool],
 }
@@ -75,7 +78,7 @@ impl Pools for Found<'_> {
     #[inline]
     fn pool(&self, index: usize) -> Option<&Pool> {
         match *self.pools.get(index)? {
-            BurstPool::Slot(slot) => self.slots.get(slot).map(|mapped| &mapped.pool),
+            BurstPool::Slot(slot) => Some(&self.slots.get(slot)?.as_ref()?.pool),
             BurstPool::Token(_) => self.buffers.get(index)?.as_ref(),
         }
     }
@@ -87,10 +90,9 @@ impl BurstExecutor for SampleBurst {
     }
 
     fn add(&mut self, slot: i32, memory: &Memory) {
-        // What can't be mapped, or is one too many, stays absent: requests with it fail.
-        if let Ok(pool) = Pool::map(memory) {
-            let _ = self.slots.insert(slot, Mapped { memory: memory.clone(), pool });
-        }
+        let mapped = Pool::map(memory).ok().map(|pool| Mapped { memory: memory.clone(), pool });
+        // A slot beyond the limit stays absent.
+        let _ = self.slots.insert(slot, mapped);
     }
 
     fn remove(&mut self, slot: i32) {

@@ -1,14 +1,46 @@
 //! A driver that does nothing by itself: the other end of a controller's queues, for a test to play.
 
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use nnburst_fmq::Descriptor;
-use nnburst_hal::{
-    BurstCallback, BurstContext, BurstOptions, BurstTerms, ExecutionCallback, ExecutionOptions,
-    ExecutionResult, FencedExecution, HalError, PreparedModel, Request, Result,
-};
+use nnburst_hal::{BurstCallback, BurstContext, BurstOptions, BurstTerms, PreparedModel, Result};
+
+/// What a [`PreparedModel`] has besides `configure_execution_burst` where it executes in bursts alone.
+#[macro_export]
+macro_rules! bursts_alone {
+    () => {
+        fn execute_synchronously(
+            &self,
+            _: &nnburst_hal::Request,
+            _: nnburst_hal::ExecutionOptions,
+        ) -> nnburst_hal::ExecutionResult {
+            Err(nnburst_hal::HalError::failure("bursts alone").into())
+        }
+
+        fn execute(
+            &self,
+            _: nnburst_hal::Request,
+            _: nnburst_hal::ExecutionOptions,
+            _: std::sync::Arc<dyn nnburst_hal::ExecutionCallback>,
+        ) -> nnburst_hal::Result<()> {
+            Err(nnburst_hal::HalError::failure("bursts alone"))
+        }
+
+        fn execute_fenced(
+            &self,
+            _: nnburst_hal::Request,
+            _: Vec<std::os::fd::OwnedFd>,
+            _: nnburst_hal::ExecutionOptions,
+            _: Option<std::time::Duration>,
+        ) -> nnburst_hal::Result<nnburst_hal::FencedExecution> {
+            Err(nnburst_hal::HalError::failure("bursts alone"))
+        }
+
+        fn as_any(&self) -> &dyn std::any::Any {
+            self
+        }
+    };
+}
 
 /// A driver that keeps the queues it is given, for the test to do with them what it likes.
 #[derive(Debug, Default)]
@@ -40,28 +72,7 @@ impl Hooked {
 }
 
 impl PreparedModel for Hooked {
-    fn execute_synchronously(&self, _: &Request, _: ExecutionOptions) -> ExecutionResult {
-        Err(HalError::failure("bursts alone").into())
-    }
-
-    fn execute(
-        &self,
-        _: Request,
-        _: ExecutionOptions,
-        _: Arc<dyn ExecutionCallback>,
-    ) -> Result<()> {
-        Err(HalError::failure("bursts alone"))
-    }
-
-    fn execute_fenced(
-        &self,
-        _: Request,
-        _: Vec<OwnedFd>,
-        _: ExecutionOptions,
-        _: Option<Duration>,
-    ) -> Result<FencedExecution> {
-        Err(HalError::failure("bursts alone"))
-    }
+    crate::bursts_alone!();
 
     fn configure_execution_burst(
         &self,
@@ -73,9 +84,5 @@ impl PreparedModel for Hooked {
         let queues = Some([request_channel, result_channel]);
         *self.queues.lock().unwrap_or_else(PoisonError::into_inner) = queues;
         Ok(Arc::new(Quiet(self.terms.clone())))
-    }
-
-    fn as_any(&self) -> &dyn std::any::Any {
-        self
     }
 }

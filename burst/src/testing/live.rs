@@ -7,12 +7,9 @@ use std::time::{Duration, Instant};
 
 use bytemuck::{Pod, pod_read_unaligned};
 use nnburst_fmq::{Queue, QueueError, Wait};
-use nnburst_hal::{
-    BurstCallback, BurstOptions, BurstTerms, ErrorStatus, ExecutionOptions, HalError, Memory,
-    PreparedModel, Result,
-};
+use nnburst_hal::{BurstOptions, BurstTerms, ErrorStatus, ExecutionOptions, Memory, PreparedModel};
 
-use super::{AddOne, Hooked};
+use super::{AddOne, Hooked, SlotTable};
 use crate::packet::{
     BurstAnswer, BurstPool, Dialect, RequestDatum, ResultDatum, deserialize_answer,
     serialize_request,
@@ -22,17 +19,6 @@ use crate::{BurstController, ControllerOptions, PollingWindow};
 /// Long enough to tell a hang from a busy machine.
 const HANG: Duration = Duration::from_secs(20);
 const ELEMENTS: usize = 64;
-
-/// Slots 0 and 1, and a client that refuses all others.
-struct Two([Memory; 2]);
-
-impl BurstCallback for Two {
-    fn memories(&self, slots: &[i32]) -> Result<Vec<Memory>> {
-        let memory = |&slot: &i32| self.0.get(usize::try_from(slot).ok()?).cloned();
-        let known: Option<Vec<_>> = slots.iter().map(memory).collect();
-        known.ok_or_else(|| HalError::invalid("unknown slot"))
-    }
-}
 
 /// Packets out of bytes: one byte says how many elements follow.
 fn packets<D: Pod>(mut bytes: &[u8]) -> impl Iterator<Item = Vec<D>> {
@@ -59,7 +45,7 @@ pub fn live_server(bytes: &[u8]) {
     let model = AddOne::new();
     let extended = bytes.first().is_some_and(|byte| byte & 1 == 1);
     let options = BurstOptions { extended, ..BurstOptions::default() };
-    let callback = Arc::new(Two(memories));
+    let callback = Arc::new(SlotTable::new(memories));
     let context = model
         .configure_execution_burst(callback, request_channel, result_channel, options)
         .unwrap();

@@ -8,29 +8,15 @@ use nnburst_burst::packet::{
     BurstAnswer, BurstPool, Dialect, RequestDatum, ResultDatum, deserialize_answer,
     serialize_request,
 };
-use nnburst_burst::testing::{AddOne, Hooked};
+use nnburst_burst::testing::{AddOne, Hooked, SlotTable};
 use nnburst_burst::{
     BurstController, BurstError, BurstServer, Closed, ControllerOptions, Fallback,
     PreparedModelExecutor,
 };
 use nnburst_fmq::{Descriptor, Queue, QueueError, Wait};
-use nnburst_hal::{
-    BurstCallback, BurstContext, BurstOptions, BurstTerms, ErrorStatus, ExecutionOptions, HalError,
-    Memory, Result,
-};
+use nnburst_hal::{BurstContext, BurstOptions, BurstTerms, ErrorStatus, ExecutionOptions};
 
 use crate::support::memory;
-
-/// Slots 0 and 1.
-struct Two([Memory; 2]);
-
-impl BurstCallback for Two {
-    fn memories(&self, slots: &[i32]) -> Result<Vec<Memory>> {
-        let memory = |&slot: &i32| self.0.get(usize::try_from(slot).ok()?).cloned();
-        let known: Option<Vec<_>> = slots.iter().map(memory).collect();
-        known.ok_or_else(|| HalError::invalid("unknown slot"))
-    }
-}
 
 /// Overwrites a counter of a queue: 0 what was read, 1 what was written.
 fn set_counter(queue: &Descriptor, which: usize, value: u64) {
@@ -56,7 +42,7 @@ fn server(
     let both = || [requests.descriptor().unwrap(), results.descriptor().unwrap()];
     let [request_channel, result_channel] = both();
     let executor = Box::new(PreparedModelExecutor::new(AddOne::new()));
-    let callback = Arc::new(Two([input, output]));
+    let callback = Arc::new(SlotTable::new([input, output]));
     let server =
         BurstServer::create(callback, request_channel, result_channel, executor, options, None);
     (server.unwrap(), both(), packet)

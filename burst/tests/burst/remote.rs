@@ -10,11 +10,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use nnburst_burst::bursts_alone;
 use nnburst_burst::testing::AddOne;
 use nnburst_fmq::{Descriptor, DescriptorData, PeerWatch};
 use nnburst_hal::{
-    BurstCallback, BurstContext, BurstOptions, BurstTerms, ExecutionCallback, ExecutionOptions,
-    ExecutionResult, FencedExecution, HalError, Memory, PreparedModel, Request, Result,
+    BurstCallback, BurstContext, BurstOptions, BurstTerms, HalError, Memory, PreparedModel, Result,
 };
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -195,25 +195,6 @@ impl Driver {
             other => panic!("no count: {other:?}"),
         }
     }
-
-    /// Opens a burst with queues and a callback of the test's own.
-    pub(crate) fn open(
-        &self,
-        callback: Arc<dyn BurstCallback>,
-        queues: &[Descriptor; 2],
-        options: BurstOptions,
-    ) -> Result<Arc<dyn BurstContext>> {
-        *self.link.callback.lock().unwrap() = Some(callback);
-        let fds: Vec<_> = queues.iter().flat_map(|queue| &queue.fds).map(AsFd::as_fd).collect();
-        let queues = queues.each_ref().map(|queue| queue.data.clone());
-        match self.link.call(&Message::Configure { options, queues }, &fds) {
-            Some(Message::Configured(Ok(terms))) => {
-                Ok(Arc::new(RemoteBurst { link: Arc::clone(&self.link), terms }))
-            }
-            Some(Message::Configured(Err(error))) => Err(error),
-            _ => Err(HalError::unavailable("the driver is gone")),
-        }
-    }
 }
 
 impl Link {
@@ -272,28 +253,7 @@ impl BurstContext for RemoteBurst {
 }
 
 impl PreparedModel for Driver {
-    fn execute_synchronously(&self, _: &Request, _: ExecutionOptions) -> ExecutionResult {
-        Err(HalError::failure("bursts alone").into())
-    }
-
-    fn execute(
-        &self,
-        _: Request,
-        _: ExecutionOptions,
-        _: Arc<dyn ExecutionCallback>,
-    ) -> Result<()> {
-        Err(HalError::failure("bursts alone"))
-    }
-
-    fn execute_fenced(
-        &self,
-        _: Request,
-        _: Vec<OwnedFd>,
-        _: ExecutionOptions,
-        _: Option<Duration>,
-    ) -> Result<FencedExecution> {
-        Err(HalError::failure("bursts alone"))
-    }
+    bursts_alone!();
 
     fn configure_execution_burst(
         &self,
@@ -302,11 +262,17 @@ impl PreparedModel for Driver {
         result_channel: Descriptor,
         options: BurstOptions,
     ) -> Result<Arc<dyn BurstContext>> {
-        self.open(callback, &[request_channel, result_channel], options)
-    }
-
-    fn as_any(&self) -> &dyn std::any::Any {
-        self
+        *self.link.callback.lock().unwrap() = Some(callback);
+        let queues = [request_channel, result_channel];
+        let fds: Vec<_> = queues.iter().flat_map(|queue| &queue.fds).map(AsFd::as_fd).collect();
+        let queues = queues.each_ref().map(|queue| queue.data.clone());
+        match self.link.call(&Message::Configure { options, queues }, &fds) {
+            Some(Message::Configured(Ok(terms))) => {
+                Ok(Arc::new(RemoteBurst { link: Arc::clone(&self.link), terms }))
+            }
+            Some(Message::Configured(Err(error))) => Err(error),
+            _ => Err(HalError::unavailable("the driver is gone")),
+        }
     }
 }
 

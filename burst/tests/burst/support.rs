@@ -1,14 +1,12 @@
 //! What the tests share.
 
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
+use nnburst_burst::bursts_alone;
 use nnburst_burst::testing::AddOne;
 use nnburst_fmq::Descriptor;
 use nnburst_hal::{
-    Access, BurstCallback, BurstContext, BurstOptions, ExecutionCallback, ExecutionOptions,
-    ExecutionResult, FencedExecution, Memory, PreparedModel, Request, Result,
+    Access, BurstCallback, BurstContext, BurstOptions, Memory, PreparedModel, Result,
 };
 
 /// Memory that holds `bytes`.
@@ -42,32 +40,7 @@ impl Spy {
 }
 
 impl PreparedModel for Spy {
-    fn execute_synchronously(
-        &self,
-        request: &Request,
-        options: ExecutionOptions,
-    ) -> ExecutionResult {
-        self.model.execute_synchronously(request, options)
-    }
-
-    fn execute(
-        &self,
-        request: Request,
-        options: ExecutionOptions,
-        callback: Arc<dyn ExecutionCallback>,
-    ) -> Result<()> {
-        self.model.execute(request, options, callback)
-    }
-
-    fn execute_fenced(
-        &self,
-        request: Request,
-        wait_for: Vec<OwnedFd>,
-        options: ExecutionOptions,
-        duration: Option<Duration>,
-    ) -> Result<FencedExecution> {
-        self.model.execute_fenced(request, wait_for, options, duration)
-    }
+    bursts_alone!();
 
     fn configure_execution_burst(
         &self,
@@ -84,9 +57,5 @@ impl PreparedModel for Spy {
         )?;
         *self.context.lock().unwrap() = Some(Arc::clone(&opened));
         Ok(opened)
-    }
-
-    fn as_any(&self) -> &dyn std::any::Any {
-        self
     }
 }

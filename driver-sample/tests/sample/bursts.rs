@@ -1,10 +1,12 @@
-//! Bursts over a socket.
+//! Bursts over a socket; the conformance suite's checks of them (`ValidateBurst`) on a driver in a process of its own.
 
 use std::time::Duration;
 
+use nnburst_burst::testing::{BareClient, unusable_queues_are_refused};
 use nnburst_burst::{BurstController, ControllerOptions};
 use nnburst_hal::*;
 
+use crate::processes::{connect, spawned, start};
 use crate::support::*;
 
 #[test]
@@ -75,4 +77,183 @@ fn several_bursts_and_threads_share_a_model() {
             });
         }
     });
+}
+
+/// The parts of an input of eight values.
+const PARTS: usize = 4;
+
+/// An input cut into parts: an answer tells the shape of each.
+fn split() -> Model {
+    let operand = |dimension, lifetime| tensor(OperandType::TensorFloat32, &[dimension], lifetime);
+    let scalar = |offset| {
+        let mut operand = Operand::scalar(OperandType::Int32);
+        operand.lifetime = OperandLifeTime::ConstantCopy;
+        operand.location = DataLocation { pool_index: 0, offset, length: 4 };
+        operand
+    };
+    let mut operands = vec![operand(8, OperandLifeTime::SubgraphInput), scalar(0), scalar(4)];
+    operands.extend((0..PARTS).map(|_| operand(2, OperandLifeTime::SubgraphOutput)));
+    let values = [0, PARTS as u32].map(u32::to_le_bytes).concat();
+    model(operands, OperationType::Split, values)
+}
+
+/// A request of [`split`], and the memories of its parts.
+fn split_request() -> (Request, Vec<Memory>) {
+    let input = floats(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
+    let parts: Vec<_> = (0..PARTS).map(|_| floats(&[0.0; 2])).collect();
+    let pools = std::iter::once(&input).chain(&parts).cloned().map(RequestPool::Memory).collect();
+    let outputs = (1..).map(|pool| argument(pool, 8)).take(PARTS).collect();
+    (Request { inputs: vec![argument(0, 32)], outputs, pools }, parts)
+}
+
+#[test]
+fn every_mutation_of_a_packet_is_refused_and_survived() {
+    let spawned = spawned();
+    let model = prepare(spawned.device(), add_one(&[2, 3])).unwrap();
+    let (input, output) = (floats(&[1.0; 6]), floats(&[0.0; 6]));
+    // With its shapes, so that packets have elements of every kind.
+    let mut whole = request(&input, &output);
+    whole.inputs[0].dimensions = vec![2, 3];
+    whole.outputs[0].dimensions = vec![2, 3];
+    BareClient::open(model.as_ref(), &whole, 1024).survives_every_mutation();
+    assert_eq!(as_floats(&output), [2.0; 6]);
+
+    let model = prepare(spawned.device(), split()).unwrap();
+    let (request, parts) = split_request();
+    BareClient::open(model.as_ref(), &request, 1024).survives_every_mutation();
+    assert_eq!(as_floats(&parts[3]), [7.0, 8.0]);
+}
+
+#[test]
+fn an_answer_longer_than_its_queue_is_a_failure_without_shapes() {
+    let spawned = spawned();
+    let model = prepare(spawned.device(), split()).unwrap();
+    let (request, parts) = split_request();
+    let mut small = BareClient::open(model.as_ref(), &request, 8);
+    for _ in 0..3 {
+        small.refuses(&small.valid(), "2 + 2 * 4 elements into 8");
+    }
+    assert_eq!(as_floats(&parts[3]), [7.0, 8.0], "it was executed");
+    // A controller sees a failure, and no reason to take the ordinary path: 7 elements there, 8 back.
+    let deep = prepare(spawned.device(), add_one(&[1, 1, 1, 1])).unwrap();
+    let options = ControllerOptions { queue_elements: 7, ..ControllerOptions::default() };
+    let mut burst = BurstController::configure(deep.as_ref(), &options, None).unwrap();
+    let one = crate::support::request(&floats(&[1.0]), &floats(&[0.0]));
+    let failure = burst.execute(&one, &ExecutionOptions::default()).unwrap().unwrap_err();
+    assert_eq!(failure.error.status, ErrorStatus::GeneralFailure);
+    assert_eq!(failure.output_shapes, []);
+
+    let mut large = BareClient::open(model.as_ref(), &split_request().0, 16);
+    assert_eq!(large.works().output_shapes.len(), PARTS);
+}
+
+#[test]
+fn bytes_that_carry_nothing_are_zero_in_every_answer() {
+    let spawned = spawned();
+    let model = prepare(spawned.device(), split()).unwrap();
+    let mut client = BareClient::open(model.as_ref(), &split_request().0, 1024);
+    for _ in 0..3 {
+        assert_eq!(client.answers_with_sanitised_padding(), PARTS);
+    }
+}
+
+#[test]
+fn slots_that_are_unknown_or_freed_are_invalid_or_asked_for_again() {
+    let spawned = spawned();
+    let model = prepare(spawned.device(), add_one(&[2])).unwrap();
+    let (input, output) = (floats(&[1.0, 2.0]), floats(&[0.0; 2]));
+    let mut client = BareClient::open(model.as_ref(), &request(&input, &output), 1024);
+    client.survives_unknown_slots();
+    client.survives_freeing_in_flight();
+    assert_eq!(as_floats(&output), [2.0, 3.0]);
+}
+
+#[test]
+fn an_argument_removed_is_an_invalid_argument_without_fallback() {
+    let spawned = spawned();
+    let model = prepare(spawned.device(), add_one(&[2])).unwrap();
+    let mut burst =
+        BurstController::configure(model.as_ref(), &ControllerOptions::default(), None).unwrap();
+    let (input, output) = (floats(&[1.0, 2.0]), floats(&[0.0; 2]));
+    let whole = request(&input, &output);
+    let measured = ExecutionOptions { measure: MeasureTiming::Yes, ..ExecutionOptions::default() };
+    for side in ["input", "output"] {
+        let mut request = whole.clone();
+        if side == "input" { &mut request.inputs } else { &mut request.outputs }.pop();
+        let failure = burst.execute(&request, &measured).expect("no fallback").unwrap_err();
+        assert_eq!(failure.error.status, ErrorStatus::InvalidArgument, "{side}");
+        assert_eq!(failure.output_shapes, [], "{side}");
+        for memory in [&input, &floats(&[0.0]), &input] {
+            burst.free_memory(memory);
+        }
+        let timing = burst.execute(&whole, &measured).unwrap().unwrap().timing;
+        assert!(timing.time_on_device <= timing.time_in_driver && timing != Timing::NONE);
+    }
+}
+
+#[test]
+fn queues_that_can_not_be_used_open_no_burst() {
+    let spawned = spawned();
+    unusable_queues_are_refused(prepare(spawned.device(), add_one(&[2])).unwrap().as_ref());
+}
+
+#[test]
+fn a_service_tells_of_every_burst_of_every_client() {
+    const DEPTH: u32 = 4;
+    let dir = tempfile::tempdir().unwrap();
+    let _driver = start("driver", dir.path());
+    let device = connect(dir.path());
+    let other = start("client", dir.path());
+    eventually("the other client is at work", || dir.path().join("ready").exists());
+
+    let model = prepare(&device, add_one(&[1 << 16])).unwrap();
+    let deep = BurstOptions { extended: true, depth: DEPTH, ..BurstOptions::default() };
+    let options = ControllerOptions { burst: deep, ..ControllerOptions::default() };
+    let open = || BurstController::configure(model.as_ref(), &options, None).unwrap();
+    let (mut quiet, mut busy) = (open(), open());
+    let (input, output) = (memory(&vec![0; 4 << 16]), memory(&vec![0; 4 << 16]));
+    let request = request(&input, &output);
+    quiet.execute(&request, &ExecutionOptions::default()).unwrap().unwrap();
+    let late = ExecutionOptions { deadline: Some(TimePoint::now()), ..ExecutionOptions::default() };
+    for _ in 0..2 {
+        busy.execute(&request, &late).unwrap().unwrap_err();
+    }
+
+    let look = |pid: u32| -> Vec<_> {
+        let bursts = device.bursts().unwrap();
+        bursts.into_iter().filter(|burst| burst.pid == pid.cast_signed()).collect()
+    };
+    let us = std::process::id();
+    let mut frames: Vec<_> =
+        (0..DEPTH).map(|_| busy.frame(&request, &ExecutionOptions::default()).unwrap()).collect();
+    eventually("several requests wait", || {
+        for frame in frames.drain(..) {
+            busy.try_submit(frame).map_err(|rejected| rejected.why).unwrap();
+        }
+        let seen = look(us).iter().map(|burst| burst.figures.queue_depth).max();
+        frames.extend((0..DEPTH).map(|_| busy.wait().unwrap()));
+        seen.is_some_and(|depth| depth >= 2)
+    });
+
+    let ours = look(us);
+    assert_eq!(ours.len(), 2, "{ours:?}");
+    for (burst, seen) in [&quiet, &busy].into_iter().zip(&ours) {
+        assert_eq!(seen.model, "Add, 65536 to 65536");
+        // The last answer may be out before it is counted.
+        let stats = burst.stats();
+        assert!(seen.figures.executions + 1 >= stats.executions(), "{seen:?}");
+        assert_eq!(seen.figures.missed_deadlines, stats.missed_deadlines);
+        let BurstFigures { p50, p99, p999, max, .. } = seen.figures;
+        assert!(p50 <= p99 && p99 <= p999 && p999 <= max && max > Duration::ZERO, "{seen:?}");
+        // What the client knows besides: where the time went.
+        for part in [&stats.latency, &stats.queueing, &stats.driver, &stats.overhead] {
+            assert_eq!(part.len(), stats.executions());
+        }
+    }
+    assert_eq!(ours[1].figures.missed_deadlines, 2);
+    assert!(busy.stats().queueing.max() > 0 && quiet.stats().driver.max() > 0);
+    let theirs = look(other.0.id());
+    assert_eq!(theirs.len(), 3, "{theirs:?}");
+    assert!(theirs.iter().all(|burst| burst.figures.executions > 3), "{theirs:?}");
+    assert_eq!(theirs[0].client, ours[0].client, "both are this program");
 }

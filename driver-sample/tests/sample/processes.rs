@@ -93,6 +93,11 @@ fn be_a_stranger() {
     assert!(profile.is_err(), "the machine's scheduling is not a stranger's to set");
 }
 
+/// A driver in a process of its own, which ends with this.
+pub(crate) fn spawned() -> Spawned {
+    Spawned::start(&mut command("spawned")).unwrap()
+}
+
 fn command(role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "processes::child_main", "--nocapture"]).env(ROLE, role);
@@ -222,7 +227,7 @@ fn a_killed_driver_ends_a_burst_at_once_however_it_waits() {
 
 /// From the kill to the error of a burst that is waiting for an answer.
 fn time_to_notice(window: Duration) -> Duration {
-    let spawned = Spawned::start(&mut command("spawned")).unwrap();
+    let spawned = spawned();
     let device = spawned.device();
     let model = prepare(device, add_one(&[4 << 20])).unwrap();
     let size = 16 << 20;
@@ -259,7 +264,7 @@ fn time_to_notice(window: Duration) -> Duration {
 
 #[test]
 fn executions_in_another_process_give_the_same_bytes() {
-    let spawned = Spawned::start(&mut command("spawned")).unwrap();
+    let spawned = spawned();
     let values: Vec<f32> = (0..1000u16).map(f32::from).collect();
     let run = |device: &dyn Device| {
         let model = prepare(device, add_one(&[1000])).unwrap();
