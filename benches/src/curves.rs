@@ -133,7 +133,7 @@ fn figures(rows: &[Row], page: &mut String) -> Result<()> {
             write!(page, "<td>{:.1}", micros(row.latency.value_at_quantile(quantile)))?;
         }
         let ratio = row.ratio().map(|ratio| format!("{:.1}", ratio.p50)).unwrap_or_default();
-        let tail = row.tail_ratio().map(|tail| format!("{tail:.2}")).unwrap_or_default();
+        let tail = row.tail().map(|tail| format!("{:.2}", tail.p50)).unwrap_or_default();
         let overhead = micros(row.overhead.value_at_quantile(0.5));
         writeln!(
             page,
@@ -155,10 +155,11 @@ table{border-collapse:collapse}td,th{padding:.1rem .6rem;text-align:right}td:fir
 </style><body><h1>Latency of calls to a driver in another process</h1>
 <p>Each curve is one road to the same driver; latency in microseconds upwards, percentiles to the right, both logarithmic.
 Roads took turns in one run. <em>x probe</em> is the median overhead (latency less the driver's own time) as a multiple of
-copying 1 KiB to the other core and back in the same moment; <em>tail x probe</em> its p99.9 over its p50, as a multiple of
-the same of that copy.</p>
+copying 1 KiB to the other core and back right before and after; <em>tail x probe</em> its p99.9 over its p50, as a multiple
+of the same of that copy. Both are medians over short windows of calls, each held against its own probe.</p>
 <p><strong>Coordinated omission.</strong> Paced calls are due at fixed times. When one overruns, the next is late, and its
 latency is counted from when it was due, not from when it could at last be made: otherwise one stall of many periods would
-count as a single slow call. <em>late</em> says how often that was so. Calls back to back have no due times, so nothing is
+count as a single slow call. <em>late</em> says how often that was so. A timer that fires late is the machine's doing and no
+road's: such a call counts from when it was made. Calls back to back have no due times, so nothing is
 corrected there.</p>
 ";

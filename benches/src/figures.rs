@@ -58,7 +58,7 @@ pub struct Bracket {
 
 impl Bracket {
     /// Where the cores were, unless they moved or the machine was disturbed.
-    fn placement(&self) -> Option<Placement> {
+    pub(crate) fn placement(&self) -> Option<Placement> {
         let Self { before, after } = self;
         let place = Placement::of(before.atomic);
         let steady = [(before.atomic, after.atomic), (before.matching, after.matching)]
@@ -67,7 +67,8 @@ impl Bracket {
         (steady && place == Placement::of(after.atomic)).then_some(place)
     }
 
-    fn matching(&self) -> f64 {
+    /// The matching probe around the block.
+    pub(crate) fn matching(&self) -> f64 {
         f64::midpoint(self.before.matching, self.after.matching)
     }
 }
@@ -171,7 +172,8 @@ pub fn typical(operations_ns: &[f64]) -> f64 {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "numbers of samples")]
-fn mean(values: &[f64]) -> f64 {
+/// Their sum by their number.
+pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
-
 use crate::Result;
 use crate::clock::Clock;
 use crate::far::{FarProcess, FarThread};
-use crate::figures::{Bracket, Probes, Series, histogram, typical, whole};
+use crate::figures::{Bracket, Probes, Series, typical};
 use crate::machine::{self, Cpus, KeepAwake};
 use crate::transport::{Near, Probe, Row, Way, rows};
 
@@ -184,17 +182,17 @@ impl Bench {
 
     /// Runs the bare ping-pong and the matching probe.
     fn probe(&mut self, plan: &Plan, round: u32, matching: Probe) -> Result<Probes> {
-        self.probe_into(plan, round, (matching, 1), &mut histogram())
+        self.probe_into(plan, round, (matching, 1), &mut Vec::new())
     }
 
     /// Runs the bare ping-pong and the matching probe, the latter so many times as long as usual; its samples go into
-    /// `samples`.
+    /// `samples`, in nanoseconds.
     pub(crate) fn probe_into(
         &mut self,
         plan: &Plan,
         round: u32,
         (matching, times): (Probe, u32),
-        samples: &mut Histogram<u64>,
+        samples: &mut Vec<f64>,
     ) -> Result<Probes> {
         let mut probes = Probes { atomic: 0.0, matching: 0.0 };
         for (probe, side) in Probe::ALL.into_iter().zip(&mut self.probes) {
@@ -210,7 +208,7 @@ impl Bench {
             }
             if probe == matching {
                 probes.matching = typical;
-                operations.iter().for_each(|&ns| samples.saturating_record(whole(ns)));
+                samples.extend_from_slice(&operations);
             }
             let own = Probes { atomic: probes.atomic, matching: typical };
             side.series.add(round, &operations, Bracket { before: own, after: own });

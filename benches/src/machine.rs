@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::thread::Thread;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -61,67 +61,70 @@ fn schedule(policy: libc::c_int, priority: libc::c_int) -> bool {
 /// Keeps both cores out of their sleep states while blocking transports are measured, by threads that run only when
 /// nothing else does (`SCHED_IDLE`). Without it one measures how long the hypervisor takes to wake a virtual core.
 #[derive(Debug)]
-pub struct KeepAwake {
-    active: Arc<AtomicBool>,
-}
+pub struct KeepAwake([Heater; 2]);
 
 impl KeepAwake {
     /// Starts the threads, inactive.
     #[must_use]
     pub fn new(cpus: Cpus) -> Self {
-        let active = Arc::new(AtomicBool::new(false));
-        for cpu in [cpus.near, cpus.far] {
-            let active = Arc::clone(&active);
-            std::thread::spawn(move || {
-                if pin(cpu).is_ok() && schedule(libc::SCHED_IDLE, 0) {
-                    idle(&active);
-                }
-            });
-        }
-        Self { active }
+        Self([cpus.near, cpus.far].map(|cpu| Heater::start(cpu, libc::SCHED_IDLE)))
     }
 
     /// Switches them on or off.
     pub fn set(&self, active: bool) {
-        // Relaxed: a switch for heaters; nothing is handed over.
-        self.active.store(active, Ordering::Relaxed);
+        self.0.iter().for_each(|heater| heater.set(active));
     }
 }
 
 /// A neighbour: an ordinary thread that computes on a CPU while it is switched on.
 #[derive(Debug)]
-pub struct Busy {
-    active: Arc<AtomicBool>,
-}
+pub struct Busy(Heater);
 
 impl Busy {
     /// Starts it on `cpu`, switched off.
     #[must_use]
     pub fn new(cpu: usize) -> Self {
-        let active = Arc::new(AtomicBool::new(false));
-        let switch = Arc::clone(&active);
-        std::thread::spawn(move || {
-            if pin(cpu).is_ok() && schedule(libc::SCHED_OTHER, 0) {
-                idle(&switch);
-            }
-        });
-        Self { active }
+        Self(Heater::start(cpu, libc::SCHED_OTHER))
     }
 
     /// Switches it on or off.
     pub fn set(&self, active: bool) {
-        // Relaxed: see `KeepAwake::set`.
-        self.active.store(active, Ordering::Relaxed);
+        self.0.set(active);
     }
 }
 
-fn idle(active: &AtomicBool) {
-    loop {
-        // Relaxed: see `set`.
-        if active.load(Ordering::Relaxed) {
-            std::hint::spin_loop();
-        } else {
-            std::thread::sleep(Duration::from_millis(2));
+/// A thread that spins while it is switched on, and sleeps without a timer while it is not: one that looked now and then
+/// would interrupt what is measured on its CPU.
+#[derive(Debug)]
+struct Heater {
+    active: Arc<AtomicBool>,
+    thread: Thread,
+}
+
+impl Heater {
+    fn start(cpu: usize, policy: libc::c_int) -> Self {
+        let active = Arc::new(AtomicBool::new(false));
+        let switch = Arc::clone(&active);
+        let handle = std::thread::spawn(move || {
+            if pin(cpu).is_err() || !schedule(policy, 0) {
+                return;
+            }
+            loop {
+                // Relaxed: a switch; nothing is handed over.
+                while switch.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+                std::thread::park();
+            }
+        });
+        Self { active, thread: handle.thread().clone() }
+    }
+
+    fn set(&self, active: bool) {
+        // Relaxed: see above. `unpark` comes after it, so a thread that is about to sleep looks once more.
+        self.active.store(active, Ordering::Relaxed);
+        if active {
+            self.thread.unpark();
         }
     }
 }

@@ -236,10 +236,12 @@ pub fn burst_json(rows: &[burst::Row], out: &mut impl Write) -> io::Result<()> {
             "probe": "raw-copy",
             "probe_ns": row.probe().map(rounded),
             "ratio": row.ratio().map(rounded),
-            "tail_ratio": row.tail_ratio(),
+            "tail_ratio": row.tail().map(rounded),
+            "tail_ratio_of_all": row.tail_of_all(),
+            "slowdown_beside_idle_bursts": row.slowdown().map(rounded),
             "probe_p999_ns": row.probed.value_at_quantile(0.999),
             "probe_as_seldom_ns": row.probe_as_seldom(),
-            "blocks": {"near": near, "far": far},
+            "windows": {"near": near, "far": far, "dropped": row.dropped},
             "warnings": row.warnings,
         });
         writeln!(out, "{object}")?;
@@ -276,12 +278,19 @@ pub fn burst_table(rows: &[burst::Row], out: &mut impl Write) -> io::Result<()> 
         if let Some(Spread { p10, p50, p90, .. }) = row.ratio() {
             write!(out, "  {p50:.1} [{p10:.1} .. {p90:.1}]")?;
         }
-        if let Some(tail) = row.tail_ratio() {
+        if let Some(Spread { p10, p50, p90, .. }) = row.tail() {
             let tail_us = us(row.overhead.value_at_quantile(0.999));
-            write!(out, "  tail {tail:.1} ({tail_us:.1} us")?;
+            let all = row.tail_of_all().unwrap_or_default();
+            write!(
+                out,
+                "  tail {p50:.1} [{p10:.1} .. {p90:.1}], of all {all:.1} ({tail_us:.1} us"
+            )?;
             let seldom = row.probe_as_seldom();
             seldom.map_or(Ok(()), |ns| write!(out, ", the probe as seldom {:.1}", us(ns)))?;
             write!(out, ")")?;
+        }
+        if let Some(Spread { p10, p50, p90, .. }) = row.slowdown() {
+            write!(out, "  {p50:.2} [{p10:.2} .. {p90:.2}] of the latency without idle bursts")?;
         }
         if let Some(share) = row.idle_share {
             write!(out, "  an idle burst takes {:.3} % of a core", share * 100.0)?;
