@@ -125,7 +125,8 @@ fn rate(done: u64, within: Duration) -> f64 {
 
 fn report(service: &str, burst: ServiceBurst, rate_per_s: f64) -> Report {
     let figures = burst.figures;
-    let microseconds = |time: Duration| time.as_secs_f64() * 1e6;
+    // To the nanosecond that it was recorded in, without what a binary fraction adds.
+    let microseconds = |time: Duration| (time.as_secs_f64() * 1e9).round() / 1e3;
     Report {
         service: service.to_owned(),
         pid: burst.pid,
