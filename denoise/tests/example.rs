@@ -24,3 +24,41 @@ fn the_recording_is_cleaned_block_by_block_as_if_live() {
     assert_eq!(reader.duration(), 50 * 128);
     std::fs::remove_file(&clean).unwrap();
 }
+
+#[test]
+fn recordings_of_another_kind_are_refused_with_what_they_are() {
+    let device = nnburst::Device::embedded("nnapi-sample_all").unwrap();
+    let wav = std::env::temp_dir().join(format!("nnburst-other-{}.wav", std::process::id()));
+    let run = || {
+        let nowhere = std::path::Path::new("/nowhere");
+        denoise::run(&device, [nowhere, nowhere], [&wav, nowhere], 1).unwrap_err().to_string()
+    };
+    let good = hound::WavSpec {
+        channels: 1,
+        sample_rate: 16_000,
+        bits_per_sample: 16,
+        sample_format: hound::SampleFormat::Int,
+    };
+    let cases = [
+        ("2 channels", hound::WavSpec { channels: 2, ..good }),
+        ("48000 Hz", hound::WavSpec { sample_rate: 48_000, ..good }),
+        ("8 bits", hound::WavSpec { bits_per_sample: 8, ..good }),
+        (
+            "32 bits (Float)",
+            hound::WavSpec {
+                bits_per_sample: 32,
+                sample_format: hound::SampleFormat::Float,
+                ..good
+            },
+        ),
+    ];
+    for (what, spec) in cases {
+        hound::WavWriter::create(&wav, spec).unwrap().finalize().unwrap();
+        let error = run();
+        assert!(error.contains(what) && error.contains("wanted is"), "{error}");
+    }
+    std::fs::write(&wav, "no recording").unwrap();
+    assert!(run().contains(&wav.display().to_string()), "{}", run());
+    std::fs::remove_file(&wav).unwrap();
+    assert!(run().contains(&wav.display().to_string()), "{}", run());
+}

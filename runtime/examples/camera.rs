@@ -26,7 +26,8 @@ fn main() -> Result<()> {
     {
         return Ok(nnburst::serve_inherited(driver, fd.parse()?, &Default::default())?);
     }
-    let frames = args.first().map_or(Ok(90), |count| count.parse())?;
+    let frames = args.first().map_or(Ok(90), |count| count.parse());
+    let frames = frames.map_err(|_| "usage: camera [FRAMES] [SERVICE]")?;
     let device = match args.get(1) {
         Some(service) => Device::connect(service)?,
         None => Device::spawn("nnapi-sample_all")?,
