@@ -28,6 +28,13 @@ fn open(driver: &Driver, depth: u32, window: Duration) -> BurstController {
     BurstController::configure(driver, &options(depth, window), None).unwrap()
 }
 
+/// So many tensors, and a burst on a driver that adds to them.
+fn burst_on(tensors: usize, depth: u32, window: Duration) -> (Tensors, BurstController) {
+    let tensors = Tensors::new(tensors);
+    let burst = open(&Driver::on(&tensors), depth, window);
+    (tensors, burst)
+}
+
 fn frame(burst: &mut BurstController, memory: &Memory) -> Frame {
     burst.frame(&request(memory), &ExecutionOptions::default()).unwrap()
 }
@@ -41,9 +48,7 @@ fn assert_answers(frame: &Frame, memory: &Memory) {
 
 fn tensors_are_handed_over(window: Duration) {
     loom::model(move || {
-        let tensors = Tensors::new(1);
-        let driver = Driver::on(&tensors);
-        let mut burst = open(&driver, 1, window);
+        let (tensors, mut burst) = burst_on(1, 1, window);
         let memory = memory(1);
         let mut frame = frame(&mut burst, &memory);
         tensors.set(1, 5);
@@ -71,9 +76,7 @@ fn tensors_are_handed_over_while_both_wait_adaptively() {
 #[test]
 fn requests_in_flight_are_answered_in_order() {
     two_frames(|| {
-        let tensors = Tensors::new(2);
-        let driver = Driver::on(&tensors);
-        let mut burst = open(&driver, 2, Duration::ZERO);
+        let (tensors, mut burst) = burst_on(2, 2, Duration::ZERO);
         let memories = [memory(1), memory(2)];
         for memory in &memories {
             let frame = frame(&mut burst, memory);
@@ -90,9 +93,7 @@ fn requests_in_flight_are_answered_in_order() {
 #[test]
 fn a_cancelled_request_leaves_nothing_to_the_next() {
     two_frames(|| {
-        let tensors = Tensors::new(2);
-        let driver = Driver::on(&tensors);
-        let mut burst = open(&driver, 2, Duration::ZERO);
+        let (tensors, mut burst) = burst_on(2, 2, Duration::ZERO);
         let (given_up, next) = (memory(1), memory(2));
         let cancelled = frame(&mut burst, &given_up);
         burst.try_submit(cancelled).unwrap();
@@ -106,52 +107,47 @@ fn a_cancelled_request_leaves_nothing_to_the_next() {
     });
 }
 
-#[test]
-fn a_slot_used_anew_is_never_the_memory_before() {
-    two_frames(|| {
-        let tensors = Tensors::new(2);
-        let driver = Driver::on(&tensors);
-        let mut burst = open(&driver, 1, Duration::ZERO);
+/// A memory goes, and another one comes, which may get its slot: the driver never takes one for the other.
+fn a_memory_goes_as_another_comes(goes: fn(Memory) -> Option<thread::JoinHandle<()>>) {
+    two_frames(move || {
+        let (tensors, mut burst) = burst_on(2, 1, Duration::ZERO);
         let (old, new) = (memory(1), memory(2));
         burst.execute(&request(&old), &ExecutionOptions::default()).unwrap().unwrap();
-        drop(old); // the driver is told, and the slot is free
+        let elsewhere = goes(old);
         let mut frame = frame(&mut burst, &new);
         burst.execute_frame(&mut frame).unwrap();
         assert_answers(&frame, &new);
         assert_eq!((tensors.get(1), tensors.get(2)), (1, 1));
+        if let Some(elsewhere) = elsewhere {
+            elsewhere.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_slot_used_anew_is_never_the_memory_before() {
+    a_memory_goes_as_another_comes(|old| {
+        drop(old); // the driver is told, and the slot is free
+        None
     });
 }
 
 #[test]
 fn a_memory_that_goes_elsewhere_while_a_request_is_in_flight_harms_nobody() {
-    two_frames(|| {
-        let tensors = Tensors::new(2);
-        let driver = Driver::on(&tensors);
-        let mut burst = open(&driver, 1, Duration::ZERO);
-        let (old, new) = (memory(1), memory(2));
-        burst.execute(&request(&old), &ExecutionOptions::default()).unwrap().unwrap();
-        let elsewhere = thread::spawn(move || drop(old));
-        let mut frame = frame(&mut burst, &new);
-        burst.execute_frame(&mut frame).unwrap();
-        assert_answers(&frame, &new);
-        assert_eq!((tensors.get(1), tensors.get(2)), (1, 1));
-        elsewhere.join().unwrap();
-    });
+    a_memory_goes_as_another_comes(|old| Some(thread::spawn(move || drop(old))));
 }
 
 #[test]
 fn teardown_ends_a_listener_that_waits() {
     for window in [Duration::ZERO, Duration::MAX] {
-        loom::model(move || drop(open(&Driver::on(&Tensors::new(0)), 1, window)));
+        loom::model(move || drop(burst_on(0, 1, window)));
     }
 }
 
 #[test]
 fn teardown_lets_the_request_in_flight_end() {
     loom::model(|| {
-        let tensors = Tensors::new(1);
-        let driver = Driver::on(&tensors);
-        let mut burst = open(&driver, 1, Duration::ZERO);
+        let (tensors, mut burst) = burst_on(1, 1, Duration::ZERO);
         let memory = memory(1);
         let frame = frame(&mut burst, &memory);
         burst.try_submit(frame).unwrap();
@@ -161,14 +157,19 @@ fn teardown_lets_the_request_in_flight_end() {
     });
 }
 
+/// A burst on a driver that serves nobody, and may die.
+fn on_mute_driver() -> (BurstController, Driver, PeerWatch) {
+    let (driver, peer) = (Driver::mute(), PeerWatch::new());
+    let options = options(1, Duration::ZERO);
+    let burst = BurstController::configure(&driver, &options, Some(peer.clone())).unwrap();
+    (burst, driver, peer)
+}
+
 #[test]
 fn the_drivers_death_ends_the_wait_for_its_answer() {
     loom::model(|| {
-        let (driver, peer) = (Driver::mute(), PeerWatch::new());
-        let options = options(1, Duration::ZERO);
-        let mut burst = BurstController::configure(&driver, &options, Some(peer.clone())).unwrap();
-        let memory = memory(1);
-        let mut frame = frame(&mut burst, &memory);
+        let (mut burst, _driver, peer) = on_mute_driver();
+        let mut frame = frame(&mut burst, &memory(1));
         let dying = thread::spawn(move || peer.die());
         let error = burst.execute_frame(&mut frame).map(|_| ()).unwrap_err();
         let died = Closed::DriverDied;
@@ -182,9 +183,7 @@ fn the_drivers_death_ends_the_wait_for_its_answer() {
 #[test]
 fn an_answer_that_came_before_the_drivers_death_counts() {
     loom::model(|| {
-        let (driver, peer) = (Driver::mute(), PeerWatch::new());
-        let options = options(1, Duration::ZERO);
-        let mut burst = BurstController::configure(&driver, &options, Some(peer.clone())).unwrap();
+        let (mut burst, driver, peer) = on_mute_driver();
         let mut queues = driver.queues();
         let memory = memory(1);
         let frame = frame(&mut burst, &memory);
