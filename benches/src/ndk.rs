@@ -4,6 +4,7 @@
 //! The library finds drivers as services and in no other way, so this part serves one: a child process of this program on
 //! the far CPU, in a directory of services of its own. A second child measures, as that directory has to be in its
 //! environment from the start. Blocks of either kind take turns; every pair of blocks gives one ratio or difference.
+//! Either way numbers are written in and read out each time: they change processors, which is no fault of who carries them.
 
 use std::io::Write;
 use std::path::Path;
@@ -129,6 +130,7 @@ fn measure(rounds: u32, calls: u32) -> Result<Vec<Pair>> {
     let rust = Device::connect(DRIVER)?.compile(&model, PrepareOptions::default())?;
     let mut burst = rust.burst(&BurstOptions::default())?;
     let mut frame = burst.frame()?;
+    let mut sum = [0.0f32];
     let mut bare = Bare::new(&rust)?;
     check(&mut far_c)?;
     check(&mut near_c)?;
@@ -142,7 +144,10 @@ fn measure(rounds: u32, calls: u32) -> Result<Vec<Pair>> {
     for _ in 0..rounds {
         let mut in_driver = Vec::new();
         far.base.push(block(calls, || {
+            frame.write(0, &[1.5f32])?;
+            frame.write(1, &[1.5f32])?;
             burst.compute(&mut frame)?;
+            frame.read_into(0, &mut sum)?;
             in_driver.extend(frame.time_in_driver().map(|time| time.as_secs_f64() * 1e9));
             Ok(())
         })?);

@@ -7,7 +7,7 @@ use nnburst_burst::packet::{BurstAnswer, BurstPool, BurstRequest};
 use nnburst_burst::{BurstExecutor, SlotCache};
 use nnburst_executor::Session;
 use nnburst_hal::{
-    AllowUnspecifiedOutput, ErrorStatus, HalError, Memory, OutputShape, RequestPool, Result, Timing,
+    AllowUnspecifiedOutput, ErrorStatus, HalError, Memory, RequestPool, Result, Timing,
 };
 
 use crate::execution::{self, Pool, Pools};
@@ -104,30 +104,17 @@ impl BurstExecutor for SampleBurst {
             Ok(timing) => {
                 answer.status = ErrorStatus::None;
                 answer.timing = timing;
-                copy_shapes(self.session.output_shapes(), &mut answer.output_shapes);
+                execution::copy_shapes(self.session.output_shapes(), &mut answer.output_shapes);
             }
             Err(error) => {
                 answer.fail(error.status);
                 if error.status == ErrorStatus::OutputInsufficientSize {
-                    copy_shapes(self.session.output_shapes(), &mut answer.output_shapes);
+                    execution::copy_shapes(self.session.output_shapes(), &mut answer.output_shapes);
                 }
             }
         }
         // A slot that is freed lets its memory go at once, not with the next frame.
         received.request.pools.clear();
         self.buffers.clear();
-    }
-}
-
-/// Copies into what is there: nothing is allocated while number and ranks of the outputs stay.
-fn copy_shapes(from: &[OutputShape], to: &mut Vec<OutputShape>) {
-    to.truncate(from.len());
-    let missing = from.get(to.len()..).unwrap_or_default();
-    let room = missing.iter().map(|_| OutputShape { dimensions: Vec::new(), is_sufficient: true });
-    to.extend(room);
-    for (to, from) in to.iter_mut().zip(from) {
-        to.is_sufficient = from.is_sufficient;
-        to.dimensions.clear();
-        to.dimensions.extend_from_slice(&from.dimensions);
     }
 }

@@ -31,6 +31,7 @@ mod figures;
 mod idle;
 mod prepared_model;
 mod priority;
+mod reusable;
 pub mod service;
 #[cfg(feature = "testing")]
 pub mod testing;

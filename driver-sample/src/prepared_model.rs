@@ -14,6 +14,7 @@ use nnburst_hal::{
     AllowUnspecifiedOutput, BurstCallback, BurstContext, BurstOptions, ErrorStatus,
     ExecutionCallback, ExecutionFailure, ExecutionOptions, ExecutionOutcome, ExecutionResult,
     FencedExecution, HalError, Model, PreparedModel, Priority, RealTimeProfile, Request, Result,
+    ReusableExecution,
 };
 
 use crate::buffer::Buffers;
@@ -23,6 +24,7 @@ use crate::estimate::Quickest;
 use crate::execution;
 use crate::fenced;
 use crate::priority::Running;
+use crate::reusable::Reusable;
 
 /// Sessions that wait for the next execution; more are dropped.
 const SPARE_SESSIONS: usize = 4;
@@ -99,10 +101,11 @@ impl Compiled {
         spare.retain(|(since, _)| since.elapsed() < idle);
     }
 
-    fn give_back(&self, session: Session) {
+    /// `idle_since` is when its last run ended, or about then.
+    pub(crate) fn give_back(&self, session: Session, idle_since: Instant) {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         if spare.len() < SPARE_SESSIONS {
-            spare.push((Instant::now(), session));
+            spare.push((idle_since, session));
         }
     }
 
@@ -135,7 +138,7 @@ impl Compiled {
             }
             Err(error) => Err(error.into()),
         };
-        self.give_back(session);
+        self.give_back(session, Instant::now());
         result
     }
 }
@@ -200,6 +203,10 @@ impl PreparedModel for SamplePreparedModel {
         duration: Option<Duration>,
     ) -> Result<FencedExecution> {
         fenced::launch(&self.0, request, wait_for, options, duration)
+    }
+
+    fn reusable_execution(&self, request: &Request) -> Option<Box<dyn ReusableExecution>> {
+        Some(Box::new(Reusable::new(&self.0, request)?))
     }
 
     fn configure_execution_burst(

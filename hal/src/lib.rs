@@ -60,7 +60,7 @@ pub use signatures::{
 pub use traits::{
     Buffer, BurstCallback, BurstContext, Device, ExecutionCallback, ExecutionOptions,
     FencedExecution, FencedExecutionCallback, FencedTiming, PrepareOptions, PreparedModel,
-    PreparedModelCallback, wait_for_prepared_model,
+    PreparedModelCallback, ReusableExecution, wait_for_prepared_model,
 };
 pub use types::*;
 pub use validate::{

@@ -14,7 +14,7 @@ use crate::memory::Memory;
 use crate::types::{
     BufferDesc, BufferRole, BurstFigures, BurstOptions, BurstTerms, CacheFiles, CacheHandles,
     Capabilities, DeviceStatus, DeviceType, ErrorStatus, ExecutionPreference, Extension,
-    MeasureTiming, Model, Priority, Request, TimePoint, Timing, Version,
+    MeasureTiming, Model, OutputShape, Priority, Request, TimePoint, Timing, Version,
 };
 
 /// How a model is to be prepared.
@@ -203,6 +203,14 @@ pub trait PreparedModel: Send + Sync + std::any::Any {
         duration: Option<Duration>,
     ) -> Result<FencedExecution>;
 
+    /// Makes a request ready to be executed again and again by callers in this process: checked, its memories
+    /// mapped. Nothing, as by default, where the model has no way that is shorter than
+    /// [`PreparedModel::execute_synchronously`], or where that would refuse the request.
+    fn reusable_execution(&self, request: &Request) -> Option<Box<dyn ReusableExecution>> {
+        let _ = request;
+        None
+    }
+
     /// Opens a burst over two queues of the client's making: requests come in through the first, answers go
     /// out through the second. Both need an event flag.
     ///
@@ -221,6 +229,19 @@ pub trait PreparedModel: Send + Sync + std::any::Any {
 
     /// The driver's own object, for drivers that are handed their models back.
     fn as_any(&self) -> &dyn std::any::Any;
+}
+
+/// A request that was made ready to be executed many times, one execution at a time; `IExecution` of later versions
+/// of the interface. It holds its model and its memories.
+pub trait ReusableExecution: Send + Sync {
+    /// Executes and returns when done. Where all shapes are known, nothing is allocated from the second time on.
+    ///
+    /// # Errors
+    /// As for [`PreparedModel::execute_synchronously`].
+    fn compute(&mut self, options: &ExecutionOptions) -> Result<Timing>;
+
+    /// The outputs' shapes after the last execution, where it succeeded or ended with `OUTPUT_INSUFFICIENT_SIZE`.
+    fn output_shapes(&self) -> &[OutputShape];
 }
 
 /// A launched fenced execution.

@@ -39,11 +39,37 @@ pub(crate) struct Ready {
     pub(crate) one_device: bool,
     /// Whether the model leaves the shape of an output open.
     pub(crate) has_open_output: bool,
-    /// Bytes of inputs and outputs of the model's own shapes; 0 where those are open, or any length goes.
-    sizes: [Vec<u64>; 2],
+    /// Whether all of it is on devices of this process.
+    pub(crate) is_here: bool,
+    inputs: Vec<Parameter>,
+    outputs: Vec<Parameter>,
     /// What executions left behind for those to come.
     #[expect(clippy::vec_box, reason = "boxes go from here to executions and back without a copy")]
     spare: Mutex<Vec<Box<Call>>>,
+}
+
+/// An input or output of the model, with what every execution asks about it.
+#[derive(Debug)]
+pub(crate) struct Parameter {
+    pub(crate) operand: Operand,
+    /// Bytes in the model's own shape; 0 where that is open, or any length goes.
+    pub(crate) size: u64,
+    /// Whether the model leaves the shape open.
+    pub(crate) is_open: bool,
+}
+
+impl Parameter {
+    fn new(operand: &Operand) -> Result<Self> {
+        let size = match operand.kind {
+            hal::OperandType::Oem => 0,
+            _ => extension::data_size(operand)?,
+        };
+        Ok(Self { operand: operand.clone(), size, is_open: extension::is_open(operand) })
+    }
+
+    fn all(operands: &[Operand]) -> Result<Vec<Self>> {
+        operands.iter().map(Self::new).collect()
+    }
 }
 
 /// As many executions as this find what those before them left.
@@ -65,27 +91,27 @@ impl Ready {
         }
     }
 
-    /// Bytes of an input or output of the model's own shape; 0 where that is open, or any length goes.
-    pub(crate) fn size(&self, is_output: bool, index: u32) -> u64 {
-        let [inputs, outputs] = &self.sizes;
-        let sizes = if is_output { outputs } else { inputs };
-        usize::try_from(index).ok().and_then(|at| sizes.get(at)).copied().unwrap_or(0)
-    }
-
-    /// An input or output of the model.
+    /// An input of the model.
     ///
     /// # Errors
     /// `BAD_DATA` if there is none of the index.
-    pub(crate) fn operand(&self, is_output: bool, index: u32) -> Result<&Operand> {
-        let (what, operands) = if is_output {
-            ("output", self.compilation.outputs())
-        } else {
-            ("input", self.compilation.inputs())
-        };
-        usize::try_from(index).ok().and_then(|at| operands.get(at)).ok_or_else(|| {
-            Error::data(format!("{what} {index} asked for, there are {}", operands.len()))
-        })
+    pub(crate) fn input(&self, index: u32) -> Result<&Parameter> {
+        parameter("input", &self.inputs, index)
     }
+
+    /// An output of the model.
+    ///
+    /// # Errors
+    /// `BAD_DATA` if there is none of the index.
+    pub(crate) fn output(&self, index: u32) -> Result<&Parameter> {
+        parameter("output", &self.outputs, index)
+    }
+}
+
+#[inline]
+fn parameter<'a>(what: &str, all: &'a [Parameter], index: u32) -> Result<&'a Parameter> {
+    let found = usize::try_from(index).ok().and_then(|at| all.get(at));
+    found.ok_or_else(|| Error::data(format!("{what} {index} asked for, there are {}", all.len())))
 }
 
 impl Compilation {
@@ -127,15 +153,13 @@ impl Compilation {
             Some(devices) => nnburst::compile_for(model, devices, &self.options)?,
             None => nnburst::compile(model, &self.options)?,
         };
-        let size = |operand: &Operand| match operand.kind {
-            hal::OperandType::Oem => Ok(0),
-            _ => extension::data_size(operand),
-        };
-        let sizes = |operands: &[Operand]| operands.iter().map(size).collect::<Result<Vec<_>>>();
-        let sizes = [sizes(compilation.inputs())?, sizes(compilation.outputs())?];
+        let inputs = Parameter::all(compilation.inputs())?;
+        let outputs = Parameter::all(compilation.outputs())?;
         Ok(Arc::new(Ready {
-            has_open_output: compilation.outputs().iter().any(extension::is_open),
-            sizes,
+            is_here: compilation.devices().iter().all(nnburst::Device::is_embedded),
+            has_open_output: outputs.iter().any(|output| output.is_open),
+            inputs,
+            outputs,
             compilation,
             preference: self.options.preference,
             one_device: self.has_one_device(),

@@ -73,17 +73,21 @@ thread_local! {
 }
 
 /// Runs the body of a C function. A panic, which would be a bug of ours, ends here as `OP_FAILED`.
+#[inline]
 pub(crate) fn call(body: impl FnOnce() -> Result<()>) -> c_int {
     let panicked = || Error::new(Code::OpFailed, "the library panicked: a bug of nnburst");
-    let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| Err(panicked()));
-    match result {
-        Ok(()) => 0,
-        Err(error) => {
-            let code = error.code;
-            remember(error);
-            code as c_int
-        }
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => 0,
+        Ok(Err(error)) => failed(error),
+        Err(_) => failed(panicked()),
     }
+}
+
+#[cold]
+fn failed(error: Error) -> c_int {
+    let code = error.code;
+    remember(error);
+    code as c_int
 }
 
 /// As [`call`], for functions that answer a number of the system, negated, where they fail.

@@ -5,10 +5,25 @@
 //! is of another kind, or that never was one, is told from a good one and answered with a code.
 //! (A place is used again after its object is freed; a stale handle is taken for a newer object only after
 //! 2^19 objects at the same place.)
+//!
+//! Every function of the interface begins with a handle, and an inference takes six of them. So a place is
+//! locked, and its handle found to be good, by one exchange on a word, and unlocked by a store:
+//!
+//! ```text
+//!   generation, state:   g EMPTY ──insert──► g LIVE ◄──with──► g LOCKED ──free──► g+1 EMPTY
+//! ```
+//!
+//! | edge     | release                       | acquire                     | hands over             |
+//! |----------|-------------------------------|-----------------------------|------------------------|
+//! | `object` | `Table::insert`, `Locked`'s drop | `Slot::lock`             | the object of a place  |
+//! | `place`  | the lock of `Table::free`     | the same                    | a place without object |
 
+use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use crate::error::{Code, Error, Result};
 
@@ -84,31 +99,45 @@ impl<T: Object> Handle<T> {
         T::table().insert(object)
     }
 
-    /// Works with the object while nobody else does.
+    /// Works with the object while nobody else does; waits for whoever does.
     ///
     /// # Errors
     /// The handle is null or stands for nothing.
+    #[inline]
     pub(crate) fn with<R>(self, work: impl FnOnce(&mut T) -> Result<R>) -> Result<R> {
-        let (place, generation) = self.decode()?;
-        let mut entry = T::table().entry(place).ok_or_else(Self::stale)?;
-        if entry.generation != generation {
-            return Err(Self::stale());
-        }
-        work(entry.object.as_mut().ok_or_else(Self::stale)?)
+        let (slot, generation) = self.find()?;
+        let Some(mut locked) = slot.lock(generation) else { return Err(Self::stale()) };
+        locked.work(work)
     }
 
-    /// Takes the object back. Null and what stands for nothing are let pass.
+    /// As [`Handle::with`], without waiting.
+    ///
+    /// # Errors
+    /// As for [`Handle::with`]; `BAD_STATE` while somebody else works with the object.
+    #[inline]
+    pub(crate) fn try_with<R>(self, work: impl FnOnce(&mut T) -> Result<R>) -> Result<R> {
+        let (slot, generation) = self.find()?;
+        match slot.try_lock(generation) {
+            Ok(mut locked) => locked.work(work),
+            Err(Busy::Locked) => Err(Error::state(format!("the {} is in use", T::NAME))),
+            Err(Busy::Other) => Err(Self::stale()),
+        }
+    }
+
+    /// Takes the object back, waiting for whoever works with it. Null and what stands for nothing are let pass.
     pub(crate) fn free(self) -> Option<T> {
         let (place, generation) = self.decode().ok()?;
-        let mut entry = T::table().entry(place)?;
-        if entry.generation != generation {
-            return None;
-        }
-        let object = entry.object.take()?;
-        entry.generation = (generation + 1) % (1 << GENERATION_BITS);
-        drop(entry);
+        let locked = T::table().slot(place)?.lock(generation)?;
+        let object = locked.take();
         T::table().free().places.push(place);
-        Some(object)
+        object
+    }
+
+    #[inline]
+    fn find(self) -> Result<(&'static Slot<T>, u32)> {
+        let (place, generation) = self.decode()?;
+        let slot = T::table().slot(place).ok_or_else(Self::stale)?;
+        Ok((slot, generation))
     }
 
     fn encode(place: u32, generation: u32) -> Self {
@@ -118,6 +147,7 @@ impl<T: Object> Handle<T> {
         Self::at(address)
     }
 
+    #[inline]
     fn decode(self) -> Result<(u32, u32)> {
         if self.is_null() {
             return Err(Error::null(T::NAME));
@@ -133,6 +163,7 @@ impl<T: Object> Handle<T> {
         Ok((part(0, PLACE_BITS), part(PLACE_BITS, GENERATION_BITS)))
     }
 
+    #[cold]
     fn stale() -> Error {
         Error::state(format!("no {} stands behind the handle: freed, or never made", T::NAME))
     }
@@ -152,13 +183,111 @@ struct Free {
     fresh: u32,
 }
 
-/// One object, on a cache line of its own.
+/// One place, on a cache line of its own.
 #[repr(align(64))]
-struct Slot<T>(Mutex<Entry<T>>);
+struct Slot<T> {
+    /// The generation, and in the lowest bits the state.
+    word: AtomicU32,
+    object: UnsafeCell<Option<T>>,
+}
 
-struct Entry<T> {
-    generation: u32,
-    object: Option<T>,
+// SAFETY: the object is touched by whoever has locked the word, or has the place from the list of free ones: one
+// thread at a time, to which it is sent.
+unsafe impl<T: Send> Sync for Slot<T> {}
+
+/// No object; the place is on the list of free ones, or with whoever took it from there.
+const EMPTY: u32 = 0;
+/// An object that nobody works with.
+const LIVE: u32 = 1;
+/// An object that somebody works with.
+const LOCKED: u32 = 2;
+const STATE_BITS: u32 = 2;
+
+/// Why a place can't be locked now.
+enum Busy {
+    Locked,
+    /// Free, or of another generation.
+    Other,
+}
+
+impl<T> Slot<T> {
+    fn new() -> Self {
+        Self { word: AtomicU32::new(EMPTY), object: UnsafeCell::new(None) }
+    }
+
+    #[inline]
+    fn try_lock(&self, generation: u32) -> std::result::Result<Locked<'_, T>, Busy> {
+        let (live, locked) = (generation << STATE_BITS | LIVE, generation << STATE_BITS | LOCKED);
+        // edge object (acquire): what was done to the object before is visible from here on. Relaxed where it fails:
+        // nothing is touched then.
+        let exchanged =
+            self.word.compare_exchange(live, locked, Ordering::Acquire, Ordering::Relaxed);
+        match exchanged {
+            Ok(_) => Ok(Locked { slot: self, leave: live }),
+            Err(found) if found == locked => Err(Busy::Locked),
+            Err(_) => Err(Busy::Other),
+        }
+    }
+
+    /// `None` where the handle is stale, or is so once the place can be locked.
+    #[inline]
+    fn lock(&self, generation: u32) -> Option<Locked<'_, T>> {
+        match self.try_lock(generation) {
+            Ok(locked) => Some(locked),
+            Err(Busy::Locked) => self.wait(generation),
+            Err(Busy::Other) => None,
+        }
+    }
+
+    /// Two threads at one object are rare, and but for a model that is being compiled soon done.
+    #[cold]
+    fn wait(&self, generation: u32) -> Option<Locked<'_, T>> {
+        for round in 0.. {
+            match round {
+                0..100 => std::hint::spin_loop(),
+                100..200 => std::thread::yield_now(),
+                _ => std::thread::sleep(Duration::from_micros(50)),
+            }
+            match self.try_lock(generation) {
+                Ok(locked) => return Some(locked),
+                Err(Busy::Locked) => {}
+                Err(Busy::Other) => break,
+            }
+        }
+        None
+    }
+}
+
+/// A place whose object is ours, until this is dropped.
+struct Locked<'a, T> {
+    slot: &'a Slot<T>,
+    /// The word from then on.
+    leave: u32,
+}
+
+impl<T: Object> Locked<'_, T> {
+    #[inline]
+    fn work<R>(&mut self, work: impl FnOnce(&mut T) -> Result<R>) -> Result<R> {
+        // SAFETY: locked by us.
+        let object = unsafe { &mut *self.slot.object.get() };
+        work(object.as_mut().ok_or_else(Handle::<T>::stale)?)
+    }
+
+    /// Leaves the place to the next generation.
+    fn take(mut self) -> Option<T> {
+        let next = ((self.leave >> STATE_BITS) + 1) % (1 << GENERATION_BITS);
+        self.leave = next << STATE_BITS | EMPTY;
+        // SAFETY: locked by us.
+        unsafe { (*self.slot.object.get()).take() }
+    }
+}
+
+impl<T> Drop for Locked<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        // edge object (release): pairs with the exchange of whoever locks the place next.
+        self.slot.word.store(self.leave, Ordering::Release);
+    }
 }
 
 impl<T> Table<T> {
@@ -172,6 +301,7 @@ impl<T> Table<T> {
     }
 
     /// Chunk and position within it: the first has 64 places, each other as many as all before it.
+    #[inline]
     fn find(place: u32) -> (usize, usize) {
         let place = usize::try_from(place).unwrap_or(usize::MAX);
         match (place / FIRST_CHUNK).checked_ilog2() {
@@ -183,10 +313,10 @@ impl<T> Table<T> {
         }
     }
 
-    fn entry(&self, place: u32) -> Option<MutexGuard<'_, Entry<T>>> {
+    #[inline]
+    fn slot(&self, place: u32) -> Option<&Slot<T>> {
         let (chunk, at) = Self::find(place);
-        let slot = self.chunks.get(chunk)?.get()?.get(at)?;
-        Some(slot.0.lock().unwrap_or_else(PoisonError::into_inner))
+        self.chunks.get(chunk)?.get()?.get(at)
     }
 }
 
@@ -201,18 +331,23 @@ impl<T: Object> Table<T> {
                     let place = free.fresh;
                     let (chunk, _) = Self::find(place);
                     let chunk_length = FIRST_CHUNK << chunk.saturating_sub(1);
-                    self.chunks.get(chunk).ok_or_else(full)?.get_or_init(|| {
-                        let entry = || Entry { generation: 0, object: None };
-                        (0..chunk_length).map(|_| Slot(Mutex::new(entry()))).collect()
-                    });
+                    self.chunks
+                        .get(chunk)
+                        .ok_or_else(full)?
+                        .get_or_init(|| (0..chunk_length).map(|_| Slot::new()).collect());
                     free.fresh += 1;
                     place
                 }
             }
         };
-        let mut entry = self.entry(place).ok_or_else(full)?;
-        entry.object = Some(object);
-        Ok(Handle::encode(place, entry.generation))
+        let slot = self.slot(place).ok_or_else(full)?;
+        // Relaxed: nobody writes the word of a free place, and the list handed it over (edge place).
+        let generation = slot.word.load(Ordering::Relaxed) >> STATE_BITS;
+        // SAFETY: the place is from the list of free ones, hence ours alone.
+        unsafe { *slot.object.get() = Some(object) };
+        // edge object (release): pairs with the exchange of whoever locks the place first.
+        slot.word.store(generation << STATE_BITS | LIVE, Ordering::Release);
+        Ok(Handle::encode(place, generation))
     }
 }
 
@@ -266,6 +401,45 @@ mod tests {
             let made_up = Handle::<Thing>::at(address);
             assert_eq!(made_up.with(|_| Ok(())).unwrap_err().code, Code::BadState, "{address:#x}");
         }
+    }
+
+    #[test]
+    fn whoever_works_with_an_object_does_so_alone() {
+        let shared = Handle::new(Thing(0)).unwrap();
+        // A handle is a number, and goes to other threads as one.
+        let address = shared.address();
+        let add = || {
+            for _ in 0..1000 {
+                let added = Handle::<Thing>::at(address).with(|thing| {
+                    let seen = thing.0;
+                    std::hint::spin_loop();
+                    thing.0 = seen + 1;
+                    Ok(())
+                });
+                added.unwrap();
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(add);
+            }
+        });
+        assert_eq!(shared.with(|thing| Ok(thing.0)).unwrap(), 3000);
+        let meanwhile = shared.with(|_| Ok(shared.try_with(|_| Ok(())).unwrap_err().code));
+        assert_eq!(meanwhile.unwrap(), Code::BadState, "in use");
+        let panicked = std::panic::catch_unwind(|| shared.with(|_| -> Result<()> { panic!() }));
+        assert!(panicked.is_err());
+        shared.with(|_| Ok(())).unwrap();
+        let waits = std::thread::scope(|scope| {
+            let freeing = shared.with(|_| {
+                let freeing = scope.spawn(|| Handle::<Thing>::at(address).free().is_some());
+                std::thread::sleep(Duration::from_millis(2));
+                assert!(!freeing.is_finished(), "waits");
+                Ok(freeing)
+            });
+            freeing.unwrap().join().unwrap()
+        });
+        assert!(waits);
     }
 
     #[test]

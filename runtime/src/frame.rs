@@ -5,7 +5,7 @@
 //! time, hence they are reached by copies and by [`View`]s, never by references.
 //!
 //! A frame that went through a burst keeps its packet, so that the next time nothing is serialised: the
-//! packet is sent as it is.
+//! packet is sent as it is. For a device in this process it keeps what that device made of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,9 @@ use std::time::Duration;
 use nnburst_burst::Frame as BurstFrame;
 use nnburst_burst::packet::BurstAnswer;
 use nnburst_hal::{
-    DataLocation, ExecutionOutcome, Mapping, Memory, Operand, OperandType, OutputShape, Request,
-    RequestArgument, RequestPool, Timing, View, ViewMut,
+    DataLocation, ErrorStatus, ExecutionFailure, ExecutionOptions, ExecutionOutcome, Mapping,
+    Memory, Operand, OperandType, OutputShape, PreparedModel, Request, RequestArgument,
+    RequestPool, ReusableExecution, Timing, View, ViewMut,
 };
 
 use crate::burst::driver_time;
@@ -43,6 +44,21 @@ pub struct Frame {
     packets: Vec<Packet>,
     /// The one of `packets` that says what `request` says; unknown after an exchange.
     current: Option<usize>,
+    /// What `request` is to a device in this process; nothing after an exchange.
+    here: Option<Here>,
+}
+
+/// The frame as a device in this process executes it again and again.
+struct Here {
+    model: Arc<dyn PreparedModel>,
+    reusable: Box<dyn ReusableExecution>,
+    timing: Timing,
+}
+
+impl std::fmt::Debug for Here {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Here").field("timing", &self.timing).finish_non_exhaustive()
+    }
 }
 
 /// Where the answer to the last execution is.
@@ -52,6 +68,8 @@ enum Last {
     Outcome(ExecutionOutcome),
     /// In the current packet.
     Packet,
+    /// In `here`.
+    Here,
 }
 
 /// The frame as a burst sends it.
@@ -125,6 +143,7 @@ impl Frame {
             latency: Duration::ZERO,
             packets: Vec::new(),
             current: None,
+            here: None,
         })
     }
 
@@ -187,6 +206,7 @@ impl Frame {
     ///
     /// # Errors
     /// [`RuntimeError::Argument`] if there is no such input.
+    #[inline]
     pub fn input(&mut self, input: usize) -> Result<ViewMut<'_>> {
         let range = range_of("input", input, &self.request.inputs)?;
         self.mapping.view_mut(range).ok_or_else(|| outside("input", input))
@@ -196,6 +216,7 @@ impl Frame {
     ///
     /// # Errors
     /// [`RuntimeError::Argument`] if there is no such output.
+    #[inline]
     pub fn output(&self, output: usize) -> Result<View<'_>> {
         let mut range = range_of("output", output, &self.request.outputs)?;
         if let Some(bytes) = self.computed_bytes(output) {
@@ -205,11 +226,13 @@ impl Frame {
     }
 
     /// The shapes that came out of the last execution, one per output; empty before the first.
+    #[inline]
     pub fn output_shapes(&self) -> &[OutputShape] {
         match &self.last {
             Last::Nothing => &[],
             Last::Outcome(outcome) => &outcome.output_shapes,
             Last::Packet => self.answer().map_or(&[], |answer| answer.output_shapes.as_slice()),
+            Last::Here => self.here.as_ref().map_or(&[], |here| here.reusable.output_shapes()),
         }
     }
 
@@ -219,6 +242,7 @@ impl Frame {
             Last::Nothing => Timing::NONE,
             Last::Outcome(outcome) => outcome.timing,
             Last::Packet => self.answer().map_or(Timing::NONE, |answer| answer.timing),
+            Last::Here => self.here.as_ref().map_or(Timing::NONE, |here| here.timing),
         }
     }
 
@@ -262,6 +286,7 @@ impl Frame {
         }
         self.keep_outcome();
         self.current = None;
+        self.here = None;
         Ok(())
     }
 
@@ -314,6 +339,38 @@ impl Frame {
         self.check_pages()
     }
 
+    /// Executes by the way that a device in this process has for what comes again and again; `None` where it has none.
+    pub(crate) fn compute_here(
+        &mut self,
+        model: &Arc<dyn PreparedModel>,
+        options: &ExecutionOptions,
+    ) -> Option<std::result::Result<(), ExecutionFailure>> {
+        if self.here.as_ref().is_none_or(|here| !Arc::ptr_eq(&here.model, model)) {
+            let reusable = model.reusable_execution(&self.request)?;
+            self.here = Some(Here { model: Arc::clone(model), reusable, timing: Timing::NONE });
+        }
+        let Here { reusable, timing, .. } = self.here.as_mut()?;
+        self.last = Last::Nothing;
+        match reusable.compute(options) {
+            Ok(measured) => {
+                *timing = measured;
+                self.last = Last::Here;
+                Some(Ok(()))
+            }
+            Err(error) => {
+                let has_shapes = error.status == ErrorStatus::OutputInsufficientSize;
+                let shapes = if has_shapes { reusable.output_shapes() } else { &[] };
+                Some(Err(ExecutionFailure { error, output_shapes: shapes.to_vec() }))
+            }
+        }
+    }
+
+    /// Takes note that [`Frame::compute_here`] succeeded.
+    pub(crate) fn computed_here(&mut self, latency: Duration) -> Result<()> {
+        self.latency = latency;
+        self.check_pages()
+    }
+
     fn answer(&self) -> Option<&BurstAnswer> {
         self.packets.get(self.current?)?.frame.answer().ok()
     }
@@ -321,7 +378,7 @@ impl Frame {
     /// Lets the outcome outlive the current packet's turn. Shapes of exchanged arguments are fully known,
     /// so nothing but the timing is worth keeping.
     fn keep_outcome(&mut self) {
-        if matches!(self.last, Last::Packet) {
+        if matches!(self.last, Last::Packet | Last::Here) {
             let timing = self.timing();
             self.last = Last::Outcome(ExecutionOutcome { output_shapes: Vec::new(), timing });
         }
@@ -336,6 +393,7 @@ impl Frame {
         Ok(())
     }
 
+    #[inline]
     fn computed_bytes(&self, output: usize) -> Option<usize> {
         let shape = self.output_shapes().get(output)?;
         let element = self.outputs.get(output)?.element_bytes()?;
@@ -346,6 +404,7 @@ impl Frame {
     }
 }
 
+#[inline]
 fn range_of(
     what: &str,
     index: usize,

@@ -192,3 +192,26 @@ fn failures_say_what_they_are() {
     assert!(error.to_string().contains("one addition is all I can"), "{error}");
     assert!(compilation.frame_with(&inputs, &[]).is_err(), "an output is missing");
 }
+
+#[test]
+fn a_frame_serves_several_models_of_this_process_and_follows_exchanges() {
+    let add = builtin::model("add1").unwrap();
+    let on = |device: Device| device.compile(&add, PrepareOptions::default()).unwrap();
+    let (one, other) = (on(Device::embedded("nnapi-sample_all").unwrap()), on(Device::reference()));
+    let mut frame = one.frame().unwrap();
+    frame.write(0, &[1.0f32]).unwrap();
+    frame.write(1, &[2.0f32]).unwrap();
+    for want in [3.0f32, 5.0, 7.0, 9.0] {
+        one.execution().measure(true).compute(&mut frame).unwrap();
+        assert_eq!(frame.read::<f32>(0).unwrap(), [want]);
+        assert_ne!(frame.timing(), Timing::NONE, "measured");
+        other.execution().measure(true).compute(&mut frame).unwrap();
+        assert_eq!(frame.read::<f32>(0).unwrap(), [want]);
+        assert_eq!(frame.timing(), Timing::NONE, "the reference device measures nothing");
+        assert_eq!(frame.output_shapes()[0].dimensions, [1]);
+        frame.exchange(0, 0).unwrap();
+    }
+    let late = one.execution().timeout(Duration::ZERO);
+    let error = late.compute(&mut frame).unwrap_err();
+    assert_eq!(error.status(), Some(hal::ErrorStatus::MissedDeadlinePersistent), "{error}");
+}

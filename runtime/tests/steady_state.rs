@@ -1,5 +1,5 @@
 //! Nothing is allocated while frames go through a burst: neither by the client nor by the driver, which
-//! for once run in the same process, so that one counter sees both.
+//! for once run in the same process, so that one counter sees both. Nor is it where a device of this process computes.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,7 +35,13 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// One test, since there is one counter.
 #[test]
+fn frames_need_no_memory_of_their_own() {
+    frames_go_through_a_burst_without_allocating();
+    frames_are_computed_in_this_process_without_allocating();
+}
+
 fn frames_go_through_a_burst_without_allocating() {
     let device = Device::embedded("nnapi-sample_all").unwrap();
     for name in ["add1", "sine", "mobilenet_v1_0.25_128"] {
@@ -57,6 +63,25 @@ fn frames_go_through_a_burst_without_allocating() {
             }
             let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
             assert_eq!(allocations, 0, "{name}, {wait:?}: allocations in 20 frames");
+        }
+    }
+}
+
+fn frames_are_computed_in_this_process_without_allocating() {
+    for name in ["add1", "sine", "mobilenet_v1_0.25_128"] {
+        for device in [Device::reference(), Device::embedded("nnapi-sample_all").unwrap()] {
+            let model = device.compile(&builtin::model(name).unwrap(), PrepareOptions::default());
+            let model = model.unwrap();
+            let mut frame = model.frame().unwrap();
+            for _ in 0..3 {
+                model.execution().compute(&mut frame).unwrap();
+            }
+            let before = ALLOCATIONS.load(Ordering::Relaxed);
+            for _ in 0..20 {
+                model.execution().compute(&mut frame).unwrap();
+            }
+            let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+            assert_eq!(allocations, 0, "{name}, {}: allocations in 20 frames", device.name());
         }
     }
 }

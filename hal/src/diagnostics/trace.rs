@@ -154,8 +154,18 @@ struct Running<'a> {
 }
 
 impl Drop for Span<'_> {
+    #[inline]
     fn drop(&mut self) {
-        let Some(Running { tracer, layer, phase, detail, start }) = self.0.take() else { return };
+        if let Some(running) = self.0.take() {
+            running.end();
+        }
+    }
+}
+
+impl Running<'_> {
+    #[cold]
+    fn end(self) {
+        let Self { tracer, layer, phase, detail, start } = self;
         let length = TimePoint::now().nanoseconds.saturating_sub(start.nanoseconds);
         let mut line = format!("{{\"name\":\"[NN_{}_{}]", layer.code(), phase.code());
         escape(detail, &mut line);
@@ -197,6 +207,7 @@ pub fn start_tracing_from_env(process: &str) -> io::Result<()> {
 }
 
 /// Begins a span of this process; one load where no spans are written.
+#[inline]
 pub fn trace_span(layer: Layer, phase: Phase, detail: &str) -> Span<'_> {
     match TRACER.get() {
         Some(tracer) => tracer.span(layer, phase, detail),

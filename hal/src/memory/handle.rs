@@ -122,6 +122,8 @@ struct Inner {
     observers: Mutex<Vec<Weak<dyn MemoryObserver>>>,
     /// See [`Memory::mapped`].
     mapped: OnceLock<Arc<Mapping>>,
+    /// The same for what can be cut short, while somebody has it.
+    watched: Mutex<Weak<Mapping>>,
 }
 
 impl Drop for Inner {
@@ -212,8 +214,18 @@ impl Memory {
         ints: Vec<i32>,
     ) -> Self {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let (observers, mapped) = (Mutex::default(), OnceLock::new());
-        Self(Arc::new(Inner { id, kind, fd, offset, size, writable, ints, observers, mapped }))
+        Self(Arc::new(Inner {
+            id,
+            kind,
+            fd,
+            offset,
+            size,
+            writable,
+            ints,
+            observers: Mutex::default(),
+            mapped: OnceLock::new(),
+            watched: Mutex::default(),
+        }))
     }
 
     /// Tells this memory from every other one of this process, dead or alive.
@@ -280,8 +292,8 @@ impl Memory {
 
     /// The memory in this process, for writing too where that can be. What is sealed against shrinking is
     /// mapped once for all handles of the memory and stays so as long as there is one: an execution that
-    /// maps its memory anew costs microseconds, more than a small model. What can be cut short is mapped
-    /// anew each time, so that it is watched no longer than it is used.
+    /// maps its memory anew costs microseconds, more than a small model. What can be cut short is watched for that,
+    /// hence stays mapped only as long as somebody holds what this returns, and is mapped anew after pages were lost.
     ///
     /// # Errors
     /// As for [`Memory::map`].
@@ -289,12 +301,18 @@ impl Memory {
         if let Some(mapping) = self.0.mapped.get() {
             return Ok(Arc::clone(mapping));
         }
+        let mut watched = self.0.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mapping) = watched.upgrade().filter(|mapping| !mapping.lost_pages()) {
+            return Ok(mapping);
+        }
         let written = if self.is_writable() { self.map(Access::ReadWrite).ok() } else { None };
         let mapping = Arc::new(match written {
             Some(mapping) => mapping,
             None => self.map(Access::Read)?,
         });
-        if !mapping.is_guarded() {
+        if mapping.is_guarded() {
+            *watched = Arc::downgrade(&mapping);
+        } else {
             // Where another thread was first, this mapping is one more for as long as it is used.
             let _ = self.0.mapped.set(Arc::clone(&mapping));
         }

@@ -91,6 +91,7 @@ impl Mapping {
     }
 
     /// Bytes.
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -107,11 +108,13 @@ impl Mapping {
 
     /// Whether pages went away while somebody looked: what was read from them was zeros, what was
     /// written to them is lost. Stays true.
+    #[inline]
     pub fn lost_pages(&self) -> bool {
         self.guard.as_ref().is_some_and(Guard::tripped)
     }
 
     /// A part of the bytes to look at; `None` if it isn't within the mapping.
+    #[inline]
     pub fn view(&self, range: Range<usize>) -> Option<View<'_>> {
         let (start, len) = self.part(range)?;
         // SAFETY: `part` vouches for the range; the mapping outlives the borrow.
@@ -120,6 +123,7 @@ impl Mapping {
 
     /// A part of the bytes to look at and write; `None` if it isn't within the mapping or that is
     /// read-only. Several may overlap: the bytes belong to nobody.
+    #[inline]
     pub fn view_mut(&self, range: Range<usize>) -> Option<ViewMut<'_>> {
         if self.access == Access::Read {
             return None;
@@ -129,6 +133,7 @@ impl Mapping {
         Some(unsafe { ViewMut::from_raw(start, len) })
     }
 
+    #[inline]
     fn part(&self, range: Range<usize>) -> Option<(*mut u8, usize)> {
         let len = range.end.checked_sub(range.start)?;
         if range.end > self.len {
@@ -175,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn sealed_memory_is_mapped_once_and_other_memory_anew() {
+    fn sealed_memory_is_mapped_once_and_other_memory_while_somebody_has_it() {
         let sealed = Memory::ashmem(100).unwrap();
         let first = sealed.mapped().unwrap();
         assert!(std::sync::Arc::ptr_eq(&first, &sealed.mapped().unwrap()));
@@ -183,8 +188,11 @@ mod tests {
         let file = tempfile_in_memory(100);
         let other = Memory::from_fd(file.into(), 0, 100, false).unwrap();
         let first = other.mapped().unwrap();
-        assert!(!std::sync::Arc::ptr_eq(&first, &other.mapped().unwrap()));
+        assert!(std::sync::Arc::ptr_eq(&first, &other.mapped().unwrap()));
         assert!(first.view_mut(0..1).is_none(), "read-only");
+        let gone = std::sync::Arc::downgrade(&first);
+        drop(first);
+        assert!(gone.upgrade().is_none(), "nobody has it");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use nnburst::hal::{
 use super::framed::Framed;
 use super::staging::Staging;
 use crate::c::{Bytes, BytesMut, OperandType};
-use crate::compilation::Ready;
+use crate::compilation::{Parameter, Ready};
 use crate::error::{Code, Error, Result};
 use crate::extension;
 use crate::model::operand_of;
@@ -49,6 +49,15 @@ pub(crate) enum Source<P> {
     Memory { memory: nnburst::Memory, place: DataLocation },
 }
 
+impl<P> Source<P> {
+    pub(super) fn memory(&self) -> Option<&nnburst::Memory> {
+        match self {
+            Self::Memory { memory, .. } => Some(memory),
+            Self::Unset | Self::Omitted | Self::Pointer { .. } => None,
+        }
+    }
+}
+
 impl<P> Argument<P> {
     const fn new() -> Self {
         Self { source: Source::Unset, dimensions: Vec::new() }
@@ -66,6 +75,7 @@ impl<P> Argument<P> {
 
     /// # Errors
     /// `BAD_STATE` for an argument that was given before.
+    #[inline]
     fn check_unset(&self) -> Result<()> {
         if matches!(self.source, Source::Unset) {
             return Ok(());
@@ -74,16 +84,19 @@ impl<P> Argument<P> {
     }
 
     /// Settles where the argument is.
+    #[inline]
     fn set(&mut self, source: Source<P>, kind: Option<&OperandType>) -> Result<()> {
         self.check_unset()?;
         self.source = source;
-        self.dimensions.extend_from_slice(given(kind)?);
+        if kind.is_some() {
+            self.dimensions.extend_from_slice(given(kind)?);
+        }
         Ok(())
     }
 
     fn set_memory(
         &mut self,
-        argument: (&Operand, u64),
+        parameter: &Parameter,
         kind: Option<&OperandType>,
         memory: nnburst::Memory,
         place: DataLocation,
@@ -91,14 +104,15 @@ impl<P> Argument<P> {
         self.check_unset()?;
         // What is used whole may have a size that its format settles.
         if (place.offset, place.length) != (0, 0) {
-            check_length(argument, kind, place.length)?;
+            check_length(parameter, kind, place.length)?;
         }
         self.set(Source::Memory { memory, place }, kind)
     }
 
+    #[inline]
     fn set_pointer(
         &mut self,
-        (operand, size): (&Operand, u64),
+        parameter: &Parameter,
         kind: Option<&OperandType>,
         bytes: P,
         length: usize,
@@ -109,7 +123,7 @@ impl<P> Argument<P> {
         if length == 0 {
             return Err(Error::data("a buffer of no bytes"));
         }
-        check_length((operand, size), kind, length)?;
+        check_length(parameter, kind, length)?;
         self.set(Source::Pointer { bytes, length }, kind)
     }
 }
@@ -143,6 +157,7 @@ impl Call {
         self.timing = Timing::NONE;
     }
 
+    #[inline]
     pub(crate) fn set_input(
         &mut self,
         ready: &Ready,
@@ -151,15 +166,16 @@ impl Call {
         bytes: Bytes,
         length: usize,
     ) -> Result<()> {
-        let operand = ready.operand(false, index)?;
-        check_type(operand, kind, bytes.is_null())?;
+        let parameter = ready.input(index)?;
+        check_type(parameter, kind, bytes.is_null())?;
         let input = at(&mut self.inputs, index)?;
         if bytes.is_null() {
             return input.set(Source::Omitted, None);
         }
-        input.set_pointer((operand, ready.size(false, index)), kind, bytes, length)
+        input.set_pointer(parameter, kind, bytes, length)
     }
 
+    #[inline]
     pub(crate) fn set_output(
         &mut self,
         ready: &Ready,
@@ -168,13 +184,13 @@ impl Call {
         bytes: BytesMut,
         length: usize,
     ) -> Result<()> {
-        let operand = ready.operand(true, index)?;
-        check_type(operand, kind, true)?;
+        let parameter = ready.output(index)?;
+        check_type(parameter, kind, true)?;
         let output = at(&mut self.outputs, index)?;
         if bytes.is_null() {
             return output.set(Source::Omitted, None);
         }
-        output.set_pointer((operand, ready.size(true, index)), kind, bytes, length)
+        output.set_pointer(parameter, kind, bytes, length)
     }
 
     pub(crate) fn set_input_memory(
@@ -185,11 +201,10 @@ impl Call {
         memory: nnburst::Memory,
         range: (usize, usize),
     ) -> Result<()> {
-        let operand = ready.operand(false, index)?;
-        check_type(operand, kind, false)?;
+        let parameter = ready.input(index)?;
+        check_type(parameter, kind, false)?;
         let place = place(ready, (Direction::Input, index), &memory, given(kind)?, range)?;
-        let argument = (operand, ready.size(false, index));
-        at(&mut self.inputs, index)?.set_memory(argument, kind, memory, place)
+        at(&mut self.inputs, index)?.set_memory(parameter, kind, memory, place)
     }
 
     pub(crate) fn set_output_memory(
@@ -200,11 +215,10 @@ impl Call {
         memory: nnburst::Memory,
         range: (usize, usize),
     ) -> Result<()> {
-        let operand = ready.operand(true, index)?;
-        check_type(operand, kind, true)?;
+        let parameter = ready.output(index)?;
+        check_type(parameter, kind, true)?;
         let place = place(ready, (Direction::Output, index), &memory, given(kind)?, range)?;
-        let argument = (operand, ready.size(true, index));
-        at(&mut self.outputs, index)?.set_memory(argument, kind, memory, place)
+        at(&mut self.outputs, index)?.set_memory(parameter, kind, memory, place)
     }
 
     /// Whether everything is there that an execution takes.
@@ -307,6 +321,7 @@ impl Call {
     }
 }
 
+#[inline]
 fn at<P>(arguments: &mut [Argument<P>], index: u32) -> Result<&mut Argument<P>> {
     let argument = usize::try_from(index).ok().and_then(|at| arguments.get_mut(at));
     argument.ok_or_else(|| Error::data(format!("there is no argument {index}")))
@@ -348,14 +363,19 @@ fn given(kind: Option<&OperandType>) -> Result<&[u32]> {
 
 /// Whether an argument may be of the type and shape that the caller gives for it, or where none is given, of
 /// the model's.
-fn check_type(operand: &Operand, kind: Option<&OperandType>, may_be_open: bool) -> Result<()> {
-    let Some(kind) = kind else {
-        if !may_be_open && extension::is_open(operand) {
-            let shape = &operand.dimensions;
-            return Err(Error::data(format!("the model leaves the shape open: {shape:?}")));
+#[inline]
+fn check_type(parameter: &Parameter, kind: Option<&OperandType>, may_be_open: bool) -> Result<()> {
+    match kind {
+        None if may_be_open || !parameter.is_open => Ok(()),
+        None => {
+            let shape = &parameter.operand.dimensions;
+            Err(Error::data(format!("the model leaves the shape open: {shape:?}")))
         }
-        return Ok(());
-    };
+        Some(kind) => check_given_type(&parameter.operand, kind, may_be_open),
+    }
+}
+
+fn check_given_type(operand: &Operand, kind: &OperandType, may_be_open: bool) -> Result<()> {
     let given = operand_of(kind)?;
     if !may_be_open && extension::is_open(&given) {
         return Err(Error::data(format!("the shape is not complete: {:?}", given.dimensions)));
@@ -369,15 +389,13 @@ fn check_type(operand: &Operand, kind: Option<&OperandType>, may_be_open: bool) 
 
 /// Whether an argument of this length holds a value of the shape that is given for it, else of the model's, whose size
 /// is known; as far as the shape is.
-fn check_length(
-    (operand, size): (&Operand, u64),
-    kind: Option<&OperandType>,
-    length: u32,
-) -> Result<()> {
+#[inline]
+fn check_length(parameter: &Parameter, kind: Option<&OperandType>, length: u32) -> Result<()> {
+    let type_code = parameter.operand.kind;
     let needed = match kind {
-        None => size,
-        Some(_) if operand.kind == hal::OperandType::Oem => 0,
-        Some(_) => extension::data_size_of(operand.kind, given(kind)?)?,
+        None => parameter.size,
+        Some(_) if type_code == hal::OperandType::Oem => 0,
+        Some(_) => extension::data_size_of(type_code, given(kind)?)?,
     };
     if needed == 0 || needed == u64::from(length) {
         return Ok(());

@@ -26,11 +26,10 @@ impl Call {
         if has_wishes || ready.has_open_output {
             return None;
         }
-        let framed = match self.framed.take().filter(|framed| framed.fits(self)) {
-            Some(framed) => framed,
-            None => Framed::new(self, ready)?,
-        };
-        let framed = self.framed.insert(framed);
+        if !self.framed.as_ref().is_some_and(|framed| framed.fits(self)) {
+            self.framed = Some(Framed::new(self, ready)?);
+        }
+        let framed = self.framed.as_mut()?;
         let written = self.inputs.iter().enumerate().try_for_each(|(at, input)| {
             let Source::Pointer { bytes, length } = &input.source else { return Ok(()) };
             let view = framed.frame.input(at)?;
@@ -95,5 +94,7 @@ fn fits<P>(source: &Source<P>, dimensions: &[u32], made: &Argument) -> bool {
         Source::Pointer { length, .. } => usize::try_from(*length).unwrap_or(usize::MAX),
         Source::Unset | Source::Memory { .. } => return false,
     };
-    length == made.length && dimensions == made.dimensions
+    // Element by element: an empty slice may lie where nothing is mapped, and the C library's masked comparison of no
+    // bytes there costs 80 ns on some processors.
+    length == made.length && dimensions.iter().eq(&made.dimensions)
 }

@@ -64,17 +64,26 @@ impl Execution {
     }
 
     /// The call, to be run: everything is given.
-    fn begin(&mut self, check: impl FnOnce(&Ready, &Call) -> Result<()>) -> Result<Begun> {
+    fn begin(&mut self, check: impl FnOnce(&Ready, &Call) -> Result<()>) -> Result<Box<Call>> {
         let (ready, call) = self.call()?;
         check(ready, call)?;
         match std::mem::replace(&mut self.phase, Phase::Running) {
-            Phase::Building(call) => Ok(Begun { ready: Arc::clone(&self.ready), call }),
+            Phase::Building(call) => Ok(call),
             // `call` found it building.
             other => {
                 self.phase = other;
                 Err(Error::state("the execution has started"))
             }
         }
+    }
+
+    /// As [`Execution::begin`], with what the call is run by.
+    fn begin_with_ready(
+        &mut self,
+        check: impl FnOnce(&Ready, &Call) -> Result<()>,
+    ) -> Result<(Arc<Ready>, Box<Call>)> {
+        let call = self.begin(check)?;
+        Ok((Arc::clone(&self.ready), call))
     }
 
     /// Works with what came out of a finished execution.
@@ -116,7 +125,7 @@ impl Execution {
                 }
             };
             let at = unsigned(index)?;
-            let operand = ready.operand(true, at)?;
+            let operand = &ready.output(at)?.operand;
             let at = usize::try_from(at).unwrap_or(usize::MAX);
             let computed = call.shapes.get(at);
             let shape = match (computed, call.outputs.get(at)) {
@@ -132,12 +141,6 @@ impl Execution {
             Ok(done)
         })
     }
-}
-
-/// A call that has begun, out of its execution.
-struct Begun {
-    ready: Arc<Ready>,
-    call: Box<Call>,
 }
 
 fn unsigned(index: i32) -> Result<u32> {
@@ -273,19 +276,18 @@ pub(crate) extern "C" fn set_loop_timeout(execution: Handle<Execution>, nanoseco
 }
 
 pub(crate) extern "C" fn compute(execution: Handle<Execution>) -> c_int {
-    enter(|| run::compute(execution, None))
+    enter(|| run::compute(execution))
 }
 
 pub(crate) extern "C" fn burst_compute(
     execution: Handle<Execution>,
-    burst: Handle<Arc<Burst>>,
+    burst: Handle<Burst>,
 ) -> c_int {
     enter(|| {
         if execution.is_null() {
             return Err(Error::null("execution"));
         }
-        let burst = burst.with(|burst| Ok(Arc::clone(burst)))?;
-        run::compute(execution, Some(&burst))
+        burst.try_with(|burst| run::burst_compute(execution, burst))
     })
 }
 

@@ -8,59 +8,72 @@ use nnburst::RuntimeError;
 use nnburst::hal::ExecutionOutcome;
 
 use super::flight::{Flight, Told};
-use super::{Begun, Execution, Phase, check_one_device};
+use super::{Call, Execution, Phase, check_one_device};
 use crate::burst::Burst;
+use crate::compilation::Ready;
 use crate::error::{Error, Result};
 use crate::event::{Dependency, Event};
 use crate::handle::Handle;
 
-/// `compute`, and with a burst `burstCompute`.
-pub(super) fn compute(execution: Handle<Execution>, burst: Option<&Burst>) -> Result<()> {
-    let (mut channel, mut begun) = execution.with(|execution| {
-        let channel = match burst {
-            Some(burst) if !Arc::ptr_eq(&execution.ready, &burst.ready) => {
-                return Err(Error::data("the burst is of another compilation"));
-            }
-            Some(burst) => Some(burst.channel()?),
-            None => None,
-        };
-        Ok((channel, execution.begin(|ready, call| call.check(ready))?))
+/// `compute`.
+pub(super) fn compute(execution: Handle<Execution>) -> Result<()> {
+    let (ready, mut call) =
+        execution.with(|execution| execution.begin_with_ready(|ready, call| call.check(ready)))?;
+    let result = call.run(&ready, None);
+    finish(execution, &ready, call, &result);
+    result
+}
+
+/// `burstCompute`.
+pub(super) fn burst_compute(execution: Handle<Execution>, burst: &mut Burst) -> Result<()> {
+    let Burst { ready, channel } = burst;
+    let mut call = execution.with(|execution| {
+        if !Arc::ptr_eq(&execution.ready, ready) {
+            return Err(Error::data("the burst is of another compilation"));
+        }
+        execution.begin(|ready, call| call.check(ready))
     })?;
-    let mut open = channel.as_deref_mut().and_then(Option::as_mut);
-    let framed = match burst {
-        Some(_) => begun.call.run_framed(&begun.ready, open.as_deref_mut()),
-        None => None,
-    };
-    let result = framed.unwrap_or_else(|| begun.run_there(open));
-    drop(channel);
-    let Begun { ready, call } = begun;
+    let result = call.run(ready, channel.as_mut());
+    finish(execution, ready, call, &result);
+    result
+}
+
+/// Gives the call back to its execution, or if that was freed meanwhile to those to come.
+fn finish(execution: Handle<Execution>, ready: &Ready, call: Box<Call>, result: &Result<()>) {
     let mut call = Some(call);
-    let stored = execution.with(|execution| {
+    // An error says that the execution was freed.
+    let _ = execution.with(|execution| {
         if let Some(call) = call.take() {
             execution.phase = Phase::Finished(call, result.clone());
         }
         Ok(())
     });
-    if stored.is_err()
-        && let Some(call) = call
-    {
-        // The execution was freed meanwhile.
+    if let Some(call) = call {
         ready.give_back(call);
     }
-    result
 }
 
-impl Begun {
-    /// Runs through the driver, in a burst where there is one.
-    fn run_there(&mut self, burst: Option<&mut nnburst::Burst>) -> Result<()> {
-        let Self { ready, call } = self;
-        let options = call.options();
-        let outcome = call.fill_request().map(|()| match burst {
-            Some(burst) => burst.compute_request(&call.request, &options),
+impl Call {
+    /// Runs and waits, in a burst where there is one.
+    fn run(&mut self, ready: &Ready, mut burst: Option<&mut nnburst::Burst>) -> Result<()> {
+        match self.run_framed(ready, burst.as_deref_mut()) {
+            Some(result) => result,
+            None => self.run_request(ready, burst),
+        }
+    }
+
+    /// Runs by a request that is made for the occasion.
+    fn run_request(&mut self, ready: &Ready, burst: Option<&mut nnburst::Burst>) -> Result<()> {
+        let options = self.options();
+        if ready.is_here {
+            self.keep_memories_mapped();
+        }
+        let outcome = self.fill_request().map(|()| match burst {
+            Some(burst) => burst.compute_request(&self.request, &options),
             None => {
                 let prepared = ready.compilation.prepared();
                 prepared
-                    .execute_synchronously(&call.request, options)
+                    .execute_synchronously(&self.request, options)
                     .map_err(|failure| ready.compilation.failed(failure))
             }
         });
@@ -68,20 +81,20 @@ impl Begun {
             Ok(outcome) => outcome,
             Err(error) => {
                 // Nothing was written.
-                let _ = call.note_contents(ready, false);
+                let _ = self.note_contents(ready, false);
                 return Err(error.of_execution());
             }
         };
-        call.settle(ready, outcome)?;
-        call.copy_outputs();
+        self.settle(ready, outcome)?;
+        self.copy_outputs();
         Ok(())
     }
 }
 
 /// `startCompute`.
 pub(super) fn start(execution: Handle<Execution>) -> Result<Handle<Arc<Event>>> {
-    let Begun { ready, mut call } =
-        execution.with(|execution| execution.begin(|ready, call| call.check(ready)))?;
+    let (ready, mut call) =
+        execution.with(|execution| execution.begin_with_ready(|ready, call| call.check(ready)))?;
     let flight = Flight::new(Arc::clone(&ready));
     let event = Handle::new(Arc::new(Event::Execution(Arc::clone(&flight))))?;
     let options = call.options();
@@ -107,12 +120,12 @@ pub(super) fn start_fenced(
         .iter()
         .map(|event| event.with(|event| Ok(Arc::clone(event))))
         .collect::<Result<_>>()?;
-    let Begun { ready, mut call } = execution.with(|execution| {
+    let (ready, mut call) = execution.with(|execution| {
         execution.call()?;
         if duration.is_some() {
             check_one_device(&execution.ready)?;
         }
-        execution.begin(|ready, call| {
+        execution.begin_with_ready(|ready, call| {
             call.check(ready)?;
             call.check_outputs_are_known(ready)
         })

@@ -75,6 +75,13 @@ impl Call {
         }
     }
 
+    /// Has the memories of arguments stay mapped for executions to come, in this process.
+    pub(super) fn keep_memories_mapped(&self) {
+        let inputs = self.inputs.iter().filter_map(|input| input.source.memory());
+        let outputs = self.outputs.iter().filter_map(|output| output.source.memory());
+        inputs.chain(outputs).for_each(nnburst::Memory::stay_mapped);
+    }
+
     /// Whether an output is a pointer.
     pub(crate) fn has_pointer_output(&self) -> bool {
         self.outputs.iter().any(|output| matches!(output.source, Source::Pointer { .. }))

@@ -11,8 +11,8 @@ use nnburst_hal::{
     CacheHandles, Capabilities, Device as HalDevice, DeviceStatus, DeviceType, ErrorStatus,
     ExecutionCallback, ExecutionOptions, ExecutionResult, Extension, FencedExecution,
     FencedExecutionCallback, FencedTiming, HalError, MeasureTiming, Model, OperandPerformance,
-    OperandType, PerformanceInfo, PrepareOptions, PreparedModel, PreparedModelCallback, Request,
-    Result, TimePoint, wait_for_fence,
+    OperandType, OutputShape, PerformanceInfo, PrepareOptions, PreparedModel,
+    PreparedModelCallback, Request, Result, ReusableExecution, TimePoint, Timing, wait_for_fence,
 };
 
 use super::{Device, Home};
@@ -185,6 +185,13 @@ impl PreparedModel for ReferenceModel {
         Ok(FencedExecution { sync_fence: None, callback: Arc::new(Done) })
     }
 
+    fn reusable_execution(&self, request: &Request) -> Option<Box<dyn ReusableExecution>> {
+        if !Settings::of_process().synchronous_reference {
+            return None;
+        }
+        Some(Box::new(Unmeasured(self.0.reusable_execution(request)?)))
+    }
+
     fn configure_execution_burst(
         &self,
         callback: Arc<dyn BurstCallback>,
@@ -197,6 +204,18 @@ impl PreparedModel for ReferenceModel {
 
     fn as_any(&self) -> &dyn Any {
         self.0.as_any()
+    }
+}
+
+struct Unmeasured(Box<dyn ReusableExecution>);
+
+impl ReusableExecution for Unmeasured {
+    fn compute(&mut self, options: &ExecutionOptions) -> Result<Timing> {
+        self.0.compute(&unmeasured(*options))
+    }
+
+    fn output_shapes(&self) -> &[OutputShape] {
+        self.0.output_shapes()
     }
 }
 

@@ -164,7 +164,7 @@ impl MemoryDescriptor {
         };
         let domain =
             Domain { roles: self.roles.clone(), operand, content: Mutex::new(Content::default()) };
-        Ok(Memory(Arc::new(Inner { body, domain: Some(domain) })))
+        Ok(Memory(Arc::new(Inner { body, domain: Some(domain), mapping: Mutex::default() })))
     }
 
     /// Where a device was named, its memory is what was asked for.

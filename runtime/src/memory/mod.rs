@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nnburst_hal::{
-    Buffer, DataLocation, Direction, Memory as HalMemory, MemoryKind, Operand, RequestPool,
+    Buffer, DataLocation, Direction, Mapping, Memory as HalMemory, MemoryKind, Operand, RequestPool,
 };
 
 pub use descriptor::MemoryDescriptor;
@@ -30,6 +30,8 @@ struct Inner {
     body: Body,
     /// What it is for, if it was made from a descriptor.
     domain: Option<Domain>,
+    /// See [`Memory::stay_mapped`].
+    mapping: Mutex<Option<Arc<Mapping>>>,
 }
 
 enum Body {
@@ -111,6 +113,16 @@ impl Memory {
         match &self.0.body {
             Body::Shared(memory) => Some(memory),
             Body::Device(_) => None,
+        }
+    }
+
+    /// Has shared memory stay mapped in this process from now on, as long as it lives: for executions on devices of this
+    /// process, each of which would map what can be cut short anew. Nothing happens where it can't be mapped.
+    pub fn stay_mapped(&self) {
+        let Some(shared) = self.shared() else { return };
+        let mut mapping = self.0.mapping.lock().unwrap_or_else(PoisonError::into_inner);
+        if mapping.as_ref().is_none_or(|mapping| mapping.lost_pages()) {
+            *mapping = shared.mapped().ok();
         }
     }
 
@@ -256,7 +268,11 @@ impl Domain {
 
 impl From<HalMemory> for Memory {
     fn from(memory: HalMemory) -> Self {
-        Self(Arc::new(Inner { body: Body::Shared(memory), domain: None }))
+        Self(Arc::new(Inner {
+            body: Body::Shared(memory),
+            domain: None,
+            mapping: Mutex::default(),
+        }))
     }
 }
 

@@ -1,0 +1,62 @@
+//! Requests that are checked and mapped once and executed many times, by callers in the driver's own process.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use nnburst_hal::{
+    AllowUnspecifiedOutput, ErrorStatus, ExecutionOptions, HalError, OutputShape, Request,
+    RequestPool, Result, ReusableExecution, Timing,
+};
+
+use crate::execution::{self, Pool};
+use crate::prepared_model::Compiled;
+
+/// A request of clients' memories alone: what a driver's buffers hold is looked at anew each time.
+#[derive(Debug)]
+pub(crate) struct Reusable {
+    compiled: Arc<Compiled>,
+    request: Request,
+    pools: Vec<Pool>,
+    shapes: Vec<OutputShape>,
+}
+
+impl Reusable {
+    pub(crate) fn new(compiled: &Arc<Compiled>, request: &Request) -> Option<Self> {
+        if request.pools.iter().any(|pool| matches!(pool, RequestPool::Token(_))) {
+            return None;
+        }
+        execution::check(compiled, request, AllowUnspecifiedOutput::Yes).ok()?;
+        let pools = execution::map(compiled, request).ok()?;
+        let (compiled, request) = (Arc::clone(compiled), request.clone());
+        Some(Self { compiled, request, pools, shapes: Vec::new() })
+    }
+
+    /// A panic costs this execution its result and its session.
+    fn run(&mut self, options: &ExecutionOptions) -> Result<Timing> {
+        let Self { compiled, request, pools, shapes } = self;
+        let began = Instant::now();
+        let mut session = compiled.session();
+        let ran = execution::run(compiled, &mut session, request, pools, options, began);
+        let has_shapes = match &ran {
+            Ok(_) => true,
+            Err(error) => error.status == ErrorStatus::OutputInsufficientSize,
+        };
+        if has_shapes {
+            execution::copy_shapes(session.output_shapes(), shapes);
+        }
+        compiled.give_back(session, began);
+        ran
+    }
+}
+
+impl ReusableExecution for Reusable {
+    fn compute(&mut self, options: &ExecutionOptions) -> Result<Timing> {
+        catch_unwind(AssertUnwindSafe(|| self.run(options)))
+            .unwrap_or_else(|_| Err(HalError::failure("the driver panicked")))
+    }
+
+    fn output_shapes(&self) -> &[OutputShape] {
+        &self.shapes
+    }
+}
