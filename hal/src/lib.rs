@@ -46,8 +46,8 @@ mod validate;
 mod versions;
 
 pub use diagnostics::{
-    Layer, Phase, Span, Tracer, VlogMask, VlogTag, dot, read_vlog_mask, set_vlog_mask,
-    start_tracing, start_tracing_from_env, trace_span, vlog_is_on,
+    Layer, Phase, Span, Tracer, VlogMask, VlogTag, dot, read_vlog_mask, set_default_vlog_mask,
+    set_vlog_mask, start_tracing, start_tracing_from_env, trace_span, vlog_is_on,
 };
 pub use error::{ExecutionFailure, ExecutionResult, HalError, Result};
 pub use fence::wait_for_fence;

@@ -16,13 +16,14 @@ use crate::compilation::{Compilation, peer_watch_fd};
 use crate::error::{Result, RuntimeError};
 use crate::frame::Frame;
 use crate::planned::{Call, Planned};
+use crate::settings::Settings;
 
 /// How the two ends of a burst wait for each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wait {
     /// Poll: the shortest latency, for a core each. Sleeps only after a second without a frame.
     Spin,
-    /// Poll for about as long as recent waits took, while those are short; then sleep.
+    /// Poll for about as long as recent waits took, while those are shorter than the setting `burst-window`; then sleep.
     #[default]
     Adaptive,
     /// Sleep at once: no core is burnt, every frame costs two wake-ups.
@@ -44,15 +45,13 @@ pub struct BurstOptions {
 }
 
 /// Above ordinary threads and below what keeps a machine alive.
-const FIFO_PRIORITY: u8 = 50;
-/// How long [`Wait::Adaptive`] polls at most.
-const ADAPTIVE_WINDOW: Duration = Duration::from_millis(2);
+pub(crate) const FIFO_PRIORITY: u8 = 50;
 
 impl BurstOptions {
     fn window(&self) -> Duration {
         match self.wait {
             Wait::Spin => Duration::MAX,
-            Wait::Adaptive => ADAPTIVE_WINDOW,
+            Wait::Adaptive => Settings::of_process().burst_window,
             Wait::Block => Duration::ZERO,
         }
     }

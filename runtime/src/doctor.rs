@@ -4,10 +4,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use nnburst_executor::Isa;
-use nnburst_hal::Memory;
+use nnburst_hal::{Memory, RealTimeProfile};
 use nnburst_hal_ipc::{service_dir, services};
 use rustix::process::{Resource, getrlimit};
 
+use crate::burst::FIFO_PRIORITY;
 use crate::extensions::extensions_are_allowed;
 use crate::settings::Settings;
 
@@ -49,6 +50,7 @@ pub fn examine() -> Vec<Check> {
         descriptors(),
         directory(),
         allowlist(),
+        settings(),
     ]
 }
 
@@ -79,10 +81,13 @@ fn instruction_set() -> Check {
 
 fn processors() -> Check {
     let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let isolated = read("/sys/devices/system/cpu/isolated").filter(|list| !list.is_empty());
+    let isolated =
+        isolated.map_or_else(|| "none isolated".into(), |list| format!("{list} isolated"));
     wish(
         "processors",
         count >= 2,
-        format!("{count} for this process"),
+        format!("{count} for this process, {isolated}"),
         "a polling burst wants a core for each side; on one core wait with `block`",
     )
 }
@@ -92,21 +97,40 @@ const ENOUGH_LOCKED: u64 = 256 << 20;
 
 fn locked_memory() -> Check {
     let limit = getrlimit(Resource::Memlock).current;
+    // The limit doesn't hold for who has this capability, as root mostly has.
+    let may = has_capability(CAP_IPC_LOCK);
     wish(
         "locked memory",
-        limit.is_none_or(|limit| limit >= ENOUGH_LOCKED),
-        limit.map_or_else(|| "no limit".into(), |limit| format!("at most {} KiB", limit >> 10)),
+        may || limit.is_none_or(|limit| limit >= ENOUGH_LOCKED),
+        match limit {
+            None => "no limit".into(),
+            Some(limit) if may => format!("a limit of {} KiB that doesn't hold here", limit >> 10),
+            Some(limit) => format!("at most {} KiB", limit >> 10),
+        },
         "raise memlock in /etc/security/limits.conf (or LimitMEMLOCK= of the service) for `--realtime`",
     )
 }
 
+/// The kernel's number of the capability to lock memory.
+const CAP_IPC_LOCK: u32 = 14;
+
+fn has_capability(number: u32) -> bool {
+    let status = read("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let bits = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    bits.is_some_and(|bits| bits >> number & 1 == 1)
+}
+
+/// Tried, in a thread that ends at once: neither the user nor the limit alone decides.
 fn real_time() -> Check {
-    let limit = getrlimit(Resource::Rtprio).current;
-    let may = limit.is_none_or(|limit| limit >= 50) || rustix::process::geteuid().is_root();
+    let profile =
+        RealTimeProfile { fifo_priority: Some(FIFO_PRIORITY), ..RealTimeProfile::default() };
+    let tried = std::thread::spawn(move || nnburst_burst::realtime::apply(&profile)).join();
+    let refused = tried.unwrap_or_default();
     wish(
         "real-time priority",
-        may,
-        limit.map_or_else(|| "no limit".into(), |limit| format!("up to {limit}")),
+        refused.is_empty(),
+        refused.into_iter().next().unwrap_or_else(|| format!("{FIFO_PRIORITY} is granted")),
         "raise rtprio to 50 in /etc/security/limits.conf (or LimitRTPRIO= of the service) for `--realtime`",
     )
 }
@@ -133,13 +157,20 @@ fn frequency() -> Check {
 }
 
 fn huge_pages() -> Check {
-    let setting = read("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
-    let chosen = setting.split(['[', ']']).nth(1).unwrap_or("none").to_owned();
+    let chosen = |what: &str| {
+        let setting = read(&format!("/sys/kernel/mm/transparent_hugepage/{what}"));
+        let setting = setting.unwrap_or_default();
+        setting.split(['[', ']']).nth(1).unwrap_or("none").to_owned()
+    };
+    let (enabled, defrag) = (chosen("enabled"), chosen("defrag"));
+    // "defer" leaves even those who ask to the background; "never" gives what lies ready.
+    let is_enabled = enabled == "always" || enabled == "madvise";
+    let is_made = matches!(defrag.as_str(), "always" | "madvise" | "defer+madvise");
     wish(
         "huge pages",
-        chosen == "always" || chosen == "madvise",
-        format!("transparent: {chosen}"),
-        "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled: fewer TLB misses in weights",
+        is_enabled && is_made,
+        format!("transparent: {enabled}, made when asked for (defrag): {defrag}"),
+        "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, and > .../defrag: fewer TLB misses in weights",
     )
 }
 
@@ -202,6 +233,16 @@ fn allowlist() -> Check {
     wish("extensions", true, format!("{may} to this program by {}{there}", list.display()), "")
 }
 
+fn settings() -> Check {
+    let mistakes = Settings::mistakes();
+    wish(
+        "settings",
+        mistakes.is_empty(),
+        if mistakes.is_empty() { "all of them understood".into() } else { mistakes.join("; ") },
+        "correct /etc/nnburst/nnburst.conf, the file of NNBURST_CONFIG, or the variable",
+    )
+}
+
 fn read(path: &str) -> Option<String> {
     Some(std::fs::read_to_string(path).ok()?.trim().to_owned())
 }
@@ -213,7 +254,7 @@ mod tests {
     #[test]
     fn what_is_not_good_comes_with_advice() {
         let checks = examine();
-        assert_eq!(checks.len(), 11);
+        assert_eq!(checks.len(), 12);
         for check in &checks {
             assert_eq!(check.verdict != Verdict::Good, !check.advice.is_empty(), "{}", check.what);
             assert!(!check.found.is_empty(), "{}", check.what);

@@ -87,7 +87,7 @@ pub use futures::{EventFuture, PendingFuture};
 pub use memory::{Memory, MemoryDescriptor};
 pub use model_builder::{GraphRef, ModelBuilder, OperandId, operations};
 pub use partition::{Bid, Explained, Explanation, StepKind, StepSummary};
-pub use settings::{Partitioning, SETTINGS, Setting, Settings};
+pub use settings::{Current, Origin, Partitioning, SETTINGS, Setting, Settings, read_vlog};
 pub use watch::{ServiceBurst, Watched, services};
 
 /// Hangs up on all services and ends the threads of this library that wait: for work, for answers, for deaths. For

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// How work is spread over devices that the caller didn't choose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +47,13 @@ pub struct Setting {
     pub meaning: &'static str,
 }
 
+impl Setting {
+    /// Whether the file may set it; some are read before there is a file, or by parts that know of none.
+    pub fn is_in_file(&self) -> bool {
+        !matches!(self.name, "service-dir" | "isa" | "trace")
+    }
+}
+
 const fn setting(
     name: &'static str,
     variable: &'static str,
@@ -63,7 +71,7 @@ pub const SETTINGS: &[Setting] = &[
         "NNBURST_VLOG",
         "debug.nn.vlog",
         "",
-        "parts that log: all, or some of model, compilation, execution, cpuexe, manager, driver, memory; not in the file",
+        "parts that log: all, or some of model, compilation, execution, cpuexe, manager, driver, memory",
     ),
     setting(
         "partition",
@@ -115,6 +123,13 @@ pub const SETTINGS: &[Setting] = &[
         "1: services whose names begin with \"sample\" or \"nnapi-sample\" seem to refuse a part of the operations",
     ),
     setting(
+        "burst-window",
+        "NNBURST_BURST_WINDOW",
+        "debug.nn.burst-conrtoller-polling-window, debug.nn.sample-driver-burst-polling-window",
+        "2000",
+        "microseconds that both ends of a burst poll at most before they sleep, where they wait adaptively; Android's is 50",
+    ),
+    setting(
         "extensions-allowlist",
         "NNBURST_EXTENSIONS_ALLOWLIST",
         "(a file)",
@@ -126,16 +141,16 @@ pub const SETTINGS: &[Setting] = &[
         "NNBURST_SERVICE_DIR",
         "(hwservicemanager)",
         "$XDG_RUNTIME_DIR/nnburst",
-        "where drivers are found; not in the file",
+        "where drivers are found",
     ),
     setting(
         "isa",
         "NNBURST_ISA",
         "",
         "the best there is",
-        "which kernels compute, such as scalar or avx2; not in the file",
+        "which kernels compute, such as scalar or avx2",
     ),
-    setting("trace", "NNBURST_TRACE", "", "", "a file for spans of time; not in the file"),
+    setting("trace", "NNBURST_TRACE", "", "", "a file for spans of time"),
 ];
 
 /// The file of settings, where no variable names another.
@@ -159,14 +174,39 @@ pub struct Settings {
     pub strict_slicing: bool,
     /// `sample-supported`.
     pub sample_supported: bool,
+    /// `burst-window`.
+    pub burst_window: Duration,
     /// `extensions-allowlist`.
     pub extensions_allowlist: PathBuf,
 }
 
+/// Where a setting's value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody set it.
+    Default,
+    /// Its variable of the environment.
+    Environment,
+    /// The file of settings.
+    File(PathBuf),
+}
+
+/// A setting as it stands.
+#[derive(Clone, Debug)]
+pub struct Current {
+    /// Which.
+    pub setting: &'static Setting,
+    /// The value that holds.
+    pub value: String,
+    /// Who said so.
+    pub origin: Origin,
+}
+
 impl Settings {
-    /// Reads the environment and the file.
+    /// Reads the environment and the file. Tags of `vlog` from the file hold from the next model on.
     pub fn load() -> Self {
         let texts = Texts::read();
+        nnburst_hal::set_default_vlog_mask(nnburst_hal::VlogMask::parse(texts.get("vlog")).0);
         let flag = |name| texts.get(name) == "1";
         Self {
             partitioning: Partitioning::from_number(texts.get("partition")).unwrap_or_default(),
@@ -176,6 +216,10 @@ impl Settings {
             synchronous_runtime: flag("syncexec-runtime"),
             strict_slicing: flag("strict-slicing"),
             sample_supported: flag("sample-supported"),
+            burst_window: texts
+                .get("burst-window")
+                .parse()
+                .map_or(BURST_WINDOW, Duration::from_micros),
             extensions_allowlist: texts.get("extensions-allowlist").into(),
         }
     }
@@ -186,50 +230,100 @@ impl Settings {
         SETTINGS.get_or_init(Self::load)
     }
 
-    /// Every setting with the value that holds, and whether somebody set it.
-    pub fn list() -> Vec<(&'static Setting, String, bool)> {
+    /// Every setting as it stands.
+    pub fn list() -> Vec<Current> {
         let texts = Texts::read();
-        let told = |setting: &'static Setting| {
-            let set = texts.0.get(setting.name);
-            let value = set.map_or(setting.default, String::as_str);
-            (setting, value.to_owned(), set.is_some())
+        let current = |setting: &'static Setting| {
+            let (value, origin) = match texts.said.get(setting.name) {
+                Some((value, true)) => (value.clone(), Origin::Environment),
+                Some((value, false)) => (value.clone(), Origin::File(file())),
+                None => (setting.default.to_owned(), Origin::Default),
+            };
+            Current { setting, value, origin }
         };
-        SETTINGS.iter().map(told).collect()
+        SETTINGS.iter().map(current).collect()
+    }
+
+    /// What was set and has no effect: names that are no settings, values that none takes. One sentence each.
+    pub fn mistakes() -> Vec<String> {
+        Texts::read().mistakes()
     }
 }
 
-/// What was set, by name.
-struct Texts(HashMap<&'static str, String>);
+/// Takes the tags that log from the environment, or else from the file as it was first read.
+pub fn read_vlog() {
+    Settings::of_process();
+    nnburst_hal::read_vlog_mask();
+}
+
+/// Where the value of `burst-window` can't be read.
+const BURST_WINDOW: Duration = Duration::from_millis(2);
+
+fn file() -> PathBuf {
+    std::env::var_os(FILE_VARIABLE).map_or_else(|| FILE.into(), PathBuf::from)
+}
+
+/// What was set.
+#[derive(Default)]
+struct Texts {
+    /// By name; and whether it was the environment that said it.
+    said: HashMap<&'static str, (String, bool)>,
+    /// Lines of the file that set nothing.
+    idle: Vec<String>,
+}
 
 impl Texts {
     fn read() -> Self {
-        let file = std::env::var_os(FILE_VARIABLE).map_or_else(|| FILE.into(), PathBuf::from);
         // Without a file nothing is set by it.
-        Self::from(&std::fs::read_to_string(file).unwrap_or_default(), |variable| {
+        Self::from(&std::fs::read_to_string(file()).unwrap_or_default(), |variable| {
             std::env::var(variable).ok()
         })
     }
 
     fn from(file: &str, variable: impl Fn(&str) -> Option<String>) -> Self {
-        let lines = file.lines().map(str::trim).filter(|line| !line.starts_with('#'));
-        let said: HashMap<_, _> = lines
-            .filter_map(|line| line.split_once('='))
-            .map(|(name, value)| (name.trim(), value.trim()))
-            .collect();
-        let of = |setting: &Setting| {
-            let value = variable(setting.variable).filter(|value| !value.is_empty());
-            let value = value.or_else(|| said.get(setting.name).map(|&value| value.to_owned()));
-            Some((setting.name, value?))
-        };
-        Self(SETTINGS.iter().filter_map(of).collect())
+        let mut texts = Self::default();
+        let lines = file.lines().map(str::trim);
+        for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let (name, value) = line.split_once('=').unwrap_or((line, ""));
+            let named = |setting: &&Setting| setting.name == name.trim();
+            match SETTINGS.iter().find(named) {
+                Some(setting) if setting.is_in_file() && line.contains('=') => {
+                    texts.said.insert(setting.name, (value.trim().to_owned(), false));
+                }
+                _ => texts.idle.push(line.to_owned()),
+            }
+        }
+        for setting in SETTINGS {
+            if let Some(value) = variable(setting.variable).filter(|value| !value.is_empty()) {
+                texts.said.insert(setting.name, (value, true));
+            }
+        }
+        texts
     }
 
     fn get(&self, name: &str) -> &str {
         let default = || SETTINGS.iter().find(|setting| setting.name == name);
-        match self.0.get(name) {
-            Some(value) => value,
+        match self.said.get(name) {
+            Some((value, _)) => value,
             None => default().map_or("", |setting| setting.default),
         }
+    }
+
+    fn mistakes(&self) -> Vec<String> {
+        let idle = self.idle.iter().map(|line| format!("{line:?} in the file sets nothing"));
+        let wrong = SETTINGS.iter().filter_map(|setting| {
+            let (value, _) = self.said.get(setting.name)?;
+            let takes = match setting.name {
+                "vlog" => nnburst_hal::VlogMask::parse(value).1.is_empty(),
+                "partition" => Partitioning::from_number(value).is_some(),
+                "burst-window" => value.parse::<u64>().is_ok(),
+                "cpu-only" | "syncexec-cpu" | "syncexec-hal" | "syncexec-runtime"
+                | "strict-slicing" | "sample-supported" => matches!(value.as_str(), "0" | "1"),
+                _ => true,
+            };
+            (!takes).then(|| format!("{} can't be {value:?}", setting.name))
+        });
+        idle.chain(wrong).collect()
     }
 }
 
@@ -251,6 +345,22 @@ mod tests {
         assert_eq!(texts.get("strict-slicing"), "1", "an empty variable says nothing");
         assert_eq!(texts.get("syncexec-cpu"), "1", "by default");
         assert_eq!(texts.get("no such"), "");
+        assert!(texts.said["partition"].1, "by the environment");
+        assert!(!texts.said["cpu-only"].1, "by the file");
+        assert_eq!(texts.mistakes(), ["\"nonsense\" in the file sets nothing"]);
+    }
+
+    #[test]
+    fn what_has_no_effect_is_told() {
+        let file =
+            "partition = 7\nisa = scalar\nburst-window = long\nvlog = model,rocket\ncpu-only = yes";
+        let mistakes = Texts::from(file, |_| None).mistakes();
+        let told = |name: &str| mistakes.iter().any(|mistake| mistake.contains(name));
+        assert_eq!(mistakes.len(), 5, "{mistakes:?}");
+        for name in ["partition", "isa", "burst-window", "vlog", "cpu-only"] {
+            assert!(told(name), "{name}: {mistakes:?}");
+        }
+        assert!(Texts::from("", |_| None).mistakes().is_empty());
     }
 
     #[test]

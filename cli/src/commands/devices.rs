@@ -17,7 +17,7 @@ struct Report {
     r#type: &'static str,
     status: &'static str,
     /// Android API level of the newest interface that it implements.
-    feature_level: u32,
+    feature_level: i64,
     extensions: Vec<String>,
     capabilities: Capabilities,
 }
@@ -92,7 +92,7 @@ fn describe(device: &Device) -> Result<Report, Failure> {
         version: device.version()?,
         r#type: device.device_type()?.name(),
         status: device.status()?.name(),
-        feature_level: FEATURE_LEVEL_OF_1_3,
+        feature_level: device.feature_level(),
         extensions: device.extensions()?.into_iter().map(|extension| extension.name).collect(),
         capabilities: Capabilities {
             float32: performance(capabilities.lookup(OperandType::TensorFloat32)),
@@ -101,6 +101,3 @@ fn describe(device: &Device) -> Result<Report, Failure> {
         },
     })
 }
-
-/// Devices reach us as HAL 1.3, the interface of API level 30.
-const FEATURE_LEVEL_OF_1_3: u32 = 30;

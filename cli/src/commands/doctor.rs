@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use nnburst::doctor::{Verdict, examine};
-use nnburst::{Settings, devices};
+use nnburst::{Current, Origin, Setting, Settings, devices};
 
 use crate::args::DoctorArgs;
 use crate::failure::Failure;
@@ -28,10 +28,11 @@ pub(crate) fn doctor(args: &DoctorArgs, out: &mut dyn Write) -> Result<(), Failu
             .collect();
         let settings: Vec<_> = settings
             .iter()
-            .map(|(setting, value, is_set)| {
+            .map(|Current { setting, value, origin }| {
                 serde_json::json!({
                     "name": setting.name, "variable": setting.variable, "value": value,
-                    "set": is_set, "meaning": setting.meaning,
+                    "set": *origin != Origin::Default, "from": from(setting, origin),
+                    "in_place_of": setting.property, "meaning": setting.meaning,
                 })
             })
             .collect();
@@ -49,15 +50,26 @@ pub(crate) fn doctor(args: &DoctorArgs, out: &mut dyn Write) -> Result<(), Failu
         }
         let names: Vec<_> = devices().iter().map(nnburst::Device::name).collect();
         writeln!(out, "\ndevices: {}\n", names.join(", "))?;
-        for (setting, value, is_set) in settings {
-            let value = if value.is_empty() { "-" } else { &value };
-            let mark = if is_set { ", set" } else { "" };
-            writeln!(out, "{:<22} {value} ({}{mark})", setting.name, setting.variable)?;
+        for Current { setting, value, origin } in &settings {
+            let value = if value.is_empty() { "-" } else { value };
+            writeln!(out, "{:<22} {value} ({})", setting.name, from(setting, origin))?;
             writeln!(out, "{:<22} {}", "", setting.meaning)?;
         }
     }
     match checks.iter().find(|check| check.verdict == Verdict::Bad) {
         None => Ok(()),
         Some(bad) => Err(Failure::check(format!("{}: {}; {}", bad.what, bad.found, bad.advice))),
+    }
+}
+
+/// Who said so, or who could.
+fn from(setting: &Setting, origin: &Origin) -> String {
+    match origin {
+        Origin::Environment => format!("by {}", setting.variable),
+        Origin::File(file) => format!("by {}", file.display()),
+        Origin::Default if setting.is_in_file() => {
+            format!("by default; {} or the file sets it", setting.variable)
+        }
+        Origin::Default => format!("by default; {} sets it", setting.variable),
     }
 }

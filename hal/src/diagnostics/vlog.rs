@@ -104,9 +104,21 @@ impl VlogMask {
 /// Everything is on until the first reading. Relaxed: a flag that hands nothing over.
 static MASK: AtomicU8 = AtomicU8::new(VlogMask::ALL.0);
 
+/// What holds where `NNBURST_VLOG` says nothing. Relaxed, as for [`MASK`].
+static DEFAULT: AtomicU8 = AtomicU8::new(0);
+
+/// Sets the tags that [`read_vlog_mask`] takes where `NNBURST_VLOG` says nothing: those of a file of settings.
+pub fn set_default_vlog_mask(mask: VlogMask) {
+    DEFAULT.store(mask.0, Ordering::Relaxed); // hands nothing over
+}
+
 /// Takes the set from `NNBURST_VLOG`; called whenever a model is made. Unknown names are logged.
 pub fn read_vlog_mask() {
     let value = std::env::var("NNBURST_VLOG").unwrap_or_default();
+    if value.is_empty() {
+        set_vlog_mask(VlogMask(DEFAULT.load(Ordering::Relaxed))); // hands nothing over
+        return;
+    }
     let (mask, unknown) = VlogMask::parse(&value);
     for name in unknown {
         tracing::warn!(target: "nnburst::manager", "NNBURST_VLOG names the unknown tag {name:?}");

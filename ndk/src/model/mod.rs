@@ -79,7 +79,7 @@ fn build(model: Handle<Model>, work: impl FnOnce(&mut Builder) -> Result<()>) ->
 pub(crate) extern "C" fn create(model: Out<'_, Handle<Model>>) -> c_int {
     call(|| {
         let model = model.ok_or_else(|| Error::null("model"))?;
-        hal::read_vlog_mask();
+        nnburst::read_vlog();
         model.write(Handle::new(Model(Phase::Building(Box::default())))?);
         Ok(())
     })

@@ -1,0 +1,49 @@
+//! `nnburst doctor`: what is set, and by whom.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on panics")]
+
+use std::process::Command;
+
+use serde_json::Value;
+
+fn doctor(settings: &str, variables: &[(&str, &str)]) -> Value {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("nnburst.conf");
+    std::fs::write(&file, settings).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nnburst"));
+    command.args(["doctor", "--json"]).env("NNBURST_CONFIG", &file);
+    command.env("NNBURST_SERVICE_DIR", dir.path().join("services"));
+    command.envs(variables.iter().copied());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn find<'a>(list: &'a Value, key: &str, name: &str) -> &'a Value {
+    list.as_array().unwrap().iter().find(|entry| entry[key] == name).unwrap()
+}
+
+#[test]
+fn settings_are_told_with_their_origin() {
+    let file = "# ours\npartition = 0\ncpu-only = 0\nvlog = model";
+    let report = doctor(file, &[("NNBURST_CPU_ONLY", "1")]);
+    let setting = |name| find(&report["settings"], "name", name);
+    let by = |name| setting(name)["from"].as_str().unwrap().to_owned();
+    assert_eq!(setting("partition")["value"], "0");
+    assert!(by("partition").ends_with("nnburst.conf"), "{}", by("partition"));
+    assert_eq!(setting("partition")["in_place_of"], "debug.nn.partition");
+    assert_eq!(setting("cpu-only")["value"], "1", "the environment counts first");
+    assert_eq!(by("cpu-only"), "by NNBURST_CPU_ONLY");
+    assert!(by("strict-slicing").starts_with("by default"), "{}", by("strict-slicing"));
+    assert_eq!(report["devices"], serde_json::json!(["nnapi-reference"]), "cpu-only holds");
+    assert_eq!(find(&report["checks"], "check", "settings")["verdict"], "good");
+}
+
+#[test]
+fn settings_without_effect_are_told() {
+    let report = doctor("partitions = 0\nsyncexec-hal = no", &[]);
+    let check = find(&report["checks"], "check", "settings");
+    let found = check["found"].as_str().unwrap();
+    assert_eq!(check["verdict"], "could be better");
+    assert!(found.contains("partitions") && found.contains("syncexec-hal"), "{found}");
+    assert_eq!(report["devices"], serde_json::json!(["nnburst-embedded", "nnapi-reference"]));
+}
