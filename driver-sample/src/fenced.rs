@@ -47,10 +47,10 @@ pub(crate) fn launch(
     if pending.is_empty() {
         task.begin();
     } else {
-        let then = Box::new(|ready: Result<()>| match ready {
+        let then = |ready: Result<()>| match ready {
             Ok(()) => task.begin(),
             Err(error) => task.end.tell(Err(error)),
-        });
+        };
         compiled.client().fences().wait(pending, options.deadline, then)?;
     }
     Ok(FencedExecution { sync_fence: Some(sync_fence), callback: info })

@@ -35,7 +35,6 @@ mod reusable;
 pub mod service;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod waiter;
 
 pub use calibrate::{Measured, calibrate, calibrated, state_dir};
 pub use device::{Options, SampleDriver, UnknownDriver};

@@ -209,6 +209,10 @@ impl PreparedModel for SamplePreparedModel {
         Some(Box::new(Reusable::new(&self.0, request)?))
     }
 
+    fn waits_in_background(&self) -> bool {
+        true
+    }
+
     fn configure_execution_burst(
         &self,
         callback: Arc<dyn BurstCallback>,

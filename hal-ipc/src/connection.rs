@@ -13,6 +13,7 @@ use nnburst_hal::{ErrorStatus, ExecutionFailure, HalError, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::limits::{Allowance, Limits};
 use crate::pool::Pool;
 use crate::socket::{Frame, Socket, SocketError};
 use crate::wire::{self, DescriptorsIn, Failure, Kind};
@@ -47,6 +48,9 @@ pub(crate) struct Connection {
     next_call: AtomicU64,
     waiting: Mutex<Waiting>,
     pool: Pool,
+    /// For messages of the peer that wait or are at work.
+    bytes: Arc<Allowance>,
+    descriptors: Arc<Allowance>,
 }
 
 #[derive(Debug, Default)]
@@ -92,13 +96,15 @@ impl Place {
 }
 
 impl Connection {
-    pub(crate) fn new(socket: Socket, pool: Pool) -> Arc<Self> {
+    pub(crate) fn new(socket: Socket, pool: Pool, limits: &Limits) -> Arc<Self> {
         Arc::new(Self {
             socket,
             writer: Mutex::default(),
             next_call: AtomicU64::new(1),
             waiting: Mutex::default(),
             pool,
+            bytes: Allowance::new("bytes of calls", limits.call_bytes),
+            descriptors: Allowance::new("descriptors", limits.descriptors),
         })
     }
 
@@ -138,10 +144,33 @@ impl Connection {
 
     fn hand_over(self: &Arc<Self>, handler: &Arc<impl Handler>, frame: Frame) {
         let (kind, id) = (frame.kind, frame.id);
-        let (connection, handler) = (Arc::clone(self), Arc::clone(handler));
-        if !self.pool.submit(move || handler.handle(&connection, frame)) && kind == Kind::Call {
-            self.answer_error(id, too_busy());
+        if let Err(error) = self.try_hand_over(handler, frame)
+            && kind == Kind::Call
+        {
+            self.answer_error(id, error);
         }
+    }
+
+    /// To the pool, if what waits there is not too much already.
+    fn try_hand_over(
+        self: &Arc<Self>,
+        handler: &Arc<impl Handler>,
+        mut frame: Frame,
+    ) -> Result<()> {
+        let count = |length| u64::try_from(length).unwrap_or(u64::MAX);
+        let bytes = self.bytes.take(count(frame.payload.len()))?;
+        frame.charge = Some(self.descriptors.take(count(frame.fds.len()))?);
+        let (connection, handler) = (Arc::clone(self), Arc::clone(handler));
+        let handled = move || {
+            handler.handle(&connection, frame);
+            drop(bytes);
+        };
+        if self.pool.submit(handled) { Ok(()) } else { Err(too_busy()) }
+    }
+
+    /// What descriptors that the peer sends count against.
+    pub(crate) fn descriptors(&self) -> &Arc<Allowance> {
+        &self.descriptors
     }
 
     /// What the pool of this connection does besides calls.
@@ -273,7 +302,8 @@ fn unanswered() -> HalError {
     HalError::unavailable("the peer gave up the call")
 }
 
-fn too_busy() -> HalError {
+/// Why a call of the peer is not taken up.
+pub(crate) fn too_busy() -> HalError {
     HalError::new(
         ErrorStatus::ResourceExhaustedTransient,
         "as many calls of this client wait already as may",

@@ -27,6 +27,7 @@ mod activation;
 mod client;
 mod connection;
 mod directory;
+mod fences;
 mod limits;
 mod pool;
 mod server;
@@ -38,6 +39,7 @@ mod wire;
 
 pub use client::{ConnectError, RemoteBuffer, RemoteDevice, RemotePreparedModel, hang_up_on_all};
 pub use directory::{service_dir, services, socket_path};
+pub use fences::FenceWaiter;
 pub use limits::Limits;
 pub use pool::Pool;
 pub use server::{Driver, Peer, Service, ServiceBurst, Serving};

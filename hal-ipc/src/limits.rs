@@ -26,6 +26,11 @@ pub struct Limits {
     pub memory_bytes: u64,
     /// Bytes of one message.
     pub message_bytes: u64,
+    /// Bytes of one connection's messages that wait or are at work.
+    pub call_bytes: u64,
+    /// File descriptors that came over one connection and are still in use: by calls that wait or are at work, by
+    /// executions, and by bursts, whose memories count until their slots are freed.
+    pub descriptors: u64,
     /// Threads that serve one connection's calls.
     pub threads: u64,
     /// Calls of one connection that wait for a thread.
@@ -43,6 +48,8 @@ impl Default for Limits {
             executions: 64,
             memory_bytes: 4 << 30,
             message_bytes: 64 << 20,
+            call_bytes: 256 << 20,
+            descriptors: 1024,
             threads: 4,
             waiting_calls: 256,
         }
@@ -62,14 +69,14 @@ impl Allowance {
         Arc::new(Self { what, limit, used: AtomicU64::new(0) })
     }
 
-    /// Takes `amount` until the charge is dropped.
+    /// Takes `amount` until the charge and its clones are dropped.
     pub(crate) fn take(self: &Arc<Self>, amount: u64) -> Result<Charge> {
         // Relaxed: the count guards a figure, not memory.
         let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
             used.checked_add(amount).filter(|&sum| sum <= self.limit)
         });
         match taken {
-            Ok(_) => Ok(Charge { of: Arc::clone(self), amount }),
+            Ok(_) => Ok(Charge(Arc::new(Taken { of: Arc::clone(self), amount }))),
             Err(used) => {
                 let status = if amount > self.limit {
                     ErrorStatus::ResourceExhaustedPersistent
@@ -84,14 +91,17 @@ impl Allowance {
     }
 }
 
-/// A part of an allowance, given back when dropped.
+/// A part of an allowance, given back when the last clone is dropped.
+#[derive(Clone, Debug)]
+pub(crate) struct Charge(#[expect(dead_code, reason = "held for its end")] Arc<Taken>);
+
 #[derive(Debug)]
-pub(crate) struct Charge {
+struct Taken {
     of: Arc<Allowance>,
     amount: u64,
 }
 
-impl Drop for Charge {
+impl Drop for Taken {
     fn drop(&mut self) {
         // Relaxed: as in `take`. Never below zero: every charge was added once.
         self.of.used.fetch_sub(self.amount, Ordering::Relaxed);

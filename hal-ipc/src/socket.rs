@@ -11,6 +11,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, Shutdown,
 };
 
+use crate::limits::Charge;
 use crate::wire::{self, GREETING_BYTES, HEADER_BYTES, Header, Kind, MAX_DESCRIPTORS, WireError};
 
 /// How long a peer may take to read what we send, or to greet, before it counts as gone.
@@ -37,6 +38,8 @@ pub(crate) struct Frame {
     pub(crate) id: u64,
     pub(crate) payload: Vec<u8>,
     pub(crate) fds: Vec<OwnedFd>,
+    /// For the descriptors; of calls and notes that were let in.
+    pub(crate) charge: Option<Charge>,
 }
 
 /// A connected socket. Reading is for one thread at a time, writing too; both at once are fine.
@@ -73,7 +76,14 @@ impl Socket {
 
     /// Waits for the peer's greeting, but not for ever.
     pub(crate) fn receive_greeting(&self) -> Result<[u8; GREETING_BYTES], SocketError> {
-        self.set_receive_timeout(Some(PATIENCE))?;
+        self.receive_greeting_within(PATIENCE)
+    }
+
+    fn receive_greeting_within(
+        &self,
+        patience: Duration,
+    ) -> Result<[u8; GREETING_BYTES], SocketError> {
+        self.set_receive_timeout(Some(patience))?;
         let mut bytes = [0; GREETING_BYTES];
         self.receive_exactly(&mut bytes)?;
         self.set_receive_timeout(None)?;
@@ -147,7 +157,7 @@ impl Socket {
             return Err(WireError::Descriptors { said, came }.into());
         }
         let payload = self.receive_payload(usize::try_from(header.bytes).unwrap_or(0))?;
-        Ok(Frame { kind: header.kind, id: header.id, payload, fds })
+        Ok(Frame { kind: header.kind, id: header.id, payload, fds, charge: None })
     }
 
     /// Descriptors are taken with the header's bytes only: those sent later are closed by the system.
@@ -212,6 +222,16 @@ impl Socket {
 
 fn system(call: &'static str) -> impl FnOnce(Errno) -> SocketError {
     move |errno| SocketError::System { call, errno }
+}
+
+/// Whether whoever is at the other end greets, whatever they say.
+pub(crate) fn is_answered(socket: OwnedFd, patience: Duration) -> bool {
+    let ask = || -> Result<_, SocketError> {
+        let socket = Socket::new(socket, 0)?;
+        socket.send_greeting(&wire::greeting(wire::Verdict::Welcome))?;
+        socket.receive_greeting_within(patience)
+    };
+    ask().is_ok()
 }
 
 /// The client's half of the greeting: says our version, hears theirs.

@@ -211,6 +211,13 @@ pub trait PreparedModel: Send + Sync + std::any::Any {
         None
     }
 
+    /// Whether [`PreparedModel::execute_fenced`] only launches: it returns while fences are yet to signal, and gives
+    /// up when its client is gone. By default it doesn't, and may wait where it was called; whoever carries the calls
+    /// of other processes then waits for the fences first, in its own time, and calls it without them.
+    fn waits_in_background(&self) -> bool {
+        false
+    }
+
     /// Opens a burst over two queues of the client's making: requests come in through the first, answers go
     /// out through the second. Both need an event flag.
     ///

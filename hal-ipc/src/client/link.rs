@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use super::callbacks::Callbacks;
 use super::prepared_model::RemotePreparedModel;
 use crate::connection::{Answer, Connection, Handler};
+use crate::limits::Limits;
 use crate::pool::Pool;
 use crate::socket::{Frame, Socket};
 use crate::wire::{self, CallRef, DescriptorsIn, DescriptorsOut, Event, Kind, Question};
@@ -36,7 +37,10 @@ pub fn hang_up_on_all() {
 
 impl Link {
     pub(super) fn start(socket: Socket) -> std::io::Result<Arc<Self>> {
-        let connection = Connection::new(socket, Pool::new("nnburst-events", THREADS, WAITING));
+        let connection = {
+            let pool = Pool::new("nnburst-events", THREADS, WAITING);
+            Connection::new(socket, pool, &Limits::default())
+        };
         {
             let mut all = CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner);
             all.retain(|connection| connection.strong_count() > 0);

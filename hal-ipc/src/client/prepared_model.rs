@@ -111,6 +111,11 @@ impl PreparedModel for RemotePreparedModel {
         Ok(FencedExecution { sync_fence, callback })
     }
 
+    fn waits_in_background(&self) -> bool {
+        // The service waits, and this process is its client.
+        true
+    }
+
     fn configure_execution_burst(
         &self,
         callback: Arc<dyn BurstCallback>,

@@ -18,6 +18,8 @@ pub(super) struct Notifier {
     connection: Arc<Connection>,
     callback: u64,
     charges: Mutex<Option<Vec<Charge>>>,
+    /// What only the task itself takes: given back with the driver's hold of the callback.
+    _task: Option<Charge>,
 }
 
 impl Notifier {
@@ -25,13 +27,14 @@ impl Notifier {
         session: &Arc<Session>,
         connection: &Arc<Connection>,
         callback: u64,
-        charges: Vec<Charge>,
+        (charges, task): (Vec<Charge>, Option<Charge>),
     ) -> Self {
         Self {
             session: Arc::clone(session),
             connection: Arc::clone(connection),
             callback,
             charges: Mutex::new(Some(charges)),
+            _task: task,
         }
     }
 

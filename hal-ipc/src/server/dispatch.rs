@@ -1,8 +1,6 @@
 //! From a call's bytes to the device's method and back.
 
-use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::Duration;
 
 use nnburst_hal::{
     BufferDesc, BufferRole, CacheHandles, ExecutionCallback, ExecutionOptions, ExecutionResult,
@@ -11,13 +9,14 @@ use nnburst_hal::{
 use serde::Serialize;
 
 use super::callbacks::{ExecutedNotifier, Notifier, PreparedNotifier};
+use super::fenced::FencedCall;
 use super::objects::Object;
 use super::session::Session;
 use super::watch;
 use crate::connection::Connection;
 use crate::limits::Charge;
 use crate::socket::Frame;
-use crate::wire::{self, Call, DescriptorsIn, FencedBody, RequestBody};
+use crate::wire::{self, Call, DescriptorsIn, RequestBody};
 
 /// Where a call came from and its answer goes.
 struct Reply<'a> {
@@ -34,7 +33,7 @@ impl Reply<'_> {
 impl Session {
     /// Answers one call.
     pub(super) fn answer(self: &Arc<Self>, connection: &Arc<Connection>, frame: Frame) {
-        let fds = &mut DescriptorsIn::new(frame.fds);
+        let (fds, charge) = (&mut DescriptorsIn::new(frame.fds), frame.charge);
         let reply = Reply { connection, id: frame.id };
         let (call, tail) = match wire::decode::<Call>(&frame.payload) {
             Ok(decoded) => decoded,
@@ -58,14 +57,14 @@ impl Session {
                 let cache = cache.into_handles(fds);
                 let label = model.as_ref().map(watch::label).unwrap_or_default();
                 let what = (cost(&model), label);
-                reply.with(self.prepare(connection, callback, what, |notifier| {
+                reply.with(self.prepare((connection, charge), callback, what, |notifier| {
                     device.prepare_model(model?, options, cache?, notifier)
                 }));
             }
             Call::PrepareModelFromCache { deadline, cache, callback } => {
                 let cache = cache.into_handles(fds);
                 let what = (cost_of_cache(&cache), "from the cache".to_owned());
-                reply.with(self.prepare(connection, callback, what, |notifier| {
+                reply.with(self.prepare((connection, charge), callback, what, |notifier| {
                     device.prepare_model_from_cache(deadline, cache?, notifier)
                 }));
             }
@@ -78,13 +77,18 @@ impl Session {
             }
             Call::Execute { model, request, options, callback } => {
                 let request = self.request(request, fds);
-                reply.with(self.execute(connection, callback, |notifier| {
+                let mut inputs = self.objects.charges(model);
+                inputs.extend(charge);
+                reply.with(self.execute(connection, callback, inputs, |notifier| {
                     self.objects.model(model)?.execute(request?, options, notifier)
                 }));
             }
             Call::ExecuteFenced { model, request, wait_for, options, duration } => {
-                let launch = Fenced { model, request, wait_for, options, duration };
-                self.execute_fenced(&reply, launch, fds);
+                let call = FencedCall { model, request, wait_for, options, duration };
+                let at = (connection, reply.id);
+                if let Err(error) = self.execute_fenced(at, call, fds, charge) {
+                    reply.with::<()>(Err(error));
+                }
             }
             Call::ExecutionInfo { fenced } => {
                 reply.with(self.objects.fenced(fenced).and_then(|fenced| fenced.execution_info()));
@@ -103,6 +107,7 @@ impl Session {
                 let queues = requests
                     .into_descriptor(fds)
                     .and_then(|requests| Ok([requests, results.into_descriptor(fds)?]));
+                let queues = queues.map(|queues| (queues, charge));
                 reply.with(self.configure_burst(connection, model, callback, queues, options));
             }
             Call::FreeMemory { burst, slot } => {
@@ -115,7 +120,9 @@ impl Session {
             Call::InterfaceVersion => reply.with(Ok(device.interface_version())),
             // As a call it is answered; as a note it was taken before it came here.
             Call::Release { object } => {
-                drop(self.objects.remove(object));
+                if let Some(held) = self.objects.remove(object) {
+                    self.let_go(held);
+                }
                 reply.with(Ok(()));
             }
         }
@@ -124,7 +131,7 @@ impl Session {
     /// Launches a preparation; the client is told the launch's error also by its callback.
     fn prepare(
         self: &Arc<Self>,
-        connection: &Arc<Connection>,
+        (connection, descriptors): (&Arc<Connection>, Option<Charge>),
         callback: u64,
         (bytes, label): (u64, String),
         launch: impl FnOnce(Arc<dyn PreparedModelCallback>) -> Result<()>,
@@ -135,8 +142,8 @@ impl Session {
             .take(1)
             .and_then(|model| Ok(vec![model, self.allowances.memory.take(bytes)?]));
         let (charges, refused) = split(charges);
-        let notifier =
-            Arc::new(PreparedNotifier(Notifier::new(self, connection, callback, charges), label));
+        let notifier = Notifier::new(self, connection, callback, (charges, descriptors));
+        let notifier = Arc::new(PreparedNotifier(notifier, label));
         let launched = match refused {
             None => launch(Arc::clone(&notifier) as _),
             Some(error) => Err(error),
@@ -148,12 +155,17 @@ impl Session {
         self: &Arc<Self>,
         connection: &Arc<Connection>,
         callback: u64,
+        inputs: Vec<Charge>,
         launch: impl FnOnce(Arc<dyn ExecutionCallback>) -> Result<()>,
     ) -> Result<()> {
-        let charges = self.allowances.executions.take(1).map(|charge| vec![charge]);
+        let charges = self.allowances.executions.take(1).map(|charge| {
+            let mut charges = inputs;
+            charges.push(charge);
+            charges
+        });
         let (charges, refused) = split(charges);
-        let notifier =
-            Arc::new(ExecutedNotifier(Notifier::new(self, connection, callback, charges)));
+        let notifier = Notifier::new(self, connection, callback, (charges, None));
+        let notifier = Arc::new(ExecutedNotifier(notifier));
         let launched = match refused {
             None => launch(Arc::clone(&notifier) as _),
             Some(error) => Err(error),
@@ -174,7 +186,7 @@ impl Session {
         model.execute_synchronously(&request, options)
     }
 
-    fn request(&self, body: RequestBody, fds: &mut DescriptorsIn) -> Result<Request> {
+    pub(super) fn request(&self, body: RequestBody, fds: &mut DescriptorsIn) -> Result<Request> {
         let request = body.into_request(fds)?;
         self.objects.check_tokens(&request)?;
         Ok(request)
@@ -196,36 +208,6 @@ impl Session {
         let object = self.objects.insert(Object::Buffer(buffer), vec![charge, memory])?;
         Ok((object, token))
     }
-
-    fn execute_fenced(&self, reply: &Reply<'_>, launch: Fenced, fds: &mut DescriptorsIn) {
-        let Fenced { model, request, wait_for, options, duration } = launch;
-        let launched = || {
-            let charge = self.allowances.fenced.take(1)?;
-            let request = self.request(request, fds)?;
-            let fences = wait_for.iter().map(|&at| fds.take(at)).collect::<Result<_>>()?;
-            let execution =
-                self.objects.model(model)?.execute_fenced(request, fences, options, duration)?;
-            let object = self.objects.insert(Object::Fenced(execution.callback), vec![charge])?;
-            Ok((object, execution.sync_fence))
-        };
-        match launched() {
-            Err(error) => reply.with::<()>(Err(error)),
-            Ok((object, fence)) => {
-                let body = FencedBody { object, fence: fence.as_ref().map(|_| 0) };
-                let fds: Vec<_> = fence.iter().map(AsFd::as_fd).collect();
-                reply.connection.answer(reply.id, &Ok(body), &fds);
-            }
-        }
-    }
-}
-
-/// A fenced execution as it came.
-struct Fenced {
-    model: u64,
-    request: RequestBody,
-    wait_for: Vec<u16>,
-    options: ExecutionOptions,
-    duration: Option<Duration>,
 }
 
 /// What the client is allowed, or why it isn't.

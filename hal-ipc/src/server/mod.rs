@@ -3,6 +3,7 @@
 mod burst;
 mod callbacks;
 mod dispatch;
+mod fenced;
 mod objects;
 mod peer;
 mod service;

@@ -8,6 +8,7 @@ use nnburst_hal::{
     Result,
 };
 
+use super::fenced::FencedObject;
 use crate::limits::Charge;
 
 /// An object of the driver.
@@ -15,7 +16,7 @@ use crate::limits::Charge;
 pub(super) enum Object {
     Model(Arc<dyn PreparedModel>),
     Buffer(Arc<dyn Buffer>),
-    Fenced(Arc<dyn FencedExecutionCallback>),
+    Fenced(Arc<FencedObject>),
     Burst(Arc<dyn BurstContext>),
 }
 
@@ -24,7 +25,13 @@ pub(super) struct Held {
     object: Object,
     /// What it is, for people: of models, and of their bursts.
     label: String,
-    _charges: Vec<Charge>,
+    charges: Vec<Charge>,
+}
+
+impl Held {
+    pub(super) fn object(&self) -> &Object {
+        &self.object
+    }
 }
 
 /// The objects of one client.
@@ -62,7 +69,7 @@ impl Objects {
         }
         table.last = table.last.saturating_add(1);
         let id = table.last;
-        table.held.insert(id, Held { object, label, _charges: charges });
+        table.held.insert(id, Held { object, label, charges });
         Ok(id)
     }
 
@@ -87,6 +94,11 @@ impl Objects {
             Some(Object::Model(model)) => Ok(model),
             _ => Err(HalError::invalid(format!("object {id} is no prepared model of this client"))),
         }
+    }
+
+    /// What an object takes of the client's allowances, for whatever makes further use of it.
+    pub(super) fn charges(&self, id: u64) -> Vec<Charge> {
+        self.lock().held.get(&id).map(|held| held.charges.clone()).unwrap_or_default()
     }
 
     /// What a model is, for people.
@@ -120,7 +132,7 @@ impl Objects {
 
     pub(super) fn fenced(&self, id: u64) -> Result<Arc<dyn FencedExecutionCallback>> {
         match self.get(id) {
-            Some(Object::Fenced(fenced)) => Ok(fenced),
+            Some(Object::Fenced(fenced)) => Ok(Arc::clone(&fenced.callback)),
             _ => Err(HalError::invalid(format!("object {id} is no execution of this client"))),
         }
     }

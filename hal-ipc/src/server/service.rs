@@ -17,7 +17,7 @@ use super::watch::Register;
 use crate::activation;
 use crate::connection::Connection;
 use crate::directory::Listening;
-use crate::limits::{Allowance, Limits};
+use crate::limits::{Allowance, Charge, Limits};
 use crate::pool::Pool;
 use crate::socket::{Socket, SocketError};
 use crate::wire::{self, PROTOCOL_VERSION, Verdict};
@@ -48,8 +48,9 @@ struct Shared {
     name: String,
     driver: Box<dyn Driver>,
     limits: Limits,
-    /// Connections by user.
-    users: Mutex<HashMap<u32, Weak<Allowance>>>,
+    /// Who has connected and is yet to greet: as many as may be connected.
+    greetings: ByUser,
+    connections: ByUser,
     sessions: Mutex<Sessions>,
     register: Arc<Register>,
     session_ended: Condvar,
@@ -79,7 +80,8 @@ impl Service {
             name: name.into(),
             driver: Box::new(driver),
             limits,
-            users: Mutex::default(),
+            greetings: ByUser::default(),
+            connections: ByUser::default(),
             sessions: Mutex::default(),
             register: Arc::default(),
             session_ended: Condvar::new(),
@@ -136,10 +138,14 @@ impl Service {
     }
 
     fn spawn_session(&self, socket: OwnedFd) {
+        // Before there is a thread: who only connects, again and again, is hung up on.
+        let most = self.0.limits.connections;
+        let arrived = Peer::of(socket.as_fd()).ok().map(|peer| self.0.greetings.of(peer.uid, most));
+        let Some(Ok(arrived)) = arrived.map(|user| user.take(1)) else { return };
         let service = self.clone();
         let spawned = std::thread::Builder::new()
             .name("nnburst-client".into())
-            .spawn(move || service.serve(socket));
+            .spawn(move || service.serve_arrived(socket, Some(arrived)));
         if let Err(error) = spawned {
             tracing::warn!(%error, "no thread for a client");
         }
@@ -147,19 +153,24 @@ impl Service {
 
     /// Serves one client over a connected socket, such as half of a socket pair, until it hangs up.
     pub fn serve(&self, socket: OwnedFd) {
-        if let Err(error) = self.try_serve(socket) {
+        self.serve_arrived(socket, None);
+    }
+
+    fn serve_arrived(&self, socket: OwnedFd, arrived: Option<Charge>) {
+        if let Err(error) = self.try_serve(socket, arrived) {
             tracing::debug!(%error, "a client was not served");
         }
     }
 
-    fn try_serve(&self, socket: OwnedFd) -> Result<(), SocketError> {
+    fn try_serve(&self, socket: OwnedFd, arrived: Option<Charge>) -> Result<(), SocketError> {
         let limits = &self.0.limits;
         let peer = Peer::of(socket.as_fd())
             .map_err(|errno| SocketError::System { call: "getsockopt(SO_PEERCRED)", errno })?;
         let max_message = usize::try_from(limits.message_bytes).unwrap_or(usize::MAX);
         let socket = Socket::new(socket, max_message)?;
         let (theirs, _) = wire::parse_greeting(&socket.receive_greeting()?)?;
-        let place = self.0.user(peer.uid).take(1);
+        drop(arrived);
+        let place = self.0.connections.of(peer.uid, limits.connections).take(1);
         let verdict = match &place {
             _ if theirs != PROTOCOL_VERSION => Verdict::OtherVersion,
             Err(_) => Verdict::TooMany,
@@ -177,7 +188,7 @@ impl Service {
         let limits = &self.0.limits;
         let count = |limit| usize::try_from(limit).unwrap_or(usize::MAX);
         let pool = Pool::new("nnburst-calls", count(limits.threads), count(limits.waiting_calls));
-        let connection = Connection::new(socket, pool);
+        let connection = Connection::new(socket, pool, limits);
         let Some(id) = self.0.enter(&connection) else { return };
         let device = self.0.driver.device(&peer);
         let session =
@@ -189,17 +200,6 @@ impl Service {
 }
 
 impl Shared {
-    fn user(&self, uid: u32) -> Arc<Allowance> {
-        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
-        users.retain(|_, allowance| allowance.strong_count() > 0);
-        if let Some(known) = users.get(&uid).and_then(Weak::upgrade) {
-            return known;
-        }
-        let allowance = Allowance::new("connections", self.limits.connections);
-        users.insert(uid, Arc::downgrade(&allowance));
-        allowance
-    }
-
     fn sessions(&self) -> MutexGuard<'_, Sessions> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -234,6 +234,23 @@ impl Shared {
             .session_ended
             .wait_timeout_while(sessions, FAREWELL, |sessions| sessions.running > 0);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// An allowance for each user who has taken of it.
+#[derive(Default)]
+struct ByUser(Mutex<HashMap<u32, Weak<Allowance>>>);
+
+impl ByUser {
+    fn of(&self, uid: u32, limit: u64) -> Arc<Allowance> {
+        let mut users = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        users.retain(|_, allowance| allowance.strong_count() > 0);
+        if let Some(known) = users.get(&uid).and_then(Weak::upgrade) {
+            return known;
+        }
+        let allowance = Allowance::new("connections", limit);
+        users.insert(uid, Arc::downgrade(&allowance));
+        allowance
     }
 }
 

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use nnburst_hal::{Device, HalError};
 
+use super::fenced::panicked;
 use super::objects::Objects;
 use super::peer::Peer;
 use super::watch::Register;
 use crate::connection::{Connection, Handler};
+use crate::fences::FenceWaiter;
 use crate::limits::{Allowance, Limits};
 use crate::socket::Frame;
 use crate::wire::{self, Call, Kind};
@@ -22,6 +24,7 @@ pub(super) struct Session {
     pub(super) device: Arc<dyn Device>,
     pub(super) objects: Objects,
     pub(super) allowances: Allowances,
+    pub(super) fences: FenceWaiter,
     peer: Peer,
     register: Arc<Register>,
 }
@@ -60,8 +63,9 @@ impl Session {
         let allowances = Allowances::new(limits);
         let objects = Objects::default();
         let known = Arc::clone(register);
+        let fences = FenceWaiter::new(peer.gone());
         let session =
-            Arc::new(Self { service, device, objects, allowances, peer, register: known });
+            Arc::new(Self { service, device, objects, allowances, fences, peer, register: known });
         register.add(connection, &session);
         session
     }
@@ -85,7 +89,7 @@ impl Handler for Session {
         let id = frame.id;
         let answered = catch_unwind(AssertUnwindSafe(|| self.answer(connection, frame)));
         if answered.is_err() {
-            connection.answer_error(id, HalError::failure("the driver panicked over the call"));
+            connection.answer_error(id, panicked());
         }
     }
 
@@ -95,7 +99,7 @@ impl Handler for Session {
         {
             if let Some(held) = self.objects.remove(object) {
                 // Not here: letting go of a burst waits for its thread, which may wait for us.
-                connection.pool().submit_always(move || drop(held));
+                connection.pool().submit_always(move || self.let_go(held));
             }
             return None;
         }

@@ -1,7 +1,7 @@
 //! Who waits for the fences that executions hang on: one thread per client, however many there are.
 //!
 //! ```text
-//!   execute_fenced ──► FenceWaiter ── all fences signalled ──► the client's threads for executions
+//!   execute_fenced ──► FenceWaiter ── all fences signalled ──► the client's threads
 //!                        poll(all)  └─ error, deadline, client gone ──► failed there and then
 //! ```
 //!
@@ -13,10 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nnburst_hal::{ErrorStatus, HalError, Result, TimePoint};
+use nnburst_hal::{ErrorStatus, HalError, Result, TimePoint, wait_for_fence};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-
-use crate::fence;
 
 /// How often the waiter looks whether its client is still there.
 const GLANCE: Duration = Duration::from_millis(100);
@@ -31,8 +29,11 @@ struct Hanging {
     then: Then,
 }
 
-/// The executions of one client that hang on fences.
-pub(crate) struct FenceWaiter(Arc<Shared>);
+/// What hangs on fences for one client: for drivers too, which otherwise would wait where a client that dies leaves
+/// them waiting.
+///
+/// Its thread comes with the first fence and goes with the last.
+pub struct FenceWaiter(Arc<Shared>);
 
 struct Shared {
     gone: Arc<AtomicBool>,
@@ -47,20 +48,22 @@ struct State {
 }
 
 impl FenceWaiter {
-    /// For a client who is there until `gone` is set.
-    pub(crate) fn new(gone: Arc<AtomicBool>) -> Self {
+    /// For a client who is there until `gone` is set ([`Peer::gone`](crate::Peer::gone)).
+    pub fn new(gone: Arc<AtomicBool>) -> Self {
         Self(Arc::new(Shared { gone, state: Mutex::default() }))
     }
 
-    /// Calls `then` once every fence has signalled, or with why they won't be waited for any longer.
+    /// Calls `then` once every fence has signalled, or with why they won't be waited for any longer:
+    /// `GENERAL_FAILURE` for a fence in error and when the client is gone, `MISSED_DEADLINE_TRANSIENT`. It runs on
+    /// the thread that waits for the others too, so it should hand dear work on.
     ///
     /// # Errors
     /// There is no thread to wait; `then` was not called.
-    pub(crate) fn wait(
+    pub fn wait(
         &self,
         fences: Vec<OwnedFd>,
         deadline: Option<TimePoint>,
-        then: Then,
+        then: impl FnOnce(Result<()>) + Send + 'static,
     ) -> Result<()> {
         let mut state = self.0.lock();
         let wake = match &state.wake {
@@ -79,7 +82,7 @@ impl FenceWaiter {
                 wake
             }
         };
-        state.new.push(Hanging { fences, deadline, then });
+        state.new.push(Hanging { fences, deadline, then: Box::new(then) });
         drop(state);
         // It can't be full: the thread takes all there is at once.
         let _ = rustix::io::write(&wake, &1u64.to_ne_bytes());
@@ -123,7 +126,7 @@ impl Shared {
         let gone = self.gone.load(Ordering::Acquire);
         for mut one in std::mem::take(hanging) {
             let mut broken = None;
-            one.fences.retain(|fence| match fence::check(fence) {
+            one.fences.retain(|fence| match has_signalled(fence) {
                 Ok(signalled) => !signalled,
                 Err(error) => {
                     broken.get_or_insert_with(|| HalError::failure(error.reason));
@@ -147,6 +150,14 @@ impl Shared {
     }
 }
 
+/// Whether a fence has signalled.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` if it is in error already.
+pub(crate) fn has_signalled(fence: &OwnedFd) -> Result<bool> {
+    wait_for_fence(fence.as_fd(), Some(Duration::ZERO))
+}
+
 /// Until a fence changes, a deadline passes, somebody wakes us, or for a glance.
 fn sleep(wake: &OwnedFd, hanging: &[Hanging]) {
     let deadlines = hanging.iter().filter_map(|one| one.deadline);
@@ -168,10 +179,16 @@ fn sleep(wake: &OwnedFd, hanging: &[Hanging]) {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{PipeWriter, Write};
     use std::sync::mpsc;
 
     use super::*;
-    use crate::fence::Signal;
+
+    /// A fence and what signals it with a byte, or puts it in error when dropped.
+    fn fence() -> (OwnedFd, PipeWriter) {
+        let (fence, signal) = std::io::pipe().unwrap();
+        (fence.into(), signal)
+    }
 
     fn waiting(
         waiter: &FenceWaiter,
@@ -179,7 +196,7 @@ mod tests {
         deadline: Option<TimePoint>,
     ) -> mpsc::Receiver<Result<()>> {
         let (told, word) = mpsc::channel();
-        waiter.wait(fences, deadline, Box::new(move |result| told.send(result).unwrap())).unwrap();
+        waiter.wait(fences, deadline, move |result| told.send(result).unwrap()).unwrap();
         word
     }
 
@@ -192,29 +209,28 @@ mod tests {
     fn one_thread_waits_for_many_fences_in_any_order() {
         let gone = Arc::new(AtomicBool::new(false));
         let waiter = FenceWaiter::new(Arc::clone(&gone));
-        let pairs: Vec<_> = (0..50).map(|_| Signal::new().unwrap()).collect();
-        let (fences, signals): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
+        let (fences, signals): (Vec<_>, Vec<_>) = (0..50).map(|_| fence()).unzip();
         let words: Vec<_> =
             fences.into_iter().map(|fence| waiting(&waiter, vec![fence], None)).collect();
         assert!(words.iter().all(|word| word.try_recv().is_err()), "nothing signalled yet");
-        for (signal, word) in signals.into_iter().zip(&words).rev() {
-            signal.signal();
+        for (mut signal, word) in signals.into_iter().zip(&words).rev() {
+            signal.write_all(&[1]).unwrap();
             assert_eq!(status(word), None);
         }
         assert_eq!(status(&waiting(&waiter, vec![], None)), None, "nothing to wait for");
 
-        let (fence, signal) = Signal::new().unwrap();
-        let word = waiting(&waiter, vec![fence], None);
+        let (broken, signal) = fence();
+        let word = waiting(&waiter, vec![broken], None);
         drop(signal);
         assert_eq!(status(&word), Some(ErrorStatus::GeneralFailure), "a fence in error");
 
-        let (fence, _signal) = Signal::new().unwrap();
+        let (never, _signal) = fence();
         let soon = Some(TimePoint::after(Duration::from_millis(5)));
-        let late = waiting(&waiter, vec![fence], soon);
+        let late = waiting(&waiter, vec![never], soon);
         assert_eq!(status(&late), Some(ErrorStatus::MissedDeadlineTransient));
 
-        let (fence, _signal) = Signal::new().unwrap();
-        let word = waiting(&waiter, vec![fence], None);
+        let (never, _signal) = fence();
+        let word = waiting(&waiter, vec![never], None);
         gone.store(true, Ordering::Release);
         assert_eq!(status(&word), Some(ErrorStatus::GeneralFailure), "nobody waits any more");
     }
