@@ -5,9 +5,22 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use crate::socket::is_answered;
 
 const VARIABLE: &str = "NNBURST_SERVICE_DIR";
 const SUFFIX: &str = ".sock";
+
+/// How long a name is waited for that is taken by somebody who doesn't answer. A service that was killed has its
+/// socket until the last of its threads is dead, and whoever starts services starts the next one before.
+const PARTING: Duration = Duration::from_secs(2);
+
+/// How often it is tried.
+const GLANCE: Duration = Duration::from_millis(5);
 
 /// The directory of services: `NNBURST_SERVICE_DIR`, else `nnburst` in the user's runtime directory,
 /// else a directory of the user's own in /tmp.
@@ -64,26 +77,25 @@ pub(crate) struct Listening {
     path: PathBuf,
     /// Tells our file from a successor's of the same name; `None` where the file is somebody else's to remove.
     inode: Option<u64>,
+    /// What owning the name means; the system lifts it when the process is gone.
+    _lock: Option<OwnedFd>,
 }
 
 impl Listening {
-    /// Listens as `name`. A socket nobody listens on any more is replaced.
+    /// Listens as `name`. A socket nobody listens on any more is replaced; of two who come at a time one gets the name.
     pub(crate) fn bind(dir: &Path, name: &str) -> io::Result<Self> {
         let path = socket_path(dir, name)?;
         make_private(dir)?;
+        let lock = own(&dir.join(format!(".{name}.lock")), &path)?;
         // A name of our own first, then renamed: the file has its mode before anybody can find it,
         // and replacing a dead socket is one step.
-        if UnixStream::connect(&path).is_ok() {
-            let reason = format!("{} is served already", path.display());
-            return Err(io::Error::new(io::ErrorKind::AddrInUse, reason));
-        }
         let passing = dir.join(format!(".{name}.{}", std::process::id()));
         let _ = std::fs::remove_file(&passing);
         let listener = UnixListener::bind(&passing)?;
         std::fs::set_permissions(&passing, std::fs::Permissions::from_mode(0o600))?;
         std::fs::rename(&passing, &path)?;
         let inode = std::fs::symlink_metadata(&path)?.ino();
-        Ok(Self { listener, path, inode: Some(inode) })
+        Ok(Self { listener, path, inode: Some(inode), _lock: Some(lock) })
     }
 
     /// A socket that listens already; its file is its maker's.
@@ -93,7 +105,7 @@ impl Listening {
         listener.set_nonblocking(false)?;
         let address = listener.local_addr()?;
         let path = address.as_pathname().map(Path::to_owned).unwrap_or_default();
-        Ok(Self { listener, path, inode: None })
+        Ok(Self { listener, path, inode: None, _lock: None })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -111,6 +123,52 @@ impl Drop for Listening {
         if self.inode.is_some_and(ours) {
             let _ = std::fs::remove_file(&self.path);
         }
+    }
+}
+
+/// Takes the lock of a name whose socket nobody listens on.
+///
+/// # Errors
+/// `AddrInUse` at once if somebody answers there, and in a while if somebody is there and doesn't.
+fn own(lock: &Path, socket: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let lock = rustix::fs::open(lock, flags, Mode::RUSR | Mode::WUSR)?;
+    let end = Instant::now() + PARTING;
+    loop {
+        let locked = flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
+        let left = end.saturating_duration_since(Instant::now());
+        let taken = match presence(socket, left.max(GLANCE))? {
+            Presence::Nobody if locked => return Ok(lock),
+            Presence::Answers => "served already",
+            _ if left.is_zero() => "taken by a process that doesn't answer",
+            _ => {
+                std::thread::sleep(GLANCE);
+                continue;
+            }
+        };
+        let reason = format!("{} is {taken}", socket.display());
+        return Err(io::Error::new(io::ErrorKind::AddrInUse, reason));
+    }
+}
+
+/// Who listens on a socket.
+enum Presence {
+    Nobody,
+    /// A service.
+    Answers,
+    /// Somebody who hung up without a word, or is silent: dead in a moment, for all we know.
+    Silent,
+}
+
+fn presence(path: &Path, patience: Duration) -> io::Result<Presence> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+    // Without blocking: who is stuck may have a full queue of those who want to connect.
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(family, kind, flags, None)?;
+    match rustix::net::connect(&socket, &SocketAddrUnix::new(path)?) {
+        Ok(()) if is_answered(socket, patience) => Ok(Presence::Answers),
+        Ok(()) | Err(rustix::io::Errno::AGAIN) => Ok(Presence::Silent),
+        Err(_) => Ok(Presence::Nobody),
     }
 }
 
@@ -153,7 +211,9 @@ mod tests {
         assert_eq!(std::fs::metadata(&dir).unwrap().mode() & 0o777, 0o700);
         assert_eq!(std::fs::metadata(first.path()).unwrap().mode() & 0o777, 0o600);
         assert_eq!(services(&dir), ["one"]);
-        assert_eq!(Listening::bind(&dir, "one").unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        let refused = Listening::bind(&dir, "one").unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+        assert!(refused.to_string().contains("doesn't answer"), "nobody accepts: {refused}");
         // What a killed service leaves: a file that nobody listens on.
         drop(UnixListener::bind(dir.join("dead.sock")).unwrap());
         let second = Listening::bind(&dir, "dead").unwrap();
