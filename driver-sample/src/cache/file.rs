@@ -182,43 +182,73 @@ impl<'a> CacheFile<'a> {
     /// # Errors
     /// `GENERAL_FAILURE` for another sum, or a file that grew short meanwhile.
     pub(super) fn read_body(&self, header: &Header, sum: u64) -> Result<AlignedBytes> {
-        let role = header.role;
+        let ((), body) = self.read_body_beside(header, sum, || Ok(()))?;
+        Ok(body)
+    }
+
+    /// As [`CacheFile::read_body`], and does `other` in the meantime.
+    ///
+    /// # Errors
+    /// `other`'s too.
+    pub(super) fn read_body_beside<T>(
+        &self,
+        header: &Header,
+        sum: u64,
+        other: impl FnOnce() -> Result<T>,
+    ) -> Result<(T, AlignedBytes)> {
         let bytes = usize::try_from(header.length).ok().and_then(AlignedBytes::try_untouched);
         let mut bytes = bytes.ok_or_else(|| HalError::failure("no memory for the cached model"))?;
-        let sums = self.read_blocks(bytes.as_mut_slice())?;
+        let (done, sums) = self.read_blocks(bytes.as_mut_slice(), other)?;
         if Checksum::of_blocks(&sums) != sum {
+            let role = header.role;
             return Err(HalError::failure(format!("the {role:?} cache was changed")));
         }
-        Ok(bytes)
+        Ok((done, bytes))
     }
 
     /// Reads the body, and sums up each block. The time goes into moving bytes and clearing fresh pages, which
-    /// memory has the breadth for to do for several cores: with many blocks other threads lend a hand.
-    fn read_blocks(&self, body: &mut [u8]) -> Result<Vec<u64>> {
+    /// memory has the breadth for to do for several cores: with many blocks other threads lend a hand. They begin at
+    /// the end: two who touch a fresh huge page at a time would both clear one, and one of them for nothing.
+    fn read_blocks<T>(
+        &self,
+        body: &mut [u8],
+        other: impl FnOnce() -> Result<T>,
+    ) -> Result<(T, Vec<u64>)> {
         let mut sums = vec![0; body.len().div_ceil(BLOCK)];
         let helpers = if sums.len() < SHARED_BLOCKS { 0 } else { helpers() };
-        let starts = (Header::BYTES..).step_by(BLOCK);
+        let starts: Vec<u64> = (Header::BYTES..).step_by(BLOCK).take(sums.len()).collect();
         let blocks = Mutex::new(body.chunks_mut(BLOCK).zip(starts).zip(&mut sums));
-        let read_on = || -> Result<()> {
+        let left = || blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let help = || -> Result<()> {
             loop {
-                let next = blocks.lock().unwrap_or_else(PoisonError::into_inner).next();
-                let Some(((block, start), sum)) = next else { return Ok(()) };
+                let Some(((block, start), sum)) = left().next_back() else { return Ok(()) };
                 *sum = self.read_block(start, block)?;
             }
         };
-        std::thread::scope(|scope| {
+        let done = std::thread::scope(|scope| {
             let spawn = || {
-                std::thread::Builder::new().name("nnburst-read".into()).spawn_scoped(scope, read_on)
+                std::thread::Builder::new().name("nnburst-read".into()).spawn_scoped(scope, help)
             };
             // Where there is no thread to be had, fewer do it.
             let helping: Vec<_> = (0..helpers).map_while(|_| spawn().ok()).collect();
-            let read = read_on();
-            helping.into_iter().fold(read, |read, helper| {
+            let mut done = other();
+            while done.is_ok() {
+                let Some(((block, start), sum)) = left().next() else { break };
+                match self.read_block(start, block) {
+                    Ok(read) => *sum = read,
+                    Err(error) => done = Err(error),
+                }
+            }
+            if done.is_err() {
+                // Nobody needs the rest.
+                left().by_ref().for_each(drop);
+            }
+            helping.into_iter().fold(done, |done, helper| {
                 let helped = helper.join().unwrap_or_else(|_| Err(HalError::failure("a panic")));
-                read.and(helped)
+                done.and_then(|done| helped.map(|()| done))
             })
         })?;
-        Ok(sums)
+        Ok((done, sums))
     }
 
     fn read_block(&self, start: u64, block: &mut [u8]) -> Result<u64> {

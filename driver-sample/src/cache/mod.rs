@@ -140,12 +140,15 @@ pub(crate) fn load(
         return Err(HalError::failure("the cache files don't belong together"));
     }
     let [body_sum, weights_sum] = of_model.sums;
-    let bytes = model_file.read_body(of_model, body_sum)?;
-    let (body, constants) = decode::<Body<Model>>(bytes.as_slice())
-        .map_err(|error| HalError::failure(format!("the cached model: {error}")))?;
-    let weights = data_file.read_body(of_data, weights_sum)?;
-    let Body { preference, priority, absent, entries, mut model } = body;
-    model.operand_values = constants.to_vec();
+    let read_model = || {
+        let bytes = model_file.read_body(of_model, body_sum)?;
+        let (mut body, constants) = decode::<Body<Model>>(bytes.as_slice())
+            .map_err(|error| HalError::failure(format!("the cached model: {error}")))?;
+        body.model.operand_values = constants.to_vec();
+        Ok(body)
+    };
+    let (body, weights) = data_file.read_body_beside(of_data, weights_sum, read_model)?;
+    let Body { preference, priority, absent, entries, model } = body;
     let (plan, model) =
         Plan::restore(model, absent, &entries, weights, options, control).map_err(|error| {
             match error {
