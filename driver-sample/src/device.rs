@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nnburst_executor::{CompileOptions, Control, Plan};
 use nnburst_hal::{
@@ -11,7 +11,7 @@ use nnburst_hal::{
     PreparedModelCallback, Priority, Result, TimePoint, ValidationError, Version, read_vlog_mask,
     trace_span, validate_memory_desc, validate_model, vlog,
 };
-use nnburst_hal_ipc::{Driver, Limits, Peer, Pool, Service};
+use nnburst_hal_ipc::{Driver, FenceWaiter, Limits, Peer, Pool, Service};
 
 use crate::buffer::{Buffers, SampleBuffer};
 use crate::cache::{self, Identity};
@@ -22,7 +22,6 @@ use crate::figures::{self, FIBONACCI_DRIVER, Figures};
 use crate::idle::IdleWatch;
 use crate::prepared_model::{Compiled, SamplePreparedModel};
 use crate::priority::Priorities;
-use crate::waiter::FenceWaiter;
 
 const VERSION: &str = "JUST_AN_EXAMPLE";
 
@@ -36,11 +35,19 @@ pub struct Options {
     pub limits: Limits,
     /// Figures that were measured on the machine, instead of the driver's own.
     pub measured: Option<Measured>,
+    /// Scratch memory and helping threads that no execution used for this long are given back. Bursts keep theirs,
+    /// to be quick at any time, until they are closed.
+    pub idle: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { threads: 1, limits: Limits::default(), measured: None }
+        Self {
+            threads: 1,
+            limits: Limits::default(),
+            measured: None,
+            idle: Duration::from_secs(10),
+        }
     }
 }
 
@@ -80,7 +87,7 @@ impl SampleDriver {
             figures,
             options,
             buffers: Arc::default(),
-            idle: Arc::default(),
+            idle: Arc::new(IdleWatch::new(options.idle)),
             preparing: Quickest::default(),
             restoring: Quickest::default(),
             next_model: AtomicU64::new(1),
@@ -395,7 +402,7 @@ mod tests {
             .unwrap();
             let mut options = ControllerOptions::default();
             if real_time {
-                let timer_slack = Some(std::time::Duration::from_micros(50));
+                let timer_slack = Some(Duration::from_micros(50));
                 options.burst.real_time =
                     RealTimeProfile { timer_slack, ..RealTimeProfile::default() };
             }

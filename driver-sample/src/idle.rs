@@ -1,4 +1,5 @@
-//! The watchdog: scratch memory of models that nobody executes for a while is given back.
+//! The watchdog: scratch memory of models that nobody executes for a while is given back, and the threads that share
+//! its steps with it.
 //!
 //! One thread for all models of a driver; it is there while there are models.
 
@@ -7,15 +8,11 @@ use std::time::Duration;
 
 use crate::prepared_model::Compiled;
 
-/// Scratch memory that was not used for this long goes.
-const IDLE: Duration = Duration::from_secs(10);
-
-/// How often the watchdog looks.
-const GLANCE: Duration = Duration::from_secs(5);
-
 /// The models that are watched.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct IdleWatch {
+    /// Scratch memory that was not used for this long goes.
+    idle: Duration,
     state: Mutex<State>,
     model_gone: Condvar,
 }
@@ -27,6 +24,10 @@ struct State {
 }
 
 impl IdleWatch {
+    pub(crate) fn new(idle: Duration) -> Self {
+        Self { idle, state: Mutex::default(), model_gone: Condvar::new() }
+    }
+
     /// Watches a model for as long as it lives.
     pub(crate) fn watch(self: &Arc<Self>, model: &Arc<Compiled>) {
         let mut state = self.lock();
@@ -51,6 +52,8 @@ impl IdleWatch {
     }
 
     fn run(&self) {
+        // Often enough that nothing stays for much longer than it may.
+        let glance = self.idle / 2;
         let mut state = self.lock();
         loop {
             state.models.retain(|model| model.strong_count() > 0);
@@ -59,14 +62,14 @@ impl IdleWatch {
                 return;
             }
             let (woken, waited) =
-                self.model_gone.wait_timeout(state, GLANCE).unwrap_or_else(PoisonError::into_inner);
+                self.model_gone.wait_timeout(state, glance).unwrap_or_else(PoisonError::into_inner);
             state = woken;
             if waited.timed_out() {
                 let models: Vec<_> = state.models.iter().filter_map(Weak::upgrade).collect();
                 // Outside the lock: one that we hold last comes back to `forget`.
                 drop(state);
                 for model in models {
-                    model.release_idle(IDLE);
+                    model.release_idle(self.idle);
                 }
                 state = self.lock();
             }

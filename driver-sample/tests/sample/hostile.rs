@@ -51,7 +51,7 @@ fn golden() -> Vec<Vec<u8>> {
     GOLDEN.lines().map(bytes).collect()
 }
 
-fn frame(bytes: u32, descriptors: u16, kind: u8, id: u64) -> Vec<u8> {
+pub(crate) fn frame(bytes: u32, descriptors: u16, kind: u8, id: u64) -> Vec<u8> {
     let mut header = bytes.to_le_bytes().to_vec();
     header.extend(descriptors.to_le_bytes());
     header.extend([kind, 0]);
@@ -175,7 +175,7 @@ fn at_rest(pid: u32) -> Footprint {
 }
 
 /// In KiB.
-fn resident(pid: u32) -> u64 {
+pub(crate) fn resident(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()

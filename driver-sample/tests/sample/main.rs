@@ -9,10 +9,13 @@
 mod buffers;
 mod bursts;
 mod caching;
+mod deaths;
 mod executions;
 mod fibonacci;
+mod floods;
 mod generated;
 mod hostile;
+mod idle;
 mod preparations;
 mod priorities;
 mod processes;

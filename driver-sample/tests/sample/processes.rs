@@ -14,7 +14,7 @@ use crate::support::*;
 
 const ROLE: &str = "NNBURST_TEST_ROLE";
 const DIR: &str = "NNBURST_SERVICE_DIR";
-const ALL: &str = "nnapi-sample_all";
+pub(crate) const ALL: &str = "nnapi-sample_all";
 const TOKEN: &str = "NNBURST_TEST_TOKEN";
 /// What a stranger says at the end.
 const REFUSED: &str = "refused and served";
@@ -28,7 +28,17 @@ fn child_main() {
             let _serving = service::serve_in(&driver(ALL), &service_dir()).unwrap();
             std::thread::sleep(HUNG * 10);
         }
+        Ok("driver-1.2") => {
+            let _serving = crate::deaths::serve_as_v1_2();
+            std::thread::sleep(HUNG * 10);
+        }
+        Ok("idle driver") => {
+            let _serving = crate::idle::serve();
+            std::thread::sleep(HUNG * 10);
+        }
         Ok("client") => be_a_client(),
+        Ok("waiting") => crate::deaths::be_a_client_that_waits(),
+        Ok("client of many") => crate::deaths::be_a_client_of_many(),
         Ok("stranger") => {
             be_a_stranger();
             println!("{REFUSED}");
@@ -108,7 +118,7 @@ fn command(role: &str) -> Command {
 pub(crate) struct Killed(pub(crate) Child);
 
 impl Killed {
-    fn now(&mut self) {
+    pub(crate) fn now(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
     }
@@ -172,7 +182,7 @@ fn a_killed_client_leaves_nothing_in_the_driver() {
 
 /// What a driver has that serves nobody. Whoever was served before has made what stays: the first session's leftovers
 /// are the baseline.
-fn at_rest(pid: u32, dir: &Path) -> Footprint {
+pub(crate) fn at_rest(pid: u32, dir: &Path) -> Footprint {
     drop(prepare(&connect(dir), add_one(&[1])).unwrap());
     let mut before = Footprint::of(pid);
     eventually("the driver is at rest", || {

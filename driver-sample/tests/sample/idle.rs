@@ -1,0 +1,58 @@
+//! What rests is given back, by a service in a process of its own, and is there again for the next call.
+
+use std::time::Duration;
+
+use nnburst_driver_sample::{Options, SampleDriver};
+use nnburst_hal::*;
+use nnburst_hal_ipc::{Serving, service_dir};
+
+use crate::processes::{ALL, Footprint, connect, start};
+use crate::support::*;
+
+const LARGE: u32 = 1 << 20;
+
+/// A driver that waits for two seconds, where others wait for ten.
+pub(crate) fn serve() -> Serving {
+    let mut options = Options::default();
+    options.idle = Duration::from_secs(2);
+    options.threads = 3;
+    SampleDriver::new(ALL, options).unwrap().service().listen(&service_dir()).unwrap()
+}
+
+/// `softmax(in)` with room between: what it needs beside its arguments is scratch memory.
+fn with_scratch() -> Model {
+    crate::priorities::chain(6, LARGE)
+}
+
+#[test]
+fn scratch_memory_and_helping_threads_go_after_a_while_and_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let driver = start("idle driver", dir.path());
+    let pid = driver.0.id();
+    let device = connect(dir.path());
+    let rests = Footprint::of(pid);
+    let model = prepare(&device, with_scratch()).unwrap();
+    let use_it = || {
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let (request, [_, last]) = crate::priorities::ones(LARGE);
+                    let options = ExecutionOptions::default();
+                    execute_async(model.as_ref(), &request, options).unwrap();
+                    model.execute_synchronously(&request, options).unwrap();
+                    assert_eq!(as_floats(&last), vec![1.0; LARGE as usize]);
+                });
+            }
+        });
+        (Footprint::of(pid), crate::hostile::resident(pid))
+    };
+    for round in 0..2 {
+        let (busy, resident) = use_it();
+        assert!(busy.threads >= rests.threads + 4, "round {round}: {busy:?}, {rests:?}");
+        // The watchdog's own thread stays with the model.
+        eventually("the threads are gone", || Footprint::of(pid).threads <= rests.threads + 1);
+        let kept = crate::hostile::resident(pid);
+        println!("{resident} KiB, then {kept} KiB");
+        assert!(kept + (2 << 10) <= resident, "round {round}: {resident} KiB, then {kept} KiB");
+    }
+}
