@@ -501,8 +501,8 @@ impl OpBuilder<'_> {
         count: usize,
         run: impl Fn(Io<'_>, Range<usize>) -> Result<(), String> + Send + Sync + 'static,
     ) {
-        let Pieces { grain, shared } = Pieces::of(&label, count, self.threads());
-        let work = Work::Bands { count, grain, shared, run: Box::new(run) };
+        let Pieces { pieces, shared } = Pieces::of(&label, count, self.threads());
+        let work = Work::Bands { count, pieces, shared, run: Box::new(run) };
         let sharers = if shared { self.threads() } else { 1 };
         let step = self.step(label, scratch_bytes, sharers, work);
         self.draft.steps.push(step);

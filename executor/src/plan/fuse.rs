@@ -114,7 +114,7 @@ fn join(draft: &mut Draft, found: Found, threads: usize) {
     let input = std::mem::replace(&mut first.inputs[0], DraftPlace::Omitted);
     let (combine, more) = residual.unzip();
     let label = label(&joined, &last);
-    let Pieces { grain, shared } = Pieces::overlapping(&label, chain.lines(), threads);
+    let Pieces { pieces, shared } = Pieces::overlapping(&label, chain.lines(), threads);
     let scratch_share = chain.scratch_bytes();
     let sharers = if shared { threads } else { 1 };
     let len = share_stride(scratch_share) * (sharers - 1) + scratch_share;
@@ -130,7 +130,7 @@ fn join(draft: &mut Draft, found: Found, threads: usize) {
         inputs: std::iter::once(input).chain(more).collect(),
         scratch,
         scratch_share,
-        work: Work::Bands { count, grain, shared, run: Box::new(run) },
+        work: Work::Bands { count, pieces, shared, run: Box::new(run) },
         part: None,
         in_place: &[],
         ..last

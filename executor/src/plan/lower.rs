@@ -14,6 +14,7 @@ use super::draft::{Draft, DraftPlace, Layout};
 use super::fold::fold;
 use super::fuse::fuse;
 use super::join::{drop_borders, join, share};
+use super::pieces::keep_short_whole;
 use super::stage::{DynamicTarget, LoopTail, Stage, Tail};
 use super::state::{State, Storage, ValueId};
 use crate::error::{CompileError, OpError};
@@ -131,6 +132,7 @@ fn improve(context: &Context, draft: &mut Draft) {
     }
     drop_borders(draft);
     fuse(draft, context.threads);
+    keep_short_whole(&mut draft.steps);
     join(draft);
     share(draft);
 }

@@ -1,26 +1,33 @@
 //! Into how many pieces a step's bands are grouped, and whether threads gain by sharing them.
 
-use super::stage::Label;
+use super::draft::DraftStep;
+use super::stage::{Label, Work};
 use crate::kernels::Isa;
 
 /// A run looks at its deadline, and lets others go first, about this often at least, in nanoseconds.
 const LOOK_EVERY: u64 = 500_000;
 
 /// From here on, in nanoseconds of one thread, sharing a step pays: opening and closing a job takes two
-/// exchanges of a cache line between cores, up to 1 us each where the cores are far apart.
-const SHARE_FROM: u64 = 20_000;
+/// exchanges of a cache line between cores, up to 1 us each where the cores are far apart. A step that is not
+/// shared fetches what others wrote from their caches, a line in 70 ns: next to shared ones even short steps gain.
+const SHARE_FROM: u64 = 8_000;
 
-/// A piece of a shared step takes at least this long, in nanoseconds.
-const SHARED_PIECE: u64 = 5_000;
+/// A piece of a shared step takes at least this long, in nanoseconds: every piece reads the weights anew, and few
+/// lines leave tiles half empty.
+const SHARED_PIECE: u64 = 50_000;
 
 /// Pieces per thread: whoever is late or slow then leaves the others little to wait for.
-const PIECES_PER_THREAD: u64 = 6;
+const PIECES_PER_THREAD: u64 = 4;
+
+/// Stages that take one thread less than this, in nanoseconds, aren't shared at all: so much of them is steps that
+/// can't be, and what goes from core to core in between, that nothing is gained.
+const SHARE_STAGES_FROM: u64 = 500_000;
 
 /// How bands are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pieces {
-    /// Bands in a piece.
-    pub(super) grain: usize,
+    /// How many pieces, as even as can be.
+    pub(super) pieces: usize,
     /// Whether threads share them.
     pub(super) shared: bool,
 }
@@ -53,17 +60,32 @@ impl Pieces {
             pieces = pieces.next_multiple_of(threads);
         }
         let pieces = usize::try_from(pieces).unwrap_or(usize::MAX).clamp(1, count.max(1));
-        Self { grain: count.div_ceil(pieces).max(1), shared }
+        Self { pieces, shared }
+    }
+}
+
+/// Leaves the steps of a short stage to one thread.
+pub(super) fn keep_short_whole(steps: &mut [DraftStep]) {
+    let all = steps.iter().map(|step| estimate(&step.label)).fold(0, u64::saturating_add);
+    if all >= SHARE_STAGES_FROM {
+        return;
+    }
+    for step in steps {
+        if let Work::Bands { shared, .. } = &mut step.work {
+            *shared = false;
+        }
     }
 }
 
 /// Nanoseconds that a step takes about: what vector kernels reach where they are slow, so that little
 /// work is not taken for much.
 fn estimate(label: &Label) -> u64 {
-    match label.form {
-        Isa::Scalar => label.operations,
-        _ => label.operations / 100,
-    }
+    let per_nanosecond = match (label.form, label.kernel) {
+        (Isa::Scalar, _) => 1,
+        (_, "depthwise_f32" | "depthwise_i8") => 40,
+        _ => 100,
+    };
+    label.operations / per_nanosecond
 }
 
 #[cfg(test)]
@@ -74,18 +96,19 @@ mod tests {
     fn little_work_stays_whole_and_much_is_cut() {
         let (whole, cut) = (false, true);
         for (what, form, operations, count, threads, expected) in [
-            ("a small step", Isa::Avx512, 100_000, 8, 2, (8, whole)),
-            ("a large one on one thread", Isa::Avx512, 100_000_000, 8, 1, (4, whole)),
-            ("a large one on two", Isa::Avx512, 100_000_000, 24, 2, (2, cut)),
-            ("a larger one on two", Isa::Avx512, 650_000_000, 56, 2, (4, cut)),
+            ("a small step", Isa::Avx512, 100_000, 8, 2, (1, whole)),
+            ("a large one on one thread", Isa::Avx512, 100_000_000, 8, 1, (2, whole)),
+            ("one that is just worth it", Isa::Avx512, 1_000_000, 24, 2, (2, cut)),
+            ("a large one on two", Isa::Avx512, 30_000_000, 24, 2, (6, cut)),
+            ("a larger one on two", Isa::Avx512, 650_000_000, 56, 2, (14, cut)),
             ("one band can't be shared", Isa::Avx512, 100_000_000, 1, 2, (1, whole)),
             ("plain code is slow", Isa::Scalar, 5_000_000, 100, 1, (10, whole)),
-            ("without an estimate", Isa::Scalar, 0, 9, 2, (9, whole)),
+            ("without an estimate", Isa::Scalar, 0, 9, 2, (1, whole)),
             ("without bands", Isa::Scalar, 0, 0, 2, (1, whole)),
         ] {
             let label = Label { kernel: "test", form, shape: String::new(), operations };
-            let Pieces { grain, shared } = Pieces::of(&label, count, threads);
-            assert_eq!((grain, shared), expected, "{what}");
+            let Pieces { pieces, shared } = Pieces::of(&label, count, threads);
+            assert_eq!((pieces, shared), expected, "{what}");
         }
         let label = Label {
             kernel: "test",
@@ -93,7 +116,7 @@ mod tests {
             shape: String::new(),
             operations: 300_000_000,
         };
-        assert_eq!(Pieces::overlapping(&label, 56, 2), Pieces { grain: 28, shared: true });
-        assert_eq!(Pieces::overlapping(&label, 14, 1), Pieces { grain: 14, shared: false });
+        assert_eq!(Pieces::overlapping(&label, 56, 2), Pieces { pieces: 2, shared: true });
+        assert_eq!(Pieces::overlapping(&label, 14, 1), Pieces { pieces: 1, shared: false });
     }
 }

@@ -32,8 +32,8 @@ pub(crate) enum Work {
     Bands {
         /// How many.
         count: usize,
-        /// How many are worth a piece of their own.
-        grain: usize,
+        /// Into how many pieces they are grouped.
+        pieces: usize,
         /// Whether threads gain by sharing them.
         shared: bool,
         /// Computes some.
@@ -172,6 +172,14 @@ pub(crate) struct Stage {
     pub(crate) state: Option<State>,
     /// Graph, operation and input of constants that are wholly in packed weights.
     pub(crate) absorbed: Vec<(usize, usize, usize)>,
+}
+
+impl Stage {
+    /// Whether threads share a step, or one of a stage that is not known yet.
+    pub(crate) fn may_share(&self) -> bool {
+        let is_shared = |step: &Step| matches!(step.work, Work::Bands { shared: true, .. });
+        self.steps.iter().any(is_shared) || !matches!(self.tail, Tail::End)
+    }
 }
 
 impl std::fmt::Debug for Stage {

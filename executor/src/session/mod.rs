@@ -12,7 +12,7 @@ use std::time::Duration;
 use nnburst_hal::{OutputShape, TimePoint, View, ViewMut};
 
 use crate::error::{Halt, RunError};
-use crate::plan::{Context, MAIN, Plan};
+use crate::plan::{Context, MAIN, Plan, Stage};
 use runner::{Runner, Sink};
 use team::Team;
 
@@ -126,6 +126,8 @@ pub struct StepTime {
 pub struct Session {
     context: Arc<Context>,
     runner: Runner,
+    /// Whether there are steps to share, or may be.
+    shares: bool,
     /// Helpers, from the first run on.
     team: Option<Team>,
 }
@@ -141,7 +143,9 @@ struct Orders<'a> {
 impl Session {
     pub(crate) fn new(plan: &Plan) -> Self {
         let runner = Runner::new(&plan.context, MAIN, plan.first.clone());
-        Self { context: Arc::clone(&plan.context), runner, team: None }
+        let first = plan.first.as_deref();
+        let shares = plan.context.threads > 1 && first.is_none_or(Stage::may_share);
+        Self { context: Arc::clone(&plan.context), runner, shares, team: None }
     }
 
     /// Executes the plan. Where the plan is static this neither allocates nor locks nor calls the system.
@@ -179,8 +183,8 @@ impl Session {
         control: &Control<'_>,
         times: Option<&mut Vec<StepTime>>,
     ) -> Result<(), RunError> {
-        if self.context.threads > 1 && self.team.is_none() {
-            self.team = Some(Team::new(self.context.threads));
+        if self.team.is_none() && self.shares {
+            self.team = Some(Team::new(self.context.threads.min(team::cores())));
         }
         let mut orders = Orders { control, team: self.team.as_mut(), times };
         self.runner.run(&self.context, inputs, &mut Sink::Given(outputs), &mut orders)

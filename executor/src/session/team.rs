@@ -6,6 +6,10 @@
 //!
 //! Helpers poll for [`HOT`] after the last job and then park. A job opens with one store; parked helpers
 //! cost a system call to wake, polling ones none.
+//!
+//! A helper may also be held up within a job, where something else wants its core: the owner then waits for
+//! as long as the system gives that to others, which is many times the job. Whoever was made to wait like that works
+//! alone for a while, for longer each time it happens again.
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;
@@ -16,6 +20,13 @@ use std::time::{Duration, Instant};
 /// How long a helper polls before it parks: longer than the pause between the steps of a plan and than
 /// the time a client takes to send the next frame back to back, shorter than what a battery notices.
 const HOT: Duration = Duration::from_millis(2);
+
+/// A helper that keeps the owner waiting for so much longer than the owner itself worked is held up: pieces are
+/// alike, so it is not its work that takes it so long.
+const HELD_UP: Duration = Duration::from_micros(200);
+
+/// How long the owner then works alone, at first and at most.
+const ALONE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
 /// Polls between two looks at the clock.
 const GLANCE: u32 = 256;
@@ -45,6 +56,10 @@ unsafe impl Sync for Shared {}
 pub(super) struct Team {
     shared: Arc<Shared>,
     helpers: Vec<(JoinHandle<()>, Thread)>,
+    /// The owner works alone until then.
+    alone: Option<Instant>,
+    /// For how long when a helper is held up next.
+    next_alone: Duration,
 }
 
 impl std::fmt::Debug for Team {
@@ -79,7 +94,7 @@ impl Team {
                 }
             }
         }
-        Self { shared, helpers }
+        Self { shared, helpers, alone: None, next_alone: ALONE.0 }
     }
 
     /// How many work on a job at most, the owner included.
@@ -90,11 +105,36 @@ impl Team {
     /// Runs `job(0)` here and `job(1..)` on whichever helpers come in time. Returns when all that
     /// began have ended: `job` must share its work out by itself.
     pub(super) fn share(&mut self, job: &(dyn Fn(usize) + Sync)) {
+        let begun = Instant::now();
+        if self.alone.is_some_and(|until| begun < until) {
+            return job(0);
+        }
+        // SAFETY: `job` is borrowed until all have left.
+        unsafe { self.open(job) };
+        // Also when `job` unwinds: helpers may be in it.
+        let closing = Closing(&self.shared);
+        job(0);
+        let worked = begun.elapsed();
+        drop(closing);
+        let waited = begun.elapsed().saturating_sub(worked);
+        if waited > worked + HELD_UP {
+            self.alone = Some(Instant::now() + self.next_alone);
+            self.next_alone = (self.next_alone * 2).min(ALONE.1);
+        } else {
+            // Forgotten after some dozens of jobs.
+            self.next_alone = (self.next_alone - self.next_alone / 32).max(ALONE.0);
+        }
+    }
+
+    /// Lets helpers in.
+    ///
+    /// # Safety
+    /// `job` stays until [`Closing`] has ended what this begins.
+    unsafe fn open(&self, job: &(dyn Fn(usize) + Sync)) {
         let shared = &*self.shared;
         let begun = shared.state.load(Ordering::Relaxed) >> JOB;
         let job_address: *const (dyn Fn(usize) + Sync + '_) = job;
-        // SAFETY: the same fat pointer; it is followed only before `Closing` below returns, during
-        // which `job` is borrowed.
+        // SAFETY: the same fat pointer; it is followed only before `Closing` returns, as the caller promises.
         let erased: *const Job = unsafe { std::mem::transmute(job_address) };
         // SAFETY: closed and empty, so nobody reads.
         unsafe { *shared.job.get() = Some(erased) };
@@ -107,10 +147,6 @@ impl Team {
                 thread.unpark();
             }
         }
-        // Also when `job` unwinds: helpers may be in it.
-        let closing = Closing(shared);
-        job(0);
-        drop(closing);
     }
 }
 
@@ -202,6 +238,13 @@ fn help(shared: &Shared, helper: usize, owner: usize) {
         asleep.store(false, Ordering::Relaxed);
         since = Instant::now();
     }
+}
+
+/// How many cores the process as a whole may run on. More threads than that wait for each other.
+pub(super) fn cores() -> usize {
+    use rustix::thread::sched_getaffinity;
+    let allowed = sched_getaffinity(Some(rustix::process::getpid()));
+    allowed.map_or(usize::MAX, |cores| usize::try_from(cores.count()).unwrap_or(usize::MAX))
 }
 
 /// A thread inherits the cores of the one that made it, which may be pinned to the one it polls on; a
