@@ -176,6 +176,39 @@ fn an_older_driver_is_asked_about_the_part_it_understands() {
     }
 }
 
+/// Input, temporary and output in turn, and a constant in a hardware buffer.
+#[test]
+fn open_ranks_and_hardware_buffers_need_1_2() {
+    for at in [0, 1, 2] {
+        let mut model = mixed_model();
+        for index in [1, 3] {
+            model.main.operations[1].kind = OperationType::Relu;
+            model.main.operands[index].number_of_consumers = u32::from(index == 3);
+        }
+        assert!(compliant_with(&model, Version::V1_0), "{at}");
+        model.main.operands[at].dimensions.clear();
+        let complies = Version::ALL.map(|version| compliant_with(&model, version));
+        assert_eq!(complies, [false, false, true, true], "operand {at}");
+    }
+
+    let plain = Memory::ashmem(8).unwrap();
+    let fd = plain.fd().try_clone_to_owned().unwrap();
+    let blob = MemoryKind::HardwareBufferBlob.name();
+    let blob = Memory::from_handle(blob, vec![fd], Vec::new(), 8).unwrap();
+    for (memory, needs) in [(plain, Version::V1_0), (blob, Version::V1_2)] {
+        let mut model = relu_model(&[2]);
+        model.main.operands[0].lifetime = OperandLifeTime::ConstantReference;
+        model.main.operands[0].location.length = 8;
+        model.main.input_indexes.clear();
+        model.pools.push(memory.clone());
+        let request = Request { pools: vec![RequestPool::Memory(memory)], ..Request::default() };
+        for version in Version::ALL {
+            assert_eq!(compliant_with(&model, version), version >= needs, "{version:?}");
+            assert_eq!(request_compliant_with(&request, version), version >= needs, "{version:?}");
+        }
+    }
+}
+
 #[test]
 fn a_part_with_nothing_in_it_is_none() {
     let mut model = relu_model(&[2]);

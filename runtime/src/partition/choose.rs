@@ -233,3 +233,33 @@ fn can_be_sliced(model: &Model, version: Version) -> bool {
         || noncompliant == model.main.operations.len()
         || slice_for(model, version).is_some()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model_builder::ModelBuilder;
+    use crate::test_device::TestDevice;
+
+    /// An addition that nobody reads: all that 1.0 can express of the model gives nothing.
+    #[test]
+    fn strict_slicing_refuses_a_part_that_is_no_model() {
+        let mut graph = ModelBuilder::new();
+        let [a, b] = [(); 2].map(|()| graph.input(Operand::float32([2])));
+        graph.add(a, b).done();
+        let largest = graph.maximum(a, b).done();
+        graph.output(largest);
+        let model = graph.build().unwrap();
+        let old = TestDevice::new(Ok(nnburst_hal::CacheFiles::default()), false);
+        let old =
+            nnburst_hal::v1_0::upgrade(nnburst_hal::v1_0::downgrade(std::sync::Arc::new(old)));
+        let devices = [Device::from_hal("old", old), Device::reference()];
+        let choose = |strict| {
+            let preference = ExecutionPreference::FastSingleAnswer;
+            Chooser::new(&model, &devices, preference, strict).choose(&model.main)
+        };
+        let homes: Vec<_> = choose(false).unwrap().iter().map(|one| one.choice).collect();
+        assert_eq!(homes, [Choice::Device(1); 2]);
+        let refused = choose(true).unwrap_err().to_string();
+        assert!(refused.contains("no part of the model is valid for old"), "{refused}");
+    }
+}

@@ -23,6 +23,8 @@ pub(crate) enum Fault {
     Prepare(ErrorStatus),
     /// It can't execute what it prepared.
     Execute(ErrorStatus),
+    /// It makes buffers that nobody can name.
+    NamelessBuffers,
 }
 
 /// Whether a driver takes an operation of a model.
@@ -34,6 +36,11 @@ pub(crate) struct Picky {
     exec_time: f32,
     power_usage: f32,
     taste: Taste,
+    /// Whether it says yes to what the executor behind it would refuse.
+    boasts: bool,
+    relaxed: Option<f32>,
+    /// The type that it is good at, and its figure for it.
+    favourite: Option<(OperandType, f32)>,
     fault: Fault,
     pub(crate) executions: Arc<AtomicUsize>,
 }
@@ -49,6 +56,9 @@ impl Picky {
             exec_time,
             power_usage: exec_time,
             taste: Box::new(taste),
+            boasts: false,
+            relaxed: None,
+            favourite: None,
             fault: Fault::None,
             executions: Arc::default(),
         }
@@ -56,6 +66,24 @@ impl Picky {
 
     pub(crate) fn power(mut self, power_usage: f32) -> Self {
         self.power_usage = power_usage;
+        self
+    }
+
+    /// Says yes by its taste alone, whatever the executor behind it can do.
+    pub(crate) fn boasting(mut self) -> Self {
+        self.boasts = true;
+        self
+    }
+
+    /// Another figure for relaxed floats.
+    pub(crate) fn relaxed(mut self, exec_time: f32) -> Self {
+        self.relaxed = Some(exec_time);
+        self
+    }
+
+    /// Another figure for one type.
+    pub(crate) fn favourite(mut self, kind: OperandType, exec_time: f32) -> Self {
+        self.favourite = Some((kind, exec_time));
         self
     }
 
@@ -92,10 +120,16 @@ impl hal::Device for Picky {
     fn capabilities(&self) -> hal::Result<Capabilities> {
         let info = PerformanceInfo { exec_time: self.exec_time, power_usage: self.power_usage };
         let kinds = OperandType::BASE.iter().filter(|&&kind| kind != OperandType::Subgraph);
+        let of = |exec_time: Option<f32>| PerformanceInfo {
+            exec_time: exec_time.unwrap_or(info.exec_time),
+            ..info
+        };
+        let favourite = |kind| self.favourite.filter(|one| one.0 == kind).map(|one| one.1);
+        let performance = |&kind: &_| OperandPerformance { kind, info: of(favourite(kind)) };
         Ok(Capabilities {
-            relaxed_float32_to_float16_scalar: info,
-            relaxed_float32_to_float16_tensor: info,
-            operand_performance: kinds.map(|&kind| OperandPerformance { kind, info }).collect(),
+            relaxed_float32_to_float16_scalar: of(self.relaxed),
+            relaxed_float32_to_float16_tensor: of(self.relaxed),
+            operand_performance: kinds.map(performance).collect(),
             if_performance: info,
             while_performance: info,
         })
@@ -113,7 +147,11 @@ impl hal::Device for Picky {
         Ok(Vec::new())
     }
     fn supported_operations(&self, model: &Model) -> hal::Result<Vec<bool>> {
-        let mut operations = self.executor.supported_operations(model)?;
+        let mut operations = if self.boasts {
+            vec![true; model.main.operations.len()]
+        } else {
+            self.executor.supported_operations(model)?
+        };
         for (answer, operation) in operations.iter_mut().zip(&model.main.operations) {
             *answer &= (self.taste)(operation, model);
         }
@@ -160,7 +198,26 @@ impl hal::Device for Picky {
         _inputs: &[BufferRole],
         _outputs: &[BufferRole],
     ) -> hal::Result<Arc<dyn Buffer>> {
-        Err(HalError::failure("no buffers"))
+        match self.fault {
+            Fault::NamelessBuffers => Ok(Arc::new(Nameless)),
+            _ => Err(HalError::failure("no buffers")),
+        }
+    }
+}
+
+/// A buffer with the token that none can have.
+#[derive(Debug)]
+struct Nameless;
+
+impl Buffer for Nameless {
+    fn token(&self) -> u32 {
+        0
+    }
+    fn copy_from(&self, _source: &hal::Memory, _dimensions: &[u32]) -> hal::Result<()> {
+        Err(HalError::failure("nobody can name it"))
+    }
+    fn copy_to(&self, _target: &hal::Memory) -> hal::Result<()> {
+        Err(HalError::failure("nobody can name it"))
     }
 }
 

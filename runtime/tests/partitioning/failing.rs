@@ -127,3 +127,47 @@ fn an_output_too_small_is_never_tried_again() {
         other => panic!("{other}"),
     }
 }
+
+/// A loop that the interpreter runs, and behind it a device that fails: the whole is computed anew, once.
+#[test]
+fn a_failure_behind_an_interpreted_loop_is_recovered_from() {
+    let mut graph = ModelBuilder::new();
+    let start = graph.input(tensor(&[1]));
+    let below = graph.subgraph(|graph| {
+        let x = graph.input(tensor(&[1]));
+        let ten = graph.tensor_f32(vec![1], &[10.0]);
+        let less = graph.less(x, ten).done();
+        graph.output(less);
+    });
+    let step = graph.subgraph(|graph| {
+        let x = graph.input(tensor(&[1]));
+        let one = graph.tensor_f32(vec![1], &[1.0]);
+        let more = graph.add(x, one).done();
+        graph.output(more);
+    });
+    let end = graph.while_loop(below, step, &[start])[0];
+    let square = graph.mul(end, end).done();
+    graph.output(square);
+    let model = graph.build().unwrap();
+
+    let adds = Picky::new(0.5, |one, _| one.kind == OperationType::Add);
+    let muls = Picky::new(0.5, |one, _| one.kind == OperationType::Mul)
+        .fault(Fault::Execute(ErrorStatus::GeneralFailure));
+    let failures = Arc::clone(&muls.executions);
+    let devices = [
+        adds.device("adds", Version::V1_3),
+        muls.device("muls", Version::V1_3),
+        Device::reference(),
+    ];
+    let options = CompileOptions {
+        partitioning: Some(Partitioning::WithFallback),
+        ..CompileOptions::default()
+    };
+    assert!(!nnburst::explain(&model, &devices, &options).unwrap().is_simple());
+    let compilation = compile_among(&model, &devices, &options).unwrap();
+    let mut frame = compilation.frame().unwrap();
+    frame.write(0, &[7.0f32]).unwrap();
+    compilation.execution().compute(&mut frame).unwrap();
+    assert_eq!(frame.read::<f32>(0).unwrap(), [100.0]);
+    assert_eq!(failures.load(Ordering::Relaxed), 1);
+}

@@ -23,7 +23,7 @@ pub(crate) fn binary(
 }
 
 /// `(a + b) * c`, then RELU, then ADD of both.
-fn mixed() -> Model {
+pub(crate) fn mixed() -> Model {
     let mut graph = ModelBuilder::new();
     let [a, b, c] = [(); 3].map(|()| graph.input(tensor(&[2])));
     let sum = binary(&mut graph, OperationType::Add, a, b);
@@ -46,7 +46,7 @@ fn compute(compilation: &nnburst::Compilation) -> Vec<f32> {
 /// (1 + 3) * 0.5 = 2, and 2 + 4 = 6; (2 - 4) * 1.5 = -3, and 0 - 2.
 const WANT: [f32; 2] = [6.0, -2.0];
 
-fn homes(explanation: &Explanation) -> Vec<Option<usize>> {
+pub(crate) fn homes(explanation: &Explanation) -> Vec<Option<usize>> {
     explanation.operations.iter().map(|one| one.device).collect()
 }
 
@@ -207,7 +207,7 @@ fn a_models_output_may_be_an_input_of_a_later_step() {
 }
 
 /// ADD of unknown shape, then MUL: the value between is of unknown size.
-fn unknown_between() -> Model {
+pub(crate) fn unknown_between() -> Model {
     let mut graph = ModelBuilder::new();
     let [a, b] = [(); 2].map(|()| graph.input(tensor(&[2])));
     let none = graph.scalar_i32(0);

@@ -38,7 +38,7 @@ fn model(chance: &mut Chance) -> Model {
     let constant: Vec<f32> = (0..extent * extent).map(|at| at as f32 * 0.125 - 1.0).collect();
     values.push(graph.tensor_f32(shape.to_vec(), &constant));
     let mut made = Vec::new();
-    for _ in 0..1 + chance.below(40) {
+    for _ in 0..1 + chance.below(100) {
         // Now and then a shape is left for the execution to find.
         let output = if chance.below(100) < 3 { tensor(&[0, extent]) } else { tensor(&shape) };
         let a = values[chance.below(values.len())];
