@@ -183,11 +183,11 @@ impl Burst {
     /// What the driver answered; `DEVICE_UNAVAILABLE` where it is gone.
     pub fn compute(&mut self, frame: &mut Frame) -> Result<()> {
         let _span = trace_span(Layer::Runtime, Phase::Execution, "burst");
-        let start = Instant::now();
         let Self { way, options, id, .. } = self;
         let controller = match way {
             Way::Direct(controller) => controller,
             Way::Planned { planned, bursts } => {
+                let start = Instant::now();
                 let outcome = planned.run(frame.request(), options, bursts);
                 let outcome = outcome.map_err(|failure| self.compilation.failed(failure))?;
                 return frame.finish(outcome, start.elapsed());
@@ -200,10 +200,9 @@ impl Burst {
         };
         match controller.execute_frame(packet) {
             Ok(answer) => {
-                let latency = start.elapsed();
                 let verdict = take_answer(answer)
                     .and_then(|()| self.compilation.check_shapes(&answer.output_shapes));
-                frame.packet_answered(latency)?;
+                frame.packet_answered()?;
                 verdict
             }
             Err(BurstError::NotSent(why)) => self.other_way(frame, why),

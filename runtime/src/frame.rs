@@ -259,7 +259,7 @@ impl Frame {
         }
     }
 
-    /// How long the last execution took, as the caller saw it.
+    /// How long the last execution took, as the caller saw it; in a burst, from sending it to taking its answer.
     pub fn latency(&self) -> Duration {
         self.latency
     }
@@ -334,8 +334,11 @@ impl Frame {
     }
 
     /// Takes note that the current packet was answered.
-    pub(crate) fn packet_answered(&mut self, latency: Duration) -> Result<()> {
-        (self.last, self.latency) = (Last::Packet, latency);
+    pub(crate) fn packet_answered(&mut self) -> Result<()> {
+        // The burst has read the clock on both ways already; here that would cost as much as a cache line takes.
+        let packet = self.current.and_then(|at| self.packets.get(at));
+        self.latency = packet.map_or(Duration::ZERO, |packet| packet.frame.latency());
+        self.last = Last::Packet;
         self.check_pages()
     }
 

@@ -502,7 +502,8 @@ impl BurstController {
         let taken = deserialize_answer(packet, self.dialect, &mut inner.answer);
         inner.outcome = taken.map_err(BurstError::Malformed);
         if taken.is_ok() {
-            self.last_taken = self.stats.record(inner.sent, &inner.answer);
+            inner.taken = self.stats.record(inner.sent, &inner.answer);
+            self.last_taken = inner.taken;
             let times = inner.answer.driver_times;
             self.results.set_peer_processor(times.map(|times| times.processor));
         }

@@ -29,6 +29,8 @@ pub(super) struct Inner {
     pub(super) outcome: Result<(), BurstError>,
     /// When it was sent, nanoseconds of `CLOCK_MONOTONIC`.
     pub(super) sent: u64,
+    /// When its answer was taken; 0 before the first.
+    pub(super) taken: u64,
 }
 
 impl Frame {
@@ -42,6 +44,7 @@ impl Frame {
                 answer: BurstAnswer::default(),
                 outcome: Err(BurstError::NotExecuted),
                 sent: 0,
+                taken: 0,
             }),
         }
     }
@@ -52,6 +55,11 @@ impl Frame {
     /// [`BurstError`] where there was no answer.
     pub fn answer(&self) -> Result<&BurstAnswer, BurstError> {
         self.inner.outcome.map(|()| &self.inner.answer)
+    }
+
+    /// From sending the request to taking its answer, at the last execution that was answered.
+    pub fn latency(&self) -> Duration {
+        Duration::from_nanos(self.inner.taken.saturating_sub(self.inner.sent))
     }
 
     /// Sets the deadline of later executions. Returns whether the driver will know of it: in the original
