@@ -25,7 +25,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nnburst::{Burst, BurstOptions, Device, Frame, PrepareOptions, RuntimeError};
@@ -50,8 +50,13 @@ const BINS: usize = WINDOW / 2 + 1;
 #[non_exhaustive]
 pub enum DenoiseError {
     /// A model can't be read.
-    #[error("{0}")]
-    Import(#[from] ImportError),
+    #[error("{}: {error}", .path.display())]
+    Import {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
+        error: ImportError,
+    },
     /// A device refused or failed.
     #[error("{0}")]
     Runtime(#[from] RuntimeError),
@@ -151,7 +156,8 @@ impl Network {
         samples: usize,
         options: &BurstOptions,
     ) -> Result<Self, DenoiseError> {
-        let imported = Imported::open(path)?;
+        let imported = Imported::open(path)
+            .map_err(|error| DenoiseError::Import { path: path.to_owned(), error })?;
         let compilation = device.compile(&imported.model, PrepareOptions::default())?;
         let bytes = |operands: &[nnburst::hal::Operand]| -> Vec<Option<usize>> {
             operands.iter().map(nnburst::hal::Operand::data_size).collect()

@@ -57,6 +57,8 @@ fn recordings_of_another_kind_are_refused_with_what_they_are() {
         let error = run();
         assert!(error.contains(what) && error.contains("wanted is"), "{error}");
     }
+    hound::WavWriter::create(&wav, good).unwrap().finalize().unwrap();
+    assert!(run().starts_with("/nowhere: "), "the model's file: {}", run());
     std::fs::write(&wav, "no recording").unwrap();
     assert!(run().contains(&wav.display().to_string()), "{}", run());
     std::fs::remove_file(&wav).unwrap();
