@@ -347,6 +347,11 @@ pub trait Buffer: Send + Sync {
         0
     }
 
+    /// Whether the driver that made it is gone; of one in this process it never is.
+    fn is_lost(&self) -> bool {
+        false
+    }
+
     /// Copies the content out.
     ///
     /// # Errors

@@ -48,6 +48,15 @@ impl Error {
         }
         self
     }
+
+    /// How a driver's copy or allocation ended: one that died in it, or before, has failed it.
+    #[must_use]
+    pub(crate) fn of_buffer(mut self) -> Self {
+        if self.code == Code::DeadObject {
+            self.code = Code::OpFailed;
+        }
+        self
+    }
 }
 
 impl From<HalError> for Error {

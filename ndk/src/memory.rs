@@ -59,7 +59,8 @@ pub(crate) extern "C" fn create_from_desc(
     call(|| {
         let memory = memory.ok_or_else(|| Error::null("memory"))?;
         memory.write(Handle::NULL);
-        memory.write(Handle::new(desc.with(|desc| desc.create_memory())?)?);
+        memory
+            .write(Handle::new(desc.with(|desc| desc.create_memory()).map_err(Error::of_buffer)?)?);
         Ok(())
     })
 }
@@ -67,7 +68,8 @@ pub(crate) extern "C" fn create_from_desc(
 pub(crate) extern "C" fn copy(source: Handle<Memory>, destination: Handle<Memory>) -> c_int {
     call(|| {
         let source = get(source)?;
-        Ok(Memory::copy(&source, &get(destination)?)?)
+        let copied = Memory::copy(&source, &get(destination)?);
+        copied.map_err(|error| Error::from(error).of_buffer())
     })
 }
 

@@ -32,6 +32,10 @@ impl Buffer for RemoteBuffer {
         self.token
     }
 
+    fn is_lost(&self) -> bool {
+        self.link.lost().is_some()
+    }
+
     fn copy_to(&self, destination: &Memory) -> Result<()> {
         let mut fds = DescriptorsOut::default();
         let destination = fds.memory(destination)?;

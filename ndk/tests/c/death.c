@@ -120,8 +120,9 @@ static void between_executions(const ANeuralNetworksDevice* device) {
     kill_server(ALL);
     for (enum way way = SYNC; way < WAYS; way++) EXPECT(of_dead(way), run(compilation, burst, way));
     ANeuralNetworksMemory* none = NULL;
-    TRUE_THAT(ANeuralNetworksMemory_copy(file, memory) != 0);
-    TRUE_THAT(ANeuralNetworksMemory_createFromDesc(desc, &none) != 0 && none == NULL);
+    EXPECT(ANEURALNETWORKS_OP_FAILED, ANeuralNetworksMemory_copy(file, memory));
+    EXPECT(ANEURALNETWORKS_OP_FAILED, ANeuralNetworksMemory_createFromDesc(desc, &none));
+    TRUE_THAT(none == NULL);
     /* Nobody serves: a call says so, and doesn't wait. What was asked at the beginning is known. */
     ANeuralNetworksCompilation* second = NULL;
     const char* version = NULL;
@@ -133,6 +134,9 @@ static void between_executions(const ANeuralNetworksDevice* device) {
     /* Waiting starts the service again. The dead stay dead. */
     OK(ANeuralNetworksDevice_wait(device));
     for (enum way way = SYNC; way < WAYS; way++) EXPECT(of_dead(way), run(compilation, burst, way));
+    EXPECT(ANEURALNETWORKS_OP_FAILED, ANeuralNetworksMemory_copy(file, memory));
+    /* Who came back knows nothing of the models of before. */
+    EXPECT(ANEURALNETWORKS_BAD_DATA, ANeuralNetworksMemory_createFromDesc(desc, &none));
     ANeuralNetworksBurst_free(burst);
     ANeuralNetworksCompilation_free(compilation);
     ANeuralNetworksMemory_free(memory);

@@ -1,6 +1,6 @@
 //! Copies between memories of all kinds.
 
-use nnburst_hal::{Access, Buffer, Memory as HalMemory, MemoryError, MemoryKind};
+use nnburst_hal::{Access, Buffer, HalError, Memory as HalMemory, MemoryError, MemoryKind};
 
 use super::{Body, Domain, Memory, combine};
 use crate::error::{Result, RuntimeError};
@@ -83,8 +83,12 @@ fn fits(domain: &Domain, dimensions: &[u32], shared: &Memory) -> Result<()> {
 fn move_bytes(from: &Memory, to: &Memory, dimensions: &[u32]) -> Result<()> {
     match (&from.0.body, &to.0.body) {
         (Body::Shared(from), Body::Shared(to)) => move_shared(from, to),
-        (Body::Device(buffer), Body::Shared(memory)) => Ok(buffer.copy_to(memory)?),
-        (Body::Shared(memory), Body::Device(buffer)) => Ok(buffer.copy_from(memory, dimensions)?),
+        (Body::Device(buffer), Body::Shared(memory)) => {
+            buffer.copy_to(memory).map_err(|error| failed(buffer.as_ref(), error))
+        }
+        (Body::Shared(memory), Body::Device(buffer)) => {
+            buffer.copy_from(memory, dimensions).map_err(|error| failed(buffer.as_ref(), error))
+        }
         (Body::Device(source), Body::Device(target)) => {
             through_memory(from, source.as_ref(), target.as_ref(), dimensions)
         }
@@ -116,8 +120,13 @@ fn through_memory(
     let bytes = operand.and_then(|operand| operand.data_size());
     let bytes = bytes.ok_or_else(|| mismatch("the size of what is to be copied is not known"))?;
     let between = HalMemory::ashmem(u64::try_from(bytes).unwrap_or(u64::MAX))?;
-    source.copy_to(&between)?;
-    Ok(target.copy_from(&between, dimensions)?)
+    source.copy_to(&between).map_err(|error| failed(source, error))?;
+    target.copy_from(&between, dimensions).map_err(|error| failed(target, error))
+}
+
+/// A driver's death told from its refusal.
+fn failed(buffer: &dyn Buffer, error: HalError) -> RuntimeError {
+    if buffer.is_lost() { RuntimeError::DeviceDied(error) } else { error.into() }
 }
 
 fn mismatch(why: &str) -> RuntimeError {

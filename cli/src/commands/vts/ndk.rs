@@ -61,7 +61,13 @@ impl Ndk {
         };
         match compilation.run(&request.request, &run) {
             Err(error) if args.insufficient_size => too_small(case, error),
-            Err(error) => expected_failure(case, error),
+            Err(error) => {
+                // A burst carries the status alone: the reason is asked for once more.
+                let again = case.broken_rule().filter(|_| run.mode == Mode::Burst);
+                let called = Run { mode: Mode::Sync, ..run };
+                let told = again.and_then(|_| compilation.run(&request.request, &called).err());
+                expected_failure(case, told.unwrap_or(error))
+            }
             Ok(_) if args.insufficient_size => {
                 Err(Verdict::Failed("a buffer that is too small went unnoticed".into()).into())
             }
