@@ -44,8 +44,8 @@ pub(crate) enum Command {
 /// Which device, and how it is called.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Engine {
-    /// `embedded` (the driver in this process), `spawn:NAME` (a sample driver in a process of its own), or
-    /// the name of a running service [default: spawn:nnapi-sample_all, embedded with --mode inproc]
+    /// `embedded` (the driver in this process), `spawn:NAME` (a sample driver in a process of its own),
+    /// `nnapi-reference`, or the name of a service [default: spawn:nnapi-sample_all, embedded with --mode inproc]
     #[arg(long, value_name = "NAME")]
     pub(crate) device: Option<String>,
     /// How executions are asked for.

@@ -2,10 +2,13 @@
 
 use nnburst::RuntimeError;
 
+/// The number of the signal for writing to a pipe that nobody reads.
+const SIGPIPE: u8 = 13;
+
 /// Why a command ends with another code than 0.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// One line for standard error.
+    /// One line for standard error; none where nobody wants to hear more.
     pub(crate) message: String,
     /// What the process exits with.
     pub(crate) code: u8,
@@ -44,6 +47,10 @@ impl From<RuntimeError> for Failure {
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
+        // Whoever read our output has enough: as if we had died of the signal, quietly.
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            return Self { message: String::new(), code: 128 + SIGPIPE };
+        }
         Self::check(error.to_string())
     }
 }

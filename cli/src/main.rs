@@ -30,6 +30,7 @@ use clap::Parser;
 
 use args::{Cli, Command};
 use failure::Failure;
+use nnburst::Settings;
 use nnburst::hal::{VlogMask, VlogTag};
 
 fn main() -> ExitCode {
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
     let result = dispatch(&cli.command, &mut out).and_then(|()| Ok(out.flush()?));
     match result {
         Ok(()) => ExitCode::SUCCESS,
+        Err(failure) if failure.message.is_empty() => ExitCode::from(failure.code),
         Err(failure) => {
             eprintln!("nnburst: {}", failure.message.replace('\n', " "));
             ExitCode::from(failure.code)
@@ -63,10 +65,11 @@ fn dispatch(command: &Command, out: &mut dyn Write) -> Result<(), Failure> {
 }
 
 /// Events of all crates on standard error, as far as `NNBURST_LOG` says (`debug`, `nnburst_burst=trace`) or
-/// else those of the tags that `NNBURST_VLOG` names; and spans in the file that `NNBURST_TRACE` names.
+/// else those of the tags that the setting `vlog` names; and spans in the file that `NNBURST_TRACE` names.
 fn start_logging() {
     let tags = || {
-        let (mask, _) = VlogMask::parse(&std::env::var("NNBURST_VLOG").ok()?);
+        let vlog = Settings::list().into_iter().find(|one| one.setting.name == "vlog")?;
+        let (mask, _) = VlogMask::parse(&vlog.value);
         let named = VlogTag::ALL.into_iter().filter(|&tag| mask.contains(tag));
         let filter = named.map(|tag| format!("{}=debug", tag.target())).collect::<Vec<_>>();
         (!filter.is_empty()).then(|| filter.join(","))

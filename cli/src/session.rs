@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use nnburst::hal::{ExecutionOutcome, PrepareOptions, Request};
-use nnburst::{Burst, BurstOptions, Compilation, Device, DriverOptions, Frame, RuntimeError, Wait};
+use nnburst::{
+    Burst, BurstOptions, Compilation, Device, DriverOptions, Frame, REFERENCE, RuntimeError, Wait,
+};
 
 use crate::args::{Engine, Mode, WaitArg};
 use crate::failure::Failure;
@@ -31,6 +33,7 @@ pub(crate) fn open_device(engine: &Engine) -> Result<Device, Failure> {
                     engine.threads
                 )));
             }
+            None if name == REFERENCE => Device::reference(),
             None => Device::connect(&name)?,
         },
     };

@@ -158,7 +158,8 @@ fn profile_has_a_row_per_step_and_its_share_of_the_ceiling() {
 #[test]
 fn devices_are_listed() {
     let out = succeed(&["devices"]);
-    assert!(out.contains("nnapi-sample_all"), "{out}");
+    assert!(out.contains("nnapi-sample_all") && out.contains("nnapi-reference"), "{out}");
+    succeed(&["bench", "--builtin", "add1", "--device", "nnapi-reference", "--mode", "sync"]);
     let report = json(succeed(&["devices", "--json"]).lines().next().unwrap());
     assert_eq!(report["type"], "CPU");
     assert_eq!(report["feature_level"], 30);

@@ -47,3 +47,14 @@ fn settings_without_effect_are_told() {
     assert!(found.contains("partitions") && found.contains("syncexec-hal"), "{found}");
     assert_eq!(report["devices"], serde_json::json!(["nnburst-embedded", "nnapi-reference"]));
 }
+
+/// Nobody wants to hear of a pipe that was closed.
+#[test]
+fn a_reader_that_has_enough_is_no_failure_to_tell_of() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nnburst"));
+    let output = command.arg("devices").stdout(writer).output().unwrap();
+    assert_eq!(output.status.code(), Some(141));
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use nnburst::hal::{Operation, Version, validate_model};
-use nnburst::{CompileOptions, Device, REFERENCE, explain};
+use nnburst::{CompileOptions, Device, explain};
 use serde::Serialize;
 
 use crate::args::{CheckArgs, Engine, Mode, WaitArg};
@@ -63,9 +63,6 @@ pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<(), Failure
 }
 
 fn open(name: &str) -> Result<Device, Failure> {
-    if name == REFERENCE {
-        return Ok(Device::reference());
-    }
     open_device(&Engine {
         device: Some(name.to_owned()),
         mode: Mode::Sync,

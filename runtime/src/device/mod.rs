@@ -105,7 +105,8 @@ impl Device {
         let dir = service_dir();
         let known = services::known(&dir);
         if !known.iter().any(|name| name == instance) {
-            let known = ["embedded", "spawn:NAME"].into_iter().map(str::to_owned).chain(known);
+            let known =
+                ["embedded", "spawn:NAME", REFERENCE].into_iter().map(str::to_owned).chain(known);
             return Err(RuntimeError::UnknownDevice {
                 name: instance.to_owned(),
                 known: known.collect::<Vec<_>>().join(", "),
@@ -129,11 +130,13 @@ impl Device {
         reference::device()
     }
 
-    /// The embedded devices, then the services that answer.
+    /// Whatever can be opened by name: the embedded devices, the services that answer, the reference device.
+    /// [`devices`](crate::devices) are those that models are spread over.
     pub fn list() -> Vec<Self> {
         let embedded = driver::names().filter_map(|name| Self::embedded(name).ok());
         let services = services::known(&service_dir());
-        embedded.chain(services.iter().filter_map(|name| Self::connect(name).ok())).collect()
+        let services = services.iter().filter_map(|name| Self::connect(name).ok());
+        embedded.chain(services).chain([Self::reference()]).collect()
     }
 
     /// What the device is called.
