@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nnburst_burst::testing::AddOne;
-use nnburst_burst::{BurstController, ControllerOptions};
+use nnburst_burst::{BurstController, ControllerOptions, PollingWindow};
 use nnburst_hal::{BurstOptions, ExecutionOptions, ExecutionPreference, RealTimeProfile};
 
 use crate::remote::{Driver, Model};
@@ -84,11 +84,84 @@ fn the_bursts_thread_has_the_profile_that_was_asked_for() {
     assert!(warning.starts_with("SCHED_FIFO priority 200 was refused"), "{warning}");
 }
 
+#[test]
+fn a_drivers_thread_is_what_it_was_asked_to_be_or_the_client_is_told() {
+    const PRIORITY: u8 = 3;
+    let driver = Driver::spawn(&Model::default());
+    let real_time = RealTimeProfile {
+        fifo_priority: Some(PRIORITY),
+        lock_memory: true,
+        ..RealTimeProfile::default()
+    };
+    let burst = BurstOptions { extended: true, real_time, ..BurstOptions::default() };
+    let options = ControllerOptions { burst, ..ControllerOptions::default() };
+    let burst = BurstController::configure(&driver, &options, Some(driver.watch())).unwrap();
+    let refused = |what: &str| burst.warnings().iter().any(|warning| warning.contains(what));
+    let thread = burst_thread(driver.id());
+    let stat = std::fs::read_to_string(format!("{thread}/stat")).unwrap();
+    // Behind the name, which may hold spaces: the 38th and 39th of what is left, counting from 1.
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    let [priority, policy] = [37, 38].map(|at: usize| fields[at].parse::<u8>().unwrap());
+    let is_fifo = (policy, priority) == (1, PRIORITY);
+    assert_ne!(is_fifo, refused("SCHED_FIFO"), "{policy}, {priority}: {:?}", burst.warnings());
+    let locked = figure_of(&format!("/proc/{}/status", driver.id()), "VmLck:") > 0;
+    assert_ne!(locked, refused("can't be locked"), "{:?}", burst.warnings());
+}
+
+/// Where the system tells of the thread of the only burst of a process.
+fn burst_thread(pid: u32) -> String {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let mut threads = tasks.map(|task| task.path().display().to_string()).filter(|task| {
+        std::fs::read_to_string(format!("{task}/comm")).is_ok_and(|name| name == "nnburst-burst\n")
+    });
+    threads.next().unwrap()
+}
+
+/// A figure of a file of the system's.
+fn figure_of(file: &str, name: &str) -> u64 {
+    let status = std::fs::read_to_string(file).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.split_whitespace().next().unwrap().parse().unwrap()
+}
+
 /// How often the calling thread gave its processor away.
 fn times_slept() -> u64 {
-    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-    line.unwrap().trim().parse().unwrap()
+    figure_of("/proc/thread-self/status", "voluntary_ctxt_switches:")
+}
+
+#[test]
+fn low_power_sleeps_at_once_on_both_sides_and_others_poll() {
+    const FRAMES: u64 = 50;
+    for preference in [ExecutionPreference::FastSingleAnswer, ExecutionPreference::SustainedSpeed] {
+        let window = PollingWindow::for_preference(preference);
+        assert_eq!(window, PollingWindow::UpTo(Duration::from_micros(50)));
+    }
+    // Well within a polling window: whoever sleeps here polls not at all.
+    let driver = Driver::spawn(&Model { pause: Duration::from_micros(20), ..Model::default() });
+    let preference = ExecutionPreference::LowPower;
+    let burst = BurstOptions { extended: true, preference, ..BurstOptions::default() };
+    let options = ControllerOptions { burst, ..ControllerOptions::default() };
+    let mut burst = BurstController::configure(&driver, &options, Some(driver.watch())).unwrap();
+    let (input, output) = (memory(&[1; 4]), memory(&[0; 4]));
+    let request = AddOne::request(&input, &output, 4);
+    let thread = format!("{}/status", burst_thread(driver.id()));
+    let slept = || [times_slept(), figure_of(&thread, "voluntary_ctxt_switches:")];
+    burst.execute(&request, &ExecutionOptions::default()).unwrap().unwrap();
+    let before = slept();
+    for _ in 0..FRAMES {
+        burst.execute(&request, &ExecutionOptions::default()).unwrap().unwrap();
+    }
+    let after = slept();
+    for (side, (after, before)) in
+        ["client", "driver"].into_iter().zip(after.into_iter().zip(before))
+    {
+        // Now and then the other side was quicker than the way to sleep.
+        assert!(
+            after - before > FRAMES / 2,
+            "{side}: {} sleeps in {FRAMES} frames",
+            after - before
+        );
+    }
 }
 
 #[test]
