@@ -68,20 +68,27 @@ pub(super) trait OldPreparedModel: Send + Sync {
     }
 }
 
+/// What every version is asked in the same words.
+macro_rules! asked_alike {
+    ($module:ident, $version:ident) => {
+        const VERSION: Version = Version::$version;
+
+        fn capabilities(&self) -> Result<Capabilities> {
+            Ok($module::Device::capabilities(self)?.into())
+        }
+
+        fn status(&self) -> Result<DeviceStatus> {
+            $module::Device::status(self)
+        }
+
+        fn supported_operations(&self, model: &Model) -> Result<Vec<bool>> {
+            $module::Device::supported_operations(self, model)
+        }
+    };
+}
+
 impl OldDevice for dyn v1_0::Device {
-    const VERSION: Version = Version::V1_0;
-
-    fn capabilities(&self) -> Result<Capabilities> {
-        Ok(v1_0::Device::capabilities(self)?.into())
-    }
-
-    fn status(&self) -> Result<DeviceStatus> {
-        v1_0::Device::status(self)
-    }
-
-    fn supported_operations(&self, model: &Model) -> Result<Vec<bool>> {
-        v1_0::Device::supported_operations(self, model)
-    }
+    asked_alike!(v1_0, V1_0);
 
     fn prepare_model(
         &self,
@@ -95,19 +102,7 @@ impl OldDevice for dyn v1_0::Device {
 }
 
 impl OldDevice for dyn v1_1::Device {
-    const VERSION: Version = Version::V1_1;
-
-    fn capabilities(&self) -> Result<Capabilities> {
-        Ok(v1_1::Device::capabilities(self)?.into())
-    }
-
-    fn status(&self) -> Result<DeviceStatus> {
-        v1_1::Device::status(self)
-    }
-
-    fn supported_operations(&self, model: &Model) -> Result<Vec<bool>> {
-        v1_1::Device::supported_operations(self, model)
-    }
+    asked_alike!(v1_1, V1_1);
 
     fn prepare_model(
         &self,
@@ -121,19 +116,7 @@ impl OldDevice for dyn v1_1::Device {
 }
 
 impl OldDevice for dyn v1_2::Device {
-    const VERSION: Version = Version::V1_2;
-
-    fn capabilities(&self) -> Result<Capabilities> {
-        Ok(v1_2::Device::capabilities(self)?.into())
-    }
-
-    fn status(&self) -> Result<DeviceStatus> {
-        v1_2::Device::status(self)
-    }
-
-    fn supported_operations(&self, model: &Model) -> Result<Vec<bool>> {
-        v1_2::Device::supported_operations(self, model)
-    }
+    asked_alike!(v1_2, V1_2);
 
     fn prepare_model(
         &self,

@@ -20,13 +20,12 @@ use crate::error::{ExecutionResult, HalError, Result};
 use crate::fence::wait_for_fence;
 use crate::traits::{
     Buffer, BurstCallback, BurstContext, Device, ExecutionCallback, ExecutionOptions,
-    FencedExecution, FencedExecutionCallback, FencedTiming, PrepareOptions, PreparedModel,
-    PreparedModelCallback,
+    FencedExecution, FencedTiming, PrepareOptions, PreparedModel, PreparedModelCallback,
 };
 use crate::types::{
     BufferDesc, BufferRole, BurstOptions, CacheFiles, CacheHandles, Capabilities, DeviceStatus,
     DeviceType, ErrorStatus, ExecutionOutcome, Extension, Model, Operand, OutputShape, Request,
-    TimePoint, Timing, Version,
+    TimePoint, Version,
 };
 use crate::validate::{AllowUnspecifiedOutput, validate_model, validate_request};
 
@@ -251,7 +250,8 @@ impl<P: OldPreparedModel + ?Sized + 'static> PreparedModel for UpgradedModel<P> 
         let _ = duration; // bounds the execution, which an older driver can't be told
         let result = self.execute_synchronously(&request, options);
         let timing = result.map_err(|failure| failure.error)?.timing;
-        Ok(FencedExecution { sync_fence: None, callback: Arc::new(Done(timing)) })
+        // The fences were waited for before: both times are those of the execution.
+        Ok(FencedExecution::complete(FencedTiming { launched: timing, fenced: timing }))
     }
 
     fn configure_execution_burst(
@@ -266,15 +266,6 @@ impl<P: OldPreparedModel + ?Sized + 'static> PreparedModel for UpgradedModel<P> 
 
     fn as_any(&self) -> &dyn std::any::Any {
         self
-    }
-}
-
-/// A fenced execution that is over; launched and fenced times are the same.
-struct Done(Timing);
-
-impl FencedExecutionCallback for Done {
-    fn execution_info(&self) -> Result<FencedTiming> {
-        Ok(FencedTiming { launched: self.0, fenced: self.0 })
     }
 }
 
