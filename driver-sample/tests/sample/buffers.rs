@@ -18,6 +18,25 @@ fn with_token(pools: &[RequestPool; 2]) -> Request {
     Request { inputs: vec![argument(0)], outputs: vec![argument(1)], pools: pools.to_vec() }
 }
 
+/// Executes synchronously, asynchronously and behind no fence, which must end alike.
+fn by_every_kind(
+    model: &Arc<dyn PreparedModel>,
+    request: &Request,
+) -> std::result::Result<(), ErrorStatus> {
+    let options = ExecutionOptions::default();
+    let status = |result: ExecutionResult| {
+        result.map(drop).map_err(|failure| {
+            assert!(failure.output_shapes.is_empty(), "{failure}");
+            failure.error.status
+        })
+    };
+    let synchronous = status(model.execute_synchronously(request, options));
+    assert_eq!(status(execute_async(model.as_ref(), request, options)), synchronous);
+    let fenced = execute_fenced(model.as_ref(), request, options);
+    assert_eq!(fenced.map(drop).map_err(|error| error.status), synchronous);
+    synchronous
+}
+
 #[test]
 fn a_buffer_carries_a_value_from_one_model_to_another() {
     let served = served("nnapi-sample_all");
@@ -29,12 +48,7 @@ fn a_buffer_carries_a_value_from_one_model_to_another() {
     let (input, output) = (floats(&[1.0, 2.0]), floats(&[0.0; 2]));
     let write = with_token(&[RequestPool::Memory(input), token.clone()]);
     let read = with_token(&[token, RequestPool::Memory(output.clone())]);
-    let run = |model: &Arc<dyn PreparedModel>, request: &Request| {
-        model
-            .execute_synchronously(request, ExecutionOptions::default())
-            .map(drop)
-            .map_err(|failure| failure.error.status)
-    };
+    let run = |model: &Arc<dyn PreparedModel>, request: &Request| by_every_kind(model, request);
     let invalid = Err(ErrorStatus::InvalidArgument);
     assert_eq!(run(&models[1], &read), Err(ErrorStatus::GeneralFailure), "nothing written yet");
     assert_eq!(run(&models[1], &write), invalid, "not an output of that model");
@@ -42,9 +56,6 @@ fn a_buffer_carries_a_value_from_one_model_to_another() {
     assert_eq!(run(&models[0], &write), Ok(()));
     assert_eq!(run(&models[1], &read), Ok(()));
     assert_eq!(as_floats(&output), [3.0, 4.0]);
-    let fenced = execute_fenced(models[1].as_ref(), &read, ExecutionOptions::default());
-    fenced.unwrap();
-    execute_async(models[1].as_ref(), &read, ExecutionOptions::default()).unwrap();
 
     let copy = floats(&[0.0; 2]);
     buffer.copy_to(&copy).unwrap();
