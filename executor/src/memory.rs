@@ -73,14 +73,46 @@ impl AlignedBytes {
         Some(Self { start, len, memory: Memory::Own(layout) })
     }
 
-    /// As [`AlignedBytes::try_zeroed`], but ordinary pages come when they are first touched: for whoever fills them
-    /// at once and from end to end, by several threads perhaps.
+    /// As [`AlignedBytes::try_zeroed`], but of large ones no page is there yet: for whoever fills them at once, by
+    /// several threads perhaps, each of them with [`AlignedBytes::take_page`].
     pub fn try_untouched(len: usize) -> Option<Self> {
-        if len >= HUGE_FROM { Self::mapped(len) } else { Self::try_zeroed(len) }
+        if len >= HUGE_FROM { Self::reserved(len) } else { Self::try_zeroed(len) }
+    }
+
+    /// The unit of [`AlignedBytes::take_page`].
+    pub const PAGE: usize = HUGE_PAGE;
+
+    /// Has one of the pieces of [`AlignedBytes::PAGE`] of fresh bytes in memory before it is filled, in a huge page if
+    /// there is one at hand. Whether there was.
+    pub fn take_page(piece: &mut [u8]) -> bool {
+        let start = NonNull::from(piece).cast::<u8>();
+        if !start.addr().get().is_multiple_of(HUGE_PAGE) {
+            return true;
+        }
+        // SAFETY: as far as the page is no mapping of ours, what is advised changes no content of it.
+        unsafe { huge::take(start, HUGE_PAGE) > 0 }
+    }
+
+    /// Notes that so many pieces from the start on were taken.
+    pub fn took(&mut self, pages: usize) {
+        if let Memory::Mapped { huge, .. } = &mut self.memory {
+            *huge = pages.saturating_mul(HUGE_PAGE).min(self.len.next_multiple_of(HUGE_PAGE));
+        }
     }
 
     /// Bytes from the system, in huge pages where it has some at hand: weights and arenas are walked from end to end.
     fn mapped(len: usize) -> Option<Self> {
+        let mut bytes = Self::reserved(len)?;
+        if let Memory::Mapped { huge, .. } = &mut bytes.memory {
+            // SAFETY: whole pages of the new mapping, the last one too: cut off, it would come in hundreds of small
+            // ones.
+            *huge = unsafe { huge::take(bytes.start, len.next_multiple_of(HUGE_PAGE)) };
+        }
+        Some(bytes)
+    }
+
+    /// Bytes from the system, of which no page is there yet.
+    fn reserved(len: usize) -> Option<Self> {
         let pages = len.checked_next_multiple_of(HUGE_PAGE)?;
         let whole = pages.checked_add(HUGE_PAGE)?;
         let flags = MapFlags::PRIVATE;
@@ -91,9 +123,7 @@ impl AlignedBytes {
         let gap = base.cast::<u8>().align_offset(HUGE_PAGE);
         // SAFETY: less than a huge page, and the mapping is a huge page longer than `len`.
         let start = unsafe { base.cast::<u8>().add(gap.min(HUGE_PAGE)) };
-        // SAFETY: whole pages of the new mapping, the last one too: cut off, it would come in hundreds of small ones.
-        let huge = unsafe { huge::take(start, pages) };
-        Some(Self { start, len, memory: Memory::Mapped { base, whole, huge } })
+        Some(Self { start, len, memory: Memory::Mapped { base, whole, huge: 0 } })
     }
 
     /// Has all pages before they are first used, in the middle of somebody's run.

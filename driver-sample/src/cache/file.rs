@@ -19,11 +19,22 @@ const FORMAT: u32 = 2;
 /// Read at a time, so that the sum is made of what is still in the cache.
 const CHUNK: usize = 256 << 10;
 
-/// From this many blocks on, threads share them: starting one costs as much as reading a quarter of a block.
-const SHARED_BLOCKS: usize = 4;
+/// From this many pages on, threads share them: starting one costs as much as reading a quarter of a block.
+const SHARED_PAGES: usize = 2;
 
 /// No body is longer, whatever its file says.
 const MAX_BODY: u64 = 4 << 30;
+
+/// A piece of a body, which one thread reads.
+struct Page<'a> {
+    bytes: &'a mut [u8],
+    /// Of its blocks.
+    sums: &'a mut [u64],
+    /// Where it is in the file.
+    place: u64,
+    /// Whether it has a huge page.
+    taken: bool,
+}
 
 /// Which of the two files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,7 +209,15 @@ impl<'a> CacheFile<'a> {
     ) -> Result<(T, AlignedBytes)> {
         let bytes = usize::try_from(header.length).ok().and_then(AlignedBytes::try_untouched);
         let mut bytes = bytes.ok_or_else(|| HalError::failure("no memory for the cached model"))?;
-        let (done, sums) = self.read_blocks(bytes.as_mut_slice(), other)?;
+        let mut sums = vec![0; bytes.len().div_ceil(BLOCK)];
+        let places = (Header::BYTES..).step_by(AlignedBytes::PAGE);
+        let sums_by_page = sums.chunks_mut(AlignedBytes::PAGE / BLOCK);
+        let pages = bytes.as_mut_slice().chunks_mut(AlignedBytes::PAGE).zip(sums_by_page);
+        let page = |((bytes, sums), place)| Page { bytes, sums, place, taken: false };
+        let mut pages: Vec<_> = pages.zip(places).map(page).collect();
+        let done = self.read_pages(&mut pages, other)?;
+        let taken = pages.iter().take_while(|page| page.taken).count();
+        bytes.took(taken);
         if Checksum::of_blocks(&sums) != sum {
             let role = header.role;
             return Err(HalError::failure(format!("the {role:?} cache was changed")));
@@ -206,26 +225,24 @@ impl<'a> CacheFile<'a> {
         Ok((done, bytes))
     }
 
-    /// Reads the body, and sums up each block. The time goes into moving bytes and clearing fresh pages, which
-    /// memory has the breadth for to do for several cores: with many blocks other threads lend a hand. They begin at
-    /// the end: two who touch a fresh huge page at a time would both clear one, and one of them for nothing.
-    fn read_blocks<T>(
+    /// Reads the pages of a body. The time goes into moving bytes and clearing fresh pages, which memory has the
+    /// breadth for to do for several cores: with many pages other threads lend a hand, from the end on, while this
+    /// one does `other`.
+    fn read_pages<T>(
         &self,
-        body: &mut [u8],
+        pages: &mut [Page<'_>],
         other: impl FnOnce() -> Result<T>,
-    ) -> Result<(T, Vec<u64>)> {
-        let mut sums = vec![0; body.len().div_ceil(BLOCK)];
-        let helpers = if sums.len() < SHARED_BLOCKS { 0 } else { helpers() };
-        let starts: Vec<u64> = (Header::BYTES..).step_by(BLOCK).take(sums.len()).collect();
-        let blocks = Mutex::new(body.chunks_mut(BLOCK).zip(starts).zip(&mut sums));
-        let left = || blocks.lock().unwrap_or_else(PoisonError::into_inner);
+    ) -> Result<T> {
+        let helpers = if pages.len() < SHARED_PAGES { 0 } else { helpers() };
+        let pages = Mutex::new(pages.iter_mut());
+        let left = || pages.lock().unwrap_or_else(PoisonError::into_inner);
         let help = || -> Result<()> {
             loop {
-                let Some(((block, start), sum)) = left().next_back() else { return Ok(()) };
-                *sum = self.read_block(start, block)?;
+                let Some(page) = left().next_back() else { return Ok(()) };
+                self.read_page(page)?;
             }
         };
-        let done = std::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             let spawn = || {
                 std::thread::Builder::new().name("nnburst-read".into()).spawn_scoped(scope, help)
             };
@@ -233,10 +250,9 @@ impl<'a> CacheFile<'a> {
             let helping: Vec<_> = (0..helpers).map_while(|_| spawn().ok()).collect();
             let mut done = other();
             while done.is_ok() {
-                let Some(((block, start), sum)) = left().next() else { break };
-                match self.read_block(start, block) {
-                    Ok(read) => *sum = read,
-                    Err(error) => done = Err(error),
+                let Some(page) = left().next() else { break };
+                if let Err(error) = self.read_page(page) {
+                    done = Err(error);
                 }
             }
             if done.is_err() {
@@ -247,8 +263,16 @@ impl<'a> CacheFile<'a> {
                 let helped = helper.join().unwrap_or_else(|_| Err(HalError::failure("a panic")));
                 done.and_then(|done| helped.map(|()| done))
             })
-        })?;
-        Ok((done, sums))
+        })
+    }
+
+    fn read_page(&self, page: &mut Page<'_>) -> Result<()> {
+        page.taken = AlignedBytes::take_page(page.bytes);
+        let places = (page.place..).step_by(BLOCK);
+        for ((block, sum), place) in page.bytes.chunks_mut(BLOCK).zip(&mut *page.sums).zip(places) {
+            *sum = self.read_block(place, block)?;
+        }
+        Ok(())
     }
 
     fn read_block(&self, start: u64, block: &mut [u8]) -> Result<u64> {
