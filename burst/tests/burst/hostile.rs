@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nnburst_burst::packet::{
-    BurstAnswer, BurstPool, Dialect, RequestDatum, ResultDatum, deserialize_answer,
+    BurstAnswer, BurstPool, Dialect, RequestDatum, ResultDatum, ResultItem, deserialize_answer,
     serialize_request,
 };
 use nnburst_burst::testing::{AddOne, Hooked, SlotTable};
@@ -125,4 +125,37 @@ fn a_client_that_stops_reading_holds_up_itself_alone() {
     }
     results.wait_readable(1, Wait::Block.within(Duration::from_secs(10))).unwrap();
     drop(server);
+}
+
+#[test]
+fn more_requests_at_once_than_agreed_are_all_answered_or_one_malformed_packet() {
+    const SENT: usize = 5;
+    let (done, failed) = (ErrorStatus::None, ErrorStatus::GeneralFailure);
+    for (depth, want) in [(2, vec![done; SENT]), (1, vec![failed])] {
+        let options = BurstOptions { extended: true, depth, ..BurstOptions::default() };
+        let (server, [requests, results], packet) = server(64, &options);
+        assert_eq!(server.terms().depth, depth);
+        let mut requests = Queue::<RequestDatum>::attach(requests).unwrap().into_producer();
+        let mut results = Queue::<ResultDatum>::attach(results).unwrap().into_consumer();
+        requests.try_write(&packet.repeat(SENT)).unwrap();
+        let mut statuses = || {
+            results.wait_readable(2, Wait::Block.within(Duration::from_secs(10))).unwrap();
+            let mut elements = vec![ResultDatum::default(); results.available_to_read().unwrap()];
+            results.try_read(&mut elements).unwrap();
+            let status = |element: &ResultDatum| match element.item() {
+                Some(ResultItem::PacketInformation { status, .. }) => {
+                    Some(ErrorStatus::try_from(status).unwrap())
+                }
+                _ => None,
+            };
+            elements.iter().filter_map(status).collect::<Vec<_>>()
+        };
+        let mut got = Vec::new();
+        while got.len() < want.len() {
+            got.extend(statuses());
+        }
+        assert_eq!(got, want, "depth {depth}");
+        requests.try_write(&packet).unwrap();
+        assert_eq!(statuses(), [done], "and the burst goes on");
+    }
 }
