@@ -73,10 +73,12 @@ macro_rules! quantised {
             const MIN: i32 = $kind::MIN as i32;
             const MAX: i32 = $kind::MAX as i32;
             const TO_UNSIGNED: i32 = $offset;
+            #[inline(always)]
             fn to_i32(self) -> i32 {
                 i32::from(self)
             }
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+            #[inline(always)]
             fn from_i32(value: i32) -> Self {
                 value.clamp(<Self as Quantised>::MIN, <Self as Quantised>::MAX) as Self
             }

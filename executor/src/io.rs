@@ -188,7 +188,20 @@ impl<'a, T: Element> In<'a, T> {
         }
     }
 
+    /// `N` elements from `index` on; zeros where not all of them are there.
+    #[inline(always)]
+    pub fn block<const N: usize>(self, index: usize) -> [T; N] {
+        if index.checked_add(N).is_some_and(|end| end <= self.len) {
+            // SAFETY: within the range; any address and any bits will do.
+            unsafe { self.start.add(index).cast::<[T; N]>().read_unaligned() }
+        } else {
+            debug_assert!(false, "{N} elements from {index} on of {}", self.len);
+            [T::default(); N]
+        }
+    }
+
     /// A part; empty if it isn't within.
+    #[inline]
     pub fn slice(self, range: Range<usize>) -> Self {
         if range.start <= range.end && range.end <= self.len {
             // SAFETY: within the range.
@@ -271,6 +284,17 @@ impl<'a, T: Element> Out<'a, T> {
         if index < self.len {
             // SAFETY: within the range; any address will do.
             unsafe { self.start.add(index).write_unaligned(value) }
+        }
+    }
+
+    /// Writes `N` elements from `index` on; nothing where not all of them are there.
+    #[inline(always)]
+    pub fn set_block<const N: usize>(self, index: usize, values: [T; N]) {
+        if index.checked_add(N).is_some_and(|end| end <= self.len) {
+            // SAFETY: within the range; any address will do.
+            unsafe { self.start.add(index).cast::<[T; N]>().write_unaligned(values) }
+        } else {
+            debug_assert!(false, "{N} elements from {index} on of {}", self.len);
         }
     }
 

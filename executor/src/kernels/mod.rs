@@ -13,7 +13,9 @@
 //!   gemv_i8              the same for a row of bytes, sums of 32 bits
 //!   gates_i16            what goes into the gates of quantised cells, from both products
 //!   product_f32          which of gemm and gemv suits the number of rows
-//!   binary_f32, add_i8   sums and products of rows of floats, sums of bytes of unlike scales
+//!   binary_f32           sums and products of rows of floats
+//!   add_i8, mul_i8       sums and products of bytes of unlike scales
+//!   plain                loops in plain Rust, compiled for every instruction set
 //!   svdf_f32             the memory of a low-rank filter: weighed and shifted in one pass
 //!   transcendental_f32   logistic function, hyperbolic tangent and exponential of rows
 //!   requantise           accumulators to stored values, vectorised and exact
@@ -55,8 +57,10 @@ pub(crate) mod gemm_i8;
 pub(crate) mod gemv_f32;
 pub(crate) mod gemv_i8;
 pub(crate) mod isa;
+pub(crate) mod mul_i8;
 pub(crate) mod pack;
 pub(crate) mod patches;
+pub(crate) mod plain;
 pub(crate) mod product_f32;
 pub(crate) mod requantise;
 pub(crate) mod svdf_f32;

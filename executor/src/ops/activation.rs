@@ -7,6 +7,7 @@ use super::support::{dispatch, plain, same_quantisation};
 use crate::element::{Quantised, Real};
 use crate::io::In;
 use crate::kernels::binary_f32::{Arithmetic, Binary};
+use crate::kernels::plain::map;
 use crate::plan::{Label, Lowered, OpBuilder};
 use crate::quant::{activation_range, clamp_real, real_activation_range};
 
@@ -36,9 +37,10 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, activation: FusedActivation) -> Lowered
         op.in_place(&[0]);
         return Ok(());
     }
+    let isa = op.isa();
     op.emit(plain("clamp_real", &input.shape, 0), move |io| {
-        let xs = io.input::<T>(0).iter();
-        io.output(0).fill(xs.map(|x| T::from_f32(clamp_real(x.to_f32(), low, high))));
+        let clamped = |x: T| T::from_f32(clamp_real(x.to_f32(), low, high));
+        map(isa, io.input(0), io.output(0), clamped);
         Ok(())
     });
     op.in_place(&[0]);
@@ -51,9 +53,10 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, activation: FusedActivation) -> Lo
     op.set_output(0, input.shape.clone())?;
     let range = (T::MIN, T::MAX);
     let (low, high) = activation_range(activation, input.scale, input.zero_point, range);
+    let isa = op.isa();
     op.emit(plain("clamp_byte", &input.shape, 0), move |io| {
-        let qs = io.input::<T>(0).iter();
-        io.output(0).fill(qs.map(|q| T::from_i32(q.to_i32().max(low).min(high))));
+        let clamped = |q: T| T::from_i32(q.to_i32().max(low).min(high));
+        map(isa, io.input(0), io.output(0), clamped);
         Ok(())
     });
     op.in_place(&[0]);

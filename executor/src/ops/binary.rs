@@ -8,6 +8,7 @@ use super::support::{Broadcast, bad_kind, dispatch, plain};
 use crate::element::{Element, Quantised, Real};
 use crate::error::OpError;
 use crate::io::Io;
+use crate::kernels::plain::Zip;
 use crate::plan::{Lowered, OpBuilder, Tensor};
 use crate::quant::{Multiplier, product_multiplier, real_activation_range, requantise};
 
@@ -149,10 +150,13 @@ fn emit<T: Element>(
 ) -> Lowered {
     let wide = op.output(0)?.shape;
     let broadcast = Broadcast::new(&wide, &a.shape, &b.shape);
+    let isa = op.isa();
     op.emit(plain("binary", &wide, 0), move |io: Io<'_>| {
-        let (a, b, output) = (io.input::<T>(0), io.input::<T>(1), io.output::<T>(0));
-        broadcast.each(|at, i, j| output.set(at, each(a.get(i), b.get(j))));
-        Ok(())
+        let operands = (io.input::<T>(0), io.input::<T>(1));
+        broadcast.each_row(operands, io.output(0), |a, b, output| {
+            isa.run(Zip { a, b, output, each: &each });
+            Ok(())
+        })
     });
     op.in_place(&[0, 1]);
     Ok(())

@@ -8,6 +8,7 @@ use super::support::{dispatch, plain};
 use crate::element::{Quantised, Real};
 use crate::error::OpError;
 use crate::io::Io;
+use crate::kernels::plain::map;
 use crate::plan::{Label, Lowered, OpBuilder, Tensor};
 use crate::quant::fixed::{logistic, srdhm16, tanh};
 use crate::quant::{Multiplier, rdbpot, srdhm};
@@ -32,15 +33,15 @@ fn lower(op: &mut OpBuilder<'_>, function: Function) -> Lowered {
 
 fn real<T: Real>(op: &mut OpBuilder<'_>, function: Function) -> Lowered {
     use crate::kernels::transcendental_f32 as vector;
-    let (each, map): (fn(f32) -> f32, _) = match function {
-        Function::Logistic => (|x| 1.0 / (1.0 + (-x).exp()), Some(vector::Function::Sigmoid)),
-        Function::Tanh => (f32::tanh, Some(vector::Function::Tanh)),
-        Function::HardSwish => (|x| x * (x + 3.0).clamp(0.0, 6.0) / 6.0, None),
+    let curve = match function {
+        Function::Logistic => Some(vector::Function::Sigmoid),
+        Function::Tanh => Some(vector::Function::Tanh),
+        Function::HardSwish => None,
     };
     let shape = op.output(0)?.shape;
     let label = plain("activation_real", &shape, 0);
-    if let (OperandType::TensorFloat32, Some(map)) = (op.input_kind(0)?, map) {
-        let map = vector::Map::new(op.isa(), map);
+    if let (OperandType::TensorFloat32, Some(curve)) = (op.input_kind(0)?, curve) {
+        let map = vector::Map::new(op.isa(), curve);
         let label = Label { kernel: "transcendental_f32", form: map.isa(), ..label };
         op.emit(label, move |io| {
             map.compute(io.input(0), io.output(0));
@@ -49,13 +50,25 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, function: Function) -> Lowered {
         op.in_place(&[0]);
         return Ok(());
     }
+    match function {
+        Function::Logistic => each::<T>(op, label, |x| 1.0 / (1.0 + (-x).exp())),
+        Function::Tanh => each::<T>(op, label, f32::tanh),
+        Function::HardSwish => each::<T>(op, label, |x| x * (x + 3.0).clamp(0.0, 6.0) / 6.0),
+    }
+    Ok(())
+}
+
+fn each<T: Real>(
+    op: &mut OpBuilder<'_>,
+    label: Label,
+    of: impl Fn(f32) -> f32 + Send + Sync + 'static,
+) {
+    let isa = op.isa();
     op.emit(label, move |io: Io<'_>| {
-        let values = io.input::<T>(0).iter().map(|x| T::from_f32(each(x.to_f32())));
-        io.output::<T>(0).fill(values);
+        map(isa, io.input(0), io.output(0), |x: T| T::from_f32(of(x.to_f32())));
         Ok(())
     });
     op.in_place(&[0]);
-    Ok(())
 }
 
 fn byte<T: Quantised>(op: &mut OpBuilder<'_>, function: Function, input: &Tensor) -> Lowered {

@@ -8,6 +8,7 @@ use super::support::{Broadcast, bad_kind, plain};
 use crate::element::{Element, Quantised};
 use crate::error::OpError;
 use crate::io::Io;
+use crate::kernels::plain::Zip;
 use crate::plan::{Lowered, OpBuilder, Tensor};
 use crate::shape::Shape;
 
@@ -122,10 +123,13 @@ fn emit<T: Element>(
     test: impl Fn(T, T) -> bool + Send + Sync + 'static,
 ) -> Lowered {
     let broadcast = Broadcast::new(wide, &a.shape, &b.shape);
+    let isa = op.isa();
     op.emit(plain("compare", wide, 0), move |io: Io<'_>| {
-        let (a, b, output) = (io.input::<T>(0), io.input::<T>(1), io.output::<u8>(0));
-        broadcast.each(|at, i, j| output.set(at, u8::from(test(a.get(i), b.get(j)))));
-        Ok(())
+        let operands = (io.input::<T>(0), io.input::<T>(1));
+        broadcast.each_row(operands, io.output::<u8>(0), |a, b, output| {
+            isa.run(Zip { a, b, output, each: |a, b| u8::from(test(a, b)) });
+            Ok(())
+        })
     });
     Ok(())
 }

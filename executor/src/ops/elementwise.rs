@@ -5,13 +5,15 @@ use std::sync::Arc;
 use nnburst_hal::{FusedActivation, OperandType};
 
 use super::Op;
-use super::support::{Broadcast, Line, bad_kind, plain};
+use super::support::{Broadcast, bad_kind, plain};
 use crate::element::{Element, Quantised};
 use crate::error::OpError;
 use crate::io::{In, Io, Out};
 use crate::kernels::add_i8::Add;
 use crate::kernels::binary_f32::{Arithmetic, Binary};
 use crate::kernels::gemm_i8::Bytes;
+use crate::kernels::mul_i8::Mul;
+use crate::kernels::plain::Zip;
 use crate::plan::{Label, Lowered, OpBuilder, Tensor};
 use crate::quant::{
     Multiplier, clamp_real, output_range, product_multiplier, rdbpot, real_activation_range, srdhm,
@@ -60,17 +62,7 @@ fn float32(op: &mut OpBuilder<'_>, which: Arithmetic, operands: &Operands) -> Lo
     let broadcast = Broadcast::new(wide, &a.shape, &b.shape);
     op.emit(Label { form: binary.isa(), ..label }, move |io| {
         let (a, b, out) = arguments::<f32>(&io);
-        let mut result = Ok(());
-        broadcast.each_line(|Line { at, from, len, steps }| {
-            let count = |which: usize| if steps[which] == 0 { 1 } else { len };
-            let a = a.slice(from[0]..from[0] + count(0));
-            let b = b.slice(from[1]..from[1] + count(1));
-            let done = binary.compute(a, b, out.slice(at..at + len));
-            if result.is_ok() {
-                result = done;
-            }
-        });
-        result
+        broadcast.each_row((a, b), out, |a, b, out| binary.compute(a, b, out))
     });
     op.in_place(&[0, 1]);
     if a.shape == *wide && b.shape == *wide {
@@ -115,15 +107,21 @@ fn quantised<T: Quantised>(
 ) -> Lowered {
     let (a, b, out) = (&operands.a, &operands.b, op.output(0)?);
     let (low, high) = output_range(operands.activation, &out)?;
-    let (zp_a, zp_b, zp_out) = (a.zero_point, b.zero_point, out.zero_point);
+    let zp_out = out.zero_point;
     let finish = move |y: i32| T::from_i32(y.saturating_add(zp_out).clamp(low, high));
     match which {
         Arithmetic::Mul => {
             let m = product_multiplier(a.scale, b.scale, out.scale);
             check_fraction(m)?;
-            emit::<T>(op, operands, move |a, b| {
-                finish(m.apply((a.to_i32() - zp_a) * (b.to_i32() - zp_b)))
+            let bytes = [a, b].map(|t| Bytes::new(T::TO_UNSIGNED, t.zero_point));
+            let mul = Mul::new(op.isa(), bytes, m, zp_out, (low, high));
+            let label = plain("mul_i8", &operands.wide, operands.wide.elements() as u64);
+            let broadcast = Broadcast::new(&operands.wide, &a.shape, &b.shape);
+            op.emit(Label { form: mul.isa(), ..label }, move |io| {
+                let (a, b, out) = arguments::<u8>(&io);
+                broadcast.each_row((a, b), out, |a, b, out| mul.compute(a, b, out))
             });
+            op.in_place(&[0, 1]);
         }
         Arithmetic::Add | Arithmetic::Sub => {
             let sum = Sum::new(a, b, &out, matches!(which, Arithmetic::Sub))?;
@@ -193,22 +191,14 @@ fn emit<T: Element>(
 ) {
     let Operands { a, b, wide, .. } = operands;
     let label = plain("binary", wide, wide.elements() as u64);
-    let whole = |shape: &Shape| shape.elements() == wide.elements();
-    match (whole(&a.shape), whole(&b.shape)) {
-        (true, true) => op.emit(label, move |io| {
-            let (a, b, out) = arguments::<T>(&io);
-            out.fill(a.iter().zip(b.iter()).map(|(a, b)| each(a, b)));
+    let (broadcast, isa) = (Broadcast::new(wide, &a.shape, &b.shape), op.isa());
+    op.emit(label, move |io| {
+        let (a, b, out) = arguments::<T>(&io);
+        broadcast.each_row((a, b), out, |a, b, output| {
+            isa.run(Zip { a, b, output, each: &each });
             Ok(())
-        }),
-        _ => {
-            let broadcast = Broadcast::new(wide, &a.shape, &b.shape);
-            op.emit(label, move |io| {
-                let (a, b, out) = arguments::<T>(&io);
-                broadcast.each(|at, i, j| out.set(at, each(a.get(i), b.get(j))));
-                Ok(())
-            });
-        }
-    }
+        })
+    });
     op.in_place(&[0, 1]);
 }
 

@@ -5,7 +5,8 @@ use super::Op;
 use super::support::{Image, by_width, dispatch, plain, same_quantisation};
 use crate::element::{Element, Quantised, Real};
 use crate::error::OpError;
-use crate::io::Io;
+use crate::io::{In, Io, Out};
+use crate::kernels::plain::Loop;
 use crate::plan::{Lowered, OpBuilder};
 use crate::quant::round_half_away;
 use nnburst_hal::OperandType;
@@ -135,19 +136,47 @@ struct Taps {
     columns: Vec<Tap>,
 }
 
-impl Taps {
-    /// Calls `each(position in the output, interpolated value)`.
-    fn each(&self, value: impl Fn(usize) -> f32, mut each: impl FnMut(usize, f32)) {
-        let (from, to) = (&self.from, &self.to);
-        for n in 0..to.batches {
-            for (y, &(top, bottom, v)) in self.rows.iter().enumerate() {
-                for (x, &(left, right, u)) in self.columns.iter().enumerate() {
-                    for c in 0..to.channels {
-                        let sum = value(from.at(n, top, left, c)) * (1.0 - v) * (1.0 - u)
-                            + value(from.at(n, bottom, left, c)) * v * (1.0 - u)
-                            + value(from.at(n, top, right, c)) * (1.0 - v) * u
-                            + value(from.at(n, bottom, right, c)) * v * u;
-                        each(to.at(n, y, x, c), sum);
+/// Interpolates pixel by pixel, as many channels side by side as lie side by side in memory.
+struct Bilinear<'a, T, R, W> {
+    taps: &'a Taps,
+    input: In<'a, T>,
+    output: Out<'a, T>,
+    read: R,
+    write: W,
+}
+
+impl<T: Element, R: Fn(T) -> f32, W: Fn(f32) -> T> Loop for Bilinear<'_, T, R, W> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { taps: Taps { from, to, rows, columns }, input, output, read, write } = self;
+        let lanes = if to.is_nchw() { 1 } else { to.channels };
+        for (n, y) in (0..to.batches).flat_map(|n| (0..to.height).map(move |y| (n, y))) {
+            let (top, bottom, v) = rows[y];
+            for (x, &(left, right, u)) in columns.iter().enumerate() {
+                for c in (0..to.channels).step_by(lanes) {
+                    let at = to.at(n, y, x, c);
+                    let [a, b, c, d] = [(top, left), (bottom, left), (top, right), (bottom, right)]
+                        .map(|(row, column)| from.at(n, row, column, c));
+                    let sum = |a: T, b: T, c: T, d: T| {
+                        write(
+                            read(a) * (1.0 - v) * (1.0 - u)
+                                + read(b) * v * (1.0 - u)
+                                + read(c) * (1.0 - v) * u
+                                + read(d) * v * u,
+                        )
+                    };
+                    let whole = lanes / BLOCK * BLOCK;
+                    for k in (0..whole).step_by(BLOCK) {
+                        let [a, b, c, d] = [a, b, c, d].map(|at| input.block::<BLOCK>(at + k));
+                        let mut ys = [T::default(); BLOCK];
+                        for (k, y) in ys.iter_mut().enumerate() {
+                            *y = sum(a[k], b[k], c[k], d[k]);
+                        }
+                        output.set_block(at + k, ys);
+                    }
+                    for k in whole..lanes {
+                        let [a, b, c, d] = [a, b, c, d].map(|at| input.get(at + k));
+                        output.set(at + k, sum(a, b, c, d));
                     }
                 }
             }
@@ -155,25 +184,30 @@ impl Taps {
     }
 }
 
+/// Channels that are interpolated side by side.
+const BLOCK: usize = 16;
+
 fn bilinear_real<T: Real>(op: &mut OpBuilder<'_>, taps: Taps) -> Lowered {
-    op.emit(plain("resize_bilinear", &taps.to.shape()?, 0), move |io: Io<'_>| {
-        let (input, output) = (io.input::<T>(0), io.output::<T>(0));
-        taps.each(|at| input.get(at).to_f32(), |at, y| output.set(at, T::from_f32(y)));
-        Ok(())
-    });
-    Ok(())
+    bilinear(op, taps, T::to_f32, T::from_f32)
 }
 
 /// The stored values are interpolated and rounded to nearest; the reference truncates, which is off by up
 /// to one, and the expected values of its own tests are the rounded ones.
 #[expect(clippy::cast_precision_loss, reason = "a byte")]
 fn bilinear_byte<T: Quantised>(op: &mut OpBuilder<'_>, taps: Taps) -> Lowered {
+    bilinear(op, taps, |q: T| q.to_i32() as f32, |y| T::from_i32(round_half_away(y)))
+}
+
+fn bilinear<T: Element>(
+    op: &mut OpBuilder<'_>,
+    taps: Taps,
+    read: impl Fn(T) -> f32 + Send + Sync + 'static,
+    write: impl Fn(f32) -> T + Send + Sync + 'static,
+) -> Lowered {
+    let isa = op.isa();
     op.emit(plain("resize_bilinear", &taps.to.shape()?, 0), move |io: Io<'_>| {
-        let (input, output) = (io.input::<T>(0), io.output::<T>(0));
-        taps.each(
-            |at| input.get(at).to_i32() as f32,
-            |at, y| output.set(at, T::from_i32(round_half_away(y))),
-        );
+        let (input, output) = (io.input(0), io.output(0));
+        isa.run(Bilinear { taps: &taps, input, output, read: &read, write: &write });
         Ok(())
     });
     Ok(())
@@ -188,12 +222,13 @@ fn nearest<T: Element>(
 ) -> Lowered {
     op.emit(plain("resize_nearest", &to.shape()?, 0), move |io: Io<'_>| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
-        for n in 0..to.batches {
-            for (y, &row) in rows.iter().enumerate() {
-                for (x, &column) in columns.iter().enumerate() {
-                    for c in 0..to.channels {
-                        output.set(to.at(n, y, x, c), input.get(from.at(n, row, column, c)));
-                    }
+        let lanes = if to.is_nchw() { 1 } else { to.channels };
+        for (n, y) in (0..to.batches).flat_map(|n| (0..to.height).map(move |y| (n, y))) {
+            for (x, &column) in columns.iter().enumerate() {
+                for c in (0..to.channels).step_by(lanes) {
+                    let (at, source) = (to.at(n, y, x, c), from.at(n, rows[y], column, c));
+                    let pixel = input.slice(source..source + lanes);
+                    output.slice(at..at + lanes).copy_from(pixel);
                 }
             }
         }

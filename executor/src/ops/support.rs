@@ -2,7 +2,9 @@
 
 use nnburst_hal::OperandType;
 
+use crate::element::Element;
 use crate::error::OpError;
+use crate::io::{In, Out};
 use crate::kernels::Isa;
 use crate::plan::{Label, Lowered, OpBuilder, Tensor};
 use crate::shape::Shape;
@@ -328,14 +330,29 @@ impl Broadcast {
         }
     }
 
-    /// Calls `each(position, position in a, position in b)`.
+    /// Calls `row` with every stretch of two operands and the output: as long each, or one element of an operand
+    /// that it repeats.
+    ///
+    /// # Errors
+    /// The first that `row` gives.
     #[inline(always)]
-    pub(crate) fn each(&self, mut each: impl FnMut(usize, usize, usize)) {
-        self.each_line(|Line { at, from: [a, b], len, steps: [step_a, step_b] }| {
-            for k in 0..len {
-                each(at + k, a + k * step_a, b + k * step_b);
+    pub(crate) fn each_row<T: Element, U: Element>(
+        &self,
+        (a, b): (In<'_, T>, In<'_, T>),
+        output: Out<'_, U>,
+        mut row: impl FnMut(In<'_, T>, In<'_, T>, Out<'_, U>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let mut result = Ok(());
+        self.each_line(|Line { at, from, len, steps }| {
+            let count = |which: usize| if steps[which] == 0 { 1 } else { len };
+            let a = a.slice(from[0]..from[0] + count(0));
+            let b = b.slice(from[1]..from[1] + count(1));
+            let done = row(a, b, output.slice(at..at + len));
+            if result.is_ok() {
+                result = done;
             }
         });
+        result
     }
 }
 

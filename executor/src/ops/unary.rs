@@ -7,6 +7,7 @@ use super::Op;
 use super::support::{bad_kind, by_real, plain};
 use crate::element::{Element, Real};
 use crate::io::Io;
+use crate::kernels::plain::map;
 use crate::plan::{Lowered, OpBuilder};
 
 pub(super) static ABS: Op = Op { lower: |op| lower(op, f32::abs, Some(i32::wrapping_abs)) };
@@ -54,8 +55,9 @@ fn emit<T: Element>(
 ) -> Lowered {
     let shape = op.input(0)?.shape;
     op.set_output(0, shape.clone())?;
+    let isa = op.isa();
     op.emit(plain("unary", &shape, 0), move |io: Io<'_>| {
-        io.output::<T>(0).fill(io.input::<T>(0).iter().map(&each));
+        map(isa, io.input(0), io.output(0), &each);
         Ok(())
     });
     op.in_place(&[0]);

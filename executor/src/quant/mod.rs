@@ -11,9 +11,17 @@ use crate::error::OpError;
 use crate::plan::Tensor;
 
 /// Round to nearest, halves away from zero, saturated to 32 bits.
-#[expect(clippy::cast_possible_truncation, reason = "float casts saturate")]
+#[inline(always)]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "float casts saturate; a whole number that was a float is one again"
+)]
 pub fn round_half_away(x: f32) -> i32 {
-    x.round() as i32
+    // Not `round`, which is a call where there is no instruction for it, and keeps loops from becoming vectors.
+    let whole = x as i32;
+    let rest = x - whole as f32;
+    whole.saturating_add(i32::from(rest >= 0.5)).saturating_sub(i32::from(rest <= -0.5))
 }
 
 /// The rounding doubled high product: `(a * b + 2^30) >> 31`, saturated where both are `i32::MIN`.

@@ -1,12 +1,12 @@
-//! 16 channels at a time; of 3x3 windows 4 neighbours of 2 lines.
+//! 16 channels at a time; of 3x3 and 5x5 windows 4 neighbours of 2 lines.
 
 use core::arch::x86_64::{
     __m128i, __m512i, _mm_loadu_si128, _mm_maskz_loadu_epi8, _mm_set1_epi8, _mm_setr_epi8,
     _mm_storeu_si128, _mm_xor_si128, _mm512_broadcast_i32x4, _mm512_castsi128_si512,
     _mm512_castsi512_si128, _mm512_cvtepu8_epi32, _mm512_dpbusd_epi32, _mm512_dpwssd_epi32,
     _mm512_extracti32x4_epi32, _mm512_inserti32x4, _mm512_loadu_si512,
-    _mm512_mask_cvtepi32_storeu_epi8, _mm512_permutexvar_epi32, _mm512_set1_epi32,
-    _mm512_setr_epi32, _mm512_shuffle_epi8, _mm512_slli_epi32, _mm512_sub_epi32,
+    _mm512_mask_cvtepi32_storeu_epi8, _mm512_or_si512, _mm512_permutexvar_epi32, _mm512_set1_epi32,
+    _mm512_setr_epi32, _mm512_shuffle_epi8, _mm512_slli_epi32, _mm512_srli_epi32, _mm512_sub_epi32,
 };
 use std::hint::black_box;
 
@@ -95,17 +95,18 @@ const POSITIVE: u8 = 0;
 const NEGATIVE: u8 = 1;
 const GENERAL: u8 = 2;
 
+/// Windows of `SIDE` lines and columns; `WORDS` words hold the lines of one window and of the one below.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-pub(super) unsafe fn strip(s: &Strip) {
+pub(super) unsafe fn strip<const SIDE: usize, const WORDS: usize>(s: &Strip) {
     // SAFETY: as the caller promises; each arm differs in how sums become bytes alone.
     unsafe {
         match (s.two, s.scaling.quick) {
-            (true, Some(Quick { negative: false })) => sharing::<2, POSITIVE>(s),
-            (true, Some(Quick { negative: true })) => sharing::<2, NEGATIVE>(s),
-            (true, None) => line::<2, 1, 3, true, GENERAL>(s),
-            (false, Some(Quick { negative: false })) => sharing::<1, POSITIVE>(s),
-            (false, Some(Quick { negative: true })) => sharing::<1, NEGATIVE>(s),
-            (false, None) => line::<1, 1, 3, true, GENERAL>(s),
+            (true, Some(Quick { negative: false })) => sharing::<SIDE, WORDS, 2, POSITIVE>(s),
+            (true, Some(Quick { negative: true })) => sharing::<SIDE, WORDS, 2, NEGATIVE>(s),
+            (true, None) => line::<SIDE, WORDS, 2, 1, 0, true, GENERAL>(s),
+            (false, Some(Quick { negative: false })) => sharing::<SIDE, WORDS, 1, POSITIVE>(s),
+            (false, Some(Quick { negative: true })) => sharing::<SIDE, WORDS, 1, NEGATIVE>(s),
+            (false, None) => line::<SIDE, WORDS, 1, 1, 0, true, GENERAL>(s),
         }
     }
 }
@@ -113,16 +114,18 @@ pub(super) unsafe fn strip(s: &Strip) {
 /// Neighbours share columns of the image unless they are too far apart, or too few.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-unsafe fn sharing<const ROWS: usize, const FINISH: u8>(s: &Strip) {
+unsafe fn sharing<const SIDE: usize, const WORDS: usize, const ROWS: usize, const FINISH: u8>(
+    s: &Strip,
+) {
     // SAFETY: as the caller promises; each arm differs in how windows share columns alone.
     unsafe {
         match (s.split, s.step) {
-            _ if s.count < 4 => line::<ROWS, 1, 3, true, FINISH>(s),
-            (true, step) if step == s.tap => line::<ROWS, 4, 1, true, FINISH>(s),
-            (false, step) if step == s.tap => line::<ROWS, 4, 1, false, FINISH>(s),
-            (true, step) if step == 2 * s.tap => line::<ROWS, 4, 2, true, FINISH>(s),
-            (false, step) if step == 2 * s.tap => line::<ROWS, 4, 2, false, FINISH>(s),
-            _ => line::<ROWS, 1, 3, true, FINISH>(s),
+            _ if s.count < 4 => line::<SIDE, WORDS, ROWS, 1, 0, true, FINISH>(s),
+            (true, step) if step == s.tap => line::<SIDE, WORDS, ROWS, 4, 1, true, FINISH>(s),
+            (false, step) if step == s.tap => line::<SIDE, WORDS, ROWS, 4, 1, false, FINISH>(s),
+            (true, step) if step == 2 * s.tap => line::<SIDE, WORDS, ROWS, 4, 2, true, FINISH>(s),
+            (false, step) if step == 2 * s.tap => line::<SIDE, WORDS, ROWS, 4, 2, false, FINISH>(s),
+            _ => line::<SIDE, WORDS, ROWS, 1, 0, true, FINISH>(s),
         }
     }
 }
@@ -131,6 +134,8 @@ unsafe fn sharing<const ROWS: usize, const FINISH: u8>(s: &Strip) {
 /// behind a store the compiler would load it again.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn line<
+    const SIDE: usize,
+    const WORDS: usize,
     const ROWS: usize,
     const PIXELS: usize,
     const STEP: usize,
@@ -139,13 +144,27 @@ unsafe fn line<
 >(
     s: &Strip,
 ) {
-    // SAFETY: a block of weights has seven lines.
+    // SAFETY: a block of weights has a line of bias, and two of each word of each column.
     let line = |at: usize| unsafe { _mm512_loadu_si512(s.weights.add(at * LANES).cast()) };
     let bias = line(0);
-    // The weights of the second row of windows are a byte further up.
-    let up = |w: [__m512i; 3]| w.map(|w| _mm512_slli_epi32::<8>(w));
-    let (first, rest) = ([line(1), line(2), line(3)], [line(4), line(5), line(6)]);
-    let (first, rest) = ([first, up(first)], [rest, up(rest)]);
+    // What fits signed bytes, and what is left; of the second row of windows a byte further up.
+    let mut weights = [[[[bias; WORDS]; SIDE]; 2]; ROWS];
+    unrolled!(2: part < 2, {
+        unrolled!(6: tap < SIDE, {
+            unrolled!(2: word < WORDS, {
+                let all = line(1 + (part * SIDE + tap) * WORDS + word);
+                weights[0][part][tap][word] = all;
+                if ROWS == 2 {
+                    let mut up = _mm512_slli_epi32::<8>(all);
+                    if word > 0 {
+                        let above = weights[0][part][tap][word.saturating_sub(1)];
+                        up = _mm512_or_si512(up, _mm512_srli_epi32::<24>(above));
+                    }
+                    weights[1][part][tap][word] = up;
+                }
+            });
+        });
+    });
     // SAFETY: sixteen channels; they aren't looked at unless all are quick.
     let lanes = unsafe { QuickLanes::load(&s.scaling, 0) };
     let (interleave, narrow) = (Interleave::new(), Narrow::new(&s.scaling));
@@ -154,19 +173,24 @@ unsafe fn line<
         let x = x.min(s.count - PIXELS);
         let mut sums = [[bias; 4]; ROWS];
         let from = s.input.wrapping_add(x * s.step);
-        unrolled!(12: column < (PIXELS - 1) * STEP + 3, {
-            // SAFETY: a column of a window.
-            let lines = unsafe { interleave.load::<ROWS>(from.add(column * s.tap), s.line) };
-            unrolled!(4: p < PIXELS, {
-                if column >= p * STEP && column - p * STEP < 3 {
-                    let tap = column - p * STEP;
-                    unrolled!(2: r < ROWS, {
-                        sums[r][p] = _mm512_dpbusd_epi32(sums[r][p], lines, first[r][tap]);
-                        if SPLIT {
-                            sums[r][p] = _mm512_dpbusd_epi32(sums[r][p], lines, rest[r][tap]);
-                        }
-                    });
-                }
+        unrolled!(12: column < (PIXELS - 1) * STEP + SIDE, {
+            unrolled!(2: word < WORDS, {
+                let first = from.wrapping_add(column * s.tap + word * 4 * s.line);
+                let count = SIDE + ROWS - 1 - word * 4;
+                // SAFETY: a column of a window, or of two.
+                let lines = unsafe { interleave.load(first, s.line, count) };
+                unrolled!(4: p < PIXELS, {
+                    if column >= p * STEP && column - p * STEP < SIDE {
+                        let tap = column - p * STEP;
+                        unrolled!(2: r < ROWS, {
+                            let [most, rest] = [0, 1].map(|part| weights[r][part][tap][word]);
+                            sums[r][p] = _mm512_dpbusd_epi32(sums[r][p], lines, most);
+                            if SPLIT {
+                                sums[r][p] = _mm512_dpbusd_epi32(sums[r][p], lines, rest);
+                            }
+                        });
+                    }
+                });
             });
         });
         unrolled!(2: r < ROWS, {
@@ -217,19 +241,23 @@ impl Interleave {
         Self { lines: black_box(lines), bytes: black_box(_mm512_broadcast_i32x4(bytes)) }
     }
 
-    /// The fourth line is read where there are two rows of outputs; else its weights are 0.
+    /// `count` lines, at most four; what stands in the place of others is arbitrary.
     ///
     /// # Safety
-    /// Sixteen bytes of three or four lines are readable.
+    /// Sixteen bytes of so many lines are readable.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-    unsafe fn load<const ROWS: usize>(&self, from: *const u8, line: usize) -> __m512i {
+    unsafe fn load(&self, from: *const u8, line: usize, count: usize) -> __m512i {
         // SAFETY: as the caller promises.
         let row = |at: usize| unsafe { _mm_loadu_si128(from.add(at * line).cast()) };
-        let all = _mm512_castsi128_si512(row(0));
-        let all = _mm512_inserti32x4::<1>(all, row(1));
-        let mut all = _mm512_inserti32x4::<2>(all, row(2));
-        if ROWS == 2 {
+        let mut all = _mm512_castsi128_si512(row(0));
+        if count > 1 {
+            all = _mm512_inserti32x4::<1>(all, row(1));
+        }
+        if count > 2 {
+            all = _mm512_inserti32x4::<2>(all, row(2));
+        }
+        if count > 3 {
             all = _mm512_inserti32x4::<3>(all, row(3));
         }
         _mm512_shuffle_epi8(_mm512_permutexvar_epi32(self.lines, all), self.bytes)

@@ -1,10 +1,12 @@
-//! 3x3 windows, several lines of a column in each 32-bit lane: `vpdpbusd` then multiplies a column of the
-//! window at once.
+//! 3x3 and 5x5 windows, several lines of a column in each 32-bit lane: `vpdpbusd` then multiplies three or four
+//! lines of a window's column at once.
 //!
 //! ```text
 //!   four lines of 16 bytes ──interleaved──► lane c: line 0, 1, 2, 3 of channel c
 //!   weights (w0, w1, w2, 0) ► output line 0;  (0, w0, w1, w2) ► output line 1
 //! ```
+//!
+//! Five lines, and the sixth of the windows below, take two words; what is right for three is right for them.
 //!
 //! Lines come with their padding from a copy (see [`Bands`]), so every window is whole. The difference of a
 //! weight from its zero point may take 9 bits: what doesn't fit a signed byte goes into a second product,
@@ -23,8 +25,15 @@ use crate::packed::Packed;
 /// Bytes of a vector of channels.
 const LANES: usize = 16;
 
-/// Lines of a block of weights: the bias, then three columns, then what is left of them.
-const LINES: usize = 7;
+/// Words that the lines of a window and of the one below take.
+const fn words(side: usize) -> usize {
+    (side + 1).div_ceil(4)
+}
+
+/// Lines of a block of weights: the bias, then the words of each column, then what is left of them.
+const fn block_lines(side: usize) -> usize {
+    1 + 2 * side * words(side)
+}
 
 /// Bytes that the first cache holds of the input beside weights and output.
 const NEAR_BYTES: usize = 20 << 10;
@@ -32,7 +41,7 @@ const NEAR_BYTES: usize = 20 << 10;
 /// Bytes that come from memory together.
 const CACHE_LINE: usize = 64;
 
-/// A 3x3 depthwise convolution, packed in blocks of sixteen lanes.
+/// A 3x3 or 5x5 depthwise convolution, packed in blocks of sixteen lanes.
 #[derive(Debug)]
 pub(super) struct Strips {
     bands: Bands,
@@ -51,7 +60,7 @@ pub(super) struct Strip {
     pub(super) line: usize,
     pub(super) tap: usize,
     pub(super) step: usize,
-    /// [`LINES`] lines of sixteen words.
+    /// [`block_lines`] lines of sixteen words.
     pub(super) weights: *const i32,
     pub(super) split: bool,
     pub(super) output: *mut u8,
@@ -66,7 +75,7 @@ pub(super) struct Strip {
 }
 
 impl Strips {
-    /// `None` for windows that aren't 3x3, for channels that don't fill vectors, and for weights that may be 255,
+    /// `None` for windows that are neither 3x3 nor 5x5, for channels that don't fill vectors, and for weights that may be 255,
     /// which is no sum of two signed bytes.
     pub(super) fn new(
         patches: Patches,
@@ -81,15 +90,19 @@ impl Strips {
             && (p.out_width * channels).is_multiple_of(LANES);
         // Told by the zero point alone: weights that come out of a cache aren't there to be looked at.
         let in_two = quantised.zero_point > 0;
-        let fits = (p.filter_h, p.filter_w) == (3, 3) && (channels >= LANES || several) && in_two;
+        let side = p.filter_h;
+        let fits = matches!((side, p.filter_w), (3, 3) | (5, 5))
+            && (channels >= LANES || several)
+            && in_two;
         if !fits || p.rows() == 0 || p.in_height == 0 || p.in_width == 0 {
             return None;
         }
         let lanes = channels.next_multiple_of(LANES);
         let channel = |lane: usize| channel(channels, lane);
         let scaling = scaling.rearranged(lanes, channel);
-        let packed = Packed::new("depthwise_i8 strips", lanes * LINES * 4, |packed| {
-            let blocks = packed.typed_mut::<i32>().chunks_exact_mut(LINES * LANES);
+        let (words, block_len) = (words(side), block_lines(side) * LANES);
+        let packed = Packed::new("depthwise_i8 strips", lanes / LANES * block_len * 4, |packed| {
+            let blocks = packed.typed_mut::<i32>().chunks_exact_mut(block_len);
             for (block, lines) in blocks.enumerate() {
                 for lane in 0..LANES {
                     let channel = channel(block * LANES + lane);
@@ -97,21 +110,25 @@ impl Strips {
                         let stored = weights[tap * channels + channel] ^ quantised.flip;
                         i32::from(stored) - quantised.zero_point
                     };
-                    let sum: i32 = (0..9).map(weight).sum();
+                    let sum: i32 = (0..side * side).map(weight).sum();
                     lines[lane] = bias[channel].wrapping_sub(sum.wrapping_mul(image.zero_point));
-                    for column in 0..3 {
-                        let column_of = |part: fn(i32) -> i32| {
-                            let byte = |row: usize| part(weight(row * 3 + column)).to_le_bytes()[0];
-                            i32::from_le_bytes([byte(0), byte(1), byte(2), 0])
+                    let parts: [fn(i32) -> i32; 2] = [most, |w| w - most(w)];
+                    for (at, line) in (0..2 * side * words).zip(1..) {
+                        let (part, column, word) =
+                            (parts[at / words / side], at / words % side, at % words);
+                        let byte = |at: usize| match word * 4 + at {
+                            row if row < side => part(weight(row * side + column)).to_le_bytes()[0],
+                            _ => 0,
                         };
-                        lines[(1 + column) * LANES + lane] = column_of(most);
-                        lines[(4 + column) * LANES + lane] = column_of(|w| w - most(w));
+                        let bytes = [byte(0), byte(1), byte(2), byte(3)];
+                        lines[line * LANES + lane] = i32::from_le_bytes(bytes);
                     }
                 }
             }
         });
-        let rests = packed.typed::<i32>().chunks_exact(LINES * LANES);
-        let split = rests.flat_map(|block| &block[4 * LANES..]).any(|&rest| rest != 0);
+        let rests = packed.typed::<i32>().chunks_exact(block_len);
+        let split =
+            rests.flat_map(|block| &block[(1 + side * words) * LANES..]).any(|&rest| rest != 0);
         let bands = Bands::new(patches, Encoding::Bytes);
         Some(Self { bands, image, weights: packed, split, scaling })
     }
@@ -161,7 +178,7 @@ impl Strips {
         let lines_each = self.near_lines().next_multiple_of(pairs);
         for first_line in lines.clone().step_by(lines_each) {
             let near = first_line..lines.end.min(first_line + lines_each);
-            let blocks = self.weights.typed::<i32>().chunks_exact(LINES * LANES);
+            let blocks = self.weights.typed::<i32>().chunks_exact(block_lines(p.filter_h) * LANES);
             for (block, weights) in blocks.enumerate() {
                 let first = if channels < LANES { 0 } else { channel(channels, block * LANES) };
                 for at in near.clone().step_by(pairs) {
@@ -181,7 +198,12 @@ impl Strips {
                         scaling: self.scaling.from(block * LANES),
                     };
                     // SAFETY: windows within the copy, outputs as promised.
-                    unsafe { avx512::strip(&strip) };
+                    unsafe {
+                        match p.filter_h {
+                            3 => avx512::strip::<3, { words(3) }>(&strip),
+                            _ => avx512::strip::<5, { words(5) }>(&strip),
+                        }
+                    }
                 }
             }
         }

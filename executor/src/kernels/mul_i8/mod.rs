@@ -1,0 +1,111 @@
+//! Products of two rows of bytes, brought to the output's scale; either may be one byte for all.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod scalar;
+
+use super::gemm_i8::Bytes;
+use super::requantise::{Channels, Scaling};
+use super::{Form, Isa, best};
+use crate::io::{In, Out};
+use crate::quant::Multiplier;
+
+/// Rows of `len` bytes; `step` is 0 where there is one byte of `b` for all, else 1.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rows {
+    a: *const u8,
+    b: *const u8,
+    step: usize,
+    output: *mut u8,
+    len: usize,
+    /// `0x80` where the bytes are signed; zero points are those of the unsigned reading.
+    flip: u8,
+    zero_points: [i32; 2],
+    product: Channels,
+}
+
+/// # Safety
+/// The rows are as long as stated, the scaling as wide as a vector; the machine has the instruction set.
+pub(crate) type Run = unsafe fn(&Rows);
+
+/// Best first.
+pub(crate) const FORMS: &[Form<Run>] = &[
+    #[cfg(target_arch = "x86_64")]
+    Form { isa: Isa::Avx512, run: avx512::mul },
+    #[cfg(target_arch = "x86_64")]
+    Form { isa: Isa::Avx2, run: avx2::mul },
+    #[cfg(target_arch = "aarch64")]
+    Form { isa: Isa::Neon, run: neon::mul },
+    Form { isa: Isa::Scalar, run: scalar::mul },
+];
+
+/// The product of two tensors, row by row.
+#[derive(Debug)]
+pub(crate) struct Mul {
+    form: Form<Run>,
+    flip: u8,
+    zero_points: [i32; 2],
+    product: Scaling,
+}
+
+impl Mul {
+    pub(crate) fn new(
+        isa: Isa,
+        bytes: [Bytes; 2],
+        multiplier: Multiplier,
+        zero_point: i32,
+        range: (i32, i32),
+    ) -> Self {
+        Self {
+            form: best(FORMS, isa),
+            flip: bytes[0].flip,
+            zero_points: bytes.map(|bytes| bytes.zero_point),
+            // As many as the widest vectors have lanes.
+            product: Scaling::new(&[multiplier], 64, zero_point, range),
+        }
+    }
+
+    /// The form that was chosen.
+    pub(crate) fn isa(&self) -> Isa {
+        self.form.isa
+    }
+
+    /// Computes a row. An operand of one element is repeated.
+    ///
+    /// # Errors
+    /// An operand is neither that nor as long as the output.
+    pub(crate) fn compute(
+        &self,
+        a: In<'_, u8>,
+        b: In<'_, u8>,
+        output: Out<'_, u8>,
+    ) -> Result<(), String> {
+        let len = output.len();
+        let swapped = a.len() == 1 && len > 1;
+        let (a, b) = if swapped { (b, a) } else { (a, b) };
+        let [za, zb] = self.zero_points;
+        super::check_lengths(a.len(), len)?;
+        let step = usize::from(b.len() != 1 || len == 1);
+        super::check_lengths(b.len(), if step == 1 { len } else { 1 })?;
+        let rows = Rows {
+            a: a.as_ptr(),
+            b: b.as_ptr(),
+            step,
+            output: output.as_mut_ptr(),
+            len,
+            flip: self.flip,
+            zero_points: if swapped { [zb, za] } else { [za, zb] },
+            product: self.product.from(0),
+        };
+        // SAFETY: lengths as checked; `best` chose what the machine has.
+        unsafe { (self.form.run)(&rows) };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

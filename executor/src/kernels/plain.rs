@@ -1,0 +1,140 @@
+//! Loops in plain Rust, compiled for every instruction set: where the compiler finds the vectors by itself, one
+//! loop says all that a kernel of each would say.
+//!
+//! Elements go through blocks of our own: an operand that is written over may not be told from one that merely
+//! overlaps, which would keep the compiler from making vectors at all.
+
+use super::Isa;
+use crate::element::Element;
+use crate::io::{In, Out};
+
+/// What to run. Its body must be `#[inline(always)]`, as it is compiled where it ends up.
+pub(crate) trait Loop {
+    fn run(self);
+}
+
+impl Isa {
+    /// Runs a loop as compiled for this instruction set, if the machine has it.
+    pub(crate) fn run(self, work: impl Loop) {
+        match self {
+            // SAFETY: the machine has it.
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 if self.detected() => unsafe { avx512(work) },
+            // SAFETY: the machine has it.
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 if self.detected() => unsafe { avx2(work) },
+            // On aarch64 plain code is compiled for Advanced SIMD anyway.
+            _ => work.run(),
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn avx512(work: impl Loop) {
+    work.run();
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn avx2(work: impl Loop) {
+    work.run();
+}
+
+/// Elements of a block.
+const BLOCK: usize = 64;
+
+/// Each element of `output` from the one of `input` at its place, which it may be written over.
+pub(crate) fn map<T: Element, U: Element>(
+    isa: Isa,
+    input: In<'_, T>,
+    output: Out<'_, U>,
+    each: impl Fn(T) -> U,
+) {
+    isa.run(Map { input, output, each });
+}
+
+struct Map<'a, T, U, F> {
+    input: In<'a, T>,
+    output: Out<'a, U>,
+    each: F,
+}
+
+impl<T: Element, U: Element, F: Fn(T) -> U> Loop for Map<'_, T, U, F> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { input, output, each } = self;
+        let len = input.len().min(output.len());
+        let whole = len / BLOCK * BLOCK;
+        for at in (0..whole).step_by(BLOCK) {
+            let (xs, mut ys) = (input.block::<BLOCK>(at), [U::default(); BLOCK]);
+            ys.iter_mut().zip(&xs).for_each(|(y, &x)| *y = each(x));
+            output.set_block(at, ys);
+        }
+        (whole..len).for_each(|at| output.set(at, each(input.get(at))));
+    }
+}
+
+/// A row of results from two operands, each a row as long or one number for all; of a row that is read, each
+/// element may be written over.
+pub(crate) struct Zip<'a, T, U, F> {
+    pub(crate) a: In<'a, T>,
+    pub(crate) b: In<'a, T>,
+    pub(crate) output: Out<'a, U>,
+    pub(crate) each: F,
+}
+
+impl<T: Element, U: Element, F: Fn(T, T) -> U> Loop for Zip<'_, T, U, F> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { a, b, output, each } = self;
+        let len = output.len();
+        let block = |of: In<'_, T>, at: usize| match of.len() == len {
+            true => of.block::<BLOCK>(at),
+            false => [of.get(0); BLOCK],
+        };
+        let one = |of: In<'_, T>, at: usize| of.get(if of.len() == len { at } else { 0 });
+        let whole = len / BLOCK * BLOCK;
+        for at in (0..whole).step_by(BLOCK) {
+            let (xs, ys) = (block(a, at), block(b, at));
+            let mut zs = [U::default(); BLOCK];
+            zs.iter_mut().zip(&xs).zip(&ys).for_each(|((z, &x), &y)| *z = each(x, y));
+            output.set_block(at, zs);
+        }
+        (whole..len).for_each(|at| output.set(at, each(one(a, at), one(b, at))));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_gives_the_same_in_place_too() {
+        let numbers: Vec<i32> = (0..200).map(|i| i * i - 700).collect();
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.detected()) {
+            for len in (0..=130).chain([200]) {
+                let want: Vec<i32> = numbers[..len].iter().map(|x| x * 3 + 1).collect();
+                let mut got = numbers[..len].to_vec();
+                let output = Out::of(&mut got);
+                map(isa, output.as_in(), output, |x: i32| x * 3 + 1);
+                assert_eq!(got, want, "{isa:?}");
+                let want: Vec<i32> = numbers[..len].iter().zip(&want).map(|(x, y)| x - y).collect();
+                let output = Out::of(&mut got);
+                let b = output.as_in();
+                isa.run(Zip {
+                    a: In::of(&numbers[..len]),
+                    b,
+                    output,
+                    each: |x: i32, y: i32| x - y,
+                });
+                assert_eq!(got, want, "{isa:?}");
+                let want: Vec<i32> = want.iter().map(|y| 5 * y).collect();
+                let output = Out::of(&mut got);
+                let b = output.as_in();
+                isa.run(Zip { a: In::of(&[5]), b, output, each: |x: i32, y: i32| x * y });
+                assert_eq!(got, want, "{isa:?}");
+            }
+        }
+    }
+}
