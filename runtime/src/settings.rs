@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use nnburst_hal_ipc::service_dir;
+
 /// How work is spread over devices that the caller didn't choose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Partitioning {
@@ -237,6 +239,9 @@ impl Settings {
             let (value, origin) = match texts.said.get(setting.name) {
                 Some((value, true)) => (value.clone(), Origin::Environment),
                 Some((value, false)) => (value.clone(), Origin::File(file())),
+                None if setting.name == "service-dir" => {
+                    (service_dir().display().to_string(), Origin::Default)
+                }
                 None => (setting.default.to_owned(), Origin::Default),
             };
             Current { setting, value, origin }

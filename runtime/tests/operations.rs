@@ -6,7 +6,7 @@ use nnburst::operations::{
     GateScales, Gates, LstmState, LstmWeights, NmsKernel, OutputProjection, Padding, Peephole,
     Projection, RnnWeights, TransposePadding,
 };
-use nnburst::{CompileOptions, Device, ModelBuilder, OperandId, ResultCode, compile_for};
+use nnburst::{CompileOptions, Device, ModelBuilder, OperandId, ResultCode, compile_for, f16};
 
 /// Adds an operation over inputs of its own; its outputs.
 #[expect(clippy::too_many_lines, reason = "one arm for each operation")]
@@ -645,6 +645,22 @@ fn every_operation_is_built_and_runs_in_the_shape_that_was_foretold() {
             .compute(&mut frame)
             .unwrap_or_else(|error| panic!("{kind}: {error}"));
     }
+}
+
+/// Scalars take the type that goes with the tensors, and so do values.
+#[test]
+fn halves_are_computed_with_halves() {
+    let mut graph = ModelBuilder::new();
+    let x = graph.input(Operand::float16([2]));
+    let y = graph.elu(x).alpha(2.0).done();
+    graph.output(y);
+    let compilation =
+        compile_for(&graph.build().unwrap(), &[Device::reference()], &CompileOptions::default())
+            .unwrap();
+    let mut frame = compilation.frame().unwrap();
+    frame.write(0, &[1.5, -100.0].map(f16::from_f32)).unwrap();
+    compilation.execution().compute(&mut frame).unwrap();
+    assert_eq!(frame.read::<f16>(0).unwrap(), [1.5, -2.0].map(f16::from_f32));
 }
 
 /// What `build` says of a graph with one thing wrong.

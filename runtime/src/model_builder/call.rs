@@ -4,7 +4,7 @@
 //! with its tensors as inputs. So a builder's method says nothing that is said elsewhere already.
 
 use half::f16;
-use nnburst_executor::{CompileError, CompileOptions, OpError, Plan};
+use nnburst_executor::{CompileError, CompileOptions, Isa, OpError, Plan};
 use nnburst_hal::{
     DataLocation, Model, Operand, OperandLifeTime, OperandType, Operation, OperationType, Place,
     ValidationError, operation_info,
@@ -219,7 +219,9 @@ impl ModelBuilder {
         outputs: &mut [Operand],
     ) {
         let Some(model) = self.alone(kind, inputs, outputs) else { return };
-        match Plan::compile(&model, &CompileOptions::default()) {
+        // Shapes don't depend on kernels, so the machine and its settings play no part.
+        let options = CompileOptions { isa: Some(Isa::Scalar), ..CompileOptions::default() };
+        match Plan::compile(&model, &options) {
             Ok(plan) => {
                 for (at, dimensions) in plan.known_outputs() {
                     let tensor = outputs.get_mut(at).filter(|output| !output.kind.is_scalar());
