@@ -28,8 +28,9 @@ pub(super) const HUGE_PAGE: usize = 2 << 20;
 /// A huge page that took longer is the last for a while: five times what it takes to be cleared.
 const DEAR: Duration = Duration::from_millis(1);
 
-/// For how long nobody asks again.
-const WHILE: Duration = Duration::from_secs(1);
+/// For how long nobody asks again: a dear page costs a fifth of it at most, and preparing with ordinary pages takes
+/// twice as long, which models that are prepared one behind the other would all do for a dear one of the first.
+const WHILE: Duration = Duration::from_millis(50);
 
 /// When to ask again, in nanoseconds behind [`beginning`]. Relaxed: a hint that hands nothing over.
 static ASK_AGAIN: AtomicU64 = AtomicU64::new(0);
