@@ -209,6 +209,9 @@ pub(crate) struct BenchArgs {
     /// Measure this machine instead: the arithmetic and the memory of one core.
     #[arg(long)]
     pub(crate) ceiling: bool,
+    /// Prepare each model into a cache, and measure what is loaded from there; `compile_ms` is then the loading.
+    #[arg(long)]
+    pub(crate) cache: bool,
     /// Print one JSON object per model.
     #[arg(long)]
     pub(crate) json: bool,

@@ -12,6 +12,7 @@
 #![expect(clippy::print_stderr, reason = "a command line tool talks")]
 
 mod args;
+mod cached;
 mod commands;
 mod failure;
 mod pace;

@@ -149,7 +149,7 @@ pub(crate) struct Session {
     caller: Caller,
     frame: Option<Frame>,
     states: Vec<State>,
-    /// How long the device took to make the model ready.
+    /// How long the device took to make the model ready, or to load it.
     pub(crate) compile: Duration,
 }
 
@@ -158,6 +158,25 @@ impl Session {
         let start = Instant::now();
         let compilation = device.compile(&source.model, PrepareOptions::default())?;
         let compile = start.elapsed();
+        Self::of((compilation, compile), source, engine)
+    }
+
+    /// As [`Session::open`], but the model is loaded from a cache that it was prepared into.
+    pub(crate) fn open_cached(
+        device: &Device,
+        source: &Source,
+        engine: &Engine,
+    ) -> Result<Self, Failure> {
+        let loaded = crate::cached::compile((&source.name, &source.model), device)?;
+        let loaded = loaded.ok_or_else(|| Failure::check("the device caches nothing"))?;
+        Self::of(loaded, source, engine)
+    }
+
+    fn of(
+        (compilation, compile): (Compilation, Duration),
+        source: &Source,
+        engine: &Engine,
+    ) -> Result<Self, Failure> {
         let frame = compilation.frame()?;
         let caller = Caller::new(compilation, engine)?;
         let mut session =

@@ -122,6 +122,18 @@ fn bench_says_what_it_measured() {
         assert_eq!(report["wait"], "adaptive");
         assert!(report["period_ms"].is_null());
     }
+    let cached = succeed(&[
+        "bench",
+        "--builtin",
+        "sine",
+        "--runs",
+        "5",
+        "--mode",
+        "sync",
+        "--cache",
+        "--json",
+    ]);
+    assert!(json(&cached)["compile_ms"].as_f64().unwrap() > 0.0, "{cached}");
     let paced = succeed(&[
         "bench",
         "--builtin",

@@ -66,7 +66,8 @@ struct Report {
 
 fn measure(args: &BenchArgs, source: &Source) -> Result<Report, Failure> {
     let device = open_device(&args.engine)?;
-    let mut session = Session::open(&device, source, &args.engine)?;
+    let open = if args.cache { Session::open_cached } else { Session::open };
+    let mut session = open(&device, source, &args.engine)?;
     for warning in session.warnings() {
         crate::warn(&warning);
     }

@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::Options;
-use super::rows::Row;
+use super::rows::{Row, What};
 
 /// The package that the peers' scripts need; the version that the project's targets were measured with.
 const PACKAGES: [&str; 2] = ["numpy", "ai-edge-litert==2.3.0"];
@@ -53,9 +53,10 @@ impl Engines {
     pub(super) fn round(&self, row: &Row, budget: f64) -> Result<Round, String> {
         let mut sum = Round { peer: 0.0, ours: 0.0 };
         for model in row.models {
-            let round = match row.period_ms {
-                None => self.back_to_back(model, budget)?,
-                Some(period) => self.paced(model, period)?,
+            let round = match row.what {
+                What::Calls => self.back_to_back(model, budget)?,
+                What::Paced(period) => self.paced(model, period)?,
+                What::Preparing { cached } => self.preparing(model, cached)?,
             };
             sum.peer += round.peer;
             sum.ours += round.ours;
@@ -64,12 +65,7 @@ impl Engines {
     }
 
     fn back_to_back(&self, model: &str, budget: f64) -> Result<Round, String> {
-        let mut theirs = self.pinned(&self.python);
-        theirs.arg(self.scripts.join("worker.py")).args(["tflite-xnnpack", model]);
-        theirs.arg("--models").arg(&self.models).arg("--onnx").arg(&self.models);
-        theirs.args(["--threads", &self.threads, "--runs", "20000", "--budget"]);
-        theirs.arg(budget.to_string());
-        let peer = number(&ask(theirs)?, &["median_us"])?;
+        let peer = number(&ask(self.worker(model, 20_000, budget))?, &["median_us"])?;
         // As many calls as take about as long.
         let runs = (budget * 1e6 / peer).clamp(20.0, 20_000.0).round();
         let mut ours = self.pinned(&self.nnburst);
@@ -77,6 +73,29 @@ impl Engines {
         ours.args(["--mode", "inproc", "--json", "--threads", &self.threads]);
         ours.args(["--runs", &runs.to_string()]);
         Ok(Round { peer, ours: number(&ask(ours)?, &["latency_us", "p50"])? })
+    }
+
+    /// A new process each, as where a pipeline starts: later models of a process find memory warm.
+    fn preparing(&self, model: &str, cached: bool) -> Result<Round, String> {
+        let peer = number(&ask(self.worker(model, 1, 0.01))?, &["load_ms"])?;
+        let mut ours = self.pinned(&self.nnburst);
+        ours.arg("bench").arg(self.models.join(model));
+        ours.args(["--mode", "inproc", "--json", "--threads", &self.threads, "--runs", "1"]);
+        if cached {
+            ours.arg("--cache");
+        }
+        let ours = number(&ask(ours)?, &["compile_ms"])?;
+        Ok(Round { peer: peer * 1e3, ours: ours * 1e3 })
+    }
+
+    /// Their script that loads a model, calls it, and tells how long both took.
+    fn worker(&self, model: &str, runs: u32, budget: f64) -> Command {
+        let mut worker = self.pinned(&self.python);
+        worker.arg(self.scripts.join("worker.py")).args(["tflite-xnnpack", model]);
+        worker.arg("--models").arg(&self.models).arg("--onnx").arg(&self.models);
+        worker.args(["--threads", &self.threads, "--runs", &runs.to_string()]);
+        worker.args(["--budget", &budget.to_string()]);
+        worker
     }
 
     /// Theirs in their own process; ours through a burst to another, whose thread polls on the other core.

@@ -49,7 +49,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         return Err(format!("no row is called so; there are {}", known.join(", ")));
     }
     // The paced ones, during which the core sleeps, last.
-    chosen.sort_by_key(|row| row.period_ms.is_some());
+    chosen.sort_by_key(|row| row.what.period_ms().is_some());
     if !options.json {
         println!("{}", report::HEADER);
     }

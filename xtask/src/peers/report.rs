@@ -63,7 +63,7 @@ impl<'a> Line<'a> {
         json!({
             "row": self.row.name,
             "models": self.row.models,
-            "period_ms": self.row.period_ms,
+            "period_ms": self.row.what.period_ms(),
             "tflite_us": self.peer,
             "nnburst_us": self.ours,
             "ratio": {

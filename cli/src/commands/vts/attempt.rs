@@ -7,8 +7,9 @@ use nnburst::{Device, RuntimeError};
 use nnburst_conformance::{Case, CaseRequest};
 
 use super::device_memory::DeviceMemory;
-use super::{Verdict, cache, is_supported};
+use super::{Verdict, is_supported};
 use crate::args::{Mode, VtsArgs};
+use crate::cached;
 use crate::failure::Failure;
 use crate::session::Caller;
 
@@ -30,8 +31,8 @@ pub(super) fn attempt(case: &Case, device: &Device, args: &VtsArgs) -> Result<bo
         return Err(Verdict::Skipped("the device refuses an operation").into());
     }
     let compiled = if args.cache {
-        match cache::compile(case, device) {
-            Ok(Some(compilation)) => Ok(compilation),
+        match cached::compile((&case.name, &case.model), device) {
+            Ok(Some((compilation, _))) => Ok(compilation),
             Ok(None) => return Err(Verdict::Skipped("the device caches nothing").into()),
             Err(error) => Err(error),
         }

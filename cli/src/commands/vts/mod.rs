@@ -1,7 +1,6 @@
 //! `nnburst vts`: conformance cases on a device, in the mode asked for.
 
 mod attempt;
-mod cache;
 mod device_memory;
 mod ndk;
 
