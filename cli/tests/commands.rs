@@ -6,9 +6,10 @@ mod common;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use common::{fail, json, path, run, succeed, text};
+use common::{command, fail, json, path, run, succeed, text};
 use nnburst_tflite::TensorKind;
 use nnburst_tflite::testing::TfliteFile;
+use serde_json::Value;
 
 /// A model that gives back its picture of 4 x 4 pixels as 48 classes.
 fn tiny_model(dir: &Path) -> PathBuf {
@@ -185,6 +186,26 @@ fn check_and_dot_tell_of_each_operation() {
     assert!(out.contains("RESHAPE") && out.contains("takes 1 of 1 operations"), "{out}");
     let out = succeed(&["dot", path(&model)]);
     assert!(out.contains("digraph") && out.contains("RESHAPE"), "{out}");
+}
+
+#[test]
+fn sample_drivers_can_be_made_to_take_less_than_they_do() {
+    let devices = "spawn:nnapi-sample_all,nnapi-reference";
+    let args = ["check", "--builtin", "mobilenet_v1_0.25_128", "--devices", devices, "--json"];
+    let refused = |setting: &str| {
+        let output = command(&args).env("NNBURST_SAMPLE_SUPPORTED", setting).output().unwrap();
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let operations = report["operations"].as_array().unwrap().clone();
+        let asked =
+            |one: &Value| one["why"].as_str().unwrap().contains("spawn:nnapi-sample_all asks");
+        let refused: Vec<usize> =
+            (0..operations.len()).filter(|&at| !asked(&operations[at])).collect();
+        (refused, operations.len())
+    };
+    assert!(refused("0").0.is_empty());
+    let (first, of) = refused("1");
+    assert!(!first.is_empty() && first.len() < of, "{first:?} of {of}");
+    assert_eq!(refused("1").0, first, "the same ones every time");
 }
 
 #[test]

@@ -243,7 +243,8 @@ impl Device {
     }
 
     fn is_sample(&self) -> bool {
-        ["sample", "nnapi-sample"].iter().any(|prefix| self.0.name.starts_with(prefix))
+        let driver = self.0.name.strip_prefix("spawn:").unwrap_or(&self.0.name);
+        ["sample", "nnapi-sample"].iter().any(|prefix| driver.starts_with(prefix))
     }
 
     /// [`Device::capabilities`], asked once.
