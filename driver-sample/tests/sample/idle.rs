@@ -19,7 +19,7 @@ pub(crate) fn serve() -> Serving {
     SampleDriver::new(ALL, options).unwrap().service().listen(&service_dir()).unwrap()
 }
 
-/// `softmax(in)` with room between: what it needs beside its arguments is scratch memory.
+/// What it needs beside its arguments is scratch memory.
 fn with_scratch() -> Model {
     crate::priorities::chain(6, LARGE)
 }
@@ -51,8 +51,9 @@ fn scratch_memory_and_helping_threads_go_after_a_while_and_come_back() {
         assert!(busy.threads >= rests.threads + 4, "round {round}: {busy:?}, {rests:?}");
         // The watchdog's own thread stays with the model.
         eventually("the threads are gone", || Footprint::of(pid).threads <= rests.threads + 1);
-        let kept = crate::hostile::resident(pid);
-        println!("{resident} KiB, then {kept} KiB");
-        assert!(kept + (2 << 10) <= resident, "round {round}: {resident} KiB, then {kept} KiB");
+        // The memory of a run goes with its helpers, or in a moment.
+        let kept = || crate::hostile::resident(pid);
+        eventually("the memory is gone", || kept() + (2 << 10) <= resident);
+        println!("round {round}: {resident} KiB, then {} KiB", kept());
     }
 }
