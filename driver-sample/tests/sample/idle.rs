@@ -30,7 +30,10 @@ fn scratch_memory_and_helping_threads_go_after_a_while_and_come_back() {
     let driver = start("idle driver", dir.path());
     let pid = driver.0.id();
     let device = connect(dir.path());
-    let rests = Footprint::of(pid);
+    let threads = || Footprint::of(pid).threads;
+    // Main, test, acceptor, our session.
+    eventually("the driver is at rest", || threads() <= 4);
+    let rests = threads();
     let model = prepare(&device, with_scratch()).unwrap();
     let use_it = || {
         std::thread::scope(|scope| {
@@ -44,13 +47,14 @@ fn scratch_memory_and_helping_threads_go_after_a_while_and_come_back() {
                 });
             }
         });
-        (Footprint::of(pid), crate::hostile::resident(pid))
+        (threads(), crate::hostile::resident(pid))
     };
     for round in 0..2 {
         let (busy, resident) = use_it();
-        assert!(busy.threads >= rests.threads + 4, "round {round}: {busy:?}, {rests:?}");
+        // Two helpers at least: how many executions met is the machine's choice.
+        assert!(busy >= rests + 2, "round {round}: {busy} threads, {rests} before");
         // The watchdog's own thread stays with the model.
-        eventually("the threads are gone", || Footprint::of(pid).threads <= rests.threads + 1);
+        eventually("the threads are gone", || threads() <= rests + 1);
         // The memory of a run goes with its helpers, or in a moment.
         let kept = || crate::hostile::resident(pid);
         eventually("the memory is gone", || kept() + (2 << 10) <= resident);
