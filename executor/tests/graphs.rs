@@ -64,6 +64,9 @@ fn same(kind: OperandType, got: &[u8], want: &[u8]) -> bool {
 fn check(seed: u64, element: Element) {
     let random = random_model(&mut Chance::of_seed(seed), element, 50);
     let graph = &random.model.main;
+    if graph.operations.is_empty() {
+        return; // Chance found no operation for its first values, and that is no model.
+    }
     let expected = random.outputs();
     let sizes: Vec<usize> = expected.iter().map(|(_, size)| *size).collect();
     let kinds: Vec<OperandType> =
@@ -80,7 +83,8 @@ fn check(seed: u64, element: Element) {
         ("best form", random.clone(), best, element.is_exact()),
         ("shapes unknown", random.with_unknown_shapes(), Isa::Scalar, true),
         ("shapes unknown, best form", random.with_unknown_shapes(), best, element.is_exact()),
-        ("constants as inputs", random.with_constants_as_inputs(), Isa::Scalar, true),
+        // Weights that only a run brings are not packed: their products are summed in another order.
+        ("constants as inputs", random.with_constants_as_inputs(), Isa::Scalar, element.is_exact()),
         (
             "constants as inputs, best form",
             random.with_constants_as_inputs(),
@@ -91,7 +95,7 @@ fn check(seed: u64, element: Element) {
             "constants as inputs, shapes unknown",
             random.with_constants_as_inputs().with_unknown_shapes(),
             Isa::Scalar,
-            true,
+            element.is_exact(),
         ),
     ];
     let mut first: Option<Values> = None;
@@ -139,6 +143,10 @@ fn graphs_of_chance_give_the_same_every_way() {
         }
     }
     println!("{operations:?}");
-    assert!(operations.len() > 45, "only {} operations were made", operations.len());
+    assert!(
+        seeds.len() == 1 || operations.len() > 45,
+        "only {} operations were made",
+        operations.len()
+    );
     assert!(failed.is_empty(), "{failed:?}");
 }
