@@ -78,7 +78,43 @@ pub(crate) struct Listening {
     /// Tells our file from a successor's of the same name; `None` where the file is somebody else's to remove.
     inode: Option<u64>,
     /// What owning the name means; the system lifts it when the process is gone.
-    _lock: Option<OwnedFd>,
+    _lock: Option<NameLock>,
+}
+
+/// Owns a name in the directory. Its file goes when it is dropped, and stays where its owner was killed.
+#[derive(Debug)]
+struct NameLock {
+    file: OwnedFd,
+    path: PathBuf,
+}
+
+impl NameLock {
+    /// `None` while somebody else has it.
+    fn take(path: &Path) -> io::Result<Option<Self>> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?;
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Ok(None);
+        }
+        let lock = Self { file, path: path.to_owned() };
+        // Whoever had it took the file along: locked is one that nobody finds any more.
+        if lock.is_there() { Ok(Some(lock)) } else { Ok(None) }
+    }
+
+    /// Whether the file of that path is the one that is locked.
+    fn is_there(&self) -> bool {
+        let found = std::fs::symlink_metadata(&self.path).map(|file| (file.dev(), file.ino()));
+        let ours = rustix::fs::fstat(&self.file).map(|file| (file.st_dev, file.st_ino));
+        matches!((found, ours), (Ok(found), Ok(ours)) if found == ours)
+    }
+}
+
+impl Drop for NameLock {
+    fn drop(&mut self) {
+        if self.is_there() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
 }
 
 impl Listening {
@@ -130,16 +166,14 @@ impl Drop for Listening {
 ///
 /// # Errors
 /// `AddrInUse` at once if somebody answers there, and in a while if somebody is there and doesn't.
-fn own(lock: &Path, socket: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let lock = rustix::fs::open(lock, flags, Mode::RUSR | Mode::WUSR)?;
+fn own(path: &Path, socket: &Path) -> io::Result<NameLock> {
     let end = Instant::now() + PARTING;
     loop {
-        let locked = flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
+        let lock = NameLock::take(path)?;
         let left = end.saturating_duration_since(Instant::now());
-        let taken = match presence(socket, left.max(GLANCE))? {
-            Presence::Nobody if locked => return Ok(lock),
-            Presence::Answers => "served already",
+        let taken = match (presence(socket, left.max(GLANCE))?, lock) {
+            (Presence::Nobody, Some(lock)) => return Ok(lock),
+            (Presence::Answers, _) => "served already",
             _ if left.is_zero() => "taken by a process that doesn't answer",
             _ => {
                 std::thread::sleep(GLANCE);
@@ -220,6 +254,8 @@ mod tests {
         assert_eq!(services(&dir), ["dead", "one"]);
         drop(second);
         assert_eq!(services(&dir), ["one"]);
+        drop(first);
+        assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0, "locks go too");
     }
 
     #[test]
