@@ -146,7 +146,7 @@ impl Row {
         }
     }
 
-    /// How much further the overhead's tail reaches than the probe's; see [`Window::tail`]. `None` where there are too
+    /// How much further the overhead's tail reaches than the probe's, window by window. `None` where there are too
     /// few calls to speak of one in a thousand.
     #[must_use]
     pub fn tail(&self) -> Option<Spread> {
