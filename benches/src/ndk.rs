@@ -100,6 +100,8 @@ pub fn child(arguments: &[String]) -> Result<()> {
 /// Two ways of the same inference.
 struct Pair {
     device: &'static str,
+    /// Where the C library's arguments lie.
+    arguments: &'static str,
     /// Median latencies of the blocks, in nanoseconds: by the C library, and by what it is held against.
     c: Vec<f64>,
     base: Vec<f64>,
@@ -126,22 +128,26 @@ fn measure(rounds: u32, calls: u32) -> Result<Vec<Pair>> {
     let c_model = library.model(&model)?;
     let by_c = |name: &str| c_model.compile(&library.device(name)?);
     let (far_c, near_c) = (by_c(DRIVER)?, by_c(REFERENCE)?);
-    let (mut far_c, mut near_c) = (far_c.repeated()?, near_c.repeated()?);
+    let mut far_c = [far_c.repeated()?, far_c.repeated_in_memories()?];
+    let mut near_c = [near_c.repeated()?, near_c.repeated_in_memories()?];
     let rust = Device::connect(DRIVER)?.compile(&model, PrepareOptions::default())?;
     let mut burst = rust.burst(&BurstOptions::default())?;
     let mut frame = burst.frame()?;
     let mut sum = [0.0f32];
     let mut bare = Bare::new(&rust)?;
-    check(&mut far_c)?;
-    check(&mut near_c)?;
+    far_c.iter_mut().chain(&mut near_c).try_for_each(check)?;
 
     let new = |device, base_name| {
-        let (c, base, in_driver) = (Vec::new(), Vec::new(), Vec::new());
-        Pair { device, c, base, base_name, in_driver }
+        ["pointers", "memories"].map(|arguments| {
+            let (c, base, in_driver) = (Vec::new(), Vec::new(), Vec::new());
+            Pair { device, arguments, c, base, base_name, in_driver }
+        })
     };
     let mut far = new(DRIVER, "burst in Rust");
     let mut near = new(REFERENCE, "bare plan");
-    for _ in 0..rounds {
+    for at in (0..2).cycle().take(usize::try_from(rounds)?.saturating_mul(2)) {
+        let (far, near) = (&mut far[at], &mut near[at]);
+        let (far_c, near_c) = (&mut far_c[at], &mut near_c[at]);
         let mut in_driver = Vec::new();
         far.base.push(block(calls, || {
             frame.write(0, &[1.5f32])?;
@@ -156,22 +162,22 @@ fn measure(rounds: u32, calls: u32) -> Result<Vec<Pair>> {
         near.base.push(block(calls, || bare.run())?);
         near.c.push(block(calls, || near_c.burst_compute().map_err(Error::from))?);
     }
-    Ok(vec![far, near])
+    Ok(far.into_iter().chain(near).collect())
 }
 
 /// That the library adds.
 fn check(inference: &mut Repeated<'_>) -> Result<()> {
     for index in 0..2 {
-        if let Some(input) = inference.input(index) {
-            for number in input.chunks_exact_mut(4) {
-                number.copy_from_slice(&1.5f32.to_le_bytes());
-            }
-        }
+        inference.write(index, &1.5f32.to_le_bytes());
     }
     inference.burst_compute()?;
-    match inference.output(0) {
-        Some([a, b, c, d, ..]) if f32::from_le_bytes([*a, *b, *c, *d]) >= 2.5 => Ok(()),
-        other => Err(format!("the library adds 1.5 and 1.5 or 1: {other:?}").into()),
+    let mut sum = [0; 4];
+    inference.read(0, &mut sum);
+    let sum = f32::from_le_bytes(sum);
+    if sum >= 2.5 {
+        Ok(())
+    } else {
+        Err(format!("the library adds 1.5 and 1.5 or 1: {sum}").into())
     }
 }
 
@@ -230,7 +236,8 @@ fn print(pairs: &[Pair], is_json: bool) -> Result<()> {
         let spread = |it: Spread| json!({"p10": it.p10, "p50": it.p50, "p90": it.p90});
         if is_json {
             let object = json!({
-                "bench": "ndk", "model": MODEL, "device": pair.device, "against": pair.base_name,
+                "bench": "ndk", "model": MODEL, "device": pair.device, "arguments": pair.arguments,
+                "against": pair.base_name,
                 "p50_ns": c, "base_ns": base, "in_driver_ns": driver,
                 "more_ns": difference.map(spread), "overhead_ratio": ratio.map(spread),
                 "blocks": pair.c.len(),
@@ -238,8 +245,12 @@ fn print(pairs: &[Pair], is_json: bool) -> Result<()> {
             writeln!(out, "{object}")?;
             continue;
         }
-        let name = pair.base_name;
-        write!(out, "C {MODEL} {:<18} {c:>7.0} ns, {name} {base:>7.0} ns", pair.device)?;
+        let (name, arguments) = (pair.base_name, pair.arguments);
+        write!(
+            out,
+            "C {MODEL} by {arguments} {:<18} {c:>7.0} ns, {name} {base:>7.0} ns",
+            pair.device
+        )?;
         if let Some(Spread { p10, p50, p90, .. }) = difference {
             write!(out, ", {p50:.0} ns more [{p10:.0} .. {p90:.0}]")?;
         }

@@ -361,11 +361,11 @@ impl BurstController {
         request: &Request,
         options: &ExecutionOptions,
     ) -> std::result::Result<(), Fallback> {
-        let mut pools = Vec::with_capacity(request.pools.len());
         let inner = frame.inner();
         inner.memories.clear();
+        inner.pools.clear();
         for pool in &request.pools {
-            pools.push(match pool {
+            inner.pools.push(match pool {
                 RequestPool::Token(token) => BurstPool::Token(*token),
                 RequestPool::Memory(memory) => {
                     inner.memories.push(memory.clone());
@@ -379,7 +379,7 @@ impl BurstController {
             options.deadline.get_or_insert(TimePoint { nanoseconds: u64::MAX });
         }
         inner.loop_timeout = options.loop_timeout;
-        serialize_request(request, &pools, &options, self.dialect, &mut inner.packet)
+        serialize_request(request, &inner.pools, &options, self.dialect, &mut inner.packet)
             .map_err(Fallback::Inexpressible)?;
         let (elements, free) = (inner.packet.len(), self.requests.capacity());
         if elements > free {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nnburst_hal::{Memory, TimePoint};
 
 use super::BurstError;
-use crate::packet::{BurstAnswer, Dialect, RequestDatum, RequestItem};
+use crate::packet::{BurstAnswer, BurstPool, Dialect, RequestDatum, RequestItem};
 
 /// A request whose memories have slots and whose packet is written: executing it allocates nothing. It holds
 /// its memories, and the answer of its last execution.
@@ -21,6 +21,8 @@ pub struct Frame {
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) packet: Vec<RequestDatum>,
+    /// What stands for the request's pools in the packet.
+    pub(super) pools: Vec<BurstPool>,
     pub(super) dialect: Dialect,
     pub(super) loop_timeout: Option<Duration>,
     /// Kept alive, so that slots keep their meaning while a request is underway.
@@ -38,6 +40,7 @@ impl Frame {
         Self {
             inner: Box::new(Inner {
                 packet: Vec::new(),
+                pools: Vec::new(),
                 dialect,
                 loop_timeout: None,
                 memories: Vec::new(),

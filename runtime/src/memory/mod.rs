@@ -108,6 +108,16 @@ impl Memory {
         }
     }
 
+    /// Whether a pool of a request is this memory.
+    pub fn is_pool(&self, pool: &RequestPool) -> bool {
+        match (&self.0.body, pool) {
+            (Body::Shared(memory), RequestPool::Memory(pool)) => memory.id() == pool.id(),
+            (Body::Device(buffer), RequestPool::Token(token)) => buffer.token() == *token,
+            (Body::Shared(_), RequestPool::Token(_))
+            | (Body::Device(_), RequestPool::Memory(_)) => false,
+        }
+    }
+
     /// The shared memory; `None` of a device's own.
     pub fn shared(&self) -> Option<&HalMemory> {
         match &self.0.body {
