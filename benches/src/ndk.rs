@@ -99,9 +99,10 @@ pub fn child(arguments: &[String]) -> Result<()> {
 
 /// Two ways of the same inference.
 struct Pair {
-    device: &'static str,
-    /// Where the C library's arguments lie.
+    /// Where the C library's arguments lie: the row's name, and in words.
+    bench: &'static str,
     arguments: &'static str,
+    device: &'static str,
     /// Median latencies of the blocks, in nanoseconds: by the C library, and by what it is held against.
     c: Vec<f64>,
     base: Vec<f64>,
@@ -138,9 +139,9 @@ fn measure(rounds: u32, calls: u32) -> Result<Vec<Pair>> {
     far_c.iter_mut().chain(&mut near_c).try_for_each(check)?;
 
     let new = |device, base_name| {
-        ["pointers", "memories"].map(|arguments| {
+        [("ndk", "pointers"), ("ndk-memories", "memories")].map(|(bench, arguments)| {
             let (c, base, in_driver) = (Vec::new(), Vec::new(), Vec::new());
-            Pair { device, arguments, c, base, base_name, in_driver }
+            Pair { bench, arguments, device, c, base, base_name, in_driver }
         })
     };
     let mut far = new(DRIVER, "burst in Rust");
@@ -236,8 +237,7 @@ fn print(pairs: &[Pair], is_json: bool) -> Result<()> {
         let spread = |it: Spread| json!({"p10": it.p10, "p50": it.p50, "p90": it.p90});
         if is_json {
             let object = json!({
-                "bench": "ndk", "model": MODEL, "device": pair.device, "arguments": pair.arguments,
-                "against": pair.base_name,
+                "bench": pair.bench, "model": MODEL, "device": pair.device, "against": pair.base_name,
                 "p50_ns": c, "base_ns": base, "in_driver_ns": driver,
                 "more_ns": difference.map(spread), "overhead_ratio": ratio.map(spread),
                 "blocks": pair.c.len(),

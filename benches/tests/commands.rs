@@ -70,13 +70,15 @@ fn the_c_library_is_held_against_rust() {
     }
     let output = run(env!("CARGO_BIN_EXE_latency"), &["ndk", "--quick", "--json"]);
     let text = String::from_utf8(output.stdout).unwrap();
-    let devices: Vec<_> = text
+    let rows: Vec<_> = text
         .lines()
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
         .inspect(|object| assert!(object["p50_ns"].as_f64().unwrap() > 0.0, "{object}"))
-        .map(|object| object["device"].as_str().unwrap().to_owned())
+        .map(|row| ["bench", "device"].map(|key| row[key].as_str().unwrap().to_owned()).join(" "))
         .collect();
-    assert_eq!(devices, ["nnapi-sample_all", "nnapi-reference"]);
+    let wanted = ["nnapi-sample_all", "nnapi-reference"]
+        .map(|device| [format!("ndk {device}"), format!("ndk-memories {device}")]);
+    assert_eq!(rows, wanted.concat());
 }
 
 #[test]
