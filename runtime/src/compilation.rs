@@ -90,11 +90,8 @@ impl Compilation {
         Ok(Self(Arc::new(Inner { prepared, planned, devices, is_explicit, signature })))
     }
 
-    /// A model that was made ready through the device's HAL interface: loaded from a cache, say.
-    ///
-    /// # Errors
-    /// [`RuntimeError::Model`] if the model names arguments that it doesn't have.
-    pub fn of_prepared(
+    /// A model that the device has made ready.
+    pub(crate) fn of_prepared(
         device: &Device,
         model: &Model,
         prepared: Arc<dyn PreparedModel>,

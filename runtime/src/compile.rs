@@ -11,6 +11,7 @@ use crate::compilation::Compilation;
 use crate::device::{Device, devices};
 use crate::error::{Result, RuntimeError};
 use crate::partition::{self, Explanation};
+use crate::prepare::Preparation;
 use crate::settings::{Partitioning, Settings};
 
 /// How a model is to be compiled.
@@ -109,6 +110,21 @@ pub fn compile_for(
         }
         several => Compilation::new(model, several, options, Partitioning::WithoutFallback, true),
     }
+}
+
+/// Loads a model from where [`CompileOptions::caching`] says, without preparing it anew where that fails, as
+/// [`compile_for`] would; `None` where the device caches nothing, or no place is named. `model` tells the arguments, and
+/// has to be the one that was compiled.
+///
+/// # Errors
+/// What is in the cache is of no use to the device, or nothing is there.
+pub fn load_cached(
+    model: &Model,
+    device: &Device,
+    options: &CompileOptions,
+) -> Result<Option<Compilation>> {
+    let prepared = Preparation::new(options).load(device)?;
+    prepared.map(|prepared| Compilation::of_prepared(device, model, prepared)).transpose()
 }
 
 /// For each operation of the main graph, whether one of the devices would take it.

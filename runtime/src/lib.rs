@@ -71,7 +71,8 @@ pub use nnburst_hal_ipc::Serving;
 pub use burst::{Burst, BurstOptions, Wait};
 pub use compilation::Compilation;
 pub use compile::{
-    Caching, CompileOptions, compile, compile_among, compile_for, explain, supported_operations,
+    Caching, CompileOptions, compile, compile_among, compile_for, explain, load_cached,
+    supported_operations,
 };
 pub use device::{Device, REFERENCE, devices};
 pub use driver::{DriverOptions, calibrate, serve, serve_inherited};

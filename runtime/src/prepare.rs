@@ -37,10 +37,7 @@ impl<'a> Preparation<'a> {
             return self.fresh(device, model, CacheHandles::default());
         };
         if let Some(handles) = files.open() {
-            let loaded = wait_for_prepared_model(|callback| {
-                device.hal().prepare_model_from_cache(self.prepare.deadline, handles, callback)
-            });
-            match loaded {
+            match self.cached(device, handles) {
                 Ok(prepared) => return Ok(prepared),
                 Err(error) => {
                     tracing::debug!(target: "nnburst::compilation", %error, "cache of {}", device.name());
@@ -48,6 +45,23 @@ impl<'a> Preparation<'a> {
             }
         }
         self.fresh(device, model, files.create())
+    }
+
+    /// Loads a whole model from the cache alone; `None` where the device caches nothing.
+    ///
+    /// # Errors
+    /// `GENERAL_FAILURE` where a file is not there, or what the device answered.
+    pub(crate) fn load(&self, device: &Device) -> Result<Option<Arc<dyn PreparedModel>>> {
+        let Some(files) = self.files(device, None) else { return Ok(None) };
+        let handles = files.open().ok_or_else(|| HalError::failure("no cache is there"))?;
+        Ok(Some(self.cached(device, handles)?))
+    }
+
+    fn cached(&self, device: &Device, cache: CacheHandles) -> Result<Arc<dyn PreparedModel>> {
+        wait_for_prepared_model(|callback| {
+            device.hal().prepare_model_from_cache(self.prepare.deadline, cache, callback)
+        })
+        .map_err(|error: HalError| device.died_of(error))
     }
 
     fn fresh(
@@ -91,7 +105,7 @@ mod tests {
     use super::*;
     use crate::compile::Caching;
     use crate::test_device::{Asked, TestDevice};
-    use crate::{builtin, compile_for};
+    use crate::{builtin, compile_for, load_cached};
 
     const FILES: CacheFiles = CacheFiles { model: 1, data: 2 };
 
@@ -122,6 +136,24 @@ mod tests {
         assert_eq!(asked(FILES, true, true, 1), std::slice::from_ref(&prepare));
         assert_eq!(asked(FILES, true, true, 3), [prepare.clone(), load.clone(), load.clone()]);
         assert_eq!(asked(FILES, false, true, 2), [prepare.clone(), load, prepare]);
+    }
+
+    #[test]
+    fn a_model_is_loaded_from_the_cache_alone_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let caching = Some(Caching { dir: dir.path().to_owned(), token: [7; 32] });
+        let options = CompileOptions { caching, ..CompileOptions::default() };
+        let model = builtin::model("add1").unwrap();
+        let device =
+            |files, loads| Device::from_hal("test", Arc::new(TestDevice::new(Ok(files), loads)));
+        let good = device(FILES, true);
+        load_cached(&model, &good, &options).unwrap_err();
+        compile_for(&model, std::slice::from_ref(&good), &options).unwrap();
+        assert!(load_cached(&model, &good, &options).unwrap().is_some());
+        load_cached(&model, &device(FILES, false), &options).unwrap_err();
+        let without = device(CacheFiles::default(), true);
+        assert!(load_cached(&model, &without, &options).unwrap().is_none());
+        assert!(load_cached(&model, &good, &CompileOptions::default()).unwrap().is_none());
     }
 
     #[test]

@@ -1,12 +1,7 @@
 //! Arguments in buffers that the driver manages: inputs copied in before, outputs copied out after.
 
-use std::sync::Arc;
-
-use nnburst::hal::{
-    Access, Buffer, BufferDesc, BufferRole, DataLocation, HalError, Memory, Request,
-    RequestArgument, RequestPool,
-};
-use nnburst::{Compilation, RuntimeError};
+use nnburst::hal::{self, Access, DataLocation, Direction, Request, RequestArgument, RequestPool};
+use nnburst::{Compilation, Memory, MemoryDescriptor, RuntimeError};
 use nnburst_conformance::{Case, CaseRequest};
 
 use super::Verdict;
@@ -15,10 +10,10 @@ use super::attempt::Attempt;
 /// A request over driver-managed buffers. Arguments without a value or a known size stay where they were.
 pub(super) struct DeviceMemory {
     request: Request,
-    /// Per output, its buffer and how many bytes that has.
-    outputs: Vec<Option<(Arc<dyn Buffer>, usize)>>,
+    /// Per output, its buffer, its shape, and how many bytes that has.
+    outputs: Vec<Option<(Memory, Vec<u32>, usize)>>,
     /// Kept until the execution is over.
-    _inputs: Vec<Arc<dyn Buffer>>,
+    _inputs: Vec<Memory>,
 }
 
 impl DeviceMemory {
@@ -34,10 +29,13 @@ impl DeviceMemory {
             if value.bytes.is_empty() {
                 continue;
             }
-            let buffer = allocate(compilation, index, true).map_err(lost_or_wrong)?;
-            let source = memory_of(&value.bytes).map_err(lost_or_wrong)?;
-            buffer.copy_from(&source, &[]).map_err(lost_or_wrong)?;
-            put(&mut request.inputs, &mut request.pools, index, buffer.token());
+            let fill = || -> Result<Memory, RuntimeError> {
+                let buffer = allocate(compilation, Direction::Input, index)?;
+                Memory::copy(&memory_of(&value.bytes)?.into(), &buffer)?;
+                Ok(buffer)
+            };
+            let buffer = fill().map_err(lost_or_wrong)?;
+            put(&mut request.inputs, &mut request.pools, index, &buffer);
             inputs.push(buffer);
         }
         let mut outputs = Vec::new();
@@ -46,9 +44,9 @@ impl DeviceMemory {
                 outputs.push(None);
                 continue;
             };
-            let buffer = allocate(compilation, index, false).map_err(lost_or_wrong)?;
-            put(&mut request.outputs, &mut request.pools, index, buffer.token());
-            outputs.push(Some((buffer, size)));
+            let buffer = allocate(compilation, Direction::Output, index).map_err(lost_or_wrong)?;
+            put(&mut request.outputs, &mut request.pools, index, &buffer);
+            outputs.push(Some((buffer, operand.dimensions.clone(), size)));
         }
         Ok(Self { request, outputs, _inputs: inputs })
     }
@@ -58,13 +56,14 @@ impl DeviceMemory {
         &self.request
     }
 
-    /// What an output's buffer has; `None` for an output that has none.
+    /// What an output's buffer has once the execution succeeded; `None` for an output that has none.
     pub(super) fn output(&self, index: usize) -> Option<Result<Vec<u8>, Attempt>> {
-        let (buffer, size) = self.outputs.get(index)?.as_ref()?;
-        let read = || -> Result<Vec<u8>, HalError> {
+        let (buffer, shape, size) = self.outputs.get(index)?.as_ref()?;
+        let read = || -> Result<Vec<u8>, RuntimeError> {
             let mut bytes = vec![0; *size];
             let memory = memory_of(&bytes)?;
-            buffer.copy_to(&memory)?;
+            buffer.written(Some(shape));
+            Memory::copy(buffer, &memory.clone().into())?;
             memory.read_at(0, &mut bytes)?;
             Ok(bytes)
         };
@@ -72,32 +71,35 @@ impl DeviceMemory {
     }
 }
 
+/// A memory for one argument of one model.
 fn allocate(
     compilation: &Compilation,
+    direction: Direction,
     index: usize,
-    is_input: bool,
-) -> Result<Arc<dyn Buffer>, HalError> {
-    let io_index = u32::try_from(index).unwrap_or(u32::MAX);
-    let role = [BufferRole { model_index: 0, io_index, frequency: 1.0 }];
-    let (input, output): (&[_], &[_]) = if is_input { (&role, &[]) } else { (&[], &role) };
-    let models = [Arc::clone(compilation.prepared())];
-    let [device, ..] = compilation.devices() else {
-        return Err(HalError::failure("the model is on no device"));
-    };
-    device.hal().allocate(&BufferDesc::default(), &models, input, output)
+) -> Result<Memory, RuntimeError> {
+    let mut descriptor = MemoryDescriptor::new();
+    descriptor.add_role(compilation, direction, index, 1.0)?;
+    descriptor.finish()?;
+    descriptor.create_memory()
 }
 
-/// Points an argument at a buffer.
-fn put(arguments: &mut [RequestArgument], pools: &mut Vec<RequestPool>, index: usize, token: u32) {
+/// Points an argument at a buffer; of one that is shared, drivers are told the length.
+fn put(
+    arguments: &mut [RequestArgument],
+    pools: &mut Vec<RequestPool>,
+    index: usize,
+    buffer: &Memory,
+) {
     let pool_index = u32::try_from(pools.len()).unwrap_or(u32::MAX);
-    pools.push(RequestPool::Token(token));
+    pools.push(buffer.pool());
+    let length = buffer.shared().map_or(0, |memory| u32::try_from(memory.size()).unwrap_or(0));
     if let Some(argument) = arguments.get_mut(index) {
-        argument.location = DataLocation { pool_index, offset: 0, length: 0 };
+        argument.location = DataLocation { pool_index, offset: 0, length };
     }
 }
 
-fn memory_of(bytes: &[u8]) -> Result<Memory, HalError> {
-    let memory = Memory::ashmem(u64::try_from(bytes.len()).unwrap_or(u64::MAX))?;
+fn memory_of(bytes: &[u8]) -> Result<hal::Memory, RuntimeError> {
+    let memory = hal::Memory::ashmem(u64::try_from(bytes.len()).unwrap_or(u64::MAX))?;
     let mapping = memory.map(Access::ReadWrite)?;
     if let Some(view) = mapping.view_mut(0..bytes.len()) {
         view.copy_from_slice(bytes);
@@ -105,8 +107,7 @@ fn memory_of(bytes: &[u8]) -> Result<Memory, HalError> {
     Ok(memory)
 }
 
-fn lost_or_wrong(error: HalError) -> Attempt {
-    let error = RuntimeError::from(error);
+fn lost_or_wrong(error: RuntimeError) -> Attempt {
     if error.is_device_lost() {
         Attempt::Lost(error.into())
     } else {
