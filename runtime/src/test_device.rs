@@ -3,9 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nnburst_hal::{
-    Buffer, BufferDesc, BufferRole, CacheFiles, CacheHandles, Capabilities, Device as HalDevice,
-    DeviceStatus, DeviceType, Extension, HalError, Model, PrepareOptions, PreparedModel,
-    PreparedModelCallback, Result, TimePoint,
+    CacheFiles, CacheHandles, Capabilities, Device as HalDevice, DeviceType, HalError, Model,
+    PrepareOptions, PreparedModelCallback, Result, TimePoint,
 };
 
 use crate::driver::{self, DriverOptions};
@@ -56,12 +55,6 @@ impl HalDevice for TestDevice {
     fn device_type(&self) -> Result<DeviceType> {
         Ok(DeviceType::Other)
     }
-    fn status(&self) -> Result<DeviceStatus> {
-        Ok(DeviceStatus::Available)
-    }
-    fn supported_extensions(&self) -> Result<Vec<Extension>> {
-        Ok(Vec::new())
-    }
     fn supported_operations(&self, model: &Model) -> Result<Vec<bool>> {
         self.executor.supported_operations(model)
     }
@@ -98,14 +91,5 @@ impl HalDevice for TestDevice {
                 Err(error)
             }
         }
-    }
-    fn allocate(
-        &self,
-        _desc: &BufferDesc,
-        _models: &[Arc<dyn PreparedModel>],
-        _inputs: &[BufferRole],
-        _outputs: &[BufferRole],
-    ) -> Result<Arc<dyn Buffer>> {
-        Err(HalError::failure("no buffers"))
     }
 }

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nnburst::hal::{
-    self, Access, Buffer, BufferDesc, BufferRole, CacheFiles, CacheHandles, Capabilities,
-    DeviceStatus, DeviceType, ExecutionCallback, ExecutionOptions, ExecutionOutcome,
-    ExecutionResult, Extension, FencedExecution, FencedExecutionCallback, FencedTiming, HalError,
-    Model, OutputShape, PrepareOptions, PreparedModel, PreparedModelCallback, Request, RequestPool,
-    TimePoint, Timing,
+    self, Access, CacheHandles, Capabilities, DeviceType, ExecutionCallback, ExecutionOptions,
+    ExecutionOutcome, ExecutionResult, FencedExecution, FencedExecutionCallback, FencedTiming,
+    HalError, Model, OutputShape, PrepareOptions, PreparedModel, PreparedModelCallback, Request,
+    RequestPool, TimePoint, Timing,
 };
 use nnburst::{Argument, Compilation, Device, builtin};
 
@@ -27,17 +26,8 @@ impl hal::Device for Adder {
     fn device_type(&self) -> hal::Result<DeviceType> {
         Ok(DeviceType::Cpu)
     }
-    fn status(&self) -> hal::Result<DeviceStatus> {
-        Ok(DeviceStatus::Available)
-    }
-    fn supported_extensions(&self) -> hal::Result<Vec<Extension>> {
-        Ok(Vec::new())
-    }
     fn supported_operations(&self, model: &Model) -> hal::Result<Vec<bool>> {
         Ok(vec![true; model.main.operations.len()])
-    }
-    fn number_of_cache_files_needed(&self) -> hal::Result<CacheFiles> {
-        Ok(CacheFiles::default())
     }
     fn prepare_model(
         &self,
@@ -53,23 +43,6 @@ impl hal::Device for Adder {
         }
         callback.notify(Ok(Arc::new(Self)));
         Ok(())
-    }
-    fn prepare_model_from_cache(
-        &self,
-        _deadline: Option<TimePoint>,
-        _cache: CacheHandles,
-        _callback: Arc<dyn PreparedModelCallback>,
-    ) -> hal::Result<()> {
-        Err(HalError::failure("nothing is cached"))
-    }
-    fn allocate(
-        &self,
-        _desc: &BufferDesc,
-        _models: &[Arc<dyn PreparedModel>],
-        _inputs: &[BufferRole],
-        _outputs: &[BufferRole],
-    ) -> hal::Result<Arc<dyn Buffer>> {
-        Err(HalError::failure("no buffers"))
     }
 }
 

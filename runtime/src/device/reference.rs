@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use nnburst_fmq::Descriptor;
 use nnburst_hal::{
-    Buffer, BufferDesc, BufferRole, BurstCallback, BurstContext, BurstOptions, CacheFiles,
-    CacheHandles, Capabilities, Device as HalDevice, DeviceStatus, DeviceType, ErrorStatus,
-    ExecutionCallback, ExecutionOptions, ExecutionResult, Extension, FencedExecution,
+    BurstCallback, BurstContext, BurstOptions, CacheHandles, Capabilities, Device as HalDevice,
+    DeviceType, ErrorStatus, ExecutionCallback, ExecutionOptions, ExecutionResult, FencedExecution,
     FencedExecutionCallback, FencedTiming, HalError, MeasureTiming, Model, OperandPerformance,
     OperandType, OutputShape, PerformanceInfo, PrepareOptions, PreparedModel,
     PreparedModelCallback, Request, Result, ReusableExecution, TimePoint, Timing, wait_for_fence,
@@ -50,6 +49,8 @@ impl Reference {
     }
 }
 
+/// As the interface has it, the CPU device knows no extensions and keeps no cache; memory of its own it doesn't need,
+/// as it can map all there is.
 impl HalDevice for Reference {
     fn capabilities(&self) -> Result<Capabilities> {
         let one = PerformanceInfo { exec_time: 1.0, power_usage: 1.0 };
@@ -74,20 +75,8 @@ impl HalDevice for Reference {
         Ok(DeviceType::Cpu)
     }
 
-    fn status(&self) -> Result<DeviceStatus> {
-        Ok(DeviceStatus::Available)
-    }
-
-    fn supported_extensions(&self) -> Result<Vec<Extension>> {
-        Ok(Vec::new())
-    }
-
     fn supported_operations(&self, model: &Model) -> Result<Vec<bool>> {
         self.executor()?.supported_operations(model)
-    }
-
-    fn number_of_cache_files_needed(&self) -> Result<CacheFiles> {
-        Ok(CacheFiles::default())
     }
 
     fn prepare_model(
@@ -98,28 +87,6 @@ impl HalDevice for Reference {
         callback: Arc<dyn PreparedModelCallback>,
     ) -> Result<()> {
         self.executor()?.prepare_model(model, options, cache, Arc::new(Wrapping(callback)))
-    }
-
-    fn prepare_model_from_cache(
-        &self,
-        _deadline: Option<TimePoint>,
-        _cache: CacheHandles,
-        callback: Arc<dyn PreparedModelCallback>,
-    ) -> Result<()> {
-        let error = HalError::failure("the reference device caches nothing");
-        callback.notify(Err(error.clone()));
-        Err(error)
-    }
-
-    /// It can map all memory, so that it needs none of its own.
-    fn allocate(
-        &self,
-        _desc: &BufferDesc,
-        _models: &[Arc<dyn PreparedModel>],
-        _input_roles: &[BufferRole],
-        _output_roles: &[BufferRole],
-    ) -> Result<Arc<dyn Buffer>> {
-        Err(HalError::failure("the reference device has no memory of its own"))
     }
 }
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use nnburst::Device;
 use nnburst::hal::{
-    self, Buffer, BufferDesc, BufferRole, CacheFiles, CacheHandles, Capabilities, DeviceStatus,
-    DeviceType, ErrorStatus, ExecutionCallback, ExecutionOptions, ExecutionResult, Extension,
-    FencedExecution, HalError, Model, OperandPerformance, OperandType, Operation, PerformanceInfo,
-    PrepareOptions, PreparedModel, PreparedModelCallback, Request, TimePoint, Version,
+    self, Buffer, BufferDesc, BufferRole, CacheHandles, Capabilities, DeviceType, ErrorStatus,
+    ExecutionCallback, ExecutionOptions, ExecutionResult, FencedExecution, HalError, Model,
+    OperandPerformance, OperandType, Operation, PerformanceInfo, PrepareOptions, PreparedModel,
+    PreparedModelCallback, Request, Version,
 };
 use nnburst_driver_sample::{Options, SampleDriver};
 
@@ -140,12 +140,6 @@ impl hal::Device for Picky {
     fn device_type(&self) -> hal::Result<DeviceType> {
         Ok(DeviceType::Accelerator)
     }
-    fn status(&self) -> hal::Result<DeviceStatus> {
-        Ok(DeviceStatus::Available)
-    }
-    fn supported_extensions(&self) -> hal::Result<Vec<Extension>> {
-        Ok(Vec::new())
-    }
     fn supported_operations(&self, model: &Model) -> hal::Result<Vec<bool>> {
         let mut operations = if self.boasts {
             vec![true; model.main.operations.len()]
@@ -156,9 +150,6 @@ impl hal::Device for Picky {
             *answer &= (self.taste)(operation, model);
         }
         Ok(operations)
-    }
-    fn number_of_cache_files_needed(&self) -> hal::Result<CacheFiles> {
-        Ok(CacheFiles::default())
     }
     fn prepare_model(
         &self,
@@ -181,15 +172,6 @@ impl hal::Device for Picky {
         let (fault, executions) = (self.fault, Arc::clone(&self.executions));
         let wrapping = Wrapping { callback, fault, executions };
         self.executor.prepare_model(model, options, cache, Arc::new(wrapping))
-    }
-    fn prepare_model_from_cache(
-        &self,
-        _deadline: Option<TimePoint>,
-        _cache: CacheHandles,
-        callback: Arc<dyn PreparedModelCallback>,
-    ) -> hal::Result<()> {
-        callback.notify(Err(HalError::failure("nothing is cached")));
-        Err(HalError::failure("nothing is cached"))
     }
     fn allocate(
         &self,

@@ -4,6 +4,25 @@
 use super::*;
 use nnburst_hal::FusedActivation;
 
+/// Rows of operations that make one value of each window, and differ in nothing else.
+macro_rules! pools {
+    ($($(#[$doc:meta])* $kind:ident $name:ident;)*) => {
+        operations! { $(
+            $(#[$doc])*
+            $kind $name(input: OperandId; filter: Size) {
+                padding: Padding = Padding::Valid,
+                /// How far the window moves.
+                stride: Size = 1,
+                filter,
+                activation: Activation = FusedActivation::None,
+            } [
+                /// Whether channels come before height and width.
+                nchw: Flag = false,
+            ] => one;
+        )* }
+    };
+}
+
 operations! {
     /// Convolution with `filter`, `[out, height, width, in]`, and `bias`, `[out]`.
     Conv2d conv_2d(input: OperandId, filter: OperandId, bias: OperandId) {
@@ -58,41 +77,18 @@ operations! {
     FullyConnected fully_connected(input: OperandId, weights: OperandId, bias: OperandId) {
         activation: Activation = FusedActivation::None,
     } => one;
+}
 
+pools! {
     /// The mean of each window of the size of `filter`; padding doesn't count.
-    AveragePool2d average_pool_2d(input: OperandId; filter: Size) {
-        padding: Padding = Padding::Valid,
-        /// How far the window moves.
-        stride: Size = 1,
-        filter,
-        activation: Activation = FusedActivation::None,
-    } [
-        /// Whether channels come before height and width.
-        nchw: Flag = false,
-    ] => one;
+    AveragePool2d average_pool_2d;
     /// The root of the mean square of each window of the size of `filter`.
-    L2Pool2d l2_pool_2d(input: OperandId; filter: Size) {
-        padding: Padding = Padding::Valid,
-        /// How far the window moves.
-        stride: Size = 1,
-        filter,
-        activation: Activation = FusedActivation::None,
-    } [
-        /// Whether channels come before height and width.
-        nchw: Flag = false,
-    ] => one;
+    L2Pool2d l2_pool_2d;
     /// The greatest of each window of the size of `filter`.
-    MaxPool2d max_pool_2d(input: OperandId; filter: Size) {
-        padding: Padding = Padding::Valid,
-        /// How far the window moves.
-        stride: Size = 1,
-        filter,
-        activation: Activation = FusedActivation::None,
-    } [
-        /// Whether channels come before height and width.
-        nchw: Flag = false,
-    ] => one;
+    MaxPool2d max_pool_2d;
+}
 
+operations! {
     /// A picture of another size, linear between the pixels.
     ResizeBilinear resize_bilinear(input: OperandId, size: Resize) [
         /// Whether channels come before height and width.
