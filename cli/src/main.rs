@@ -31,12 +31,12 @@ use clap::Parser;
 
 use args::{Cli, Command};
 use failure::Failure;
-use nnburst::Settings;
-use nnburst::hal::{VlogMask, VlogTag};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    start_logging();
+    if let Err(error) = nnburst::start_logging("nnburst") {
+        warn(&format!("NNBURST_TRACE: {error}"));
+    }
     let mut out = std::io::stdout().lock();
     let result = dispatch(&cli.command, &mut out).and_then(|()| Ok(out.flush()?));
     match result {
@@ -62,24 +62,6 @@ fn dispatch(command: &Command, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Vts(args) => commands::vts::vts(args, out),
         Command::Top(args) => commands::top::top(args, out),
         Command::Dump(args) => commands::top::dump(args, out),
-    }
-}
-
-/// Events of all crates on standard error, as far as `NNBURST_LOG` says (`debug`, `nnburst_burst=trace`) or
-/// else those of the tags that the setting `vlog` names; and spans in the file that `NNBURST_TRACE` names.
-fn start_logging() {
-    let tags = || {
-        let vlog = Settings::list().into_iter().find(|one| one.setting.name == "vlog")?;
-        let (mask, _) = VlogMask::parse(&vlog.value);
-        let named = VlogTag::ALL.into_iter().filter(|&tag| mask.contains(tag));
-        let filter = named.map(|tag| format!("{}=debug", tag.target())).collect::<Vec<_>>();
-        (!filter.is_empty()).then(|| filter.join(","))
-    };
-    if let Some(filter) = std::env::var("NNBURST_LOG").ok().or_else(tags) {
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    }
-    if let Err(error) = nnburst::hal::start_tracing_from_env("nnburst") {
-        warn(&format!("NNBURST_TRACE: {error}"));
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use nnburst::hal;
 
 use crate::c::{Out, Text};
-use crate::error::{Error, Result, call};
+use crate::error::{Error, Result, call, start_logging};
 use crate::handle::{Handle, object};
 
 /// `ANEURALNETWORKS_DEVICE_UNKNOWN`.
@@ -82,6 +82,7 @@ fn get(device: Handle<Device>) -> Result<&'static Listed> {
 pub(crate) extern "C" fn get_device_count(count: Out<'_, u32>) -> c_int {
     call(|| {
         let count = count.ok_or_else(|| Error::null("numDevices"))?;
+        start_logging();
         count.write(u32::try_from(all().len()).unwrap_or(u32::MAX));
         Ok(())
     })

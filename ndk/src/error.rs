@@ -92,9 +92,18 @@ pub(crate) fn call(body: impl FnOnce() -> Result<()>) -> c_int {
     }
 }
 
+/// Begins to tell what the environment asks for: programs in C can't listen to events themselves.
+pub(crate) fn start_logging() {
+    // A file that can't be written: there is nobody to tell but the log.
+    if let Err(error) = nnburst::start_logging("libneuralnetworks") {
+        tracing::warn!(target: "nnburst::manager", %error, "NNBURST_TRACE");
+    }
+}
+
 #[cold]
 fn failed(error: Error) -> c_int {
     let code = error.code;
+    tracing::warn!(target: "nnburst::manager", ?code, "{}", error.reason);
     remember(error);
     code as c_int
 }

@@ -51,6 +51,8 @@ mod extensions;
 mod frame;
 #[cfg(feature = "futures")]
 mod futures;
+#[cfg(feature = "logging")]
+mod logging;
 mod memory;
 mod model_builder;
 mod partition;
@@ -85,6 +87,8 @@ pub use extensions::{
 pub use frame::{Argument, Frame};
 #[cfg(feature = "futures")]
 pub use futures::{EventFuture, PendingFuture};
+#[cfg(feature = "logging")]
+pub use logging::start_logging;
 pub use memory::{Memory, MemoryDescriptor};
 pub use model_builder::{GraphRef, ModelBuilder, OperandId, operations};
 pub use partition::{Bid, Explained, Explanation, StepKind, StepSummary};

@@ -10,7 +10,7 @@ use nnburst::hal;
 
 use crate::c::{Array, ArrayMut, Bytes, OperandType, Out, SymmPerChannelQuantParams};
 use crate::device::{self, Device};
-use crate::error::{Error, Result, call, quietly};
+use crate::error::{Error, Result, call, quietly, start_logging};
 use crate::handle::{Handle, object};
 use crate::memory;
 
@@ -79,6 +79,7 @@ fn build(model: Handle<Model>, work: impl FnOnce(&mut Builder) -> Result<()>) ->
 pub(crate) extern "C" fn create(model: Out<'_, Handle<Model>>) -> c_int {
     call(|| {
         let model = model.ok_or_else(|| Error::null("model"))?;
+        start_logging();
         nnburst::read_vlog();
         model.write(Handle::new(Model(Phase::Building(Box::default())))?);
         Ok(())

@@ -93,6 +93,25 @@ fn headers_stand_alone() {
     }
 }
 
+/// A program that knows nothing of the library learns from its user's environment what went wrong, and where time went.
+#[test]
+fn the_environment_asks_for_reasons_and_spans() {
+    let Some(program) = common::compile("gcc", "c11", "tests/c/states.c") else { return };
+    let spans = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("states-spans.json");
+    // From an earlier run, perhaps.
+    let _ = std::fs::remove_file(&spans);
+    let quiet = common::command(&program).output().unwrap();
+    assert!(quiet.status.success() && quiet.stderr.is_empty(), "{quiet:?}");
+
+    let mut asking = common::command(&program);
+    let told = asking.env("NNBURST_LOG", "warn").env("NNBURST_TRACE", &spans).output().unwrap();
+    let said = String::from_utf8_lossy(&told.stderr);
+    assert!(told.status.success(), "{said}");
+    assert!(said.contains("BadState") && said.contains("UnexpectedNull"), "{said}");
+    let written = std::fs::read_to_string(&spans).unwrap();
+    assert!(written.contains("libneuralnetworks"), "{written}");
+}
+
 /// An installation as a package would make it, used through pkg-config.
 #[test]
 fn pkg_config_finds_headers_and_library() {
