@@ -15,13 +15,15 @@ pub enum Isa {
     Avx2,
     /// x86-64 AVX-512 F, BW, DQ, VL and VNNI.
     Avx512,
+    /// The same with VBMI: permutations of bytes.
+    Avx512Vbmi,
 }
 
 /// A wish for an instruction set that can't be met.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IsaError {
     /// The name is none of those known.
-    #[error("{VARIABLE} is `{0}`; known are scalar, neon, neondot, avx2, avx512")]
+    #[error("{VARIABLE} is `{0}`; known are scalar, neon, neondot, avx2, avx512, avx512vbmi")]
     Unknown(String),
     /// The machine lacks it.
     #[error("this machine has no {0:?}")]
@@ -33,7 +35,8 @@ const VARIABLE: &str = "NNBURST_ISA";
 
 impl Isa {
     /// All, best first.
-    pub const ALL: [Self; 5] = [Self::Avx512, Self::Avx2, Self::NeonDot, Self::Neon, Self::Scalar];
+    pub const ALL: [Self; 6] =
+        [Self::Avx512Vbmi, Self::Avx512, Self::Avx2, Self::NeonDot, Self::Neon, Self::Scalar];
 
     /// Whether this machine has it.
     pub fn detected(self) -> bool {
@@ -50,6 +53,8 @@ impl Isa {
                     && is_x86_feature_detected!("avx512vnni")
                     && Self::Avx2.detected()
             }
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Vbmi => is_x86_feature_detected!("avx512vbmi") && Self::Avx512.detected(),
             #[cfg(target_arch = "aarch64")]
             Self::Neon => std::arch::is_aarch64_feature_detected!("neon"),
             #[cfg(target_arch = "aarch64")]
@@ -94,6 +99,7 @@ impl Isa {
             "neondot" => Self::NeonDot,
             "avx2" => Self::Avx2,
             "avx512" => Self::Avx512,
+            "avx512vbmi" => Self::Avx512Vbmi,
             other => return Err(IsaError::Unknown(other.to_owned())),
         })
     }

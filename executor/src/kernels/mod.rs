@@ -15,6 +15,7 @@
 //!   product_f32          which of gemm and gemv suits the number of rows
 //!   binary_f32           sums and products of rows of floats
 //!   add_i8, mul_i8       sums and products of bytes of unlike scales
+//!   byte_table           functions of one byte, by a table of all results
 //!   plain                loops in plain Rust, compiled for every instruction set
 //!   svdf_f32             the memory of a low-rank filter: weighed and shifted in one pass
 //!   transcendental_f32   logistic function, hyperbolic tangent and exponential of rows
@@ -45,6 +46,7 @@ macro_rules! unrolled {
 
 pub(crate) mod add_i8;
 pub(crate) mod binary_f32;
+pub(crate) mod byte_table;
 pub(crate) mod ceiling;
 pub(crate) mod chain;
 pub(crate) mod depthwise_f32;

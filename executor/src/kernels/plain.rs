@@ -19,7 +19,7 @@ impl Isa {
         match self {
             // SAFETY: the machine has it.
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512 if self.detected() => unsafe { avx512(work) },
+            Self::Avx512 | Self::Avx512Vbmi if self.detected() => unsafe { avx512(work) },
             // SAFETY: the machine has it.
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 if self.detected() => unsafe { avx2(work) },

@@ -8,6 +8,7 @@ use super::support::{dispatch, plain};
 use crate::element::{Quantised, Real};
 use crate::error::OpError;
 use crate::io::Io;
+use crate::kernels::byte_table::ByteTable;
 use crate::kernels::plain::map;
 use crate::plan::{Label, Lowered, OpBuilder, Tensor};
 use crate::quant::fixed::{logistic, srdhm16, tanh};
@@ -77,16 +78,14 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, function: Function, input: &Tensor
         return Err(OpError::output(0, format!("{} from {}", output.kind, input.kind)).into());
     }
     let of = table_function::<T>(function, input, &output)?;
-    let mut table = [T::default(); 256];
-    for (slot, stored) in table.iter_mut().zip(T::MIN..=T::MAX) {
-        *slot = T::from_i32(of(stored - input.zero_point));
+    let mut table = [0; 256];
+    for stored in T::MIN..=T::MAX {
+        let low = |x: i32| x.to_le_bytes()[0];
+        table[usize::from(low(stored))] = low(T::from_i32(of(stored - input.zero_point)).to_i32());
     }
-    op.emit(plain("byte_table", &output.shape, 0), move |io: Io<'_>| {
-        let bytes = io.input::<T>(0).iter();
-        let at = |q: T| usize::try_from(q.to_i32() - T::MIN).unwrap_or(0);
-        io.output::<T>(0).fill(bytes.map(|q| table[at(q) & 0xff]));
-        Ok(())
-    });
+    let table = ByteTable::new(op.isa(), table);
+    let label = Label { form: table.isa(), ..plain("byte_table", &output.shape, 0) };
+    op.emit(label, move |io: Io<'_>| table.compute(io.input(0), io.output(0)));
     op.in_place(&[0]);
     Ok(())
 }
