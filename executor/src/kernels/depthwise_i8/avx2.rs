@@ -1,47 +1,40 @@
-//! 8 channels at a time.
+//! 8 channels at a time; of 3x3 and 5x5 windows 16, and 2 neighbours of 2 lines.
 
 use core::arch::x86_64::{
-    __m128i, __m256i, _mm_loadl_epi64, _mm_set1_epi8, _mm_xor_si128, _mm256_add_epi32,
-    _mm256_cvtepu8_epi32, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_set1_epi32,
-    _mm256_storeu_si256, _mm256_sub_epi32,
+    __m128i, __m256i, _mm_loadl_epi64, _mm_set1_epi8, _mm_storeu_si128, _mm_xor_si128,
+    _mm256_add_epi32, _mm256_castsi256_si128, _mm256_cvtepu8_epi32, _mm256_extracti128_si256,
+    _mm256_loadu_si256, _mm256_madd_epi16, _mm256_or_si256, _mm256_set1_epi32, _mm256_slli_epi32,
+    _mm256_srli_epi32, _mm256_sub_epi32, _mm256_unpackhi_epi16, _mm256_unpacklo_epi16,
 };
 
-use super::Pixels;
-use crate::kernels::requantise::avx2::Lanes;
+use super::strips::line::{GENERAL, Job, NEGATIVE, Word, strip};
+use super::strips::{self, Strip};
+use super::{Kernel, Pixels};
+use crate::kernels::gemm_i8::Encoding;
+use crate::kernels::gemm_i8::avx2::encode;
+use crate::kernels::requantise::Channels;
+use crate::kernels::requantise::avx2::{Lanes, Narrow, QuickLanes, general, store};
+
+pub(super) const KERNEL: Kernel = Kernel {
+    pixels,
+    strips: Some(strips::Kernel {
+        encoding: Encoding::Differences,
+        lines: 2,
+        encode,
+        // As interleaving within halves of a register leaves them.
+        order: [0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15],
+        three,
+        five,
+    }),
+};
 
 const LANES: usize = 8;
 
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn pixels(p: &Pixels) {
+unsafe fn pixels(p: &Pixels) {
     for channel in (0..p.channels).step_by(LANES) {
         // SAFETY: as the caller promises.
-        unsafe { if (p.lines, p.columns) == (3, 3) { three(p, channel) } else { any(p, channel) } }
-    }
-}
-
-/// A 3x3 window: its weights stay in registers while it slides.
-#[inline]
-#[target_feature(enable = "avx2")]
-unsafe fn three(p: &Pixels, channel: usize) {
-    let count = LANES.min(p.channels - channel);
-    // SAFETY: bias, weights and scaling are padded to whole vectors; loads and stores keep to `count`.
-    unsafe {
-        let (lanes, input) = (Lanes::load(&p.scaling, channel), Input::new(p, count));
-        let bias = _mm256_loadu_si256(p.bias.add(channel).cast());
-        let mut weights = [bias; 9];
-        for (tap, weight) in weights.iter_mut().enumerate() {
-            let at = tap / 3 * p.weight_line + tap % 3 * p.weight_column + channel;
-            *weight = _mm256_loadu_si256(p.weights.add(at).cast());
-        }
-        for pixel in 0..p.count {
-            let first = p.input.add(pixel * p.step + channel);
-            let mut sum = bias;
-            for (tap, &weight) in weights.iter().enumerate() {
-                let x = input.load(first.add(tap / 3 * p.tap_line + tap % 3 * p.tap_column));
-                sum = _mm256_add_epi32(sum, _mm256_madd_epi16(x, weight));
-            }
-            store(p.output.add(pixel * p.channels + channel), count, lanes.stored(sum));
-        }
+        unsafe { any(p, channel) };
     }
 }
 
@@ -49,7 +42,7 @@ unsafe fn three(p: &Pixels, channel: usize) {
 #[target_feature(enable = "avx2")]
 unsafe fn any(p: &Pixels, channel: usize) {
     let count = LANES.min(p.channels - channel);
-    // SAFETY: as for `three`.
+    // SAFETY: bias, weights and scaling are padded to whole vectors; loads and stores keep to `count`.
     unsafe {
         let (lanes, input) = (Lanes::load(&p.scaling, channel), Input::new(p, count));
         for pixel in 0..p.count {
@@ -106,16 +99,132 @@ impl Input {
     }
 }
 
-/// # Safety
-/// `count` bytes are writable.
-#[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn store(to: *mut u8, count: usize, values: __m256i) {
-    let mut all = [0i32; LANES];
-    // SAFETY: eight numbers of our own.
-    unsafe { _mm256_storeu_si256(all.as_mut_ptr().cast(), values) };
-    for (lane, value) in all.iter().enumerate().take(count) {
-        // SAFETY: a byte that is there.
-        unsafe { *to.add(lane) = value.to_le_bytes()[0] };
+unsafe fn three(s: &Strip) {
+    // SAFETY: as the caller promises.
+    unsafe { strip::<Lines, 3, 2, 2>(s) };
+}
+
+#[target_feature(enable = "avx2")]
+unsafe fn five(s: &Strip) {
+    // SAFETY: as the caller promises.
+    unsafe { strip::<Lines, 5, 3, 2>(s) };
+}
+
+/// Two lines of 16-bit differences: those of a channel in each lane of two registers.
+#[derive(Clone, Copy)]
+struct Lines([__m256i; 2]);
+
+impl Word for Lines {
+    type Sums = [__m256i; 2];
+    type Order = ();
+    type Finish = ([QuickLanes; 2], Narrow);
+
+    const LINES: usize = 2;
+    const PARTS: usize = 1;
+    const QUICK: bool = true;
+
+    #[target_feature(enable = "avx2")]
+    unsafe fn apart<J: Job>(s: &Strip) {
+        // SAFETY: as the caller promises.
+        unsafe { J::run(s) };
+    }
+
+    #[inline(always)]
+    unsafe fn order() {}
+
+    #[inline(always)]
+    unsafe fn finish(scaling: &Channels) -> ([QuickLanes; 2], Narrow) {
+        // SAFETY: as the caller promises; the first isn't looked at unless all channels are quick.
+        unsafe {
+            let quick = [QuickLanes::load(scaling, 0), QuickLanes::load(scaling, LANES)];
+            (quick, Narrow::new(scaling))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn sums(from: *const i32) -> [__m256i; 2] {
+        // SAFETY: as the caller promises.
+        unsafe { [_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.add(LANES).cast())] }
+    }
+
+    #[inline(always)]
+    unsafe fn weights(from: *const i32) -> Self {
+        // SAFETY: as the caller promises.
+        Self(unsafe { Self::sums(from) })
+    }
+
+    #[inline(always)]
+    unsafe fn lines((): &(), from: *const u8, line: usize, count: usize) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let first = _mm256_loadu_si256(from.cast());
+            let second = match count {
+                1 => first,
+                _ => _mm256_loadu_si256(from.add(line).cast()),
+            };
+            Self([_mm256_unpacklo_epi16(first, second), _mm256_unpackhi_epi16(first, second)])
+        }
+    }
+
+    #[inline(always)]
+    fn lowered(self, before: Option<Self>) -> Self {
+        let mut all = self;
+        unrolled!(2: half < 2, {
+            // SAFETY: a word is proof of the instruction set.
+            unsafe {
+                all.0[half] = _mm256_slli_epi32::<16>(all.0[half]);
+                if let Some(before) = before {
+                    let first = _mm256_srli_epi32::<16>(before.0[half]);
+                    all.0[half] = _mm256_or_si256(all.0[half], first);
+                }
+            }
+        });
+        all
+    }
+
+    #[inline(always)]
+    fn dot(self, weights: Self, mut sums: [__m256i; 2]) -> [__m256i; 2] {
+        unrolled!(2: half < 2, {
+            // SAFETY: a word is proof of the instruction set.
+            unsafe {
+                let products = _mm256_madd_epi16(self.0[half], weights.0[half]);
+                sums[half] = _mm256_add_epi32(sums[half], products);
+            }
+        });
+        sums
+    }
+
+    #[inline(always)]
+    unsafe fn store<const FINISH: u8, const PIXELS: usize>(
+        (quick, narrow): &([QuickLanes; 2], Narrow),
+        scaling: &Channels,
+        sums: [[__m256i; 2]; PIXELS],
+        to: *mut u8,
+        step: usize,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let mut values = [sums[0]; 2];
+            unrolled!(2: p < PIXELS, {
+                values[p] = sums[p];
+                if FINISH == GENERAL {
+                    general(scaling, &mut values[p]);
+                } else {
+                    unrolled!(2: half < 2, {
+                        values[p][half] = if FINISH == NEGATIVE {
+                            quick[half].rounded::<true>(values[p][half])
+                        } else {
+                            quick[half].rounded::<false>(values[p][half])
+                        };
+                    });
+                }
+            });
+            let all = narrow.bytes(values);
+            _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(all));
+            if PIXELS == 2 {
+                _mm_storeu_si128(to.add(step).cast(), _mm256_extracti128_si256::<1>(all));
+            }
+        }
     }
 }

@@ -10,15 +10,28 @@ use core::arch::x86_64::{
 };
 use std::hint::black_box;
 
-use super::Pixels;
-use super::strips::Strip;
-use crate::kernels::requantise::Quick;
+use super::strips::line::{GENERAL, Job, NEGATIVE, Word, strip};
+use super::strips::{self, LANES, Strip};
+use super::{Kernel, Pixels};
+use crate::kernels::gemm_i8::Encoding;
+use crate::kernels::gemm_i8::avx512::encode;
+use crate::kernels::requantise::Channels;
 use crate::kernels::requantise::avx512::{Lanes, Narrow, QuickLanes, general};
 
-const LANES: usize = 16;
+pub(super) const KERNEL: Kernel = Kernel {
+    pixels,
+    strips: Some(strips::Kernel {
+        encoding: Encoding::Bytes,
+        lines: 4,
+        encode,
+        order: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
+        three,
+        five,
+    }),
+};
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-pub(super) unsafe fn pixels(p: &Pixels) {
+unsafe fn pixels(p: &Pixels) {
     for channel in (0..p.channels).step_by(LANES) {
         // SAFETY: as the caller promises.
         unsafe { any(p, channel) };
@@ -90,142 +103,121 @@ unsafe fn store(to: *mut u8, count: usize, values: __m512i) {
     unsafe { _mm512_mask_cvtepi32_storeu_epi8(to.cast(), mask(count), values) };
 }
 
-/// How sums become bytes: no result is below the zero point, some are, or multipliers are of any kind.
-const POSITIVE: u8 = 0;
-const NEGATIVE: u8 = 1;
-const GENERAL: u8 = 2;
-
-/// Windows of `SIDE` lines and columns; `WORDS` words hold the lines of one window and of the one below.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-pub(super) unsafe fn strip<const SIDE: usize, const WORDS: usize>(s: &Strip) {
-    // SAFETY: as the caller promises; each arm differs in how sums become bytes alone.
-    unsafe {
-        match (s.two, s.scaling.quick) {
-            (true, Some(Quick { negative: false })) => sharing::<SIDE, WORDS, 2, POSITIVE>(s),
-            (true, Some(Quick { negative: true })) => sharing::<SIDE, WORDS, 2, NEGATIVE>(s),
-            (true, None) => line::<SIDE, WORDS, 2, 1, 0, true, GENERAL>(s),
-            (false, Some(Quick { negative: false })) => sharing::<SIDE, WORDS, 1, POSITIVE>(s),
-            (false, Some(Quick { negative: true })) => sharing::<SIDE, WORDS, 1, NEGATIVE>(s),
-            (false, None) => line::<SIDE, WORDS, 1, 1, 0, true, GENERAL>(s),
-        }
-    }
+unsafe fn three(s: &Strip) {
+    // SAFETY: as the caller promises.
+    unsafe { if s.split { strip::<Lines<2>, 3, 1, 4>(s) } else { strip::<Lines<1>, 3, 1, 4>(s) } };
 }
 
-/// Neighbours share columns of the image unless they are too far apart, or too few.
-#[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-unsafe fn sharing<const SIDE: usize, const WORDS: usize, const ROWS: usize, const FINISH: u8>(
-    s: &Strip,
-) {
-    // SAFETY: as the caller promises; each arm differs in how windows share columns alone.
-    unsafe {
-        match (s.split, s.step) {
-            _ if s.count < 4 => line::<SIDE, WORDS, ROWS, 1, 0, true, FINISH>(s),
-            (true, step) if step == s.tap => line::<SIDE, WORDS, ROWS, 4, 1, true, FINISH>(s),
-            (false, step) if step == s.tap => line::<SIDE, WORDS, ROWS, 4, 1, false, FINISH>(s),
-            (true, step) if step == 2 * s.tap => line::<SIDE, WORDS, ROWS, 4, 2, true, FINISH>(s),
-            (false, step) if step == 2 * s.tap => line::<SIDE, WORDS, ROWS, 4, 2, false, FINISH>(s),
-            _ => line::<SIDE, WORDS, ROWS, 1, 0, true, FINISH>(s),
-        }
-    }
+unsafe fn five(s: &Strip) {
+    // SAFETY: as the caller promises.
+    unsafe { if s.split { strip::<Lines<2>, 5, 2, 4>(s) } else { strip::<Lines<1>, 5, 2, 4>(s) } };
 }
 
-/// A whole strip, `PIXELS` windows at a time that lie `STEP` taps apart. What all tiles need is loaded once:
-/// behind a store the compiler would load it again.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-unsafe fn line<
-    const SIDE: usize,
-    const WORDS: usize,
-    const ROWS: usize,
-    const PIXELS: usize,
-    const STEP: usize,
-    const SPLIT: bool,
-    const FINISH: u8,
->(
-    s: &Strip,
-) {
-    // SAFETY: a block of weights has a line of bias, and two of each word of each column.
-    let line = |at: usize| unsafe { _mm512_loadu_si512(s.weights.add(at * LANES).cast()) };
-    let bias = line(0);
-    // What fits signed bytes, and what is left; of the second row of windows a byte further up.
-    let mut weights = [[[[bias; WORDS]; SIDE]; 2]; ROWS];
-    unrolled!(2: part < 2, {
-        unrolled!(6: tap < SIDE, {
-            unrolled!(2: word < WORDS, {
-                let all = line(1 + (part * SIDE + tap) * WORDS + word);
-                weights[0][part][tap][word] = all;
-                if ROWS == 2 {
-                    let mut up = _mm512_slli_epi32::<8>(all);
-                    if word > 0 {
-                        let above = weights[0][part][tap][word.saturating_sub(1)];
-                        up = _mm512_or_si512(up, _mm512_srli_epi32::<24>(above));
-                    }
-                    weights[1][part][tap][word] = up;
-                }
-            });
-        });
-    });
-    // SAFETY: sixteen channels; they aren't looked at unless all are quick.
-    let lanes = unsafe { QuickLanes::load(&s.scaling, 0) };
-    let (interleave, narrow) = (Interleave::new(), Narrow::new(&s.scaling));
-    for x in (0..s.count).step_by(PIXELS) {
-        // The last tile overlaps the one before.
-        let x = x.min(s.count - PIXELS);
-        let mut sums = [[bias; 4]; ROWS];
-        let from = s.input.wrapping_add(x * s.step);
-        unrolled!(12: column < (PIXELS - 1) * STEP + SIDE, {
-            unrolled!(2: word < WORDS, {
-                let first = from.wrapping_add(column * s.tap + word * 4 * s.line);
-                let count = SIDE + ROWS - 1 - word * 4;
-                // SAFETY: a column of a window, or of two.
-                let lines = unsafe { interleave.load(first, s.line, count) };
-                unrolled!(4: p < PIXELS, {
-                    if column >= p * STEP && column - p * STEP < SIDE {
-                        let tap = column - p * STEP;
-                        unrolled!(2: r < ROWS, {
-                            let [most, rest] = [0, 1].map(|part| weights[r][part][tap][word]);
-                            sums[r][p] = _mm512_dpbusd_epi32(sums[r][p], lines, most);
-                            if SPLIT {
-                                sums[r][p] = _mm512_dpbusd_epi32(sums[r][p], lines, rest);
-                            }
-                        });
-                    }
-                });
-            });
-        });
-        unrolled!(2: r < ROWS, {
-            let mut values = sums[r];
+/// Four lines: those of a channel in each lane. Weights have so many parts.
+#[derive(Clone, Copy)]
+struct Lines<const PARTS: usize>(__m512i);
+
+impl<const PARTS: usize> Word for Lines<PARTS> {
+    type Sums = __m512i;
+    type Order = Interleave;
+    type Finish = (QuickLanes, Narrow);
+
+    const LINES: usize = 4;
+    const PARTS: usize = PARTS;
+    const QUICK: bool = true;
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+    unsafe fn apart<J: Job>(s: &Strip) {
+        // SAFETY: as the caller promises.
+        unsafe { J::run(s) };
+    }
+
+    #[inline(always)]
+    unsafe fn order() -> Interleave {
+        // SAFETY: as the caller promises.
+        unsafe { Interleave::new() }
+    }
+
+    #[inline(always)]
+    unsafe fn finish(scaling: &Channels) -> (QuickLanes, Narrow) {
+        // SAFETY: as the caller promises; the first isn't looked at unless all channels are quick.
+        unsafe { (QuickLanes::load(scaling, 0), Narrow::new(scaling)) }
+    }
+
+    #[inline(always)]
+    unsafe fn sums(from: *const i32) -> __m512i {
+        // SAFETY: as the caller promises.
+        unsafe { _mm512_loadu_si512(from.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn weights(from: *const i32) -> Self {
+        // SAFETY: as the caller promises.
+        Self(unsafe { _mm512_loadu_si512(from.cast()) })
+    }
+
+    #[inline(always)]
+    unsafe fn lines(order: &Interleave, from: *const u8, line: usize, count: usize) -> Self {
+        // SAFETY: as the caller promises.
+        Self(unsafe { order.load(from, line, count) })
+    }
+
+    #[inline(always)]
+    fn lowered(self, before: Option<Self>) -> Self {
+        // SAFETY: a word is proof of the instruction set.
+        unsafe {
+            let down = _mm512_slli_epi32::<8>(self.0);
+            Self(match before {
+                Some(before) => _mm512_or_si512(down, _mm512_srli_epi32::<24>(before.0)),
+                None => down,
+            })
+        }
+    }
+
+    #[inline(always)]
+    fn dot(self, weights: Self, sums: __m512i) -> __m512i {
+        // SAFETY: a word is proof of the instruction set.
+        unsafe { _mm512_dpbusd_epi32(sums, self.0, weights.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn store<const FINISH: u8, const PIXELS: usize>(
+        (quick, narrow): &(QuickLanes, Narrow),
+        scaling: &Channels,
+        sums: [__m512i; PIXELS],
+        to: *mut u8,
+        step: usize,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let mut values = [sums[0]; 4];
+            unrolled!(4: p < PIXELS, { values[p] = sums[p] });
             if FINISH == GENERAL {
-                // SAFETY: sixteen channels.
-                unsafe { general(&s.scaling, &mut values[..PIXELS], 1) };
+                general(scaling, &mut values[..PIXELS], 1);
             } else {
                 unrolled!(4: p < PIXELS, {
                     values[p] = if FINISH == NEGATIVE {
-                        lanes.rounded::<true>(values[p])
+                        quick.rounded::<true>(values[p])
                     } else {
-                        lanes.rounded::<false>(values[p])
+                        quick.rounded::<false>(values[p])
                     };
                 });
             }
             let all = narrow.bytes(values);
-            let to = s.output.wrapping_add(r * s.out_line + x * s.out_step);
-            // SAFETY: the outputs of the windows.
-            unsafe {
-                _mm_storeu_si128(to.cast(), _mm512_castsi512_si128(all));
-                if PIXELS == 4 {
-                    let second = _mm512_extracti32x4_epi32::<1>(all);
-                    _mm_storeu_si128(to.add(s.out_step).cast(), second);
-                    let third = _mm512_extracti32x4_epi32::<2>(all);
-                    _mm_storeu_si128(to.add(2 * s.out_step).cast(), third);
-                    let fourth = _mm512_extracti32x4_epi32::<3>(all);
-                    _mm_storeu_si128(to.add(3 * s.out_step).cast(), fourth);
-                }
+            _mm_storeu_si128(to.cast(), _mm512_castsi512_si128(all));
+            if PIXELS == 4 {
+                _mm_storeu_si128(to.add(step).cast(), _mm512_extracti32x4_epi32::<1>(all));
+                _mm_storeu_si128(to.add(2 * step).cast(), _mm512_extracti32x4_epi32::<2>(all));
+                _mm_storeu_si128(to.add(3 * step).cast(), _mm512_extracti32x4_epi32::<3>(all));
             }
-        });
+        }
     }
 }
 
-/// Sixteen bytes of four lines each, turned so that a lane has those of one channel.
+/// Turns sixteen bytes of four lines each so that a lane has those of one channel.
+#[derive(Clone, Copy)]
 struct Interleave {
     lines: __m512i,
     bytes: __m512i,

@@ -12,7 +12,6 @@ mod avx512;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod scalar;
-#[cfg(target_arch = "x86_64")]
 mod strips;
 
 use std::ops::Range;
@@ -47,20 +46,25 @@ pub(crate) struct Pixels {
     scaling: Channels,
 }
 
-/// # Safety
-/// All that the pixels' windows cover is readable, their outputs are writable, weights and bias padded to
-/// [`PADDING`] channels; the machine has the instruction set.
-pub(crate) type Run = unsafe fn(&Pixels);
+/// A form's ways.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kernel {
+    /// # Safety
+    /// All that the pixels' windows cover is readable, their outputs are writable, weights and bias padded to
+    /// [`PADDING`] channels; the machine has the instruction set.
+    pixels: unsafe fn(&Pixels),
+    strips: Option<strips::Kernel>,
+}
 
 /// Best first.
-pub(crate) const FORMS: &[Form<Run>] = &[
+pub(crate) const FORMS: &[Form<Kernel>] = &[
     #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx512, run: avx512::pixels },
+    Form { isa: Isa::Avx512, run: avx512::KERNEL },
     #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx2, run: avx2::pixels },
+    Form { isa: Isa::Avx2, run: avx2::KERNEL },
     #[cfg(target_arch = "aarch64")]
-    Form { isa: Isa::Neon, run: neon::pixels },
-    Form { isa: Isa::Scalar, run: scalar::pixels },
+    Form { isa: Isa::Neon, run: neon::KERNEL },
+    Form { isa: Isa::Scalar, run: scalar::KERNEL },
 ];
 
 /// Channels that weights and bias are padded to.
@@ -69,7 +73,7 @@ const PADDING: usize = 16;
 /// A depthwise convolution with one filter per channel, packed.
 #[derive(Debug)]
 pub(crate) struct Depthwise {
-    form: Form<Run>,
+    form: Form<Kernel>,
     patches: Patches,
     way: Way,
 }
@@ -77,8 +81,7 @@ pub(crate) struct Depthwise {
 /// How it is computed.
 #[derive(Debug)]
 enum Way {
-    #[cfg(target_arch = "x86_64")]
-    Strips(strips::Strips),
+    Strips(Box<strips::Strips>),
     Pixels {
         /// Channels of a line of weights.
         padded: usize,
@@ -104,12 +107,11 @@ impl Depthwise {
             return None;
         }
         let form = best(FORMS, isa);
-        #[cfg(target_arch = "x86_64")]
-        if form.isa == Isa::Avx512
-            && let weights = (weights, quantised)
-            && let Some(strips) = strips::Strips::new(patches, bytes, weights, bias, &scaling)
-        {
-            return Some(Self { form, patches, way: Way::Strips(strips) });
+        let strips = form.run.strips.and_then(|kernel| {
+            strips::Strips::new(kernel, patches, bytes, (weights, quantised), bias, &scaling)
+        });
+        if let Some(strips) = strips {
+            return Some(Self { form, patches, way: Way::Strips(Box::new(strips)) });
         }
         let padded = channels.next_multiple_of(PADDING);
         let size = (weights.len() / channels + 1) * padded * 4;
@@ -134,7 +136,6 @@ impl Depthwise {
     /// Bands that may be computed by themselves: lines of pixels, or all of them.
     pub(crate) fn bands(&self) -> usize {
         match &self.way {
-            #[cfg(target_arch = "x86_64")]
             Way::Strips(strips) => strips.lines(),
             Way::Pixels { .. } => 1,
         }
@@ -143,7 +144,6 @@ impl Depthwise {
     /// Scratch memory of a computation.
     pub(crate) fn scratch_bytes(&self) -> usize {
         match &self.way {
-            #[cfg(target_arch = "x86_64")]
             Way::Strips(strips) => strips.scratch_bytes(),
             Way::Pixels { .. } => 0,
         }
@@ -168,7 +168,6 @@ impl Depthwise {
         // SAFETY: the lengths are what is asked for; `best` chose what the machine has.
         unsafe {
             match &self.way {
-                #[cfg(target_arch = "x86_64")]
                 Way::Strips(strips) => strips.run(image, output, scratch, bands),
                 Way::Pixels { padded, weights, bytes, scaling } if !bands.is_empty() => {
                     self.pixels(image, output, (weights.typed(), *padded), *bytes, scaling);
@@ -211,7 +210,7 @@ impl Depthwise {
                 scaling: scaling.from(0),
             };
             // SAFETY: runs keep to the image; `best` chose what the machine has.
-            unsafe { (self.form.run)(&pixels) };
+            unsafe { (self.form.run.pixels)(&pixels) };
         });
     }
 }

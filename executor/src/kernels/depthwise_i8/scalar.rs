@@ -1,8 +1,10 @@
 //! Plain Rust.
 
-use super::Pixels;
+use super::{Kernel, Pixels};
 
-pub(super) unsafe fn pixels(p: &Pixels) {
+pub(super) const KERNEL: Kernel = Kernel { pixels, strips: None };
+
+unsafe fn pixels(p: &Pixels) {
     for pixel in 0..p.count {
         for channel in 0..p.channels {
             // SAFETY: a bias per channel.

@@ -23,7 +23,7 @@ pub(super) const KERNEL: Kernel = Kernel {
 const LANES: usize = 8;
 
 #[target_feature(enable = "avx2")]
-unsafe fn encode(from: *const u8, count: usize, bytes: Bytes, to: *mut u8) {
+pub(in crate::kernels) unsafe fn encode(from: *const u8, count: usize, bytes: Bytes, to: *mut u8) {
     let flip = _mm_set1_epi8(bytes.flip.cast_signed());
     // Zero points are at most 255, which fits.
     let zero_point = _mm256_set1_epi16(i16::try_from(bytes.zero_point).unwrap_or(0));

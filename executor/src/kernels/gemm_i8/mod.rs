@@ -15,12 +15,12 @@
 //! without loss.
 
 #[cfg(target_arch = "x86_64")]
-mod avx2;
+pub(super) mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub(super) mod avx512;
 pub(super) mod bands;
 #[cfg(target_arch = "aarch64")]
-mod neon;
+pub(super) mod neon;
 #[cfg(target_arch = "aarch64")]
 mod neon_dot;
 mod packing;
@@ -114,12 +114,12 @@ pub(in crate::kernels) enum Encoding {
 }
 
 impl Encoding {
-    const fn per_word(self) -> usize {
+    pub(in crate::kernels) const fn per_word(self) -> usize {
         4 / self.element()
     }
 
     /// Bytes of an element.
-    const fn element(self) -> usize {
+    pub(in crate::kernels) const fn element(self) -> usize {
         match self {
             Self::Bytes => 1,
             Self::Differences => 2,

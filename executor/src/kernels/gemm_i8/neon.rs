@@ -24,7 +24,7 @@ const LANES: usize = 4;
 const COLUMNS: usize = 2 * LANES;
 
 #[target_feature(enable = "neon")]
-unsafe fn encode(from: *const u8, count: usize, bytes: Bytes, to: *mut u8) {
+pub(in crate::kernels) unsafe fn encode(from: *const u8, count: usize, bytes: Bytes, to: *mut u8) {
     let flip = vdup_n_u8(bytes.flip);
     // Zero points are at most 255, which fits.
     let zero_point = vdupq_n_s16(i16::try_from(bytes.zero_point).unwrap_or(0));

@@ -30,7 +30,7 @@ pub(crate) struct Scaling {
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(
     not(target_arch = "x86_64"),
-    expect(dead_code, reason = "what `Quick` needs is read by the AVX-512 form alone")
+    expect(dead_code, reason = "what `Quick` needs is read by the forms of x86-64 alone")
 )]
 pub(crate) struct Channels {
     pub(super) fraction: *const i32,

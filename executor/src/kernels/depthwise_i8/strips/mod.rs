@@ -1,5 +1,5 @@
-//! 3x3 and 5x5 windows, several lines of a column in each 32-bit lane: `vpdpbusd` then multiplies three or four
-//! lines of a window's column at once.
+//! 3x3 and 5x5 windows, several lines of a column in each 32-bit lane: one instruction then multiplies two, three
+//! or four lines of a window's column.
 //!
 //! ```text
 //!   four lines of 16 bytes ──interleaved──► lane c: line 0, 1, 2, 3 of channel c
@@ -7,32 +7,63 @@
 //! ```
 //!
 //! Five lines, and the sixth of the windows below, take two words; what is right for three is right for them.
+//! Without instructions for products of bytes, lanes hold one or two lines of 16-bit differences, and there are more words.
 //!
 //! Lines come with their padding from a copy (see [`Bands`]), so every window is whole. The difference of a
-//! weight from its zero point may take 9 bits: what doesn't fit a signed byte goes into a second product,
-//! which is left out where all of it is 0. The image's zero point is in the bias.
+//! weight from its zero point may take 9 bits: of bytes, what doesn't fit a signed one goes into a second product,
+//! which is left out where all of it is 0, and the image's zero point is in the bias.
+
+pub(super) mod line;
 
 use std::ops::Range;
 
-use super::super::gemm_i8::avx512::encode;
 use super::super::gemm_i8::bands::Bands;
 use super::super::gemm_i8::{Bytes, Encoding};
-use super::avx512;
 use crate::kernels::patches::Patches;
 use crate::kernels::requantise::{Channels, Scaling};
 use crate::packed::Packed;
 
-/// Bytes of a vector of channels.
-const LANES: usize = 16;
+/// Channels of a block.
+pub(super) const LANES: usize = 16;
 
-/// Words that the lines of a window and of the one below take.
-const fn words(side: usize) -> usize {
-    (side + 1).div_ceil(4)
+/// A form's strips.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kernel {
+    /// What lanes hold.
+    pub(super) encoding: Encoding,
+    /// Lines of a word.
+    pub(super) lines: usize,
+    /// Copies bytes of the image so encoded.
+    pub(super) encode: unsafe fn(*const u8, usize, Bytes, *mut u8),
+    /// The channel in each lane of a block.
+    pub(super) order: [usize; LANES],
+    /// Windows of three and of five lines and columns.
+    ///
+    /// # Safety
+    /// The strip's input is readable, weights and scaling are there, its output is writable; the machine has the
+    /// instruction set.
+    pub(super) three: unsafe fn(&Strip),
+    pub(super) five: unsafe fn(&Strip),
 }
 
-/// Lines of a block of weights: the bias, then the words of each column, then what is left of them.
-const fn block_lines(side: usize) -> usize {
-    1 + 2 * side * words(side)
+impl Kernel {
+    /// Words that the lines of a window and of the one below take.
+    fn words(&self, side: usize) -> usize {
+        (side + 1).div_ceil(self.lines)
+    }
+
+    /// Words that a line of a column of weights takes.
+    fn parts(&self) -> usize {
+        match self.encoding {
+            Encoding::Bytes => 2,
+            Encoding::Differences => 1,
+        }
+    }
+
+    /// Lines of a block of weights: the bias, then the words of each column, then what is left of them.
+    fn block_lines(&self, side: usize) -> usize {
+        1 + self.parts() * side * self.words(side)
+    }
 }
 
 /// Bytes that the first cache holds of the input beside weights and output.
@@ -44,6 +75,7 @@ const CACHE_LINE: usize = 64;
 /// A 3x3 or 5x5 depthwise convolution, packed in blocks of sixteen lanes.
 #[derive(Debug)]
 pub(super) struct Strips {
+    kernel: Kernel,
     bands: Bands,
     image: Bytes,
     weights: Packed,
@@ -60,8 +92,10 @@ pub(super) struct Strip {
     pub(super) line: usize,
     pub(super) tap: usize,
     pub(super) step: usize,
-    /// [`block_lines`] lines of sixteen words.
+    /// A block: lines of sixteen words.
     pub(super) weights: *const i32,
+    /// Whether weights leave something for a second product.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "AVX-512 reads it"))]
     pub(super) split: bool,
     pub(super) output: *mut u8,
     /// Bytes between lines and vectors of output.
@@ -75,9 +109,10 @@ pub(super) struct Strip {
 }
 
 impl Strips {
-    /// `None` for windows that are neither 3x3 nor 5x5, for channels that don't fill vectors, and for weights that may be 255,
-    /// which is no sum of two signed bytes.
+    /// `None` for windows that are neither 3x3 nor 5x5, for channels that don't fill vectors, and where lanes hold
+    /// bytes for weights that may be 255, which is no sum of two signed ones.
     pub(super) fn new(
+        kernel: Kernel,
         patches: Patches,
         image: Bytes,
         (weights, quantised): (&[u8], Bytes),
@@ -89,18 +124,21 @@ impl Strips {
             && p.stride_w == 1
             && (p.out_width * channels).is_multiple_of(LANES);
         // Told by the zero point alone: weights that come out of a cache aren't there to be looked at.
-        let in_two = quantised.zero_point > 0;
+        let bytes = kernel.encoding == Encoding::Bytes;
+        let in_parts = !bytes || quantised.zero_point > 0;
         let side = p.filter_h;
         let fits = matches!((side, p.filter_w), (3, 3) | (5, 5))
             && (channels >= LANES || several)
-            && in_two;
+            && in_parts;
         if !fits || p.rows() == 0 || p.in_height == 0 || p.in_width == 0 {
             return None;
         }
         let lanes = channels.next_multiple_of(LANES);
-        let channel = |lane: usize| channel(channels, lane);
+        let channel =
+            |lane: usize| channel(channels, lane / LANES * LANES + kernel.order[lane % LANES]);
         let scaling = scaling.rearranged(lanes, channel);
-        let (words, block_len) = (words(side), block_lines(side) * LANES);
+        let words = kernel.words(side);
+        let block_len = kernel.block_lines(side) * LANES;
         let packed = Packed::new("depthwise_i8 strips", lanes / LANES * block_len * 4, |packed| {
             let blocks = packed.typed_mut::<i32>().chunks_exact_mut(block_len);
             for (block, lines) in blocks.enumerate() {
@@ -111,17 +149,18 @@ impl Strips {
                         i32::from(stored) - quantised.zero_point
                     };
                     let sum: i32 = (0..side * side).map(weight).sum();
-                    lines[lane] = bias[channel].wrapping_sub(sum.wrapping_mul(image.zero_point));
-                    let parts: [fn(i32) -> i32; 2] = [most, |w| w - most(w)];
-                    for (at, line) in (0..2 * side * words).zip(1..) {
+                    let away = if bytes { sum.wrapping_mul(image.zero_point) } else { 0 };
+                    lines[lane] = bias[channel].wrapping_sub(away);
+                    for (at, line) in (1..kernel.block_lines(side)).enumerate() {
                         let (part, column, word) =
-                            (parts[at / words / side], at / words % side, at % words);
-                        let byte = |at: usize| match word * 4 + at {
-                            row if row < side => part(weight(row * side + column)).to_le_bytes()[0],
-                            _ => 0,
+                            (at / words / side, at / words % side, at % words);
+                        let line_of_word = |at: usize| match word * kernel.lines + at {
+                            row if row >= side => 0,
+                            row if !bytes => weight(row * side + column),
+                            row if part == 0 => most(weight(row * side + column)),
+                            row => weight(row * side + column) - most(weight(row * side + column)),
                         };
-                        let bytes = [byte(0), byte(1), byte(2), byte(3)];
-                        lines[line * LANES + lane] = i32::from_le_bytes(bytes);
+                        lines[line * LANES + lane] = packed_word(kernel.lines, line_of_word);
                     }
                 }
             }
@@ -129,8 +168,8 @@ impl Strips {
         let rests = packed.typed::<i32>().chunks_exact(block_len);
         let split =
             rests.flat_map(|block| &block[(1 + side * words) * LANES..]).any(|&rest| rest != 0);
-        let bands = Bands::new(patches, Encoding::Bytes);
-        Some(Self { bands, image, weights: packed, split, scaling })
+        let bands = Bands::new(patches, kernel.encoding);
+        Some(Self { kernel, bands, image, weights: packed, split, scaling })
     }
 
     pub(super) fn lines(&self) -> usize {
@@ -143,7 +182,7 @@ impl Strips {
 
     /// # Safety
     /// `image` is readable for the patches' elements, `output` writable for rows times channels; the lines are
-    /// there, `scratch` is as long as it has to be, and the machine has AVX-512.
+    /// there, `scratch` is as long as it has to be, and the machine has the form's instruction set.
     pub(super) unsafe fn run(
         &self,
         image: *const u8,
@@ -157,6 +196,7 @@ impl Strips {
             // SAFETY: as the caller promises; the lines are those of a band.
             unsafe {
                 let bands = &self.bands;
+                let encode = self.kernel.encode;
                 let input = bands.input(encode, image, self.image, line, end - line, scratch);
                 self.band(input, output, line..end);
             }
@@ -170,6 +210,7 @@ impl Strips {
         let p = &self.bands.patches;
         let line_bytes = self.bands.line_bytes;
         let (channels, out_line) = (p.channels, p.out_width * p.channels);
+        let element = self.kernel.encoding.element();
         // Few channels: a vector is several pixels.
         let vector = channels.max(LANES);
         let (step, out_step) =
@@ -178,16 +219,17 @@ impl Strips {
         let lines_each = self.near_lines().next_multiple_of(pairs);
         for first_line in lines.clone().step_by(lines_each) {
             let near = first_line..lines.end.min(first_line + lines_each);
-            let blocks = self.weights.typed::<i32>().chunks_exact(block_lines(p.filter_h) * LANES);
+            let block_len = self.kernel.block_lines(p.filter_h) * LANES;
+            let blocks = self.weights.typed::<i32>().chunks_exact(block_len);
             for (block, weights) in blocks.enumerate() {
                 let first = if channels < LANES { 0 } else { channel(channels, block * LANES) };
                 for at in near.clone().step_by(pairs) {
                     let above = (at - lines.start) * p.stride_h * line_bytes;
                     let strip = Strip {
-                        input: input.wrapping_add(above + first),
+                        input: input.wrapping_add(above + first * element),
                         line: p.dilation_h * line_bytes,
-                        tap: p.dilation_w * channels,
-                        step,
+                        tap: p.dilation_w * channels * element,
+                        step: step * element,
                         weights: weights.as_ptr(),
                         split: self.split,
                         output: output.wrapping_add(at * out_line + first),
@@ -200,8 +242,8 @@ impl Strips {
                     // SAFETY: windows within the copy, outputs as promised.
                     unsafe {
                         match p.filter_h {
-                            3 => avx512::strip::<3, { words(3) }>(&strip),
-                            _ => avx512::strip::<5, { words(5) }>(&strip),
+                            3 => (self.kernel.three)(&strip),
+                            _ => (self.kernel.five)(&strip),
                         }
                     }
                 }
@@ -225,6 +267,15 @@ fn channel(channels: usize, lane: usize) -> usize {
         return lane % channels;
     }
     (lane / LANES * LANES).min(channels - LANES) + lane % LANES
+}
+
+/// Some numbers that fill a word, one behind the other.
+fn packed_word(count: usize, number: impl Fn(usize) -> i32) -> i32 {
+    let bits = 32 / count;
+    let mask = u32::MAX >> (32 - bits);
+    let word =
+        (0..count).fold(0, |word, at| word | (number(at).cast_unsigned() & mask) << (at * bits));
+    word.cast_signed()
 }
 
 /// What of a weight fits a signed byte.
