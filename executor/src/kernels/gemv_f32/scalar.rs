@@ -23,23 +23,24 @@ impl Whole for u16 {
     }
 }
 
+/// Adds up as plain code does where nothing is packed, to the bit.
 unsafe fn panel<W: Whole, const WIDTH: usize>(panel: &Panel<W>) {
     for column in 0..panel.columns {
         let place = W::place(column);
+        let scale = match W::ARE_STEPS {
+            // SAFETY: a scale for every column of the panel.
+            true => unsafe { *panel.scales.add(column) },
+            false => 1.0,
+        };
         // SAFETY: a start per column.
-        let start = unsafe { panel.start.add(column).read_unaligned() };
-        // As plain code adds up where nothing is packed, if sums need no scaling.
-        let mut sum = if W::ARE_STEPS { 0.0 } else { start };
+        let mut sum = unsafe { panel.start.add(column).read_unaligned() };
         for k in 0..panel.depth {
             // SAFETY: `depth` elements, and as many lines as wide as the panel.
             unsafe {
-                let weight = (*panel.weights.add(k * WIDTH + place)).whole();
+                // Of steps this is the very weight that was packed.
+                let weight = (*panel.weights.add(k * WIDTH + place)).whole() * scale;
                 sum += panel.x.add(k).read_unaligned() * weight;
             }
-        }
-        if W::ARE_STEPS {
-            // SAFETY: a scale for every column of the panel.
-            sum = start + sum * unsafe { *panel.scales.add(column) };
         }
         let y = crate::quant::clamp_real(sum, panel.low, panel.high);
         // SAFETY: a column that is there.

@@ -39,6 +39,22 @@ fn every_form_gives_the_product_of_widened_bytes() {
     }
 }
 
+#[test]
+fn widened_bytes_are_added_up_as_floats_in_plain_code() {
+    let (depth, columns) = (300, 17);
+    let weight = |at: usize| (((at * 2_654_435_761) % 255) as f32 - 127.0) * 0.0123;
+    let weights: Vec<f32> = (0..depth * columns).map(weight).collect();
+    let (xs, bias) = (numbers(depth, 1), numbers(columns, 7));
+    let gemv = Gemv::new(Isa::Scalar, &weights, depth).unwrap();
+    assert!(matches!(gemv.weights, Weights::Steps { .. }));
+    let mut got = vec![0.0; columns];
+    gemv.compute(In::of(&xs), 1, Start::Bias(&bias), Out::of(&mut got), columns, ALL).unwrap();
+    for (column, got) in got.into_iter().enumerate() {
+        let products = xs.iter().zip(&weights[column * depth..]).map(|(x, w)| x * w);
+        assert_eq!(got, products.fold(bias[column], |sum, product| sum + product));
+    }
+}
+
 fn compare(isa: Isa, rows: usize, depth: usize, columns: usize, range: (f32, f32)) {
     compare_with(isa, rows, &numbers(columns * depth, 99), depth, range);
 }
