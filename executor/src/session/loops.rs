@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use nnburst_hal::View;
 
-use super::runner::{Runner, Sink, view_of};
+use super::arguments::Sink;
+use super::runner::{Runner, view_of};
 use super::{Input, Orders};
 use crate::error::{CompileError, RunError};
 use crate::io::Slot;

@@ -1,5 +1,6 @@
 //! Running a plan: scratch memory, specialisations, and the shapes that came out.
 
+mod arguments;
 mod bands;
 mod loops;
 mod runner;
@@ -13,7 +14,8 @@ use nnburst_hal::{OutputShape, TimePoint, View, ViewMut};
 
 use crate::error::{Halt, RunError};
 use crate::plan::{Context, MAIN, Plan, Stage};
-use runner::{Runner, Sink};
+use arguments::Sink;
+use runner::Runner;
 use team::Team;
 
 /// An input of an execution.
