@@ -16,6 +16,7 @@
 //!   binary_f32           sums and products of rows of floats
 //!   add_i8, mul_i8       sums and products of bytes of unlike scales
 //!   byte_table           functions of one byte, by a table of all results
+//!   simd                 vectors of floats, for loops that are written once
 //!   plain                loops in plain Rust, compiled for every instruction set
 //!   svdf_f32             the memory of a low-rank filter: weighed and shifted in one pass
 //!   transcendental_f32   logistic function, hyperbolic tangent and exponential of rows
@@ -65,6 +66,7 @@ pub(crate) mod patches;
 pub(crate) mod plain;
 pub(crate) mod product_f32;
 pub(crate) mod requantise;
+mod simd;
 pub(crate) mod svdf_f32;
 pub(crate) mod transcendental_f32;
 pub(crate) mod windows;

@@ -1,13 +1,10 @@
 //! Sums, differences and products of two rows of floats, clamped; either may be one number for all.
 
-#[cfg(target_arch = "x86_64")]
-mod avx2;
-#[cfg(target_arch = "x86_64")]
-mod avx512;
-#[cfg(target_arch = "aarch64")]
-mod neon;
 mod scalar;
+mod vectors;
 
+use self::vectors::Vectors;
+use super::simd::{self, Floats};
 use super::{Form, Isa, best};
 use crate::io::{In, Out};
 
@@ -24,47 +21,79 @@ pub(crate) enum Arithmetic {
 struct Rows {
     a: *const f32,
     b: *const f32,
+    /// From one element to the next: 1, or 0 where one number serves all; not both.
+    steps: (usize, usize),
     output: *mut f32,
     len: usize,
     low: f32,
     high: f32,
 }
 
+/// An arithmetic, for numbers and for vectors of them.
+trait Each {
+    fn number(a: f32, b: f32) -> f32;
+    fn vector<V: Floats>(a: V, b: V) -> V;
+}
+
+struct Add;
+
+impl Each for Add {
+    #[inline(always)]
+    fn number(a: f32, b: f32) -> f32 {
+        a + b
+    }
+
+    #[inline(always)]
+    fn vector<V: Floats>(a: V, b: V) -> V {
+        a.add(b)
+    }
+}
+
+struct Sub;
+
+impl Each for Sub {
+    #[inline(always)]
+    fn number(a: f32, b: f32) -> f32 {
+        a - b
+    }
+
+    #[inline(always)]
+    fn vector<V: Floats>(a: V, b: V) -> V {
+        a.sub(b)
+    }
+}
+
+struct Mul;
+
+impl Each for Mul {
+    #[inline(always)]
+    fn number(a: f32, b: f32) -> f32 {
+        a * b
+    }
+
+    #[inline(always)]
+    fn vector<V: Floats>(a: V, b: V) -> V {
+        a.mul(b)
+    }
+}
+
 /// # Safety
-/// The rows are as long as stated, or one number where the kernel repeats it; the machine has the
-/// instruction set.
+/// The rows are as long as stated, or one number where a step is 0; the machine has the instruction set.
 type Run = unsafe fn(&Rows);
 
-/// The kernels for: both are rows; `a` is one number; `b` is one number.
-type Kernels = [Run; 3];
-
 /// Best first.
-const fn forms(arithmetic: Arithmetic) -> &'static [Form<Kernels>] {
-    /// One row per form, so that they can't be told apart by anything else.
-    macro_rules! forms {
-        ($name:ident) => {
-            &[
-                #[cfg(target_arch = "x86_64")]
-                Form { isa: Isa::Avx512, run: avx512::$name },
-                #[cfg(target_arch = "x86_64")]
-                Form { isa: Isa::Avx2, run: avx2::$name },
-                #[cfg(target_arch = "aarch64")]
-                Form { isa: Isa::Neon, run: neon::$name },
-                Form { isa: Isa::Scalar, run: scalar::$name },
-            ]
-        };
-    }
+const fn forms(arithmetic: Arithmetic) -> &'static [Form<Run>] {
     match arithmetic {
-        Arithmetic::Add => forms!(ADD),
-        Arithmetic::Sub => forms!(SUB),
-        Arithmetic::Mul => forms!(MUL),
+        Arithmetic::Add => simd::forms!(Vectors<Add>, scalar::rows::<Add>),
+        Arithmetic::Sub => simd::forms!(Vectors<Sub>, scalar::rows::<Sub>),
+        Arithmetic::Mul => simd::forms!(Vectors<Mul>, scalar::rows::<Mul>),
     }
 }
 
 /// An arithmetic in its best form, and what its results are clamped to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Binary {
-    form: Form<Kernels>,
+    form: Form<Run>,
     range: (f32, f32),
 }
 
@@ -89,17 +118,16 @@ impl Binary {
         output: Out<'_, f32>,
     ) -> Result<(), String> {
         let len = output.len();
-        let [both, one_a, one_b] = self.form.run;
-        let run = match (a.len() >= len, b.len() >= len) {
-            (true, true) => both,
-            (false, true) if a.len() == 1 => one_a,
-            (true, false) if b.len() == 1 => one_b,
+        let steps = match (a.len() >= len, b.len() >= len) {
+            (true, true) => (1, 1),
+            (false, true) if a.len() == 1 => (0, 1),
+            (true, false) if b.len() == 1 => (1, 0),
             _ => return super::check_lengths(a.len().min(b.len()), len),
         };
         let (low, high) = self.range;
         let (a, b, output) = (a.as_ptr(), b.as_ptr(), output.as_mut_ptr());
         // SAFETY: lengths as checked; `best` chose what the machine has.
-        unsafe { run(&Rows { a, b, output, len, low, high }) };
+        unsafe { (self.form.run)(&Rows { a, b, steps, output, len, low, high }) };
         Ok(())
     }
 }

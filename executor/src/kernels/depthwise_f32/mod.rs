@@ -1,19 +1,14 @@
 //! Depthwise convolution of floats: channels in lanes, a window's weights in registers where it is 3x3.
 
-#[cfg(target_arch = "x86_64")]
-mod avx2;
-#[cfg(target_arch = "x86_64")]
-mod avx512;
-#[cfg(target_arch = "aarch64")]
-mod neon;
 mod scalar;
+mod vectors;
 
 use std::ops::Range;
 
 use super::chain::Lines;
 use super::patches::Patches;
 use super::windows::each_region;
-use super::{Form, Isa, best};
+use super::{Form, Isa, best, simd};
 use crate::io::{In, Out};
 use crate::packed::Packed;
 
@@ -64,15 +59,7 @@ impl Pixels {
 pub(crate) type Run = unsafe fn(&Pixels);
 
 /// Best first.
-pub(crate) const FORMS: &[Form<Run>] = &[
-    #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx512, run: avx512::pixels },
-    #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx2, run: avx2::pixels },
-    #[cfg(target_arch = "aarch64")]
-    Form { isa: Isa::Neon, run: neon::pixels },
-    Form { isa: Isa::Scalar, run: scalar::pixels },
-];
+pub(crate) const FORMS: &[Form<Run>] = simd::forms!(vectors::Windows, scalar::pixels);
 
 /// Channels that weights and bias are padded to.
 const PADDING: usize = 16;

@@ -4,15 +4,10 @@
 //! weighing, adding up over the features of a unit and shifting are one pass over the state, which is read
 //! and written where it lies.
 
-#[cfg(target_arch = "x86_64")]
-mod avx2;
-#[cfg(target_arch = "x86_64")]
-mod avx512;
-#[cfg(target_arch = "aarch64")]
-mod neon;
 mod scalar;
+mod vectors;
 
-use super::{Form, Isa, best};
+use super::{Form, Isa, best, simd};
 use crate::io::{In, Out};
 
 /// One batch row: `units` times `rank` features of `memory` slots each.
@@ -38,15 +33,7 @@ struct Row {
 type Run = unsafe fn(&Row);
 
 /// Best first.
-const FORMS: &[Form<Run>] = &[
-    #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx512, run: avx512::filter },
-    #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx2, run: avx2::filter },
-    #[cfg(target_arch = "aarch64")]
-    Form { isa: Isa::Neon, run: neon::filter },
-    Form { isa: Isa::Scalar, run: scalar::filter },
-];
+const FORMS: &[Form<Run>] = simd::forms!(vectors::Filter, scalar::filter);
 
 /// The filter in its best form.
 #[derive(Clone, Copy, Debug)]
