@@ -1,6 +1,6 @@
 //! What the crates say as `tracing` events, written to standard error where the environment asks for it.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::sync::Once;
 
 use nnburst_hal::{VlogMask, VlogTag};
@@ -21,7 +21,8 @@ pub fn start_logging(process: &str) -> io::Result<()> {
     let mut result = Ok(());
     BEGUN.call_once(|| {
         if let Some(filter) = std::env::var("NNBURST_LOG").ok().or_else(filter_of_tags) {
-            let events = tracing_subscriber::fmt().with_env_filter(filter);
+            let colours = io::stderr().is_terminal();
+            let events = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
             // A program that listens already keeps its subscriber.
             let _ = events.with_writer(io::stderr).try_init();
         }
