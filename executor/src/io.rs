@@ -218,6 +218,11 @@ impl<'a, T: Element> In<'a, T> {
         (0..self.len).map(move |index| self.get(index))
     }
 
+    /// The same memory as bytes.
+    pub(crate) fn bytes(self) -> In<'a, u8> {
+        In { start: self.start.cast(), len: self.len * size_of::<T>(), life: PhantomData }
+    }
+
     /// A copy: for what is looked at twice or steers control.
     pub fn to_vec(self) -> Vec<T> {
         self.iter().collect()
@@ -322,6 +327,11 @@ impl<'a, T: Element> Out<'a, T> {
         let bytes = self.len.min(values.len) * size_of::<T>();
         // SAFETY: `bytes` bytes on both sides; `copy` allows overlap.
         unsafe { std::ptr::copy(values.start.cast::<u8>(), self.start.cast::<u8>(), bytes) };
+    }
+
+    /// The same memory as bytes.
+    pub(crate) fn bytes(self) -> Out<'a, u8> {
+        Out { start: self.start.cast(), len: self.len * size_of::<T>(), life: PhantomData }
     }
 
     /// The same elements, to read.

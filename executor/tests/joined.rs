@@ -160,7 +160,7 @@ fn run(model: &Model, isa: Isa, apart: bool) -> Ran {
     let inputs: Vec<Vec<u8>> =
         inputs.map(|(&at, seed)| some_bytes(&model.main.operands[at as usize], seed)).collect();
     let given: Vec<_> = inputs.iter().map(|bytes| Input::new(View::of(bytes))).collect();
-    let mut buffers = vec![vec![0xA5; 1 << 16]; model.main.output_indexes.len()];
+    let mut buffers = vec![vec![0xA5; 1 << 22]; model.main.output_indexes.len()];
     let mut session = plan.session();
     for _ in 0..2 {
         let outputs: Vec<_> = buffers.iter_mut().map(|it| Output::new(ViewMut::of(it))).collect();
@@ -191,7 +191,7 @@ fn check(what: &str, left: &[&str], make: impl Fn(&mut Net) -> Vec<u32>) {
             let (kernels, joined) = run(&model, isa, false);
             let (all, apart) = run(&model, isa, true);
             assert!(joined == apart, "{what}, {isa:?}: {kernels:?} differ from {all:?}");
-            let moves = ["concatenate", "interleave", "copy", "strided_copy", "pad", "clamp_byte"];
+            let moves = ["concatenate", "copy", "strided_copy", "pad", "clamp_byte", "add_i8"];
             let is_move = |kernel: &&&str| moves.contains(kernel) || kernel.starts_with("binary");
             let found: Vec<_> = kernels.iter().filter(is_move).copied().collect();
             assert_eq!(found, left, "{what}, {isa:?}: of {all:?}");
@@ -332,6 +332,82 @@ fn activations_are_those_of_what_they_follow() {
     let (kernels, joined) = run(&model, Isa::best(), false);
     assert_eq!(joined, run(&model, Isa::best(), true).1);
     assert!(kernels.contains(&"clamp_byte"), "somebody else reads it as it was: {kernels:?}");
+}
+
+#[test]
+fn a_sum_is_made_where_the_convolution_ahead_of_it_was_just_written() {
+    let residual = |net: &mut Net, swapped: bool| {
+        let x = net.input(&[1, 96, 96, 4]);
+        let wide = net.conv(x, [64, 1, 1, 4], 1);
+        let y = net.conv(wide, [64, 1, 1, 64], 1);
+        vec![if swapped { net.sum(wide, y) } else { net.sum(y, wide) }]
+    };
+    check("of a residual", &[], |net| residual(net, false));
+    check("of a residual that comes first", &[], |net| residual(net, true));
+    let mut net = Net::new(unsigned());
+    let x = net.input(&[1, 96, 96, 64]);
+    let y = net.conv(x, [64, 1, 1, 64], 1);
+    let sum = net.sum(y, x);
+    let model = net.model(&[sum, y]);
+    let (kernels, joined) = run(&model, Isa::best(), false);
+    assert!(kernels.contains(&"add_i8"), "what is ahead is a result too: {kernels:?}");
+    assert_eq!(joined, run(&model, Isa::best(), true).1);
+}
+
+#[test]
+fn a_byte_weighed_by_a_function_of_itself_is_looked_up() {
+    for (like, least) in [(unsigned(), 0), (signed(), -128)] {
+        let sigmoid = Operand { scale: 1.0 / 256.0, zero_point: least, ..like.clone() };
+        for (what, swapped, elsewhere, left) in [
+            ("itself first", false, false, 1),
+            ("itself last", true, false, 1),
+            ("a result too", false, true, 2),
+        ] {
+            let mut net = Net::new(like.clone());
+            let x = net.input(&[1, 9, 8, 4]);
+            let x = net.conv(x, [8, 1, 1, 4], 1);
+            let weight = net.op_of(Op::Logistic, &[x], sigmoid.clone());
+            let none = net.int(0);
+            let pair = if swapped { [weight, x, none] } else { [x, weight, none] };
+            let y = net.op(Op::Mul, &pair);
+            let results = [y, weight];
+            let model = net.model(if elsewhere { &results } else { &results[..1] });
+            for isa in Isa::ALL.into_iter().filter(|isa| isa.detected()) {
+                let (kernels, joined) = run(&model, isa, false);
+                assert_eq!(joined, run(&model, isa, true).1, "{what}, {isa:?}");
+                assert_eq!(kernels.len(), 1 + left, "{what}, {isa:?}: {kernels:?}");
+            }
+        }
+    }
+}
+
+/// Tensors of no elements, which SLICE makes where it is asked for none.
+#[test]
+fn nothing_is_joined_to_the_same_as_apart() {
+    for like in [floats(), unsigned(), signed()] {
+        let mut net = Net::new(like);
+        let x = net.input(&[2, 4, 4, 8]);
+        let (begins, sizes) = (net.ints(&[4], &[0; 4]), net.ints(&[4], &[0, 4, 4, 8]));
+        let none = net.op(Op::Slice, &[x, begins, sizes]);
+        let none = net.conv(none, [8, 1, 1, 8], 1);
+        let none = net.relu(none);
+        let parts = net.split(none, 1, 2);
+        let doubled = net.sum(parts[0], parts[1]);
+        let halves = net.concatenate(&[parts[1], doubled], 1);
+        let y = net.conv(x, [8, 1, 1, 8], 1);
+        let first = net.concatenate(&[halves, y], 0);
+        let last = net.concatenate(&[y, halves, none], 0);
+        let sides = [0, 0, 1, 1, 1, 1, 0, 0];
+        let padded = net.pad(halves, sides);
+        let padded = net.conv(padded, [8, 3, 3, 8], 1);
+        let shape = net.ints(&[2], &[0, 128]);
+        let flat = net.op(Op::Reshape, &[padded, shape]);
+        let model = net.model(&[first, last, flat, none]);
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.detected()) {
+            let (kernels, joined) = run(&model, isa, false);
+            assert!(joined == run(&model, isa, true).1, "{isa:?}: {kernels:?}");
+        }
+    }
 }
 
 #[test]

@@ -123,7 +123,7 @@ impl Chain {
         let mut bands = 1;
         loop {
             chain.plan(height.div_ceil(bands));
-            if chain.between_bytes() <= BUDGET || chain.band == 1 {
+            if chain.near_bytes() <= BUDGET || chain.band == 1 {
                 return Some(chain);
             }
             bands += 1;
@@ -147,9 +147,13 @@ impl Chain {
         }
     }
 
-    /// Bytes of the lines between the stages.
-    fn between_bytes(&self) -> usize {
-        self.scratch_bytes() - self.own_scratch
+    /// Bytes that are written and soon read again: lines between the stages, or where there is one alone, its result
+    /// and what is added to it.
+    fn near_bytes(&self) -> usize {
+        match &self.stages[..] {
+            [alone] => 2 * self.band * alone.line_bytes,
+            _ => self.scratch_bytes() - self.own_scratch,
+        }
     }
 
     /// Scratch memory of a run.
@@ -160,9 +164,13 @@ impl Chain {
         between.iter().map(end).max().unwrap_or(self.own_scratch)
     }
 
-    /// Bytes that lie between the stages where each is computed whole.
+    /// Bytes that lie between the stages where each is computed whole; of one alone, between it and a sum.
     pub(crate) fn saved_bytes(&self) -> usize {
-        let between = self.stages.split_last().map_or(&[][..], |(_, between)| between);
+        let between = match &self.stages[..] {
+            alone @ [_] => alone,
+            [between @ .., _] => between,
+            [] => &[],
+        };
         between.iter().map(|stage| stage.lines() * stage.line_bytes).sum()
     }
 
@@ -178,6 +186,11 @@ impl Chain {
         self.stages.last().map_or(0, Stage::lines)
     }
 
+    /// Whether parts of the output that are computed apart share lines of a stage, which are then computed twice.
+    pub(crate) fn overlaps(&self) -> bool {
+        self.stages.len() > 1
+    }
+
     /// Computes some lines of the output, and adds those of the residual, if there is one.
     ///
     /// # Errors
@@ -190,7 +203,9 @@ impl Chain {
         lines: Range<usize>,
         scratch: &mut [u8],
     ) -> Result<(), String> {
-        let [first, .., last] = &self.stages[..] else { return Ok(()) };
+        let (Some(first), Some(last)) = (self.stages.first(), self.stages.last()) else {
+            return Ok(());
+        };
         let bytes = first.kernel.patches().elements() * first.kernel.element_bytes();
         super::check_lengths(image.len(), bytes)?;
         super::check_lengths(output.len(), last.lines() * last.line_bytes)?;

@@ -105,9 +105,75 @@ impl<T: Element, U: Element, F: Fn(T, T) -> U> Loop for Zip<'_, T, U, F> {
     }
 }
 
+/// Copies pieces of `len` bytes each: from where in the input to where in the output. A call for each piece, as of
+/// `memcpy`, would take longer than the few bytes that a pixel has.
+pub(crate) fn copy_pieces(
+    isa: Isa,
+    input: In<'_, u8>,
+    output: Out<'_, u8>,
+    len: usize,
+    pieces: impl Iterator<Item = (usize, usize)>,
+) {
+    isa.run(Pieces { input, output, len, pieces });
+}
+
+struct Pieces<'a, P> {
+    input: In<'a, u8>,
+    output: Out<'a, u8>,
+    len: usize,
+    pieces: P,
+}
+
+impl<P: Iterator<Item = (usize, usize)>> Loop for Pieces<'_, P> {
+    #[inline(always)]
+    fn run(self) {
+        match self.len {
+            0 => {}
+            1 => self.by::<1>(),
+            2 | 3 => self.by::<2>(),
+            4..8 => self.by::<4>(),
+            8..16 => self.by::<8>(),
+            16..32 => self.by::<16>(),
+            32..64 => self.by::<32>(),
+            _ => self.by::<64>(),
+        }
+    }
+}
+
+impl<P: Iterator<Item = (usize, usize)>> Pieces<'_, P> {
+    /// `N` bytes at a time, of which a piece has as many at least; the last overlap those before.
+    #[inline(always)]
+    fn by<const N: usize>(self) {
+        let Self { input, output, len, pieces } = self;
+        for (from, to) in pieces {
+            for at in (0..len - N).step_by(N) {
+                output.set_block(to + at, input.block::<N>(from + at));
+            }
+            output.set_block(to + len - N, input.block::<N>(from + len - N));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_of_any_length_arrive() {
+        let bytes: Vec<u8> = (0..=255).cycle().take(3 * 300).collect();
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.detected()) {
+            for len in (0..=130).chain([255, 300]) {
+                let mut got = vec![0; 3 * 300];
+                let places = [(0, 600), (300, 0), (600, 300)];
+                copy_pieces(isa, In::of(&bytes), Out::of(&mut got), len, places.into_iter());
+                let mut want = vec![0; 3 * 300];
+                for (from, to) in places {
+                    want[to..to + len].copy_from_slice(&bytes[from..from + len]);
+                }
+                assert_eq!(got, want, "{isa:?}, {len} bytes");
+            }
+        }
+    }
 
     #[test]
     fn every_form_gives_the_same_in_place_too() {

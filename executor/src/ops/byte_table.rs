@@ -83,10 +83,11 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, function: Function, input: &Tensor
         let low = |x: i32| x.to_le_bytes()[0];
         table[usize::from(low(stored))] = low(T::from_i32(of(stored - input.zero_point)).to_i32());
     }
-    let table = ByteTable::new(op.isa(), table);
-    let label = Label { form: table.isa(), ..plain("byte_table", &output.shape, 0) };
-    op.emit(label, move |io: Io<'_>| table.compute(io.input(0), io.output(0)));
+    let lookup = ByteTable::new(op.isa(), table);
+    let label = Label { form: lookup.isa(), ..plain("byte_table", &output.shape, 0) };
+    op.emit(label, move |io: Io<'_>| lookup.compute(io.input(0), io.output(0)));
     op.in_place(&[0]);
+    op.join_table(table);
     Ok(())
 }
 

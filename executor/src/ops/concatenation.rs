@@ -7,6 +7,7 @@ use super::support::{by_width, plain};
 use crate::element::{Element, Quantised};
 use crate::error::OpError;
 use crate::io::{In, Out};
+use crate::kernels::plain::copy_pieces;
 use crate::plan::{Lowered, OpBuilder, Tensor};
 use crate::quant::round_half_away;
 use crate::shape::Shape;
@@ -41,7 +42,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
         OperandType::TensorQuant8AsymmSigned if rescaled => {
             rescale::<i8>(op, &inputs, &output, outer, parts)
         }
-        kind => by_width!(kind, copy(op, &shape, outer, parts)),
+        kind => by_width!(kind, copy(op, &shape, outer, &parts)),
     }
 }
 
@@ -90,25 +91,33 @@ fn copy<T: Element>(
     op: &mut OpBuilder<'_>,
     shape: &Shape,
     outer: usize,
-    parts: Vec<usize>,
+    parts: &[usize],
 ) -> Lowered {
     if outer == 1 {
-        return one_behind_the_other::<T>(op, shape, &parts);
+        return one_behind_the_other::<T>(op, shape, parts);
     }
-    // Copying pieces of a few elements costs more in calls than in elements.
-    if parts.iter().all(|&len| len < 16) {
-        op.emit(plain("interleave", shape, 0), move |io| {
-            interleave::<T>(&io, outer, &parts);
-            Ok(())
-        });
-        return Ok(());
-    }
+    let parts: Vec<usize> = parts.iter().map(|len| len * size_of::<T>()).collect();
+    let isa = op.isa();
     op.emit(plain("concatenate", shape, 0), move |io| {
-        each_part::<T>(&io, outer, &parts, |_, from, to| to.copy_from(from));
+        let (output, whole) = (io.output(0), parts.iter().sum::<usize>());
+        // Some rows of all parts at a time: neighbouring parts share cache lines of the output.
+        let rows = (NEAR_BYTES / whole.max(1)).max(1);
+        for first in (0..outer).step_by(rows) {
+            let mut start = 0;
+            for (index, &len) in parts.iter().enumerate() {
+                let rows = first..outer.min(first + rows);
+                let pieces = rows.map(|row| (row * len, row * whole + start));
+                copy_pieces(isa, io.input(index), output, len, pieces);
+                start += len;
+            }
+        }
         Ok(())
     });
     Ok(())
 }
+
+/// Bytes of the output that are written at a time.
+const NEAR_BYTES: usize = 16 << 10;
 
 /// Along the outermost axis that has several elements: what computes the inputs may put them there by itself.
 fn one_behind_the_other<T: Element>(
@@ -137,21 +146,6 @@ fn one_behind_the_other<T: Element>(
     });
     op.join_parts(offsets);
     Ok(())
-}
-
-/// Input by input, element by element.
-fn interleave<T: Element>(io: &crate::io::Io<'_>, outer: usize, parts: &[usize]) {
-    let (output, whole) = (io.output::<T>(0), parts.iter().sum::<usize>());
-    let mut first = 0;
-    for (index, &len) in parts.iter().enumerate() {
-        let input = io.input::<T>(index);
-        for k in 0..len {
-            for row in 0..outer {
-                output.set(row * whole + first + k, input.get(row * len + k));
-            }
-        }
-        first += len;
-    }
 }
 
 /// In `f32`, and for signed types on the unsigned range, which is the reference's order of rounding.

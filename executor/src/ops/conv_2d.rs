@@ -185,9 +185,12 @@ fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Conv) -> Lower
             });
             return Ok(());
         }
+        let gemm = Arc::new(gemm);
+        let lines = Arc::<gemm_i8::Gemm>::clone(&gemm);
         op.emit_bands(label, scratch_bytes, count, move |mut io, lines| {
             gemm.compute(io.input(0), io.output(0), io.scratch_slice(), lines)
         });
+        op.join_lines(lines);
         return Ok(());
     }
     let (channels, stride) = (conv.0.input.channels, conv.channel_stride());

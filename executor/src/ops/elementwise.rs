@@ -114,7 +114,8 @@ fn quantised<T: Quantised>(
             let m = product_multiplier(a.scale, b.scale, out.scale);
             check_fraction(m)?;
             let bytes = [a, b].map(|t| Bytes::new(T::TO_UNSIGNED, t.zero_point));
-            let mul = Mul::new(op.isa(), bytes, m, zp_out, (low, high));
+            let mul = Arc::new(Mul::new(op.isa(), bytes, m, zp_out, (low, high)));
+            let combine = Arc::clone(&mul);
             let label = plain("mul_i8", &operands.wide, operands.wide.elements() as u64);
             let broadcast = Broadcast::new(&operands.wide, &a.shape, &b.shape);
             op.emit(Label { form: mul.isa(), ..label }, move |io| {
@@ -122,6 +123,11 @@ fn quantised<T: Quantised>(
                 broadcast.each_row((a, b), out, |a, b, out| mul.compute(a, b, out))
             });
             op.in_place(&[0, 1]);
+            if a.shape == b.shape {
+                op.join_sum(Arc::new(move |a, b, to| {
+                    combine.compute(In::new(a), In::new(b), Out::new(to))
+                }));
+            }
         }
         Arithmetic::Add | Arithmetic::Sub => {
             let sum = Sum::new(a, b, &out, matches!(which, Arithmetic::Sub))?;
@@ -131,8 +137,13 @@ fn quantised<T: Quantised>(
                 let add = Add::new(op.isa(), bytes, [sum.a, sum.b], sum.output, zp_out, range);
                 let label = plain("add_i8", &operands.wide, operands.wide.elements() as u64);
                 let label = Label { form: add.isa(), ..label };
+                let add = Arc::new(add);
+                let combine = Arc::clone(&add);
                 op.emit(label, move |io| add.compute(io.input(0), io.input(1), io.output(0)));
                 op.in_place(&[0, 1]);
+                op.join_sum(Arc::new(move |a, b, to| {
+                    combine.compute(In::new(a), In::new(b), Out::new(to))
+                }));
                 return Ok(());
             }
             emit::<T>(op, operands, move |a, b| finish(sum.apply(a.to_i32(), b.to_i32())));

@@ -5,7 +5,10 @@ use super::support::{dispatch, plain, same_quantisation};
 use crate::element::{Element, Quantised, Real};
 use crate::error::OpError;
 use crate::io::In;
+use crate::kernels::Isa;
+use crate::kernels::plain::{Loop, map};
 use crate::plan::{Lowered, OpBuilder};
+use crate::quant::truncate;
 use crate::shape::Shape;
 
 pub(super) static MEAN: Op = Op { lower };
@@ -71,6 +74,7 @@ impl Reduction {
 
     /// Calls `each(input position, output position, elements, output step)` for every innermost line; the step
     /// is 0 where the line is reduced, else 1.
+    #[inline(always)]
     pub(super) fn each_line(&self, mut each: impl FnMut(usize, usize, usize, usize)) {
         let Some((&inner, outer)) = self.extents.split_last() else { return each(0, 0, 1, 0) };
         let step = self.strides[outer.len()];
@@ -87,20 +91,48 @@ impl Reduction {
     /// Adds what `read` makes of each element to the sum it belongs to.
     fn add<T: Element, S: Copy + std::ops::AddAssign>(
         &self,
+        isa: Isa,
         input: In<'_, T>,
         sums: &mut [S],
         read: impl Fn(T) -> S,
     ) {
-        self.each_line(|from, to, count, step| {
-            let line = input.slice(from..from + count).iter();
+        isa.run(Sums { reduction: self, input, sums, read });
+    }
+}
+
+/// The sums of all that are reduced into one, in the order of the input.
+struct Sums<'a, T, S, R> {
+    reduction: &'a Reduction,
+    input: In<'a, T>,
+    sums: &'a mut [S],
+    read: R,
+}
+
+impl<T: Element, S: Copy + std::ops::AddAssign, R: Fn(T) -> S> Loop for Sums<'_, T, S, R> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { reduction, input, sums, read } = self;
+        reduction.each_line(|from, to, count, step| {
             if step == 0 {
-                line.for_each(|x| sums[to] += read(x));
-            } else {
-                sums[to..to + count].iter_mut().zip(line).for_each(|(sum, x)| *sum += read(x));
+                let mut sum = sums[to];
+                input.slice(from..from + count).iter().for_each(|x| sum += read(x));
+                sums[to] = sum;
+                return;
             }
+            let (blocks, rest) = sums[to..to + count].as_chunks_mut::<BLOCK>();
+            let whole = from + count - rest.len();
+            for (block, at) in blocks.iter_mut().zip((from..).step_by(BLOCK)) {
+                let xs = input.block::<BLOCK>(at);
+                block.iter_mut().zip(xs).for_each(|(sum, x)| *sum += read(x));
+            }
+            let xs = input.slice(whole..from + count).iter();
+            rest.iter_mut().zip(xs).for_each(|(sum, x)| *sum += read(x));
         });
     }
 }
+
+/// Elements that are added side by side.
+const BLOCK: usize = 16;
 
 #[expect(
     clippy::cast_precision_loss,
@@ -108,12 +140,12 @@ impl Reduction {
 )]
 fn real<T: Real>(op: &mut OpBuilder<'_>, reduction: Reduction) -> Lowered {
     let elements = reduction.shape.elements();
-    let label = plain("mean_real", &reduction.shape, 0);
+    let (label, isa) = (plain("mean_real", &reduction.shape, 0), op.isa());
     op.emit_with_scratch(label, elements * 4, move |mut io| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         let sums = io.scratch_slice::<f32>();
         sums.fill(0.0);
-        reduction.add(input, sums, T::to_f32);
+        reduction.add(isa, input, sums, T::to_f32);
         output.fill(sums.iter().map(|sum| T::from_f32(sum / reduction.count as f32)));
         Ok(())
     });
@@ -127,19 +159,46 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, reduction: Reduction) -> Lowered {
         .ok()
         .filter(|&count| count <= 1 << 23)
         .ok_or_else(|| OpError::rule(format!("a mean over {} elements", reduction.count)))?;
-    let label = plain("mean_byte", &reduction.shape, 0);
+    let (label, isa) = (plain("mean_byte", &reduction.shape, 0), op.isa());
     op.emit_with_scratch(label, elements * 4, move |mut io| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         let sums = io.scratch_slice::<i32>();
         sums.fill(0);
-        reduction.add(input, sums, T::to_i32);
-        output.fill(sums.iter().map(|&sum| T::from_i32(divide_round(sum, count))));
+        reduction.add(isa, input, sums, T::to_i32);
+        map(isa, In::of(sums), output, |sum: i32| T::from_i32(divide_round(sum, count)));
         Ok(())
     });
     Ok(())
 }
 
-/// To nearest, halves away from zero.
+/// To nearest, halves away from zero: of a sum of `count` bytes, at least one.
+#[inline(always)]
 pub(super) fn divide_round(sum: i32, count: i32) -> i32 {
-    if sum > 0 { (sum + count / 2) / count } else { (sum - count / 2) / count }
+    let half = count / 2;
+    let sum = if sum > 0 { sum + half } else { sum - half };
+    if count > 1 << 12 {
+        return sum / count;
+    }
+    // Vectors divide floats alone. Sums of so few bytes are exact in them, and a quotient, up to 256, is further from
+    // the next whole number than it is rounded by: 2^-12 against 2^-17.
+    #[expect(clippy::cast_precision_loss, reason = "exact")]
+    truncate(sum as f32 / count as f32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::divide_round;
+
+    #[test]
+    fn bytes_are_divided_exactly() {
+        for count in (1..=4096).filter(|count| count % 97 < 3 || *count < 70 || *count > 4090) {
+            for whole in (-128..=255).step_by(3) {
+                for near in [-count / 2, -1, 0, 1, count / 2] {
+                    let sum = (whole * count + near).clamp(-128 * count, 255 * count);
+                    let half = if sum > 0 { count / 2 } else { -(count / 2) };
+                    assert_eq!(divide_round(sum, count), (sum + half) / count, "{sum} / {count}");
+                }
+            }
+        }
+    }
 }

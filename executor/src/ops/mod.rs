@@ -5,6 +5,7 @@
 
 mod activation;
 mod arg;
+mod bilinear;
 mod binary;
 mod blocks;
 mod byte_table;

@@ -10,6 +10,7 @@ use super::{Op, conv};
 use crate::element::{Element, Quantised, Real};
 use crate::error::OpError;
 use crate::io::{In, Out};
+use crate::kernels::plain::Loop;
 use crate::plan::{Label, Lowered, OpBuilder};
 use crate::quant::{activation_range, clamp_real, real_activation_range};
 
@@ -69,42 +70,110 @@ impl Pool {
         let filter = (self.vertical.filter, self.horizontal.filter);
         conv::label(kernel, (&self.input, &self.output), filter, window)
     }
+}
 
-    /// Folds the elements of every window of some lines, as many channels side by side as lie side by side in memory, and
-    /// finishes each fold with the number of elements in it. `sums` has room for a pixel's channels.
-    fn fold<T: Element, S: Copy>(
-        &self,
-        lines: Range<usize>,
-        (input, output): (In<'_, T>, Out<'_, T>),
-        sums: &mut [S],
-        first: S,
-        fold: impl Fn(S, T) -> S,
-        finish: impl Fn(S, usize) -> T,
-    ) {
-        let Self { input: from, output: to, vertical, horizontal, .. } = self;
+/// Folds the elements of every window of some lines, and finishes each fold with the number of elements in it: as many
+/// channels side by side as lie side by side in memory, and of these as many as registers hold from the first element of
+/// the window to the last.
+struct Windows<'a, T, S, F, G> {
+    pool: &'a Pool,
+    lines: Range<usize>,
+    input: In<'a, T>,
+    output: Out<'a, T>,
+    first: S,
+    fold: F,
+    finish: G,
+}
+
+impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Loop for Windows<'_, T, S, F, G> {
+    #[inline(always)]
+    fn run(self) {
+        let Pool { input: from, output: to, vertical, horizontal, .. } = *self.pool;
         let lanes = if to.is_nchw() { 1 } else { to.channels };
-        let Some(sums) = sums.get_mut(..lanes) else { return };
-        for pixel in lines.start * to.width..lines.end * to.width {
-            let (x, line) = (pixel % to.width, pixel / to.width);
+        for line in self.lines.clone() {
             let (y, batch) = (line % to.height, line / to.height);
-            let (rows, columns) = (vertical.covered(y), horizontal.covered(x));
-            let count = rows.len() * columns.len();
-            for channel in (0..to.channels).step_by(lanes) {
-                sums.fill(first);
-                for row in rows.clone() {
-                    for column in columns.clone() {
-                        let at = from.at(batch, row, column, channel);
-                        let elements = input.slice(at..at + lanes).iter();
-                        sums.iter_mut().zip(elements).for_each(|(sum, x)| *sum = fold(*sum, x));
+            let rows = vertical.covered(y);
+            for x in 0..to.width {
+                let columns = horizontal.covered(x);
+                for channel in (0..to.channels).step_by(lanes) {
+                    let window = Covered {
+                        first: from.at(batch, rows.start, columns.start, channel),
+                        result: to.at(batch, y, x, channel),
+                        rows: rows.len(),
+                        columns: columns.len(),
+                        line: from.width * lanes,
+                        lanes,
+                    };
+                    for lane in (0..lanes).step_by(BLOCK) {
+                        self.block(&window, lane);
                     }
                 }
-                let at = to.at(batch, y, x, channel);
-                let elements = sums.iter().map(|&sum| finish(sum, count));
-                output.slice(at..at + lanes).fill(elements);
             }
         }
     }
 }
+
+/// Where the elements of one window lie, and its result.
+struct Covered {
+    first: usize,
+    result: usize,
+    rows: usize,
+    columns: usize,
+    /// Elements from line to line.
+    line: usize,
+    /// Elements from column to column, those that lie side by side.
+    lanes: usize,
+}
+
+impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T, S, F, G> {
+    /// The lanes from `lane` on, as many as there are up to a block. Where there are fewer, what follows in memory is folded
+    /// as well and not stored: loops of sixteen elements are unrolled before they become vectors, and don't then.
+    #[inline(always)]
+    fn block(&self, window: &Covered, lane: usize) {
+        let Covered { rows, columns, line, lanes, .. } = *window;
+        let end = lanes.min(lane + BLOCK);
+        // Rather a whole block that overlaps the one before.
+        let start = lane.min(lanes.saturating_sub(BLOCK));
+        let first = window.first + start;
+        let last = first + rows.saturating_sub(1) * line + columns.saturating_sub(1) * lanes;
+        if lanes < FEW || last + BLOCK > self.input.len() {
+            return (lane..end).for_each(|lane| self.one(window, lane));
+        }
+        let mut sums = [self.first; BLOCK];
+        for row in 0..rows {
+            for column in 0..columns {
+                let xs = self.input.block::<BLOCK>(first + row * line + column * lanes);
+                sums.iter_mut().zip(&xs).for_each(|(sum, &x)| *sum = (self.fold)(*sum, x));
+            }
+        }
+        let mut ys = [T::default(); BLOCK];
+        ys.iter_mut().zip(&sums).for_each(|(y, &sum)| *y = (self.finish)(sum, rows * columns));
+        let to = window.result + start;
+        if lanes < BLOCK {
+            self.output.slice(to..to + lanes).copy_from(In::of(&ys[..lanes]));
+        } else {
+            self.output.set_block(to, ys);
+        }
+    }
+
+    #[inline(always)]
+    fn one(&self, window: &Covered, lane: usize) {
+        let mut sum = self.first;
+        for row in 0..window.rows {
+            for column in 0..window.columns {
+                let at = window.first + row * window.line + column * window.lanes + lane;
+                sum = (self.fold)(sum, self.input.get(at));
+            }
+        }
+        self.output.set(window.result + lane, (self.finish)(sum, window.rows * window.columns));
+    }
+}
+
+/// Lanes that are folded side by side.
+const BLOCK: usize = 64;
+
+/// Lanes that aren't worth a block.
+const FEW: usize = 4;
 
 #[expect(
     clippy::cast_precision_loss,
@@ -112,28 +181,19 @@ impl Pool {
 )]
 fn real<T: Real>(op: &mut OpBuilder<'_>, pool: Pool) -> Lowered {
     let (low, high) = real_activation_range(pool.activation);
-    let (label, scratch) = (pool.label("pool_real")?, pool.output.channels * 4);
-    op.emit_bands(label, scratch, pool.lines(), move |mut io, lines| {
-        let images = (io.input::<T>(0), io.output::<T>(0));
-        let sums = io.scratch_slice::<f32>();
-        let store = |y: f32| T::from_f32(clamp_real(y, low, high));
-        let mean = |sum: f32, count: usize| sum / count.max(1) as f32;
-        match pool.kind {
-            Kind::Max => {
-                let larger = |max: f32, x: T| max.max(x.to_f32());
-                pool.fold(lines, images, sums, f32::NEG_INFINITY, larger, |max, _| store(max));
-            }
-            Kind::Average => {
-                let add = |sum, x: T| sum + x.to_f32();
-                pool.fold(lines, images, sums, 0.0, add, |sum, n| store(mean(sum, n)));
-            }
-            Kind::L2 => {
-                let add = |sum, x: T| sum + x.to_f32() * x.to_f32();
-                pool.fold(lines, images, sums, 0.0, add, |sum, n| store(mean(sum, n).sqrt()));
-            }
+    let label = pool.label("pool_real")?;
+    let store = move |y: f32| T::from_f32(clamp_real(y, low, high));
+    let mean = |sum: f32, count: usize| sum / count.max(1) as f32;
+    let add = |sum: f32, x: T| sum + x.to_f32();
+    let add_square = |sum: f32, x: T| sum + x.to_f32() * x.to_f32();
+    let larger = |max: f32, x: T| max.max(x.to_f32());
+    match pool.kind {
+        Kind::Max => emit(op, label, pool, f32::NEG_INFINITY, larger, move |max, _| store(max)),
+        Kind::Average => emit(op, label, pool, 0.0, add, move |sum, n| store(mean(sum, n))),
+        Kind::L2 => {
+            emit(op, label, pool, 0.0, add_square, move |sum, n| store(mean(sum, n).sqrt()));
         }
-        Ok(())
-    });
+    }
     Ok(())
 }
 
@@ -145,19 +205,38 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, pool: Pool) -> Lowered {
     }
     let range = (T::MIN, T::MAX);
     let (low, high) = activation_range(pool.activation, input.scale, input.zero_point, range);
-    let (label, scratch) = (pool.label("pool_byte")?, pool.output.channels * 4);
-    op.emit_bands(label, scratch, pool.lines(), move |mut io, lines| {
-        let images = (io.input::<T>(0), io.output::<T>(0));
-        let sums = io.scratch_slice::<i32>();
-        let store = |y: i32| T::from_i32(y.max(low).min(high));
-        if pool.kind == Kind::Max {
-            let larger = |max: i32, q: T| max.max(q.to_i32());
-            pool.fold(lines, images, sums, T::MIN, larger, |max, _| store(max));
-        } else {
-            let mean = |sum, n| store(divide_round(sum, i32::try_from(n).unwrap_or(1).max(1)));
-            pool.fold(lines, images, sums, 0, |sum, q: T| sum + q.to_i32(), mean);
-        }
+    let label = pool.label("pool_byte")?;
+    if pool.kind == Kind::Max {
+        // As bytes, of which a vector holds four times as many.
+        let (low, high) = (T::from_i32(low), T::from_i32(high));
+        let larger = |a: T, b: T| if b > a { b } else { a };
+        let limit = move |max: T| {
+            let y = larger(max, low);
+            if y < high { y } else { high }
+        };
+        emit(op, label, pool, T::from_i32(T::MIN), larger, move |max, _| limit(max));
+    } else {
+        let mean = |sum, n| divide_round(sum, i32::try_from(n).unwrap_or(1).max(1));
+        let add = |sum: i32, q: T| sum + q.to_i32();
+        let store = move |y: i32| T::from_i32(y.max(low).min(high));
+        emit(op, label, pool, 0, add, move |sum, n| store(mean(sum, n)));
+    }
+    Ok(())
+}
+
+fn emit<T: Element, S: Copy + Send + Sync + 'static>(
+    op: &mut OpBuilder<'_>,
+    label: Label,
+    pool: Pool,
+    first: S,
+    fold: impl Fn(S, T) -> S + Send + Sync + 'static,
+    finish: impl Fn(S, usize) -> T + Send + Sync + 'static,
+) {
+    let isa = op.isa();
+    op.emit_bands(label, 0, pool.lines(), move |io, lines| {
+        let (input, output) = (io.input(0), io.output(0));
+        let (fold, finish) = (&fold, &finish);
+        isa.run(Windows { pool: &pool, lines, input, output, first, fold, finish });
         Ok(())
     });
-    Ok(())
 }

@@ -1,15 +1,16 @@
 //! RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR. Indexes and weights along each axis are tables made when the
-//! shapes are known.
+//! shapes are known; [`super::bilinear`] computes with them.
+
+use nnburst_hal::OperandType;
 
 use super::Op;
-use super::support::{Image, by_width, dispatch, plain, same_quantisation};
-use crate::element::{Element, Quantised, Real};
+use super::bilinear::{self, Tap, Taps};
+use super::support::{Image, by_width, plain, same_quantisation};
+use crate::element::Element;
 use crate::error::OpError;
 use crate::io::{In, Io, Out};
-use crate::kernels::plain::Loop;
+use crate::kernels::plain::copy_pieces;
 use crate::plan::{Lowered, OpBuilder};
-use crate::quant::round_half_away;
-use nnburst_hal::OperandType;
 
 pub(super) static RESIZE_BILINEAR: Op = Op { lower: |op| lower(op, true) };
 pub(super) static RESIZE_NEAREST_NEIGHBOR: Op = Op { lower: |op| lower(op, false) };
@@ -48,8 +49,7 @@ fn lower(op: &mut OpBuilder<'_>, bilinear: bool) -> Lowered {
     if bilinear {
         let rows = grid.taps(from.height, height);
         let columns = grid.taps(from.width, width);
-        let taps = Taps { from, to, rows, columns };
-        dispatch!(input.kind, 0, real: bilinear_real(op, taps), byte: bilinear_byte(op, taps))
+        bilinear::emit(op, Taps { from, to, rows, columns })
     } else {
         let rows = grid.nearest(from.height, height);
         let columns = grid.nearest(from.width, width);
@@ -74,9 +74,6 @@ fn size(op: &OpBuilder<'_>, index: usize, extent: usize) -> Lowered<usize> {
     }
     Ok(size)
 }
-
-/// Two positions and the weight of the second.
-type Tap = (usize, usize, f32);
 
 impl Grid {
     #[expect(clippy::cast_precision_loss, reason = "extents of an image")]
@@ -128,91 +125,6 @@ impl Grid {
     }
 }
 
-#[derive(Clone, Debug)]
-struct Taps {
-    from: Image,
-    to: Image,
-    rows: Vec<Tap>,
-    columns: Vec<Tap>,
-}
-
-/// Interpolates pixel by pixel, as many channels side by side as lie side by side in memory.
-struct Bilinear<'a, T, R, W> {
-    taps: &'a Taps,
-    input: In<'a, T>,
-    output: Out<'a, T>,
-    read: R,
-    write: W,
-}
-
-impl<T: Element, R: Fn(T) -> f32, W: Fn(f32) -> T> Loop for Bilinear<'_, T, R, W> {
-    #[inline(always)]
-    fn run(self) {
-        let Self { taps: Taps { from, to, rows, columns }, input, output, read, write } = self;
-        let lanes = if to.is_nchw() { 1 } else { to.channels };
-        for (n, y) in (0..to.batches).flat_map(|n| (0..to.height).map(move |y| (n, y))) {
-            let (top, bottom, v) = rows[y];
-            for (x, &(left, right, u)) in columns.iter().enumerate() {
-                for c in (0..to.channels).step_by(lanes) {
-                    let at = to.at(n, y, x, c);
-                    let [a, b, c, d] = [(top, left), (bottom, left), (top, right), (bottom, right)]
-                        .map(|(row, column)| from.at(n, row, column, c));
-                    let sum = |a: T, b: T, c: T, d: T| {
-                        write(
-                            read(a) * (1.0 - v) * (1.0 - u)
-                                + read(b) * v * (1.0 - u)
-                                + read(c) * (1.0 - v) * u
-                                + read(d) * v * u,
-                        )
-                    };
-                    let whole = lanes / BLOCK * BLOCK;
-                    for k in (0..whole).step_by(BLOCK) {
-                        let [a, b, c, d] = [a, b, c, d].map(|at| input.block::<BLOCK>(at + k));
-                        let mut ys = [T::default(); BLOCK];
-                        for (k, y) in ys.iter_mut().enumerate() {
-                            *y = sum(a[k], b[k], c[k], d[k]);
-                        }
-                        output.set_block(at + k, ys);
-                    }
-                    for k in whole..lanes {
-                        let [a, b, c, d] = [a, b, c, d].map(|at| input.get(at + k));
-                        output.set(at + k, sum(a, b, c, d));
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Channels that are interpolated side by side.
-const BLOCK: usize = 16;
-
-fn bilinear_real<T: Real>(op: &mut OpBuilder<'_>, taps: Taps) -> Lowered {
-    bilinear(op, taps, T::to_f32, T::from_f32)
-}
-
-/// The stored values are interpolated and rounded to nearest; the reference truncates, which is off by up
-/// to one, and the expected values of its own tests are the rounded ones.
-#[expect(clippy::cast_precision_loss, reason = "a byte")]
-fn bilinear_byte<T: Quantised>(op: &mut OpBuilder<'_>, taps: Taps) -> Lowered {
-    bilinear(op, taps, |q: T| q.to_i32() as f32, |y| T::from_i32(round_half_away(y)))
-}
-
-fn bilinear<T: Element>(
-    op: &mut OpBuilder<'_>,
-    taps: Taps,
-    read: impl Fn(T) -> f32 + Send + Sync + 'static,
-    write: impl Fn(f32) -> T + Send + Sync + 'static,
-) -> Lowered {
-    let isa = op.isa();
-    op.emit(plain("resize_bilinear", &taps.to.shape()?, 0), move |io: Io<'_>| {
-        let (input, output) = (io.input(0), io.output(0));
-        isa.run(Bilinear { taps: &taps, input, output, read: &read, write: &write });
-        Ok(())
-    });
-    Ok(())
-}
-
 fn nearest<T: Element>(
     op: &mut OpBuilder<'_>,
     from: Image,
@@ -220,16 +132,24 @@ fn nearest<T: Element>(
     rows: Vec<usize>,
     columns: Vec<usize>,
 ) -> Lowered {
+    let isa = op.isa();
     op.emit(plain("resize_nearest", &to.shape()?, 0), move |io: Io<'_>| {
-        let (input, output) = (io.input::<T>(0), io.output::<T>(0));
-        let lanes = if to.is_nchw() { 1 } else { to.channels };
-        for (n, y) in (0..to.batches).flat_map(|n| (0..to.height).map(move |y| (n, y))) {
-            for (x, &column) in columns.iter().enumerate() {
-                for c in (0..to.channels).step_by(lanes) {
-                    let (at, source) = (to.at(n, y, x, c), from.at(n, rows[y], column, c));
-                    let pixel = input.slice(source..source + lanes);
-                    output.slice(at..at + lanes).copy_from(pixel);
+        let (input, output) = (io.input_bytes(0), io.output_bytes(0));
+        let (lanes, planes) = if to.is_nchw() { (1, to.channels) } else { (to.channels, 1) };
+        let (bytes, line) = (lanes * size_of::<T>(), to.width * lanes * size_of::<T>());
+        for plane in 0..to.batches * planes {
+            for y in 0..to.height {
+                let start = (plane * to.height + y) * line;
+                if y > 0 && rows[y] == rows[y - 1] {
+                    let before = Out::<u8>::new(output).slice(start - line..start).as_in();
+                    Out::new(output).slice(start..start + line).copy_from(before);
+                    continue;
                 }
+                let source = (plane * from.height + rows[y]) * from.width;
+                let pieces = columns.iter().enumerate();
+                let pieces =
+                    pieces.map(|(x, column)| ((source + column) * bytes, start + x * bytes));
+                copy_pieces(isa, In::new(input), Out::new(output), bytes, pieces);
             }
         }
         Ok(())

@@ -3,6 +3,8 @@
 
 use crate::element::Element;
 use crate::io::{In, Io, Out};
+use crate::kernels::Isa;
+use crate::kernels::plain::copy_pieces;
 use crate::ops::support::{by_width, plain};
 use crate::plan::{Lowered, OpBuilder};
 
@@ -58,37 +60,39 @@ impl Strided {
     }
 
     /// Moves the elements.
-    pub(super) fn run<T: Element>(&self, input: In<'_, T>, output: Out<'_, T>) {
+    pub(super) fn run<T: Element>(&self, isa: Isa, input: In<'_, T>, output: Out<'_, T>) {
         let Some((&inner, outer)) = self.extents.split_last() else {
             output.set(0, input.get(self.base));
             return;
         };
         let step = self.strides[outer.len()];
-        let rows: usize = outer.iter().product();
-        for row in 0..rows {
+        let rows = (0..outer.iter().product()).map(|row| {
             let (mut rest, mut from) = (row, self.base.cast_signed());
             for axis in (0..outer.len()).rev() {
                 from += (rest % outer[axis]).cast_signed() * self.strides[axis];
                 rest /= outer[axis];
             }
-            let target = output.slice(row * inner..(row + 1) * inner);
-            if step == 1 {
-                let from = from.cast_unsigned();
-                target.copy_from(input.slice(from..from + inner));
-            } else {
-                for at in 0..inner {
-                    target.set(at, input.get((from + at.cast_signed() * step).cast_unsigned()));
-                }
+            (from, row * inner)
+        });
+        if step == 1 {
+            let bytes = size_of::<T>();
+            let pieces = rows.map(|(from, to)| (from.cast_unsigned() * bytes, to * bytes));
+            return copy_pieces(isa, input.bytes(), output.bytes(), inner * bytes, pieces);
+        }
+        for (from, to) in rows {
+            let target = output.slice(to..to + inner);
+            for at in 0..inner {
+                target.set(at, input.get((from + at.cast_signed() * step).cast_unsigned()));
             }
         }
     }
 }
 
 fn emit_move<T: Element>(op: &mut OpBuilder<'_>, strided: Strided, output: usize) -> Lowered {
-    let shape = op.output(output)?.shape;
+    let (shape, isa) = (op.output(output)?.shape, op.isa());
     op.emit(plain("strided_copy", &shape, 0), move |io: Io<'_>| {
         if !shape.contains(&0) {
-            strided.run(io.input::<T>(0), io.output::<T>(output));
+            strided.run(isa, io.input::<T>(0), io.output::<T>(output));
         }
         Ok(())
     });
@@ -116,7 +120,7 @@ mod tests {
     fn backwards_and_repeated() {
         let input = [1u8, 2, 3];
         let mut output = [0; 6];
-        Strided::new(2, [(2, 0), (3, -1)]).run(In::of(&input), Out::of(&mut output));
+        Strided::new(2, [(2, 0), (3, -1)]).run(Isa::best(), In::of(&input), Out::of(&mut output));
         assert_eq!(output, [3, 2, 1, 3, 2, 1]);
     }
 }

@@ -1,7 +1,8 @@
 //! Steps one behind the other that become one, so that what lies between them stays in the cache.
 //!
 //! An inverted residual (expand, depthwise, project, and the sum with what went in) and the pairs and triples
-//! of convolutions around a depthwise one are computed in bands of lines: see `kernels::chain`.
+//! of convolutions around a depthwise one are computed in bands of lines, and so is any convolution with a sum behind
+//! it: see `kernels::chain`.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,8 +18,10 @@ use crate::kernels::chain::{Chain, Combine, Lines, MAX_STAGES};
 pub(super) enum Part {
     /// A convolution of input 0.
     Lines(Arc<dyn Lines>),
-    /// The sum of inputs 0 and 1, both of the output's shape.
+    /// Each element from those of inputs 0 and 1 at its place, both of the output's shape: a sum, mostly.
     Sum(Combine),
+    /// A function of each byte of input 0.
+    Table(Box<[u8; 256]>),
     /// Input 0 between borders of zeros, which some convolutions do without.
     Border,
     /// The first inputs one behind the other, each at its offset in bytes.
@@ -49,11 +52,13 @@ struct Found {
     residual: Option<(Combine, DraftPlace)>,
 }
 
-/// The longest chain around a depthwise convolution that starts at step `from`.
+/// The longest chain around a depthwise convolution that starts at step `from`; of bytes, of which a quarter lies in
+/// between, a convolution and a sum alone are worth it.
 fn find(draft: &Draft, from: usize) -> Option<Found> {
     let mut kernels = vec![lines_of(draft, from)?];
     let mut end = from + 1;
     while kernels.len() < MAX_STAGES
+        && !draft.steps[from].label.is_integer()
         && let Some(next) = lines_of(draft, end)
         && is_only_reader(draft, end, 0)
         // A depthwise convolution with what is on either side of it, no more.
@@ -62,12 +67,15 @@ fn find(draft: &Draft, from: usize) -> Option<Found> {
         kernels.push(next);
         end += 1;
     }
-    let chain = Chain::new(&kernels).filter(|_| kernels.len() > 1)?;
+    let chain = Chain::new(&kernels)?;
     let saved = chain.saved_bytes();
     if saved < WORTH_BYTES || saved <= chain.reread_bytes() {
         return None;
     }
     let residual = residual(draft, end);
+    if kernels.len() == 1 && residual.is_none() {
+        return None;
+    }
     let end = end + usize::from(residual.is_some());
     Some(Found { steps: from..end, chain, residual })
 }
@@ -114,7 +122,8 @@ fn join(draft: &mut Draft, found: Found, threads: usize) {
     let input = std::mem::replace(&mut first.inputs[0], DraftPlace::Omitted);
     let (combine, more) = residual.unzip();
     let label = label(&joined, &last);
-    let Pieces { pieces, shared } = Pieces::overlapping(&label, chain.lines(), threads);
+    let group = if chain.overlaps() { Pieces::overlapping } else { Pieces::of };
+    let Pieces { pieces, shared } = group(&label, chain.lines(), threads);
     let scratch_share = chain.scratch_bytes();
     let sharers = if shared { threads } else { 1 };
     let len = share_stride(scratch_share) * (sharers - 1) + scratch_share;

@@ -10,6 +10,7 @@ use nnburst_hal::OperationType;
 
 use super::Context;
 use super::builder::{DynamicDraft, OpBuilder, Reason, Stop};
+use super::compose::compose;
 use super::draft::{Draft, DraftPlace, Layout};
 use super::fold::fold;
 use super::fuse::fuse;
@@ -131,6 +132,7 @@ fn improve(context: &Context, draft: &mut Draft) {
         return;
     }
     drop_borders(draft);
+    compose(draft, context.isa);
     fuse(draft, context.threads);
     keep_short_whole(&mut draft.steps);
     join(draft);

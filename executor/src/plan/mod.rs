@@ -7,8 +7,10 @@
 
 mod arena;
 mod builder;
+mod compose;
 mod control_flow;
 mod draft;
+mod emit;
 mod fold;
 mod fuse;
 mod graph;

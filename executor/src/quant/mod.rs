@@ -10,18 +10,39 @@ use nnburst_hal::FusedActivation;
 use crate::error::OpError;
 use crate::plan::Tensor;
 
+/// Towards zero, saturated to 32 bits, NaN 0: what `as i32` does, which takes vectors apart.
+#[inline(always)]
+pub fn truncate(x: f32) -> i32 {
+    const ABOVE: f32 = 2_147_483_648.0;
+    let number = if x.is_nan() { 0.0 } else { x };
+    // The largest float below the limit.
+    let within = number.clamp(-ABOVE, ABOVE.next_down());
+    // SAFETY: a number within what 32 bits hold.
+    let whole = unsafe { within.to_int_unchecked::<i32>() };
+    if number >= ABOVE { i32::MAX } else { whole }
+}
+
 /// Round to nearest, halves away from zero, saturated to 32 bits.
 #[inline(always)]
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    reason = "float casts saturate; a whole number that was a float is one again"
-)]
+#[expect(clippy::cast_precision_loss, reason = "a whole number that was a float is one again")]
 pub fn round_half_away(x: f32) -> i32 {
     // Not `round`, which is a call where there is no instruction for it, and keeps loops from becoming vectors.
-    let whole = x as i32;
+    let whole = truncate(x);
     let rest = x - whole as f32;
     whole.saturating_add(i32::from(rest >= 0.5)).saturating_sub(i32::from(rest <= -0.5))
+}
+
+/// As [`round_half_away`] for numbers that only those within some 2^20 of 0 matter of; NaN is one beyond.
+#[inline(always)]
+#[expect(clippy::cast_precision_loss, reason = "a whole number that was a float is one again")]
+pub(crate) fn round_small(x: f32) -> i32 {
+    const LIMIT: f32 = (1 << 20) as f32;
+    #[expect(clippy::manual_clamp, reason = "which leaves NaN as it is")]
+    let within = x.max(-LIMIT).min(LIMIT);
+    // SAFETY: within what 32 bits hold; `max` makes a number of NaN.
+    let whole = unsafe { within.to_int_unchecked::<i32>() };
+    let rest = within - whole as f32;
+    whole + i32::from(rest >= 0.5) - i32::from(rest <= -0.5)
 }
 
 /// The rounding doubled high product: `(a * b + 2^30) >> 31`, saturated where both are `i32::MIN`.
@@ -184,6 +205,23 @@ pub fn requantise(q: i32, from: (f32, i32), to: (f32, i32), (min, max): (i32, i3
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn floats_are_cut_as_casts_do_it_and_rounded_alike() {
+        let near = |x: f32| [x.next_down(), x, x.next_up()];
+        let halves = (-600i16..600).map(|n| f32::from(n) * 0.5);
+        for x in
+            halves.chain([0.49999997, 1e9, 2_147_483_648.0, 1e30, f32::INFINITY]).flat_map(near)
+        {
+            for x in [x, -x] {
+                #[expect(clippy::cast_possible_truncation, reason = "what is held against")]
+                let (cut, rounded) = (x as i32, f64::from(x).round() as i32);
+                assert_eq!((truncate(x), round_half_away(x)), (cut, rounded), "{x}");
+                assert_eq!(round_small(x), rounded.clamp(-1 << 20, 1 << 20), "{x}");
+            }
+        }
+        assert_eq!(truncate(f32::NAN), 0);
+    }
 
     #[test]
     fn multipliers() {

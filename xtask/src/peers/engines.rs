@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::Options;
-use super::rows::{Row, What};
+use super::rows::{Origin, Row, What};
 
 /// The package that the peers' scripts need; the version that the project's targets were measured with.
 const PACKAGES: [&str; 2] = ["numpy", "ai-edge-litert==2.3.0"];
@@ -20,11 +20,26 @@ pub(super) struct Round {
     pub(super) ours: f64,
 }
 
+/// A model: a folder that has a manifest for the peers' scripts, and its name in there.
+#[derive(Clone, Copy)]
+struct Model<'a> {
+    folder: &'a Path,
+    name: &'a str,
+}
+
+impl Model<'_> {
+    fn path(self) -> PathBuf {
+        self.folder.join(self.name)
+    }
+}
+
 /// Both engines, ready to run.
 pub(super) struct Engines {
     python: PathBuf,
     scripts: PathBuf,
     models: PathBuf,
+    /// Where the networks of chance weights are, once they are made.
+    pub(super) made: PathBuf,
     nnburst: PathBuf,
     cpu: String,
     threads: String,
@@ -46,13 +61,19 @@ impl Engines {
             install(&options.venv, &python)?;
         }
         let (cpu, threads) = (options.cpu.clone(), options.threads.clone());
-        Ok(Self { python, scripts, models, nnburst, cpu, threads })
+        let made = PathBuf::new();
+        Ok(Self { python, scripts, models, made, nnburst, cpu, threads })
     }
 
     /// Measures a row once, theirs first.
     pub(super) fn round(&self, row: &Row, budget: f64) -> Result<Round, String> {
         let mut sum = Round { peer: 0.0, ours: 0.0 };
-        for model in row.models {
+        let folder = match row.origin {
+            Origin::Shared => &self.models,
+            Origin::Made => &self.made,
+        };
+        for name in row.models {
+            let model = Model { folder, name };
             let round = match row.what {
                 What::Calls => self.back_to_back(model, budget)?,
                 What::Paced(period) => self.paced(model, period)?,
@@ -64,22 +85,22 @@ impl Engines {
         Ok(sum)
     }
 
-    fn back_to_back(&self, model: &str, budget: f64) -> Result<Round, String> {
+    fn back_to_back(&self, model: Model<'_>, budget: f64) -> Result<Round, String> {
         let peer = number(&ask(self.worker(model, 20_000, budget))?, &["median_us"])?;
         // As many calls as take about as long.
         let runs = (budget * 1e6 / peer).clamp(20.0, 20_000.0).round();
         let mut ours = self.pinned(&self.nnburst);
-        ours.arg("bench").arg(self.models.join(model));
+        ours.arg("bench").arg(model.path());
         ours.args(["--mode", "inproc", "--json", "--threads", &self.threads]);
         ours.args(["--runs", &runs.to_string()]);
         Ok(Round { peer, ours: number(&ask(ours)?, &["latency_us", "p50"])? })
     }
 
     /// A new process each, as where a pipeline starts: later models of a process find memory warm.
-    fn preparing(&self, model: &str, cached: bool) -> Result<Round, String> {
+    fn preparing(&self, model: Model<'_>, cached: bool) -> Result<Round, String> {
         let peer = number(&ask(self.worker(model, 1, 0.01))?, &["load_ms"])?;
         let mut ours = self.pinned(&self.nnburst);
-        ours.arg("bench").arg(self.models.join(model));
+        ours.arg("bench").arg(model.path());
         ours.args(["--mode", "inproc", "--json", "--threads", &self.threads, "--runs", "1"]);
         if cached {
             ours.arg("--cache");
@@ -89,24 +110,29 @@ impl Engines {
     }
 
     /// Their script that loads a model, calls it, and tells how long both took.
-    fn worker(&self, model: &str, runs: u32, budget: f64) -> Command {
+    fn worker(&self, model: Model<'_>, runs: u32, budget: f64) -> Command {
         let mut worker = self.pinned(&self.python);
-        worker.arg(self.scripts.join("worker.py")).args(["tflite-xnnpack", model]);
-        worker.arg("--models").arg(&self.models).arg("--onnx").arg(&self.models);
+        worker.arg(self.scripts.join("worker.py")).args(["tflite-xnnpack", model.name]);
+        worker.arg("--models").arg(model.folder).arg("--onnx").arg(model.folder);
         worker.args(["--threads", &self.threads, "--runs", &runs.to_string()]);
         worker.args(["--budget", &budget.to_string()]);
         worker
     }
 
     /// Theirs in their own process; ours through a burst to another, whose thread polls on the other core.
-    fn paced(&self, model: &str, period_ms: f64) -> Result<Round, String> {
+    fn paced(&self, model: Model<'_>, period_ms: f64) -> Result<Round, String> {
         let (period, calls) = (period_ms.to_string(), PACED_CALLS.to_string());
         let mut theirs = self.pinned(&self.python);
-        theirs.arg(self.scripts.join("paced.py")).args(["tflite-xnnpack", model, &period, &calls]);
-        theirs.env("MODELS", &self.models);
+        theirs.arg(self.scripts.join("paced.py")).args([
+            "tflite-xnnpack",
+            model.name,
+            &period,
+            &calls,
+        ]);
+        theirs.env("MODELS", model.folder);
         let peer = number(&ask(theirs)?, &["median_us"])?;
         let mut ours = Command::new(&self.nnburst);
-        ours.arg("bench").arg(self.models.join(model));
+        ours.arg("bench").arg(model.path());
         ours.args(["--mode", "burst", "--wait", "spin", "--json", "--threads", &self.threads]);
         let other = if self.cpu == "0" { "1" } else { "0" };
         ours.args(["--cpus", &format!("{},{other}", self.cpu)]);

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The peers' scripts lie beside the models (`peers/infer` in the shared folder); `DIR` is where a virtual
-//! environment with them is, or is made, with pip. Each row is measured in rounds, a process of theirs and
+//! environment with them is, or is made, with pip. Networks of chance weights (`--rows other`) are written
+//! into `target/networks` first. Each row is measured in rounds, a process of theirs and
 //! one of ours in turn on one pinned core; a round gives a ratio, and the row the median of the ratios and
 //! their spread. The machine drifts from minute to minute: only ratios of one run mean anything.
 
@@ -18,7 +19,7 @@ use std::path::PathBuf;
 
 use crate::cargo::{Cargo, Outcome, workspace};
 use engines::Engines;
-use rows::{ROWS, Row};
+use rows::{OTHERS, Origin, ROWS, Row};
 
 /// What the command line says.
 struct Options {
@@ -42,11 +43,15 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         Some(file) => file.clone(),
         None => build()?,
     };
-    let engines = Engines::new(&options, nnburst)?;
-    let mut chosen: Vec<&Row> = ROWS.iter().filter(|row| options.wants(row)).collect();
+    let rows = || ROWS.iter().chain(OTHERS);
+    let mut chosen: Vec<&Row> = rows().filter(|row| options.wants(row)).collect();
     if chosen.is_empty() {
-        let known: Vec<_> = ROWS.iter().map(|row| row.name).collect();
+        let known: Vec<_> = rows().map(|row| row.name).collect();
         return Err(format!("no row is called so; there are {}", known.join(", ")));
+    }
+    let mut engines = Engines::new(&options, nnburst)?;
+    if chosen.iter().any(|row| row.origin == Origin::Made) {
+        engines.made = make_networks()?;
     }
     // The paced ones, during which the core sleeps, last.
     chosen.sort_by_key(|row| row.what.period_ms().is_some());
@@ -69,8 +74,23 @@ fn build() -> Result<PathBuf, String> {
     if !done {
         return Err(format!("the command can't be built:\n{said}"));
     }
+    Ok(target().join("release/nnburst"))
+}
+
+/// Writes the networks of chance weights; where.
+fn make_networks() -> Result<PathBuf, String> {
+    let folder = target().join("networks");
+    let example = ["run", "--release", "--quiet", "-p", "nnburst-tflite", "--example", "networks"];
+    let (done, said) = Cargo::new("networks").args(example).args(["--"]).args([&folder]).ask()?;
+    if !done {
+        return Err(format!("the networks can't be made:\n{said}"));
+    }
+    Ok(folder)
+}
+
+fn target() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    Ok(target.unwrap_or_else(|| workspace().join("target")).join("release/nnburst"))
+    target.unwrap_or_else(|| workspace().join("target"))
 }
 
 impl Options {

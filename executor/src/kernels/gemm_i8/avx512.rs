@@ -116,9 +116,33 @@ unsafe fn tiles<const VECTORS: usize>(run: &Run) {
             1 => run.tiles(1, |row| tile::<1, VECTORS, false>(run, row)),
             2..4 => run.tiles(2, |row| tile::<2, VECTORS, false>(run, row)),
             4..6 => run.tiles(4, |row| tile::<4, VECTORS, false>(run, row)),
-            _ if !run.factors.is_null() => run.tiles(6, |row| tile::<6, VECTORS, true>(run, row)),
-            _ => run.tiles(6, |row| tile::<6, VECTORS, false>(run, row)),
+            _ if !run.factors.is_null() => sixes_and_fours::<VECTORS, true>(run),
+            _ => sixes_and_fours::<VECTORS, false>(run),
         }
+    }
+}
+
+/// Tiles of six rows, the last few of them of four where that computes less again: images of 14 or 7 columns would have
+/// 18 or 12 rows of tiles to a line otherwise.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+unsafe fn sixes_and_fours<const VECTORS: usize, const SUM: bool>(run: &Run) {
+    let whole = run.rows / 6;
+    let (sixes, fours) = match run.rows % 6 {
+        0 => (whole, 0),
+        1 | 2 => (whole - 1, 2),
+        3 | 4 => (whole, 1),
+        _ => (whole + 1, 0),
+    };
+    for at in 0..sixes {
+        let row = (at * 6).min(run.rows - 6);
+        // SAFETY: as the caller promises; there are six rows or more, hence four from any of these on.
+        unsafe { tile::<6, VECTORS, SUM>(run, row) };
+    }
+    for at in 0..fours {
+        let row = (sixes * 6 + at * 4).min(run.rows - 4);
+        // SAFETY: as above.
+        unsafe { tile::<4, VECTORS, SUM>(run, row) };
     }
 }
 

@@ -29,6 +29,7 @@ mod scalar;
 
 use std::ops::Range;
 
+use super::chain::Lines;
 use super::patches::Patches;
 use super::requantise::{Channels, Scaling};
 use super::{Form, Isa, best};
@@ -251,14 +252,30 @@ impl Gemm {
         if self.bands.patches.rows() == 0 {
             return Ok(());
         }
+        // SAFETY: the lengths are what is asked for.
+        unsafe { self.run(image.as_ptr(), output.as_mut_ptr(), lines, scratch) };
+        Ok(())
+    }
+
+    /// Computes some lines, band by band.
+    ///
+    /// # Safety
+    /// `image` and `output` are where their first elements would be; readable and writable is what these lines need of
+    /// them. `scratch` is as long as [`Gemm::scratch_bytes`] says.
+    unsafe fn run(
+        &self,
+        image: *const u8,
+        output: *mut u8,
+        lines: Range<usize>,
+        scratch: &mut [u32],
+    ) {
         let mut line = lines.start;
         while line < lines.end {
             let end = self.bands.end(line).min(lines.end);
-            // SAFETY: the lengths are what is asked for.
-            unsafe { self.band(image.as_ptr(), output.as_mut_ptr(), scratch, line..end) };
+            // SAFETY: as the caller promises.
+            unsafe { self.band(image, output, scratch, line..end) };
             line = end;
         }
-        Ok(())
     }
 
     /// Lines of one batch that fit the scratch memory.
@@ -328,6 +345,45 @@ impl Gemm {
             }
             weights = &weights[kernel.width(columns) * (bands.words() + 1)..];
         }
+    }
+}
+
+impl Lines for Gemm {
+    fn patches(&self) -> &Patches {
+        &self.bands.patches
+    }
+
+    fn element_bytes(&self) -> usize {
+        1
+    }
+
+    fn channels(&self) -> usize {
+        self.columns
+    }
+
+    fn is_depthwise(&self) -> bool {
+        false
+    }
+
+    fn scratch_bytes(&self) -> usize {
+        self.scratch_bytes()
+    }
+
+    fn weight_bytes(&self) -> usize {
+        self.weights.as_slice().len()
+    }
+
+    unsafe fn lines(
+        &self,
+        image: *const u8,
+        output: *mut u8,
+        lines: Range<usize>,
+        scratch: &mut [u8],
+    ) {
+        // The scratch memory is aligned, as is said there.
+        let scratch = bytemuck::try_cast_slice_mut(scratch).unwrap_or_default();
+        // SAFETY: as the caller promises.
+        unsafe { self.run(image, output, lines, scratch) };
     }
 }
 

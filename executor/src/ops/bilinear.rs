@@ -1,0 +1,207 @@
+//! Interpolation between the four neighbours of each place.
+
+use std::ops::Range;
+
+use super::support::{Image, dispatch, plain};
+use crate::element::{Element, Quantised, Real};
+use crate::io::{In, Out};
+use crate::kernels::plain::Loop;
+use crate::plan::{Label, Lowered, OpBuilder};
+use crate::quant::round_small;
+
+/// Two positions and the weight of the second.
+pub(super) type Tap = (usize, usize, f32);
+
+/// An image, what it is brought to, and where the lines and columns of that lie in it.
+#[derive(Clone, Debug)]
+pub(super) struct Taps {
+    pub(super) from: Image,
+    pub(super) to: Image,
+    pub(super) rows: Vec<Tap>,
+    pub(super) columns: Vec<Tap>,
+}
+
+/// Adds the step. Of bytes, the stored values are interpolated and rounded to nearest; the reference truncates, which
+/// is off by up to one, and the expected values of its own tests are the rounded ones.
+pub(super) fn emit(op: &mut OpBuilder<'_>, taps: Taps) -> Lowered {
+    dispatch!(op.input(0)?.kind, 0, real: real(op, taps), byte: byte(op, taps))
+}
+
+fn real<T: Real>(op: &mut OpBuilder<'_>, taps: Taps) -> Lowered {
+    step(op, taps, T::to_f32, T::from_f32)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a byte")]
+fn byte<T: Quantised>(op: &mut OpBuilder<'_>, taps: Taps) -> Lowered {
+    step(op, taps, |q: T| q.to_i32() as f32, |y| T::from_i32(round_small(y)))
+}
+
+fn step<T: Element>(
+    op: &mut OpBuilder<'_>,
+    taps: Taps,
+    read: impl Fn(T) -> f32 + Send + Sync + 'static,
+    write: impl Fn(f32) -> T + Send + Sync + 'static,
+) -> Lowered {
+    let (isa, shape) = (op.isa(), taps.to.shape()?);
+    // Eight multiplications and three sums for each.
+    let label = plain("resize_bilinear", &shape, 11 * shape.elements() as u64);
+    let (scratch, count) = (BUFFERS * taps.room() * size_of::<f32>(), taps.lines());
+    op.emit_bands(Label { form: isa, ..label }, scratch, count, move |mut io, lines| {
+        let (input, output) = (io.input(0), io.output(0));
+        let (scratch, read, write) = (io.scratch_slice(), &read, &write);
+        isa.run(Bilinear { taps: &taps, lines, input, output, scratch, read, write });
+        Ok(())
+    });
+    Ok(())
+}
+
+impl Taps {
+    /// Channels that lie side by side.
+    fn lanes(&self) -> usize {
+        if self.to.is_nchw() { 1 } else { self.to.channels }
+    }
+
+    /// Lines of the output, those of all images, and of all channels that don't lie side by side.
+    fn lines(&self) -> usize {
+        self.to.batches * self.to.channels / self.lanes() * self.to.height
+    }
+
+    /// Columns of the output that are computed at a time: what is kept of them stays in the first cache.
+    fn strip(&self) -> usize {
+        (STRIP / self.lanes()).clamp(1, self.to.width)
+    }
+
+    /// Elements of a strip, in whole blocks.
+    fn room(&self) -> usize {
+        (self.strip() * self.lanes()).next_multiple_of(BLOCK)
+    }
+}
+
+/// Elements of a line that are computed at a time.
+const STRIP: usize = 1024;
+
+/// Elements that are computed side by side.
+const BLOCK: usize = 64;
+
+/// What of a strip is kept: of two lines the elements on either side, and the weights.
+const BUFFERS: usize = 5;
+
+/// Some lines of the output. Lines of the input are first spread over the columns of the output, so that what is left
+/// is one loop over elements that lie side by side, however few channels there are.
+struct Bilinear<'a, T, R, W> {
+    taps: &'a Taps,
+    lines: Range<usize>,
+    input: In<'a, T>,
+    output: Out<'a, T>,
+    scratch: &'a mut [f32],
+    read: R,
+    write: W,
+}
+
+impl<T: Element, R: Fn(T) -> f32, W: Fn(f32) -> T> Loop for Bilinear<'_, T, R, W> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { taps, lines, input, output, scratch, read, write } = self;
+        let (lanes, strip, room) = (taps.lanes(), taps.strip(), taps.room());
+        let (from, to) = (&taps.from, &taps.to);
+        let mut buffers = scratch.chunks_exact_mut(room);
+        let mut buffer = || buffers.next().unwrap_or_default();
+        let weights = buffer();
+        let mut spread = [Spread::new(buffer(), buffer()), Spread::new(buffer(), buffer())];
+        for start in (0..to.width).step_by(strip) {
+            let columns = &taps.columns[start..to.width.min(start + strip)];
+            let pixels = weights.chunks_exact_mut(lanes);
+            pixels.zip(columns).for_each(|(pixel, &(.., weight))| pixel.fill(weight));
+            spread.iter_mut().for_each(|spread| spread.line = None);
+            for line in lines.clone() {
+                let (plane, (top, bottom, v)) = (line / to.height, taps.rows[line % to.height]);
+                let wanted = [top, bottom].map(|row| plane * from.height + row);
+                let above = match wanted.map(|wanted| spread[1].line == Some(wanted)) {
+                    [true, _] => 1,
+                    _ if spread[0].line == Some(wanted[0]) => 0,
+                    // What is left of the line before is rather kept for below.
+                    [_, is_below] => usize::from(!is_below),
+                };
+                let below = if top == bottom { above } else { 1 - above };
+                for (at, wanted) in [above, below].into_iter().zip(wanted) {
+                    let line =
+                        input.slice(wanted * from.width * lanes..(wanted + 1) * from.width * lanes);
+                    spread[at].fill(wanted, line, columns, lanes, &read);
+                }
+                let at = (line * to.width + start) * lanes;
+                let output = output.slice(at..at + columns.len() * lanes);
+                between([&spread[above], &spread[below]], v, weights, output, &write);
+            }
+        }
+    }
+}
+
+/// A strip of a line of the input: for each element of the output the one on its left and the one on its right.
+struct Spread<'a> {
+    left: &'a mut [f32],
+    right: &'a mut [f32],
+    /// Which line it is.
+    line: Option<usize>,
+}
+
+impl<'a> Spread<'a> {
+    fn new(left: &'a mut [f32], right: &'a mut [f32]) -> Self {
+        Self { left, right, line: None }
+    }
+
+    #[inline(always)]
+    fn fill<T: Element>(
+        &mut self,
+        line: usize,
+        input: In<'_, T>,
+        columns: &[Tap],
+        lanes: usize,
+        read: impl Fn(T) -> f32,
+    ) {
+        if self.line.replace(line) == Some(line) {
+            return;
+        }
+        let pixels = self.left.chunks_exact_mut(lanes).zip(self.right.chunks_exact_mut(lanes));
+        for ((left, right), &(first, second, _)) in pixels.zip(columns) {
+            for (pixel, column) in [(left, first), (right, second)] {
+                let from = input.slice(column * lanes..(column + 1) * lanes).iter();
+                pixel.iter_mut().zip(from).for_each(|(to, x)| *to = read(x));
+            }
+        }
+    }
+}
+
+/// A strip of a line of the output, from the lines above and below it, of which the second weighs `v`. Behind its end
+/// whatever is there is computed as well, and left out.
+#[inline(always)]
+fn between<T: Element>(
+    [above, below]: [&Spread<'_>; 2],
+    v: f32,
+    weights: &[f32],
+    output: Out<'_, T>,
+    write: impl Fn(f32) -> T,
+) {
+    fn blocks(of: &[f32]) -> impl Iterator<Item = &[f32; BLOCK]> {
+        of.as_chunks().0.iter()
+    }
+    let left = blocks(above.left).zip(blocks(below.left));
+    let right = blocks(above.right).zip(blocks(below.right));
+    let places = (0..output.len()).step_by(BLOCK).zip(blocks(weights));
+    for ((at, us), ((a, b), (c, d))) in places.zip(left.zip(right)) {
+        let mut ys = [T::default(); BLOCK];
+        for (k, y) in ys.iter_mut().enumerate() {
+            let u = us[k];
+            *y = write(
+                a[k] * (1.0 - v) * (1.0 - u)
+                    + b[k] * v * (1.0 - u)
+                    + c[k] * (1.0 - v) * u
+                    + d[k] * v * u,
+            );
+        }
+        if at + BLOCK <= output.len() {
+            output.set_block(at, ys);
+        } else {
+            output.slice(at..output.len()).copy_from(In::of(&ys));
+        }
+    }
+}

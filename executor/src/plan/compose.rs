@@ -1,0 +1,70 @@
+//! Functions of bytes that become one: `x * logistic(x)` of bytes is a function of `x` alone, whose 256 results are known
+//! when the plan is made.
+
+use nnburst_hal::{View, ViewMut};
+
+use super::draft::{Draft, DraftPlace, DraftStep};
+use super::fuse::Part;
+use super::stage::{Label, Work};
+use crate::kernels::Isa;
+use crate::kernels::byte_table::ByteTable;
+
+/// Makes one table of a table and what alone reads it, together with what the table is of.
+pub(super) fn compose(draft: &mut Draft, isa: Isa) {
+    let mut at = 0;
+    while at < draft.steps.len() {
+        if let Some((inner, table)) = find(draft, at) {
+            let input = draft.steps[inner].inputs[0].clone();
+            let step = &mut draft.steps[at];
+            step.inputs = vec![input];
+            step.in_place = &[0];
+            step.part = Some(Part::Table(Box::new(table)));
+            let table = ByteTable::new(isa, table);
+            let shape = step.label.shape.clone();
+            step.label = Label { kernel: "byte_table", form: table.isa(), shape, operations: 0 };
+            step.work = Work::Whole(Box::new(move |io| table.compute(io.input(0), io.output(0))));
+            draft.steps.remove(inner);
+        } else {
+            at += 1;
+        }
+    }
+}
+
+/// The table that step `at` reads alone and could take the place of, and the results of both.
+fn find(draft: &Draft, at: usize) -> Option<(usize, [u8; 256])> {
+    let step = &draft.steps[at];
+    let Some(Part::Sum(combine)) = &step.part else { return None };
+    let [a, b, ..] = &step.inputs[..] else { return None };
+    let [output] = &step.outputs[..] else { return None };
+    if !step.label.is_integer() || a.len() != output.len() || b.len() != output.len() {
+        return None;
+    }
+    let every: [u8; 256] = std::array::from_fn(|byte| u8::try_from(byte).unwrap_or(0));
+    [(a, b, false), (b, a, true)].into_iter().find_map(|(of, result, swapped)| {
+        let local = draft.whole_root(result)?;
+        let makes = |step: &DraftStep| {
+            step.outputs.first().and_then(|it| draft.whole_root(it)) == Some(local)
+        };
+        let inner = draft.steps[..at].iter().position(makes)?;
+        let Some(Part::Table(table)) = &draft.steps[inner].part else { return None };
+        let reads = draft.steps.iter().flat_map(|step| &step.inputs);
+        let alone = reads.filter(|it| draft.root(it) == Some(local)).count() == 1;
+        if !alone || draft.kept_roots()[local] || !same(draft, of, &draft.steps[inner].inputs[0]) {
+            return None;
+        }
+        let (a, b) = if swapped { (&**table, &every) } else { (&every, &**table) };
+        let mut results = [0; 256];
+        combine(View::of(a), View::of(b), ViewMut::of(&mut results)).ok()?;
+        Some((inner, results))
+    })
+}
+
+/// Whether two places are one.
+fn same(draft: &Draft, a: &DraftPlace, b: &DraftPlace) -> bool {
+    let at = |place: &DraftPlace| match draft.resolve(place) {
+        DraftPlace::Local { local, offset, len } => Some((false, local, offset, len)),
+        DraftPlace::Slot { slot, offset, len } => Some((true, slot, offset, len)),
+        _ => None,
+    };
+    at(a).is_some_and(|place| at(b) == Some(place))
+}

@@ -1,0 +1,100 @@
+//! Writes networks of chance weights, each in float and as several converters quantise it, where engines are measured
+//! side by side on models that nobody tuned them for.
+//!
+//! ```text
+//!   cargo run --release -p nnburst-tflite --example networks -- DIR
+//! ```
+//!
+//! `DIR` then holds a folder for each with `model.tflite`, an input and what our executor makes of it, and a
+//! `manifest.json` that names them: what `cargo xtask peers --rows others` measures.
+
+mod kinds;
+mod layers;
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+
+use kinds::{KINDS, NUMBERS};
+use layers::Network;
+use nnburst_executor::{CompileOptions, Control, Input, Output, Plan};
+use nnburst_hal::{View, ViewMut};
+use nnburst_tflite::{Imported, TensorInfo, TensorKind};
+use serde_json::{Map, Value, json};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let folder = std::env::args().nth(1).ok_or("usage: networks DIR")?;
+    let folder = Path::new(&folder);
+    let mut models = Map::new();
+    for (kind, make) in KINDS {
+        for &(end, numbers) in NUMBERS {
+            let name = format!("{kind}_{end}");
+            let mut network = Network::new(numbers);
+            make(&mut network);
+            let entry = write(&folder.join(&name), &name, network)?;
+            models.insert(name, entry);
+        }
+    }
+    fs::write(folder.join("manifest.json"), json!({ "models": models }).to_string())?;
+    Ok(())
+}
+
+/// Writes a network with an input and its results; what the manifest says of it.
+fn write(folder: &Path, name: &str, network: Network) -> Result<Value, Box<dyn Error>> {
+    fs::create_dir_all(folder)?;
+    let file = network.build();
+    fs::write(folder.join("model.tflite"), &file)?;
+    let imported = Imported::from_bytes(&file).map_err(|error| format!("{name}: {error}"))?;
+    let inputs: Vec<Vec<u8>> = imported.inputs.iter().map(image).collect();
+    let mut outputs: Vec<Vec<u8>> = imported.outputs.iter().map(|it| vec![0; bytes(it)]).collect();
+    let plan = Plan::compile(&imported.model, &CompileOptions::default())
+        .map_err(|error| format!("{name}: {error}"))?;
+    let views: Vec<_> = inputs.iter().map(|bytes| Input::new(View::of(bytes))).collect();
+    let results: Vec<_> = outputs.iter_mut().map(|bytes| Output::new(ViewMut::of(bytes))).collect();
+    plan.session().run(&views, &results, &Control::default())?;
+    let save = |what: &str, all: &[Vec<u8>]| -> Result<Vec<String>, std::io::Error> {
+        let names = (0..all.len()).map(|at| format!("{what}{at}"));
+        let save = |(file, bytes): (String, &Vec<u8>)| {
+            fs::write(folder.join(&file), bytes)?;
+            Ok(format!("{name}/{file}"))
+        };
+        names.zip(all).map(save).collect()
+    };
+    let about = |all: &[TensorInfo]| -> Vec<Value> {
+        all.iter().map(|it| json!({ "type": kind(it), "shape": it.dims })).collect()
+    };
+    Ok(json!({
+        "file": format!("{name}/model.tflite"),
+        "inputs": about(&imported.inputs),
+        "outputs": about(&imported.outputs),
+        "cases": [{ "inputs": save("in", &inputs)?, "outputs": save("out", &outputs)? }],
+    }))
+}
+
+/// Something like a picture: slopes, and a little noise.
+fn image(of: &TensorInfo) -> Vec<u8> {
+    let mut noise = 1u32;
+    let slopes = (0u8..192).cycle().map(|slope| {
+        noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let [.., last] = noise.to_le_bytes();
+        slope + last / 4
+    });
+    if of.file_kind == TensorKind::Float32 {
+        let numbers = slopes.take(bytes(of) / 4).map(|byte| f32::from(byte) / 128.0 - 1.0);
+        return numbers.flat_map(f32::to_le_bytes).collect();
+    }
+    slopes.take(bytes(of)).collect()
+}
+
+fn bytes(of: &TensorInfo) -> usize {
+    of.byte_len().unwrap_or(0)
+}
+
+/// The name that the peers' scripts know.
+fn kind(of: &TensorInfo) -> &'static str {
+    match of.file_kind {
+        TensorKind::Float32 => "FLOAT32",
+        TensorKind::Uint8 => "UINT8",
+        _ => "INT8",
+    }
+}
