@@ -32,6 +32,13 @@ const LONGEST_POLL: Duration = Duration::from_secs(if cfg!(loom) { 0 } else { 1 
 /// scheduler to have moved one of the two.
 const GLANCE: Duration = Duration::from_micros(100);
 
+/// Who polls has something better to do with its processor this often; see
+/// [`BurstExecutor::keep_warm`](crate::BurstExecutor::keep_warm).
+const LEISURE: Duration = Duration::from_millis(1);
+
+/// Who doesn't come to an end with that is interrupted, so as to look whether the other side still lives.
+const MOST_AT_LEISURE: u32 = 1 << 14;
+
 /// The number of the processor that this thread runs on just now; asked without a system call.
 pub(crate) fn current_processor() -> u32 {
     u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(u32::MAX)
@@ -164,15 +171,20 @@ impl<D: Element> Receiver<D> {
         self.peer_processor.is_some_and(|processor| processor == current_processor())
     }
 
-    /// Waits until there is a packet to take.
-    pub(crate) fn wait(&mut self, deadline: Option<Instant>) -> Result<(), QueueError> {
+    /// Waits until there is a packet to take. In the meantime, if it polls, every [`LEISURE`] calls `idle` until that
+    /// returns `false`, or a packet comes.
+    pub(crate) fn wait(
+        &mut self,
+        deadline: Option<Instant>,
+        idle: impl FnMut() -> bool,
+    ) -> Result<(), QueueError> {
         if !self.unread.is_empty() {
             return Ok(());
         }
         let strategy = match self.window {
             PollingWindow::Zero => Wait::Block,
             PollingWindow::UpTo(limit) if !self.shares_processor() => Wait::Adaptive { limit },
-            PollingWindow::UpTo(_) | PollingWindow::Unlimited => match self.poll(deadline) {
+            PollingWindow::UpTo(_) | PollingWindow::Unlimited => match self.poll(deadline, idle) {
                 Err(QueueError::TimedOut) => Wait::Block,
                 other => return other,
             },
@@ -181,16 +193,26 @@ impl<D: Element> Receiver<D> {
     }
 
     /// Polls as long as it is worth it: [`QueueError::TimedOut`] says that it is no longer.
-    fn poll(&mut self, deadline: Option<Instant>) -> Result<(), QueueError> {
+    fn poll(
+        &mut self,
+        deadline: Option<Instant>,
+        mut idle: impl FnMut() -> bool,
+    ) -> Result<(), QueueError> {
         let start = Instant::now();
         let end = start.checked_add(LONGEST_POLL).into_iter().chain(deadline).min();
         let mut glance = start;
+        let mut leisure = start.checked_add(LEISURE);
         loop {
             glance = glance.checked_add(GLANCE).into_iter().chain(end).min().unwrap_or(glance);
             let polled = WaitOptions { strategy: Wait::Spin, deadline: Some(glance) };
             match self.consumer.wait_readable(1, polled) {
                 Err(QueueError::TimedOut) if Some(glance) < end && !self.shares_processor() => {}
                 other => return other,
+            }
+            if Some(glance) >= leisure {
+                let mut more = 0..MOST_AT_LEISURE;
+                while more.next().is_some() && idle() && self.consumer.available_to_read()? == 0 {}
+                leisure = glance.checked_add(LEISURE);
             }
         }
     }

@@ -117,4 +117,8 @@ impl BurstExecutor for SampleBurst {
         received.request.pools.clear();
         self.buffers.clear();
     }
+
+    fn keep_warm(&mut self) -> bool {
+        self.compiled.keeps_warm() && self.session.keep_warm()
+    }
 }

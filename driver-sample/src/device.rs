@@ -38,6 +38,9 @@ pub struct Options {
     /// Scratch memory and helping threads that no execution used for this long are given back. Bursts keep theirs,
     /// to be quick at any time, until they are closed.
     pub idle: Duration,
+    /// Whether bursts that poll touch weights and scratch memory of their model every millisecond while no request
+    /// comes, so that the next one finds them in near caches.
+    pub keep_warm: bool,
 }
 
 impl Default for Options {
@@ -47,6 +50,7 @@ impl Default for Options {
             limits: Limits::default(),
             measured: None,
             idle: Duration::from_secs(10),
+            keep_warm: true,
         }
     }
 }
@@ -360,6 +364,10 @@ impl Preparation {
 }
 
 impl Shared {
+    pub(crate) fn keeps_warm(&self) -> bool {
+        self.options.keep_warm
+    }
+
     fn compile_options(&self) -> CompileOptions {
         let mut options = CompileOptions {
             threads: self.options.threads,

@@ -71,6 +71,11 @@ impl Compiled {
         &self.shared.buffers
     }
 
+    /// Whether bursts touch what the next request needs.
+    pub(crate) fn keeps_warm(&self) -> bool {
+        self.shared.keeps_warm()
+    }
+
     /// Whose model it is.
     pub(crate) fn client(&self) -> &Client {
         &self.client

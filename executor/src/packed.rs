@@ -13,7 +13,7 @@
 //! with, and may at worst give wrong values.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -186,6 +186,20 @@ impl Packs {
         };
         made.push((key, packed.clone()));
         packed
+    }
+
+    /// All that is packed so far, each once, in the order of the operations.
+    pub(crate) fn in_order(&self) -> Vec<Packed> {
+        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> = made.iter().map(|(_, packed)| packed.clone()).collect();
+        if let Some(cached) = &self.cached {
+            all.extend(cached.values().cloned());
+            // Those of a cache lie in that order.
+            all.sort_unstable_by_key(|packed| packed.as_slice().as_ptr());
+        }
+        let mut seen = HashSet::new();
+        all.retain(|packed| seen.insert(packed.as_slice().as_ptr()));
+        all
     }
 
     /// What was packed so far, one behind the other, and where each lies.

@@ -9,6 +9,7 @@ use nnburst_hal::PerformanceInfo;
 use nnburst_hal_ipc::{Serving, service_dir};
 
 use crate::error::{Result, RuntimeError};
+use crate::settings::Settings;
 
 /// How a sample driver is to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +34,7 @@ fn find_with(
     let mut sample_options = Options::default();
     sample_options.threads = options.threads.max(1);
     sample_options.measured = measured;
+    sample_options.keep_warm = Settings::of_process().keep_warm;
     SampleDriver::new(name, sample_options).map_err(|error| RuntimeError::UnknownDevice {
         name: error.name,
         known: names().collect::<Vec<_>>().join(", "),

@@ -132,6 +132,13 @@ pub const SETTINGS: &[Setting] = &[
         "microseconds that both ends of a burst poll at most before they sleep, where they wait adaptively; Android's is 50",
     ),
     setting(
+        "keep-warm",
+        "NNBURST_KEEP_WARM",
+        "",
+        "1",
+        "0: drivers don't touch weights while their bursts poll and no request comes",
+    ),
+    setting(
         "extensions-allowlist",
         "NNBURST_EXTENSIONS_ALLOWLIST",
         "(a file)",
@@ -178,6 +185,8 @@ pub struct Settings {
     pub sample_supported: bool,
     /// `burst-window`.
     pub burst_window: Duration,
+    /// `keep-warm`.
+    pub keep_warm: bool,
     /// `extensions-allowlist`.
     pub extensions_allowlist: PathBuf,
 }
@@ -222,6 +231,7 @@ impl Settings {
                 .get("burst-window")
                 .parse()
                 .map_or(BURST_WINDOW, Duration::from_micros),
+            keep_warm: flag("keep-warm"),
             extensions_allowlist: texts.get("extensions-allowlist").into(),
         }
     }
@@ -323,7 +333,9 @@ impl Texts {
                 "partition" => Partitioning::from_number(value).is_some(),
                 "burst-window" => value.parse::<u64>().is_ok(),
                 "cpu-only" | "syncexec-cpu" | "syncexec-hal" | "syncexec-runtime"
-                | "strict-slicing" | "sample-supported" => matches!(value.as_str(), "0" | "1"),
+                | "strict-slicing" | "sample-supported" | "keep-warm" => {
+                    matches!(value.as_str(), "0" | "1")
+                }
                 _ => true,
             };
             (!takes).then(|| format!("{} can't be {value:?}", setting.name))

@@ -464,7 +464,7 @@ impl BurstController {
         if self.closed.is_some() {
             return false;
         }
-        match self.results.wait(deadline) {
+        match self.results.wait(deadline, || false) {
             Ok(()) => true,
             Err(QueueError::TimedOut) => false,
             Err(QueueError::PeerDied) => {

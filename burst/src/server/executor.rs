@@ -27,6 +27,16 @@ pub trait BurstExecutor: Send {
     /// To keep the burst free of allocations, write into what is there: [`BurstAnswer::output_shapes`] keeps
     /// its elements and their dimensions from call to call while their number stays.
     fn execute(&mut self, request: &mut BurstRequest, answer: &mut BurstAnswer);
+
+    /// Touches a little of what the next request will need, so that it is in near caches when that comes: weights
+    /// that nobody reads for some milliseconds are pushed out by whatever else the machine does.
+    ///
+    /// Called only while the burst's thread polls and there is no request: every millisecond, and then again and
+    /// again until it returns `false`, there being nothing left, or a request comes. That waits for a call which has
+    /// begun, so one takes a small part of a microsecond; it neither allocates nor locks nor calls the system.
+    fn keep_warm(&mut self) -> bool {
+        false
+    }
 }
 
 /// Runs requests through [`PreparedModel::execute_synchronously`] and keeps the memories' handles.

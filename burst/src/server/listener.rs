@@ -65,7 +65,10 @@ impl Listener {
 
     /// Waits for a packet, or for word, and attends to it.
     fn turn(&mut self) -> Result<(), Over> {
-        match self.requests.wait(None) {
+        let executor = &mut self.executor;
+        // What panics has nothing left to do; the burst goes on.
+        let idle = || catch_unwind(AssertUnwindSafe(|| executor.keep_warm())).unwrap_or(false);
+        match self.requests.wait(None, idle) {
             Ok(()) | Err(QueueError::Cancelled) => {}
             Err(QueueError::PeerDied) => return Err(Over),
             Err(_) => return self.give_up(),

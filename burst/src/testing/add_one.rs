@@ -28,6 +28,8 @@ pub struct AddOne {
     pub plain: bool,
     /// Called before each execution in a burst, on the burst's thread.
     pub before: Option<Box<dyn Fn() + Send + Sync>>,
+    /// What [`BurstExecutor::keep_warm`] does.
+    pub idle: Option<Box<dyn Fn() -> bool + Send + Sync>>,
 }
 
 impl std::fmt::Debug for AddOne {
@@ -46,8 +48,9 @@ impl AddOne {
     pub fn with(change: impl FnOnce(&mut Self)) -> Arc<Self> {
         Arc::new_cyclic(|this| {
             let this = Weak::clone(this);
+            let pause = Duration::ZERO;
             let mut model =
-                Self { this, pause: Duration::ZERO, extra_shapes: 0, plain: false, before: None };
+                Self { this, pause, extra_shapes: 0, plain: false, before: None, idle: None };
             change(&mut model);
             model
         })
@@ -264,5 +267,9 @@ impl BurstExecutor for AddOneExecutor {
             shape.dimensions.clear();
             shape.dimensions.extend([1, bytes]);
         }
+    }
+
+    fn keep_warm(&mut self) -> bool {
+        self.model.idle.as_ref().is_some_and(|idle| idle())
     }
 }

@@ -1,5 +1,6 @@
 //! Bursts that have nothing to do, and what a burst's thread was asked to be.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,6 +10,69 @@ use nnburst_hal::{BurstOptions, ExecutionOptions, ExecutionPreference, RealTimeP
 
 use crate::remote::{Driver, Model};
 use crate::support::{bytes, memory};
+
+/// A burst of a model that counts how often it is asked to keep warm, and then does what `idle` does.
+fn counted(
+    window: Option<Duration>,
+    idle: impl Fn() -> bool + Send + Sync + 'static,
+) -> (BurstController, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let model = AddOne::with(|model| {
+        let asked = Arc::clone(&asked);
+        model.idle = Some(Box::new(move || {
+            asked.fetch_add(1, Ordering::Relaxed);
+            idle()
+        }));
+    });
+    let mut options = ControllerOptions { polling_window: window, ..ControllerOptions::default() };
+    options.burst.polling_window = window;
+    (BurstController::configure(&*model, &options, None).unwrap(), asked)
+}
+
+/// Waits for the burst to be asked so often more, which takes it a millisecond or so; then has it add one.
+fn asked_then_adds(burst: &mut BurstController, asked: &AtomicUsize, more: usize) {
+    let wanted = asked.load(Ordering::Relaxed) + more;
+    while asked.load(Ordering::Relaxed) < wanted {
+        std::thread::yield_now();
+    }
+    let (input, output) = (memory(&[1; 4]), memory(&[0; 4]));
+    let request = AddOne::request(&input, &output, 4);
+    burst.execute(&request, &ExecutionOptions::default()).unwrap().unwrap();
+    assert_eq!(bytes(&output), [2; 4]);
+}
+
+#[test]
+fn a_polling_burst_keeps_warm_until_a_request_comes() {
+    // There is always something left to touch: only a request ends the round.
+    let (mut burst, asked) = counted(Some(Duration::MAX), || true);
+    for _ in 0..5 {
+        asked_then_adds(&mut burst, &asked, 100);
+    }
+    // One touch is a round: another begins each millisecond, none waits for a request.
+    let (mut burst, asked) = counted(Some(Duration::MAX), || false);
+    for _ in 0..5 {
+        asked_then_adds(&mut burst, &asked, 3);
+    }
+}
+
+#[test]
+fn a_burst_outlives_what_panics_while_it_is_idle() {
+    let (mut burst, asked) = counted(Some(Duration::MAX), || panic!("this panic belongs here"));
+    asked_then_adds(&mut burst, &asked, 2);
+    asked_then_adds(&mut burst, &asked, 2);
+}
+
+#[test]
+fn a_burst_that_sleeps_touches_nothing() {
+    for window in [Some(Duration::ZERO), None] {
+        let (mut burst, asked) = counted(window, || true);
+        for _ in 0..3 {
+            asked_then_adds(&mut burst, &asked, 0);
+            std::thread::sleep(Duration::from_millis(3));
+        }
+        assert_eq!(asked.load(Ordering::Relaxed), 0, "{window:?}");
+    }
+}
 
 /// Processor time of all threads of a process.
 fn used(pid: u32) -> Duration {

@@ -95,6 +95,11 @@ impl Runner {
         }
     }
 
+    /// The scratch memory of the first stage that was run.
+    pub(super) fn arena(&self) -> &[u8] {
+        self.roots.first().map_or(&[], |root| root.node.arena.as_slice())
+    }
+
     pub(super) fn shapes(&self) -> &[OutputShape] {
         &self.shapes
     }
