@@ -54,6 +54,10 @@ pub(crate) struct Engine {
     /// Threads that compute one execution.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) threads: u16,
+    /// Has the model computed in a way that is quicker and less exact. It is taken for one that allows relaxed precision;
+    /// a service that runs already follows its own wishes.
+    #[arg(long, value_enum)]
+    pub(crate) wish: Option<Wish>,
     /// How both ends of a burst wait for each other.
     #[arg(long, value_enum, default_value_t = WaitArg::Adaptive)]
     pub(crate) wait: WaitArg,
@@ -63,6 +67,13 @@ pub(crate) struct Engine {
     /// Ask for real-time scheduling and locked memory; what is refused is said.
     #[arg(long)]
     pub(crate) realtime: bool,
+}
+
+/// What less exact ways there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Wish {
+    /// Factors of float convolutions and products are rounded to 8 bits of precision (16-bit numbers).
+    Bf16,
 }
 
 /// Which interface the cases go through.
@@ -279,6 +290,9 @@ pub(crate) struct ServeArgs {
     /// Threads that compute one execution.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) threads: u16,
+    /// Computes models that allow relaxed precision in a way that is quicker and less exact.
+    #[arg(long, value_enum)]
+    pub(crate) wish: Option<Wish>,
 }
 
 #[derive(Args, Debug)]

@@ -7,16 +7,22 @@ use nnburst::{
     Burst, BurstOptions, Compilation, Device, DriverOptions, Frame, REFERENCE, RuntimeError, Wait,
 };
 
-use crate::args::{Engine, Mode, WaitArg};
+use crate::args::{Engine, Mode, WaitArg, Wish};
 use crate::failure::Failure;
 use crate::source::{Source, State};
 
 /// The device that is used where none is named.
 pub(crate) const DEFAULT_DRIVER: &str = "nnapi-sample_all";
 
+/// How a driver of this program is to compute.
+pub(crate) fn driver_options(threads: u16, wish: Option<Wish>) -> DriverOptions {
+    let bf16 = wish == Some(Wish::Bf16);
+    DriverOptions { threads: usize::from(threads), bf16, program: None }
+}
+
 /// Finds the device that the options name, starting its process where it has one of its own.
 pub(crate) fn open_device(engine: &Engine) -> Result<Device, Failure> {
-    let options = DriverOptions { threads: usize::from(engine.threads), program: None };
+    let options = driver_options(engine.threads, engine.wish);
     let name = match (&engine.device, engine.mode) {
         (Some(name), _) => name.clone(),
         (None, Mode::Inproc) => "embedded".to_owned(),

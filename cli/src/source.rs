@@ -7,6 +7,7 @@ use nnburst::builtin;
 use nnburst::hal::{Model, Operand};
 use nnburst_tflite::{ImportError, Imported};
 
+use crate::args::Wish;
 use crate::failure::Failure;
 
 /// A model, and what is known of it beside.
@@ -71,6 +72,12 @@ impl Source {
         let model = builtin::model(name).map_err(|error| Failure::usage(error.to_string()))?;
         let load = start.elapsed();
         Ok(Self { name: name.to_owned(), model, states: Vec::new(), origins: Vec::new(), load })
+    }
+
+    /// The model, taken for one that allows relaxed precision where that is wished.
+    pub(crate) fn wishing(mut self, wish: Option<Wish>) -> Self {
+        self.model.relax_computation_float32_to_float16 |= wish.is_some();
+        self
     }
 
     /// The inputs that the user feeds: all but the states.

@@ -31,6 +31,9 @@ const VERSION: &str = "JUST_AN_EXAMPLE";
 pub struct Options {
     /// Threads that work on one execution; the results don't depend on it.
     pub threads: usize,
+    /// Lets models that allow relaxed precision be computed with bf16 numbers: see
+    /// [`CompileOptions::bf16`](nnburst_executor::CompileOptions::bf16).
+    pub bf16: bool,
     /// What one client of the service may have.
     pub limits: Limits,
     /// Figures that were measured on the machine, instead of the driver's own.
@@ -47,6 +50,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             threads: 1,
+            bf16: false,
             limits: Limits::default(),
             measured: None,
             idle: Duration::from_secs(10),
@@ -371,6 +375,7 @@ impl Shared {
     fn compile_options(&self) -> CompileOptions {
         let mut options = CompileOptions {
             threads: self.options.threads,
+            bf16: self.options.bf16,
             late_errors: true,
             ..CompileOptions::default()
         };

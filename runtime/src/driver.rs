@@ -16,14 +16,24 @@ use crate::settings::Settings;
 pub struct DriverOptions {
     /// Threads that compute one execution; 0 counts as 1, which is what a pipeline that owns its cores wants.
     pub threads: usize,
+    /// Has models that allow relaxed precision computed with bf16 numbers, as the setting `wish` does for all drivers of
+    /// a process: of the factors of float convolutions and FULLY_CONNECTED only the upper halves are kept, rounded (8
+    /// bits of precision), and the sums are floats. Others are computed as ever, and so are all on machines without an
+    /// instruction for it, but for products of few rows.
+    pub bf16: bool,
     /// The program that [`Device::spawn`](crate::Device::spawn) starts; by default this one again. It is
-    /// called as `PROGRAM serve --driver NAME --fd 0 --threads N`.
+    /// called as `PROGRAM serve --driver NAME --fd 0 --threads N`, and `--wish bf16` where that is wished.
     pub program: Option<PathBuf>,
 }
 
 /// A sample driver.
 pub(crate) fn find(name: &str, options: &DriverOptions) -> Result<SampleDriver> {
     find_with(name, options, None)
+}
+
+/// A sample driver that nobody's wishes make less exact.
+pub(crate) fn exact(name: &str) -> Option<SampleDriver> {
+    SampleDriver::new(name, Options::default()).ok()
 }
 
 fn find_with(
@@ -33,6 +43,7 @@ fn find_with(
 ) -> Result<SampleDriver> {
     let mut sample_options = Options::default();
     sample_options.threads = options.threads.max(1);
+    sample_options.bf16 = options.bf16 || Settings::of_process().bf16;
     sample_options.measured = measured;
     sample_options.keep_warm = Settings::of_process().keep_warm;
     SampleDriver::new(name, sample_options).map_err(|error| RuntimeError::UnknownDevice {
@@ -53,6 +64,9 @@ pub(crate) fn command(name: &str, options: &DriverOptions) -> Result<Command> {
     let mut command = Command::new(program);
     command.args(["serve", "--driver", name, "--fd", "0", "--threads"]);
     command.arg(options.threads.max(1).to_string());
+    if options.bf16 {
+        command.args(["--wish", "bf16"]);
+    }
     Ok(command)
 }
 

@@ -9,7 +9,9 @@ pub use nnburst_executor::{Bandwidth, Ceilings, Label, Peak, StepTime};
 use nnburst_executor::{CompileOptions, Control, Input, Isa, Output, Plan};
 use nnburst_hal::{HalError, Model, View, ViewMut};
 
+use crate::driver::DriverOptions;
 use crate::error::{Result, RuntimeError};
+use crate::settings::Settings;
 
 /// Where the time of one execution goes.
 #[derive(Clone, Debug)]
@@ -32,13 +34,20 @@ pub fn ceilings() -> Result<Ceilings> {
 }
 
 impl Profile {
-    /// Runs `model` on `inputs` (the bytes of each) `runs` times as it is, and as often step by step.
+    /// Runs `model` on `inputs` (the bytes of each) `runs` times as it is, and as often step by step, computed as a driver
+    /// of these options would.
     ///
     /// # Errors
     /// The model is invalid or beyond the executor; the inputs are too few or too short.
-    pub fn of(model: &Model, inputs: &[Vec<u8>], threads: usize, runs: usize) -> Result<Self> {
+    pub fn of(
+        model: &Model,
+        inputs: &[Vec<u8>],
+        driver: &DriverOptions,
+        runs: usize,
+    ) -> Result<Self> {
         let start = Instant::now();
-        let options = CompileOptions { threads, ..CompileOptions::default() };
+        let bf16 = driver.bf16 || Settings::of_process().bf16;
+        let options = CompileOptions { threads: driver.threads, bf16, ..CompileOptions::default() };
         let plan = Plan::compile(model, &options).map_err(refused)?;
         let prepare = start.elapsed();
         let (mut session, control) = (plan.session(), Control::default());
@@ -93,11 +102,12 @@ mod tests {
     #[test]
     fn every_step_of_a_network_is_timed() {
         let model = crate::builtin::model("add1").unwrap();
-        let profile = Profile::of(&model, &[vec![0; 4], vec![0; 4]], 1, 3).unwrap();
+        let options = DriverOptions::default();
+        let profile = Profile::of(&model, &[vec![0; 4], vec![0; 4]], &options, 3).unwrap();
         assert_eq!(profile.steps.len(), model.main.operations.len());
         assert!(profile.steps.iter().all(|step| step.bytes > 0 && step.time > Duration::ZERO));
         assert!(profile.whole > Duration::ZERO);
-        let short = Profile::of(&model, &[], 1, 3);
+        let short = Profile::of(&model, &[], &options, 3);
         assert!(short.is_err(), "no input");
     }
 }

@@ -132,6 +132,13 @@ pub const SETTINGS: &[Setting] = &[
         "microseconds that both ends of a burst poll at most before they sleep, where they wait adaptively; Android's is 50",
     ),
     setting(
+        "wish",
+        "NNBURST_WISH",
+        "",
+        "",
+        "bf16: drivers compute models that allow relaxed precision with numbers of 16 bits",
+    ),
+    setting(
         "keep-warm",
         "NNBURST_KEEP_WARM",
         "",
@@ -185,6 +192,8 @@ pub struct Settings {
     pub sample_supported: bool,
     /// `burst-window`.
     pub burst_window: Duration,
+    /// Whether `wish` is `bf16`.
+    pub bf16: bool,
     /// `keep-warm`.
     pub keep_warm: bool,
     /// `extensions-allowlist`.
@@ -231,6 +240,7 @@ impl Settings {
                 .get("burst-window")
                 .parse()
                 .map_or(BURST_WINDOW, Duration::from_micros),
+            bf16: texts.get("wish") == "bf16",
             keep_warm: flag("keep-warm"),
             extensions_allowlist: texts.get("extensions-allowlist").into(),
         }
@@ -331,6 +341,7 @@ impl Texts {
             let takes = match setting.name {
                 "vlog" => nnburst_hal::VlogMask::parse(value).1.is_empty(),
                 "partition" => Partitioning::from_number(value).is_some(),
+                "wish" => value == "bf16",
                 "burst-window" => value.parse::<u64>().is_ok(),
                 "cpu-only" | "syncexec-cpu" | "syncexec-hal" | "syncexec-runtime"
                 | "strict-slicing" | "sample-supported" | "keep-warm" => {

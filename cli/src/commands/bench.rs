@@ -41,7 +41,8 @@ pub(crate) fn bench(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failure
 /// The models that are asked for, those of files first.
 pub(super) fn sources(args: &BenchArgs) -> impl Iterator<Item = Result<Source, Failure>> {
     let opened = args.models.iter().map(|path| Source::open(path));
-    opened.chain(args.builtin.iter().map(|name| Source::builtin(name)))
+    let all = opened.chain(args.builtin.iter().map(|name| Source::builtin(name)));
+    all.map(|source| Ok(source?.wishing(args.engine.wish)))
 }
 
 /// What `--json` prints of a model.

@@ -67,6 +67,7 @@ fn open(name: &str) -> Result<Device, Failure> {
         device: Some(name.to_owned()),
         mode: Mode::Sync,
         threads: 1,
+        wish: None,
         wait: WaitArg::Block,
         cpus: Vec::new(),
         realtime: false,

@@ -98,7 +98,8 @@ struct Report {
 }
 
 fn engine(mode: Mode, wait: WaitArg) -> Engine {
-    Engine { device: None, mode, threads: 1, wait, cpus: Vec::new(), realtime: false }
+    let cpus = Vec::new();
+    Engine { device: None, mode, threads: 1, wish: None, wait, cpus, realtime: false }
 }
 
 fn series(

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::bench::{sample, sources};
 use crate::args::BenchArgs;
 use crate::failure::Failure;
+use crate::session::driver_options;
 use crate::source::Source;
 use crate::table::{Table, figure};
 
@@ -46,7 +47,8 @@ fn measure(args: &BenchArgs, source: &Source) -> Result<Profile, Failure> {
         }
     }
     let runs = usize::try_from(args.runs).unwrap_or(usize::MAX);
-    Ok(Profile::of(&source.model, &inputs, usize::from(args.engine.threads), runs)?)
+    let options = driver_options(args.engine.threads, args.engine.wish);
+    Ok(Profile::of(&source.model, &inputs, &options, runs)?)
 }
 
 /// What a step reaches.

@@ -19,6 +19,7 @@ use crate::values::{real_values, top};
 /// Runs and prints what came out.
 pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let source = Source::choose(args.model.as_deref(), args.builtin.as_deref())?;
+    let source = source.wishing(args.engine.wish);
     let inputs = read_inputs(args, &source)?;
     let device = open_device(&args.engine)?;
     let mut session = Session::open(&device, &source, &args.engine)?;

@@ -2,14 +2,13 @@
 
 use std::io::Write;
 
-use nnburst::DriverOptions;
-
 use crate::args::ServeArgs;
 use crate::failure::Failure;
+use crate::session::driver_options;
 
 /// Serves until a signal comes, or the one client of an inherited socket hangs up.
 pub(crate) fn serve(args: &ServeArgs, out: &mut dyn Write) -> Result<(), Failure> {
-    let options = DriverOptions { threads: usize::from(args.threads), program: None };
+    let options = driver_options(args.threads, args.wish);
     if let Some(fd) = args.fd {
         let fd = u32::try_from(fd).map_err(|_| Failure::usage(format!("--fd {fd} is negative")))?;
         return Ok(nnburst::serve_inherited(&args.driver, fd, &options)?);

@@ -47,8 +47,8 @@ impl Identity {
             }
         };
         let package = env!("CARGO_PKG_VERSION");
-        let threads = options.threads;
-        let text = format!("{driver} {version} {package} {FINGERPRINT:x} {isa:?} {threads}");
+        let CompileOptions { threads, bf16, .. } = options;
+        let text = format!("{driver} {version} {package} {FINGERPRINT:x} {isa:?} {threads} {bf16}");
         Ok(Self(Checksum::of(text.as_bytes())))
     }
 }

@@ -81,6 +81,15 @@ pub(crate) struct Form<T> {
     pub(crate) run: T,
 }
 
+/// What products of floats are computed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Precision {
+    /// The floats that they are of.
+    Single,
+    /// Weights, and rows where there are several, as bf16 (the upper half of a float, rounded), summed as floats.
+    Bf16,
+}
+
 /// The best form that is no better than `most`; tables are best first and end with the scalar form, which
 /// `Isa::Scalar` and everything else allows.
 pub(crate) fn best<T: Copy>(forms: &[Form<T>], most: Isa) -> Form<T> {

@@ -1,9 +1,9 @@
 //! Products of float matrices with packed weights, by whichever kernel suits the number of rows.
 
-use super::Isa;
 use super::gemm_f32::Gemm;
 use super::gemv_f32::{Gemv, Start};
 use super::patches::Patches;
+use super::{Isa, Precision};
 use crate::io::{In, Out};
 
 /// Rows up to which weights are streamed once per row; tiles, whose rows share each load of a weight, are
@@ -14,7 +14,7 @@ pub(crate) const FEW_ROWS: usize = 4;
 #[derive(Debug)]
 pub(crate) enum Product {
     /// By [`Gemv`].
-    Few { gemv: Gemv, rows: usize, bias: Vec<f32>, range: (f32, f32) },
+    Few { gemv: Gemv, precision: Precision, rows: usize, bias: Vec<f32>, range: (f32, f32) },
     /// By [`Gemm`].
     Many(Box<Gemm>),
 }
@@ -24,6 +24,7 @@ impl Product {
     /// lengths.
     pub(crate) fn new(
         isa: Isa,
+        precision: Precision,
         (rows, depth): (usize, usize),
         weights: &[f32],
         bias: &[f32],
@@ -33,10 +34,11 @@ impl Product {
             return None;
         }
         if rows <= FEW_ROWS {
-            let gemv = Gemv::new(isa, weights, depth)?;
-            return Some(Self::Few { gemv, rows, bias: bias.to_vec(), range });
+            let gemv = Gemv::new(isa, precision, weights, depth)?;
+            return Some(Self::Few { gemv, precision, rows, bias: bias.to_vec(), range });
         }
-        let gemm = Gemm::new(isa, Patches::matrix(rows, depth), weights, bias, range)?;
+        let patches = Patches::matrix(rows, depth);
+        let gemm = Gemm::new(isa, precision, patches, weights, bias, range)?;
         Some(Self::Many(Box::new(gemm)))
     }
 
@@ -51,8 +53,9 @@ impl Product {
     /// Name of the kernel.
     pub(crate) fn kernel(&self) -> &'static str {
         match self {
+            Self::Few { precision: Precision::Bf16, .. } => "gemv_bf16",
             Self::Few { .. } => "gemv_f32",
-            Self::Many(_) => "gemm_f32",
+            Self::Many(gemm) => gemm.kernel(),
         }
     }
 
@@ -75,7 +78,7 @@ impl Product {
         scratch: &mut [f32],
     ) -> Result<(), String> {
         match self {
-            Self::Few { gemv, rows, bias, range } => {
+            Self::Few { gemv, rows, bias, range, .. } => {
                 gemv.compute(xs, *rows, Start::Bias(bias), output, gemv.columns(), *range)
             }
             Self::Many(gemm) => gemm.compute(xs, output, 0..gemm.lines(), scratch),

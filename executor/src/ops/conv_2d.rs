@@ -101,11 +101,12 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
     let gemm = constants(op).and_then(|(filter, bias)| {
         let (filter, bias) = (T::widened(filter.typed()), T::widened(bias.typed()));
         let range = real_activation_range(conv.0.activation);
-        gemm_f32::Gemm::new(op.isa(), conv.0.patches(1), &filter, &bias, range)
+        let patches = conv.0.patches(1);
+        gemm_f32::Gemm::new(op.isa(), op.precision(), patches, &filter, &bias, range)
     });
     let Some(gemm) = gemm else { return plain_real::<T>(op, conv) };
     op.absorb(1);
-    let label = Label { form: gemm.isa(), ..conv.label("gemm_f32")? };
+    let label = Label { form: gemm.isa(), ..conv.label(gemm.kernel())? };
     let (scratch_bytes, count) = (gemm.scratch_bytes(), gemm.lines());
     if let Some(staged) = staged {
         let convert = in_single_precision::<T>();
@@ -133,7 +134,8 @@ fn few_pixels(op: &mut OpBuilder<'_>, conv: &Conv) -> Lowered<bool> {
     let packed = constants(op).and_then(|(filter, bias)| {
         let (rows, range) = (patches.rows(), real_activation_range(conv.0.activation));
         let shape = (rows, patches.depth());
-        product_f32::Product::new(op.isa(), shape, filter.typed(), bias.typed(), range)
+        let (filter, bias) = (filter.typed(), bias.typed());
+        product_f32::Product::new(op.isa(), op.precision(), shape, filter, bias, range)
     });
     let Some(packed) = packed else { return Ok(false) };
     op.absorb(1);

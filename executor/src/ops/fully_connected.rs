@@ -73,7 +73,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, product: Product) -> Lowered {
         let (weights, bias) = (T::widened(weights.typed()), T::widened(bias.typed()));
         let (shape, range) =
             ((product.rows, product.depth), real_activation_range(product.activation));
-        product_f32::Product::new(op.isa(), shape, &weights, &bias, range)
+        product_f32::Product::new(op.isa(), op.precision(), shape, &weights, &bias, range)
     });
     let Some(packed) = packed else { return plain_real::<T>(op, product) };
     op.absorb(1);

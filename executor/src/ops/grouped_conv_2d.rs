@@ -14,7 +14,7 @@ use super::support::{Image, Window};
 use crate::element::{Quantised, Real};
 use crate::error::OpError;
 use crate::kernels::patches::Patches;
-use crate::kernels::{gemm_f32, gemm_i8};
+use crate::kernels::{Precision, gemm_f32, gemm_i8};
 use crate::plan::{Label, Lowered, OpBuilder};
 use crate::quant::real_activation_range;
 
@@ -88,7 +88,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
         let range = real_activation_range(conv.sliding.activation);
         let groups = filter.chunks_exact(patches.depth() * conv.group_out);
         let gemm = |(filter, bias): (&[f32], &[f32])| {
-            gemm_f32::Gemm::new(op.isa(), patches, filter, bias, range)
+            gemm_f32::Gemm::new(op.isa(), Precision::Single, patches, filter, bias, range)
         };
         groups.zip(bias.chunks_exact(conv.group_out)).map(gemm).collect::<Option<Vec<_>>>()
     });

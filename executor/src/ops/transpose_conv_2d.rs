@@ -12,7 +12,7 @@ use super::support::Image;
 use crate::element::{Quantised, Real};
 use crate::error::OpError;
 use crate::kernels::patches::Patches;
-use crate::kernels::{gemm_f32, gemm_i8};
+use crate::kernels::{Precision, gemm_f32, gemm_i8};
 use crate::plan::{Label, Lowered, OpBuilder};
 use crate::quant::real_activation_range;
 
@@ -185,7 +185,9 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
         let finite = filter.iter().all(|weight| weight.is_finite());
         let range = real_activation_range(conv.activation);
         let bias = T::widened(bias.typed());
-        finite.then(|| gemm_f32::Gemm::new(op.isa(), patches, &filter, &bias, range))?
+        finite.then(|| {
+            gemm_f32::Gemm::new(op.isa(), Precision::Single, patches, &filter, &bias, range)
+        })?
     });
     let Some(gemm) = gemm else { return conv_taps::real::<T>(op, conv) };
     op.absorb(1);

@@ -12,7 +12,7 @@ use super::draft::{Draft, DraftPlace, DraftStep};
 use super::stage::{DynamicTarget, RunDynamic};
 use super::state::{State, Storage, ValueId};
 use crate::error::OpError;
-use crate::kernels::Isa;
+use crate::kernels::{Isa, Precision};
 use crate::memory::AlignedBytes;
 use crate::shape::Shape;
 
@@ -110,6 +110,11 @@ impl OpBuilder<'_> {
     /// The best instruction set that kernels may use.
     pub fn isa(&self) -> Isa {
         self.context.isa
+    }
+
+    /// What products of floats are computed with.
+    pub(crate) fn precision(&self) -> Precision {
+        self.context.precision
     }
 
     /// How many threads may work on one step.

@@ -35,7 +35,7 @@ pub(crate) use state::{ArgumentShape, State, Storage};
 
 use crate::error::CompileError;
 use crate::extension::{ExtensionRegistry, Types};
-use crate::kernels::Isa;
+use crate::kernels::{Isa, Precision};
 use crate::memory::AlignedBytes;
 use crate::packed::Packs;
 use crate::session::{Control, Session};
@@ -59,6 +59,10 @@ pub struct CompileOptions {
     /// Leaves operations that break a rule of theirs (shapes that don't fit, values out of range) to the
     /// runs, which fail: so the reference has it, whose preparation looks at types alone.
     pub late_errors: bool,
+    /// Lets models that allow relaxed precision have float convolutions and FULLY_CONNECTED computed of bf16 numbers:
+    /// of floats only the upper half is kept, rounded, which is 8 bits of precision; sums stay floats. Products of rows
+    /// are so where the machine has an instruction for it (AVX512_BF16), weights of up to four rows on every machine.
+    pub bf16: bool,
     /// Leaves every operation a step by itself, and every value memory of its own: slower, with the same
     /// results. For finding out who is to blame for a wrong one.
     pub apart: bool,
@@ -72,6 +76,7 @@ impl Default for CompileOptions {
             extensions: ExtensionRegistry::default(),
             arena_limit: 1 << 32,
             late_errors: false,
+            bf16: false,
             apart: false,
         }
     }
@@ -85,6 +90,7 @@ const SPARE_OPERATIONS: usize = 1 << 16;
 pub(crate) struct Context {
     pub(crate) graphs: Vec<Graph>,
     pub(crate) isa: Isa,
+    pub(crate) precision: Precision,
     pub(crate) threads: usize,
     pub(crate) extensions: ExtensionRegistry,
     pub(crate) arena_limit: usize,
@@ -153,6 +159,10 @@ impl Plan {
             Some(isa) => isa.checked()?,
             None => Isa::from_environment()?,
         };
+        let precision = match model.relax_computation_float32_to_float16 && options.bf16 {
+            true => Precision::Bf16,
+            false => Precision::Single,
+        };
         let extension_names = model
             .extension_name_to_prefix
             .iter()
@@ -161,6 +171,7 @@ impl Plan {
         let context = Context {
             graphs,
             isa,
+            precision,
             threads: options.threads.clamp(1, MAX_THREADS),
             extensions: options.extensions.clone(),
             arena_limit: options.arena_limit,

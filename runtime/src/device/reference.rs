@@ -15,7 +15,7 @@ use nnburst_hal::{
 };
 
 use super::{Device, Home};
-use crate::driver::{self, DriverOptions};
+use crate::driver;
 use crate::settings::Settings;
 
 /// The name of the CPU device, by which clients of NNAPI know it.
@@ -35,7 +35,7 @@ pub(super) fn device() -> Device {
 }
 
 fn executor() -> Option<Arc<dyn HalDevice>> {
-    driver::find(DRIVER, &DriverOptions::default()).ok().map(|driver| driver.device())
+    driver::exact(DRIVER).map(|driver| driver.device())
 }
 
 struct Reference {

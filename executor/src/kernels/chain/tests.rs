@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::io::{In, Out};
-use crate::kernels::Isa;
 use crate::kernels::binary_f32::{Arithmetic, Binary};
 use crate::kernels::depthwise_f32::Depthwise;
 use crate::kernels::gemm_f32::Gemm;
+use crate::kernels::{Isa, Precision};
 
 const ALL: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
 
@@ -36,7 +36,7 @@ fn patches(height: usize, width: usize, channels: usize, filter: usize, stride: 
 
 fn conv(p: Patches, columns: usize) -> Arc<dyn Lines> {
     let (weights, bias) = (numbers(p.depth() * columns, 3), numbers(columns, 5));
-    Arc::new(Gemm::new(Isa::best(), p, &weights, &bias, ALL).unwrap())
+    Arc::new(Gemm::new(Isa::best(), Precision::Single, p, &weights, &bias, ALL).unwrap())
 }
 
 fn depthwise(p: Patches) -> Arc<dyn Lines> {

@@ -20,7 +20,7 @@ pub(super) const KERNEL: Kernel = Kernel {
     ],
 };
 
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
 unsafe fn tile<const WHOLE: usize, const HALF: bool>(tile: &Tile) {
@@ -45,9 +45,9 @@ unsafe fn tile<const WHOLE: usize, const HALF: bool>(tile: &Tile) {
 
 /// The sums of one row.
 #[derive(Clone, Copy)]
-struct Sums<const WHOLE: usize> {
-    whole: [__m512; WHOLE],
-    half: __m256,
+pub(super) struct Sums<const WHOLE: usize> {
+    pub(super) whole: [__m512; WHOLE],
+    pub(super) half: __m256,
 }
 
 #[inline]
@@ -93,7 +93,7 @@ unsafe fn rows<const COUNT: usize, const WHOLE: usize, const HALF: bool>(tile: &
 /// As many floats as the panel is wide are readable.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
-unsafe fn line<const WHOLE: usize, const HALF: bool>(from: *const f32) -> Sums<WHOLE> {
+pub(super) unsafe fn line<const WHOLE: usize, const HALF: bool>(from: *const f32) -> Sums<WHOLE> {
     let mut line = Sums { whole: [_mm512_setzero_ps(); WHOLE], half: _mm256_setzero_ps() };
     for (v, vector) in line.whole.iter_mut().enumerate() {
         // SAFETY: as the caller promises.
@@ -110,7 +110,11 @@ unsafe fn line<const WHOLE: usize, const HALF: bool>(from: *const f32) -> Sums<W
 /// The tile's columns of that row are writable.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
-unsafe fn store<const WHOLE: usize, const HALF: bool>(tile: &Tile, row: usize, sums: &Sums<WHOLE>) {
+pub(super) unsafe fn store<const WHOLE: usize, const HALF: bool>(
+    tile: &Tile,
+    row: usize,
+    sums: &Sums<WHOLE>,
+) {
     let output = tile.output.wrapping_add(row * tile.stride);
     let lanes = |from: usize| tile.columns.saturating_sub(from).min(LANES);
     // NaN stays: of an unordered pair min and max return the second operand.

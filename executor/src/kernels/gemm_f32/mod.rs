@@ -5,11 +5,17 @@
 //! 1x1 convolution are the pixels, and those of a larger window are, line by line of the window,
 //! stretches of the image. So there is no copy, but where lines are too short to fill tiles.
 //! Panels of weights are outermost: each meets all rows of a block that fits the second cache.
+//!
+//! Where a user wishes it, and the machine has the instruction, plain rows go through the same tiles as pairs of
+//! numbers of 16 bits (bf16: a float without the lower half of its bits), summed as floats: twice as many products in
+//! the same time, of which each may be off by a 256th part.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod avx512_bf16;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod scalar;
@@ -19,7 +25,7 @@ use std::ops::Range;
 use super::chain::Lines;
 use super::patches::Patches;
 use super::windows::each_region;
-use super::{Form, Isa, best, pack};
+use super::{Form, Isa, Precision, best, pack};
 use crate::io::{In, Out};
 use crate::packed::Packed;
 
@@ -139,6 +145,30 @@ pub(crate) const FORMS: &[Form<Kernel>] = &[
     Form { isa: Isa::Scalar, run: scalar::KERNEL },
 ];
 
+/// Tiles whose elements are pairs of bf16, in the place of floats.
+#[derive(Clone, Copy, Debug)]
+struct Pairs {
+    kernel: Kernel,
+    /// Rounds so many floats to pairs, half as many; a missing last one is 0.
+    ///
+    /// # Safety
+    /// The machine has the instruction set; that much is readable and writable.
+    round: unsafe fn(from: *const f32, len: usize, to: *mut f32),
+}
+
+impl Pairs {
+    /// Those of the best instruction set up to `isa`. There is no form in plain code: it would take several times as
+    /// long as floats, for less exact results.
+    fn of(isa: Isa) -> Option<Form<Self>> {
+        #[cfg(target_arch = "x86_64")]
+        if isa == Isa::Avx512 && is_x86_feature_detected!("avx512bf16") {
+            return Some(Form { isa, run: avx512_bf16::PAIRS });
+        }
+        let _ = isa;
+        None
+    }
+}
+
 /// Bytes of rows that are worked on at a time: leaves room in a second cache of 512 KiB.
 const BLOCK_BYTES: usize = 192 << 10;
 
@@ -146,7 +176,7 @@ const BLOCK_BYTES: usize = 192 << 10;
 const SHORT_LINE: usize = 10;
 
 /// Where rows come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 enum Source {
     /// They lie one behind the other.
     Matrix,
@@ -154,6 +184,8 @@ enum Source {
     Windows,
     /// Copied together.
     Copied,
+    /// Copied one behind the other as pairs of bf16.
+    Rounded(unsafe fn(*const f32, usize, *mut f32)),
 }
 
 /// Weights, packed for a form.
@@ -171,23 +203,45 @@ pub(crate) struct Gemm {
 impl Gemm {
     /// Packs `columns` rows of weights, each as long as the patches are deep, and as many biases.
     /// `None` where the slices are of other lengths.
+    ///
+    /// [`Precision::Bf16`] is for plain matrices where the machine has an instruction for it; others are computed with
+    /// floats all the same.
     pub(crate) fn new(
         isa: Isa,
+        precision: Precision,
         patches: Patches,
         weights: &[f32],
         bias: &[f32],
         (low, high): (f32, f32),
     ) -> Option<Self> {
-        let (form, pack) = (best(FORMS, isa), best(pack::FORMS, isa));
+        let pack = best(pack::FORMS, isa);
         let (depth, columns) = (patches.depth(), bias.len());
         if depth == 0 || columns == 0 || weights.len() != depth * columns {
             return None;
         }
-        let bytes = form.run.packed_columns(columns) * (depth + 1) * 4;
-        let weights = Packed::new("gemm_f32", bytes, |packed| {
-            pack_panels(&form.run, pack, (weights, bias), packed.typed_mut());
-        });
-        let source = Source::of(&patches);
+        let pairs = Pairs::of(isa).filter(|_| precision == Precision::Bf16 && patches.is_matrix());
+        let (form, source, weights) = if let Some(Form { isa, run: Pairs { kernel, round } }) =
+            pairs
+        {
+            let half = depth.div_ceil(2);
+            let bytes = kernel.packed_columns(columns) * (half + 1) * 4;
+            let weights = Packed::new("gemm_bf16", bytes, |packed| {
+                let mut rounded = vec![0.0; half * columns];
+                for (from, to) in weights.chunks_exact(depth).zip(rounded.chunks_exact_mut(half)) {
+                    // SAFETY: a row of floats, and half as many pairs; the machine has what `Pairs::of` gives.
+                    unsafe { round(from.as_ptr(), depth, to.as_mut_ptr()) };
+                }
+                pack_panels(&kernel, pack, (&rounded, bias), packed.typed_mut());
+            });
+            (Form { isa, run: kernel }, Source::Rounded(round), weights)
+        } else {
+            let form = best(FORMS, isa);
+            let bytes = form.run.packed_columns(columns) * (depth + 1) * 4;
+            let weights = Packed::new("gemm_f32", bytes, |packed| {
+                pack_panels(&form.run, pack, (weights, bias), packed.typed_mut());
+            });
+            (form, Source::of(&patches), weights)
+        };
         Some(Self { form, patches, source, columns, weights, low, high })
     }
 
@@ -196,10 +250,28 @@ impl Gemm {
         self.form.isa
     }
 
+    /// Name of the kernel.
+    pub(crate) fn kernel(&self) -> &'static str {
+        match self.source {
+            Source::Rounded(_) => "gemm_bf16",
+            _ => "gemm_f32",
+        }
+    }
+
+    /// Elements of a row as tiles take it.
+    fn tile_depth(&self) -> usize {
+        match self.source {
+            Source::Rounded(_) => self.patches.depth().div_ceil(2),
+            _ => self.patches.depth(),
+        }
+    }
+
     /// Scratch memory of a run.
     pub(crate) fn scratch_bytes(&self) -> usize {
         match self.source {
-            Source::Copied => self.block_rows() * copied_stride(self.patches.depth()) * 4,
+            Source::Copied | Source::Rounded(_) => {
+                self.block_rows() * copied_stride(self.tile_depth()) * 4
+            }
             _ => 0,
         }
     }
@@ -277,6 +349,16 @@ impl Gemm {
                         self.matrix(scratch.as_ptr(), stride, rows, output);
                     }
                 }
+                Source::Rounded(round) => {
+                    let stride = copied_stride(self.tile_depth());
+                    for first in rows.clone().step_by(block) {
+                        let rows = first..(first + block).min(rows.end);
+                        for (row, to) in rows.clone().zip(scratch.chunks_exact_mut(stride)) {
+                            round(image.wrapping_add(row * depth), depth, to.as_mut_ptr());
+                        }
+                        self.matrix(scratch.as_ptr(), stride, rows, output);
+                    }
+                }
             }
         }
     }
@@ -298,7 +380,7 @@ impl Gemm {
             segments: (1, 1),
             input_steps: (0, 0),
             weights_steps: (0, 0),
-            len: self.patches.depth(),
+            len: self.tile_depth(),
             output: output.wrapping_add(rows.start * self.columns),
             rows: rows.len(),
             ..self.empty_tile()
@@ -377,7 +459,7 @@ impl Gemm {
     }
 
     fn each_panel(&self, mut each: impl FnMut(&Panel)) {
-        let (depth, kernel) = (self.patches.depth(), &self.form.run);
+        let (depth, kernel) = (self.tile_depth(), &self.form.run);
         let mut lines = self.weights.typed::<f32>().as_ptr();
         for first in (0..self.columns).step_by(kernel.columns()) {
             let columns = kernel.columns().min(self.columns - first);

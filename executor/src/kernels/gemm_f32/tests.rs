@@ -2,6 +2,8 @@
 
 use super::*;
 
+const SINGLE: Precision = Precision::Single;
+
 #[test]
 fn every_form_gives_the_product() {
     let (all, relu6) = ((f32::NEG_INFINITY, f32::INFINITY), (0.0, 6.0));
@@ -14,8 +16,10 @@ fn every_form_gives_the_product() {
     ] {
         for &depth in depths {
             for form in crate::kernels::detected(FORMS) {
-                compare(form.isa, rows, columns, depth, all);
-                compare(form.isa, rows, columns, depth, relu6);
+                for precision in [Precision::Single, Precision::Bf16] {
+                    compare((form.isa, precision), rows, columns, depth, all);
+                    compare((form.isa, precision), rows, columns, depth, relu6);
+                }
             }
         }
     }
@@ -25,8 +29,8 @@ fn every_form_gives_the_product() {
 fn nan_stays_nan_and_clamping_holds() {
     for form in crate::kernels::detected(FORMS) {
         let patches = Patches::matrix(1, 1);
-        let gemm =
-            Gemm::new(form.isa, patches, &[1.0; 3], &[0.0, 10.0, -10.0], (0.0, 6.0)).unwrap();
+        let gemm = Gemm::new(form.isa, SINGLE, patches, &[1.0; 3], &[0.0, 10.0, -10.0], (0.0, 6.0))
+            .unwrap();
         let mut scratch = vec![0.0; gemm.scratch_bytes() / 4];
         for (x, want) in [(1.0f32, [1.0, 6.0, 0.0]), (f32::NAN, [f32::NAN; 3])] {
             let mut out = [7.0f32; 3];
@@ -59,8 +63,8 @@ fn every_form_gives_the_convolution() {
 
 #[test]
 fn rows_that_clash_in_the_cache_are_copied() {
-    assert_eq!(Source::of(&Patches::matrix(49, CLASHING)), Source::Copied);
-    assert_eq!(Source::of(&Patches::matrix(49, 576)), Source::Matrix);
+    assert!(matches!(Source::of(&Patches::matrix(49, CLASHING)), Source::Copied));
+    assert!(matches!(Source::of(&Patches::matrix(49, 576)), Source::Matrix));
     for form in crate::kernels::detected(FORMS) {
         convolve(form.isa, Patches::matrix(13, CLASHING), 9);
     }
@@ -73,7 +77,7 @@ fn convolve(isa: Isa, patches: Patches, columns: usize) {
     let weights: Vec<f32> = (0..columns * patches.depth()).map(|i| number(i + 99)).collect();
     let bias: Vec<f32> = (0..columns).map(|i| number(i + 7)).collect();
     let range = (f32::NEG_INFINITY, f32::INFINITY);
-    let gemm = Gemm::new(isa, patches, &weights, &bias, range).unwrap();
+    let gemm = Gemm::new(isa, SINGLE, patches, &weights, &bias, range).unwrap();
     let mut scratch = vec![0.0; gemm.scratch_bytes() / 4];
     let mut got = vec![99.0; patches.rows() * columns];
     let lines = patches.lines().min(1)..patches.lines();
@@ -95,12 +99,22 @@ fn convolve(isa: Isa, patches: Patches, columns: usize) {
     }
 }
 
-fn compare(isa: Isa, rows: usize, columns: usize, depth: usize, range: (f32, f32)) {
+fn compare(
+    (isa, precision): (Isa, Precision),
+    rows: usize,
+    columns: usize,
+    depth: usize,
+    range: (f32, f32),
+) {
     let number = |seed: usize| ((seed * 2_654_435_761) % 1000) as f32 / 500.0 - 1.0;
     let image: Vec<f32> = (0..rows * depth).map(number).collect();
     let weights: Vec<f32> = (0..columns * depth).map(|i| number(i + 99)).collect();
     let bias: Vec<f32> = (0..columns).map(|i| number(i + 7)).collect();
-    let gemm = Gemm::new(isa, Patches::matrix(rows, depth), &weights, &bias, range).unwrap();
+    let gemm =
+        Gemm::new(isa, precision, Patches::matrix(rows, depth), &weights, &bias, range).unwrap();
+    let rounds = precision == Precision::Bf16 && Pairs::of(isa).is_some();
+    assert_eq!(gemm.kernel(), if rounds { "gemm_bf16" } else { "gemm_f32" });
+    let factor = |x: f32| if rounds { half::bf16::from_f32(x).to_f64() } else { f64::from(x) };
     let mut scratch = vec![0.0; gemm.scratch_bytes() / 4];
     // A row more than there is, to see that nothing is written behind the end.
     let mut got = vec![99.0; (rows + 1) * columns];
@@ -109,8 +123,8 @@ fn compare(isa: Isa, rows: usize, columns: usize, depth: usize, range: (f32, f32
     for row in 0..rows {
         for column in 0..columns {
             let pairs = image[row * depth..].iter().zip(&weights[column * depth..]).take(depth);
-            let want = pairs
-                .fold(f64::from(bias[column]), |sum, (&x, &w)| sum + f64::from(x) * f64::from(w));
+            let want =
+                pairs.fold(f64::from(bias[column]), |sum, (&x, &w)| sum + factor(x) * factor(w));
             let want = want.clamp(f64::from(range.0), f64::from(range.1));
             let got = f64::from(got[row * columns + column]);
             // Each of `depth` additions rounds a sum of at most `depth`.

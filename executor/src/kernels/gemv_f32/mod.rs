@@ -6,7 +6,8 @@
 //! (a tile of the matrix product has two for one row, and reached a fifth of this). Narrower panels, at the
 //! end, sum several lines side by side instead.
 //!
-//! Weights that a converter had compressed to bytes, and that were widened again, take half of the memory.
+//! Weights that a converter had compressed to bytes, and that were widened again, take half of the memory; so do others
+//! as bf16, where a user wishes it.
 
 mod scalar;
 mod steps;
@@ -18,7 +19,7 @@ use super::simd::F32x4;
 use super::simd::Floats;
 #[cfg(target_arch = "x86_64")]
 use super::simd::{F32x8, F32x16};
-use super::{Form, Isa, best};
+use super::{Form, Isa, Precision, best};
 use crate::io::{In, Out};
 use crate::packed::Packed;
 
@@ -167,7 +168,12 @@ enum Weights {
 impl Gemv {
     /// Packs rows of weights, each `depth` long and for one column of the product. `None` where they don't
     /// come out even.
-    pub(crate) fn new(isa: Isa, weights: &[f32], depth: usize) -> Option<Self> {
+    pub(crate) fn new(
+        isa: Isa,
+        precision: Precision,
+        weights: &[f32],
+        depth: usize,
+    ) -> Option<Self> {
         if depth == 0 || weights.is_empty() || !weights.len().is_multiple_of(depth) {
             return None;
         }
@@ -176,8 +182,12 @@ impl Gemv {
         // a cache has nothing but these of the weights.
         let padded = padded::<u16>(columns);
         let scales = Packed::new("gemv_f32_scales", padded * size_of::<f32>(), |packed| {
-            if let Some(scales) = steps::scales(weights, depth) {
-                packed.typed_mut::<f32>()[..columns].copy_from_slice(&scales);
+            let scales = &mut packed.typed_mut::<f32>()[..columns];
+            match (steps::scales(weights, depth), precision) {
+                (Some(found), _) => scales.copy_from_slice(&found),
+                // Halves that stand for themselves.
+                (None, Precision::Bf16) => scales.fill(1.0),
+                (None, Precision::Single) => {}
             }
         });
         let weights = if scales.typed::<f32>().first().is_none_or(|&scale| scale == 0.0) {

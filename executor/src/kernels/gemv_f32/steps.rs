@@ -18,10 +18,10 @@ pub(super) fn scales(weights: &[f32], depth: usize) -> Option<Vec<f32>> {
     weights.chunks_exact(depth).map(scale).collect()
 }
 
-/// How many steps make up a weight of a row of that scale, as the upper half of a float.
+/// How many steps make up a weight of a row of that scale, as the upper half of a float. A quotient that is off by a
+/// rounding is nearest to the whole number that it should be.
 pub(super) fn upper_half(weight: f32, scale: f32) -> u16 {
-    let [a, b, _, _] = count(weight, scale).to_bits().to_be_bytes();
-    u16::from_be_bytes([a, b])
+    half::bf16::from_f32(weight / scale).to_bits()
 }
 
 fn count(weight: f32, scale: f32) -> f32 {

@@ -32,7 +32,26 @@ fn every_form_gives_the_product_of_widened_bytes() {
             let weights: Vec<f32> =
                 (0..depth * columns).map(|at| step(at) * scale(at / depth)).collect();
             for rows in [1, 3] {
-                let gemv = compare_with(form.isa, rows, &weights, depth, (-0.75, 6.0));
+                for precision in [Precision::Single, Precision::Bf16] {
+                    let isa = (form.isa, precision);
+                    let gemv = compare_with(isa, rows, &weights, depth, (-0.75, 6.0));
+                    assert!(matches!(gemv.weights, Weights::Steps { .. }), "{depth}x{columns}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_form_gives_the_product_of_weights_as_bf16() {
+    for form in crate::kernels::detected(FORMS) {
+        for (depth, columns) in [(1, 1), (257, 64), (64, 130), (7, 33)] {
+            let weights = numbers(depth * columns, 99);
+            let rounded = |&weight: &f32| half::bf16::from_f32(weight).to_f32();
+            let weights: Vec<f32> = weights.iter().map(rounded).collect();
+            for rows in [1, 3] {
+                let isa = (form.isa, Precision::Bf16);
+                let gemv = compare_with(isa, rows, &weights, depth, (-0.75, 6.0));
                 assert!(matches!(gemv.weights, Weights::Steps { .. }), "{depth}x{columns}");
             }
         }
@@ -45,7 +64,7 @@ fn widened_bytes_are_added_up_as_floats_in_plain_code() {
     let weight = |at: usize| (((at * 2_654_435_761) % 255) as f32 - 127.0) * 0.0123;
     let weights: Vec<f32> = (0..depth * columns).map(weight).collect();
     let (xs, bias) = (numbers(depth, 1), numbers(columns, 7));
-    let gemv = Gemv::new(Isa::Scalar, &weights, depth).unwrap();
+    let gemv = Gemv::new(Isa::Scalar, Precision::Single, &weights, depth).unwrap();
     assert!(matches!(gemv.weights, Weights::Steps { .. }));
     let mut got = vec![0.0; columns];
     gemv.compute(In::of(&xs), 1, Start::Bias(&bias), Out::of(&mut got), columns, ALL).unwrap();
@@ -56,13 +75,19 @@ fn widened_bytes_are_added_up_as_floats_in_plain_code() {
 }
 
 fn compare(isa: Isa, rows: usize, depth: usize, columns: usize, range: (f32, f32)) {
-    compare_with(isa, rows, &numbers(columns * depth, 99), depth, range);
+    compare_with((isa, Precision::Single), rows, &numbers(columns * depth, 99), depth, range);
 }
 
-fn compare_with(isa: Isa, rows: usize, weights: &[f32], depth: usize, range: (f32, f32)) -> Gemv {
+fn compare_with(
+    (isa, precision): (Isa, Precision),
+    rows: usize,
+    weights: &[f32],
+    depth: usize,
+    range: (f32, f32),
+) -> Gemv {
     let (xs, columns) = (numbers(rows * depth, 1), weights.len() / depth);
     let (bias, before) = (numbers(columns, 7), numbers((rows + 1) * (columns + 3), 5));
-    let gemv = Gemv::new(isa, weights, depth).unwrap();
+    let gemv = Gemv::new(isa, precision, weights, depth).unwrap();
     assert_eq!((gemv.columns(), gemv.isa()), (columns, isa));
     let stride = columns + 3;
     for start in [Start::Bias(&bias), Start::Output] {
@@ -93,7 +118,7 @@ fn compare_with(isa: Isa, rows: usize, weights: &[f32], depth: usize, range: (f3
 #[test]
 fn nan_stays_nan_and_what_is_too_short_is_refused() {
     for form in crate::kernels::detected(FORMS) {
-        let gemv = Gemv::new(form.isa, &[1.0, 1.0], 1).unwrap();
+        let gemv = Gemv::new(form.isa, Precision::Single, &[1.0, 1.0], 1).unwrap();
         let mut out = [0.0; 2];
         let mut run = |x: &[f32], rows| {
             let bias = Start::Bias(&[0.0, 10.0]);
@@ -104,5 +129,5 @@ fn nan_stays_nan_and_what_is_too_short_is_refused() {
         assert!(run(&[], 1).is_err() && run(&[1.0; 2], 2).is_err());
         assert!(run(&[], 0).is_ok());
     }
-    assert!(Gemv::new(Isa::Scalar, &[1.0; 5], 2).is_none());
+    assert!(Gemv::new(Isa::Scalar, Precision::Single, &[1.0; 5], 2).is_none());
 }

@@ -7,7 +7,7 @@ use super::operands::{Id, Operands};
 use crate::io::{In, Out};
 use crate::kernels::gemv_f32::{Gemv, Start};
 use crate::kernels::product_f32::Product;
-use crate::kernels::{Isa, NO_CLAMP};
+use crate::kernels::{Isa, NO_CLAMP, Precision};
 
 /// `[columns, width]`: matrices of `columns / matrices` rows each, one below the other.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Linear {
         (rows, width): (usize, usize),
     ) -> Self {
         let packed = stacked(operands, &matrices)
-            .and_then(|weights| Gemv::new(isa, &weights, width))
+            .and_then(|weights| Gemv::new(isa, Precision::Single, &weights, width))
             .filter(|packed| packed.columns() == rows * matrices.len());
         Self { matrices, rows, width, packed }
     }
@@ -86,7 +86,7 @@ impl Inputs {
                 Some(bias) => stacked(operands, bias)?,
                 None => Cow::Owned(vec![0.0; columns]),
             };
-            Product::new(isa, (count, width), &weights, &bias, NO_CLAMP)
+            Product::new(isa, Precision::Single, (count, width), &weights, &bias, NO_CLAMP)
         });
         let linear = Linear { matrices, rows, width, packed: None };
         Self { linear, bias, packed }

@@ -12,7 +12,7 @@ use crate::error::OpError;
 use crate::io::{In, Io, Out};
 use crate::kernels::gemv_f32::{Gemv, Start};
 use crate::kernels::svdf_f32::Filter;
-use crate::kernels::{Isa, NO_CLAMP};
+use crate::kernels::{Isa, NO_CLAMP, Precision};
 use crate::ops::Op;
 use crate::plan::{Label, Lowered, OpBuilder};
 use crate::shape::Shape;
@@ -107,7 +107,12 @@ impl Packed {
         };
         Some(Self {
             extents,
-            features: Gemv::new(isa, operands.constant(ids.feature_weights)?, width)?,
+            features: Gemv::new(
+                isa,
+                Precision::Single,
+                operands.constant(ids.feature_weights)?,
+                width,
+            )?,
             filter: Filter::new(isa, units, rank, memory),
             time_weights: operands.constant(ids.time_weights)?.to_vec(),
             bias,
