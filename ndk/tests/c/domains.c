@@ -98,6 +98,43 @@ static void roles(void) {
     roles_of_other_types(bytes, other);
 }
 
+/* A convolution whose filter comes in with these scales per channel; input 1. */
+static struct compiled convolution_of(const float* scales) {
+    static const uint32_t picture[] = {1, 4, 4, 2}, window[] = {2, 3, 3, 2}, in[] = {0, 1, 2, 3, 4, 5, 6}, out[] = {7};
+    const ANeuralNetworksSymmPerChannelQuantParams per_channel = {0, 2, scales};
+    const ANeuralNetworksOperandType code = scalar(ANEURALNETWORKS_INT32);
+    ANeuralNetworksOperandType bytes = tensor(picture, 4), filter = tensor(window, 4), bias = tensor(two, 1);
+    bytes.type = ANEURALNETWORKS_TENSOR_QUANT8_ASYMM;
+    bytes.scale = 1.0f;
+    filter.type = ANEURALNETWORKS_TENSOR_QUANT8_SYMM_PER_CHANNEL;
+    bias.type = ANEURALNETWORKS_TENSOR_INT32;
+    const ANeuralNetworksOperandType* types[] = {&bytes, &filter, &bias, &code, &code, &code, &code, &bytes};
+    struct compiled made = {NULL, NULL};
+    OK(ANeuralNetworksModel_create(&made.model));
+    for (int at = 0; at < 8; at++) OK(ANeuralNetworksModel_addOperand(made.model, types[at]));
+    OK(ANeuralNetworksModel_setOperandSymmPerChannelQuantParams(made.model, 1, &per_channel));
+    OK(ANeuralNetworksModel_addOperation(made.model, ANEURALNETWORKS_CONV_2D, 7, in, 1, out));
+    OK(ANeuralNetworksModel_identifyInputsAndOutputs(made.model, 7, in, 1, out));
+    OK(ANeuralNetworksModel_finish(made.model));
+    OK(ANeuralNetworksCompilation_create(made.model, &made.compilation));
+    OK(ANeuralNetworksCompilation_finish(made.compilation));
+    return made;
+}
+
+static void roles_of_other_scales(void) {
+    const float ones[] = {1, 1}, halves[] = {0.5f, 0.5f};
+    struct compiled first = convolution_of(ones), same = convolution_of(ones), other = convolution_of(halves);
+    ANeuralNetworksMemoryDesc* desc = NULL;
+    OK(ANeuralNetworksMemoryDesc_create(&desc));
+    OK(ANeuralNetworksMemoryDesc_addInputRole(desc, first.compilation, 1, 1.0f));
+    BAD_DATA(ANeuralNetworksMemoryDesc_addInputRole(desc, other.compilation, 1, 1.0f));
+    OK(ANeuralNetworksMemoryDesc_addInputRole(desc, same.compilation, 1, 1.0f));
+    ANeuralNetworksMemoryDesc_free(desc);
+    drop(first);
+    drop(same);
+    drop(other);
+}
+
 static void shapes_of_descriptors(void) {
     const ANeuralNetworksOperandType type = tensor(two, 1);
     struct compiled sum = sum_of(&type);
@@ -241,6 +278,7 @@ static void values(void) {
 
 int main(void) {
     roles();
+    roles_of_other_scales();
     shapes_of_descriptors();
     copies();
     values();

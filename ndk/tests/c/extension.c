@@ -138,6 +138,82 @@ static void refused(const ANeuralNetworksDevice* device, bool has_wrong_input) {
     ANeuralNetworksModel_free(model);
 }
 
+/* The same operation over floats, between sums that the reference device computes. */
+static void run_among_others(const ANeuralNetworksDevice* const* both, float count, int want) {
+    static const uint32_t one[] = {1}, ten[] = {NUMBERS};
+    static const uint32_t before[] = {0, 1, 2}, after[] = {4, 5, 2};
+    enum { START, ONE_ZERO, NONE, COUNT_OF, PLAIN, ZEROS, SUM };
+    const float zeros[NUMBERS] = {0};
+    const int32_t none = ANEURALNETWORKS_FUSED_NONE;
+    const ANeuralNetworksOperandType single = tensor(one, 1), many = tensor(ten, 1),
+                                     activation = scalar(ANEURALNETWORKS_INT32);
+    const ANeuralNetworksOperandType* types[] = {&single, &single, &activation, &single, &many, &many, &many};
+    ANeuralNetworksModel* model = NULL;
+    ANeuralNetworksCompilation* compilation = NULL;
+    ANeuralNetworksExecution* execution = NULL;
+    OK(ANeuralNetworksModel_create(&model));
+    for (int at = START; at <= SUM; at++) OK(ANeuralNetworksModel_addOperand(model, types[at]));
+    OK(ANeuralNetworksModel_setOperandValue(model, ONE_ZERO, zeros, 4));
+    OK(ANeuralNetworksModel_setOperandValue(model, NONE, &none, sizeof none));
+    OK(ANeuralNetworksModel_setOperandValue(model, ZEROS, zeros, sizeof zeros));
+    const uint32_t start[] = {START}, in[] = {COUNT_OF}, plain[] = {PLAIN}, sum[] = {SUM};
+    OK(ANeuralNetworksModel_addOperation(model, ANEURALNETWORKS_ADD, 3, before, 1, in));
+    OK(ANeuralNetworksModel_addOperation(model, codes_of(model).fibonacci, 1, in, 1, plain));
+    OK(ANeuralNetworksModel_addOperation(model, ANEURALNETWORKS_ADD, 3, after, 1, sum));
+    OK(ANeuralNetworksModel_identifyInputsAndOutputs(model, 1, start, 1, sum));
+    OK(ANeuralNetworksModel_finish(model));
+    bool supported[3] = {false};
+    OK(ANeuralNetworksModel_getSupportedOperationsForDevices(model, both, 2, supported));
+    TRUE_THAT(supported[0] && supported[1] && supported[2]);
+    float numbers[NUMBERS] = {0};
+    OK(ANeuralNetworksCompilation_createForDevices(model, both, 2, &compilation));
+    OK(ANeuralNetworksCompilation_finish(compilation));
+    OK(ANeuralNetworksExecution_create(compilation, &execution));
+    OK(ANeuralNetworksExecution_setInput(execution, 0, NULL, &count, sizeof count));
+    OK(ANeuralNetworksExecution_setOutput(execution, 0, NULL, numbers, sizeof numbers));
+    EXPECT(want, ANeuralNetworksExecution_compute(execution));
+    if (want == 0) {
+        float a = 1, b = 1;
+        for (int at = 0; at < NUMBERS; at++, b += a, a = b - a) TRUE_THAT(numbers[at] == a);
+    }
+    ANeuralNetworksExecution_free(execution);
+    ANeuralNetworksCompilation_free(compilation);
+    ANeuralNetworksModel_free(model);
+}
+
+/* Operations that the extension doesn't have: models are finished with them, and no device takes them. */
+static void refused_forms(const ANeuralNetworksDevice* const* both) {
+    static const uint32_t one[] = {1};
+    static const struct {
+        uint32_t inputs, outputs;
+        int32_t number, output;
+    } cases[] = {{2, 1, 0, ANEURALNETWORKS_TENSOR_FLOAT32},
+                 {1, 2, 0, ANEURALNETWORKS_TENSOR_FLOAT32},
+                 {1, 1, 1, ANEURALNETWORKS_TENSOR_FLOAT32},
+                 {1, 1, 0, ANEURALNETWORKS_TENSOR_INT32}};
+    for (size_t at = 0; at < sizeof cases / sizeof *cases; at++) {
+        const uint32_t in[] = {0, 1}, out[] = {cases[at].inputs, cases[at].inputs + 1};
+        ANeuralNetworksOperandType type = tensor(one, 1);
+        ANeuralNetworksModel* model = NULL;
+        ANeuralNetworksCompilation* compilation = NULL;
+        bool supported = true;
+        OK(ANeuralNetworksModel_create(&model));
+        for (uint32_t i = 0; i < cases[at].inputs; i++) OK(ANeuralNetworksModel_addOperand(model, &type));
+        type.type = cases[at].output;
+        for (uint32_t i = 0; i < cases[at].outputs; i++) OK(ANeuralNetworksModel_addOperand(model, &type));
+        const int32_t operation = codes_of(model).fibonacci + cases[at].number;
+        OK(ANeuralNetworksModel_addOperation(model, operation, cases[at].inputs, in, cases[at].outputs, out));
+        OK(ANeuralNetworksModel_identifyInputsAndOutputs(model, cases[at].inputs, in, cases[at].outputs, out));
+        OK(ANeuralNetworksModel_finish(model));
+        OK(ANeuralNetworksModel_getSupportedOperationsForDevices(model, both, 2, &supported));
+        TRUE_THAT(!supported);
+        OK(ANeuralNetworksCompilation_createForDevices(model, both, 2, &compilation));
+        BAD_DATA(ANeuralNetworksCompilation_finish(compilation));
+        ANeuralNetworksCompilation_free(compilation);
+        ANeuralNetworksModel_free(model);
+    }
+}
+
 int main(int count, char** arguments) {
     TRUE_THAT(count == 2);
     const ANeuralNetworksDevice* device = tested();
@@ -157,5 +233,9 @@ int main(int count, char** arguments) {
     run(device, NUMBERS + 1, ANEURALNETWORKS_OUTPUT_INSUFFICIENT_SIZE);
     refused(device, true);
     refused(reference, false);
+    const ANeuralNetworksDevice* const both[] = {device, reference};
+    run_among_others(both, NUMBERS, 0);
+    run_among_others(both, -1, ANEURALNETWORKS_OP_FAILED);
+    refused_forms(both);
     return 0;
 }
