@@ -38,6 +38,24 @@ fn settings_are_told_with_their_origin() {
     assert_eq!(find(&report["checks"], "check", "settings")["verdict"], "good");
 }
 
+/// Those as well that are asked for below the runtime.
+#[test]
+fn the_file_sets_whatever_a_variable_sets() {
+    let dir = tempfile::tempdir().unwrap();
+    let services = dir.path().join("elsewhere");
+    let file = format!("isa = scalar\nstate-dir = /nowhere\nservice-dir = {}", services.display());
+    let report = doctor(&file, &[("NNBURST_SERVICE_DIR", "")]);
+    for name in ["isa", "state-dir", "service-dir"] {
+        let from = find(&report["settings"], "name", name)["from"].as_str().unwrap();
+        assert!(from.ends_with("nnburst.conf"), "{name}: {from}");
+    }
+    let found = |check| find(&report["checks"], "check", check)["found"].as_str().unwrap();
+    assert!(found("instruction set").starts_with("Scalar is used"), "{}", found("instruction set"));
+    let expected = services.display().to_string();
+    assert!(found("service directory").starts_with(&expected), "{}", found("service directory"));
+    assert_eq!(found("settings"), "all of them understood");
+}
+
 #[test]
 fn settings_without_effect_are_told() {
     let report = doctor("partitions = 0\nsyncexec-hal = no", &[]);

@@ -97,12 +97,13 @@ pub fn calibrated(driver: &str) -> Option<Measured> {
     Measured::load(&state_dir()?, driver)
 }
 
-/// Where figures are kept: `NNBURST_STATE_DIR`, a service manager's `STATE_DIRECTORY`, or `nnburst` in the
+/// Where figures are kept: the setting `state-dir` (`NNBURST_STATE_DIR`), a service manager's `STATE_DIRECTORY`, or `nnburst` in the
 /// user's directory for state; `None` for a user without any.
 pub fn state_dir() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let own = || set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")));
-    set("NNBURST_STATE_DIR")
+    nnburst_hal::setting("state-dir")
+        .map(PathBuf::from)
         .or_else(|| set("STATE_DIRECTORY"))
         .or_else(|| Some(own()?.join("nnburst")))
 }

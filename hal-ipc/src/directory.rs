@@ -12,7 +12,6 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::socket::is_answered;
 
-const VARIABLE: &str = "NNBURST_SERVICE_DIR";
 const SUFFIX: &str = ".sock";
 
 /// How long a name is waited for that is taken by somebody who doesn't answer. A service that was killed has its
@@ -22,14 +21,14 @@ const PARTING: Duration = Duration::from_secs(2);
 /// How often it is tried.
 const GLANCE: Duration = Duration::from_millis(5);
 
-/// The directory of services: `NNBURST_SERVICE_DIR`, else `nnburst` in the user's runtime directory,
+/// The directory of services: that of the setting `service-dir` (`NNBURST_SERVICE_DIR`, or a line of the file of
+/// settings), else `nnburst` in the user's runtime directory,
 /// else a directory of the user's own in /tmp.
 pub fn service_dir() -> PathBuf {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    if let Some(dir) = set(VARIABLE) {
+    if let Some(dir) = nnburst_hal::setting("service-dir") {
         return dir.into();
     }
-    match set("XDG_RUNTIME_DIR") {
+    match std::env::var_os("XDG_RUNTIME_DIR").filter(|value| !value.is_empty()) {
         Some(dir) => Path::new(&dir).join("nnburst"),
         None => {
             std::env::temp_dir().join(format!("nnburst-{}", rustix::process::geteuid().as_raw()))

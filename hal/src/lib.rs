@@ -37,6 +37,7 @@ pub mod diagnostics;
 mod error;
 mod fence;
 pub mod memory;
+mod settings;
 mod signatures;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -46,14 +47,15 @@ mod validate;
 mod versions;
 
 pub use diagnostics::{
-    Layer, Phase, Span, Tracer, VlogMask, VlogTag, dot, read_vlog_mask, set_default_vlog_mask,
-    set_vlog_mask, start_tracing, start_tracing_from_env, trace_span, vlog_is_on,
+    Layer, Phase, Span, Tracer, VlogMask, VlogTag, dot, read_vlog_mask, set_vlog_mask,
+    start_tracing, start_tracing_from_env, trace_span, vlog_is_on,
 };
 pub use error::{ExecutionFailure, ExecutionResult, HalError, Result};
 pub use fence::wait_for_fence;
 pub use memory::{
     Access, Mapping, Memory, MemoryError, MemoryKind, MemoryObserver, View, ViewMut, WeakMemory,
 };
+pub use settings::{setting, setting_variable, settings_file, settings_in};
 pub use signatures::{
     Condition, OperationInfo, Ranks, Run, Signature, Trailing, all_operations, operation_info,
 };

@@ -92,7 +92,7 @@ pub use logging::start_logging;
 pub use memory::{Memory, MemoryDescriptor};
 pub use model_builder::{GraphRef, ModelBuilder, OperandId, operations};
 pub use partition::{Bid, Explained, Explanation, StepKind, StepSummary};
-pub use settings::{Current, Origin, Partitioning, SETTINGS, Setting, Settings, read_vlog};
+pub use settings::{Current, Origin, Partitioning, SETTINGS, Setting, Settings};
 pub use watch::{ServiceBurst, Watched, services};
 
 /// Hangs up on all services and ends the threads of this library that wait: for work, for answers, for deaths. For

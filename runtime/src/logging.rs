@@ -1,13 +1,13 @@
-//! What the crates say as `tracing` events, written to standard error where the environment asks for it.
+//! What the crates say as `tracing` events, written to standard error where the settings ask for it.
 
 use std::io::{self, IsTerminal};
 use std::sync::Once;
 
-use nnburst_hal::{VlogMask, VlogTag};
+use nnburst_hal::{VlogMask, VlogTag, setting};
 
 use crate::settings::Settings;
 
-/// Begins to write events and spans as the environment asks, once in a process; without these variables it does
+/// Begins to write events and spans as the settings ask, once in a process; without these settings it does
 /// nothing. For programs, and for libraries whose programs know nothing of `tracing`; who installs a subscriber of
 /// their own needs it not.
 ///
@@ -20,7 +20,8 @@ pub fn start_logging(process: &str) -> io::Result<()> {
     static BEGUN: Once = Once::new();
     let mut result = Ok(());
     BEGUN.call_once(|| {
-        if let Some(filter) = std::env::var("NNBURST_LOG").ok().or_else(filter_of_tags) {
+        let named = setting("log").map(|filter| filter.to_string_lossy().into_owned());
+        if let Some(filter) = named.or_else(filter_of_tags) {
             let colours = io::stderr().is_terminal();
             let events = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
             // A program that listens already keeps its subscriber.

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use nnburst_hal::{setting_variable, settings_file, settings_in};
 use nnburst_hal_ipc::service_dir;
 
 /// How work is spread over devices that the caller didn't choose.
@@ -39,8 +40,6 @@ impl Partitioning {
 pub struct Setting {
     /// As it is called in the file.
     pub name: &'static str,
-    /// The variable of the environment, which counts first.
-    pub variable: &'static str,
     /// Android's property, where it has one.
     pub property: &'static str,
     /// What holds where nothing is said.
@@ -50,128 +49,106 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Whether the file may set it; some are read before there is a file, or by parts that know of none.
-    pub fn is_in_file(&self) -> bool {
-        !matches!(self.name, "service-dir" | "isa" | "trace")
+    /// The variable of the environment, which counts first.
+    pub fn variable(&self) -> String {
+        setting_variable(self.name)
     }
 }
 
 const fn setting(
     name: &'static str,
-    variable: &'static str,
     property: &'static str,
     default: &'static str,
     meaning: &'static str,
 ) -> Setting {
-    Setting { name, variable, property, default, meaning }
+    Setting { name, property, default, meaning }
 }
 
 /// Every setting there is, in the order of Android's list, then our own.
 pub const SETTINGS: &[Setting] = &[
     setting(
         "vlog",
-        "NNBURST_VLOG",
         "debug.nn.vlog",
         "",
         "parts that log: all, or some of model, compilation, execution, cpuexe, manager, driver, memory",
     ),
     setting(
         "partition",
-        "NNBURST_PARTITION",
         "debug.nn.partition",
         "1",
         "0: everything on the reference device; 1: the best devices, with fallback; 2: without",
     ),
-    setting(
-        "cpu-only",
-        "NNBURST_CPU_ONLY",
-        "debug.nn.cpuonly",
-        "0",
-        "1: the reference device is the only one",
-    ),
+    setting("cpu-only", "debug.nn.cpuonly", "0", "1: the reference device is the only one"),
     setting(
         "syncexec-cpu",
-        "NNBURST_SYNCEXEC_CPU",
         "debug.nn.syncexec-cpu",
         "1",
         "0: the reference device runs in a thread of its own",
     ),
-    setting(
-        "syncexec-hal",
-        "NNBURST_SYNCEXEC_HAL",
-        "debug.nn.syncexec-hal",
-        "1",
-        "0: drivers are called asynchronously",
-    ),
+    setting("syncexec-hal", "debug.nn.syncexec-hal", "1", "0: drivers are called asynchronously"),
     setting(
         "syncexec-runtime",
-        "NNBURST_SYNCEXEC_RUNTIME",
         "debug.nn.syncexec-runtime",
         "0",
         "1: executions that are started run in the caller's thread",
     ),
     setting(
         "strict-slicing",
-        "NNBURST_STRICT_SLICING",
         "debug.nn.strict-slicing",
         "0",
         "1: a model of which no valid part can go to an older driver is an error",
     ),
     setting(
         "sample-supported",
-        "NNBURST_SAMPLE_SUPPORTED",
         "debug.nn.sample.supported",
         "0",
         "1: services whose names begin with \"sample\" or \"nnapi-sample\" seem to refuse a part of the operations",
     ),
     setting(
         "burst-window",
-        "NNBURST_BURST_WINDOW",
         "debug.nn.burst-conrtoller-polling-window, debug.nn.sample-driver-burst-polling-window",
         "2000",
         "microseconds that both ends of a burst poll at most before they sleep, where they wait adaptively; Android's is 50",
     ),
     setting(
         "wish",
-        "NNBURST_WISH",
         "",
         "",
         "bf16: drivers compute models that allow relaxed precision with numbers of 16 bits",
     ),
     setting(
         "keep-warm",
-        "NNBURST_KEEP_WARM",
         "",
         "1",
         "0: drivers don't touch weights while their bursts poll and no request comes",
     ),
     setting(
         "extensions-allowlist",
-        "NNBURST_EXTENSIONS_ALLOWLIST",
         "(a file)",
         "/etc/nnburst/extensions_allowlist",
         "the programs that may use extensions, one path per line",
     ),
     setting(
         "service-dir",
-        "NNBURST_SERVICE_DIR",
         "(hwservicemanager)",
         "$XDG_RUNTIME_DIR/nnburst",
         "where drivers are found",
     ),
+    setting("isa", "", "the best there is", "which kernels compute, such as scalar or avx2"),
     setting(
-        "isa",
-        "NNBURST_ISA",
+        "log",
+        "(logcat)",
         "",
-        "the best there is",
-        "which kernels compute, such as scalar or avx2",
+        "what the command and the C library write to standard error, such as warn or nnburst_burst=trace; else the tags of vlog",
     ),
-    setting("trace", "NNBURST_TRACE", "", "", "a file for spans of time"),
+    setting("trace", "", "", "a file that the command and the C library write spans of time to"),
+    setting(
+        "state-dir",
+        "(a file)",
+        "$XDG_STATE_HOME/nnburst",
+        "where drivers keep the figures that they measured",
+    ),
 ];
-
-/// The file of settings, where no variable names another.
-const FILE: &str = "/etc/nnburst/nnburst.conf";
-const FILE_VARIABLE: &str = "NNBURST_CONFIG";
 
 /// What is set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -223,10 +200,9 @@ pub struct Current {
 }
 
 impl Settings {
-    /// Reads the environment and the file. Tags of `vlog` from the file hold from the next model on.
+    /// Reads the environment and the file.
     pub fn load() -> Self {
         let texts = Texts::read();
-        nnburst_hal::set_default_vlog_mask(nnburst_hal::VlogMask::parse(texts.get("vlog")).0);
         let flag = |name| texts.get(name) == "1";
         Self {
             partitioning: Partitioning::from_number(texts.get("partition")).unwrap_or_default(),
@@ -258,7 +234,7 @@ impl Settings {
         let current = |setting: &'static Setting| {
             let (value, origin) = match texts.said.get(setting.name) {
                 Some((value, true)) => (value.clone(), Origin::Environment),
-                Some((value, false)) => (value.clone(), Origin::File(file())),
+                Some((value, false)) => (value.clone(), Origin::File(settings_file())),
                 None if setting.name == "service-dir" => {
                     (service_dir().display().to_string(), Origin::Default)
                 }
@@ -275,18 +251,8 @@ impl Settings {
     }
 }
 
-/// Takes the tags that log from the environment, or else from the file as it was first read.
-pub fn read_vlog() {
-    Settings::of_process();
-    nnburst_hal::read_vlog_mask();
-}
-
 /// Where the value of `burst-window` can't be read.
 const BURST_WINDOW: Duration = Duration::from_millis(2);
-
-fn file() -> PathBuf {
-    std::env::var_os(FILE_VARIABLE).map_or_else(|| FILE.into(), PathBuf::from)
-}
 
 /// What was set.
 #[derive(Default)]
@@ -300,26 +266,27 @@ struct Texts {
 impl Texts {
     fn read() -> Self {
         // Without a file nothing is set by it.
-        Self::from(&std::fs::read_to_string(file()).unwrap_or_default(), |variable| {
+        Self::from(&std::fs::read_to_string(settings_file()).unwrap_or_default(), |variable| {
             std::env::var(variable).ok()
         })
     }
 
     fn from(file: &str, variable: impl Fn(&str) -> Option<String>) -> Self {
         let mut texts = Self::default();
-        let lines = file.lines().map(str::trim);
-        for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            let (name, value) = line.split_once('=').unwrap_or((line, ""));
-            let named = |setting: &&Setting| setting.name == name.trim();
-            match SETTINGS.iter().find(named) {
-                Some(setting) if setting.is_in_file() && line.contains('=') => {
-                    texts.said.insert(setting.name, (value.trim().to_owned(), false));
+        for line in settings_in(file) {
+            let known = line.map(|(name, value)| {
+                (SETTINGS.iter().find(|setting| setting.name == name), name, value)
+            });
+            match known {
+                Ok((Some(setting), _, value)) => {
+                    texts.said.insert(setting.name, (value.to_owned(), false));
                 }
-                _ => texts.idle.push(line.to_owned()),
+                Ok((None, name, value)) => texts.idle.push(format!("{name} = {value}")),
+                Err(line) => texts.idle.push(line.to_owned()),
             }
         }
         for setting in SETTINGS {
-            if let Some(value) = variable(setting.variable).filter(|value| !value.is_empty()) {
+            if let Some(value) = variable(&setting.variable()).filter(|value| !value.is_empty()) {
                 texts.said.insert(setting.name, (value, true));
             }
         }
@@ -380,12 +347,11 @@ mod tests {
 
     #[test]
     fn what_has_no_effect_is_told() {
-        let file =
-            "partition = 7\nisa = scalar\nburst-window = long\nvlog = model,rocket\ncpu-only = yes";
+        let file = "partition = 7\nisas = scalar\nburst-window = long\nvlog = model,rocket\ncpu-only = yes";
         let mistakes = Texts::from(file, |_| None).mistakes();
         let told = |name: &str| mistakes.iter().any(|mistake| mistake.contains(name));
         assert_eq!(mistakes.len(), 5, "{mistakes:?}");
-        for name in ["partition", "isa", "burst-window", "vlog", "cpu-only"] {
+        for name in ["partition", "isas", "burst-window", "vlog", "cpu-only"] {
             assert!(told(name), "{name}: {mistakes:?}");
         }
         assert!(Texts::from("", |_| None).mistakes().is_empty());

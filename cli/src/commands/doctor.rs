@@ -30,7 +30,7 @@ pub(crate) fn doctor(args: &DoctorArgs, out: &mut dyn Write) -> Result<(), Failu
             .iter()
             .map(|Current { setting, value, origin }| {
                 serde_json::json!({
-                    "name": setting.name, "variable": setting.variable, "value": value,
+                    "name": setting.name, "variable": setting.variable(), "value": value,
                     "set": *origin != Origin::Default, "from": from(setting, origin),
                     "in_place_of": setting.property, "meaning": setting.meaning,
                 })
@@ -65,11 +65,8 @@ pub(crate) fn doctor(args: &DoctorArgs, out: &mut dyn Write) -> Result<(), Failu
 /// Who said so, or who could.
 fn from(setting: &Setting, origin: &Origin) -> String {
     match origin {
-        Origin::Environment => format!("by {}", setting.variable),
+        Origin::Environment => format!("by {}", setting.variable()),
         Origin::File(file) => format!("by {}", file.display()),
-        Origin::Default if setting.is_in_file() => {
-            format!("by default; {} or the file sets it", setting.variable)
-        }
-        Origin::Default => format!("by default; {} sets it", setting.variable),
+        Origin::Default => format!("by default; {} or the file sets it", setting.variable()),
     }
 }

@@ -23,15 +23,12 @@ pub enum Isa {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IsaError {
     /// The name is none of those known.
-    #[error("{VARIABLE} is `{0}`; known are scalar, neon, neondot, avx2, avx512, avx512vbmi")]
+    #[error("NNBURST_ISA is `{0}`; known are scalar, neon, neondot, avx2, avx512, avx512vbmi")]
     Unknown(String),
     /// The machine lacks it.
     #[error("this machine has no {0:?}")]
     Absent(Isa),
 }
-
-/// The environment variable that caps the instruction set.
-const VARIABLE: &str = "NNBURST_ISA";
 
 impl Isa {
     /// All, best first.
@@ -81,14 +78,15 @@ impl Isa {
         if self.detected() { Ok(self) } else { Err(IsaError::Absent(self)) }
     }
 
-    /// What `NNBURST_ISA` names, or the best of the machine where it isn't set.
+    /// What the setting `isa` names (`NNBURST_ISA`, or a line of the file of settings), or the best of the machine where
+    /// it isn't set.
     ///
     /// # Errors
     /// The name is unknown or the machine lacks it.
     pub fn from_environment() -> Result<Self, IsaError> {
-        match std::env::var(VARIABLE) {
-            Ok(name) if !name.is_empty() => Self::from_name(&name)?.checked(),
-            _ => Ok(Self::best()),
+        match nnburst_hal::setting("isa") {
+            Some(name) => Self::from_name(&name.to_string_lossy())?.checked(),
+            None => Ok(Self::best()),
         }
     }
 

@@ -6,9 +6,7 @@ mod vlog;
 
 pub use dot::dot;
 pub use trace::{Layer, Phase, Span, Tracer, start_tracing, start_tracing_from_env, trace_span};
-pub use vlog::{
-    VlogMask, VlogTag, read_vlog_mask, set_default_vlog_mask, set_vlog_mask, vlog_is_on,
-};
+pub use vlog::{VlogMask, VlogTag, read_vlog_mask, set_vlog_mask, vlog_is_on};
 
 #[doc(hidden)]
 pub use tracing;

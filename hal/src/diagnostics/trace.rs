@@ -15,6 +15,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::OnceLock;
 
+use crate::settings::setting;
 use crate::types::TimePoint;
 
 /// Who does the work: the second part of a span's name.
@@ -195,12 +196,12 @@ pub fn start_tracing(path: &Path, process: &str) -> io::Result<()> {
     })
 }
 
-/// As [`start_tracing`], to the file that `NNBURST_TRACE` names; nothing where it names none.
+/// As [`start_tracing`], to the file that the setting `trace` names; nothing where it names none.
 ///
 /// # Errors
 /// As for [`start_tracing`].
 pub fn start_tracing_from_env(process: &str) -> io::Result<()> {
-    match std::env::var_os("NNBURST_TRACE").filter(|path| !path.is_empty()) {
+    match setting("trace") {
         Some(path) => start_tracing(Path::new(&path), process),
         None => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! Log tags: which parts of the stack talk, by the value of `NNBURST_VLOG`.
+//! Log tags: which parts of the stack talk, by the value of the setting `vlog` (`NNBURST_VLOG`).
 //!
 //! The value is empty for silence, `1` or `all` for everything, else tags split by spaces, commas or
 //! colons. Messages go through `tracing` under a target per tag, so that a subscriber can choose once
@@ -6,6 +6,8 @@
 //! is on.
 
 use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::settings::setting;
 
 /// A part of the stack that can be made to talk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,24 +106,13 @@ impl VlogMask {
 /// Everything is on until the first reading. Relaxed: a flag that hands nothing over.
 static MASK: AtomicU8 = AtomicU8::new(VlogMask::ALL.0);
 
-/// What holds where `NNBURST_VLOG` says nothing. Relaxed, as for [`MASK`].
-static DEFAULT: AtomicU8 = AtomicU8::new(0);
-
-/// Sets the tags that [`read_vlog_mask`] takes where `NNBURST_VLOG` says nothing: those of a file of settings.
-pub fn set_default_vlog_mask(mask: VlogMask) {
-    DEFAULT.store(mask.0, Ordering::Relaxed); // hands nothing over
-}
-
-/// Takes the set from `NNBURST_VLOG`; called whenever a model is made. Unknown names are logged.
+/// Takes the set from the setting `vlog`; called whenever a model is made. Unknown names are logged.
 pub fn read_vlog_mask() {
-    let value = std::env::var("NNBURST_VLOG").unwrap_or_default();
-    if value.is_empty() {
-        set_vlog_mask(VlogMask(DEFAULT.load(Ordering::Relaxed))); // hands nothing over
-        return;
-    }
+    let value = setting("vlog").unwrap_or_default();
+    let value = value.to_string_lossy();
     let (mask, unknown) = VlogMask::parse(&value);
     for name in unknown {
-        tracing::warn!(target: "nnburst::manager", "NNBURST_VLOG names the unknown tag {name:?}");
+        tracing::warn!(target: "nnburst::manager", "vlog names the unknown tag {name:?}");
     }
     set_vlog_mask(mask);
 }

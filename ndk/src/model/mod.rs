@@ -80,7 +80,7 @@ pub(crate) extern "C" fn create(model: Out<'_, Handle<Model>>) -> c_int {
     call(|| {
         let model = model.ok_or_else(|| Error::null("model"))?;
         start_logging();
-        nnburst::read_vlog();
+        hal::read_vlog_mask();
         model.write(Handle::new(Model(Phase::Building(Box::default())))?);
         Ok(())
     })

@@ -90,7 +90,7 @@ impl ModelBuilder {
     pub fn new() -> Self {
         /// Relaxed: numbers only have to differ, nothing is handed over by them.
         static NUMBERS: AtomicU32 = AtomicU32::new(0);
-        crate::settings::read_vlog();
+        nnburst_hal::read_vlog_mask();
         Self {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             model: Model::default(),

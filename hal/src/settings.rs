@@ -1,0 +1,63 @@
+//! Settings of a process: variables of the environment, else lines of a file; in place of Android's properties.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+/// The file of settings, where [`FILE_VARIABLE`] names no other.
+const FILE: &str = "/etc/nnburst/nnburst.conf";
+const FILE_VARIABLE: &str = "NNBURST_CONFIG";
+
+/// What a setting is set to: by its variable, or else by the file, as it was when a setting was first asked for. What is
+/// empty says nothing.
+pub fn setting(name: &str) -> Option<OsString> {
+    let is_said = |value: &OsString| !value.is_empty();
+    std::env::var_os(setting_variable(name))
+        .filter(is_said)
+        .or_else(|| in_file(name).map(Into::into))
+}
+
+/// The variable of a setting: `NNBURST_SERVICE_DIR` for `service-dir`.
+pub fn setting_variable(name: &str) -> String {
+    format!("NNBURST_{}", name.to_ascii_uppercase().replace('-', "_"))
+}
+
+/// The file of settings: the one that `NNBURST_CONFIG` names, else `/etc/nnburst/nnburst.conf`.
+pub fn settings_file() -> PathBuf {
+    std::env::var_os(FILE_VARIABLE).map_or_else(|| FILE.into(), PathBuf::from)
+}
+
+/// The lines of a file of settings that aren't remarks, which begin with `#`: name and value, or the line where it is
+/// not `name = value`.
+pub fn settings_in(file: &str) -> impl Iterator<Item = Result<(&str, &str), &str>> {
+    let lines = file.lines().map(str::trim);
+    lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(|line| {
+        let (name, value) = line.split_once('=').ok_or(line)?;
+        Ok((name.trim(), value.trim()))
+    })
+}
+
+fn in_file(name: &str) -> Option<&'static str> {
+    static SAID: OnceLock<HashMap<String, String>> = OnceLock::new();
+    let said = SAID.get_or_init(|| {
+        // Without a file nothing is set by it.
+        let text = std::fs::read_to_string(settings_file()).unwrap_or_default();
+        let said = settings_in(&text).flatten();
+        said.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    });
+    said.get(name).map(String::as_str).filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_names_and_values_remarks_or_of_no_use() {
+        let lines: Vec<_> = settings_in("# a remark\n isa = scalar\n\nnonsense\nvlog=").collect();
+        assert_eq!(lines, [Ok(("isa", "scalar")), Err("nonsense"), Ok(("vlog", ""))]);
+        assert_eq!(setting_variable("service-dir"), "NNBURST_SERVICE_DIR");
+        assert_eq!(setting("no such setting"), None);
+    }
+}
