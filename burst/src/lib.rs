@@ -54,7 +54,8 @@ pub mod testing;
 
 pub use channel::{MAX_QUEUE_ELEMENTS, PollingWindow};
 pub use client::{
-    BurstController, BurstError, Closed, ControllerOptions, Fallback, Frame, Rejected, SubmitError,
+    BurstController, BurstError, Closed, ControllerOptions, Fallback, Frame, LastRequest, Rejected,
+    SubmitError,
 };
 pub use server::{BurstExecutor, BurstServer, MAX_SLOTS, PreparedModelExecutor, SlotCache};
 pub use stats::BurstStats;

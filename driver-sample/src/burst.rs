@@ -27,22 +27,63 @@ pub(crate) struct SampleBurst {
     session: Session,
     /// `None`: the client told a memory that can't be mapped.
     slots: SlotCache<Option<Mapped>>,
-    /// The driver-managed buffers of the frame at hand, by their place among its pools.
+    last: LastPools,
+}
+
+/// The pools of the last frame, for the next that has the same: counting handles up and down costs as much as a small
+/// model. Nothing is kept once one of the slots is freed, nor of driver-managed buffers.
+#[derive(Debug, Default)]
+struct LastPools {
+    /// Whether the rest says something.
+    is_known: bool,
+    pools: Vec<BurstPool>,
+    memories: Vec<RequestPool>,
+    /// The driver-managed buffers, by their place among the pools.
     buffers: Vec<Option<Pool>>,
+}
+
+impl LastPools {
+    fn forget(&mut self) {
+        self.is_known = false;
+        self.memories.clear();
+        self.buffers.clear();
+    }
 }
 
 impl SampleBurst {
     pub(crate) fn new(compiled: Arc<Compiled>) -> Self {
         let session = compiled.session();
-        Self { compiled, session, slots: SlotCache::new(), buffers: Vec::new() }
+        Self { compiled, session, slots: SlotCache::new(), last: LastPools::default() }
     }
 
     fn run(&mut self, received: &mut BurstRequest) -> Result<Timing> {
         let began = Instant::now();
         let BurstRequest { request, pools, options } = received;
         request.pools.clear();
-        self.buffers.clear();
-        for pool in pools.iter() {
+        if !(self.last.is_known && self.last.pools == *pools) {
+            self.last.forget();
+            self.find(pools).inspect_err(|_| self.last.forget())?;
+        }
+        // Not while it runs: after a panic the pools are with the request.
+        self.last.is_known = false;
+        std::mem::swap(&mut request.pools, &mut self.last.memories);
+        let found = Found { slots: &self.slots, buffers: &self.last.buffers, pools };
+        let checked = execution::check(&self.compiled, request, AllowUnspecifiedOutput::Yes);
+        let ran = checked.and_then(|()| {
+            let (compiled, session) = (&self.compiled, &mut self.session);
+            execution::run(compiled, session, request, &found, options, began)
+        });
+        std::mem::swap(&mut request.pools, &mut self.last.memories);
+        self.last.is_known = self.last.buffers.iter().all(Option::is_none);
+        if !self.last.is_known {
+            self.last.forget();
+        }
+        ran
+    }
+
+    /// Looks up the pools of a frame.
+    fn find(&mut self, pools: &[BurstPool]) -> Result<()> {
+        for pool in pools {
             let (found, buffer) = match *pool {
                 BurstPool::Slot(slot) => {
                     let told = self.slots.get(slot).ok_or_else(|| {
@@ -58,12 +99,12 @@ impl SampleBurst {
                     (RequestPool::Token(token), Some(Pool::Buffer(buffer)))
                 }
             };
-            request.pools.push(found);
-            self.buffers.push(buffer);
+            self.last.memories.push(found);
+            self.last.buffers.push(buffer);
         }
-        execution::check(&self.compiled, request, AllowUnspecifiedOutput::Yes)?;
-        let found = Found { slots: &self.slots, buffers: &self.buffers, pools };
-        execution::run(&self.compiled, &mut self.session, request, &found, options, began)
+        self.last.pools.clear();
+        self.last.pools.extend_from_slice(pools);
+        Ok(())
     }
 }
 
@@ -90,12 +131,15 @@ impl BurstExecutor for SampleBurst {
     }
 
     fn add(&mut self, slot: i32, memory: &Memory) {
+        self.last.forget();
         let mapped = Pool::map(memory).ok().map(|pool| Mapped { memory: memory.clone(), pool });
         // A slot beyond the limit stays absent.
         let _ = self.slots.insert(slot, mapped);
     }
 
     fn remove(&mut self, slot: i32) {
+        // A slot that is freed lets its memory go at once, not with the next frame.
+        self.last.forget();
         self.slots.remove(slot);
     }
 
@@ -113,9 +157,6 @@ impl BurstExecutor for SampleBurst {
                 }
             }
         }
-        // A slot that is freed lets its memory go at once, not with the next frame.
-        received.request.pools.clear();
-        self.buffers.clear();
     }
 
     fn keep_warm(&mut self) -> bool {

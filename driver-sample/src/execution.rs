@@ -53,7 +53,12 @@ impl Pool {
 
 /// The pools of a request, by their place in it.
 pub(crate) trait Pools {
+    /// `None` from the first index on that has none.
     fn pool(&self, index: usize) -> Option<&Pool>;
+
+    fn any(&self, is_it: impl Fn(&Pool) -> bool) -> bool {
+        (0..).map_while(|at| self.pool(at)).any(is_it)
+    }
 }
 
 impl Pools for Vec<Pool> {
@@ -81,7 +86,7 @@ pub(crate) fn map(compiled: &Compiled, request: &Request) -> Result<Vec<Pool>> {
     request.pools.iter().map(pool).collect()
 }
 
-/// Runs a checked request. The shapes are the session's to tell, if it succeeded or with
+/// Runs a checked request, whose own pools are not looked at. The shapes are the session's to tell, if it succeeded or with
 /// `OUTPUT_INSUFFICIENT_SIZE`. `began` is when the driver saw the call.
 pub(crate) fn run(
     compiled: &Compiled,
@@ -93,7 +98,7 @@ pub(crate) fn run(
 ) -> Result<Timing> {
     let _span = trace_span(Layer::Driver, Phase::Execution, "execute");
     compiled.quickest.check("run", 1, options.deadline)?;
-    let uses_buffers = request.pools.iter().any(|pool| matches!(pool, RequestPool::Token(_)));
+    let uses_buffers = pools.any(|pool| pool.buffer().is_some());
     let content = if uses_buffers { claim(compiled, request, pools)? } else { Vec::new() };
     let computed = compute(compiled, session, request, pools, &content, options, began);
     let settled =
@@ -112,9 +117,7 @@ pub(crate) fn run(
         other => other?,
     };
     settled?;
-    if (0..request.pools.len())
-        .any(|at| pools.pool(at).is_some_and(|pool| pool.mapping().lost_pages()))
-    {
+    if pools.any(|pool| pool.mapping().lost_pages()) {
         return Err(HalError::failure("a memory of the request was cut short while it was in use"));
     }
     Ok(match options.measure {

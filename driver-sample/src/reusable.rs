@@ -16,7 +16,9 @@ use crate::prepared_model::Compiled;
 #[derive(Debug)]
 pub(crate) struct Reusable {
     compiled: Arc<Compiled>,
+    /// Its pools are left out: they come with every execution.
     request: Request,
+    /// Filled only while it runs.
     pools: Vec<Pool>,
     shapes: Vec<OutputShape>,
 }
@@ -27,9 +29,10 @@ impl Reusable {
             return None;
         }
         execution::check(compiled, request, AllowUnspecifiedOutput::Yes).ok()?;
-        let pools = execution::map(compiled, request).ok()?;
-        let (compiled, request) = (Arc::clone(compiled), request.clone());
-        Some(Self { compiled, request, pools, shapes: Vec::new() })
+        let (inputs, outputs) = (request.inputs.clone(), request.outputs.clone());
+        let request = Request { inputs, outputs, pools: Vec::new() };
+        let compiled = Arc::clone(compiled);
+        Some(Self { compiled, request, pools: Vec::new(), shapes: Vec::new() })
     }
 
     /// A panic costs this execution its result and its session.
@@ -48,12 +51,27 @@ impl Reusable {
         compiled.give_back(session, began);
         ran
     }
+
+    fn map(&mut self, pools: &[RequestPool]) -> Result<()> {
+        for pool in pools {
+            let RequestPool::Memory(memory) = pool else {
+                return Err(HalError::invalid("a driver's buffer among memories"));
+            };
+            self.pools.push(Pool::map(memory)?);
+        }
+        Ok(())
+    }
 }
 
 impl ReusableExecution for Reusable {
-    fn compute(&mut self, options: &ExecutionOptions) -> Result<Timing> {
-        catch_unwind(AssertUnwindSafe(|| self.run(options)))
-            .unwrap_or_else(|_| Err(HalError::failure("the driver panicked")))
+    fn compute(&mut self, pools: &[RequestPool], options: &ExecutionOptions) -> Result<Timing> {
+        let mapped = self.map(pools);
+        let run = AssertUnwindSafe(|| mapped.and_then(|()| self.run(options)));
+        let ran =
+            catch_unwind(run).unwrap_or_else(|_| Err(HalError::failure("the driver panicked")));
+        // Their owner's to keep.
+        self.pools.clear();
+        ran
     }
 
     fn output_shapes(&self) -> &[OutputShape] {

@@ -14,7 +14,7 @@ use crate::memory::Memory;
 use crate::types::{
     BufferDesc, BufferRole, BurstFigures, BurstOptions, BurstTerms, CacheFiles, CacheHandles,
     Capabilities, DeviceStatus, DeviceType, ErrorStatus, ExecutionPreference, Extension,
-    MeasureTiming, Model, OutputShape, Priority, Request, TimePoint, Timing, Version,
+    MeasureTiming, Model, OutputShape, Priority, Request, RequestPool, TimePoint, Timing, Version,
 };
 
 /// How a model is to be prepared.
@@ -203,8 +203,8 @@ pub trait PreparedModel: Send + Sync + std::any::Any {
         duration: Option<Duration>,
     ) -> Result<FencedExecution>;
 
-    /// Makes a request ready to be executed again and again by callers in this process: checked, its memories
-    /// mapped. Nothing, as by default, where the model has no way that is shorter than
+    /// Makes a request ready to be executed again and again by callers in this process: its arguments are checked.
+    /// Nothing, as by default, where the model has no way that is shorter than
     /// [`PreparedModel::execute_synchronously`], or where that would refuse the request.
     fn reusable_execution(&self, request: &Request) -> Option<Box<dyn ReusableExecution>> {
         let _ = request;
@@ -239,13 +239,15 @@ pub trait PreparedModel: Send + Sync + std::any::Any {
 }
 
 /// A request that was made ready to be executed many times, one execution at a time; `IExecution` of later versions
-/// of the interface. It holds its model and its memories.
+/// of the interface. It holds its model, and none of its memories.
 pub trait ReusableExecution: Send + Sync {
-    /// Executes and returns when done. Where all shapes are known, nothing is allocated from the second time on.
+    /// Executes with these pools, in the places of those that the request had, and returns when done. They may be other
+    /// memories; what doesn't fit them is an error. Where all shapes are known, nothing is allocated from the second
+    /// time on.
     ///
     /// # Errors
-    /// As for [`PreparedModel::execute_synchronously`].
-    fn compute(&mut self, options: &ExecutionOptions) -> Result<Timing>;
+    /// As for [`PreparedModel::execute_synchronously`]; `INVALID_ARGUMENT` for a driver's buffer among the pools.
+    fn compute(&mut self, pools: &[RequestPool], options: &ExecutionOptions) -> Result<Timing>;
 
     /// The outputs' shapes after the last execution, where it succeeded or ended with `OUTPUT_INSUFFICIENT_SIZE`.
     fn output_shapes(&self) -> &[OutputShape];

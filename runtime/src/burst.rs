@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nnburst_burst::packet::{BurstAnswer, DriverTimes};
-use nnburst_burst::{BurstController, BurstError, BurstStats, Closed, ControllerOptions, Fallback};
+use nnburst_burst::{
+    BurstController, BurstError, BurstStats, Closed, ControllerOptions, Fallback, LastRequest,
+};
 use nnburst_fmq::PeerWatch;
 use nnburst_hal::{
     BurstOptions as HalBurstOptions, ErrorStatus, ExecutionOptions, ExecutionOutcome,
@@ -234,6 +236,33 @@ impl Burst {
             Way::Ordinary => self.compilation.prepared().execute_synchronously(request, *options),
         };
         self.compilation.answer(result)
+    }
+
+    /// Stands for the request that [`Burst::compute_request`] executed last, as long as it is that; `None` where the
+    /// burst keeps none.
+    pub fn last_request(&self) -> Option<LastRequest> {
+        match &self.way {
+            Way::Direct(controller) => controller.last_request(),
+            Way::Planned { .. } | Way::Ordinary => None,
+        }
+    }
+
+    /// Executes the last request again, without looking at it: for callers who know that it is the same, without a
+    /// deadline, in the same memories, which they keep. `None` where it is not the last one any more, or can't be sent
+    /// now: nothing has happened then. The shapes of outputs are those of the model.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    pub fn compute_last(&mut self, last: LastRequest) -> Option<Result<()>> {
+        let Way::Direct(controller) = &mut self.way else { return None };
+        let _span = trace_span(Layer::Runtime, Phase::Execution, "burst");
+        Some(match controller.execute_last(last)? {
+            Ok(answer) => take_answer(answer)
+                .and_then(|()| self.compilation.check_shapes(&answer.output_shapes)),
+            Err(BurstError::NotSent(Fallback::Closed(why))) => Err(gone(why)),
+            Err(BurstError::NotSent(_)) => return None,
+            Err(error) => Err(lost(&error)),
+        })
     }
 
     /// Latencies so far: whole, in the driver, and the rest. Those of a model over several devices, or on a

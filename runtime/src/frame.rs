@@ -354,7 +354,7 @@ impl Frame {
         }
         let Here { reusable, timing, .. } = self.here.as_mut()?;
         self.last = Last::Nothing;
-        match reusable.compute(options) {
+        match reusable.compute(&self.request.pools, options) {
             Ok(measured) => {
                 *timing = measured;
                 self.last = Last::Here;

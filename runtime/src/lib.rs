@@ -66,6 +66,7 @@ mod test_device;
 mod watch;
 
 pub use half::f16;
+pub use nnburst_burst::LastRequest;
 pub use nnburst_hal as hal;
 pub use nnburst_hal::PrepareOptions;
 pub use nnburst_hal_ipc::Serving;

@@ -12,6 +12,7 @@ use nnburst_hal::{
 };
 
 use super::frame::Inner;
+use super::scratch::{LastRequest, Scratch};
 use super::slots::Slots;
 use super::{BurstError, Closed, Fallback, Frame, SubmitError};
 use crate::channel::{MAX_QUEUE_ELEMENTS, PollingWindow, Receiver};
@@ -94,7 +95,7 @@ pub struct BurstController {
     done: VecDeque<Frame>,
     closed: Option<Closed>,
     /// Storage for [`Self::execute`]; absent only while that runs.
-    scratch: Option<Frame>,
+    scratch: Option<Scratch>,
     stats: BurstStats,
     /// When the last answer was taken, nanoseconds of `CLOCK_MONOTONIC`.
     last_taken: u64,
@@ -192,7 +193,7 @@ impl BurstController {
             in_flight: VecDeque::with_capacity(depth),
             done: VecDeque::with_capacity(depth),
             closed: None,
-            scratch: Some(Frame::new(dialect)),
+            scratch: Some(Scratch::new(dialect)),
             stats: BurstStats::new().map_err(|error| HalError::failure(error.to_string()))?,
             last_taken: 0,
         })
@@ -237,10 +238,13 @@ impl BurstController {
     /// Dropping a memory's last handle does the same by itself.
     pub fn free_memory(&mut self, memory: &Memory) {
         self.known.remove(&memory.id());
+        // Its packet may have the memory's slot.
+        self.scratch.iter_mut().for_each(Scratch::forget);
         self.slots.release(memory.id());
     }
 
-    /// Executes a request and waits for the answer. An error without fallback comes as `GENERAL_FAILURE`;
+    /// Executes a request and waits for the answer. The request that was executed last costs less than another one, with
+    /// other memories too. An error without fallback comes as `GENERAL_FAILURE`;
     /// [`closed`](Self::closed) then tells whether the driver is gone.
     ///
     /// # Errors
@@ -250,20 +254,41 @@ impl BurstController {
         request: &Request,
         options: &ExecutionOptions,
     ) -> std::result::Result<ExecutionResult, Fallback> {
-        let mut frame = self.scratch.take().unwrap_or_else(|| Frame::new(self.dialect));
+        let mut scratch = self.scratch.take().unwrap_or_else(|| Scratch::new(self.dialect));
         let outcome = self
-            .fill(&mut frame, request, options)
+            .refill(&mut scratch, request, options)
             .map_err(BurstError::NotSent)
-            .and_then(|()| self.run(frame.inner()));
-        // The memories are their user's: a handle kept here would keep them from going.
-        frame.inner().memories.clear();
+            .and_then(|()| self.run(scratch.frame.inner()));
         let result = match outcome {
-            Ok(()) => Ok(execution_result(&frame.inner().answer)),
+            Ok(()) => Ok(execution_result(&scratch.frame.inner().answer)),
             Err(BurstError::NotSent(why)) => Err(why),
             Err(error) => Ok(Err(HalError::failure(error.to_string()).into())),
         };
-        self.scratch = Some(frame);
+        self.scratch = Some(scratch);
         result
+    }
+
+    /// Stands for the request that [`execute`](Self::execute) executed last, until that executes another one, or one with
+    /// other memories.
+    pub fn last_request(&self) -> Option<LastRequest> {
+        self.scratch.as_ref()?.written()
+    }
+
+    /// Executes the last request again, without looking at it: with the same arguments and options, but for a deadline, in
+    /// the same memories. Those have to be there still; otherwise the driver answers an error, or takes others. `None`
+    /// where it is not the last one any more.
+    ///
+    /// # Errors
+    /// As for [`execute_frame`](Self::execute_frame).
+    pub fn execute_last(
+        &mut self,
+        last: LastRequest,
+    ) -> Option<std::result::Result<&BurstAnswer, BurstError>> {
+        let mut scratch = self.scratch.take_if(|scratch| scratch.written() == Some(last))?;
+        scratch.frame.set_deadline(None);
+        let inner = scratch.frame.inner();
+        inner.outcome = self.run(inner);
+        Some(self.scratch.insert(scratch).frame.answer())
     }
 
     /// Makes a request ready: its memories get slots, its packet is written.
@@ -277,6 +302,10 @@ impl BurstController {
     ) -> std::result::Result<Frame, Fallback> {
         let mut frame = Frame::new(self.dialect);
         self.fill(&mut frame, request, options)?;
+        frame.inner().memories.extend(request.pools.iter().filter_map(|pool| match pool {
+            RequestPool::Memory(memory) => Some(memory.clone()),
+            RequestPool::Token(_) => None,
+        }));
         Ok(frame)
     }
 
@@ -362,16 +391,9 @@ impl BurstController {
         options: &ExecutionOptions,
     ) -> std::result::Result<(), Fallback> {
         let inner = frame.inner();
-        inner.memories.clear();
         inner.pools.clear();
         for pool in &request.pools {
-            inner.pools.push(match pool {
-                RequestPool::Token(token) => BurstPool::Token(*token),
-                RequestPool::Memory(memory) => {
-                    inner.memories.push(memory.clone());
-                    BurstPool::Slot(self.slot(memory)?)
-                }
-            });
+            inner.pools.push(self.burst_pool(pool)?);
         }
         // The limits are always there in an extended frame, so that `Frame::set_deadline` has their place.
         let mut options = *options;
@@ -386,6 +408,38 @@ impl BurstController {
             return Err(Fallback::TooLong { elements, free });
         }
         Ok(())
+    }
+
+    /// As [`Self::fill`], as far as the request is another than the last one.
+    fn refill(
+        &mut self,
+        scratch: &mut Scratch,
+        request: &Request,
+        options: &ExecutionOptions,
+    ) -> std::result::Result<(), Fallback> {
+        if !scratch.says(request, options) {
+            scratch.forget();
+            self.fill(&mut scratch.frame, request, options)?;
+            scratch.note(request, options);
+            return Ok(());
+        }
+        for (at, pool) in request.pools.iter().enumerate() {
+            if !scratch.has_pool(at, pool) {
+                let stands = self.burst_pool(pool)?;
+                scratch.frame.set_pool(at, stands).map_err(Fallback::Inexpressible)?;
+                scratch.note_pool(at, pool);
+            }
+        }
+        scratch.frame.set_deadline(options.deadline);
+        Ok(())
+    }
+
+    /// What stands for a pool in packets.
+    fn burst_pool(&mut self, pool: &RequestPool) -> std::result::Result<BurstPool, Fallback> {
+        Ok(match pool {
+            RequestPool::Token(token) => BurstPool::Token(*token),
+            RequestPool::Memory(memory) => BurstPool::Slot(self.slot(memory)?),
+        })
     }
 
     fn slot(&mut self, memory: &Memory) -> std::result::Result<i32, Fallback> {

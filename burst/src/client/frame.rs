@@ -5,7 +5,9 @@ use std::time::Duration;
 use nnburst_hal::{Memory, TimePoint};
 
 use super::BurstError;
-use crate::packet::{BurstAnswer, BurstPool, Dialect, RequestDatum, RequestItem};
+use crate::packet::{
+    BurstAnswer, BurstPool, Dialect, PacketError, RequestDatum, RequestItem, pool_datum,
+};
 
 /// A request whose memories have slots and whose packet is written: executing it allocates nothing. It holds
 /// its memories, and the answer of its last execution.
@@ -81,6 +83,20 @@ impl Frame {
             loop_timeout: loop_timeout.map_or(u64::MAX, timeout),
         });
         true
+    }
+
+    /// Exchanges a pool for another in the packet.
+    pub(super) fn set_pool(&mut self, at: usize, pool: BurstPool) -> Result<(), PacketError> {
+        let Inner { packet, pools, dialect, .. } = &mut *self.inner;
+        let datum = pool_datum(pool, *dialect)?;
+        // After the pools come the limits, in every frame of an extended burst, and whether to measure.
+        let behind = if *dialect == Dialect::Extended { 2 } else { 1 };
+        let first = packet.len().checked_sub(behind + pools.len());
+        let place = first.and_then(|first| packet.get_mut(first + at));
+        if let (Some(place), Some(known)) = (place, pools.get_mut(at)) {
+            (*place, *known) = (datum, pool);
+        }
+        Ok(())
     }
 
     /// The elements that are sent.

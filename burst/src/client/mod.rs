@@ -3,8 +3,10 @@
 mod controller;
 mod error;
 mod frame;
+mod scratch;
 mod slots;
 
 pub use controller::{BurstController, ControllerOptions, Rejected};
 pub use error::{BurstError, Closed, Fallback, SubmitError};
 pub use frame::Frame;
+pub use scratch::LastRequest;

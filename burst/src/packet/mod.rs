@@ -24,6 +24,7 @@ mod request;
 
 pub use answer::{BurstAnswer, DriverTimes, deserialize_answer, serialize_answer};
 pub use datum::{RequestDatum, RequestItem, ResultDatum, ResultItem};
+pub(crate) use request::pool_datum;
 pub use request::{BurstPool, BurstRequest, deserialize_request, serialize_request};
 
 /// Which elements a packet may have.

@@ -64,11 +64,7 @@ pub fn serialize_request(
         packet.extend(argument.dimensions.iter().map(extent));
     }
     for pool in pools {
-        packet.push(RequestDatum::new(match (*pool, dialect) {
-            (BurstPool::Slot(slot), _) => RequestItem::PoolIdentifier(slot),
-            (BurstPool::Token(token), Dialect::Extended) => RequestItem::PoolToken(token),
-            (BurstPool::Token(_), Dialect::Android) => return Err(PacketError::Token),
-        }));
+        packet.push(pool_datum(*pool, dialect)?);
     }
     if dialect == Dialect::Extended
         && let Some(limits) = limits(options)
@@ -82,6 +78,18 @@ pub fn serialize_request(
         *first = information.datum();
     }
     Ok(())
+}
+
+/// The element of a pool.
+///
+/// # Errors
+/// [`PacketError::Token`] for a driver-managed buffer in [`Dialect::Android`].
+pub(crate) fn pool_datum(pool: BurstPool, dialect: Dialect) -> Result<RequestDatum, PacketError> {
+    Ok(RequestDatum::new(match (pool, dialect) {
+        (BurstPool::Slot(slot), _) => RequestItem::PoolIdentifier(slot),
+        (BurstPool::Token(token), Dialect::Extended) => RequestItem::PoolToken(token),
+        (BurstPool::Token(_), Dialect::Android) => return Err(PacketError::Token),
+    }))
 }
 
 /// Takes a packet apart. `received` is written anew; its storage is used again, so that packets of the

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use nnburst_burst::testing::AddOne;
 use nnburst_burst::{BurstController, ControllerOptions};
-use nnburst_hal::{ErrorStatus, ExecutionOptions, MeasureTiming, PreparedModel, Timing};
+use nnburst_hal::{
+    ErrorStatus, ExecutionOptions, MeasureTiming, Memory, PreparedModel, TimePoint, Timing,
+};
 
 use crate::support::{bytes, memory};
 
@@ -82,4 +84,100 @@ fn a_burst_does_not_keep_its_users_memory() {
         drop((request, input, output));
         assert!(weak.iter().all(|memory| memory.upgrade().is_none()), "plain: {plain}");
     }
+}
+
+#[test]
+fn a_request_that_comes_again_means_the_memories_that_it_names() {
+    for plain in [false, true] {
+        let model = AddOne::with(|model| model.plain = plain);
+        let mut burst = BurstController::configure(&*model, &options(None), None).unwrap();
+        let how = ExecutionOptions::default();
+        let adds = |burst: &mut BurstController, input: &Memory, output: &Memory| {
+            let request = AddOne::request(input, output, 4);
+            burst.execute(&request, &how).unwrap().unwrap();
+            let wanted: Vec<u8> = bytes(input).iter().map(|byte| byte + 1).collect();
+            assert_eq!(bytes(output), wanted, "plain: {plain}");
+        };
+        let [a, b, c] = [1, 20, 40].map(|byte| memory(&[byte; 4]));
+        for _ in 0..3 {
+            adds(&mut burst, &a, &b);
+            adds(&mut burst, &a, &b);
+            adds(&mut burst, &c, &b);
+            adds(&mut burst, &b, &a);
+            adds(&mut burst, &b, &c);
+        }
+        for byte in 0..10 {
+            // Gets the slot of the one before.
+            let next = memory(&[byte; 4]);
+            adds(&mut burst, &next, &b);
+            burst.free_memory(&b);
+            adds(&mut burst, &a, &c); // maybe with the slot that b had
+            adds(&mut burst, &next, &b);
+        }
+        burst.free_memory(&a);
+        adds(&mut burst, &c, &b);
+        adds(&mut burst, &a, &b);
+    }
+}
+
+#[test]
+fn a_request_that_comes_again_may_have_other_wishes() {
+    let model = AddOne::new();
+    let mut burst = BurstController::configure(&*model, &options(None), None).unwrap();
+    let (input, output) = (memory(&[7; 8]), memory(&[0; 8]));
+    let (whole, how) = (AddOne::request(&input, &output, 8), ExecutionOptions::default());
+    let late = ExecutionOptions { deadline: Some(TimePoint { nanoseconds: 1 }), ..how };
+    let measured = ExecutionOptions { measure: MeasureTiming::Yes, ..how };
+    let mut short = AddOne::request(&input, &output, 4);
+    short.inputs[0].location.offset = 4;
+    let bad = AddOne::request(&input, &output, 9);
+    for _ in 0..3 {
+        let outcome = burst.execute(&whole, &how).unwrap().unwrap();
+        assert_eq!((outcome.timing, outcome.output_shapes[0].dimensions[1]), (Timing::NONE, 8));
+        let missed = burst.execute(&whole, &late).unwrap().unwrap_err().error.status;
+        assert_eq!(missed, ErrorStatus::MissedDeadlineTransient);
+        burst.execute(&whole, &how).unwrap().unwrap();
+        assert_ne!(burst.execute(&whole, &measured).unwrap().unwrap().timing, Timing::NONE);
+        let outcome = burst.execute(&short, &how).unwrap().unwrap();
+        assert_eq!(outcome.output_shapes[0].dimensions, [1, 4]);
+        let refused = burst.execute(&bad, &how).unwrap().unwrap_err().error.status;
+        assert_eq!(refused, ErrorStatus::InvalidArgument);
+    }
+}
+
+#[test]
+fn the_last_request_is_sent_again_only_while_it_is_the_last() {
+    let model = AddOne::new();
+    let mut burst = BurstController::configure(&*model, &options(None), None).unwrap();
+    let mut other = BurstController::configure(&*model, &options(None), None).unwrap();
+    let [a, b, c] = [1, 20, 40].map(|byte| memory(&[byte; 4]));
+    let how = ExecutionOptions::default();
+    let runs = |burst: &mut BurstController, from: &Memory, to: &Memory, how| {
+        burst.execute(&AddOne::request(from, to, 4), how).unwrap().unwrap();
+        burst.last_request().unwrap()
+    };
+    assert_eq!(burst.last_request(), None);
+    let first = runs(&mut burst, &a, &b, &how);
+    memory_set(&a, 7);
+    let answer = burst.execute_last(first).unwrap().unwrap();
+    assert_eq!((answer.status, bytes(&b)), (ErrorStatus::None, vec![8; 4]));
+    assert_eq!(runs(&mut burst, &a, &b, &how), first, "the same request");
+    assert!(other.execute_last(first).is_none(), "of another burst");
+
+    let second = runs(&mut burst, &a, &c, &how);
+    assert!(burst.execute_last(first).is_none(), "with another memory");
+    assert_eq!(burst.execute_last(second).unwrap().unwrap().status, ErrorStatus::None);
+    burst.free_memory(&b);
+    assert!(burst.execute_last(second).is_none(), "a slot was given up");
+
+    // A deadline was that execution's alone.
+    let soon = TimePoint::after(Duration::from_millis(500));
+    let third = runs(&mut burst, &a, &c, &ExecutionOptions { deadline: Some(soon), ..how });
+    std::thread::sleep(soon.remaining());
+    assert_eq!(burst.execute_last(third).unwrap().unwrap().status, ErrorStatus::None);
+}
+
+fn memory_set(memory: &Memory, byte: u8) {
+    let mapping = memory.map(nnburst_hal::Access::ReadWrite).unwrap();
+    mapping.view_mut(0..4).unwrap().copy_from_slice(&[byte; 4]);
 }

@@ -229,6 +229,7 @@ impl Memory {
     }
 
     /// Tells this memory from every other one of this process, dead or alive.
+    #[inline]
     pub fn id(&self) -> u64 {
         self.0.id
     }

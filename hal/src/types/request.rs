@@ -10,7 +10,7 @@ use super::time::Timing;
 use crate::memory::Memory;
 
 /// One input or output of an execution.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Eq, Serialize, Deserialize)]
 pub struct RequestArgument {
     /// The optional operand is left out; location and dimensions are then empty.
     pub has_no_value: bool,
@@ -18,6 +18,18 @@ pub struct RequestArgument {
     pub location: DataLocation,
     /// Empty: the model's. Else these replace the model's unknown extents.
     pub dimensions: Vec<u32>,
+}
+
+impl PartialEq for RequestArgument {
+    /// Compares dimensions one by one: most have none, and an empty slice may lie where nothing is mapped, where the C
+    /// library's masked comparison of no bytes costs 80 ns on some processors.
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.has_no_value == other.has_no_value
+            && self.location == other.location
+            && self.dimensions.len() == other.dimensions.len()
+            && self.dimensions.iter().eq(&other.dimensions)
+    }
 }
 
 /// Where the bytes of a request's arguments are.

@@ -7,7 +7,9 @@ use nnburst::hal::{
     OutputShape, Request, TimePoint, Timing,
 };
 
+use super::again::Again;
 use super::framed::Framed;
+use super::here::Here;
 use super::staging::Staging;
 use crate::c::{Bytes, BytesMut, OperandType};
 use crate::compilation::{Parameter, Ready};
@@ -26,6 +28,8 @@ pub(crate) struct Call {
     pub(crate) loop_timeout: Option<Duration>,
     pub(super) staging: Staging,
     pub(super) framed: Option<Framed>,
+    pub(super) here: Option<Here>,
+    pub(super) again: Option<Again>,
     pub(super) request: Request,
     /// As they came out: one per output, or none where they are those asked for.
     pub(crate) shapes: Vec<OutputShape>,
@@ -140,6 +144,8 @@ impl Call {
             loop_timeout: None,
             staging: Staging::default(),
             framed: None,
+            here: None,
+            again: None,
             request: Request::default(),
             shapes: Vec::new(),
             timing: Timing::NONE,
@@ -230,10 +236,10 @@ impl Call {
         for (input, operand) in self.inputs.iter().zip(ready.compilation.inputs()) {
             match &input.source {
                 Source::Unset => return Err(Error::data("an input is not given")),
-                Source::Memory { memory, .. } => {
+                Source::Memory { memory, .. } if memory.has_roles() => {
                     memory.check_input(input.shape(operand))?;
                 }
-                Source::Omitted | Source::Pointer { .. } => {}
+                Source::Omitted | Source::Pointer { .. } | Source::Memory { .. } => {}
             }
         }
         if self.outputs.iter().any(|output| matches!(output.source, Source::Unset)) {
@@ -257,6 +263,11 @@ impl Call {
             }
         }
         Ok(())
+    }
+
+    /// Whether it asks for more than results.
+    pub(super) fn has_wishes(&self) -> bool {
+        self.measure || self.timeout.is_some() || self.loop_timeout.is_some()
     }
 
     /// The options of an execution that starts now.
@@ -311,6 +322,9 @@ impl Call {
             self.outputs.iter().zip(ready.compilation.outputs()).enumerate()
         {
             let Source::Memory { memory, .. } = &output.source else { continue };
+            if !memory.has_roles() {
+                continue;
+            }
             let computed = self.shapes.get(at).map(|shape| shape.dimensions.as_slice());
             let shape = computed.unwrap_or_else(|| output.shape(operand));
             let fits = if good { memory.check_output(shape) } else { Ok(()) };
@@ -341,12 +355,12 @@ fn place(
     let range = (narrow(offset)?, narrow(length)?);
     let argument = usize::try_from(index).unwrap_or(usize::MAX);
     let mut place = memory.place(&ready.compilation, direction, argument, range)?;
-    memory.check_output(shape).map_err(|error| Error::data(error.to_string()))?;
-    if let Some(shared) = memory.shared()
-        && memory.has_roles()
-    {
-        // Drivers are told the length of what is shared with them.
-        place.length = u32::try_from(shared.size()).unwrap_or(u32::MAX);
+    if memory.has_roles() {
+        memory.check_output(shape).map_err(|error| Error::data(error.to_string()))?;
+        if let Some(shared) = memory.shared() {
+            // Drivers are told the length of what is shared with them.
+            place.length = u32::try_from(shared.size()).unwrap_or(u32::MAX);
+        }
     }
     Ok(place)
 }

@@ -22,8 +22,7 @@ impl Call {
         ready: &Ready,
         burst: Option<&mut Burst>,
     ) -> Option<Result<()>> {
-        let has_wishes = self.measure || self.timeout.is_some() || self.loop_timeout.is_some();
-        if has_wishes || ready.has_open_output {
+        if self.has_wishes() || ready.has_open_output {
             return None;
         }
         if !self.framed.as_ref().is_some_and(|framed| framed.fits(self)) {

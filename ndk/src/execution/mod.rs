@@ -1,8 +1,10 @@
 //! `ANeuralNetworksExecution`: arguments and options, then one run.
 
+mod again;
 mod call;
 mod flight;
 mod framed;
+mod here;
 mod run;
 mod staging;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nnburst::RuntimeError;
-use nnburst::hal::ExecutionOutcome;
+use nnburst::hal::{ExecutionOptions, ExecutionOutcome};
 
 use super::flight::{Flight, Told};
 use super::{Call, Execution, Phase, check_one_device};
@@ -56,26 +56,27 @@ fn finish(execution: Handle<Execution>, ready: &Ready, call: Box<Call>, result: 
 impl Call {
     /// Runs and waits, in a burst where there is one.
     fn run(&mut self, ready: &Ready, mut burst: Option<&mut nnburst::Burst>) -> Result<()> {
-        match self.run_framed(ready, burst.as_deref_mut()) {
-            Some(result) => result,
-            None => self.run_request(ready, burst),
+        if let Some(result) = self.run_framed(ready, burst.as_deref_mut()) {
+            return result;
         }
+        if let Some(burst) = burst.as_deref_mut()
+            && let Some(result) = self.run_again(ready, burst)
+        {
+            return result;
+        }
+        self.run_request(ready, burst)
     }
 
     /// Runs by a request that is made for the occasion.
     fn run_request(&mut self, ready: &Ready, burst: Option<&mut nnburst::Burst>) -> Result<()> {
         let options = self.options();
-        if ready.is_here {
-            self.keep_memories_mapped();
-        }
         let outcome = self.fill_request().map(|()| match burst {
-            Some(burst) => burst.compute_request(&self.request, &options),
-            None => {
-                let prepared = ready.compilation.prepared();
-                prepared
-                    .execute_synchronously(&self.request, options)
-                    .map_err(|failure| ready.compilation.failed(failure))
+            Some(burst) => {
+                let outcome = burst.compute_request(&self.request, &options);
+                self.note_last(ready, burst);
+                outcome
             }
+            None => self.run_called(ready, options),
         });
         let outcome: std::result::Result<ExecutionOutcome, RuntimeError> = match outcome {
             Ok(outcome) => outcome,
@@ -88,6 +89,22 @@ impl Call {
         self.settle(ready, outcome)?;
         self.copy_outputs();
         Ok(())
+    }
+
+    /// Has the device run the request by a call.
+    fn run_called(
+        &mut self,
+        ready: &Ready,
+        options: ExecutionOptions,
+    ) -> std::result::Result<ExecutionOutcome, RuntimeError> {
+        if ready.is_here {
+            self.keep_memories_mapped();
+            if let Some(outcome) = self.run_here(ready, &options) {
+                return outcome;
+            }
+        }
+        let outcome = ready.compilation.prepared().execute_synchronously(&self.request, options);
+        outcome.map_err(|failure| ready.compilation.failed(failure))
     }
 }
 

@@ -28,6 +28,10 @@ impl Staging {
         self.memory.as_ref().ok_or_else(|| Error::new(Code::OutOfMemory, "no staging memory"))
     }
 
+    pub(super) fn memory(&self) -> Option<&hal::Memory> {
+        self.memory.as_ref().map(|(memory, _)| memory)
+    }
+
     fn mapping(&self) -> Option<&Mapping> {
         self.memory.as_ref().map(|(_, mapping)| mapping)
     }
@@ -46,10 +50,15 @@ impl Call {
         let mut next = 0;
         fill(inputs, &mut request.inputs, &mut request.pools, &mut next)?;
         fill(outputs, &mut request.outputs, &mut request.pools, &mut next)?;
-        for (input, argument) in inputs.iter().zip(&request.inputs) {
-            if let (Source::Pointer { bytes, length }, Some(mapping)) =
-                (&input.source, staging.mapping())
-            {
+        self.copy_inputs();
+        Ok(())
+    }
+
+    /// Copies inputs that are pointers to where the request has them.
+    pub(super) fn copy_inputs(&self) {
+        let Some(mapping) = self.staging.mapping() else { return };
+        for (input, argument) in self.inputs.iter().zip(&self.request.inputs) {
+            if let Source::Pointer { bytes, length } = &input.source {
                 let start = widen(argument.location.offset);
                 let length = widen(*length);
                 if let Some(view) = mapping.view_mut(start..start.saturating_add(length)) {
@@ -57,7 +66,6 @@ impl Call {
                 }
             }
         }
-        Ok(())
     }
 
     /// Copies outputs that are pointers to where they point.

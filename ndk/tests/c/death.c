@@ -63,19 +63,56 @@ static ANeuralNetworksCompilation* compiled_for(const ANeuralNetworksDevice* dev
     return compilation;
 }
 
-static ANeuralNetworksExecution* sum_of(ANeuralNetworksCompilation* compilation, float* sum) {
+/* Where arguments lie: in memories, or where there are none in buffers. */
+struct room {
+    int fds[3];
+    ANeuralNetworksMemory *a, *b, *sum;
+};
+
+static ANeuralNetworksMemory* memory_of(int* fd, const float* value) {
+    ANeuralNetworksMemory* memory = NULL;
+    *fd = memfd_create("death", 0);
+    TRUE_THAT(*fd > 0 && write(*fd, value, sizeof a) == sizeof a);
+    OK(ANeuralNetworksMemory_createFromFd(sizeof a, PROT_READ | PROT_WRITE, *fd, 0, &memory));
+    return memory;
+}
+
+static struct room new_room(void) {
+    struct room room;
+    room.a = memory_of(&room.fds[0], a);
+    room.b = memory_of(&room.fds[1], b);
+    room.sum = memory_of(&room.fds[2], a);
+    return room;
+}
+
+static void free_room(struct room room) {
+    ANeuralNetworksMemory_free(room.a);
+    ANeuralNetworksMemory_free(room.b);
+    ANeuralNetworksMemory_free(room.sum);
+    for (int at = 0; at < 3; at++) close(room.fds[at]);
+}
+
+static ANeuralNetworksExecution* sum_of(ANeuralNetworksCompilation* compilation,
+                                        const struct room* room, float* sum) {
     ANeuralNetworksExecution* execution = NULL;
     OK(ANeuralNetworksExecution_create(compilation, &execution));
+    if (room) {
+        OK(ANeuralNetworksExecution_setInputFromMemory(execution, 0, NULL, room->a, 0, sizeof a));
+        OK(ANeuralNetworksExecution_setInputFromMemory(execution, 1, NULL, room->b, 0, sizeof b));
+        OK(ANeuralNetworksExecution_setOutputFromMemory(execution, 0, NULL, room->sum, 0, sizeof a));
+        return execution;
+    }
     OK(ANeuralNetworksExecution_setInput(execution, 0, NULL, a, sizeof a));
     OK(ANeuralNetworksExecution_setInput(execution, 1, NULL, b, sizeof b));
     OK(ANeuralNetworksExecution_setOutput(execution, 0, NULL, sum, COUNT * sizeof *sum));
     return execution;
 }
 
-static int run(ANeuralNetworksCompilation* compilation, ANeuralNetworksBurst* burst, enum way way) {
+static int run_in(ANeuralNetworksCompilation* compilation, ANeuralNetworksBurst* burst, enum way way,
+                  const struct room* room) {
     float sum[COUNT] = {0};
     ANeuralNetworksEvent* event = NULL;
-    ANeuralNetworksExecution* execution = sum_of(compilation, sum);
+    ANeuralNetworksExecution* execution = sum_of(compilation, room, sum);
     int code;
     switch (way) {
         case SYNC: code = ANeuralNetworksExecution_compute(execution); break;
@@ -86,12 +123,17 @@ static int run(ANeuralNetworksCompilation* compilation, ANeuralNetworksBurst* bu
     }
     if (code == 0 && event) code = ANeuralNetworksEvent_wait(event);
     ANeuralNetworksEvent_free(event);
+    if (code == 0 && room) TRUE_THAT(pread(room->fds[2], sum, sizeof sum, 0) == sizeof sum);
     if (code == 0) TRUE_THAT(sum[0] == 11 && sum[3] == 44);
     uint32_t rank = 0;
     EXPECT(code ? ANEURALNETWORKS_BAD_STATE : 0,
            ANeuralNetworksExecution_getOutputOperandRank(execution, 0, &rank));
     ANeuralNetworksExecution_free(execution);
     return code;
+}
+
+static int run(ANeuralNetworksCompilation* compilation, ANeuralNetworksBurst* burst, enum way way) {
+    return run_in(compilation, burst, way, NULL);
 }
 
 /* Statuses of executions pass through those of the HAL, which has none for the dead; only a fenced execution, whose
@@ -269,6 +311,38 @@ static void in_the_middle(const ANeuralNetworksDevice* device) {
     ANeuralNetworksModel_free(model);
 }
 
+/* Killed while one execution follows the other, at whatever point of one of them. */
+static void in_a_loop(const ANeuralNetworksDevice* device) {
+    ANeuralNetworksModel* model = add_model();
+    for (int round = 0; round < 2 * WAYS; round++) {
+        const enum way way = (enum way)(round % WAYS);
+        struct room room = new_room(), *used = round < WAYS ? &room : NULL;
+        ANeuralNetworksCompilation* compilation = compiled_for(device, model);
+        ANeuralNetworksBurst* burst = NULL;
+        OK(ANeuralNetworksBurst_create(compilation, &burst));
+        OK(run_in(compilation, burst, way, used));
+        kill_server_soon(ALL);
+        int code = 0;
+        while (code == 0) code = run_in(compilation, burst, way, used);
+        /* A fenced execution may have been launched, and is then as the others. */
+        TRUE_THAT(code == ANEURALNETWORKS_OP_FAILED || code == of_dead(way));
+        for (enum way later = SYNC; later < WAYS; later++) {
+            EXPECT(of_dead(later), run_in(compilation, burst, later, used));
+            EXPECT(of_dead(later), run_in(compilation, burst, later, used ? NULL : &room));
+        }
+        ANeuralNetworksBurst* second = NULL;
+        OK(ANeuralNetworksBurst_create(compilation, &second));
+        EXPECT(ANEURALNETWORKS_OP_FAILED, run_in(compilation, second, BURST, used));
+        if (round % 2) free_room(room);
+        ANeuralNetworksBurst_free(second);
+        ANeuralNetworksBurst_free(burst);
+        ANeuralNetworksCompilation_free(compilation);
+        if (!(round % 2)) free_room(room);
+        OK(ANeuralNetworksDevice_wait(device));
+    }
+    ANeuralNetworksModel_free(model);
+}
+
 /* Where the library chose the device, nnapi-reference takes over. */
 static void with_fallback(void) {
     TRUE_THAT(device_called(FAST) != NULL);
@@ -297,6 +371,7 @@ int main(void) {
     signal(SIGCHLD, SIG_DFL);
     between_executions(device);
     in_the_middle(device);
+    in_a_loop(device);
     with_fallback();
     return 0;
 }

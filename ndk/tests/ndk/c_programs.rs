@@ -6,6 +6,7 @@ use crate::common;
 
 const PROGRAMS: &[&str] = &[
     "examples/add1.c",
+    "tests/c/again.c",
     "tests/c/delegate.c",
     "tests/c/domains.c",
     "tests/c/handles.c",

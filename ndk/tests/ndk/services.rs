@@ -61,7 +61,7 @@ impl Drop for Served {
 }
 
 /// Programs that choose their device as the environment says.
-const PROGRAMS: &[&str] = &["states", "memories", "domains", "runs"];
+const PROGRAMS: &[&str] = &["states", "memories", "domains", "runs", "again"];
 
 #[test]
 fn programs_run_on_a_driver_in_another_process() {

@@ -11,7 +11,8 @@ use nnburst_hal::{
     DeviceType, ErrorStatus, ExecutionCallback, ExecutionOptions, ExecutionResult, FencedExecution,
     FencedExecutionCallback, FencedTiming, HalError, MeasureTiming, Model, OperandPerformance,
     OperandType, OutputShape, PerformanceInfo, PrepareOptions, PreparedModel,
-    PreparedModelCallback, Request, Result, ReusableExecution, TimePoint, Timing, wait_for_fence,
+    PreparedModelCallback, Request, RequestPool, Result, ReusableExecution, TimePoint, Timing,
+    wait_for_fence,
 };
 
 use super::{Device, Home};
@@ -177,8 +178,8 @@ impl PreparedModel for ReferenceModel {
 struct Unmeasured(Box<dyn ReusableExecution>);
 
 impl ReusableExecution for Unmeasured {
-    fn compute(&mut self, options: &ExecutionOptions) -> Result<Timing> {
-        self.0.compute(&unmeasured(*options))
+    fn compute(&mut self, pools: &[RequestPool], options: &ExecutionOptions) -> Result<Timing> {
+        self.0.compute(pools, &unmeasured(*options))
     }
 
     fn output_shapes(&self) -> &[OutputShape] {

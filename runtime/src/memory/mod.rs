@@ -119,6 +119,7 @@ impl Memory {
     }
 
     /// The shared memory; `None` of a device's own.
+    #[inline]
     pub fn shared(&self) -> Option<&HalMemory> {
         match &self.0.body {
             Body::Shared(memory) => Some(memory),
@@ -137,6 +138,7 @@ impl Memory {
     }
 
     /// Whether it was made from a descriptor: then it is used whole, and for its roles alone.
+    #[inline]
     pub fn has_roles(&self) -> bool {
         self.0.domain.is_some()
     }
