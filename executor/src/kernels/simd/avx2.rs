@@ -21,8 +21,6 @@ fn number(lane: usize) -> i32 {
 }
 
 impl Floats for F32x8 {
-    type Half = Self;
-
     const LANES: usize = 8;
 
     #[target_feature(enable = "avx2,fma")]

@@ -9,7 +9,6 @@ use core::arch::x86_64::{
     _mm512_slli_epi32, _mm512_storeu_ps, _mm512_sub_ps,
 };
 
-use super::avx2::F32x8;
 use super::{Floats, Kernel};
 
 #[derive(Clone, Copy)]
@@ -22,8 +21,6 @@ fn mask(count: usize) -> u16 {
 }
 
 impl Floats for F32x16 {
-    type Half = F32x8;
-
     const LANES: usize = 16;
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]

@@ -37,9 +37,6 @@ pub(super) trait Kernel {
 /// Whoever makes one vouches that the machine has the instruction set; what exists can be computed with.
 /// Addresses need no alignment.
 pub(super) trait Floats: Copy {
-    /// Half as wide, where there is such a vector; else the same.
-    type Half: Floats;
-
     /// Floats of a vector.
     const LANES: usize;
 

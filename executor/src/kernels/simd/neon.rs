@@ -12,8 +12,6 @@ use super::{Floats, Kernel};
 pub(in crate::kernels) struct F32x4(float32x4_t);
 
 impl Floats for F32x4 {
-    type Half = Self;
-
     const LANES: usize = 4;
 
     #[target_feature(enable = "neon")]
