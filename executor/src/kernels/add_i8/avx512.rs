@@ -1,16 +1,17 @@
 //! Sixty-four elements at a time where the result is certain, else sixteen.
 
 use core::arch::x86_64::{
-    __m128i, __m512i, _mm_loadu_si128, _mm_set1_epi8, _mm_storeu_si128, _mm_xor_si128,
-    _mm512_add_epi32, _mm512_and_si512, _mm512_cmpge_epu32_mask, _mm512_cvtepi32_epi8,
-    _mm512_cvtepu8_epi32, _mm512_mullo_epi32, _mm512_set1_epi32, _mm512_setzero_si512,
-    _mm512_slli_epi32, _mm512_srav_epi32, _mm512_storeu_si512, _mm512_sub_epi32,
+    __m128i, _mm_loadu_si128, _mm_set1_epi8, _mm_storeu_si128, _mm_xor_si128, _mm512_add_epi32,
+    _mm512_and_si512, _mm512_cmpge_epu32_mask, _mm512_cvtepi32_epi8, _mm512_cvtepu8_epi32,
+    _mm512_mullo_epi32, _mm512_set1_epi32, _mm512_setzero_si512, _mm512_slli_epi32,
+    _mm512_srav_epi32, _mm512_storeu_si512, _mm512_sub_epi32,
 };
 
-use super::{Near, Rows, scalar};
-use crate::kernels::requantise::avx512::{Lanes, Narrow};
+use super::{EXTRA_BITS, Near, Rows, scalar};
+use crate::kernels::requantise::avx512::{Lanes, Narrow, differences};
 
 const LANES: usize = 16;
+const BITS: u32 = EXTRA_BITS.unsigned_abs();
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 pub(super) unsafe fn add(rows: &Rows) {
@@ -71,23 +72,14 @@ unsafe fn exact(rows: &Rows) {
     for at in (0..whole).step_by(LANES) {
         // SAFETY: sixteen elements are there.
         unsafe {
-            let x = a.scaled(operand(rows.a.add(at), rows.flip, rows.zero_points[0]));
-            let y = b.scaled(operand(rows.b.add(at), rows.flip, rows.zero_points[1]));
+            let x = differences(rows.a.add(at), u16::MAX, rows.flip, rows.zero_points[0]);
+            let y = differences(rows.b.add(at), u16::MAX, rows.flip, rows.zero_points[1]);
+            let x = a.scaled(_mm512_slli_epi32::<BITS>(x));
+            let y = b.scaled(_mm512_slli_epi32::<BITS>(y));
             let bytes: __m128i = _mm512_cvtepi32_epi8(sum.stored(_mm512_add_epi32(x, y)));
             _mm_storeu_si128(rows.output.add(at).cast(), bytes);
         }
     }
     // SAFETY: the rest of the rows.
     unsafe { scalar::from(rows, whole) };
-}
-
-/// # Safety
-/// Sixteen bytes are there.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn operand(from: *const u8, flip: u8, zero_point: i32) -> __m512i {
-    // SAFETY: as the caller promises.
-    let bytes = unsafe { _mm_loadu_si128(from.cast()) };
-    let x = _mm512_cvtepu8_epi32(_mm_xor_si128(bytes, _mm_set1_epi8(flip.cast_signed())));
-    _mm512_slli_epi32::<20>(_mm512_sub_epi32(x, _mm512_set1_epi32(zero_point)))
 }

@@ -1,13 +1,12 @@
 //! Sixty-four elements at a time, the last few sixteen at a time and under a mask.
 
 use core::arch::x86_64::{
-    __m512i, _mm_maskz_loadu_epi8, _mm_set1_epi8, _mm_xor_si128, _mm512_cvtepu8_epi32,
-    _mm512_mask_cvtepi32_storeu_epi8, _mm512_mullo_epi32, _mm512_set1_epi32, _mm512_setzero_si512,
-    _mm512_storeu_si512, _mm512_sub_epi32,
+    __m512i, _mm512_mask_cvtepi32_storeu_epi8, _mm512_mullo_epi32, _mm512_set1_epi32,
+    _mm512_setzero_si512, _mm512_storeu_si512,
 };
 
 use super::Rows;
-use crate::kernels::requantise::avx512::{Lanes, Narrow, rounded};
+use crate::kernels::requantise::avx512::{Lanes, Narrow, differences, rounded};
 
 const LANES: usize = 16;
 
@@ -53,22 +52,11 @@ unsafe fn product<const STEP: usize>(rows: &Rows, at: usize, mask: u16) -> __m51
     let [a, b] = rows.zero_points;
     // SAFETY: as the caller promises; `b` has one element at least.
     unsafe {
-        let x = operand(rows.a.add(at), mask, rows.flip, a);
+        let x = differences(rows.a.add(at), mask, rows.flip, a);
         let y = match STEP {
             0 => _mm512_set1_epi32(i32::from(*rows.b ^ rows.flip) - b),
-            _ => operand(rows.b.add(at), mask, rows.flip, b),
+            _ => differences(rows.b.add(at), mask, rows.flip, b),
         };
         _mm512_mullo_epi32(x, y)
     }
-}
-
-/// # Safety
-/// The bytes of the mask are there.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn operand(from: *const u8, mask: u16, flip: u8, zero_point: i32) -> __m512i {
-    // SAFETY: as the caller promises.
-    let bytes = unsafe { _mm_maskz_loadu_epi8(mask, from.cast()) };
-    let x = _mm512_cvtepu8_epi32(_mm_xor_si128(bytes, _mm_set1_epi8(flip.cast_signed())));
-    _mm512_sub_epi32(x, _mm512_set1_epi32(zero_point))
 }

@@ -1,14 +1,15 @@
 //! Eight lanes.
 
 use core::arch::x86_64::{
-    __m256i, _mm_cvtsi128_si64, _mm_storel_epi64, _mm_unpacklo_epi32, _mm256_add_epi32,
-    _mm256_add_epi64, _mm256_and_si256, _mm256_blend_epi32, _mm256_castsi256_si128,
-    _mm256_cmpgt_epi32, _mm256_extracti128_si256, _mm256_loadu_si256, _mm256_max_epi32,
-    _mm256_max_epu8, _mm256_min_epi32, _mm256_min_epu8, _mm256_mul_epi32, _mm256_packs_epi32,
-    _mm256_packus_epi16, _mm256_permute4x64_epi64, _mm256_set1_epi8, _mm256_set1_epi32,
-    _mm256_set1_epi64x, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_slli_epi64,
-    _mm256_sllv_epi32, _mm256_srai_epi32, _mm256_srav_epi32, _mm256_srli_epi64, _mm256_sub_epi32,
-    _mm256_sub_epi64, _mm256_xor_si256,
+    __m256i, _mm_cvtsi128_si64, _mm_loadl_epi64, _mm_set1_epi8, _mm_storel_epi64,
+    _mm_unpacklo_epi32, _mm_xor_si128, _mm256_add_epi32, _mm256_add_epi64, _mm256_and_si256,
+    _mm256_blend_epi32, _mm256_castsi256_si128, _mm256_cmpgt_epi32, _mm256_cvtepu8_epi32,
+    _mm256_extracti128_si256, _mm256_loadu_si256, _mm256_max_epi32, _mm256_max_epu8,
+    _mm256_min_epi32, _mm256_min_epu8, _mm256_mul_epi32, _mm256_packs_epi32, _mm256_packus_epi16,
+    _mm256_permute4x64_epi64, _mm256_set1_epi8, _mm256_set1_epi32, _mm256_set1_epi64x,
+    _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_slli_epi64, _mm256_sllv_epi32,
+    _mm256_srai_epi32, _mm256_srav_epi32, _mm256_srli_epi64, _mm256_sub_epi32, _mm256_sub_epi64,
+    _mm256_xor_si256,
 };
 
 use super::Channels;
@@ -187,6 +188,23 @@ impl Narrow {
         let bytes = _mm256_min_epu8(_mm256_max_epu8(bytes, self.low), self.high);
         _mm256_permute4x64_epi64::<0xD8>(_mm256_xor_si256(bytes, self.flip))
     }
+}
+
+/// Eight bytes as numbers above their zero point; `flip` makes unsigned ones of them.
+///
+/// # Safety
+/// They are readable.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(in crate::kernels) unsafe fn differences(
+    from: *const u8,
+    flip: u8,
+    zero_point: i32,
+) -> __m256i {
+    // SAFETY: as the caller promises.
+    let bytes = unsafe { _mm_loadl_epi64(from.cast()) };
+    let x = _mm256_cvtepu8_epi32(_mm_xor_si128(bytes, _mm_set1_epi8(flip.cast_signed())));
+    _mm256_sub_epi32(x, _mm256_set1_epi32(zero_point))
 }
 
 /// Stores the lowest byte of the first `count` of eight values.

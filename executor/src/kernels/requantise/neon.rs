@@ -1,9 +1,10 @@
 //! Four lanes.
 
 use core::arch::aarch64::{
-    int32x4_t, vandq_s32, vcombine_s16, vdupq_n_s32, vld1q_s32, vmaxq_s32, vminq_s32, vmovn_s16,
-    vmovn_s32, vnegq_s32, vqaddq_s32, vqrdmulhq_s32, vreinterpret_u8_s8, vrshlq_s32, vshlq_s32,
-    vshrq_n_s32, vst1_u8,
+    int32x4_t, vandq_s32, vcombine_s16, vdup_n_u8, vdupq_n_s32, veor_u8, vget_high_u16,
+    vget_low_u16, vld1_u8, vld1q_s32, vmaxq_s32, vminq_s32, vmovl_u8, vmovl_u16, vmovn_s16,
+    vmovn_s32, vnegq_s32, vqaddq_s32, vqrdmulhq_s32, vreinterpret_u8_s8, vreinterpretq_s32_u32,
+    vrshlq_s32, vshlq_s32, vshrq_n_s32, vst1_u8, vsubq_s32,
 };
 
 use super::Channels;
@@ -62,6 +63,23 @@ impl Lanes {
         let y = vqaddq_s32(self.scaled(accumulators), self.zero_point);
         vminq_s32(vmaxq_s32(y, self.low), self.high)
     }
+}
+
+/// Eight bytes as numbers above their zero point; `flip` makes unsigned ones of them.
+///
+/// # Safety
+/// They are readable.
+#[inline]
+#[target_feature(enable = "neon")]
+pub(in crate::kernels) unsafe fn differences(
+    from: *const u8,
+    flip: u8,
+    zero_point: i32,
+) -> [int32x4_t; 2] {
+    // SAFETY: as the caller promises.
+    let wide = vmovl_u8(veor_u8(unsafe { vld1_u8(from) }, vdup_n_u8(flip)));
+    [vget_low_u16(wide), vget_high_u16(wide)]
+        .map(|half| vsubq_s32(vreinterpretq_s32_u32(vmovl_u16(half)), vdupq_n_s32(zero_point)))
 }
 
 /// Stores the lowest byte of the first `count` of eight values.
