@@ -5,7 +5,8 @@ use core::arch::x86_64::{
     _mm256_min_ps, _mm256_set1_ps, _mm256_setzero_ps, _mm256_storeu_ps,
 };
 
-use super::{AHEAD, Kernel, ROWS_PER_BASE, Tile, Width, bases};
+use super::panels::{Kernel, Width};
+use super::{AHEAD, ROWS_PER_BASE, Tile, bases};
 
 pub(super) const KERNEL: Kernel = Kernel {
     rows: 6,

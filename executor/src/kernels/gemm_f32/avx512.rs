@@ -7,7 +7,8 @@ use core::arch::x86_64::{
     _mm512_set1_ps, _mm512_setzero_ps,
 };
 
-use super::{AHEAD, Kernel, ROWS_PER_BASE, Tile, Width, bases};
+use super::panels::{Kernel, Width};
+use super::{AHEAD, ROWS_PER_BASE, Tile, bases};
 
 /// Half vectors cost half on cores that split whole ones in two (Zen 4), and nothing extra on others.
 pub(super) const KERNEL: Kernel = Kernel {

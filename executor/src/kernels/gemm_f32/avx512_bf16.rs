@@ -9,7 +9,8 @@ use core::arch::x86_64::{
 use core::mem::transmute;
 
 use super::avx512::{LANES, line, store};
-use super::{AHEAD, Kernel, Pairs, ROWS_PER_BASE, Tile, Width, bases};
+use super::panels::{Kernel, Width};
+use super::{AHEAD, Pairs, ROWS_PER_BASE, Tile, bases};
 
 /// Panels as wide as those of floats.
 pub(super) const PAIRS: Pairs = Pairs {

@@ -18,10 +18,12 @@ mod avx512;
 mod avx512_bf16;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+mod panels;
 mod scalar;
 
 use std::ops::Range;
 
+use self::panels::{Kernel, Panel, pack_panels};
 use super::chain::Lines;
 use super::patches::Patches;
 use super::windows::each_region;
@@ -95,43 +97,6 @@ const AHEAD: usize = 256;
 #[inline(always)]
 fn bases<const COUNT: usize>(first: *const f32, stride: usize) -> [*const f32; COUNT] {
     std::array::from_fn(|i| std::hint::black_box(first.wrapping_add(i * ROWS_PER_BASE * stride)))
-}
-
-/// A form's tiles.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Kernel {
-    /// Most rows of a tile.
-    rows: usize,
-    /// Widths of panels, ascending.
-    widths: &'static [Width],
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Width {
-    columns: usize,
-    /// # Safety
-    /// The machine has the instruction set; the segments of the rows are readable, panels as [`Tile`]
-    /// says, output writable.
-    run: unsafe fn(&Tile),
-}
-
-impl Kernel {
-    /// Columns of a full panel.
-    fn columns(&self) -> usize {
-        self.widths.last().map_or(1, |width| width.columns)
-    }
-
-    /// The narrowest panel for so many columns.
-    fn width(&self, columns: usize) -> Width {
-        let fits = |width: &&Width| width.columns >= columns;
-        *self.widths.iter().find(fits).unwrap_or(&self.widths[self.widths.len() - 1])
-    }
-
-    /// Columns of all panels.
-    fn packed_columns(&self, columns: usize) -> usize {
-        let rest = columns % self.columns();
-        columns - rest + if rest == 0 { 0 } else { self.width(rest).columns }
-    }
 }
 
 /// Best first.
@@ -527,43 +492,6 @@ impl Lines for Gemm {
         unsafe { self.run(image.cast(), output.cast(), lines, scratch) };
     }
 }
-
-/// A panel of weights.
-struct Panel {
-    /// A line of bias, then the weights.
-    lines: *const f32,
-    width: Width,
-    /// The columns it is for.
-    first: usize,
-    columns: usize,
-}
-
-/// Panel by panel: the bias, then the weights, transposed.
-fn pack_panels(
-    kernel: &Kernel,
-    pack: Form<pack::Run>,
-    (weights, bias): (&[f32], &[f32]),
-    mut out: &mut [f32],
-) {
-    let depth = weights.len() / bias.len();
-    let panels = bias.chunks(kernel.columns());
-    for (bias, weights) in panels.zip(weights.chunks(kernel.columns() * depth)) {
-        let width = kernel.width(bias.len()).columns;
-        let (panel, rest) = out.split_at_mut(width * (depth + 1));
-        let (line, lines) = panel.split_at_mut(width);
-        line[..bias.len()].copy_from_slice(bias);
-        let mut rows = [std::ptr::null(); MAX_COLUMNS];
-        for (pointer, row) in rows.iter_mut().zip(weights.chunks_exact(depth)) {
-            *pointer = row.as_ptr().cast();
-        }
-        // SAFETY: rows of `depth` weights, at most `width` of them, and as many lines of `width`.
-        unsafe { (pack.run)(&rows[..bias.len()], depth, width, lines.as_mut_ptr().cast()) };
-        out = rest;
-    }
-}
-
-/// Columns of the widest panel of any form.
-const MAX_COLUMNS: usize = 32;
 
 impl Source {
     fn of(p: &Patches) -> Self {

@@ -4,7 +4,8 @@ use core::arch::aarch64::{
     float32x4_t, vbslq_f32, vcgtq_f32, vcltq_f32, vdupq_n_f32, vfmaq_f32, vld1q_f32, vst1q_f32,
 };
 
-use super::{Kernel, ROWS_PER_BASE, Tile, Width, bases};
+use super::panels::{Kernel, Width};
+use super::{ROWS_PER_BASE, Tile, bases};
 
 pub(super) const KERNEL: Kernel = Kernel {
     rows: 6,

@@ -1,6 +1,7 @@
 //! Plain Rust.
 
-use super::{Kernel, Tile, Width};
+use super::Tile;
+use super::panels::{Kernel, Width};
 
 pub(super) const KERNEL: Kernel =
     Kernel { rows: 4, widths: &[Width { columns: COLUMNS, run: tile }] };
