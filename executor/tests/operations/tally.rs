@@ -31,7 +31,7 @@ pub(super) struct Tally {
 }
 
 /// The forms that the page lists.
-const FORMS: [Isa; 3] = [Isa::Avx512, Isa::Avx2, Isa::Scalar];
+const FORMS: [Isa; 4] = [Isa::Avx512Vbmi, Isa::Avx512, Isa::Avx2, Isa::Scalar];
 
 impl Tally {
     pub(super) fn has_every_form(&self) -> bool {
