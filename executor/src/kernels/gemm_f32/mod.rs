@@ -126,8 +126,8 @@ impl Pairs {
     /// long as floats, for less exact results.
     fn of(isa: Isa) -> Option<Form<Self>> {
         #[cfg(target_arch = "x86_64")]
-        if isa == Isa::Avx512 && is_x86_feature_detected!("avx512bf16") {
-            return Some(Form { isa, run: avx512_bf16::PAIRS });
+        if isa >= Isa::Avx512 && is_x86_feature_detected!("avx512bf16") {
+            return Some(Form { isa: Isa::Avx512, run: avx512_bf16::PAIRS });
         }
         let _ = isa;
         None
