@@ -3,7 +3,7 @@
  *
  *     cc add1.c $(pkg-config --cflags --libs neuralnetworks) -o add1
  */
-#include <NeuralNetworks.h>
+#include <android/NeuralNetworks.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /*
  * The Android Neural Networks API, level 30, for Linux: the C interface of nnburst.
  *
- * Link with -lneuralnetworks, or find the functions with dlopen("libneuralnetworks.so") and dlsym.
+ * Include it by this name, or as <android/NeuralNetworks.h>. Link with -lneuralnetworks, or find the functions with
+ * dlopen("libneuralnetworks.so") and dlsym.
  *
  * The life of an inference:
  *

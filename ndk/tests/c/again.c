@@ -4,7 +4,6 @@
 #include "check.h"
 
 #include <dirent.h>
-#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -163,8 +162,7 @@ static void other_arguments(ANeuralNetworksBurst* burst) {
 }
 
 /* What was kept of a memory is no use once its file is shorter, and does no harm to others. */
-static void* cut_short(void* in) {
-    ANeuralNetworksBurst* burst = in;
+static void cut_short(ANeuralNetworksBurst* burst) {
     struct value a = new_value(1), b = new_value(2), sum = new_value(3);
     for (int round = 0; round < 3; round++) adds(burst, a, b, sum);
     TRUE_THAT(ftruncate(a.fd, 0) == 0);
@@ -181,7 +179,6 @@ static void* cut_short(void* in) {
     free_value(a);
     free_value(b);
     free_value(sum);
-    return NULL;
 }
 
 /* A burst may go before its memories, and they before it. */
@@ -222,11 +219,8 @@ int main(void) {
         freed_between(burst);
         freed_before(burst);
         other_arguments(burst);
-        /* Pages that are gone are told by a signal, and valgrind delivers none on the first thread's stack where that has
-         * not grown yet. */
-        pthread_t thread;
-        TRUE_THAT(pthread_create(&thread, NULL, cut_short, burst) == 0);
-        TRUE_THAT(pthread_join(thread, NULL) == 0);
+        /* Pages that are gone are told by a signal, which valgrind does not deliver as the system does. */
+        if (!getenv("NNBURST_TEST_VALGRIND")) cut_short(burst);
         ANeuralNetworksBurst_free(burst);
     }
     in_any_order();

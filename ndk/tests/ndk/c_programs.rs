@@ -67,6 +67,7 @@ fn headers_stand_alone() {
         "NeuralNetworks.h",
         "NeuralNetworksExtensions.h",
         "NeuralNetworksOEM.h",
+        "android/NeuralNetworks.h",
         "android/hardware_buffer.h",
     ];
     let dialects =
@@ -124,7 +125,7 @@ fn pkg_config_finds_headers_and_library() {
         std::fs::create_dir_all(prefix.join(dir)).unwrap();
     }
     let include = common::here().join("include");
-    for header in ["NeuralNetworks.h", "android/hardware_buffer.h"] {
+    for header in ["NeuralNetworks.h", "android/NeuralNetworks.h", "android/hardware_buffer.h"] {
         std::fs::copy(include.join(header), prefix.join("include").join(header)).unwrap();
     }
     let pc = prefix.join("lib/pkgconfig");
