@@ -74,7 +74,7 @@ pub struct Tensor {
 
 /// An operation being lowered: looks at operands, states the outputs' shapes, emits steps.
 ///
-/// Inputs and outputs go by their position in the operation, here and later in [`Io`].
+/// Inputs and outputs go by their position in the operation, here and later in [`Io`](crate::io::Io).
 #[derive(Debug)]
 pub struct OpBuilder<'a> {
     pub(super) context: &'a Context,
