@@ -21,9 +21,13 @@ pub fn start_logging(process: &str) -> io::Result<()> {
     let mut result = Ok(());
     BEGUN.call_once(|| {
         let named = setting("log").map(|filter| filter.to_string_lossy().into_owned());
-        if let Some(filter) = named.or_else(filter_of_tags) {
+        // Where standard error is closed its number goes to whatever is opened next.
+        let has_stderr = rustix::io::fcntl_getfd(rustix::stdio::stderr()).is_ok();
+        if let Some(filter) = named.or_else(filter_of_tags).filter(|_| has_stderr) {
             let colours = io::stderr().is_terminal();
             let events = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
+            // Saying that a full disk or a closed pipe takes nothing would panic, within a call of C's.
+            let events = events.log_internal_errors(false);
             // A program that listens already keeps its subscriber.
             let _ = events.with_writer(io::stderr).try_init();
         }

@@ -114,6 +114,17 @@ fn the_environment_asks_for_reasons_and_spans() {
     assert!(written.contains("libneuralnetworks"), "{written}");
 }
 
+/// Nobody who asks for reasons pays for it with the program, where they can't be written.
+#[test]
+fn a_log_that_takes_nothing_is_done_without() {
+    let Some(program) = common::compile("clang", "c11", "tests/c/states.c") else { return };
+    for stderr in ["2>/dev/full", "2>&-"] {
+        let mut shell = common::command("sh");
+        shell.env("NNBURST_LOG", "warn").args(["-c", &format!("exec \"$0\" {stderr}")]);
+        common::run(shell.arg(&program));
+    }
+}
+
 /// An installation as a package would make it, used through pkg-config.
 #[test]
 fn pkg_config_finds_headers_and_library() {
