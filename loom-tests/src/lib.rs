@@ -41,7 +41,7 @@
 //! | word is looked for after the packet is seen | `server/listener.rs`   | `a_slot_used_anew_is_never_the_memory_before`                 |
 //! | the interrupt is reset before word is taken | `server/control.rs`    | `a_slot_used_anew_is_never_the_memory_before`                 |
 //! | a slot is free after the driver was told    | `client/slots.rs`      | `a_memory_that_goes_elsewhere_while_a_request_is_in_flight_harms_nobody` |
-//! | a request given up keeps its memories       | `client/controller.rs` | `a_cancelled_request_leaves_nothing_to_the_next`              |
+//! | a request given up keeps its memories       | `client/controller/mod.rs` | `a_cancelled_request_leaves_nothing_to_the_next`              |
 //!
 //! # What the models can't show
 //!

@@ -24,7 +24,7 @@ const INTERRUPT: &str = "fmq/src/interrupt.rs";
 const UNSYNC: &str = "fmq/src/unsync.rs";
 const CONTROL: &str = "burst/src/server/control.rs";
 const LISTENER: &str = "burst/src/server/listener.rs";
-const CONTROLLER: &str = "burst/src/client/controller.rs";
+const CONTROLLER: &str = "burst/src/client/controller/mod.rs";
 const SLOTS: &str = "burst/src/client/slots.rs";
 
 #[rustfmt::skip] // one weakening, five lines

@@ -1,71 +1,28 @@
 //! [`BurstController`].
 
+mod exchange;
+mod fill;
+mod options;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use nnburst_fmq::{PeerWatch, Producer, Queue, QueueError, SetupError};
+use nnburst_fmq::{PeerWatch, Producer, Queue, SetupError};
 use nnburst_hal::{
-    BurstCallback, BurstContext, BurstOptions, ErrorStatus, ExecutionFailure, ExecutionOptions,
-    ExecutionOutcome, ExecutionResult, HalError, Memory, PreparedModel, Request, RequestPool,
-    Result, TimePoint,
+    BurstCallback, BurstContext, ErrorStatus, ExecutionFailure, ExecutionOptions, ExecutionOutcome,
+    ExecutionResult, HalError, Memory, PreparedModel, Request, RequestPool, Result,
 };
 
-use super::frame::Inner;
 use super::scratch::{LastRequest, Scratch};
 use super::slots::Slots;
 use super::{BurstError, Closed, Fallback, Frame, SubmitError};
-use crate::channel::{MAX_QUEUE_ELEMENTS, PollingWindow, Receiver};
-use crate::packet::{
-    BurstAnswer, BurstPool, Dialect, RequestDatum, ResultDatum, deserialize_answer,
-    serialize_request,
-};
-use crate::server::MAX_SLOTS;
+use crate::channel::{PollingWindow, Receiver};
+use crate::packet::{BurstAnswer, Dialect, RequestDatum, ResultDatum};
 use crate::stats::BurstStats;
+use exchange::Came;
 
-/// Elements of either queue in Android, and here where nothing else is said.
-const QUEUE_ELEMENTS: usize = 1024;
-
-/// Elements of either queue at least: 1.5 KiB.
-const SHORTEST_QUEUE: usize = 64;
-
-/// How long an answer tells where the driver's thread runs: later it may have slept, and be woken elsewhere.
-const FRESH_NS: u64 = 1_000_000;
-
-/// What a burst is to be like.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ControllerOptions {
-    /// Elements of either queue: the longest packet. Android's have 1024.
-    pub queue_elements: usize,
-    /// How long this side polls for an answer before it sleeps: zero sleeps at once, [`Duration::MAX`] polls
-    /// on. `None`: as the preference says.
-    pub polling_window: Option<Duration>,
-    /// What is asked of the driver.
-    pub burst: BurstOptions,
-}
-
-impl Default for ControllerOptions {
-    /// Android's sizes and windows; extended packets if the driver takes them, one request in flight.
-    fn default() -> Self {
-        let burst = BurstOptions { extended: true, ..BurstOptions::default() };
-        Self { queue_elements: QUEUE_ELEMENTS, polling_window: None, burst }
-    }
-}
-
-impl ControllerOptions {
-    /// Elements of a queue for requests on arguments of these ranks, as short as serves so many in flight: packets
-    /// that go round a short ring meet cache lines that are at hand.
-    #[must_use]
-    pub fn queue_elements_for(ranks: impl IntoIterator<Item = usize>, depth: u32) -> usize {
-        // An argument has its extents and at most a pool of its own; information, limits and timing go round them.
-        let arguments = ranks.into_iter().map(|rank| rank.saturating_add(2));
-        let packet = arguments.fold(3usize, usize::saturating_add);
-        let in_flight = usize::try_from(depth.max(1)).unwrap_or(usize::MAX);
-        // Twice over, so that a packet is written behind the one that is being read.
-        let elements = packet.saturating_mul(in_flight).saturating_mul(2);
-        elements.clamp(SHORTEST_QUEUE, MAX_QUEUE_ELEMENTS).next_power_of_two()
-    }
-}
+pub use options::ControllerOptions;
 
 /// The client's end of a burst.
 ///
@@ -118,14 +75,6 @@ pub struct Rejected {
     pub frame: Frame,
     /// Why.
     pub why: SubmitError,
-}
-
-/// What a look at the result queue brought.
-#[derive(PartialEq, Eq)]
-enum Came {
-    Nothing,
-    Answer,
-    BorrowedAnswer,
 }
 
 impl std::fmt::Debug for BurstController {
@@ -379,211 +328,6 @@ impl BurstController {
             }
             if self.in_flight() == 0 || !self.await_answer(deadline) {
                 return self.done.pop_front();
-            }
-        }
-    }
-
-    /// Gives the request's memories slots and writes its packet.
-    fn fill(
-        &mut self,
-        frame: &mut Frame,
-        request: &Request,
-        options: &ExecutionOptions,
-    ) -> std::result::Result<(), Fallback> {
-        let inner = frame.inner();
-        inner.pools.clear();
-        for pool in &request.pools {
-            inner.pools.push(self.burst_pool(pool)?);
-        }
-        // The limits are always there in an extended frame, so that `Frame::set_deadline` has their place.
-        let mut options = *options;
-        if self.dialect == Dialect::Extended {
-            options.deadline.get_or_insert(TimePoint { nanoseconds: u64::MAX });
-        }
-        inner.loop_timeout = options.loop_timeout;
-        serialize_request(request, &inner.pools, &options, self.dialect, &mut inner.packet)
-            .map_err(Fallback::Inexpressible)?;
-        let (elements, free) = (inner.packet.len(), self.requests.capacity());
-        if elements > free {
-            return Err(Fallback::TooLong { elements, free });
-        }
-        Ok(())
-    }
-
-    /// As [`Self::fill`], as far as the request is another than the last one.
-    fn refill(
-        &mut self,
-        scratch: &mut Scratch,
-        request: &Request,
-        options: &ExecutionOptions,
-    ) -> std::result::Result<(), Fallback> {
-        if !scratch.says(request, options) {
-            scratch.forget();
-            self.fill(&mut scratch.frame, request, options)?;
-            scratch.note(request, options);
-            return Ok(());
-        }
-        for (at, pool) in request.pools.iter().enumerate() {
-            if !scratch.has_pool(at, pool) {
-                let stands = self.burst_pool(pool)?;
-                scratch.frame.set_pool(at, stands).map_err(Fallback::Inexpressible)?;
-                scratch.note_pool(at, pool);
-            }
-        }
-        scratch.frame.set_deadline(options.deadline);
-        Ok(())
-    }
-
-    /// What stands for a pool in packets.
-    fn burst_pool(&mut self, pool: &RequestPool) -> std::result::Result<BurstPool, Fallback> {
-        Ok(match pool {
-            RequestPool::Token(token) => BurstPool::Token(*token),
-            RequestPool::Memory(memory) => BurstPool::Slot(self.slot(memory)?),
-        })
-    }
-
-    fn slot(&mut self, memory: &Memory) -> std::result::Result<i32, Fallback> {
-        if let Some(&slot) = self.known.get(&memory.id()) {
-            return Ok(slot);
-        }
-        self.slots.tell_put_off();
-        for id in self.slots.take_gone() {
-            self.known.remove(&id);
-        }
-        let full = Fallback::TooManyMemories { limit: MAX_SLOTS };
-        let slot = self.slots.bind(memory).ok_or(full)?;
-        self.known.insert(memory.id(), slot);
-        Ok(slot)
-    }
-
-    /// Sends a packet, whole or not at all.
-    fn send(&mut self, inner: &mut Inner) -> std::result::Result<(), Fallback> {
-        self.slots.tell_put_off();
-        if self.peer.as_ref().is_some_and(PeerWatch::is_dead) {
-            self.close(Closed::DriverDied);
-        }
-        if self.in_flight.is_empty()
-            && self.closed.is_none()
-            // Nothing is due, so what lies there is no answer to anything.
-            && let Err(error) = self.results.discard()
-        {
-            self.close(Closed::Queue(error));
-        }
-        if let Some(why) = self.closed {
-            return Err(Fallback::Closed(why));
-        }
-        inner.sent = TimePoint::now().nanoseconds;
-        if inner.sent.saturating_sub(self.last_taken) > FRESH_NS {
-            self.results.set_peer_processor(None);
-        }
-        let elements = inner.packet.len();
-        match self.requests.try_write(&inner.packet) {
-            Ok(()) => Ok(()),
-            Err(QueueError::Full { free, .. }) => Err(Fallback::TooLong { elements, free }),
-            Err(QueueError::TooLarge { capacity, .. }) => {
-                Err(Fallback::TooLong { elements, free: capacity })
-            }
-            Err(error) => {
-                self.close(Closed::Queue(error));
-                Err(Fallback::Closed(Closed::Queue(error)))
-            }
-        }
-    }
-
-    /// Sends a packet and waits for its answer.
-    fn run(&mut self, inner: &mut Inner) -> std::result::Result<(), BurstError> {
-        while self.in_flight.len() >= self.depth {
-            if self.receive(None) == Came::Nothing {
-                self.await_answer(None);
-            }
-        }
-        self.send(inner).map_err(BurstError::NotSent)?;
-        self.in_flight.push_back(InFlight::Borrowed);
-        loop {
-            match self.receive(Some(inner)) {
-                Came::BorrowedAnswer => return inner.outcome,
-                Came::Answer => {}
-                Came::Nothing => {
-                    self.await_answer(None);
-                    if let Some(why) = self.closed {
-                        return Err(BurstError::Closed(why));
-                    }
-                }
-            }
-        }
-    }
-
-    /// Waits until an answer can be received: `true`; or until the deadline or the end of the burst.
-    fn await_answer(&mut self, deadline: Option<Instant>) -> bool {
-        if self.closed.is_some() {
-            return false;
-        }
-        match self.results.wait(deadline, || false) {
-            Ok(()) => true,
-            Err(QueueError::TimedOut) => false,
-            Err(QueueError::PeerDied) => {
-                self.close(Closed::DriverDied);
-                false
-            }
-            Err(error) => {
-                self.close(Closed::Queue(error));
-                false
-            }
-        }
-    }
-
-    /// Takes one answer, if one is here, to whom it belongs. `borrowed` is the frame of
-    /// [`InFlight::Borrowed`], if there is one in flight.
-    fn receive(&mut self, borrowed: Option<&mut Inner>) -> Came {
-        if self.closed.is_some() {
-            return Came::Nothing;
-        }
-        let packet = match self.results.take() {
-            Ok(Some((packet, _))) => packet,
-            Ok(None) => return Came::Nothing,
-            Err(error) => {
-                self.close(Closed::Queue(error));
-                return Came::Nothing;
-            }
-        };
-        // An answer that nobody is due is passed over.
-        let Some(mut entry) = self.in_flight.pop_front() else { return Came::Answer };
-        let inner = match (&mut entry, borrowed) {
-            (InFlight::Submitted(frame) | InFlight::Forgotten(frame), _) => frame.inner(),
-            (InFlight::Borrowed, Some(inner)) => inner,
-            (InFlight::Borrowed, None) => return Came::Answer,
-        };
-        let taken = deserialize_answer(packet, self.dialect, &mut inner.answer);
-        inner.outcome = taken.map_err(BurstError::Malformed);
-        if taken.is_ok() {
-            inner.taken = self.stats.record(inner.sent, &inner.answer);
-            self.last_taken = inner.taken;
-            let times = inner.answer.driver_times;
-            self.results.set_peer_processor(times.map(|times| times.processor));
-        }
-        let came = match entry {
-            InFlight::Submitted(frame) => {
-                self.done.push_back(frame);
-                Came::Answer
-            }
-            InFlight::Forgotten(_) => Came::Answer,
-            InFlight::Borrowed => Came::BorrowedAnswer,
-        };
-        if let Err(error) = taken
-            && !self.in_flight.is_empty()
-        {
-            self.close(Closed::OutOfStep(error));
-        }
-        came
-    }
-
-    /// Ends the burst: what is in flight has no answer.
-    fn close(&mut self, why: Closed) {
-        let why = *self.closed.get_or_insert(why);
-        while let Some(entry) = self.in_flight.pop_front() {
-            if let InFlight::Submitted(mut frame) = entry {
-                frame.inner().outcome = Err(BurstError::Closed(why));
-                self.done.push_back(frame);
             }
         }
     }

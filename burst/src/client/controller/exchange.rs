@@ -1,0 +1,156 @@
+//! Sends packets and takes the answers that come for them.
+
+use std::time::Instant;
+
+use nnburst_fmq::{PeerWatch, QueueError};
+use nnburst_hal::TimePoint;
+
+use super::{BurstController, InFlight};
+use crate::client::frame::Inner;
+use crate::client::{BurstError, Closed, Fallback};
+use crate::packet::deserialize_answer;
+
+/// How long an answer tells where the driver's thread runs: later it may have slept, and be woken elsewhere.
+const FRESH_NS: u64 = 1_000_000;
+
+/// What a look at the result queue brought.
+#[derive(PartialEq, Eq)]
+pub(super) enum Came {
+    Nothing,
+    Answer,
+    BorrowedAnswer,
+}
+
+impl BurstController {
+    /// Sends a packet, whole or not at all.
+    pub(super) fn send(&mut self, inner: &mut Inner) -> Result<(), Fallback> {
+        self.slots.tell_put_off();
+        if self.peer.as_ref().is_some_and(PeerWatch::is_dead) {
+            self.close(Closed::DriverDied);
+        }
+        if self.in_flight.is_empty()
+            && self.closed.is_none()
+            // Nothing is due, so what lies there is no answer to anything.
+            && let Err(error) = self.results.discard()
+        {
+            self.close(Closed::Queue(error));
+        }
+        if let Some(why) = self.closed {
+            return Err(Fallback::Closed(why));
+        }
+        inner.sent = TimePoint::now().nanoseconds;
+        if inner.sent.saturating_sub(self.last_taken) > FRESH_NS {
+            self.results.set_peer_processor(None);
+        }
+        let elements = inner.packet.len();
+        match self.requests.try_write(&inner.packet) {
+            Ok(()) => Ok(()),
+            Err(QueueError::Full { free, .. }) => Err(Fallback::TooLong { elements, free }),
+            Err(QueueError::TooLarge { capacity, .. }) => {
+                Err(Fallback::TooLong { elements, free: capacity })
+            }
+            Err(error) => {
+                self.close(Closed::Queue(error));
+                Err(Fallback::Closed(Closed::Queue(error)))
+            }
+        }
+    }
+
+    /// Sends a packet and waits for its answer.
+    pub(super) fn run(&mut self, inner: &mut Inner) -> Result<(), BurstError> {
+        while self.in_flight.len() >= self.depth {
+            if self.receive(None) == Came::Nothing {
+                self.await_answer(None);
+            }
+        }
+        self.send(inner).map_err(BurstError::NotSent)?;
+        self.in_flight.push_back(InFlight::Borrowed);
+        loop {
+            match self.receive(Some(inner)) {
+                Came::BorrowedAnswer => return inner.outcome,
+                Came::Answer => {}
+                Came::Nothing => {
+                    self.await_answer(None);
+                    if let Some(why) = self.closed {
+                        return Err(BurstError::Closed(why));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until an answer can be received: `true`; or until the deadline or the end of the burst.
+    pub(super) fn await_answer(&mut self, deadline: Option<Instant>) -> bool {
+        if self.closed.is_some() {
+            return false;
+        }
+        match self.results.wait(deadline, || false) {
+            Ok(()) => true,
+            Err(QueueError::TimedOut) => false,
+            Err(QueueError::PeerDied) => {
+                self.close(Closed::DriverDied);
+                false
+            }
+            Err(error) => {
+                self.close(Closed::Queue(error));
+                false
+            }
+        }
+    }
+
+    /// Takes one answer, if one is here, to whom it belongs. `borrowed` is the frame of
+    /// [`InFlight::Borrowed`], if there is one in flight.
+    pub(super) fn receive(&mut self, borrowed: Option<&mut Inner>) -> Came {
+        if self.closed.is_some() {
+            return Came::Nothing;
+        }
+        let packet = match self.results.take() {
+            Ok(Some((packet, _))) => packet,
+            Ok(None) => return Came::Nothing,
+            Err(error) => {
+                self.close(Closed::Queue(error));
+                return Came::Nothing;
+            }
+        };
+        // An answer that nobody is due is passed over.
+        let Some(mut entry) = self.in_flight.pop_front() else { return Came::Answer };
+        let inner = match (&mut entry, borrowed) {
+            (InFlight::Submitted(frame) | InFlight::Forgotten(frame), _) => frame.inner(),
+            (InFlight::Borrowed, Some(inner)) => inner,
+            (InFlight::Borrowed, None) => return Came::Answer,
+        };
+        let taken = deserialize_answer(packet, self.dialect, &mut inner.answer);
+        inner.outcome = taken.map_err(BurstError::Malformed);
+        if taken.is_ok() {
+            inner.taken = self.stats.record(inner.sent, &inner.answer);
+            self.last_taken = inner.taken;
+            let times = inner.answer.driver_times;
+            self.results.set_peer_processor(times.map(|times| times.processor));
+        }
+        let came = match entry {
+            InFlight::Submitted(frame) => {
+                self.done.push_back(frame);
+                Came::Answer
+            }
+            InFlight::Forgotten(_) => Came::Answer,
+            InFlight::Borrowed => Came::BorrowedAnswer,
+        };
+        if let Err(error) = taken
+            && !self.in_flight.is_empty()
+        {
+            self.close(Closed::OutOfStep(error));
+        }
+        came
+    }
+
+    /// Ends the burst: what is in flight has no answer.
+    fn close(&mut self, why: Closed) {
+        let why = *self.closed.get_or_insert(why);
+        while let Some(entry) = self.in_flight.pop_front() {
+            if let InFlight::Submitted(mut frame) = entry {
+                frame.inner().outcome = Err(BurstError::Closed(why));
+                self.done.push_back(frame);
+            }
+        }
+    }
+}
