@@ -173,13 +173,48 @@ impl fmt::Display for Explanation {
             match (step.kind, step.device) {
                 (StepKind::Execution, device) => {
                     let device = device.map_or("?", |at| self.device(at));
-                    writeln!(f, "{device} runs operations {:?}", step.operations)?;
+                    writeln!(f, "{device} runs operations {}", Runs(&step.operations))?;
                 }
-                (StepKind::If, _) => writeln!(f, "if, operation {:?}", step.operations)?,
-                (StepKind::While, _) => writeln!(f, "while, operation {:?}", step.operations)?,
+                (StepKind::If, _) => writeln!(f, "if, operation {}", Runs(&step.operations))?,
+                (StepKind::While, _) => {
+                    writeln!(f, "while, operation {}", Runs(&step.operations))?;
+                }
                 (StepKind::Goto(target), _) => writeln!(f, "go on at step {target}")?,
             }
         }
         Ok(())
+    }
+}
+
+/// Numbers, those that follow each other as a range: `0 to 28, 30`.
+struct Runs<'a>(&'a [usize]);
+
+impl fmt::Display for Runs<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let runs = self.0.chunk_by(|before, after| before.checked_add(1) == Some(*after));
+        for (at, run) in runs.enumerate() {
+            if at > 0 {
+                f.write_str(", ")?;
+            }
+            match run {
+                [first, second] => write!(f, "{first}, {second}")?,
+                [first, .., last] => write!(f, "{first} to {last}")?,
+                _ => run.iter().try_for_each(|only| write!(f, "{only}"))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Runs;
+
+    #[test]
+    fn numbers_that_follow_each_other_are_a_range() {
+        assert_eq!(Runs(&[]).to_string(), "");
+        assert_eq!(Runs(&[7]).to_string(), "7");
+        assert_eq!(Runs(&[1, 2]).to_string(), "1, 2");
+        assert_eq!(Runs(&[0, 1, 2, 3, 5, 8, 9, 10, 4]).to_string(), "0 to 3, 5, 8 to 10, 4");
     }
 }
