@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::chain::Lines;
 use super::patches::Patches;
 use super::windows::each_region;
-use super::{Form, Isa, best, simd};
+use super::{Form, Isa, best, fetch, simd};
 use crate::io::{In, Out};
 use crate::packed::Packed;
 
@@ -39,18 +39,6 @@ pub(crate) struct Pixels {
     output_line: usize,
     low: f32,
     high: f32,
-}
-
-impl Pixels {
-    /// The same but for where it starts: at line `at`.
-    #[inline(always)]
-    fn line(&self, at: usize) -> Self {
-        Self {
-            input: self.input.wrapping_add(at * self.input_line),
-            output: self.output.wrapping_add(at * self.output_line),
-            ..*self
-        }
-    }
 }
 
 /// # Safety
@@ -84,8 +72,20 @@ pub(crate) struct Depthwise {
     weights: Packed,
     low: f32,
     high: f32,
-    /// Lines of outputs that slices are copied for; none: windows are read where they lie.
-    sliced: Option<usize>,
+    /// `None`: windows are read where they lie.
+    sliced: Option<Sliced>,
+}
+
+/// How a few channels of an image are copied together.
+#[derive(Clone, Copy, Debug)]
+struct Sliced {
+    /// Lines of outputs that they are copied for at a time.
+    lines: usize,
+    /// Lines and columns of zeros above and left of the image in the copy.
+    top: usize,
+    left: usize,
+    /// How windows lie over the copy: none is cut, where there are such borders on all sides.
+    patches: Patches,
 }
 
 /// Some of an image's channels.
@@ -112,6 +112,8 @@ impl Depthwise {
         if channels == 0 || weights.len() != patches.depth() || bias.len() != channels {
             return None;
         }
+        // Nothing comes of zeros, unless they meet what is no number.
+        let finite = weights.iter().all(|weight| weight.is_finite());
         let padded = channels.next_multiple_of(PADDING);
         let bytes = (weights.len() / channels + 1) * padded * 4;
         let weights = Packed::new("depthwise_f32", bytes, |packed| {
@@ -122,10 +124,7 @@ impl Depthwise {
             }
         });
         let clashes = channels.is_multiple_of(CLASHING) && patches.batches == 1;
-        let sliced = clashes.then(|| {
-            let lines = SLICE_BYTES / (patches.in_width * SLICE * size_of::<f32>()).max(1);
-            lines.saturating_sub(patches.reach_h()) / patches.stride_h + 1
-        });
+        let sliced = clashes.then(|| Sliced::new(patches, finite));
         Some(Self { form: best(FORMS, isa), patches, padded, weights, low, high, sliced })
     }
 
@@ -136,9 +135,7 @@ impl Depthwise {
 
     /// Scratch memory of a run.
     pub(crate) fn scratch_bytes(&self) -> usize {
-        let lines = |lines: usize| (lines - 1) * self.patches.stride_h + self.patches.reach_h();
-        let pixels = self.sliced.map_or(0, lines) * self.patches.in_width;
-        pixels * SLICE * size_of::<f32>()
+        self.sliced.map_or(0, |sliced| sliced.pixels() * SLICE * size_of::<f32>())
     }
 
     /// Lines of the output, which may be computed apart.
@@ -179,28 +176,39 @@ impl Depthwise {
         scratch: &mut [f32],
     ) {
         let p = &self.patches;
-        let Some(together) = self.sliced else {
+        let Some(sliced) = self.sliced else {
             let all = Source { first: image, step: p.channels, channel: 0, channels: p.channels };
             // SAFETY: as the caller promises.
-            return unsafe { self.channels(all, output, lines) };
+            return unsafe { self.channels(p, all, output, lines) };
         };
-        for first in lines.clone().step_by(together) {
-            let band = first..(first + together).min(lines.end);
-            let wanted = p.input_lines(&band);
-            let above = wanted.start * p.in_width;
+        let width = sliced.patches.in_width;
+        for first in lines.clone().step_by(sliced.lines) {
+            let band = first..(first + sliced.lines).min(lines.end);
+            let wanted = sliced.patches.input_lines(&band);
+            // What is beyond the image stays 0 from slice to slice.
+            scratch.fill(0.0);
             for channel in (0..p.channels).step_by(SLICE) {
-                let from = image.wrapping_add(above * p.channels + channel);
-                let pixels = (0..wanted.len() * p.in_width).zip(scratch.chunks_exact_mut(SLICE));
-                for (pixel, to) in pixels {
-                    let from = from.wrapping_add(pixel * p.channels).cast::<u8>();
-                    let bytes = size_of_val(to);
-                    // SAFETY: these channels of a pixel that the band's windows cover, and room for them.
-                    unsafe { to.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(from, bytes) };
+                for (line, to) in wanted.clone().zip(scratch.chunks_exact_mut(width * SLICE)) {
+                    let line = line.wrapping_sub(sliced.top);
+                    if line >= p.in_height {
+                        continue;
+                    }
+                    let from = image.wrapping_add(line * p.in_width * p.channels + channel);
+                    let to = to[sliced.left * SLICE..].chunks_exact_mut(SLICE);
+                    for (pixel, to) in (0..p.in_width).zip(to) {
+                        let from = from.wrapping_add(pixel * p.channels);
+                        fetch(from.wrapping_add(SLICE));
+                        let (from, bytes) = (from.cast::<u8>(), size_of_val(to));
+                        // SAFETY: these channels of a pixel that the band's windows cover, and room for them.
+                        unsafe {
+                            to.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(from, bytes);
+                        }
+                    }
                 }
-                let first = scratch.as_ptr().wrapping_sub(above * SLICE);
+                let first = scratch.as_ptr().wrapping_sub(wanted.start * width * SLICE);
                 let slice = Source { first, step: SLICE, channel, channels: SLICE };
                 // SAFETY: the lines that the band needs are there.
-                unsafe { self.channels(slice, output, band.clone()) };
+                unsafe { self.channels(&sliced.patches, slice, output, band.clone()) };
             }
         }
     }
@@ -209,8 +217,7 @@ impl Depthwise {
     ///
     /// # Safety
     /// As for `run`.
-    unsafe fn channels(&self, source: Source, output: *mut f32, lines: Range<usize>) {
-        let p = &self.patches;
+    unsafe fn channels(&self, p: &Patches, source: Source, output: *mut f32, lines: Range<usize>) {
         let Source { first, step, channel, channels } = source;
         let packed = self.weights.typed::<f32>();
         let weight_line = p.filter_w * self.padded;
@@ -240,6 +247,31 @@ impl Depthwise {
             // SAFETY: regions keep to the image; `best` chose what the machine has.
             unsafe { (self.form.run)(&pixels) };
         });
+    }
+}
+
+impl Sliced {
+    /// With borders of zeros on all sides, where weights are finite.
+    fn new(image: Patches, finite: bool) -> Self {
+        let mut patches = image;
+        if finite {
+            let reach_w = (image.filter_w - 1) * image.dilation_w + 1;
+            let height = (image.out_height - 1) * image.stride_h + image.reach_h();
+            let width = (image.out_width - 1) * image.stride_w + reach_w;
+            patches.in_height = height.max(image.top + image.in_height);
+            patches.in_width = width.max(image.left + image.in_width);
+            (patches.top, patches.left) = (0, 0);
+        }
+        let (top, left) = (image.top - patches.top, image.left - patches.left);
+        let lines = SLICE_BYTES / (patches.in_width * SLICE * size_of::<f32>()).max(1);
+        let lines = lines.saturating_sub(image.reach_h()) / image.stride_h + 1;
+        Self { lines, top, left, patches }
+    }
+
+    /// Pixels of a copy.
+    fn pixels(&self) -> usize {
+        let lines = (self.lines - 1) * self.patches.stride_h + self.patches.reach_h();
+        lines * self.patches.in_width
     }
 }
 

@@ -3,8 +3,15 @@
 use super::Pixels;
 
 pub(super) unsafe fn pixels(p: &Pixels) {
-    // SAFETY: as the caller promises, line by line.
-    (0..p.height).for_each(|at| unsafe { line(&p.line(at)) });
+    for at in 0..p.height {
+        let line = Pixels {
+            input: p.input.wrapping_add(at * p.input_line),
+            output: p.output.wrapping_add(at * p.output_line),
+            ..*p
+        };
+        // SAFETY: as the caller promises, line by line.
+        unsafe { self::line(&line) };
+    }
 }
 
 unsafe fn line(p: &Pixels) {

@@ -7,7 +7,8 @@ use crate::kernels::patches::tests::cases;
 fn every_form_gives_the_convolution() {
     let number = |seed: usize| ((seed * 2_654_435_761) % 1000) as f32 / 500.0 - 1.0;
     for channels in (1..=33).chain([64, CLASHING]) {
-        for patches in cases(channels) {
+        let alone = |of: Patches| Patches { batches: 1, ..of };
+        for patches in cases(channels).into_iter().flat_map(|all| [all, alone(all)]) {
             let image: Vec<f32> = (0..patches.elements()).map(number).collect();
             let weights: Vec<f32> = (0..patches.depth()).map(|i| number(i + 5)).collect();
             let bias: Vec<f32> = (0..channels).map(|i| number(i + 9)).collect();
@@ -18,9 +19,10 @@ fn every_form_gives_the_convolution() {
                 let mut got = vec![99.0; (patches.rows() + 1) * channels];
                 let mut scratch = vec![7.0; conv.scratch_bytes() / 4];
                 assert_eq!(scratch.is_empty(), channels != CLASHING || patches.batches != 1);
-                let lines = 0..patches.lines();
-                // SAFETY: sizes as stated.
-                unsafe { conv.run(image.as_ptr(), got.as_mut_ptr(), lines, &mut scratch) };
+                for lines in [0..1, 1..patches.lines()] {
+                    // SAFETY: sizes as stated.
+                    unsafe { conv.run(image.as_ptr(), got.as_mut_ptr(), lines, &mut scratch) };
+                }
                 for (at, &y) in got.iter().enumerate().take(patches.rows() * channels) {
                     let (pixel, channel) = (at / channels, at % channels);
                     // SAFETY: the image as stated, a row of the patches' depth.
@@ -36,6 +38,29 @@ fn every_form_gives_the_convolution() {
                 }
                 assert!(got[patches.rows() * channels..].iter().all(|&x| x == 99.0));
             }
+        }
+    }
+}
+
+#[test]
+fn weights_beyond_the_image_count_nothing() {
+    for channels in [5, CLASHING] {
+        let patches = Patches { batches: 1, ..cases(channels)[0] };
+        let (image, bias) = (vec![1.0; patches.elements()], vec![0.0; channels]);
+        let mut weights = vec![1.0; patches.depth()];
+        weights[..channels].fill(f32::INFINITY);
+        for form in crate::kernels::detected(FORMS) {
+            let conv = Depthwise::new(form.isa, patches, &weights, &bias, super::super::NO_CLAMP);
+            let conv = conv.unwrap();
+            let mut got = vec![0.0; patches.rows() * channels];
+            let mut scratch = vec![7.0; conv.scratch_bytes() / 4];
+            let lines = 0..patches.lines();
+            // SAFETY: sizes as stated.
+            unsafe { conv.run(image.as_ptr(), got.as_mut_ptr(), lines, &mut scratch) };
+            assert!(patches.top > 0 && patches.left > 0);
+            assert!(got[..channels].iter().all(|y| y.is_finite()), "{:?}: {}", form.isa, got[0]);
+            let middle = (patches.out_width + 1) * channels;
+            assert_eq!(got[middle], f32::INFINITY);
         }
     }
 }

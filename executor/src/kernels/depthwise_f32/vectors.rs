@@ -14,60 +14,85 @@ impl Kernel for Windows {
 
     #[inline(always)]
     unsafe fn run<V: Floats>(p: &Pixels) {
-        // SAFETY: as the caller promises; a part of the channels each time.
+        // A copy, which the compiler knows that no store changes.
+        let p = &{ *p };
+        // SAFETY: as the caller promises.
         unsafe {
-            // Lines are innermost, so that what windows of neighbouring lines share is in the first cache: a line
-            // of a few channels fits it where one of all channels doesn't.
-            let whole = p.channels / V::LANES * V::LANES;
-            for channel in (0..whole).step_by(V::LANES) {
-                for at in 0..p.height {
-                    line::<V, true>(&p.line(at), channel);
-                }
-            }
-            if whole < p.channels {
-                for at in 0..p.height {
-                    line::<V, false>(&p.line(at), whole);
-                }
+            match (p.columns, p.step) {
+                (3, step) if step == p.tap_column => slide::<V, 3, 1>(p),
+                (3, step) if step == 2 * p.tap_column => slide::<V, 3, 2>(p),
+                (5, step) if step == p.tap_column => slide::<V, 5, 1>(p),
+                (5, step) if step == 2 * p.tap_column => slide::<V, 5, 2>(p),
+                _ => any::<V>(p),
             }
         }
     }
 }
 
-/// The channels of a vector, all of its lanes (`WHOLE`) or the last few of the image.
+/// A vector of channels of a line of pixels.
+#[derive(Clone, Copy)]
+struct Line {
+    channel: usize,
+    /// The first pixel's window, and its output, at that channel.
+    input: *const f32,
+    output: *mut f32,
+}
+
+/// Calls `each` for all lines of the pixels, and whether all lanes of the vector are channels.
+///
+/// Lines are innermost, so that what windows of neighbouring lines share is in the first cache: a line of a few channels
+/// fits it where one of all channels doesn't.
+#[inline(always)]
+fn each_line<V: Floats>(p: &Pixels, mut each: impl FnMut(Line, bool)) {
+    for channel in (0..p.channels).step_by(V::LANES) {
+        let mut line = Line {
+            channel,
+            input: p.input.wrapping_add(channel),
+            output: p.output.wrapping_add(channel),
+        };
+        for _ in 0..p.height {
+            each(line, channel + V::LANES <= p.channels);
+            line.input = line.input.wrapping_add(p.input_line);
+            line.output = line.output.wrapping_add(p.output_line);
+        }
+    }
+}
+
+/// Windows of `COLUMNS` columns, `STRIDE` columns apart.
 ///
 /// # Safety
 /// As for the pixels.
 #[inline(always)]
-unsafe fn line<V: Floats, const WHOLE: bool>(p: &Pixels, channel: usize) {
-    // SAFETY: as the caller promises.
-    unsafe {
-        match (p.columns, p.step.checked_div(p.tap_column)) {
-            (3, Some(1)) if p.step == p.tap_column => slide::<V, 3, 1, WHOLE>(p, channel),
-            (3, Some(2)) if p.step == 2 * p.tap_column => slide::<V, 3, 2, WHOLE>(p, channel),
-            (5, Some(1)) if p.step == p.tap_column => slide::<V, 5, 1, WHOLE>(p, channel),
-            (5, Some(2)) if p.step == 2 * p.tap_column => slide::<V, 5, 2, WHOLE>(p, channel),
-            _ => any::<V, WHOLE>(p, channel),
+unsafe fn slide<V: Floats, const COLUMNS: usize, const STRIDE: usize>(p: &Pixels) {
+    each_line::<V>(p, |line, whole| {
+        // SAFETY: as the caller promises; a line at a time.
+        unsafe {
+            if whole {
+                slide_line::<V, COLUMNS, STRIDE, true>(p, line);
+            } else {
+                slide_line::<V, COLUMNS, STRIDE, false>(p, line);
+            }
         }
-    }
+    });
 }
 
 /// # Safety
 /// As for the pixels.
 #[inline(always)]
-unsafe fn slide<V: Floats, const COLUMNS: usize, const STRIDE: usize, const WHOLE: bool>(
+unsafe fn slide_line<V: Floats, const COLUMNS: usize, const STRIDE: usize, const WHOLE: bool>(
     p: &Pixels,
-    channel: usize,
+    line: Line,
 ) {
     let whole = p.count / TOGETHER * TOGETHER;
     // SAFETY: as the caller promises; a part of the pixels each time.
     unsafe {
         for pixel in (0..whole).step_by(TOGETHER) {
-            windows::<V, TOGETHER, COLUMNS, STRIDE, WHOLE>(p, channel, pixel);
+            windows::<V, TOGETHER, COLUMNS, STRIDE, WHOLE>(p, line, pixel);
         }
         match p.count - whole {
-            3 => windows::<V, 3, COLUMNS, STRIDE, WHOLE>(p, channel, whole),
-            2 => windows::<V, 2, COLUMNS, STRIDE, WHOLE>(p, channel, whole),
-            1 => windows::<V, 1, COLUMNS, STRIDE, WHOLE>(p, channel, whole),
+            3 => windows::<V, 3, COLUMNS, STRIDE, WHOLE>(p, line, whole),
+            2 => windows::<V, 2, COLUMNS, STRIDE, WHOLE>(p, line, whole),
+            1 => windows::<V, 1, COLUMNS, STRIDE, WHOLE>(p, line, whole),
             _ => {}
         }
     }
@@ -86,13 +111,14 @@ unsafe fn windows<
     const WHOLE: bool,
 >(
     p: &Pixels,
-    channel: usize,
+    place: Line,
     pixel: usize,
 ) {
+    let channel = place.channel;
     // SAFETY: bias and weights are padded to whole vectors; the windows are over the image.
     unsafe {
         let mut sums = [V::load(p.bias.add(channel)); COUNT];
-        let first = p.input.add(pixel * p.step + channel);
+        let first = place.input.add(pixel * p.step);
         for line in 0..p.lines {
             let mut weights = [V::splat(0.0); COLUMNS];
             for (tap, weight) in weights.iter_mut().enumerate() {
@@ -110,7 +136,7 @@ unsafe fn windows<
             }
         }
         for (at, &sum) in sums.iter().enumerate() {
-            store::<V, WHOLE>(p, pixel + at, channel, sum);
+            store::<V, WHOLE>(p, place, pixel + at, sum);
         }
     }
 }
@@ -120,20 +146,37 @@ unsafe fn windows<
 /// # Safety
 /// As for the pixels.
 #[inline(always)]
-unsafe fn any<V: Floats, const WHOLE: bool>(p: &Pixels, channel: usize) {
+unsafe fn any<V: Floats>(p: &Pixels) {
+    each_line::<V>(p, |line, whole| {
+        // SAFETY: as the caller promises; a line at a time.
+        unsafe {
+            if whole {
+                any_line::<V, true>(p, line);
+            } else {
+                any_line::<V, false>(p, line);
+            }
+        }
+    });
+}
+
+/// # Safety
+/// As for the pixels.
+#[inline(always)]
+unsafe fn any_line<V: Floats, const WHOLE: bool>(p: &Pixels, place: Line) {
+    let channel = place.channel;
     // SAFETY: as for `windows`.
     unsafe {
         for pixel in 0..p.count {
             let mut sum = V::load(p.bias.add(channel));
             for line in 0..p.lines {
-                let taps = p.input.add(pixel * p.step + line * p.tap_line + channel);
+                let taps = place.input.add(pixel * p.step + line * p.tap_line);
                 let weights = p.weights.add(line * p.weight_line + channel);
                 for column in 0..p.columns {
                     let x: V = load::<V, WHOLE>(p, channel, taps.add(column * p.tap_column));
                     sum = x.mul_add(V::load(weights.add(column * p.weight_column)), sum);
                 }
             }
-            store::<V, WHOLE>(p, pixel, channel, sum);
+            store::<V, WHOLE>(p, place, pixel, sum);
         }
     }
 }
@@ -149,15 +192,15 @@ unsafe fn load<V: Floats, const WHOLE: bool>(p: &Pixels, channel: usize, from: *
 /// # Safety
 /// The pixel's channels are writable.
 #[inline(always)]
-unsafe fn store<V: Floats, const WHOLE: bool>(p: &Pixels, pixel: usize, channel: usize, sum: V) {
+unsafe fn store<V: Floats, const WHOLE: bool>(p: &Pixels, line: Line, pixel: usize, sum: V) {
     // SAFETY: as the caller promises.
     unsafe {
         let y = sum.clamp(V::splat(p.low), V::splat(p.high));
-        let to = p.output.add(pixel * p.output_step + channel);
+        let to = line.output.add(pixel * p.output_step);
         if WHOLE {
             y.store(to);
         } else {
-            y.store_first(to, p.channels - channel);
+            y.store_first(to, p.channels - line.channel);
         }
     }
 }

@@ -35,6 +35,7 @@ unsafe fn tile<const VECTORS: usize>(tile: &Tile) {
 unsafe fn rows<const COUNT: usize, const VECTORS: usize>(tile: &Tile) {
     // SAFETY: a line of bias, as wide as the panel.
     let mut sums = [unsafe { line::<VECTORS>(tile.bias) }; COUNT];
+    tile.fetch_next_outputs(COUNT, VECTORS * LANES);
     for segment in tile.segments() {
         let mut w = segment.weights;
         let mut bases: [*const f32; 2] = bases(segment.rows, tile.row_stride);

@@ -58,6 +58,7 @@ unsafe fn rows<const COUNT: usize, const WHOLE: usize, const HALF: bool>(tile: &
     let bias = unsafe { line::<WHOLE, HALF>(tile.bias) };
     let mut sums = [bias; COUNT];
     let width = WHOLE * LANES + if HALF { LANES / 2 } else { 0 };
+    tile.fetch_next_outputs(COUNT, width);
     for segment in tile.segments() {
         let mut w = segment.weights;
         let mut bases: [*const f32; 4] = bases(segment.rows, tile.row_stride);

@@ -54,6 +54,7 @@ unsafe fn rows<const COUNT: usize, const WHOLE: usize, const HALF: bool>(tile: &
     let bias = unsafe { line::<WHOLE, HALF>(tile.bias) };
     let mut sums = [bias; COUNT];
     let width = WHOLE * LANES + if HALF { LANES / 2 } else { 0 };
+    tile.fetch_next_outputs(COUNT, width);
     let mut w = tile.weights;
     let mut bases: [*const f32; 4] = bases(tile.input, tile.row_stride);
     for _ in 0..tile.len {
