@@ -1,12 +1,15 @@
 //! Eight floats.
 
 use core::arch::x86_64::{
-    __m256, _mm_add_ps, _mm_castps_si128, _mm_cvtss_f32, _mm_movehl_ps, _mm_storel_epi64,
-    _mm_storeu_ps, _mm256_add_ps, _mm256_and_si256, _mm256_blendv_ps, _mm256_castps256_ps128,
-    _mm256_castsi256_ps, _mm256_cmpeq_epi32, _mm256_cmpgt_epi32, _mm256_extractf128_ps,
-    _mm256_fmadd_ps, _mm256_hadd_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_maskload_ps,
-    _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps, _mm256_permutevar8x32_ps, _mm256_set1_epi32,
-    _mm256_set1_ps, _mm256_setr_epi32, _mm256_slli_epi32, _mm256_storeu_ps, _mm256_sub_ps,
+    __m256, __m256i, _mm_add_ps, _mm_castps_si128, _mm_cvtss_f32, _mm_movehl_ps, _mm_storel_epi64,
+    _mm_storeu_ps, _mm256_add_epi32, _mm256_add_ps, _mm256_and_ps, _mm256_and_si256,
+    _mm256_andnot_ps, _mm256_blendv_ps, _mm256_castps256_ps128, _mm256_castsi256_ps,
+    _mm256_cmpeq_epi32, _mm256_cmpgt_epi32, _mm256_cvtps_epi32, _mm256_div_ps,
+    _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_hadd_ps, _mm256_loadu_ps, _mm256_loadu_si256,
+    _mm256_maskload_ps, _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps, _mm256_or_ps,
+    _mm256_permutevar8x32_ps, _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps,
+    _mm256_setr_epi32, _mm256_slli_epi32, _mm256_srai_epi32, _mm256_storeu_ps, _mm256_sub_epi32,
+    _mm256_sub_ps,
 };
 
 use super::{Floats, Kernel};
@@ -18,6 +21,19 @@ pub(in crate::kernels) struct F32x8(__m256);
 #[inline(always)]
 fn number(lane: usize) -> i32 {
     i32::try_from(lane).unwrap_or(i32::MAX)
+}
+
+/// `2^n` of numbers whose powers are neither below the normal floats nor above all.
+///
+/// # Safety
+/// The machine has the instruction set.
+#[inline(always)]
+unsafe fn power_of_two(n: __m256i) -> __m256 {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let exponent = _mm256_add_epi32(n, _mm256_set1_epi32(127));
+        _mm256_castsi256_ps(_mm256_slli_epi32::<23>(exponent))
+    }
 }
 
 impl Floats for F32x8 {
@@ -121,6 +137,12 @@ impl Floats for F32x8 {
     }
 
     #[inline(always)]
+    fn div(self, other: Self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { _mm256_div_ps(self.0, other.0) })
+    }
+
+    #[inline(always)]
     fn mul_add(self, factor: Self, addend: Self) -> Self {
         // SAFETY: a vector is proof of the instruction set.
         Self(unsafe { _mm256_fmadd_ps(self.0, factor.0, addend.0) })
@@ -131,6 +153,54 @@ impl Floats for F32x8 {
         // NaN stays: of an unordered pair these return the second operand.
         // SAFETY: a vector is proof of the instruction set.
         Self(unsafe { _mm256_min_ps(high.0, _mm256_max_ps(low.0, self.0)) })
+    }
+
+    #[inline(always)]
+    fn round(self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { _mm256_round_ps::<0>(self.0) })
+    }
+
+    #[inline(always)]
+    fn power_of_two(self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe {
+            let n = _mm256_max_ps(_mm256_set1_ps(-126.0), self.0);
+            Self(power_of_two(_mm256_cvtps_epi32(n)))
+        }
+    }
+
+    #[inline(always)]
+    fn scaled(self, n: Self) -> Self {
+        // In two factors, since 2^n may be above or below what one float holds.
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe {
+            let n = _mm256_cvtps_epi32(n.0);
+            let half = _mm256_srai_epi32::<1>(n);
+            let y = _mm256_mul_ps(self.0, power_of_two(half));
+            Self(_mm256_mul_ps(y, power_of_two(_mm256_sub_epi32(n, half))))
+        }
+    }
+
+    #[inline(always)]
+    fn negative(self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { _mm256_or_ps(self.0, _mm256_set1_ps(-0.0)) })
+    }
+
+    #[inline(always)]
+    fn with_signs(self, of: Self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe {
+            let sign = _mm256_set1_ps(-0.0);
+            Self(_mm256_or_ps(_mm256_andnot_ps(sign, self.0), _mm256_and_ps(sign, of.0)))
+        }
+    }
+
+    #[inline(always)]
+    fn where_negative(self, of: Self, others: Self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { _mm256_blendv_ps(others.0, self.0, of.0) })
     }
 
     #[inline(always)]

@@ -2,11 +2,13 @@
 
 use core::arch::x86_64::{
     __m512, _mm_add_ps, _mm_set_ss, _mm_storeu_ps, _mm256_add_ps, _mm256_castps256_ps128,
-    _mm256_extractf128_ps, _mm256_hadd_ps, _mm512_add_ps, _mm512_and_si512, _mm512_castps512_ps256,
-    _mm512_castsi512_ps, _mm512_extractf32x8_ps, _mm512_fmadd_ps, _mm512_loadu_ps,
-    _mm512_loadu_si512, _mm512_mask_broadcastss_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps,
-    _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_set1_epi32, _mm512_set1_ps,
-    _mm512_slli_epi32, _mm512_storeu_ps, _mm512_sub_ps,
+    _mm256_extractf128_ps, _mm256_hadd_ps, _mm512_add_ps, _mm512_and_ps, _mm512_and_si512,
+    _mm512_andnot_ps, _mm512_castps_si512, _mm512_castps512_ps256, _mm512_castsi512_ps,
+    _mm512_div_ps, _mm512_extractf32x8_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512,
+    _mm512_mask_blend_ps, _mm512_mask_broadcastss_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps,
+    _mm512_max_ps, _mm512_min_ps, _mm512_movepi32_mask, _mm512_mul_ps, _mm512_or_ps,
+    _mm512_roundscale_ps, _mm512_scalef_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_slli_epi32,
+    _mm512_storeu_ps, _mm512_sub_ps,
 };
 
 use super::{Floats, Kernel};
@@ -95,6 +97,12 @@ impl Floats for F32x16 {
     }
 
     #[inline(always)]
+    fn div(self, other: Self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { _mm512_div_ps(self.0, other.0) })
+    }
+
+    #[inline(always)]
     fn mul_add(self, factor: Self, addend: Self) -> Self {
         // SAFETY: a vector is proof of the instruction set.
         Self(unsafe { _mm512_fmadd_ps(self.0, factor.0, addend.0) })
@@ -105,6 +113,48 @@ impl Floats for F32x16 {
         // NaN stays: of an unordered pair these return the second operand.
         // SAFETY: a vector is proof of the instruction set.
         Self(unsafe { _mm512_min_ps(high.0, _mm512_max_ps(low.0, self.0)) })
+    }
+
+    #[inline(always)]
+    fn round(self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { _mm512_roundscale_ps::<0>(self.0) })
+    }
+
+    #[inline(always)]
+    fn power_of_two(self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { _mm512_scalef_ps(_mm512_set1_ps(1.0), self.0) })
+    }
+
+    #[inline(always)]
+    fn scaled(self, n: Self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { _mm512_scalef_ps(self.0, n.0) })
+    }
+
+    #[inline(always)]
+    fn negative(self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { _mm512_or_ps(self.0, _mm512_set1_ps(-0.0)) })
+    }
+
+    #[inline(always)]
+    fn with_signs(self, of: Self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe {
+            let sign = _mm512_set1_ps(-0.0);
+            Self(_mm512_or_ps(_mm512_andnot_ps(sign, self.0), _mm512_and_ps(sign, of.0)))
+        }
+    }
+
+    #[inline(always)]
+    fn where_negative(self, of: Self, others: Self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe {
+            let mask = _mm512_movepi32_mask(_mm512_castps_si512(of.0));
+            Self(_mm512_mask_blend_ps(mask, others.0, self.0))
+        }
     }
 
     #[inline(always)]

@@ -88,11 +88,31 @@ pub(super) trait Floats: Copy {
 
     fn mul(self, other: Self) -> Self;
 
+    fn div(self, other: Self) -> Self;
+
     /// The product with `factor` and then the sum with `addend`, rounded once.
     fn mul_add(self, factor: Self, addend: Self) -> Self;
 
     /// NaN stays NaN.
     fn clamp(self, low: Self, high: Self) -> Self;
+
+    /// To the nearest whole number, halves to the even one.
+    fn round(self) -> Self;
+
+    /// `2^self` for whole numbers below 128; of less than -126 it may be `2^-126`.
+    fn power_of_two(self) -> Self;
+
+    /// The product with `2^n` for whole `n` from -252 to 254, rounded once. The vector's numbers are about 1.
+    fn scaled(self, n: Self) -> Self;
+
+    /// `-|self|`.
+    fn negative(self) -> Self;
+
+    /// `|self|` with another's signs.
+    fn with_signs(self, of: Self) -> Self;
+
+    /// These numbers where the sign of `of` is set, elsewhere the others.
+    fn where_negative(self, of: Self, others: Self) -> Self;
 
     /// With another number in a lane.
     fn with_lane(self, lane: usize, x: f32) -> Self;

@@ -1,15 +1,29 @@
 //! Four floats.
 
 use core::arch::aarch64::{
-    float32x4_t, vaddq_f32, vandq_u32, vbslq_f32, vceqq_u32, vcgtq_f32, vcltq_f32, vdupq_n_f32,
-    vdupq_n_u32, vextq_f32, vfmaq_f32, vld1q_f32, vld1q_u16, vld1q_u32, vmulq_f32, vpaddq_f32,
-    vreinterpretq_f32_u32, vreinterpretq_u32_u16, vshlq_n_u32, vst1q_f32, vsubq_f32,
+    float32x4_t, int32x4_t, vaddq_f32, vaddq_s32, vandq_u32, vbslq_f32, vceqq_u32, vcgtq_f32,
+    vcltq_f32, vcltzq_s32, vcvtnq_s32_f32, vdivq_f32, vdupq_n_f32, vdupq_n_s32, vdupq_n_u32,
+    vextq_f32, vfmaq_f32, vld1q_f32, vld1q_u16, vld1q_u32, vmaxq_f32, vmulq_f32, vpaddq_f32,
+    vreinterpretq_f32_s32, vreinterpretq_f32_u32, vreinterpretq_s32_f32, vreinterpretq_u32_u16,
+    vrndnq_f32, vshlq_n_s32, vshlq_n_u32, vshrq_n_s32, vst1q_f32, vsubq_f32, vsubq_s32,
 };
 
 use super::{Floats, Kernel};
 
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct F32x4(float32x4_t);
+
+const SIGN: u32 = 1 << 31;
+
+/// `2^n` of numbers whose powers are neither below the normal floats nor above all.
+///
+/// # Safety
+/// The machine has the instruction set.
+#[inline(always)]
+unsafe fn power_of_two(n: int32x4_t) -> float32x4_t {
+    // SAFETY: as the caller promises.
+    unsafe { vreinterpretq_f32_s32(vshlq_n_s32::<23>(vaddq_s32(n, vdupq_n_s32(127)))) }
+}
 
 impl Floats for F32x4 {
     const LANES: usize = 4;
@@ -100,6 +114,12 @@ impl Floats for F32x4 {
     }
 
     #[inline(always)]
+    fn div(self, other: Self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { vdivq_f32(self.0, other.0) })
+    }
+
+    #[inline(always)]
     fn mul_add(self, factor: Self, addend: Self) -> Self {
         // SAFETY: a vector is proof of the instruction set.
         Self(unsafe { vfmaq_f32(addend.0, self.0, factor.0) })
@@ -114,6 +134,48 @@ impl Floats for F32x4 {
             let y = vbslq_f32(vcltq_f32(self.0, low.0), low.0, self.0);
             Self(vbslq_f32(vcgtq_f32(y, high.0), high.0, y))
         }
+    }
+
+    #[inline(always)]
+    fn round(self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { vrndnq_f32(self.0) })
+    }
+
+    #[inline(always)]
+    fn power_of_two(self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe { Self(power_of_two(vcvtnq_s32_f32(vmaxq_f32(vdupq_n_f32(-126.0), self.0)))) }
+    }
+
+    #[inline(always)]
+    fn scaled(self, n: Self) -> Self {
+        // In two factors, since 2^n may be above or below what one float holds.
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe {
+            let n = vcvtnq_s32_f32(n.0);
+            let half = vshrq_n_s32::<1>(n);
+            let y = vmulq_f32(self.0, power_of_two(half));
+            Self(vmulq_f32(y, power_of_two(vsubq_s32(n, half))))
+        }
+    }
+
+    #[inline(always)]
+    fn negative(self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { vbslq_f32(vdupq_n_u32(SIGN), vdupq_n_f32(-0.0), self.0) })
+    }
+
+    #[inline(always)]
+    fn with_signs(self, of: Self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { vbslq_f32(vdupq_n_u32(SIGN), of.0, self.0) })
+    }
+
+    #[inline(always)]
+    fn where_negative(self, of: Self, others: Self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { vbslq_f32(vcltzq_s32(vreinterpretq_s32_f32(of.0)), self.0, others.0) })
     }
 
     #[inline(always)]

@@ -30,6 +30,21 @@ impl Kernel for Lanes {
         // SAFETY: as above.
         let (low, high) = unsafe { (V::splat(-3.0), V::splat(5.5)) };
         assert_eq!(lanes(a.clamp(low, high)), of(&|at| x(at).clamp(-3.0, 5.5)));
+        assert_eq!(lanes(a.div(b)), of(&|at| x(at) / y(at)));
+        assert_eq!(lanes(a.round()), of(&|at| x(at).round_ties_even()));
+        assert_eq!(lanes(a.round().power_of_two()), of(&|at| x(at).round_ties_even().exp2()));
+        // Past both ends of what a power of two can be by itself.
+        for (n, want) in [(-140.0, 2f32.powi(-139) * 0.5), (3.0, 8.0), (128.0, f32::INFINITY)] {
+            // SAFETY: as above.
+            let (one, n) = unsafe { (V::splat(1.0), V::splat(n)) };
+            assert_eq!(lanes(one.scaled(n)), of(&|_| want));
+        }
+        assert_eq!(lanes(a.negative()), of(&|at| -x(at).abs()));
+        assert_eq!(lanes(a.with_signs(b)), of(&|at| x(at).copysign(y(at))));
+        assert_eq!(
+            lanes(a.where_negative(b, c)),
+            of(&|at| if y(at) < 0.0 { x(at) } else { xs[2 * V::LANES + at] })
+        );
         for (lane, four) in V::sums([a, b, c, d]).into_iter().zip(xs.chunks(V::LANES)) {
             assert!((lane - four.iter().sum::<f32>()).abs() < 1e-3);
         }

@@ -4,15 +4,11 @@
 //! for `q` keeps its relative precision down to 0, so that `tanh` needs no second branch near 0. Every form
 //! computes the same in the same order: the same bits, within 4 units in the last place of the true value.
 
-#[cfg(target_arch = "x86_64")]
-mod avx2;
-#[cfg(target_arch = "x86_64")]
-mod avx512;
-#[cfg(target_arch = "aarch64")]
-mod neon;
 mod scalar;
+mod vectors;
 
-use super::{Form, Isa, best};
+use self::vectors::{Exp, Rows, Sigmoid, Tanh};
+use super::{Form, Isa, best, simd};
 use crate::io::{In, Out};
 
 /// Which function.
@@ -24,31 +20,24 @@ pub(crate) enum Function {
     Exp,
 }
 
+/// A row and where its results go: the same place, or one that doesn't overlap; at any alignment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    input: *const f32,
+    output: *mut f32,
+    len: usize,
+}
+
 /// # Safety
-/// `len` floats at `input` and room for as many at `output`, which may be the same place but not overlap
-/// otherwise; the machine has the instruction set.
-pub(crate) type Run = unsafe fn(input: *const f32, output: *mut f32, len: usize);
+/// `len` floats are readable at the row's input and writable at its output; the machine has the instruction set.
+pub(crate) type Run = unsafe fn(&Row);
 
 /// Best first.
 pub(crate) const fn forms(function: Function) -> &'static [Form<Run>] {
-    /// One row per form, so that they can't be told apart by anything else.
-    macro_rules! forms {
-        ($name:ident) => {
-            &[
-                #[cfg(target_arch = "x86_64")]
-                Form { isa: Isa::Avx512, run: avx512::$name },
-                #[cfg(target_arch = "x86_64")]
-                Form { isa: Isa::Avx2, run: avx2::$name },
-                #[cfg(target_arch = "aarch64")]
-                Form { isa: Isa::Neon, run: neon::$name },
-                Form { isa: Isa::Scalar, run: scalar::$name },
-            ]
-        };
-    }
     match function {
-        Function::Sigmoid => forms!(sigmoid),
-        Function::Tanh => forms!(tanh),
-        Function::Exp => forms!(exp),
+        Function::Sigmoid => simd::forms!(Rows<Sigmoid>, scalar::sigmoid),
+        Function::Tanh => simd::forms!(Rows<Tanh>, scalar::tanh),
+        Function::Exp => simd::forms!(Rows<Exp>, scalar::exp),
     }
 }
 
@@ -69,16 +58,17 @@ impl Map {
     /// The function of as many elements as both have.
     pub(crate) fn compute(self, input: In<'_, f32>, output: Out<'_, f32>) {
         let len = input.len().min(output.len());
+        let row = Row { input: input.as_ptr(), output: output.as_mut_ptr(), len };
         // SAFETY: lengths as checked; an input that overlaps its output is the whole of it, as tensors
         // are; `best` chose what the machine has.
-        unsafe { (self.0.run)(input.as_ptr(), output.as_mut_ptr(), len) };
+        unsafe { (self.0.run)(&row) };
     }
 
     /// The function of each element, in place.
     pub(crate) fn apply(self, values: &mut [f32]) {
-        let start = values.as_mut_ptr();
+        let output = values.as_mut_ptr();
         // SAFETY: the slice, in place; `best` chose what the machine has.
-        unsafe { (self.0.run)(start, start, values.len()) };
+        unsafe { (self.0.run)(&Row { input: output, output, len: values.len() }) };
     }
 }
 

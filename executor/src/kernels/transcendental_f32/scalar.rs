@@ -1,26 +1,26 @@
 //! Plain Rust, in the same order as the vector forms and with the same multiply-adds: all forms give the
 //! same bits, so that graphs that go on with integers do too.
 
-use super::{EXP_M1, EXP_RANGE, LN_2, LOG2_E};
+use super::{EXP_M1, EXP_RANGE, LN_2, LOG2_E, Row};
 
-pub(super) unsafe fn sigmoid(input: *const f32, output: *mut f32, len: usize) {
+pub(super) unsafe fn sigmoid(row: &Row) {
     // SAFETY: as the caller promises.
-    unsafe { map(input, output, len, sigmoid_of) };
+    unsafe { map(row, sigmoid_of) };
 }
 
-pub(super) unsafe fn tanh(input: *const f32, output: *mut f32, len: usize) {
+pub(super) unsafe fn tanh(row: &Row) {
     // SAFETY: as the caller promises.
-    unsafe { map(input, output, len, tanh_of) };
+    unsafe { map(row, tanh_of) };
 }
 
-pub(super) unsafe fn exp(input: *const f32, output: *mut f32, len: usize) {
+pub(super) unsafe fn exp(row: &Row) {
     // SAFETY: as the caller promises.
-    unsafe { map(input, output, len, exp_of) };
+    unsafe { map(row, exp_of) };
 }
 
 /// # Safety
 /// As for [`super::Run`].
-unsafe fn map(input: *const f32, output: *mut f32, len: usize, each: impl Fn(f32) -> f32) {
+unsafe fn map(&Row { input, output, len }: &Row, each: impl Fn(f32) -> f32) {
     for at in 0..len {
         // SAFETY: within both.
         unsafe { output.add(at).write_unaligned(each(input.add(at).read_unaligned())) };
