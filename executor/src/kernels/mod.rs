@@ -17,6 +17,7 @@
 //!   add_i8, mul_i8       sums and products of bytes of unlike scales
 //!   byte_table           functions of one byte, by a table of all results
 //!   simd                 vectors of floats, for loops that are written once
+//!   numbers              vectors of 32-bit numbers and their bytes, for the same
 //!   plain                loops in plain Rust, compiled for every instruction set
 //!   svdf_f32             the memory of a low-rank filter: weighed and shifted in one pass
 //!   transcendental_f32   logistic function, hyperbolic tangent and exponential of rows
@@ -61,6 +62,7 @@ pub(crate) mod gemv_f32;
 pub(crate) mod gemv_i8;
 pub(crate) mod isa;
 pub(crate) mod mul_i8;
+mod numbers;
 pub(crate) mod pack;
 pub(crate) mod patches;
 pub(crate) mod plain;

@@ -1,16 +1,11 @@
 //! Sums of two rows of bytes, each brought to a common scale first, the sum then to the output's.
 
-#[cfg(target_arch = "x86_64")]
-mod avx2;
-#[cfg(target_arch = "x86_64")]
-mod avx512;
-#[cfg(target_arch = "aarch64")]
-mod neon;
 mod scalar;
+mod vectors;
 
 use super::gemm_i8::Bytes;
 use super::requantise::{Channels, Scaling, offset};
-use super::{Form, Isa, best};
+use super::{Form, Isa, best, numbers};
 use crate::io::{In, Out};
 use crate::quant::Multiplier;
 
@@ -26,7 +21,6 @@ pub(crate) struct Rows {
     zero_points: [i32; 2],
     scalings: [Channels; 2],
     sum: Channels,
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "AVX-512 reads it"))]
     near: Option<Near>,
 }
 
@@ -36,7 +30,6 @@ pub(crate) struct Rows {
 /// The reference rounds six times. All that may add up to a small part of a step, so that the result is certain
 /// unless it lies next to where rounding changes, which is rare; only then the reference's way must be gone.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "AVX-512 reads it"))]
 struct Near {
     a: i32,
     b: i32,
@@ -74,34 +67,12 @@ impl Near {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-impl Rows {
-    /// Some of the elements, which are there.
-    fn part(&self, first: usize, len: usize) -> Self {
-        Self {
-            a: self.a.wrapping_add(first),
-            b: self.b.wrapping_add(first),
-            output: self.output.wrapping_add(first),
-            len,
-            ..*self
-        }
-    }
-}
-
 /// # Safety
 /// The rows are as long as stated, the scalings as wide as a vector; the machine has the instruction set.
 pub(crate) type Run = unsafe fn(&Rows);
 
 /// Best first.
-pub(crate) const FORMS: &[Form<Run>] = &[
-    #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx512, run: avx512::add },
-    #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx2, run: avx2::add },
-    #[cfg(target_arch = "aarch64")]
-    Form { isa: Isa::Neon, run: neon::add },
-    Form { isa: Isa::Scalar, run: scalar::add },
-];
+pub(crate) const FORMS: &[Form<Run>] = numbers::forms!(vectors::Add, scalar::add);
 
 /// Bits that operands gain before they are scaled down, so that their sum loses little.
 pub(crate) const EXTRA_BITS: i32 = 20;

@@ -3,21 +3,12 @@
 use super::{EXTRA_BITS, Rows};
 
 pub(super) unsafe fn add(rows: &Rows) {
-    // SAFETY: the whole of the rows.
-    unsafe { from(rows, 0) };
-}
-
-/// From an element on: the vector forms' last few.
-///
-/// # Safety
-/// As for the rows.
-pub(super) unsafe fn from(rows: &Rows, first: usize) {
     let operand = |byte: u8, which: usize| {
         let x = (i32::from(byte ^ rows.flip) - rows.zero_points[which]) << EXTRA_BITS;
         // SAFETY: there is a first channel.
         unsafe { rows.scalings[which].stored(x, 0) }
     };
-    for at in first..rows.len {
+    for at in 0..rows.len {
         // SAFETY: within the rows; there is a first channel.
         unsafe {
             let sum = operand(*rows.a.add(at), 0) + operand(*rows.b.add(at), 1);

@@ -5,18 +5,18 @@
 //! Inputs and weights are differences from their zero points. A product of two fits 18 bits, so `madd`
 //! with an empty upper half is a multiplication and sums are exact.
 
-#[cfg(target_arch = "x86_64")]
-mod avx2;
-#[cfg(target_arch = "x86_64")]
-mod avx512;
-#[cfg(target_arch = "aarch64")]
-mod neon;
+mod pixels;
 mod scalar;
 mod strips;
 
 use std::ops::Range;
 
 use super::gemm_i8::Bytes;
+#[cfg(target_arch = "aarch64")]
+use super::numbers::I32x4x2;
+use super::numbers::Numbers;
+#[cfg(target_arch = "x86_64")]
+use super::numbers::{I32x8, I32x16};
 use super::patches::Patches;
 use super::requantise::{Channels, Scaling};
 use super::windows::each_run;
@@ -59,13 +59,22 @@ pub(crate) struct Kernel {
 /// Best first.
 pub(crate) const FORMS: &[Form<Kernel>] = &[
     #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx512, run: avx512::KERNEL },
+    Form { isa: Isa::Avx512Vbmi, run: Kernel::of::<I32x16>(strips::avx512::VBMI) },
     #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx2, run: avx2::KERNEL },
+    Form { isa: Isa::Avx512, run: Kernel::of::<I32x16>(strips::avx512::KERNEL) },
+    #[cfg(target_arch = "x86_64")]
+    Form { isa: Isa::Avx2, run: Kernel::of::<I32x8>(strips::avx2::KERNEL) },
     #[cfg(target_arch = "aarch64")]
-    Form { isa: Isa::Neon, run: neon::KERNEL },
-    Form { isa: Isa::Scalar, run: scalar::KERNEL },
+    Form { isa: Isa::Neon, run: Kernel::of::<I32x4x2>(strips::neon::KERNEL) },
+    Form { isa: Isa::Scalar, run: Kernel { pixels: scalar::pixels, strips: None } },
 ];
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+impl Kernel {
+    const fn of<V: Numbers>(strips: strips::Kernel) -> Self {
+        Self { pixels: V::run::<pixels::Windows>, strips: Some(strips) }
+    }
+}
 
 /// Channels that weights and bias are padded to.
 const PADDING: usize = 16;

@@ -1,10 +1,8 @@
 //! Plain Rust.
 
-use super::{Kernel, Pixels};
+use super::Pixels;
 
-pub(super) const KERNEL: Kernel = Kernel { pixels, strips: None };
-
-unsafe fn pixels(p: &Pixels) {
+pub(super) unsafe fn pixels(p: &Pixels) {
     for pixel in 0..p.count {
         for channel in 0..p.channels {
             // SAFETY: a bias per channel.

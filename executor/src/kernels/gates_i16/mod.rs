@@ -1,16 +1,11 @@
 //! What goes into the gates of quantised cells: two rows of sums, each by a multiplier of its own, added up and
 //! saturated to 16 bits at each step.
 
-#[cfg(target_arch = "x86_64")]
-mod avx2;
-#[cfg(target_arch = "x86_64")]
-mod avx512;
-#[cfg(target_arch = "aarch64")]
-mod neon;
 mod scalar;
+mod vectors;
 
 use super::requantise::{Channels, Scaling};
-use super::{Form, Isa, best};
+use super::{Form, Isa, best, numbers};
 use crate::quant::Multiplier;
 
 /// Rows of `len` numbers.
@@ -28,15 +23,7 @@ struct Rows {
 type Run = unsafe fn(&Rows);
 
 /// Best first.
-const FORMS: &[Form<Run>] = &[
-    #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx512, run: avx512::add },
-    #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx2, run: avx2::add },
-    #[cfg(target_arch = "aarch64")]
-    Form { isa: Isa::Neon, run: neon::add },
-    Form { isa: Isa::Scalar, run: scalar::add },
-];
+const FORMS: &[Form<Run>] = numbers::forms!(vectors::Add, scalar::add);
 
 /// The range of 16 bits.
 const RANGE: (i32, i32) = (-32_768, 32_767);

@@ -1,13 +1,14 @@
 //! Tiles of 6 by 16 with `vpmaddwd` on 16-bit differences: exact, where the byte form would saturate.
 
 use core::arch::x86_64::{
-    _mm_loadu_si128, _mm_set1_epi8, _mm_xor_si128, _mm256_add_epi32, _mm256_cvtepu8_epi16,
+    __m256i, _mm_loadu_si128, _mm_set1_epi8, _mm_xor_si128, _mm256_add_epi32, _mm256_cvtepu8_epi16,
     _mm256_loadu_si256, _mm256_madd_epi16, _mm256_set1_epi16, _mm256_set1_epi32,
-    _mm256_setzero_si256, _mm256_storeu_si256, _mm256_sub_epi16,
+    _mm256_storeu_si256, _mm256_sub_epi16, _mm256_sub_epi32,
 };
 
+use super::tile::{Sums, tiles};
 use super::{Bytes, Encoding, Kernel, Run, scalar};
-use crate::kernels::requantise::avx2::{Lanes, store};
+use crate::kernels::numbers::{I32x8, Numbers};
 
 pub(super) const KERNEL: Kernel = Kernel {
     columns: 2 * LANES,
@@ -42,56 +43,80 @@ pub(in crate::kernels) unsafe fn encode(from: *const u8, count: usize, bytes: By
 
 #[target_feature(enable = "avx2")]
 unsafe fn run(run: &Run) {
-    // SAFETY: as the caller promises; each arm differs in the size of tiles alone.
-    unsafe {
-        match (run.rows, run.columns > LANES) {
-            (1, true) => run.tiles(1, |row| tile::<1, 2>(run, row)),
-            (1, false) => run.tiles(1, |row| tile::<1, 1>(run, row)),
-            (2..6, true) => run.tiles(2, |row| tile::<2, 2>(run, row)),
-            (2..6, false) => run.tiles(2, |row| tile::<2, 1>(run, row)),
-            (_, true) => run.tiles(6, |row| tile::<6, 2>(run, row)),
-            (_, false) => run.tiles(6, |row| tile::<6, 1>(run, row)),
-        }
-    }
+    // SAFETY: as the caller promises.
+    unsafe { tiles::<__m256i, 2>(run) };
 }
 
-#[target_feature(enable = "avx2")]
-unsafe fn tile<const ROWS: usize, const VECTORS: usize>(run: &Run, row: usize) {
-    let mut w = run.weights;
-    let mut bias = [_mm256_setzero_si256(); VECTORS];
-    unrolled!(2: v < VECTORS, {
-        // SAFETY: the line of bias.
-        bias[v] = unsafe { _mm256_loadu_si256(w.add(v * LANES).cast()) };
-    });
-    let mut sums = [bias; ROWS];
-    for segment in 0..run.segment_count {
-        // SAFETY: the window's segments, and a line of weights for each of their words.
-        unsafe {
-            let mut x = run.input.add(row * run.step + *run.segments.add(segment));
-            for _ in 0..run.words {
-                w = w.add(VECTORS * LANES);
-                unrolled!(6: r < ROWS, {
-                    let word = x.add(r * run.step).cast::<i32>().read_unaligned();
-                    let value = _mm256_set1_epi32(word);
-                    unrolled!(2: v < VECTORS, {
-                        let weights = _mm256_loadu_si256(w.add(v * LANES).cast());
-                        let product = _mm256_madd_epi16(value, weights);
-                        sums[r][v] = _mm256_add_epi32(sums[r][v], product);
-                    });
-                });
-                x = x.add(4);
-            }
-        }
+impl Sums for __m256i {
+    const LANES: usize = LANES;
+    const SUMS_WINDOWS: bool = false;
+
+    /// Differences are signed in memory already.
+    type Flip = ();
+    type Word = Self;
+    type Weights = Self;
+
+    #[inline(always)]
+    unsafe fn load(from: *const i32) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { _mm256_loadu_si256(from.cast()) }
     }
-    unrolled!(2: v < VECTORS, {
-        let columns = run.columns.saturating_sub(v * LANES).min(LANES);
-        // SAFETY: scalings are padded to whole vectors; `store` keeps within the columns.
-        unsafe {
-            let lanes = Lanes::load(&run.scaling, v * LANES);
-            unrolled!(6: r < ROWS, {
-                let at = run.output.add((row + r) * run.stride + v * LANES);
-                store(at, columns, lanes.stored(sums[r][v]));
-            });
-        }
-    });
+
+    #[inline(always)]
+    unsafe fn splat(x: i32) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { _mm256_set1_epi32(x) }
+    }
+
+    #[inline(always)]
+    unsafe fn flip(_: u8) {}
+
+    #[inline(always)]
+    unsafe fn word(from: *const u8, (): ()) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { Self::splat(from.cast::<i32>().read_unaligned()) }
+    }
+
+    #[inline(always)]
+    unsafe fn weights(from: *const i32) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { Self::load(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn same_weights(word: i32) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { Self::splat(word) }
+    }
+
+    #[inline(always)]
+    fn with_products(self, word: Self, weights: Self) -> Self {
+        // SAFETY: sums are proof of the instruction set.
+        unsafe { _mm256_add_epi32(self, _mm256_madd_epi16(word, weights)) }
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        // SAFETY: sums are proof of the instruction set.
+        unsafe { _mm256_sub_epi32(self, other) }
+    }
+
+    #[inline(always)]
+    unsafe fn store<const ROWS: usize, const VECTORS: usize>(
+        run: &Run,
+        row: usize,
+        sums: [[Self; VECTORS]; ROWS],
+    ) {
+        unrolled!(2: v < VECTORS, {
+            let columns = run.columns.saturating_sub(v * LANES).min(LANES);
+            // SAFETY: as the caller promises; what is stored keeps within the columns.
+            unsafe {
+                let by = I32x8::multipliers(&run.scaling, v * LANES);
+                unrolled!(6: r < ROWS, {
+                    let at = run.output.add((row + r) * run.stride + v * LANES);
+                    I32x8(sums[r][v]).stored(&by).store_bytes(at, columns);
+                });
+            }
+        });
+    }
 }

@@ -11,6 +11,7 @@ use core::arch::x86_64::{
     _mm512_unpackhi_epi64, _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 
+use super::tile::{Sums, tiles};
 use super::{Bytes, Encoding, Few, Kernel, Run};
 use crate::kernels::requantise::avx512::{Narrow, rounded};
 
@@ -96,111 +97,78 @@ fn across(v: &[__m512i; SUMS]) -> __m512i {
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn run(run: &Run) {
-    // SAFETY: as the caller promises; each arm differs in the width of tiles alone.
-    unsafe {
-        match run.columns {
-            ..=16 => tiles::<1>(run),
-            17..=32 => tiles::<2>(run),
-            33..=48 => tiles::<3>(run),
-            _ => tiles::<4>(run),
-        }
-    }
+    // SAFETY: as the caller promises.
+    unsafe { tiles::<__m512i, 4>(run) };
 }
 
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-unsafe fn tiles<const VECTORS: usize>(run: &Run) {
-    // SAFETY: as the caller promises; each arm differs in the height of tiles alone.
-    unsafe {
-        match run.rows {
-            1 => run.tiles(1, |row| tile::<1, VECTORS, false>(run, row)),
-            2..4 => run.tiles(2, |row| tile::<2, VECTORS, false>(run, row)),
-            4..6 => run.tiles(4, |row| tile::<4, VECTORS, false>(run, row)),
-            _ if !run.factors.is_null() => sixes_and_fours::<VECTORS, true>(run),
-            _ => sixes_and_fours::<VECTORS, false>(run),
-        }
-    }
-}
+impl Sums for __m512i {
+    const LANES: usize = LANES;
+    const SUMS_WINDOWS: bool = true;
 
-/// Tiles of six rows, the last few of them of four where that computes less again: images of 14 or 7 columns would have
-/// 18 or 12 rows of tiles to a line otherwise.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-unsafe fn sixes_and_fours<const VECTORS: usize, const SUM: bool>(run: &Run) {
-    let whole = run.rows / 6;
-    let (sixes, fours) = match run.rows % 6 {
-        0 => (whole, 0),
-        1 | 2 => (whole - 1, 2),
-        3 | 4 => (whole, 1),
-        _ => (whole + 1, 0),
-    };
-    for at in 0..sixes {
-        let row = (at * 6).min(run.rows - 6);
-        // SAFETY: as the caller promises; there are six rows or more, hence four from any of these on.
-        unsafe { tile::<6, VECTORS, SUM>(run, row) };
-    }
-    for at in 0..fours {
-        let row = (sixes * 6 + at * 4).min(run.rows - 4);
-        // SAFETY: as above.
-        unsafe { tile::<4, VECTORS, SUM>(run, row) };
-    }
-}
+    type Flip = Self;
+    type Word = Self;
+    type Weights = Self;
 
-/// With `SUM` the tile sums its windows itself: one more product per word, in every lane the same.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-unsafe fn tile<const ROWS: usize, const VECTORS: usize, const SUM: bool>(run: &Run, row: usize) {
-    let mut corrections = [_mm512_setzero_si512(); ROWS];
-    let flip = _mm512_set1_epi8(run.flip.cast_signed());
-    let mut w = run.weights;
-    let mut bias = [_mm512_setzero_si512(); VECTORS];
-    unrolled!(4: v < VECTORS, {
-        // SAFETY: the line of bias.
-        bias[v] = unsafe { _mm512_loadu_si512(w.add(v * LANES).cast()) };
-    });
-    let mut sums = [bias; ROWS];
-    for segment in 0..run.segment_count {
-        // SAFETY: the window's segments, and a line of weights for each of their words.
+    #[inline(always)]
+    unsafe fn load(from: *const i32) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { _mm512_loadu_si512(from.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn splat(x: i32) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { _mm512_set1_epi32(x) }
+    }
+
+    #[inline(always)]
+    unsafe fn flip(flip: u8) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { _mm512_set1_epi8(flip.cast_signed()) }
+    }
+
+    #[inline(always)]
+    unsafe fn word(from: *const u8, flip: Self) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { _mm512_xor_si512(Self::splat(from.cast::<i32>().read_unaligned()), flip) }
+    }
+
+    #[inline(always)]
+    unsafe fn weights(from: *const i32) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { Self::load(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn same_weights(word: i32) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { Self::splat(word) }
+    }
+
+    #[inline(always)]
+    fn with_products(self, word: Self, weights: Self) -> Self {
+        // SAFETY: sums are proof of the instruction set.
+        unsafe { _mm512_dpbusd_epi32(self, word, weights) }
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        // SAFETY: sums are proof of the instruction set.
+        unsafe { _mm512_sub_epi32(self, other) }
+    }
+
+    #[inline(always)]
+    unsafe fn store<const ROWS: usize, const VECTORS: usize>(
+        run: &Run,
+        row: usize,
+        sums: [[Self; VECTORS]; ROWS],
+    ) {
+        // SAFETY: as the caller promises.
         unsafe {
-            let mut x = run.input.add(row * run.step + *run.segments.add(segment));
-            for word in 0..run.words {
-                let factors = _mm512_set1_epi32(if SUM { *run.factors.add(word) } else { 0 });
-                w = w.add(VECTORS * LANES);
-                let mut line = [_mm512_setzero_si512(); VECTORS];
-                unrolled!(4: v < VECTORS, {
-                    line[v] = _mm512_loadu_si512(w.add(v * LANES).cast());
-                });
-                unrolled!(6: r < ROWS, {
-                    let word = x.add(r * run.step).cast::<i32>().read_unaligned();
-                    let value = _mm512_xor_si512(_mm512_set1_epi32(word), flip);
-                    if SUM {
-                        corrections[r] = _mm512_dpbusd_epi32(corrections[r], value, factors);
-                    }
-                    unrolled!(4: v < VECTORS, {
-                        sums[r][v] = _mm512_dpbusd_epi32(sums[r][v], value, line[v]);
-                    });
-                });
-                x = x.add(4);
-            }
+            let values = rounded(&run.scaling, sums);
+            let output = run.output.add(row * run.stride);
+            store(run, &Narrow::new(&run.scaling), output, &values);
         }
-    }
-    if SUM {
-        unrolled!(6: r < ROWS, {
-            unrolled!(4: v < VECTORS, {
-                sums[r][v] = _mm512_sub_epi32(sums[r][v], corrections[r]);
-            });
-        });
-    } else if !run.corrections.is_null() {
-        unrolled!(6: r < ROWS, {
-            // SAFETY: a correction per window.
-            let correction = unsafe { _mm512_set1_epi32(*run.corrections.add(row + r)) };
-            unrolled!(4: v < VECTORS, { sums[r][v] = _mm512_sub_epi32(sums[r][v], correction) });
-        });
-    }
-    // SAFETY: scalings are padded to whole panels; rows and columns are within the output.
-    unsafe {
-        let values = rounded(&run.scaling, sums);
-        let output = run.output.add(row * run.stride);
-        store(run, &Narrow::new(&run.scaling), output, &values);
     }
 }
 

@@ -19,6 +19,7 @@ pub(super) mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub(super) mod avx512;
 pub(super) mod bands;
+mod kernel;
 #[cfg(target_arch = "aarch64")]
 pub(super) mod neon;
 #[cfg(target_arch = "aarch64")]
@@ -26,107 +27,23 @@ mod neon_dot;
 mod packing;
 mod pairs;
 mod scalar;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod tile;
 
 use std::ops::Range;
 
 use super::chain::Lines;
 use super::patches::Patches;
-use super::requantise::{Channels, Scaling};
+use super::requantise::Scaling;
 use super::{Form, Isa, best};
 use crate::io::{In, Out};
 use crate::packed::Packed;
 use bands::Bands;
+pub(super) use kernel::Encoding;
+pub(crate) use kernel::{Bytes, Kernel};
+use kernel::{Few, Run, difference};
 use packing::Rows;
 use pairs::Pairs;
-
-/// Windows that lie equally far apart, by one panel of weights.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Run {
-    /// The first window.
-    input: *const u8,
-    /// Bytes from one window to the next.
-    step: usize,
-    /// Where a window's segments start.
-    segments: *const usize,
-    segment_count: usize,
-    /// Words of a segment; those of the last reach beyond it where its weights are 0.
-    words: usize,
-    /// What unsigned bytes differ by from those in memory.
-    flip: u8,
-    /// A line of bias, then a line per word, as wide as the panel.
-    weights: *const i32,
-    /// Per window, what its zero point correction subtracts; null where there is none.
-    corrections: *const i32,
-    /// Where tiles sum windows themselves, per word of a segment what its bytes are multiplied with; else null.
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "AVX-512 reads it"))]
-    factors: *const i32,
-    output: *mut u8,
-    /// Elements between rows of the output.
-    stride: usize,
-    /// Windows, at least one.
-    rows: usize,
-    columns: usize,
-    scaling: Channels,
-}
-
-/// A form's panels and how it computes with them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Kernel {
-    /// Columns of the widest panel.
-    columns: usize,
-    /// Panels are multiples of this wide.
-    lanes: usize,
-    encoding: Encoding,
-    /// Whether the bytes of windows are signed, as those of weights are, rather than unsigned.
-    signed: bool,
-    /// Which products have their windows summed by the tiles.
-    few: Option<Few>,
-    /// Copies `count` bytes of the image in the kernel's encoding.
-    ///
-    /// # Safety
-    /// The machine has the instruction set; `count` bytes are readable, their encoding writable.
-    encode: unsafe fn(from: *const u8, count: usize, bytes: Bytes, to: *mut u8),
-    /// For each window of a run `factor` times the sum of its bytes, segments being `bytes` long.
-    ///
-    /// # Safety
-    /// As for `run`; `sums` is writable for the run's rows.
-    sums: unsafe fn(run: &Run, bytes: usize, factor: i32, sums: *mut i32),
-    /// # Safety
-    /// The machine has the instruction set; memory is as [`Run`] says.
-    run: unsafe fn(&Run),
-}
-
-/// Windows of so many words by so many columns at most, and a whole tile of rows at least: summing such windows
-/// ahead costs more than another product per word does.
-#[derive(Clone, Copy, Debug)]
-struct Few {
-    words: usize,
-    columns: usize,
-    rows: usize,
-}
-
-/// What a word is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::kernels) enum Encoding {
-    /// Four bytes, as they are stored but for the sign; those of weights are signed.
-    Bytes,
-    /// Two 16-bit differences from the zero point.
-    Differences,
-}
-
-impl Encoding {
-    pub(in crate::kernels) const fn per_word(self) -> usize {
-        4 / self.element()
-    }
-
-    /// Bytes of an element.
-    pub(in crate::kernels) const fn element(self) -> usize {
-        match self {
-            Self::Bytes => 1,
-            Self::Differences => 2,
-        }
-    }
-}
 
 /// Best first.
 pub(crate) const FORMS: &[Form<Kernel>] = &[
@@ -140,27 +57,6 @@ pub(crate) const FORMS: &[Form<Kernel>] = &[
     Form { isa: Isa::Neon, run: neon::KERNEL },
     Form { isa: Isa::Scalar, run: scalar::KERNEL },
 ];
-
-/// Bytes with their zero point. `flip` is 0x80 for signed bytes: with it they are read as unsigned ones whose
-/// zero point is 128 more, which stand for the same numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bytes {
-    pub(crate) flip: u8,
-    /// Of the unsigned reading.
-    pub(crate) zero_point: i32,
-}
-
-impl Bytes {
-    /// Of a quantised type whose stored range starts at `-to_unsigned`.
-    pub(crate) const fn new(to_unsigned: i32, zero_point: i32) -> Self {
-        Self { flip: if to_unsigned == 0 { 0 } else { 0x80 }, zero_point: zero_point + to_unsigned }
-    }
-
-    /// The same read as signed bytes.
-    const fn signed(self) -> Self {
-        Self { flip: self.flip ^ 0x80, zero_point: self.zero_point - 128 }
-    }
-}
 
 /// Weights, packed for a form, and how windows lie.
 #[derive(Debug)]
@@ -206,7 +102,7 @@ impl Gemm {
     fn packed(form: Form<Kernel>, patches: Patches, rows: &Rows<'_>, scaling: Scaling) -> Self {
         let (image, columns) = (rows.image, rows.bias.len());
         let bands = Bands::new(patches, form.run.encoding);
-        let size = form.run.packed_columns(columns) * (bands.words() + 1) * 4;
+        let size = form.run.width(columns) * (bands.words() + 1) * 4;
         let weights = Packed::new("gemm_i8 segments", size, |packed| {
             packing::pack(&form.run, &bands, rows, packed.typed_mut());
         });
@@ -394,38 +290,6 @@ fn factors(bands: &Bands, factor: i32) -> Vec<i32> {
     let within = |at: usize| if at < bands.segment_bytes { byte } else { 0 };
     let word = |at: usize| [0, 1, 2, 3].map(|byte| within(at * 4 + byte));
     (0..bands.segment_words).map(|at| i32::from_le_bytes(word(at))).collect()
-}
-
-impl Run {
-    /// Calls `tile(first row)` so that every row is in a tile of `count` rows; the last overlaps the one before
-    /// rather than being smaller, and computes the same again.
-    #[inline(always)]
-    fn tiles(&self, count: usize, mut tile: impl FnMut(usize)) {
-        let mut row = 0;
-        while row + count < self.rows {
-            tile(row);
-            row += count;
-        }
-        tile(self.rows - count);
-    }
-}
-
-impl Kernel {
-    /// Columns of the panel that holds `columns`.
-    const fn width(&self, columns: usize) -> usize {
-        columns.next_multiple_of(self.lanes)
-    }
-
-    const fn packed_columns(&self, columns: usize) -> usize {
-        self.width(columns)
-    }
-}
-
-/// How far a byte is from its zero point.
-#[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "within -255 to 255")]
-fn difference(byte: u8, bytes: Bytes) -> i16 {
-    (i32::from(byte ^ bytes.flip) - bytes.zero_point) as i16
 }
 
 #[cfg(test)]

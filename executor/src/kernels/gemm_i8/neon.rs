@@ -1,13 +1,15 @@
 //! Tiles of 6 by 8: widening multiply-adds of 16-bit differences, for machines without dot products.
 
 use core::arch::aarch64::{
-    int32x4_t, vdup_n_u8, vdup_n_u32, vdupq_n_s16, veor_u8, vget_low_s16, vld1_u8, vld1q_s32,
-    vld2q_s16, vmlal_high_lane_s16, vmlal_lane_s16, vmovl_u8, vreinterpret_s16_u32,
-    vreinterpretq_s16_u16, vst1q_s16, vsubq_s16,
+    int16x4_t, int16x8x2_t, int32x4_t, vdup_n_u8, vdup_n_u32, vdupq_n_s16, vdupq_n_s32, veor_u8,
+    vget_low_s16, vld1_u8, vld1q_s32, vld2q_s16, vmlal_high_lane_s16, vmlal_lane_s16, vmovl_u8,
+    vreinterpret_s16_u32, vreinterpretq_s16_s32, vreinterpretq_s16_u16, vst1q_s16, vsubq_s16,
+    vsubq_s32, vuzpq_s16,
 };
 
+use super::tile::{Sums, tiles};
 use super::{Bytes, Encoding, Kernel, Run, scalar};
-use crate::kernels::requantise::neon::{Lanes, store};
+use crate::kernels::numbers::{I32x4x2, Numbers};
 
 pub(super) const KERNEL: Kernel = Kernel {
     columns: COLUMNS,
@@ -20,8 +22,7 @@ pub(super) const KERNEL: Kernel = Kernel {
     run,
 };
 
-const LANES: usize = 4;
-const COLUMNS: usize = 2 * LANES;
+const COLUMNS: usize = 8;
 
 #[target_feature(enable = "neon")]
 pub(in crate::kernels) unsafe fn encode(from: *const u8, count: usize, bytes: Bytes, to: *mut u8) {
@@ -42,72 +43,111 @@ pub(in crate::kernels) unsafe fn encode(from: *const u8, count: usize, bytes: By
 
 #[target_feature(enable = "neon")]
 unsafe fn run(run: &Run) {
-    // SAFETY: as the caller promises; each arm differs in the height of tiles alone.
-    unsafe {
-        match run.rows {
-            1 => run.tiles(1, |row| tile::<1>(run, row)),
-            2..6 => run.tiles(2, |row| tile::<2>(run, row)),
-            _ => run.tiles(6, |row| tile::<6>(run, row)),
-        }
-    }
+    // SAFETY: as the caller promises.
+    unsafe { tiles::<Eight, 1>(run) };
 }
 
-#[target_feature(enable = "neon")]
-unsafe fn tile<const ROWS: usize>(run: &Run, row: usize) {
-    let mut w = run.weights;
-    // SAFETY: the line of bias.
-    let bias = unsafe { [vld1q_s32(w), vld1q_s32(w.add(LANES))] };
-    let mut sums = [bias; ROWS];
-    for segment in 0..run.segment_count {
-        // SAFETY: the window's segments, and a line of weights for each of their words.
+/// Sums of eight columns.
+#[derive(Clone, Copy)]
+struct Eight([int32x4_t; 2]);
+
+impl Sums for Eight {
+    const LANES: usize = COLUMNS;
+    const SUMS_WINDOWS: bool = false;
+
+    /// Differences are signed in memory already.
+    type Flip = ();
+    type Word = int16x4_t;
+    /// The first and the second difference of each column's word.
+    type Weights = int16x8x2_t;
+
+    #[inline(always)]
+    unsafe fn load(from: *const i32) -> Self {
+        // SAFETY: as the caller promises.
+        Self(unsafe { [vld1q_s32(from), vld1q_s32(from.add(4))] })
+    }
+
+    #[inline(always)]
+    unsafe fn splat(x: i32) -> Self {
+        // SAFETY: as the caller promises.
+        Self([unsafe { vdupq_n_s32(x) }; 2])
+    }
+
+    #[inline(always)]
+    unsafe fn flip(_: u8) {}
+
+    #[inline(always)]
+    unsafe fn word(from: *const u8, (): ()) -> int16x4_t {
+        // SAFETY: as the caller promises.
+        unsafe { vreinterpret_s16_u32(vdup_n_u32(from.cast::<u32>().read_unaligned())) }
+    }
+
+    #[inline(always)]
+    unsafe fn weights(from: *const i32) -> int16x8x2_t {
+        // SAFETY: as the caller promises.
+        unsafe { vld2q_s16(from.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn same_weights(word: i32) -> int16x8x2_t {
+        // SAFETY: as the caller promises.
         unsafe {
-            let mut x = run.input.add(row * run.step + *run.segments.add(segment));
-            for _ in 0..run.words {
-                w = w.add(COLUMNS);
-                // The first and the second difference of each column's word.
-                let line = vld2q_s16(w.cast());
-                unrolled!(6: r < ROWS, {
-                    let word = x.add(r * run.step).cast::<u32>().read_unaligned();
-                    let value = vreinterpret_s16_u32(vdup_n_u32(word));
-                    let [low, high] = sums[r];
-                    let low = vmlal_lane_s16::<0>(low, vget_low_s16(line.0), value);
-                    let high = vmlal_high_lane_s16::<0>(high, line.0, value);
-                    sums[r] = [
-                        vmlal_lane_s16::<1>(low, vget_low_s16(line.1), value),
-                        vmlal_high_lane_s16::<1>(high, line.1, value),
-                    ];
-                });
-                x = x.add(4);
-            }
+            let both = vreinterpretq_s16_s32(vdupq_n_s32(word));
+            vuzpq_s16(both, both)
         }
     }
-    // SAFETY: the tile's rows are within the run's.
-    unsafe { finish(run, row, &sums) };
+
+    #[inline(always)]
+    fn with_products(self, word: int16x4_t, weights: int16x8x2_t) -> Self {
+        let [low, high] = self.0;
+        // SAFETY: sums are proof of the instruction set.
+        unsafe {
+            let low = vmlal_lane_s16::<0>(low, vget_low_s16(weights.0), word);
+            let high = vmlal_high_lane_s16::<0>(high, weights.0, word);
+            Self([
+                vmlal_lane_s16::<1>(low, vget_low_s16(weights.1), word),
+                vmlal_high_lane_s16::<1>(high, weights.1, word),
+            ])
+        }
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        let ([a, b], [c, d]) = (self.0, other.0);
+        // SAFETY: sums are proof of the instruction set.
+        Self(unsafe { [vsubq_s32(a, c), vsubq_s32(b, d)] })
+    }
+
+    #[inline(always)]
+    unsafe fn store<const ROWS: usize, const VECTORS: usize>(
+        run: &Run,
+        row: usize,
+        sums: [[Self; VECTORS]; ROWS],
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe { finish::<ROWS, VECTORS>(run, row, |r, v| sums[r][v].0) };
+    }
 }
 
-/// Requantises and stores a tile: rows of two vectors, or of four.
+/// Brings the sums of a tile to bytes and stores them: of each row and vector of eight columns.
 ///
 /// # Safety
-/// As many rows from `row` on as there are sums are the run's, and scalings are padded to whole panels.
-#[inline]
-#[target_feature(enable = "neon")]
+/// As for [`Sums::store`].
+#[inline(always)]
 pub(super) unsafe fn finish<const ROWS: usize, const VECTORS: usize>(
     run: &Run,
     row: usize,
-    sums: &[[int32x4_t; VECTORS]; ROWS],
+    sums: impl Fn(usize, usize) -> [int32x4_t; 2],
 ) {
-    unrolled!(4: v < VECTORS, {
-        if v % 2 == 0 {
-            let columns = run.columns.saturating_sub(v * LANES).min(COLUMNS);
-            // SAFETY: as the caller promises; `store` keeps within the columns.
-            unsafe {
-                let low = Lanes::load(&run.scaling, v * LANES);
-                let high = Lanes::load(&run.scaling, (v + 1) * LANES);
-                unrolled!(6: r < ROWS, {
-                    let at = run.output.add((row + r) * run.stride + v * LANES);
-                    store(at, columns, [low.stored(sums[r][v]), high.stored(sums[r][v + 1])]);
-                });
-            }
+    unrolled!(2: v < VECTORS, {
+        let columns = run.columns.saturating_sub(v * COLUMNS).min(COLUMNS);
+        // SAFETY: as the caller promises; what is stored keeps within the columns.
+        unsafe {
+            let by = I32x4x2::multipliers(&run.scaling, v * COLUMNS);
+            unrolled!(6: r < ROWS, {
+                let at = run.output.add((row + r) * run.stride + v * COLUMNS);
+                I32x4x2(sums(r, v)).stored(&by).store_bytes(at, columns);
+            });
         }
     });
 }

@@ -2,17 +2,19 @@
 //! weights.
 
 use core::arch::aarch64::{
-    vaddvq_s32, vdupq_n_s8, vdupq_n_s32, vdupq_n_u8, vdupq_n_u32, veorq_u8, vld1q_s8, vld1q_s32,
-    vld1q_u8, vreinterpretq_s8_u8, vreinterpretq_u8_u32, vst1q_u8, vsubq_s32,
+    int8x16_t, int32x4_t, uint8x16_t, vaddvq_s32, vdupq_n_s8, vdupq_n_s32, vdupq_n_u8, vdupq_n_u32,
+    veorq_u8, vld1q_s8, vld1q_s32, vld1q_u8, vreinterpretq_s8_s32, vreinterpretq_s8_u8,
+    vreinterpretq_u8_u32, vst1q_u8, vsubq_s32,
 };
 
 use super::neon::finish;
+use super::tile::{Sums, tiles};
 use super::{Bytes, Encoding, Kernel, Run};
 use crate::kernels::dot_neon::dot;
 
 pub(super) const KERNEL: Kernel = Kernel {
-    columns: 4 * LANES,
-    lanes: 2 * LANES,
+    columns: 2 * LANES,
+    lanes: LANES,
     encoding: Encoding::Bytes,
     signed: true,
     few: None,
@@ -21,7 +23,7 @@ pub(super) const KERNEL: Kernel = Kernel {
     run,
 };
 
-const LANES: usize = 4;
+const LANES: usize = 8;
 
 #[target_feature(enable = "neon,dotprod")]
 unsafe fn encode(from: *const u8, count: usize, bytes: Bytes, to: *mut u8) {
@@ -64,53 +66,82 @@ unsafe fn sums(run: &Run, bytes: usize, factor: i32, sums: *mut i32) {
 
 #[target_feature(enable = "neon,dotprod")]
 unsafe fn run(run: &Run) {
-    // SAFETY: as the caller promises; each arm differs in the size of tiles alone.
-    unsafe {
-        match (run.rows, run.columns > 2 * LANES) {
-            (1, true) => run.tiles(1, |row| tile::<1, 4>(run, row)),
-            (1, false) => run.tiles(1, |row| tile::<1, 2>(run, row)),
-            (2..6, true) => run.tiles(2, |row| tile::<2, 4>(run, row)),
-            (2..6, false) => run.tiles(2, |row| tile::<2, 2>(run, row)),
-            (_, true) => run.tiles(6, |row| tile::<6, 4>(run, row)),
-            (_, false) => run.tiles(6, |row| tile::<6, 2>(run, row)),
-        }
-    }
+    // SAFETY: as the caller promises.
+    unsafe { tiles::<Eight, 2>(run) };
 }
 
-#[target_feature(enable = "neon,dotprod")]
-unsafe fn tile<const ROWS: usize, const VECTORS: usize>(run: &Run, row: usize) {
-    let flip = vdupq_n_u8(run.flip);
-    let mut w = run.weights;
-    let mut bias = [vdupq_n_s32(0); VECTORS];
-    unrolled!(4: v < VECTORS, {
-        // SAFETY: the line of bias.
-        bias[v] = unsafe { vld1q_s32(w.add(v * LANES)) };
-    });
-    let mut sums = [bias; ROWS];
-    for segment in 0..run.segment_count {
-        // SAFETY: the window's segments, and a line of weights for each of their words.
+/// Sums of eight columns.
+#[derive(Clone, Copy)]
+struct Eight([int32x4_t; 2]);
+
+impl Sums for Eight {
+    const LANES: usize = LANES;
+    const SUMS_WINDOWS: bool = false;
+
+    type Flip = uint8x16_t;
+    type Word = int8x16_t;
+    type Weights = [int8x16_t; 2];
+
+    #[inline(always)]
+    unsafe fn load(from: *const i32) -> Self {
+        // SAFETY: as the caller promises.
+        Self(unsafe { [vld1q_s32(from), vld1q_s32(from.add(4))] })
+    }
+
+    #[inline(always)]
+    unsafe fn splat(x: i32) -> Self {
+        // SAFETY: as the caller promises.
+        Self([unsafe { vdupq_n_s32(x) }; 2])
+    }
+
+    #[inline(always)]
+    unsafe fn flip(flip: u8) -> uint8x16_t {
+        // SAFETY: as the caller promises.
+        unsafe { vdupq_n_u8(flip) }
+    }
+
+    #[inline(always)]
+    unsafe fn word(from: *const u8, flip: uint8x16_t) -> int8x16_t {
+        // SAFETY: as the caller promises.
         unsafe {
-            let mut x = run.input.add(row * run.step + *run.segments.add(segment));
-            for _ in 0..run.words {
-                w = w.add(VECTORS * LANES);
-                let mut line = [vdupq_n_s8(0); VECTORS];
-                unrolled!(4: v < VECTORS, { line[v] = vld1q_s8(w.add(v * LANES).cast()) });
-                unrolled!(6: r < ROWS, {
-                    let word = vdupq_n_u32(x.add(r * run.step).cast::<u32>().read_unaligned());
-                    let value = vreinterpretq_s8_u8(veorq_u8(vreinterpretq_u8_u32(word), flip));
-                    unrolled!(4: v < VECTORS, { sums[r][v] = dot(sums[r][v], line[v], value) });
-                });
-                x = x.add(4);
-            }
+            let word = vdupq_n_u32(from.cast::<u32>().read_unaligned());
+            vreinterpretq_s8_u8(veorq_u8(vreinterpretq_u8_u32(word), flip))
         }
     }
-    if !run.corrections.is_null() {
-        unrolled!(6: r < ROWS, {
-            // SAFETY: a correction per window.
-            let correction = vdupq_n_s32(unsafe { *run.corrections.add(row + r) });
-            unrolled!(4: v < VECTORS, { sums[r][v] = vsubq_s32(sums[r][v], correction) });
-        });
+
+    #[inline(always)]
+    unsafe fn weights(from: *const i32) -> [int8x16_t; 2] {
+        // SAFETY: as the caller promises.
+        unsafe { [vld1q_s8(from.cast()), vld1q_s8(from.add(4).cast())] }
     }
-    // SAFETY: the tile's rows are within the run's.
-    unsafe { finish(run, row, &sums) };
+
+    #[inline(always)]
+    unsafe fn same_weights(word: i32) -> [int8x16_t; 2] {
+        // SAFETY: as the caller promises.
+        [unsafe { vreinterpretq_s8_s32(vdupq_n_s32(word)) }; 2]
+    }
+
+    #[inline(always)]
+    fn with_products(self, word: int8x16_t, [v, w]: [int8x16_t; 2]) -> Self {
+        let [low, high] = self.0;
+        // SAFETY: sums are proof of the instruction set.
+        Self(unsafe { [dot(low, v, word), dot(high, w, word)] })
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        let ([a, b], [c, d]) = (self.0, other.0);
+        // SAFETY: sums are proof of the instruction set.
+        Self(unsafe { [vsubq_s32(a, c), vsubq_s32(b, d)] })
+    }
+
+    #[inline(always)]
+    unsafe fn store<const ROWS: usize, const VECTORS: usize>(
+        run: &Run,
+        row: usize,
+        sums: [[Self; VECTORS]; ROWS],
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe { finish::<ROWS, VECTORS>(run, row, |r, v| sums[r][v].0) };
+    }
 }

@@ -1,45 +1,64 @@
 //! Bytes are widened to 16 bits and multiplied in pairs, since the 8-bit instruction saturates.
 
 use core::arch::x86_64::{
-    _mm_loadu_si128, _mm_set1_epi32, _mm256_add_epi32, _mm256_cvtepi8_epi16, _mm256_cvtepu8_epi16,
-    _mm256_hadd_epi32, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_permute4x64_epi64,
-    _mm256_setzero_si256, _mm256_storeu_si256,
+    __m256i, _mm_loadu_si128, _mm_set1_epi32, _mm256_add_epi32, _mm256_cvtepi8_epi16,
+    _mm256_cvtepu8_epi16, _mm256_hadd_epi32, _mm256_loadu_si256, _mm256_madd_epi16,
+    _mm256_permute4x64_epi64, _mm256_setzero_si256, _mm256_storeu_si256,
 };
 
-use super::{COLUMNS, DEPTH, Kernel, Panels};
+use super::panels::{Sums, panels};
+use super::{Kernel, Panels};
 
-pub(super) const KERNEL: Kernel = Kernel { run: panels, signed: false };
-
-/// Columns of a vector of weights.
-const QUARTER: usize = COLUMNS / 4;
+pub(super) const KERNEL: Kernel = Kernel { run, signed: false };
 
 #[target_feature(enable = "avx2")]
-unsafe fn panels(panels: &Panels) {
-    let line = COLUMNS * DEPTH;
-    for panel in 0..panels.panels {
-        // Two sums per column, of two elements of depth each.
-        let mut pairs = [_mm256_setzero_si256(); 4];
-        for word in 0..panels.words {
-            // SAFETY: a word of the row.
-            let x = _mm_set1_epi32(unsafe { *panels.row.add(word) }.cast_signed());
-            let x = _mm256_cvtepu8_epi16(x);
-            for (quarter, sum) in pairs.iter_mut().enumerate() {
-                // SAFETY: a quarter of a line of the panel.
-                let weights = unsafe {
-                    let from = panels.weights.add((panel * panels.words + word) * line);
-                    _mm_loadu_si128(from.add(quarter * QUARTER * DEPTH).cast())
-                };
-                let products = _mm256_madd_epi16(x, _mm256_cvtepi8_epi16(weights));
-                *sum = _mm256_add_epi32(*sum, products);
+unsafe fn run(all: &Panels) {
+    // SAFETY: as the caller promises.
+    unsafe { panels::<Pairs, 1>(all) };
+}
+
+/// Two sums per column, of two elements of depth each: those of four columns in each vector.
+#[derive(Clone, Copy)]
+struct Pairs([__m256i; 4]);
+
+impl Sums for Pairs {
+    type Word = __m256i;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: as the caller promises.
+        Self([unsafe { _mm256_setzero_si256() }; 4])
+    }
+
+    #[inline(always)]
+    unsafe fn word(x: u32) -> __m256i {
+        // SAFETY: as the caller promises.
+        unsafe { _mm256_cvtepu8_epi16(_mm_set1_epi32(x.cast_signed())) }
+    }
+
+    #[inline(always)]
+    unsafe fn with_products(mut self, word: __m256i, line: *const i8) -> Self {
+        for (quarter, sums) in self.0.iter_mut().enumerate() {
+            // SAFETY: a quarter of the line; sums are proof of the instruction set.
+            unsafe {
+                let weights = _mm_loadu_si128(line.add(quarter * 16).cast());
+                let products = _mm256_madd_epi16(word, _mm256_cvtepi8_epi16(weights));
+                *sums = _mm256_add_epi32(*sums, products);
             }
         }
-        for half in 0..2 {
-            let both = _mm256_hadd_epi32(pairs[2 * half], pairs[2 * half + 1]);
-            let both = _mm256_permute4x64_epi64::<0b1101_1000>(both);
-            // SAFETY: eight sums of the panel.
-            unsafe {
-                let to = panels.sums.add(panel * COLUMNS + half * 8).cast();
-                _mm256_storeu_si256(to, _mm256_add_epi32(both, _mm256_loadu_si256(to)));
+        self
+    }
+
+    #[inline(always)]
+    unsafe fn add_to(self, to: *mut i32) {
+        let [a, b, c, d] = self.0;
+        // SAFETY: as the caller promises, eight columns each; sums are proof of the instruction set.
+        unsafe {
+            for (to, low, high) in [(to, a, b), (to.add(8), c, d)] {
+                let both = _mm256_hadd_epi32(low, high);
+                let both = _mm256_permute4x64_epi64::<0b1101_1000>(both);
+                let all = _mm256_add_epi32(both, _mm256_loadu_si256(to.cast()));
+                _mm256_storeu_si256(to.cast(), all);
             }
         }
     }

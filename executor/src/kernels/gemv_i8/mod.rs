@@ -13,6 +13,8 @@ mod avx512;
 mod neon;
 #[cfg(target_arch = "aarch64")]
 mod neon_dot;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod panels;
 mod scalar;
 
 use super::{Form, Isa, best};

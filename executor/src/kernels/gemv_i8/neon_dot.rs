@@ -1,37 +1,57 @@
 //! A panel's sums are four vectors.
 
-use core::arch::aarch64::{vdupq_n_u32, vld1q_s8, vld1q_s32, vreinterpretq_s8_u32, vst1q_s32};
+use core::arch::aarch64::{
+    int8x16_t, int32x4_t, vaddq_s32, vdupq_n_s32, vdupq_n_u32, vld1q_s8, vld1q_s32,
+    vreinterpretq_s8_u32, vst1q_s32,
+};
 
-use super::{COLUMNS, DEPTH, Kernel, Panels};
+use super::panels::{Sums, panels};
+use super::{Kernel, Panels};
 use crate::kernels::dot_neon::dot;
 
-pub(super) const KERNEL: Kernel = Kernel { run: panels, signed: true };
-
-/// Columns of a vector.
-const QUARTER: usize = COLUMNS / 4;
+pub(super) const KERNEL: Kernel = Kernel { run, signed: true };
 
 #[target_feature(enable = "neon,dotprod")]
-unsafe fn panels(panels: &Panels) {
-    let line = COLUMNS * DEPTH;
-    for panel in 0..panels.panels {
-        // SAFETY: the sums of a panel that is there.
-        let to = unsafe { panels.sums.add(panel * COLUMNS) };
-        // SAFETY: four of them.
-        let load = |quarter: usize| unsafe { vld1q_s32(to.add(quarter * QUARTER)) };
-        let mut sums = [load(0), load(1), load(2), load(3)];
-        for word in 0..panels.words {
-            // SAFETY: a word of the row, and a line of the panel.
-            unsafe {
-                let x = vreinterpretq_s8_u32(vdupq_n_u32(*panels.row.add(word)));
-                let from = panels.weights.add((panel * panels.words + word) * line);
-                for (quarter, sum) in sums.iter_mut().enumerate() {
-                    *sum = dot(*sum, vld1q_s8(from.add(quarter * QUARTER * DEPTH)), x);
-                }
-            }
+unsafe fn run(all: &Panels) {
+    // SAFETY: as the caller promises.
+    unsafe { panels::<Quarters, 2>(all) };
+}
+
+#[derive(Clone, Copy)]
+struct Quarters([int32x4_t; 4]);
+
+impl Sums for Quarters {
+    type Word = int8x16_t;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: as the caller promises.
+        Self([unsafe { vdupq_n_s32(0) }; 4])
+    }
+
+    #[inline(always)]
+    unsafe fn word(x: u32) -> int8x16_t {
+        // SAFETY: as the caller promises.
+        unsafe { vreinterpretq_s8_u32(vdupq_n_u32(x)) }
+    }
+
+    #[inline(always)]
+    unsafe fn with_products(mut self, word: int8x16_t, line: *const i8) -> Self {
+        for (quarter, sums) in self.0.iter_mut().enumerate() {
+            // SAFETY: a quarter of the line; sums are proof of the instruction set.
+            *sums = unsafe { dot(*sums, vld1q_s8(line.add(quarter * 16)), word) };
         }
-        for (quarter, sum) in sums.into_iter().enumerate() {
-            // SAFETY: four sums of the panel.
-            unsafe { vst1q_s32(to.add(quarter * QUARTER), sum) };
+        self
+    }
+
+    #[inline(always)]
+    unsafe fn add_to(self, to: *mut i32) {
+        for (quarter, sums) in self.0.into_iter().enumerate() {
+            // SAFETY: as the caller promises, four columns each; sums are proof of the instruction set.
+            unsafe {
+                let to = to.add(quarter * 4);
+                vst1q_s32(to, vaddq_s32(vld1q_s32(to), sums));
+            }
         }
     }
 }

@@ -1,16 +1,11 @@
 //! Products of two rows of bytes, brought to the output's scale; either may be one byte for all.
 
-#[cfg(target_arch = "x86_64")]
-mod avx2;
-#[cfg(target_arch = "x86_64")]
-mod avx512;
-#[cfg(target_arch = "aarch64")]
-mod neon;
 mod scalar;
+mod vectors;
 
 use super::gemm_i8::Bytes;
 use super::requantise::{Channels, Scaling};
-use super::{Form, Isa, best};
+use super::{Form, Isa, best, numbers};
 use crate::io::{In, Out};
 use crate::quant::Multiplier;
 
@@ -33,15 +28,7 @@ pub(crate) struct Rows {
 pub(crate) type Run = unsafe fn(&Rows);
 
 /// Best first.
-pub(crate) const FORMS: &[Form<Run>] = &[
-    #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx512, run: avx512::mul },
-    #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx2, run: avx2::mul },
-    #[cfg(target_arch = "aarch64")]
-    Form { isa: Isa::Neon, run: neon::mul },
-    Form { isa: Isa::Scalar, run: scalar::mul },
-];
+pub(crate) const FORMS: &[Form<Run>] = numbers::forms!(vectors::Mul, scalar::mul);
 
 /// The product of two tensors, row by row.
 #[derive(Debug)]

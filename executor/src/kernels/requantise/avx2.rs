@@ -1,15 +1,12 @@
 //! Eight lanes.
 
 use core::arch::x86_64::{
-    __m256i, _mm_cvtsi128_si64, _mm_loadl_epi64, _mm_set1_epi8, _mm_storel_epi64,
-    _mm_unpacklo_epi32, _mm_xor_si128, _mm256_add_epi32, _mm256_add_epi64, _mm256_and_si256,
-    _mm256_blend_epi32, _mm256_castsi256_si128, _mm256_cmpgt_epi32, _mm256_cvtepu8_epi32,
-    _mm256_extracti128_si256, _mm256_loadu_si256, _mm256_max_epi32, _mm256_max_epu8,
-    _mm256_min_epi32, _mm256_min_epu8, _mm256_mul_epi32, _mm256_packs_epi32, _mm256_packus_epi16,
+    __m256i, _mm256_add_epi32, _mm256_add_epi64, _mm256_and_si256, _mm256_blend_epi32,
+    _mm256_cmpgt_epi32, _mm256_loadu_si256, _mm256_max_epi32, _mm256_max_epu8, _mm256_min_epi32,
+    _mm256_min_epu8, _mm256_mul_epi32, _mm256_packs_epi32, _mm256_packus_epi16,
     _mm256_permute4x64_epi64, _mm256_set1_epi8, _mm256_set1_epi32, _mm256_set1_epi64x,
-    _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_slli_epi64, _mm256_sllv_epi32,
-    _mm256_srai_epi32, _mm256_srav_epi32, _mm256_srli_epi64, _mm256_sub_epi32, _mm256_sub_epi64,
-    _mm256_xor_si256,
+    _mm256_setzero_si256, _mm256_slli_epi64, _mm256_sllv_epi32, _mm256_srai_epi32,
+    _mm256_srav_epi32, _mm256_srli_epi64, _mm256_sub_epi32, _mm256_sub_epi64, _mm256_xor_si256,
 };
 
 use super::Channels;
@@ -182,47 +179,17 @@ impl Narrow {
     /// other four.
     #[inline]
     #[target_feature(enable = "avx2")]
-    pub(in crate::kernels) fn bytes(&self, [a, b]: [[__m256i; 2]; 2]) -> __m256i {
+    pub(in crate::kernels) fn bytes(&self, results: [[__m256i; 2]; 2]) -> __m256i {
+        _mm256_permute4x64_epi64::<0xD8>(self.packed(results))
+    }
+
+    /// The same as packing leaves it: either half has four bytes of each register.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(in crate::kernels) fn packed(&self, [a, b]: [[__m256i; 2]; 2]) -> __m256i {
         let bytes =
             _mm256_packus_epi16(_mm256_packs_epi32(a[0], a[1]), _mm256_packs_epi32(b[0], b[1]));
         let bytes = _mm256_min_epu8(_mm256_max_epu8(bytes, self.low), self.high);
-        _mm256_permute4x64_epi64::<0xD8>(_mm256_xor_si256(bytes, self.flip))
+        _mm256_xor_si256(bytes, self.flip)
     }
-}
-
-/// Eight bytes as numbers above their zero point; `flip` makes unsigned ones of them.
-///
-/// # Safety
-/// They are readable.
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(in crate::kernels) unsafe fn differences(
-    from: *const u8,
-    flip: u8,
-    zero_point: i32,
-) -> __m256i {
-    // SAFETY: as the caller promises.
-    let bytes = unsafe { _mm_loadl_epi64(from.cast()) };
-    let x = _mm256_cvtepu8_epi32(_mm_xor_si128(bytes, _mm_set1_epi8(flip.cast_signed())));
-    _mm256_sub_epi32(x, _mm256_set1_epi32(zero_point))
-}
-
-/// Stores the lowest byte of the first `count` of eight values.
-///
-/// # Safety
-/// `count` bytes are writable, at most eight.
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(in crate::kernels) unsafe fn store(to: *mut u8, count: usize, values: __m256i) {
-    let bytes = _mm256_shuffle_epi8(values, _mm256_set1_epi32(0x0C08_0400));
-    let (low, high) = (_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes));
-    let eight = _mm_unpacklo_epi32(low, high);
-    if count == 8 {
-        // SAFETY: eight bytes.
-        unsafe { _mm_storel_epi64(to.cast(), eight) };
-        return;
-    }
-    let eight = _mm_cvtsi128_si64(eight).to_le_bytes();
-    // SAFETY: as many as the caller promises, of our own eight.
-    unsafe { std::ptr::copy_nonoverlapping(eight.as_ptr(), to, count.min(8)) };
 }

@@ -1,14 +1,13 @@
 //! Sixteen lanes.
 
 use core::arch::x86_64::{
-    __m512i, _mm_maskz_loadu_epi8, _mm_set1_epi8, _mm_xor_si128, _mm512_add_epi32,
-    _mm512_add_epi64, _mm512_and_si512, _mm512_cmpgt_epi32_mask, _mm512_cvtepu8_epi32,
-    _mm512_loadu_si512, _mm512_mask_add_epi32, _mm512_mask_blend_epi32, _mm512_mask_shuffle_epi32,
+    __m512i, _mm512_add_epi32, _mm512_add_epi64, _mm512_and_si512, _mm512_cmpgt_epi32_mask,
+    _mm512_loadu_si512, _mm512_mask_add_epi32, _mm512_mask_blend_epi32, _mm512_mask_srav_epi32,
     _mm512_mask_sub_epi32, _mm512_max_epi32, _mm512_max_epu8, _mm512_min_epi32, _mm512_min_epu8,
     _mm512_movepi32_mask, _mm512_mul_epi32, _mm512_packs_epi32, _mm512_packus_epi16,
     _mm512_permutexvar_epi32, _mm512_set1_epi8, _mm512_set1_epi32, _mm512_set1_epi64,
     _mm512_setr_epi32, _mm512_slli_epi64, _mm512_sllv_epi32, _mm512_srai_epi32, _mm512_srav_epi32,
-    _mm512_srli_epi64, _mm512_sub_epi32, _mm512_sub_epi64, _mm512_xor_si512,
+    _mm512_srav_epi64, _mm512_srli_epi64, _mm512_sub_epi64, _mm512_xor_si512,
 };
 
 use super::{Channels, Quick};
@@ -102,24 +101,6 @@ impl Lanes {
     }
 }
 
-/// Sixteen bytes, those of the mask, as numbers above their zero point; `flip` makes unsigned ones of them.
-///
-/// # Safety
-/// They are readable.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-pub(in crate::kernels) unsafe fn differences(
-    from: *const u8,
-    mask: u16,
-    flip: u8,
-    zero_point: i32,
-) -> __m512i {
-    // SAFETY: as the caller promises.
-    let bytes = unsafe { _mm_maskz_loadu_epi8(mask, from.cast()) };
-    let x = _mm512_cvtepu8_epi32(_mm_xor_si128(bytes, _mm_set1_epi8(flip.cast_signed())));
-    _mm512_sub_epi32(x, _mm512_set1_epi32(zero_point))
-}
-
 /// Multipliers of sixteen channels for [`super::Quick`].
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct QuickLanes {
@@ -127,6 +108,8 @@ pub(in crate::kernels) struct QuickLanes {
     odd: __m512i,
     even_addend: __m512i,
     odd_addend: __m512i,
+    /// Shifts of the even channels, to the upper half and further.
+    even_right: __m512i,
     right: __m512i,
 }
 
@@ -146,6 +129,7 @@ impl QuickLanes {
                 odd: _mm512_srli_epi64::<32>(even),
                 even_addend: _mm512_loadu_si512(channels.addends.add(2 * channel).cast()),
                 odd_addend: _mm512_loadu_si512(channels.addends.add(2 * channel + 16).cast()),
+                even_right: _mm512_loadu_si512(channels.even_right.add(channel).cast()),
                 right: _mm512_loadu_si512(channels.quick_right.add(channel).cast()),
             }
         }
@@ -164,8 +148,9 @@ impl QuickLanes {
             even_sum = _mm512_sub_epi64(even_sum, _mm512_and_si512(even, sign));
             odd_sum = _mm512_sub_epi64(odd_sum, _mm512_and_si512(odd, sign));
         }
-        let upper = _mm512_mask_shuffle_epi32::<0xF5>(odd_sum, 0x5555, even_sum);
-        _mm512_srav_epi32(upper, self.right)
+        // Shifts alone: a shuffle that brings both together first is the one unit's that packing needs too.
+        let even_result = _mm512_srav_epi64(even_sum, self.even_right);
+        _mm512_mask_srav_epi32(even_result, 0xAAAA, odd_sum, self.right)
     }
 }
 

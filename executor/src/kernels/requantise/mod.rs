@@ -16,8 +16,9 @@ use crate::quant::Multiplier;
 /// How each output channel is brought to stored values.
 #[derive(Debug)]
 pub(crate) struct Scaling {
-    /// Per channel, padded: fractions, left shifts, right shifts; then what [`Quick`] needs: shifts, and per
-    /// sixteen channels the addends of the even and of the odd ones, 64 bits each.
+    /// Per channel, padded: fractions, left shifts, right shifts; then what [`Quick`] needs: shifts, those of even
+    /// channels with the way to the upper half, and per sixteen channels the addends of the even and of the odd ones,
+    /// 64 bits each.
     lines: AlignedBytes,
     padded: usize,
     pub(crate) zero_point: i32,
@@ -37,6 +38,7 @@ pub(crate) struct Channels {
     pub(super) left: *const i32,
     pub(super) right: *const i32,
     pub(super) quick_right: *const i32,
+    pub(super) even_right: *const i32,
     pub(super) addends: *const i32,
     pub(super) zero_point: i32,
     pub(super) low: i32,
@@ -72,7 +74,7 @@ impl Scaling {
         (low, high): (i32, i32),
     ) -> Self {
         let padded = channels.next_multiple_of(64);
-        let mut lines = AlignedBytes::zeroed(padded * 24);
+        let mut lines = AlignedBytes::zeroed(padded * 28);
         let all = lines.typed_mut::<i32>();
         // Signed bytes are stored as unsigned ones 128 above them.
         let unsigned = zero_point.saturating_add(offset(low));
@@ -92,10 +94,11 @@ impl Scaling {
                 continue;
             }
             all[3 * padded + channel] = -one.shift - 1;
+            all[4 * padded + channel] = if channel % 2 == 0 { 31 - one.shift } else { 0 };
             let addend = (1i64 << 30) + ((2 * i64::from(unsigned) + 1) << (30 - one.shift));
             let at = channel / 16 * 16 + channel % 2 * 8 + channel % 16 / 2;
             let halves: [i32; 2] = bytemuck::cast(addend);
-            all[4 * padded + 2 * at..][..2].copy_from_slice(&halves);
+            all[5 * padded + 2 * at..][..2].copy_from_slice(&halves);
         }
         let quick = quick.then_some(Quick { negative: low < zero_point });
         Self { lines, padded, zero_point, low, high, quick }
@@ -120,7 +123,8 @@ impl Scaling {
             left: line(1),
             right: line(2),
             quick_right: line(3),
-            addends: from(4 * self.padded + 2 * channel),
+            even_right: line(4),
+            addends: from(5 * self.padded + 2 * channel),
             zero_point: self.zero_point,
             low: self.low,
             high: self.high,

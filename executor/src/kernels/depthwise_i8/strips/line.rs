@@ -7,14 +7,14 @@ use crate::kernels::requantise::{Channels, Quick};
 
 /// How sums become bytes: no result is below the zero point, some are, or multipliers are of any kind.
 const POSITIVE: u8 = 0;
-pub(in super::super) const NEGATIVE: u8 = 1;
-pub(in super::super) const GENERAL: u8 = 2;
+pub(super) const NEGATIVE: u8 = 1;
+pub(super) const GENERAL: u8 = 2;
 
 /// Some lines of a column of the image, or of a window's weights: of sixteen channels, in registers.
 ///
 /// Whoever makes one vouches that the machine has the instruction set; what exists can be computed with.
 /// The methods are always inlined, into functions that state the instruction set.
-pub(in super::super) trait Word: Copy {
+pub(super) trait Word: Copy {
     /// A sum for each channel.
     type Sums: Copy;
     /// What lines are turned by when they are loaded.
@@ -77,7 +77,7 @@ pub(in super::super) trait Word: Copy {
 }
 
 /// A part of the work that is a function of its own.
-pub(in super::super) trait Job {
+pub(super) trait Job {
     /// # Safety
     /// The strip's input is readable, weights and scaling are there, its output is writable.
     unsafe fn run(s: &Strip);
@@ -89,12 +89,7 @@ pub(in super::super) trait Job {
 /// # Safety
 /// As for [`Job::run`]; the machine has the instruction set.
 #[inline(always)]
-pub(in super::super) unsafe fn strip<
-    W: Word,
-    const SIDE: usize,
-    const WORDS: usize,
-    const PIXELS: usize,
->(
+pub(super) unsafe fn strip<W: Word, const SIDE: usize, const WORDS: usize, const PIXELS: usize>(
     s: &Strip,
 ) {
     // SAFETY: as the caller promises; each arm differs in how sums become bytes alone.

@@ -13,7 +13,13 @@
 //! weight from its zero point may take 9 bits: of bytes, what doesn't fit a signed one goes into a second product,
 //! which is left out where all of it is 0, and the image's zero point is in the bias.
 
-pub(super) mod line;
+#[cfg(target_arch = "x86_64")]
+pub(super) mod avx2;
+#[cfg(target_arch = "x86_64")]
+pub(super) mod avx512;
+mod line;
+#[cfg(target_arch = "aarch64")]
+pub(super) mod neon;
 
 use std::ops::Range;
 

@@ -1,103 +1,30 @@
-//! 8 channels at a time; of 3x3 and 5x5 windows 16, and 2 neighbours of 2 lines.
+//! Sixteen channels of two lines; two neighbours of two lines of outputs.
 
 use core::arch::x86_64::{
-    __m128i, __m256i, _mm_loadl_epi64, _mm_set1_epi8, _mm_storeu_si128, _mm_xor_si128,
-    _mm256_add_epi32, _mm256_castsi256_si128, _mm256_cvtepu8_epi32, _mm256_extracti128_si256,
-    _mm256_loadu_si256, _mm256_madd_epi16, _mm256_or_si256, _mm256_set1_epi32, _mm256_slli_epi32,
-    _mm256_srli_epi32, _mm256_sub_epi32, _mm256_unpackhi_epi16, _mm256_unpacklo_epi16,
+    __m256i, _mm_storeu_si128, _mm256_add_epi32, _mm256_castsi256_si128, _mm256_extracti128_si256,
+    _mm256_loadu_si256, _mm256_madd_epi16, _mm256_or_si256, _mm256_slli_epi32, _mm256_srli_epi32,
+    _mm256_unpackhi_epi16, _mm256_unpacklo_epi16,
 };
 
-use super::strips::line::{GENERAL, Job, NEGATIVE, Word, strip};
-use super::strips::{self, Strip};
-use super::{Kernel, Pixels};
+use super::line::{GENERAL, Job, NEGATIVE, Word, strip};
+use super::{Kernel, Strip};
 use crate::kernels::gemm_i8::Encoding;
 use crate::kernels::gemm_i8::avx2::encode;
 use crate::kernels::requantise::Channels;
-use crate::kernels::requantise::avx2::{Lanes, Narrow, QuickLanes, general, store};
+use crate::kernels::requantise::avx2::{Narrow, QuickLanes, general};
 
-pub(super) const KERNEL: Kernel = Kernel {
-    pixels,
-    strips: Some(strips::Kernel {
-        encoding: Encoding::Differences,
-        lines: 2,
-        encode,
-        // As interleaving within halves of a register leaves them.
-        order: [0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15],
-        three,
-        five,
-    }),
+pub(in super::super) const KERNEL: Kernel = Kernel {
+    encoding: Encoding::Differences,
+    lines: 2,
+    encode,
+    // As interleaving within halves of a register leaves them.
+    order: [0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15],
+    three,
+    five,
 };
 
+/// Numbers of a vector.
 const LANES: usize = 8;
-
-#[target_feature(enable = "avx2")]
-unsafe fn pixels(p: &Pixels) {
-    for channel in (0..p.channels).step_by(LANES) {
-        // SAFETY: as the caller promises.
-        unsafe { any(p, channel) };
-    }
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-unsafe fn any(p: &Pixels, channel: usize) {
-    let count = LANES.min(p.channels - channel);
-    // SAFETY: bias, weights and scaling are padded to whole vectors; loads and stores keep to `count`.
-    unsafe {
-        let (lanes, input) = (Lanes::load(&p.scaling, channel), Input::new(p, count));
-        for pixel in 0..p.count {
-            let mut sum = _mm256_loadu_si256(p.bias.add(channel).cast());
-            for line in 0..p.lines {
-                let taps = p.input.add(pixel * p.step + line * p.tap_line + channel);
-                let weights = p.weights.add(line * p.weight_line + channel);
-                for column in 0..p.columns {
-                    let x = input.load(taps.add(column * p.tap_column));
-                    let weight = _mm256_loadu_si256(weights.add(column * p.weight_column).cast());
-                    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(x, weight));
-                }
-            }
-            store(p.output.add(pixel * p.channels + channel), count, lanes.stored(sum));
-        }
-    }
-}
-
-/// How input bytes become differences from their zero point.
-struct Input {
-    count: usize,
-    flip: __m128i,
-    zero_point: __m256i,
-}
-
-impl Input {
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    fn new(p: &Pixels, count: usize) -> Self {
-        Self {
-            count,
-            flip: _mm_set1_epi8(p.bytes.flip.cast_signed()),
-            zero_point: _mm256_set1_epi32(p.bytes.zero_point),
-        }
-    }
-
-    /// # Safety
-    /// As many bytes as there are channels are readable.
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    unsafe fn load(&self, from: *const u8) -> __m256i {
-        let bytes: __m128i = if self.count == LANES {
-            // SAFETY: eight bytes are there.
-            unsafe { _mm_loadl_epi64(from.cast()) }
-        } else {
-            let mut padded = [0u8; LANES];
-            // SAFETY: `count` bytes are there, and fewer than eight; the copy is ours.
-            unsafe {
-                std::ptr::copy_nonoverlapping(from, padded.as_mut_ptr(), self.count);
-                _mm_loadl_epi64(padded.as_ptr().cast())
-            }
-        };
-        _mm256_sub_epi32(_mm256_cvtepu8_epi32(_mm_xor_si128(bytes, self.flip)), self.zero_point)
-    }
-}
 
 #[target_feature(enable = "avx2")]
 unsafe fn three(s: &Strip) {

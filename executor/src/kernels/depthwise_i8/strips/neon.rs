@@ -1,85 +1,29 @@
-//! 8 channels at a time; of 3x3 and 5x5 windows 16, and 2 neighbours of 2 lines.
+//! Sixteen channels of a line; two neighbours of two lines of outputs.
 
 use core::arch::aarch64::{
-    int16x8_t, int32x4_t, vcombine_s16, vdup_n_u8, vdupq_n_s16, veor_u8, vget_low_s16, vld1_u8,
-    vld1q_s16, vld1q_s32, vmlal_high_s16, vmlal_s16, vmovl_u8, vmovn_s32, vreinterpretq_s16_u16,
-    vsubq_s16,
+    int16x8_t, int32x4_t, vcombine_s16, vdupq_n_s16, vget_low_s16, vld1q_s16, vld1q_s32,
+    vmlal_high_s16, vmlal_s16, vmovn_s32,
 };
 
-use super::strips::line::{Job, Word, strip};
-use super::strips::{self, Strip};
-use super::{Kernel, Pixels};
+use super::line::{Job, Word, strip};
+use super::{Kernel, Strip};
 use crate::kernels::gemm_i8::Encoding;
 use crate::kernels::gemm_i8::neon::encode;
+use crate::kernels::numbers::{I32x4x2, Numbers};
 use crate::kernels::requantise::Channels;
-use crate::kernels::requantise::neon::{Lanes, store};
+use crate::kernels::requantise::neon::Lanes;
 
-pub(super) const KERNEL: Kernel = Kernel {
-    pixels,
-    strips: Some(strips::Kernel {
-        encoding: Encoding::Differences,
-        lines: 1,
-        encode,
-        order: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
-        three,
-        five,
-    }),
+pub(in super::super) const KERNEL: Kernel = Kernel {
+    encoding: Encoding::Differences,
+    lines: 1,
+    encode,
+    order: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
+    three,
+    five,
 };
 
+/// Numbers of a vector.
 const LANES: usize = 8;
-
-#[target_feature(enable = "neon")]
-unsafe fn pixels(p: &Pixels) {
-    for channel in (0..p.channels).step_by(LANES) {
-        let count = LANES.min(p.channels - channel);
-        // SAFETY: bias, weights and scaling are padded to whole vectors; loads and stores keep to `count`.
-        unsafe {
-            let low = Lanes::load(&p.scaling, channel);
-            let high = Lanes::load(&p.scaling, channel + 4);
-            for pixel in 0..p.count {
-                let bias = p.bias.add(channel);
-                let mut sums = [vld1q_s32(bias), vld1q_s32(bias.add(4))];
-                for line in 0..p.lines {
-                    let taps = p.input.add(pixel * p.step + line * p.tap_line + channel);
-                    let weights = p.weights.add(line * p.weight_line + channel);
-                    for column in 0..p.columns {
-                        let x = differences(p, taps.add(column * p.tap_column), count);
-                        let w = weights.add(column * p.weight_column);
-                        // The lower half of each word is the weight.
-                        let w =
-                            vcombine_s16(vmovn_s32(vld1q_s32(w)), vmovn_s32(vld1q_s32(w.add(4))));
-                        sums[0] = vmlal_s16(sums[0], vget_low_s16(x), vget_low_s16(w));
-                        sums[1] = vmlal_high_s16(sums[1], x, w);
-                    }
-                }
-                let values = [low.stored(sums[0]), high.stored(sums[1])];
-                store(p.output.add(pixel * p.channels + channel), count, values);
-            }
-        }
-    }
-}
-
-/// The first `count` of eight inputs as differences from their zero point.
-///
-/// # Safety
-/// So many bytes are readable.
-#[inline]
-#[target_feature(enable = "neon")]
-unsafe fn differences(p: &Pixels, from: *const u8, count: usize) -> int16x8_t {
-    let mut padded = [0u8; LANES];
-    // SAFETY: eight bytes are there, or `count` of them; the copy is ours.
-    let bytes = unsafe {
-        if count == LANES {
-            vld1_u8(from)
-        } else {
-            std::ptr::copy_nonoverlapping(from, padded.as_mut_ptr(), count);
-            vld1_u8(padded.as_ptr())
-        }
-    };
-    let x = vreinterpretq_s16_u16(vmovl_u8(veor_u8(bytes, vdup_n_u8(p.bytes.flip))));
-    // Zero points are at most 255, which fits.
-    vsubq_s16(x, vdupq_n_s16(i16::try_from(p.bytes.zero_point).unwrap_or(0)))
-}
 
 #[target_feature(enable = "neon")]
 unsafe fn three(s: &Strip) {
@@ -193,8 +137,9 @@ impl Word for Line {
                 let at = 2 * half;
                 // SAFETY: as the caller promises.
                 unsafe {
-                    let values = [lanes[at].stored(sums[p][at]), lanes[at + 1].stored(sums[p][at + 1])];
-                    store(to.add(p * step + half * LANES), LANES, values);
+                    let values = I32x4x2([sums[p][at], sums[p][at + 1]]);
+                    let values = values.stored(&[lanes[at], lanes[at + 1]]);
+                    values.store_bytes(to.add(p * step + half * LANES), LANES);
                 }
             });
         });

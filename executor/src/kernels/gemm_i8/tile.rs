@@ -1,0 +1,182 @@
+//! The loop of a tile: the same for every instruction set.
+
+use super::Run;
+
+/// Sums of neighbouring columns of one window, in registers.
+///
+/// Whoever makes them vouches that the machine has the instruction set; what exists can be computed with. The methods
+/// are always inlined, into functions that state it.
+pub(super) trait Sums: Copy {
+    /// Columns.
+    const LANES: usize;
+    /// Whether windows may be summed by the tile.
+    const SUMS_WINDOWS: bool;
+
+    /// What unsigned bytes differ by from those in memory, in all lanes.
+    type Flip: Copy;
+    /// A word of a window, in all lanes.
+    type Word: Copy;
+    /// A word of weights for each column.
+    type Weights: Copy;
+
+    /// # Safety
+    /// There is one for each column; the machine has the instruction set.
+    unsafe fn load(from: *const i32) -> Self;
+
+    /// # Safety
+    /// The machine has the instruction set.
+    unsafe fn splat(x: i32) -> Self;
+
+    /// # Safety
+    /// The machine has the instruction set.
+    unsafe fn flip(flip: u8) -> Self::Flip;
+
+    /// # Safety
+    /// Four bytes are readable; the machine has the instruction set.
+    unsafe fn word(from: *const u8, flip: Self::Flip) -> Self::Word;
+
+    /// # Safety
+    /// There is a word for each column; the machine has the instruction set.
+    unsafe fn weights(from: *const i32) -> Self::Weights;
+
+    /// The same word for every column.
+    ///
+    /// # Safety
+    /// The machine has the instruction set.
+    unsafe fn same_weights(word: i32) -> Self::Weights;
+
+    /// Adds the products of a word.
+    fn with_products(self, word: Self::Word, weights: Self::Weights) -> Self;
+
+    fn sub(self, other: Self) -> Self;
+
+    /// Brings sums to bytes and stores them, but for columns that the run doesn't have.
+    ///
+    /// # Safety
+    /// As many rows from `row` on as there are sums are the run's, scalings are padded to whole panels, and the machine
+    /// has the instruction set.
+    unsafe fn store<const ROWS: usize, const VECTORS: usize>(
+        run: &Run,
+        row: usize,
+        sums: [[Self; VECTORS]; ROWS],
+    );
+}
+
+/// All tiles of a run, as wide as its panel is: at most `MOST` vectors.
+///
+/// # Safety
+/// As for [`super::Kernel::run`].
+#[inline(always)]
+pub(super) unsafe fn tiles<S: Sums, const MOST: usize>(run: &Run) {
+    // SAFETY: as the caller promises; each arm differs in the width of tiles alone.
+    unsafe {
+        match run.columns.div_ceil(S::LANES) {
+            4.. if MOST >= 4 => of_width::<S, 4>(run),
+            3 if MOST >= 3 => of_width::<S, 3>(run),
+            2 if MOST >= 2 => of_width::<S, 2>(run),
+            _ => of_width::<S, 1>(run),
+        }
+    }
+}
+
+/// # Safety
+/// As for [`tiles`].
+#[inline(always)]
+unsafe fn of_width<S: Sums, const VECTORS: usize>(run: &Run) {
+    // SAFETY: as the caller promises; each arm differs in the height of tiles alone. Rows are there.
+    unsafe {
+        match run.rows {
+            1 => tile::<S, 1, VECTORS, false>(run, 0),
+            2..4 => overlapping(run, 2, |row| tile::<S, 2, VECTORS, false>(run, row)),
+            4..6 => overlapping(run, 4, |row| tile::<S, 4, VECTORS, false>(run, row)),
+            _ if S::SUMS_WINDOWS && !run.factors.is_null() => {
+                sixes_and_fours::<S, VECTORS, true>(run);
+            }
+            _ => sixes_and_fours::<S, VECTORS, false>(run),
+        }
+    }
+}
+
+/// Tiles of six rows, the last few of them of four where that computes less again: images of 14 or 7 columns would have
+/// 18 or 12 rows of tiles to a line otherwise.
+///
+/// # Safety
+/// As for [`tiles`]; there are six rows at least.
+#[inline(always)]
+unsafe fn sixes_and_fours<S: Sums, const VECTORS: usize, const SUM: bool>(run: &Run) {
+    let whole = run.rows / 6;
+    let (sixes, fours) = match run.rows % 6 {
+        0 => (whole, 0),
+        1 | 2 => (whole - 1, 2),
+        3 | 4 => (whole, 1),
+        _ => (whole + 1, 0),
+    };
+    for at in 0..sixes {
+        // SAFETY: there are six rows or more.
+        unsafe { tile::<S, 6, VECTORS, SUM>(run, (at * 6).min(run.rows - 6)) };
+    }
+    for at in 0..fours {
+        // SAFETY: as above.
+        unsafe { tile::<S, 4, VECTORS, SUM>(run, (sixes * 6 + at * 4).min(run.rows - 4)) };
+    }
+}
+
+/// Calls `tile(first row)` so that every row is in a tile of `count` rows; the last overlaps the one before
+/// rather than being smaller, and computes the same again.
+#[inline(always)]
+fn overlapping(run: &Run, count: usize, mut tile: impl FnMut(usize)) {
+    let mut row = 0;
+    while row + count < run.rows {
+        tile(row);
+        row += count;
+    }
+    tile(run.rows - count);
+}
+
+/// `ROWS` windows by the panel. With `SUM` the tile sums its windows itself: one more product per word, in every lane
+/// the same.
+///
+/// # Safety
+/// As for [`tiles`]; the windows from `row` on are there.
+#[inline(always)]
+unsafe fn tile<S: Sums, const ROWS: usize, const VECTORS: usize, const SUM: bool>(
+    run: &Run,
+    row: usize,
+) {
+    // SAFETY: a line of bias, then one of weights for each word of the window's segments; as the caller promises.
+    unsafe {
+        let (flip, nothing) = (S::flip(run.flip), S::splat(0));
+        let mut w = run.weights;
+        let mut bias = [nothing; VECTORS];
+        unrolled!(4: v < VECTORS, { bias[v] = S::load(w.add(v * S::LANES)) });
+        let (mut sums, mut corrections) = ([bias; ROWS], [nothing; ROWS]);
+        for segment in 0..run.segment_count {
+            let mut x = run.input.add(row * run.step + *run.segments.add(segment));
+            for word in 0..run.words {
+                let factors = S::same_weights(if SUM { *run.factors.add(word) } else { 0 });
+                w = w.add(VECTORS * S::LANES);
+                let mut line = [factors; VECTORS];
+                unrolled!(4: v < VECTORS, { line[v] = S::weights(w.add(v * S::LANES)) });
+                unrolled!(6: r < ROWS, {
+                    let word = S::word(x.add(r * run.step), flip);
+                    if SUM {
+                        corrections[r] = corrections[r].with_products(word, factors);
+                    }
+                    unrolled!(4: v < VECTORS, {
+                        sums[r][v] = sums[r][v].with_products(word, line[v]);
+                    });
+                });
+                x = x.add(4);
+            }
+        }
+        if SUM || !run.corrections.is_null() {
+            unrolled!(6: r < ROWS, {
+                if !SUM {
+                    corrections[r] = S::splat(*run.corrections.add(row + r));
+                }
+                unrolled!(4: v < VECTORS, { sums[r][v] = sums[r][v].sub(corrections[r]) });
+            });
+        }
+        S::store(run, row, sums);
+    }
+}
