@@ -14,6 +14,16 @@ pub(crate) trait Loop {
 }
 
 impl Isa {
+    /// What a loop that is run for this instruction set is compiled for.
+    pub(crate) fn of_loops(self) -> Self {
+        match self {
+            Self::Avx512Vbmi => Self::Avx512,
+            // Plain code has it there.
+            _ if cfg!(target_arch = "aarch64") => Self::Neon,
+            isa => isa,
+        }
+    }
+
     /// Runs a loop as compiled for this instruction set, if the machine has it.
     pub(crate) fn run(self, work: impl Loop) {
         match self {

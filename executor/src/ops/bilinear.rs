@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use super::support::{Image, dispatch, plain};
+use super::support::{Image, compiled, dispatch};
 use crate::element::{Element, Quantised, Real};
 use crate::io::{In, Out};
 use crate::kernels::plain::Loop;
-use crate::plan::{Label, Lowered, OpBuilder};
+use crate::plan::{Lowered, OpBuilder};
 use crate::quant::round_small;
 
 /// Two positions and the weight of the second.
@@ -44,9 +44,9 @@ fn step<T: Element>(
 ) -> Lowered {
     let (isa, shape) = (op.isa(), taps.to.shape()?);
     // Eight multiplications and three sums for each.
-    let label = plain("resize_bilinear", &shape, 11 * shape.elements() as u64);
+    let label = compiled(isa, "resize_bilinear", &shape, 11 * shape.elements() as u64);
     let (scratch, count) = (BUFFERS * taps.room() * size_of::<f32>(), taps.lines());
-    op.emit_bands(Label { form: isa, ..label }, scratch, count, move |mut io, lines| {
+    op.emit_bands(label, scratch, count, move |mut io, lines| {
         let (input, output) = (io.input(0), io.output(0));
         let (scratch, read, write) = (io.scratch_slice(), &read, &write);
         isa.run(Bilinear { taps: &taps, lines, input, output, scratch, read, write });

@@ -4,7 +4,7 @@ use half::f16;
 use nnburst_hal::{FusedActivation, OperandType};
 
 use super::Op;
-use super::support::{Broadcast, bad_kind, dispatch, plain};
+use super::support::{Broadcast, bad_kind, compiled, dispatch};
 use crate::element::{Element, Quantised, Real};
 use crate::error::OpError;
 use crate::io::Io;
@@ -151,7 +151,7 @@ fn emit<T: Element>(
     let wide = op.output(0)?.shape;
     let broadcast = Broadcast::new(&wide, &a.shape, &b.shape);
     let isa = op.isa();
-    op.emit(plain("binary", &wide, 0), move |io: Io<'_>| {
+    op.emit(compiled(isa, "binary", &wide, 0), move |io: Io<'_>| {
         let operands = (io.input::<T>(0), io.input::<T>(1));
         broadcast.each_row(operands, io.output(0), |a, b, output| {
             isa.run(Zip { a, b, output, each: &each });

@@ -4,7 +4,7 @@ use half::f16;
 use nnburst_hal::OperandType;
 
 use super::Op;
-use super::support::{Broadcast, bad_kind, plain};
+use super::support::{Broadcast, bad_kind, compiled, plain};
 use crate::element::{Element, Quantised};
 use crate::error::OpError;
 use crate::io::Io;
@@ -124,7 +124,7 @@ fn emit<T: Element>(
 ) -> Lowered {
     let broadcast = Broadcast::new(wide, &a.shape, &b.shape);
     let isa = op.isa();
-    op.emit(plain("compare", wide, 0), move |io: Io<'_>| {
+    op.emit(compiled(isa, "compare", wide, 0), move |io: Io<'_>| {
         let operands = (io.input::<T>(0), io.input::<T>(1));
         broadcast.each_row(operands, io.output::<u8>(0), |a, b, output| {
             isa.run(Zip { a, b, output, each: |a, b| u8::from(test(a, b)) });

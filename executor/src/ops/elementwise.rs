@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nnburst_hal::{FusedActivation, OperandType};
 
 use super::Op;
-use super::support::{Broadcast, bad_kind, plain};
+use super::support::{Broadcast, bad_kind, compiled, plain};
 use crate::element::{Element, Quantised};
 use crate::error::OpError;
 use crate::io::{In, Io, Out};
@@ -201,8 +201,8 @@ fn emit<T: Element>(
     each: impl Fn(T, T) -> T + Send + Sync + 'static,
 ) {
     let Operands { a, b, wide, .. } = operands;
-    let label = plain("binary", wide, wide.elements() as u64);
     let (broadcast, isa) = (Broadcast::new(wide, &a.shape, &b.shape), op.isa());
+    let label = compiled(isa, "binary", wide, wide.elements() as u64);
     op.emit(label, move |io| {
         let (a, b, out) = arguments::<T>(&io);
         broadcast.each_row((a, b), out, |a, b, output| {

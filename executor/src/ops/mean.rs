@@ -1,7 +1,7 @@
 //! MEAN: the average over some axes.
 
 use super::Op;
-use super::support::{dispatch, plain, same_quantisation};
+use super::support::{compiled, dispatch, same_quantisation};
 use crate::element::{Element, Quantised, Real};
 use crate::error::OpError;
 use crate::io::In;
@@ -140,7 +140,8 @@ const BLOCK: usize = 16;
 )]
 fn real<T: Real>(op: &mut OpBuilder<'_>, reduction: Reduction) -> Lowered {
     let elements = reduction.shape.elements();
-    let (label, isa) = (plain("mean_real", &reduction.shape, 0), op.isa());
+    let isa = op.isa();
+    let label = compiled(isa, "mean_real", &reduction.shape, 0);
     op.emit_with_scratch(label, elements * 4, move |mut io| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         let sums = io.scratch_slice::<f32>();
@@ -159,7 +160,8 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, reduction: Reduction) -> Lowered {
         .ok()
         .filter(|&count| count <= 1 << 23)
         .ok_or_else(|| OpError::rule(format!("a mean over {} elements", reduction.count)))?;
-    let (label, isa) = (plain("mean_byte", &reduction.shape, 0), op.isa());
+    let isa = op.isa();
+    let label = compiled(isa, "mean_byte", &reduction.shape, 0);
     op.emit_with_scratch(label, elements * 4, move |mut io| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         let sums = io.scratch_slice::<i32>();

@@ -233,6 +233,7 @@ fn emit<T: Element, S: Copy + Send + Sync + 'static>(
     finish: impl Fn(S, usize) -> T + Send + Sync + 'static,
 ) {
     let isa = op.isa();
+    let label = Label { form: isa.of_loops(), ..label };
     op.emit_bands(label, 0, pool.lines(), move |io, lines| {
         let (input, output) = (io.input(0), io.output(0));
         let (fold, finish) = (&fold, &finish);

@@ -5,7 +5,7 @@ use nnburst_hal::OperandType;
 
 use super::Op;
 use super::bilinear::{self, Tap, Taps};
-use super::support::{Image, by_width, plain, same_quantisation};
+use super::support::{Image, by_width, compiled, same_quantisation};
 use crate::element::Element;
 use crate::error::OpError;
 use crate::io::{In, Io, Out};
@@ -133,7 +133,7 @@ fn nearest<T: Element>(
     columns: Vec<usize>,
 ) -> Lowered {
     let isa = op.isa();
-    op.emit(plain("resize_nearest", &to.shape()?, 0), move |io: Io<'_>| {
+    op.emit(compiled(isa, "resize_nearest", &to.shape()?, 0), move |io: Io<'_>| {
         let (input, output) = (io.input_bytes(0), io.output_bytes(0));
         let (lanes, planes) = if to.is_nchw() { (1, to.channels) } else { (to.channels, 1) };
         let (bytes, line) = (lanes * size_of::<T>(), to.width * lanes * size_of::<T>());

@@ -14,6 +14,11 @@ pub(crate) fn plain(kernel: &'static str, shape: &Shape, operations: u64) -> Lab
     Label { kernel, form: Isa::Scalar, shape: format!("{shape:?}"), operations }
 }
 
+/// A label for a loop in plain Rust that is compiled for the instruction set.
+pub(crate) fn compiled(isa: Isa, kernel: &'static str, shape: &Shape, operations: u64) -> Label {
+    Label { form: isa.of_loops(), ..plain(kernel, shape, operations) }
+}
+
 /// The error of a type that the operation doesn't take.
 pub(crate) fn bad_kind(index: usize, kind: OperandType) -> OpError {
     OpError::input(index, format!("{kind} is not computed by this operation"))

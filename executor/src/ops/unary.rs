@@ -4,7 +4,7 @@ use half::f16;
 use nnburst_hal::OperandType;
 
 use super::Op;
-use super::support::{bad_kind, by_real, plain};
+use super::support::{bad_kind, by_real, compiled};
 use crate::element::{Element, Real};
 use crate::io::Io;
 use crate::kernels::plain::map;
@@ -56,7 +56,7 @@ fn emit<T: Element>(
     let shape = op.input(0)?.shape;
     op.set_output(0, shape.clone())?;
     let isa = op.isa();
-    op.emit(plain("unary", &shape, 0), move |io: Io<'_>| {
+    op.emit(compiled(isa, "unary", &shape, 0), move |io: Io<'_>| {
         map(isa, io.input(0), io.output(0), &each);
         Ok(())
     });

@@ -82,6 +82,7 @@ pub(super) fn keep_short_whole(steps: &mut [DraftStep]) {
 fn estimate(label: &Label) -> u64 {
     let per_nanosecond = match (label.form, label.kernel) {
         (Isa::Scalar, _) => 1,
+        (_, "pool_real" | "pool_byte") => 6,
         (_, "depthwise_f32" | "depthwise_i8") => 40,
         _ => 100,
     };
