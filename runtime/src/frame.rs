@@ -44,13 +44,16 @@ pub struct Frame {
     packets: Vec<Packet>,
     /// The one of `packets` that says what `request` says; unknown after an exchange.
     current: Option<usize>,
-    /// What `request` is to a device in this process; nothing after an exchange.
-    here: Option<Here>,
+    here: Vec<Here>,
+    /// The one of `here` that says what `request` says; unknown after an exchange.
+    current_here: Option<usize>,
 }
 
 /// The frame as a device in this process executes it again and again.
 struct Here {
     model: Arc<dyn PreparedModel>,
+    inputs: Vec<RequestArgument>,
+    outputs: Vec<RequestArgument>,
     reusable: Box<dyn ReusableExecution>,
     timing: Timing,
 }
@@ -81,8 +84,8 @@ struct Packet {
     frame: BurstFrame,
 }
 
-/// Packets that a frame keeps: with state that is exchanged at every step, two take turns.
-const MOST_PACKETS: usize = 2;
+/// What a frame keeps of either kind: with state that is exchanged at every step, two take turns.
+const MOST_KEPT: usize = 2;
 
 /// Where arguments start: at a cache line.
 const ALIGNMENT: usize = 64;
@@ -143,7 +146,8 @@ impl Frame {
             latency: Duration::ZERO,
             packets: Vec::new(),
             current: None,
-            here: None,
+            here: Vec::new(),
+            current_here: None,
         })
     }
 
@@ -232,7 +236,7 @@ impl Frame {
             Last::Nothing => &[],
             Last::Outcome(outcome) => &outcome.output_shapes,
             Last::Packet => self.answer().map_or(&[], |answer| answer.output_shapes.as_slice()),
-            Last::Here => self.here.as_ref().map_or(&[], |here| here.reusable.output_shapes()),
+            Last::Here => self.here().map_or(&[], |here| here.reusable.output_shapes()),
         }
     }
 
@@ -242,7 +246,7 @@ impl Frame {
             Last::Nothing => Timing::NONE,
             Last::Outcome(outcome) => outcome.timing,
             Last::Packet => self.answer().map_or(Timing::NONE, |answer| answer.timing),
-            Last::Here => self.here.as_ref().map_or(Timing::NONE, |here| here.timing),
+            Last::Here => self.here().map_or(Timing::NONE, |here| here.timing),
         }
     }
 
@@ -285,8 +289,7 @@ impl Frame {
             std::mem::swap(&mut output.location, &mut input.location);
         }
         self.keep_outcome();
-        self.current = None;
-        self.here = None;
+        (self.current, self.current_here) = (None, None);
         Ok(())
     }
 
@@ -320,7 +323,7 @@ impl Frame {
             None => {
                 let (inputs, outputs) = (request.inputs.clone(), request.outputs.clone());
                 let packet = Packet { burst, inputs, outputs, frame: make(request)? };
-                if packets.len() == MOST_PACKETS {
+                if packets.len() == MOST_KEPT {
                     packets.remove(0);
                 }
                 packets.push(packet);
@@ -348,11 +351,30 @@ impl Frame {
         model: &Arc<dyn PreparedModel>,
         options: &ExecutionOptions,
     ) -> Option<std::result::Result<(), ExecutionFailure>> {
-        if self.here.as_ref().is_none_or(|here| !Arc::ptr_eq(&here.model, model)) {
-            let reusable = model.reusable_execution(&self.request)?;
-            self.here = Some(Here { model: Arc::clone(model), reusable, timing: Timing::NONE });
-        }
-        let Here { reusable, timing, .. } = self.here.as_mut()?;
+        let Self { here, request, current_here, .. } = self;
+        let fits = |here: &Here| {
+            Arc::ptr_eq(&here.model, model)
+                && here.inputs == request.inputs
+                && here.outputs == request.outputs
+        };
+        let known = current_here
+            .filter(|&at| here.get(at).is_some_and(|here| Arc::ptr_eq(&here.model, model)))
+            .or_else(|| here.iter().position(fits));
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let reusable = model.reusable_execution(request)?;
+                let (inputs, outputs) = (request.inputs.clone(), request.outputs.clone());
+                if here.len() == MOST_KEPT {
+                    here.remove(0);
+                }
+                let model = Arc::clone(model);
+                here.push(Here { model, inputs, outputs, reusable, timing: Timing::NONE });
+                here.len() - 1
+            }
+        };
+        *current_here = Some(at);
+        let Here { reusable, timing, .. } = here.get_mut(at)?;
         self.last = Last::Nothing;
         match reusable.compute(&self.request.pools, options) {
             Ok(measured) => {
@@ -372,6 +394,10 @@ impl Frame {
     pub(crate) fn computed_here(&mut self, latency: Duration) -> Result<()> {
         self.latency = latency;
         self.check_pages()
+    }
+
+    fn here(&self) -> Option<&Here> {
+        self.here.get(self.current_here?)
     }
 
     fn answer(&self) -> Option<&BurstAnswer> {

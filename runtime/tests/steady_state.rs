@@ -41,6 +41,7 @@ static ALLOCATOR: Counting = Counting;
 fn frames_need_no_memory_of_their_own() {
     frames_go_through_a_burst_without_allocating();
     frames_are_computed_in_this_process_without_allocating();
+    state_is_carried_in_this_process_without_allocating();
 }
 
 fn frames_go_through_a_burst_without_allocating() {
@@ -84,5 +85,29 @@ fn frames_are_computed_in_this_process_without_allocating() {
             let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
             assert_eq!(allocations, 0, "{name}, {}: allocations in 20 frames", device.name());
         }
+    }
+}
+
+/// What came out goes in again: the places of both are exchanged behind every step.
+fn state_is_carried_in_this_process_without_allocating() {
+    for device in [Device::reference(), Device::embedded("nnapi-sample_all").unwrap()] {
+        let model = device.compile(&builtin::model("add1").unwrap(), PrepareOptions::default());
+        let model = model.unwrap();
+        let mut frame = model.frame().unwrap();
+        frame.write(0, &[0f32]).unwrap();
+        frame.write(1, &[1f32]).unwrap();
+        let mut step = || {
+            model.execution().compute(&mut frame).unwrap();
+            frame.exchange(0, 0).unwrap();
+        };
+        (0..4).for_each(|_| step());
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        (0..20).for_each(|_| step());
+        let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+        assert_eq!(allocations, 0, "{}: allocations in 20 steps", device.name());
+        let mut last = [0f32; 1];
+        frame.read_into(0, &mut last).unwrap();
+        // Exchanged once more behind the last step, the output holds what went into that.
+        assert_eq!(last, [23.0], "{}", device.name());
     }
 }
