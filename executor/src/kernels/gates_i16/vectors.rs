@@ -1,6 +1,6 @@
-//! Vector by vector; the last few numbers as plain code does them.
+//! Vector by vector.
 
-use super::{RANGE, Rows, scalar};
+use super::{LANES, RANGE, Rows};
 use crate::kernels::numbers::{Kernel, Numbers};
 
 pub(super) struct Add;
@@ -10,18 +10,18 @@ impl Kernel for Add {
 
     #[inline(always)]
     unsafe fn run<V: Numbers>(rows: &Rows) {
-        let whole = rows.len / V::LANES * V::LANES;
-        // SAFETY: scalings are as wide as a vector; whole vectors and what is left are within the rows.
-        unsafe {
-            let (a, b) =
-                (V::multipliers(&rows.scalings[0], 0), V::multipliers(&rows.scalings[1], 0));
-            let (low, high) = (V::splat(RANGE.0), V::splat(RANGE.1));
-            for at in (0..whole).step_by(V::LANES) {
-                let x = V::load(rows.inputs[0].add(at)).stored(&a);
-                let y = V::load(rows.inputs[1].add(at)).stored(&b);
-                x.add(y).clamp(low, high).store(rows.output.add(at));
+        for (gate, [a, b]) in rows.scalings.iter().enumerate().take(rows.gates) {
+            let first = gate * rows.units;
+            // SAFETY: scalings are as wide as a vector, and whole vectors are within the rows.
+            unsafe {
+                let (a, b) = (V::multipliers(a, 0), V::multipliers(b, 0));
+                let (low, high) = (V::splat(RANGE.0), V::splat(RANGE.1));
+                for at in (first..first + rows.units.next_multiple_of(LANES)).step_by(V::LANES) {
+                    let x = V::load(rows.inputs[0].add(at)).stored(&a);
+                    let y = V::load(rows.inputs[1].add(at)).stored(&b);
+                    x.add(y).clamp(low, high).store(rows.output.add(at));
+                }
             }
-            scalar::from(rows, whole);
         }
     }
 }

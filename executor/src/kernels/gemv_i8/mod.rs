@@ -110,17 +110,13 @@ impl GemvBytes {
         self.form.isa
     }
 
-    /// Sums that [`GemvBytes::compute`] writes, those of columns that aren't there included.
-    pub(crate) fn sums(&self) -> usize {
-        self.start.len()
-    }
-
     /// Words that [`GemvBytes::compute`] keeps the row in.
     pub(crate) fn words(&self) -> usize {
         self.depth.div_ceil(DEPTH)
     }
 
-    /// `sums[column] = bias + sum((x - zero point) * weight)`, wrapping.
+    /// `sums[column] = bias + sum((x - zero point) * weight)`, wrapping; of whole vectors of columns, those that
+    /// aren't there included.
     ///
     /// # Errors
     /// Memory is missing.
@@ -133,13 +129,14 @@ impl GemvBytes {
         super::check_lengths(x.len(), self.depth)?;
         super::check_lengths(row.len(), self.words())?;
         super::check_lengths(sums.len(), self.start.len())?;
-        let shift = self.form.run.shift();
-        for (word, slot) in row.iter_mut().enumerate().take(self.words()) {
-            let byte = |k: usize| {
-                let at = word * DEPTH + k;
-                if at < self.depth { x.get(at).cast_unsigned() ^ shift } else { 0 }
-            };
-            *slot = i32::from_le_bytes([byte(0), byte(1), byte(2), byte(3)]);
+        let row = &mut row[..self.words()];
+        if let Some(last) = row.last_mut() {
+            *last = 0;
+        }
+        x.copy_to(&mut bytemuck::cast_slice_mut(row)[..self.depth]);
+        if !self.form.run.signed {
+            // By 128; what stands behind the row meets zeros.
+            row.iter_mut().for_each(|word| *word ^= i32::from_ne_bytes([0x80; DEPTH]));
         }
         sums[..self.start.len()].copy_from_slice(&self.start);
         let panels = Panels {

@@ -19,7 +19,7 @@ fn every_form_gives_the_exact_sums() {
                     let gemv = GemvBytes::new(form.isa, &weights, depth, zero_point, &bias);
                     let gemv = gemv.unwrap();
                     assert_eq!(gemv.isa(), form.isa);
-                    let mut sums = vec![0; gemv.sums()];
+                    let mut sums = vec![0; gemv.start.len()];
                     let mut row = vec![0; gemv.words()];
                     gemv.compute(In::of(&x), &mut row, &mut sums).unwrap();
                     for (column, &bias) in bias.iter().enumerate() {
