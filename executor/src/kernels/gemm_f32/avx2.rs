@@ -6,7 +6,7 @@ use core::arch::x86_64::{
 };
 
 use super::panels::{Kernel, Width};
-use super::{AHEAD, ROWS_PER_BASE, Tile, bases};
+use super::tile::{AHEAD, ROWS_PER_BASE, Tile, bases};
 
 pub(super) const KERNEL: Kernel = Kernel {
     rows: 6,

@@ -8,40 +8,101 @@ use core::arch::x86_64::{
 };
 
 use super::panels::{Kernel, Width};
-use super::{AHEAD, ROWS_PER_BASE, Tile, bases};
-
-/// Half vectors cost half on cores that split whole ones in two (Zen 4), and nothing extra on others.
-pub(super) const KERNEL: Kernel = Kernel {
-    rows: 12,
-    widths: &[
-        Width { columns: 8, run: tile::<0, true> },
-        Width { columns: 16, run: tile::<1, false> },
-        Width { columns: 24, run: tile::<1, true> },
-        Width { columns: 32, run: tile::<2, false> },
-    ],
-};
+use super::tile::{AHEAD, ROWS_PER_BASE, Tile, bases};
 
 pub(super) const LANES: usize = 16;
 
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
-unsafe fn tile<const WHOLE: usize, const HALF: bool>(tile: &Tile) {
-    // SAFETY: as the caller promises; each arm differs in the number of rows alone.
-    unsafe {
-        match tile.rows {
-            1 => rows::<1, WHOLE, HALF>(tile),
-            2 => rows::<2, WHOLE, HALF>(tile),
-            3 => rows::<3, WHOLE, HALF>(tile),
-            4 => rows::<4, WHOLE, HALF>(tile),
-            5 => rows::<5, WHOLE, HALF>(tile),
-            6 => rows::<6, WHOLE, HALF>(tile),
-            7 => rows::<7, WHOLE, HALF>(tile),
-            8 => rows::<8, WHOLE, HALF>(tile),
-            9 => rows::<9, WHOLE, HALF>(tile),
-            10 => rows::<10, WHOLE, HALF>(tile),
-            11 => rows::<11, WHOLE, HALF>(tile),
-            _ => rows::<12, WHOLE, HALF>(tile),
+/// A form's tiles, where `$add` and `$add_half` add what comes of an element and a vector of weights, or half of one.
+///
+/// Half vectors cost half on cores that split whole ones in two (Zen 4), and nothing extra on others.
+macro_rules! tiles {
+    ($features:literal, $add:ident, $add_half:ident) => {
+        pub(super) const KERNEL: Kernel = Kernel {
+            rows: 12,
+            widths: &[
+                Width { columns: 8, run: tile::<0, true> },
+                Width { columns: 16, run: tile::<1, false> },
+                Width { columns: 24, run: tile::<1, true> },
+                Width { columns: 32, run: tile::<2, false> },
+            ],
+        };
+
+        #[target_feature(enable = $features)]
+        unsafe fn tile<const WHOLE: usize, const HALF: bool>(tile: &Tile) {
+            // SAFETY: as the caller promises; each arm differs in the number of rows alone.
+            unsafe {
+                match tile.rows {
+                    1 => rows::<1, WHOLE, HALF>(tile),
+                    2 => rows::<2, WHOLE, HALF>(tile),
+                    3 => rows::<3, WHOLE, HALF>(tile),
+                    4 => rows::<4, WHOLE, HALF>(tile),
+                    5 => rows::<5, WHOLE, HALF>(tile),
+                    6 => rows::<6, WHOLE, HALF>(tile),
+                    7 => rows::<7, WHOLE, HALF>(tile),
+                    8 => rows::<8, WHOLE, HALF>(tile),
+                    9 => rows::<9, WHOLE, HALF>(tile),
+                    10 => rows::<10, WHOLE, HALF>(tile),
+                    11 => rows::<11, WHOLE, HALF>(tile),
+                    _ => rows::<12, WHOLE, HALF>(tile),
+                }
+            }
         }
-    }
+
+        #[inline]
+        #[target_feature(enable = $features)]
+        unsafe fn rows<const COUNT: usize, const WHOLE: usize, const HALF: bool>(tile: &Tile) {
+            // SAFETY: a line of bias, as wide as the panel.
+            let bias = unsafe { line::<WHOLE, HALF>(tile.bias) };
+            let mut sums = [bias; COUNT];
+            let width = WHOLE * LANES + if HALF { LANES / 2 } else { 0 };
+            tile.fetch_next_outputs(COUNT, width);
+            for segment in tile.segments() {
+                let mut w = segment.weights;
+                let mut bases: [*const f32; 4] = bases(segment.rows, tile.row_stride);
+                for _ in 0..tile.len {
+                    // SAFETY: the segment has `len` lines of weights, and as many elements of each row.
+                    unsafe {
+                        let weights = line::<WHOLE, HALF>(w);
+                        for at in (0..width).step_by(LANES) {
+                            _mm_prefetch::<_MM_HINT_T0>(w.wrapping_add(AHEAD + at).cast());
+                        }
+                        for (row, sums) in sums.iter_mut().enumerate() {
+                            let base = bases[row / ROWS_PER_BASE];
+                            let x = base.wrapping_add(row % ROWS_PER_BASE * tile.row_stride);
+                            let x = x.read_unaligned();
+                            for (sum, &weights) in sums.whole.iter_mut().zip(&weights.whole) {
+                                *sum = $add(x, weights, *sum);
+                            }
+                            if HALF {
+                                sums.half = $add_half(x, weights.half, sums.half);
+                            }
+                        }
+                        w = w.add(width);
+                    }
+                    bases = bases.map(|base| base.wrapping_add(1));
+                }
+            }
+            for (row, sums) in sums.iter().enumerate() {
+                // SAFETY: `store` keeps within the tile's columns.
+                unsafe { store::<WHOLE, HALF>(tile, row, sums) };
+            }
+        }
+    };
+}
+pub(super) use tiles;
+
+tiles!("avx512f,avx512bw,avx512dq,avx512vl,fma", add, add_half);
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
+fn add(x: f32, weights: __m512, sum: __m512) -> __m512 {
+    _mm512_fmadd_ps(_mm512_set1_ps(x), weights, sum)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
+fn add_half(x: f32, weights: __m256, sum: __m256) -> __m256 {
+    _mm256_fmadd_ps(_mm256_set1_ps(x), weights, sum)
 }
 
 /// The sums of one row.
@@ -49,46 +110,6 @@ unsafe fn tile<const WHOLE: usize, const HALF: bool>(tile: &Tile) {
 pub(super) struct Sums<const WHOLE: usize> {
     pub(super) whole: [__m512; WHOLE],
     pub(super) half: __m256,
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
-unsafe fn rows<const COUNT: usize, const WHOLE: usize, const HALF: bool>(tile: &Tile) {
-    // SAFETY: a line of bias, as wide as the panel.
-    let bias = unsafe { line::<WHOLE, HALF>(tile.bias) };
-    let mut sums = [bias; COUNT];
-    let width = WHOLE * LANES + if HALF { LANES / 2 } else { 0 };
-    tile.fetch_next_outputs(COUNT, width);
-    for segment in tile.segments() {
-        let mut w = segment.weights;
-        let mut bases: [*const f32; 4] = bases(segment.rows, tile.row_stride);
-        for _ in 0..tile.len {
-            // SAFETY: the segment has `len` lines of weights, and as many elements of each row.
-            unsafe {
-                let weights = line::<WHOLE, HALF>(w);
-                for at in (0..width).step_by(LANES) {
-                    _mm_prefetch::<_MM_HINT_T0>(w.wrapping_add(AHEAD + at).cast());
-                }
-                for (row, sums) in sums.iter_mut().enumerate() {
-                    let base = bases[row / ROWS_PER_BASE];
-                    let x = base.wrapping_add(row % ROWS_PER_BASE * tile.row_stride);
-                    let x = x.read_unaligned();
-                    for (sum, &weights) in sums.whole.iter_mut().zip(&weights.whole) {
-                        *sum = _mm512_fmadd_ps(_mm512_set1_ps(x), weights, *sum);
-                    }
-                    if HALF {
-                        sums.half = _mm256_fmadd_ps(_mm256_set1_ps(x), weights.half, sums.half);
-                    }
-                }
-                w = w.add(width);
-            }
-            bases = bases.map(|base| base.wrapping_add(1));
-        }
-    }
-    for (row, sums) in sums.iter().enumerate() {
-        // SAFETY: `store` keeps within the tile's columns.
-        unsafe { store::<WHOLE, HALF>(tile, row, sums) };
-    }
 }
 
 /// # Safety

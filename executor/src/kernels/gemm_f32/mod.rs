@@ -18,100 +18,22 @@ mod avx512;
 mod avx512_bf16;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+mod pairs;
 mod panels;
 mod scalar;
+mod tile;
 
 use std::ops::Range;
 
+use self::pairs::Pairs;
 use self::panels::{Kernel, Panel, pack_panels};
+use self::tile::Tile;
 use super::chain::Lines;
-#[cfg(target_arch = "x86_64")]
-use super::fetch;
 use super::patches::Patches;
 use super::windows::each_region;
 use super::{Form, Isa, Precision, best, pack};
 use crate::io::{In, Out};
 use crate::packed::Packed;
-
-/// One tile of a product: `rows` rows by `columns` columns of `output`.
-///
-/// Each row is made of `segments.0` by `segments.1` stretches of `len` elements.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Tile {
-    /// First element of the first row.
-    input: *const f32,
-    /// Elements between rows.
-    row_stride: usize,
-    segments: (usize, usize),
-    /// Elements between segments of a row.
-    input_steps: (usize, usize),
-    /// Floats between the segments' weights.
-    weights_steps: (usize, usize),
-    len: usize,
-    bias: *const f32,
-    /// For each segment `len` lines as wide as the panel.
-    weights: *const f32,
-    output: *mut f32,
-    /// Elements between rows of the output.
-    stride: usize,
-    rows: usize,
-    columns: usize,
-    low: f32,
-    high: f32,
-}
-
-/// Where a segment of a tile's rows starts, and its weights.
-struct Segment {
-    rows: *const f32,
-    weights: *const f32,
-}
-
-impl Tile {
-    /// Asks for the lines that the next tile writes, below the `rows` by `width` of this one. Those of a large image are
-    /// in no cache: the first convolutions of MobileNet v1 took a fifth longer, waiting with each store.
-    #[cfg(target_arch = "x86_64")]
-    #[inline(always)]
-    fn fetch_next_outputs(&self, rows: usize, width: usize) {
-        for row in rows..2 * rows {
-            for column in (0..width).step_by(16) {
-                fetch(self.output.wrapping_add(row * self.stride + column));
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn segments(&self) -> impl Iterator<Item = Segment> {
-        let (lines, columns) = self.segments;
-        (0..lines).flat_map(move |line| {
-            (0..columns).map(move |column| Segment {
-                rows: self
-                    .input
-                    .wrapping_add(line * self.input_steps.0 + column * self.input_steps.1),
-                weights: self
-                    .weights
-                    .wrapping_add(line * self.weights_steps.0 + column * self.weights_steps.1),
-            })
-        })
-    }
-}
-
-/// Rows that are addressed from one register: it, and once and twice the stride behind it.
-const ROWS_PER_BASE: usize = 3;
-
-/// How many floats ahead weights are fetched: a panel is too large for the first cache, and the machine's own
-/// prefetching ends with each page. For 49 rows it makes 100 GFLOP/s of 94.
-#[cfg(target_arch = "x86_64")]
-const AHEAD: usize = 256;
-
-/// Addresses of every third row.
-///
-/// Left to itself the compiler computes an address per row in each step where registers run out (12 rows
-/// and strides known at run time alone); kept from seeing how the bases belong together it keeps what it
-/// has. Measured: 2 % with AVX-512, 25 % with AVX2.
-#[inline(always)]
-fn bases<const COUNT: usize>(first: *const f32, stride: usize) -> [*const f32; COUNT] {
-    std::array::from_fn(|i| std::hint::black_box(first.wrapping_add(i * ROWS_PER_BASE * stride)))
-}
 
 /// Best first.
 pub(crate) const FORMS: &[Form<Kernel>] = &[
@@ -123,30 +45,6 @@ pub(crate) const FORMS: &[Form<Kernel>] = &[
     Form { isa: Isa::Neon, run: neon::KERNEL },
     Form { isa: Isa::Scalar, run: scalar::KERNEL },
 ];
-
-/// Tiles whose elements are pairs of bf16, in the place of floats.
-#[derive(Clone, Copy, Debug)]
-struct Pairs {
-    kernel: Kernel,
-    /// Rounds so many floats to pairs, half as many; a missing last one is 0.
-    ///
-    /// # Safety
-    /// The machine has the instruction set; that much is readable and writable.
-    round: unsafe fn(from: *const f32, len: usize, to: *mut f32),
-}
-
-impl Pairs {
-    /// Those of the best instruction set up to `isa`. There is no form in plain code: it would take several times as
-    /// long as floats, for less exact results.
-    fn of(isa: Isa) -> Option<Form<Self>> {
-        #[cfg(target_arch = "x86_64")]
-        if isa >= Isa::Avx512 && is_x86_feature_detected!("avx512bf16") {
-            return Some(Form { isa: Isa::Avx512, run: avx512_bf16::PAIRS });
-        }
-        let _ = isa;
-        None
-    }
-}
 
 /// Bytes of rows that are worked on at a time: leaves room in a second cache of 512 KiB.
 const BLOCK_BYTES: usize = 192 << 10;

@@ -5,7 +5,7 @@ use core::arch::aarch64::{
 };
 
 use super::panels::{Kernel, Width};
-use super::{ROWS_PER_BASE, Tile, bases};
+use super::tile::{ROWS_PER_BASE, Tile, bases};
 
 pub(super) const KERNEL: Kernel = Kernel {
     rows: 6,

@@ -1,6 +1,6 @@
 //! Panels of weights: how wide a form's are, and how they are packed.
 
-use super::Tile;
+use super::tile::Tile;
 use crate::kernels::{Form, pack};
 
 /// A form's tiles.

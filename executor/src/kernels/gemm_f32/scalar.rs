@@ -1,7 +1,7 @@
 //! Plain Rust.
 
-use super::Tile;
 use super::panels::{Kernel, Width};
+use super::tile::Tile;
 
 pub(super) const KERNEL: Kernel =
     Kernel { rows: 4, widths: &[Width { columns: COLUMNS, run: tile }] };
