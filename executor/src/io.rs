@@ -13,6 +13,7 @@ use nnburst_hal::{View, ViewMut};
 use crate::element::Element;
 use crate::memory::ALIGN;
 use crate::plan::{Place, Step};
+use crate::rows::Rows;
 
 /// Address range that a [`Place`] points into; filled at the start of each run.
 #[derive(Clone, Copy, Debug)]
@@ -66,17 +67,22 @@ impl<'a> Io<'a> {
 
     /// An input's bytes; empty where it is omitted.
     pub fn input_bytes(&self, index: usize) -> View<'a> {
-        match self.step.inputs.get(index) {
-            Some(place) => resolve(place, self.slots).as_view(),
-            None => View::of(&[]),
-        }
+        self.in_one_piece(self.step.inputs.get(index)).as_view()
     }
 
     /// An output's bytes.
     pub fn output_bytes(&self, index: usize) -> ViewMut<'a> {
-        match self.step.outputs.get(index) {
-            Some(place) => resolve(place, self.slots),
-            None => ViewMut::of(&mut []),
+        self.in_one_piece(self.step.outputs.get(index))
+    }
+
+    /// Only steps that say so get operands whose rows lie apart, and those ask for rows.
+    fn in_one_piece(&self, place: Option<&Place>) -> ViewMut<'a> {
+        match place {
+            Some(place) if place.apart().is_none() => resolve(place, self.slots),
+            place => {
+                debug_assert!(place.is_none(), "{} takes no rows that lie apart", self.step.name);
+                ViewMut::of(&mut [])
+            }
         }
     }
 
@@ -88,6 +94,30 @@ impl<'a> Io<'a> {
     /// An output's elements.
     pub fn output<T: Element>(&self, index: usize) -> Out<'a, T> {
         Out::new(self.output_bytes(index))
+    }
+
+    /// An input's elements, for a step that has said it takes rows of it.
+    #[inline]
+    pub(crate) fn input_rows<T: Element>(&self, index: usize) -> Rows<In<'a, T>> {
+        match self.step.inputs.get(index) {
+            Some(place) => {
+                let all = In::new(resolve(place, self.slots).as_view());
+                place.apart().map_or_else(|| all.into(), |it| Rows::new(all, it, size_of::<T>()))
+            }
+            None => In::of(&[]).into(),
+        }
+    }
+
+    /// An output's elements, for a step that has said it writes rows of it.
+    #[inline]
+    pub(crate) fn output_rows<T: Element>(&self, index: usize) -> Rows<Out<'a, T>> {
+        match self.step.outputs.get(index) {
+            Some(place) => {
+                let all = Out::new(resolve(place, self.slots));
+                place.apart().map_or_else(|| all.into(), |it| Rows::new(all, it, size_of::<T>()))
+            }
+            None => Out::of(&mut []).into(),
+        }
     }
 
     /// Memory of the step's own, as many bytes as it asked for, at a multiple of 64; content arbitrary.
@@ -121,7 +151,7 @@ pub(crate) fn share_stride(share: usize) -> usize {
     share.next_multiple_of(ALIGN)
 }
 
-/// The bytes of a place. Places are laid out within their slots when the stage is planned; the range is
+/// The bytes of a place, from the first to the last. Places are laid out within their slots when the stage is planned; the range is
 /// checked all the same, since a client chooses the length of some of them.
 pub(crate) fn resolve<'a>(place: &Place, slots: &[Slot]) -> ViewMut<'a> {
     match place {
@@ -131,13 +161,14 @@ pub(crate) fn resolve<'a>(place: &Place, slots: &[Slot]) -> ViewMut<'a> {
             // SAFETY: constants outlive the run, and nothing writes through the place of an input.
             unsafe { ViewMut::from_raw(start, bytes.len()) }
         }
-        Place::Slot { slot, offset, len } => {
+        Place::Slot { slot, offset, len, apart } => {
             let Some(slot) = slots.get(*slot) else { return ViewMut::of(&mut []) };
-            if offset.checked_add(*len).is_none_or(|end| end > slot.len) {
+            let len = apart.map_or(*len, |apart| apart.span(*len));
+            if offset.checked_add(len).is_none_or(|end| end > slot.len) {
                 return ViewMut::of(&mut []);
             }
             // SAFETY: within the slot, which the run keeps alive.
-            unsafe { ViewMut::from_raw(slot.start.add(*offset), *len) }
+            unsafe { ViewMut::from_raw(slot.start.add(*offset), len) }
         }
     }
 }
@@ -221,6 +252,12 @@ impl<'a, T: Element> In<'a, T> {
     /// The same memory as bytes.
     pub(crate) fn bytes(self) -> In<'a, u8> {
         In { start: self.start.cast(), len: self.len * size_of::<T>(), life: PhantomData }
+    }
+
+    /// The same memory as a view.
+    pub(crate) fn view(self) -> View<'a> {
+        // SAFETY: the elements' bytes, mapped for 'a.
+        unsafe { View::from_raw(self.start.cast(), self.len * size_of::<T>()) }
     }
 
     /// A copy: for what is looked at twice or steers control.
@@ -332,6 +369,12 @@ impl<'a, T: Element> Out<'a, T> {
     /// The same memory as bytes.
     pub(crate) fn bytes(self) -> Out<'a, u8> {
         Out { start: self.start.cast(), len: self.len * size_of::<T>(), life: PhantomData }
+    }
+
+    /// The same memory as a view.
+    pub(crate) fn view(self) -> ViewMut<'a> {
+        // SAFETY: the elements' bytes, mapped for 'a.
+        unsafe { ViewMut::from_raw(self.start.cast(), self.len * size_of::<T>()) }
     }
 
     /// The same elements, to read.

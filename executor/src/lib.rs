@@ -60,6 +60,7 @@ mod ops;
 mod packed;
 mod plan;
 pub mod quant;
+mod rows;
 mod session;
 mod shape;
 #[cfg(feature = "testing")]

@@ -16,6 +16,8 @@ use std::sync::Arc;
 use nnburst_hal::{View, ViewMut};
 
 use super::patches::Patches;
+use crate::io::{In, Out};
+use crate::rows::{Pitched, Rows, each_stretch};
 
 /// A convolution that can be computed by lines of its output.
 pub(crate) trait Lines: std::fmt::Debug + Send + Sync {
@@ -42,13 +44,13 @@ pub(crate) trait Lines: std::fmt::Debug + Send + Sync {
     /// Computes some lines of the output.
     ///
     /// # Safety
-    /// `image` and `output` are where their first elements would be; what these lines need of them is
+    /// `image` and `output` are where their first pixels would be, bytes apart; what these lines need of them is
     /// readable and writable, at any alignment. The scratch memory is as long as stated and starts at a
     /// multiple of 64.
     unsafe fn lines(
         &self,
-        image: *const u8,
-        output: *mut u8,
+        image: Pitched<*const u8>,
+        output: Pitched<*mut u8>,
         lines: Range<usize>,
         scratch: &mut [u8],
     );
@@ -89,6 +91,11 @@ struct Stage {
 impl Stage {
     fn lines(&self) -> usize {
         self.kernel.patches().lines()
+    }
+
+    /// Bytes of a pixel of the output.
+    fn pixel_bytes(&self) -> usize {
+        self.kernel.channels() * self.kernel.element_bytes()
     }
 }
 
@@ -186,6 +193,12 @@ impl Chain {
         self.stages.last().map_or(0, Stage::lines)
     }
 
+    /// Bytes of a pixel of the image, and of one of the output.
+    pub(crate) fn pixel_bytes(&self) -> (usize, usize) {
+        let read = |stage: &Stage| stage.kernel.patches().channels * stage.kernel.element_bytes();
+        (self.stages.first().map_or(0, read), self.stages.last().map_or(0, Stage::pixel_bytes))
+    }
+
     /// Whether parts of the output that are computed apart share lines of a stage, which are then computed twice.
     pub(crate) fn overlaps(&self) -> bool {
         self.stages.len() > 1
@@ -197,31 +210,33 @@ impl Chain {
     /// Memory is missing.
     pub(crate) fn compute(
         &self,
-        image: View<'_>,
-        residual: Option<(&Combine, View<'_>)>,
-        output: ViewMut<'_>,
+        image: Rows<In<'_, u8>>,
+        residual: Option<(&Combine, Rows<In<'_, u8>>)>,
+        output: Rows<Out<'_, u8>>,
         lines: Range<usize>,
         scratch: &mut [u8],
     ) -> Result<(), String> {
         let (Some(first), Some(last)) = (self.stages.first(), self.stages.last()) else {
             return Ok(());
         };
-        let bytes = first.kernel.patches().elements() * first.kernel.element_bytes();
-        super::check_lengths(image.len(), bytes)?;
-        super::check_lengths(output.len(), last.lines() * last.line_bytes)?;
+        let (read, written) = self.pixel_bytes();
+        let image = image.pitched(first.kernel.patches().pixels(), read)?;
+        let to = output.pitched(last.kernel.patches().rows(), written)?;
         super::check_lengths(scratch.len(), self.scratch_bytes())?;
         super::check_lengths(last.lines(), lines.end)?;
         let mut at_hand = [const { 0..0 }; MAX_STAGES];
         for start in lines.clone().step_by(self.band) {
             let band = start..(start + self.band).min(lines.end);
             // SAFETY: lengths were checked; lines are asked for in order.
-            unsafe { self.band(image.as_ptr(), output.as_mut_ptr(), &band, &mut at_hand, scratch) };
+            unsafe { self.band(image, to, &band, &mut at_hand, scratch) };
             if let Some((combine, residual)) = residual {
                 let here = band.start * last.line_bytes..band.end * last.line_bytes;
-                let missing = || format!("lines {band:?} of the residual are missing");
-                let done = output.slice(here.clone()).ok_or_else(missing)?;
-                let residual = residual.slice(here).ok_or_else(missing)?;
-                combine(done.as_view(), residual, done)?;
+                super::check_lengths(residual.len(), here.end)?;
+                let done = (output.as_in(), here.start, true);
+                let inputs = [done, (residual, here.start, true)];
+                each_stretch(here.len(), inputs, (output, here.start), |[done, more], to| {
+                    combine(done.view(), more.view(), to.view())
+                })?;
             }
         }
         Ok(())
@@ -234,8 +249,8 @@ impl Chain {
     /// nothing.
     unsafe fn band(
         &self,
-        image: *const u8,
-        output: *mut u8,
+        image: Pitched<*const u8>,
+        output: Pitched<*mut u8>,
         band: &Range<usize>,
         at_hand: &mut [Range<usize>; MAX_STAGES],
         scratch: &mut [u8],
@@ -257,13 +272,14 @@ impl Chain {
                 let new = make_room(stage, room, &mut at_hand[at], &wanted[at]);
                 // Where line 0 would be.
                 let first = at_hand[at].start * stage.line_bytes;
-                (room.as_mut_ptr().wrapping_sub(first), new)
+                let start = room.as_mut_ptr().wrapping_sub(first);
+                (Pitched { start, pitch: stage.pixel_bytes() }, new)
             };
             if !new.is_empty() {
                 // SAFETY: the lines that these need are at hand, and there is room for them.
                 unsafe { stage.kernel.lines(from, to, new, own) };
             }
-            from = to.cast_const();
+            from = to.as_const();
         }
     }
 }

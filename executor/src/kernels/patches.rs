@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use crate::rows::Pitched;
+
 /// How windows lie over an image of NHWC layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Patches {
@@ -60,9 +62,15 @@ impl Patches {
         self.filter_h * self.filter_w * self.channels
     }
 
+    /// Pixels of the image.
+    pub(crate) fn pixels(&self) -> usize {
+        self.batches * self.in_height * self.in_width
+    }
+
     /// Elements of the image.
-    pub(crate) fn elements(&self) -> usize {
-        self.batches * self.in_height * self.in_width * self.channels
+    #[cfg(test)]
+    pub(super) fn elements(&self) -> usize {
+        self.pixels() * self.channels
     }
 
     /// Lines of the image under a window.
@@ -92,13 +100,19 @@ impl Patches {
         self.filter_h == 1 && self.filter_w == 1 && self.top == 0 && self.left == 0
     }
 
+    /// An image in one piece.
+    #[cfg(test)]
+    pub(super) fn dense<T>(&self, image: &[T]) -> Pitched<*const T> {
+        Pitched { start: image.as_ptr(), pitch: self.channels }
+    }
+
     /// Copies a row, `padding` standing where the window leaves the image.
     ///
     /// # Safety
-    /// `image` is readable for [`Patches::elements`], `out` writable for [`Patches::depth`].
+    /// `image` is readable for [`Patches::pixels`], `out` writable for [`Patches::depth`].
     pub(crate) unsafe fn gather<T: Copy>(
         &self,
-        image: *const T,
+        image: Pitched<*const T>,
         row: usize,
         padding: T,
         mut out: *mut T,
@@ -110,8 +124,9 @@ impl Patches {
             let in_y = (y * self.stride_h + i * self.dilation_h).wrapping_sub(self.top);
             if in_y < self.in_height {
                 let line = (batch * self.in_height + in_y) * self.in_width;
+                let line = Pitched { start: image.row(line), ..image };
                 // SAFETY: the line is within the image, the window's line within `out`.
-                unsafe { self.gather_line(image.add(line * self.channels), x, padding, out) };
+                unsafe { self.gather_line(line, x, padding, out) };
             } else {
                 // SAFETY: the window's line is within `out`.
                 unsafe { fill(out, line_elements, padding) };
@@ -125,9 +140,15 @@ impl Patches {
     ///
     /// # Safety
     /// `line` is readable for a line of the image, `out` writable for a line of the window.
-    unsafe fn gather_line<T: Copy>(&self, line: *const T, x: usize, padding: T, out: *mut T) {
+    unsafe fn gather_line<T: Copy>(
+        &self,
+        line: Pitched<*const T>,
+        x: usize,
+        padding: T,
+        out: *mut T,
+    ) {
         let (channels, start) = (self.channels, x * self.stride_w);
-        if self.dilation_w == 1 {
+        if self.dilation_w == 1 && line.pitch == channels {
             // Taps before the image, within it, behind it.
             let before = self.left.saturating_sub(start).min(self.filter_w);
             let room = (self.in_width + self.left).saturating_sub(start);
@@ -135,8 +156,8 @@ impl Patches {
             // SAFETY: the three parts make up the window's line; the middle one is within the image.
             unsafe {
                 fill(out, before * channels, padding);
-                let from = (start + before).saturating_sub(self.left) * channels;
-                copy(line.add(from), out.add(before * channels), within * channels);
+                let from = (start + before).saturating_sub(self.left);
+                copy(line.row(from), out.add(before * channels), within * channels);
                 let behind = self.filter_w - before - within;
                 fill(out.add((before + within) * channels), behind * channels, padding);
             }
@@ -148,7 +169,7 @@ impl Patches {
             unsafe {
                 let out = out.add(j * channels);
                 if in_x < self.in_width {
-                    copy(line.add(in_x * channels), out, channels);
+                    copy(line.row(in_x), out, channels);
                 } else {
                     fill(out, channels, padding);
                 }
@@ -265,7 +286,7 @@ pub(super) mod tests {
             let mut row = vec![0; patches.depth()];
             for at in 0..patches.rows() {
                 // SAFETY: sizes as the patches say.
-                unsafe { patches.gather(image.as_ptr(), at, -1, row.as_mut_ptr()) };
+                unsafe { patches.gather(patches.dense(&image), at, -1, row.as_mut_ptr()) };
                 let (x, y, n) = (at % 3, at / 3 % 4, at / 12);
                 for (k, &got) in row.iter().enumerate() {
                     let (c, j, i) = (k % 3, k / 3 % filter.1, k / 3 / filter.1);

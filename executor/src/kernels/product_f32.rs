@@ -1,10 +1,12 @@
 //! Products of float matrices with packed weights, by whichever kernel suits the number of rows.
 
+use super::chain::Lines as _;
 use super::gemm_f32::Gemm;
 use super::gemv_f32::{Gemv, Start};
 use super::patches::Patches;
 use super::{Isa, Precision};
 use crate::io::{In, Out};
+use crate::rows::{Port, Rows};
 
 /// Rows up to which weights are streamed once per row; tiles, whose rows share each load of a weight, are
 /// quicker from here on.
@@ -67,19 +69,33 @@ impl Product {
         }
     }
 
-    /// Computes all rows, one behind the other.
+    /// Operands of a step that computes it whose rows may lie apart, and their bytes: input 0 and the output.
+    pub(crate) fn rows(&self) -> Vec<(Port, Option<usize>)> {
+        let row = |elements: usize| Some(elements * size_of::<f32>());
+        match self {
+            Self::Few { gemv, .. } => vec![(Port::Output, row(gemv.columns()))],
+            Self::Many(gemm) => {
+                let (read, written) = (row(gemm.patches().depth()), row(gemm.channels()));
+                vec![(Port::Input(0), read), (Port::Output, written)]
+            }
+        }
+    }
+
+    /// Computes all rows.
     ///
     /// # Errors
     /// Memory is missing.
-    pub(crate) fn compute(
+    pub(crate) fn compute<'a>(
         &self,
-        xs: In<'_, f32>,
-        output: Out<'_, f32>,
+        xs: impl Into<Rows<In<'a, f32>>>,
+        output: impl Into<Rows<Out<'a, f32>>>,
         scratch: &mut [f32],
     ) -> Result<(), String> {
         match self {
             Self::Few { gemv, rows, bias, range, .. } => {
-                gemv.compute(xs, *rows, Start::Bias(bias), output, gemv.columns(), *range)
+                let (xs, output) = (xs.into().all(), output.into());
+                let stride = output.pitch(*rows, gemv.columns())?;
+                gemv.compute(xs, *rows, Start::Bias(bias), output.all(), stride, *range)
             }
             Self::Many(gemm) => gemm.compute(xs, output, 0..gemm.lines(), scratch),
         }

@@ -3,7 +3,7 @@
 use nnburst_hal::{FusedActivation, OperandType};
 
 use super::Op;
-use super::support::{dispatch, plain, same_quantisation};
+use super::support::{dispatch, emit_each, plain, same_quantisation};
 use crate::element::{Quantised, Real};
 use crate::io::In;
 use crate::kernels::binary_f32::{Arithmetic, Binary};
@@ -33,17 +33,14 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, activation: FusedActivation) -> Lowered
         // Times 1 is the number itself, whatever it is.
         let clamp = Binary::new(op.isa(), Arithmetic::Mul, (low, high));
         let label = Label { form: clamp.isa(), ..plain("binary_f32", &input.shape, 0) };
-        op.emit(label, move |io| clamp.compute(io.input(0), In::of(&[1.0]), io.output(0)));
-        op.in_place(&[0]);
+        emit_each(op, label, move |from, to| clamp.compute(from, In::of(&[1.0]), to));
         return Ok(());
     }
     let isa = op.isa();
-    op.emit(plain("clamp_real", &input.shape, 0), move |io| {
-        let clamped = |x: T| T::from_f32(clamp_real(x.to_f32(), low, high));
-        map(isa, io.input(0), io.output(0), clamped);
+    emit_each(op, plain("clamp_real", &input.shape, 0), move |from, to| {
+        map(isa, from, to, |x: T| T::from_f32(clamp_real(x.to_f32(), low, high)));
         Ok(())
     });
-    op.in_place(&[0]);
     Ok(())
 }
 
@@ -54,11 +51,9 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, activation: FusedActivation) -> Lo
     let range = (T::MIN, T::MAX);
     let (low, high) = activation_range(activation, input.scale, input.zero_point, range);
     let isa = op.isa();
-    op.emit(plain("clamp_byte", &input.shape, 0), move |io| {
-        let clamped = |q: T| T::from_i32(q.to_i32().max(low).min(high));
-        map(isa, io.input(0), io.output(0), clamped);
+    emit_each(op, plain("clamp_byte", &input.shape, 0), move |from, to| {
+        map(isa, from, to, |q: T| T::from_i32(q.to_i32().max(low).min(high)));
         Ok(())
     });
-    op.in_place(&[0]);
     Ok(())
 }

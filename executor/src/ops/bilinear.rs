@@ -8,6 +8,7 @@ use crate::io::{In, Out};
 use crate::kernels::plain::Loop;
 use crate::plan::{Lowered, OpBuilder};
 use crate::quant::round_small;
+use crate::rows::{Port, Rows};
 
 /// Two positions and the weight of the second.
 pub(super) type Tap = (usize, usize, f32);
@@ -45,13 +46,17 @@ fn step<T: Element>(
     let (isa, shape) = (op.isa(), taps.to.shape()?);
     // Eight multiplications and three sums for each.
     let label = compiled(isa, "resize_bilinear", &shape, 11 * shape.elements() as u64);
+    let (is_nchw, pixel) = (taps.to.is_nchw(), taps.lanes() * size_of::<T>());
     let (scratch, count) = (BUFFERS * taps.room() * size_of::<f32>(), taps.lines());
     op.emit_bands(label, scratch, count, move |mut io, lines| {
-        let (input, output) = (io.input(0), io.output(0));
+        let (input, output) = (io.input_rows(0), io.output_rows(0));
         let (scratch, read, write) = (io.scratch_slice(), &read, &write);
         isa.run(Bilinear { taps: &taps, lines, input, output, scratch, read, write });
         Ok(())
     });
+    if !is_nchw {
+        op.rows(&[(Port::Input(0), Some(pixel)), (Port::Output, Some(pixel))]);
+    }
     Ok(())
 }
 
@@ -91,8 +96,8 @@ const BUFFERS: usize = 5;
 struct Bilinear<'a, T, R, W> {
     taps: &'a Taps,
     lines: Range<usize>,
-    input: In<'a, T>,
-    output: Out<'a, T>,
+    input: Rows<In<'a, T>>,
+    output: Rows<Out<'a, T>>,
     scratch: &'a mut [f32],
     read: R,
     write: W,
@@ -124,13 +129,12 @@ impl<T: Element, R: Fn(T) -> f32, W: Fn(f32) -> T> Loop for Bilinear<'_, T, R, W
                 };
                 let below = if top == bottom { above } else { 1 - above };
                 for (at, wanted) in [above, below].into_iter().zip(wanted) {
-                    let line =
-                        input.slice(wanted * from.width * lanes..(wanted + 1) * from.width * lanes);
+                    let line = (input, wanted * from.width);
                     spread[at].fill(wanted, line, columns, lanes, &read);
                 }
                 let at = (line * to.width + start) * lanes;
-                let output = output.slice(at..at + columns.len() * lanes);
-                between([&spread[above], &spread[below]], v, weights, output, &write);
+                let place = at..at + columns.len() * lanes;
+                between([&spread[above], &spread[below]], v, weights, (output, place), &write);
             }
         }
     }
@@ -153,7 +157,7 @@ impl<'a> Spread<'a> {
     fn fill<T: Element>(
         &mut self,
         line: usize,
-        input: In<'_, T>,
+        (input, start): (Rows<In<'_, T>>, usize),
         columns: &[Tap],
         lanes: usize,
         read: impl Fn(T) -> f32,
@@ -164,7 +168,8 @@ impl<'a> Spread<'a> {
         let pixels = self.left.chunks_exact_mut(lanes).zip(self.right.chunks_exact_mut(lanes));
         for ((left, right), &(first, second, _)) in pixels.zip(columns) {
             for (pixel, column) in [(left, first), (right, second)] {
-                let from = input.slice(column * lanes..(column + 1) * lanes).iter();
+                let at = (start + column) * lanes;
+                let from = input.piece(at..at + lanes).iter();
                 pixel.iter_mut().zip(from).for_each(|(to, x)| *to = read(x));
             }
         }
@@ -178,7 +183,7 @@ fn between<T: Element>(
     [above, below]: [&Spread<'_>; 2],
     v: f32,
     weights: &[f32],
-    output: Out<'_, T>,
+    (output, place): (Rows<Out<'_, T>>, Range<usize>),
     write: impl Fn(f32) -> T,
 ) {
     fn blocks(of: &[f32]) -> impl Iterator<Item = &[f32; BLOCK]> {
@@ -186,7 +191,7 @@ fn between<T: Element>(
     }
     let left = blocks(above.left).zip(blocks(below.left));
     let right = blocks(above.right).zip(blocks(below.right));
-    let places = (0..output.len()).step_by(BLOCK).zip(blocks(weights));
+    let places = place.clone().step_by(BLOCK).zip(blocks(weights));
     for ((at, us), ((a, b), (c, d))) in places.zip(left.zip(right)) {
         let mut ys = [T::default(); BLOCK];
         for (k, y) in ys.iter_mut().enumerate() {
@@ -198,10 +203,16 @@ fn between<T: Element>(
                     + d[k] * v * u,
             );
         }
-        if at + BLOCK <= output.len() {
-            output.set_block(at, ys);
-        } else {
-            output.slice(at..output.len()).copy_from(In::of(&ys));
+        let (mut done, count) = (0, BLOCK.min(place.end - at));
+        if count == BLOCK && output.left(at) >= BLOCK {
+            output.all().set_block(output.place(at), ys);
+            continue;
+        }
+        while done < count {
+            let here = (count - done).min(output.left(at + done));
+            let to = output.piece(at + done..at + done + here);
+            to.copy_from(In::of(&ys[done..done + here]));
+            done += here;
         }
     }
 }

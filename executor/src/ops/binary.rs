@@ -4,7 +4,7 @@ use half::f16;
 use nnburst_hal::{FusedActivation, OperandType};
 
 use super::Op;
-use super::support::{Broadcast, bad_kind, compiled, dispatch};
+use super::support::{Broadcast, EACH, bad_kind, compiled, dispatch};
 use crate::element::{Element, Quantised, Real};
 use crate::error::OpError;
 use crate::io::Io;
@@ -152,13 +152,14 @@ fn emit<T: Element>(
     let broadcast = Broadcast::new(&wide, &a.shape, &b.shape);
     let isa = op.isa();
     op.emit(compiled(isa, "binary", &wide, 0), move |io: Io<'_>| {
-        let operands = (io.input::<T>(0), io.input::<T>(1));
-        broadcast.each_row(operands, io.output(0), |a, b, output| {
+        let operands = (io.input_rows::<T>(0), io.input_rows::<T>(1));
+        broadcast.each_row(operands, io.output_rows(0), |a, b, output| {
             isa.run(Zip { a, b, output, each: &each });
             Ok(())
         })
     });
     op.in_place(&[0, 1]);
+    op.rows(&EACH);
     Ok(())
 }
 

@@ -4,10 +4,9 @@
 use nnburst_hal::OperandType;
 
 use super::Op;
-use super::support::{dispatch, plain};
+use super::support::{dispatch, emit_each, plain};
 use crate::element::{Quantised, Real};
 use crate::error::OpError;
-use crate::io::Io;
 use crate::kernels::byte_table::ByteTable;
 use crate::kernels::plain::map;
 use crate::plan::{Label, Lowered, OpBuilder, Tensor};
@@ -44,11 +43,10 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, function: Function) -> Lowered {
     if let (OperandType::TensorFloat32, Some(curve)) = (op.input_kind(0)?, curve) {
         let map = vector::Map::new(op.isa(), curve);
         let label = Label { kernel: "transcendental_f32", form: map.isa(), ..label };
-        op.emit(label, move |io| {
-            map.compute(io.input(0), io.output(0));
+        emit_each(op, label, move |from, to| {
+            map.compute(from, to);
             Ok(())
         });
-        op.in_place(&[0]);
         return Ok(());
     }
     match function {
@@ -65,11 +63,10 @@ fn each<T: Real>(
     of: impl Fn(f32) -> f32 + Send + Sync + 'static,
 ) {
     let isa = op.isa();
-    op.emit(label, move |io: Io<'_>| {
-        map(isa, io.input(0), io.output(0), |x: T| T::from_f32(of(x.to_f32())));
+    emit_each(op, label, move |from, to| {
+        map(isa, from, to, |x: T| T::from_f32(of(x.to_f32())));
         Ok(())
     });
-    op.in_place(&[0]);
 }
 
 fn byte<T: Quantised>(op: &mut OpBuilder<'_>, function: Function, input: &Tensor) -> Lowered {
@@ -85,8 +82,7 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, function: Function, input: &Tensor
     }
     let lookup = ByteTable::new(op.isa(), table);
     let label = Label { form: lookup.isa(), ..plain("byte_table", &output.shape, 0) };
-    op.emit(label, move |io: Io<'_>| lookup.compute(io.input(0), io.output(0)));
-    op.in_place(&[0]);
+    emit_each(op, label, move |from, to| lookup.compute(from, to));
     op.join_table(table);
     Ok(())
 }

@@ -4,7 +4,7 @@ use half::f16;
 use nnburst_hal::OperandType;
 
 use super::Op;
-use super::support::{Broadcast, bad_kind, compiled, plain};
+use super::support::{Broadcast, EACH, bad_kind, compiled, plain};
 use crate::element::{Element, Quantised};
 use crate::error::OpError;
 use crate::io::Io;
@@ -125,11 +125,12 @@ fn emit<T: Element>(
     let broadcast = Broadcast::new(wide, &a.shape, &b.shape);
     let isa = op.isa();
     op.emit(compiled(isa, "compare", wide, 0), move |io: Io<'_>| {
-        let operands = (io.input::<T>(0), io.input::<T>(1));
-        broadcast.each_row(operands, io.output::<u8>(0), |a, b, output| {
+        let operands = (io.input_rows::<T>(0), io.input_rows::<T>(1));
+        broadcast.each_row(operands, io.output_rows::<u8>(0), |a, b, output| {
             isa.run(Zip { a, b, output, each: |a, b| u8::from(test(a, b)) });
             Ok(())
         })
     });
+    op.rows(&EACH);
     Ok(())
 }

@@ -10,6 +10,7 @@ use crate::io::{In, Out};
 use crate::kernels::plain::copy_pieces;
 use crate::plan::{Lowered, OpBuilder, Tensor};
 use crate::quant::round_half_away;
+use crate::rows::Port;
 use crate::shape::Shape;
 
 pub(super) static CONCATENATION: Op = Op { lower };
@@ -87,64 +88,48 @@ fn each_part<T: Element>(
     }
 }
 
+/// Bytes of the output that are written at a time.
+const NEAR_BYTES: usize = 16 << 10;
+
+/// What computes the inputs may put them there by itself.
 fn copy<T: Element>(
     op: &mut OpBuilder<'_>,
     shape: &Shape,
     outer: usize,
     parts: &[usize],
 ) -> Lowered {
-    if outer == 1 {
-        return one_behind_the_other::<T>(op, shape, parts);
-    }
-    let parts: Vec<usize> = parts.iter().map(|len| len * size_of::<T>()).collect();
-    let isa = op.isa();
+    let lens: Vec<usize> = parts.iter().map(|len| len * size_of::<T>()).collect();
+    let pitch: usize = lens.iter().sum();
+    let start = |at: usize| lens[..at].iter().sum();
+    let offsets: Vec<usize> = (0..lens.len()).map(start).collect();
+    let inputs = lens.iter().enumerate().map(|(at, &len)| (Port::Input(at), Some(len)));
+    let ports: Vec<_> = inputs.chain([(Port::Output, Some(pitch))]).collect();
+    let (isa, starts) = (op.isa(), offsets.clone());
+    // Some rows of all parts at a time: neighbouring parts share cache lines of the output.
+    let near = (NEAR_BYTES / pitch.max(1)).max(1);
     op.emit(plain("concatenate", shape, 0), move |io| {
-        let (output, whole) = (io.output(0), parts.iter().sum::<usize>());
-        // Some rows of all parts at a time: neighbouring parts share cache lines of the output.
-        let rows = (NEAR_BYTES / whole.max(1)).max(1);
-        for first in (0..outer).step_by(rows) {
-            let mut start = 0;
-            for (index, &len) in parts.iter().enumerate() {
-                let rows = first..outer.min(first + rows);
-                let pieces = rows.map(|row| (row * len, row * whole + start));
-                copy_pieces(isa, io.input(index), output, len, pieces);
-                start += len;
+        let output = io.output_rows(0);
+        let to = output.pitch(outer, pitch)?;
+        for first in (0..outer).step_by(near) {
+            for (index, (&start, &len)) in starts.iter().zip(&lens).enumerate() {
+                let input = io.input_rows(index);
+                if input.len() == 0 {
+                    continue;
+                }
+                if outer == 1 {
+                    output.all().slice(start..start + len).copy_from(input.all());
+                    continue;
+                }
+                let from = input.pitch(outer, len)?;
+                let rows = first..outer.min(first + near);
+                let pieces = rows.map(|row| (row * from, row * to + start));
+                copy_pieces(isa, input.all(), output.all(), len, pieces);
             }
         }
         Ok(())
     });
-    Ok(())
-}
-
-/// Bytes of the output that are written at a time.
-const NEAR_BYTES: usize = 16 << 10;
-
-/// Along the outermost axis that has several elements: what computes the inputs may put them there by itself.
-fn one_behind_the_other<T: Element>(
-    op: &mut OpBuilder<'_>,
-    shape: &Shape,
-    parts: &[usize],
-) -> Lowered {
-    let bytes = parts.iter().map(|len| len * size_of::<T>());
-    let offsets: Vec<usize> = bytes
-        .scan(0, |at, len| {
-            let start = *at;
-            *at += len;
-            Some(start)
-        })
-        .collect();
-    let starts = offsets.clone();
-    op.emit(plain("concatenate", shape, 0), move |io| {
-        let output = io.output_bytes(0);
-        for (index, &start) in starts.iter().enumerate() {
-            let input = io.input_bytes(index);
-            if let Some(part) = output.slice(start..start + input.len()) {
-                part.copy_from(input);
-            }
-        }
-        Ok(())
-    });
-    op.join_parts(offsets);
+    op.join_parts(offsets, outer);
+    op.rows(&ports);
     Ok(())
 }
 

@@ -118,7 +118,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
     let gemm = Arc::new(gemm);
     let lines = Arc::<gemm_f32::Gemm>::clone(&gemm);
     op.emit_bands(label, scratch_bytes, count, move |mut io, lines| {
-        gemm.compute(io.input(0), io.output(0), lines, io.scratch_slice())
+        gemm.compute(io.input_rows(0), io.output_rows(0), lines, io.scratch_slice())
     });
     op.join_lines(lines);
     Ok(())
@@ -140,9 +140,11 @@ fn few_pixels(op: &mut OpBuilder<'_>, conv: &Conv) -> Lowered<bool> {
     let Some(packed) = packed else { return Ok(false) };
     op.absorb(1);
     let label = Label { form: packed.isa(), ..conv.label(packed.kernel())? };
+    let rows = packed.rows();
     op.emit_with_scratch(label, packed.scratch_bytes(), move |mut io| {
-        packed.compute(io.input(0), io.output(0), io.scratch_slice())
+        packed.compute(io.input_rows(0), io.output_rows(0), io.scratch_slice())
     });
+    op.rows(&rows);
     Ok(true)
 }
 
@@ -190,7 +192,7 @@ fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Conv) -> Lower
         let gemm = Arc::new(gemm);
         let lines = Arc::<gemm_i8::Gemm>::clone(&gemm);
         op.emit_bands(label, scratch_bytes, count, move |mut io, lines| {
-            gemm.compute(io.input(0), io.output(0), io.scratch_slice(), lines)
+            gemm.compute(io.input_rows(0), io.output_rows(0), io.scratch_slice(), lines)
         });
         op.join_lines(lines);
         return Ok(());

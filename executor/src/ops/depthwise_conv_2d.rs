@@ -18,6 +18,7 @@ use crate::kernels::patches::Patches;
 use crate::kernels::{depthwise_f32, depthwise_i8};
 use crate::plan::{Label, Lowered, OpBuilder};
 use crate::quant::real_activation_range;
+use crate::rows::Port;
 
 pub(super) static DEPTHWISE_CONV_2D: Op = Op { lower };
 
@@ -131,7 +132,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
     let packed = Arc::new(packed);
     let lines: Arc<depthwise_f32::Depthwise> = Arc::clone(&packed);
     op.emit_bands(label, packed.scratch_bytes(), count, move |mut io, lines| {
-        packed.compute(io.input(0), io.output(0), lines, io.scratch_slice())
+        packed.compute(io.input_rows(0), io.output_rows(0), lines, io.scratch_slice())
     });
     op.join_lines(lines);
     Ok(())
@@ -156,8 +157,12 @@ fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Depthwise) -> 
         });
         return Ok(());
     }
+    let pixel = Some(conv.sliding.output.channels);
+    let ports = [(Port::Input(0), pixel), (Port::Output, pixel)];
+    let ports = if packed.takes_rows() { &ports[..] } else { &ports[..1] };
     op.emit_bands(label, scratch_bytes, count, move |mut io, bands| {
-        packed.compute(io.input(0), io.output(0), io.scratch_slice(), bands)
+        packed.compute(io.input_rows(0), io.output_rows(0), io.scratch_slice(), bands)
     });
+    op.rows(ports);
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nnburst_hal::{FusedActivation, OperandType};
 
 use super::Op;
-use super::support::{Broadcast, bad_kind, compiled, plain};
+use super::support::{Broadcast, EACH, bad_kind, compiled, plain};
 use crate::element::{Element, Quantised};
 use crate::error::OpError;
 use crate::io::{In, Io, Out};
@@ -18,6 +18,7 @@ use crate::plan::{Label, Lowered, OpBuilder, Tensor};
 use crate::quant::{
     Multiplier, clamp_real, output_range, product_multiplier, rdbpot, real_activation_range, srdhm,
 };
+use crate::rows::{Rows, each_stretch};
 use crate::shape::Shape;
 
 pub(super) static ADD: Op = Op { lower: |op| lower(op, Arithmetic::Add) };
@@ -65,6 +66,7 @@ fn float32(op: &mut OpBuilder<'_>, which: Arithmetic, operands: &Operands) -> Lo
         broadcast.each_row((a, b), out, |a, b, out| binary.compute(a, b, out))
     });
     op.in_place(&[0, 1]);
+    op.rows(&EACH);
     if a.shape == *wide && b.shape == *wide {
         op.join_sum(Arc::new(move |a, b, to| binary.compute(In::new(a), In::new(b), Out::new(to))));
     }
@@ -123,6 +125,7 @@ fn quantised<T: Quantised>(
                 broadcast.each_row((a, b), out, |a, b, out| mul.compute(a, b, out))
             });
             op.in_place(&[0, 1]);
+            op.rows(&EACH);
             if a.shape == b.shape {
                 op.join_sum(Arc::new(move |a, b, to| {
                     combine.compute(In::new(a), In::new(b), Out::new(to))
@@ -139,8 +142,13 @@ fn quantised<T: Quantised>(
                 let label = Label { form: add.isa(), ..label };
                 let add = Arc::new(add);
                 let combine = Arc::clone(&add);
-                op.emit(label, move |io| add.compute(io.input(0), io.input(1), io.output(0)));
+                op.emit(label, move |io| {
+                    let (a, b, out) = arguments::<u8>(&io);
+                    let inputs = [(a, 0, true), (b, 0, true)];
+                    each_stretch(out.len(), inputs, (out, 0), |[a, b], out| add.compute(a, b, out))
+                });
                 op.in_place(&[0, 1]);
+                op.rows(&EACH);
                 op.join_sum(Arc::new(move |a, b, to| {
                     combine.compute(In::new(a), In::new(b), Out::new(to))
                 }));
@@ -211,8 +219,12 @@ fn emit<T: Element>(
         })
     });
     op.in_place(&[0, 1]);
+    op.rows(&EACH);
 }
 
-fn arguments<'a, T: Element>(io: &Io<'a>) -> (In<'a, T>, In<'a, T>, Out<'a, T>) {
-    (io.input(0), io.input(1), io.output(0))
+/// Two rows of numbers and where what is made of them goes.
+type Arguments<'a, T> = (Rows<In<'a, T>>, Rows<In<'a, T>>, Rows<Out<'a, T>>);
+
+fn arguments<'a, T: Element>(io: &Io<'a>) -> Arguments<'a, T> {
+    (io.input_rows(0), io.input_rows(1), io.output_rows(0))
 }

@@ -12,6 +12,7 @@ use crate::kernels::patches::Patches;
 use crate::kernels::{Isa, gemm_i8, product_f32};
 use crate::plan::{Label, Lowered, OpBuilder};
 use crate::quant::{clamp_real, real_activation_range};
+use crate::rows::Port;
 use crate::shape::Shape;
 
 pub(super) static FULLY_CONNECTED: Op = Op { lower };
@@ -88,9 +89,11 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, product: Product) -> Lowered {
         });
         return Ok(());
     }
+    let rows = packed.rows();
     op.emit_with_scratch(label, scratch_bytes, move |mut io| {
-        packed.compute(io.input(0), io.output(0), io.scratch_slice())
+        packed.compute(io.input_rows(0), io.output_rows(0), io.scratch_slice())
     });
+    op.rows(&rows);
     Ok(())
 }
 
@@ -128,8 +131,9 @@ fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, product: Product) ->
         let label = Label { form: gemm.isa(), ..product.label("gemm_i8") };
         let lines = gemm.lines();
         op.emit_bands(label, gemm.scratch_bytes(), lines, move |mut io, lines| {
-            gemm.compute(io.input(0), io.output(0), io.scratch_slice(), lines)
+            gemm.compute(io.input_rows(0), io.output_rows(0), io.scratch_slice(), lines)
         });
+        op.rows(&[(Port::Input(0), Some(product.depth)), (Port::Output, Some(product.units))]);
         return Ok(());
     }
     let Product { rows, depth, units, .. } = product;

@@ -13,6 +13,7 @@ use crate::io::{In, Out};
 use crate::kernels::plain::Loop;
 use crate::plan::{Label, Lowered, OpBuilder};
 use crate::quant::{activation_range, clamp_real, real_activation_range};
+use crate::rows::Port;
 
 pub(super) static AVERAGE_POOL_2D: Op = Op { lower: |op| lower(op, Kind::Average) };
 pub(super) static MAX_POOL_2D: Op = Op { lower: |op| lower(op, Kind::Max) };
@@ -80,6 +81,8 @@ struct Windows<'a, T, S, F, G> {
     lines: Range<usize>,
     input: In<'a, T>,
     output: Out<'a, T>,
+    /// Elements from pixel to pixel of both.
+    steps: (usize, usize),
     first: S,
     fold: F,
     finish: G,
@@ -88,20 +91,29 @@ struct Windows<'a, T, S, F, G> {
 impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Loop for Windows<'_, T, S, F, G> {
     #[inline(always)]
     fn run(self) {
-        let Pool { input: from, output: to, vertical, horizontal, .. } = *self.pool;
-        let lanes = if to.is_nchw() { 1 } else { to.channels };
+        let Pool { input, output, vertical, horizontal, .. } = *self.pool;
+        let channels = output.channels;
+        let lanes = if output.is_nchw() { 1 } else { channels };
+        let (step_in, step_out) = self.steps;
+        // Pixels as wide as they lie apart, where channels lie side by side.
+        let wide = |image: Image, step| match image.is_nchw() {
+            true => image,
+            false => Image::new([image.batches, image.height, image.width, step], false),
+        };
+        let (from, to) = (wide(input, step_in), wide(output, step_out));
         for line in self.lines.clone() {
             let (y, batch) = (line % to.height, line / to.height);
             let rows = vertical.covered(y);
             for x in 0..to.width {
                 let columns = horizontal.covered(x);
-                for channel in (0..to.channels).step_by(lanes) {
+                for channel in (0..channels).step_by(lanes) {
                     let window = Covered {
                         first: from.at(batch, rows.start, columns.start, channel),
                         result: to.at(batch, y, x, channel),
                         rows: rows.len(),
                         columns: columns.len(),
-                        line: from.width * lanes,
+                        line: from.width * step_in,
+                        column: step_in,
                         lanes,
                     };
                     for lane in (0..lanes).step_by(BLOCK) {
@@ -119,9 +131,10 @@ struct Covered {
     result: usize,
     rows: usize,
     columns: usize,
-    /// Elements from line to line.
+    /// Elements from line to line and from column to column.
     line: usize,
-    /// Elements from column to column, those that lie side by side.
+    column: usize,
+    /// Elements that lie side by side.
     lanes: usize,
 }
 
@@ -130,19 +143,19 @@ impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T,
     /// as well and not stored: loops of sixteen elements are unrolled before they become vectors, and don't then.
     #[inline(always)]
     fn block(&self, window: &Covered, lane: usize) {
-        let Covered { rows, columns, line, lanes, .. } = *window;
+        let Covered { rows, columns, line, column: across, lanes, .. } = *window;
         let end = lanes.min(lane + BLOCK);
         // Rather a whole block that overlaps the one before.
         let start = lane.min(lanes.saturating_sub(BLOCK));
         let first = window.first + start;
-        let last = first + rows.saturating_sub(1) * line + columns.saturating_sub(1) * lanes;
+        let last = first + rows.saturating_sub(1) * line + columns.saturating_sub(1) * across;
         if lanes < FEW || last + BLOCK > self.input.len() {
             return (lane..end).for_each(|lane| self.one(window, lane));
         }
         let mut sums = [self.first; BLOCK];
         for row in 0..rows {
             for column in 0..columns {
-                let xs = self.input.block::<BLOCK>(first + row * line + column * lanes);
+                let xs = self.input.block::<BLOCK>(first + row * line + column * across);
                 sums.iter_mut().zip(&xs).for_each(|(sum, &x)| *sum = (self.fold)(*sum, x));
             }
         }
@@ -161,7 +174,7 @@ impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T,
         let mut sum = self.first;
         for row in 0..window.rows {
             for column in 0..window.columns {
-                let at = window.first + row * window.line + column * window.lanes + lane;
+                let at = window.first + row * window.line + column * window.column + lane;
                 sum = (self.fold)(sum, self.input.get(at));
             }
         }
@@ -234,10 +247,19 @@ fn emit<T: Element, S: Copy + Send + Sync + 'static>(
 ) {
     let isa = op.isa();
     let label = Label { form: isa.of_loops(), ..label };
+    let Pool { input: from, output: to, .. } = pool;
+    let lanes = if to.is_nchw() { 1 } else { to.channels };
     op.emit_bands(label, 0, pool.lines(), move |io, lines| {
-        let (input, output) = (io.input(0), io.output(0));
-        let (fold, finish) = (&fold, &finish);
-        isa.run(Windows { pool: &pool, lines, input, output, first, fold, finish });
+        let (input, output) = (io.input_rows(0), io.output_rows(0));
+        let pixels =
+            |image: Image| image.batches * image.height * image.width * image.channels / lanes;
+        let steps = (input.pitch(pixels(from), lanes)?, output.pitch(pixels(to), lanes)?);
+        let (input, output, fold, finish) = (input.all(), output.all(), &fold, &finish);
+        isa.run(Windows { pool: &pool, lines, input, output, steps, first, fold, finish });
         Ok(())
     });
+    if !to.is_nchw() {
+        let pixel = Some(lanes * size_of::<T>());
+        op.rows(&[(Port::Input(0), pixel), (Port::Output, pixel)]);
+    }
 }

@@ -8,9 +8,10 @@ use super::bilinear::{self, Tap, Taps};
 use super::support::{Image, by_width, compiled, same_quantisation};
 use crate::element::Element;
 use crate::error::OpError;
-use crate::io::{In, Io, Out};
+use crate::io::Io;
 use crate::kernels::plain::copy_pieces;
 use crate::plan::{Lowered, OpBuilder};
+use crate::rows::Port;
 
 pub(super) static RESIZE_BILINEAR: Op = Op { lower: |op| lower(op, true) };
 pub(super) static RESIZE_NEAREST_NEIGHBOR: Op = Op { lower: |op| lower(op, false) };
@@ -133,26 +134,33 @@ fn nearest<T: Element>(
     columns: Vec<usize>,
 ) -> Lowered {
     let isa = op.isa();
+    let (lanes, planes) = if to.is_nchw() { (1, to.channels) } else { (to.channels, 1) };
+    let bytes = lanes * size_of::<T>();
     op.emit(compiled(isa, "resize_nearest", &to.shape()?, 0), move |io: Io<'_>| {
-        let (input, output) = (io.input_bytes(0), io.output_bytes(0));
-        let (lanes, planes) = if to.is_nchw() { (1, to.channels) } else { (to.channels, 1) };
-        let (bytes, line) = (lanes * size_of::<T>(), to.width * lanes * size_of::<T>());
+        let (input, output) = (io.input_rows(0), io.output_rows(0));
+        let step_in = input.pitch(input.len() / bytes, bytes)?;
+        let step = output.pitch(output.len() / bytes, bytes)?;
         for plane in 0..to.batches * planes {
             for y in 0..to.height {
-                let start = (plane * to.height + y) * line;
-                if y > 0 && rows[y] == rows[y - 1] {
-                    let before = Out::<u8>::new(output).slice(start - line..start).as_in();
-                    Out::new(output).slice(start..start + line).copy_from(before);
+                let start = (plane * to.height + y) * to.width;
+                let again = y > 0 && rows[y] == rows[y - 1];
+                let source = (plane * from.height + rows[y]) * from.width;
+                if again && step == bytes {
+                    let line = |start: usize| start * bytes..(start + to.width) * bytes;
+                    let before = output.piece(line(start - to.width)).as_in();
+                    output.piece(line(start)).copy_from(before);
                     continue;
                 }
-                let source = (plane * from.height + rows[y]) * from.width;
                 let pieces = columns.iter().enumerate();
                 let pieces =
-                    pieces.map(|(x, column)| ((source + column) * bytes, start + x * bytes));
-                copy_pieces(isa, In::new(input), Out::new(output), bytes, pieces);
+                    pieces.map(|(x, column)| ((source + column) * step_in, (start + x) * step));
+                copy_pieces(isa, input.all(), output.all(), bytes, pieces);
             }
         }
         Ok(())
     });
+    if !to.is_nchw() {
+        op.rows(&[(Port::Input(0), Some(bytes)), (Port::Output, Some(bytes))]);
+    }
     Ok(())
 }

@@ -7,6 +7,7 @@ use crate::kernels::Isa;
 use crate::kernels::plain::copy_pieces;
 use crate::ops::support::{by_width, plain};
 use crate::plan::{Lowered, OpBuilder};
+use crate::rows::Apart;
 
 /// Where each element of an output comes from: `base + sum(position[axis] * strides[axis])`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +57,19 @@ impl Strided {
         {
             return Ok(());
         }
-        by_width!(kind, emit_move(op, self, output))
+        let rows = self.rows(kind.element_bytes().unwrap_or(1));
+        by_width!(kind, emit_move(op, self, output))?;
+        if let Some((start, apart)) = rows {
+            op.take_rows(output, start, apart);
+        }
+        Ok(())
+    }
+
+    /// Where the first byte lies and how rows do, if all of it is rows.
+    fn rows(&self, element: usize) -> Option<(usize, Apart)> {
+        let (&[_, row], &[pitch, 1]) = (&self.extents[..], &self.strides[..]) else { return None };
+        let pitch = pitch.try_into().ok().filter(|&pitch: &usize| pitch > row)?;
+        Some((self.base * element, Apart { row: row * element, pitch: pitch * element }))
     }
 
     /// Moves the elements.

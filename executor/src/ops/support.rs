@@ -4,9 +4,10 @@ use nnburst_hal::OperandType;
 
 use crate::element::Element;
 use crate::error::OpError;
-use crate::io::{In, Out};
+use crate::io::{In, Io, Out};
 use crate::kernels::Isa;
 use crate::plan::{Label, Lowered, OpBuilder, Tensor};
+use crate::rows::{Port, Rows, each_stretch};
 use crate::shape::Shape;
 
 /// A label for plain code.
@@ -335,31 +336,68 @@ impl Broadcast {
         }
     }
 
-    /// Calls `row` with every stretch of two operands and the output: as long each, or one element of an operand
-    /// that it repeats.
+    /// Calls `row` with every stretch of two operands and the output that lies in one piece: as long each, or one element
+    /// of an operand that it repeats.
     ///
     /// # Errors
     /// The first that `row` gives.
     #[inline(always)]
     pub(crate) fn each_row<T: Element, U: Element>(
         &self,
-        (a, b): (In<'_, T>, In<'_, T>),
-        output: Out<'_, U>,
+        (a, b): (Rows<In<'_, T>>, Rows<In<'_, T>>),
+        output: Rows<Out<'_, U>>,
         mut row: impl FnMut(In<'_, T>, In<'_, T>, Out<'_, U>) -> Result<(), String>,
     ) -> Result<(), String> {
+        let is_one_piece = a.is_one_piece() && b.is_one_piece() && output.is_one_piece();
+        let (all_a, all_b, all) = (a.all(), b.all(), output.all());
         let mut result = Ok(());
         self.each_line(|Line { at, from, len, steps }| {
-            let count = |which: usize| if steps[which] == 0 { 1 } else { len };
-            let a = a.slice(from[0]..from[0] + count(0));
-            let b = b.slice(from[1]..from[1] + count(1));
-            let done = row(a, b, output.slice(at..at + len));
+            let made = if is_one_piece {
+                let count = |which: usize| if steps[which] == 0 { 1 } else { len };
+                let a = all_a.slice(from[0]..from[0] + count(0));
+                let b = all_b.slice(from[1]..from[1] + count(1));
+                row(a, b, all.slice(at..at + len))
+            } else {
+                let inputs = [(a, from[0], steps[0] == 1), (b, from[1], steps[1] == 1)];
+                each_stretch(len, inputs, (output, at), |[a, b], to| row(a, b, to))
+            };
             if result.is_ok() {
-                result = done;
+                result = made;
             }
         });
         result
     }
 }
+
+/// Computes each element of output 0 from the one of input 0 at its place; `each` does so for any stretch, in place too.
+///
+/// # Errors
+/// Those of `each`.
+#[inline(always)]
+pub(crate) fn map_rows<T: Element, U: Element>(
+    io: &Io<'_>,
+    each: impl Fn(In<'_, T>, Out<'_, U>) -> Result<(), String>,
+) -> Result<(), String> {
+    let (input, output) = (io.input_rows(0), io.output_rows(0));
+    let len = input.len().min(output.len());
+    each_stretch(len, [(input, 0, true)], (output, 0), |[from], to| each(from, to))
+}
+
+/// Adds a step that computes each element of output 0 from the one of input 0 at its place; `each` does so for any stretch,
+/// in place too.
+pub(crate) fn emit_each<T: Element, U: Element>(
+    op: &mut OpBuilder<'_>,
+    label: Label,
+    each: impl Fn(In<'_, T>, Out<'_, U>) -> Result<(), String> + Send + Sync + 'static,
+) {
+    op.emit(label, move |io| map_rows(&io, &each));
+    op.in_place(&[0]);
+    op.rows(&EACH);
+}
+
+/// Operands of what computes each element of those at its place: rows of inputs and output may lie apart.
+pub(crate) const EACH: [(Port, Option<usize>); 3] =
+    [(Port::Input(0), None), (Port::Input(1), None), (Port::Output, None)];
 
 /// Checks that an output has the input's quantisation, as most operations that move data demand.
 pub(crate) fn same_quantisation(input: &Tensor, output: &Tensor) -> Result<(), OpError> {

@@ -4,9 +4,8 @@ use half::f16;
 use nnburst_hal::OperandType;
 
 use super::Op;
-use super::support::{bad_kind, by_real, compiled};
+use super::support::{bad_kind, by_real, compiled, emit_each};
 use crate::element::{Element, Real};
-use crate::io::Io;
 use crate::kernels::plain::map;
 use crate::plan::{Lowered, OpBuilder};
 
@@ -56,10 +55,9 @@ fn emit<T: Element>(
     let shape = op.input(0)?.shape;
     op.set_output(0, shape.clone())?;
     let isa = op.isa();
-    op.emit(compiled(isa, "unary", &shape, 0), move |io: Io<'_>| {
-        map(isa, io.input(0), io.output(0), &each);
+    emit_each(op, compiled(isa, "unary", &shape, 0), move |from, to| {
+        map(isa, from, to, &each);
         Ok(())
     });
-    op.in_place(&[0]);
     Ok(())
 }

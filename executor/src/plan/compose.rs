@@ -8,6 +8,7 @@ use super::fuse::Part;
 use super::stage::{Label, Work};
 use crate::kernels::Isa;
 use crate::kernels::byte_table::ByteTable;
+use crate::ops::support::map_rows;
 
 /// Makes one table of a table and what alone reads it, together with what the table is of.
 pub(super) fn compose(draft: &mut Draft, isa: Isa) {
@@ -22,7 +23,8 @@ pub(super) fn compose(draft: &mut Draft, isa: Isa) {
             let table = ByteTable::new(isa, table);
             let shape = step.label.shape.clone();
             step.label = Label { kernel: "byte_table", form: table.isa(), shape, operations: 0 };
-            step.work = Work::Whole(Box::new(move |io| table.compute(io.input(0), io.output(0))));
+            step.work =
+                Work::Whole(Box::new(move |io| map_rows(&io, |from, to| table.compute(from, to))));
             draft.steps.remove(inner);
         } else {
             at += 1;
@@ -62,8 +64,8 @@ fn find(draft: &Draft, at: usize) -> Option<(usize, [u8; 256])> {
 /// Whether two places are one.
 fn same(draft: &Draft, a: &DraftPlace, b: &DraftPlace) -> bool {
     let at = |place: &DraftPlace| match draft.resolve(place) {
-        DraftPlace::Local { local, offset, len } => Some((false, local, offset, len)),
-        DraftPlace::Slot { slot, offset, len } => Some((true, slot, offset, len)),
+        DraftPlace::Local { local, offset, len, .. } => Some((false, local, offset, len)),
+        DraftPlace::Slot { slot, offset, len, .. } => Some((true, slot, offset, len)),
         _ => None,
     };
     at(a).is_some_and(|place| at(b) == Some(place))

@@ -9,17 +9,20 @@ use super::fuse::Part;
 use super::stage::{KnownOutput, Label, Place, Step, Work};
 use super::state::{Storage, Value};
 use crate::extension::Types;
+use crate::io::In;
 use crate::kernels::Isa;
 use crate::memory::AlignedBytes;
+use crate::ops::support::map_rows;
+use crate::rows::{Apart, Port};
 use crate::shape::Shape;
 
-/// Where an operand will be, with locals still to be laid out.
+/// Where an operand will be, with locals still to be laid out: `len` bytes in one piece, or in rows.
 #[derive(Clone, Debug)]
 pub(super) enum DraftPlace {
     Omitted,
     Constant(Arc<AlignedBytes>),
-    Slot { slot: usize, offset: usize, len: usize },
-    Local { local: usize, offset: usize, len: usize },
+    Slot { slot: usize, offset: usize, len: usize, apart: Option<Apart> },
+    Local { local: usize, offset: usize, len: usize, apart: Option<Apart> },
 }
 
 impl DraftPlace {
@@ -29,10 +32,15 @@ impl DraftPlace {
         match &value.storage {
             Storage::Omitted | Storage::Unset => Self::Omitted,
             Storage::Constant(bytes) => Self::Constant(Arc::clone(bytes)),
-            &Storage::Slot(slot) => Self::Slot { slot, offset: 0, len },
-            &Storage::Arena { slot, offset } => Self::Slot { slot, offset, len },
-            &Storage::Local(local) => Self::Local { local, offset: 0, len },
+            &Storage::Slot(slot) => Self::Slot { slot, offset: 0, len, apart: None },
+            &Storage::Arena { slot, offset } => Self::Slot { slot, offset, len, apart: None },
+            &Storage::Local(local) => Self::local(local, len),
         }
+    }
+
+    /// The first bytes of a local.
+    pub(super) fn local(local: usize, len: usize) -> Self {
+        Self::Local { local, offset: 0, len, apart: None }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -45,6 +53,38 @@ impl DraftPlace {
 
     pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// How its rows lie, where they lie apart.
+    pub(super) fn apart(&self) -> Option<Apart> {
+        match self {
+            Self::Slot { apart, .. } | Self::Local { apart, .. } => *apart,
+            Self::Omitted | Self::Constant(_) => None,
+        }
+    }
+
+    /// `len` bytes of it from byte `start` on, in rows of their own or as they lie here. `None` where that is neither one
+    /// piece nor rows.
+    pub(super) fn part(&self, start: usize, len: usize, rows: Option<Apart>) -> Option<Self> {
+        let (gap, apart) = match (self.apart(), rows) {
+            (None, rows) => (start, rows),
+            (Some(whole), None) if start == 0 && len == self.len() => (0, Some(whole)),
+            (Some(whole), Some(rows))
+                if rows.pitch == whole.row && start + rows.row <= whole.row =>
+            {
+                (start, Some(Apart { pitch: whole.pitch, ..rows }))
+            }
+            _ => return None,
+        };
+        match *self {
+            Self::Slot { slot, offset, .. } => {
+                Some(Self::Slot { slot, offset: offset + gap, len, apart })
+            }
+            Self::Local { local, offset, .. } => {
+                Some(Self::Local { local, offset: offset + gap, len, apart })
+            }
+            Self::Omitted | Self::Constant(_) => None,
+        }
     }
 }
 
@@ -62,6 +102,24 @@ pub(super) struct DraftStep {
     pub(super) part: Option<Part>,
     /// Inputs of the output's size that output 0 may be written over: each element is read before it is written.
     pub(super) in_place: &'static [usize],
+    /// Operands whose rows may lie apart, and how many bytes a row must have; `None`: as many as it likes.
+    pub(super) rows: Vec<(Port, Option<usize>)>,
+}
+
+impl DraftStep {
+    /// Whether an operand may lie in rows of so many bytes.
+    pub(super) fn takes(&self, port: Port, row: usize) -> bool {
+        self.rows
+            .iter()
+            .any(|&(it, wanted)| it == port && wanted.is_none_or(|wanted| wanted == row))
+    }
+
+    /// All operands that are there.
+    pub(super) fn operands(&self) -> impl Iterator<Item = (Port, &DraftPlace)> {
+        let inputs = self.inputs.iter().enumerate();
+        let inputs = inputs.map(|(at, place)| (Port::Input(at), place));
+        inputs.chain(self.outputs.iter().map(|place| (Port::Output, place)))
+    }
 }
 
 /// Memory for a value that lives within the stage.
@@ -93,8 +151,8 @@ impl std::fmt::Debug for Draft {
 /// Where locals are, once laid out.
 pub(super) struct Layout {
     pub(super) slot: usize,
-    /// Slot and offset of each.
-    homes: Vec<(usize, usize)>,
+    /// The place of each in its slot.
+    homes: Vec<DraftPlace>,
     pub(super) bytes: usize,
 }
 
@@ -118,16 +176,12 @@ impl Draft {
     /// The place in what it is a part of, if it is one.
     pub(super) fn resolve(&self, place: &DraftPlace) -> DraftPlace {
         let mut place = place.clone();
-        while let DraftPlace::Local { local, offset, len } = place {
-            match self.locals[local].home {
-                Some(DraftPlace::Local { local, offset: start, .. }) => {
-                    place = DraftPlace::Local { local, offset: start + offset, len };
-                }
-                Some(DraftPlace::Slot { slot, offset: start, .. }) => {
-                    return DraftPlace::Slot { slot, offset: start + offset, len };
-                }
-                _ => break,
-            }
+        while let DraftPlace::Local { local, offset, len, apart } = place
+            && let Some(home) = &self.locals[local].home
+        {
+            let part = home.part(offset, len, apart);
+            debug_assert!(part.is_some(), "{place:?} within {home:?}");
+            place = part.unwrap_or(DraftPlace::Omitted);
         }
         place
     }
@@ -143,13 +197,18 @@ impl Draft {
     /// The local that a place is the whole of, if that is no part of anything else.
     pub(super) fn whole_root(&self, place: &DraftPlace) -> Option<usize> {
         match *place {
-            DraftPlace::Local { local, offset: 0, len }
+            DraftPlace::Local { local, offset: 0, len, apart: None }
                 if self.is_root(local) && self.locals[local].bytes == len =>
             {
                 Some(local)
             }
             _ => None,
         }
+    }
+
+    /// The place of a local, before anything is known of where that is.
+    pub(super) fn all_of(&self, local: usize) -> DraftPlace {
+        DraftPlace::local(local, self.locals[local].bytes)
     }
 
     /// How many locals there are.
@@ -161,7 +220,7 @@ impl Draft {
     pub(super) fn kept_roots(&self) -> Vec<bool> {
         let mut kept = vec![false; self.locals.len()];
         for &local in &self.kept {
-            if let Some(root) = self.root(&DraftPlace::Local { local, offset: 0, len: 0 }) {
+            if let Some(root) = self.root(&self.all_of(local)) {
                 kept[root] = true;
             }
         }
@@ -200,8 +259,10 @@ impl Draft {
         let shape = format!("{} bytes", from.len());
         let label = Label { kernel: "copy", form: Isa::Scalar, shape, operations: 0 };
         let work = Work::Whole(Box::new(|io| {
-            io.output_bytes(0).copy_from(io.input_bytes(0));
-            Ok(())
+            map_rows(&io, |from: In<'_, u8>, to| {
+                to.copy_from(from);
+                Ok(())
+            })
         }));
         self.steps.push(DraftStep {
             index,
@@ -212,8 +273,9 @@ impl Draft {
             scratch: DraftPlace::Omitted,
             scratch_share: 0,
             work,
-            part: Some(Part::Join(vec![0])),
+            part: Some(Part::Join { offsets: vec![0], rows: 1 }),
             in_place: &[],
+            rows: vec![(Port::Input(0), None)],
         });
     }
 
@@ -243,10 +305,11 @@ impl Draft {
             }
         }
         let (offsets, bytes) = lay_out(&lifetimes);
-        let home = |local| match self.resolve(&DraftPlace::Local { local, offset: 0, len: 0 }) {
-            DraftPlace::Local { local, offset, .. } => (slot, offsets[local] + offset),
-            DraftPlace::Slot { slot, offset, .. } => (slot, offset),
-            _ => (slot, 0),
+        let home = |local| match self.resolve(&self.all_of(local)) {
+            DraftPlace::Local { local, offset, len, apart } => {
+                DraftPlace::Slot { slot, offset: offsets[local] + offset, len, apart }
+            }
+            place => place,
         };
         Layout { slot, homes: (0..self.locals.len()).map(home).collect(), bytes }
     }
@@ -255,18 +318,25 @@ impl Draft {
 impl Layout {
     /// Slot and offset of a local.
     pub(super) fn home(&self, local: usize) -> (usize, usize) {
-        self.homes[local]
+        match self.homes[local] {
+            DraftPlace::Slot { slot, offset, .. } => (slot, offset),
+            _ => (self.slot, 0),
+        }
     }
 
     pub(super) fn place(&self, place: DraftPlace) -> Place {
-        match place {
-            DraftPlace::Omitted => Place::Omitted,
-            DraftPlace::Constant(bytes) => Place::Constant(bytes),
-            DraftPlace::Slot { slot, offset, len } => Place::Slot { slot, offset, len },
-            DraftPlace::Local { local, offset, len } => {
-                let (slot, start) = self.homes[local];
-                Place::Slot { slot, offset: start + offset, len }
+        let place = match place {
+            DraftPlace::Local { local, offset, len, apart } => {
+                self.homes[local].part(offset, len, apart).unwrap_or(DraftPlace::Omitted)
             }
+            place => place,
+        };
+        match place {
+            DraftPlace::Constant(bytes) => Place::Constant(bytes),
+            DraftPlace::Slot { slot, offset, len, apart } => {
+                Place::Slot { slot, offset, len, apart }
+            }
+            DraftPlace::Omitted | DraftPlace::Local { .. } => Place::Omitted,
         }
     }
 

@@ -12,6 +12,7 @@ use super::state::{Border, Storage};
 use crate::error::OpError;
 use crate::io::{Io, share_stride};
 use crate::kernels::chain::{Combine, Lines};
+use crate::rows::{Apart, Port};
 use crate::shape::{Shape, merge};
 
 impl OpBuilder<'_> {
@@ -91,15 +92,12 @@ impl OpBuilder<'_> {
         if !fits || self.context.apart {
             return Ok(false);
         }
-        match source {
-            DraftPlace::Slot { slot, offset, .. } => {
-                self.state.values[to].storage = Storage::Arena { slot, offset: offset + start };
+        match source.part(start, len, None) {
+            Some(DraftPlace::Slot { slot, offset, .. }) => {
+                self.state.values[to].storage = Storage::Arena { slot, offset };
             }
-            DraftPlace::Local { local: source, offset, .. } => {
-                let home = DraftPlace::Local { local: source, offset: offset + start, len };
-                self.draft.settle(local, home);
-            }
-            DraftPlace::Omitted | DraftPlace::Constant(_) => return Ok(false),
+            Some(home) => self.draft.settle(local, home),
+            None => return Ok(false),
         }
         Ok(true)
     }
@@ -179,7 +177,11 @@ impl OpBuilder<'_> {
     }
 
     /// Says that the step just added is a convolution of input 0: it may be joined with its neighbours.
+    /// Rows of its images are their pixels.
     pub(crate) fn join_lines(&mut self, lines: Arc<dyn Lines>) {
+        let row = |channels: usize| Some(channels * lines.element_bytes());
+        let (read, written) = (row(lines.patches().channels), row(lines.channels()));
+        self.rows(&[(Port::Input(0), read), (Port::Output, written)]);
         if let Some(step) = self.draft.steps.last_mut() {
             step.part = Some(Part::Lines(lines));
         }
@@ -200,11 +202,29 @@ impl OpBuilder<'_> {
         }
     }
 
-    /// Says that the step just added puts its first inputs one behind the other into output 0, each at an offset
-    /// in bytes, and leaves out those that look left out: what computes them may put them there by itself.
-    pub(crate) fn join_parts(&mut self, offsets: Vec<usize>) {
+    /// Says that the step just added makes each of `rows` rows of output 0 of a row of each of its first inputs, at an
+    /// offset in bytes, and leaves out those that look left out: what computes them may put them there by itself.
+    pub(crate) fn join_parts(&mut self, offsets: Vec<usize>, rows: usize) {
         if let Some(step) = self.draft.steps.last_mut() {
-            step.part = Some(Part::Join(offsets));
+            step.part = Some(Part::Join { offsets, rows });
+        }
+    }
+
+    /// Says that the step just added makes this output alone, and that it is nothing but rows that lie in input 0, from
+    /// byte `start` on. Whoever takes such rows may read them there.
+    pub(crate) fn take_rows(&mut self, output: usize, start: usize, apart: Apart) {
+        if let Some(step) = self.draft.steps.last_mut() {
+            step.part = Some(Part::Take { output, start, apart });
+            let others = step.outputs.iter_mut().enumerate().filter(|(at, _)| *at != output);
+            others.for_each(|(_, other)| *other = DraftPlace::Omitted);
+        }
+    }
+
+    /// Says that rows of these operands of the step just added may lie apart, and how many bytes a row must then have;
+    /// `None`: as many as it likes. The step asks for them by `Io::input_rows` and `Io::output_rows`.
+    pub(crate) fn rows(&mut self, operands: &[(Port, Option<usize>)]) {
+        if let Some(step) = self.draft.steps.last_mut() {
+            step.rows.extend(operands);
         }
     }
 
@@ -269,7 +289,7 @@ impl OpBuilder<'_> {
         let scratch_share = scratch_bytes;
         let scratch = match share_stride(scratch_share) * (sharers - 1) + scratch_share {
             0 => DraftPlace::Omitted,
-            len => DraftPlace::Local { local: self.draft.add_local(len), offset: 0, len },
+            len => DraftPlace::local(self.draft.add_local(len), len),
         };
         let name = self.kind().name();
         DraftStep {
@@ -283,6 +303,7 @@ impl OpBuilder<'_> {
             work,
             part: None,
             in_place: &[],
+            rows: Vec::new(),
         }
     }
 }

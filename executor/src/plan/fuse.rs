@@ -12,6 +12,7 @@ use super::pieces::Pieces;
 use super::stage::{Label, Work};
 use crate::io::{Io, share_stride};
 use crate::kernels::chain::{Chain, Combine, Lines, MAX_STAGES};
+use crate::rows::{Apart, Port};
 
 /// What of a step other steps could be joined with.
 #[derive(Clone)]
@@ -24,8 +25,10 @@ pub(super) enum Part {
     Table(Box<[u8; 256]>),
     /// Input 0 between borders of zeros, which some convolutions do without.
     Border,
-    /// The first inputs one behind the other, each at its offset in bytes.
-    Join(Vec<usize>),
+    /// Rows made of a row of each of the first inputs, each at its offset in bytes.
+    Join { offsets: Vec<usize>, rows: usize },
+    /// An output that is rows of input 0, from byte `start` on.
+    Take { output: usize, start: usize, apart: Apart },
 }
 
 /// Where less lies between steps they are as quick alone: it stays in the second cache anyway.
@@ -127,11 +130,14 @@ fn join(draft: &mut Draft, found: Found, threads: usize) {
     let scratch_share = chain.scratch_bytes();
     let sharers = if shared { threads } else { 1 };
     let len = share_stride(scratch_share) * (sharers - 1) + scratch_share;
-    let scratch = DraftPlace::Local { local: draft.add_local(len), offset: 0, len };
+    let scratch = DraftPlace::local(draft.add_local(len), len);
     let count = chain.lines();
+    let (read, written) = chain.pixel_bytes();
+    let rows =
+        vec![(Port::Input(0), Some(read)), (Port::Input(1), None), (Port::Output, Some(written))];
     let run = move |mut io: Io<'_>, lines: Range<usize>| {
-        let (image, output) = (io.input_bytes(0), io.output_bytes(0));
-        let residual = combine.as_ref().map(|combine| (combine, io.input_bytes(1)));
+        let (image, output) = (io.input_rows(0), io.output_rows(0));
+        let residual = combine.as_ref().map(|combine| (combine, io.input_rows(1)));
         chain.compute(image, residual, output, lines, io.scratch_slice::<u8>())
     };
     let step = DraftStep {
@@ -142,6 +148,7 @@ fn join(draft: &mut Draft, found: Found, threads: usize) {
         work: Work::Bands { count, pieces, shared, run: Box::new(run) },
         part: None,
         in_place: &[],
+        rows,
         ..last
     };
     draft.steps.insert(steps.start, step);

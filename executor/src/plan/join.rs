@@ -4,8 +4,11 @@
 //! result may take the memory of an operand that nobody reads any more; and borders of zeros need not exist
 //! where convolutions read what is within them.
 
+use std::ops::Range;
+
 use super::draft::{Draft, DraftPlace};
 use super::fuse::Part;
+use crate::rows::{Apart, Port};
 
 /// Drops steps that put borders around a value where nobody reads the result.
 pub(super) fn drop_borders(draft: &mut Draft) {
@@ -23,6 +26,33 @@ pub(super) fn drop_borders(draft: &mut Draft) {
     draft.steps = steps;
 }
 
+/// Has rows of a larger value read where they lie, and drops the steps that would copy them: where all that read them
+/// take them so.
+pub(super) fn view(draft: &mut Draft) {
+    let kept = draft.kept_roots();
+    // Parts of parts first: what is left to read those is then their parts alone.
+    for at in (0..draft.steps.len()).rev() {
+        let step = &draft.steps[at];
+        let Some(Part::Take { output, start, apart }) = step.part else { continue };
+        let Some(local) = step.outputs.get(output).and_then(|it| draft.whole_root(it)) else {
+            continue;
+        };
+        let source = draft.resolve(&step.inputs[0]);
+        let Some(home) = source.part(start, draft.local_bytes(local), Some(apart)) else {
+            continue;
+        };
+        let here = |other, port| other == at && port == Port::Output;
+        if !kept[local] && is_worth(&home) && all_take_rows(draft, local, apart.row, here) {
+            draft.settle(local, home);
+            let step = &mut draft.steps[at];
+            (step.inputs, step.outputs) = (Vec::new(), Vec::new());
+        }
+    }
+    draft
+        .steps
+        .retain(|step| !matches!(step.part, Some(Part::Take { .. })) || !step.outputs.is_empty());
+}
+
 /// Has parts computed where they belong in the whole, and drops steps that are left with nothing to copy.
 pub(super) fn join(draft: &mut Draft) {
     let (kept, mut readers) = (draft.kept_roots(), vec![0usize; draft.local_count()]);
@@ -31,47 +61,131 @@ pub(super) fn join(draft: &mut Draft) {
             readers[root] += 1;
         }
     }
-    let mut steps = std::mem::take(&mut draft.steps);
-    for step in &mut steps {
-        let (Some(Part::Join(offsets)), [whole]) = (&step.part, &step.outputs[..]) else {
-            continue;
-        };
-        for (input, &start) in step.inputs.iter_mut().zip(offsets) {
+    for at in 0..draft.steps.len() {
+        let Some(Part::Join { offsets, rows }) = draft.steps[at].part.clone() else { continue };
+        let mut first = 0;
+        while first < offsets.len() {
             // A tensor that comes twice is in its first place by the second time.
-            let Some(local) = draft.whole_root(input) else { continue };
-            let home = part(&draft.resolve(whole), start, input.len());
-            let fits = match home {
+            let Some(found) = whole_of(draft, at, first, (&offsets, rows)) else {
+                first += 1;
+                continue;
+            };
+            let Whole { local, inputs, home } = found;
+            let here = |other, port| {
+                other == at && matches!(port, Port::Input(it) if inputs.contains(&it))
+            };
+            let fits = match &home {
                 // The caller's memory takes results, it doesn't serve for what lies between.
-                DraftPlace::Slot { .. } => readers[local] == 1 && !kept[local],
-                DraftPlace::Local { local: other, .. } => other != local,
+                DraftPlace::Slot { .. } => readers[local] == inputs.len() && !kept[local],
+                DraftPlace::Local { local: other, .. } => *other != local,
                 _ => false,
             };
-            if fits && !input.is_empty() {
+            let fits = fits
+                && home.apart().is_none_or(|apart| {
+                    !kept[local] && is_worth(&home) && all_take_rows(draft, local, apart.row, here)
+                });
+            first = inputs.end;
+            if fits {
                 draft.settle(local, home);
-                *input = DraftPlace::Omitted;
+                draft.steps[at].inputs[inputs].fill(DraftPlace::Omitted);
             }
         }
     }
-    steps.retain(|step| match &step.part {
-        Some(Part::Join(offsets)) => {
+    draft.steps.retain(|step| match &step.part {
+        Some(Part::Join { offsets, .. }) => {
             step.inputs.iter().take(offsets.len()).any(|it| !it.is_empty())
         }
         _ => true,
     });
-    draft.steps = steps;
 }
 
-fn part(whole: &DraftPlace, start: usize, len: usize) -> DraftPlace {
-    match *whole {
-        DraftPlace::Slot { slot, offset, .. } => {
-            DraftPlace::Slot { slot, offset: offset + start, len }
+/// A value that belongs into the output of a step as it is.
+struct Whole {
+    local: usize,
+    /// Inputs of the step that make it up.
+    inputs: Range<usize>,
+    /// Where it belongs.
+    home: DraftPlace,
+}
+
+/// The value that the input `first` of a step is, or that it and those behind it are all parts of, one behind the other.
+fn whole_of(
+    draft: &Draft,
+    at: usize,
+    first: usize,
+    (offsets, rows): (&[usize], usize),
+) -> Option<Whole> {
+    let step = &draft.steps[at];
+    let output = draft.resolve(step.outputs.first()?);
+    let (local, ..) = row_of(draft, &step.inputs[first], rows)?;
+    let (bytes, mut end, mut done) = (draft.local_bytes(local), first, 0);
+    let row = bytes / rows;
+    while done < row && end < offsets.len() {
+        let input = &step.inputs[end];
+        if !input.is_empty() {
+            let (_, start, len) = row_of(draft, input, rows).filter(|it| it.0 == local)?;
+            if start != done {
+                return None;
+            }
+            done += len;
         }
-        DraftPlace::Local { local, offset, .. } => {
-            DraftPlace::Local { local, offset: offset + start, len }
+        end += 1;
+    }
+    let pitch = output.len() / rows;
+    let apart = (rows > 1 && row < pitch).then_some(Apart { row, pitch });
+    let home = output.part(offsets[first], bytes, apart)?;
+    (done == row).then_some(Whole { local, inputs: first..end, home })
+}
+
+/// What a place has of each of the rows of a local: which one, from which byte on, and how many.
+fn row_of(draft: &Draft, place: &DraftPlace, rows: usize) -> Option<(usize, usize, usize)> {
+    let DraftPlace::Local { local, offset, len, apart } = draft.resolve(place) else { return None };
+    let bytes = draft.local_bytes(local);
+    if len == 0 || !bytes.is_multiple_of(rows) {
+        return None;
+    }
+    match apart {
+        None if rows == 1 => Some((local, offset, len)),
+        None if len == bytes => Some((local, 0, bytes / rows)),
+        Some(Apart { row, pitch }) if pitch == bytes / rows && offset + row <= pitch => {
+            Some((local, offset, row))
         }
-        _ => DraftPlace::Omitted,
+        _ => None,
     }
 }
+
+/// Whether all operands that are a local or rows of it, but for those `but` says, may lie in rows of `row` bytes.
+fn all_take_rows(
+    draft: &Draft,
+    local: usize,
+    row: usize,
+    but: impl Fn(usize, Port) -> bool,
+) -> bool {
+    draft.steps.iter().enumerate().all(|(at, step)| {
+        step.operands().all(|(port, place)| match draft.resolve(place) {
+            DraftPlace::Local { local: root, len, apart, .. } if root == local => match apart {
+                _ if but(at, port) || len == 0 => true,
+                None => len == draft.local_bytes(local) && step.takes(port, row),
+                // It takes rows already; they only come to lie further apart.
+                Some(apart) => apart.pitch == row,
+            },
+            _ => true,
+        })
+    })
+}
+
+/// Whether rows are long enough to be read or written by themselves, and spread over the first cache.
+fn is_worth(place: &DraftPlace) -> bool {
+    place
+        .apart()
+        .is_none_or(|apart| apart.row >= SHORT_ROW && !apart.pitch.is_multiple_of(CLASHING))
+}
+
+/// Rows of fewer bytes than this are rather copied.
+const SHORT_ROW: usize = 8;
+
+/// Rows so many bytes apart start in the same set of the first cache.
+const CLASHING: usize = 4096;
 
 /// Puts element-wise results where an operand was that is not read again: its lines are in the cache.
 pub(super) fn share(draft: &mut Draft) {
@@ -91,13 +205,18 @@ pub(super) fn share(draft: &mut Draft) {
         let dies = |&&input: &&usize| {
             let place = &step.inputs[input];
             let Some(root) = draft.root(place).filter(|&root| root != result) else { return false };
+            let is_piece = extent(draft, place).is_some();
             // Beside it nothing else of the same memory may be read but the very same.
             let alone = step.inputs.iter().enumerate().all(|(other, it)| {
                 let same =
                     step.in_place.contains(&other) && extent(draft, it) == extent(draft, place);
                 same || draft.root(it) != Some(root)
             });
-            last[root] == at && !kept[root] && alone && place.len() == step.outputs[0].len()
+            is_piece
+                && last[root] == at
+                && !kept[root]
+                && alone
+                && place.len() == step.outputs[0].len()
         };
         let Some(&input) = step.in_place.iter().find(dies) else { continue };
         let home = draft.resolve(&step.inputs[input]);
@@ -108,10 +227,10 @@ pub(super) fn share(draft: &mut Draft) {
     }
 }
 
-/// Where in its memory a place is.
+/// Where in its memory a place is, if it is in one piece.
 fn extent(draft: &Draft, place: &DraftPlace) -> Option<(usize, usize)> {
     match draft.resolve(place) {
-        DraftPlace::Local { offset, len, .. } => Some((offset, len)),
+        DraftPlace::Local { offset, len, apart: None, .. } => Some((offset, len)),
         _ => None,
     }
 }

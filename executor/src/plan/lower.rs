@@ -14,7 +14,7 @@ use super::compose::compose;
 use super::draft::{Draft, DraftPlace, Layout};
 use super::fold::fold;
 use super::fuse::fuse;
-use super::join::{drop_borders, join, share};
+use super::join::{drop_borders, join, share, view};
 use super::pieces::keep_short_whole;
 use super::stage::{DynamicTarget, LoopTail, Stage, Tail};
 use super::state::{State, Storage, ValueId};
@@ -135,6 +135,7 @@ fn improve(context: &Context, draft: &mut Draft) {
     compose(draft, context.isa);
     fuse(draft, context.threads);
     keep_short_whole(&mut draft.steps);
+    view(draft);
     join(draft);
     share(draft);
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::state::{State, ValueId};
 use crate::io::Io;
 use crate::memory::AlignedBytes;
+use crate::rows::Apart;
 
 /// Where an operand's bytes are at run time.
 #[derive(Clone, Debug)]
@@ -14,8 +15,20 @@ pub(crate) enum Place {
     Omitted,
     /// In the model.
     Constant(Arc<AlignedBytes>),
-    /// In the memory of an argument, of an arena, or of a value that came with a shape of its own.
-    Slot { slot: usize, offset: usize, len: usize },
+    /// In the memory of an argument, of an arena, or of a value that came with a shape of its own: `len` bytes in one
+    /// piece, or in rows.
+    Slot { slot: usize, offset: usize, len: usize, apart: Option<Apart> },
+}
+
+impl Place {
+    /// How its rows lie, where they lie apart.
+    #[inline]
+    pub(crate) fn apart(&self) -> Option<Apart> {
+        match self {
+            Self::Slot { apart, .. } => *apart,
+            Self::Omitted | Self::Constant(_) => None,
+        }
+    }
 }
 
 /// What a step computes. An error is a value that can't be computed with, such as an index out of range.

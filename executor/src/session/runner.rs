@@ -351,7 +351,8 @@ impl Walk<'_, '_, '_, '_> {
                     return Err(error);
                 }
                 self.slots[outputs_from + index] = slot;
-                let whole = Place::Slot { slot: outputs_from + index, offset: 0, len: needed };
+                let slot = outputs_from + index;
+                let whole = Place::Slot { slot, offset: 0, len: needed, apart: None };
                 resolve(&whole, self.slots).copy_from(made.bytes.view());
             } else {
                 let mut bytes = made.bytes;

@@ -6,6 +6,7 @@ use crate::kernels::binary_f32::{Arithmetic, Binary};
 use crate::kernels::depthwise_f32::Depthwise;
 use crate::kernels::gemm_f32::Gemm;
 use crate::kernels::{Isa, Precision};
+use crate::rows::check_apart;
 
 const ALL: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
 
@@ -54,9 +55,8 @@ fn compute(kernels: &[Arc<dyn Lines>], image: &[f32], cut: usize) -> Vec<u8> {
     let mut output = vec![0; last.lines() * last.line_bytes];
     let mut scratch = crate::AlignedBytes::zeroed(chain.scratch_bytes());
     for lines in [0..cut, cut..chain.lines()] {
-        let out = ViewMut::of(&mut output);
-        let scratch = scratch.as_mut_slice();
-        chain.compute(View::of(bytes(image)), None, out, lines, scratch).unwrap();
+        let (image, out) = (In::of(bytes(image)).into(), Out::of(&mut output[..]).into());
+        chain.compute(image, None, out, lines, scratch.as_mut_slice()).unwrap();
     }
     output
 }
@@ -83,12 +83,10 @@ fn a_chain_gives_the_bits_of_its_stages() {
             let mut scratch = crate::AlignedBytes::zeroed(kernel.scratch_bytes());
             // SAFETY: images and outputs are whole.
             unsafe {
-                kernel.lines(
-                    want.as_ptr().cast(),
-                    out.as_mut_ptr().cast(),
-                    0..p.lines(),
-                    scratch.as_mut_slice(),
-                );
+                let image = p.dense(&want).cast();
+                let (start, pitch) = (out.as_mut_ptr().cast(), kernel.channels() * 4);
+                let output = Pitched { start, pitch };
+                kernel.lines(image, output, 0..p.lines(), scratch.as_mut_slice());
             }
             want = out;
         }
@@ -96,6 +94,12 @@ fn a_chain_gives_the_bits_of_its_stages() {
         for cut in [0, 1, out_h / 2] {
             assert!(compute(&kernels, &image, cut) == bytes(&want), "{what}, cut at {cut}");
         }
+        let chain = Chain::new(&kernels).unwrap();
+        let (read, written) = chain.pixel_bytes();
+        check_apart((bytes(&image), read), (bytes(&want), written), 99, |image, output| {
+            let mut scratch = crate::AlignedBytes::zeroed(chain.scratch_bytes());
+            chain.compute(image, None, output, 0..out_h, scratch.as_mut_slice()).unwrap();
+        });
         let pair = compute(&kernels[..2], &image, 0);
         let chain = Chain::new(&kernels).unwrap();
         assert_eq!(pair.len(), out_h * out_w * wide * 4);
@@ -117,16 +121,10 @@ fn the_residual_is_added() {
         Arc::new(move |a, b, out| add.compute(In::new(a), In::new(b), Out::new(out)));
     let mut output = vec![0; plain.len()];
     let mut scratch = crate::AlignedBytes::zeroed(chain.scratch_bytes());
-    let view = View::of(bytes(&image));
-    chain
-        .compute(
-            view,
-            Some((&combine, view)),
-            ViewMut::of(&mut output),
-            0..chain.lines(),
-            scratch.as_mut_slice(),
-        )
-        .unwrap();
+    let view = In::of(bytes(&image)).into();
+    let (residual, out) = (Some((&combine, view)), Out::of(&mut output[..]).into());
+    let scratch = scratch.as_mut_slice();
+    chain.compute(view, residual, out, 0..chain.lines(), scratch).unwrap();
     assert!(output == bytes(&want));
 }
 

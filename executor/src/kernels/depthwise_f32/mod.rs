@@ -11,6 +11,7 @@ use super::windows::each_region;
 use super::{Form, Isa, best, fetch, simd};
 use crate::io::{In, Out};
 use crate::packed::Packed;
+use crate::rows::{Pitched, Rows};
 
 /// A rectangle of pixels whose windows cover the same taps.
 #[derive(Clone, Copy, Debug)]
@@ -147,19 +148,20 @@ impl Depthwise {
     ///
     /// # Errors
     /// Memory is missing.
-    pub(crate) fn compute(
+    pub(crate) fn compute<'a>(
         &self,
-        image: In<'_, f32>,
-        output: Out<'_, f32>,
+        image: impl Into<Rows<In<'a, f32>>>,
+        output: impl Into<Rows<Out<'a, f32>>>,
         lines: Range<usize>,
         scratch: &mut [f32],
     ) -> Result<(), String> {
-        super::check_lengths(image.len(), self.patches.elements())?;
-        super::check_lengths(output.len(), self.patches.rows() * self.patches.channels)?;
+        let channels = self.patches.channels;
+        let image = image.into().pitched(self.patches.pixels(), channels)?;
+        let output = output.into().pitched(self.patches.rows(), channels)?;
         super::check_lengths(self.patches.lines(), lines.end)?;
         super::check_lengths(scratch.len(), self.scratch_bytes() / 4)?;
         // SAFETY: the lengths are what is asked for.
-        unsafe { self.run(image.as_ptr(), output.as_mut_ptr(), lines, scratch) };
+        unsafe { self.run(image, output, lines, scratch) };
         Ok(())
     }
 
@@ -170,14 +172,15 @@ impl Depthwise {
     /// lines need of them. `scratch` is as long as [`Depthwise::scratch_bytes`] says.
     unsafe fn run(
         &self,
-        image: *const f32,
-        output: *mut f32,
+        image: Pitched<*const f32>,
+        output: Pitched<*mut f32>,
         lines: Range<usize>,
         scratch: &mut [f32],
     ) {
         let p = &self.patches;
         let Some(sliced) = self.sliced else {
-            let all = Source { first: image, step: p.channels, channel: 0, channels: p.channels };
+            let (first, step) = (image.start, image.pitch);
+            let all = Source { first, step, channel: 0, channels: p.channels };
             // SAFETY: as the caller promises.
             return unsafe { self.channels(p, all, output, lines) };
         };
@@ -193,10 +196,10 @@ impl Depthwise {
                     if line >= p.in_height {
                         continue;
                     }
-                    let from = image.wrapping_add(line * p.in_width * p.channels + channel);
+                    let from = image.row(line * p.in_width).wrapping_add(channel);
                     let to = to[sliced.left * SLICE..].chunks_exact_mut(SLICE);
                     for (pixel, to) in (0..p.in_width).zip(to) {
-                        let from = from.wrapping_add(pixel * p.channels);
+                        let from = from.wrapping_add(pixel * image.pitch);
                         fetch(from.wrapping_add(SLICE));
                         let (from, bytes) = (from.cast::<u8>(), size_of_val(to));
                         // SAFETY: these channels of a pixel that the band's windows cover, and room for them.
@@ -217,7 +220,13 @@ impl Depthwise {
     ///
     /// # Safety
     /// As for `run`.
-    unsafe fn channels(&self, p: &Patches, source: Source, output: *mut f32, lines: Range<usize>) {
+    unsafe fn channels(
+        &self,
+        p: &Patches,
+        source: Source,
+        output: Pitched<*mut f32>,
+        lines: Range<usize>,
+    ) {
         let Source { first, step, channel, channels } = source;
         let packed = self.weights.typed::<f32>();
         let weight_line = p.filter_w * self.padded;
@@ -235,12 +244,12 @@ impl Depthwise {
                 lines: region.lines.len(),
                 columns: region.columns.len(),
                 channels,
-                output: output.wrapping_add(region.output * p.channels + channel),
-                output_step: p.channels,
+                output: output.row(region.output).wrapping_add(channel),
+                output_step: output.pitch,
                 count: region.width,
                 height: region.height,
                 input_line: p.stride_h * p.in_width * step,
-                output_line: p.out_width * p.channels,
+                output_line: p.out_width * output.pitch,
                 low: self.low,
                 high: self.high,
             };
@@ -298,8 +307,8 @@ impl Lines for Depthwise {
 
     unsafe fn lines(
         &self,
-        image: *const u8,
-        output: *mut u8,
+        image: Pitched<*const u8>,
+        output: Pitched<*mut u8>,
         lines: Range<usize>,
         scratch: &mut [u8],
     ) {

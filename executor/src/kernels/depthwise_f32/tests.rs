@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::kernels::patches::tests::cases;
+use crate::rows::check_apart;
 
 #[test]
 fn every_form_gives_the_convolution() {
@@ -20,13 +21,17 @@ fn every_form_gives_the_convolution() {
                 let mut scratch = vec![7.0; conv.scratch_bytes() / 4];
                 assert_eq!(scratch.is_empty(), channels != CLASHING || patches.batches != 1);
                 for lines in [0..1, 1..patches.lines()] {
-                    // SAFETY: sizes as stated.
-                    unsafe { conv.run(image.as_ptr(), got.as_mut_ptr(), lines, &mut scratch) };
+                    conv.compute(In::of(&image), Out::of(&mut got), lines, &mut scratch).unwrap();
                 }
+                let want = &got[..patches.rows() * channels];
+                check_apart((&image, channels), (want, channels), 99.0, |image, output| {
+                    let mut scratch = scratch.clone();
+                    conv.compute(image, output, 0..patches.lines(), &mut scratch).unwrap();
+                });
                 for (at, &y) in got.iter().enumerate().take(patches.rows() * channels) {
                     let (pixel, channel) = (at / channels, at % channels);
                     // SAFETY: the image as stated, a row of the patches' depth.
-                    unsafe { patches.gather(image.as_ptr(), pixel, 0.0, row.as_mut_ptr()) };
+                    unsafe { patches.gather(patches.dense(&image), pixel, 0.0, row.as_mut_ptr()) };
                     let pairs = row.iter().zip(&weights).skip(channel).step_by(channels);
                     let want =
                         pairs.fold(bias[channel], |sum, (x, w)| sum + x * w).clamp(-0.8, 1.5);
@@ -55,8 +60,7 @@ fn weights_beyond_the_image_count_nothing() {
             let mut got = vec![0.0; patches.rows() * channels];
             let mut scratch = vec![7.0; conv.scratch_bytes() / 4];
             let lines = 0..patches.lines();
-            // SAFETY: sizes as stated.
-            unsafe { conv.run(image.as_ptr(), got.as_mut_ptr(), lines, &mut scratch) };
+            conv.compute(In::of(&image), Out::of(&mut got), lines, &mut scratch).unwrap();
             assert!(patches.top > 0 && patches.left > 0);
             assert!(got[..channels].iter().all(|y| y.is_finite()), "{:?}: {}", form.isa, got[0]);
             let middle = (patches.out_width + 1) * channels;

@@ -23,6 +23,7 @@ use super::windows::each_run;
 use super::{Form, Isa, best};
 use crate::io::{In, Out};
 use crate::packed::Packed;
+use crate::rows::{Pitched, Rows};
 
 /// Pixels whose windows cover the same taps.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +43,8 @@ pub(crate) struct Pixels {
     columns: usize,
     channels: usize,
     output: *mut u8,
+    /// Bytes between neighbouring pixels of the output.
+    output_step: usize,
     count: usize,
     scaling: Channels,
 }
@@ -158,22 +161,34 @@ impl Depthwise {
         }
     }
 
+    /// Whether pixels of the output may lie apart.
+    pub(crate) fn takes_rows(&self) -> bool {
+        match &self.way {
+            // Fewer channels than a vector has lie side by side in it.
+            Way::Strips(_) => self.patches.channels >= strips::LANES,
+            Way::Pixels { .. } => true,
+        }
+    }
+
     /// Computes some bands.
     ///
     /// # Errors
     /// Memory is missing.
-    pub(crate) fn compute(
+    pub(crate) fn compute<'a>(
         &self,
-        image: In<'_, u8>,
-        output: Out<'_, u8>,
+        image: impl Into<Rows<In<'a, u8>>>,
+        output: impl Into<Rows<Out<'a, u8>>>,
         scratch: &mut [u32],
         bands: Range<usize>,
     ) -> Result<(), String> {
-        super::check_lengths(image.len(), self.patches.elements())?;
-        super::check_lengths(output.len(), self.patches.rows() * self.patches.channels)?;
+        let channels = self.patches.channels;
+        let image = image.into().pitched(self.patches.pixels(), channels)?;
+        let output = output.into().pitched(self.patches.rows(), channels)?;
         super::check_lengths(scratch.len() * 4, self.scratch_bytes())?;
         super::check_lengths(self.bands(), bands.end)?;
-        let (image, output) = (image.as_ptr(), output.as_mut_ptr());
+        if output.pitch != channels && !self.takes_rows() {
+            return Err(format!("pixels {} bytes apart", output.pitch));
+        }
         // SAFETY: the lengths are what is asked for; `best` chose what the machine has.
         unsafe {
             match &self.way {
@@ -191,8 +206,8 @@ impl Depthwise {
     /// `image` is readable for the patches' elements, `output` writable for rows times channels.
     unsafe fn pixels(
         &self,
-        image: *const u8,
-        output: *mut u8,
+        image: Pitched<*const u8>,
+        output: Pitched<*mut u8>,
         (packed, padded): (&[i32], usize),
         bytes: Bytes,
         scaling: &Scaling,
@@ -202,11 +217,11 @@ impl Depthwise {
         each_run(p, |run| {
             let tap = run.lines.start * weight_line + (run.columns.start + 1) * padded;
             let pixels = Pixels {
-                input: image.wrapping_add(run.input * p.channels),
+                input: image.row(run.input),
                 bytes,
-                tap_line: p.dilation_h * p.in_width * p.channels,
-                tap_column: p.dilation_w * p.channels,
-                step: p.stride_w * p.channels,
+                tap_line: p.dilation_h * p.in_width * image.pitch,
+                tap_column: p.dilation_w * image.pitch,
+                step: p.stride_w * image.pitch,
                 weights: packed[tap.min(packed.len())..].as_ptr(),
                 weight_column: padded,
                 weight_line,
@@ -214,7 +229,8 @@ impl Depthwise {
                 lines: run.lines.len(),
                 columns: run.columns.len(),
                 channels: p.channels,
-                output: output.wrapping_add(run.output * p.channels),
+                output: output.row(run.output),
+                output_step: output.pitch,
                 count: run.count,
                 scaling: scaling.from(0),
             };

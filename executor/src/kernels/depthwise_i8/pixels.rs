@@ -44,7 +44,7 @@ unsafe fn channels<V: Numbers, const WHOLE: bool>(p: &Pixels, channel: usize) {
                     sums = sums.mul_add_16(x, V::load(weights.add(column * p.weight_column)));
                 }
             }
-            sums.stored(&by).store_bytes(p.output.add(pixel * p.channels + channel), count);
+            sums.stored(&by).store_bytes(p.output.add(pixel * p.output_step + channel), count);
         }
     }
 }

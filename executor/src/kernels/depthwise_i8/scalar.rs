@@ -20,7 +20,7 @@ pub(super) unsafe fn pixels(p: &Pixels) {
             // SAFETY: the pixel's output.
             unsafe {
                 let y = p.scaling.stored(sum, channel);
-                *p.output.add(pixel * p.channels + channel) = y.to_le_bytes()[0];
+                *p.output.add(pixel * p.output_step + channel) = y.to_le_bytes()[0];
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::kernels::patches::tests::cases;
 use crate::quant::Multiplier;
+use crate::rows::check_apart;
 
 #[test]
 fn every_form_gives_the_convolution() {
@@ -36,10 +37,17 @@ fn every_form_gives_the_convolution() {
                 let mut scratch = vec![0; conv.scratch_bytes().div_ceil(4)];
                 let (input, output) = (In::of(&xs[..]), Out::of(&mut got[..]));
                 conv.compute(input, output, &mut scratch, 0..conv.bands()).unwrap();
+                let want = &got[..patches.rows() * channels];
+                if conv.takes_rows() {
+                    check_apart((&xs, channels), (want, channels), 99, |image, output| {
+                        let mut scratch = scratch.clone();
+                        conv.compute(image, output, &mut scratch, 0..conv.bands()).unwrap();
+                    });
+                }
                 for (at, &y) in got.iter().enumerate().take(patches.rows() * channels) {
                     let (pixel, channel) = (at / channels, at % channels);
                     // SAFETY: the image as stated, a row of the patches' depth.
-                    unsafe { patches.gather(xs.as_ptr(), pixel, zero, row.as_mut_ptr()) };
+                    unsafe { patches.gather(patches.dense(&xs), pixel, zero, row.as_mut_ptr()) };
                     let pairs = row.iter().zip(&ws).skip(channel).step_by(channels);
                     let sum = pairs.fold(bias[channel], |sum, (&x, &w)| {
                         sum + real(x, image) * real(w, weights)

@@ -34,6 +34,7 @@ use super::windows::each_region;
 use super::{Form, Isa, Precision, best, pack};
 use crate::io::{In, Out};
 use crate::packed::Packed;
+use crate::rows::{Pitched, Rows};
 
 /// Best first.
 pub(crate) const FORMS: &[Form<Kernel>] = &[
@@ -170,19 +171,19 @@ impl Gemm {
     ///
     /// # Errors
     /// Memory is missing.
-    pub(crate) fn compute(
+    pub(crate) fn compute<'a>(
         &self,
-        image: In<'_, f32>,
-        output: Out<'_, f32>,
+        image: impl Into<Rows<In<'a, f32>>>,
+        output: impl Into<Rows<Out<'a, f32>>>,
         lines: Range<usize>,
         scratch: &mut [f32],
     ) -> Result<(), String> {
-        super::check_lengths(image.len(), self.patches.elements())?;
-        super::check_lengths(output.len(), self.patches.rows() * self.columns)?;
+        let image = image.into().pitched(self.patches.pixels(), self.patches.channels)?;
+        let output = output.into().pitched(self.patches.rows(), self.columns)?;
         super::check_lengths(self.patches.lines(), lines.end)?;
         super::check_lengths(scratch.len(), self.scratch_bytes() / 4)?;
         // SAFETY: the lengths are what is asked for.
-        unsafe { self.run(image.as_ptr(), output.as_mut_ptr(), lines, scratch) };
+        unsafe { self.run(image, output, lines, scratch) };
         Ok(())
     }
 
@@ -193,8 +194,8 @@ impl Gemm {
     /// lines need of them, at any alignment. `scratch` is as long as [`Gemm::scratch_bytes`] says.
     unsafe fn run(
         &self,
-        image: *const f32,
-        output: *mut f32,
+        image: Pitched<*const f32>,
+        output: Pitched<*mut f32>,
         lines: Range<usize>,
         scratch: &mut [f32],
     ) {
@@ -207,7 +208,8 @@ impl Gemm {
                 Source::Matrix => {
                     for first in rows.clone().step_by(block) {
                         let rows = first..(first + block).min(rows.end);
-                        self.matrix(image.wrapping_add(first * depth), depth, rows, output);
+                        let image = Pitched { start: image.row(first), ..image };
+                        self.matrix(image, rows, output);
                     }
                 }
                 Source::Windows => {
@@ -223,7 +225,8 @@ impl Gemm {
                         for (row, to) in rows.clone().zip(scratch.chunks_exact_mut(stride)) {
                             self.patches.gather(image, row, 0.0, to.as_mut_ptr());
                         }
-                        self.matrix(scratch.as_ptr(), stride, rows, output);
+                        let copies = Pitched { start: scratch.as_ptr(), pitch: stride };
+                        self.matrix(copies, rows, output);
                     }
                 }
                 Source::Rounded(round) => {
@@ -231,36 +234,36 @@ impl Gemm {
                     for first in rows.clone().step_by(block) {
                         let rows = first..(first + block).min(rows.end);
                         for (row, to) in rows.clone().zip(scratch.chunks_exact_mut(stride)) {
-                            round(image.wrapping_add(row * depth), depth, to.as_mut_ptr());
+                            round(image.row(row), depth, to.as_mut_ptr());
                         }
-                        self.matrix(scratch.as_ptr(), stride, rows, output);
+                        let copies = Pitched { start: scratch.as_ptr(), pitch: stride };
+                        self.matrix(copies, rows, output);
                     }
                 }
             }
         }
     }
 
-    /// All columns of rows that lie `stride` elements apart, the first of them at `input`.
+    /// All columns of rows, the first of which is that of `input`.
     ///
     /// # Safety
     /// As for `run`.
     unsafe fn matrix(
         &self,
-        input: *const f32,
-        stride: usize,
+        input: Pitched<*const f32>,
         rows: Range<usize>,
-        output: *mut f32,
+        output: Pitched<*mut f32>,
     ) {
         let whole = Tile {
-            input,
-            row_stride: stride,
+            input: input.start,
+            row_stride: input.pitch,
             segments: (1, 1),
             input_steps: (0, 0),
             weights_steps: (0, 0),
             len: self.tile_depth(),
-            output: output.wrapping_add(rows.start * self.columns),
+            output: output.row(rows.start),
             rows: rows.len(),
-            ..self.empty_tile()
+            ..self.empty_tile(output.pitch)
         };
         self.each_panel(|panel| {
             // SAFETY: the rows are there, and panels as packed.
@@ -272,14 +275,19 @@ impl Gemm {
     ///
     /// # Safety
     /// As for `run`.
-    unsafe fn windows(&self, image: *const f32, lines: Range<usize>, output: *mut f32) {
+    unsafe fn windows(
+        &self,
+        image: Pitched<*const f32>,
+        lines: Range<usize>,
+        output: Pitched<*mut f32>,
+    ) {
         let p = &self.patches;
         self.each_panel(|panel| {
             let (line, tap) = (p.filter_w * p.channels * panel.width.columns, p.channels);
             each_region(p, lines.clone(), |region| {
-                // Neighbouring taps of a line are one stretch, if they are neighbours in the image.
+                // Neighbouring taps of a line are one stretch, if they are neighbours in memory.
                 let (columns, len) = match p.dilation_w {
-                    1 => (1, region.columns.len() * tap),
+                    1 if image.pitch == tap => (1, region.columns.len() * tap),
                     _ => (region.columns.len(), tap),
                 };
                 let skipped =
@@ -288,18 +296,18 @@ impl Gemm {
                     let input = region.input + at * p.stride_h * p.in_width;
                     let output_at = region.output + at * p.out_width;
                     let whole = Tile {
-                        input: image.wrapping_add(input * p.channels),
-                        row_stride: p.stride_w * p.channels,
+                        input: image.row(input),
+                        row_stride: p.stride_w * image.pitch,
                         segments: (region.lines.len(), columns),
                         input_steps: (
-                            p.dilation_h * p.in_width * p.channels,
-                            p.dilation_w * p.channels,
+                            p.dilation_h * p.in_width * image.pitch,
+                            p.dilation_w * image.pitch,
                         ),
                         weights_steps: (line, tap * panel.width.columns),
                         len,
-                        output: output.wrapping_add(output_at * self.columns),
+                        output: output.row(output_at),
                         rows: region.width,
-                        ..self.empty_tile()
+                        ..self.empty_tile(output.pitch)
                     };
                     // SAFETY: regions keep to the image, and panels are as packed.
                     unsafe { self.tiles(panel, &whole, skipped) };
@@ -346,7 +354,7 @@ impl Gemm {
         }
     }
 
-    fn empty_tile(&self) -> Tile {
+    fn empty_tile(&self, stride: usize) -> Tile {
         Tile {
             input: std::ptr::null(),
             row_stride: 0,
@@ -357,7 +365,7 @@ impl Gemm {
             bias: std::ptr::null(),
             weights: std::ptr::null(),
             output: std::ptr::null_mut(),
-            stride: self.columns,
+            stride,
             rows: 0,
             columns: 0,
             low: self.low,
@@ -393,8 +401,8 @@ impl Lines for Gemm {
 
     unsafe fn lines(
         &self,
-        image: *const u8,
-        output: *mut u8,
+        image: Pitched<*const u8>,
+        output: Pitched<*mut u8>,
         lines: Range<usize>,
         scratch: &mut [u8],
     ) {

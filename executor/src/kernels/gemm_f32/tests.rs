@@ -1,6 +1,7 @@
 //! Every form against a product written out.
 
 use super::*;
+use crate::rows::check_apart;
 
 const SINGLE: Precision = Precision::Single;
 
@@ -34,8 +35,7 @@ fn nan_stays_nan_and_clamping_holds() {
         let mut scratch = vec![0.0; gemm.scratch_bytes() / 4];
         for (x, want) in [(1.0f32, [1.0, 6.0, 0.0]), (f32::NAN, [f32::NAN; 3])] {
             let mut out = [7.0f32; 3];
-            // SAFETY: one element in, three out.
-            unsafe { gemm.run(&raw const x, out.as_mut_ptr(), 0..1, &mut scratch) };
+            gemm.compute(In::of(&[x]), Out::of(&mut out), 0..1, &mut scratch).unwrap();
             assert_eq!(out.map(f32::to_bits), want.map(f32::to_bits), "{:?} of {x}", form.isa);
         }
     }
@@ -81,8 +81,11 @@ fn convolve(isa: Isa, patches: Patches, columns: usize) {
     let mut scratch = vec![0.0; gemm.scratch_bytes() / 4];
     let mut got = vec![99.0; patches.rows() * columns];
     let lines = patches.lines().min(1)..patches.lines();
-    // SAFETY: sizes as stated.
-    unsafe { gemm.run(image.as_ptr(), got.as_mut_ptr(), lines.clone(), &mut scratch) };
+    gemm.compute(In::of(&image), Out::of(&mut got), lines.clone(), &mut scratch).unwrap();
+    check_apart((&image, patches.channels), (&got, columns), 99.0, |image, output| {
+        let mut scratch = vec![0.0; gemm.scratch_bytes() / 4];
+        gemm.compute(image, output, lines.clone(), &mut scratch).unwrap();
+    });
     let mut row = vec![0.0; patches.depth()];
     for (at, &y) in got.iter().enumerate() {
         let (pixel, column) = (at / columns, at % columns);
@@ -91,7 +94,7 @@ fn convolve(isa: Isa, patches: Patches, columns: usize) {
             continue;
         }
         // SAFETY: the image as stated, a row of the patches' depth.
-        unsafe { patches.gather(image.as_ptr(), pixel, 0.0, row.as_mut_ptr()) };
+        unsafe { patches.gather(patches.dense(&image), pixel, 0.0, row.as_mut_ptr()) };
         let pairs = row.iter().zip(&weights[column * row.len()..]);
         let want = pairs.fold(bias[column], |sum, (x, w)| sum + x * w);
         let bound = row.len() as f32 * 1e-6;
@@ -118,8 +121,7 @@ fn compare(
     let mut scratch = vec![0.0; gemm.scratch_bytes() / 4];
     // A row more than there is, to see that nothing is written behind the end.
     let mut got = vec![99.0; (rows + 1) * columns];
-    // SAFETY: sizes as stated.
-    unsafe { gemm.run(image.as_ptr(), got.as_mut_ptr(), 0..1, &mut scratch) };
+    gemm.compute(In::of(&image), Out::of(&mut got), 0..1, &mut scratch).unwrap();
     for row in 0..rows {
         for column in 0..columns {
             let pairs = image[row * depth..].iter().zip(&weights[column * depth..]).take(depth);

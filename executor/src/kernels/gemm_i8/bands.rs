@@ -5,6 +5,7 @@
 
 use super::{Bytes, Encoding};
 use crate::kernels::patches::Patches;
+use crate::rows::Pitched;
 
 /// Bytes of input that are worked on at a time: what stays in the first levels of the caches while all
 /// panels of weights pass by.
@@ -19,8 +20,6 @@ pub(in crate::kernels) struct Bands {
     pub(in crate::kernels) patches: Patches,
     /// Whether windows are read from the image itself.
     pub(in crate::kernels) in_place: bool,
-    /// Bytes from a window to its neighbour.
-    pub(in crate::kernels) step: usize,
     /// Where a window's segments start.
     pub(in crate::kernels) segments: Vec<usize>,
     pub(in crate::kernels) segment_words: usize,
@@ -39,8 +38,7 @@ impl Bands {
         let element = encoding.element();
         let in_place = encoding == Encoding::Bytes && p.is_direct() && p.channels.is_multiple_of(4);
         let pixel = p.channels * element;
-        let reach = (p.out_width.max(1) - 1) * p.stride_w + (p.filter_w - 1) * p.dilation_w + 1;
-        let line_bytes = if in_place { p.in_width * pixel } else { reach * pixel };
+        let line_bytes = if in_place { p.in_width } else { reach_w(p) } * pixel;
         let across = if p.dilation_w == 1 { 1 } else { p.filter_w };
         let start = |at: usize| {
             at / across * p.dilation_h * line_bytes + at % across * p.dilation_w * pixel
@@ -49,7 +47,6 @@ impl Bands {
         let elements = p.depth() / segments.len();
         let mut bands = Self {
             in_place,
-            step: p.stride_w * pixel,
             segment_words: elements.div_ceil(encoding.per_word()),
             segment_bytes: elements * element,
             segments,
@@ -99,13 +96,24 @@ impl Bands {
         self.rows_of_band() * 4 + if self.in_place { 0 } else { copy.next_multiple_of(4) }
     }
 
+    /// Bytes from pixel to pixel of the image, `pitch` apart, or of its copy.
+    fn pixel(&self, pitch: usize) -> usize {
+        if self.in_place { pitch } else { self.patches.channels * self.element }
+    }
+
+    /// Bytes from a window to its neighbour, where the image's pixels lie `pitch` apart.
+    pub(in crate::kernels) fn step(&self, pitch: usize) -> usize {
+        self.patches.stride_w * self.pixel(pitch)
+    }
+
     /// How `lines` lines fall into runs: how many, how long, and bytes from one to the next.
-    pub(in crate::kernels) fn runs(&self, lines: usize) -> (usize, usize, usize) {
+    pub(in crate::kernels) fn runs(&self, lines: usize, pitch: usize) -> (usize, usize, usize) {
         let width = self.patches.out_width;
         if self.one_run() {
             return (1, lines * width, 0);
         }
-        (lines, width, self.patches.stride_h * self.line_bytes)
+        let pixels = if self.in_place { self.patches.in_width } else { reach_w(&self.patches) };
+        (lines, width, self.patches.stride_h * pixels * self.pixel(pitch))
     }
 
     /// Whether all windows lie equally far apart.
@@ -129,7 +137,7 @@ impl Bands {
     pub(in crate::kernels) unsafe fn input(
         &self,
         encode: unsafe fn(*const u8, usize, Bytes, *mut u8),
-        image: *const u8,
+        image: Pitched<*const u8>,
         bytes: Bytes,
         line: usize,
         lines: usize,
@@ -139,7 +147,7 @@ impl Bands {
         let (batch, y) = (line / p.out_height, line % p.out_height);
         if self.in_place {
             let line = batch * p.in_height + y * p.stride_h;
-            return image.wrapping_add(line * self.line_bytes);
+            return image.row(line * p.in_width);
         }
         let copy: &mut [u8] = bytemuck::cast_slice_mut(copy);
         // What stands for 0, encoded: differences are 0, unsigned bytes the zero point.
@@ -157,11 +165,23 @@ impl Bands {
             let within = p.in_width.min(pixels - before);
             line[..before * pixel].fill(zero);
             line[(before + within) * pixel..].fill(zero);
-            let from = (batch * p.in_height + in_y) * p.in_width * p.channels;
-            let to = line[before * pixel..].as_mut_ptr();
-            // SAFETY: part of a line of the image, and as many elements of the copy.
-            unsafe { encode(image.wrapping_add(from), within * p.channels, bytes, to) };
+            let from = (batch * p.in_height + in_y) * p.in_width;
+            let to = &mut line[before * pixel..][..within * pixel];
+            if image.pitch == p.channels {
+                // SAFETY: part of a line of the image, and as many elements of the copy.
+                unsafe { encode(image.row(from), within * p.channels, bytes, to.as_mut_ptr()) };
+                continue;
+            }
+            for (at, to) in to.chunks_exact_mut(pixel).enumerate() {
+                // SAFETY: a pixel of the image, and as many elements of the copy.
+                unsafe { encode(image.row(from + at), p.channels, bytes, to.as_mut_ptr()) };
+            }
         }
         copy.as_ptr()
     }
+}
+
+/// Pixels of a line of the image, with its padding, that windows reach over.
+fn reach_w(p: &Patches) -> usize {
+    (p.out_width.max(1) - 1) * p.stride_w + (p.filter_w - 1) * p.dilation_w + 1
 }

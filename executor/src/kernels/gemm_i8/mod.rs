@@ -38,11 +38,12 @@ use super::requantise::Scaling;
 use super::{Form, Isa, best};
 use crate::io::{In, Out};
 use crate::packed::Packed;
+use crate::rows::{Pitched, Rows};
 use bands::Bands;
 pub(super) use kernel::Encoding;
 pub(crate) use kernel::{Bytes, Kernel};
 use kernel::{Few, Run, difference};
-use packing::Rows;
+use packing::Unpacked;
 use pairs::Pairs;
 
 /// Best first.
@@ -90,16 +91,16 @@ impl Gemm {
             return None;
         }
         let image = if form.run.signed { image.signed() } else { image };
-        let rows = Rows { weights, quantised, bias, image, depth };
+        let rows = Unpacked { weights, quantised, bias, image, depth };
         if let Some(Pairs { patches, weights, bias }) = Pairs::new(&form.run, &patches, &rows) {
-            let rows = Rows { weights: &weights, bias: &bias, depth: patches.depth(), ..rows };
+            let rows = Unpacked { weights: &weights, bias: &bias, depth: patches.depth(), ..rows };
             let scaling = scaling.rearranged(bias.len(), |lane| lane % columns);
             return Some(Self::packed(form, patches, &rows, scaling));
         }
         Some(Self::packed(form, patches, &rows, scaling))
     }
 
-    fn packed(form: Form<Kernel>, patches: Patches, rows: &Rows<'_>, scaling: Scaling) -> Self {
+    fn packed(form: Form<Kernel>, patches: Patches, rows: &Unpacked<'_>, scaling: Scaling) -> Self {
         let (image, columns) = (rows.image, rows.bias.len());
         let bands = Bands::new(patches, form.run.encoding);
         let size = form.run.width(columns) * (bands.words() + 1) * 4;
@@ -134,22 +135,23 @@ impl Gemm {
     ///
     /// # Errors
     /// Memory is missing.
-    pub(crate) fn compute(
+    pub(crate) fn compute<'a>(
         &self,
-        image: In<'_, u8>,
-        output: Out<'_, u8>,
+        image: impl Into<Rows<In<'a, u8>>>,
+        output: impl Into<Rows<Out<'a, u8>>>,
         scratch: &mut [u32],
         lines: Range<usize>,
     ) -> Result<(), String> {
-        super::check_lengths(image.len(), self.bands.patches.elements())?;
-        super::check_lengths(output.len(), self.bands.patches.rows() * self.columns)?;
+        let p = &self.bands.patches;
+        let image = image.into().pitched(p.pixels(), p.channels)?;
+        let output = output.into().pitched(p.rows(), self.columns)?;
         super::check_lengths(self.lines(), lines.end)?;
         super::check_lengths(scratch.len() * 4, self.scratch_bytes())?;
         if self.bands.patches.rows() == 0 {
             return Ok(());
         }
         // SAFETY: the lengths are what is asked for.
-        unsafe { self.run(image.as_ptr(), output.as_mut_ptr(), lines, scratch) };
+        unsafe { self.run(image, output, lines, scratch) };
         Ok(())
     }
 
@@ -160,8 +162,8 @@ impl Gemm {
     /// them. `scratch` is as long as [`Gemm::scratch_bytes`] says.
     unsafe fn run(
         &self,
-        image: *const u8,
-        output: *mut u8,
+        image: Pitched<*const u8>,
+        output: Pitched<*mut u8>,
         lines: Range<usize>,
         scratch: &mut [u32],
     ) {
@@ -181,8 +183,8 @@ impl Gemm {
     /// `scratch` is as long as [`Gemm::scratch_bytes`] says.
     unsafe fn band(
         &self,
-        image: *const u8,
-        output: *mut u8,
+        image: Pitched<*const u8>,
+        output: Pitched<*mut u8>,
         scratch: &mut [u32],
         lines: Range<usize>,
     ) {
@@ -193,7 +195,7 @@ impl Gemm {
         let input = unsafe {
             bands.input(kernel.encode, image, self.image, lines.start, lines.len(), copy)
         };
-        let (runs, rows, line_step) = bands.runs(lines.len());
+        let (runs, rows, line_step) = bands.runs(lines.len(), image.pitch);
         let enough = kernel.few.is_some_and(|few| rows >= few.rows);
         let summed = enough && !self.factors.is_empty();
         let factors = if summed { self.factors.as_ptr() } else { std::ptr::null() };
@@ -201,7 +203,7 @@ impl Gemm {
         let width = bands.patches.out_width;
         let of = |at: usize| Run {
             input: input.wrapping_add(at * line_step),
-            step: bands.step,
+            step: bands.step(image.pitch),
             segments: bands.segments.as_ptr(),
             segment_count: bands.segments.len(),
             words: bands.segment_words,
@@ -209,8 +211,8 @@ impl Gemm {
             weights: std::ptr::null(),
             corrections: std::ptr::null(),
             factors,
-            output: output.wrapping_add((lines.start + at) * width * self.columns),
-            stride: self.columns,
+            output: output.row((lines.start + at) * width),
+            stride: output.pitch,
             rows,
             columns: 0,
             scaling: self.scaling.from(0),
@@ -271,8 +273,8 @@ impl Lines for Gemm {
 
     unsafe fn lines(
         &self,
-        image: *const u8,
-        output: *mut u8,
+        image: Pitched<*const u8>,
+        output: Pitched<*mut u8>,
         lines: Range<usize>,
         scratch: &mut [u8],
     ) {

@@ -4,7 +4,7 @@ use super::bands::Bands;
 use super::{Bytes, Encoding, Kernel, difference};
 
 /// A row of weights and a bias per column.
-pub(super) struct Rows<'a> {
+pub(super) struct Unpacked<'a> {
     pub(super) weights: &'a [u8],
     pub(super) quantised: Bytes,
     pub(super) bias: &'a [i32],
@@ -13,7 +13,7 @@ pub(super) struct Rows<'a> {
 }
 
 /// Fills `packed`, which is zeroed.
-pub(super) fn pack(kernel: &Kernel, bands: &Bands, rows: &Rows<'_>, packed: &mut [i32]) {
+pub(super) fn pack(kernel: &Kernel, bands: &Bands, rows: &Unpacked<'_>, packed: &mut [i32]) {
     let (words, mut packed) = (bands.words(), packed);
     for first in (0..rows.bias.len()).step_by(kernel.columns) {
         let width = kernel.width(kernel.columns.min(rows.bias.len() - first));
@@ -38,7 +38,7 @@ pub(super) fn pack(kernel: &Kernel, bands: &Bands, rows: &Rows<'_>, packed: &mut
 
 /// What the product of bytes as stored lacks of that of differences, but for the part that depends on windows:
 /// `-zp_image * sum(w) + depth * zp_image * zp_weights`.
-fn correction(row: &[u8], rows: &Rows<'_>) -> i32 {
+fn correction(row: &[u8], rows: &Unpacked<'_>) -> i32 {
     let zero_point = rows.quantised.zero_point - 128;
     let sum =
         row.iter().fold(0i32, |sum, &w| sum.wrapping_add(i32::from(signed(w, rows.quantised))));

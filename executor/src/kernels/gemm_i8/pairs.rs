@@ -8,7 +8,7 @@
 //!
 //! The output is the same in memory. Weights that are added stand for 0, so sums are the same.
 
-use super::{Bytes, Kernel, Rows};
+use super::{Bytes, Kernel, Unpacked};
 use crate::kernels::patches::Patches;
 
 /// What stands for the weights of two windows.
@@ -20,7 +20,7 @@ pub(super) struct Pairs {
 
 impl Pairs {
     /// `None` where windows don't come in pairs, or gain nothing as such.
-    pub(super) fn new(kernel: &Kernel, patches: &Patches, rows: &Rows<'_>) -> Option<Self> {
+    pub(super) fn new(kernel: &Kernel, patches: &Patches, rows: &Unpacked<'_>) -> Option<Self> {
         let p = patches;
         let paired = Patches {
             filter_w: p.filter_w + p.stride_w,

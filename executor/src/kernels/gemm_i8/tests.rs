@@ -3,6 +3,7 @@
 use super::*;
 use crate::kernels::patches::tests::cases;
 use crate::quant::Multiplier;
+use crate::rows::check_apart;
 
 #[test]
 fn every_form_gives_the_product() {
@@ -91,9 +92,16 @@ fn compare(
         let mut got = vec![99; (rows + 1) * columns];
         let (input, output) = (In::of(&xs[..]), Out::of(&mut got[..]));
         gemm.compute(input, output, &mut scratch, 0..gemm.lines()).unwrap();
+        // Pairs of windows are rows of theirs.
+        let pixel = gemm.columns;
+        let want = &got[..rows * columns];
+        check_apart((&xs, patches.channels), (want, pixel), 99, |image, output| {
+            let mut scratch = scratch.clone();
+            gemm.compute(image, output, &mut scratch, 0..gemm.lines()).unwrap();
+        });
         for row in 0..rows {
             // SAFETY: the image as stated, a row of the patches' depth.
-            unsafe { patches.gather(xs.as_ptr(), row, zero, window.as_mut_ptr()) };
+            unsafe { patches.gather(patches.dense(&xs), row, zero, window.as_mut_ptr()) };
             for column in 0..columns {
                 let pairs = window.iter().zip(&ws[column * depth..]);
                 let sum = pairs

@@ -36,6 +36,9 @@ pub(super) const TABLE: &[Make] = &[
     moves::strided_slice,
     moves::pad,
     moves::concatenation,
+    moves::concatenation,
+    moves::concatenation,
+    moves::split,
     moves::split,
     moves::tile,
     moves::expand_dims,
@@ -152,7 +155,8 @@ fn binary_constant(m: &mut Maker<'_>) -> Made {
 }
 
 fn axis_of(m: &mut Maker<'_>, x: &Value) -> (usize, i32) {
-    let axis = m.chance.below(x.rank());
+    // Twice as often the innermost, along which most kernels work.
+    let axis = m.chance.below(x.rank() + 1).min(x.rank().saturating_sub(1));
     let rank = i32::try_from(x.rank()).unwrap_or(0);
     let code = i32::try_from(axis).unwrap_or(0);
     (axis, if m.chance.once_in(2) { code - rank } else { code })

@@ -99,15 +99,20 @@ pub(super) fn concatenation(m: &mut Maker<'_>) -> Made {
             && v.rank() == a.rank()
             && v.dims.iter().zip(&a.dims).enumerate().all(other)
     };
-    let b = m.pick(fits)?;
     let mut out = a.of(a.dims.clone());
-    *out.dims.get_mut(axis)? += b.dims.get(axis)?;
+    let mut inputs = vec![a.operand];
+    for _ in 0..m.chance.between(1, 3) {
+        // Now and then the same tensor again.
+        let b = m.pick(fits)?;
+        *out.dims.get_mut(axis)? += b.dims.get(axis)?;
+        inputs.push(b.operand);
+    }
     if m.chance.once_in(2) {
         let (scale, zero_point) = m.quantisation();
         out = out.rescaled(scale, zero_point);
     }
-    let axis = m.int(code.max(i32::try_from(axis).ok()?));
-    Some((Op::Concatenation, vec![a.operand, b.operand, axis], vec![out]))
+    inputs.push(m.int(code.max(i32::try_from(axis).ok()?)));
+    Some((Op::Concatenation, inputs, vec![out]))
 }
 
 pub(super) fn split(m: &mut Maker<'_>) -> Made {

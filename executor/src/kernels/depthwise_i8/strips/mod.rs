@@ -28,6 +28,7 @@ use super::super::gemm_i8::{Bytes, Encoding};
 use crate::kernels::patches::Patches;
 use crate::kernels::requantise::{Channels, Scaling};
 use crate::packed::Packed;
+use crate::rows::Pitched;
 
 /// Channels of a block.
 pub(super) const LANES: usize = 16;
@@ -191,8 +192,8 @@ impl Strips {
     /// there, `scratch` is as long as it has to be, and the machine has the form's instruction set.
     pub(super) unsafe fn run(
         &self,
-        image: *const u8,
-        output: *mut u8,
+        image: Pitched<*const u8>,
+        output: Pitched<*mut u8>,
         scratch: &mut [u32],
         lines: Range<usize>,
     ) {
@@ -212,15 +213,15 @@ impl Strips {
 
     /// # Safety
     /// As for `run`; `input` is the copy of the lines' input.
-    unsafe fn band(&self, input: *const u8, output: *mut u8, lines: Range<usize>) {
+    unsafe fn band(&self, input: *const u8, output: Pitched<*mut u8>, lines: Range<usize>) {
         let p = &self.bands.patches;
         let line_bytes = self.bands.line_bytes;
-        let (channels, out_line) = (p.channels, p.out_width * p.channels);
+        let (channels, out_line) = (p.channels, p.out_width * output.pitch);
         let element = self.kernel.encoding.element();
         // Few channels: a vector is several pixels.
         let vector = channels.max(LANES);
         let (step, out_step) =
-            if channels < LANES { (LANES, LANES) } else { (p.stride_w * channels, channels) };
+            if channels < LANES { (LANES, LANES) } else { (p.stride_w * channels, output.pitch) };
         let pairs = if (p.stride_h, p.dilation_h) == (1, 1) { 2 } else { 1 };
         let lines_each = self.near_lines().next_multiple_of(pairs);
         for first_line in lines.clone().step_by(lines_each) {
@@ -238,10 +239,10 @@ impl Strips {
                         step: step * element,
                         weights: weights.as_ptr(),
                         split: self.split,
-                        output: output.wrapping_add(at * out_line + first),
+                        output: output.row(at * p.out_width).wrapping_add(first),
                         out_line,
                         out_step,
-                        count: out_line / vector,
+                        count: p.out_width * channels / vector,
                         two: pairs == 2 && at + 1 < near.end,
                         scaling: self.scaling.from(block * LANES),
                     };
