@@ -89,7 +89,7 @@ impl Reduction {
     }
 
     /// Adds what `read` makes of each element to the sum it belongs to.
-    fn add<T: Element, S: Copy + std::ops::AddAssign>(
+    fn add<T: Element, S: Copy + Default + std::ops::AddAssign>(
         &self,
         isa: Isa,
         input: In<'_, T>,
@@ -100,7 +100,8 @@ impl Reduction {
     }
 }
 
-/// The sums of all that are reduced into one, in the order of the input.
+/// The sums of all that are reduced into one. Of a line that is reduced every sixteenth element is added up by itself
+/// first, the same in every form: one sum alone waits for each addition, 0.3 us for 256 floats.
 struct Sums<'a, T, S, R> {
     reduction: &'a Reduction,
     input: In<'a, T>,
@@ -108,15 +109,29 @@ struct Sums<'a, T, S, R> {
     read: R,
 }
 
-impl<T: Element, S: Copy + std::ops::AddAssign, R: Fn(T) -> S> Loop for Sums<'_, T, S, R> {
+impl<T, S, R> Loop for Sums<'_, T, S, R>
+where
+    T: Element,
+    S: Copy + Default + std::ops::AddAssign,
+    R: Fn(T) -> S,
+{
     #[inline(always)]
     fn run(self) {
         let Self { reduction, input, sums, read } = self;
         reduction.each_line(|from, to, count, step| {
             if step == 0 {
-                let mut sum = sums[to];
-                input.slice(from..from + count).iter().for_each(|x| sum += read(x));
-                sums[to] = sum;
+                let whole = from + count / BLOCK * BLOCK;
+                let mut lanes = [S::default(); BLOCK];
+                for at in (from..whole).step_by(BLOCK) {
+                    let xs = input.block::<BLOCK>(at);
+                    lanes.iter_mut().zip(xs).for_each(|(lane, x)| *lane += read(x));
+                }
+                for half in [BLOCK / 2, BLOCK / 4, BLOCK / 8, BLOCK / 16] {
+                    (0..half).for_each(|lane| lanes[lane] += lanes[lane + half]);
+                }
+                let mut sum = lanes[0];
+                input.slice(whole..from + count).iter().for_each(|x| sum += read(x));
+                sums[to] += sum;
                 return;
             }
             let (blocks, rest) = sums[to..to + count].as_chunks_mut::<BLOCK>();
