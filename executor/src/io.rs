@@ -153,6 +153,7 @@ pub(crate) fn share_stride(share: usize) -> usize {
 
 /// The bytes of a place, from the first to the last. Places are laid out within their slots when the stage is planned; the range is
 /// checked all the same, since a client chooses the length of some of them.
+#[inline]
 pub(crate) fn resolve<'a>(place: &Place, slots: &[Slot]) -> ViewMut<'a> {
     match place {
         Place::Omitted => ViewMut::of(&mut []),

@@ -75,6 +75,7 @@ pub(crate) struct Rows<P> {
 }
 
 impl<P: Piece> From<P> for Rows<P> {
+    #[inline(always)]
     fn from(all: P) -> Self {
         Self { all, row: all.len(), pitch: all.len() }
     }
@@ -82,12 +83,13 @@ impl<P: Piece> From<P> for Rows<P> {
 
 impl<P: Piece> Rows<P> {
     /// Rows that lie as `apart` says, elements being of `size` bytes.
+    #[inline(always)]
     pub(crate) fn new(all: P, apart: Apart, size: usize) -> Self {
         Self { all, row: apart.row / size, pitch: apart.pitch / size }
     }
 
     /// How many elements the rows have.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn len(self) -> usize {
         if self.row == self.pitch {
             return self.all.len();
@@ -127,6 +129,7 @@ impl<P: Piece> Rows<P> {
     }
 
     /// All of it, with what lies between the rows.
+    #[inline(always)]
     pub(crate) fn all(self) -> P {
         self.all
     }
@@ -259,6 +262,7 @@ fn in_blocks<T: Element, U: Element, const N: usize>(
     Ok(())
 }
 
+#[inline(always)]
 fn stretch<'a, T: Element>((rows, from, moves): Along<'a, T>, part: Range<usize>) -> In<'a, T> {
     if moves { rows.piece(from + part.start..from + part.end) } else { rows.piece(from..from + 1) }
 }

@@ -379,6 +379,9 @@ pub(crate) fn map_rows<T: Element, U: Element>(
     each: impl Fn(In<'_, T>, Out<'_, U>) -> Result<(), String>,
 ) -> Result<(), String> {
     let (input, output) = (io.input_rows(0), io.output_rows(0));
+    if input.is_one_piece() && output.is_one_piece() {
+        return each(input.all(), output.all());
+    }
     let len = input.len().min(output.len());
     each_stretch(len, [(input, 0, true)], (output, 0), |[from], to| each(from, to))
 }
