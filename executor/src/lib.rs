@@ -73,7 +73,7 @@ pub use element::{Element, Quantised, Real, quantised_range};
 pub use error::{CompileError, OpError, RunError};
 pub use extension::{ExtensionExecutor, ExtensionRegistry};
 pub use io::{In, Io, Out};
-pub use kernels::{Bandwidth, Ceilings, Isa, IsaError, Peak};
+pub use kernels::{Bandwidth, Ceilings, Isa, IsaError, Peak, StripeSum};
 pub use memory::AlignedBytes;
 pub use packed::PackedEntry;
 pub use plan::{

@@ -54,6 +54,7 @@ pub use error::{ExecutionFailure, ExecutionResult, HalError, Result};
 pub use fence::wait_for_fence;
 pub use memory::{
     Access, Mapping, Memory, MemoryError, MemoryKind, MemoryObserver, View, ViewMut, WeakMemory,
+    gather_pages,
 };
 pub use settings::{setting, setting_variable, settings_file, settings_in};
 pub use signatures::{

@@ -1,25 +1,26 @@
 //! One cache file: a header of fixed size and a body behind it, wherever the descriptor's offset stands.
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
-use std::hash::Hasher;
-use std::os::fd::OwnedFd;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
 
-use nnburst_executor::{AlignedBytes, Snapshot};
-use nnburst_hal::{CACHE_TOKEN_BYTES, HalError, Result};
+use nnburst_executor::{AlignedBytes, Snapshot, StripeSum};
+use nnburst_hal::{
+    Access, CACHE_TOKEN_BYTES, HalError, Mapping, Memory, MemoryError, Result, View, gather_pages,
+};
 use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat, ftruncate};
 use rustix::io::{Errno, pread, pwrite};
-use twox_hash::XxHash3_64;
+use rustix::thread::sched_getaffinity;
 
 use super::checksum::{BLOCK, Checksum};
 
+/// What one thread reads at a time, and is summed up apart.
+const _: () = assert!(BLOCK == AlignedBytes::PAGE);
+
 /// Raised with every change of what is written.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
-/// Read at a time, so that the sum is made of what is still in the cache.
-const CHUNK: usize = 256 << 10;
-
-/// From this many pages on, threads share them: starting one costs as much as reading a quarter of a block.
+/// From this many pages on, threads share them: starting one costs as much as reading a quarter of a page.
 const SHARED_PAGES: usize = 2;
 
 /// No body is longer, whatever its file says.
@@ -27,11 +28,10 @@ const MAX_BODY: u64 = 4 << 30;
 
 /// A piece of a body, which one thread reads.
 struct Page<'a> {
-    bytes: &'a mut [u8],
-    /// Of its blocks.
-    sums: &'a mut [u64],
-    /// Where it is in the file.
-    place: u64,
+    to: &'a mut [u8],
+    /// As many bytes of the file.
+    from: View<'a>,
+    sum: &'a mut u64,
     /// Whether it has a huge page.
     taken: bool,
 }
@@ -160,15 +160,13 @@ impl<'a> CacheFile<'a> {
         for (entry, weights) in snapshot.entries.iter().zip(snapshot.weights()) {
             let at = Header::BYTES.saturating_add(entry.offset);
             self.write(at, weights)?;
-            // Zeros up to the next entry, as in the file.
             sum.add(weights);
-            let end = entry.offset.saturating_add(entry.length);
-            written.length = end.next_multiple_of(64);
-            let zeros = usize::try_from(written.length.saturating_sub(end)).unwrap_or(0);
-            sum.add([0; 64].get(..zeros).unwrap_or_default());
+            written.length = entry.offset.saturating_add(entry.length).next_multiple_of(64);
         }
         ftruncate(self.0, Header::BYTES.saturating_add(written.length))
             .map_err(failed("ftruncate"))?;
+        // It will be read again and again.
+        gather_pages(self.0.as_fd(), Header::BYTES.saturating_add(written.length));
         written.sum = sum.finish();
         Ok(written)
     }
@@ -209,20 +207,33 @@ impl<'a> CacheFile<'a> {
     ) -> Result<(T, AlignedBytes)> {
         let bytes = usize::try_from(header.length).ok().and_then(AlignedBytes::try_untouched);
         let mut bytes = bytes.ok_or_else(|| HalError::failure("no memory for the cached model"))?;
+        let whole = self.map(header.length)?;
         let mut sums = vec![0; bytes.len().div_ceil(BLOCK)];
-        let places = (Header::BYTES..).step_by(AlignedBytes::PAGE);
-        let sums_by_page = sums.chunks_mut(AlignedBytes::PAGE / BLOCK);
-        let pages = bytes.as_mut_slice().chunks_mut(AlignedBytes::PAGE).zip(sums_by_page);
-        let page = |((bytes, sums), place)| Page { bytes, sums, place, taken: false };
-        let mut pages: Vec<_> = pages.zip(places).map(page).collect();
+        let parts = bytes.as_mut_slice().chunks_mut(BLOCK).zip(&mut sums).enumerate();
+        let page = |(at, (to, sum)): (usize, (_, _))| {
+            let to: &mut [u8] = to;
+            let start = at.checked_mul(BLOCK)?;
+            let from = whole.view(start..start.checked_add(to.len())?)?;
+            Some(Page { to, from, sum, taken: false })
+        };
+        let mut pages: Vec<_> = parts.map_while(page).collect();
         let done = self.read_pages(&mut pages, other)?;
         let taken = pages.iter().take_while(|page| page.taken).count();
         bytes.took(taken);
-        if Checksum::of_blocks(&sums) != sum {
+        // What was lost was read as zeros.
+        if whole.lost_pages() || Checksum::of_blocks(&sums) != sum {
             let role = header.role;
             return Err(HalError::failure(format!("the {role:?} cache was changed")));
         }
         Ok((done, bytes))
+    }
+
+    /// The body where it lies: copied from there it passes through the core once, being summed up meanwhile.
+    fn map(&self, length: u64) -> Result<Mapping> {
+        let failed = |error: MemoryError| HalError::failure(format!("a cache file: {error}"));
+        let file = self.0.try_clone().map_err(|error| HalError::failure(error.to_string()))?;
+        let body = Memory::from_fd(file, Header::BYTES, length, false).map_err(failed)?;
+        body.map(Access::Read).map_err(failed)
     }
 
     /// Reads the pages of a body. The time goes into moving bytes and clearing fresh pages, which memory has the
@@ -236,10 +247,10 @@ impl<'a> CacheFile<'a> {
         let helpers = if pages.len() < SHARED_PAGES { 0 } else { helpers() };
         let pages = Mutex::new(pages.iter_mut());
         let left = || pages.lock().unwrap_or_else(PoisonError::into_inner);
-        let help = || -> Result<()> {
+        let help = || {
             loop {
-                let Some(page) = left().next_back() else { return Ok(()) };
-                self.read_page(page)?;
+                let Some(page) = left().next_back() else { return };
+                read_page(page);
             }
         };
         std::thread::scope(|scope| {
@@ -248,41 +259,18 @@ impl<'a> CacheFile<'a> {
             };
             // Where there is no thread to be had, fewer do it.
             let helping: Vec<_> = (0..helpers).map_while(|_| spawn().ok()).collect();
-            let mut done = other();
+            let done = other();
             while done.is_ok() {
                 let Some(page) = left().next() else { break };
-                if let Err(error) = self.read_page(page) {
-                    done = Err(error);
-                }
+                read_page(page);
             }
             if done.is_err() {
                 // Nobody needs the rest.
                 left().by_ref().for_each(drop);
             }
-            helping.into_iter().fold(done, |done, helper| {
-                let helped = helper.join().unwrap_or_else(|_| Err(HalError::failure("a panic")));
-                done.and_then(|done| helped.map(|()| done))
-            })
+            let helped = helping.into_iter().all(|helper| helper.join().is_ok());
+            done.and_then(|done| helped.then_some(done).ok_or_else(|| HalError::failure("a panic")))
         })
-    }
-
-    fn read_page(&self, page: &mut Page<'_>) -> Result<()> {
-        page.taken = AlignedBytes::take_page(page.bytes);
-        let places = (page.place..).step_by(BLOCK);
-        for ((block, sum), place) in page.bytes.chunks_mut(BLOCK).zip(&mut *page.sums).zip(places) {
-            *sum = self.read_block(place, block)?;
-        }
-        Ok(())
-    }
-
-    fn read_block(&self, start: u64, block: &mut [u8]) -> Result<u64> {
-        let (mut sum, mut at) = (XxHash3_64::default(), start);
-        for chunk in block.chunks_mut(CHUNK) {
-            self.read(at, chunk)?;
-            sum.write(chunk);
-            at = at.saturating_add(u64::try_from(chunk.len()).unwrap_or(u64::MAX));
-        }
-        Ok(sum.finish())
     }
 
     fn read(&self, offset: u64, mut bytes: &mut [u8]) -> Result<()> {
@@ -301,12 +289,17 @@ impl<'a> CacheFile<'a> {
     }
 }
 
-/// Threads besides the caller's that read: up to three, where there are as many processors.
+fn read_page(page: &mut Page<'_>) {
+    page.taken = AlignedBytes::take_page(page.to);
+    let mut sum = StripeSum::default();
+    sum.add_copy(page.from, page.to);
+    *page.sum = sum.finish();
+}
+
+/// Threads besides the caller's that read: up to three, where it may run on as many processors.
 fn helpers() -> usize {
-    // Asking reads files of the system's.
-    static HELPERS: OnceLock<usize> = OnceLock::new();
-    let count = || std::thread::available_parallelism().map_or(1, usize::from);
-    *HELPERS.get_or_init(|| count().min(4).saturating_sub(1))
+    let processors = sched_getaffinity(None).map_or(1, |set| set.count());
+    usize::try_from(processors.min(4)).unwrap_or(1).saturating_sub(1)
 }
 
 fn failed(call: &'static str) -> impl FnOnce(Errno) -> HalError {

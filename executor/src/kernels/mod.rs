@@ -19,6 +19,7 @@
 //!   simd                 vectors of floats, for loops that are written once
 //!   numbers              vectors of 32-bit numbers and their bytes, for the same
 //!   plain                loops in plain Rust, compiled for every instruction set
+//!   stripe_sum           sums that tell damage, of bytes that are copied on the way
 //!   svdf_f32             the memory of a low-rank filter: weighed and shifted in one pass
 //!   transcendental_f32   logistic function, hyperbolic tangent and exponential of rows
 //!   requantise           accumulators to stored values, vectorised and exact
@@ -69,12 +70,14 @@ pub(crate) mod plain;
 pub(crate) mod product_f32;
 pub(crate) mod requantise;
 mod simd;
+pub(crate) mod stripe_sum;
 pub(crate) mod svdf_f32;
 pub(crate) mod transcendental_f32;
 pub(crate) mod windows;
 
 pub use ceiling::{Bandwidth, Ceilings, Peak};
 pub use isa::{Isa, IsaError};
+pub use stripe_sum::StripeSum;
 
 /// A kernel for one instruction set.
 #[derive(Clone, Copy, Debug)]

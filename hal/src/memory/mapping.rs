@@ -6,10 +6,11 @@ use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
 use rustix::fs::SealFlags;
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::ProtFlags;
 
 use super::guard::Guard;
 use super::handle::MemoryError;
+use super::huge::map_file;
 use super::view::{View, ViewMut};
 
 /// What a mapping is for.
@@ -64,18 +65,8 @@ impl Mapping {
             Access::Read => ProtFlags::READ,
             Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
         };
-        // SAFETY: a fresh mapping at an address of the kernel's choosing touches no existing memory.
-        let base = unsafe {
-            rustix::mm::mmap(
-                std::ptr::null_mut(),
-                mapped,
-                protection,
-                MapFlags::SHARED,
-                fd,
-                offset.saturating_sub(skew),
-            )
-        }
-        .map_err(MemoryError::system("mmap"))?;
+        let base = map_file(mapped, protection, fd, offset.saturating_sub(skew))
+            .map_err(MemoryError::system("mmap"))?;
         let base = NonNull::new(base.cast::<u8>()).ok_or(MemoryError::TooLarge { size })?;
         let skew = usize::try_from(skew).unwrap_or(0);
         let mut mapping = Self { base, mapped, skew, len, access, guard: None };

@@ -11,9 +11,11 @@
 
 mod guard;
 mod handle;
+mod huge;
 mod mapping;
 mod view;
 
 pub use handle::{Memory, MemoryError, MemoryKind, MemoryObserver, WeakMemory};
+pub use huge::gather_pages;
 pub use mapping::{Access, Mapping};
 pub use view::{View, ViewMut};
