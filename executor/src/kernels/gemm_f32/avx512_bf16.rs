@@ -2,43 +2,79 @@
 //! adds the products, so a tile takes half as many steps.
 
 use core::arch::x86_64::{
-    __m256, __m256bh, __m256i, __m512, __m512bh, __m512i, _MM_HINT_T0, _mm_prefetch,
-    _mm256_castps_si256, _mm256_dpbf16_ps, _mm256_set1_ps, _mm512_castps_si512,
+    __m256, __m256bh, __m256i, __m512, __m512bh, __m512i, _mm256_dpbf16_ps, _mm256_set1_epi32,
     _mm512_cvtne2ps_pbh, _mm512_dpbf16_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps,
-    _mm512_set1_ps,
+    _mm512_set1_epi32,
 };
 use core::mem::transmute;
 
-use super::avx512::{LANES, line, store, tiles};
+use super::avx512::{LANES, Vectors};
 use super::pairs::Pairs;
 use super::panels::{Kernel, Width};
-use super::tile::{AHEAD, ROWS_PER_BASE, Tile, bases};
+use super::rows::{Line, twelve};
+use super::tile::Tile;
 
-/// As wide as those of floats.
-pub(super) const PAIRS: Pairs = Pairs { kernel: KERNEL, round: pairs };
+/// Panels as wide as those of floats.
+pub(super) const PAIRS: Pairs = Pairs {
+    kernel: Kernel {
+        rows: 12,
+        widths: &[
+            Width { columns: 8, run: tile::<0, true> },
+            Width { columns: 16, run: tile::<1, false> },
+            Width { columns: 24, run: tile::<1, true> },
+            Width { columns: 32, run: tile::<2, false> },
+        ],
+    },
+    round: pairs,
+};
 
-tiles!("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma", add, add_half);
-
-/// Vectors of floats and of twice as many halves are the same bits.
-#[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma")]
-fn add(x: f32, weights: __m512, sum: __m512) -> __m512 {
-    let x = _mm512_castps_si512(_mm512_set1_ps(x));
-    // SAFETY: vectors of the same size, of numbers of which all bits are meaningful.
-    let (x, weights) =
-        unsafe { (transmute::<__m512i, __m512bh>(x), transmute::<__m512, __m512bh>(weights)) };
-    _mm512_dpbf16_ps(sum, x, weights)
+unsafe fn tile<const WHOLE: usize, const HALF: bool>(tile: &Tile) {
+    // SAFETY: as the caller promises.
+    unsafe { twelve::<OfPairs<WHOLE, HALF>>(tile) };
 }
 
-/// As `add`.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma")]
-fn add_half(x: f32, weights: __m256, sum: __m256) -> __m256 {
-    let x = _mm256_castps_si256(_mm256_set1_ps(x));
-    // SAFETY: as in `add`.
-    let (x, weights) =
-        unsafe { (transmute::<__m256i, __m256bh>(x), transmute::<__m256, __m256bh>(weights)) };
-    _mm256_dpbf16_ps(sum, x, weights)
+/// Weights in pairs, or sums of floats. Vectors of floats and of twice as many halves are the same bits.
+#[derive(Clone, Copy)]
+struct OfPairs<const WHOLE: usize, const HALF: bool>(Vectors<WHOLE, HALF>);
+
+impl<const WHOLE: usize, const HALF: bool> Line for OfPairs<WHOLE, HALF> {
+    const COLUMNS: usize = Vectors::<WHOLE, HALF>::COLUMNS;
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: as the caller promises.
+        Self(unsafe { Vectors::load(from) })
+    }
+
+    #[inline(always)]
+    fn fetch(from: *const f32) {
+        Vectors::<WHOLE, HALF>::fetch(from);
+    }
+
+    #[inline(always)]
+    unsafe fn with_products(mut self, x: *const f32, weights: &Self) -> Self {
+        // SAFETY: as the caller promises; a line is proof of the instruction set.
+        unsafe {
+            let x = x.cast::<i32>().read_unaligned();
+            let whole = transmute::<__m512i, __m512bh>(_mm512_set1_epi32(x));
+            for (sum, &weights) in self.0.whole.iter_mut().zip(&weights.0.whole) {
+                *sum = _mm512_dpbf16_ps(*sum, whole, transmute::<__m512, __m512bh>(weights));
+            }
+            if HALF {
+                let half = transmute::<__m256i, __m256bh>(_mm256_set1_epi32(x));
+                let weights = transmute::<__m256, __m256bh>(weights.0.half);
+                self.0.half = _mm256_dpbf16_ps(self.0.half, half, weights);
+            }
+        }
+        self
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, tile: &Tile, row: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { self.0.store(tile, row) };
+    }
 }
 
 /// Rounds `len` floats to the nearest pairs, ties to even; a missing last one is 0.

@@ -20,6 +20,8 @@ mod avx512_bf16;
 mod neon;
 mod pairs;
 mod panels;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod rows;
 mod scalar;
 mod tile;
 

@@ -5,7 +5,8 @@ use core::arch::aarch64::{
 };
 
 use super::panels::{Kernel, Width};
-use super::tile::{ROWS_PER_BASE, Tile, bases};
+use super::rows::{Line, six};
+use super::tile::Tile;
 
 pub(super) const KERNEL: Kernel = Kernel {
     rows: 6,
@@ -16,87 +17,66 @@ const LANES: usize = 4;
 
 #[target_feature(enable = "neon")]
 unsafe fn tile<const VECTORS: usize>(tile: &Tile) {
-    // SAFETY: as the caller promises; each arm differs in the number of rows alone.
-    unsafe {
-        match tile.rows {
-            1 => rows::<1, VECTORS>(tile),
-            2 => rows::<2, VECTORS>(tile),
-            3 => rows::<3, VECTORS>(tile),
-            4 => rows::<4, VECTORS>(tile),
-            5 => rows::<5, VECTORS>(tile),
-            _ => rows::<6, VECTORS>(tile),
-        }
-    }
+    // SAFETY: as the caller promises.
+    unsafe { six::<Vectors<VECTORS>>(tile) };
 }
 
-#[inline]
-#[target_feature(enable = "neon")]
-unsafe fn rows<const COUNT: usize, const VECTORS: usize>(tile: &Tile) {
-    // SAFETY: a line of bias, as wide as the panel.
-    let mut sums = [unsafe { line::<VECTORS>(tile.bias) }; COUNT];
-    for segment in tile.segments() {
-        let mut w = segment.weights;
-        let mut bases: [*const f32; 2] = bases(segment.rows, tile.row_stride);
-        for _ in 0..tile.len {
-            // SAFETY: the segment has `len` lines of weights, and as many elements of each row.
-            unsafe {
-                let weights = line::<VECTORS>(w);
-                for (row, sums) in sums.iter_mut().enumerate() {
-                    let base = bases[row / ROWS_PER_BASE];
-                    let x = base.wrapping_add(row % ROWS_PER_BASE * tile.row_stride);
-                    let x = vdupq_n_f32(x.read_unaligned());
-                    for (sum, &weights) in sums.iter_mut().zip(&weights) {
-                        *sum = vfmaq_f32(*sum, x, weights);
-                    }
-                }
-                w = w.add(VECTORS * LANES);
-            }
-            bases = bases.map(|base| base.wrapping_add(1));
-        }
-    }
-    for (row, sums) in sums.iter().enumerate() {
-        for (v, &sum) in sums.iter().enumerate() {
-            // SAFETY: `store` keeps within the tile's columns.
-            unsafe { store(tile, row, v, sum) };
-        }
-    }
-}
+#[derive(Clone, Copy)]
+struct Vectors<const COUNT: usize>([float32x4_t; COUNT]);
 
-/// # Safety
-/// As many floats as the panel is wide are readable.
-#[inline]
-#[target_feature(enable = "neon")]
-unsafe fn line<const VECTORS: usize>(from: *const f32) -> [float32x4_t; VECTORS] {
-    let mut line = [vdupq_n_f32(0.0); VECTORS];
-    for (v, vector) in line.iter_mut().enumerate() {
+impl<const COUNT: usize> Line for Vectors<COUNT> {
+    const COLUMNS: usize = COUNT * LANES;
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
         // SAFETY: as the caller promises.
-        *vector = unsafe { vld1q_f32(from.add(v * LANES)) };
+        unsafe {
+            let mut line = [vdupq_n_f32(0.0); COUNT];
+            for (v, vector) in line.iter_mut().enumerate() {
+                *vector = vld1q_f32(from.add(v * LANES));
+            }
+            Self(line)
+        }
     }
-    line
-}
 
-/// # Safety
-/// The tile's columns of that row are writable.
-#[inline]
-#[target_feature(enable = "neon")]
-unsafe fn store(tile: &Tile, row: usize, vector: usize, sum: float32x4_t) {
-    // NaN stays: it compares false, where the instructions for minimum and maximum would keep its payload
-    // but not tell -0 from 0 as the other forms do.
-    let (low, high) = (vdupq_n_f32(tile.low), vdupq_n_f32(tile.high));
-    let y = vbslq_f32(vcltq_f32(sum, low), low, sum);
-    let y = vbslq_f32(vcgtq_f32(y, high), high, y);
-    let lanes = tile.columns.saturating_sub(vector * LANES).min(LANES);
-    let at = tile.output.wrapping_add(row * tile.stride + vector * LANES);
-    if lanes == LANES {
-        // SAFETY: four columns are there.
-        unsafe { vst1q_f32(at, y) };
-        return;
+    /// Left to the machine.
+    #[inline(always)]
+    fn fetch(_: *const f32) {}
+
+    #[inline(always)]
+    unsafe fn with_products(mut self, x: *const f32, weights: &Self) -> Self {
+        // SAFETY: as the caller promises; a line is proof of the instruction set.
+        unsafe {
+            let x = vdupq_n_f32(x.read_unaligned());
+            for (sum, &weights) in self.0.iter_mut().zip(&weights.0) {
+                *sum = vfmaq_f32(*sum, x, weights);
+            }
+        }
+        self
     }
-    let mut values = [0.0; LANES];
-    // SAFETY: four floats of our own.
-    unsafe { vst1q_f32(values.as_mut_ptr(), y) };
-    for (lane, &value) in values.iter().enumerate().take(lanes) {
-        // SAFETY: a column that is there.
-        unsafe { at.add(lane).write_unaligned(value) };
+
+    #[inline(always)]
+    unsafe fn store(self, tile: &Tile, row: usize) {
+        for (v, sum) in self.0.into_iter().enumerate() {
+            let lanes = tile.columns.saturating_sub(v * LANES).min(LANES);
+            let at = tile.output.wrapping_add(row * tile.stride + v * LANES);
+            // SAFETY: columns that are there, or four floats of our own; a line is proof of the instruction set.
+            unsafe {
+                // NaN stays: it compares false, where the instructions for minimum and maximum would keep its
+                // payload but not tell -0 from 0 as the other forms do.
+                let (low, high) = (vdupq_n_f32(tile.low), vdupq_n_f32(tile.high));
+                let y = vbslq_f32(vcltq_f32(sum, low), low, sum);
+                let y = vbslq_f32(vcgtq_f32(y, high), high, y);
+                if lanes == LANES {
+                    vst1q_f32(at, y);
+                    continue;
+                }
+                let mut values = [0.0; LANES];
+                vst1q_f32(values.as_mut_ptr(), y);
+                for (lane, &value) in values.iter().enumerate().take(lanes) {
+                    at.add(lane).write_unaligned(value);
+                }
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What a form computes at a time, and how its rows are addressed.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::kernels::fetch;
 
 /// One tile of a product: `rows` rows by `columns` columns of `output`.
@@ -39,7 +39,7 @@ pub(super) struct Segment {
 impl Tile {
     /// Asks for the lines that the next tile writes, below the `rows` by `width` of this one. Those of a large image are
     /// in no cache: the first convolutions of MobileNet v1 took a fifth longer, waiting with each store.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     #[inline(always)]
     pub(super) fn fetch_next_outputs(&self, rows: usize, width: usize) {
         for row in rows..2 * rows {

@@ -9,6 +9,8 @@ use core::arch::x86_64::{
 use super::tile::{Sums, tiles};
 use super::{Bytes, Encoding, Kernel, Run, scalar};
 use crate::kernels::numbers::{I32x8, Numbers};
+use crate::kernels::requantise::Channels;
+use crate::kernels::requantise::avx2::Lanes;
 
 pub(super) const KERNEL: Kernel = Kernel {
     columns: 2 * LANES,
@@ -55,6 +57,7 @@ impl Sums for __m256i {
     type Flip = ();
     type Word = Self;
     type Weights = Self;
+    type Finish<const VECTORS: usize> = [Lanes; VECTORS];
 
     #[inline(always)]
     unsafe fn load(from: *const i32) -> Self {
@@ -102,19 +105,29 @@ impl Sums for __m256i {
     }
 
     #[inline(always)]
+    unsafe fn finish<const VECTORS: usize>(scaling: &Channels) -> [Lanes; VECTORS] {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let mut by = [I32x8::multipliers(scaling, 0); VECTORS];
+            unrolled!(2: v < VECTORS, { by[v] = I32x8::multipliers(scaling, v * LANES) });
+            by
+        }
+    }
+
+    #[inline(always)]
     unsafe fn store<const ROWS: usize, const VECTORS: usize>(
         run: &Run,
         row: usize,
+        by: &[Lanes; VECTORS],
         sums: [[Self; VECTORS]; ROWS],
     ) {
         unrolled!(2: v < VECTORS, {
             let columns = run.columns.saturating_sub(v * LANES).min(LANES);
             // SAFETY: as the caller promises; what is stored keeps within the columns.
             unsafe {
-                let by = I32x8::multipliers(&run.scaling, v * LANES);
                 unrolled!(6: r < ROWS, {
                     let at = run.output.add((row + r) * run.stride + v * LANES);
-                    I32x8(sums[r][v]).stored(&by).store_bytes(at, columns);
+                    I32x8(sums[r][v]).stored(&by[v]).store_bytes(at, columns);
                 });
             }
         });

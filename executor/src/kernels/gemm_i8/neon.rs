@@ -10,6 +10,8 @@ use core::arch::aarch64::{
 use super::tile::{Sums, tiles};
 use super::{Bytes, Encoding, Kernel, Run, scalar};
 use crate::kernels::numbers::{I32x4x2, Numbers};
+use crate::kernels::requantise::Channels;
+use crate::kernels::requantise::neon::Lanes;
 
 pub(super) const KERNEL: Kernel = Kernel {
     columns: COLUMNS,
@@ -60,6 +62,7 @@ impl Sums for Eight {
     type Word = int16x4_t;
     /// The first and the second difference of each column's word.
     type Weights = int16x8x2_t;
+    type Finish<const VECTORS: usize> = [[Lanes; 2]; VECTORS];
 
     #[inline(always)]
     unsafe fn load(from: *const i32) -> Self {
@@ -119,13 +122,36 @@ impl Sums for Eight {
     }
 
     #[inline(always)]
+    unsafe fn finish<const VECTORS: usize>(scaling: &Channels) -> [[Lanes; 2]; VECTORS] {
+        // SAFETY: as the caller promises.
+        unsafe { multipliers(scaling) }
+    }
+
+    #[inline(always)]
     unsafe fn store<const ROWS: usize, const VECTORS: usize>(
         run: &Run,
         row: usize,
+        by: &[[Lanes; 2]; VECTORS],
         sums: [[Self; VECTORS]; ROWS],
     ) {
         // SAFETY: as the caller promises.
-        unsafe { finish::<ROWS, VECTORS>(run, row, |r, v| sums[r][v].0) };
+        unsafe { store::<ROWS, VECTORS>(run, row, by, |r, v| sums[r][v].0) };
+    }
+}
+
+/// Those of a panel's columns.
+///
+/// # Safety
+/// As for [`Sums::finish`].
+#[inline(always)]
+pub(super) unsafe fn multipliers<const VECTORS: usize>(
+    scaling: &Channels,
+) -> [[Lanes; 2]; VECTORS] {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let mut by = [I32x4x2::multipliers(scaling, 0); VECTORS];
+        unrolled!(2: v < VECTORS, { by[v] = I32x4x2::multipliers(scaling, v * COLUMNS) });
+        by
     }
 }
 
@@ -134,19 +160,19 @@ impl Sums for Eight {
 /// # Safety
 /// As for [`Sums::store`].
 #[inline(always)]
-pub(super) unsafe fn finish<const ROWS: usize, const VECTORS: usize>(
+pub(super) unsafe fn store<const ROWS: usize, const VECTORS: usize>(
     run: &Run,
     row: usize,
+    by: &[[Lanes; 2]; VECTORS],
     sums: impl Fn(usize, usize) -> [int32x4_t; 2],
 ) {
     unrolled!(2: v < VECTORS, {
         let columns = run.columns.saturating_sub(v * COLUMNS).min(COLUMNS);
         // SAFETY: as the caller promises; what is stored keeps within the columns.
         unsafe {
-            let by = I32x4x2::multipliers(&run.scaling, v * COLUMNS);
             unrolled!(6: r < ROWS, {
                 let at = run.output.add((row + r) * run.stride + v * COLUMNS);
-                I32x4x2(sums(r, v)).stored(&by).store_bytes(at, columns);
+                I32x4x2(sums(r, v)).stored(&by[v]).store_bytes(at, columns);
             });
         }
     });

@@ -7,10 +7,12 @@ use core::arch::aarch64::{
     vreinterpretq_u8_u32, vst1q_u8, vsubq_s32,
 };
 
-use super::neon::finish;
+use super::neon::{multipliers, store};
 use super::tile::{Sums, tiles};
 use super::{Bytes, Encoding, Kernel, Run};
 use crate::kernels::dot_neon::dot;
+use crate::kernels::requantise::Channels;
+use crate::kernels::requantise::neon::Lanes;
 
 pub(super) const KERNEL: Kernel = Kernel {
     columns: 2 * LANES,
@@ -81,6 +83,7 @@ impl Sums for Eight {
     type Flip = uint8x16_t;
     type Word = int8x16_t;
     type Weights = [int8x16_t; 2];
+    type Finish<const VECTORS: usize> = [[Lanes; 2]; VECTORS];
 
     #[inline(always)]
     unsafe fn load(from: *const i32) -> Self {
@@ -136,12 +139,19 @@ impl Sums for Eight {
     }
 
     #[inline(always)]
+    unsafe fn finish<const VECTORS: usize>(scaling: &Channels) -> [[Lanes; 2]; VECTORS] {
+        // SAFETY: as the caller promises.
+        unsafe { multipliers(scaling) }
+    }
+
+    #[inline(always)]
     unsafe fn store<const ROWS: usize, const VECTORS: usize>(
         run: &Run,
         row: usize,
+        by: &[[Lanes; 2]; VECTORS],
         sums: [[Self; VECTORS]; ROWS],
     ) {
         // SAFETY: as the caller promises.
-        unsafe { finish::<ROWS, VECTORS>(run, row, |r, v| sums[r][v].0) };
+        unsafe { store::<ROWS, VECTORS>(run, row, by, |r, v| sums[r][v].0) };
     }
 }

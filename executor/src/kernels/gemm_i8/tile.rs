@@ -1,6 +1,7 @@
 //! The loop of a tile: the same for every instruction set.
 
 use super::Run;
+use crate::kernels::requantise::Channels;
 
 /// Sums of neighbouring columns of one window, in registers.
 ///
@@ -18,6 +19,8 @@ pub(super) trait Sums: Copy {
     type Word: Copy;
     /// A word of weights for each column.
     type Weights: Copy;
+    /// What brings sums of a panel's columns to bytes, as far as that is worth keeping from tile to tile.
+    type Finish<const VECTORS: usize>: Copy;
 
     /// # Safety
     /// There is one for each column; the machine has the instruction set.
@@ -50,6 +53,10 @@ pub(super) trait Sums: Copy {
 
     fn sub(self, other: Self) -> Self;
 
+    /// # Safety
+    /// Scalings are padded to whole panels; the machine has the instruction set.
+    unsafe fn finish<const VECTORS: usize>(scaling: &Channels) -> Self::Finish<VECTORS>;
+
     /// Brings sums to bytes and stores them, but for columns that the run doesn't have.
     ///
     /// # Safety
@@ -58,6 +65,7 @@ pub(super) trait Sums: Copy {
     unsafe fn store<const ROWS: usize, const VECTORS: usize>(
         run: &Run,
         row: usize,
+        finish: &Self::Finish<VECTORS>,
         sums: [[Self; VECTORS]; ROWS],
     );
 }
@@ -85,14 +93,16 @@ pub(super) unsafe fn tiles<S: Sums, const MOST: usize>(run: &Run) {
 unsafe fn of_width<S: Sums, const VECTORS: usize>(run: &Run) {
     // SAFETY: as the caller promises; each arm differs in the height of tiles alone. Rows are there.
     unsafe {
+        // Once for all tiles: behind a store the compiler would load it again (with AVX2 up to 20 % of the time).
+        let finish = &S::finish::<VECTORS>(&run.scaling);
         match run.rows {
-            1 => tile::<S, 1, VECTORS, false>(run, 0),
-            2..4 => overlapping(run, 2, |row| tile::<S, 2, VECTORS, false>(run, row)),
-            4..6 => overlapping(run, 4, |row| tile::<S, 4, VECTORS, false>(run, row)),
+            1 => tile::<S, 1, VECTORS, false>(run, finish, 0),
+            2..4 => overlapping(run, 2, |row| tile::<S, 2, VECTORS, false>(run, finish, row)),
+            4..6 => overlapping(run, 4, |row| tile::<S, 4, VECTORS, false>(run, finish, row)),
             _ if S::SUMS_WINDOWS && !run.factors.is_null() => {
-                sixes_and_fours::<S, VECTORS, true>(run);
+                sixes_and_fours::<S, VECTORS, true>(run, finish);
             }
-            _ => sixes_and_fours::<S, VECTORS, false>(run),
+            _ => sixes_and_fours::<S, VECTORS, false>(run, finish),
         }
     }
 }
@@ -103,7 +113,10 @@ unsafe fn of_width<S: Sums, const VECTORS: usize>(run: &Run) {
 /// # Safety
 /// As for [`tiles`]; there are six rows at least.
 #[inline(always)]
-unsafe fn sixes_and_fours<S: Sums, const VECTORS: usize, const SUM: bool>(run: &Run) {
+unsafe fn sixes_and_fours<S: Sums, const VECTORS: usize, const SUM: bool>(
+    run: &Run,
+    finish: &S::Finish<VECTORS>,
+) {
     let whole = run.rows / 6;
     let (sixes, fours) = match run.rows % 6 {
         0 => (whole, 0),
@@ -113,11 +126,11 @@ unsafe fn sixes_and_fours<S: Sums, const VECTORS: usize, const SUM: bool>(run: &
     };
     for at in 0..sixes {
         // SAFETY: there are six rows or more.
-        unsafe { tile::<S, 6, VECTORS, SUM>(run, (at * 6).min(run.rows - 6)) };
+        unsafe { tile::<S, 6, VECTORS, SUM>(run, finish, (at * 6).min(run.rows - 6)) };
     }
     for at in 0..fours {
         // SAFETY: as above.
-        unsafe { tile::<S, 4, VECTORS, SUM>(run, (sixes * 6 + at * 4).min(run.rows - 4)) };
+        unsafe { tile::<S, 4, VECTORS, SUM>(run, finish, (sixes * 6 + at * 4).min(run.rows - 4)) };
     }
 }
 
@@ -141,6 +154,7 @@ fn overlapping(run: &Run, count: usize, mut tile: impl FnMut(usize)) {
 #[inline(always)]
 unsafe fn tile<S: Sums, const ROWS: usize, const VECTORS: usize, const SUM: bool>(
     run: &Run,
+    finish: &S::Finish<VECTORS>,
     row: usize,
 ) {
     // SAFETY: a line of bias, then one of weights for each word of the window's segments; as the caller promises.
@@ -177,6 +191,6 @@ unsafe fn tile<S: Sums, const ROWS: usize, const VECTORS: usize, const SUM: bool
                 unrolled!(4: v < VECTORS, { sums[r][v] = sums[r][v].sub(corrections[r]) });
             });
         }
-        S::store(run, row, sums);
+        S::store(run, row, finish, sums);
     }
 }
