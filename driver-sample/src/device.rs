@@ -277,11 +277,19 @@ impl SampleDevice {
     fn launch(
         &self,
         callback: Arc<dyn PreparedModelCallback>,
-        prepare: impl FnOnce(Preparation) -> Result<Arc<dyn PreparedModel>> + Send + 'static,
+        prepare: impl FnOnce(Preparation) -> Result<Arc<Compiled>> + Send + 'static,
     ) -> Result<()> {
         let (shared, client) = (Arc::clone(&self.shared), Arc::clone(&self.client));
         let told = Arc::clone(&callback);
-        let task = move || callback.notify(prepare(Preparation { shared, client }));
+        let task = move || {
+            let compiled = prepare(Preparation { shared: Arc::clone(&shared), client });
+            let watched = compiled.as_ref().ok().map(Arc::downgrade);
+            callback.notify(compiled.map(|it| Arc::new(SamplePreparedModel::new(it)) as _));
+            // Afterwards, since it may start a thread, and nobody is to wait for that.
+            if let Some(compiled) = watched {
+                shared.idle.watch(compiled);
+            }
+        };
         if self.client.preparations.submit(task) {
             return Ok(());
         }
@@ -303,7 +311,7 @@ impl Preparation {
         model: Model,
         options: PrepareOptions,
         cache: &CacheHandles,
-    ) -> Result<Arc<dyn PreparedModel>> {
+    ) -> Result<Arc<Compiled>> {
         let _span = trace_span(Layer::Driver, Phase::Preparation, "prepare");
         let size = estimate::size(&model);
         self.shared.preparing.check("preparation", size, options.deadline)?;
@@ -324,11 +332,7 @@ impl Preparation {
         Ok(self.finish(plan, model, options))
     }
 
-    fn restore(
-        self,
-        deadline: Option<TimePoint>,
-        cache: &CacheHandles,
-    ) -> Result<Arc<dyn PreparedModel>> {
+    fn restore(self, deadline: Option<TimePoint>, cache: &CacheHandles) -> Result<Arc<Compiled>> {
         let _span = trace_span(Layer::Driver, Phase::Preparation, "restore");
         self.shared.restoring.check("restoration", 1, deadline)?;
         let (compile, began) = (self.shared.compile_options(), Instant::now());
@@ -354,7 +358,7 @@ impl Preparation {
         Err(HalError::invalid(format!("{name} doesn't take operation {refused}, {kind}")))
     }
 
-    fn finish(self, plan: Plan, model: Model, options: PrepareOptions) -> Arc<dyn PreparedModel> {
+    fn finish(self, plan: Plan, model: Model, options: PrepareOptions) -> Arc<Compiled> {
         let Self { shared, client } = self;
         let (operations, priority) = (model.main.operations.len(), options.priority);
         vlog!(Driver, "prepared a model of {operations} operations, {priority:?}");
@@ -362,8 +366,7 @@ impl Preparation {
         let id = shared.next_model.fetch_add(1, Ordering::Relaxed);
         // Requests are checked against the graph; the constants are in the plan.
         let model = Model { operand_values: Vec::new(), pools: Vec::new(), ..model };
-        let compiled = Compiled::new(id, model, plan, shared, client, options.priority);
-        Arc::new(SamplePreparedModel::new(Arc::new(compiled)))
+        Arc::new(Compiled::new(id, model, plan, shared, client, options.priority))
     }
 }
 

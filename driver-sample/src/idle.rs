@@ -29,9 +29,12 @@ impl IdleWatch {
     }
 
     /// Watches a model for as long as it lives.
-    pub(crate) fn watch(self: &Arc<Self>, model: &Arc<Compiled>) {
+    pub(crate) fn watch(self: &Arc<Self>, model: Weak<Compiled>) {
         let mut state = self.lock();
-        state.models.push(Arc::downgrade(model));
+        if model.strong_count() == 0 {
+            return;
+        }
+        state.models.push(model);
         if !state.running {
             let watch = Arc::clone(self);
             let thread = std::thread::Builder::new().name("nnburst-idle".into());

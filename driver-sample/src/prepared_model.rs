@@ -160,7 +160,6 @@ pub(crate) struct SamplePreparedModel(Arc<Compiled>);
 
 impl SamplePreparedModel {
     pub(crate) fn new(compiled: Arc<Compiled>) -> Self {
-        compiled.shared.idle.watch(&compiled);
         Self(compiled)
     }
 

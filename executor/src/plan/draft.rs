@@ -130,6 +130,16 @@ struct Local {
     home: Option<DraftPlace>,
 }
 
+/// How often steps read each local; one that later stages read too counts as read by several.
+pub(super) struct Readers(Vec<usize>);
+
+impl Readers {
+    /// Whether one operand of one step is all that reads it.
+    pub(super) fn is_single(&self, local: usize) -> bool {
+        self.0.get(local) == Some(&1)
+    }
+}
+
 /// The stage so far.
 #[derive(Default)]
 pub(super) struct Draft {
@@ -225,6 +235,20 @@ impl Draft {
             }
         }
         kept
+    }
+
+    /// How often each local is read, as steps are now.
+    pub(super) fn readers(&self) -> Readers {
+        let mut count = vec![0; self.locals.len()];
+        for place in self.steps.iter().flat_map(|step| &step.inputs) {
+            if let Some(root) = self.root(place) {
+                count[root] += 1;
+            }
+        }
+        for (count, kept) in count.iter_mut().zip(self.kept_roots()) {
+            *count += usize::from(kept) * 2;
+        }
+        Readers(count)
     }
 
     pub(super) fn know_output(&mut self, index: usize, shape: &Shape, bytes: usize) {

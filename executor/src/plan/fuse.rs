@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::draft::{Draft, DraftPlace, DraftStep};
+use super::draft::{Draft, DraftPlace, DraftStep, Readers};
 use super::pieces::Pieces;
 use super::stage::{Label, Work};
 use crate::io::{Io, share_stride};
@@ -36,9 +36,11 @@ const WORTH_BYTES: usize = 512 << 10;
 
 /// Joins what can be joined.
 pub(super) fn fuse(draft: &mut Draft, threads: usize) {
+    // What is joined reads less, but of nothing else than it wrote itself.
+    let readers = draft.readers();
     let mut from = 0;
     while from < draft.steps.len() {
-        if let Some(found) = find(draft, from) {
+        if let Some(found) = find(draft, &readers, from) {
             let at = found.steps.start;
             join(draft, found, threads);
             from = at;
@@ -57,13 +59,13 @@ struct Found {
 
 /// The longest chain around a depthwise convolution that starts at step `from`; of bytes, of which a quarter lies in
 /// between, a convolution and a sum alone are worth it.
-fn find(draft: &Draft, from: usize) -> Option<Found> {
+fn find(draft: &Draft, readers: &Readers, from: usize) -> Option<Found> {
     let mut kernels = vec![lines_of(draft, from)?];
     let mut end = from + 1;
     while kernels.len() < MAX_STAGES
         && !draft.steps[from].label.is_integer()
         && let Some(next) = lines_of(draft, end)
-        && is_only_reader(draft, end, 0)
+        && is_only_reader(draft, readers, end, 0)
         // A depthwise convolution with what is on either side of it, no more.
         && is_depthwise(&kernels) != is_depthwise(std::slice::from_ref(&next))
     {
@@ -75,7 +77,7 @@ fn find(draft: &Draft, from: usize) -> Option<Found> {
     if saved < WORTH_BYTES || saved <= chain.reread_bytes() {
         return None;
     }
-    let residual = residual(draft, end);
+    let residual = residual(draft, readers, end);
     if kernels.len() == 1 && residual.is_none() {
         return None;
     }
@@ -95,26 +97,24 @@ fn is_depthwise(kernels: &[Arc<dyn Lines>]) -> bool {
 }
 
 /// Whether step `at` alone reads what the step before it wrote, as its input `input`.
-fn is_only_reader(draft: &Draft, at: usize, input: usize) -> bool {
+fn is_only_reader(draft: &Draft, readers: &Readers, at: usize, input: usize) -> bool {
     let Some([before, this]) = draft.steps.get(at - 1..=at) else { return false };
     let [output] = &before.outputs[..] else { return false };
     let Some(local) = draft.whole_root(output) else { return false };
-    let reads = draft.steps.iter().flat_map(|step| &step.inputs);
-    reads.filter(|place| draft.root(place) == Some(local)).count() == 1
+    readers.is_single(local)
         && this.inputs.get(input).is_some_and(|place| draft.whole_root(place) == Some(local))
-        && !draft.kept_roots()[local]
 }
 
 /// The sum that step `end` makes of the result before it and something else.
-fn residual(draft: &Draft, end: usize) -> Option<(Combine, DraftPlace)> {
+fn residual(draft: &Draft, readers: &Readers, end: usize) -> Option<(Combine, DraftPlace)> {
     let step = draft.steps.get(end)?;
     let Some(Part::Sum(combine)) = &step.part else { return None };
     let combine = Arc::clone(combine);
-    if is_only_reader(draft, end, 0) {
+    if is_only_reader(draft, readers, end, 0) {
         return Some((combine, step.inputs.get(1)?.clone()));
     }
     let swapped: Combine = Arc::new(move |result, residual, to| combine(residual, result, to));
-    is_only_reader(draft, end, 1).then(|| Some((swapped, step.inputs.first()?.clone())))?
+    is_only_reader(draft, readers, end, 1).then(|| Some((swapped, step.inputs.first()?.clone())))?
 }
 
 fn join(draft: &mut Draft, found: Found, threads: usize) {

@@ -189,20 +189,79 @@ mod tests {
         output
     }
 
+    /// A depthwise convolution of a pixel of 256 channels, with borders around it and an infinite weight.
+    fn depthwise() -> Model {
+        const CHANNELS: u32 = 256;
+        let tensor = |dimensions: &[u32], lifetime| {
+            Operand::tensor(OperandType::TensorFloat32, dimensions.to_vec()).with_lifetime(lifetime)
+        };
+        let copied = OperandLifeTime::ConstantCopy;
+        let mut values: Vec<u8> = Vec::new();
+        let mut constant = |operand: Operand, bytes: &[u8]| {
+            let location = location(values.len(), bytes.len()).unwrap();
+            values.extend(bytes);
+            Operand { location, number_of_consumers: 1, ..operand }
+        };
+        let weights = (0..9 * CHANNELS).map(|at| if at == 7 { f32::INFINITY } else { 0.5 });
+        let weights: Vec<u8> = weights.flat_map(f32::to_le_bytes).collect();
+        let mut operands = vec![
+            tensor(&[1, 1, 1, CHANNELS], OperandLifeTime::SubgraphInput),
+            constant(tensor(&[1, 3, 3, CHANNELS], copied), &weights),
+            constant(tensor(&[CHANNELS], copied), &vec![0; 4 * CHANNELS as usize]),
+        ];
+        // SAME padding, strides and multiplier of 1, no activation.
+        for number in [1i32, 1, 1, 1, 0] {
+            let scalar = Operand::scalar(OperandType::Int32).with_lifetime(copied);
+            operands.push(constant(scalar, &number.to_le_bytes()));
+        }
+        operands[0].number_of_consumers = 1;
+        operands.push(tensor(&[1, 1, 1, CHANNELS], OperandLifeTime::SubgraphOutput));
+        let kind = OperationType::DepthwiseConv2d;
+        let main = Subgraph {
+            operands,
+            operations: vec![Operation { kind, inputs: (0..8).collect(), outputs: vec![8] }],
+            input_indexes: vec![0],
+            output_indexes: vec![8],
+        };
+        Model { main, operand_values: values, ..Model::default() }
+    }
+
     #[test]
-    fn the_matrices_of_a_recurrent_cell_are_kept_packed_and_only_so() {
-        let (model, options) = (rnn(), CompileOptions::default());
-        let plan = Plan::compile(&model, &options).unwrap();
-        let snapshot = plan.snapshot(&model).unwrap();
-        assert_eq!(snapshot.absent, 24 + 16, "both matrices, not the bias");
+    fn weights_that_are_no_numbers_are_seen_in_what_a_cache_has() {
+        let model = depthwise();
+        let plan = Plan::compile(&model, &CompileOptions::default()).unwrap();
+        let (restored, absent) = through_a_cache(&plan, &model);
+        assert_eq!(absent, 9 * 256 * 4, "the weights");
+        let run = |plan: &Plan| {
+            let (image, mut output) = ([0x3f; 1024], [0u8; 1024]);
+            let inputs = [Input::new(View::of(&image))];
+            let outputs = [Output::new(ViewMut::of(&mut output))];
+            plan.session().run(&inputs, &outputs, &Control::default()).unwrap();
+            output
+        };
+        assert_eq!(run(&restored), run(&plan));
+    }
+
+    /// What a plan is once it was taken apart and put together again, and the bytes that are kept packed alone.
+    fn through_a_cache(plan: &Plan, model: &Model) -> (Plan, u64) {
+        let snapshot = plan.snapshot(model).unwrap();
         let mut weights = AlignedBytes::zeroed(1 << 16);
         for (entry, packed) in snapshot.entries.iter().zip(snapshot.weights()) {
             let at = usize::try_from(entry.offset).unwrap();
             weights.as_mut_slice()[at..][..packed.len()].copy_from_slice(packed);
         }
         let Snapshot { model, absent, entries, .. } = snapshot;
-        let control = Control::default();
+        let (options, control) = (CompileOptions::default(), Control::default());
         let restored = Plan::restore(model, absent, &entries, weights, &options, &control).unwrap();
-        assert_eq!(run(&restored.0), run(&plan));
+        (restored.0, absent)
+    }
+
+    #[test]
+    fn the_matrices_of_a_recurrent_cell_are_kept_packed_and_only_so() {
+        let model = rnn();
+        let plan = Plan::compile(&model, &CompileOptions::default()).unwrap();
+        let (restored, absent) = through_a_cache(&plan, &model);
+        assert_eq!(absent, 24 + 16, "both matrices, not the bias");
+        assert_eq!(run(&restored), run(&plan));
     }
 }

@@ -113,11 +113,9 @@ impl Depthwise {
         if channels == 0 || weights.len() != patches.depth() || bias.len() != channels {
             return None;
         }
-        // Nothing comes of zeros, unless they meet what is no number.
-        let finite = weights.iter().all(|weight| weight.is_finite());
         let padded = channels.next_multiple_of(PADDING);
         let bytes = (weights.len() / channels + 1) * padded * 4;
-        let weights = Packed::new("depthwise_f32", bytes, |packed| {
+        let packed = Packed::new("depthwise_f32", bytes, |packed| {
             let lines = packed.typed_mut::<f32>().chunks_exact_mut(padded);
             let taps = std::iter::once(bias).chain(weights.chunks_exact(channels));
             for (to, from) in lines.zip(taps) {
@@ -125,8 +123,13 @@ impl Depthwise {
             }
         });
         let clashes = channels.is_multiple_of(CLASHING) && patches.batches == 1;
-        let sliced = clashes.then(|| Sliced::new(patches, finite));
-        Some(Self { form: best(FORMS, isa), patches, padded, weights, low, high, sliced })
+        let sliced = clashes.then(|| {
+            // Nothing comes of zeros, unless they meet what is no number. What is packed is asked: a model from a cache
+            // lacks the constants of which it was made.
+            let (_bias, taps) = packed.typed::<f32>().split_at(padded);
+            Sliced::new(patches, taps.iter().all(|weight| weight.is_finite()))
+        });
+        Some(Self { form: best(FORMS, isa), patches, padded, weights: packed, low, high, sliced })
     }
 
     /// The form that was chosen.
@@ -260,13 +263,14 @@ impl Depthwise {
 }
 
 impl Sliced {
-    /// With borders of zeros on all sides, where weights are finite.
+    /// With borders of zeros on all sides, where weights are finite and the borders not wider than the image.
     fn new(image: Patches, finite: bool) -> Self {
         let mut patches = image;
-        if finite {
-            let reach_w = (image.filter_w - 1) * image.dilation_w + 1;
-            let height = (image.out_height - 1) * image.stride_h + image.reach_h();
-            let width = (image.out_width - 1) * image.stride_w + reach_w;
+        let reach_w = (image.filter_w - 1) * image.dilation_w + 1;
+        let height = (image.out_height - 1) * image.stride_h + image.reach_h();
+        let width = (image.out_width - 1) * image.stride_w + reach_w;
+        let is_near = |all: usize, image: usize| all <= 2 * image + SLICE;
+        if finite && is_near(height, image.in_height) && is_near(width, image.in_width) {
             patches.in_height = height.max(image.top + image.in_height);
             patches.in_width = width.max(image.left + image.in_width);
             (patches.top, patches.left) = (0, 0);
@@ -280,7 +284,7 @@ impl Sliced {
     /// Pixels of a copy.
     fn pixels(&self) -> usize {
         let lines = (self.lines - 1) * self.patches.stride_h + self.patches.reach_h();
-        lines * self.patches.in_width
+        lines.min(self.patches.in_height) * self.patches.in_width
     }
 }
 

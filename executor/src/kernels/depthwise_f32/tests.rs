@@ -68,3 +68,32 @@ fn weights_beyond_the_image_count_nothing() {
         }
     }
 }
+
+#[test]
+fn far_borders_and_far_taps_take_no_memory() {
+    let far = 1 << 28;
+    let image = Patches { channels: CLASHING, in_width: 2, ..Patches::matrix(2, CLASHING) };
+    let image = Patches { in_height: 2, ..image };
+    let border = Patches { out_width: 3, stride_w: far, left: far, out_height: 3, ..image };
+    let border = Patches { stride_h: far, top: far, ..border };
+    let taps = Patches { filter_h: 3, filter_w: 3, dilation_h: far, dilation_w: far, ..border };
+    for patches in [border, Patches { out_width: 1, out_height: 1, ..taps }] {
+        let (weights, bias) = (vec![2.0; patches.depth()], vec![0.5; CLASHING]);
+        let pixels: Vec<f32> = (0..patches.elements()).map(|at| at as f32).collect();
+        for form in crate::kernels::detected(FORMS) {
+            let range = super::super::NO_CLAMP;
+            let conv = Depthwise::new(form.isa, patches, &weights, &bias, range).unwrap();
+            assert!(conv.scratch_bytes() <= 4 * SLICE * 4, "{}", conv.scratch_bytes());
+            let mut got = vec![0.0; patches.rows() * CLASHING];
+            let mut scratch = vec![7.0; conv.scratch_bytes() / 4];
+            let lines = 0..patches.lines();
+            conv.compute(In::of(&pixels), Out::of(&mut got), lines, &mut scratch).unwrap();
+            // The first pixel alone is met, by the window or the tap in the middle.
+            for (at, got) in got.iter().enumerate() {
+                let met = at / CLASHING == patches.rows() / 2;
+                let want = if met { 2.0 * pixels[at % CLASHING] + 0.5 } else { 0.5 };
+                assert_eq!(*got, want, "{:?} {at}", form.isa);
+            }
+        }
+    }
+}
