@@ -38,24 +38,20 @@ struct Line {
     output: *mut f32,
 }
 
-/// Calls `each` for all lines of the pixels, and whether all lanes of the vector are channels.
+/// All lines of the pixels, with whether all lanes of the vector are channels.
 ///
 /// Lines are innermost, so that what windows of neighbouring lines share is in the first cache: a line of a few channels
-/// fits it where one of all channels doesn't.
+/// fits it where one of all channels doesn't. What is done with them is no closure: a large one would be a function of
+/// its own, without the instruction set, where each intrinsic is a call.
 #[inline(always)]
-fn each_line<V: Floats>(p: &Pixels, mut each: impl FnMut(Line, bool)) {
-    for channel in (0..p.channels).step_by(V::LANES) {
-        let mut line = Line {
-            channel,
-            input: p.input.wrapping_add(channel),
-            output: p.output.wrapping_add(channel),
-        };
-        for _ in 0..p.height {
-            each(line, channel + V::LANES <= p.channels);
-            line.input = line.input.wrapping_add(p.input_line);
-            line.output = line.output.wrapping_add(p.output_line);
-        }
-    }
+fn lines<V: Floats>(p: &Pixels) -> impl Iterator<Item = (Line, bool)> {
+    (0..p.channels).step_by(V::LANES).flat_map(move |channel| {
+        (0..p.height).map(move |at| {
+            let input = p.input.wrapping_add(at * p.input_line + channel);
+            let output = p.output.wrapping_add(at * p.output_line + channel);
+            (Line { channel, input, output }, channel + V::LANES <= p.channels)
+        })
+    })
 }
 
 /// Windows of `COLUMNS` columns, `STRIDE` columns apart.
@@ -64,7 +60,7 @@ fn each_line<V: Floats>(p: &Pixels, mut each: impl FnMut(Line, bool)) {
 /// As for the pixels.
 #[inline(always)]
 unsafe fn slide<V: Floats, const COLUMNS: usize, const STRIDE: usize>(p: &Pixels) {
-    each_line::<V>(p, |line, whole| {
+    for (line, whole) in lines::<V>(p) {
         // SAFETY: as the caller promises; a line at a time.
         unsafe {
             if whole {
@@ -73,7 +69,7 @@ unsafe fn slide<V: Floats, const COLUMNS: usize, const STRIDE: usize>(p: &Pixels
                 slide_line::<V, COLUMNS, STRIDE, false>(p, line);
             }
         }
-    });
+    }
 }
 
 /// # Safety
@@ -147,7 +143,7 @@ unsafe fn windows<
 /// As for the pixels.
 #[inline(always)]
 unsafe fn any<V: Floats>(p: &Pixels) {
-    each_line::<V>(p, |line, whole| {
+    for (line, whole) in lines::<V>(p) {
         // SAFETY: as the caller promises; a line at a time.
         unsafe {
             if whole {
@@ -156,7 +152,7 @@ unsafe fn any<V: Floats>(p: &Pixels) {
                 any_line::<V, false>(p, line);
             }
         }
-    });
+    }
 }
 
 /// # Safety
