@@ -189,7 +189,7 @@ mod tests {
         output
     }
 
-    /// A depthwise convolution of a pixel of 256 channels, with borders around it and an infinite weight.
+    /// A depthwise convolution of 3x3 pixels of 256 channels, with borders around them and an infinite weight.
     fn depthwise() -> Model {
         const CHANNELS: u32 = 256;
         let tensor = |dimensions: &[u32], lifetime| {
@@ -202,10 +202,12 @@ mod tests {
             values.extend(bytes);
             Operand { location, number_of_consumers: 1, ..operand }
         };
-        let weights = (0..9 * CHANNELS).map(|at| if at == 7 { f32::INFINITY } else { 0.5 });
+        // In the last tap, which isn't among the bytes that stand in for the weights once they are packed.
+        let infinite = 8 * CHANNELS + 7;
+        let weights = (0..9 * CHANNELS).map(|at| if at == infinite { f32::INFINITY } else { 0.5 });
         let weights: Vec<u8> = weights.flat_map(f32::to_le_bytes).collect();
         let mut operands = vec![
-            tensor(&[1, 1, 1, CHANNELS], OperandLifeTime::SubgraphInput),
+            tensor(&[1, 3, 3, CHANNELS], OperandLifeTime::SubgraphInput),
             constant(tensor(&[1, 3, 3, CHANNELS], copied), &weights),
             constant(tensor(&[CHANNELS], copied), &vec![0; 4 * CHANNELS as usize]),
         ];
@@ -215,7 +217,7 @@ mod tests {
             operands.push(constant(scalar, &number.to_le_bytes()));
         }
         operands[0].number_of_consumers = 1;
-        operands.push(tensor(&[1, 1, 1, CHANNELS], OperandLifeTime::SubgraphOutput));
+        operands.push(tensor(&[1, 3, 3, CHANNELS], OperandLifeTime::SubgraphOutput));
         let kind = OperationType::DepthwiseConv2d;
         let main = Subgraph {
             operands,
@@ -233,7 +235,7 @@ mod tests {
         let (restored, absent) = through_a_cache(&plan, &model);
         assert_eq!(absent, 9 * 256 * 4, "the weights");
         let run = |plan: &Plan| {
-            let (image, mut output) = ([0x3f; 1024], [0u8; 1024]);
+            let (image, mut output) = ([0x3f; 9 * 1024], [0u8; 9 * 1024]);
             let inputs = [Input::new(View::of(&image))];
             let outputs = [Output::new(ViewMut::of(&mut output))];
             plan.session().run(&inputs, &outputs, &Control::default()).unwrap();
