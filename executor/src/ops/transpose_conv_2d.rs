@@ -181,14 +181,12 @@ impl Conv {
 fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
     let gemm = constants(op).zip(conv.patches()).and_then(|((filter, bias), patches)| {
         let filter = conv.turned(&T::widened(filter.typed()));
-        // A zero between pixels must make nothing of any weight.
-        let finite = filter.iter().all(|weight| weight.is_finite());
         let range = real_activation_range(conv.activation);
         let bias = T::widened(bias.typed());
-        finite.then(|| {
-            gemm_f32::Gemm::new(op.isa(), Precision::Single, patches, &filter, &bias, range)
-        })?
+        gemm_f32::Gemm::new(op.isa(), Precision::Single, patches, &filter, &bias, range)
     });
+    // A zero between pixels must make nothing of any weight.
+    let gemm = gemm.filter(gemm_f32::Gemm::is_finite);
     let Some(gemm) = gemm else { return conv_taps::real::<T>(op, conv) };
     op.absorb(1);
     let label = Label { kernel: "gemm_f32", form: gemm.isa(), ..conv.label()? };

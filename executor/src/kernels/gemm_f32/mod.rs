@@ -130,6 +130,12 @@ impl Gemm {
         self.form.isa
     }
 
+    /// Whether all weights and biases are numbers, as they are packed: a model from a cache lacks the constants of which
+    /// they were made. For single precision.
+    pub(crate) fn is_finite(&self) -> bool {
+        self.weights.typed::<f32>().iter().all(|weight| weight.is_finite())
+    }
+
     /// Name of the kernel.
     pub(crate) fn kernel(&self) -> &'static str {
         match self.source {
