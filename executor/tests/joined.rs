@@ -254,6 +254,12 @@ fn parts_are_computed_where_they_belong() {
         let parts = [1, 2].map(|out| net.conv(x, [8, out, 1, 8], 1));
         vec![net.concatenate(&parts, 1), net.conv(parts[0], [3, 2, 2, 8], 1)]
     });
+    check("nor does the whole leave with it", &["copy"], |net| {
+        let x = net.input(&[1, 4, 4, 8]);
+        let parts = [1, 2].map(|out| net.conv(x, [8, out, 1, 8], 1));
+        let (whole, shape) = (net.concatenate(&parts, 1), net.ints(&[2], &[28, 8]));
+        vec![net.op(Op::Reshape, &[whole, shape]), net.conv(parts[0], [3, 2, 2, 8], 1)]
+    });
     check("the same twice", &["concatenate"], |net| {
         let x = net.input(&[1, 4, 4, 8]);
         let part = net.conv(x, [8, 1, 1, 8], 1);
@@ -369,6 +375,28 @@ fn channels_are_computed_where_they_belong() {
         let whole = net.concatenate(&[wide, more], 0);
         vec![net.conv(whole, [8, 1, 1, 43], 1)]
     });
+}
+
+/// What a later stage reads stays in one piece: stages behind it, like this one of borders that are computed, know where
+/// a value starts alone.
+#[test]
+fn parts_that_later_stages_read_are_in_one_piece() {
+    let mut net = Net::new(floats());
+    let x = net.input(&[1, 9, 8, 8]);
+    let parts = [16, 16].map(|out| net.conv(x, [out, 3, 3, 8], 1));
+    let alone = net.concatenate(&parts[..1], 3);
+    let whole = net.concatenate(&[alone, parts[1]], 3);
+    let whole = net.conv(whole, [8, 1, 1, 32], 1);
+    let (sides, none) = (net.input(&[4, 2]), net.int(0));
+    let sides = net.op(Op::Sub, &[sides, sides, none]);
+    let sides =
+        net.op_of(Op::Cast, &[sides], Operand::tensor(OperandType::TensorInt32, vec![4, 2]));
+    let later = net.op(Op::Pad, &[parts[0], sides]);
+    let model = net.model(&[whole, later]);
+    for isa in Isa::ALL.into_iter().filter(|isa| isa.detected()) {
+        let (kernels, joined) = run(&model, isa, false);
+        assert!(joined == run(&model, isa, true).1, "{isa:?}: {kernels:?}");
+    }
 }
 
 #[test]

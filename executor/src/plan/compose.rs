@@ -3,7 +3,7 @@
 
 use nnburst_hal::{View, ViewMut};
 
-use super::draft::{Draft, DraftPlace, DraftStep};
+use super::draft::{Draft, DraftPlace, DraftStep, Readers};
 use super::fuse::Part;
 use super::stage::{Label, Work};
 use crate::kernels::Isa;
@@ -12,9 +12,9 @@ use crate::ops::support::map_rows;
 
 /// Makes one table of a table and what alone reads it, together with what the table is of.
 pub(super) fn compose(draft: &mut Draft, isa: Isa) {
-    let mut at = 0;
+    let (readers, mut at) = (draft.readers(), 0);
     while at < draft.steps.len() {
-        if let Some((inner, table)) = find(draft, at) {
+        if let Some((inner, table)) = find(draft, &readers, at) {
             let input = draft.steps[inner].inputs[0].clone();
             let step = &mut draft.steps[at];
             step.inputs = vec![input];
@@ -33,7 +33,7 @@ pub(super) fn compose(draft: &mut Draft, isa: Isa) {
 }
 
 /// The table that step `at` reads alone and could take the place of, and the results of both.
-fn find(draft: &Draft, at: usize) -> Option<(usize, [u8; 256])> {
+fn find(draft: &Draft, readers: &Readers, at: usize) -> Option<(usize, [u8; 256])> {
     let step = &draft.steps[at];
     let Some(Part::Sum(combine)) = &step.part else { return None };
     let [a, b, ..] = &step.inputs[..] else { return None };
@@ -49,9 +49,7 @@ fn find(draft: &Draft, at: usize) -> Option<(usize, [u8; 256])> {
         };
         let inner = draft.steps[..at].iter().position(makes)?;
         let Some(Part::Table(table)) = &draft.steps[inner].part else { return None };
-        let reads = draft.steps.iter().flat_map(|step| &step.inputs);
-        let alone = reads.filter(|it| draft.root(it) == Some(local)).count() == 1;
-        if !alone || draft.kept_roots()[local] || !same(draft, of, &draft.steps[inner].inputs[0]) {
+        if !readers.are(local, 1) || !same(draft, of, &draft.steps[inner].inputs[0]) {
             return None;
         }
         let (a, b) = if swapped { (&**table, &every) } else { (&every, &**table) };

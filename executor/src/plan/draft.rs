@@ -130,13 +130,29 @@ struct Local {
     home: Option<DraftPlace>,
 }
 
-/// How often steps read each local; one that later stages read too counts as read by several.
-pub(super) struct Readers(Vec<usize>);
+/// Who reads the memory of each local.
+pub(super) struct Readers {
+    /// Operands of steps.
+    operands: Vec<usize>,
+    /// Whether later stages do.
+    kept: Vec<bool>,
+}
 
 impl Readers {
-    /// Whether one operand of one step is all that reads it.
-    pub(super) fn is_single(&self, local: usize) -> bool {
-        self.0.get(local) == Some(&1)
+    /// Whether so many operands of steps are all that read it.
+    pub(super) fn are(&self, local: usize, operands: usize) -> bool {
+        self.operands[local] == operands && !self.kept[local]
+    }
+
+    /// Whether later stages read it.
+    pub(super) fn are_later(&self, local: usize) -> bool {
+        self.kept[local]
+    }
+
+    /// Has those of a local read what it became a part of, but for some operands that nobody reads any more.
+    pub(super) fn follow(&mut self, local: usize, root: usize, dropped: usize) {
+        self.operands[root] += self.operands[local].saturating_sub(dropped);
+        self.kept[root] |= self.kept[local];
     }
 }
 
@@ -237,18 +253,15 @@ impl Draft {
         kept
     }
 
-    /// How often each local is read, as steps are now.
+    /// Who reads each local, as steps are now.
     pub(super) fn readers(&self) -> Readers {
-        let mut count = vec![0; self.locals.len()];
+        let mut operands = vec![0; self.locals.len()];
         for place in self.steps.iter().flat_map(|step| &step.inputs) {
             if let Some(root) = self.root(place) {
-                count[root] += 1;
+                operands[root] += 1;
             }
         }
-        for (count, kept) in count.iter_mut().zip(self.kept_roots()) {
-            *count += usize::from(kept) * 2;
-        }
-        Readers(count)
+        Readers { operands, kept: self.kept_roots() }
     }
 
     pub(super) fn know_output(&mut self, index: usize, shape: &Shape, bytes: usize) {

@@ -101,7 +101,7 @@ fn is_only_reader(draft: &Draft, readers: &Readers, at: usize, input: usize) -> 
     let Some([before, this]) = draft.steps.get(at - 1..=at) else { return false };
     let [output] = &before.outputs[..] else { return false };
     let Some(local) = draft.whole_root(output) else { return false };
-    readers.is_single(local)
+    readers.are(local, 1)
         && this.inputs.get(input).is_some_and(|place| draft.whole_root(place) == Some(local))
 }
 

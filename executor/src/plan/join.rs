@@ -12,16 +12,12 @@ use crate::rows::{Apart, Port};
 
 /// Drops steps that put borders around a value where nobody reads the result.
 pub(super) fn drop_borders(draft: &mut Draft) {
-    let mut read = draft.kept_roots();
-    for place in draft.steps.iter().flat_map(|step| &step.inputs) {
-        if let Some(root) = draft.root(place) {
-            read[root] = true;
-        }
-    }
+    let readers = draft.readers();
     let mut steps = std::mem::take(&mut draft.steps);
     steps.retain(|step| {
         let result = step.outputs.first().and_then(|place| draft.whole_root(place));
-        !matches!(step.part, Some(Part::Border)) || result.is_none_or(|result| read[result])
+        !matches!(step.part, Some(Part::Border))
+            || result.is_none_or(|result| !readers.are(result, 0))
     });
     draft.steps = steps;
 }
@@ -55,12 +51,7 @@ pub(super) fn view(draft: &mut Draft) {
 
 /// Has parts computed where they belong in the whole, and drops steps that are left with nothing to copy.
 pub(super) fn join(draft: &mut Draft) {
-    let (kept, mut readers) = (draft.kept_roots(), vec![0usize; draft.local_count()]);
-    for place in draft.steps.iter().flat_map(|step| &step.inputs) {
-        if let Some(root) = draft.root(place) {
-            readers[root] += 1;
-        }
-    }
+    let mut readers = draft.readers();
     for at in 0..draft.steps.len() {
         let Some(Part::Join { offsets, rows }) = draft.steps[at].part.clone() else { continue };
         let mut first = 0;
@@ -76,16 +67,21 @@ pub(super) fn join(draft: &mut Draft) {
             };
             let fits = match &home {
                 // The caller's memory takes results, it doesn't serve for what lies between.
-                DraftPlace::Slot { .. } => readers[local] == inputs.len() && !kept[local],
+                DraftPlace::Slot { .. } => readers.are(local, inputs.len()),
                 DraftPlace::Local { local: other, .. } => *other != local,
                 _ => false,
             };
             let fits = fits
                 && home.apart().is_none_or(|apart| {
-                    !kept[local] && is_worth(&home) && all_take_rows(draft, local, apart.row, here)
+                    !readers.are_later(local)
+                        && is_worth(&home)
+                        && all_take_rows(draft, local, apart.row, here)
                 });
             first = inputs.end;
             if fits {
+                if let DraftPlace::Local { local: root, .. } = home {
+                    readers.follow(local, root, inputs.len());
+                }
                 draft.settle(local, home);
                 draft.steps[at].inputs[inputs].fill(DraftPlace::Omitted);
             }
