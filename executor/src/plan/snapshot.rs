@@ -189,59 +189,120 @@ mod tests {
         output
     }
 
-    /// A depthwise convolution of 3x3 pixels of 256 channels, with borders around them and an infinite weight.
-    fn depthwise() -> Model {
-        const CHANNELS: u32 = 256;
-        let tensor = |dimensions: &[u32], lifetime| {
-            Operand::tensor(OperandType::TensorFloat32, dimensions.to_vec()).with_lifetime(lifetime)
-        };
-        let copied = OperandLifeTime::ConstantCopy;
-        let mut values: Vec<u8> = Vec::new();
-        let mut constant = |operand: Operand, bytes: &[u8]| {
-            let location = location(values.len(), bytes.len()).unwrap();
-            values.extend(bytes);
-            Operand { location, number_of_consumers: 1, ..operand }
-        };
-        // In the last tap, which isn't among the bytes that stand in for the weights once they are packed.
-        let infinite = 8 * CHANNELS + 7;
-        let weights = (0..9 * CHANNELS).map(|at| if at == infinite { f32::INFINITY } else { 0.5 });
-        let weights: Vec<u8> = weights.flat_map(f32::to_le_bytes).collect();
-        let mut operands = vec![
-            tensor(&[1, 3, 3, CHANNELS], OperandLifeTime::SubgraphInput),
-            constant(tensor(&[1, 3, 3, CHANNELS], copied), &weights),
-            constant(tensor(&[CHANNELS], copied), &vec![0; 4 * CHANNELS as usize]),
-        ];
-        // SAME padding, strides and multiplier of 1, no activation.
-        for number in [1i32, 1, 1, 1, 0] {
-            let scalar = Operand::scalar(OperandType::Int32).with_lifetime(copied);
-            operands.push(constant(scalar, &number.to_le_bytes()));
+    /// Convolutions of floats of one image, with SAME padding and strides of 1, a result each.
+    struct Convolutions {
+        graph: Subgraph,
+        values: Vec<u8>,
+    }
+
+    impl Convolutions {
+        fn new(image: &[u32]) -> Self {
+            let (graph, values) = (Subgraph::default(), Vec::new());
+            let mut made = Self { graph, values };
+            made.graph.input_indexes = vec![made.add(image, OperandLifeTime::SubgraphInput)];
+            made
         }
-        operands[0].number_of_consumers = 1;
-        operands.push(tensor(&[1, 3, 3, CHANNELS], OperandLifeTime::SubgraphOutput));
-        let kind = OperationType::DepthwiseConv2d;
-        let main = Subgraph {
-            operands,
-            operations: vec![Operation { kind, inputs: (0..8).collect(), outputs: vec![8] }],
-            input_indexes: vec![0],
-            output_indexes: vec![8],
+
+        fn add(&mut self, dimensions: &[u32], lifetime: OperandLifeTime) -> u32 {
+            let kind = OperandType::TensorFloat32;
+            self.push(Operand::tensor(kind, dimensions.to_vec()).with_lifetime(lifetime))
+        }
+
+        fn push(&mut self, operand: Operand) -> u32 {
+            self.graph.operands.push(operand);
+            u32::try_from(self.graph.operands.len() - 1).unwrap()
+        }
+
+        fn constant(&mut self, operand: Operand, bytes: &[u8]) -> u32 {
+            let location = location(self.values.len(), bytes.len()).unwrap();
+            self.values.extend(bytes);
+            let operand = operand.with_lifetime(OperandLifeTime::ConstantCopy);
+            self.push(Operand { location, number_of_consumers: 1, ..operand })
+        }
+
+        fn floats(&mut self, dimensions: &[u32], value: impl Fn(u32) -> f32) -> u32 {
+            let count = dimensions.iter().product();
+            let bytes: Vec<u8> = (0..count).flat_map(|at| value(at).to_le_bytes()).collect();
+            let kind = OperandType::TensorFloat32;
+            self.constant(Operand::tensor(kind, dimensions.to_vec()), &bytes)
+        }
+
+        /// Its operands are the image, `tensors` and then `numbers`.
+        fn convolve(&mut self, kind: OperationType, tensors: &[u32], numbers: &[i32], out: &[u32]) {
+            let mut inputs = vec![0];
+            inputs.extend(tensors);
+            for number in numbers {
+                let scalar = Operand::scalar(OperandType::Int32);
+                inputs.push(self.constant(scalar, &number.to_le_bytes()));
+            }
+            let output = self.add(out, OperandLifeTime::SubgraphOutput);
+            self.graph.output_indexes.push(output);
+            self.graph.operands[0].number_of_consumers += 1;
+            self.graph.operations.push(Operation { kind, inputs, outputs: vec![output] });
+        }
+
+        /// A depthwise one of 3x3 pixels of 256 channels.
+        fn depthwise(&mut self, weight: impl Fn(u32) -> f32, bias: f32) {
+            let (filter, bias) =
+                (self.floats(&[1, 3, 3, CHANNELS], weight), self.floats(&[CHANNELS], |_| bias));
+            let numbers = [1, 1, 1, 1, 0];
+            self.convolve(OperationType::DepthwiseConv2d, &[filter, bias], &numbers, &IMAGE);
+        }
+
+        /// A transposed one of a pixel, to one channel.
+        fn transposed(&mut self) {
+            let (filter, bias) =
+                (self.floats(&[1, 1, 1, CHANNELS], |at| at as f32), self.floats(&[1], |_| 0.5));
+            let shape = Operand::tensor(OperandType::TensorInt32, vec![4]);
+            let output = [1u32, 3, 3, 1];
+            let extents: Vec<u8> = output.iter().flat_map(|extent| extent.to_le_bytes()).collect();
+            let shape = self.constant(shape, &extents);
+            let layout = self.constant(Operand::scalar(OperandType::Bool), &[0]);
+            let (kind, numbers) = (OperationType::TransposeConv2d, [1, 1, 1, 0]);
+            self.convolve(kind, &[filter, bias, shape], &numbers, &output);
+            self.graph.operations.last_mut().unwrap().inputs.push(layout);
+        }
+
+        fn model(self) -> Model {
+            Model { main: self.graph, operand_values: self.values, ..Model::default() }
+        }
+    }
+
+    const CHANNELS: u32 = 256;
+    const IMAGE: [u32; 4] = [1, 3, 3, CHANNELS];
+
+    /// Sees that a plan from a cache that lacks so many bytes of constants computes what it did.
+    fn check_restored(model: &Model, lacking: u32) {
+        let plan = Plan::compile(model, &CompileOptions::default()).unwrap();
+        let (restored, absent) = through_a_cache(&plan, model);
+        assert_eq!(absent, u64::from(lacking));
+        let run = |plan: &Plan| {
+            let image = [0x3f; 9 * 1024];
+            let mut results = vec![[0xA5u8; 9 * 1024]; model.main.output_indexes.len()];
+            let inputs = [Input::new(View::of(&image))];
+            let outputs: Vec<_> =
+                results.iter_mut().map(|it| Output::new(ViewMut::of(it))).collect();
+            plan.session().run(&inputs, &outputs, &Control::default()).unwrap();
+            results
         };
-        Model { main, operand_values: values, ..Model::default() }
+        assert!(run(&restored) == run(&plan));
     }
 
     #[test]
     fn weights_that_are_no_numbers_are_seen_in_what_a_cache_has() {
-        let model = depthwise();
-        let plan = Plan::compile(&model, &CompileOptions::default()).unwrap();
-        let (restored, absent) = through_a_cache(&plan, &model);
-        assert_eq!(absent, 9 * 256 * 4, "the weights");
-        let run = |plan: &Plan| {
-            let (image, mut output) = ([0x3f; 9 * 1024], [0u8; 9 * 1024]);
-            let inputs = [Input::new(View::of(&image))];
-            let outputs = [Output::new(ViewMut::of(&mut output))];
-            plan.session().run(&inputs, &outputs, &Control::default()).unwrap();
-            output
-        };
-        assert_eq!(run(&restored), run(&plan));
+        let mut made = Convolutions::new(&IMAGE);
+        // In the last tap, which isn't among the bytes that stand in for the weights once they are packed.
+        made.depthwise(|at| if at == 8 * CHANNELS + 7 { f32::INFINITY } else { 0.5 }, 0.0);
+        check_restored(&made.model(), 9 * CHANNELS * 4);
+    }
+
+    #[test]
+    fn weights_are_numbers_whatever_stands_in_for_them() {
+        let mut made = Convolutions::new(&IMAGE);
+        // What stands in for any is what was packed first: here a bias.
+        made.depthwise(|_| 0.5, f32::INFINITY);
+        made.transposed();
+        check_restored(&made.model(), 10 * CHANNELS * 4);
     }
 
     /// What a plan is once it was taken apart and put together again, and the bytes that are kept packed alone.
