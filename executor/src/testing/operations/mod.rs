@@ -128,6 +128,13 @@ fn arithmetic(m: &mut Maker<'_>, a: &Value, b: &Value, b_operand: u32) -> Made {
         let (scale, zero_point) = m.quantisation();
         out = out.rescaled(scale, zero_point);
     }
+    if matches!(kind, Op::Add | Op::Sub) && a.is_quantised() {
+        // Sums have 20 bits more than the wider operand, and results that are finer still are refused.
+        let finest = a.scale.max(b.scale) / (1u32 << 19) as f32;
+        if out.scale <= finest {
+            return None;
+        }
+    }
     let mut inputs = vec![a.operand, b_operand];
     if matches!(kind, Op::Add | Op::Sub | Op::Mul) {
         let activation = if a.kind == OperandType::TensorInt32 { m.int(0) } else { activation(m) };
