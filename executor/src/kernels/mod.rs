@@ -47,6 +47,26 @@ macro_rules! unrolled {
     )*}};
 }
 
+/// The forms of a loop that is written once over a trait of vectors, best first, the plain one last: for the vectors of
+/// AVX-512, AVX2 and NEON that lie beside the trait.
+macro_rules! forms_of {
+    ($home:ident::$vectors:ident, [$avx512:ident, $avx2:ident, $neon:ident], $kernel:ty, $scalar:expr) => {{
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        use $crate::kernels::$home::{self, $vectors as _};
+        use $crate::kernels::{Form, Isa};
+        &[
+            #[cfg(target_arch = "x86_64")]
+            Form { isa: Isa::Avx512, run: $home::$avx512::run::<$kernel> },
+            #[cfg(target_arch = "x86_64")]
+            Form { isa: Isa::Avx2, run: $home::$avx2::run::<$kernel> },
+            #[cfg(target_arch = "aarch64")]
+            Form { isa: Isa::Neon, run: $home::$neon::run::<$kernel> },
+            Form { isa: Isa::Scalar, run: $scalar },
+        ]
+    }};
+}
+use forms_of;
+
 pub(crate) mod add_i8;
 pub(crate) mod binary_f32;
 pub(crate) mod byte_table;

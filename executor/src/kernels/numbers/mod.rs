@@ -181,30 +181,7 @@ unsafe fn store_few(bytes: u64, to: *mut u8, count: usize) {
 /// The forms of a kernel, best first, the plain one last.
 macro_rules! forms {
     ($kernel:ty, $scalar:expr) => {
-        &[
-            #[cfg(target_arch = "x86_64")]
-            $crate::kernels::Form {
-                isa: $crate::Isa::Avx512,
-                run: <$crate::kernels::numbers::I32x16 as $crate::kernels::numbers::Numbers>::run::<
-                    $kernel,
-                >,
-            },
-            #[cfg(target_arch = "x86_64")]
-            $crate::kernels::Form {
-                isa: $crate::Isa::Avx2,
-                run: <$crate::kernels::numbers::I32x8 as $crate::kernels::numbers::Numbers>::run::<
-                    $kernel,
-                >,
-            },
-            #[cfg(target_arch = "aarch64")]
-            $crate::kernels::Form {
-                isa: $crate::Isa::Neon,
-                run: <$crate::kernels::numbers::I32x4x2 as $crate::kernels::numbers::Numbers>::run::<
-                    $kernel,
-                >,
-            },
-            $crate::kernels::Form { isa: $crate::Isa::Scalar, run: $scalar },
-        ]
+        $crate::kernels::forms_of!(numbers::Numbers, [I32x16, I32x8, I32x4x2], $kernel, $scalar)
     };
 }
 pub(super) use forms;

@@ -124,24 +124,7 @@ pub(super) trait Floats: Copy {
 /// The forms of a kernel, best first, the plain one last.
 macro_rules! forms {
     ($kernel:ty, $scalar:expr) => {
-        &[
-            #[cfg(target_arch = "x86_64")]
-            $crate::kernels::Form {
-                isa: $crate::Isa::Avx512,
-                run: <$crate::kernels::simd::F32x16 as $crate::kernels::simd::Floats>::run::<$kernel>,
-            },
-            #[cfg(target_arch = "x86_64")]
-            $crate::kernels::Form {
-                isa: $crate::Isa::Avx2,
-                run: <$crate::kernels::simd::F32x8 as $crate::kernels::simd::Floats>::run::<$kernel>,
-            },
-            #[cfg(target_arch = "aarch64")]
-            $crate::kernels::Form {
-                isa: $crate::Isa::Neon,
-                run: <$crate::kernels::simd::F32x4 as $crate::kernels::simd::Floats>::run::<$kernel>,
-            },
-            $crate::kernels::Form { isa: $crate::Isa::Scalar, run: $scalar },
-        ]
+        $crate::kernels::forms_of!(simd::Floats, [F32x16, F32x8, F32x4], $kernel, $scalar)
     };
 }
 pub(super) use forms;
