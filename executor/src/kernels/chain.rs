@@ -15,46 +15,9 @@ use std::sync::Arc;
 
 use nnburst_hal::{View, ViewMut};
 
-use super::patches::Patches;
+use super::lines::Lines;
 use crate::io::{In, Out};
 use crate::rows::{Pitched, Rows, each_stretch};
-
-/// A convolution that can be computed by lines of its output.
-pub(crate) trait Lines: std::fmt::Debug + Send + Sync {
-    /// How windows lie.
-    fn patches(&self) -> &Patches;
-
-    /// Bytes of an element, in input and output.
-    fn element_bytes(&self) -> usize;
-
-    /// Channels of the output.
-    fn channels(&self) -> usize;
-
-    /// Whether each channel is computed of one channel.
-    fn is_depthwise(&self) -> bool;
-
-    /// Scratch memory that [`Lines::lines`] takes.
-    fn scratch_bytes(&self) -> usize;
-
-    /// Bytes of weights that each call reads.
-    fn weight_bytes(&self) -> usize {
-        0
-    }
-
-    /// Computes some lines of the output.
-    ///
-    /// # Safety
-    /// `image` and `output` are where their first pixels would be, bytes apart; what these lines need of them is
-    /// readable and writable, at any alignment. The scratch memory is as long as stated and starts at a
-    /// multiple of 64.
-    unsafe fn lines(
-        &self,
-        image: Pitched<*const u8>,
-        output: Pitched<*mut u8>,
-        lines: Range<usize>,
-        scratch: &mut [u8],
-    );
-}
 
 /// Adds the residual: `(lines of the result, lines of the residual, where to)`, the first and the last the same.
 pub(crate) type Combine =

@@ -8,6 +8,7 @@
 //!   gemm_i8              tiles of a product over packed panels of both operands
 //!   patches              rows of a convolution's implicit matrix; pack turns them into panels
 //!   depthwise_f32, _i8   one row of outputs of a 3x3 (or any) window, channels in lanes
+//!   lines                convolutions by lines of their outputs, whatever they are of
 //!   chain                convolutions one behind the other, some lines at a time
 //!   gemv_f32             products of few rows: weights streamed once, many sums side by side
 //!   gemv_i8              the same for a row of bytes, sums of 32 bits
@@ -82,6 +83,7 @@ pub(crate) mod gemm_i8;
 pub(crate) mod gemv_f32;
 pub(crate) mod gemv_i8;
 pub(crate) mod isa;
+pub(crate) mod lines;
 pub(crate) mod mul_i8;
 mod numbers;
 pub(crate) mod pack;

@@ -1,8 +1,8 @@
 //! Products of float matrices with packed weights, by whichever kernel suits the number of rows.
 
-use super::chain::Lines as _;
 use super::gemm_f32::Gemm;
 use super::gemv_f32::{Gemv, Start};
+use super::lines::Convolution as _;
 use super::patches::Patches;
 use super::{Isa, Precision};
 use crate::io::{In, Out};
@@ -97,7 +97,7 @@ impl Product {
                 let stride = output.pitch(*rows, gemv.columns())?;
                 gemv.compute(xs, *rows, Start::Bias(bias), output.all(), stride, *range)
             }
-            Self::Many(gemm) => gemm.compute(xs, output, 0..gemm.lines(), scratch),
+            Self::Many(gemm) => gemm.compute(xs, output, 0..gemm.patches().lines(), scratch),
         }
     }
 }

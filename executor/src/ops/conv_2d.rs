@@ -1,7 +1,6 @@
 //! CONV_2D.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use nnburst_hal::OperandType;
 
@@ -9,7 +8,7 @@ use super::Op;
 use super::conv::{
     Requantise, Sliding, Types, bytes, check_bias, constants, filter_extents, types,
 };
-use super::staged::{AS_IS, in_single_precision};
+use super::staged::{AS_IS, convolve, in_single_precision};
 use super::support::{Image, Window};
 use crate::element::{Quantised, Real};
 use crate::error::OpError;
@@ -107,20 +106,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
     let Some(gemm) = gemm else { return plain_real::<T>(op, conv) };
     op.absorb(1);
     let label = Label { form: gemm.isa(), ..conv.label(gemm.kernel())? };
-    let (scratch_bytes, count) = (gemm.scratch_bytes(), gemm.lines());
-    if let Some(staged) = staged {
-        let convert = in_single_precision::<T>();
-        staged.emit(op, label, scratch_bytes, convert, move |image, output, scratch| {
-            gemm.compute(image, output, 0..count, scratch)
-        });
-        return Ok(());
-    }
-    let gemm = Arc::new(gemm);
-    let lines = Arc::<gemm_f32::Gemm>::clone(&gemm);
-    op.emit_bands(label, scratch_bytes, count, move |mut io, lines| {
-        gemm.compute(io.input_rows(0), io.output_rows(0), lines, io.scratch_slice())
-    });
-    op.join_lines(lines);
+    convolve(op, label, (staged, in_single_precision::<T>()), gemm);
     Ok(())
 }
 
@@ -182,19 +168,7 @@ fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Conv) -> Lower
     if let Some(gemm) = gemm {
         op.absorb(1);
         let label = Label { form: gemm.isa(), ..conv.label("gemm_i8")? };
-        let (scratch_bytes, count) = (gemm.scratch_bytes(), gemm.lines());
-        if let Some(staged) = conv.0.staged(1, 1, 1) {
-            staged.emit(op, label, scratch_bytes, AS_IS, move |image, output, scratch| {
-                gemm.compute(image, output, scratch, 0..count)
-            });
-            return Ok(());
-        }
-        let gemm = Arc::new(gemm);
-        let lines = Arc::<gemm_i8::Gemm>::clone(&gemm);
-        op.emit_bands(label, scratch_bytes, count, move |mut io, lines| {
-            gemm.compute(io.input_rows(0), io.output_rows(0), io.scratch_slice(), lines)
-        });
-        op.join_lines(lines);
+        convolve(op, label, (conv.0.staged(1, 1, 1), AS_IS), gemm);
         return Ok(());
     }
     let (channels, stride) = (conv.0.input.channels, conv.channel_stride());

@@ -1,7 +1,6 @@
 //! DEPTHWISE_CONV_2D: every channel with filters of its own.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use nnburst_hal::{FusedActivation, OperandType};
 
@@ -10,7 +9,7 @@ use super::conv::{
     Requantise, Sliding, Types, bytes, check_bias, constants, filter_extents, types,
 };
 use super::conv_taps::{self, Taps};
-use super::staged::{AS_IS, in_single_precision};
+use super::staged::{AS_IS, convolve, in_single_precision};
 use super::support::{Image, Window};
 use crate::element::{Quantised, Real};
 use crate::error::OpError;
@@ -121,20 +120,8 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
     let Some(packed) = packed else { return conv_taps::real::<T>(op, conv) };
     op.absorb(1);
     let label = Label { form: packed.isa(), ..conv.label("depthwise_f32")? };
-    let count = packed.lines();
-    if let Some(staged) = conv.sliding.staged(size_of::<T>(), size_of::<f32>(), conv.multiplier) {
-        let convert = in_single_precision::<T>();
-        staged.emit(op, label, packed.scratch_bytes(), convert, move |image, output, scratch| {
-            packed.compute(image, output, 0..count, scratch)
-        });
-        return Ok(());
-    }
-    let packed = Arc::new(packed);
-    let lines: Arc<depthwise_f32::Depthwise> = Arc::clone(&packed);
-    op.emit_bands(label, packed.scratch_bytes(), count, move |mut io, lines| {
-        packed.compute(io.input_rows(0), io.output_rows(0), lines, io.scratch_slice())
-    });
-    op.join_lines(lines);
+    let staged = conv.sliding.staged(size_of::<T>(), size_of::<f32>(), conv.multiplier);
+    convolve(op, label, (staged, in_single_precision::<T>()), packed);
     Ok(())
 }
 

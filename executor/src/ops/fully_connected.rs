@@ -8,6 +8,7 @@ use super::staged::{Staged, in_single_precision};
 use super::support::Image;
 use crate::element::{Quantised, Real};
 use crate::error::OpError;
+use crate::kernels::lines::Convolution;
 use crate::kernels::patches::Patches;
 use crate::kernels::{Isa, gemm_i8, product_f32};
 use crate::plan::{Label, Lowered, OpBuilder};
@@ -129,9 +130,9 @@ fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, product: Product) ->
     if let Some(gemm) = gemm {
         op.absorb(1);
         let label = Label { form: gemm.isa(), ..product.label("gemm_i8") };
-        let lines = gemm.lines();
+        let lines = gemm.patches().lines();
         op.emit_bands(label, gemm.scratch_bytes(), lines, move |mut io, lines| {
-            gemm.compute(io.input_rows(0), io.output_rows(0), io.scratch_slice(), lines)
+            gemm.compute(io.input_rows(0), io.output_rows(0), lines, io.scratch_slice())
         });
         op.rows(&[(Port::Input(0), Some(product.depth)), (Port::Output, Some(product.units))]);
         return Ok(());

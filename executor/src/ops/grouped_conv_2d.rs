@@ -96,11 +96,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
     op.absorb(1);
     for (group, gemm) in gemms.into_iter().enumerate() {
         let label = Label { kernel: "gemm_f32", form: gemm.isa(), ..conv.label_of_group()? };
-        let (scratch_bytes, lines) = (gemm.scratch_bytes(), gemm.lines());
-        let (staged, convert) = (conv.staged(group), in_single_precision::<T>());
-        staged.emit(op, label, scratch_bytes, convert, move |image, output, scratch| {
-            gemm.compute(image, output, 0..lines, scratch)
-        });
+        conv.staged(group).convolve(op, label, in_single_precision::<T>(), gemm);
     }
     Ok(())
 }
@@ -122,11 +118,7 @@ fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Conv) -> Lower
     op.absorb(1);
     for (group, gemm) in gemms.into_iter().enumerate() {
         let label = Label { kernel: "gemm_i8", form: gemm.isa(), ..conv.label_of_group()? };
-        let (scratch_bytes, lines) = (gemm.scratch_bytes(), gemm.lines());
-        let staged = conv.staged(group);
-        staged.emit(op, label, scratch_bytes, AS_IS, move |image, output, scratch| {
-            gemm.compute(image, output, scratch, 0..lines)
-        });
+        conv.staged(group).convolve(op, label, AS_IS, gemm);
     }
     Ok(())
 }

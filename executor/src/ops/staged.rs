@@ -3,9 +3,12 @@
 //! convolutions) is brought there in scratch memory, and the result back: a copy of two images, where plain code would
 //! go through every product one by one.
 
+use std::sync::Arc;
+
 use crate::element::{Element, Real};
 use crate::io::{In, Out};
 use crate::kernels::check_lengths;
+use crate::kernels::lines::Convolution;
 use crate::memory::ALIGN;
 use crate::ops::support::Image;
 use crate::plan::{Label, OpBuilder};
@@ -112,6 +115,20 @@ impl Staged {
         });
     }
 
+    /// Adds a step that computes a convolution of all of it.
+    pub(super) fn convolve<T: Element, C: Convolution + 'static>(
+        self,
+        op: &mut OpBuilder<'_>,
+        label: Label,
+        convert: Convert<T, C::Element>,
+        packed: C,
+    ) {
+        let (scratch_bytes, lines) = (packed.scratch_bytes(), packed.patches().lines());
+        self.emit(op, label, scratch_bytes, convert, move |image, output, scratch| {
+            packed.compute(image, output, 0..lines, scratch)
+        });
+    }
+
     /// Height and width of what kernels read.
     fn extents(&self) -> (usize, usize) {
         match &self.canvas {
@@ -152,6 +169,25 @@ impl Staged {
             }
         });
     }
+}
+
+/// Adds a step that computes a convolution line by line, or of images that have to be brought to it.
+pub(super) fn convolve<T: Element, C: Convolution + 'static>(
+    op: &mut OpBuilder<'_>,
+    label: Label,
+    (staged, convert): (Option<Staged>, Convert<T, C::Element>),
+    packed: C,
+) {
+    if let Some(staged) = staged {
+        return staged.convolve(op, label, convert, packed);
+    }
+    let packed = Arc::new(packed);
+    let lines = Arc::<C>::clone(&packed);
+    let (scratch_bytes, count) = (packed.scratch_bytes(), packed.patches().lines());
+    op.emit_bands(label, scratch_bytes, count, move |mut io, lines| {
+        packed.compute(io.input_rows(0), io.output_rows(0), lines, io.scratch_slice())
+    });
+    op.join_lines(lines);
 }
 
 /// How elements are read and written.

@@ -190,11 +190,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
     let Some(gemm) = gemm else { return conv_taps::real::<T>(op, conv) };
     op.absorb(1);
     let label = Label { kernel: "gemm_f32", form: gemm.isa(), ..conv.label()? };
-    let (scratch_bytes, lines) = (gemm.scratch_bytes(), gemm.lines());
-    let convert = in_single_precision::<T>();
-    conv.staged(0).emit(op, label, scratch_bytes, convert, move |image, output, scratch| {
-        gemm.compute(image, output, 0..lines, scratch)
-    });
+    conv.staged(0).convolve(op, label, in_single_precision::<T>(), gemm);
     Ok(())
 }
 
@@ -212,11 +208,8 @@ fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Conv) -> Lower
     let Some(gemm) = gemm else { return conv_taps::byte::<T, F, _>(op, conv) };
     op.absorb(1);
     let label = Label { kernel: "gemm_i8", form: gemm.isa(), ..conv.label()? };
-    let (scratch_bytes, lines) = (gemm.scratch_bytes(), gemm.lines());
     let zero = input.zero_point.to_le_bytes()[0];
-    conv.staged(zero).emit(op, label, scratch_bytes, AS_IS, move |image, output, scratch| {
-        gemm.compute(image, output, scratch, 0..lines)
-    });
+    conv.staged(zero).convolve(op, label, AS_IS, gemm);
     Ok(())
 }
 

@@ -11,7 +11,8 @@ use super::stage::{DynamicOutput, DynamicTarget, Label, Work};
 use super::state::{Border, Storage};
 use crate::error::OpError;
 use crate::io::{Io, share_stride};
-use crate::kernels::chain::{Combine, Lines};
+use crate::kernels::chain::Combine;
+use crate::kernels::lines::Lines;
 use crate::rows::{Apart, Port};
 use crate::shape::{Shape, merge};
 

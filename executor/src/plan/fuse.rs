@@ -11,7 +11,8 @@ use super::draft::{Draft, DraftPlace, DraftStep, Readers};
 use super::pieces::Pieces;
 use super::stage::{Label, Work};
 use crate::io::{Io, share_stride};
-use crate::kernels::chain::{Chain, Combine, Lines, MAX_STAGES};
+use crate::kernels::chain::{Chain, Combine, MAX_STAGES};
+use crate::kernels::lines::Lines;
 use crate::rows::{Apart, Port};
 
 /// What of a step other steps could be joined with.

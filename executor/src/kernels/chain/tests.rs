@@ -5,6 +5,7 @@ use crate::io::{In, Out};
 use crate::kernels::binary_f32::{Arithmetic, Binary};
 use crate::kernels::depthwise_f32::Depthwise;
 use crate::kernels::gemm_f32::Gemm;
+use crate::kernels::patches::Patches;
 use crate::kernels::{Isa, Precision};
 use crate::rows::check_apart;
 

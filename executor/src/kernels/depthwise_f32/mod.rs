@@ -5,13 +5,12 @@ mod vectors;
 
 use std::ops::Range;
 
-use super::chain::Lines;
+use super::lines::Convolution;
 use super::patches::Patches;
 use super::windows::each_region;
 use super::{Form, Isa, best, fetch, simd};
-use crate::io::{In, Out};
 use crate::packed::Packed;
-use crate::rows::{Pitched, Rows};
+use crate::rows::Pitched;
 
 /// A rectangle of pixels whose windows cover the same taps.
 #[derive(Clone, Copy, Debug)]
@@ -137,92 +136,10 @@ impl Depthwise {
         self.form.isa
     }
 
-    /// Scratch memory of a run.
-    pub(crate) fn scratch_bytes(&self) -> usize {
-        self.sliced.map_or(0, |sliced| sliced.pixels() * SLICE * size_of::<f32>())
-    }
-
-    /// Lines of the output, which may be computed apart.
-    pub(crate) fn lines(&self) -> usize {
-        self.patches.lines()
-    }
-
-    /// Computes some lines of the output, [`Depthwise::lines`] being all.
-    ///
-    /// # Errors
-    /// Memory is missing.
-    pub(crate) fn compute<'a>(
-        &self,
-        image: impl Into<Rows<In<'a, f32>>>,
-        output: impl Into<Rows<Out<'a, f32>>>,
-        lines: Range<usize>,
-        scratch: &mut [f32],
-    ) -> Result<(), String> {
-        let channels = self.patches.channels;
-        let image = image.into().pitched(self.patches.pixels(), channels)?;
-        let output = output.into().pitched(self.patches.rows(), channels)?;
-        super::check_lengths(self.patches.lines(), lines.end)?;
-        super::check_lengths(scratch.len(), self.scratch_bytes() / 4)?;
-        // SAFETY: the lengths are what is asked for.
-        unsafe { self.run(image, output, lines, scratch) };
-        Ok(())
-    }
-
-    /// Computes some lines of the output.
-    ///
-    /// # Safety
-    /// `image` and `output` are where their first elements would be; readable and writable is what these
-    /// lines need of them. `scratch` is as long as [`Depthwise::scratch_bytes`] says.
-    unsafe fn run(
-        &self,
-        image: Pitched<*const f32>,
-        output: Pitched<*mut f32>,
-        lines: Range<usize>,
-        scratch: &mut [f32],
-    ) {
-        let p = &self.patches;
-        let Some(sliced) = self.sliced else {
-            let (first, step) = (image.start, image.pitch);
-            let all = Source { first, step, channel: 0, channels: p.channels };
-            // SAFETY: as the caller promises.
-            return unsafe { self.channels(p, all, output, lines) };
-        };
-        let width = sliced.patches.in_width;
-        for first in lines.clone().step_by(sliced.lines) {
-            let band = first..(first + sliced.lines).min(lines.end);
-            let wanted = sliced.patches.input_lines(&band);
-            // What is beyond the image stays 0 from slice to slice.
-            scratch.fill(0.0);
-            for channel in (0..p.channels).step_by(SLICE) {
-                for (line, to) in wanted.clone().zip(scratch.chunks_exact_mut(width * SLICE)) {
-                    let line = line.wrapping_sub(sliced.top);
-                    if line >= p.in_height {
-                        continue;
-                    }
-                    let from = image.row(line * p.in_width).wrapping_add(channel);
-                    let to = to[sliced.left * SLICE..].chunks_exact_mut(SLICE);
-                    for (pixel, to) in (0..p.in_width).zip(to) {
-                        let from = from.wrapping_add(pixel * image.pitch);
-                        fetch(from.wrapping_add(SLICE));
-                        let (from, bytes) = (from.cast::<u8>(), size_of_val(to));
-                        // SAFETY: these channels of a pixel that the band's windows cover, and room for them.
-                        unsafe {
-                            to.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(from, bytes);
-                        }
-                    }
-                }
-                let first = scratch.as_ptr().wrapping_sub(wanted.start * width * SLICE);
-                let slice = Source { first, step: SLICE, channel, channels: SLICE };
-                // SAFETY: the lines that the band needs are there.
-                unsafe { self.channels(&sliced.patches, slice, output, band.clone()) };
-            }
-        }
-    }
-
     /// Computes some channels of some lines.
     ///
     /// # Safety
-    /// As for `run`.
+    /// As for [`Convolution::run`].
     unsafe fn channels(
         &self,
         p: &Patches,
@@ -288,38 +205,73 @@ impl Sliced {
     }
 }
 
-impl Lines for Depthwise {
+impl Convolution for Depthwise {
+    type Element = f32;
+    type Scratch = f32;
+
+    const DEPTHWISE: bool = true;
+
     fn patches(&self) -> &Patches {
         &self.patches
-    }
-
-    fn element_bytes(&self) -> usize {
-        size_of::<f32>()
     }
 
     fn channels(&self) -> usize {
         self.patches.channels
     }
 
-    fn is_depthwise(&self) -> bool {
-        true
-    }
-
     fn scratch_bytes(&self) -> usize {
-        self.scratch_bytes()
+        self.sliced.map_or(0, |sliced| sliced.pixels() * SLICE * size_of::<f32>())
     }
 
-    unsafe fn lines(
+    /// Few, and each read once.
+    fn weight_bytes(&self) -> usize {
+        0
+    }
+
+    unsafe fn run(
         &self,
-        image: Pitched<*const u8>,
-        output: Pitched<*mut u8>,
+        image: Pitched<*const f32>,
+        output: Pitched<*mut f32>,
         lines: Range<usize>,
-        scratch: &mut [u8],
+        scratch: &mut [f32],
     ) {
-        // The scratch memory is aligned, as is said there.
-        let scratch = bytemuck::try_cast_slice_mut(scratch).unwrap_or_default();
-        // SAFETY: as the caller promises.
-        unsafe { self.run(image.cast(), output.cast(), lines, scratch) };
+        let p = &self.patches;
+        let Some(sliced) = self.sliced else {
+            let (first, step) = (image.start, image.pitch);
+            let all = Source { first, step, channel: 0, channels: p.channels };
+            // SAFETY: as the caller promises.
+            return unsafe { self.channels(p, all, output, lines) };
+        };
+        let width = sliced.patches.in_width;
+        for first in lines.clone().step_by(sliced.lines) {
+            let band = first..(first + sliced.lines).min(lines.end);
+            let wanted = sliced.patches.input_lines(&band);
+            // What is beyond the image stays 0 from slice to slice.
+            scratch.fill(0.0);
+            for channel in (0..p.channels).step_by(SLICE) {
+                for (line, to) in wanted.clone().zip(scratch.chunks_exact_mut(width * SLICE)) {
+                    let line = line.wrapping_sub(sliced.top);
+                    if line >= p.in_height {
+                        continue;
+                    }
+                    let from = image.row(line * p.in_width).wrapping_add(channel);
+                    let to = to[sliced.left * SLICE..].chunks_exact_mut(SLICE);
+                    for (pixel, to) in (0..p.in_width).zip(to) {
+                        let from = from.wrapping_add(pixel * image.pitch);
+                        fetch(from.wrapping_add(SLICE));
+                        let (from, bytes) = (from.cast::<u8>(), size_of_val(to));
+                        // SAFETY: these channels of a pixel that the band's windows cover, and room for them.
+                        unsafe {
+                            to.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(from, bytes);
+                        }
+                    }
+                }
+                let first = scratch.as_ptr().wrapping_sub(wanted.start * width * SLICE);
+                let slice = Source { first, step: SLICE, channel, channels: SLICE };
+                // SAFETY: the lines that the band needs are there.
+                unsafe { self.channels(&sliced.patches, slice, output, band.clone()) };
+            }
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Every form against a convolution written out.
 
 use super::*;
+use crate::io::{In, Out};
 use crate::kernels::patches::tests::cases;
 use crate::rows::check_apart;
 

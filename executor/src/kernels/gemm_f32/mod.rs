@@ -30,13 +30,12 @@ use std::ops::Range;
 use self::pairs::Pairs;
 use self::panels::{Kernel, Panel, pack_panels};
 use self::tile::Tile;
-use super::chain::Lines;
+use super::lines::Convolution;
 use super::patches::Patches;
 use super::windows::each_region;
 use super::{Form, Isa, Precision, best, pack};
-use crate::io::{In, Out};
 use crate::packed::Packed;
-use crate::rows::{Pitched, Rows};
+use crate::rows::Pitched;
 
 /// Best first.
 pub(crate) const FORMS: &[Form<Kernel>] = &[
@@ -152,16 +151,6 @@ impl Gemm {
         }
     }
 
-    /// Scratch memory of a run.
-    pub(crate) fn scratch_bytes(&self) -> usize {
-        match self.source {
-            Source::Copied | Source::Rounded(_) => {
-                self.block_rows() * copied_stride(self.tile_depth()) * 4
-            }
-            _ => 0,
-        }
-    }
-
     /// Rows that are worked on at a time.
     fn block_rows(&self) -> usize {
         let rows = self.patches.rows().max(1);
@@ -170,92 +159,10 @@ impl Gemm {
         rows.div_ceil(rows.div_ceil(most))
     }
 
-    /// Lines of the output, which may be computed apart.
-    pub(crate) fn lines(&self) -> usize {
-        self.patches.lines()
-    }
-
-    /// Computes some lines of the output, [`Gemm::lines`] being all.
-    ///
-    /// # Errors
-    /// Memory is missing.
-    pub(crate) fn compute<'a>(
-        &self,
-        image: impl Into<Rows<In<'a, f32>>>,
-        output: impl Into<Rows<Out<'a, f32>>>,
-        lines: Range<usize>,
-        scratch: &mut [f32],
-    ) -> Result<(), String> {
-        let image = image.into().pitched(self.patches.pixels(), self.patches.channels)?;
-        let output = output.into().pitched(self.patches.rows(), self.columns)?;
-        super::check_lengths(self.patches.lines(), lines.end)?;
-        super::check_lengths(scratch.len(), self.scratch_bytes() / 4)?;
-        // SAFETY: the lengths are what is asked for.
-        unsafe { self.run(image, output, lines, scratch) };
-        Ok(())
-    }
-
-    /// Computes some lines of the output.
-    ///
-    /// # Safety
-    /// `image` and `output` are where their first elements would be; readable and writable is what these
-    /// lines need of them, at any alignment. `scratch` is as long as [`Gemm::scratch_bytes`] says.
-    unsafe fn run(
-        &self,
-        image: Pitched<*const f32>,
-        output: Pitched<*mut f32>,
-        lines: Range<usize>,
-        scratch: &mut [f32],
-    ) {
-        let (depth, width) = (self.patches.depth(), self.patches.out_width);
-        let rows = lines.start * width..lines.end * width;
-        let block = self.block_rows();
-        // SAFETY: as the caller promises; blocks and lines lie within what was asked for.
-        unsafe {
-            match self.source {
-                Source::Matrix => {
-                    for first in rows.clone().step_by(block) {
-                        let rows = first..(first + block).min(rows.end);
-                        let image = Pitched { start: image.row(first), ..image };
-                        self.matrix(image, rows, output);
-                    }
-                }
-                Source::Windows => {
-                    let most = (BLOCK_BYTES / self.patches.input_bytes_per_line::<f32>()).max(1);
-                    for first in lines.clone().step_by(most) {
-                        self.windows(image, first..(first + most).min(lines.end), output);
-                    }
-                }
-                Source::Copied => {
-                    let stride = copied_stride(depth);
-                    for first in rows.clone().step_by(block) {
-                        let rows = first..(first + block).min(rows.end);
-                        for (row, to) in rows.clone().zip(scratch.chunks_exact_mut(stride)) {
-                            self.patches.gather(image, row, 0.0, to.as_mut_ptr());
-                        }
-                        let copies = Pitched { start: scratch.as_ptr(), pitch: stride };
-                        self.matrix(copies, rows, output);
-                    }
-                }
-                Source::Rounded(round) => {
-                    let stride = copied_stride(self.tile_depth());
-                    for first in rows.clone().step_by(block) {
-                        let rows = first..(first + block).min(rows.end);
-                        for (row, to) in rows.clone().zip(scratch.chunks_exact_mut(stride)) {
-                            round(image.row(row), depth, to.as_mut_ptr());
-                        }
-                        let copies = Pitched { start: scratch.as_ptr(), pitch: stride };
-                        self.matrix(copies, rows, output);
-                    }
-                }
-            }
-        }
-    }
-
     /// All columns of rows, the first of which is that of `input`.
     ///
     /// # Safety
-    /// As for `run`.
+    /// As for [`Convolution::run`].
     unsafe fn matrix(
         &self,
         input: Pitched<*const f32>,
@@ -282,7 +189,7 @@ impl Gemm {
     /// All columns of some lines of outputs.
     ///
     /// # Safety
-    /// As for `run`.
+    /// As for [`Convolution::run`].
     unsafe fn windows(
         &self,
         image: Pitched<*const f32>,
@@ -382,42 +289,83 @@ impl Gemm {
     }
 }
 
-impl Lines for Gemm {
+impl Convolution for Gemm {
+    type Element = f32;
+    type Scratch = f32;
+
+    const DEPTHWISE: bool = false;
+
     fn patches(&self) -> &Patches {
         &self.patches
-    }
-
-    fn element_bytes(&self) -> usize {
-        size_of::<f32>()
     }
 
     fn channels(&self) -> usize {
         self.columns
     }
 
-    fn is_depthwise(&self) -> bool {
-        false
-    }
-
     fn scratch_bytes(&self) -> usize {
-        self.scratch_bytes()
+        match self.source {
+            Source::Copied | Source::Rounded(_) => {
+                self.block_rows() * copied_stride(self.tile_depth()) * 4
+            }
+            _ => 0,
+        }
     }
 
     fn weight_bytes(&self) -> usize {
         self.weights.as_slice().len()
     }
 
-    unsafe fn lines(
+    unsafe fn run(
         &self,
-        image: Pitched<*const u8>,
-        output: Pitched<*mut u8>,
+        image: Pitched<*const f32>,
+        output: Pitched<*mut f32>,
         lines: Range<usize>,
-        scratch: &mut [u8],
+        scratch: &mut [f32],
     ) {
-        // The scratch memory is aligned, as is said there.
-        let scratch = bytemuck::try_cast_slice_mut(scratch).unwrap_or_default();
-        // SAFETY: as the caller promises.
-        unsafe { self.run(image.cast(), output.cast(), lines, scratch) };
+        let (depth, width) = (self.patches.depth(), self.patches.out_width);
+        let rows = lines.start * width..lines.end * width;
+        let block = self.block_rows();
+        // SAFETY: as the caller promises; blocks and lines lie within what was asked for.
+        unsafe {
+            match self.source {
+                Source::Matrix => {
+                    for first in rows.clone().step_by(block) {
+                        let rows = first..(first + block).min(rows.end);
+                        let image = Pitched { start: image.row(first), ..image };
+                        self.matrix(image, rows, output);
+                    }
+                }
+                Source::Windows => {
+                    let most = (BLOCK_BYTES / self.patches.input_bytes_per_line::<f32>()).max(1);
+                    for first in lines.clone().step_by(most) {
+                        self.windows(image, first..(first + most).min(lines.end), output);
+                    }
+                }
+                Source::Copied => {
+                    let stride = copied_stride(depth);
+                    for first in rows.clone().step_by(block) {
+                        let rows = first..(first + block).min(rows.end);
+                        for (row, to) in rows.clone().zip(scratch.chunks_exact_mut(stride)) {
+                            self.patches.gather(image, row, 0.0, to.as_mut_ptr());
+                        }
+                        let copies = Pitched { start: scratch.as_ptr(), pitch: stride };
+                        self.matrix(copies, rows, output);
+                    }
+                }
+                Source::Rounded(round) => {
+                    let stride = copied_stride(self.tile_depth());
+                    for first in rows.clone().step_by(block) {
+                        let rows = first..(first + block).min(rows.end);
+                        for (row, to) in rows.clone().zip(scratch.chunks_exact_mut(stride)) {
+                            round(image.row(row), depth, to.as_mut_ptr());
+                        }
+                        let copies = Pitched { start: scratch.as_ptr(), pitch: stride };
+                        self.matrix(copies, rows, output);
+                    }
+                }
+            }
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Every form against a product written out.
 
 use super::*;
+use crate::io::{In, Out};
 use crate::rows::check_apart;
 
 const SINGLE: Precision = Precision::Single;

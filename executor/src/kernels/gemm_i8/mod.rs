@@ -32,13 +32,12 @@ mod tile;
 
 use std::ops::Range;
 
-use super::chain::Lines;
+use super::lines::Convolution;
 use super::patches::Patches;
 use super::requantise::Scaling;
 use super::{Form, Isa, best};
-use crate::io::{In, Out};
 use crate::packed::Packed;
-use crate::rows::{Pitched, Rows};
+use crate::rows::Pitched;
 use bands::Bands;
 pub(super) use kernel::Encoding;
 pub(crate) use kernel::{Bytes, Kernel};
@@ -121,66 +120,11 @@ impl Gemm {
         self.form.isa
     }
 
-    /// Lines of output pixels, each computed by itself.
-    pub(crate) fn lines(&self) -> usize {
-        self.bands.lines()
-    }
-
-    /// Scratch memory of a computation.
-    pub(crate) fn scratch_bytes(&self) -> usize {
-        self.bands.scratch_bytes()
-    }
-
-    /// Computes some lines.
-    ///
-    /// # Errors
-    /// Memory is missing.
-    pub(crate) fn compute<'a>(
-        &self,
-        image: impl Into<Rows<In<'a, u8>>>,
-        output: impl Into<Rows<Out<'a, u8>>>,
-        scratch: &mut [u32],
-        lines: Range<usize>,
-    ) -> Result<(), String> {
-        let p = &self.bands.patches;
-        let image = image.into().pitched(p.pixels(), p.channels)?;
-        let output = output.into().pitched(p.rows(), self.columns)?;
-        super::check_lengths(self.lines(), lines.end)?;
-        super::check_lengths(scratch.len() * 4, self.scratch_bytes())?;
-        if self.bands.patches.rows() == 0 {
-            return Ok(());
-        }
-        // SAFETY: the lengths are what is asked for.
-        unsafe { self.run(image, output, lines, scratch) };
-        Ok(())
-    }
-
-    /// Computes some lines, band by band.
-    ///
-    /// # Safety
-    /// `image` and `output` are where their first elements would be; readable and writable is what these lines need of
-    /// them. `scratch` is as long as [`Gemm::scratch_bytes`] says.
-    unsafe fn run(
-        &self,
-        image: Pitched<*const u8>,
-        output: Pitched<*mut u8>,
-        lines: Range<usize>,
-        scratch: &mut [u32],
-    ) {
-        let mut line = lines.start;
-        while line < lines.end {
-            let end = self.bands.end(line).min(lines.end);
-            // SAFETY: as the caller promises.
-            unsafe { self.band(image, output, scratch, line..end) };
-            line = end;
-        }
-    }
-
     /// Lines of one batch that fit the scratch memory.
     ///
     /// # Safety
     /// `image` is readable for the patches' elements and `output` writable for rows times columns;
-    /// `scratch` is as long as [`Gemm::scratch_bytes`] says.
+    /// `scratch` is as long as [`Convolution::scratch_bytes`] says.
     unsafe fn band(
         &self,
         image: Pitched<*const u8>,
@@ -246,42 +190,43 @@ impl Gemm {
     }
 }
 
-impl Lines for Gemm {
+impl Convolution for Gemm {
+    type Element = u8;
+    type Scratch = u32;
+
+    const DEPTHWISE: bool = false;
+
     fn patches(&self) -> &Patches {
         &self.bands.patches
-    }
-
-    fn element_bytes(&self) -> usize {
-        1
     }
 
     fn channels(&self) -> usize {
         self.columns
     }
 
-    fn is_depthwise(&self) -> bool {
-        false
-    }
-
     fn scratch_bytes(&self) -> usize {
-        self.scratch_bytes()
+        self.bands.scratch_bytes()
     }
 
     fn weight_bytes(&self) -> usize {
         self.weights.as_slice().len()
     }
 
-    unsafe fn lines(
+    /// Band by band.
+    unsafe fn run(
         &self,
         image: Pitched<*const u8>,
         output: Pitched<*mut u8>,
         lines: Range<usize>,
-        scratch: &mut [u8],
+        scratch: &mut [u32],
     ) {
-        // The scratch memory is aligned, as is said there.
-        let scratch = bytemuck::try_cast_slice_mut(scratch).unwrap_or_default();
-        // SAFETY: as the caller promises.
-        unsafe { self.run(image, output, lines, scratch) };
+        let mut line = lines.start;
+        while line < lines.end {
+            let end = self.bands.end(line).min(lines.end);
+            // SAFETY: as the caller promises.
+            unsafe { self.band(image, output, scratch, line..end) };
+            line = end;
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Every form against a product written out: bit by bit.
 
 use super::*;
+use crate::io::{In, Out};
 use crate::kernels::patches::tests::cases;
 use crate::quant::Multiplier;
 use crate::rows::check_apart;
@@ -55,10 +56,10 @@ fn lines_may_be_computed_in_any_portions() {
         let compute = |portion: usize| {
             let mut scratch = vec![0; gemm.scratch_bytes().div_ceil(4)];
             let mut got = vec![0; patches.rows() * 9];
-            for first in (0..gemm.lines()).step_by(portion) {
-                let lines = first..(first + portion).min(gemm.lines());
+            for first in (0..gemm.patches().lines()).step_by(portion) {
+                let lines = first..(first + portion).min(gemm.patches().lines());
                 let (image, output) = (In::of(&image[..]), Out::of(&mut got[..]));
-                gemm.compute(image, output, &mut scratch, lines).unwrap();
+                gemm.compute(image, output, lines, &mut scratch).unwrap();
             }
             got
         };
@@ -94,13 +95,13 @@ fn compare(
         let mut scratch = vec![0; gemm.scratch_bytes().div_ceil(4)];
         let mut got = vec![99; (rows + 1) * columns];
         let (input, output) = (In::of(&xs[..]), Out::of(&mut got[..]));
-        gemm.compute(input, output, &mut scratch, 0..gemm.lines()).unwrap();
+        gemm.compute(input, output, 0..gemm.patches().lines(), &mut scratch).unwrap();
         // Pairs of windows are rows of theirs.
         let pixel = gemm.columns;
         let want = &got[..rows * columns];
         check_apart((&xs, patches.channels), (want, pixel), 99, |image, output| {
             let mut scratch = scratch.clone();
-            gemm.compute(image, output, &mut scratch, 0..gemm.lines()).unwrap();
+            gemm.compute(image, output, 0..gemm.patches().lines(), &mut scratch).unwrap();
         });
         for row in 0..rows {
             // SAFETY: the image as stated, a row of the patches' depth.
