@@ -153,10 +153,13 @@ impl<'a, T: Element> Rows<In<'a, T>> {
     fn copy(self, part: Range<usize>, output: Rows<Out<'_, T>>, to: usize) {
         let row = if self.is_one_piece() { output.row } else { self.row };
         let size = size_of::<T>();
-        let pieces = (0..part.len() / row.max(1)).map(|at| {
-            let (from, to) = (self.place(part.start + at * row), output.place(to + at * row));
-            (from * size, to * size)
-        });
+        // Bytes from one row to the next: a division for each of them would take longer than what it has.
+        let step = |is_one_piece, pitch| if is_one_piece { row * size } else { pitch * size };
+        let from_step = step(self.is_one_piece(), self.pitch);
+        let to_step = step(output.is_one_piece(), output.pitch);
+        let (from, to) = (self.place(part.start) * size, output.place(to) * size);
+        let pieces =
+            (0..part.len() / row.max(1)).map(|at| (from + at * from_step, to + at * to_step));
         copy_pieces(Isa::Scalar, self.all.bytes(), output.all.bytes(), row * size, pieces);
     }
 

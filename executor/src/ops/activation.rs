@@ -3,7 +3,7 @@
 use nnburst_hal::{FusedActivation, OperandType};
 
 use super::Op;
-use super::support::{dispatch, emit_each, plain, same_quantisation};
+use super::support::{compiled, dispatch, emit_each, plain, same_quantisation};
 use crate::element::{Quantised, Real};
 use crate::io::In;
 use crate::kernels::binary_f32::{Arithmetic, Binary};
@@ -37,7 +37,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, activation: FusedActivation) -> Lowered
         return Ok(());
     }
     let isa = op.isa();
-    emit_each(op, plain("clamp_real", &input.shape, 0), move |from, to| {
+    emit_each(op, compiled(isa, "clamp_real", &input.shape, 0), move |from, to| {
         map(isa, from, to, |x: T| T::from_f32(clamp_real(x.to_f32(), low, high)));
         Ok(())
     });
@@ -51,7 +51,7 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, activation: FusedActivation) -> Lo
     let range = (T::MIN, T::MAX);
     let (low, high) = activation_range(activation, input.scale, input.zero_point, range);
     let isa = op.isa();
-    emit_each(op, plain("clamp_byte", &input.shape, 0), move |from, to| {
+    emit_each(op, compiled(isa, "clamp_byte", &input.shape, 0), move |from, to| {
         map(isa, from, to, |q: T| T::from_i32(q.to_i32().max(low).min(high)));
         Ok(())
     });

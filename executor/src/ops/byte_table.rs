@@ -4,7 +4,7 @@
 use nnburst_hal::OperandType;
 
 use super::Op;
-use super::support::{dispatch, emit_each, plain};
+use super::support::{compiled, dispatch, emit_each, plain};
 use crate::element::{Quantised, Real};
 use crate::error::OpError;
 use crate::kernels::byte_table::ByteTable;
@@ -39,7 +39,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, function: Function) -> Lowered {
         Function::HardSwish => None,
     };
     let shape = op.output(0)?.shape;
-    let label = plain("activation_real", &shape, 0);
+    let label = compiled(op.isa(), "activation_real", &shape, 0);
     if let (OperandType::TensorFloat32, Some(curve)) = (op.input_kind(0)?, curve) {
         let map = vector::Map::new(op.isa(), curve);
         let label = Label { kernel: "transcendental_f32", form: map.isa(), ..label };

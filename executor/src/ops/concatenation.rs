@@ -3,7 +3,7 @@
 use nnburst_hal::OperandType;
 
 use super::Op;
-use super::support::{by_width, plain};
+use super::support::{by_width, compiled, plain};
 use crate::element::{Element, Quantised};
 use crate::error::OpError;
 use crate::io::{In, Out};
@@ -107,7 +107,11 @@ fn copy<T: Element>(
     let (isa, starts) = (op.isa(), offsets.clone());
     // Some rows of all parts at a time: neighbouring parts share cache lines of the output.
     let near = (NEAR_BYTES / pitch.max(1)).max(1);
-    op.emit(plain("concatenate", shape, 0), move |io| {
+    let label = match outer {
+        1 => plain("concatenate", shape, 0),
+        _ => compiled(isa, "concatenate", shape, 0),
+    };
+    op.emit(label, move |io| {
         let output = io.output_rows(0);
         let to = output.pitch(outer, pitch)?;
         for first in (0..outer).step_by(near) {

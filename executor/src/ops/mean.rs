@@ -41,6 +41,15 @@ pub(super) struct Reduction {
     pub(super) count: usize,
 }
 
+/// Elements of the input that lie side by side, and where the first of them goes.
+struct Line {
+    from: usize,
+    to: usize,
+    count: usize,
+    /// From element to element of the output: 0 where the line is reduced, else 1.
+    step: usize,
+}
+
 impl Reduction {
     pub(super) fn new(input: &Shape, axes: &[i32], keep: bool) -> Result<Self, OpError> {
         let mut reduced = vec![false; input.rank()];
@@ -67,25 +76,26 @@ impl Reduction {
 
     /// Calls `each(input position, output position)` in order of the input.
     pub(super) fn each(&self, mut each: impl FnMut(usize, usize)) {
-        self.each_line(|from, to, count, step| {
+        for Line { from, to, count, step } in self.lines() {
             (0..count).for_each(|at| each(from + at, to + at * step));
-        });
+        }
     }
 
-    /// Calls `each(input position, output position, elements, output step)` for every innermost line; the step
-    /// is 0 where the line is reduced, else 1.
+    /// Every innermost line, in order of the input.
     #[inline(always)]
-    pub(super) fn each_line(&self, mut each: impl FnMut(usize, usize, usize, usize)) {
-        let Some((&inner, outer)) = self.extents.split_last() else { return each(0, 0, 1, 0) };
-        let step = self.strides[outer.len()];
-        for row in 0..outer.iter().product() {
-            let (mut rest, mut target) = (row, 0);
+    fn lines(&self) -> impl Iterator<Item = Line> {
+        // A single number is a line of one.
+        let (count, outer) =
+            self.extents.split_last().map_or((1, &[][..]), |(&n, outer)| (n, outer));
+        let step = self.strides.last().copied().unwrap_or(0);
+        (0..outer.iter().product()).map(move |row| {
+            let (mut rest, mut to) = (row, 0);
             for axis in (0..outer.len()).rev() {
-                target += rest % outer[axis] * self.strides[axis];
+                to += rest % outer[axis] * self.strides[axis];
                 rest /= outer[axis];
             }
-            each(row * inner, target, inner, step);
-        }
+            Line { from: row * count, to, count, step }
+        })
     }
 
     /// Adds what `read` makes of each element to the sum it belongs to.
@@ -118,7 +128,8 @@ where
     #[inline(always)]
     fn run(self) {
         let Self { reduction, input, sums, read } = self;
-        reduction.each_line(|from, to, count, step| {
+        // No closure: of one as large as this the compiler makes a function of its own, which has no vectors.
+        for Line { from, to, count, step } in reduction.lines() {
             if step == 0 {
                 let whole = from + count / BLOCK * BLOCK;
                 let mut lanes = [S::default(); BLOCK];
@@ -132,7 +143,7 @@ where
                 let mut sum = lanes[0];
                 input.slice(whole..from + count).iter().for_each(|x| sum += read(x));
                 sums[to] += sum;
-                return;
+                continue;
             }
             let (blocks, rest) = sums[to..to + count].as_chunks_mut::<BLOCK>();
             let whole = from + count - rest.len();
@@ -142,7 +153,7 @@ where
             }
             let xs = input.slice(whole..from + count).iter();
             rest.iter_mut().zip(xs).for_each(|(sum, x)| *sum += read(x));
-        });
+        }
     }
 }
 

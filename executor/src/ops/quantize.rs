@@ -3,9 +3,10 @@
 use nnburst_hal::OperandType;
 
 use super::Op;
-use super::support::{bad_kind, plain};
+use super::support::{bad_kind, compiled, emit_each, plain};
 use crate::element::{Quantised, Real};
 use crate::error::OpError;
+use crate::kernels::plain::map;
 use crate::plan::{Lowered, OpBuilder};
 use crate::quant::round_half_away;
 
@@ -36,9 +37,10 @@ fn quantize_to<T: Real, Q: Quantised>(op: &mut OpBuilder<'_>) -> Lowered {
     let (input, output) = (op.input(0)?, op.output(0)?);
     op.set_output(0, input.shape.clone())?;
     let (scale, zero_point) = (output.scale, output.zero_point);
-    op.emit(plain("quantize", &input.shape, 0), move |io| {
+    let isa = op.isa();
+    emit_each(op, compiled(isa, "quantize", &input.shape, 0), move |from, to| {
         let stored = |x: T| zero_point.saturating_add(round_half_away(x.to_f32() / scale));
-        io.output(0).fill(io.input::<T>(0).iter().map(|x| Q::from_i32(stored(x))));
+        map(isa, from, to, |x: T| Q::from_i32(stored(x)));
         Ok(())
     });
     Ok(())

@@ -5,7 +5,7 @@ use crate::element::Element;
 use crate::io::{In, Io, Out};
 use crate::kernels::Isa;
 use crate::kernels::plain::copy_pieces;
-use crate::ops::support::{by_width, plain};
+use crate::ops::support::{by_width, compiled, plain};
 use crate::plan::{Lowered, OpBuilder};
 use crate::rows::Apart;
 
@@ -103,7 +103,12 @@ impl Strided {
 
 fn emit_move<T: Element>(op: &mut OpBuilder<'_>, strided: Strided, output: usize) -> Lowered {
     let (shape, isa) = (op.output(output)?.shape, op.isa());
-    op.emit(plain("strided_copy", &shape, 0), move |io: Io<'_>| {
+    let label = match strided.strides.last() {
+        // A single element or rows of them, else elements one by one.
+        None | Some(1) => compiled(isa, "strided_copy", &shape, 0),
+        _ => plain("strided_copy", &shape, 0),
+    };
+    op.emit(label, move |io: Io<'_>| {
         if !shape.contains(&0) {
             strided.run(isa, io.input::<T>(0), io.output::<T>(output));
         }

@@ -1,7 +1,7 @@
-//! Four vectors at a time where the result is certain, else vector by vector.
+//! Four vectors at a time, the last few elements under a mask, where the result is certain; else vector by vector.
 
 use super::{EXTRA_BITS, Near, Rows};
-use crate::kernels::numbers::{Kernel, Numbers};
+use crate::kernels::numbers::{Kernel, Numbers, lanes_of};
 
 pub(super) struct Add;
 
@@ -12,60 +12,103 @@ impl Kernel for Add {
     unsafe fn run<V: Numbers>(rows: &Rows) {
         // SAFETY: as the caller promises.
         unsafe {
-            let done = rows.near.map_or(0, |near| certain::<V>(rows, near));
-            exact::<V>(rows, done, rows.len);
+            match rows.near {
+                Some(near) => Certain::<V>::new(rows, near).all(rows),
+                None => exact::<V>(rows, 0, rows.len),
+            }
         }
     }
 }
 
-/// Whole fours of vectors the near way, and those with an uncertain result the other; returns how many elements these
-/// are.
-///
-/// # Safety
-/// As for the rows.
-#[inline(always)]
-unsafe fn certain<V: Numbers>(rows: &Rows, near: Near) -> usize {
-    let whole = rows.len / (4 * V::LANES) * (4 * V::LANES);
-    let step = 1 << near.bits;
-    // SAFETY: four vectors of elements are there each time.
-    unsafe {
-        let [a, b, offset] = [near.a, near.b, near.offset].map(|x| V::splat(x));
-        let (bits, fraction, margin) =
-            (V::splat(near.bits), V::splat(step - 1), V::splat(near.margin));
-        let within = V::splat(step - 2 * near.margin);
-        let range = V::narrow(&rows.sum);
-        for at in (0..whole).step_by(4 * V::LANES) {
-            let (mut values, mut furthest) = ([a; 4], V::splat(0));
-            for (v, value) in values.iter_mut().enumerate() {
-                let at = at + v * V::LANES;
-                let x = V::bytes(rows.a.add(at), rows.flip).mul(a);
-                let y = V::bytes(rows.b.add(at), rows.flip).mul(b);
-                let sum = x.add(y).add(offset);
-                // How far above the margin it is, as an unsigned number.
-                furthest = furthest.max_unsigned(sum.and(fraction).sub(margin));
-                *value = sum.shift_right(bits);
-            }
-            if furthest.any_reaches_unsigned(within) {
-                V::run::<Exact>(&(*rows, at));
-            } else {
-                V::store_narrow(values, &range, rows.output.add(at));
+/// What the near way takes.
+struct Certain<V: Numbers> {
+    a: V,
+    b: V,
+    offset: V,
+    bits: V,
+    fraction: V,
+    margin: V,
+    within: V,
+    range: V::Narrow,
+}
+
+impl<V: Numbers> Certain<V> {
+    /// # Safety
+    /// The machine has the instruction set.
+    #[inline(always)]
+    unsafe fn new(rows: &Rows, near: Near) -> Self {
+        let step = 1 << near.bits;
+        // SAFETY: as the caller promises.
+        unsafe {
+            Self {
+                a: V::splat(near.a),
+                b: V::splat(near.b),
+                offset: V::splat(near.offset),
+                bits: V::splat(near.bits),
+                fraction: V::splat(step - 1),
+                margin: V::splat(near.margin),
+                within: V::splat(step - 2 * near.margin),
+                range: V::narrow(&rows.sum),
             }
         }
     }
-    whole
+
+    /// # Safety
+    /// As for the rows.
+    #[inline(always)]
+    unsafe fn all(&self, rows: &Rows) {
+        let block = 4 * V::LANES;
+        let whole = rows.len / block * block;
+        // SAFETY: elements of the rows.
+        unsafe {
+            for at in (0..whole).step_by(block) {
+                self.block(rows, at, block);
+            }
+            if whole < rows.len {
+                self.block(rows, whole, rows.len - whole);
+            }
+        }
+    }
+
+    /// Up to four vectors from element `at` on; the exact way if a result is uncertain.
+    ///
+    /// # Safety
+    /// As for the rows, which have `count` elements there.
+    #[inline(always)]
+    unsafe fn block(&self, rows: &Rows, at: usize, count: usize) {
+        // SAFETY: as the caller promises; none are read where there are none.
+        unsafe {
+            let (mut values, mut furthest) = ([self.a; 4], V::splat(0));
+            for (v, value) in values.iter_mut().enumerate() {
+                let (at, lanes) = (at + v * V::LANES, lanes_of(v, count, V::LANES));
+                let x = V::first_bytes(rows.a.wrapping_add(at), lanes, rows.flip).mul(self.a);
+                let y = V::first_bytes(rows.b.wrapping_add(at), lanes, rows.flip).mul(self.b);
+                let sum = x.add(y).add(self.offset);
+                // How far above the margin it is, as an unsigned number.
+                let above = sum.and(self.fraction).sub(self.margin);
+                furthest = furthest.max_unsigned(above.first(lanes));
+                *value = sum.shift_right(self.bits);
+            }
+            if furthest.any_reaches_unsigned(self.within) {
+                V::run::<Exact>(&(*rows, at, at + count));
+            } else {
+                V::store_narrow(values, &self.range, rows.output.add(at), count);
+            }
+        }
+    }
 }
 
 /// A block with an uncertain result: a function of its own, out of the way of the loop that is nearly always gone.
 struct Exact;
 
 impl Kernel for Exact {
-    /// The rows, and where the block begins.
-    type Work = (Rows, usize);
+    /// The rows, and where the block begins and ends.
+    type Work = (Rows, usize, usize);
 
     #[inline(always)]
-    unsafe fn run<V: Numbers>(&(ref rows, at): &(Rows, usize)) {
+    unsafe fn run<V: Numbers>(&(ref rows, first, end): &(Rows, usize, usize)) {
         // SAFETY: as the caller promises.
-        unsafe { exact::<V>(rows, at, at + 4 * V::LANES) };
+        unsafe { exact::<V>(rows, first, end) };
     }
 }
 

@@ -1,7 +1,8 @@
-//! Four vectors at a time where the multiplier is quick, as it nearly always is; what is left vector by vector.
+//! Four vectors at a time, the last few elements under a mask, where the multiplier is quick, as it nearly always is;
+//! else vector by vector.
 
 use super::Rows;
-use crate::kernels::numbers::{Kernel, Numbers};
+use crate::kernels::numbers::{Kernel, Numbers, lanes_of};
 use crate::kernels::requantise::Quick;
 
 pub(super) struct Mul;
@@ -27,52 +28,63 @@ unsafe fn of_step<V: Numbers, const STEP: usize>(rows: &Rows) {
             zero_points: rows.zero_points.map(|zero_point| V::splat(zero_point)),
             all: V::splat(i32::from(*rows.b ^ rows.flip) - rows.zero_points[1]),
         };
-        let done = match rows.product.quick {
-            Some(Quick { negative: true }) => quick::<V, STEP, true>(rows, &operands),
-            Some(Quick { negative: false }) => quick::<V, STEP, false>(rows, &operands),
-            None => 0,
-        };
+        match rows.product.quick {
+            Some(Quick { negative: true }) => return quick::<V, STEP, true>(rows, &operands),
+            Some(Quick { negative: false }) => return quick::<V, STEP, false>(rows, &operands),
+            None => {}
+        }
         let by = V::multipliers(&rows.product, 0);
-        for at in (done..rows.len).step_by(V::LANES) {
+        for at in (0..rows.len).step_by(V::LANES) {
             let count = (rows.len - at).min(V::LANES);
-            let x = operands.first(rows.a.add(at), count, 0);
-            let y = match STEP {
-                0 => operands.all,
-                _ => operands.first(rows.b.add(at), count, 1),
-            };
-            x.mul(y).stored(&by).store_bytes(rows.output.add(at), count);
+            let product = operands.product::<STEP>(rows, at, count);
+            product.stored(&by).store_bytes(rows.output.add(at), count);
         }
     }
 }
 
-/// Whole fours of vectors; returns how many elements these are.
-///
 /// # Safety
-/// As for the rows.
+/// As for the rows; the multiplier is quick.
 #[inline(always)]
 unsafe fn quick<V: Numbers, const STEP: usize, const NEGATIVE: bool>(
     rows: &Rows,
     operands: &Operands<V>,
-) -> usize {
-    let whole = rows.len / (4 * V::LANES) * (4 * V::LANES);
-    // SAFETY: as many channels as lanes; four vectors of elements are there each time.
+) {
+    let block = 4 * V::LANES;
+    let whole = rows.len / block * block;
+    // SAFETY: as many channels as lanes; elements of the rows.
     unsafe {
-        let (by, range) = (V::quick(&rows.product, 0), V::narrow(&rows.product));
-        for at in (0..whole).step_by(4 * V::LANES) {
-            let mut values = [operands.all; 4];
-            for (v, value) in values.iter_mut().enumerate() {
-                let at = at + v * V::LANES;
-                let x = operands.whole(rows.a.add(at), 0);
-                let y = match STEP {
-                    0 => operands.all,
-                    _ => operands.whole(rows.b.add(at), 1),
-                };
-                *value = x.mul(y).rounded::<NEGATIVE>(&by);
-            }
-            V::store_narrow(values, &range, rows.output.add(at));
+        let by = (V::quick(&rows.product, 0), V::narrow(&rows.product));
+        for at in (0..whole).step_by(block) {
+            quick_block::<V, STEP, NEGATIVE>(rows, operands, &by, at, block);
+        }
+        if whole < rows.len {
+            quick_block::<V, STEP, NEGATIVE>(rows, operands, &by, whole, rows.len - whole);
         }
     }
-    whole
+}
+
+/// Up to four vectors from element `at` on.
+///
+/// # Safety
+/// As for the rows, which have `count` elements there.
+#[inline(always)]
+unsafe fn quick_block<V: Numbers, const STEP: usize, const NEGATIVE: bool>(
+    rows: &Rows,
+    operands: &Operands<V>,
+    (by, range): &(V::Quick, V::Narrow),
+    at: usize,
+    count: usize,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let mut values = [operands.all; 4];
+        for (v, value) in values.iter_mut().enumerate() {
+            let count = lanes_of(v, count, V::LANES);
+            let product = operands.product::<STEP>(rows, at + v * V::LANES, count);
+            *value = product.rounded::<NEGATIVE>(by);
+        }
+        V::store_narrow(values, range, rows.output.add(at), count);
+    }
 }
 
 /// How bytes become differences from their zero points.
@@ -84,19 +96,21 @@ struct Operands<V> {
 }
 
 impl<V: Numbers> Operands<V> {
+    /// The products of `count` elements from `at` on, at most a vector.
+    ///
     /// # Safety
-    /// A vector of elements is there.
+    /// So many elements are there.
     #[inline(always)]
-    unsafe fn whole(&self, from: *const u8, which: usize) -> V {
-        // SAFETY: as the caller promises.
-        unsafe { V::bytes(from, self.flip) }.sub(self.zero_points[which])
-    }
-
-    /// # Safety
-    /// So many elements are there, at most a vector.
-    #[inline(always)]
-    unsafe fn first(&self, from: *const u8, count: usize, which: usize) -> V {
-        // SAFETY: as the caller promises.
-        unsafe { V::first_bytes(from, count, self.flip) }.sub(self.zero_points[which])
+    unsafe fn product<const STEP: usize>(&self, rows: &Rows, at: usize, count: usize) -> V {
+        let [a, b] = self.zero_points;
+        // SAFETY: as the caller promises; none are read where there are none.
+        unsafe {
+            let x = V::first_bytes(rows.a.wrapping_add(at), count, self.flip).sub(a);
+            let y = match STEP {
+                0 => self.all,
+                _ => V::first_bytes(rows.b.wrapping_add(at), count, self.flip).sub(b),
+            };
+            x.mul(y)
+        }
     }
 }

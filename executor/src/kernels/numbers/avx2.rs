@@ -3,14 +3,14 @@
 use core::arch::x86_64::{
     __m256i, _mm_cvtsi128_si64, _mm_loadl_epi64, _mm_set1_epi8, _mm_storel_epi64,
     _mm_unpacklo_epi32, _mm_xor_si128, _mm256_add_epi32, _mm256_and_si256, _mm256_castsi256_si128,
-    _mm256_cmpeq_epi32, _mm256_cvtepu8_epi32, _mm256_extracti128_si256, _mm256_loadu_si256,
-    _mm256_madd_epi16, _mm256_max_epi32, _mm256_max_epu32, _mm256_min_epi32, _mm256_movemask_epi8,
-    _mm256_mullo_epi32, _mm256_permutevar8x32_epi32, _mm256_set1_epi32, _mm256_setr_epi32,
-    _mm256_shuffle_epi8, _mm256_slli_epi32, _mm256_srav_epi32, _mm256_storeu_si256,
-    _mm256_sub_epi32,
+    _mm256_cmpeq_epi32, _mm256_cmpgt_epi32, _mm256_cvtepu8_epi32, _mm256_extracti128_si256,
+    _mm256_loadu_si256, _mm256_madd_epi16, _mm256_max_epi32, _mm256_max_epu32, _mm256_min_epi32,
+    _mm256_movemask_epi8, _mm256_mullo_epi32, _mm256_permutevar8x32_epi32, _mm256_set1_epi32,
+    _mm256_setr_epi32, _mm256_shuffle_epi8, _mm256_slli_epi32, _mm256_srav_epi32,
+    _mm256_storeu_si256, _mm256_sub_epi32,
 };
 
-use super::{Channels, Kernel, Numbers, load_few, store_few};
+use super::{Channels, Kernel, Numbers, lanes_of, load_few, store_few};
 use crate::kernels::requantise::avx2::{Lanes, Narrow, QuickLanes};
 
 #[derive(Clone, Copy)]
@@ -113,6 +113,16 @@ impl Numbers for I32x8 {
     }
 
     #[inline(always)]
+    fn first(self, count: usize) -> Self {
+        let count = i32::try_from(count).unwrap_or(i32::MAX);
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe {
+            let at = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+            Self(_mm256_and_si256(self.0, _mm256_cmpgt_epi32(_mm256_set1_epi32(count), at)))
+        }
+    }
+
+    #[inline(always)]
     fn shift_left<const BITS: i32>(self) -> Self {
         // SAFETY: a vector is proof of the instruction set.
         Self(unsafe { _mm256_slli_epi32::<BITS>(self.0) })
@@ -181,13 +191,24 @@ impl Numbers for I32x8 {
     }
 
     #[inline(always)]
-    unsafe fn store_narrow([a, b, c, d]: [Self; 4], range: &Narrow, to: *mut u8) {
-        // SAFETY: as the caller promises; a vector is proof of the instruction set.
+    unsafe fn store_narrow([a, b, c, d]: [Self; 4], range: &Narrow, to: *mut u8, count: usize) {
+        // SAFETY: as many as the caller promises; a vector is proof of the instruction set.
         unsafe {
             // Packing keeps to halves: each ends up with four bytes of every vector.
             let bytes = range.packed([[a.0, b.0], [c.0, d.0]]);
             let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-            _mm256_storeu_si256(to.cast(), _mm256_permutevar8x32_epi32(bytes, order));
+            let bytes = _mm256_permutevar8x32_epi32(bytes, order);
+            if count >= 4 * Self::LANES {
+                return _mm256_storeu_si256(to.cast(), bytes);
+            }
+            let eights: [u64; 4] = core::mem::transmute(bytes);
+            for (v, eight) in eights.into_iter().enumerate() {
+                let to = to.wrapping_add(v * Self::LANES);
+                match lanes_of(v, count, Self::LANES) {
+                    Self::LANES => to.cast::<u64>().write_unaligned(eight),
+                    few => store_few(eight, to, few),
+                }
+            }
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Sixteen numbers; what is less than a vector under a mask.
 
 use core::arch::x86_64::{
-    __m512i, _mm_loadu_si128, _mm_maskz_loadu_epi8, _mm_set1_epi8, _mm_xor_si128, _mm512_add_epi32,
-    _mm512_and_si512, _mm512_cmpge_epu32_mask, _mm512_cvtepu8_epi32, _mm512_dpwssd_epi32,
-    _mm512_loadu_si512, _mm512_mask_cvtepi32_storeu_epi8, _mm512_max_epi32, _mm512_max_epu32,
-    _mm512_min_epi32, _mm512_mullo_epi32, _mm512_set1_epi32, _mm512_sllv_epi32, _mm512_srav_epi32,
+    __m512i, _mm_loadu_si128, _mm_maskz_loadu_epi8, _mm_set1_epi8, _mm_storeu_si128, _mm_xor_si128,
+    _mm256_storeu_si256, _mm512_add_epi32, _mm512_and_si512, _mm512_castsi512_si128,
+    _mm512_castsi512_si256, _mm512_cmpge_epu32_mask, _mm512_cvtepu8_epi32, _mm512_dpwssd_epi32,
+    _mm512_loadu_si512, _mm512_mask_cvtepi32_storeu_epi8, _mm512_mask_storeu_epi8,
+    _mm512_maskz_mov_epi32, _mm512_max_epi32, _mm512_max_epu32, _mm512_min_epi32,
+    _mm512_mullo_epi32, _mm512_set1_epi32, _mm512_sllv_epi32, _mm512_srav_epi32,
     _mm512_storeu_si512, _mm512_sub_epi32,
 };
 
@@ -108,6 +110,12 @@ impl Numbers for I32x16 {
     }
 
     #[inline(always)]
+    fn first(self, count: usize) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { _mm512_maskz_mov_epi32(mask(count), self.0) })
+    }
+
+    #[inline(always)]
     fn shift_left<const BITS: i32>(self) -> Self {
         // The intrinsic takes an unsigned constant, which can't be made of a signed one here.
         // SAFETY: a vector is proof of the instruction set.
@@ -175,8 +183,16 @@ impl Numbers for I32x16 {
     }
 
     #[inline(always)]
-    unsafe fn store_narrow([a, b, c, d]: [Self; 4], range: &Narrow, to: *mut u8) {
-        // SAFETY: as the caller promises; a vector is proof of the instruction set.
-        unsafe { _mm512_storeu_si512(to.cast(), range.bytes([a.0, b.0, c.0, d.0])) };
+    unsafe fn store_narrow([a, b, c, d]: [Self; 4], range: &Narrow, to: *mut u8, count: usize) {
+        // SAFETY: as the caller promises, what is behind is masked out; a vector is proof of the instruction set.
+        unsafe {
+            let bytes = range.bytes([a.0, b.0, c.0, d.0]);
+            match count {
+                64.. => _mm512_storeu_si512(to.cast(), bytes),
+                32 => _mm256_storeu_si256(to.cast(), _mm512_castsi512_si256(bytes)),
+                16 => _mm_storeu_si128(to.cast(), _mm512_castsi512_si128(bytes)),
+                _ => _mm512_mask_storeu_epi8(to.cast(), (1 << count) - 1, bytes),
+            }
+        }
     }
 }

@@ -94,6 +94,9 @@ pub(super) trait Numbers: Copy {
 
     fn and(self, other: Self) -> Self;
 
+    /// The first `count` numbers; the other lanes are 0.
+    fn first(self, count: usize) -> Self;
+
     fn shift_left<const BITS: i32>(self) -> Self;
 
     /// Shifts copies of the sign in, by less than 32 bits.
@@ -131,11 +134,12 @@ pub(super) trait Numbers: Copy {
     /// The machine has the instruction set.
     unsafe fn narrow(channels: &Channels) -> Self::Narrow;
 
-    /// Stores four vectors of unsigned bytes, beyond both ends of their range too, as what is stored for them.
+    /// Stores the first `count` lanes of four vectors of unsigned bytes, at most all, as what is stored for them; they may
+    /// lie beyond both ends of their range.
     ///
     /// # Safety
-    /// Four times as many bytes as there are lanes are writable.
-    unsafe fn store_narrow(four: [Self; 4], range: &Self::Narrow, to: *mut u8);
+    /// So many bytes are writable.
+    unsafe fn store_narrow(four: [Self; 4], range: &Self::Narrow, to: *mut u8, count: usize);
 }
 
 /// The first `count` of eight bytes, the others arbitrary, without a call to copy them.
@@ -176,6 +180,14 @@ unsafe fn store_few(bytes: u64, to: *mut u8, count: usize) {
             *to.add(at) = (bytes >> (8 * at)).to_le_bytes()[0];
         }
     }
+}
+
+/// Of the first `count` lanes of four vectors, how many are lanes of vector `at`, each having `lanes`.
+#[inline(always)]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(super) const fn lanes_of(at: usize, count: usize, lanes: usize) -> usize {
+    let left = count.saturating_sub(at * lanes);
+    if left < lanes { left } else { lanes }
 }
 
 /// The forms of a kernel, best first, the plain one last.

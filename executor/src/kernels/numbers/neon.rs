@@ -1,14 +1,14 @@
 //! Eight numbers in two registers, as eight bytes widen to.
 
 use core::arch::aarch64::{
-    int32x4_t, uint32x4_t, vaddq_s32, vandq_s32, vcgeq_u32, vcombine_s16, vdup_n_u8, vdupq_n_s32,
-    veor_u8, vget_high_u16, vget_lane_u64, vget_low_u16, vld1_u8, vld1q_s32, vmaxq_s32, vmaxq_u32,
-    vmaxvq_u32, vminq_s32, vmlal_s16, vmovl_u8, vmovl_u16, vmovn_s16, vmovn_s32, vmulq_s32,
-    vnegq_s32, vorrq_u32, vreinterpret_u8_s8, vreinterpret_u64_u8, vreinterpretq_s32_u32,
-    vreinterpretq_u32_s32, vshlq_s32, vst1_u8, vst1q_s32, vsubq_s32,
+    int32x4_t, uint32x4_t, vaddq_s32, vandq_s32, vcgeq_u32, vcltq_s32, vcombine_s16, vdup_n_u8,
+    vdupq_n_s32, veor_u8, vget_high_u16, vget_lane_u64, vget_low_u16, vld1_u8, vld1q_s32,
+    vmaxq_s32, vmaxq_u32, vmaxvq_u32, vminq_s32, vmlal_s16, vmovl_u8, vmovl_u16, vmovn_s16,
+    vmovn_s32, vmulq_s32, vnegq_s32, vorrq_u32, vreinterpret_u8_s8, vreinterpret_u64_u8,
+    vreinterpretq_s32_u32, vreinterpretq_u32_s32, vshlq_s32, vst1_u8, vst1q_s32, vsubq_s32,
 };
 
-use super::{Channels, Kernel, Numbers, load_few, store_few};
+use super::{Channels, Kernel, Numbers, lanes_of, load_few, store_few};
 use crate::kernels::requantise::neon::Lanes;
 
 #[derive(Clone, Copy)]
@@ -137,6 +137,18 @@ impl Numbers for I32x4x2 {
     }
 
     #[inline(always)]
+    fn first(self, count: usize) -> Self {
+        let count = i32::try_from(count).unwrap_or(i32::MAX);
+        let [low, high] = self.0;
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe {
+            let at = vld1q_s32([0, 1, 2, 3].as_ptr());
+            let within = |count| vreinterpretq_s32_u32(vcltq_s32(at, vdupq_n_s32(count)));
+            Self([vandq_s32(low, within(count)), vandq_s32(high, within(count.saturating_sub(4)))])
+        }
+    }
+
+    #[inline(always)]
     fn shift_left<const BITS: i32>(self) -> Self {
         // SAFETY: a vector is proof of the instruction set.
         self.both(self, |a, _| unsafe { vshlq_s32(a, vdupq_n_s32(BITS)) })
@@ -211,13 +223,19 @@ impl Numbers for I32x4x2 {
     }
 
     #[inline(always)]
-    unsafe fn store_narrow(four: [Self; 4], &(low, high, offset): &(i32, i32, i32), to: *mut u8) {
+    unsafe fn store_narrow(
+        four: [Self; 4],
+        &(low, high, offset): &(i32, i32, i32),
+        to: *mut u8,
+        count: usize,
+    ) {
         unrolled!(4: v < 4, {
             // SAFETY: as the caller promises; a vector is proof of the instruction set.
             unsafe {
                 let value = four[v].sub(Self::splat(offset));
                 let value = value.clamp(Self::splat(low), Self::splat(high));
-                value.store_bytes(to.add(v * Self::LANES), Self::LANES);
+                let to = to.wrapping_add(v * Self::LANES);
+                value.store_bytes(to, lanes_of(v, count, Self::LANES));
             }
         });
     }

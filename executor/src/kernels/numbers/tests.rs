@@ -47,6 +47,8 @@ impl Kernel for Lanes {
         let wide = unsafe { V::bytes(bytes.as_ptr(), 0x80) };
         assert_eq!(lanes(wide), of(&|at| i32::from(bytes[at] ^ 0x80)));
         for count in 0..=V::LANES {
+            let kept = |at: usize| if at < count { x(at) } else { 0 };
+            assert_eq!(lanes(a.first(count)), of(&kept));
             // SAFETY: as above.
             let first = lanes(unsafe { V::first_bytes(bytes.as_ptr(), count, 0x80) });
             assert_eq!(first[..count], lanes(wide)[..count]);
@@ -72,10 +74,13 @@ impl Kernel for Lanes {
                     true => v.rounded::<true>(&quick),
                     false => v.rounded::<false>(&quick),
                 });
-                let mut got = vec![0u8; 4 * V::LANES];
-                V::store_narrow(rounded, &V::narrow(&channels), got.as_mut_ptr());
-                for (at, got) in got.into_iter().enumerate() {
-                    assert_eq!(got, want(at).to_le_bytes()[0], "{range:?} {}", xs[at]);
+                for count in 0..=4 * V::LANES {
+                    let mut got = vec![9; 4 * V::LANES + 1];
+                    V::store_narrow(rounded, &V::narrow(&channels), got.as_mut_ptr(), count);
+                    for (at, got) in got.into_iter().enumerate() {
+                        let want = if at < count { want(at).to_le_bytes()[0] } else { 9 };
+                        assert_eq!(got, want, "{range:?}, {at} of {count}");
+                    }
                 }
             }
         }
