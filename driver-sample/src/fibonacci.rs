@@ -9,7 +9,7 @@
 //! Operation 0, `EXAMPLE_FIBONACCI`: input `n`, an `EXAMPLE_INT64` or a TENSOR_FLOAT32 of one element; output the
 //! first `n` Fibonacci numbers, a tensor of `[n]` in TENSOR_FLOAT32 or `EXAMPLE_TENSOR_QUANT64_ASYMM`.
 
-use nnburst_executor::{ExtensionExecutor, Isa, Label, Lowered, OpBuilder, OpError, Shape};
+use nnburst_executor::{ExtensionExecutor, Isa, Label, Lowered, OpBuilder, OpError, Shape, Words};
 use nnburst_hal::{
     Extension, ExtensionOperandType, ExtraParams, Model, OperandType, Operation, OperationType,
 };
@@ -103,7 +103,7 @@ impl ExtensionExecutor for Fibonacci {
         let label = Label {
             kernel: "fibonacci",
             form: Isa::Scalar,
-            shape: format!("[{count}]"),
+            shape: Words::new(move |f| write!(f, "[{count}]")),
             operations: u64::try_from(count).unwrap_or(u64::MAX),
         };
         match params {

@@ -398,7 +398,7 @@ mod tests {
         let label = crate::Label {
             kernel: "none",
             form: crate::Isa::Scalar,
-            shape: String::new(),
+            shape: crate::Words::default(),
             operations: 0,
         };
         let step = Step {

@@ -78,7 +78,7 @@ pub use memory::AlignedBytes;
 pub use packed::PackedEntry;
 pub use plan::{
     CompileOptions, DynamicOutput, Label, Lowered, MAX_THREADS, OpBuilder, Plan, Snapshot, Stop,
-    Tensor, is_implemented,
+    Tensor, Words, is_implemented,
 };
 pub use session::{Checkpoint, Control, Input, Output, Session, StepTime};
 pub use shape::Shape;

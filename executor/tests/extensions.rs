@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use nnburst_executor::{
     CompileOptions, Control, ExtensionExecutor, ExtensionRegistry, Input, Isa, Label, Lowered,
-    OpBuilder, OpError, Output, Plan, Shape,
+    OpBuilder, OpError, Output, Plan, Shape, Words,
 };
 use nnburst_hal::{
     ExtensionCode, ExtensionNameAndPrefix, Model, Operand, OperandLifeTime, OperandType, Operation,
@@ -27,7 +27,7 @@ impl ExtensionExecutor for Fibonacci {
         let label = Label {
             kernel: "fibonacci",
             form: Isa::Scalar,
-            shape: count.to_string(),
+            shape: Words::new(move |f| write!(f, "{count}")),
             operations: 0,
         };
         op.emit(label, |io| {

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-pub use nnburst_executor::{Bandwidth, Ceilings, Label, Peak, StepTime};
+pub use nnburst_executor::{Bandwidth, Ceilings, Label, Peak, StepTime, Words};
 use nnburst_executor::{CompileOptions, Control, Input, Isa, Output, Plan};
 use nnburst_hal::{HalError, Model, View, ViewMut};
 

@@ -110,7 +110,7 @@ fn write_table(
             figure(reach.rate),
             unit.to_owned(),
             percent(reach.share),
-            step.label.shape.clone(),
+            step.label.shape.to_string(),
         ]);
     }
     write!(out, "{table}")?;
@@ -163,16 +163,16 @@ struct ModelReport<'a> {
     model: &'a str,
     prepare_us: f64,
     call_us: f64,
-    steps: Vec<StepReport<'a>>,
+    steps: Vec<StepReport>,
 }
 
 #[derive(Debug, Serialize)]
-struct StepReport<'a> {
+struct StepReport {
     index: usize,
     operation: &'static str,
     kernel: &'static str,
     form: String,
-    shape: &'a str,
+    shape: String,
     us: f64,
     operations: u64,
     bytes: usize,
@@ -190,7 +190,7 @@ impl<'a> ModelReport<'a> {
                 operation: step.name,
                 kernel: step.label.kernel,
                 form: format!("{:?}", step.label.form).to_lowercase(),
-                shape: &step.label.shape,
+                shape: step.label.shape.to_string(),
                 us: micros(step.time),
                 operations: step.label.operations,
                 bytes: step.bytes,

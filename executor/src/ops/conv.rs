@@ -5,14 +5,15 @@ use std::sync::Arc;
 use nnburst_hal::{FusedActivation, OperandType};
 
 use super::staged::Staged;
-use super::support::{Axis, Image, Window, plain};
+use super::support::{Axis, Image, Window};
 use crate::element::Quantised;
 use crate::error::OpError;
+use crate::kernels::Isa;
 use crate::kernels::gemm_i8::Bytes;
 use crate::kernels::patches::Patches;
 use crate::kernels::requantise::Scaling;
 use crate::memory::AlignedBytes;
-use crate::plan::{Label, Lowered, OpBuilder, Tensor};
+use crate::plan::{Label, Lowered, OpBuilder, Tensor, Words};
 use crate::quant::{
     Multiplier, channel_multiplier, check_bias_scale, output_range, product_multiplier,
 };
@@ -240,9 +241,8 @@ pub(super) fn label(
 ) -> Result<Label, OpError> {
     let (from, to) = (input.shape()?, output.shape()?);
     let products = (to.elements() as u64).saturating_mul(taps as u64);
-    let mut label = plain(kernel, &to, products.saturating_mul(2));
-    label.shape = format!("{from:?} {filter_h}x{filter_w} {to:?}");
-    Ok(label)
+    let shape = Words::new(move |f| write!(f, "{from:?} {filter_h}x{filter_w} {to:?}"));
+    Ok(Label { kernel, form: Isa::Scalar, shape, operations: products.saturating_mul(2) })
 }
 
 /// The bias has one element per output channel.

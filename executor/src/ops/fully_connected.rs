@@ -11,7 +11,7 @@ use crate::error::OpError;
 use crate::kernels::lines::Convolution;
 use crate::kernels::patches::Patches;
 use crate::kernels::{Isa, gemm_i8, product_f32};
-use crate::plan::{Label, Lowered, OpBuilder};
+use crate::plan::{Label, Lowered, OpBuilder, Words};
 use crate::quant::{clamp_real, real_activation_range};
 use crate::rows::Port;
 use crate::shape::Shape;
@@ -33,9 +33,9 @@ impl Product {
     }
 
     fn label(&self, kernel: &'static str) -> Label {
-        let Self { rows, depth, units, .. } = self;
-        let shape = format!("[{rows}, {depth}] by [{units}, {depth}]");
-        let sizes = [rows, depth, units].map(|&n| n as u64);
+        let Self { rows, depth, units, .. } = *self;
+        let shape = Words::new(move |f| write!(f, "[{rows}, {depth}] by [{units}, {depth}]"));
+        let sizes = [rows, depth, units].map(|n| n as u64);
         let operations = sizes.into_iter().fold(2, u64::saturating_mul);
         Label { kernel, form: Isa::Scalar, shape, operations }
     }

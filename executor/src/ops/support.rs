@@ -6,13 +6,15 @@ use crate::element::Element;
 use crate::error::OpError;
 use crate::io::{In, Io, Out};
 use crate::kernels::Isa;
-use crate::plan::{Label, Lowered, OpBuilder, Tensor};
+use crate::plan::{Label, Lowered, OpBuilder, Tensor, Words};
 use crate::rows::{Port, Rows, each_stretch};
 use crate::shape::Shape;
 
 /// A label for plain code.
 pub(crate) fn plain(kernel: &'static str, shape: &Shape, operations: u64) -> Label {
-    Label { kernel, form: Isa::Scalar, shape: format!("{shape:?}"), operations }
+    let shape = shape.clone();
+    let shape = Words::new(move |f| write!(f, "{shape:?}"));
+    Label { kernel, form: Isa::Scalar, shape, operations }
 }
 
 /// A label for a loop in plain Rust that is compiled for the instruction set.

@@ -15,7 +15,9 @@ pub(crate) struct Lifetime {
 /// Where each lies, and the size of the whole. Largest first, each at the lowest offset where it
 /// fits beside those it meets; offsets are multiples of 64.
 pub(crate) fn lay_out(lifetimes: &[Lifetime]) -> (Vec<usize>, usize) {
-    let mut order: Vec<usize> = (0..lifetimes.len()).collect();
+    // What takes nothing lies anywhere: most locals, once steps are joined.
+    let mut order: Vec<usize> =
+        (0..lifetimes.len()).filter(|&at| lifetimes[at].bytes > 0).collect();
     order.sort_by_key(|&index| std::cmp::Reverse(lifetimes[index].bytes));
     let mut offsets = vec![0; lifetimes.len()];
     let mut placed: Vec<usize> = Vec::with_capacity(lifetimes.len());

@@ -5,7 +5,8 @@ use nnburst_hal::{View, ViewMut};
 
 use super::draft::{Draft, DraftPlace, DraftStep, Readers};
 use super::fuse::Part;
-use super::stage::{Label, Work};
+use super::label::Label;
+use super::stage::Work;
 use crate::kernels::Isa;
 use crate::kernels::byte_table::ByteTable;
 use crate::ops::support::map_rows;

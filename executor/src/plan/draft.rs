@@ -6,7 +6,8 @@ use nnburst_hal::OperandType;
 
 use super::arena::{Lifetime, lay_out};
 use super::fuse::Part;
-use super::stage::{KnownOutput, Label, Place, Step, Work};
+use super::label::{Label, Words};
+use super::stage::{KnownOutput, Place, Step, Work};
 use super::state::{Storage, Value};
 use crate::extension::Types;
 use crate::io::In;
@@ -214,6 +215,10 @@ impl Draft {
 
     /// The local whose memory a place is in.
     pub(super) fn root(&self, place: &DraftPlace) -> Option<usize> {
+        let &DraftPlace::Local { local, .. } = place else { return None };
+        if self.is_root(local) {
+            return Some(local);
+        }
         match self.resolve(place) {
             DraftPlace::Local { local, .. } => Some(local),
             _ => None,
@@ -293,7 +298,8 @@ impl Draft {
         from: DraftPlace,
         to: DraftPlace,
     ) {
-        let shape = format!("{} bytes", from.len());
+        let bytes = from.len();
+        let shape = Words::new(move |f| write!(f, "{bytes} bytes"));
         let label = Label { kernel: "copy", form: Isa::Scalar, shape, operations: 0 };
         let work = Work::Whole(Box::new(|io| {
             map_rows(&io, |from: In<'_, u8>, to| {

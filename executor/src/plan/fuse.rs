@@ -8,8 +8,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::draft::{Draft, DraftPlace, DraftStep, Readers};
+use super::label::{Label, Words};
 use super::pieces::Pieces;
-use super::stage::{Label, Work};
+use super::stage::Work;
 use crate::io::{Io, share_stride};
 use crate::kernels::chain::{Chain, Combine, MAX_STAGES};
 use crate::kernels::lines::Lines;
@@ -158,11 +159,10 @@ fn join(draft: &mut Draft, found: Found, threads: usize) {
 fn label(joined: &[DraftStep], last: &DraftStep) -> Label {
     let steps = || joined.iter().chain(std::iter::once(last));
     let integer = steps().all(|step| step.label.is_integer());
-    let kernels: Vec<_> = steps().map(|step| step.label.shape.as_str()).collect();
     Label {
         kernel: if integer { "chain_i8" } else { "chain_f32" },
         form: joined.first().map_or(last.label.form, |step| step.label.form),
-        shape: kernels.join(", "),
+        shape: Words::list(steps().map(|step| step.label.shape.clone()).collect()),
         operations: steps().map(|step| step.label.operations).sum(),
     }
 }

@@ -314,7 +314,7 @@ fn finish(
             name = step.name,
             kernel = label.kernel,
             form = ?label.form,
-            shape = label.shape,
+            shape = %label.shape,
             "lowered"
         );
     }

@@ -15,6 +15,7 @@ mod fold;
 mod fuse;
 mod graph;
 mod join;
+mod label;
 mod lower;
 mod pieces;
 mod snapshot;
@@ -27,9 +28,10 @@ use nnburst_hal::{Model, OperationType, Version, validate_model, vlog};
 
 pub use builder::{Lowered, OpBuilder, Stop, Tensor};
 pub(crate) use graph::{Graph, MAIN};
+pub use label::{Label, Words};
 pub(crate) use lower::lower;
 pub use snapshot::Snapshot;
-pub use stage::{DynamicOutput, Label};
+pub use stage::DynamicOutput;
 pub(crate) use stage::{DynamicTarget, LoopTail, Place, Stage, Step, Tail, Work};
 pub(crate) use state::{ArgumentShape, State, Storage};
 

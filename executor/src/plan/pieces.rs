@@ -1,7 +1,8 @@
 //! Into how many pieces a step's bands are grouped, and whether threads gain by sharing them.
 
 use super::draft::DraftStep;
-use super::stage::{Label, Work};
+use super::label::Label;
+use super::stage::Work;
 use crate::kernels::Isa;
 
 /// A run looks at its deadline, and lets others go first, about this often at least, in nanoseconds.
@@ -92,6 +93,7 @@ fn estimate(label: &Label) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Words;
 
     #[test]
     fn little_work_stays_whole_and_much_is_cut() {
@@ -107,14 +109,14 @@ mod tests {
             ("without an estimate", Isa::Scalar, 0, 9, 2, (1, whole)),
             ("without bands", Isa::Scalar, 0, 0, 2, (1, whole)),
         ] {
-            let label = Label { kernel: "test", form, shape: String::new(), operations };
+            let label = Label { kernel: "test", form, shape: Words::default(), operations };
             let Pieces { pieces, shared } = Pieces::of(&label, count, threads);
             assert_eq!((pieces, shared), expected, "{what}");
         }
         let label = Label {
             kernel: "test",
             form: Isa::Avx512,
-            shape: String::new(),
+            shape: Words::default(),
             operations: 300_000_000,
         };
         assert_eq!(Pieces::overlapping(&label, 56, 2), Pieces { pieces: 2, shared: true });

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::label::Label;
 use super::state::{State, ValueId};
 use crate::io::Io;
 use crate::memory::AlignedBytes;
@@ -61,26 +62,6 @@ impl Work {
             Self::Whole(run) => run(io),
             Self::Bands { count, run, .. } => run(io, 0..*count),
         }
-    }
-}
-
-/// What to call a step, for profiles and debug events.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Label {
-    /// The primitive, such as `gemm_f32`.
-    pub kernel: &'static str,
-    /// The instruction set of the form that was chosen, such as `Avx512`; `Scalar` for plain code.
-    pub form: crate::kernels::Isa,
-    /// Shapes in words.
-    pub shape: String,
-    /// Arithmetic operations of one run, a multiply-add counting as two; 0 where it moves data only.
-    pub operations: u64,
-}
-
-impl Label {
-    /// Whether the arithmetic is that of 8-bit numbers, which kernels have at the end of their names.
-    pub fn is_integer(&self) -> bool {
-        self.kernel.ends_with("_i8") || self.kernel.ends_with("_byte")
     }
 }
 

@@ -427,7 +427,7 @@ fn tail_step(index: usize) -> Step {
     let label = crate::Label {
         kernel: "while",
         form: crate::kernels::Isa::Scalar,
-        shape: String::new(),
+        shape: crate::Words::default(),
         operations: 0,
     };
     Step {

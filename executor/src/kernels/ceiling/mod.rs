@@ -212,7 +212,8 @@ mod tests {
             ("reading from near", "copy", 0, 1000, 100),
             ("reading from afar", "copy", 0, 2000, 2000),
         ] {
-            let label = Label { kernel, form: Isa::Scalar, shape: String::new(), operations };
+            let label =
+                Label { kernel, form: Isa::Scalar, shape: crate::Words::default(), operations };
             assert_eq!(ceilings.least(&label, bytes), Duration::from_nanos(nanoseconds), "{what}");
         }
     }

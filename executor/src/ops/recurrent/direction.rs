@@ -12,7 +12,7 @@ use super::linear::{Inputs, Linear};
 use super::operands::{Id, Operands, store};
 use super::sequence::{Sequence, SequenceTo};
 use crate::io::Io;
-use crate::plan::{Label, Lowered, OpBuilder};
+use crate::plan::{Label, Lowered, OpBuilder, Words};
 
 /// What becomes of the sums of a cell's gates.
 pub(super) trait Cell: std::fmt::Debug + Send + Sync + 'static {
@@ -92,7 +92,7 @@ pub(super) fn emit<C: Cell>(
     let label = Label {
         kernel,
         form: first.map_or(crate::kernels::Isa::Scalar, |first| first.x.1.isa()),
-        shape: format!("{time} steps of {batch}, {columns} sums, {h} out"),
+        shape: Words::new(move |f| write!(f, "{time} steps of {batch}, {columns} sums, {h} out")),
         operations: u64::try_from(2 * multiplies).unwrap_or(u64::MAX),
     };
     op.emit_with_scratch(label, elements * size_of::<f32>(), move |mut io: Io<'_>| {

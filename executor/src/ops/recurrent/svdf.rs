@@ -14,7 +14,7 @@ use crate::kernels::gemv_f32::{Gemv, Start};
 use crate::kernels::svdf_f32::Filter;
 use crate::kernels::{Isa, NO_CLAMP, Precision};
 use crate::ops::Op;
-use crate::plan::{Label, Lowered, OpBuilder};
+use crate::plan::{Label, Lowered, OpBuilder, Words};
 use crate::shape::Shape;
 
 pub(in crate::ops) static SVDF: Op = Op { lower };
@@ -68,10 +68,12 @@ impl Extents {
     }
 
     fn label(&self, kernel: &'static str) -> Label {
-        let Self { batch, width, rank, memory, .. } = self;
+        let Self { batch, width, rank, memory, .. } = *self;
         let features = self.features();
         let operations = u64::try_from(2 * batch * features * (width + memory)).unwrap_or(u64::MAX);
-        let shape = format!("{batch}x{width} features {features} memory {memory} rank {rank}");
+        let shape = Words::new(move |f| {
+            write!(f, "{batch}x{width} features {features} memory {memory} rank {rank}")
+        });
         Label { kernel, form: Isa::Scalar, shape, operations }
     }
 }
