@@ -1,5 +1,6 @@
 //! The driver and its device.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -107,9 +108,10 @@ impl SampleDriver {
         self.0.figures.name
     }
 
-    /// The driver as a device in this process.
+    /// The driver as a device in this process: it prepares models on the threads that ask for them, and tells their
+    /// callbacks before it returns.
     pub fn device(&self) -> Arc<dyn Device> {
-        self.device_for(Arc::default(), true)
+        self.device_for(Client::new(Arc::default(), true, None))
     }
 
     /// The driver as a service, to listen or to serve a connected socket.
@@ -117,15 +119,16 @@ impl SampleDriver {
         Service::with_limits(self.name(), self.clone(), self.0.options.limits)
     }
 
-    fn device_for(&self, gone: Arc<AtomicBool>, trusted: bool) -> Arc<dyn Device> {
-        let client = Arc::new(Client::new(gone, trusted));
-        Arc::new(SampleDevice { shared: Arc::clone(&self.0), client })
+    fn device_for(&self, client: Client) -> Arc<dyn Device> {
+        Arc::new(SampleDevice { shared: Arc::clone(&self.0), client: Arc::new(client) })
     }
 }
 
 impl Driver for SampleDriver {
     fn device(&self, peer: &Peer) -> Arc<dyn Device> {
-        self.device_for(peer.gone(), peer.uid == rustix::process::geteuid().as_raw())
+        let trusted = peer.uid == rustix::process::geteuid().as_raw();
+        let preparations = Pool::new("nnburst-prepare", PREPARING, usize::MAX);
+        self.device_for(Client::new(peer.gone(), trusted, Some(preparations)))
     }
 }
 
@@ -148,7 +151,9 @@ pub(crate) struct Client {
     /// Whether it is of the driver's own user: what it asks of the whole machine (real-time scheduling, locked
     /// memory) is for that user to grant.
     pub(crate) trusted: bool,
-    preparations: Pool,
+    /// Who prepares its models; `None`: whoever asks, since in this process threads that have nothing else to do would
+    /// but wait for others, and being woken takes as long as a small model.
+    preparations: Option<Pool>,
     fences: FenceWaiter,
     /// For each priority its own, so that none waits behind a lower one.
     executions: [Pool; 3],
@@ -156,13 +161,13 @@ pub(crate) struct Client {
 
 impl Client {
     /// The number of what waits is bounded by the service's limits; in this process nobody bounds it.
-    fn new(gone: Arc<AtomicBool>, trusted: bool) -> Self {
+    fn new(gone: Arc<AtomicBool>, trusted: bool, preparations: Option<Pool>) -> Self {
         Self {
             fences: FenceWaiter::new(Arc::clone(&gone)),
             gone,
             trusted,
             priorities: Priorities::default(),
-            preparations: Pool::new("nnburst-prepare", PREPARING, usize::MAX),
+            preparations,
             executions: [(); 3].map(|()| Pool::new("nnburst-execute", EXECUTING, usize::MAX)),
         }
     }
@@ -185,7 +190,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        self.preparations.close();
+        self.preparations.iter().for_each(Pool::close);
         self.executions.iter().for_each(Pool::close);
     }
 }
@@ -273,7 +278,7 @@ impl Device for SampleDevice {
 }
 
 impl SampleDevice {
-    /// Prepares in the background.
+    /// Prepares, in the background where the client has threads for that.
     fn launch(
         &self,
         callback: Arc<dyn PreparedModelCallback>,
@@ -282,7 +287,9 @@ impl SampleDevice {
         let (shared, client) = (Arc::clone(&self.shared), Arc::clone(&self.client));
         let told = Arc::clone(&callback);
         let task = move || {
-            let compiled = prepare(Preparation { shared: Arc::clone(&shared), client });
+            let preparation = Preparation { shared: Arc::clone(&shared), client };
+            let compiled = catch_unwind(AssertUnwindSafe(|| prepare(preparation)))
+                .unwrap_or_else(|_| Err(HalError::failure("the driver panicked")));
             let watched = compiled.as_ref().ok().map(Arc::downgrade);
             callback.notify(compiled.map(|it| Arc::new(SamplePreparedModel::new(it)) as _));
             // Afterwards, since it may start a thread, and nobody is to wait for that.
@@ -290,7 +297,11 @@ impl SampleDevice {
                 shared.idle.watch(compiled);
             }
         };
-        if self.client.preparations.submit(task) {
+        let Some(preparations) = &self.client.preparations else {
+            task();
+            return Ok(());
+        };
+        if preparations.submit(task) {
             return Ok(());
         }
         let error = HalError::failure("no thread for the preparation");
@@ -410,7 +421,7 @@ mod tests {
     fn real_time_profiles_are_for_the_driver_s_own_user() {
         let driver = SampleDriver::new("nnapi-sample_all", Options::default()).unwrap();
         for (trusted, real_time) in [(true, true), (false, false), (false, true)] {
-            let device = driver.device_for(Arc::default(), trusted);
+            let device = driver.device_for(Client::new(Arc::default(), trusted, None));
             let model = wait_for_prepared_model(|callback| {
                 let (options, cache) = (PrepareOptions::default(), CacheHandles::default());
                 device.prepare_model(relu_model(&[2]), options, cache, callback)
@@ -428,10 +439,22 @@ mod tests {
     }
 
     #[test]
+    fn a_preparation_that_panics_is_a_failure() {
+        let driver = SampleDriver::new("nnapi-sample_all", Options::default()).unwrap();
+        for preparations in [None, Some(Pool::new("test", 1, 1))] {
+            let client = Arc::new(Client::new(Arc::default(), true, preparations));
+            let device = SampleDevice { shared: Arc::clone(&driver.0), client };
+            let panicking = |callback| device.launch(callback, |_| panic!("as it is meant to"));
+            let error = wait_for_prepared_model(panicking).map(drop).unwrap_err();
+            assert_eq!(error, HalError::failure("the driver panicked"));
+        }
+    }
+
+    #[test]
     fn preparations_end_with_their_client() {
         let driver = SampleDriver::new("nnapi-sample_all", Options::default()).unwrap();
         let gone = Arc::new(AtomicBool::new(false));
-        let device = driver.device_for(Arc::clone(&gone), true);
+        let device = driver.device_for(Client::new(Arc::clone(&gone), true, None));
         let prepare = || {
             wait_for_prepared_model(|callback| {
                 let (options, cache) = (PrepareOptions::default(), CacheHandles::default());

@@ -104,8 +104,7 @@ impl AlignedBytes {
     fn mapped(len: usize) -> Option<Self> {
         let mut bytes = Self::reserved(len)?;
         if let Memory::Mapped { huge, .. } = &mut bytes.memory {
-            // SAFETY: whole pages of the new mapping, the last one too: cut off, it would come in hundreds of small
-            // ones.
+            // SAFETY: whole pages of the new mapping, as above.
             *huge = unsafe { huge::take(bytes.start, len.next_multiple_of(HUGE_PAGE)) };
         }
         Some(bytes)
@@ -123,6 +122,8 @@ impl AlignedBytes {
         let gap = base.cast::<u8>().align_offset(HUGE_PAGE);
         // SAFETY: less than a huge page, and the mapping is a huge page longer than `len`.
         let start = unsafe { base.cast::<u8>().add(gap.min(HUGE_PAGE)) };
+        // SAFETY: whole pages of the new mapping, the last one too: cut off, it would come in hundreds of small ones.
+        unsafe { huge::allow(start, pages) };
         Some(Self { start, len, memory: Memory::Mapped { base, whole, huge: 0 } })
     }
 

@@ -8,8 +8,7 @@ use crate::error::quietly;
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Threads that end when they are asked to.
-const NAMES: [&str; 8] = [
-    "nnburst-prepare",
+const NAMES: [&str; 7] = [
     "nnburst-execute",
     "nnburst-idle",
     "nnburst-fences",

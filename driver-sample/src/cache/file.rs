@@ -18,7 +18,7 @@ use super::checksum::{BLOCK, Checksum};
 const _: () = assert!(BLOCK == AlignedBytes::PAGE);
 
 /// Raised with every change of what is written.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 /// From this many pages on, threads share them: starting one costs as much as reading a quarter of a page.
 const SHARED_PAGES: usize = 2;
@@ -48,6 +48,19 @@ impl Role {
         match self {
             Self::Model => *b"nnbcachM",
             Self::Data => *b"nnbcachD",
+        }
+    }
+
+    /// Bytes of the file with a body of this length. One with data ends with a whole huge page where it fills half of
+    /// it: it would be mapped in hundreds of small ones else, which takes a tenth of a millisecond, and again to undo.
+    fn file_bytes(self, length: u64) -> Option<u64> {
+        let bytes = length.checked_add(Header::BYTES)?;
+        let page = u64::try_from(AlignedBytes::PAGE).ok()?;
+        match self {
+            Self::Data if bytes.checked_rem(page)? >= page / 2 => {
+                bytes.checked_next_multiple_of(page)
+            }
+            _ => Some(bytes),
         }
     }
 }
@@ -83,6 +96,11 @@ impl Header {
         let mut header = [0; 128];
         header.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
         header
+    }
+
+    /// Bytes of the file.
+    pub(super) fn file_bytes(&self) -> Option<u64> {
+        self.role.file_bytes(self.length)
     }
 
     /// `None` for anything but what [`Header::to_bytes`] gives.
@@ -155,20 +173,19 @@ impl<'a> CacheFile<'a> {
 
     /// Writes the body of a data file: every entry's weights at its offset, zeros between.
     pub(super) fn write_weights(&self, snapshot: &Snapshot) -> Result<Written> {
-        let mut written = Written { length: 0, sum: 0 };
-        let mut sum = Checksum::default();
+        let (mut length, mut sum) = (0, Checksum::default());
         for (entry, weights) in snapshot.entries.iter().zip(snapshot.weights()) {
             let at = Header::BYTES.saturating_add(entry.offset);
             self.write(at, weights)?;
             sum.add(weights);
-            written.length = entry.offset.saturating_add(entry.length).next_multiple_of(64);
+            length = entry.offset.saturating_add(entry.length).next_multiple_of(64);
         }
-        ftruncate(self.0, Header::BYTES.saturating_add(written.length))
-            .map_err(failed("ftruncate"))?;
+        let bytes = Role::Data.file_bytes(length);
+        let bytes = bytes.ok_or_else(|| HalError::failure("too many weights for a file"))?;
+        ftruncate(self.0, bytes).map_err(failed("ftruncate"))?;
         // It will be read again and again.
-        gather_pages(self.0.as_fd(), Header::BYTES.saturating_add(written.length));
-        written.sum = sum.finish();
-        Ok(written)
+        gather_pages(self.0.as_fd(), bytes);
+        Ok(Written { length, sum: sum.finish() })
     }
 
     /// # Errors
@@ -180,22 +197,27 @@ impl<'a> CacheFile<'a> {
         let header = Header::parse(role, &bytes).ok_or_else(|| refused("is not ours"))?;
         let length = fstat(self.0).map_or(0, |stat| stat.st_size.unsigned_abs());
         // Before the length sizes an allocation.
-        if header.length > MAX_BODY || Some(length) != header.length.checked_add(Header::BYTES) {
+        if header.length > MAX_BODY || Some(length) != header.file_bytes() {
             return Err(refused("has another length than it says"));
         }
         Ok(header)
     }
 
-    /// A copy of the body, whose sum must be this.
+    /// A copy of the body, whose sum must be this: for a short one, which mapping would take longer.
     ///
     /// # Errors
     /// `GENERAL_FAILURE` for another sum, or a file that grew short meanwhile.
     pub(super) fn read_body(&self, header: &Header, sum: u64) -> Result<AlignedBytes> {
-        let ((), body) = self.read_body_beside(header, sum, || Ok(()))?;
-        Ok(body)
+        let bytes = usize::try_from(header.length).ok().and_then(AlignedBytes::try_zeroed);
+        let mut bytes = bytes.ok_or_else(no_memory)?;
+        self.read(Header::BYTES, bytes.as_mut_slice())?;
+        if Checksum::of(bytes.as_slice()) != sum {
+            return Err(changed(header));
+        }
+        Ok(bytes)
     }
 
-    /// As [`CacheFile::read_body`], and does `other` in the meantime.
+    /// As [`CacheFile::read_body`] for a long one, and does `other` in the meantime.
     ///
     /// # Errors
     /// `other`'s too.
@@ -206,8 +228,8 @@ impl<'a> CacheFile<'a> {
         other: impl FnOnce() -> Result<T>,
     ) -> Result<(T, AlignedBytes)> {
         let bytes = usize::try_from(header.length).ok().and_then(AlignedBytes::try_untouched);
-        let mut bytes = bytes.ok_or_else(|| HalError::failure("no memory for the cached model"))?;
-        let whole = self.map(header.length)?;
+        let mut bytes = bytes.ok_or_else(no_memory)?;
+        let whole = self.map(header)?;
         let mut sums = vec![0; bytes.len().div_ceil(BLOCK)];
         let parts = bytes.as_mut_slice().chunks_mut(BLOCK).zip(&mut sums).enumerate();
         let page = |(at, (to, sum)): (usize, (_, _))| {
@@ -222,29 +244,35 @@ impl<'a> CacheFile<'a> {
         bytes.took(taken);
         // What was lost was read as zeros.
         if whole.lost_pages() || Checksum::of_blocks(&sums) != sum {
-            let role = header.role;
-            return Err(HalError::failure(format!("the {role:?} cache was changed")));
+            return Err(changed(header));
         }
         Ok((done, bytes))
     }
 
-    /// The body where it lies: copied from there it passes through the core once, being summed up meanwhile.
-    fn map(&self, length: u64) -> Result<Mapping> {
+    /// The body where it lies, and what is behind it: copied from there it passes through the core once, being summed
+    /// up meanwhile.
+    fn map(&self, header: &Header) -> Result<Mapping> {
         let failed = |error: MemoryError| HalError::failure(format!("a cache file: {error}"));
         let file = self.0.try_clone().map_err(|error| HalError::failure(error.to_string()))?;
-        let body = Memory::from_fd(file, Header::BYTES, length, false).map_err(failed)?;
+        let length = header.file_bytes().and_then(|bytes| bytes.checked_sub(Header::BYTES));
+        let body = Memory::from_fd(file, Header::BYTES, length.unwrap_or(0), false);
+        let body = body.map_err(failed)?;
         body.map(Access::Read).map_err(failed)
     }
 
     /// Reads the pages of a body. The time goes into moving bytes and clearing fresh pages, which memory has the
     /// breadth for to do for several cores: with many pages other threads lend a hand, from the end on, while this
-    /// one does `other`.
+    /// one does `other`. Where there are none it does that afterwards: what it makes is then near for whoever goes on.
     fn read_pages<T>(
         &self,
         pages: &mut [Page<'_>],
         other: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
         let helpers = if pages.len() < SHARED_PAGES { 0 } else { helpers() };
+        if helpers == 0 {
+            pages.iter_mut().for_each(read_page);
+            return other();
+        }
         let pages = Mutex::new(pages.iter_mut());
         let left = || pages.lock().unwrap_or_else(PoisonError::into_inner);
         let help = || {
@@ -300,6 +328,14 @@ fn read_page(page: &mut Page<'_>) {
 fn helpers() -> usize {
     let processors = sched_getaffinity(None).map_or(1, |set| set.count());
     usize::try_from(processors.min(4)).unwrap_or(1).saturating_sub(1)
+}
+
+fn no_memory() -> HalError {
+    HalError::failure("no memory for the cached model")
+}
+
+fn changed(header: &Header) -> HalError {
+    HalError::failure(format!("the {:?} cache was changed", header.role))
 }
 
 fn failed(call: &'static str) -> impl FnOnce(Errno) -> HalError {

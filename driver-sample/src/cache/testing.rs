@@ -18,7 +18,10 @@ pub(crate) fn with_right_sums([model, data]: [Vec<u8>; 2]) -> [Vec<u8>; 2] {
         let length = u64::try_from(body.len()).unwrap_or(u64::MAX);
         let identity = u64::from_le_bytes(identity);
         let header = Header { role, identity, token, length, sums };
-        [&header.to_bytes()[..], body].concat()
+        let mut file = [&header.to_bytes()[..], body].concat();
+        let bytes = header.file_bytes().and_then(|bytes| usize::try_from(bytes).ok());
+        file.resize(bytes.unwrap_or(file.len()), 0);
+        file
     };
     let [model, data] = bodies;
     [file(Role::Model, model), file(Role::Data, data)]

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use rustix::mm::{
     Advice, MapFlags, MremapFlags, ProtFlags, madvise, mmap_anonymous, mremap_fixed, munmap,
 };
+use rustix::time::{ClockId, clock_gettime};
 
 use super::AlignedBytes;
 
@@ -35,38 +36,52 @@ const WHILE: Duration = Duration::from_millis(50);
 /// When to ask again, in nanoseconds behind [`beginning`]. Relaxed: a hint that hands nothing over.
 static ASK_AGAIN: AtomicU64 = AtomicU64::new(0);
 
-/// Has `len` fresh bytes from `start` on in memory before they are used, as far as they come in huge pages at
-/// once. Tells how far that is.
+/// Says that these bytes may come in huge pages: once for all of a mapping, as the system locks all memory of the
+/// process for it, and waits for threads that just get their pages.
 ///
 /// # Safety
 /// Both are multiples of a huge page, within a mapping of the caller's that nobody else uses yet.
+pub(super) unsafe fn allow(start: NonNull<u8>, len: usize) {
+    // SAFETY: as the caller promises; advice doesn't change content. A system that doesn't follow it gives ordinary
+    // pages, now or when they are touched.
+    let _ = unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxHugepage) };
+}
+
+/// Has `len` fresh bytes from `start` on, which may come in huge pages, in memory before they are used, as far as they
+/// do so at once; the others are to be ordinary ones. Tells how far that is.
+///
+/// # Safety
+/// As for [`allow`].
 pub(super) unsafe fn take(start: NonNull<u8>, len: usize) -> usize {
-    let mut before = beginning().elapsed();
-    if nanoseconds(before) < ASK_AGAIN.load(Ordering::Relaxed) {
-        return 0;
-    }
-    for at in (0..len).step_by(HUGE_PAGE) {
-        let page: *mut c_void = start.as_ptr().wrapping_add(at).cast();
-        // SAFETY: a page of that mapping; advice doesn't change its content. A system that doesn't follow it gives
-        // ordinary pages, now or when they are touched.
-        unsafe {
-            let _ = madvise(page, HUGE_PAGE, Advice::LinuxHugepage);
-            let _ = madvise(page, HUGE_PAGE, Advice::LinuxPopulateWrite);
+    let mut taken = 0;
+    if nanoseconds(beginning().elapsed()) >= ASK_AGAIN.load(Ordering::Relaxed) {
+        let mut before = worked();
+        while taken < len {
+            let page: *mut c_void = start.as_ptr().wrapping_add(taken).cast();
+            // SAFETY: a page of that mapping, of which this changes no content.
+            let _ = unsafe { madvise(page, HUGE_PAGE, Advice::LinuxPopulateWrite) };
+            taken += HUGE_PAGE;
+            let now = worked();
+            if now.saturating_sub(before) > DEAR {
+                let again = nanoseconds(beginning().elapsed() + WHILE);
+                ASK_AGAIN.store(again, Ordering::Relaxed);
+                break;
+            }
+            before = now;
         }
-        let now = beginning().elapsed();
-        if now.saturating_sub(before) > DEAR {
-            ASK_AGAIN.store(nanoseconds(now + WHILE), Ordering::Relaxed);
-            return at + HUGE_PAGE;
-        }
-        before = now;
     }
-    len
+    if taken < len {
+        let rest: *mut c_void = start.as_ptr().wrapping_add(taken).cast();
+        // SAFETY: as above.
+        let _ = unsafe { madvise(rest, len - taken, Advice::LinuxNoHugepage) };
+    }
+    taken
 }
 
 /// Has these bytes, which came in ordinary pages, in memory before they are used.
 ///
 /// # Safety
-/// As for [`take`].
+/// As for [`allow`].
 pub(super) unsafe fn take_small(start: NonNull<u8>, len: usize) {
     // SAFETY: as the caller promises; it doesn't change content.
     let _ = unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxPopulateWrite) };
@@ -128,6 +143,12 @@ unsafe fn replace(page: NonNull<u8>) -> Option<()> {
         let _ = munmap(fresh.wrapping_byte_add(HUGE_PAGE), HUGE_PAGE - gap);
         moved.ok().map(|_| ())
     }
+}
+
+/// How long this thread has worked: a page is not dear for what others did on the core meanwhile.
+fn worked() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 /// What moments are told from.
