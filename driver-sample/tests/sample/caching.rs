@@ -1,6 +1,7 @@
 //! Compilation caching: what is kept comes back, and nothing else does.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nnburst_hal::*;
@@ -59,21 +60,28 @@ fn reopened(file: &OwnedFd, access: OFlags) -> OwnedFd {
 
 /// Two units over three inputs: `y = w x + b`, the weights being packed.
 fn product(factor: f32) -> Model {
+    let weights = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0].map(|weight| weight * factor);
+    units_of(&weights, &[0.5, -0.5])
+}
+
+/// `y = w x + b`, a unit for each number of `bias`.
+fn units_of(weights: &[f32], bias: &[f32]) -> Model {
     let float = OperandType::TensorFloat32;
+    let count = |count: usize| u32::try_from(count).unwrap();
+    let (units, depth) = (count(bias.len()), count(weights.len() / bias.len()));
     let constant = |kind, dimensions: &[u32], offset, length| {
         let mut operand = tensor(kind, dimensions, OperandLifeTime::ConstantCopy);
         operand.location = DataLocation { pool_index: 0, offset, length };
         operand
     };
     let operands = vec![
-        tensor(float, &[1, 3], OperandLifeTime::SubgraphInput),
-        constant(float, &[2, 3], 0, 24),
-        constant(float, &[2], 24, 8),
-        constant(OperandType::Int32, &[], 32, 4),
-        tensor(float, &[1, 2], OperandLifeTime::SubgraphOutput),
+        tensor(float, &[1, depth], OperandLifeTime::SubgraphInput),
+        constant(float, &[units, depth], 0, 4 * units * depth),
+        constant(float, &[units], 4 * units * depth, 4 * units),
+        constant(OperandType::Int32, &[], 4 * units * (depth + 1), 4),
+        tensor(float, &[1, units], OperandLifeTime::SubgraphOutput),
     ];
-    let weights = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0].map(|weight| weight * factor);
-    let numbers = weights.iter().chain(&[0.5, -0.5]).flat_map(|number: &f32| number.to_le_bytes());
+    let numbers = weights.iter().chain(bias).flat_map(|number: &f32| number.to_le_bytes());
     model(operands, OperationType::FullyConnected, numbers.chain(0i32.to_le_bytes()).collect())
 }
 
@@ -126,7 +134,7 @@ fn what_was_saved_is_loaded_by_any_process_of_the_driver() {
     let late = TimePoint::now();
     let (callback, words) = tell();
     loading.device.prepare_model_from_cache(Some(late), files.handles(), callback).unwrap();
-    let word: Result<std::sync::Arc<dyn PreparedModel>> = words.recv_timeout(HUNG).unwrap();
+    let word: Result<Arc<dyn PreparedModel>> = words.recv_timeout(HUNG).unwrap();
     assert_eq!(word.map(drop).unwrap_err().status, ErrorStatus::MissedDeadlinePersistent);
 }
 
@@ -248,6 +256,51 @@ fn changed_cut_and_swapped_files_are_refused_and_compiled_afresh() {
     assert_eq!(save(device, product(1.0), files.handles()).unwrap(), WANT, "afresh");
     assert_eq!(load(device, files.handles()).unwrap(), WANT);
     assert_eq!(files.contents(), good, "what is saved depends on the model alone");
+}
+
+/// Saves a product by these weights, holds what is loaded against it, and gives back the device and the files.
+fn kept(weights: &[f32], units: usize) -> (Arc<dyn Device>, Files) {
+    let (device, files) = (driver(ALL).device(), Files::new());
+    let prepared = wait_for_prepared_model(|callback| {
+        let model = units_of(weights, &vec![1.0; units]);
+        device.prepare_model(model, PrepareOptions::default(), files.handles(), callback)
+    });
+    let loaded = wait_for_prepared_model(|callback| {
+        device.prepare_model_from_cache(None, files.handles(), callback)
+    });
+    let [want, got] = [prepared, loaded].map(|prepared| {
+        let (input, output) =
+            (floats(&vec![0.5; weights.len() / units]), floats(&vec![0.0; units]));
+        let (request, options) = (request(&input, &output), ExecutionOptions::default());
+        prepared.unwrap().execute_synchronously(&request, options).unwrap();
+        as_floats(&output)
+    });
+    assert_eq!(got, want);
+    (device, files)
+}
+
+#[test]
+fn a_data_file_of_many_bytes_ends_with_a_huge_page() {
+    const HUGE_PAGE: usize = 2 << 20;
+    let weights: Vec<f32> = (0u16..600 * 70).cycle().take(600 * 700).map(f32::from).collect();
+    let weights: Vec<f32> = weights.into_iter().map(f32::sin).collect();
+    let (device, files) = kept(&weights, 600);
+    let [_, data] = files.contents();
+    assert_eq!(data.len(), HUGE_PAGE);
+    for bytes in [HUGE_PAGE - 1, HUGE_PAGE + 1] {
+        rustix::fs::ftruncate(&files.data, bytes as u64).unwrap();
+        let status = refused(device.as_ref(), files.handles(), "another length");
+        assert_eq!(status, ErrorStatus::GeneralFailure, "{bytes}");
+    }
+}
+
+#[test]
+fn constants_longer_than_all_that_is_packed_of_them_are_kept() {
+    // Whole steps of a scale, of which half of each number is packed.
+    let weights: Vec<f32> = (0u8..251).cycle().take(60 * 700).map(f32::from).collect();
+    let (_, files) = kept(&weights, 60);
+    let [model, data] = files.contents();
+    assert!(model.len() + data.len() < size_of_val(&weights[..]));
 }
 
 #[test]

@@ -129,7 +129,10 @@ fn constant(
 ) -> Result<Option<Arc<AlignedBytes>>, CompileError> {
     let location = operand.location;
     if let (Some(weights), OperandLifeTime::ConstantReference) = (weights, operand.lifetime) {
-        let bytes = AlignedBytes::part_of(weights, 0, location.length as usize);
+        let len = location.length as usize;
+        // Packed they may be shorter, by half where they are whole steps of a scale.
+        let bytes =
+            AlignedBytes::part_of(weights, 0, len).or_else(|| AlignedBytes::try_untouched(len));
         return bytes.map(|bytes| Some(Arc::new(bytes))).ok_or(CompileError::Cache);
     }
     let bytes = match operand.lifetime {
