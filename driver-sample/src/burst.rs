@@ -1,7 +1,6 @@
 //! Bursts: one session of their own, and each memory mapped once.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use nnburst_burst::packet::{BurstAnswer, BurstPool, BurstRequest};
 use nnburst_burst::{BurstExecutor, SlotCache};
@@ -24,7 +23,7 @@ struct Mapped {
 #[derive(Debug)]
 pub(crate) struct SampleBurst {
     compiled: Arc<Compiled>,
-    session: Session,
+    session: Box<Session>,
     /// `None`: the client told a memory that can't be mapped.
     slots: SlotCache<Option<Mapped>>,
     last: LastPools,
@@ -57,8 +56,8 @@ impl SampleBurst {
     }
 
     fn run(&mut self, received: &mut BurstRequest) -> Result<Timing> {
-        let began = Instant::now();
         let BurstRequest { request, pools, options } = received;
+        let began = self.compiled.clock(options);
         request.pools.clear();
         if !(self.last.is_known && self.last.pools == *pools) {
             self.last.forget();

@@ -28,6 +28,11 @@ impl Quickest {
         }
     }
 
+    /// Whether nothing was measured yet.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.nanoseconds.load(Ordering::Relaxed) == 0
+    }
+
     /// How long work takes at the least.
     pub(crate) fn least(&self, units: u64) -> Duration {
         let units = units.min(self.units.load(Ordering::Relaxed));
@@ -74,7 +79,9 @@ mod tests {
         let quickest = Quickest::default();
         let soon = Some(TimePoint::after(Duration::from_secs(5)));
         assert_eq!(quickest.check("run", 1, soon), Ok(()), "nothing was measured");
+        assert!(quickest.is_unknown());
         quickest.took(2, Duration::from_secs(20));
+        assert!(!quickest.is_unknown());
         quickest.took(2, Duration::from_secs(40));
         assert_eq!(quickest.least(1), Duration::from_secs(10));
         let status = |units, deadline| quickest.check("run", units, deadline).unwrap_err().status;

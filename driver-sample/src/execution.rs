@@ -4,7 +4,7 @@
 //! driver-managed buffers allocates, locks or calls the system.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nnburst_executor::{Control, Input, Output, Session};
 use nnburst_hal::{
@@ -87,23 +87,23 @@ pub(crate) fn map(compiled: &Compiled, request: &Request) -> Result<Vec<Pool>> {
 }
 
 /// Runs a checked request, whose own pools are not looked at. The shapes are the session's to tell, if it succeeded or with
-/// `OUTPUT_INSUFFICIENT_SIZE`. `began` is when the driver saw the call.
+/// `OUTPUT_INSUFFICIENT_SIZE`. `began` is when the driver took the call up, by [`Compiled::clock`].
 pub(crate) fn run(
     compiled: &Compiled,
     session: &mut Session,
     request: &Request,
     pools: &impl Pools,
     options: &ExecutionOptions,
-    began: Instant,
+    began: Option<Instant>,
 ) -> Result<Timing> {
     let _span = trace_span(Layer::Driver, Phase::Execution, "execute");
     compiled.quickest.check("run", 1, options.deadline)?;
     let uses_buffers = pools.any(|pool| pool.buffer().is_some());
     let content = if uses_buffers { claim(compiled, request, pools)? } else { Vec::new() };
-    let computed = compute(compiled, session, request, pools, &content, options, began);
+    let computed = compute(compiled, session, request, pools, &content, options);
     let settled =
         if uses_buffers { settle(session, request, pools, computed.is_ok()) } else { Ok(()) };
-    let on_device = match computed {
+    match computed {
         // A buffer is as large as its shape; what doesn't fit is no matter of the client's memory.
         Err(error) if uses_buffers && error.status == ErrorStatus::OutputInsufficientSize => {
             let outputs = request.outputs.iter();
@@ -115,20 +115,23 @@ pub(crate) fn run(
             return Err(if to_buffer { HalError::failure(error.reason) } else { error });
         }
         other => other?,
-    };
+    }
     settled?;
     if pools.any(|pool| pool.mapping().lost_pages()) {
         return Err(HalError::failure("a memory of the request was cut short while it was in use"));
     }
-    Ok(match options.measure {
-        MeasureTiming::No => Timing::NONE,
-        MeasureTiming::Yes => {
-            Timing { time_on_device: on_device, time_in_driver: microseconds(began) }
-        }
-    })
+    let Some(began) = began else { return Ok(Timing::NONE) };
+    let took = began.elapsed();
+    compiled.quickest.took(1, took);
+    if options.measure == MeasureTiming::No {
+        return Ok(Timing::NONE);
+    }
+    // The device is this very processor, and what is around the run is no more than a look at the clock of its own.
+    let took = whole_microseconds(took);
+    Ok(Timing { time_on_device: took, time_in_driver: took })
 }
 
-/// The run itself; returns its microseconds.
+/// The run itself.
 fn compute(
     compiled: &Compiled,
     session: &mut Session,
@@ -136,8 +139,7 @@ fn compute(
     pools: &impl Pools,
     content: &[Vec<u32>],
     options: &ExecutionOptions,
-    began: Instant,
-) -> Result<u64> {
+) -> Result<()> {
     let (mut few_inputs, mut many_inputs) = ([Input::NoValue; FEW], Vec::new());
     let inputs = room(&mut few_inputs, &mut many_inputs, request.inputs.len(), Input::NoValue);
     for (at, (slot, argument)) in inputs.iter_mut().zip(&request.inputs).enumerate() {
@@ -166,12 +168,7 @@ fn compute(
         loop_timeout: options.loop_timeout.unwrap_or(DEFAULT_LOOP_TIMEOUT).min(MAX_LOOP_TIMEOUT),
     };
     let _span = trace_span(Layer::Cpu, Phase::Computation, "run");
-    // Whoever doesn't ask for times is spared a look at the clock: what comes before the run takes no time to speak of.
-    let began = if options.measure == MeasureTiming::Yes { Instant::now() } else { began };
-    session.run(inputs, outputs, &control)?;
-    let took = began.elapsed();
-    compiled.quickest.took(1, took);
-    Ok(u64::try_from(took.as_micros()).unwrap_or(u64::MAX))
+    Ok(session.run(inputs, outputs, &control)?)
 }
 
 /// Room for `count` values: on the stack if they are few.
@@ -266,7 +263,11 @@ fn outside(direction: &'static str, at: usize) -> HalError {
 }
 
 pub(crate) fn microseconds(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
+    whole_microseconds(since.elapsed())
+}
+
+fn whole_microseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Copies into what is there: nothing is allocated while number and ranks of the outputs stay.

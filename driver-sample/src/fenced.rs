@@ -83,16 +83,17 @@ impl FencedTask {
     }
 
     fn run(&self, fenced: Instant) -> Result<FencedTiming> {
-        let executed = self.compiled.execute(&self.request, &self.options, fenced);
+        let began = self.compiled.clock(&self.options);
+        let executed = self.compiled.execute(&self.request, &self.options, began);
         let outcome = executed.map_err(|failure| failure.error)?;
         if self.options.measure == MeasureTiming::No {
             return Ok(FencedTiming::default());
         }
-        let launched = Timing {
+        let since = |start| Timing {
+            time_in_driver: execution::microseconds(start),
             time_on_device: outcome.timing.time_on_device,
-            time_in_driver: execution::microseconds(self.launched),
         };
-        Ok(FencedTiming { launched, fenced: outcome.timing })
+        Ok(FencedTiming { fenced: since(fenced), launched: since(self.launched) })
     }
 }
 

@@ -55,7 +55,7 @@ impl IdleWatch {
     }
 
     fn run(&self) {
-        // Often enough that nothing stays for much longer than it may.
+        // Often enough that nothing stays for much longer than it may; models count the glances.
         let glance = self.idle / 2;
         let mut state = self.lock();
         loop {
@@ -72,7 +72,7 @@ impl IdleWatch {
                 // Outside the lock: one that we hold last comes back to `forget`.
                 drop(state);
                 for model in models {
-                    model.release_idle(self.idle);
+                    model.release_idle();
                 }
                 state = self.lock();
             }

@@ -13,8 +13,8 @@ use nnburst_fmq::Descriptor;
 use nnburst_hal::{
     AllowUnspecifiedOutput, BurstCallback, BurstContext, BurstOptions, ErrorStatus,
     ExecutionCallback, ExecutionFailure, ExecutionOptions, ExecutionOutcome, ExecutionResult,
-    FencedExecution, HalError, Model, PreparedModel, Priority, RealTimeProfile, Request, Result,
-    ReusableExecution,
+    FencedExecution, HalError, MeasureTiming, Model, PreparedModel, Priority, RealTimeProfile,
+    Request, Result, ReusableExecution,
 };
 
 use crate::buffer::Buffers;
@@ -29,6 +29,17 @@ use crate::reusable::Reusable;
 /// Sessions that wait for the next execution; more are dropped.
 const SPARE_SESSIONS: usize = 4;
 
+/// Looks of the watchdog that a session may wait through: it looks twice in the time that one may be idle for.
+const PATIENCE: u8 = 2;
+
+/// A session that waits for the next execution. When it began to isn't noted: every call would look at the clock.
+#[derive(Debug)]
+struct Spare {
+    session: Box<Session>,
+    /// Times that the watchdog has seen it since.
+    seen: u8,
+}
+
 /// A model, compiled, with what its executions share.
 #[derive(Debug)]
 pub(crate) struct Compiled {
@@ -36,8 +47,8 @@ pub(crate) struct Compiled {
     /// Without its constants: what requests are held against.
     model: Model,
     plan: Plan,
-    /// With the time since when each waits; the latest at the end.
-    spare: Mutex<Vec<(Instant, Session)>>,
+    /// The latest at the end.
+    spare: Mutex<Vec<Spare>>,
     shared: Arc<Shared>,
     client: Arc<Client>,
     priority: Priority,
@@ -54,7 +65,7 @@ impl Compiled {
         priority: Priority,
     ) -> Self {
         // The first execution finds its memory made.
-        let spare = Mutex::new(vec![(Instant::now(), plan.session())]);
+        let spare = Mutex::new(vec![Spare { session: Box::new(plan.session()), seen: 0 }]);
         Self { id, model, plan, spare, shared, client, priority, quickest: Quickest::default() }
     }
 
@@ -95,22 +106,33 @@ impl Compiled {
         self.client.priorities.begin(self.priority)
     }
 
-    pub(crate) fn session(&self) -> Session {
+    /// The clock, where it matters how long an execution takes: to whoever asks, has a deadline, or is the first.
+    /// Of a small model's call each look at it is a tenth.
+    pub(crate) fn clock(&self, options: &ExecutionOptions) -> Option<Instant> {
+        let matters = options.measure == MeasureTiming::Yes
+            || options.deadline.is_some()
+            || self.quickest.is_unknown();
+        matters.then(Instant::now)
+    }
+
+    pub(crate) fn session(&self) -> Box<Session> {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        spare.map_or_else(|| self.plan.session(), |(_, session)| session)
+        spare.map_or_else(|| Box::new(self.plan.session()), |spare| spare.session)
     }
 
-    /// Gives back the scratch memory that was not used for as long as `idle`.
-    pub(crate) fn release_idle(&self, idle: Duration) {
+    /// A look of the watchdog, which gives back the scratch memory that has waited through some of them.
+    pub(crate) fn release_idle(&self) {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        spare.retain(|(since, _)| since.elapsed() < idle);
+        spare.retain_mut(|spare| {
+            spare.seen += 1;
+            spare.seen <= PATIENCE
+        });
     }
 
-    /// `idle_since` is when its last run ended, or about then.
-    pub(crate) fn give_back(&self, session: Session, idle_since: Instant) {
+    pub(crate) fn give_back(&self, session: Box<Session>) {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         if spare.len() < SPARE_SESSIONS {
-            spare.push((idle_since, session));
+            spare.push(Spare { session, seen: 0 });
         }
     }
 
@@ -119,7 +141,7 @@ impl Compiled {
         &self,
         request: &Request,
         options: &ExecutionOptions,
-        began: Instant,
+        began: Option<Instant>,
     ) -> ExecutionResult {
         catch_unwind(AssertUnwindSafe(|| self.execute_inner(request, options, began)))
             .unwrap_or_else(|_| Err(HalError::failure("the driver panicked").into()))
@@ -129,7 +151,7 @@ impl Compiled {
         &self,
         request: &Request,
         options: &ExecutionOptions,
-        began: Instant,
+        began: Option<Instant>,
     ) -> ExecutionResult {
         let pools = execution::map(self, request)?;
         let mut session = self.session();
@@ -143,7 +165,7 @@ impl Compiled {
             }
             Err(error) => Err(error.into()),
         };
-        self.give_back(session, Instant::now());
+        self.give_back(session);
         result
     }
 }
@@ -176,7 +198,7 @@ impl PreparedModel for SamplePreparedModel {
         request: &Request,
         options: ExecutionOptions,
     ) -> ExecutionResult {
-        let began = Instant::now();
+        let began = self.0.clock(&options);
         execution::check(&self.0, request, AllowUnspecifiedOutput::Yes)?;
         self.0.execute(request, &options, began)
     }
@@ -187,16 +209,22 @@ impl PreparedModel for SamplePreparedModel {
         options: ExecutionOptions,
         callback: Arc<dyn ExecutionCallback>,
     ) -> Result<()> {
-        let began = Instant::now();
+        let launched = Instant::now();
         let checked = execution::check(&self.0, &request, AllowUnspecifiedOutput::Yes);
         let told = Arc::clone(&callback);
         let compiled = Arc::clone(&self.0);
-        let launched = checked.and_then(|()| {
-            let task = move || callback.notify(compiled.execute(&request, &options, began));
+        let accepted = checked.and_then(|()| {
+            let task = move || {
+                let mut result = compiled.execute(&request, &options, compiled.clock(&options));
+                if let (Ok(outcome), MeasureTiming::Yes) = (&mut result, options.measure) {
+                    outcome.timing.time_in_driver = execution::microseconds(launched);
+                }
+                callback.notify(result);
+            };
             let accepted = self.0.client.executions(self.0.priority).submit(task);
             accepted.then_some(()).ok_or_else(|| HalError::failure("no thread for the execution"))
         });
-        launched.inspect_err(|error| told.notify(Err(error.clone().into())))
+        accepted.inspect_err(|error| told.notify(Err(error.clone().into())))
     }
 
     fn execute_fenced(
@@ -264,12 +292,19 @@ mod tests {
         .unwrap();
         let compiled = &model.as_any().downcast_ref::<SamplePreparedModel>().unwrap().0;
         let spare = || compiled.spare.lock().unwrap().len();
-        compiled.release_idle(Duration::from_secs(600));
-        assert_eq!(spare(), 1, "not idle for long enough");
-        compiled.release_idle(Duration::ZERO);
-        assert_eq!(spare(), 0);
         let (request, _memory) = relu_request(&[1.0, -1.0]).unwrap();
-        model.execute_synchronously(&request, ExecutionOptions::default()).unwrap();
-        assert_eq!(spare(), 1);
+        let execute = || model.execute_synchronously(&request, ExecutionOptions::default());
+        for _ in 0..2 {
+            for _ in 0..PATIENCE {
+                compiled.release_idle();
+                assert_eq!(spare(), 1, "not idle for long enough");
+            }
+            compiled.release_idle();
+            assert_eq!(spare(), 0);
+            execute().unwrap();
+            assert_eq!(spare(), 1);
+            compiled.release_idle();
+            execute().unwrap();
+        }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Instant;
 
 use nnburst_hal::{
     AllowUnspecifiedOutput, ErrorStatus, ExecutionOptions, HalError, OutputShape, Request,
@@ -38,7 +37,7 @@ impl Reusable {
     /// A panic costs this execution its result and its session.
     fn run(&mut self, options: &ExecutionOptions) -> Result<Timing> {
         let Self { compiled, request, pools, shapes } = self;
-        let began = Instant::now();
+        let began = compiled.clock(options);
         let mut session = compiled.session();
         let ran = execution::run(compiled, &mut session, request, pools, options, began);
         let has_shapes = match &ran {
@@ -48,7 +47,7 @@ impl Reusable {
         if has_shapes {
             execution::copy_shapes(session.output_shapes(), shapes);
         }
-        compiled.give_back(session, began);
+        compiled.give_back(session);
         ran
     }
 

@@ -178,8 +178,8 @@ impl Walk<'_, '_, '_, '_> {
     /// Runs a stage and those behind it.
     fn down(&mut self, mut node: &mut Node, outputs_from: usize) -> Result<(), RunError> {
         loop {
-            let stage = Arc::clone(&node.stage);
-            self.bind(&stage, node, outputs_from)?;
+            let Node { stage, arena, made, inner, next } = node;
+            self.bind(stage, arena, outputs_from)?;
             for step in &stage.steps {
                 self.orders.control.check()?;
                 self.step(step)?;
@@ -188,10 +188,10 @@ impl Walk<'_, '_, '_, '_> {
                 Tail::End => return Ok(()),
                 Tail::Value { place, .. } => {
                     let bytes = resolve(place, self.slots).as_view();
-                    let found = node.next.iter().position(|(guard, _)| is_value(guard, bytes));
+                    let found = next.iter().position(|(guard, _)| is_value(guard, bytes));
                     match found {
                         Some(found) => {
-                            node = &mut node.next[found].1;
+                            node = &mut next[found].1;
                             continue;
                         }
                         None => Guard::Value(Arc::new(AlignedBytes::copy_of(&bytes.to_vec()))),
@@ -199,22 +199,19 @@ impl Walk<'_, '_, '_, '_> {
                 }
                 Tail::Dynamic { step, run, outputs } => {
                     self.orders.control.check()?;
-                    let made = self.timed(step, run)?;
-                    self.take(step, node, outputs, made, outputs_from)?
+                    let results = self.timed(step, run)?;
+                    self.take(step, made, outputs, results, outputs_from)?
                 }
                 Tail::Loop(tail) => {
-                    let mut inner = node
-                        .inner
-                        .take()
-                        .unwrap_or_else(|| Box::new(Loop::new(self.context, tail)));
-                    let made = inner.run(self.context, tail, self.slots, self.orders);
-                    node.inner = Some(inner);
+                    let inner =
+                        inner.get_or_insert_with(|| Box::new(Loop::new(self.context, tail)));
+                    let results = inner.run(self.context, tail, self.slots, self.orders)?;
                     let step = tail_step(tail.index);
-                    self.take(&step, node, &tail.outputs, made?, outputs_from)?
+                    self.take(&step, made, &tail.outputs, results, outputs_from)?
                 }
             };
-            let at = follow(self.context, &stage, node, guard, self.orders.control)?;
-            node = &mut node.next[at].1;
+            let at = follow(self.context, stage, next, guard, self.orders.control)?;
+            node = &mut next[at].1;
         }
     }
 
@@ -222,7 +219,7 @@ impl Walk<'_, '_, '_, '_> {
     fn bind(
         &mut self,
         stage: &Stage,
-        node: &mut Node,
+        arena: &mut AlignedBytes,
         outputs_from: usize,
     ) -> Result<(), RunError> {
         for known in &stage.outputs {
@@ -244,10 +241,10 @@ impl Walk<'_, '_, '_, '_> {
             return Err(error);
         }
         let needed = stage.arena_bytes;
-        node.arena.try_grow(needed).ok_or(RunError::NoMemory { needed })?;
+        arena.try_grow(needed).ok_or(RunError::NoMemory { needed })?;
         if !matches!(stage.tail, Tail::End) || stage.arena_bytes > 0 {
             self.slots.resize(stage.arena_slot, Slot::EMPTY);
-            self.slots.push(Slot::of(node.arena.view_mut()));
+            self.slots.push(Slot::of(arena.view_mut()));
         }
         Ok(())
     }
@@ -319,7 +316,7 @@ impl Walk<'_, '_, '_, '_> {
     fn take(
         &mut self,
         step: &Step,
-        node: &mut Node,
+        kept: &mut Vec<AlignedBytes>,
         targets: &[DynamicTarget],
         made: Vec<DynamicOutput>,
         outputs_from: usize,
@@ -328,7 +325,7 @@ impl Walk<'_, '_, '_, '_> {
             let what = format!("made {} outputs of {}", made.len(), targets.len());
             return Err(failed(step, what));
         }
-        node.made.clear();
+        kept.clear();
         // All shapes are told before any output is found too small: a client then asks once more, not
         // once per output.
         for (target, made) in targets.iter().zip(&made) {
@@ -357,7 +354,7 @@ impl Walk<'_, '_, '_, '_> {
             } else {
                 let mut bytes = made.bytes;
                 self.slots.push(Slot::of(bytes.view_mut()));
-                node.made.push(bytes);
+                kept.push(bytes);
             }
             shapes.push(dimensions);
         }
@@ -369,11 +366,11 @@ impl Walk<'_, '_, '_, '_> {
 fn follow(
     context: &Context,
     stage: &Stage,
-    node: &mut Node,
+    known: &mut Vec<(Guard, Node)>,
     guard: Guard,
     control: &Control<'_>,
 ) -> Result<usize, RunError> {
-    if let Some(found) = node.next.iter().position(|(known, _)| *known == guard) {
+    if let Some(found) = known.iter().position(|(known, _)| *known == guard) {
         return Ok(found);
     }
     let Some(mut state) = stage.state.clone() else {
@@ -390,11 +387,11 @@ fn follow(
         _ => {}
     }
     let next = Node::new(Arc::new(lower(context, state, control)?));
-    if node.next.len() >= MAX_VARIANTS {
-        node.next.remove(0);
+    if known.len() >= MAX_VARIANTS {
+        known.remove(0);
     }
-    node.next.push((guard, next));
-    Ok(node.next.len() - 1)
+    known.push((guard, next));
+    Ok(known.len() - 1)
 }
 
 fn learn(
