@@ -48,31 +48,46 @@ pub struct Io<'a> {
     step: &'a Step,
     /// Which of the step's shares of scratch memory is ours.
     share: usize,
+    /// Where among the step's operands ours begin.
+    first: [usize; 2],
 }
 
 impl<'a> Io<'a> {
     pub(crate) fn new(slots: &'a [Slot], step: &'a Step) -> Self {
-        Self { slots, step, share: 0 }
+        Self::of_thread(slots, step, 0)
     }
 
     /// For one of several threads that share the step.
     pub(crate) fn of_thread(slots: &'a [Slot], step: &'a Step, thread: usize) -> Self {
-        Self { slots, step, share: thread }
+        Self { slots, step, share: thread, first: [0; 2] }
     }
 
     /// Inputs and outputs beside scratch memory that is borrowed.
     pub(crate) fn inputs_and_outputs(&self) -> Self {
-        Self { slots: self.slots, step: self.step, share: usize::MAX }
+        Self { slots: self.slots, step: self.step, share: usize::MAX, first: self.first }
+    }
+
+    /// Of a step that is several operations, one behind the other: those whose inputs and outputs begin behind so many.
+    pub(crate) fn behind(&self, inputs: usize, outputs: usize) -> Self {
+        Self { first: [inputs, outputs], ..self.inputs_and_outputs() }
+    }
+
+    fn input_place(&self, index: usize) -> Option<&'a Place> {
+        self.step.inputs.get(self.first[0] + index)
+    }
+
+    fn output_place(&self, index: usize) -> Option<&'a Place> {
+        self.step.outputs.get(self.first[1] + index)
     }
 
     /// An input's bytes; empty where it is omitted.
     pub fn input_bytes(&self, index: usize) -> View<'a> {
-        self.in_one_piece(self.step.inputs.get(index)).as_view()
+        self.in_one_piece(self.input_place(index)).as_view()
     }
 
     /// An output's bytes.
     pub fn output_bytes(&self, index: usize) -> ViewMut<'a> {
-        self.in_one_piece(self.step.outputs.get(index))
+        self.in_one_piece(self.output_place(index))
     }
 
     /// Only steps that say so get operands whose rows lie apart, and those ask for rows.
@@ -99,7 +114,7 @@ impl<'a> Io<'a> {
     /// An input's elements, for a step that has said it takes rows of it.
     #[inline]
     pub(crate) fn input_rows<T: Element>(&self, index: usize) -> Rows<In<'a, T>> {
-        match self.step.inputs.get(index) {
+        match self.input_place(index) {
             Some(place) => {
                 let all = In::new(resolve(place, self.slots).as_view());
                 place.apart().map_or_else(|| all.into(), |it| Rows::new(all, it, size_of::<T>()))
@@ -111,7 +126,7 @@ impl<'a> Io<'a> {
     /// An output's elements, for a step that has said it writes rows of it.
     #[inline]
     pub(crate) fn output_rows<T: Element>(&self, index: usize) -> Rows<Out<'a, T>> {
-        match self.step.outputs.get(index) {
+        match self.output_place(index) {
             Some(place) => {
                 let all = Out::new(resolve(place, self.slots));
                 place.apart().map_or_else(|| all.into(), |it| Rows::new(all, it, size_of::<T>()))

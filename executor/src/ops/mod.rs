@@ -47,6 +47,7 @@ mod unary;
 
 use nnburst_hal::OperationType;
 
+pub(crate) use self::recurrent::{QuantizedCell, QuantizedSteps};
 use crate::plan::{Lowered, OpBuilder};
 
 /// An operation: how it becomes steps.

@@ -14,6 +14,7 @@ use crate::error::OpError;
 use crate::io::{Io, share_stride};
 use crate::kernels::chain::Combine;
 use crate::kernels::lines::Lines;
+use crate::ops::QuantizedCell;
 use crate::rows::{Apart, Port};
 use crate::shape::{Shape, merge};
 
@@ -201,6 +202,13 @@ impl OpBuilder<'_> {
     pub(crate) fn join_table(&mut self, table: [u8; 256]) {
         if let Some(step) = self.draft.steps.last_mut() {
             step.part = Some(Part::Table(Box::new(table)));
+        }
+    }
+
+    /// Says that the step just added is one of a cell: others of the same weights may be computed with it.
+    pub(crate) fn join_cell(&mut self, cell: Arc<QuantizedCell>) {
+        if let Some(step) = self.draft.steps.last_mut() {
+            step.part = Some(Part::Cell(cell));
         }
     }
 

@@ -14,6 +14,7 @@ use super::stage::Work;
 use crate::io::{Io, share_stride};
 use crate::kernels::chain::{Chain, Combine, MAX_STAGES};
 use crate::kernels::lines::Lines;
+use crate::ops::QuantizedCell;
 use crate::rows::{Apart, Port};
 
 /// What of a step other steps could be joined with.
@@ -29,6 +30,8 @@ pub(super) enum Part {
     Border,
     /// Rows made of a row of each of the first inputs, each at its offset in bytes.
     Join { offsets: Vec<usize>, rows: usize },
+    /// A step of a cell, by input 0.
+    Cell(Arc<QuantizedCell>),
     /// An output that is rows of input 0, from byte `start` on.
     Take { output: usize, start: usize, apart: Apart },
 }

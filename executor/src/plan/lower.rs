@@ -16,6 +16,7 @@ use super::fold::fold;
 use super::fuse::fuse;
 use super::join::{drop_borders, join, share, view};
 use super::pieces::keep_short_whole;
+use super::sequence::sequence;
 use super::stage::{DynamicTarget, LoopTail, Stage, Tail};
 use super::state::{State, Storage, ValueId};
 use crate::error::{CompileError, OpError};
@@ -138,6 +139,7 @@ fn improve(context: &Context, draft: &mut Draft) {
     view(draft);
     join(draft);
     share(draft);
+    sequence(draft);
 }
 
 fn advance(state: &mut State) {

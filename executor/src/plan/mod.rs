@@ -18,6 +18,7 @@ mod join;
 mod label;
 mod lower;
 mod pieces;
+mod sequence;
 mod snapshot;
 mod stage;
 mod state;

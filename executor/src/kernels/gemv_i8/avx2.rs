@@ -14,7 +14,7 @@ pub(super) const KERNEL: Kernel = Kernel { run, signed: false };
 #[target_feature(enable = "avx2")]
 unsafe fn run(all: &Panels) {
     // SAFETY: as the caller promises.
-    unsafe { panels::<Pairs, 1>(all) };
+    unsafe { panels::<Pairs, 1, 2>(all) };
 }
 
 /// Two sums per column, of two elements of depth each: those of four columns in each vector.
@@ -50,15 +50,15 @@ impl Sums for Pairs {
     }
 
     #[inline(always)]
-    unsafe fn add_to(self, to: *mut i32) {
+    unsafe fn store(self, start: *const i32, to: *mut i32) {
         let [a, b, c, d] = self.0;
         // SAFETY: as the caller promises, eight columns each; sums are proof of the instruction set.
         unsafe {
-            for (to, low, high) in [(to, a, b), (to.add(8), c, d)] {
+            for (at, low, high) in [(0, a, b), (8, c, d)] {
                 let both = _mm256_hadd_epi32(low, high);
                 let both = _mm256_permute4x64_epi64::<0b1101_1000>(both);
-                let all = _mm256_add_epi32(both, _mm256_loadu_si256(to.cast()));
-                _mm256_storeu_si256(to.cast(), all);
+                let all = _mm256_add_epi32(both, _mm256_loadu_si256(start.add(at).cast()));
+                _mm256_storeu_si256(to.add(at).cast(), all);
             }
         }
     }

@@ -13,7 +13,7 @@ pub(super) const KERNEL: Kernel = Kernel { run, signed: false };
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn run(all: &Panels) {
     // SAFETY: as the caller promises.
-    unsafe { panels::<Whole, 4>(all) };
+    unsafe { panels::<Whole, 4, 4>(all) };
 }
 
 #[derive(Clone, Copy)]
@@ -41,10 +41,10 @@ impl Sums for Whole {
     }
 
     #[inline(always)]
-    unsafe fn add_to(self, to: *mut i32) {
+    unsafe fn store(self, start: *const i32, to: *mut i32) {
         // SAFETY: as the caller promises; sums are proof of the instruction set.
         unsafe {
-            let all = _mm512_add_epi32(self.0, _mm512_loadu_si512(to.cast()));
+            let all = _mm512_add_epi32(self.0, _mm512_loadu_si512(start.cast()));
             _mm512_storeu_si512(to.cast(), all);
         }
     }

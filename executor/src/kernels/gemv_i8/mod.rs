@@ -1,5 +1,5 @@
-//! Products of one row of bytes by a matrix of signed bytes, exact sums in 32 bits: the gates of quantised
-//! cells, where weights are used once per step.
+//! Products of rows of bytes by a matrix of signed bytes, exact sums in 32 bits: the gates of quantised
+//! cells, where weights are used once per step, or for the inputs of many steps at once.
 //!
 //! Weights lie in panels of 16 columns, four elements of depth side by side for each column, as the
 //! dot-product instruction of 8-bit numbers wants them. That of x86 multiplies unsigned by signed bytes, so the
@@ -21,15 +21,18 @@ use super::{Form, Isa, best};
 use crate::io::In;
 use crate::packed::Packed;
 
-/// One row by all panels.
+/// Rows by all panels.
 #[derive(Clone, Copy, Debug)]
 struct Panels {
     /// `words` lines of 64 bytes per panel.
     weights: *const i8,
-    /// Four bytes each, shifted up by 128 unless the kernel takes them signed.
+    /// Four bytes each, shifted up by 128 unless the kernel takes them signed; one row behind the other.
     row: *const u32,
+    rows: usize,
     words: usize,
-    /// Added to, [`COLUMNS`] per panel.
+    /// What the sums of each row start with, [`COLUMNS`] per panel.
+    start: *const i32,
+    /// As many for each row.
     sums: *mut i32,
     panels: usize,
 }
@@ -37,7 +40,7 @@ struct Panels {
 #[derive(Clone, Copy, Debug)]
 struct Kernel {
     /// # Safety
-    /// Weights, row and sums are as large as [`Panels`] says; the machine has the instruction set.
+    /// Weights, rows and sums are as large as [`Panels`] says; the machine has the instruction set.
     run: unsafe fn(&Panels),
     /// Whether the row's bytes are taken as signed.
     signed: bool,
@@ -110,25 +113,32 @@ impl GemvBytes {
         self.form.isa
     }
 
-    /// Words that [`GemvBytes::compute`] keeps the row in.
+    /// Whether the other gives the same for every row.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        // Weights that are the same are kept once.
+        std::ptr::eq(self.weights.as_slice(), other.weights.as_slice())
+            && self.depth == other.depth
+            && self.form.isa == other.form.isa
+            && self.start == other.start
+    }
+
+    /// Words that a row is kept in.
     pub(crate) fn words(&self) -> usize {
         self.depth.div_ceil(DEPTH)
     }
 
-    /// `sums[column] = bias + sum((x - zero point) * weight)`, wrapping; of whole vectors of columns, those that
-    /// aren't there included.
+    /// Sums of a row: of whole vectors of columns, those that aren't there included.
+    pub(crate) fn sums(&self) -> usize {
+        self.start.len()
+    }
+
+    /// Keeps a row as [`GemvBytes::compute`] takes it.
     ///
     /// # Errors
     /// Memory is missing.
-    pub(crate) fn compute(
-        &self,
-        x: In<'_, i8>,
-        row: &mut [i32],
-        sums: &mut [i32],
-    ) -> Result<(), String> {
+    pub(crate) fn keep(&self, x: In<'_, i8>, row: &mut [i32]) -> Result<(), String> {
         super::check_lengths(x.len(), self.depth)?;
         super::check_lengths(row.len(), self.words())?;
-        super::check_lengths(sums.len(), self.start.len())?;
         let row = &mut row[..self.words()];
         if let Some(last) = row.last_mut() {
             *last = 0;
@@ -138,11 +148,28 @@ impl GemvBytes {
             // By 128; what stands behind the row meets zeros.
             row.iter_mut().for_each(|word| *word ^= i32::from_ne_bytes([0x80; DEPTH]));
         }
-        sums[..self.start.len()].copy_from_slice(&self.start);
+        Ok(())
+    }
+
+    /// `sums[column] = bias + sum((x - zero point) * weight)`, wrapping, for each of `rows` that were kept one behind the
+    /// other; so lie their sums.
+    ///
+    /// # Errors
+    /// Memory is missing.
+    pub(crate) fn compute(
+        &self,
+        kept: &[i32],
+        rows: usize,
+        sums: &mut [i32],
+    ) -> Result<(), String> {
+        super::check_lengths(kept.len(), rows * self.words())?;
+        super::check_lengths(sums.len(), rows * self.sums())?;
         let panels = Panels {
             weights: self.weights.typed::<i8>().as_ptr(),
-            row: row.as_ptr().cast(),
+            row: kept.as_ptr().cast(),
+            rows,
             words: self.words(),
+            start: self.start.as_ptr(),
             sums: sums.as_mut_ptr(),
             panels: self.start.len() / COLUMNS,
         };

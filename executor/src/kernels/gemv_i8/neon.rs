@@ -13,7 +13,7 @@ pub(super) const KERNEL: Kernel = Kernel { run, signed: true };
 #[target_feature(enable = "neon")]
 unsafe fn run(all: &Panels) {
     // SAFETY: as the caller promises.
-    unsafe { panels::<Pairs, 1>(all) };
+    unsafe { panels::<Pairs, 1, 2>(all) };
 }
 
 /// Two sums per column, of two elements of depth each: those of two columns in each vector.
@@ -50,12 +50,12 @@ impl Sums for Pairs {
     }
 
     #[inline(always)]
-    unsafe fn add_to(self, to: *mut i32) {
+    unsafe fn store(self, start: *const i32, to: *mut i32) {
         for (quarter, [low, high]) in self.0.into_iter().enumerate() {
             // SAFETY: as the caller promises, four columns each; sums are proof of the instruction set.
             unsafe {
-                let to = to.add(quarter * 4);
-                vst1q_s32(to, vaddq_s32(vld1q_s32(to), vpaddq_s32(low, high)));
+                let start = vld1q_s32(start.add(quarter * 4));
+                vst1q_s32(to.add(quarter * 4), vaddq_s32(start, vpaddq_s32(low, high)));
             }
         }
     }

@@ -14,7 +14,7 @@ pub(super) const KERNEL: Kernel = Kernel { run, signed: true };
 #[target_feature(enable = "neon,dotprod")]
 unsafe fn run(all: &Panels) {
     // SAFETY: as the caller promises.
-    unsafe { panels::<Quarters, 2>(all) };
+    unsafe { panels::<Quarters, 2, 2>(all) };
 }
 
 #[derive(Clone, Copy)]
@@ -45,12 +45,12 @@ impl Sums for Quarters {
     }
 
     #[inline(always)]
-    unsafe fn add_to(self, to: *mut i32) {
+    unsafe fn store(self, start: *const i32, to: *mut i32) {
         for (quarter, sums) in self.0.into_iter().enumerate() {
             // SAFETY: as the caller promises, four columns each; sums are proof of the instruction set.
             unsafe {
-                let to = to.add(quarter * 4);
-                vst1q_s32(to, vaddq_s32(vld1q_s32(to), sums));
+                let start = vld1q_s32(start.add(quarter * 4));
+                vst1q_s32(to.add(quarter * 4), vaddq_s32(start, sums));
             }
         }
     }

@@ -5,18 +5,23 @@ use super::{COLUMNS, DEPTH, Kernel, Panels};
 pub(super) const KERNEL: Kernel = Kernel { run: panels, signed: false };
 
 unsafe fn panels(panels: &Panels) {
-    for column in 0..panels.panels * COLUMNS {
+    let columns = panels.panels * COLUMNS;
+    for at in 0..panels.rows * columns {
+        let (row, column) = (at / columns, at % columns);
         let first = column / COLUMNS * panels.words * COLUMNS * DEPTH + column % COLUMNS * DEPTH;
-        // SAFETY: a column that is there.
-        let sum = unsafe { &mut *panels.sums.add(column) };
+        // SAFETY: a row and a column that are there.
+        let (mut sum, row) =
+            unsafe { (*panels.start.add(column), panels.row.add(row * panels.words)) };
         for word in 0..panels.words {
             // SAFETY: a word of the row.
-            let bytes = unsafe { *panels.row.add(word) }.to_le_bytes();
+            let bytes = unsafe { *row.add(word) }.to_le_bytes();
             for (k, byte) in bytes.into_iter().enumerate() {
                 // SAFETY: within the column's line of the panel.
                 let weight = unsafe { *panels.weights.add(first + word * COLUMNS * DEPTH + k) };
-                *sum = sum.wrapping_add(i32::from(byte) * i32::from(weight));
+                sum = sum.wrapping_add(i32::from(byte) * i32::from(weight));
             }
         }
+        // SAFETY: a row and a column that are there.
+        unsafe { *panels.sums.add(at) = sum };
     }
 }

@@ -25,7 +25,7 @@ use crate::quant::Multiplier;
 use crate::quant::fixed::tanh;
 
 #[derive(Debug)]
-pub(super) struct Cell {
+pub(crate) struct Cell {
     pub(super) batch: usize,
     pub(super) units: usize,
     pub(super) outputs: usize,
@@ -98,8 +98,14 @@ impl Cell {
         self.products.sums() + 4 * self.padded() + self.products.work()
     }
 
-    /// One batch row.
-    pub(super) fn run(&self, io: &Io<'_>, row: usize, work: &mut [i32]) -> Result<(), String> {
+    /// One batch row; `known` are the sums of its products by input, where they were computed ahead.
+    pub(super) fn run(
+        &self,
+        io: &Io<'_>,
+        row: usize,
+        known: Option<&[i32]>,
+        work: &mut [i32],
+    ) -> Result<(), String> {
         let (units, padded) = (self.units, self.padded());
         let (gates, work) = work.split_at_mut(self.products.sums());
         let (cells, work) = work.split_at_mut(padded);
@@ -109,7 +115,7 @@ impl Cell {
         let (narrow, hidden): (&mut [i16], &mut [i8]) =
             (bytemuck::cast_slice_mut(narrow), bytemuck::cast_slice_mut(bytes));
         let (narrow, hidden) = (&mut narrow[..padded], &mut hidden[..padded]);
-        self.products.compute(io, row, gates, work)?;
+        self.products.compute(io, row, known, gates, work)?;
         let state = row * units..(row + 1) * units;
         io.input::<i16>(CELL_STATE).slice(state.clone()).copy_to(narrow);
         cells.iter_mut().zip(&*narrow).for_each(|(wide, &c)| *wide = i32::from(c));

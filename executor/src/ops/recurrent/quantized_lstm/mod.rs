@@ -10,10 +10,14 @@ mod cell;
 mod gate;
 mod products;
 mod projection;
+mod steps;
+
+use std::sync::Arc;
 
 use nnburst_hal::OperandType;
 
-use self::cell::Cell;
+pub(crate) use self::cell::Cell;
+pub(crate) use self::steps::Steps;
 use crate::error::OpError;
 use crate::io::Io;
 use crate::ops::Op;
@@ -45,21 +49,23 @@ const CELL: usize = 2;
 const OUTPUT: usize = 3;
 
 fn lower(op: &mut OpBuilder<'_>) -> Lowered {
-    let cell = Cell::new(op)?;
-    let Cell { batch, units, outputs, .. } = cell;
+    let cell = Arc::new(Cell::new(op)?);
+    let Cell { batch, units, outputs, .. } = *cell;
     op.set_output(0, Shape::new([batch, outputs])?)?;
     op.set_output(1, Shape::new([batch, units])?)?;
     op.set_output(2, Shape::new([batch, outputs])?)?;
     let mut label = plain("quantized_lstm", &op.output(2)?.shape, 0);
     label.operations = cell.products.operations(batch);
     label.form = cell.products.isa();
+    let this = Arc::clone(&cell);
     op.emit_with_scratch(label, cell.work() * 4, move |mut io: Io<'_>| {
         let inner = io.inputs_and_outputs();
         for row in 0..batch {
-            cell.run(&inner, row, io.scratch_slice::<i32>())?;
+            this.run(&inner, row, None, io.scratch_slice::<i32>())?;
         }
         Ok(())
     });
+    op.join_cell(cell);
     Ok(())
 }
 

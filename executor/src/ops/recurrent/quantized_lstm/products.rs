@@ -81,23 +81,48 @@ impl Products {
         2 * self.sums() + self.width.max(self.outputs)
     }
 
+    /// The products by input alone, of which those of many steps can be computed at once.
+    pub(super) fn by_input(&self) -> Option<&GemvBytes> {
+        self.packed.as_ref().map(|[by_x, _]| by_x)
+    }
+
+    /// One row of the input.
+    pub(super) fn input<'a>(&self, io: &Io<'a>, row: usize) -> In<'a, i8> {
+        io.input::<i8>(0).slice(row * self.width..(row + 1) * self.width)
+    }
+
     /// Where among the sums those of a gate begin.
     pub(super) fn first(&self, gate: usize) -> usize {
         self.gates.iter().take_while(|&&(at, _)| at < gate).count() * self.units
     }
 
-    /// The scaled sums of one batch row, of 16 bits each: one gate after the other.
+    /// The scaled sums of one batch row, of 16 bits each: one gate after the other. `known` are those of the products by
+    /// input, where they were computed ahead.
     pub(super) fn compute(
         &self,
         io: &Io<'_>,
         row: usize,
+        known: Option<&[i32]>,
         sums: &mut [i32],
         work: &mut [i32],
     ) -> Result<(), String> {
         let (from_x, work) = work.split_at_mut(self.sums());
         let (from_h, words) = work.split_at_mut(self.sums());
-        self.multiply(io, row, [from_x, from_h], words)?;
-        self.scaled.compute(from_x, from_h, sums)
+        match (known, &self.packed) {
+            (Some(known), Some([_, by_h])) => {
+                by_h.keep(self.state(io, row), words)?;
+                by_h.compute(words, 1, from_h)?;
+                self.scaled.compute(known, from_h, sums)
+            }
+            _ => {
+                self.multiply(io, row, [from_x, from_h], words)?;
+                self.scaled.compute(from_x, from_h, sums)
+            }
+        }
+    }
+
+    fn state<'a>(&self, io: &Io<'a>, row: usize) -> In<'a, i8> {
+        io.input::<i8>(OUTPUT_STATE).slice(row * self.outputs..(row + 1) * self.outputs)
     }
 
     fn multiply(
@@ -107,11 +132,12 @@ impl Products {
         [from_x, from_h]: [&mut [i32]; 2],
         words: &mut [i32],
     ) -> Result<(), String> {
-        let x = io.input::<i8>(0).slice(row * self.width..(row + 1) * self.width);
-        let h = io.input::<i8>(OUTPUT_STATE).slice(row * self.outputs..(row + 1) * self.outputs);
+        let (x, h) = (self.input(io, row), self.state(io, row));
         if let Some([by_x, by_h]) = &self.packed {
-            by_x.compute(x, words, from_x)?;
-            return by_h.compute(h, words, from_h);
+            by_x.keep(x, words)?;
+            by_x.compute(words, 1, from_x)?;
+            by_h.keep(h, words)?;
+            return by_h.compute(words, 1, from_h);
         }
         let products = |q: In<'_, i8>, weights: In<'_, i8>, unit: usize, zero_point: i32| {
             let weights = weights.slice(unit * q.len()..(unit + 1) * q.len()).iter();
