@@ -67,7 +67,11 @@ impl Strided {
 
     /// Where the first byte lies and how rows do, if all of it is rows.
     fn rows(&self, element: usize) -> Option<(usize, Apart)> {
-        let (&[_, row], &[pitch, 1]) = (&self.extents[..], &self.strides[..]) else { return None };
+        let (row, pitch) = match (&self.extents[..], &self.strides[..]) {
+            (&[_, row], &[pitch, 1]) => (row, pitch),
+            (&[_], &[pitch]) => (1, pitch),
+            _ => return None,
+        };
         let pitch = pitch.try_into().ok().filter(|&pitch: &usize| pitch > row)?;
         Some((self.base * element, Apart { row: row * element, pitch: pitch * element }))
     }

@@ -71,9 +71,10 @@ impl DraftPlace {
             (None, rows) => (start, rows),
             (Some(whole), None) if start == 0 && len == self.len() => (0, Some(whole)),
             (Some(whole), Some(rows))
-                if rows.pitch == whole.row && start + rows.row <= whole.row =>
+                if rows.pitch == whole.row && start % whole.row + rows.row <= whole.row =>
             {
-                (start, Some(Apart { pitch: whole.pitch, ..rows }))
+                let gap = start / whole.row * whole.pitch + start % whole.row;
+                (gap, Some(Apart { pitch: whole.pitch, ..rows }))
             }
             _ => return None,
         };
