@@ -6,7 +6,7 @@ use core::arch::x86_64::{
     _mm256_storeu_si256, _mm256_sub_epi16, _mm256_sub_epi32,
 };
 
-use super::tile::{Sums, tiles};
+use super::tile::{Sums, one, tiles};
 use super::{Bytes, Encoding, Kernel, Run, scalar};
 use crate::kernels::numbers::{I32x8, Numbers};
 use crate::kernels::requantise::Channels;
@@ -21,6 +21,7 @@ pub(super) const KERNEL: Kernel = Kernel {
     encode,
     sums: scalar::no_sums,
     run,
+    single,
 };
 
 const LANES: usize = 8;
@@ -47,6 +48,12 @@ pub(in crate::kernels) unsafe fn encode(from: *const u8, count: usize, bytes: By
 unsafe fn run(run: &Run) {
     // SAFETY: as the caller promises.
     unsafe { tiles::<__m256i, 2>(run) };
+}
+
+#[target_feature(enable = "avx2")]
+unsafe fn single(run: &Run) {
+    // SAFETY: as the caller promises.
+    unsafe { one::<__m256i, 2>(run) };
 }
 
 impl Sums for __m256i {
@@ -125,7 +132,7 @@ impl Sums for __m256i {
             let columns = run.columns.saturating_sub(v * LANES).min(LANES);
             // SAFETY: as the caller promises; what is stored keeps within the columns.
             unsafe {
-                unrolled!(6: r < ROWS, {
+                unrolled!(7: r < ROWS, {
                     let at = run.output.add((row + r) * run.stride + v * LANES);
                     I32x8(sums[r][v]).stored(&by[v]).store_bytes(at, columns);
                 });

@@ -11,7 +11,7 @@ use core::arch::x86_64::{
     _mm512_unpackhi_epi64, _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 
-use super::tile::{Sums, tiles};
+use super::tile::{Sums, one, tiles};
 use super::{Bytes, Encoding, Few, Kernel, Run};
 use crate::kernels::requantise::Channels;
 use crate::kernels::requantise::avx512::{Narrow, rounded};
@@ -25,6 +25,7 @@ pub(super) const KERNEL: Kernel = Kernel {
     encode,
     sums,
     run,
+    single,
 };
 
 const LANES: usize = 16;
@@ -100,6 +101,12 @@ fn across(v: &[__m512i; SUMS]) -> __m512i {
 unsafe fn run(run: &Run) {
     // SAFETY: as the caller promises.
     unsafe { tiles::<__m512i, 4>(run) };
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+unsafe fn single(run: &Run) {
+    // SAFETY: as the caller promises.
+    unsafe { one::<__m512i, 4>(run) };
 }
 
 impl Sums for __m512i {
@@ -196,7 +203,7 @@ unsafe fn store<const ROWS: usize, const VECTORS: usize>(
     // SAFETY: columns beyond the run's are masked out, rows beyond the tile's left out.
     unsafe {
         match VECTORS {
-            1 => unrolled!(6: r < ROWS, {
+            1 => unrolled!(7: r < ROWS, {
                 if r.is_multiple_of(4) {
                     let all = narrow.bytes([at(r, 0), at(r + 1, 0), at(r + 2, 0), at(r + 3, 0)]);
                     let mask = u16::try_from(mask).unwrap_or(u16::MAX);
@@ -213,7 +220,7 @@ unsafe fn store<const ROWS: usize, const VECTORS: usize>(
                     }
                 }
             }),
-            2 => unrolled!(6: r < ROWS, {
+            2 => unrolled!(7: r < ROWS, {
                 if r.is_multiple_of(2) {
                     let all = narrow.bytes([at(r, 0), at(r, 1), at(r + 1, 0), at(r + 1, 1)]);
                     let mask = u32::try_from(mask).unwrap_or(u32::MAX);
@@ -226,7 +233,7 @@ unsafe fn store<const ROWS: usize, const VECTORS: usize>(
                     }
                 }
             }),
-            _ => unrolled!(6: r < ROWS, {
+            _ => unrolled!(7: r < ROWS, {
                 let all = narrow.bytes([at(r, 0), at(r, 1), at(r, 2), at(r, 3)]);
                 _mm512_mask_storeu_epi8(output.add(r * run.stride).cast(), mask, all);
             }),

@@ -183,7 +183,7 @@ impl Gemm {
                     ..run
                 };
                 // SAFETY: panels as packed for this form, rows and columns within the output.
-                unsafe { (kernel.run)(&run) };
+                unsafe { if rows == 1 { (kernel.single)(&run) } else { (kernel.run)(&run) } };
             }
             weights = &weights[kernel.width(columns) * (bands.words() + 1)..];
         }

@@ -7,7 +7,7 @@ use core::arch::aarch64::{
     vsubq_s32, vuzpq_s16,
 };
 
-use super::tile::{Sums, tiles};
+use super::tile::{Sums, one, tiles};
 use super::{Bytes, Encoding, Kernel, Run, scalar};
 use crate::kernels::numbers::{I32x4x2, Numbers};
 use crate::kernels::requantise::Channels;
@@ -22,6 +22,7 @@ pub(super) const KERNEL: Kernel = Kernel {
     encode,
     sums: scalar::no_sums,
     run,
+    single,
 };
 
 const COLUMNS: usize = 8;
@@ -47,6 +48,12 @@ pub(in crate::kernels) unsafe fn encode(from: *const u8, count: usize, bytes: By
 unsafe fn run(run: &Run) {
     // SAFETY: as the caller promises.
     unsafe { tiles::<Eight, 1>(run) };
+}
+
+#[target_feature(enable = "neon")]
+unsafe fn single(run: &Run) {
+    // SAFETY: as the caller promises.
+    unsafe { one::<Eight, 1>(run) };
 }
 
 /// Sums of eight columns.
@@ -170,7 +177,7 @@ pub(super) unsafe fn store<const ROWS: usize, const VECTORS: usize>(
         let columns = run.columns.saturating_sub(v * COLUMNS).min(COLUMNS);
         // SAFETY: as the caller promises; what is stored keeps within the columns.
         unsafe {
-            unrolled!(6: r < ROWS, {
+            unrolled!(7: r < ROWS, {
                 let at = run.output.add((row + r) * run.stride + v * COLUMNS);
                 I32x4x2(sums(r, v)).stored(&by[v]).store_bytes(at, columns);
             });

@@ -8,7 +8,7 @@ use core::arch::aarch64::{
 };
 
 use super::neon::{multipliers, store};
-use super::tile::{Sums, tiles};
+use super::tile::{Sums, one, tiles};
 use super::{Bytes, Encoding, Kernel, Run};
 use crate::kernels::dot_neon::dot;
 use crate::kernels::requantise::Channels;
@@ -23,6 +23,7 @@ pub(super) const KERNEL: Kernel = Kernel {
     encode,
     sums,
     run,
+    single,
 };
 
 const LANES: usize = 8;
@@ -70,6 +71,12 @@ unsafe fn sums(run: &Run, bytes: usize, factor: i32, sums: *mut i32) {
 unsafe fn run(run: &Run) {
     // SAFETY: as the caller promises.
     unsafe { tiles::<Eight, 2>(run) };
+}
+
+#[target_feature(enable = "neon,dotprod")]
+unsafe fn single(run: &Run) {
+    // SAFETY: as the caller promises.
+    unsafe { one::<Eight, 2>(run) };
 }
 
 /// Sums of eight columns.

@@ -11,6 +11,7 @@ pub(super) const KERNEL: Kernel = Kernel {
     encode,
     sums: no_sums,
     run,
+    single: run,
 };
 
 const COLUMNS: usize = 8;

@@ -13,7 +13,7 @@ fn every_form_gives_the_product() {
         (13, 16, &[1, 2, 3, 4, 63]),
         (49, 40, &[5, 64]),
         (7, 1, &[9]),
-        // Seven rows are two tiles that overlap, by all and by some of a panel.
+        // Seven rows are a tile for each half of a panel, or two that overlap.
         (7, 64, &[1, 5, 64]),
         (7, 150, &[9]),
     ] {

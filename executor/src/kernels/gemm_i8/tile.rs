@@ -70,6 +70,23 @@ pub(super) trait Sums: Copy {
     );
 }
 
+/// The tile of a single window, as wide as its panel is: at most `MOST` vectors.
+///
+/// # Safety
+/// As for [`super::Kernel::run`], but there is one window.
+#[inline(always)]
+pub(super) unsafe fn one<S: Sums, const MOST: usize>(run: &Run) {
+    // SAFETY: as the caller promises; each arm differs in the width of the tile alone.
+    unsafe {
+        match run.columns.div_ceil(S::LANES) {
+            4.. if MOST >= 4 => tile::<S, 1, 4, 4, false>(run, &S::finish(&run.scaling), 0),
+            3 if MOST >= 3 => tile::<S, 1, 3, 3, false>(run, &S::finish(&run.scaling), 0),
+            2 if MOST >= 2 => tile::<S, 1, 2, 2, false>(run, &S::finish(&run.scaling), 0),
+            _ => tile::<S, 1, 1, 1, false>(run, &S::finish(&run.scaling), 0),
+        }
+    }
+}
+
 /// All tiles of a run, as wide as its panel is: at most `MOST` vectors.
 ///
 /// # Safety
@@ -96,9 +113,9 @@ unsafe fn of_width<S: Sums, const VECTORS: usize>(run: &Run) {
         // Once for all tiles: behind a store the compiler would load it again (with AVX2 up to 20 % of the time).
         let finish = &S::finish::<VECTORS>(&run.scaling);
         match run.rows {
-            1 => tile::<S, 1, VECTORS, false>(run, finish, 0),
-            2..4 => overlapping::<S, 2, VECTORS>(run, finish),
-            4..6 => overlapping::<S, 4, VECTORS>(run, finish),
+            2 | 3 => overlapping::<S, 2, VECTORS>(run, finish),
+            4 | 5 => overlapping::<S, 4, VECTORS>(run, finish),
+            7 if VECTORS == 4 && run.factors.is_null() => halves::<S, 7>(run),
             _ if S::SUMS_WINDOWS && !run.factors.is_null() => {
                 sixes_and_fours::<S, VECTORS, true>(run, finish);
             }
@@ -126,11 +143,34 @@ unsafe fn sixes_and_fours<S: Sums, const VECTORS: usize, const SUM: bool>(
     };
     for at in 0..sixes {
         // SAFETY: there are six rows or more.
-        unsafe { tile::<S, 6, VECTORS, SUM>(run, finish, (at * 6).min(run.rows - 6)) };
+        unsafe { tile::<S, 6, VECTORS, VECTORS, SUM>(run, finish, (at * 6).min(run.rows - 6)) };
     }
     for at in 0..fours {
+        let row = (sixes * 6 + at * 4).min(run.rows - 4);
         // SAFETY: as above.
-        unsafe { tile::<S, 4, VECTORS, SUM>(run, finish, (sixes * 6 + at * 4).min(run.rows - 4)) };
+        unsafe { tile::<S, 4, VECTORS, VECTORS, SUM>(run, finish, row) };
+    }
+}
+
+/// One tile of rows for each half of a panel of four vectors: the lines of images of seven columns would take two tiles of
+/// four rows otherwise, an eighth too much, and all sums at once leave no registers for weights.
+///
+/// # Safety
+/// As for [`tiles`]; there are `ROWS` rows.
+#[inline(always)]
+unsafe fn halves<S: Sums, const ROWS: usize>(run: &Run) {
+    for first in [0, 2 * S::LANES] {
+        let half = Run {
+            weights: run.weights.wrapping_add(first),
+            output: run.output.wrapping_add(first),
+            columns: run.columns - first,
+            scaling: run.scaling.skip(first),
+            ..*run
+        };
+        // SAFETY: as the caller promises, some of the columns.
+        unsafe {
+            tile::<S, ROWS, 2, 4, false>(&half, &S::finish::<2>(&half.scaling), 0);
+        }
     }
 }
 
@@ -147,18 +187,26 @@ unsafe fn overlapping<S: Sums, const ROWS: usize, const VECTORS: usize>(
     finish: &S::Finish<VECTORS>,
 ) {
     for row in (0..run.rows).step_by(ROWS) {
-        // SAFETY: there are so many rows or more.
-        unsafe { tile::<S, ROWS, VECTORS, false>(run, finish, row.min(run.rows - ROWS)) };
+        // SAFETY: as the caller promises.
+        unsafe {
+            tile::<S, ROWS, VECTORS, VECTORS, false>(run, finish, row.min(run.rows - ROWS));
+        }
     }
 }
 
-/// `ROWS` windows by the panel. With `SUM` the tile sums its windows itself: one more product per word, in every lane
-/// the same.
+/// `ROWS` windows by `VECTORS` vectors of a panel that has `PANEL`. With `SUM` the tile sums its windows itself: one more
+/// product per word, in every lane the same.
 ///
 /// # Safety
 /// As for [`tiles`]; the windows from `row` on are there.
 #[inline(always)]
-unsafe fn tile<S: Sums, const ROWS: usize, const VECTORS: usize, const SUM: bool>(
+unsafe fn tile<
+    S: Sums,
+    const ROWS: usize,
+    const VECTORS: usize,
+    const PANEL: usize,
+    const SUM: bool,
+>(
     run: &Run,
     finish: &S::Finish<VECTORS>,
     row: usize,
@@ -174,10 +222,10 @@ unsafe fn tile<S: Sums, const ROWS: usize, const VECTORS: usize, const SUM: bool
             let mut x = run.input.add(row * run.step + *run.segments.add(segment));
             for word in 0..run.words {
                 let factors = S::same_weights(if SUM { *run.factors.add(word) } else { 0 });
-                w = w.add(VECTORS * S::LANES);
+                w = w.add(PANEL * S::LANES);
                 let mut line = [factors; VECTORS];
                 unrolled!(4: v < VECTORS, { line[v] = S::weights(w.add(v * S::LANES)) });
-                unrolled!(6: r < ROWS, {
+                unrolled!(7: r < ROWS, {
                     let word = S::word(x.add(r * run.step), flip);
                     if SUM {
                         corrections[r] = corrections[r].with_products(word, factors);
@@ -190,7 +238,7 @@ unsafe fn tile<S: Sums, const ROWS: usize, const VECTORS: usize, const SUM: bool
             }
         }
         if SUM || !run.corrections.is_null() {
-            unrolled!(6: r < ROWS, {
+            unrolled!(7: r < ROWS, {
                 if !SUM {
                     corrections[r] = S::splat(*run.corrections.add(row + r));
                 }

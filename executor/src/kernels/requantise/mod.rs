@@ -139,6 +139,20 @@ pub(super) const fn offset(low: i32) -> i32 {
 }
 
 impl Channels {
+    /// Those from `channel` on, for [`Quick`] a multiple of 16.
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    pub(super) const fn skip(&self, channel: usize) -> Self {
+        Self {
+            fraction: self.fraction.wrapping_add(channel),
+            left: self.left.wrapping_add(channel),
+            right: self.right.wrapping_add(channel),
+            quick_right: self.quick_right.wrapping_add(channel),
+            even_right: self.even_right.wrapping_add(channel),
+            addends: self.addends.wrapping_add(2 * channel),
+            ..*self
+        }
+    }
+
     /// The stored value of an accumulator, for plain code.
     ///
     /// # Safety
