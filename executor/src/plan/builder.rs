@@ -201,10 +201,12 @@ impl OpBuilder<'_> {
     /// # Errors
     /// As there, or it is of another type.
     pub fn i32s(&self, index: usize) -> Lowered<Vec<i32>> {
+        Ok(self.int32_value(index)?.typed::<i32>().to_vec())
+    }
+
+    fn int32_value(&self, index: usize) -> Lowered<Arc<AlignedBytes>> {
         match self.input_kind(index)? {
-            OperandType::TensorInt32 | OperandType::Int32 => {
-                Ok(self.value(index)?.typed::<i32>().to_vec())
-            }
+            OperandType::TensorInt32 | OperandType::Int32 => self.value(index),
             kind => Err(OpError::input(index, format!("is {kind} and not of int32")).into()),
         }
     }
@@ -215,7 +217,7 @@ impl OpBuilder<'_> {
     /// As there, or it is of another type.
     pub fn i32(&self, index: usize) -> Lowered<i32> {
         let missing = || OpError::input(index, "has no element").into();
-        self.i32s(index)?.first().copied().ok_or_else(missing)
+        self.int32_value(index)?.typed::<i32>().first().copied().ok_or_else(missing)
     }
 
     /// The value of an INT32 scalar that must be at least `least`.

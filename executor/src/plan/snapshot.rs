@@ -93,7 +93,7 @@ impl Plan {
         model.pools = match absent {
             0 => Vec::new(),
             // Of that size, for the rules; nobody reads it.
-            _ => vec![Memory::ashmem(absent).map_err(|_| CompileError::Cache)?],
+            _ => vec![Memory::absent(absent).map_err(|_| CompileError::Cache)?],
         };
         let plan = Self::compile_with(&model, options, packs, Some(&weights), control)?;
         weights.settle();

@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, SealFlags};
 
 use super::mapping::{Access, Mapping};
@@ -161,6 +162,17 @@ impl Memory {
         rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW)
             .map_err(MemoryError::system("fcntl(F_ADD_SEALS)"))?;
         Ok(Self::new(MemoryKind::Ashmem, fd, 0, size, true, Vec::new()))
+    }
+
+    /// Stands for `size` bytes that nobody has any more, where a model's rules want a memory: mapping or reading it is
+    /// an error. It costs a tenth of one that has bytes.
+    ///
+    /// # Errors
+    /// The system is out of descriptors.
+    pub fn absent(size: u64) -> Result<Self, MemoryError> {
+        // What is neither seekable nor long.
+        let fd = eventfd(0, EventfdFlags::CLOEXEC).map_err(MemoryError::system("eventfd"))?;
+        Ok(Self::new(MemoryKind::Ashmem, fd, 0, size, false, Vec::new()))
     }
 
     /// `size` bytes of a file from `offset` on, as `mmap_fd`; any offset, aligned or not.
@@ -429,6 +441,14 @@ mod tests {
             error("mmap_fd", vec![fd()], &[3, -1, -1], 1),
             MemoryError::OutOfFile { offset: u64::MAX, size: 1, file: 16 }
         );
+    }
+
+    #[test]
+    fn nothing_comes_of_an_absent_memory() {
+        let memory = Memory::absent(64).unwrap();
+        assert_eq!(memory.size(), 64);
+        assert!(memory.read_at(0, &mut [0; 8]).is_err());
+        assert!(memory.map(Access::Read).is_err() && memory.mapped().is_err());
     }
 
     #[test]
