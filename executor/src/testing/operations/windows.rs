@@ -28,12 +28,13 @@ fn slid(input: u32, pads: u32, filter: u32, stride: u32) -> Option<u32> {
     Some((input + pads).checked_sub(filter)? / stride + 1)
 }
 
-/// A quantisation for products of so many terms, where the type has one.
+/// A quantisation for products of so many terms, where the type has one. Products of products have tiny scales, which some
+/// operations refuse: they stay above.
 pub(super) fn product_of(m: &mut Maker<'_>, x: &Value, weights: &Value, terms: u32) -> Value {
     let (_, zero_point) = m.quantisation();
     #[expect(clippy::cast_precision_loss, reason = "few terms")]
     let spread = m.chance.one_of(&[1.5f32, 8.0, 40.0]) * (terms as f32).sqrt();
-    x.rescaled(x.scale * weights.scale * spread, zero_point)
+    x.rescaled((x.scale * weights.scale * spread).max(1e-6), zero_point)
 }
 
 /// Weights for an input: of its own type, or signed per tensor.
