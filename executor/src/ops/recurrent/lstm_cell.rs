@@ -9,6 +9,7 @@ use super::math::{Activation, Functions};
 use super::operands::{Id, Operands};
 use crate::error::OpError;
 use crate::kernels::Isa;
+use crate::kernels::plain::Loop;
 use crate::plan::{Lowered, OpBuilder};
 
 /// Positions of a cell's operands among the inputs of its operation; in each list the order of the
@@ -76,6 +77,7 @@ pub(super) struct Cell {
     layer_norm: Option<[Id; 4]>,
     aux_to: Option<[Id; 4]>,
     functions: Functions,
+    isa: Isa,
     cell_clip: f32,
     projection_clip: f32,
 }
@@ -151,6 +153,7 @@ impl Cell {
             layer_norm,
             aux_to,
             functions: Functions::new(op.isa(), activation),
+            isa: op.isa(),
             cell_clip: clip(op, cell_clip)?,
             projection_clip: clip(op, projection_clip)?,
         })
@@ -267,19 +270,50 @@ impl direction::Cell for Cell {
         }
         self.normalise(operands, CELL, g);
         functions.activate(g);
-        for (((c, f), i), g) in c.iter_mut().zip(&*f).zip(&*i).zip(&*g) {
-            *c = f * *c + i * g;
-        }
-        clamp(c, self.cell_clip);
+        // Without a bound it is one that nothing passes.
+        let limit = if self.cell_clip > 0.0 { self.cell_clip } else { f32::INFINITY };
+        self.isa.run(Update { c, f, i, g, limit });
         if let Some(weights) = peephole(2) {
             add_scaled(o, c, weights);
         }
         self.normalise(operands, OUTPUT, o);
         functions.sigmoid(o);
-        g.copy_from_slice(c);
         functions.activate(g);
-        g.iter_mut().zip(&*o).for_each(|(m, o)| *m *= o);
+        self.isa.run(Weigh { values: g, o });
         self.project(operands, g, h)
+    }
+}
+
+/// The next state, from the one before and the gates; the candidates make room for it too.
+struct Update<'a> {
+    c: &'a mut [f32],
+    f: &'a [f32],
+    i: &'a [f32],
+    g: &'a mut [f32],
+    limit: f32,
+}
+
+impl Loop for Update<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { c, f, i, g, limit } = self;
+        for (((c, f), i), g) in c.iter_mut().zip(f).zip(i).zip(g) {
+            *c = (f * *c + i * *g).clamp(-limit, limit);
+            *g = *c;
+        }
+    }
+}
+
+/// What the output gate lets through.
+struct Weigh<'a> {
+    values: &'a mut [f32],
+    o: &'a [f32],
+}
+
+impl Loop for Weigh<'_> {
+    #[inline(always)]
+    fn run(self) {
+        self.values.iter_mut().zip(self.o).for_each(|(value, o)| *value *= o);
     }
 }
 
