@@ -132,6 +132,8 @@ pub(crate) struct Receiver<D> {
     /// What was read; `unread` of it is still to be looked at.
     storage: Box<[D]>,
     unread: Range<usize>,
+    /// The packet that was taken last; nothing once more was read.
+    last: Range<usize>,
     window: PollingWindow,
     /// Where the other side runs, if that is known.
     peer_processor: Option<u32>,
@@ -146,7 +148,15 @@ impl<D: Element> Receiver<D> {
         // With one request in flight no sender ever waits for room, so making some is nobody's news.
         let wake = if pipelined { NOT_FULL } else { 0 };
         consumer.set_bits(Bits { wait: NOT_EMPTY, wake });
-        Self { consumer, storage, unread: 0..0, window, peer_processor: None, pipelined }
+        Self {
+            consumer,
+            storage,
+            unread: 0..0,
+            last: 0..0,
+            window,
+            peer_processor: None,
+            pipelined,
+        }
     }
 
     pub(crate) fn set_cancel(&mut self, cancel: &Cancel) {
@@ -172,11 +182,12 @@ impl<D: Element> Receiver<D> {
     }
 
     /// Waits until there is a packet to take. In the meantime, if it polls, every [`LEISURE`] calls `idle` until that
-    /// returns `false`, or a packet comes.
+    /// returns `false`, or a packet comes. `idle` gets the packet that was taken last, and may ask whether another has
+    /// come.
     pub(crate) fn wait(
         &mut self,
         deadline: Option<Instant>,
-        idle: impl FnMut() -> bool,
+        idle: impl FnMut(&[D], &mut dyn FnMut() -> bool) -> bool,
     ) -> Result<(), QueueError> {
         if !self.unread.is_empty() {
             return Ok(());
@@ -196,7 +207,7 @@ impl<D: Element> Receiver<D> {
     fn poll(
         &mut self,
         deadline: Option<Instant>,
-        mut idle: impl FnMut() -> bool,
+        mut idle: impl FnMut(&[D], &mut dyn FnMut() -> bool) -> bool,
     ) -> Result<(), QueueError> {
         let start = Instant::now();
         let end = start.checked_add(LONGEST_POLL).into_iter().chain(deadline).min();
@@ -211,7 +222,11 @@ impl<D: Element> Receiver<D> {
             }
             if Some(glance) >= leisure {
                 let mut more = 0..MOST_AT_LEISURE;
-                while more.next().is_some() && idle() && self.consumer.available_to_read()? == 0 {}
+                let last = self.storage.get(self.last.clone()).unwrap_or_default();
+                let consumer = &mut self.consumer;
+                // A peer that lied is found out when the packet is taken.
+                let mut has_come = || consumer.available_to_read() != Ok(0);
+                while more.next().is_some() && idle(last, &mut has_come) && !has_come() {}
                 leisure = glance.checked_add(LEISURE);
             }
         }
@@ -230,7 +245,9 @@ impl<D: Element> Receiver<D> {
         }
         let left = self.storage.get(self.unread.clone()).unwrap_or_default();
         let size = if self.pipelined { first_packet(left) } else { left.len() };
-        self.unread.start = self.unread.start.saturating_add(size);
+        let end = self.unread.start.saturating_add(size);
+        self.last = self.unread.start..end;
+        self.unread.start = end;
         let behind = self.unread.len().checked_div(size).unwrap_or(0);
         Ok(left.get(..size).map(|packet| (packet, behind)))
     }

@@ -12,6 +12,9 @@ use nnburst_hal::{
 use crate::execution::{self, Pool, Pools};
 use crate::prepared_model::Compiled;
 
+/// Requests with a larger pool aren't rehearsed: that would take as much memory once more.
+const STAGE: usize = 1 << 20;
+
 /// A memory behind a slot.
 #[derive(Debug)]
 struct Mapped {
@@ -27,6 +30,8 @@ pub(crate) struct SampleBurst {
     /// `None`: the client told a memory that can't be mapped.
     slots: SlotCache<Option<Mapped>>,
     last: LastPools,
+    /// What rehearsals read and write in place of every pool.
+    stage: Option<Pool>,
 }
 
 /// The pools of the last frame, for the next that has the same: counting handles up and down costs as much as a small
@@ -52,32 +57,61 @@ impl LastPools {
 impl SampleBurst {
     pub(crate) fn new(compiled: Arc<Compiled>) -> Self {
         let session = compiled.session();
-        Self { compiled, session, slots: SlotCache::new(), last: LastPools::default() }
+        Self { compiled, session, slots: SlotCache::new(), last: LastPools::default(), stage: None }
     }
 
     fn run(&mut self, received: &mut BurstRequest) -> Result<Timing> {
-        let BurstRequest { request, pools, options } = received;
-        let began = self.compiled.clock(options);
-        request.pools.clear();
+        let began = self.compiled.clock(&received.options);
+        let pools = &received.pools;
         if !(self.last.is_known && self.last.pools == *pools) {
             self.last.forget();
             self.find(pools).inspect_err(|_| self.last.forget())?;
+            self.set_stage(pools);
         }
+        self.with_pools(received, |this, BurstRequest { request, pools, options }| {
+            let found = Found { slots: &this.slots, buffers: &this.last.buffers, pools };
+            let (compiled, session) = (&this.compiled, &mut this.session);
+            execution::run(compiled, session, request, &found, options, began)
+        })
+    }
+
+    /// Has the request checked with the pools that were found, and does something with it.
+    fn with_pools<R>(
+        &mut self,
+        received: &mut BurstRequest,
+        act: impl FnOnce(&mut Self, &BurstRequest) -> Result<R>,
+    ) -> Result<R> {
+        received.request.pools.clear();
         // Not while it runs: after a panic the pools are with the request.
         self.last.is_known = false;
-        std::mem::swap(&mut request.pools, &mut self.last.memories);
-        let found = Found { slots: &self.slots, buffers: &self.last.buffers, pools };
+        std::mem::swap(&mut received.request.pools, &mut self.last.memories);
+        let request = &received.request;
         let checked = execution::check(&self.compiled, request, AllowUnspecifiedOutput::Yes);
-        let ran = checked.and_then(|()| {
-            let (compiled, session) = (&self.compiled, &mut self.session);
-            execution::run(compiled, session, request, &found, options, began)
-        });
-        std::mem::swap(&mut request.pools, &mut self.last.memories);
+        let ran = checked.and_then(|()| act(self, received));
+        std::mem::swap(&mut received.request.pools, &mut self.last.memories);
         self.last.is_known = self.last.buffers.iter().all(Option::is_none);
         if !self.last.is_known {
             self.last.forget();
         }
         ran
+    }
+
+    /// Has memory for rehearsals as large as any of the pools, if it can be had. Pools that are new are no steady state:
+    /// this may allocate.
+    fn set_stage(&mut self, pools: &[BurstPool]) {
+        let size = |pool: &BurstPool| match *pool {
+            BurstPool::Slot(slot) => Some(self.slots.get(slot)?.as_ref()?.pool.len()),
+            BurstPool::Token(_) => None,
+        };
+        let largest = pools.iter().map(size).try_fold(0, |most, size| Some(most.max(size?)));
+        match largest.filter(|&size| self.compiled.keeps_warm() && size <= STAGE) {
+            None => self.stage = None,
+            Some(size) if self.stage.as_ref().is_some_and(|stage| stage.len() >= size) => {}
+            Some(size) => {
+                let memory = Memory::ashmem(size as u64);
+                self.stage = memory.ok().and_then(|memory| Pool::map(&memory).ok());
+            }
+        }
     }
 
     /// Looks up the pools of a frame.
@@ -124,6 +158,16 @@ impl Pools for Found<'_> {
     }
 }
 
+/// Memory of the driver's own in place of all pools.
+struct Stage<'a>(&'a Pool);
+
+impl Pools for Stage<'_> {
+    #[inline]
+    fn pool(&self, _: usize) -> Option<&Pool> {
+        Some(self.0)
+    }
+}
+
 impl BurstExecutor for SampleBurst {
     fn is_cached(&self, slot: i32) -> bool {
         self.slots.get(slot).is_some()
@@ -155,6 +199,25 @@ impl BurstExecutor for SampleBurst {
                     execution::copy_shapes(self.session.output_shapes(), &mut answer.output_shapes);
                 }
             }
+        }
+    }
+
+    fn rehearse(
+        &mut self,
+        received: &mut BurstRequest,
+        answer: &mut BurstAnswer,
+        is_over: &mut dyn FnMut() -> bool,
+    ) {
+        if !(self.last.is_known && self.last.pools == received.pools) {
+            return;
+        }
+        let Some(stage) = self.stage.take() else { return };
+        let rehearsed = self.with_pools(received, |this, received| {
+            execution::rehearse(&mut this.session, &received.request, &Stage(&stage), is_over)
+        });
+        self.stage = Some(stage);
+        if rehearsed.is_ok() {
+            execution::copy_shapes(self.session.output_shapes(), &mut answer.output_shapes);
         }
     }
 

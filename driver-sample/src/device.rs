@@ -43,7 +43,7 @@ pub struct Options {
     /// to be quick at any time, until they are closed.
     pub idle: Duration,
     /// Whether bursts that poll touch weights and scratch memory of their model every millisecond while no request
-    /// comes, so that the next one finds them in near caches.
+    /// comes, and rehearse the last one in memory of their own, so that the next finds all it needs in near caches.
     pub keep_warm: bool,
 }
 

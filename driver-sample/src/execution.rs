@@ -36,6 +36,11 @@ impl Pool {
         Ok(Self::Memory(memory.mapped()?))
     }
 
+    /// Bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.mapping().len()
+    }
+
     fn mapping(&self) -> &Mapping {
         match self {
             Self::Memory(mapping) => mapping,
@@ -131,6 +136,20 @@ pub(crate) fn run(
     Ok(Timing { time_on_device: took, time_in_driver: took })
 }
 
+/// What [`run`] does, for what that does to code and caches alone: see [`Session::rehearse`]. No model waits for it, and
+/// nobody's figures count it.
+pub(crate) fn rehearse(
+    session: &mut Session,
+    request: &Request,
+    pools: &impl Pools,
+    is_over: &mut dyn FnMut() -> bool,
+) -> Result<()> {
+    with_arguments(request, pools, &[], |inputs, outputs| {
+        session.rehearse(inputs, outputs, is_over);
+        Ok(())
+    })
+}
+
 /// The run itself.
 fn compute(
     compiled: &Compiled,
@@ -140,6 +159,29 @@ fn compute(
     content: &[Vec<u32>],
     options: &ExecutionOptions,
 ) -> Result<()> {
+    with_arguments(request, pools, content, |inputs, outputs| {
+        let running = compiled.begin();
+        let control = Control {
+            checkpoint: Some(&running),
+            stop: Some(compiled.gone()),
+            deadline: options.deadline,
+            loop_timeout: options
+                .loop_timeout
+                .unwrap_or(DEFAULT_LOOP_TIMEOUT)
+                .min(MAX_LOOP_TIMEOUT),
+        };
+        let _span = trace_span(Layer::Cpu, Phase::Computation, "run");
+        Ok(session.run(inputs, outputs, &control)?)
+    })
+}
+
+/// Does something with the arguments of a request, found in its pools.
+fn with_arguments<R>(
+    request: &Request,
+    pools: &impl Pools,
+    content: &[Vec<u32>],
+    act: impl FnOnce(&[Input<'_>], &[Output<'_>]) -> Result<R>,
+) -> Result<R> {
     let (mut few_inputs, mut many_inputs) = ([Input::NoValue; FEW], Vec::new());
     let inputs = room(&mut few_inputs, &mut many_inputs, request.inputs.len(), Input::NoValue);
     for (at, (slot, argument)) in inputs.iter_mut().zip(&request.inputs).enumerate() {
@@ -160,15 +202,7 @@ fn compute(
             *slot = Output::Buffer { bytes, dimensions: &argument.dimensions };
         }
     }
-    let running = compiled.begin();
-    let control = Control {
-        checkpoint: Some(&running),
-        stop: Some(compiled.gone()),
-        deadline: options.deadline,
-        loop_timeout: options.loop_timeout.unwrap_or(DEFAULT_LOOP_TIMEOUT).min(MAX_LOOP_TIMEOUT),
-    };
-    let _span = trace_span(Layer::Cpu, Phase::Computation, "run");
-    Ok(session.run(inputs, outputs, &control)?)
+    act(inputs, outputs)
 }
 
 /// Room for `count` values: on the stack if they are few.

@@ -276,20 +276,65 @@ impl PreparedModel for SamplePreparedModel {
 
 #[cfg(test)]
 mod tests {
+    use nnburst_burst::BurstExecutor;
+    use nnburst_burst::packet::{BurstAnswer, BurstPool, BurstRequest};
     use nnburst_hal::testing::{relu_model, relu_request};
     use nnburst_hal::{CacheHandles, PrepareOptions, wait_for_prepared_model};
 
     use super::*;
     use crate::{Options, SampleDriver};
 
-    #[test]
-    fn a_model_that_rested_works_again() {
-        let device = SampleDriver::new("nnapi-sample_all", Options::default()).unwrap().device();
-        let model = wait_for_prepared_model(|callback| {
+    fn prepared(options: Options) -> Arc<dyn PreparedModel> {
+        let device = SampleDriver::new("nnapi-sample_all", options).unwrap().device();
+        wait_for_prepared_model(|callback| {
             let (options, cache) = (PrepareOptions::default(), CacheHandles::default());
             device.prepare_model(relu_model(&[2]), options, cache, callback)
         })
-        .unwrap();
+        .unwrap()
+    }
+
+    #[test]
+    fn rehearsals_leave_the_clients_memory_alone_and_can_be_turned_off() {
+        for keep_warm in [true, false] {
+            let model = prepared(Options { keep_warm, ..Options::default() });
+            let compiled = &model.as_any().downcast_ref::<SamplePreparedModel>().unwrap().0;
+            let mut burst = SampleBurst::new(Arc::clone(compiled));
+            let (request, memory) = relu_request(&[1.0, -1.0]).unwrap();
+            let mapping = memory.mapped().unwrap();
+            let output = || mapping.view_mut(8..16).unwrap();
+            burst.add(0, &memory);
+            // As a packet says it, without pools.
+            let received = || BurstRequest {
+                request: Request { pools: Vec::new(), ..request.clone() },
+                pools: vec![BurstPool::Slot(0)],
+                ..BurstRequest::default()
+            };
+            let mut answer = BurstAnswer::default();
+            let rehearse = |burst: &mut SampleBurst| {
+                let mut asked = 0;
+                burst.rehearse(&mut received(), &mut BurstAnswer::default(), &mut || {
+                    asked += 1;
+                    false
+                });
+                asked
+            };
+            assert_eq!(rehearse(&mut burst), 0, "nothing was executed yet");
+            for _ in 0..2 {
+                burst.execute(&mut received(), &mut answer);
+                assert_eq!(answer.status, ErrorStatus::None);
+                assert_eq!(output().as_view().to_vec(), [0, 0, 128, 63, 0, 0, 0, 0]);
+                output().copy_from_slice(&[9; 8]);
+                assert_eq!(rehearse(&mut burst), u32::from(keep_warm), "its one step");
+                assert_eq!(output().as_view().to_vec(), [9; 8]);
+            }
+            burst.remove(0);
+            assert_eq!(rehearse(&mut burst), 0, "the memory was freed");
+        }
+    }
+
+    #[test]
+    fn a_model_that_rested_works_again() {
+        let model = prepared(Options::default());
         let compiled = &model.as_any().downcast_ref::<SamplePreparedModel>().unwrap().0;
         let spare = || compiled.spare.lock().unwrap().len();
         let (request, _memory) = relu_request(&[1.0, -1.0]).unwrap();

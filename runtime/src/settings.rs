@@ -120,7 +120,7 @@ pub const SETTINGS: &[Setting] = &[
         "keep-warm",
         "",
         "1",
-        "0: drivers don't touch weights while their bursts poll and no request comes",
+        "0: drivers neither touch weights nor rehearse while their bursts poll and no request comes",
     ),
     setting(
         "extensions-allowlist",

@@ -37,6 +37,21 @@ pub trait BurstExecutor: Send {
     fn keep_warm(&mut self) -> bool {
         false
     }
+
+    /// Does what [`execute`](Self::execute) did with the same request, the last one, for what that does to code and
+    /// caches alone: in memory of its own, with no effect that anybody could see. Ends when `is_over` tells that somebody
+    /// waits, so it asks every few microseconds. What stands in `answer` goes nowhere.
+    ///
+    /// Called when [`keep_warm`](Self::keep_warm) has nothing left, after requests that were executed with success
+    /// in two milliseconds at most. It neither allocates nor locks nor calls the system.
+    fn rehearse(
+        &mut self,
+        request: &mut BurstRequest,
+        answer: &mut BurstAnswer,
+        is_over: &mut dyn FnMut() -> bool,
+    ) {
+        let _ = (request, answer, is_over);
+    }
 }
 
 /// Runs requests through [`PreparedModel::execute_synchronously`] and keeps the memories' handles.

@@ -14,6 +14,10 @@ use crate::packet::{
     deserialize_request, serialize_answer,
 };
 
+/// Requests that take longer aren't rehearsed, in nanoseconds: what a rehearsal saves, some 10 to 20 microseconds, is
+/// nothing beside them.
+const REHEARSED_NS: u64 = 2_000_000;
+
 /// Everything the thread holds. All storage is used again from frame to frame.
 pub(super) struct Listener {
     requests: Receiver<RequestDatum>,
@@ -28,6 +32,8 @@ pub(super) struct Listener {
     answer: BurstAnswer,
     packet: Vec<ResultDatum>,
     missing: Vec<i32>,
+    /// Whether the last request is worth a rehearsal.
+    rehearses: bool,
 }
 
 /// The burst is over.
@@ -56,6 +62,7 @@ impl Listener {
             answer: BurstAnswer::default(),
             packet,
             missing: Vec::new(),
+            rehearses: false,
         }
     }
 
@@ -65,10 +72,29 @@ impl Listener {
 
     /// Waits for a packet, or for word, and attends to it.
     fn turn(&mut self) -> Result<(), Over> {
-        let executor = &mut self.executor;
-        // What panics has nothing left to do; the burst goes on.
-        let idle = || catch_unwind(AssertUnwindSafe(|| executor.keep_warm())).unwrap_or(false);
-        match self.requests.wait(None, idle) {
+        let Self { requests, executor, control, request, answer, packet, .. } = self;
+        let (dialect, rehearses) = (self.dialect, &mut self.rehearses);
+        let idle = |last: &[RequestDatum], has_come: &mut dyn FnMut() -> bool| {
+            // What panics has nothing left to do; the burst goes on.
+            catch_unwind(AssertUnwindSafe(|| {
+                if executor.keep_warm() {
+                    return true;
+                }
+                // Last, so that what every request begins with stays nearest.
+                if *rehearses {
+                    *rehearses = false; // until it went well
+                    if deserialize_request(last, dialect, request).is_ok() {
+                        let mut is_over = || has_come() || control.has_word();
+                        executor.rehearse(request, answer, &mut is_over);
+                        let _ = serialize_answer(answer, dialect, packet);
+                        *rehearses = true;
+                    }
+                }
+                false
+            }))
+            .unwrap_or(false)
+        };
+        match requests.wait(None, idle) {
             Ok(()) | Err(QueueError::Cancelled) => {}
             Err(QueueError::PeerDied) => return Err(Over),
             Err(_) => return self.give_up(),
@@ -93,13 +119,15 @@ impl Listener {
             Some(Err(_)) => self.answer.fail(ErrorStatus::GeneralFailure),
         }
         let ended = TimePoint::now().nanoseconds;
+        let took = ended.saturating_sub(began);
+        self.rehearses = self.answer.status == ErrorStatus::None && took <= REHEARSED_NS;
         if self.dialect == Dialect::Extended {
             let processor = current_processor();
             self.answer.driver_times = Some(DriverTimes { began, ended, processor });
         }
         self.send()?;
         // After the answer is out: the client need not wait for our figures.
-        self.live.end(self.answer.status, ended.saturating_sub(began));
+        self.live.end(self.answer.status, took);
         Ok(())
     }
 

@@ -30,7 +30,12 @@ pub struct AddOne {
     pub before: Option<Box<dyn Fn() + Send + Sync>>,
     /// What [`BurstExecutor::keep_warm`] does.
     pub idle: Option<Box<dyn Fn() -> bool + Send + Sync>>,
+    /// What [`BurstExecutor::rehearse`] does with a request and with the question whether another has come.
+    pub rehearsal: Option<Box<Rehearse>>,
 }
+
+/// See [`AddOne::rehearsal`].
+pub type Rehearse = dyn Fn(&Request, &mut dyn FnMut() -> bool) + Send + Sync;
 
 impl std::fmt::Debug for AddOne {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -49,8 +54,15 @@ impl AddOne {
         Arc::new_cyclic(|this| {
             let this = Weak::clone(this);
             let pause = Duration::ZERO;
-            let mut model =
-                Self { this, pause, extra_shapes: 0, plain: false, before: None, idle: None };
+            let mut model = Self {
+                this,
+                pause,
+                extra_shapes: 0,
+                plain: false,
+                before: None,
+                idle: None,
+                rehearsal: None,
+            };
             change(&mut model);
             model
         })
@@ -266,6 +278,17 @@ impl BurstExecutor for AddOneExecutor {
             shape.is_sufficient = true;
             shape.dimensions.clear();
             shape.dimensions.extend([1, bytes]);
+        }
+    }
+
+    fn rehearse(
+        &mut self,
+        received: &mut BurstRequest,
+        _: &mut BurstAnswer,
+        is_over: &mut dyn FnMut() -> bool,
+    ) {
+        if let Some(rehearsal) = &self.model.rehearsal {
+            rehearsal(&received.request, is_over);
         }
     }
 

@@ -62,6 +62,64 @@ fn a_burst_outlives_what_panics_while_it_is_idle() {
     asked_then_adds(&mut burst, &asked, 2);
 }
 
+/// A burst that polls and counts its rehearsals, each of which does what `rehearsal` does.
+fn rehearsing(
+    rehearsal: impl Fn(&mut dyn FnMut() -> bool) + Send + Sync + 'static,
+) -> (BurstController, Arc<AtomicUsize>) {
+    let counted = Arc::new(AtomicUsize::new(0));
+    let model = AddOne::with(|model| {
+        let counted = Arc::clone(&counted);
+        model.rehearsal = Some(Box::new(move |request, has_come| {
+            assert_eq!(request.inputs[0].location.length, 4, "the last request");
+            counted.fetch_add(1, Ordering::Relaxed);
+            rehearsal(has_come);
+        }));
+    });
+    let window = Some(Duration::MAX);
+    let mut options = ControllerOptions { polling_window: window, ..ControllerOptions::default() };
+    options.burst.polling_window = window;
+    (BurstController::configure(&*model, &options, None).unwrap(), counted)
+}
+
+/// Waits for so many rehearsals in all.
+fn comes_to(rehearsed: &AtomicUsize, wanted: usize) {
+    while rehearsed.load(Ordering::Relaxed) < wanted {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn the_last_request_is_rehearsed_until_another_comes() {
+    // One that doesn't end by itself: only a request ends it.
+    let (mut burst, rehearsed) = rehearsing(|has_come| while !has_come() {});
+    std::thread::sleep(Duration::from_millis(5));
+    assert_eq!(rehearsed.load(Ordering::Relaxed), 0, "there was no request yet");
+    asked_then_adds(&mut burst, &rehearsed, 0);
+    for requests in 1..=5 {
+        comes_to(&rehearsed, requests);
+        asked_then_adds(&mut burst, &rehearsed, 0);
+    }
+    // One that ends: another begins each millisecond.
+    let (mut burst, rehearsed) = rehearsing(|_| ());
+    asked_then_adds(&mut burst, &rehearsed, 0);
+    asked_then_adds(&mut burst, &rehearsed, 3);
+}
+
+#[test]
+fn neither_requests_that_failed_nor_rehearsals_that_panicked_are_repeated() {
+    let (mut burst, rehearsed) = rehearsing(|_| panic!("this panic belongs here"));
+    asked_then_adds(&mut burst, &rehearsed, 0);
+    comes_to(&rehearsed, 1);
+    asked_then_adds(&mut burst, &rehearsed, 0);
+    let (input, output) = (memory(&[1; 4]), memory(&[0; 4]));
+    let bad = AddOne::request(&input, &output, 5);
+    burst.execute(&bad, &ExecutionOptions::default()).unwrap().unwrap_err();
+    let before = rehearsed.load(Ordering::Relaxed);
+    assert!((1..=2).contains(&before), "once for each good request at most, not {before} times");
+    std::thread::sleep(Duration::from_millis(10));
+    assert_eq!(rehearsed.load(Ordering::Relaxed), before);
+}
+
 #[test]
 fn a_burst_that_sleeps_touches_nothing() {
     for window in [Some(Duration::ZERO), None] {

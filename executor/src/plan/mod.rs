@@ -31,6 +31,7 @@ pub use builder::{Lowered, OpBuilder, Stop, Tensor};
 pub(crate) use graph::{Graph, MAIN};
 pub use label::{Label, Words};
 pub(crate) use lower::lower;
+pub(crate) use pieces::estimate;
 pub use snapshot::Snapshot;
 pub use stage::DynamicOutput;
 pub(crate) use stage::{DynamicTarget, LoopTail, Place, Stage, Step, Tail, Work};

@@ -80,7 +80,7 @@ pub(super) fn keep_short_whole(steps: &mut [DraftStep]) {
 
 /// Nanoseconds that a step takes about: what vector kernels reach where they are slow, so that little
 /// work is not taken for much.
-fn estimate(label: &Label) -> u64 {
+pub(crate) fn estimate(label: &Label) -> u64 {
     let per_nanosecond = match (label.form, label.kernel) {
         (Isa::Scalar, _) => 1,
         (_, "pool_real" | "pool_byte") => 6,

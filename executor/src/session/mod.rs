@@ -3,6 +3,7 @@
 mod arguments;
 mod bands;
 mod loops;
+mod rehearsal;
 mod runner;
 mod team;
 mod warm;
@@ -16,6 +17,7 @@ use nnburst_hal::{OutputShape, TimePoint, View, ViewMut};
 use crate::error::{Halt, RunError};
 use crate::plan::{Context, MAIN, Plan, Stage};
 use arguments::Sink;
+use rehearsal::Rehearsal;
 use runner::Runner;
 use team::Team;
 use warm::Warmth;
@@ -135,6 +137,8 @@ pub struct Session {
     /// Helpers, from the first run on.
     team: Option<Team>,
     warmth: Warmth,
+    /// Whether a rehearsal does what a run does, and nothing else.
+    rehearses: bool,
 }
 
 /// What a run goes by: its control, who helps, and where the times of its steps go.
@@ -143,6 +147,20 @@ struct Orders<'a> {
     control: &'a Control<'a>,
     team: Option<&'a mut Team>,
     times: Option<&'a mut Vec<StepTime>>,
+    rehearsal: Option<Rehearsal<'a>>,
+}
+
+impl Orders<'_> {
+    /// Whether the run may go on.
+    #[inline]
+    fn check(&mut self) -> Result<(), Halt> {
+        if let Some(rehearsal) = &mut self.rehearsal
+            && (rehearsal.is_over)()
+        {
+            return Err(Halt::Stopped);
+        }
+        self.control.check()
+    }
 }
 
 impl Session {
@@ -151,7 +169,10 @@ impl Session {
         let first = plan.first.as_deref();
         let shares = plan.context.threads > 1 && first.is_none_or(Stage::may_share);
         let warmth = Warmth::new(plan.context.packs.in_order());
-        Self { context: Arc::clone(&plan.context), runner, shares, team: None, warmth }
+        // What operations of extensions do beside computing is not ours to repeat.
+        let rehearses = plan.context.extension_names.is_empty();
+        let context = Arc::clone(&plan.context);
+        Self { context, runner, shares, team: None, warmth, rehearses }
     }
 
     /// Touches a few lines of the weights and the memory that the next run will use, to have them in near caches when
@@ -159,6 +180,27 @@ impl Session {
     /// neither allocates nor locks nor calls the system. Weights that are packed at run time are left out.
     pub fn keep_warm(&mut self) -> bool {
         self.warmth.touch(self.runner.arena())
+    }
+
+    /// Takes the steps of a run of these shapes, as far as they are known, for what it does to code and caches alone:
+    /// of steps that are cut in bands the first band, those that take long in one piece not at all. What the outputs
+    /// hold then means nothing. Looks between steps, hence every 20 microseconds or so, whether it `is_over`. Like a run
+    /// it neither allocates nor locks nor calls the system; models with operations of extensions are not rehearsed.
+    pub fn rehearse(
+        &mut self,
+        inputs: &[Input<'_>],
+        outputs: &[Output<'_>],
+        is_over: &mut dyn FnMut() -> bool,
+    ) {
+        if !self.rehearses {
+            return;
+        }
+        let control = &Control::default();
+        let rehearsal = Some(Rehearsal { is_over });
+        let mut orders = Orders { control, team: None, times: None, rehearsal };
+        let ran = self.runner.run(&self.context, inputs, &mut Sink::Given(outputs), &mut orders);
+        // What fails with values that mean nothing would do so each time, and make words of it.
+        self.rehearses = matches!(ran, Ok(()) | Err(RunError::Stopped));
     }
 
     /// Executes the plan. Where the plan is static this neither allocates nor locks nor calls the system.
@@ -199,7 +241,7 @@ impl Session {
         if self.team.is_none() && self.shares {
             self.team = Some(Team::new(self.context.threads.min(team::cores())));
         }
-        let mut orders = Orders { control, team: self.team.as_mut(), times };
+        let mut orders = Orders { control, team: self.team.as_mut(), times, rehearsal: None };
         self.runner.run(&self.context, inputs, &mut Sink::Given(outputs), &mut orders)
     }
 

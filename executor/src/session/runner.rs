@@ -12,6 +12,7 @@ use nnburst_hal::{OutputShape, View, ViewMut};
 use super::arguments::{Sink, argument_shape, check_count, fits, input_slot};
 use super::bands::run_bands;
 use super::loops::Loop;
+use super::rehearsal::is_long;
 use super::{Control, Input, Orders, Output, StepTime};
 use crate::error::{CompileError, RunError};
 use crate::io::{Io, Slot, resolve};
@@ -118,7 +119,7 @@ impl Runner {
             shape.dimensions.clone_from(&graph.operands[operand].dimensions);
             shape.is_sufficient = true;
         }
-        let root = self.root(context, inputs, sink, orders.control)?;
+        let root = self.root(context, inputs, sink, orders)?;
         let Some(root) = self.roots.get_mut(root) else { return Ok(()) };
         self.slots.clear();
         for (index, (input, shape)) in inputs.iter().zip(&root.inputs).enumerate() {
@@ -135,13 +136,13 @@ impl Runner {
         walk.down(&mut root.node, outputs_from)
     }
 
-    /// The tree that fits the arguments, compiled if it is new.
+    /// The tree that fits the arguments, compiled if it is new; none, for a rehearsal.
     fn root(
         &mut self,
         context: &Context,
         inputs: &[Input<'_>],
         sink: &Sink<'_>,
-        control: &Control<'_>,
+        orders: &Orders<'_>,
     ) -> Result<usize, RunError> {
         let graph = &context.graphs[self.graph];
         let fits = |root: &Root| {
@@ -152,6 +153,9 @@ impl Runner {
         };
         if let Some(found) = self.roots.iter().position(fits) {
             return Ok(found);
+        }
+        if orders.rehearsal.is_some() {
+            return Ok(self.roots.len());
         }
         let inputs = inputs
             .iter()
@@ -165,7 +169,7 @@ impl Runner {
         let omitted_outputs: Vec<_> = (0..sink.len()).map(|i| sink.is_omitted(i)).collect();
         let state = State::new(&context.graphs, self.graph, &inputs, &omitted_outputs)
             .map_err(|error| CompileError::Model(error.to_string()))?;
-        let node = Node::new(Arc::new(lower(context, state, control)?));
+        let node = Node::new(Arc::new(lower(context, state, orders.control)?));
         if self.roots.len() >= MAX_VARIANTS {
             self.roots.remove(0);
         }
@@ -181,8 +185,11 @@ impl Walk<'_, '_, '_, '_> {
             let Node { stage, arena, made, inner, next } = node;
             self.bind(stage, arena, outputs_from)?;
             for step in &stage.steps {
-                self.orders.control.check()?;
+                self.orders.check()?;
                 self.step(step)?;
+            }
+            if self.orders.rehearsal.is_some() {
+                return Ok(());
             }
             let guard = match &stage.tail {
                 Tail::End => return Ok(()),
@@ -275,7 +282,13 @@ impl Walk<'_, '_, '_, '_> {
     #[inline]
     fn step(&mut self, step: &Step) -> Result<(), RunError> {
         let start = self.orders.times.is_some().then(Instant::now);
+        let rehearses = self.orders.rehearsal.is_some();
         match &step.work {
+            Work::Whole(_) if rehearses && is_long(step) => {}
+            Work::Bands { count, run, .. } if rehearses => {
+                let io = Io::new(self.slots, step);
+                run(io, 0..1.min(*count)).map_err(|what| failed(step, what))?;
+            }
             Work::Whole(run) => {
                 run(Io::new(self.slots, step)).map_err(|what| failed(step, what))?;
             }

@@ -84,7 +84,7 @@ impl BurstController {
         if self.closed.is_some() {
             return false;
         }
-        match self.results.wait(deadline, || false) {
+        match self.results.wait(deadline, |_, _| false) {
             Ok(()) => true,
             Err(QueueError::TimedOut) => false,
             Err(QueueError::PeerDied) => {

@@ -1,0 +1,85 @@
+//! Runs that nobody waits for: they bring code, branches and tables of pages back to where a run finds them at once.
+
+use crate::plan::{Step, estimate};
+
+/// A step that takes longer in one piece, in nanoseconds, is left out: a request that comes in the meantime waits for it.
+const LONG: u64 = 20_000;
+
+/// Bytes that are moved in a nanosecond.
+const MOVED: u64 = 10;
+
+/// That a run is a rehearsal, and when it is to end.
+pub(super) struct Rehearsal<'a> {
+    /// Asked between steps: whether somebody waits now.
+    pub(super) is_over: &'a mut dyn FnMut() -> bool,
+}
+
+impl std::fmt::Debug for Rehearsal<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rehearsal").finish_non_exhaustive()
+    }
+}
+
+/// Whether a step that can't be cut takes too long to be rehearsed.
+pub(super) fn is_long(step: &Step) -> bool {
+    let moves = u64::try_from(step.bytes()).unwrap_or(u64::MAX) / MOVED;
+    estimate(&step.label).max(moves) > LONG
+}
+
+#[cfg(test)]
+mod tests {
+    use nnburst_hal::{
+        Model, Operand, OperandLifeTime, OperandType, Operation, OperationType, Subgraph, View,
+        ViewMut,
+    };
+
+    use crate::{CompileOptions, Control, Input, Output, Plan};
+
+    fn relu(dimensions: &[u32]) -> Model {
+        let tensor = |lifetime, number_of_consumers| Operand {
+            number_of_consumers,
+            ..Operand::tensor(OperandType::TensorFloat32, dimensions.to_vec())
+                .with_lifetime(lifetime)
+        };
+        let operands = vec![
+            tensor(OperandLifeTime::SubgraphInput, 1),
+            tensor(OperandLifeTime::SubgraphOutput, 0),
+        ];
+        let operations =
+            vec![Operation { kind: OperationType::Relu, inputs: vec![0], outputs: vec![1] }];
+        let (input_indexes, output_indexes) = (vec![0], vec![1]);
+        let main = Subgraph { operands, operations, input_indexes, output_indexes };
+        Model { main, ..Model::default() }
+    }
+
+    #[test]
+    fn a_rehearsal_takes_the_steps_until_it_is_over_and_compiles_nothing() {
+        let plan = Plan::compile(&relu(&[1, 4]), &CompileOptions::default()).unwrap();
+        let mut session = plan.session();
+        let given: Vec<u8> = [-1f32, 2.0, -3.0, 4.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+        let rehearse = |session: &mut crate::Session, is_over, dimensions: &[u32]| {
+            let mut made = [7; 16];
+            let inputs = [Input::Value { bytes: View::of(&given), dimensions }];
+            let outputs = [Output::new(ViewMut::of(&mut made))];
+            let mut asked = 0;
+            session.rehearse(&inputs, &outputs, &mut || {
+                asked += 1;
+                is_over
+            });
+            (asked, made)
+        };
+        assert_eq!(rehearse(&mut session, true, &[]), (1, [7; 16]), "over before it began");
+        let (asked, made) = rehearse(&mut session, false, &[]);
+        assert_eq!((asked, &made[..8]), (1, &[0, 0, 0, 0, 0, 0, 0, 64][..]));
+
+        // Shapes that nobody ran are left alone, and a session still runs and rehearses.
+        let free = Plan::compile(&relu(&[1, 0]), &CompileOptions::default()).unwrap();
+        let mut session = free.session();
+        assert_eq!(rehearse(&mut session, false, &[1, 4]), (0, [7; 16]));
+        let mut made = [7; 16];
+        let inputs = [Input::Value { bytes: View::of(&given), dimensions: &[1, 4] }];
+        let outputs = [Output::new(ViewMut::of(&mut made))];
+        session.run(&inputs, &outputs, &Control::default()).unwrap();
+        assert_eq!(rehearse(&mut session, false, &[1, 4]), (1, made));
+    }
+}
