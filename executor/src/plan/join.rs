@@ -36,6 +36,9 @@ pub(super) fn view(draft: &mut Draft) {
         let Some(local) = step.outputs.get(output).and_then(|it| draft.whole_root(it)) else {
             continue;
         };
+        if draft.local_bytes(local) == 0 {
+            continue; // there are no rows of it, and whoever reads it need not take rows
+        }
         let source = draft.resolve(&step.inputs[0]);
         let Some(home) = source.part(start, draft.local_bytes(local), Some(apart)) else {
             continue;
