@@ -10,8 +10,9 @@ use super::rows::{Origin, Row, What};
 
 /// The package that the peers' scripts need; the version that the project's targets were measured with.
 const PACKAGES: [&str; 2] = ["numpy", "ai-edge-litert==2.3.0"];
-/// Calls of a paced measurement.
-const PACED_CALLS: u32 = 250;
+/// Milliseconds and least calls of a paced measurement.
+const PACED_MS: f64 = 2000.0;
+const PACED_CALLS: f64 = 100.0;
 
 /// Median microseconds of one round, theirs and ours.
 #[derive(Clone, Copy, Debug)]
@@ -121,7 +122,8 @@ impl Engines {
 
     /// Theirs in their own process; ours through a burst to another, whose thread polls on the other core.
     fn paced(&self, model: Model<'_>, period_ms: f64) -> Result<Round, String> {
-        let (period, calls) = (period_ms.to_string(), PACED_CALLS.to_string());
+        let calls = (PACED_MS / period_ms).ceil().max(PACED_CALLS);
+        let (period, calls) = (period_ms.to_string(), calls.to_string());
         let mut theirs = self.pinned(&self.python);
         theirs.arg(self.scripts.join("paced.py")).args([
             "tflite-xnnpack",
