@@ -65,13 +65,10 @@ impl Strided {
         Ok(())
     }
 
-    /// Where the first byte lies and how rows do, if all of it is rows.
+    /// Where the first byte lies and how rows do, if all of it is rows. Single elements are not: who reads them one by
+    /// one takes longer than copying and computing do (MUL of 128 floats 0.35 us for 0.19).
     fn rows(&self, element: usize) -> Option<(usize, Apart)> {
-        let (row, pitch) = match (&self.extents[..], &self.strides[..]) {
-            (&[_, row], &[pitch, 1]) => (row, pitch),
-            (&[_], &[pitch]) => (1, pitch),
-            _ => return None,
-        };
+        let (&[_, row], &[pitch, 1]) = (&self.extents[..], &self.strides[..]) else { return None };
         let pitch = pitch.try_into().ok().filter(|&pitch: &usize| pitch > row)?;
         Some((self.base * element, Apart { row: row * element, pitch: pitch * element }))
     }
