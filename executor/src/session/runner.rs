@@ -119,8 +119,8 @@ impl Runner {
             shape.dimensions.clone_from(&graph.operands[operand].dimensions);
             shape.is_sufficient = true;
         }
-        let root = self.root(context, inputs, sink, orders)?;
-        let Some(root) = self.roots.get_mut(root) else { return Ok(()) };
+        let found = self.root(context, inputs, sink, orders)?;
+        let Some(root) = found.and_then(|at| self.roots.get_mut(at)) else { return Ok(()) };
         self.slots.clear();
         for (index, (input, shape)) in inputs.iter().zip(&root.inputs).enumerate() {
             let kind = graph.operands[graph.inputs[index]].kind;
@@ -136,14 +136,14 @@ impl Runner {
         walk.down(&mut root.node, outputs_from)
     }
 
-    /// The tree that fits the arguments, compiled if it is new; none, for a rehearsal.
+    /// The tree that fits the arguments, compiled if it is new. A rehearsal compiles nothing: `None` for it then.
     fn root(
         &mut self,
         context: &Context,
         inputs: &[Input<'_>],
         sink: &Sink<'_>,
         orders: &Orders<'_>,
-    ) -> Result<usize, RunError> {
+    ) -> Result<Option<usize>, RunError> {
         let graph = &context.graphs[self.graph];
         let fits = |root: &Root| {
             let mut arguments = inputs.iter().zip(&root.inputs).zip(&graph.inputs);
@@ -152,10 +152,10 @@ impl Runner {
             }) && root.omitted_outputs.iter().enumerate().all(|(i, &o)| o == sink.is_omitted(i))
         };
         if let Some(found) = self.roots.iter().position(fits) {
-            return Ok(found);
+            return Ok(Some(found));
         }
         if orders.rehearsal.is_some() {
-            return Ok(self.roots.len());
+            return Ok(None);
         }
         let inputs = inputs
             .iter()
@@ -174,7 +174,7 @@ impl Runner {
             self.roots.remove(0);
         }
         self.roots.push(Root { inputs, omitted_outputs, node });
-        Ok(self.roots.len() - 1)
+        Ok(Some(self.roots.len() - 1))
     }
 }
 
