@@ -9,6 +9,8 @@ fn main() {
     println!("cargo:rerun-if-changed={}", map.display());
     println!("cargo:rerun-if-env-changed=PATH");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libneuralnetworks.so");
+    // Threads, the SIGBUS handler and thread-local destructors of ours outlive a dlclose.
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
 
     // rustc hands the linker an unnamed version script of its own; lld and mold join it with ours, GNU ld
     // refuses to. On x86_64 Linux rustc links with lld unless it is told otherwise.

@@ -1,4 +1,4 @@
-//! The end of the library: at the end of the process, or when it is unloaded.
+//! The end of the library, which is the end of the process: `dlclose` doesn't unload it (`-z nodelete`).
 
 use std::time::{Duration, Instant};
 
@@ -18,10 +18,9 @@ const NAMES: [&str; 7] = [
     "fmq-peer-watch",
 ];
 
-/// Called by the loader. Threads of ours that wait for work would be in the way of an unload, and be told as leaks by
-/// whoever looks for those at the end.
+/// Called by the loader. Threads of ours that wait for work are reported as leaks by whoever looks for those at the end.
 #[used]
-// Functions of this section are called once, without arguments, when the library goes.
+// Functions of this section are called once, without arguments, when the process exits.
 #[unsafe(link_section = ".fini_array")]
 static END: extern "C" fn() = end;
 

@@ -60,6 +60,15 @@ fn a_wrapper_in_cpp_works_and_leaves_nothing_behind() {
     }
 }
 
+/// A program that loads the library, computes and closes it keeps its own handler of SIGBUS.
+#[test]
+fn closing_the_library_leaves_the_program_its_handlers() {
+    for compiler in ["gcc -Wl,--as-needed", "clang -Wl,--as-needed"] {
+        let Some(program) = common::compile(compiler, "c11", "tests/c/unload.c") else { continue };
+        common::run(&mut common::command(program));
+    }
+}
+
 /// Each header by itself, in the oldest and the newest dialects that programs are written in.
 #[test]
 fn headers_stand_alone() {

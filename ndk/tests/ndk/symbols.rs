@@ -66,6 +66,30 @@ fn the_headers_declare_what_the_map_lists() {
     assert_eq!(api.count(), 66, "functions through level 30");
 }
 
+/// The dynamic section's entries of a 64-bit little-endian ELF file: tag and value.
+fn dynamic_entries(elf: &[u8]) -> Vec<(u64, u64)> {
+    let u64_at = |at: usize| u64::from_le_bytes(elf[at..at + 8].try_into().unwrap());
+    let u16_at = |at: usize| usize::from(u16::from_le_bytes([elf[at], elf[at + 1]]));
+    let offset = |at: usize| usize::try_from(u64_at(at)).unwrap();
+    assert_eq!(&elf[..6], b"\x7fELF\x02\x01", "64 bits, little-endian");
+    // Elf64_Ehdr: e_phoff, e_phentsize, e_phnum. Elf64_Phdr: p_type, p_offset, p_filesz.
+    let (table, size, count) = (offset(32), u16_at(54), u16_at(56));
+    let headers = (0..count).map(|index| table + index * size);
+    let pt_dynamic = 2u32.to_le_bytes();
+    let header = headers.clone().find(|&at| elf[at..at + 4] == pt_dynamic).unwrap();
+    let (start, len) = (offset(header + 8), offset(header + 32));
+    (start..start + len).step_by(16).map(|at| (u64_at(at), u64_at(at + 8))).collect()
+}
+
+#[test]
+fn the_library_is_never_unloaded() {
+    const DT_FLAGS_1: u64 = 0x6fff_fffb;
+    const DF_1_NODELETE: u64 = 8;
+    let entries = dynamic_entries(&std::fs::read(common::library()).unwrap());
+    let flags = entries.iter().find(|(tag, _)| *tag == DT_FLAGS_1).map(|(_, value)| *value);
+    assert!(flags.is_some_and(|flags| flags & DF_1_NODELETE != 0), "DT_FLAGS_1: {flags:?}");
+}
+
 #[test]
 fn the_library_exports_what_the_map_lists_under_its_versions() {
     if !common::is_installed("nm") {
