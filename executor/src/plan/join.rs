@@ -5,7 +5,7 @@
 //! where convolutions read what is within them.
 //!
 //! Rows may be of a single byte, and any number of bytes apart: convolutions and pooling take 0.31 to 0.99 of the time of copying
-//! them first, element-wise steps 0.15 to 0.9 where they read, 0.5 to 1.2 where they write (docs/performance.md).
+//! them first, element-wise steps 0.15 to 0.9 where they read, 0.5 to 1.2 where they write (benches/results).
 
 use std::ops::Range;
 
