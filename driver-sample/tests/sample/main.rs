@@ -6,6 +6,7 @@
     reason = "a test that can't go on stops"
 )]
 
+mod attack;
 mod buffers;
 mod bursts;
 mod caching;

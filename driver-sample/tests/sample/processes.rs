@@ -37,6 +37,9 @@ fn child_main() {
             std::thread::sleep(HUNG * 10);
         }
         Ok("client") => be_a_client(),
+        Ok("target") => crate::attack::be_the_target(),
+        Ok("good client") => crate::attack::be_the_good_client(),
+        Ok("attacker") => crate::attack::be_an_attacker(),
         Ok("waiting") => crate::deaths::be_a_client_that_waits(),
         Ok("client of many") => crate::deaths::be_a_client_of_many(),
         Ok("stranger") => {
@@ -108,7 +111,7 @@ pub(crate) fn spawned() -> Spawned {
     Spawned::start(&mut command("spawned")).unwrap()
 }
 
-fn command(role: &str) -> Command {
+pub(crate) fn command(role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "processes::child_main", "--nocapture"]).env(ROLE, role);
     command.stdout(Stdio::null()).stderr(Stdio::null());
