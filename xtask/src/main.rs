@@ -11,6 +11,7 @@
 //! | `peers --venv DIR`                | our models beside TFLite's on one core, as ratios; see `peers`           |
 //! | `fuzz [--seconds N] [TARGET ..]`  | every fuzz target, or those named, under AddressSanitizer (nightly)      |
 //! | `neon`                            | the executor on an emulated aarch64                                      |
+//! | `symbols`                         | the C library's exports and their versions, for x86_64 and aarch64       |
 //! | `miri`, `tsan`                    | the queue in private memory under Miri and ThreadSanitizer (nightly)     |
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool talks")]
 
@@ -21,6 +22,7 @@ mod mutants;
 mod neon;
 mod peers;
 mod sanitizers;
+mod symbols;
 
 use std::process::ExitCode;
 
@@ -38,11 +40,12 @@ fn main() -> ExitCode {
         "peers" => peers::run(rest),
         "fuzz" => fuzz::run(rest),
         "neon" => neon::run(),
+        "symbols" => symbols::run(),
         "miri" => sanitizers::miri(),
         "tsan" => sanitizers::tsan(),
         _ => {
             eprintln!(
-                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | operations | peers | fuzz | neon | miri | tsan"
+                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | operations | peers | fuzz | neon | symbols | miri | tsan"
             );
             return ExitCode::from(2);
         }

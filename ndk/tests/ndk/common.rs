@@ -8,8 +8,11 @@ pub(crate) fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The library that cargo built beside this test.
+/// The library that `NNBURST_TEST_LIBRARY` names, else the one that cargo built beside this test.
 pub(crate) fn library() -> PathBuf {
+    if let Some(named) = std::env::var_os("NNBURST_TEST_LIBRARY") {
+        return named.into();
+    }
     let exe = std::env::current_exe().unwrap();
     let deps = exe.parent().unwrap();
     let found = [deps, deps.parent().unwrap()].map(|dir| dir.join("libneuralnetworks.so"));
@@ -20,11 +23,18 @@ pub(crate) fn library() -> PathBuf {
     newest.unwrap_or_else(|| panic!("no libneuralnetworks.so beside {}", exe.display())).clone()
 }
 
-/// Whether a program is there to be run; says so if not.
+/// Whether a program is there to be run.
 pub(crate) fn is_installed(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok();
+    found(program, Command::new(program).arg("--version").output().is_ok())
+}
+
+/// Whether something that a test needs is there; what is not, is reported, and is a failure where
+/// `NNBURST_REQUIRE`, a list with commas, names it.
+pub(crate) fn found(what: &str, found: bool) -> bool {
     if !found {
-        println!("skipped: {program} is not installed");
+        let required = std::env::var("NNBURST_REQUIRE").unwrap_or_default();
+        assert!(!required.split(',').any(|name| name == what), "{what} is required and missing");
+        println!("skipped: {what} is not installed");
     }
     found
 }

@@ -3,5 +3,6 @@
 
 mod c_programs;
 mod common;
+mod linkers;
 mod services;
 mod symbols;

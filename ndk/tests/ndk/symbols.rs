@@ -1,6 +1,7 @@
 //! What the library exports is what the headers declare, and what the linker's map lists, no more and no less.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::process::Command;
 
 use crate::common;
@@ -34,7 +35,7 @@ fn declared(header: &str) -> BTreeSet<String> {
 }
 
 /// The map's functions, by version.
-fn mapped() -> BTreeMap<String, BTreeSet<String>> {
+pub(crate) fn mapped() -> BTreeMap<String, BTreeSet<String>> {
     let mut nodes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut node = String::new();
     for line in read("libneuralnetworks.map").lines() {
@@ -47,6 +48,21 @@ fn mapped() -> BTreeMap<String, BTreeSet<String>> {
         }
     }
     nodes
+}
+
+/// The functions that a library exports, by version. The versions are symbols themselves.
+pub(crate) fn exported(library: &Path) -> BTreeMap<String, BTreeSet<String>> {
+    let listed = common::run(Command::new("nm").args(["-D", "--defined-only"]).arg(library));
+    let mut exported: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for line in listed.lines() {
+        let mut words = line.split_whitespace().skip(1);
+        let (Some(kind), Some(symbol)) = (words.next(), words.next()) else { continue };
+        let (name, version) = symbol.split_once("@@").unwrap_or((symbol, "no version"));
+        if kind != "A" {
+            exported.entry(version.to_owned()).or_default().insert(name.to_owned());
+        }
+    }
+    exported
 }
 
 #[test]
@@ -95,16 +111,7 @@ fn the_library_exports_what_the_map_lists_under_its_versions() {
     if !common::is_installed("nm") {
         return;
     }
-    let listed =
-        common::run(Command::new("nm").args(["-D", "--defined-only"]).arg(common::library()));
-    let mut exported: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for symbol in listed.lines().filter_map(|line| line.split_whitespace().nth(2)) {
-        let (name, version) = symbol.split_once("@@").unwrap_or((symbol, "no version"));
-        if name != version {
-            exported.entry(version.to_owned()).or_default().insert(name.to_owned());
-        }
-    }
-    assert_eq!(exported, mapped());
+    assert_eq!(exported(&common::library()), mapped());
 }
 
 #[test]
