@@ -6,16 +6,18 @@
 //! time of processors for power. What was measured is kept in a file, so that figures stay the same between
 //! starts, as the interface wants, until somebody measures again.
 
+use std::ffi::OsString;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nnburst_executor::{CompileOptions, Control, Input, Output, Plan};
+use nnburst_hal::trusted::{Owners, TrustedDir, read_trusted};
 use nnburst_hal::{
     DataLocation, HalError, Model, Operand, OperandLifeTime, OperandType, Operation, OperationType,
-    PerformanceInfo, Result, Subgraph, View, ViewMut,
+    PerformanceInfo, Result, Subgraph, View, ViewMut, environment,
 };
+use rustix::fs::{OFlags, renameat};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// Runs of each kind, in turns; the middle one counts.
@@ -41,9 +43,13 @@ impl Measured {
         Ok(Self { float, other: measure(OperandType::TensorQuant8Asymm)? })
     }
 
-    /// What was kept for a driver; `None` if nothing was, or what is there says nothing sensible.
+    /// What was kept for a driver; `None` if nothing was, if what is there says nothing sensible, or if another user could
+    /// have written it.
     pub fn load(dir: &Path, driver: &str) -> Option<Self> {
-        let text = std::fs::read_to_string(file(dir, driver)).ok()?;
+        let text = match read_trusted(&dir.join(file(driver)), Owners::own()) {
+            Err(error) if error.is_absent() => return None,
+            text => text.inspect_err(|error| tracing::warn!(%error, "figures of {driver}")).ok()?,
+        };
         let mut lines = text.lines();
         let mut line = |name: &str| {
             let mut words = lines.next()?.split(' ');
@@ -61,21 +67,20 @@ impl Measured {
     /// Keeps the figures for a driver, in place of any that were.
     ///
     /// # Errors
-    /// The directory can't be made or written.
+    /// The directory can't be made or written, or isn't this user's alone.
     pub fn store(&self, dir: &Path, driver: &str) -> io::Result<()> {
         use io::Write;
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        let dir = TrustedDir::create(dir, Owners::own())?;
         let line = |name: &str, info: PerformanceInfo| {
             format!("{name} {} {}\n", info.exec_time, info.power_usage)
         };
         let text = line("float", self.float) + &line("other", self.other);
         // Under another name first: whoever reads meanwhile finds the old figures or the new ones.
-        let passing = dir.join(format!(".{driver}.{}", std::process::id()));
-        let mut options = std::fs::OpenOptions::new();
-        let mut written =
-            options.write(true).create(true).truncate(true).mode(0o600).open(&passing)?;
+        let passing = OsString::from(format!(".{driver}.{}", std::process::id()));
+        let mut written = dir.file(&passing, OFlags::WRONLY | OFlags::CREATE)?;
+        written.set_len(0)?;
         written.write_all(text.as_bytes())?;
-        std::fs::rename(&passing, file(dir, driver))
+        Ok(renameat(&dir, &passing, &dir, file(driver))?)
     }
 }
 
@@ -100,7 +105,7 @@ pub fn calibrated(driver: &str) -> Option<Measured> {
 /// Where figures are kept: the setting `state-dir` (`NNBURST_STATE_DIR`), a service manager's `STATE_DIRECTORY`, or `nnburst` in the
 /// user's directory for state; `None` for a user without any.
 pub fn state_dir() -> Option<PathBuf> {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let set = |name| environment(name).map(PathBuf::from);
     let own = || set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")));
     nnburst_hal::setting("state-dir")
         .map(PathBuf::from)
@@ -108,8 +113,8 @@ pub fn state_dir() -> Option<PathBuf> {
         .or_else(|| Some(own()?.join("nnburst")))
 }
 
-fn file(dir: &Path, driver: &str) -> PathBuf {
-    dir.join(format!("{driver}.figures"))
+fn file(driver: &str) -> String {
+    format!("{driver}.figures")
 }
 
 /// Expand, depthwise, project: `[1, 28, 28, 32]` in and out.
@@ -237,7 +242,7 @@ mod tests {
         assert_eq!(Measured::load(&dir, "two"), None);
         for text in ["", "float 1 1\n", "float 1 1\nother 1 -1\n", "float 1 1\nother 1 1 1\n", "\0"]
         {
-            std::fs::write(file(&dir, "one"), text).unwrap();
+            std::fs::write(dir.join(file("one")), text).unwrap();
             assert_eq!(Measured::load(&dir, "one"), None, "{text:?}");
         }
     }

@@ -140,7 +140,7 @@ pub(crate) fn service() -> Service {
 }
 
 fn main() -> std::io::Result<()> {
-    let _serving = service().listen(&service_dir())?; // until dropped
+    let _serving = service().listen(&service_dir()?)?; // until dropped
     std::io::stdin().lines().for_each(drop); // until there is no more input
     Ok(())
 }

@@ -6,6 +6,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use nnburst_hal::environment;
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::{socket_acceptconn, socket_domain};
 
@@ -19,7 +20,7 @@ const FIRST: u32 = 3;
 /// # Errors
 /// What came is no listening Unix socket, or more than one came: a service has one.
 pub(crate) fn listener() -> io::Result<Option<OwnedFd>> {
-    let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
+    let number = |name| environment(name)?.to_str()?.parse::<u32>().ok();
     if number("LISTEN_PID") != Some(std::process::id()) {
         return Ok(None);
     }

@@ -1,52 +1,151 @@
-//! Where services are found: a directory of sockets, `<instance>.sock`.
+//! Where services are found: a directory of sockets, `<instance>.sock`, that no other user can change.
+//!
+//! Whoever owns a service's socket gets models and memories and gives the answers, so that a directory is walked as
+//! [`nnburst_hal::trusted`] says, a socket is connected to by what was examined and not by its name, and the
+//! server's user is looked at (`SO_PEERCRED`) before a byte is sent.
 
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use nnburst_hal::trusted::{Owners, TrustError, TrustedDir, proc_path};
+use nnburst_hal::{environment, setting};
+use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use crate::socket::is_answered;
+use crate::socket::PATIENCE;
 
 const SUFFIX: &str = ".sock";
 
-/// How long a name is waited for that is taken by somebody who doesn't answer. A service that was killed has its
-/// socket until the last of its threads is dead, and whoever starts services starts the next one before.
-const PARTING: Duration = Duration::from_secs(2);
+/// Why there is no directory of services, or no service in it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DirectoryError {
+    /// No place for sockets is this user's own.
+    #[error(
+        "there is no directory for services: neither XDG_RUNTIME_DIR nor HOME is set, and {} is not \
+         this user's with mode 0700; set NNBURST_SERVICE_DIR",
+        runtime.display()
+    )]
+    NoHome {
+        /// The user's runtime directory, as it would be called.
+        runtime: PathBuf,
+    },
+    /// The setting `service-user` names nobody.
+    #[error("service-user is {user:?}, expected a uid or a name in /etc/passwd")]
+    NoUser {
+        /// Its value.
+        user: String,
+    },
+    /// Others than trusted users have, or could have, a say in the directory or the socket.
+    #[error(transparent)]
+    Untrusted(#[from] TrustError),
+    /// The server is another user's process.
+    #[error("{} is not used: served by uid {uid}, expected {expected}", path.display())]
+    OtherServer {
+        /// The socket.
+        path: PathBuf,
+        /// The server's effective user.
+        uid: u32,
+        /// The users that would be right.
+        expected: String,
+    },
+    /// No service can be called that, or nobody can be connected to.
+    #[error("{}: {source}", path.display())]
+    System {
+        /// The socket.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+}
 
-/// How often it is tried.
-const GLANCE: Duration = Duration::from_millis(5);
-
-/// The directory of services: that of the setting `service-dir` (`NNBURST_SERVICE_DIR`, or a line of the file of
-/// settings), else `nnburst` in the user's runtime directory,
-/// else a directory of the user's own in /tmp.
-pub fn service_dir() -> PathBuf {
-    if let Some(dir) = nnburst_hal::setting("service-dir") {
-        return dir.into();
-    }
-    match std::env::var_os("XDG_RUNTIME_DIR").filter(|value| !value.is_empty()) {
-        Some(dir) => Path::new(&dir).join("nnburst"),
-        None => {
-            std::env::temp_dir().join(format!("nnburst-{}", rustix::process::geteuid().as_raw()))
-        }
+impl From<DirectoryError> for io::Error {
+    fn from(error: DirectoryError) -> Self {
+        let kind = match &error {
+            DirectoryError::System { source, .. } => source.kind(),
+            DirectoryError::Untrusted(TrustError::System { source, .. }) => source.kind(),
+            DirectoryError::NoHome { .. } => io::ErrorKind::NotFound,
+            DirectoryError::NoUser { .. } => io::ErrorKind::InvalidInput,
+            _ => io::ErrorKind::PermissionDenied,
+        };
+        Self::new(kind, error)
     }
 }
 
+/// The directory of services. The first of these that says anything:
+///
+/// 1. the setting `service-dir` (`NNBURST_SERVICE_DIR`, or a line of the file of settings);
+/// 2. `nnburst` in `XDG_RUNTIME_DIR`;
+/// 3. `nnburst` in `/run/user/UID`, if that is this user's own with mode 0700;
+/// 4. `nnburst/services` in the user's directory for state (`XDG_STATE_HOME`, `~/.local/state`).
+///
+/// It need not be there, and is examined when it is used.
+///
+/// # Errors
+/// [`DirectoryError::NoHome`] where none says anything.
+pub fn service_dir() -> Result<PathBuf, DirectoryError> {
+    if let Some(dir) = setting("service-dir") {
+        return Ok(dir.into());
+    }
+    if let Some(dir) = environment("XDG_RUNTIME_DIR") {
+        return Ok(Path::new(&dir).join("nnburst"));
+    }
+    let uid = rustix::process::geteuid().as_raw();
+    let runtime = Path::new("/run/user").join(uid.to_string());
+    let is_private = |dir: TrustedDir| dir.owner() == uid && dir.mode() & 0o077 == 0;
+    if TrustedDir::open(&runtime, Owners::own()).is_ok_and(is_private) {
+        return Ok(runtime.join("nnburst"));
+    }
+    state_home().map(|dir| dir.join("nnburst/services")).ok_or(DirectoryError::NoHome { runtime })
+}
+
+/// The user's directory for state.
+fn state_home() -> Option<PathBuf> {
+    let own = || Some(PathBuf::from(environment("HOME")?).join(".local/state"));
+    environment("XDG_STATE_HOME").map(PathBuf::from).or_else(own)
+}
+
+/// The users whose directories, sockets and servers are trusted: root, this user, and the one that the setting
+/// `service-user` names, by uid or name, for a service of the system's that runs as a user of its own.
+///
+/// # Errors
+/// [`DirectoryError::NoUser`] where the setting names nobody.
+pub fn service_owners() -> Result<Owners, DirectoryError> {
+    let Some(user) = setting("service-user") else { return Ok(Owners::own()) };
+    let user = user.to_string_lossy().into_owned();
+    let users = || std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    match user.parse().ok().or_else(|| uid_of(&user, &users())) {
+        Some(uid) => Ok(Owners::own().and(Some(uid))),
+        None => Err(DirectoryError::NoUser { user }),
+    }
+}
+
+/// A user in the text of `/etc/passwd`.
+fn uid_of(user: &str, users: &str) -> Option<u32> {
+    let mut fields = users.lines().map(|line| line.split(':'));
+    let mut fields =
+        fields.find_map(|mut fields| (fields.next() == Some(user)).then_some(fields))?;
+    fields.nth(1)?.parse().ok()
+}
+
 /// The names of the services in a directory, sorted; an absent directory has none.
-pub fn services(dir: &Path) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
-    let mut names: Vec<_> = entries
-        .filter_map(Result::ok)
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_socket()))
-        .filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(SUFFIX)?.to_owned()))
+///
+/// # Errors
+/// Others than trusted users have, or could have, a say in the directory, or it can't be read.
+pub fn services(dir: &Path) -> Result<Vec<String>, DirectoryError> {
+    let dir = match TrustedDir::open(dir, service_owners()?) {
+        Err(error) if error.is_absent() => return Ok(Vec::new()),
+        dir => dir?,
+    };
+    let names = dir.names()?.into_iter();
+    let mut names: Vec<_> = names
+        .filter_map(|name| Some(name.to_str()?.strip_suffix(SUFFIX)?.to_owned()))
         .filter(|name| is_name(name))
         .collect();
     names.sort();
-    names
+    Ok(names)
 }
 
 /// The socket of a service.
@@ -69,158 +168,47 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
-/// A socket that listens in the directory of services; its file goes when it is dropped.
-#[derive(Debug)]
-pub(crate) struct Listening {
-    listener: UnixListener,
-    path: PathBuf,
-    /// Tells our file from a successor's of the same name; `None` where the file is somebody else's to remove.
-    inode: Option<u64>,
-    /// What owning the name means; the system lifts it when the process is gone.
-    _lock: Option<NameLock>,
-}
-
-/// Owns a name in the directory. Its file goes when it is dropped, and stays where its owner was killed.
-#[derive(Debug)]
-struct NameLock {
-    file: OwnedFd,
-    path: PathBuf,
-}
-
-impl NameLock {
-    /// `None` while somebody else has it.
-    fn take(path: &Path) -> io::Result<Option<Self>> {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?;
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Ok(None);
-        }
-        let lock = Self { file, path: path.to_owned() };
-        // Whoever had it took the file along: locked is one that nobody finds any more.
-        if lock.is_there() { Ok(Some(lock)) } else { Ok(None) }
-    }
-
-    /// Whether the file of that path is the one that is locked.
-    fn is_there(&self) -> bool {
-        let found = std::fs::symlink_metadata(&self.path).map(|file| (file.dev(), file.ino()));
-        let ours = rustix::fs::fstat(&self.file).map(|file| (file.st_dev, file.st_ino));
-        matches!((found, ours), (Ok(found), Ok(ours)) if found == ours)
-    }
-}
-
-impl Drop for NameLock {
-    fn drop(&mut self) {
-        if self.is_there() {
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
-impl Listening {
-    /// Listens as `name`. A socket nobody listens on any more is replaced; of two who come at a time one gets the name.
-    pub(crate) fn bind(dir: &Path, name: &str) -> io::Result<Self> {
-        let path = socket_path(dir, name)?;
-        make_private(dir)?;
-        let lock = own(&dir.join(format!(".{name}.lock")), &path)?;
-        // A name of our own first, then renamed: the file has its mode before anybody can find it,
-        // and replacing a dead socket is one step.
-        let passing = dir.join(format!(".{name}.{}", std::process::id()));
-        let _ = std::fs::remove_file(&passing);
-        let listener = UnixListener::bind(&passing)?;
-        std::fs::set_permissions(&passing, std::fs::Permissions::from_mode(0o600))?;
-        std::fs::rename(&passing, &path)?;
-        let inode = std::fs::symlink_metadata(&path)?.ino();
-        Ok(Self { listener, path, inode: Some(inode), _lock: Some(lock) })
-    }
-
-    /// A socket that listens already; its file is its maker's.
-    pub(crate) fn adopt(socket: OwnedFd) -> io::Result<Self> {
-        let listener = UnixListener::from(socket);
-        // The manager's may be set not to wait; ours waits in a thread of its own.
-        listener.set_nonblocking(false)?;
-        let address = listener.local_addr()?;
-        let path = address.as_pathname().map(Path::to_owned).unwrap_or_default();
-        Ok(Self { listener, path, inode: None, _lock: None })
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(crate) fn listener(&self) -> &UnixListener {
-        &self.listener
-    }
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        let ours = |inode| std::fs::symlink_metadata(&self.path).is_ok_and(|f| f.ino() == inode);
-        if self.inode.is_some_and(ours) {
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
-/// Takes the lock of a name whose socket nobody listens on.
+/// Whether somebody listens on a service's socket.
 ///
 /// # Errors
-/// `AddrInUse` at once if somebody answers there, and in a while if somebody is there and doesn't.
-fn own(path: &Path, socket: &Path) -> io::Result<NameLock> {
-    let end = Instant::now() + PARTING;
-    loop {
-        let lock = NameLock::take(path)?;
-        let left = end.saturating_duration_since(Instant::now());
-        let taken = match (presence(socket, left.max(GLANCE))?, lock) {
-            (Presence::Nobody, Some(lock)) => return Ok(lock),
-            (Presence::Answers, _) => "served already",
-            _ if left.is_zero() => "taken by a process that doesn't answer",
-            _ => {
-                std::thread::sleep(GLANCE);
-                continue;
-            }
-        };
-        let reason = format!("{} is {taken}", socket.display());
-        return Err(io::Error::new(io::ErrorKind::AddrInUse, reason));
+/// Others than trusted users have, or could have, a say in who does.
+pub fn is_served(socket: &Path) -> Result<bool, DirectoryError> {
+    match connect(socket, PATIENCE) {
+        Ok(_) => Ok(true),
+        Err(
+            DirectoryError::System { .. } | DirectoryError::Untrusted(TrustError::System { .. }),
+        ) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
-/// Who listens on a socket.
-enum Presence {
-    Nobody,
-    /// A service.
-    Answers,
-    /// Somebody who hung up without a word, or is silent: dead in a moment, for all we know.
-    Silent,
+/// Connects to a service's socket, and makes sure whose it is.
+///
+/// # Errors
+/// Directory, socket or server is another user's, or nobody listens, or nobody accepts within `patience`.
+pub(crate) fn connect(path: &Path, patience: Duration) -> Result<OwnedFd, DirectoryError> {
+    let owners = service_owners()?;
+    let failed = |source: io::Error| DirectoryError::System { path: path.to_owned(), source };
+    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(failed(io::ErrorKind::InvalidInput.into()));
+    };
+    let socket = TrustedDir::open(dir, owners)?.socket(name)?;
+    let connected = connect_to(&proc_path(socket.as_fd()), patience).map_err(failed)?;
+    let server = socket_peercred(&connected).map_err(|errno| failed(errno.into()))?;
+    let uid = server.uid.as_raw();
+    if owners.has(uid) {
+        return Ok(connected);
+    }
+    Err(DirectoryError::OtherServer { path: path.to_owned(), uid, expected: owners.to_string() })
 }
 
-fn presence(path: &Path, patience: Duration) -> io::Result<Presence> {
+/// Connects without more ado. `patience` is for a listener whose queue of those who want to connect is full.
+pub(crate) fn connect_to(path: &Path, patience: Duration) -> io::Result<OwnedFd> {
     let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
-    // Without blocking: who is stuck may have a full queue of those who want to connect.
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = rustix::net::socket_with(family, kind, flags, None)?;
-    match rustix::net::connect(&socket, &SocketAddrUnix::new(path)?) {
-        Ok(()) if is_answered(socket, patience) => Ok(Presence::Answers),
-        Ok(()) | Err(rustix::io::Errno::AGAIN) => Ok(Presence::Silent),
-        Err(_) => Ok(Presence::Nobody),
-    }
-}
-
-/// Makes the directory with mode 0700, or accepts one that is ours alone to write.
-fn make_private(dir: &Path) -> io::Result<()> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    let found = std::fs::symlink_metadata(dir)?;
-    let ours = found.uid() == rustix::process::geteuid().as_raw();
-    if !found.is_dir() || !ours || found.mode() & 0o022 != 0 {
-        let reason =
-            format!("{} is not a directory that only its owner, us, may write", dir.display());
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
-    }
-    Ok(())
-}
-
-/// Connects to a service's socket.
-pub(crate) fn connect(path: &Path) -> io::Result<OwnedFd> {
-    Ok(UnixStream::connect(path)?.into())
+    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(patience.max(Duration::from_millis(1))))?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
 }
 
 #[cfg(test)]
@@ -237,31 +225,27 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_is_private_replaceable_once_dead_and_gone_at_the_end() {
-        let dir = tempfile::tempdir().unwrap();
-        let dir = dir.path().join("services");
-        let first = Listening::bind(&dir, "one").unwrap();
-        assert_eq!(std::fs::metadata(&dir).unwrap().mode() & 0o777, 0o700);
-        assert_eq!(std::fs::metadata(first.path()).unwrap().mode() & 0o777, 0o600);
-        assert_eq!(services(&dir), ["one"]);
-        let refused = Listening::bind(&dir, "one").unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
-        assert!(refused.to_string().contains("doesn't answer"), "nobody accepts: {refused}");
-        // What a killed service leaves: a file that nobody listens on.
-        drop(UnixListener::bind(dir.join("dead.sock")).unwrap());
-        let second = Listening::bind(&dir, "dead").unwrap();
-        assert_eq!(services(&dir), ["dead", "one"]);
-        drop(second);
-        assert_eq!(services(&dir), ["one"]);
-        drop(first);
-        assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0, "locks go too");
+    fn users_are_found_by_name() {
+        let users = "root:x:0:0::/root:/bin/sh\nbroken\nnn:x:99:98::/:/bin/false\n";
+        assert_eq!(uid_of("nn", users), Some(99));
+        assert_eq!(uid_of("root", users), Some(0));
+        assert_eq!(uid_of("broken", users), None);
+        assert_eq!(uid_of("n", users), None);
     }
 
     #[test]
-    fn a_directory_others_may_write_is_refused() {
+    fn a_service_that_accepts_nobody_is_waited_for_no_longer_than_may_be() {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-        let refused = Listening::bind(dir.path(), "one").unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        let path = dir.path().join("full.sock");
+        let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let brief = Duration::from_millis(1);
+        let mut waiting = Vec::new();
+        let refused = loop {
+            match connect(&path, brief) {
+                Ok(socket) => waiting.push(socket),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(io::Error::from(refused).kind(), io::ErrorKind::WouldBlock);
     }
 }

@@ -29,6 +29,7 @@ mod connection;
 mod directory;
 mod fences;
 mod limits;
+mod listening;
 mod pool;
 mod server;
 mod socket;
@@ -38,7 +39,9 @@ pub mod testing;
 mod wire;
 
 pub use client::{ConnectError, RemoteBuffer, RemoteDevice, RemotePreparedModel, hang_up_on_all};
-pub use directory::{service_dir, services, socket_path};
+pub use directory::{
+    DirectoryError, is_served, service_dir, service_owners, services, socket_path,
+};
 pub use fences::FenceWaiter;
 pub use limits::Limits;
 pub use pool::Pool;

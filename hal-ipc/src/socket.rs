@@ -15,7 +15,7 @@ use crate::limits::Charge;
 use crate::wire::{self, GREETING_BYTES, HEADER_BYTES, Header, Kind, MAX_DESCRIPTORS, WireError};
 
 /// How long a peer may take to read what we send, or to greet, before it counts as gone.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Bytes of a frame that are allocated before any of them has arrived.
 const FIRST_BITE: usize = 1 << 20;

@@ -30,14 +30,14 @@ fn child_main() {
     match role.as_str() {
         "inherited" => service.serve(inherited(0).unwrap()),
         "listening" => {
-            let _serving = service.listen(&nnburst_hal_ipc::service_dir()).unwrap();
+            let _serving = service.listen(&nnburst_hal_ipc::service_dir().unwrap()).unwrap();
             std::thread::sleep(HUNG * 10);
         }
         "client" => {
             let device = RemoteDevice::connect("add-one").unwrap();
             let models: Vec<_> = (0..5).map(|_| prepare(&device, model()).unwrap()).collect();
             let (input, output) = (memory(&[255]), memory(&[0]));
-            std::fs::write(nnburst_hal_ipc::service_dir().join("ready"), "").unwrap();
+            std::fs::write(nnburst_hal_ipc::service_dir().unwrap().join("ready"), "").unwrap();
             let _ = models[0]
                 .execute_synchronously(&request(&input, &output), ExecutionOptions::default());
         }

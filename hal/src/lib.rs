@@ -15,7 +15,10 @@
 //! versions: what each can express, its traits, and drivers of one seen as those of another.
 //! [`diagnostics`] draws models, filters logs and writes spans.
 //!
-//! `unsafe` lives in [`memory`] alone: where a client's memory is mapped, watched and viewed.
+//! [`trusted`] opens files and directories that no other user can change.
+//!
+//! `unsafe` lives in [`memory`] alone: where a client's memory is mapped, watched and viewed; but for
+//! one question to the kernel in [`environment`].
 //!
 //! ```
 //! use nnburst_hal::{Model, Operand, OperandLifeTime, OperandType, Operation, OperationType, Subgraph};
@@ -42,6 +45,7 @@ mod signatures;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod traits;
+pub mod trusted;
 mod types;
 mod validate;
 mod versions;
@@ -56,7 +60,9 @@ pub use memory::{
     Access, Mapping, Memory, MemoryError, MemoryKind, MemoryObserver, View, ViewMut, WeakMemory,
     gather_pages,
 };
-pub use settings::{setting, setting_variable, settings_file, settings_in};
+pub use settings::{
+    environment, setting, setting_variable, settings_file, settings_in, settings_text,
+};
 pub use signatures::{
     Condition, OperationInfo, Ranks, Run, Signature, Trailing, all_operations, operation_info,
 };

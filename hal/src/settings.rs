@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use crate::trusted::{Owners, TrustError, read_trusted};
+
 /// The file of settings, where [`FILE_VARIABLE`] names no other.
 const FILE: &str = "/etc/nnburst/nnburst.conf";
 const FILE_VARIABLE: &str = "NNBURST_CONFIG";
@@ -12,10 +14,16 @@ const FILE_VARIABLE: &str = "NNBURST_CONFIG";
 /// What a setting is set to: by its variable, or else by the file, as it was when a setting was first asked for. What is
 /// empty says nothing.
 pub fn setting(name: &str) -> Option<OsString> {
-    let is_said = |value: &OsString| !value.is_empty();
-    std::env::var_os(setting_variable(name))
-        .filter(is_said)
-        .or_else(|| in_file(name).map(Into::into))
+    environment(&setting_variable(name)).or_else(|| in_file(name).map(Into::into))
+}
+
+/// A variable of the environment that isn't empty. A program that runs with more rights than whoever started it (set-uid,
+/// set-gid, with capabilities of its file: `AT_SECURE`) has none: the environment is another user's word.
+pub fn environment(variable: &str) -> Option<OsString> {
+    static SECURE: OnceLock<bool> = OnceLock::new();
+    // SAFETY: `getauxval` reads what the kernel gave this process at its start.
+    let is_secure = *SECURE.get_or_init(|| unsafe { libc::getauxval(libc::AT_SECURE) } != 0);
+    if is_secure { None } else { std::env::var_os(variable).filter(|value| !value.is_empty()) }
 }
 
 /// The variable of a setting: `NNBURST_SERVICE_DIR` for `service-dir`.
@@ -25,7 +33,18 @@ pub fn setting_variable(name: &str) -> String {
 
 /// The file of settings: the one that `NNBURST_CONFIG` names, else `/etc/nnburst/nnburst.conf`.
 pub fn settings_file() -> PathBuf {
-    std::env::var_os(FILE_VARIABLE).map_or_else(|| FILE.into(), PathBuf::from)
+    environment(FILE_VARIABLE).map_or_else(|| FILE.into(), PathBuf::from)
+}
+
+/// The text of the file of settings; empty where there is none.
+///
+/// # Errors
+/// Others than root and this user could have written it: then it sets nothing.
+pub fn settings_text() -> Result<String, TrustError> {
+    match read_trusted(&settings_file(), Owners::own()) {
+        Err(error) if error.is_absent() => Ok(String::new()),
+        text => text,
+    }
 }
 
 /// The lines of a file of settings that aren't remarks, which begin with `#`: name and value, or the line where it is
@@ -41,8 +60,10 @@ pub fn settings_in(file: &str) -> impl Iterator<Item = Result<(&str, &str), &str
 fn in_file(name: &str) -> Option<&'static str> {
     static SAID: OnceLock<HashMap<String, String>> = OnceLock::new();
     let said = SAID.get_or_init(|| {
-        // Without a file nothing is set by it.
-        let text = std::fs::read_to_string(settings_file()).unwrap_or_default();
+        let text = settings_text().unwrap_or_else(|error| {
+            tracing::warn!(target: "nnburst::manager", %error, "the file of settings");
+            String::new()
+        });
         let said = settings_in(&text).flatten();
         said.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
     });

@@ -1,10 +1,11 @@
 //! Compilation caching as NNAPI does it: what a token is hashed with, and what the files are called.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use nnburst_hal::trusted::{Owners, TrustError, TrustedDir};
 use nnburst_hal::{CACHE_TOKEN_BYTES, CacheFiles, CacheHandles, ExecutionPreference, Priority};
+use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 
 pub(crate) type Token = [u8; CACHE_TOKEN_BYTES];
@@ -51,43 +52,56 @@ fn ndk_priority(priority: Priority) -> i32 {
 /// The cache files of one model on one device.
 #[derive(Debug)]
 pub(crate) struct Files {
-    /// Directory and name, up to the kind and number.
-    stem: PathBuf,
+    dir: PathBuf,
+    /// The names, up to the kind and number.
+    stem: String,
     token: Token,
     wanted: CacheFiles,
 }
 
 impl Files {
     pub(crate) fn new(dir: &Path, token: Token, wanted: CacheFiles) -> Self {
-        Self { stem: dir.join(letters(&token)), token, wanted }
+        Self { dir: dir.to_owned(), stem: letters(&token), token, wanted }
     }
 
-    /// The files, if all of them are there.
+    /// The files, if all of them are there and no other user could have written them.
     pub(crate) fn open(&self) -> Option<CacheHandles> {
-        self.handles(false).ok()
+        let handles = self.handles(false);
+        handles
+            .inspect_err(|error| {
+                if !error.is_absent() {
+                    self.warn(error)
+                }
+            })
+            .ok()
     }
 
     /// The files, made where they are not there; none at all if one of them can't be had.
     pub(crate) fn create(&self) -> CacheHandles {
         self.handles(true).unwrap_or_else(|error| {
-            tracing::warn!(target: "nnburst::compilation", %error, "no cache at {}", self.stem.display());
+            self.warn(&error);
             CacheHandles { token: self.token, ..CacheHandles::default() }
         })
     }
 
-    fn handles(&self, create: bool) -> std::io::Result<CacheHandles> {
-        let list = |kind: char, count: u32| {
-            (0..count).map(|index| Ok(self.file(kind, index, create)?.into())).collect()
-        };
-        let model: std::io::Result<Vec<_>> = list('1', self.wanted.model);
-        let data: std::io::Result<Vec<_>> = list('2', self.wanted.data);
-        Ok(CacheHandles { model: model?, data: data?, token: self.token })
+    fn warn(&self, error: &TrustError) {
+        tracing::warn!(target: "nnburst::compilation", %error, "no cache in {}", self.dir.display());
     }
 
-    fn file(&self, kind: char, index: u32, create: bool) -> std::io::Result<File> {
-        let mut path = self.stem.clone().into_os_string();
-        path.push(format!("{kind}{index}"));
-        OpenOptions::new().read(true).write(true).create(create).mode(0o600).open(path)
+    /// # Errors
+    /// The directory or a file in it isn't there, or other users could have written it.
+    fn handles(&self, create: bool) -> Result<CacheHandles, TrustError> {
+        let dir = TrustedDir::open(&self.dir, Owners::own())?;
+        let create = if create { OFlags::CREATE } else { OFlags::empty() };
+        let file = |kind: char, index: u32| {
+            let name = format!("{}{kind}{index}", self.stem);
+            Ok(dir.file(OsStr::new(&name), OFlags::RDWR | create)?.into())
+        };
+        let list = |kind, count: u32| -> Result<Vec<_>, TrustError> {
+            (0..count).map(|index| file(kind, index)).collect()
+        };
+        let (model, data) = (list('1', self.wanted.model)?, list('2', self.wanted.data)?);
+        Ok(CacheHandles { model, data, token: self.token })
     }
 }
 

@@ -1,11 +1,11 @@
 //! Whether this machine lets bursts be as quick as they can be, and what to do where it doesn't.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use nnburst_executor::Isa;
+use nnburst_hal::trusted::TrustedDir;
 use nnburst_hal::{Memory, RealTimeProfile};
-use nnburst_hal_ipc::{service_dir, services};
+use nnburst_hal_ipc::{service_dir, service_owners, services};
 use rustix::process::{Resource, getrlimit};
 
 use crate::burst::FIFO_PRIORITY;
@@ -207,23 +207,26 @@ fn descriptors() -> Check {
 }
 
 fn directory() -> Check {
-    let dir = service_dir();
-    let names = services(&dir);
     let what = "service directory";
-    match std::fs::metadata(&dir) {
-        Err(_) => wish(
+    let examined = service_dir().and_then(|dir| {
+        let found = match TrustedDir::open(&dir, service_owners()?) {
+            Err(error) if error.is_absent() => {
+                "is not there: no service runs, the embedded device is used".to_owned()
+            }
+            opened => {
+                opened?;
+                format!("is trusted, {} services", services(&dir)?.len())
+            }
+        };
+        Ok(format!("{} {found}", dir.display()))
+    });
+    match examined {
+        Ok(found) => wish(what, true, found, ""),
+        Err(error) => need(
             what,
-            true,
-            format!("{} is not there: no service runs, the embedded device is used", dir.display()),
-            "",
-        ),
-        Ok(found) => need(
-            what,
-            found.is_dir()
-                && found.uid() == rustix::process::geteuid().as_raw()
-                && found.mode() & 0o022 == 0,
-            format!("{}, {} services", dir.display(), names.len()),
-            "drivers refuse to serve there: make it yours alone (chmod 700), or set NNBURST_SERVICE_DIR",
+            false,
+            error.to_string(),
+            "no service is used: make the directory yours alone (chmod 700), or set NNBURST_SERVICE_DIR",
         ),
     }
 }

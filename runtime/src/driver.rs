@@ -100,6 +100,8 @@ pub fn calibrate(driver: &str, options: &DriverOptions) -> Result<[PerformanceIn
 /// There is no such driver, it is served already, or the directory isn't ours alone.
 pub fn serve(driver: &str, options: &DriverOptions) -> Result<Serving> {
     let driver = find_with(driver, options, calibrated(driver))?;
-    service::serve_in(&driver, &service_dir())
+    let serving = service_dir().map_err(std::io::Error::from);
+    serving
+        .and_then(|dir| service::serve_in(&driver, &dir))
         .map_err(|error| RuntimeError::driver(format!("serving {}", driver.name()), error))
 }

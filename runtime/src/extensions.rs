@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use nnburst_hal::trusted::{Owners, read_trusted};
 use nnburst_hal::{
     Extension, ExtensionCode, ExtensionOperandType, Model, Operand, OperandType,
     validate_extensions,
@@ -52,11 +53,12 @@ pub fn extension_name(prefix: u16) -> Option<String> {
 }
 
 /// Whether this program may use extensions: whether its path is a line of the allowlist, whose place is a setting
-/// (`/etc/nnburst/extensions_allowlist`). Without a list nobody may. Decided once per process.
+/// (`/etc/nnburst/extensions_allowlist`). Without a list that is root's or this user's, nobody may. Decided once per
+/// process.
 pub fn extensions_are_allowed() -> bool {
     static ALLOWED: OnceLock<bool> = OnceLock::new();
     *ALLOWED.get_or_init(|| {
-        let list = std::fs::read_to_string(Settings::load().extensions_allowlist);
+        let list = read_trusted(&Settings::load().extensions_allowlist, Owners::own());
         let program = std::env::current_exe().unwrap_or_default();
         list.is_ok_and(|list| allowed_paths(&list).any(|path| path == program))
     })

@@ -1,60 +1,138 @@
-//! Drivers that are started when somebody asks for them: `NAME.service` in the directory of services.
+//! Drivers that are started when somebody asks for them: `NAME.service` in a directory of configuration.
 //!
-//! The file has lines `name = value`; `exec` is the command, split at spaces. It runs in a process group of its own, with
-//! nothing on its standard streams and `NNBURST_SERVICE_DIR` as it is here, and has to serve NAME: whoever asked waits for its socket.
+//! The file has lines `name = value`; `exec` is the command, split at spaces, its program an absolute path. It runs in a
+//! process group of its own, with nothing on its standard streams and `NNBURST_SERVICE_DIR` as it is here, and has to
+//! serve NAME: whoever asked waits for its socket.
+//!
+//! Whoever writes such a file runs commands as this user. So they count in the user's own directory and in root's
+//! alone, never beside the sockets; file and program must be such that no other user could have changed them.
 
+use std::ffi::OsStr;
+use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use nnburst_hal_ipc::{services, socket_path};
+use nnburst_hal::environment;
+use nnburst_hal::trusted::{Owners, TrustError, TrustedDir, trusted_program};
+use nnburst_hal_ipc::{is_served, services, socket_path};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::error::{Result, RuntimeError};
 
 const SUFFIX: &str = ".service";
+/// Where root configures services for all users, the first one first.
+const SYSTEM: [&str; 3] =
+    ["/etc/nnburst/services", "/usr/lib/nnburst/services", "/usr/share/nnburst/services"];
 /// How long a started driver may take to serve.
 const PATIENCE: Duration = Duration::from_secs(5);
 const GLANCE: Duration = Duration::from_millis(2);
 
+/// A directory of `.service` files, and whose it has to be.
+struct Configured {
+    dir: PathBuf,
+    owners: Owners,
+}
+
+/// The directories of `.service` files: the user's own, `nnburst/services` in `XDG_CONFIG_HOME` or `~/.config`, then
+/// those of the system.
+fn configured() -> Vec<Configured> {
+    let home = || Some(PathBuf::from(environment("HOME")?).join(".config"));
+    let own = environment("XDG_CONFIG_HOME").map(PathBuf::from).or_else(home);
+    let own =
+        own.map(|dir| Configured { dir: dir.join("nnburst/services"), owners: Owners::own() });
+    let system = SYSTEM.iter().map(|dir| Configured { dir: dir.into(), owners: Owners::ROOT });
+    own.into_iter().chain(system).collect()
+}
+
 /// The names of all services, those that run and those that can be started, sorted.
-pub(crate) fn known(dir: &Path) -> Vec<String> {
-    let mut names = services(dir);
-    let entries = std::fs::read_dir(dir).into_iter().flatten().filter_map(std::result::Result::ok);
-    names.extend(entries.filter_map(|entry| {
-        let name = entry.file_name().to_str()?.strip_suffix(SUFFIX)?.to_owned();
-        // A name that no socket can have is no service.
-        socket_path(dir, &name).ok().map(|_| name)
-    }));
+///
+/// # Errors
+/// The directory of services is not this user's, or can't be read. A directory of configuration that isn't trusted is
+/// warned of and left out.
+pub(crate) fn known(dir: &Path) -> Result<Vec<String>> {
+    let failed = |error| RuntimeError::driver("looking for services", error);
+    let mut names = services(dir).map_err(failed)?;
+    names.extend(startable(&configured()));
     names.sort();
     names.dedup();
-    names
+    Ok(names)
+}
+
+/// The names of the services that can be started.
+fn startable(configured: &[Configured]) -> Vec<String> {
+    let mut found = Vec::new();
+    for Configured { dir, owners } in configured {
+        match TrustedDir::open(dir, *owners).and_then(|dir| dir.names()) {
+            Ok(names) => found.extend(names),
+            Err(error) if error.is_absent() => {}
+            Err(error) => {
+                tracing::warn!(target: "nnburst::manager", %error, "no services are started from there");
+            }
+        }
+    }
+    let name = |file: &OsStr| Some(file.to_str()?.strip_suffix(SUFFIX)?.to_owned());
+    let names = found.iter().filter_map(|file| name(file));
+    // A name that no socket can have is no service.
+    names.filter(|name| socket_path(Path::new(""), name).is_ok()).collect()
+}
+
+/// The text of a service's file: of the first directory that has one.
+///
+/// # Errors
+/// The directory or the file isn't a trusted user's alone.
+fn file_of(
+    name: &str,
+    configured: &[Configured],
+) -> std::result::Result<Option<String>, TrustError> {
+    for Configured { dir, owners } in configured {
+        let file = TrustedDir::open(dir, *owners)
+            .and_then(|dir| dir.file(OsStr::new(&format!("{name}{SUFFIX}")), OFlags::RDONLY));
+        let mut file = match file {
+            Err(error) if error.is_absent() => continue,
+            file => file?,
+        };
+        let mut text = String::new();
+        file.read_to_string(&mut text)
+            .map_err(|source| TrustError::System { path: dir.join(name), source })?;
+        return Ok(Some(text));
+    }
+    Ok(None)
 }
 
 /// Starts a service that has a file and doesn't run, and waits until it can be reached.
 ///
 /// # Errors
-/// [`RuntimeError::Driver`] where the file has no command, or that can't be started or doesn't serve in time.
+/// [`RuntimeError::Driver`] where the file has no command, or could be another user's, or its program can't be started
+/// or doesn't serve in time.
 pub(crate) fn start(dir: &Path, name: &str) -> Result<()> {
+    start_configured(dir, name, &configured())
+}
+
+fn start_configured(dir: &Path, name: &str, configured: &[Configured]) -> Result<()> {
     let failed = |why: String| RuntimeError::driver(format!("starting {name}"), why);
     let socket = socket_path(dir, name).map_err(|error| failed(error.to_string()))?;
-    let answers = || std::os::unix::net::UnixStream::connect(&socket).is_ok();
-    let Ok(text) = std::fs::read_to_string(dir.join(format!("{name}{SUFFIX}"))) else {
+    let text = file_of(name, configured).map_err(|error| failed(error.to_string()))?;
+    let Some(text) = text else {
         return Ok(()); // not to be started by us
     };
-    if answers() {
+    let is_served = || is_served(&socket).map_err(|error| failed(error.to_string()));
+    if is_served()? {
         return Ok(());
     }
     let words =
         command_of(&text).ok_or_else(|| failed("the file has no `exec = COMMAND`".into()))?;
     let (program, arguments) =
         words.split_first().ok_or_else(|| failed("an empty command".into()))?;
-    let mut child = Command::new(program)
+    let program = trusted_program(Path::new(program), Owners::own())
+        .map_err(|error| failed(error.to_string()))?;
+    let mut child = Command::new(&program)
         .args(arguments)
         .env("NNBURST_SERVICE_DIR", dir)
         .stdin(Stdio::null())
@@ -62,10 +140,11 @@ pub(crate) fn start(dir: &Path, name: &str) -> Result<()> {
         .stderr(Stdio::null())
         .process_group(0)
         .spawn()
-        .map_err(|error| failed(format!("{program}: {error}")))?;
+        .map_err(|error| failed(format!("{}: {error}", program.display())))?;
+    let program = program.display();
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
-        if answers() {
+        if is_served()? {
             reap(child);
             return Ok(());
         }
@@ -134,12 +213,38 @@ mod tests {
         write("b.service", "exec = /no/such/program");
         write("a.service", "nothing");
         write("c.service", "exec = /bin/false");
-        assert_eq!(known(dir.path()), ["a", "b", "c"]);
-        let error = |name| start(dir.path(), name).unwrap_err().to_string();
+        write("d.service", "exec = false");
+        let own = [Configured { dir: dir.path().to_owned(), owners: Owners::own() }];
+        let mut names = startable(&own);
+        names.sort();
+        assert_eq!(names, ["a", "b", "c", "d"]);
+        let start = |name| start_configured(dir.path(), name, &own);
+        let error = |name| start(name).unwrap_err().to_string();
         assert!(error("a").contains("no `exec"), "{}", error("a"));
-        assert!(error("b").contains("/no/such/program"), "{}", error("b"));
+        assert!(error("b").contains("/no"), "{}", error("b"));
         assert!(error("c").contains("ended"), "{}", error("c"));
-        start(dir.path(), "no file").unwrap_err();
-        start(dir.path(), "absent").unwrap();
+        assert!(error("d").contains("absolute"), "{}", error("d"));
+        start("no file").unwrap_err();
+        start("absent").unwrap();
+    }
+
+    #[test]
+    fn files_beside_the_sockets_start_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("planted.service"), "exec = /bin/false").unwrap();
+        assert!(!known(dir.path()).unwrap().contains(&"planted".to_owned()));
+        start(dir.path(), "planted").unwrap();
+    }
+
+    #[test]
+    fn files_that_others_may_write_start_nothing() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("one.service");
+        std::fs::write(&file, "exec = /bin/false").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o646)).unwrap();
+        let own = [Configured { dir: dir.path().to_owned(), owners: Owners::own() }];
+        let refused = start_configured(dir.path(), "one", &own).unwrap_err().to_string();
+        assert!(refused.contains("mode 0646"), "{refused}");
     }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use nnburst_hal::{setting_variable, settings_file, settings_in};
+use nnburst_hal::{environment, setting_variable, settings_file, settings_in, settings_text};
 use nnburst_hal_ipc::service_dir;
 
 /// How work is spread over devices that the caller didn't choose.
@@ -134,6 +134,12 @@ pub const SETTINGS: &[Setting] = &[
         "$XDG_RUNTIME_DIR/nnburst",
         "where drivers are found",
     ),
+    setting(
+        "service-user",
+        "",
+        "",
+        "uid or name of another user whose directory of services and drivers are trusted, as root's and one's own are",
+    ),
     setting("isa", "", "the best there is", "which kernels compute, such as scalar or avx2"),
     setting(
         "log",
@@ -236,7 +242,8 @@ impl Settings {
                 Some((value, true)) => (value.clone(), Origin::Environment),
                 Some((value, false)) => (value.clone(), Origin::File(settings_file())),
                 None if setting.name == "service-dir" => {
-                    (service_dir().display().to_string(), Origin::Default)
+                    let dir = service_dir().map(|dir| dir.display().to_string());
+                    (dir.unwrap_or_else(|error| error.to_string()), Origin::Default)
                 }
                 None => (setting.default.to_owned(), Origin::Default),
             };
@@ -261,14 +268,17 @@ struct Texts {
     said: HashMap<&'static str, (String, bool)>,
     /// Lines of the file that set nothing.
     idle: Vec<String>,
+    /// Why the file sets nothing at all.
+    refused: Option<String>,
 }
 
 impl Texts {
     fn read() -> Self {
-        // Without a file nothing is set by it.
-        Self::from(&std::fs::read_to_string(settings_file()).unwrap_or_default(), |variable| {
-            std::env::var(variable).ok()
-        })
+        let text = settings_text();
+        let variable = |name: &str| environment(name)?.into_string().ok();
+        let mut texts = Self::from(text.as_deref().unwrap_or_default(), variable);
+        texts.refused = text.err().map(|error| error.to_string());
+        texts
     }
 
     fn from(file: &str, variable: impl Fn(&str) -> Option<String>) -> Self {
@@ -318,7 +328,7 @@ impl Texts {
             };
             (!takes).then(|| format!("{} can't be {value:?}", setting.name))
         });
-        idle.chain(wrong).collect()
+        self.refused.iter().cloned().chain(idle).chain(wrong).collect()
     }
 }
 

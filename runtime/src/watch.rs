@@ -7,9 +7,13 @@ use crate::error::{Result, RuntimeError};
 pub use nnburst_hal_ipc::ServiceBurst;
 
 /// The names of the services that have a socket here; one that died may have left it.
-#[must_use]
-pub fn services() -> Vec<String> {
-    nnburst_hal_ipc::services(&service_dir())
+///
+/// # Errors
+/// There is no directory of services that is this user's, or it can't be read.
+pub fn services() -> Result<Vec<String>> {
+    service_dir()
+        .and_then(|dir| nnburst_hal_ipc::services(&dir))
+        .map_err(|error| RuntimeError::driver("looking for services", error))
 }
 
 /// A service that is watched.

@@ -48,7 +48,8 @@ pub(crate) fn devices(args: &DevicesArgs, out: &mut dyn Write) -> Result<(), Fai
         "quant8",
         "extensions",
     ]);
-    for device in Device::list() {
+    let left_out = |error: nnburst::RuntimeError| crate::warn(&error.to_string());
+    for device in Device::list_with(left_out) {
         let report = match describe(&device) {
             Ok(report) => report,
             Err(failure) => {

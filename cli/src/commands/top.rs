@@ -84,7 +84,7 @@ impl Looker {
         if let Some(service) = service {
             self.service(service, &mut reports, &mut seen)?;
         } else {
-            for service in nnburst::services() {
+            for service in nnburst::services()? {
                 if let Err(failure) = self.service(&service, &mut reports, &mut seen) {
                     crate::warn(&failure.message);
                 }

@@ -19,7 +19,7 @@ const LARGE: u32 = 1 << 20;
 pub(crate) fn serve_as_v1_2() -> Serving {
     let sample = driver(ALL);
     let device = move |peer: &Peer| v1_2::upgrade(v1_2::downgrade(Driver::device(&sample, peer)));
-    Service::new(ALL, device).listen(&service_dir()).unwrap()
+    Service::new(ALL, device).listen(&service_dir().unwrap()).unwrap()
 }
 
 fn never() -> OwnedFd {
@@ -94,7 +94,7 @@ pub(crate) fn be_a_client_that_waits() {
         assert_eq!(device.status().unwrap(), DeviceStatus::Available);
         std::thread::sleep(Duration::from_millis(10));
     }
-    std::fs::write(service_dir().join("ready"), "").unwrap();
+    std::fs::write(service_dir().unwrap().join("ready"), "").unwrap();
     std::thread::sleep(HUNG * 10);
 }
 
@@ -119,7 +119,7 @@ fn a_client_killed_while_everything_of_it_waits_leaves_nothing_in_the_driver() {
 /// Uses a driver for as long as it lives, lets go of everything, and does it again with the next.
 pub(crate) fn be_a_client_of_many() {
     let device = RemoteDevice::connect(ALL).unwrap();
-    let ready = service_dir().join("ready");
+    let ready = service_dir().unwrap().join("ready");
     for round in 0.. {
         let Ok(model) = prepare(&device, add_one(&[1024])) else {
             std::thread::sleep(Duration::from_millis(1));

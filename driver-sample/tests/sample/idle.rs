@@ -16,7 +16,7 @@ pub(crate) fn serve() -> Serving {
     let mut options = Options::default();
     options.idle = Duration::from_secs(2);
     options.threads = 3;
-    SampleDriver::new(ALL, options).unwrap().service().listen(&service_dir()).unwrap()
+    SampleDriver::new(ALL, options).unwrap().service().listen(&service_dir().unwrap()).unwrap()
 }
 
 /// What it needs beside its arguments is scratch memory.

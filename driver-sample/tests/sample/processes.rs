@@ -25,7 +25,7 @@ fn child_main() {
     match std::env::var(ROLE).as_deref() {
         Ok("spawned") => service::serve_inherited(&driver(ALL), 0).unwrap(),
         Ok("driver") => {
-            let _serving = service::serve_in(&driver(ALL), &service_dir()).unwrap();
+            let _serving = service::serve_in(&driver(ALL), &service_dir().unwrap()).unwrap();
             std::thread::sleep(HUNG * 10);
         }
         Ok("driver-1.2") => {
@@ -69,7 +69,7 @@ fn be_a_client() {
             burst.execute(&request, &ExecutionOptions::default()).unwrap().unwrap();
         }
         if round == 3 {
-            std::fs::write(service_dir().join("ready"), "").unwrap();
+            std::fs::write(service_dir().unwrap().join("ready"), "").unwrap();
         }
     }
 }

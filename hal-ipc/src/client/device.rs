@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use nnburst_hal::trusted::TrustError;
 use nnburst_hal::{
     Buffer, BufferDesc, BufferRole, CacheFiles, CacheHandles, Capabilities, Device, DeviceStatus,
     DeviceType, ErrorStatus, Extension, HalError, Model, PrepareOptions, PreparedModel,
@@ -14,9 +15,9 @@ use serde::de::DeserializeOwned;
 use super::buffer::RemoteBuffer;
 use super::link::Link;
 use super::prepared_model::RemotePreparedModel;
-use crate::directory;
+use crate::directory::{self, DirectoryError};
 use crate::server::ServiceBurst;
-use crate::socket::{self, Socket, SocketError};
+use crate::socket::{self, PATIENCE, Socket, SocketError};
 use crate::wire::{
     CacheBody, CallRef, DescriptorsOut, MAX_MESSAGE_BYTES, ModelRef, PROTOCOL_VERSION, Verdict,
 };
@@ -33,6 +34,9 @@ pub enum ConnectError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// Directory, socket or server is another user's; nothing was sent.
+    #[error(transparent)]
+    Untrusted(DirectoryError),
     /// The service speaks another version of the protocol.
     #[error("the service speaks version {theirs} of the protocol and this is {ours}")]
     OtherVersion {
@@ -55,6 +59,18 @@ pub enum ConnectError {
 impl From<SocketError> for ConnectError {
     fn from(error: SocketError) -> Self {
         Self::Unusable { why: error.to_string() }
+    }
+}
+
+impl From<DirectoryError> for ConnectError {
+    fn from(error: DirectoryError) -> Self {
+        match error {
+            DirectoryError::System { path, source } => Self::NotServed { path, source },
+            DirectoryError::Untrusted(TrustError::System { path, source }) => {
+                Self::NotServed { path, source }
+            }
+            error => Self::Untrusted(error),
+        }
     }
 }
 
@@ -88,13 +104,13 @@ impl RemoteDevice {
     /// # Errors
     /// Nobody serves there, or nobody we can talk with.
     pub fn connect(name: &str) -> std::result::Result<Self, ConnectError> {
-        let dir = directory::service_dir();
+        let dir = directory::service_dir()?;
         let path = directory::socket_path(&dir, name)
             .map_err(|source| ConnectError::NotServed { path: dir, source })?;
         Self::connect_path(&path)
     }
 
-    /// The service behind a socket.
+    /// The service behind a socket, whose directory is examined as that of services is.
     ///
     /// # Errors
     /// As for [`RemoteDevice::connect`].
@@ -171,9 +187,7 @@ impl RemoteDevice {
 }
 
 fn reach(path: &Path) -> std::result::Result<Arc<Link>, ConnectError> {
-    let socket = directory::connect(path)
-        .map_err(|source| ConnectError::NotServed { path: path.to_owned(), source })?;
-    start(socket)
+    start(directory::connect(path, PATIENCE)?)
 }
 
 fn start(socket: OwnedFd) -> std::result::Result<Arc<Link>, ConnectError> {

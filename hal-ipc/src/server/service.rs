@@ -16,8 +16,8 @@ use super::session::Session;
 use super::watch::Register;
 use crate::activation;
 use crate::connection::Connection;
-use crate::directory::Listening;
 use crate::limits::{Allowance, Charge, Limits};
+use crate::listening::Listening;
 use crate::pool::Pool;
 use crate::socket::{Socket, SocketError};
 use crate::wire::{self, PROTOCOL_VERSION, Verdict};
@@ -35,7 +35,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 ///
 /// # fn serve(device: std::sync::Arc<dyn nnburst_hal::Device>) -> std::io::Result<()> {
 /// let service = Service::new("example", move |_: &nnburst_hal_ipc::Peer| device.clone());
-/// let serving = service.listen(&service_dir())?;
+/// let serving = service.listen(&service_dir()?)?;
 /// // Until `serving` is dropped, others find the device with `RemoteDevice::connect("example")`.
 /// # drop(serving);
 /// # Ok(())

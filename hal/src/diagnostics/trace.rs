@@ -10,12 +10,13 @@
 //! an array that is never closed, which its format allows.
 
 use std::fmt::Write as _;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::settings::setting;
+use crate::trusted::{Owners, append_trusted};
 use crate::types::TimePoint;
 
 /// Who does the work: the second part of a span's name.
@@ -109,12 +110,14 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Opens a file for spans; several processes may open the same one. What is there already stays.
+    /// Opens a file for spans; several processes may open the same one. What is there already stays. A new file has
+    /// mode 0600.
     ///
     /// # Errors
-    /// The file can't be opened or written.
+    /// The file can't be opened or written, or another user could have put it there
+    /// ([`append_trusted`]).
     pub fn open(path: &Path, process: &str) -> io::Result<Self> {
-        let tracer = Self { file: OpenOptions::new().append(true).create(true).open(path)? };
+        let tracer = Self { file: append_trusted(path, Owners::own())? };
         // Whoever comes first starts the array; the lock keeps the second from writing before it.
         tracer.file.lock()?;
         if tracer.file.metadata()?.len() == 0 {

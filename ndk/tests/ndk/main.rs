@@ -6,3 +6,4 @@ mod common;
 mod linkers;
 mod services;
 mod symbols;
+mod trust;

@@ -29,7 +29,10 @@ fn pid_file(dir: &Path, driver: &str) -> PathBuf {
 
 fn command_line(driver: &str) -> String {
     let program = std::env::current_exe().unwrap();
-    format!("env {SERVES}={driver} {} --exact services::child_main --nocapture", program.display())
+    format!(
+        "/usr/bin/env {SERVES}={driver} {} --exact services::child_main --nocapture",
+        program.display()
+    )
 }
 
 /// A driver that is served until this is dropped.
@@ -117,8 +120,10 @@ impl OnDemand {
 
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
+        let configured = dir.path().join("nnburst/services");
+        std::fs::create_dir_all(&configured).unwrap();
         for driver in Self::DRIVERS {
-            let file = dir.path().join(format!("{driver}.service"));
+            let file = configured.join(format!("{driver}.service"));
             std::fs::write(file, format!("exec = {}\n", command_line(driver))).unwrap();
         }
         Self { dir }
@@ -127,6 +132,7 @@ impl OnDemand {
     fn run(&self, mut command: Command) {
         let by_hand = format!("{} > /dev/null 2>&1 &", command_line(ALL));
         command.env(DIR, self.dir.path()).env("NNBURST_TEST_SERVICE", by_hand);
+        command.env("XDG_CONFIG_HOME", self.dir.path());
         common::run(&mut command);
     }
 }

@@ -3,7 +3,6 @@
 use std::sync::OnceLock;
 
 use nnburst_hal::vlog;
-use nnburst_hal_ipc::service_dir;
 
 use super::Device;
 use crate::driver::{self, DriverOptions};
@@ -18,7 +17,8 @@ const MOST_CACHE_FILES: u32 = 32;
 const EMBEDDED: &str = "nnburst-embedded";
 
 /// The devices of this process, found once: the services in the directory of services, in the order of
-/// their names (those with a `.service` file are started), then [`Device::reference`].
+/// their names (those that this user or root configured with a `.service` file are started), then
+/// [`Device::reference`].
 ///
 /// A service that doesn't answer what it is asked first (figures, version, type, extensions, number of
 /// cache files), or wants more than 32 cache files of a kind, is left out. Where no service is found, the embedded
@@ -33,7 +33,10 @@ pub fn devices() -> &'static [Device] {
 fn discover(settings: &Settings) -> Vec<Device> {
     let mut found = Vec::new();
     if !settings.cpu_only {
-        let names = known(&service_dir());
+        let names = super::directory().and_then(|dir| known(&dir)).unwrap_or_else(|error| {
+            tracing::warn!(target: "nnburst::manager", %error, "no services");
+            Vec::new()
+        });
         let connected = names.iter().map(|name| (name, Device::connect(name)));
         found.extend(connected.filter_map(|(name, device)| {
             let registered = device.and_then(|device| register(&device).map(|()| device));

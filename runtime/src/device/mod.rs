@@ -4,6 +4,7 @@ mod list;
 mod reference;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -102,8 +103,8 @@ impl Device {
     /// [`RuntimeError::UnknownDevice`] naming the services there are; [`RuntimeError::Driver`] where one of
     /// the name doesn't answer.
     pub fn connect(instance: &str) -> Result<Self> {
-        let dir = service_dir();
-        let known = services::known(&dir);
+        let dir = directory()?;
+        let known = services::known(&dir)?;
         if !known.iter().any(|name| name == instance) {
             let known =
                 ["embedded", "spawn:NAME", REFERENCE].into_iter().map(str::to_owned).chain(known);
@@ -131,12 +132,25 @@ impl Device {
     }
 
     /// Whatever can be opened by name: the embedded devices, the services that answer, the reference device.
-    /// [`devices`](crate::devices) are those that models are spread over.
+    /// [`devices`](crate::devices) are those that models are spread over. Services that are left out are told of as
+    /// warnings; [`Device::list_with`] tells the caller.
     pub fn list() -> Vec<Self> {
-        let embedded = driver::names().filter_map(|name| Self::embedded(name).ok());
-        let services = services::known(&service_dir());
-        let services = services.iter().filter_map(|name| Self::connect(name).ok());
-        embedded.chain(services).chain([Self::reference()]).collect()
+        Self::list_with(|error| {
+            tracing::warn!(target: "nnburst::manager", %error, "left out");
+        })
+    }
+
+    /// [`Device::list`]; `left_out` is told of each service that doesn't answer or isn't trusted, and of a directory of
+    /// services that isn't.
+    pub fn list_with(mut left_out: impl FnMut(RuntimeError)) -> Vec<Self> {
+        let mut devices: Vec<_> =
+            driver::names().filter_map(|name| Self::embedded(name).ok()).collect();
+        let known = directory().and_then(|dir| services::known(&dir));
+        for name in known.map_err(&mut left_out).unwrap_or_default() {
+            devices.extend(Self::connect(&name).map_err(&mut left_out));
+        }
+        devices.push(Self::reference());
+        devices
     }
 
     /// What the device is called.
@@ -186,7 +200,7 @@ impl Device {
         loop {
             if matches!(self.0.home, Home::Service(_)) {
                 // It comes back by itself, or is started here.
-                let _ = services::start(&service_dir(), &self.0.name);
+                let _ = directory().and_then(|dir| services::start(&dir, &self.0.name));
             }
             // Asking is what reconnects.
             let asked = self.hal().status();
@@ -325,6 +339,11 @@ impl Device {
             RuntimeError::Device(error)
         }
     }
+}
+
+/// The directory of services.
+fn directory() -> Result<PathBuf> {
+    service_dir().map_err(|error| RuntimeError::driver("looking for services", error))
 }
 
 impl PartialEq for Device {

@@ -1,0 +1,234 @@
+//! A socket that listens in the directory of services.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nnburst_hal::trusted::{Owners, TrustError, TrustedDir, proc_path};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use crate::directory::{connect_to, socket_path};
+use crate::socket::is_answered;
+
+/// How long a name is waited for that is taken by somebody who doesn't answer. A service that was killed has its
+/// socket until the last of its threads is dead, and whoever starts services starts the next one before.
+const PARTING: Duration = Duration::from_secs(2);
+
+/// How often it is tried.
+const GLANCE: Duration = Duration::from_millis(5);
+
+/// Clients that may wait to be accepted.
+const BACKLOG: i32 = 128;
+
+/// A socket that listens in the directory of services; its file goes when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    listener: UnixListener,
+    path: PathBuf,
+    /// `None` where the file is somebody else's to remove.
+    _file: Option<SocketFile>,
+    /// What owning the name means; the system lifts it when the process is gone.
+    _lock: Option<NameLock>,
+}
+
+impl Listening {
+    /// Listens as `name`. A socket nobody listens on any more is replaced; of two who come at a time one gets the name.
+    pub(crate) fn bind(dir: &Path, name: &str) -> io::Result<Self> {
+        let path = socket_path(dir, name)?;
+        let dir = Arc::new(own_directory(dir)?);
+        let socket = OsString::from(path.file_name().unwrap_or_default());
+        let lock = own(&dir, format!(".{name}.lock").into(), &socket)?;
+        // A name of our own first, then renamed: the file has its mode before anybody can find it,
+        // and replacing a dead socket is one step.
+        let passing = format!(".{name}.{}", std::process::id());
+        let _ = rustix::fs::unlinkat(&dir, &passing, AtFlags::empty());
+        let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+        let listener = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+        let address = SocketAddrUnix::new(proc_path(dir.as_fd()).join(&passing))?;
+        rustix::net::bind(&listener, &address)?;
+        rustix::fs::chmodat(&dir, &passing, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
+        rustix::net::listen(&listener, BACKLOG)?;
+        rustix::fs::renameat(&dir, &passing, &dir, &socket)?;
+        let file = SocketFile { inode: inode(&dir, &socket)?, dir, name: socket };
+        Ok(Self { listener: listener.into(), path, _file: Some(file), _lock: Some(lock) })
+    }
+
+    /// A socket that listens already; its file is its maker's.
+    pub(crate) fn adopt(socket: OwnedFd) -> io::Result<Self> {
+        let listener = UnixListener::from(socket);
+        // The manager's may be set not to wait; ours waits in a thread of its own.
+        listener.set_nonblocking(false)?;
+        let address = listener.local_addr()?;
+        let path = address.as_pathname().map(Path::to_owned).unwrap_or_default();
+        Ok(Self { listener, path, _file: None, _lock: None })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn listener(&self) -> &UnixListener {
+        &self.listener
+    }
+}
+
+/// The file of a socket of ours.
+#[derive(Debug)]
+struct SocketFile {
+    dir: Arc<TrustedDir>,
+    name: OsString,
+    /// Tells our file from a successor's of the same name.
+    inode: (u64, u64),
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if inode(&self.dir, &self.name).is_ok_and(|found| found == self.inode) {
+            let _ = rustix::fs::unlinkat(&self.dir, &self.name, AtFlags::empty());
+        }
+    }
+}
+
+/// Owns a name in the directory. Its file goes when it is dropped, and stays where its owner was killed.
+#[derive(Debug)]
+struct NameLock {
+    file: std::fs::File,
+    dir: Arc<TrustedDir>,
+    name: OsString,
+}
+
+impl NameLock {
+    /// `None` while somebody else has it.
+    fn take(dir: &Arc<TrustedDir>, name: &OsString) -> io::Result<Option<Self>> {
+        let file = dir.file(name, OFlags::RDWR | OFlags::CREATE)?;
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Ok(None);
+        }
+        let lock = Self { file, dir: Arc::clone(dir), name: name.clone() };
+        // Whoever had it took the file along: locked is one that nobody finds any more.
+        if lock.is_there() { Ok(Some(lock)) } else { Ok(None) }
+    }
+
+    /// Whether the file of that name is the one that is locked.
+    fn is_there(&self) -> bool {
+        let ours = rustix::fs::fstat(&self.file).map(|file| (file.st_dev, file.st_ino));
+        matches!((inode(&self.dir, &self.name), ours), (Ok(found), Ok(ours)) if found == ours)
+    }
+}
+
+impl Drop for NameLock {
+    fn drop(&mut self) {
+        if self.is_there() {
+            let _ = rustix::fs::unlinkat(&self.dir, &self.name, AtFlags::empty());
+        }
+    }
+}
+
+/// Device and number of what is there by a name.
+fn inode(dir: &TrustedDir, name: &OsString) -> io::Result<(u64, u64)> {
+    let found = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok((found.st_dev, found.st_ino))
+}
+
+/// Opens the directory, which is made with mode 0700 if need be and must be this user's own.
+fn own_directory(dir: &Path) -> io::Result<TrustedDir> {
+    let dir = TrustedDir::create(dir, Owners::own())?;
+    let (owner, uid) = (dir.owner(), rustix::process::geteuid().as_raw());
+    if owner == uid {
+        return Ok(dir);
+    }
+    let (path, expected) = (dir.path().to_owned(), format!("uid {uid}"));
+    Err(TrustError::Owner { path, owner, expected }.into())
+}
+
+/// Takes the lock of a name whose socket nobody listens on.
+///
+/// # Errors
+/// `AddrInUse` at once if somebody answers there, and in a while if somebody is there and doesn't.
+fn own(dir: &Arc<TrustedDir>, lock_name: OsString, socket: &OsString) -> io::Result<NameLock> {
+    let end = Instant::now() + PARTING;
+    loop {
+        let lock = NameLock::take(dir, &lock_name)?;
+        let left = end.saturating_duration_since(Instant::now());
+        let taken = match (presence(dir, socket, left.max(GLANCE)), lock) {
+            (Presence::Nobody, Some(lock)) => return Ok(lock),
+            (Presence::Answers, _) => "served already",
+            _ if left.is_zero() => "taken by a process that doesn't answer",
+            _ => {
+                std::thread::sleep(GLANCE);
+                continue;
+            }
+        };
+        let reason = format!("{} is {taken}", dir.path().join(socket).display());
+        return Err(io::Error::new(io::ErrorKind::AddrInUse, reason));
+    }
+}
+
+/// Who listens on a socket.
+enum Presence {
+    Nobody,
+    /// A service.
+    Answers,
+    /// Somebody who hung up without a word, or is silent: dead in a moment, for all we know.
+    Silent,
+}
+
+fn presence(dir: &TrustedDir, socket: &OsString, patience: Duration) -> Presence {
+    // Who is stuck may have a full queue of those who want to connect.
+    let is_answered = match connect_to(&proc_path(dir.as_fd()).join(socket), GLANCE) {
+        Ok(socket) => is_answered(socket, patience),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
+        Err(_) => return Presence::Nobody,
+    };
+    if is_answered { Presence::Answers } else { Presence::Silent }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    use super::*;
+    use crate::directory::services;
+
+    #[test]
+    fn a_socket_is_private_replaceable_once_dead_and_gone_at_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("services");
+        let first = Listening::bind(&dir, "one").unwrap();
+        assert_eq!(std::fs::metadata(&dir).unwrap().mode() & 0o777, 0o700);
+        assert_eq!(std::fs::metadata(first.path()).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(services(&dir).unwrap(), ["one"]);
+        let refused = Listening::bind(&dir, "one").unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+        assert!(refused.to_string().contains("doesn't answer"), "nobody accepts: {refused}");
+        // What a killed service leaves: a file that nobody listens on.
+        drop(UnixListener::bind(dir.join("dead.sock")).unwrap());
+        let second = Listening::bind(&dir, "dead").unwrap();
+        assert_eq!(services(&dir).unwrap(), ["dead", "one"]);
+        drop(second);
+        assert_eq!(services(&dir).unwrap(), ["one"]);
+        drop(first);
+        assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0, "locks go too");
+    }
+
+    #[test]
+    fn a_directory_others_may_write_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        let refused = Listening::bind(dir.path(), "one").unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        assert!(refused.to_string().contains("mode 0777"), "{refused}");
+    }
+
+    #[test]
+    fn a_long_path_is_no_longer_than_an_address() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("long".repeat(20)).join("long".repeat(20));
+        drop(Listening::bind(&dir, "one").unwrap());
+    }
+}
