@@ -55,7 +55,7 @@ fn what_is_refused_is_said() {
             &["dump"],
             &["doctor", "--json"],
             &["serve", "--driver", "nnapi-sample_minimal"],
-            &["bench", "add1", "--device", "nnapi-sample_minimal"],
+            &["bench", "--builtin", "add1", "--device", "nnapi-sample_minimal"],
         ] {
             let said = said(args, &[("NNBURST_SERVICE_DIR", dir)]);
             assert!(said.contains(&why), "{args:?}: {why}: {said}");
