@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use nnburst_hal::{
-    Access, Buffer, Direction, HalError, Mapping, Memory, MemoryRoles, Operand, Result, vlog,
+    Access, Budget, Buffer, Charge, Direction, HalError, Mapping, Memory, MemoryRoles, Operand,
+    Resource, Result, vlog,
 };
 
 /// The buffers of a driver, by token. Tokens start at 1; one that is free again is given out first.
@@ -51,6 +52,8 @@ pub(crate) struct DriverBuffer {
     mapping: Mapping,
     state: Mutex<State>,
     home: Arc<Buffers>,
+    /// What it takes of its client's budget.
+    _charge: Option<Charge>,
 }
 
 #[derive(Debug, Default)]
@@ -153,14 +156,23 @@ fn fits(made: &[u32], shape: &[u32]) -> bool {
 pub(crate) struct SampleBuffer(Arc<DriverBuffer>);
 
 impl SampleBuffer {
-    pub(crate) fn allocate(home: &Arc<Buffers>, roles: &MemoryRoles, ids: &[u64]) -> Result<Self> {
+    pub(crate) fn allocate(
+        home: &Arc<Buffers>,
+        roles: &MemoryRoles,
+        ids: &[u64],
+        budget: Option<&Arc<Budget>>,
+    ) -> Result<Self> {
         let operand = roles.operand.clone();
         if operand.kind.is_extension() {
             let kind = operand.kind;
             return Err(HalError::failure(format!("no buffers for types of extensions: {kind}")));
         }
         let size = operand.data_size().unwrap_or(ROOM);
-        let memory = Memory::ashmem(u64::try_from(size).unwrap_or(u64::MAX))?;
+        let bytes = u64::try_from(size).unwrap_or(u64::MAX);
+        let amounts =
+            [(Resource::Memory, bytes), (Resource::AddressSpace, bytes), (Resource::Mappings, 1)];
+        let charge = budget.map(|budget| budget.take_all(&amounts)).transpose()?;
+        let memory = Memory::ashmem(bytes)?;
         let mapping = memory.map(Access::ReadWrite)?;
         let role = |role: &nnburst_hal::MemoryRole| {
             Some((*ids.get(role.model)?, role.direction, role.index))
@@ -184,6 +196,7 @@ impl SampleBuffer {
             mapping,
             state: Mutex::default(),
             home: Arc::clone(home),
+            _charge: charge,
         });
         tokens.live.insert(token, Arc::downgrade(&buffer));
         vlog!(Memory, "buffer {token} of {size} bytes");

@@ -27,8 +27,8 @@ struct Mapped {
 pub(crate) struct SampleBurst {
     compiled: Arc<Compiled>,
     session: Box<Session>,
-    /// `None`: the client told a memory that can't be mapped.
-    slots: SlotCache<Option<Mapped>>,
+    /// An error: the client told a memory that can't be mapped.
+    slots: SlotCache<Result<Mapped>>,
     last: LastPools,
     /// What rehearsals read and write in place of every pool.
     stage: Option<Pool>,
@@ -100,7 +100,7 @@ impl SampleBurst {
     /// this may allocate.
     fn set_stage(&mut self, pools: &[BurstPool]) {
         let size = |pool: &BurstPool| match *pool {
-            BurstPool::Slot(slot) => Some(self.slots.get(slot)?.as_ref()?.pool.len()),
+            BurstPool::Slot(slot) => Some(self.slots.get(slot)?.as_ref().ok()?.pool.len()),
             BurstPool::Token(_) => None,
         };
         let largest = pools.iter().map(size).try_fold(0, |most, size| Some(most.max(size?)));
@@ -122,8 +122,10 @@ impl SampleBurst {
                     let told = self.slots.get(slot).ok_or_else(|| {
                         HalError::invalid(format!("the client has no memory for slot {slot}"))
                     })?;
-                    let mapped = told.as_ref().ok_or_else(|| {
-                        HalError::failure(format!("the memory of slot {slot} can't be mapped"))
+                    let mapped = told.as_ref().map_err(|error| {
+                        let reason = &error.reason;
+                        let reason = format!("the memory of slot {slot} can't be mapped: {reason}");
+                        HalError::new(error.status, reason)
                     })?;
                     (RequestPool::Memory(mapped.memory.clone()), None)
                 }
@@ -143,7 +145,7 @@ impl SampleBurst {
 
 /// The pools of the frame at hand.
 struct Found<'a> {
-    slots: &'a SlotCache<Option<Mapped>>,
+    slots: &'a SlotCache<Result<Mapped>>,
     buffers: &'a [Option<Pool>],
     pools: &'a [BurstPool],
 }
@@ -152,7 +154,7 @@ impl Pools for Found<'_> {
     #[inline]
     fn pool(&self, index: usize) -> Option<&Pool> {
         match *self.pools.get(index)? {
-            BurstPool::Slot(slot) => Some(&self.slots.get(slot)?.as_ref()?.pool),
+            BurstPool::Slot(slot) => Some(&self.slots.get(slot)?.as_ref().ok()?.pool),
             BurstPool::Token(_) => self.buffers.get(index)?.as_ref(),
         }
     }
@@ -170,12 +172,17 @@ impl Pools for Stage<'_> {
 
 impl BurstExecutor for SampleBurst {
     fn is_cached(&self, slot: i32) -> bool {
-        self.slots.get(slot).is_some()
+        // What there was no room for is asked for again: there may be room by now.
+        let is_kept = |told: &Result<Mapped>| match told {
+            Ok(_) => true,
+            Err(error) => error.status != ErrorStatus::ResourceExhaustedTransient,
+        };
+        self.slots.get(slot).is_some_and(is_kept)
     }
 
     fn add(&mut self, slot: i32, memory: &Memory) {
         self.last.forget();
-        let mapped = Pool::map(memory).ok().map(|pool| Mapped { memory: memory.clone(), pool });
+        let mapped = Pool::map(memory).map(|pool| Mapped { memory: memory.clone(), pool });
         // A slot beyond the limit stays absent.
         let _ = self.slots.insert(slot, mapped);
     }

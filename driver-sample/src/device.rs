@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use nnburst_executor::{CompileOptions, Control, Plan};
 use nnburst_hal::{
-    Buffer, BufferDesc, BufferRole, CacheFiles, CacheHandles, Capabilities, Device, DeviceStatus,
-    DeviceType, Extension, HalError, Layer, Model, Phase, PrepareOptions, PreparedModel,
-    PreparedModelCallback, Priority, Result, TimePoint, ValidationError, Version, read_vlog_mask,
-    trace_span, validate_memory_desc, validate_model, vlog,
+    Budget, Buffer, BufferDesc, BufferRole, CacheFiles, CacheHandles, Capabilities, Device,
+    DeviceStatus, DeviceType, ErrorStatus, Extension, HalError, Layer, Model, Phase,
+    PrepareOptions, PreparedModel, PreparedModelCallback, Priority, Result, TimePoint,
+    ValidationError, Version, read_vlog_mask, trace_span, validate_memory_desc, validate_model,
+    vlog,
 };
 use nnburst_hal_ipc::{Driver, FenceWaiter, Limits, Peer, Pool, Service};
 
@@ -127,8 +128,7 @@ impl SampleDriver {
 impl Driver for SampleDriver {
     fn device(&self, peer: &Peer) -> Arc<dyn Device> {
         let trusted = peer.uid == rustix::process::geteuid().as_raw();
-        let preparations = Pool::new("nnburst-prepare", PREPARING, usize::MAX);
-        self.device_for(Client::new(peer.gone(), trusted, Some(preparations)))
+        self.device_for(Client::of(peer.budget(), peer.gone(), trusted))
     }
 }
 
@@ -157,10 +157,11 @@ pub(crate) struct Client {
     fences: FenceWaiter,
     /// For each priority its own, so that none waits behind a lower one.
     executions: [Pool; 3],
+    budget: Option<Arc<Budget>>,
 }
 
 impl Client {
-    /// The number of what waits is bounded by the service's limits; in this process nobody bounds it.
+    /// The program that this driver is embedded in. Nobody bounds what it takes.
     fn new(gone: Arc<AtomicBool>, trusted: bool, preparations: Option<Pool>) -> Self {
         Self {
             fences: FenceWaiter::new(Arc::clone(&gone)),
@@ -169,7 +170,27 @@ impl Client {
             priorities: Priorities::default(),
             preparations,
             executions: [(); 3].map(|()| Pool::new("nnburst-execute", EXECUTING, usize::MAX)),
+            budget: None,
         }
+    }
+
+    /// A client of the service. The number of what waits is bounded by the service's limits.
+    fn of(budget: &Arc<Budget>, gone: Arc<AtomicBool>, trusted: bool) -> Self {
+        let pool = |name, threads| Pool::charged_to(budget, 0, name, threads, usize::MAX);
+        Self {
+            fences: FenceWaiter::charged_to(budget, Arc::clone(&gone)),
+            gone,
+            trusted,
+            priorities: Priorities::default(),
+            preparations: Some(pool("nnburst-prepare", PREPARING)),
+            executions: [(); 3].map(|()| pool("nnburst-execute", EXECUTING)),
+            budget: Some(Arc::clone(budget)),
+        }
+    }
+
+    /// What is charged for what is made for it, if anything is.
+    pub(crate) fn budget(&self) -> Option<&Arc<Budget>> {
+        self.budget.as_ref()
     }
 
     /// Who waits for the fences of its executions.
@@ -273,7 +294,8 @@ impl Device for SampleDevice {
         let roles = validate_memory_desc(desc, &graphs, input_roles, output_roles)
             .map_err(|error| invalid(&error))?;
         let ids: Vec<_> = models.iter().map(|model| model.id()).collect();
-        Ok(Arc::new(SampleBuffer::allocate(&self.shared.buffers, &roles, &ids)?))
+        let budget = self.client.budget();
+        Ok(Arc::new(SampleBuffer::allocate(&self.shared.buffers, &roles, &ids, budget)?))
     }
 }
 
@@ -304,7 +326,7 @@ impl SampleDevice {
         if preparations.submit(task) {
             return Ok(());
         }
-        let error = HalError::failure("no thread for the preparation");
+        let error = no_thread("the preparation");
         told.notify(Err(error.clone()));
         Err(error)
     }
@@ -403,6 +425,12 @@ impl Shared {
     fn identity(&self, compile: &CompileOptions) -> Result<Identity> {
         Identity::new(self.figures.name, VERSION, compile)
     }
+}
+
+/// The client has as many threads as it may, or the system gives none.
+pub(crate) fn no_thread(task: &str) -> HalError {
+    let status = ErrorStatus::ResourceExhaustedTransient;
+    HalError::new(status, format!("no thread for {task}"))
 }
 
 pub(crate) fn invalid(error: &ValidationError) -> HalError {

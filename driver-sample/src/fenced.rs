@@ -10,6 +10,7 @@ use nnburst_hal::{
     Timing,
 };
 
+use crate::device::no_thread;
 use crate::execution;
 use crate::fence::{self, Signal};
 use crate::prepared_model::Compiled;
@@ -121,7 +122,7 @@ impl End {
 
 impl Drop for End {
     fn drop(&mut self) {
-        self.set(Err(HalError::failure("no thread took the execution up")));
+        self.set(Err(no_thread("the execution")));
     }
 }
 

@@ -19,7 +19,7 @@ use nnburst_hal::{
 
 use crate::buffer::Buffers;
 use crate::burst::SampleBurst;
-use crate::device::{Client, Shared};
+use crate::device::{Client, Shared, no_thread};
 use crate::estimate::Quickest;
 use crate::execution;
 use crate::fenced;
@@ -222,7 +222,7 @@ impl PreparedModel for SamplePreparedModel {
                 callback.notify(result);
             };
             let accepted = self.0.client.executions(self.0.priority).submit(task);
-            accepted.then_some(()).ok_or_else(|| HalError::failure("no thread for the execution"))
+            accepted.then_some(()).ok_or_else(|| no_thread("the execution"))
         });
         accepted.inspect_err(|error| told.notify(Err(error.clone().into())))
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use nnburst_hal_ipc::{Serving, inherited};
+use nnburst_hal_ipc::{Serving, inherited, raise_descriptor_limit};
 
 use crate::device::SampleDriver;
 
@@ -14,6 +14,7 @@ use crate::device::SampleDriver;
 /// # Errors
 /// The directory is not ours alone, or the name is served already.
 pub fn serve_in(driver: &SampleDriver, dir: &Path) -> io::Result<Serving> {
+    raise_descriptor_limit();
     let service = driver.service();
     match service.listen_activated()? {
         Some(serving) => Ok(serving),
@@ -27,6 +28,7 @@ pub fn serve_in(driver: &SampleDriver, dir: &Path) -> io::Result<Serving> {
 /// # Errors
 /// There is no such descriptor.
 pub fn serve_inherited(driver: &SampleDriver, number: u32) -> io::Result<()> {
+    raise_descriptor_limit();
     let socket = inherited(number)?;
     driver.service().serve(socket);
     Ok(())

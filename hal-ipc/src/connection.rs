@@ -9,11 +9,10 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use nnburst_hal::{ErrorStatus, ExecutionFailure, HalError, Result};
+use nnburst_hal::{Budget, ErrorStatus, ExecutionFailure, HalError, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::limits::{Allowance, Limits};
 use crate::pool::Pool;
 use crate::socket::{Frame, Socket, SocketError};
 use crate::wire::{self, DescriptorsIn, Failure, Kind};
@@ -48,9 +47,8 @@ pub(crate) struct Connection {
     next_call: AtomicU64,
     waiting: Mutex<Waiting>,
     pool: Pool,
-    /// For messages of the peer that wait or are at work.
-    bytes: Arc<Allowance>,
-    descriptors: Arc<Allowance>,
+    /// What the peer's messages are charged to as they arrive.
+    budget: Arc<Budget>,
 }
 
 #[derive(Debug, Default)]
@@ -96,22 +94,21 @@ impl Place {
 }
 
 impl Connection {
-    pub(crate) fn new(socket: Socket, pool: Pool, limits: &Limits) -> Arc<Self> {
+    pub(crate) fn new(socket: Socket, pool: Pool, budget: Arc<Budget>) -> Arc<Self> {
         Arc::new(Self {
             socket,
             writer: Mutex::default(),
             next_call: AtomicU64::new(1),
             waiting: Mutex::default(),
             pool,
-            bytes: Allowance::new("bytes of calls", limits.call_bytes),
-            descriptors: Allowance::new("descriptors", limits.descriptors),
+            budget,
         })
     }
 
     /// Reads until the peer is gone. The caller's thread is the connection's reader from here on.
     pub(crate) fn read_on(self: &Arc<Self>, handler: &Arc<impl Handler>) {
         let error = loop {
-            match self.socket.receive() {
+            match self.socket.receive(&self.budget) {
                 Ok(frame) => self.dispatch(handler, frame),
                 Err(error) => break error,
             }
@@ -152,25 +149,18 @@ impl Connection {
     }
 
     /// To the pool, if what waits there is not too much already.
-    fn try_hand_over(
-        self: &Arc<Self>,
-        handler: &Arc<impl Handler>,
-        mut frame: Frame,
-    ) -> Result<()> {
-        let count = |length| u64::try_from(length).unwrap_or(u64::MAX);
-        let bytes = self.bytes.take(count(frame.payload.len()))?;
-        frame.charge = Some(self.descriptors.take(count(frame.fds.len()))?);
+    fn try_hand_over(self: &Arc<Self>, handler: &Arc<impl Handler>, frame: Frame) -> Result<()> {
+        if let Some(error) = frame.refused {
+            return Err(error);
+        }
         let (connection, handler) = (Arc::clone(self), Arc::clone(handler));
-        let handled = move || {
-            handler.handle(&connection, frame);
-            drop(bytes);
-        };
+        let handled = move || handler.handle(&connection, frame);
         if self.pool.submit(handled) { Ok(()) } else { Err(too_busy()) }
     }
 
-    /// What descriptors that the peer sends count against.
-    pub(crate) fn descriptors(&self) -> &Arc<Allowance> {
-        &self.descriptors
+    /// What the peer's messages are charged to.
+    pub(crate) fn budget(&self) -> &Arc<Budget> {
+        &self.budget
     }
 
     /// What the pool of this connection does besides calls.
@@ -220,7 +210,10 @@ impl Connection {
     ) -> std::result::Result<Answer<T>, ExecutionFailure> {
         let head = wire::encode(message).map_err(|error| not_encodable(&error))?;
         let frame = self.ask([&head, tail], fds)?;
-        let fds = DescriptorsIn::new(frame.fds);
+        if let Some(error) = frame.refused {
+            return Err(error.into());
+        }
+        let fds = DescriptorsIn::new(frame.fds, &self.budget);
         let answer: std::result::Result<T, Failure> = wire::decode_all(&frame.payload)
             .map_err(|error| HalError::failure(format!("the answer is malformed: {error}")))?;
         answer.map(|value| Answer { value, fds })

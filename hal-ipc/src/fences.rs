@@ -13,7 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nnburst_hal::{ErrorStatus, HalError, Result, TimePoint, wait_for_fence};
+use nnburst_hal::{
+    Budget, ErrorStatus, Exhausted, HalError, Resource, Result, TimePoint, wait_for_fence,
+};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 /// How often the waiter looks whether its client is still there.
@@ -37,6 +39,7 @@ pub struct FenceWaiter(Arc<Shared>);
 
 struct Shared {
     gone: Arc<AtomicBool>,
+    budget: Option<Arc<Budget>>,
     state: Mutex<State>,
 }
 
@@ -50,7 +53,13 @@ struct State {
 impl FenceWaiter {
     /// For a client who is there until `gone` is set ([`Peer::gone`](crate::Peer::gone)).
     pub fn new(gone: Arc<AtomicBool>) -> Self {
-        Self(Arc::new(Shared { gone, state: Mutex::default() }))
+        Self(Arc::new(Shared { gone, budget: None, state: Mutex::default() }))
+    }
+
+    /// As [`FenceWaiter::new`]; its thread is charged to the client's budget.
+    pub fn charged_to(budget: &Arc<Budget>, gone: Arc<AtomicBool>) -> Self {
+        let budget = Some(Arc::clone(budget));
+        Self(Arc::new(Shared { gone, budget, state: Mutex::default() }))
     }
 
     /// Calls `then` once every fence has signalled, or with why they won't be waited for any longer:
@@ -69,6 +78,12 @@ impl FenceWaiter {
         let wake = match &state.wake {
             Some(wake) => Arc::clone(wake),
             None => {
+                let charge = self.0.budget.as_ref().map(|budget| {
+                    let mut charge = budget.take_thread()?;
+                    charge.grow(Resource::Descriptors, 1)?;
+                    Ok::<_, Exhausted>(charge)
+                });
+                let charge = charge.transpose()?;
                 let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
                 let wake = eventfd(0, flags)
                     .map_err(|errno| HalError::failure(format!("eventfd: {errno}")))?;
@@ -76,7 +91,10 @@ impl FenceWaiter {
                 let waking = Arc::clone(&wake);
                 std::thread::Builder::new()
                     .name("nnburst-fences".into())
-                    .spawn(move || shared.run(&waking))
+                    .spawn(move || {
+                        shared.run(&waking);
+                        drop(charge);
+                    })
                     .map_err(|error| HalError::failure(format!("no thread for fences: {error}")))?;
                 state.wake = Some(Arc::clone(&wake));
                 wake

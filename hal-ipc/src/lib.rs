@@ -31,6 +31,7 @@ mod fences;
 mod limits;
 mod listening;
 mod pool;
+mod process;
 mod server;
 mod socket;
 mod spawn;
@@ -45,6 +46,7 @@ pub use directory::{
 pub use fences::FenceWaiter;
 pub use limits::Limits;
 pub use pool::Pool;
+pub use process::{ProcessLimits, raise_descriptor_limit};
 pub use server::{Driver, Peer, Service, ServiceBurst, Serving};
 pub use spawn::{Spawned, inherited};
 pub use wire::{PROTOCOL_VERSION, WireError, decode, encode};

@@ -1,12 +1,13 @@
 //! What one client may have of a service.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use nnburst_hal::{ErrorStatus, HalError, Result};
+use nnburst_hal::{Amounts, Resource};
 
 /// Limits per client. What a client gives back makes room again, so that going beyond a limit is
 /// `RESOURCE_EXHAUSTED_TRANSIENT`; what could never fit is `RESOURCE_EXHAUSTED_PERSISTENT`.
+///
+/// Beside these, all clients of a user and all users together share [`ProcessLimits`].
+///
+/// [`ProcessLimits`]: crate::ProcessLimits
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -22,14 +23,15 @@ pub struct Limits {
     pub fenced_executions: u64,
     /// Executions at a time of one connection, fenced ones and bursts apart.
     pub executions: u64,
-    /// Bytes of models and buffers of one connection.
+    /// Bytes of messages, models, plans, sessions and buffers of one connection.
     pub memory_bytes: u64,
     /// Bytes of one message.
     pub message_bytes: u64,
-    /// Bytes of one connection's messages that wait or are at work.
+    /// Bytes of one connection's messages that arrive, wait or are at work.
     pub call_bytes: u64,
-    /// File descriptors that came over one connection and are still in use: by calls that wait or are at work, by
-    /// executions, and by bursts, whose memories count until their slots are freed.
+    /// File descriptors that came over one connection and are still in use: by calls that arrive,
+    /// wait or are at work, by executions, and by bursts, whose memories count until their slots
+    /// are freed.
     pub descriptors: u64,
     /// Threads that serve one connection's calls.
     pub threads: u64,
@@ -56,71 +58,24 @@ impl Default for Limits {
     }
 }
 
-/// How much of one limit is in use.
-#[derive(Debug)]
-pub(crate) struct Allowance {
-    what: &'static str,
-    limit: u64,
-    used: AtomicU64,
-}
-
-impl Allowance {
-    pub(crate) fn new(what: &'static str, limit: u64) -> Arc<Self> {
-        Arc::new(Self { what, limit, used: AtomicU64::new(0) })
+impl Limits {
+    /// Those of a user.
+    pub(crate) fn of_user(&self) -> Amounts {
+        Amounts::UNLIMITED
+            .with(Resource::Connections, self.connections)
+            .with(Resource::Greetings, self.connections)
     }
 
-    /// Takes `amount` until the charge and its clones are dropped.
-    pub(crate) fn take(self: &Arc<Self>, amount: u64) -> Result<Charge> {
-        // Relaxed: the count guards a figure, not memory.
-        let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-            used.checked_add(amount).filter(|&sum| sum <= self.limit)
-        });
-        match taken {
-            Ok(_) => Ok(Charge(Arc::new(Taken { of: Arc::clone(self), amount }))),
-            Err(used) => {
-                let status = if amount > self.limit {
-                    ErrorStatus::ResourceExhaustedPersistent
-                } else {
-                    ErrorStatus::ResourceExhaustedTransient
-                };
-                let Self { what, limit, .. } = **self;
-                let reason = format!("{amount} more {what} than the {used} in use exceed {limit}");
-                Err(HalError::new(status, reason))
-            }
-        }
-    }
-}
-
-/// A part of an allowance, given back when the last clone is dropped.
-#[derive(Clone, Debug)]
-pub(crate) struct Charge(#[expect(dead_code, reason = "held for its end")] Arc<Taken>);
-
-#[derive(Debug)]
-struct Taken {
-    of: Arc<Allowance>,
-    amount: u64,
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        // Relaxed: as in `take`. Never below zero: every charge was added once.
-        self.of.used.fetch_sub(self.amount, Ordering::Relaxed);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_given_back_can_be_taken_again() {
-        let allowance = Allowance::new("models", 3);
-        let two = allowance.take(2).unwrap();
-        let status = |amount| allowance.take(amount).unwrap_err().status;
-        assert_eq!(status(2), ErrorStatus::ResourceExhaustedTransient);
-        assert_eq!(status(4), ErrorStatus::ResourceExhaustedPersistent);
-        assert_eq!(status(u64::MAX), ErrorStatus::ResourceExhaustedPersistent);
-        drop(two);
-        allowance.take(3).unwrap();
+    /// Those of a connection.
+    pub(crate) fn of_connection(&self) -> Amounts {
+        Amounts::UNLIMITED
+            .with(Resource::PreparedModels, self.prepared_models)
+            .with(Resource::Buffers, self.buffers)
+            .with(Resource::Bursts, self.bursts)
+            .with(Resource::FencedExecutions, self.fenced_executions)
+            .with(Resource::Executions, self.executions)
+            .with(Resource::Memory, self.memory_bytes)
+            .with(Resource::CallBytes, self.call_bytes)
+            .with(Resource::Descriptors, self.descriptors)
     }
 }

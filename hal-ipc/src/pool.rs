@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use nnburst_hal::Budget;
+
 /// A thread without work for this long ends.
 const IDLE: Duration = Duration::from_secs(2);
 
@@ -26,6 +28,9 @@ struct Shared {
     name: String,
     max_threads: usize,
     max_waiting: usize,
+    budget: Option<Arc<Budget>>,
+    /// Threads that are charged to nobody.
+    free: usize,
     state: Mutex<State>,
     work: Condvar,
 }
@@ -46,10 +51,34 @@ static POOLS: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 impl Pool {
     /// A pool of at most `max_threads` (at least one), which carry `name`; `max_waiting` jobs may wait.
     pub fn new(name: impl Into<String>, max_threads: usize, max_waiting: usize) -> Self {
+        Self::make(name.into(), (max_threads, max_waiting), None, usize::MAX)
+    }
+
+    /// As [`Pool::new`], of a client: each thread but the first `free` ones is charged to its
+    /// budget. Those are to be charged with whatever the pool belongs to, so that they can be had
+    /// at any time.
+    pub fn charged_to(
+        budget: &Arc<Budget>,
+        free: usize,
+        name: impl Into<String>,
+        max_threads: usize,
+        max_waiting: usize,
+    ) -> Self {
+        Self::make(name.into(), (max_threads, max_waiting), Some(Arc::clone(budget)), free)
+    }
+
+    fn make(
+        name: String,
+        (max_threads, max_waiting): (usize, usize),
+        budget: Option<Arc<Budget>>,
+        free: usize,
+    ) -> Self {
         let shared = Arc::new(Shared {
-            name: name.into(),
+            name,
             max_threads: max_threads.max(1),
             max_waiting,
+            budget,
+            free,
             state: Mutex::default(),
             work: Condvar::new(),
         });
@@ -90,11 +119,8 @@ impl Pool {
             self.0.work.notify_one();
             return true;
         }
-        let shared = Arc::clone(&self.0);
-        let spawned =
-            std::thread::Builder::new().name(shared.name.clone()).spawn(move || shared.run());
-        match spawned {
-            Ok(_) => state.threads = state.threads.saturating_add(1),
+        match self.0.spawn(state.threads) {
+            Ok(()) => state.threads = state.threads.saturating_add(1),
             // No thread to be had: those there are get to it, or else nobody does.
             Err(error) if state.threads == 0 => {
                 tracing::warn!(%error, "no thread for a peer's work");
@@ -122,6 +148,19 @@ impl Pool {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One more thread than so many.
+    fn spawn(self: &Arc<Self>, threads: usize) -> std::io::Result<()> {
+        let budget = self.budget.as_ref().filter(|_| threads >= self.free);
+        let charge = budget.map(Budget::take_thread).transpose();
+        let charge = charge.map_err(std::io::Error::other)?;
+        let shared = Arc::clone(self);
+        let run = move || {
+            shared.run();
+            drop(charge);
+        };
+        std::thread::Builder::new().name(self.name.clone()).spawn(run).map(drop)
     }
 
     fn run(&self) {

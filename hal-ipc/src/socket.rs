@@ -3,15 +3,17 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use nnburst_hal::{Budget, Charge, ErrorStatus, HalError, Resource};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, Shutdown,
 };
 
-use crate::limits::Charge;
 use crate::wire::{self, GREETING_BYTES, HEADER_BYTES, Header, Kind, MAX_DESCRIPTORS, WireError};
 
 /// How long a peer may take to read what we send, or to greet, before it counts as gone.
@@ -19,6 +21,14 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Bytes of a frame that are allocated before any of them has arrived.
 const FIRST_BITE: usize = 1 << 20;
+
+/// Messages that are no longer than this come with their connection: they are charged to nobody, so
+/// that what is small is taken also of who has used up everything.
+const SMALL: usize = 4 << 10;
+
+/// Held by whoever takes file descriptors in, until they are charged or closed: at most one message
+/// of them is charged to nobody.
+static ARRIVAL: Mutex<()> = Mutex::new(());
 
 /// Why nothing more comes from the peer.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -37,10 +47,15 @@ pub(crate) struct Frame {
     pub(crate) kind: Kind,
     pub(crate) id: u64,
     pub(crate) payload: Vec<u8>,
-    pub(crate) fds: Vec<OwnedFd>,
-    /// For the descriptors; of calls and notes that were let in.
-    pub(crate) charge: Option<Charge>,
+    pub(crate) fds: Arrived,
+    /// For the bytes of the payload.
+    pub(crate) charge: Charge,
+    /// The peer's budget has no room for the message: payload and descriptors were discarded.
+    pub(crate) refused: Option<HalError>,
 }
+
+/// File descriptors, each with what it is charged.
+pub(crate) type Arrived = Vec<(OwnedFd, Charge)>;
 
 /// A connected socket. Reading is for one thread at a time, writing too; both at once are fine.
 #[derive(Debug)]
@@ -147,63 +162,123 @@ impl Socket {
         Ok(())
     }
 
-    /// Waits for the next frame.
-    pub(crate) fn receive(&self) -> Result<Frame, SocketError> {
+    /// Waits for the next frame. What it brings is charged to `budget` as it arrives.
+    pub(crate) fn receive(&self, budget: &Arc<Budget>) -> Result<Frame, SocketError> {
         let mut bytes = [0; HEADER_BYTES];
-        let fds = self.receive_header(&mut bytes)?;
+        let mut fds = Fds { taken: Vec::new(), count: Some(0), refused: None };
+        self.receive_header(&mut bytes, budget, &mut fds)?;
         let header = Header::parse(bytes, self.max_message)?;
-        if usize::from(header.descriptors) != fds.len() {
-            let (said, came) = (header.descriptors, fds.len());
-            return Err(WireError::Descriptors { said, came }.into());
+        if let Some(came) = fds.count.filter(|&came| came != usize::from(header.descriptors)) {
+            return Err(WireError::Descriptors { said: header.descriptors, came }.into());
         }
-        let payload = self.receive_payload(usize::try_from(header.bytes).unwrap_or(0))?;
-        Ok(Frame { kind: header.kind, id: header.id, payload, fds, charge: None })
+        let Fds { mut taken, mut refused, .. } = fds;
+        let length = usize::try_from(header.bytes).unwrap_or(0);
+        let mut charge = budget.empty();
+        let mut payload = Vec::new();
+        if refused.is_none() {
+            refused = self.receive_payload(length, &mut payload, &mut charge)?.err();
+        }
+        if refused.is_some() {
+            self.discard(length.saturating_sub(payload.len()))?;
+            (taken, payload) = (Vec::new(), Vec::new());
+            charge = budget.empty();
+        }
+        let Header { kind, id, .. } = header;
+        Ok(Frame { kind, id, payload, fds: taken, charge, refused })
     }
 
     /// Descriptors are taken with the header's bytes only: those sent later are closed by the system.
-    fn receive_header(&self, bytes: &mut [u8]) -> Result<Vec<OwnedFd>, SocketError> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
-        let mut fds = Vec::new();
+    fn receive_header(
+        &self,
+        bytes: &mut [u8],
+        budget: &Arc<Budget>,
+        fds: &mut Fds,
+    ) -> Result<(), SocketError> {
         let mut rest = bytes;
         while !rest.is_empty() {
-            let mut control = RecvAncillaryBuffer::new(&mut space);
-            let received = rustix::net::recvmsg(
-                &self.fd,
-                &mut [IoSliceMut::new(rest)],
-                &mut control,
-                RecvFlags::CMSG_CLOEXEC,
-            );
-            let message = match received {
-                Ok(message) if message.bytes == 0 => return Err(SocketError::HungUp),
-                Ok(message) => message,
-                Err(Errno::INTR) => continue,
-                Err(Errno::CONNRESET) => return Err(SocketError::HungUp),
-                Err(errno) => return Err(SocketError::System { call: "recvmsg", errno }),
-            };
-            for message in control.drain() {
-                if let RecvAncillaryMessage::ScmRights(came) = message {
-                    fds.extend(came);
-                }
+            self.wait_for_bytes()?;
+            match self.receive_some(rest, budget, fds)? {
+                Some(0) => return Err(SocketError::HungUp),
+                Some(received) => rest = rest.get_mut(received..).unwrap_or_default(),
+                None => {}
             }
-            // Some could not be taken: this process has too many open, or there were too many.
-            if message.flags.contains(ReturnFlags::CTRUNC) || fds.len() > MAX_DESCRIPTORS {
+            if fds.count.is_some_and(|count| count > MAX_DESCRIPTORS) {
                 return Err(SocketError::System { call: "recvmsg", errno: Errno::MFILE });
             }
-            rest = rest.get_mut(message.bytes..).unwrap_or_default();
         }
-        Ok(fds)
+        Ok(())
     }
 
-    /// Memory grows with what has arrived, so that a header alone makes nobody allocate.
-    fn receive_payload(&self, length: usize) -> Result<Vec<u8>, SocketError> {
-        let mut payload = Vec::new();
+    fn wait_for_bytes(&self) -> Result<(), SocketError> {
+        match poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], None) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(SocketError::System { call: "poll", errno }),
+        }
+    }
+
+    /// Takes what there is of a header, and charges the descriptors that come with it. `None` if
+    /// nothing was there after all.
+    fn receive_some(
+        &self,
+        bytes: &mut [u8],
+        budget: &Arc<Budget>,
+        fds: &mut Fds,
+    ) -> Result<Option<usize>, SocketError> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let _arrival = ARRIVAL.lock().unwrap_or_else(PoisonError::into_inner);
+        let received = rustix::net::recvmsg(
+            &self.fd,
+            &mut [IoSliceMut::new(bytes)],
+            &mut control,
+            RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT,
+        );
+        let message = match received {
+            Ok(message) => message,
+            Err(Errno::INTR | Errno::AGAIN) => return Ok(None),
+            Err(Errno::CONNRESET) => return Err(SocketError::HungUp),
+            Err(errno) => return Err(SocketError::System { call: "recvmsg", errno }),
+        };
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(came) = message {
+                fds.take(came.collect(), budget);
+            }
+        }
+        if message.flags.contains(ReturnFlags::CTRUNC) {
+            fds.lose();
+        }
+        Ok(Some(message.bytes))
+    }
+
+    /// Memory grows with what has arrived, so that a header alone makes nobody allocate, and is
+    /// charged before it does. The inner error: there is no room, and the rest is still to come.
+    fn receive_payload(
+        &self,
+        length: usize,
+        payload: &mut Vec<u8>,
+        charge: &mut Charge,
+    ) -> Result<Result<(), HalError>, SocketError> {
         while payload.len() < length {
             let start = payload.len();
             let bite = length.saturating_sub(start).min(start.max(FIRST_BITE));
-            payload.resize(start.saturating_add(bite), 0);
+            if let Err(error) = grow(payload, bite, length > SMALL, charge) {
+                return Ok(Err(error));
+            }
             self.receive_exactly(payload.get_mut(start..).unwrap_or_default())?;
         }
-        Ok(payload)
+        Ok(Ok(()))
+    }
+
+    /// Receives bytes that nobody keeps.
+    fn discard(&self, length: usize) -> Result<(), SocketError> {
+        let mut room = [0; SMALL];
+        let mut left = length;
+        while left > 0 {
+            let bite = left.min(room.len());
+            self.receive_exactly(room.get_mut(..bite).unwrap_or_default())?;
+            left = left.saturating_sub(bite);
+        }
+        Ok(())
     }
 
     fn receive_exactly(&self, bytes: &mut [u8]) -> Result<(), SocketError> {
@@ -217,6 +292,59 @@ impl Socket {
             }
         }
         Ok(())
+    }
+}
+
+/// `bite` zeros more, charged if they are not few.
+fn grow(
+    payload: &mut Vec<u8>,
+    bite: usize,
+    is_charged: bool,
+    charge: &mut Charge,
+) -> Result<(), HalError> {
+    if is_charged {
+        let bytes = u64::try_from(bite).unwrap_or(u64::MAX);
+        charge.grow(Resource::CallBytes, bytes)?;
+        charge.grow(Resource::Memory, bytes)?;
+    }
+    payload.try_reserve_exact(bite)?;
+    payload.resize(payload.len().saturating_add(bite), 0);
+    Ok(())
+}
+
+/// The descriptors of a header.
+struct Fds {
+    taken: Arrived,
+    /// How many came; `None` if the system kept some back.
+    count: Option<usize>,
+    refused: Option<HalError>,
+}
+
+impl Fds {
+    /// Charges descriptors that arrived; without room for all of them none is kept.
+    fn take(&mut self, came: Vec<OwnedFd>, budget: &Arc<Budget>) {
+        self.count = self.count.map(|count| count.saturating_add(came.len()));
+        let mut charges = budget.empty();
+        match charges.grow(Resource::Descriptors, u64::try_from(came.len()).unwrap_or(u64::MAX)) {
+            Ok(()) if self.refused.is_none() => {
+                let one = |fd| (fd, charges.split(Resource::Descriptors, 1));
+                self.taken.extend(came.into_iter().map(one));
+            }
+            Ok(()) => {}
+            Err(error) => self.refuse(error.into()),
+        }
+    }
+
+    /// The system had no room for some that were sent.
+    fn lose(&mut self) {
+        self.count = None;
+        let status = ErrorStatus::ResourceExhaustedTransient;
+        self.refuse(HalError::new(status, "the process has no room for the file descriptors"));
+    }
+
+    fn refuse(&mut self, error: HalError) {
+        self.taken = Vec::new();
+        self.refused.get_or_insert(error);
     }
 }
 

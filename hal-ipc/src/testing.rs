@@ -35,11 +35,11 @@ pub fn fuzz_wire(bytes: &[u8]) -> bool {
 fn fuzz_call(bytes: &[u8]) -> bool {
     let Ok((call, tail)) = wire::decode::<Call>(bytes) else { return false };
     let files = (0..3).filter_map(|_| std::fs::File::open("/dev/null").ok()).map(OwnedFd::from);
-    let fds = &mut DescriptorsIn::new(files.collect());
+    let fds = &mut DescriptorsIn::uncharged(files.collect());
     let refused: Option<HalError> = match call {
-        Call::SupportedOperations { model } => model.into_model(tail, fds).err(),
+        Call::SupportedOperations { model } => model.into_model(tail.to_vec(), fds).err(),
         Call::PrepareModel { model, cache, .. } => {
-            model.into_model(tail, fds).err().or_else(|| cache.into_handles(fds).err())
+            model.into_model(tail.to_vec(), fds).err().or_else(|| cache.into_handles(fds).err())
         }
         Call::PrepareModelFromCache { cache, .. } => cache.into_handles(fds).err(),
         Call::ExecuteSynchronously { request, .. }

@@ -242,7 +242,7 @@ fn limits_are_per_client_and_give_way_when_something_is_given_back() {
     let mut limits = Limits::default();
     limits.prepared_models = 1;
     limits.buffers = 1;
-    limits.memory_bytes = 100;
+    limits.memory_bytes = 10_000;
     limits.message_bytes = 1000;
     let rig = rig_with(limits);
     let status = |result: Result<Arc<dyn PreparedModel>>| result.err().unwrap().status;
@@ -253,7 +253,7 @@ fn limits_are_per_client_and_give_way_when_something_is_given_back() {
     prepare(&other, model()).unwrap();
     drop(first);
     eventually("there is room again", || prepare(&rig.device, model()).is_ok());
-    let large = Model { pools: vec![memory(&[0; 200])], ..model() };
+    let large = Model { pools: vec![memory(&[0; 20_000])], ..model() };
     eventually("a model that never fits", || {
         status(prepare(&rig.device, large.clone())) == ErrorStatus::ResourceExhaustedPersistent
     });

@@ -36,6 +36,7 @@
 //! assert_eq!(model.main.operands[0].data_size(), Some(4));
 //! ```
 
+mod budget;
 pub mod diagnostics;
 mod error;
 mod fence;
@@ -50,6 +51,7 @@ mod types;
 mod validate;
 mod versions;
 
+pub use budget::{Amounts, Budget, Charge, Exhausted, Resource};
 pub use diagnostics::{
     Layer, Phase, Span, Tracer, VlogMask, VlogTag, dot, read_vlog_mask, set_vlog_mask,
     start_tracing, start_tracing_from_env, trace_span, vlog_is_on,

@@ -408,9 +408,13 @@ impl FirstAnswer {
     }
 }
 
-/// A memory that can't be mapped fails the work that needs it, as the HAL recommends.
+/// A memory that can't be mapped fails the work that needs it, as the HAL recommends; one for which
+/// its client has no budget left exhausts that.
 impl From<crate::memory::MemoryError> for HalError {
     fn from(error: crate::memory::MemoryError) -> Self {
-        Self::failure(error.to_string())
+        match error {
+            crate::memory::MemoryError::Exhausted(error) => error.into(),
+            error => Self::failure(error.to_string()),
+        }
     }
 }

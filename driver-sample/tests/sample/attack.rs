@@ -26,9 +26,10 @@ use std::time::{Duration, Instant};
 use nnburst_burst::{BurstController, ControllerOptions};
 use nnburst_driver_sample::{Options, SampleDriver};
 use nnburst_hal::*;
-use nnburst_hal_ipc::{RemoteDevice, inherited};
+use nnburst_hal_ipc::{ProcessLimits, RemoteDevice, inherited, raise_descriptor_limit};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
+use crate::budgets;
 use crate::hostile::resident;
 use crate::processes::{ALL, Killed, command};
 use crate::support::*;
@@ -40,7 +41,14 @@ pub(crate) type Held = Box<dyn Any>;
 pub(crate) type Attack = fn(&Path) -> Held;
 
 /// The attacks, by name.
-const ATTACKS: &[(&str, Attack)] = &[("connects", connects)];
+const ATTACKS: &[(&str, Attack)] = &[
+    ("connects", connects),
+    ("descriptors", budgets::descriptors),
+    ("half messages", budgets::half_messages),
+    ("mappings", budgets::mappings),
+    ("address space", budgets::address_space),
+    ("threads", budgets::threads),
+];
 
 /// The users of the good client and of attackers.
 const GOOD: u32 = 12345;
@@ -109,8 +117,8 @@ pub(crate) struct Target {
 
 impl Target {
     /// Starts both. `limits` are the driver's, as `name=number` with commas between: `nofile` and
-    /// `as` of the process (`setrlimit`), others as in [`options`]. `None` where the test can't
-    /// run, for which it says why.
+    /// `as` of the process (`setrlimit`), others as in [`process_limits`] and [`options`]. `None`
+    /// where the test can't run, for which it says why.
     pub(crate) fn start(limits: &str) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             let why = "only root can start processes of other users";
@@ -298,10 +306,23 @@ pub(crate) fn be_the_target() {
         }
     }
     let driver = SampleDriver::new(ALL, options(&limits)).unwrap();
+    assert!(process_limits(&limits).apply(), "nobody came before");
     let _serving = driver.service().listen_on(inherited(0).unwrap()).unwrap();
     loop {
         std::thread::park();
     }
+}
+
+/// The process's limits by the names of [`Target::start`], or else those of the machine.
+fn process_limits(limits: &[(&str, &str)]) -> ProcessLimits {
+    raise_descriptor_limit();
+    let mut of_process = ProcessLimits::of_machine();
+    for (name, number) in limits {
+        if *name == "mappings" {
+            of_process.mappings = number.parse().unwrap();
+        }
+    }
+    of_process
 }
 
 /// The driver's options by the names of [`Target::start`].
@@ -309,7 +330,7 @@ fn options(limits: &[(&str, &str)]) -> Options {
     let mut options = Options::default();
     for (name, number) in limits {
         match *name {
-            "nofile" | "as" => {}
+            "nofile" | "as" | "mappings" => {}
             "threads" => options.threads = number.parse().unwrap(),
             name => panic!("no limit is called {name}"),
         }

@@ -59,8 +59,8 @@ pub(crate) fn frame(bytes: u32, descriptors: u16, kind: u8, id: u64) -> Vec<u8> 
     header
 }
 
-fn send(socket: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
+pub(crate) fn send(socket: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     assert!(fds.is_empty() || control.push(SendAncillaryMessage::ScmRights(fds)));
     // The driver may have hung up already, as it should on some of these.

@@ -7,6 +7,7 @@
 )]
 
 mod attack;
+mod budgets;
 mod buffers;
 mod bursts;
 mod caching;

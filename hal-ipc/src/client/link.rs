@@ -3,7 +3,7 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use nnburst_hal::{ExecutionFailure, HalError, Layer, Memory, Phase, Result, trace_span};
+use nnburst_hal::{Budget, ExecutionFailure, HalError, Layer, Memory, Phase, Result, trace_span};
 use serde::de::DeserializeOwned;
 
 use super::callbacks::Callbacks;
@@ -39,7 +39,8 @@ impl Link {
     pub(super) fn start(socket: Socket) -> std::io::Result<Arc<Self>> {
         let connection = {
             let pool = Pool::new("nnburst-events", THREADS, WAITING);
-            Connection::new(socket, pool, &Limits::default())
+            let limits = Limits::default().of_connection();
+            Connection::new(socket, pool, Budget::root("service", limits))
         };
         {
             let mut all = CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,37 +1,24 @@
 //! Bursts: the driver's end is told where the client's is.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use nnburst_fmq::Descriptor;
-use nnburst_hal::{
-    BurstCallback, BurstContext, BurstFigures, BurstOptions, BurstTerms, HalError, Memory, Result,
-};
+use nnburst_hal::{BurstCallback, BurstOptions, Charge, HalError, Memory, Resource, Result};
 
-use super::objects::Object;
+use super::objects::{Charges, Object};
 use super::session::Session;
 use crate::connection::Connection;
-use crate::limits::Charge;
 use crate::wire::{BurstBody, MemoryBody, Question};
 
-/// The client's end of a burst's control, asked over the connection.
+/// The client's end of a burst's control, asked over the connection. The memories that it tells of
+/// are charged for as long as the driver keeps them.
 struct RemoteCallback {
     connection: Arc<Connection>,
     callback: u64,
-    /// For the memories that the driver was told of, by slot: it may keep each until the slot is freed.
-    told: Mutex<HashMap<i32, Charge>>,
-}
-
-impl RemoteCallback {
-    fn told(&self) -> MutexGuard<'_, HashMap<i32, Charge>> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl BurstCallback for RemoteCallback {
     fn memories(&self, slots: &[i32]) -> Result<Vec<Memory>> {
-        let charge = |&slot: &i32| Ok((slot, self.connection.descriptors().take(1)?));
-        let charges: Vec<_> = slots.iter().map(charge).collect::<Result<_>>()?;
         let question = Question::Memories { callback: self.callback, slots: slots.to_vec() };
         let mut answer = self
             .connection
@@ -41,30 +28,7 @@ impl BurstCallback for RemoteCallback {
             let (asked, came) = (slots.len(), answer.value.len());
             return Err(HalError::failure(format!("{came} memories came for {asked} slots")));
         }
-        let memories = answer.value.into_iter().map(|body| answer.fds.memory(body)).collect();
-        self.told().extend(charges);
-        memories
-    }
-}
-
-/// The driver's burst, with what its slots take.
-struct Metered {
-    burst: Arc<dyn BurstContext>,
-    callback: Arc<RemoteCallback>,
-}
-
-impl BurstContext for Metered {
-    fn free_memory(&self, slot: i32) {
-        self.burst.free_memory(slot);
-        self.callback.told().remove(&slot);
-    }
-
-    fn terms(&self) -> BurstTerms {
-        self.burst.terms()
-    }
-
-    fn figures(&self) -> Option<BurstFigures> {
-        self.burst.figures()
+        answer.value.into_iter().map(|body| answer.fds.memory(body)).collect()
     }
 }
 
@@ -74,26 +38,38 @@ impl Session {
         connection: &Arc<Connection>,
         model: u64,
         callback: u64,
-        queues: Result<([Descriptor; 2], Option<Charge>)>,
+        queues: Result<([Descriptor; 2], Charges)>,
         options: BurstOptions,
     ) -> Result<BurstBody> {
-        let burst = self.allowances.bursts.take(1)?;
+        let mut burst = self.budget().take_thread()?;
+        burst.grow(Resource::Bursts, 1)?;
         let ([requests, results], descriptors) = queues?;
+        for queue in [&requests, &results] {
+            charge_queue(&mut burst, queue)?;
+        }
         let mut charges = self.objects.charges(model);
-        charges.extend([burst].into_iter().chain(descriptors));
-        let (connection, told) = (Arc::clone(connection), Mutex::default());
-        let callback = Arc::new(RemoteCallback { connection, callback, told });
+        charges.extend([Arc::new(burst)].into_iter().chain(descriptors));
+        let connection = Arc::clone(connection);
+        let callback = Arc::new(RemoteCallback { connection, callback });
         let label = self.objects.label(model);
         let model = self.objects.model(model)?;
-        let burst = model.configure_execution_burst(
-            Arc::clone(&callback) as _,
-            requests,
-            results,
-            options,
-        )?;
+        let burst = model.configure_execution_burst(callback, requests, results, options)?;
         let terms = burst.terms();
-        let burst = Arc::new(Metered { burst, callback });
         let object = self.objects.insert_labelled(Object::Burst(burst), label, charges)?;
         Ok(BurstBody { object, terms })
     }
+}
+
+/// Most bytes that a burst keeps of what it took out of a queue, whose size the burst bounds.
+const MOST_KEPT: u64 = 2 << 20;
+
+/// Charges what it takes to map a queue and to take packets out of it.
+fn charge_queue(charge: &mut Charge, queue: &Descriptor) -> Result<()> {
+    for file in &queue.fds {
+        let bytes = rustix::fs::fstat(file).map_or(0, |file| file.st_size.unsigned_abs());
+        charge.grow(Resource::Mappings, 1)?;
+        charge.grow(Resource::AddressSpace, bytes)?;
+        charge.grow(Resource::Memory, bytes.min(MOST_KEPT))?;
+    }
+    Ok(())
 }

@@ -6,10 +6,9 @@ use nnburst_hal::{
     ExecutionCallback, ExecutionResult, HalError, PreparedModel, PreparedModelCallback, Result,
 };
 
-use super::objects::Object;
+use super::objects::{Charges, Object};
 use super::session::Session;
 use crate::connection::Connection;
-use crate::limits::Charge;
 use crate::wire::Event;
 
 /// One callback of the client and what its task takes; empty once told.
@@ -17,9 +16,9 @@ pub(super) struct Notifier {
     session: Arc<Session>,
     connection: Arc<Connection>,
     callback: u64,
-    charges: Mutex<Option<Vec<Charge>>>,
+    charges: Mutex<Option<Charges>>,
     /// What only the task itself takes: given back with the driver's hold of the callback.
-    _task: Option<Charge>,
+    _task: Charges,
 }
 
 impl Notifier {
@@ -27,7 +26,7 @@ impl Notifier {
         session: &Arc<Session>,
         connection: &Arc<Connection>,
         callback: u64,
-        (charges, task): (Vec<Charge>, Option<Charge>),
+        (charges, task): (Charges, Charges),
     ) -> Self {
         Self {
             session: Arc::clone(session),
@@ -38,7 +37,7 @@ impl Notifier {
         }
     }
 
-    fn take(&self) -> Option<Vec<Charge>> {
+    fn take(&self) -> Option<Charges> {
         self.charges.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 

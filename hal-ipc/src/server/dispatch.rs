@@ -3,18 +3,17 @@
 use std::sync::Arc;
 
 use nnburst_hal::{
-    BufferDesc, BufferRole, CacheHandles, ExecutionCallback, ExecutionOptions, ExecutionResult,
-    HalError, Model, PreparedModelCallback, Request, Result,
+    BufferDesc, BufferRole, CacheHandles, Charge, ExecutionCallback, ExecutionOptions,
+    ExecutionResult, Exhausted, HalError, Model, PreparedModelCallback, Request, Resource, Result,
 };
 use serde::Serialize;
 
 use super::callbacks::{ExecutedNotifier, Notifier, PreparedNotifier};
 use super::fenced::FencedCall;
-use super::objects::Object;
+use super::objects::{Charges, Object};
 use super::session::Session;
 use super::watch;
 use crate::connection::Connection;
-use crate::limits::Charge;
 use crate::socket::Frame;
 use crate::wire::{self, Call, DescriptorsIn, RequestBody};
 
@@ -33,11 +32,12 @@ impl Reply<'_> {
 impl Session {
     /// Answers one call.
     pub(super) fn answer(self: &Arc<Self>, connection: &Arc<Connection>, frame: Frame) {
-        let (fds, charge) = (&mut DescriptorsIn::new(frame.fds), frame.charge);
+        let fds = &mut DescriptorsIn::new(frame.fds, connection.budget());
+        let mut message = frame.charge;
         let reply = Reply { connection, id: frame.id };
-        let (call, tail) = match wire::decode::<Call>(&frame.payload) {
+        let (call, tail) = match wire::decode_charged::<Call>(frame.payload, &mut message) {
             Ok(decoded) => decoded,
-            Err(error) => return reply.with::<()>(Err(HalError::invalid(error.to_string()))),
+            Err(error) => return reply.with::<()>(Err(error)),
         };
         let device = &self.device;
         match call {
@@ -56,15 +56,17 @@ impl Session {
                 let model = model.into_model(tail, fds);
                 let cache = cache.into_handles(fds);
                 let label = model.as_ref().map(watch::label).unwrap_or_default();
-                let what = (cost(&model), label);
-                reply.with(self.prepare((connection, charge), callback, what, |notifier| {
+                let what = (self.cost(&model), label);
+                let task = task(message, fds);
+                reply.with(self.prepare((connection, task), callback, what, |notifier| {
                     device.prepare_model(model?, options, cache?, notifier)
                 }));
             }
             Call::PrepareModelFromCache { deadline, cache, callback } => {
                 let cache = cache.into_handles(fds);
-                let what = (cost_of_cache(&cache), "from the cache".to_owned());
-                reply.with(self.prepare((connection, charge), callback, what, |notifier| {
+                let what = (self.cost_of_cache(&cache), "from the cache".to_owned());
+                let task = task(message, fds);
+                reply.with(self.prepare((connection, task), callback, what, |notifier| {
                     device.prepare_model_from_cache(deadline, cache?, notifier)
                 }));
             }
@@ -78,7 +80,7 @@ impl Session {
             Call::Execute { model, request, options, callback } => {
                 let request = self.request(request, fds);
                 let mut inputs = self.objects.charges(model);
-                inputs.extend(charge);
+                inputs.extend(task(message, fds));
                 reply.with(self.execute(connection, callback, inputs, |notifier| {
                     self.objects.model(model)?.execute(request?, options, notifier)
                 }));
@@ -86,7 +88,7 @@ impl Session {
             Call::ExecuteFenced { model, request, wait_for, options, duration } => {
                 let call = FencedCall { model, request, wait_for, options, duration };
                 let at = (connection, reply.id);
-                if let Err(error) = self.execute_fenced(at, call, fds, charge) {
+                if let Err(error) = self.execute_fenced(at, call, fds, message) {
                     reply.with::<()>(Err(error));
                 }
             }
@@ -107,7 +109,7 @@ impl Session {
                 let queues = requests
                     .into_descriptor(fds)
                     .and_then(|requests| Ok([requests, results.into_descriptor(fds)?]));
-                let queues = queues.map(|queues| (queues, charge));
+                let queues = queues.map(|queues| (queues, task(message, fds)));
                 reply.with(self.configure_burst(connection, model, callback, queues, options));
             }
             Call::FreeMemory { burst, slot } => {
@@ -131,18 +133,14 @@ impl Session {
     /// Launches a preparation; the client is told the launch's error also by its callback.
     fn prepare(
         self: &Arc<Self>,
-        (connection, descriptors): (&Arc<Connection>, Option<Charge>),
+        (connection, task): (&Arc<Connection>, Charges),
         callback: u64,
         (bytes, label): (u64, String),
         launch: impl FnOnce(Arc<dyn PreparedModelCallback>) -> Result<()>,
     ) -> Result<()> {
-        let charges = self
-            .allowances
-            .models
-            .take(1)
-            .and_then(|model| Ok(vec![model, self.allowances.memory.take(bytes)?]));
-        let (charges, refused) = split(charges);
-        let notifier = Notifier::new(self, connection, callback, (charges, descriptors));
+        let model = [(Resource::PreparedModels, 1), (Resource::Memory, bytes)];
+        let (charges, refused) = split(Vec::new(), self.budget().take_all(&model));
+        let notifier = Notifier::new(self, connection, callback, (charges, task));
         let notifier = Arc::new(PreparedNotifier(notifier, label));
         let launched = match refused {
             None => launch(Arc::clone(&notifier) as _),
@@ -155,16 +153,11 @@ impl Session {
         self: &Arc<Self>,
         connection: &Arc<Connection>,
         callback: u64,
-        inputs: Vec<Charge>,
+        inputs: Charges,
         launch: impl FnOnce(Arc<dyn ExecutionCallback>) -> Result<()>,
     ) -> Result<()> {
-        let charges = self.allowances.executions.take(1).map(|charge| {
-            let mut charges = inputs;
-            charges.push(charge);
-            charges
-        });
-        let (charges, refused) = split(charges);
-        let notifier = Notifier::new(self, connection, callback, (charges, None));
+        let (charges, refused) = split(inputs, self.budget().take(Resource::Executions, 1));
+        let notifier = Notifier::new(self, connection, callback, (charges, Vec::new()));
         let notifier = Arc::new(ExecutedNotifier(notifier));
         let launched = match refused {
             None => launch(Arc::clone(&notifier) as _),
@@ -182,7 +175,7 @@ impl Session {
     ) -> ExecutionResult {
         let request = self.request(request, fds)?;
         let model = self.objects.model(model)?;
-        let _charge = self.allowances.executions.take(1)?;
+        let _charge = self.budget().take(Resource::Executions, 1).map_err(HalError::from)?;
         model.execute_synchronously(&request, options)
     }
 
@@ -199,34 +192,67 @@ impl Session {
         input_roles: &[BufferRole],
         output_roles: &[BufferRole],
     ) -> Result<(u64, u32)> {
-        let charge = self.allowances.buffers.take(1)?;
+        let mut charge = self.budget().take(Resource::Buffers, 1)?;
         let models: Vec<_> =
             models.iter().map(|&model| self.objects.model(model)).collect::<Result<_>>()?;
         let buffer = self.device.allocate(desc, &models, input_roles, output_roles)?;
-        let memory = self.allowances.memory.take(buffer.size())?;
+        if !self.charges_memory {
+            charge.grow(Resource::Memory, buffer.size())?;
+        }
         let token = buffer.token();
-        let object = self.objects.insert(Object::Buffer(buffer), vec![charge, memory])?;
+        let object = self.objects.insert(Object::Buffer(buffer), vec![Arc::new(charge)])?;
         Ok((object, token))
     }
 }
 
-/// What the client is allowed, or why it isn't.
-fn split(charges: Result<Vec<Charge>>) -> (Vec<Charge>, Option<HalError>) {
-    match charges {
-        Ok(charges) => (charges, None),
-        Err(error) => (Vec::new(), Some(error)),
+/// Bytes that a driver keeps of an operation and of an operand: in its graph and in the steps of
+/// its plan.
+const OPERATION_BYTES: u64 = 2 << 10;
+const OPERAND_BYTES: u64 = 512;
+
+impl Session {
+    /// Bytes that a model makes a driver keep: its graphs, and its constants where the driver
+    /// doesn't charge those.
+    fn cost(&self, model: &Result<Model>) -> u64 {
+        let count = |length| u64::try_from(length).unwrap_or(u64::MAX);
+        let Ok(model) = model else { return 0 };
+        let graphs = std::iter::once(&model.main).chain(&model.referenced);
+        let of_graphs = graphs.fold(0u64, |sum, graph| {
+            let operations = count(graph.operations.len()).saturating_mul(OPERATION_BYTES);
+            let operands = count(graph.operands.len()).saturating_mul(OPERAND_BYTES);
+            sum.saturating_add(operations).saturating_add(operands)
+        });
+        if self.charges_memory {
+            return of_graphs;
+        }
+        let values = of_graphs.saturating_add(count(model.operand_values.len()));
+        model.pools.iter().fold(values, |sum, pool| sum.saturating_add(pool.size()))
+    }
+
+    fn cost_of_cache(&self, cache: &Result<CacheHandles>) -> u64 {
+        let Ok(cache) = cache else { return 0 };
+        let length = |file| rustix::fs::fstat(file).map_or(0, |file| file.st_size.unsigned_abs());
+        let files: &[_] = if self.charges_memory { &[] } else { &cache.data };
+        cache.model.iter().chain(files).fold(0, |sum: u64, file| sum.saturating_add(length(file)))
     }
 }
 
-/// Bytes that a model makes a driver keep: its constants.
-fn cost(model: &Result<Model>) -> u64 {
-    let Ok(model) = model else { return 0 };
-    let values = u64::try_from(model.operand_values.len()).unwrap_or(u64::MAX);
-    model.pools.iter().fold(values, |sum, pool| sum.saturating_add(pool.size()))
+/// What a call takes for as long as it is at work: its message, and descriptors that are no
+/// memories'.
+fn task(message: Charge, fds: &mut DescriptorsIn) -> Charges {
+    std::iter::once(message).chain(fds.take_charges()).map(Arc::new).collect()
 }
 
-fn cost_of_cache(cache: &Result<CacheHandles>) -> u64 {
-    let Ok(cache) = cache else { return 0 };
-    let length = |file| rustix::fs::fstat(file).map_or(0, |file| file.st_size.unsigned_abs());
-    cache.model.iter().chain(&cache.data).fold(0, |sum: u64, file| sum.saturating_add(length(file)))
+/// What the client takes with what it was allowed more, or why it wasn't.
+fn split(
+    mut charges: Charges,
+    more: std::result::Result<Charge, Exhausted>,
+) -> (Charges, Option<HalError>) {
+    match more {
+        Ok(more) => {
+            charges.push(Arc::new(more));
+            (charges, None)
+        }
+        Err(error) => (Vec::new(), Some(error.into())),
+    }
 }

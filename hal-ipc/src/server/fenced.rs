@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nnburst_hal::{
-    ExecutionOptions, FencedExecutionCallback, HalError, PreparedModel, Request, Result,
+    Charge, ExecutionOptions, FencedExecutionCallback, HalError, PreparedModel, Request, Resource,
+    Result,
 };
 
-use super::objects::{Held, Object};
+use super::objects::{Charges, Held, Object};
 use super::session::Session;
 use crate::connection::{Connection, too_busy};
 use crate::fences::has_signalled;
-use crate::limits::Charge;
 use crate::wire::{DescriptorsIn, FencedBody, RequestBody};
 
 /// A fenced execution as it came.
@@ -43,15 +43,18 @@ impl Session {
         (connection, id): (&Arc<Connection>, u64),
         call: FencedCall,
         fds: &mut DescriptorsIn,
-        descriptors: Option<Charge>,
+        message: Charge,
     ) -> Result<()> {
         let FencedCall { model, request, wait_for, options, duration } = call;
-        let fenced = self.allowances.fenced.take(1)?;
+        // Its own fence, and ours of it.
+        let counts = [(Resource::FencedExecutions, 1), (Resource::Descriptors, 2)];
+        let fenced = self.budget().take_all(&counts)?;
         let request = self.request(request, fds)?;
         let mut fences: Vec<_> = wait_for.iter().map(|&at| fds.take(at)).collect::<Result<_>>()?;
         // What it runs on is in use until it ends, whatever the client lets go of before.
         let mut charges = self.objects.charges(model);
-        charges.extend([fenced].into_iter().chain(descriptors));
+        let taken = fds.take_charges();
+        charges.extend([fenced, message].into_iter().chain(taken).map(Arc::new));
         let model = self.objects.model(model)?;
         let background = model.waits_in_background();
         let (session, connection) = (Arc::clone(self), Arc::clone(connection));
@@ -106,7 +109,7 @@ struct Launch {
     request: Request,
     options: ExecutionOptions,
     duration: Option<Duration>,
-    charges: Vec<Charge>,
+    charges: Charges,
 }
 
 impl Launch {

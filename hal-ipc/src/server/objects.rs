@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nnburst_hal::{
-    Buffer, BurstContext, FencedExecutionCallback, HalError, PreparedModel, Request, RequestPool,
-    Result,
+    Buffer, BurstContext, Charge, FencedExecutionCallback, HalError, PreparedModel, Request,
+    RequestPool, Result,
 };
 
 use super::fenced::FencedObject;
-use crate::limits::Charge;
+
+/// What something takes of the client's budget; clones of one are taken once.
+pub(super) type Charges = Vec<Arc<Charge>>;
 
 /// An object of the driver.
 #[derive(Clone)]
@@ -25,7 +27,7 @@ pub(super) struct Held {
     object: Object,
     /// What it is, for people: of models, and of their bursts.
     label: String,
-    charges: Vec<Charge>,
+    charges: Charges,
 }
 
 impl Held {
@@ -51,7 +53,7 @@ impl Objects {
     }
 
     /// Keeps an object for the client; its number is never used again.
-    pub(super) fn insert(&self, object: Object, charges: Vec<Charge>) -> Result<u64> {
+    pub(super) fn insert(&self, object: Object, charges: Charges) -> Result<u64> {
         self.insert_labelled(object, String::new(), charges)
     }
 
@@ -60,7 +62,7 @@ impl Objects {
         &self,
         object: Object,
         label: String,
-        charges: Vec<Charge>,
+        charges: Charges,
     ) -> Result<u64> {
         let mut table = self.lock();
         if table.closed {
@@ -97,7 +99,7 @@ impl Objects {
     }
 
     /// What an object takes of the client's allowances, for whatever makes further use of it.
-    pub(super) fn charges(&self, id: u64) -> Vec<Charge> {
+    pub(super) fn charges(&self, id: u64) -> Charges {
         self.lock().held.get(&id).map(|held| held.charges.clone()).unwrap_or_default()
     }
 

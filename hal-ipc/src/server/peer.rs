@@ -4,7 +4,9 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nnburst_hal::Device;
+use nnburst_hal::{Budget, Device};
+
+use crate::process;
 
 /// A client: what the system says of it (`SO_PEERCRED`), and whether it is still there.
 #[derive(Clone, Debug)]
@@ -16,6 +18,7 @@ pub struct Peer {
     /// Its effective group.
     pub gid: u32,
     gone: Arc<AtomicBool>,
+    budget: Arc<Budget>,
 }
 
 impl Peer {
@@ -26,7 +29,19 @@ impl Peer {
             uid: credentials.uid.as_raw(),
             gid: credentials.gid.as_raw(),
             gone: Arc::default(),
+            budget: process::user(credentials.uid.as_raw()),
         })
+    }
+
+    /// The same client, to be charged to this budget.
+    pub(super) fn charged_to(self, budget: Arc<Budget>) -> Self {
+        Self { budget, ..self }
+    }
+
+    /// What is charged for this client: whatever is made for it is taken from here first, and given
+    /// back when that is gone.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
     }
 
     /// Turns true when the client hangs up: what runs for it may stop.
@@ -44,6 +59,12 @@ impl Peer {
 pub trait Driver: Send + Sync {
     /// The device as this client sees it; it is dropped when the client is gone.
     fn device(&self, peer: &Peer) -> Arc<dyn Device>;
+
+    /// Whether the driver charges [`Peer::budget`] for the memory of prepared models and buffers by
+    /// itself. Else models are charged their constants, and buffers their size, as they are made.
+    fn charges_memory(&self) -> bool {
+        false
+    }
 }
 
 impl<F: Fn(&Peer) -> Arc<dyn Device> + Send + Sync> Driver for F {

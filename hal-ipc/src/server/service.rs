@@ -9,21 +9,33 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::net::Shutdown;
+use nnburst_hal::{Budget, Charge, Exhausted, Resource};
+use rustix::net::{SendFlags, Shutdown};
 
 use super::peer::{Driver, Peer};
 use super::session::Session;
 use super::watch::Register;
 use crate::activation;
 use crate::connection::Connection;
-use crate::limits::{Allowance, Charge, Limits};
+use crate::limits::Limits;
 use crate::listening::Listening;
 use crate::pool::Pool;
+use crate::process;
 use crate::socket::{Socket, SocketError};
 use crate::wire::{self, PROTOCOL_VERSION, Verdict};
 
 /// How long a service out of descriptors waits before it accepts again.
 const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
+
+/// File descriptors of a connection: its socket, and what waits for its fences.
+const OWN_DESCRIPTORS: u64 = 3;
+
+/// Threads of a connection that are always there for it.
+const OWN_THREADS: usize = 2;
+
+/// Bytes of a connection: of messages that are too small to be charged, and of what they are made
+/// into.
+const OWN_BYTES: u64 = 2 << 20;
 
 /// How long stopping waits for the sessions to end.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -48,9 +60,8 @@ struct Shared {
     name: String,
     driver: Box<dyn Driver>,
     limits: Limits,
-    /// Who has connected and is yet to greet: as many as may be connected.
-    greetings: ByUser,
-    connections: ByUser,
+    /// What each user may have of this service.
+    users: Mutex<HashMap<u32, Weak<Budget>>>,
     sessions: Mutex<Sessions>,
     register: Arc<Register>,
     session_ended: Condvar,
@@ -80,8 +91,7 @@ impl Service {
             name: name.into(),
             driver: Box::new(driver),
             limits,
-            greetings: ByUser::default(),
-            connections: ByUser::default(),
+            users: Mutex::default(),
             sessions: Mutex::default(),
             register: Arc::default(),
             session_ended: Condvar::new(),
@@ -138,43 +148,79 @@ impl Service {
     }
 
     fn spawn_session(&self, socket: OwnedFd) {
-        // Before there is a thread: who only connects, again and again, is hung up on.
-        let most = self.0.limits.connections;
-        let arrived = Peer::of(socket.as_fd()).ok().map(|peer| self.0.greetings.of(peer.uid, most));
-        let Some(Ok(arrived)) = arrived.map(|user| user.take(1)) else { return };
+        // Before there is a thread: who only connects, again and again, is refused at once.
+        let Ok(peer) = Peer::of(socket.as_fd()) else { return };
+        let place = match self.place(&peer) {
+            Ok(place) => place,
+            Err(error) => {
+                tracing::debug!(%error, "a client was refused");
+                // A new socket has room for it.
+                let refusal = wire::greeting(Verdict::TooMany);
+                let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+                let _ = rustix::net::send(&socket, &refusal, flags);
+                return;
+            }
+        };
         let service = self.clone();
         let spawned = std::thread::Builder::new()
             .name("nnburst-client".into())
-            .spawn(move || service.serve_arrived(socket, Some(arrived)));
+            .spawn(move || service.serve_arrived(socket, peer, place));
         if let Err(error) = spawned {
             tracing::warn!(%error, "no thread for a client");
         }
     }
 
-    /// Serves one client over a connected socket, such as half of a socket pair, until it hangs up.
-    pub fn serve(&self, socket: OwnedFd) {
-        self.serve_arrived(socket, None);
+    /// What a connection takes before anything is asked: the thread that reads it and one that
+    /// answers, so that who is served can always be answered, and memory for small messages.
+    fn place(&self, peer: &Peer) -> Result<Charge, Exhausted> {
+        let user = self.user(peer.uid);
+        let mut place = user.take_all(&[
+            (Resource::Greetings, 1),
+            (Resource::Descriptors, OWN_DESCRIPTORS),
+            (Resource::Memory, OWN_BYTES),
+        ])?;
+        for _ in 0..OWN_THREADS {
+            for (resource, amount) in Budget::THREAD {
+                place.grow(resource, amount)?;
+            }
+        }
+        Ok(place)
     }
 
-    fn serve_arrived(&self, socket: OwnedFd, arrived: Option<Charge>) {
-        if let Err(error) = self.try_serve(socket, arrived) {
+    fn user(&self, uid: u32) -> Arc<Budget> {
+        process::by_user(&self.0.users, uid, || {
+            process::user(uid).child(format!("user {uid}"), self.0.limits.of_user())
+        })
+    }
+
+    /// Serves one client over a connected socket, such as half of a socket pair, until it hangs up.
+    pub fn serve(&self, socket: OwnedFd) {
+        let peer = Peer::of(socket.as_fd());
+        match peer.map_err(io::Error::from).and_then(|peer| {
+            let place = self.place(&peer).map_err(io::Error::other)?;
+            Ok((peer, place))
+        }) {
+            Ok((peer, place)) => self.serve_arrived(socket, peer, place),
+            Err(error) => tracing::warn!(%error, "a client was not served"),
+        }
+    }
+
+    fn serve_arrived(&self, socket: OwnedFd, peer: Peer, place: Charge) {
+        if let Err(error) = self.try_serve(socket, peer, place) {
             tracing::debug!(%error, "a client was not served");
         }
     }
 
-    fn try_serve(&self, socket: OwnedFd, arrived: Option<Charge>) -> Result<(), SocketError> {
+    fn try_serve(&self, socket: OwnedFd, peer: Peer, mut place: Charge) -> Result<(), SocketError> {
         let limits = &self.0.limits;
-        let peer = Peer::of(socket.as_fd())
-            .map_err(|errno| SocketError::System { call: "getsockopt(SO_PEERCRED)", errno })?;
         let max_message = usize::try_from(limits.message_bytes).unwrap_or(usize::MAX);
         let socket = Socket::new(socket, max_message)?;
         let (theirs, _) = wire::parse_greeting(&socket.receive_greeting()?)?;
-        drop(arrived);
-        let place = self.0.connections.of(peer.uid, limits.connections).take(1);
-        let verdict = match &place {
+        place.shrink(Resource::Greetings, 1);
+        let verdict = match place.grow(Resource::Connections, 1) {
             _ if theirs != PROTOCOL_VERSION => Verdict::OtherVersion,
             Err(_) => Verdict::TooMany,
-            Ok(_) => Verdict::Welcome,
+            Ok(()) => Verdict::Welcome,
         };
         socket.send_greeting(&wire::greeting(verdict))?;
         if verdict == Verdict::Welcome {
@@ -187,12 +233,15 @@ impl Service {
     fn session(&self, socket: Socket, peer: Peer) {
         let limits = &self.0.limits;
         let count = |limit| usize::try_from(limit).unwrap_or(usize::MAX);
-        let pool = Pool::new("nnburst-calls", count(limits.threads), count(limits.waiting_calls));
-        let connection = Connection::new(socket, pool, limits);
+        let budget = self.user(peer.uid).child("connection", limits.of_connection());
+        let peer = peer.charged_to(Arc::clone(&budget));
+        let (threads, waiting) = (count(limits.threads), count(limits.waiting_calls));
+        let pool = Pool::charged_to(&budget, 1, "nnburst-calls", threads, waiting);
+        let connection = Connection::new(socket, pool, budget);
         let Some(id) = self.0.enter(&connection) else { return };
-        let device = self.0.driver.device(&peer);
-        let session =
-            Session::new(self.0.name.clone(), device, peer, limits, (id, &self.0.register));
+        let driver = &self.0.driver;
+        let device = (driver.device(&peer), driver.charges_memory());
+        let session = Session::new(self.0.name.clone(), device, peer, (id, &self.0.register));
         connection.read_on(&session);
         drop(session);
         self.0.leave(id);
@@ -234,23 +283,6 @@ impl Shared {
             .session_ended
             .wait_timeout_while(sessions, FAREWELL, |sessions| sessions.running > 0);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
-    }
-}
-
-/// An allowance for each user who has taken of it.
-#[derive(Default)]
-struct ByUser(Mutex<HashMap<u32, Weak<Allowance>>>);
-
-impl ByUser {
-    fn of(&self, uid: u32, limit: u64) -> Arc<Allowance> {
-        let mut users = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        users.retain(|_, allowance| allowance.strong_count() > 0);
-        if let Some(known) = users.get(&uid).and_then(Weak::upgrade) {
-            return known;
-        }
-        let allowance = Allowance::new("connections", limit);
-        users.insert(uid, Arc::downgrade(&allowance));
-        allowance
     }
 }
 

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use nnburst_hal::{Device, HalError};
+use nnburst_hal::{Budget, Device, HalError};
 
 use super::fenced::panicked;
 use super::objects::Objects;
@@ -11,7 +11,6 @@ use super::peer::Peer;
 use super::watch::Register;
 use crate::connection::{Connection, Handler};
 use crate::fences::FenceWaiter;
-use crate::limits::{Allowance, Limits};
 use crate::socket::Frame;
 use crate::wire::{self, Call, Kind};
 
@@ -23,55 +22,43 @@ pub(super) struct Session {
     pub(super) service: String,
     pub(super) device: Arc<dyn Device>,
     pub(super) objects: Objects,
-    pub(super) allowances: Allowances,
+    /// Whether the device charges the client for memory by itself.
+    pub(super) charges_memory: bool,
     pub(super) fences: FenceWaiter,
     peer: Peer,
     register: Arc<Register>,
 }
 
-/// What the client may still take.
-pub(super) struct Allowances {
-    pub(super) models: Arc<Allowance>,
-    pub(super) buffers: Arc<Allowance>,
-    pub(super) bursts: Arc<Allowance>,
-    pub(super) fenced: Arc<Allowance>,
-    pub(super) executions: Arc<Allowance>,
-    pub(super) memory: Arc<Allowance>,
-}
-
-impl Allowances {
-    fn new(limits: &Limits) -> Self {
-        Self {
-            models: Allowance::new("prepared models", limits.prepared_models),
-            buffers: Allowance::new("buffers", limits.buffers),
-            bursts: Allowance::new("bursts", limits.bursts),
-            fenced: Allowance::new("fenced executions", limits.fenced_executions),
-            executions: Allowance::new("executions", limits.executions),
-            memory: Allowance::new("bytes", limits.memory_bytes),
-        }
-    }
-}
-
 impl Session {
     pub(super) fn new(
         service: String,
-        device: Arc<dyn Device>,
+        (device, charges_memory): (Arc<dyn Device>, bool),
         peer: Peer,
-        limits: &Limits,
         (connection, register): (u64, &Arc<Register>),
     ) -> Arc<Self> {
-        let allowances = Allowances::new(limits);
         let objects = Objects::default();
         let known = Arc::clone(register);
-        let fences = FenceWaiter::new(peer.gone());
-        let session =
-            Arc::new(Self { service, device, objects, allowances, fences, peer, register: known });
+        let fences = FenceWaiter::charged_to(peer.budget(), peer.gone());
+        let session = Arc::new(Self {
+            service,
+            device,
+            objects,
+            charges_memory,
+            fences,
+            peer,
+            register: known,
+        });
         register.add(connection, &session);
         session
     }
 
     pub(super) fn peer(&self) -> &Peer {
         &self.peer
+    }
+
+    /// What the client may still take.
+    pub(super) fn budget(&self) -> &Arc<Budget> {
+        self.peer.budget()
     }
 
     /// All sessions of the service.

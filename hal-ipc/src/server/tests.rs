@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use nnburst_hal::testing::{ReluDriver, relu_model, relu_request};
 use nnburst_hal::{
-    Device, ErrorStatus, ExecutionOptions, ExecutionPreference, MeasureTiming, Model,
-    OperandLifeTime, OperandType, OperationType, PrepareOptions, Priority,
+    Amounts, Budget, Device, ErrorStatus, ExecutionOptions, ExecutionPreference, MeasureTiming,
+    Model, OperandLifeTime, OperandType, OperationType, PrepareOptions, Priority,
 };
 
 use super::{Peer, Service};
@@ -23,8 +23,9 @@ fn answer(message: &[u8]) -> Result<(), Failure> {
     let socket = Socket::new(OwnedFd::from(ours), 1 << 20).unwrap();
     greet(&socket).unwrap();
     socket.send(Kind::Call, 7, [message, &[]], &[]).unwrap();
+    let budget = Budget::root("test", Amounts::UNLIMITED);
     let frame = loop {
-        let frame = socket.receive().unwrap();
+        let frame = socket.receive(&budget).unwrap();
         if frame.kind == Kind::Answer {
             break frame;
         }

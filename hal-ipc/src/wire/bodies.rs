@@ -1,13 +1,16 @@
 //! What messages are made of where the HAL's own types won't do: whatever holds file descriptors.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use nnburst_fmq::{Descriptor, DescriptorData};
 use nnburst_hal::{
-    CacheHandles, ExtensionNameAndPrefix, HalError, Memory, Model, Request, RequestArgument,
-    RequestPool, Result, Subgraph,
+    Budget, CacheHandles, Charge, ExtensionNameAndPrefix, HalError, Memory, Model, Request,
+    RequestArgument, RequestPool, Result, Subgraph,
 };
 use serde::{Deserialize, Serialize};
+
+use crate::socket::Arrived;
 
 /// The file descriptors that leave with a message; bodies name them by their place.
 #[derive(Debug, Default)]
@@ -56,16 +59,42 @@ impl<'a> DescriptorsOut<'a> {
 /// The file descriptors that came with a message; what no body claims is closed.
 #[derive(Debug)]
 pub(crate) struct DescriptorsIn {
-    fds: Vec<Option<OwnedFd>>,
+    fds: Vec<Option<(OwnedFd, Charge)>>,
     memories: Vec<(MemoryBody, Memory)>,
+    /// What mappings of the memories are charged to.
+    budget: Arc<Budget>,
+    /// For those that were taken without their charge.
+    charges: Vec<Charge>,
 }
 
 impl DescriptorsIn {
-    pub(crate) fn new(fds: Vec<OwnedFd>) -> Self {
-        Self { fds: fds.into_iter().map(Some).collect(), memories: Vec::new() }
+    pub(crate) fn new(fds: Arrived, budget: &Arc<Budget>) -> Self {
+        let fds = fds.into_iter().map(Some).collect();
+        Self { fds, memories: Vec::new(), budget: Arc::clone(budget), charges: Vec::new() }
     }
 
+    /// Descriptors that nobody is charged for.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn uncharged(fds: Vec<OwnedFd>) -> Self {
+        let budget = Budget::root("test", nnburst_hal::Amounts::UNLIMITED);
+        Self::new(fds.into_iter().map(|fd| (fd, budget.empty())).collect(), &budget)
+    }
+
+    /// A descriptor that is no memory's. What it is charged is the task's to hold: see
+    /// [`Self::take_charges`].
     pub(crate) fn take(&mut self, at: u16) -> Result<OwnedFd> {
+        let (fd, charge) = self.take_charged(at)?;
+        self.charges.push(charge);
+        Ok(fd)
+    }
+
+    /// What the descriptors that were taken so far are charged, memories apart: those pay for
+    /// theirs.
+    pub(crate) fn take_charges(&mut self) -> Vec<Charge> {
+        std::mem::take(&mut self.charges)
+    }
+
+    fn take_charged(&mut self, at: u16) -> Result<(OwnedFd, Charge)> {
         self.fds.get_mut(usize::from(at)).and_then(Option::take).ok_or_else(|| {
             HalError::invalid(format!("no file descriptor {at} came with the call, or it is used"))
         })
@@ -79,9 +108,10 @@ impl DescriptorsIn {
             }
             return Err(HalError::invalid(format!("two memories share descriptor {}", body.fd)));
         }
-        let fd = self.take(body.fd)?;
+        let (fd, charge) = self.take_charged(body.fd)?;
         let memory = Memory::from_handle(&body.name, vec![fd], body.ints.clone(), body.size)
-            .map_err(|error| HalError::invalid(error.to_string()))?;
+            .map_err(|error| HalError::invalid(error.to_string()))?
+            .charged_to(&self.budget, charge);
         self.memories.push((body, memory.clone()));
         Ok(memory)
     }
@@ -133,7 +163,7 @@ pub(crate) struct ModelBody {
 }
 
 impl ModelBody {
-    pub(crate) fn into_model(self, tail: &[u8], fds: &mut DescriptorsIn) -> Result<Model> {
+    pub(crate) fn into_model(self, tail: Vec<u8>, fds: &mut DescriptorsIn) -> Result<Model> {
         if usize::try_from(self.values) != Ok(tail.len()) {
             return Err(HalError::invalid(format!(
                 "{} bytes of constants came with a model that has {}",
@@ -145,7 +175,7 @@ impl ModelBody {
         Ok(Model {
             main: self.main,
             referenced: self.referenced,
-            operand_values: tail.to_vec(),
+            operand_values: tail,
             pools,
             relax_computation_float32_to_float16: self.relax_computation_float32_to_float16,
             extension_name_to_prefix: self.extension_name_to_prefix,

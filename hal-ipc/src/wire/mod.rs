@@ -14,6 +14,8 @@
 mod bodies;
 mod messages;
 
+use bincode::error::DecodeError;
+use nnburst_hal::{Charge, HalError, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -27,6 +29,9 @@ pub const PROTOCOL_VERSION: u32 = 1;
 
 /// No message is longer, whatever a service's own limit allows.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 256 << 20;
+
+/// No message is larger without its tail, as a decoder counts: hundreds of thousands of operations.
+const MAX_HEAD_BYTES: usize = 32 << 20;
 
 /// As many file descriptors as Linux takes in one message.
 pub(crate) const MAX_DESCRIPTORS: usize = 253;
@@ -226,6 +231,55 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, &[u8]), WireError
     let (message, used) = bincode::serde::decode_from_slice(bytes, config)
         .map_err(|error| WireError::Malformed { why: error.to_string() })?;
     Ok((message, bytes.get(used..).unwrap_or_default()))
+}
+
+/// Bytes of memory that may become of a byte that a decoder counts: it counts a number of 32 bits
+/// as 4 bytes, and what is made of a sequence may be thrice as large as its elements while it
+/// grows.
+const DECODED: u64 = 12;
+
+/// How many bytes a decoder may count, what is charged for them first, and the decoder. The least
+/// comes with each connection.
+type Rung<T> = (usize, u64, fn(&[u8]) -> Result<(T, usize), DecodeError>);
+
+/// A message of a peer, and its tail. What the message may become is charged before it is decoded.
+///
+/// # Errors
+/// The bytes don't make a message of this kind, or the charge can't grow by what it may take.
+pub(crate) fn decode_charged<T: DeserializeOwned>(
+    mut bytes: Vec<u8>,
+    charge: &mut Charge,
+) -> nnburst_hal::Result<(T, Vec<u8>)> {
+    let rungs: [Rung<T>; 4] = [
+        (16 << 10, 0, decode_within::<T, { 16 << 10 }>),
+        (256 << 10, DECODED << 18, decode_within::<T, { 256 << 10 }>),
+        (4 << 20, DECODED << 22, decode_within::<T, { 4 << 20 }>),
+        (MAX_HEAD_BYTES, DECODED << 25, decode_within::<T, MAX_HEAD_BYTES>),
+    ];
+    let mut charged = 0u64;
+    for (limit, memory, decode) in rungs {
+        charge.grow(Resource::Memory, memory.saturating_sub(charged))?;
+        charged = memory;
+        match decode(&bytes) {
+            Ok((message, used)) => {
+                bytes.drain(..used.min(bytes.len()));
+                return Ok((message, bytes));
+            }
+            Err(DecodeError::LimitExceeded) if limit < MAX_HEAD_BYTES => {}
+            Err(error) => {
+                let why = error.to_string();
+                return Err(HalError::invalid(WireError::Malformed { why }.to_string()));
+            }
+        }
+    }
+    Err(HalError::invalid("the message is larger than any may be"))
+}
+
+fn decode_within<T: DeserializeOwned, const LIMIT: usize>(
+    bytes: &[u8],
+) -> Result<(T, usize), DecodeError> {
+    let config = bincode::config::standard().with_limit::<LIMIT>();
+    bincode::serde::decode_from_slice(bytes, config)
 }
 
 /// A message without a tail.

@@ -201,7 +201,7 @@ fn a_model_arrives_as_it_left() {
     let fds = out.as_slice().iter().map(|fd| fd.try_clone_to_owned().unwrap()).collect();
     let (call, tail) = decode(&bytes).unwrap();
     let Call::SupportedOperations { model } = call else { panic!("another call: {call:?}") };
-    let came = model.into_model(tail, &mut DescriptorsIn::new(fds)).unwrap();
+    let came = model.into_model(tail.to_vec(), &mut DescriptorsIn::uncharged(fds)).unwrap();
     assert_eq!(came.main, sent.main);
     assert_eq!(came.operand_values, sent.operand_values);
     assert_eq!(came.pools[0].size(), 9);
@@ -226,7 +226,7 @@ proptest! {
         let at = at % bytes.len();
         bytes[at] = to;
         if let Ok((Call::SupportedOperations { model }, tail)) = decode::<Call>(&bytes) {
-            let _ = model.into_model(tail, &mut DescriptorsIn::new(Vec::new()));
+            let _ = model.into_model(tail.to_vec(), &mut DescriptorsIn::uncharged(Vec::new()));
         }
     }
 }

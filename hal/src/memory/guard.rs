@@ -14,6 +14,9 @@ use super::handle::MemoryError;
 /// Most unsealed mappings at a time in one process.
 const LIMIT: usize = 4096;
 
+/// As many unsealed memories as can be mapped at a time in one process.
+pub const GUARDED_MAPPINGS: u64 = LIMIT as u64;
+
 static TABLE: [Entry; LIMIT] = [const { Entry::new() }; LIMIT];
 /// What handled SIGBUS before us, for faults that aren't ours.
 static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();

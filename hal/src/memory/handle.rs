@@ -8,6 +8,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, SealFlags};
 
 use super::mapping::{Access, Mapping};
+use crate::budget::{Budget, Charge, Exhausted};
 
 /// What kind of memory a handle names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,6 +92,9 @@ pub enum MemoryError {
         /// The limit.
         limit: usize,
     },
+    /// The budget that the memory is charged to has no room for a mapping.
+    #[error(transparent)]
+    Exhausted(#[from] Exhausted),
     /// The system refused.
     #[error("{what}: {errno}")]
     System {
@@ -125,6 +129,10 @@ struct Inner {
     mapped: OnceLock<Arc<Mapping>>,
     /// The same for what can be cut short, while somebody has it.
     watched: Mutex<Weak<Mapping>>,
+    /// Who pays for its mappings.
+    budget: Option<Arc<Budget>>,
+    /// What its descriptor was charged.
+    _descriptor: Option<Charge>,
 }
 
 impl Drop for Inner {
@@ -237,7 +245,21 @@ impl Memory {
             observers: Mutex::default(),
             mapped: OnceLock::new(),
             watched: Mutex::default(),
+            budget: None,
+            _descriptor: None,
         }))
+    }
+
+    /// The same memory, whose mappings in this process are charged to `budget` from now on;
+    /// `descriptor` is what its file descriptor was charged, and is given back with it. For a
+    /// memory that nobody else has a handle of yet; others stay as they are.
+    #[must_use]
+    pub fn charged_to(mut self, budget: &Arc<Budget>, descriptor: Charge) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.budget = Some(Arc::clone(budget));
+            inner._descriptor = Some(descriptor);
+        }
+        self
     }
 
     /// Tells this memory from every other one of this process, dead or alive.
@@ -291,7 +313,8 @@ impl Memory {
     /// Maps the memory into this process.
     ///
     /// # Errors
-    /// The memory can't be mapped, not be written, or its file is too short by now.
+    /// The memory can't be mapped, not be written, or its file is too short by now, or its budget
+    /// has no room for a mapping.
     pub fn map(&self, access: Access) -> Result<Mapping, MemoryError> {
         if self.kind() == MemoryKind::HardwareBuffer {
             return Err(MemoryError::NotMappable { kind: self.kind().name() });
@@ -300,7 +323,7 @@ impl Memory {
             return Err(MemoryError::ReadOnly);
         }
         check_within_file(self.fd(), self.0.offset, self.0.size)?;
-        Mapping::new(self.fd(), self.0.offset, self.0.size, access)
+        Mapping::new(self.fd(), self.0.offset, self.0.size, access, self.0.budget.as_ref())
     }
 
     /// The memory in this process, for writing too where that can be. What is sealed against shrinking is
@@ -318,10 +341,14 @@ impl Memory {
         if let Some(mapping) = watched.upgrade().filter(|mapping| !mapping.lost_pages()) {
             return Ok(mapping);
         }
-        let written = if self.is_writable() { self.map(Access::ReadWrite).ok() } else { None };
+        let written = match self.is_writable() {
+            true => Some(self.map(Access::ReadWrite)),
+            false => None,
+        };
         let mapping = Arc::new(match written {
-            Some(mapping) => mapping,
-            None => self.map(Access::Read)?,
+            Some(Ok(mapping)) => mapping,
+            Some(Err(error @ MemoryError::Exhausted(_))) => return Err(error),
+            Some(Err(_)) | None => self.map(Access::Read)?,
         });
         if mapping.is_guarded() {
             *watched = Arc::downgrade(&mapping);

@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use rustix::fs::SealFlags;
 use rustix::mm::ProtFlags;
@@ -12,6 +13,7 @@ use super::guard::Guard;
 use super::handle::MemoryError;
 use super::huge::map_file;
 use super::view::{View, ViewMut};
+use crate::budget::{Budget, Charge, Resource};
 
 /// What a mapping is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +38,8 @@ pub struct Mapping {
     len: usize,
     access: Access,
     guard: Option<Guard>,
+    /// What it takes of the budget of whoever brought the memory.
+    _charge: Option<Charge>,
 }
 
 // SAFETY: a mapping is an address range; nothing about it belongs to a thread.
@@ -49,6 +53,7 @@ impl Mapping {
         offset: u64,
         size: u64,
         access: Access,
+        budget: Option<&Arc<Budget>>,
     ) -> Result<Self, MemoryError> {
         let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
         let skew = offset % page;
@@ -61,6 +66,17 @@ impl Mapping {
             .filter(|&total| isize::try_from(total).is_ok())
             .ok_or(MemoryError::TooLarge { size })?;
         let mapped = usize::try_from(total).map_err(|_| MemoryError::TooLarge { size })?;
+        let is_sealed = is_sealed_against_shrinking(fd);
+        let charge = budget.map(|budget| {
+            let guards = u64::from(!is_sealed);
+            budget.take_all(&[
+                // The guard may replace a part of it by pages of zeros, which splits it in two.
+                (Resource::Mappings, guards.saturating_add(1)),
+                (Resource::AddressSpace, total),
+                (Resource::GuardedMappings, guards),
+            ])
+        });
+        let charge = charge.transpose()?;
         let protection = match access {
             Access::Read => ProtFlags::READ,
             Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
@@ -69,8 +85,8 @@ impl Mapping {
             .map_err(MemoryError::system("mmap"))?;
         let base = NonNull::new(base.cast::<u8>()).ok_or(MemoryError::TooLarge { size })?;
         let skew = usize::try_from(skew).unwrap_or(0);
-        let mut mapping = Self { base, mapped, skew, len, access, guard: None };
-        if !is_sealed_against_shrinking(fd) {
+        let mut mapping = Self { base, mapped, skew, len, access, guard: None, _charge: charge };
+        if !is_sealed {
             // From here on the mapping unmaps itself if the guard can't be had.
             mapping.guard = Some(Guard::watch(base.as_ptr() as usize, mapped)?);
         }
@@ -78,7 +94,8 @@ impl Mapping {
     }
 
     fn empty(access: Access) -> Self {
-        Self { base: NonNull::dangling(), mapped: 0, skew: 0, len: 0, access, guard: None }
+        let base = NonNull::dangling();
+        Self { base, mapped: 0, skew: 0, len: 0, access, guard: None, _charge: None }
     }
 
     /// Bytes.

@@ -15,6 +15,7 @@ mod huge;
 mod mapping;
 mod view;
 
+pub use guard::GUARDED_MAPPINGS;
 pub use handle::{Memory, MemoryError, MemoryKind, MemoryObserver, WeakMemory};
 pub use huge::gather_pages;
 pub use mapping::{Access, Mapping};

@@ -1,0 +1,257 @@
+//! Attackers who take all they can get of one resource: the good client beside them is served as
+//! before.
+
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use nnburst_burst::{BurstController, ControllerOptions};
+use nnburst_hal::*;
+use nnburst_hal_ipc::RemoteDevice;
+
+use crate::attack::{Held, Target, report};
+use crate::hostile::{frame, send};
+use crate::support::*;
+
+const GREETING: &[u8] = b"NNBURST\0\x01\0\0\0\0\0\0\0";
+
+/// As many as Linux takes in one message.
+const MOST_DESCRIPTORS: usize = 253;
+
+/// Counts what was had until the first refusal, which must be that a resource is exhausted.
+struct Taken {
+    had: usize,
+    refused: Option<HalError>,
+}
+
+impl Taken {
+    fn none() -> Self {
+        Self { had: 0, refused: None }
+    }
+
+    /// Takes one more; `None` once it was refused.
+    fn take<T>(&mut self, result: Result<T>) -> Option<T> {
+        match result {
+            Ok(had) => {
+                self.had += 1;
+                Some(had)
+            }
+            Err(error) => {
+                self.refused.get_or_insert(error);
+                None
+            }
+        }
+    }
+
+    fn report(&self, what: &str) {
+        let status = self.refused.as_ref().map_or("never refused", |error| error.status.name());
+        report(format_args!("{what}: {}", self.had));
+        report(format_args!("{what}: {status}"));
+        if let Some(error) = &self.refused {
+            let exhausted =
+                [ErrorStatus::ResourceExhaustedTransient, ErrorStatus::ResourceExhaustedPersistent];
+            assert!(exhausted.contains(&error.status), "{what}: {error}");
+        }
+    }
+}
+
+/// Connections that greet, as many as are welcome.
+fn guests(socket: &Path, most: usize) -> Vec<UnixStream> {
+    let mut guests = Vec::new();
+    while guests.len() < most {
+        let mut guest = UnixStream::connect(socket).unwrap();
+        guest.set_read_timeout(Some(HUNG)).unwrap();
+        let mut answer = [0; 16];
+        let greeted = guest.write_all(GREETING).and_then(|()| guest.read_exact(&mut answer));
+        if greeted.is_err() || answer[12] != 0 {
+            break;
+        }
+        guests.push(guest);
+    }
+    guests
+}
+
+/// The first byte of a header with as many descriptors as there can be, on each of four
+/// connections, and then whole messages of them that wait for more.
+pub(crate) fn descriptors(socket: &Path) -> Held {
+    let file = std::fs::File::open("/dev/null").unwrap();
+    let fds: Vec<BorrowedFd<'_>> = vec![file.as_fd(); MOST_DESCRIPTORS];
+    let guests = guests(socket, 8);
+    report(format_args!("connections: {}", guests.len()));
+    let header = frame(1 << 20, MOST_DESCRIPTORS as u16, 1, 7);
+    for (at, guest) in guests.iter().enumerate() {
+        let part = if at % 2 == 0 { &header[..1] } else { &header[..] };
+        send(guest, part, &fds);
+    }
+    // Until the driver has read them.
+    std::thread::sleep(Duration::from_millis(300));
+    Box::new(guests)
+}
+
+/// Messages that stop short of their end.
+pub(crate) fn half_messages(socket: &Path) -> Held {
+    const LENGTH: usize = 63 << 20;
+    let mut guests = guests(socket, 32);
+    report(format_args!("connections: {}", guests.len()));
+    let header = frame(LENGTH as u32, 0, 1, 7);
+    let bytes = vec![7; 1 << 20];
+    for guest in &mut guests {
+        guest.write_all(&header).unwrap();
+        for _ in 0..LENGTH / bytes.len() - 1 {
+            guest.write_all(&bytes).unwrap();
+        }
+    }
+    Box::new(guests)
+}
+
+/// Small buffers and bursts over many connections.
+pub(crate) fn mappings(socket: &Path) -> Held {
+    let mut held: Vec<Held> = Vec::new();
+    let (mut connected, mut allocated, mut opened) = (Taken::none(), Taken::none(), Taken::none());
+    for _ in 0..63 {
+        let device = connected.take(RemoteDevice::connect_path(socket).map_err(HalError::from));
+        let Some(device) = device else { break };
+        let Ok(model) = prepare(&device, add_one(&[2])) else { break };
+        let role = BufferRole { model_index: 0, io_index: 0, frequency: 1.0 };
+        let models = [model.clone()];
+        for _ in 0..1024 {
+            let buffer = device.allocate(&BufferDesc::default(), &models, &[role], &[]);
+            let Some(buffer) = allocated.take(buffer) else { break };
+            held.push(Box::new(buffer));
+        }
+        let options = ControllerOptions::default();
+        let Some(burst) = opened.take(
+            BurstController::configure(model.as_ref(), &options, None)
+                .map_err(|error| HalError::failure(error.to_string())),
+        ) else {
+            opened.refused = None;
+            break;
+        };
+        held.push(Box::new((burst, models, device)));
+    }
+    connected.report("connections");
+    allocated.report("buffers");
+    opened.report("bursts");
+    Box::new(held)
+}
+
+/// Memories of no pages and of tens of terabytes, mapped for bursts.
+pub(crate) fn address_space(socket: &Path) -> Held {
+    const SIZE: u64 = 1 << 44;
+    let device = RemoteDevice::connect_path(socket).unwrap();
+    let model = prepare(&device, add_one(&[2])).unwrap();
+    let options = ControllerOptions::default();
+    let mut burst = BurstController::configure(model.as_ref(), &options, None).unwrap();
+    let mut taken = Taken::none();
+    let mut held = Vec::new();
+    for _ in 0..10 {
+        let (input, output) = (Memory::ashmem(SIZE).unwrap(), Memory::ashmem(SIZE).unwrap());
+        let mut request = request(&input, &output);
+        request.inputs[0] = argument(0, 8);
+        request.outputs[0] = argument(1, 8);
+        let executed = burst.execute(&request, &ExecutionOptions::default()).unwrap();
+        let executed = executed.map_err(|failure| failure.error);
+        held.push(request);
+        if taken.take(executed).is_none() {
+            break;
+        }
+    }
+    taken.report("requests");
+    Box::new((held, burst, model, device))
+}
+
+/// Connections, each with executions of all priorities that hang on fences, preparations and
+/// bursts.
+pub(crate) fn threads(socket: &Path) -> Held {
+    let mut held: Vec<Held> = Vec::new();
+    let (mut connected, mut opened) = (Taken::none(), Taken::none());
+    'all: for _ in 0..64 {
+        let device = connected.take(RemoteDevice::connect_path(socket).map_err(HalError::from));
+        let Some(device) = device else { break };
+        let Ok(model) = prepare(&device, add_one(&[2])) else { break };
+        for _ in 0..64 {
+            let options = ControllerOptions::default();
+            match BurstController::configure(model.as_ref(), &options, None) {
+                Ok(burst) => {
+                    opened.had += 1;
+                    held.push(Box::new(burst));
+                }
+                Err(_) => break 'all,
+            }
+            if opened.had >= 300 {
+                break 'all;
+            }
+        }
+        held.push(Box::new((model, device)));
+    }
+    connected.report("connections");
+    opened.report("bursts");
+    Box::new(held)
+}
+
+/// How many of a thing the attacker reported.
+fn count(words: &[String], what: &str) -> usize {
+    let found = words.iter().find_map(|word| word.strip_prefix(&format!("{what}: "))?.parse().ok());
+    found.unwrap_or_else(|| panic!("no word of {what}: {words:?}"))
+}
+
+fn said(words: &[String], what: &str, status: ErrorStatus) -> bool {
+    words.contains(&format!("{what}: {}", status.name()))
+}
+
+#[test]
+fn descriptors_are_charged_as_they_arrive() {
+    let Some(target) = Target::start("nofile=1024") else { return };
+    let attacker = target.attack("descriptors");
+    assert_eq!(count(attacker.words(), "connections"), 8);
+    let during = target.now().descriptors;
+    // Half of what is left, and what a connection has of its own.
+    assert!(during > target.before().descriptors + 250 && during < 600, "{during} descriptors");
+    drop(attacker);
+    target.survives();
+}
+
+#[test]
+fn messages_are_charged_as_they_arrive() {
+    let Some(target) = Target::start("as=3221225472") else { return };
+    let attacker = target.attack("half messages");
+    assert!(count(attacker.words(), "connections") > 16, "{:?}", attacker.words());
+    let during = target.now().resident_kib;
+    assert!(during < 1200 << 10, "{during} KiB");
+    drop(attacker);
+    target.survives();
+}
+
+#[test]
+fn mappings_of_one_user_leave_some_for_others() {
+    let Some(target) = Target::start("mappings=4000") else { return };
+    let attacker = target.attack("mappings");
+    let words = attacker.words();
+    assert!(said(words, "buffers", ErrorStatus::ResourceExhaustedTransient), "{words:?}");
+    let (buffers, during) = (count(words, "buffers"), target.now().mappings);
+    assert!(buffers > 1000 && during < 2000 + target.before().mappings, "{buffers}, {during}");
+    drop(attacker);
+    target.survives();
+}
+
+#[test]
+fn memories_of_no_pages_leave_others_some_address_space() {
+    let Some(target) = Target::start("") else { return };
+    let attacker = target.attack("address space");
+    let words = attacker.words();
+    assert!(said(words, "requests", ErrorStatus::ResourceExhaustedTransient), "{words:?}");
+    drop(attacker);
+    target.survives();
+}
+
+#[test]
+fn threads_of_one_user_leave_some_for_others() {
+    let Some(target) = Target::start("as=3221225472") else { return };
+    let attacker = target.attack("threads");
+    let during = target.now().threads;
+    assert!(during < 150, "{during} threads, {:?}", attacker.words());
+    drop(attacker);
+    target.survives();
+}
