@@ -32,11 +32,10 @@ pub(crate) fn extension() -> Extension {
     Extension { name: FIBONACCI_EXTENSION.to_owned(), operand_types: TYPES.to_vec() }
 }
 
-/// Whether this is the extension's operation, with types that it takes.
+/// Whether this is the extension's operation, with types that it takes: of this extension too, whatever prefixes stand
+/// for it, for the numbers of other extensions' types mean something else.
 pub(crate) fn takes(operation: &Operation, model: &Model) -> bool {
     let OperationType::Extension(code) = operation.kind else { return false };
-    let table = &model.extension_name_to_prefix;
-    let named = table.iter().find(|entry| entry.prefix == code.prefix);
     let operand = |operands: &[u32]| match operands {
         &[one] => model.main.operands.get(usize::try_from(one).ok()?),
         _ => None,
@@ -45,18 +44,29 @@ pub(crate) fn takes(operation: &Operation, model: &Model) -> bool {
     else {
         return false;
     };
-    named.is_some_and(|entry| entry.name == FIBONACCI_EXTENSION)
+    let is_own = |kind: OperandType| match kind {
+        OperandType::Extension(code) => is_ours(code.prefix, model),
+        _ => true,
+    };
+    is_ours(code.prefix, model)
         && code.number == FIBONACCI
+        && is_own(input.kind)
+        && is_own(output.kind)
         && (is_float(input.kind) || number(input.kind) == Some(INT64))
         && (is_float(output.kind) || quant_params(output.kind, &output.extra_params).is_some())
+}
+
+/// Whether a prefix stands for this extension in a model.
+fn is_ours(prefix: u16, model: &Model) -> bool {
+    let mut named = model.extension_name_to_prefix.iter().filter(|entry| entry.prefix == prefix);
+    named.next().is_some_and(|entry| entry.name == FIBONACCI_EXTENSION) && named.next().is_none()
 }
 
 fn is_float(kind: OperandType) -> bool {
     kind == OperandType::TensorFloat32
 }
 
-/// The number of an extension's type. The operation being of this extension, so are its types, or it is
-/// refused by what they need.
+/// The number of an extension's type: of this one, as [`takes`] has found.
 fn number(kind: OperandType) -> Option<u16> {
     match kind {
         OperandType::Extension(code) => Some(code.number),
@@ -154,4 +164,55 @@ fn count(op: &OpBuilder<'_>) -> Lowered<usize> {
 fn numbers() -> impl Iterator<Item = f64> {
     let next = |&(this, next): &(f64, f64)| Some((next, this + next));
     std::iter::successors(Some((1.0, 1.0)), next).map(|(this, _)| this)
+}
+
+#[cfg(test)]
+mod tests {
+    use nnburst_hal::{ExtensionCode, ExtensionNameAndPrefix, Operand, OperandLifeTime, Subgraph};
+
+    use super::*;
+
+    fn model(operation: u16, [input, output]: [u16; 2], names: &[(&str, u16)]) -> Model {
+        let code = |prefix, number| ExtensionCode { prefix, number };
+        let kind = |prefix, number| OperandType::Extension(code(prefix, number));
+        let params = [1.0f64.to_le_bytes(), 0i64.to_le_bytes()].concat();
+        let operands = vec![
+            Operand {
+                number_of_consumers: 1,
+                ..Operand::scalar(kind(input, INT64)).with_lifetime(OperandLifeTime::SubgraphInput)
+            },
+            Operand {
+                extra_params: ExtraParams::Extension(params),
+                ..Operand::tensor(kind(output, TENSOR_QUANT64_ASYMM), vec![0])
+                    .with_lifetime(OperandLifeTime::SubgraphOutput)
+            },
+        ];
+        let kind = OperationType::Extension(code(operation, FIBONACCI));
+        let operations = vec![Operation { kind, inputs: vec![0], outputs: vec![1] }];
+        let main =
+            Subgraph { operands, operations, input_indexes: vec![0], output_indexes: vec![1] };
+        let entry = |&(name, prefix): &(&str, u16)| ExtensionNameAndPrefix {
+            name: name.to_owned(),
+            prefix,
+        };
+        let extension_name_to_prefix = names.iter().map(entry).collect();
+        Model { main, extension_name_to_prefix, ..Model::default() }
+    }
+
+    #[test]
+    fn only_types_of_this_extension_are_taken() {
+        let names = &[(FIBONACCI_EXTENSION, 3), ("com.example.other", 4)][..];
+        for (what, operation, types, names, taken) in [
+            ("all of it", 3, [3, 3], names, true),
+            ("an input of another", 3, [4, 3], names, false),
+            ("an output of another", 3, [3, 4], names, false),
+            ("types of nobody", 3, [5, 5], names, false),
+            ("an operation of another", 4, [3, 3], names, false),
+            ("an operation of nobody", 5, [3, 3], names, false),
+            ("two names for a prefix", 3, [3, 3], &[names[0], ("com.example.other", 3)], false),
+        ] {
+            let model = model(operation, types, names);
+            assert_eq!(takes(&model.main.operations[0], &model), taken, "{what}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! The seam for operations of vendor extensions.
+//! The seam for operations of vendor extensions, and for OEM operations, which are older.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,16 +22,28 @@ pub trait ExtensionExecutor: Send + Sync {
     fn lower(&self, number: u16, op: &mut OpBuilder<'_>) -> Lowered;
 }
 
-/// Who executes which extension, by name.
+/// Who executes which extension, by name; and OEM operations, which have none.
 #[derive(Clone, Default)]
 pub struct ExtensionRegistry {
     executors: HashMap<String, Arc<dyn ExtensionExecutor>>,
+    oem: Option<Arc<dyn ExtensionExecutor>>,
 }
 
 impl ExtensionRegistry {
     /// Adds an extension; one of the same name is replaced.
     pub fn register(&mut self, name: impl Into<String>, executor: Arc<dyn ExtensionExecutor>) {
         self.executors.insert(name.into(), executor);
+    }
+
+    /// Sets who executes OEM_OPERATION: as operation 0 of an extension. TENSOR_OEM_BYTE is a tensor of bytes; the bytes
+    /// of an OEM_SCALAR are as many as its constant or argument has, and only [`OpBuilder::constant`] gives them whole.
+    pub fn register_oem(&mut self, executor: Arc<dyn ExtensionExecutor>) {
+        self.oem = Some(executor);
+    }
+
+    /// Who executes OEM operations, if anybody does.
+    pub fn oem(&self) -> Option<&Arc<dyn ExtensionExecutor>> {
+        self.oem.as_ref()
     }
 
     /// Who executes an extension.
@@ -67,6 +79,9 @@ impl Types {
 
     /// Bytes of an element; `None` for types that nobody described.
     pub(crate) fn element_bytes(&self, kind: OperandType) -> Option<usize> {
+        if kind == OperandType::Oem {
+            return None;
+        }
         let of_extension = || usize::try_from(self.find(kind)?.byte_size).ok();
         kind.element_bytes().or_else(of_extension)
     }
@@ -79,6 +94,7 @@ impl Types {
 
 impl std::fmt::Debug for ExtensionRegistry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_set().entries(self.executors.keys()).finish()
+        let names = self.executors.keys().map(String::as_str);
+        f.debug_set().entries(names.chain(self.oem.iter().map(|_| "OEM_OPERATION"))).finish()
     }
 }

@@ -119,3 +119,61 @@ fn what_nobody_computes_is_refused_by_name() {
         assert!(error.contains(message), "{what}: {error}");
     }
 }
+
+/// Its input in reverse, from as many bytes on as its scalar says.
+struct Reverse;
+
+impl ExtensionExecutor for Reverse {
+    fn lower(&self, number: u16, op: &mut OpBuilder<'_>) -> Lowered {
+        assert_eq!(number, 0);
+        let skip = op.constant(1).map_or(0, |bytes| usize::from(bytes.as_slice()[0]));
+        let shape = op.input(0)?.shape;
+        let count = shape.elements();
+        op.set_output(0, shape)?;
+        let label = Label {
+            kernel: "reverse",
+            form: Isa::Scalar,
+            shape: Words::new(move |f| write!(f, "{count}")),
+            operations: 0,
+        };
+        op.emit(label, move |io| {
+            let bytes: Vec<u8> = io.input::<u8>(0).to_vec();
+            io.output::<u8>(0).fill(bytes.into_iter().rev().skip(skip).chain(std::iter::repeat(0)));
+            Ok(())
+        });
+        Ok(())
+    }
+}
+
+/// OEM_OPERATION of a TENSOR_OEM_BYTE of four and an OEM_SCALAR of one byte.
+#[test]
+fn oem_operations_go_to_who_is_registered_for_them() {
+    let bytes =
+        |lifetime| Operand::tensor(OperandType::TensorOemByte, vec![4]).with_lifetime(lifetime);
+    let input = Operand { number_of_consumers: 1, ..bytes(OperandLifeTime::SubgraphInput) };
+    let scalar = Operand {
+        number_of_consumers: 1,
+        location: nnburst_hal::DataLocation { pool_index: 0, offset: 0, length: 3 },
+        ..Operand::scalar(OperandType::Oem).with_lifetime(OperandLifeTime::ConstantCopy)
+    };
+    let kind = OperationType::OemOperation;
+    let model = Model {
+        main: Subgraph {
+            operands: vec![input, scalar, bytes(OperandLifeTime::SubgraphOutput)],
+            operations: vec![Operation { kind, inputs: vec![0, 1], outputs: vec![2] }],
+            input_indexes: vec![0],
+            output_indexes: vec![2],
+        },
+        operand_values: vec![1, 0, 0],
+        ..Model::default()
+    };
+    let mut options = CompileOptions::default();
+    let refused = Plan::compile(&model, &options).unwrap_err().to_string();
+    assert!(refused.contains("OEM_OPERATION is not implemented here"), "{refused}");
+    options.extensions.register_oem(Arc::new(Reverse));
+    let mut session = Plan::compile(&model, &options).unwrap().session();
+    let mut output = [9; 4];
+    let inputs = [Input::new(View::of(&[1, 2, 3, 4]))];
+    session.run(&inputs, &[Output::new(ViewMut::of(&mut output))], &Control::default()).unwrap();
+    assert_eq!(output, [3, 2, 1, 0]);
+}

@@ -62,9 +62,10 @@ pub(super) fn fold(
     Ok(())
 }
 
-/// Whether an operation gives the same each time. Extensions may keep state; draws differ.
+/// Whether an operation gives the same each time. What drivers add may keep state; draws differ.
 fn is_pure(kind: OperationType) -> bool {
-    !matches!(kind, OperationType::RandomMultinomial | OperationType::Extension(_))
+    use OperationType as O;
+    !matches!(kind, O::RandomMultinomial | O::OemOperation | O::Extension(_))
 }
 
 fn reads_constants(inputs: &[DraftPlace]) -> bool {

@@ -155,6 +155,9 @@ fn lower_one(builder: &mut OpBuilder<'_>) -> Result<Next, CompileError> {
         OperationType::Extension(code) => {
             builder.context.extension(code, builder).map(|()| Next::Done)
         }
+        OperationType::OemOperation if builder.context.extensions.oem().is_some() => {
+            builder.context.oem(builder).map(|()| Next::Done)
+        }
         kind => {
             let unsupported = CompileError::Unsupported { index: builder.index, kind };
             let op = crate::ops::op(kind).ok_or(unsupported)?;
@@ -341,5 +344,12 @@ impl Context {
             return Err(OpError::rule(what).into());
         };
         Arc::clone(executor).lower(code.number, builder)
+    }
+
+    /// Lowers an OEM operation, if somebody executes it.
+    fn oem(&self, builder: &mut OpBuilder<'_>) -> Result<(), Stop> {
+        let executor = self.extensions.oem().cloned();
+        let executor = executor.ok_or_else(|| OpError::rule("nobody executes OEM operations"))?;
+        executor.lower(0, builder)
     }
 }

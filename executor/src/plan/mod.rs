@@ -151,7 +151,9 @@ impl Plan {
     ) -> Result<Self, CompileError> {
         for graph in std::iter::once(&model.main).chain(&model.referenced) {
             for (index, operation) in graph.operations.iter().enumerate() {
-                if !is_implemented(operation.kind) {
+                let is_oem = operation.kind == OperationType::OemOperation;
+                let is_registered = is_oem && options.extensions.oem().is_some();
+                if !is_registered && !is_implemented(operation.kind) {
                     return Err(CompileError::Unsupported { index, kind: operation.kind });
                 }
             }
@@ -246,7 +248,8 @@ impl Context {
     }
 }
 
-/// Whether the executor computes operations of this kind. Those of extensions depend on the registry.
+/// Whether the executor computes operations of this kind. Those of extensions depend on the registry, as OEM operations
+/// do, which count as none.
 pub fn is_implemented(kind: OperationType) -> bool {
     match kind {
         OperationType::If | OperationType::While | OperationType::Extension(_) => true,

@@ -169,8 +169,9 @@ impl Session {
         let first = plan.first.as_deref();
         let shares = plan.context.threads > 1 && first.is_none_or(Stage::may_share);
         let warmth = Warmth::new(plan.context.packs.in_order());
-        // What operations of extensions do beside computing is not ours to repeat.
-        let rehearses = plan.context.extension_names.is_empty();
+        // What operations of drivers' own do beside computing is not ours to repeat.
+        let rehearses =
+            plan.context.extension_names.is_empty() && plan.context.extensions.oem().is_none();
         let context = Arc::clone(&plan.context);
         Self { context, runner, shares, team: None, warmth, rehearses }
     }
