@@ -1,18 +1,15 @@
 //! Fenced executions: launched at once, begun when the last fence signals, over when their own does.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nnburst_hal::{
-    AllowUnspecifiedOutput, ErrorStatus, ExecutionOptions, FencedExecution,
-    FencedExecutionCallback, FencedTiming, HalError, MeasureTiming, Request, Result, TimePoint,
-    Timing,
+    AllowUnspecifiedOutput, ErrorStatus, ExecutionOptions, FencedEnd, FencedExecution,
+    FencedTiming, HalError, MeasureTiming, Request, Result, TimePoint, Timing, unsignalled_fences,
 };
 
-use crate::device::no_thread;
 use crate::execution;
-use crate::fence::{self, Signal};
 use crate::prepared_model::Compiled;
 
 /// Launches a fenced execution.
@@ -29,32 +26,20 @@ pub(crate) fn launch(
         let status = ErrorStatus::MissedDeadlinePersistent;
         return Err(HalError::new(status, "the deadline had passed before the call"));
     }
-    let mut pending = Vec::new();
-    for fence in wait_for {
-        if !fence::check(&fence)? {
-            pending.push(fence);
-        }
-    }
-    let (sync_fence, signal) = Signal::new()?;
-    let info = Arc::new(FencedInfo::default());
-    let task = FencedTask {
-        compiled: Arc::clone(compiled),
-        request,
-        options,
-        duration,
-        launched,
-        end: End { info: Arc::clone(&info), signal: Some(signal) },
-    };
+    let pending = unsignalled_fences(wait_for)?;
+    let (execution, end) = FencedEnd::new()?;
+    let task =
+        FencedTask { compiled: Arc::clone(compiled), request, options, duration, launched, end };
     if pending.is_empty() {
         task.begin();
     } else {
         let then = |ready: Result<()>| match ready {
             Ok(()) => task.begin(),
-            Err(error) => task.end.tell(Err(error)),
+            Err(error) => task.end.report(Err(error)),
         };
         compiled.client().fences().wait(pending, options.deadline, then)?;
     }
-    Ok(FencedExecution { sync_fence: Some(sync_fence), callback: info })
+    Ok(execution)
 }
 
 /// A fenced execution on its way.
@@ -64,7 +49,7 @@ struct FencedTask {
     options: ExecutionOptions,
     duration: Option<Duration>,
     launched: Instant,
-    end: End,
+    end: FencedEnd,
 }
 
 impl FencedTask {
@@ -79,7 +64,7 @@ impl FencedTask {
         // If there is no thread, the task is dropped, which tells of it.
         compiled.client().executions(compiled.priority()).submit(move || {
             let result = self.run(fenced);
-            self.end.tell(result);
+            self.end.report(result);
         });
     }
 
@@ -95,50 +80,5 @@ impl FencedTask {
             time_on_device: outcome.timing.time_on_device,
         };
         Ok(FencedTiming { fenced: since(fenced), launched: since(self.launched) })
-    }
-}
-
-/// Where the end of an execution is told: once, also if nobody gets to it.
-struct End {
-    info: Arc<FencedInfo>,
-    signal: Option<Signal>,
-}
-
-impl End {
-    fn tell(mut self, result: Result<FencedTiming>) {
-        self.set(result);
-    }
-
-    fn set(&mut self, result: Result<FencedTiming>) {
-        let Some(signal) = self.signal.take() else { return };
-        let good = result.is_ok();
-        self.info.tell(result);
-        // Without a signal the fence turns to error.
-        if good {
-            signal.signal();
-        }
-    }
-}
-
-impl Drop for End {
-    fn drop(&mut self) {
-        self.set(Err(no_thread("the execution")));
-    }
-}
-
-/// How a fenced execution went, once it is over.
-#[derive(Debug, Default)]
-struct FencedInfo(Mutex<Option<Result<FencedTiming>>>);
-
-impl FencedInfo {
-    fn tell(&self, result: Result<FencedTiming>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
-    }
-}
-
-impl FencedExecutionCallback for FencedInfo {
-    fn execution_info(&self) -> Result<FencedTiming> {
-        let info = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        info.clone().unwrap_or_else(|| Err(HalError::failure("the execution is not over yet")))
     }
 }

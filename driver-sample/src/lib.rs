@@ -24,7 +24,6 @@ mod calibrate;
 mod device;
 mod estimate;
 mod execution;
-mod fence;
 mod fenced;
 mod fibonacci;
 mod figures;

@@ -1,13 +1,20 @@
 //! Sync fences: any descriptor that becomes readable once it signals, such as an eventfd or the kernel's
 //! own sync_file.
+//!
+//! A fence that never will signal is hung up or in error. Those of this workspace are pipes: a byte when the execution
+//! is over, and the pipe closed without one when it failed, or when the driver died over it.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::error::{HalError, Result};
+use crate::traits::{FencedExecution, FencedExecutionCallback, FencedTiming};
+use crate::types::{ErrorStatus, TimePoint};
 
 /// Waits until a fence signals, as long as `timeout` says; false if that passes first.
 ///
@@ -32,5 +39,157 @@ pub fn wait_for_fence(fence: BorrowedFd<'_>, timeout: Option<Duration>) -> Resul
         Ok(true)
     } else {
         Err(HalError::invalid("a fence is in error"))
+    }
+}
+
+/// The fences among these that are yet to signal.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` for one in error.
+pub fn unsignalled_fences(fences: Vec<OwnedFd>) -> Result<Vec<OwnedFd>> {
+    let mut pending = Vec::new();
+    for fence in fences {
+        if !wait_for_fence(fence.as_fd(), Some(Duration::ZERO))? {
+            pending.push(fence);
+        }
+    }
+    Ok(pending)
+}
+
+/// Waits until every fence has signalled.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` for a fence in error; `MISSED_DEADLINE_TRANSIENT` if the deadline passes first.
+pub fn wait_for_fences(fences: &[OwnedFd], deadline: Option<TimePoint>) -> Result<()> {
+    for fence in fences {
+        if !wait_for_fence(fence.as_fd(), deadline.map(TimePoint::remaining))? {
+            let status = ErrorStatus::MissedDeadlineTransient;
+            return Err(HalError::new(status, "the deadline passed before the fences signalled"));
+        }
+    }
+    Ok(())
+}
+
+/// The end of a fence that signals. Dropped without a signal, it puts the fence in error.
+#[derive(Debug)]
+pub struct FenceSignal(OwnedFd);
+
+impl FenceSignal {
+    /// A fence and its signal.
+    ///
+    /// # Errors
+    /// `RESOURCE_EXHAUSTED_TRANSIENT` where no pipe can be had.
+    pub fn new() -> Result<(OwnedFd, Self)> {
+        let (fence, signal) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| {
+            HalError::new(ErrorStatus::ResourceExhaustedTransient, format!("pipe2: {errno}"))
+        })?;
+        Ok((fence, Self(signal)))
+    }
+
+    /// Signals.
+    pub fn signal(self) {
+        // A pipe of our own has room for one byte; if nobody holds the fence any more, so be it.
+        let _ = rustix::io::write(&self.0, &[1]);
+    }
+}
+
+/// Where the end of a fenced execution is reported: once, also if nobody gets to it.
+#[derive(Debug)]
+pub struct FencedEnd {
+    info: Arc<FencedInfo>,
+    signal: Option<FenceSignal>,
+}
+
+impl FencedEnd {
+    /// A fenced execution as its client sees it, and its end.
+    ///
+    /// # Errors
+    /// As for [`FenceSignal::new`].
+    pub fn new() -> Result<(FencedExecution, Self)> {
+        let (sync_fence, signal) = FenceSignal::new()?;
+        let info = Arc::new(FencedInfo::default());
+        let callback = Arc::clone(&info);
+        let launched = FencedExecution { sync_fence: Some(sync_fence), callback };
+        Ok((launched, Self { info, signal: Some(signal) }))
+    }
+
+    /// Reports how the execution went: its fence signals, or is in error from here on.
+    pub fn report(mut self, result: Result<FencedTiming>) {
+        self.set(result);
+    }
+
+    fn set(&mut self, result: Result<FencedTiming>) {
+        let Some(signal) = self.signal.take() else { return };
+        let good = result.is_ok();
+        *self.info.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        // Without a signal the fence turns to error.
+        if good {
+            signal.signal();
+        }
+    }
+}
+
+impl Drop for FencedEnd {
+    fn drop(&mut self) {
+        let status = ErrorStatus::ResourceExhaustedTransient;
+        self.set(Err(HalError::new(status, "no thread took the execution up")));
+    }
+}
+
+/// How a fenced execution went, once it is over.
+#[derive(Debug, Default)]
+struct FencedInfo(Mutex<Option<Result<FencedTiming>>>);
+
+impl FencedExecutionCallback for FencedInfo {
+    fn execution_info(&self) -> Result<FencedTiming> {
+        let info = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        info.clone().unwrap_or_else(|| Err(HalError::failure("the execution is not over yet")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(fence: &OwnedFd) -> Result<bool> {
+        wait_for_fence(fence.as_fd(), Some(Duration::ZERO))
+    }
+
+    #[test]
+    fn a_fence_signals_or_ends_in_error() {
+        let (fence, signal) = FenceSignal::new().unwrap();
+        assert_eq!(check(&fence), Ok(false));
+        signal.signal();
+        assert_eq!(check(&fence), Ok(true));
+        assert_eq!(check(&fence), Ok(true), "and stays signalled");
+
+        let (fence, signal) = FenceSignal::new().unwrap();
+        drop(signal);
+        assert_eq!(check(&fence).unwrap_err().status, ErrorStatus::InvalidArgument);
+    }
+
+    #[test]
+    fn those_that_have_signalled_are_not_waited_for() {
+        let (done, signal) = FenceSignal::new().unwrap();
+        signal.signal();
+        let (open, _signal) = FenceSignal::new().unwrap();
+        assert_eq!(unsignalled_fences(vec![done, open]).unwrap().len(), 1);
+        let (open, _signal) = FenceSignal::new().unwrap();
+        let missed = wait_for_fences(&[open], Some(TimePoint::after(Duration::ZERO))).unwrap_err();
+        assert_eq!(missed.status, ErrorStatus::MissedDeadlineTransient);
+    }
+
+    #[test]
+    fn the_end_is_reported_once_even_by_nobody() {
+        let (launched, end) = FencedEnd::new().unwrap();
+        launched.callback.execution_info().unwrap_err();
+        end.report(Ok(FencedTiming::default()));
+        assert_eq!(check(launched.sync_fence.as_ref().unwrap()), Ok(true));
+        assert_eq!(launched.callback.execution_info(), Ok(FencedTiming::default()));
+
+        let (launched, end) = FencedEnd::new().unwrap();
+        drop(end);
+        check(launched.sync_fence.as_ref().unwrap()).unwrap_err();
+        launched.callback.execution_info().unwrap_err();
     }
 }

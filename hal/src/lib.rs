@@ -57,7 +57,7 @@ pub use diagnostics::{
     start_tracing, start_tracing_from_env, trace_span, vlog_is_on,
 };
 pub use error::{ExecutionFailure, ExecutionResult, HalError, Result};
-pub use fence::wait_for_fence;
+pub use fence::{FenceSignal, FencedEnd, unsignalled_fences, wait_for_fence, wait_for_fences};
 pub use memory::{
     Access, Mapping, Memory, MemoryError, MemoryKind, MemoryObserver, View, ViewMut, WeakMemory,
     gather_pages,

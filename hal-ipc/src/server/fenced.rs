@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nnburst_hal::{
     Charge, ExecutionOptions, FencedExecutionCallback, HalError, PreparedModel, Request, Resource,
-    Result,
+    Result, unsignalled_fences,
 };
 
 use super::objects::{Charges, Held, Object};
@@ -60,7 +60,7 @@ impl Session {
         let (session, connection) = (Arc::clone(self), Arc::clone(connection));
         let launch = Launch { session, connection, id, model, request, options, duration, charges };
         if !background {
-            fences = unsignalled(fences)?;
+            fences = unsignalled_fences(fences)?;
         }
         if background || fences.is_empty() {
             launch.go(fences);
@@ -84,20 +84,6 @@ impl Session {
             let _ = self.fences.wait(vec![fence], None, move |_| drop(held));
         }
     }
-}
-
-/// Those that are yet to signal.
-///
-/// # Errors
-/// `INVALID_ARGUMENT` for one in error.
-fn unsignalled(fences: Vec<OwnedFd>) -> Result<Vec<OwnedFd>> {
-    let mut pending = Vec::new();
-    for fence in fences {
-        if !has_signalled(&fence)? {
-            pending.push(fence);
-        }
-    }
-    Ok(pending)
 }
 
 /// An execution on its way to the driver.
