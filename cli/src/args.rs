@@ -45,7 +45,8 @@ pub(crate) enum Command {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Engine {
     /// `embedded` (the driver in this process), `spawn:NAME` (a sample driver in a process of its own),
-    /// `nnapi-reference`, or the name of a service [default: spawn:nnapi-sample_all, embedded with --mode inproc]
+    /// `nnapi-reference`, or the name of a service [default: spawn:nnapi-sample_all, embedded with --mode inproc; `run` prefers a service
+    /// that takes all of the model]
     #[arg(long, value_name = "NAME")]
     pub(crate) device: Option<String>,
     /// How executions are asked for.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nnburst::hal::{ExecutionOutcome, PrepareOptions, Request};
+use nnburst::hal::{ExecutionOutcome, Model, PrepareOptions, Request};
 use nnburst::{
     Burst, BurstOptions, Compilation, Device, DriverOptions, Frame, REFERENCE, RuntimeError, Wait,
 };
@@ -49,6 +49,19 @@ pub(crate) fn open_device(engine: &Engine) -> Result<Device, Failure> {
         )));
     }
     Ok(device)
+}
+
+/// As [`open_device`], for a model: where the options leave the device open, a service that takes all of it, as the
+/// library would choose, before a driver that is started for the occasion.
+pub(crate) fn open_device_for(model: &Model, engine: &Engine) -> Result<Device, Failure> {
+    let is_open = engine.device.is_none()
+        && engine.mode != Mode::Inproc
+        && engine.threads == 1
+        && engine.wish.is_none();
+    if is_open && let Some(device) = nnburst::served_device(model) {
+        return Ok(device);
+    }
+    open_device(engine)
 }
 
 /// What one call took.

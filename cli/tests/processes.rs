@@ -263,3 +263,67 @@ fn tags_say_who_talks() {
     assert!(!said.contains("nnburst::model"), "{said}");
     assert!(talk("all").contains("nnburst::model"));
 }
+
+/// A service, and where it listens.
+fn serve(services: &std::path::Path, arguments: &[&str]) -> (Child, String) {
+    let mut service = command(&[&["serve", "--driver", "nnapi-sample_all"], arguments].concat())
+        .env("NNBURST_SERVICE_DIR", services)
+        .env("NNBURST_STATE_DIR", services.join("state"))
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    let mut lines = BufReader::new(service.stdout.as_mut().unwrap());
+    while !said.contains("nnapi-sample_all.sock") {
+        assert!(lines.read_line(&mut said).unwrap() > 0, "{said}");
+    }
+    (service, said)
+}
+
+#[test]
+fn run_without_a_device_takes_the_service_that_takes_all_of_the_model() {
+    let dir = tempfile::tempdir().unwrap();
+    let services = dir.path().join("services");
+    let run = |preferred: &str| {
+        let output = command(&["run", "--builtin", "add1", "--json"])
+            .env("NNBURST_SERVICE_DIR", &services)
+            .env("NNBURST_PREFER_SERVED", preferred)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{said}");
+        said
+    };
+    assert!(run("").contains("spawn:nnapi-sample_all"), "nothing is served");
+    let (mut service, _) = serve(&services, &[]);
+    assert!(run("").contains("\"nnapi-sample_all\""), "{}", run(""));
+    assert!(run("0").contains("spawn:nnapi-sample_all"));
+    signal("-9", service.id());
+    ended(&mut service);
+}
+
+/// Figures of equal kernels are equal, and a name that is served already is refused before anything is measured.
+#[test]
+fn a_service_is_calibrated_once_and_measures_itself_equal() {
+    let dir = tempfile::tempdir().unwrap();
+    let services = dir.path().join("services");
+    let (mut service, said) = serve(&services, &["--calibrate"]);
+    let figures: Vec<_> = said.lines().filter(|line| line.contains("reference device's")).collect();
+    assert_eq!(figures.len(), 19, "{said}");
+    let file = services.join("state").join("nnapi-sample_all.1.figures");
+    let kept = std::fs::read_to_string(&file).unwrap();
+    assert!(kept.starts_with("build ") && kept.contains(" threads 1\n"), "{kept}");
+    for name in ["TENSOR_FLOAT32", "TENSOR_QUANT8_ASYMM", "RELAXED_FLOAT32", "IF", "WHILE"] {
+        assert!(kept.lines().any(|line| line.starts_with(&format!("{name} "))), "{kept}");
+    }
+
+    let output = command(&["serve", "--driver", "nnapi-sample_all", "--calibrate"])
+        .env("NNBURST_SERVICE_DIR", &services)
+        .env("NNBURST_STATE_DIR", dir.path().join("other"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("served already"), "{said}");
+    assert!(!dir.path().join("other").exists(), "nothing was measured");
+    signal("-9", service.id());
+    ended(&mut service);
+}

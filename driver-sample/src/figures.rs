@@ -8,7 +8,7 @@ use nnburst_hal::{
     PerformanceInfo, Subgraph,
 };
 
-use crate::calibrate::Measured;
+use crate::calibrate::{Measured, Work};
 use crate::fibonacci;
 
 /// One of them.
@@ -112,10 +112,10 @@ impl Figures {
 
     /// The driver's own figures, or those that were measured on the machine.
     pub(crate) fn capabilities(&self, measured: Option<Measured>) -> Capabilities {
-        let (float, relaxed, other) = match measured {
-            Some(measured) => (measured.float, measured.float, measured.other),
-            None => (self.float, self.relaxed, self.other),
-        };
+        if let Some(measured) = measured {
+            return of_measured(&measured);
+        }
+        let (float, relaxed, other) = (self.float, self.relaxed, self.other);
         let entry = |&kind: &OperandType| {
             let is_float = matches!(kind, OperandType::Float32 | OperandType::TensorFloat32);
             OperandPerformance { kind, info: if is_float { float } else { other } }
@@ -188,6 +188,20 @@ impl Figures {
     }
 }
 
+fn of_measured(measured: &Measured) -> Capabilities {
+    let kinds = OperandType::BASE.iter().filter(|&&kind| kind != OperandType::Subgraph);
+    let entry = |&kind| OperandPerformance { kind, info: measured.of(Work::Operand(kind)) };
+    let mut operand_performance: Vec<_> = kinds.map(entry).collect();
+    operand_performance.sort_by_key(|entry| entry.kind);
+    Capabilities {
+        relaxed_float32_to_float16_scalar: measured.of(Work::RelaxedScalar),
+        relaxed_float32_to_float16_tensor: measured.of(Work::RelaxedTensor),
+        operand_performance,
+        if_performance: measured.of(Work::If),
+        while_performance: measured.of(Work::While),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,9 +224,5 @@ mod tests {
         assert_eq!(fast.lookup(OperandType::TensorFloat32), info(0.8, 1.2));
         assert_eq!(fast.lookup(OperandType::TensorFloat16), info(1.0, 1.0));
         assert_eq!(fast.relaxed_float32_to_float16_tensor, info(0.7, 1.1));
-        let measured = Measured { float: info(0.5, 2.0), other: info(0.25, 3.0) };
-        let measured = find("nnapi-sample_all").unwrap().capabilities(Some(measured));
-        assert_eq!(measured.lookup(OperandType::Float32), info(0.5, 2.0));
-        assert_eq!(measured.lookup(OperandType::TensorQuant8Asymm), info(0.25, 3.0));
     }
 }

@@ -35,7 +35,7 @@ pub mod service;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use calibrate::{Measured, calibrate, calibrated, state_dir};
+pub use calibrate::{Measured, Work, calibrate, calibrated, state_dir};
 pub use device::{Options, SampleDriver, UnknownDriver};
 pub use fibonacci::FIBONACCI_EXTENSION;
 pub use figures::{FIBONACCI_DRIVER, names};

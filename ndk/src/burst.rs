@@ -36,8 +36,13 @@ pub(crate) extern "C" fn create(
             _ => Wait::Adaptive,
         };
         let options = BurstOptions { wait, ..BurstOptions::default() };
-        // What can't have a burst takes the ordinary path, silently.
-        let channel = if ready.is_here { None } else { ready.compilation.burst(&options).ok() };
+        // What can't have a burst takes the ordinary path, silently; what a dead driver made has no path at all.
+        let opened = (!ready.is_here).then(|| ready.compilation.burst(&options)).transpose();
+        let channel = match opened {
+            Ok(channel) => channel,
+            Err(error) if error.is_device_lost() => return Err(error.into()),
+            Err(_) => None,
+        };
         burst.write(Handle::new(Burst { ready, channel })?);
         Ok(())
     })

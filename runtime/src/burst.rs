@@ -127,7 +127,7 @@ impl Burst {
         let way = match compilation.planned() {
             None => match configure(compilation.prepared(), options, Some(compilation)) {
                 Ok(controller) => Way::Direct(Box::new(controller)),
-                Err(error) if error.is_device_lost() => return Err(error),
+                Err(error) if error.is_device_lost() => return Err(compilation.failed(error)),
                 Err(error) => {
                     warnings.push(format!("no burst, the ordinary path is taken: {error}"));
                     Way::Ordinary
@@ -138,6 +138,10 @@ impl Burst {
                 for (at, step) in planned.executions() {
                     match configure(&step.prepared, options, None) {
                         Ok(controller) => bursts.controllers.push((at, controller)),
+                        // Nobody stands in for the dead where no fallback is allowed.
+                        Err(error) if error.is_device_lost() && !planned.may_fall_back() => {
+                            return Err(compilation.failed(error));
+                        }
                         Err(error) => warnings.push(format!("no burst for step {at}: {error}")),
                     }
                 }

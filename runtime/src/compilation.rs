@@ -2,13 +2,16 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use nnburst_hal::{
-    Direction, ErrorStatus, ExecutionOutcome, ExecutionResult, HalError, Layer, Model, Operand,
-    OutputShape, Phase, PreparedModel, extends_shape, trace_span, vlog,
+    Direction, ErrorStatus, ExecutionOptions, ExecutionOutcome, ExecutionResult, FencedExecution,
+    HalError, Layer, Model, Operand, OutputShape, Phase, PreparedModel, Request, Version,
+    extends_shape, trace_span, unsignalled_fences, vlog,
 };
 use nnburst_hal_ipc::RemotePreparedModel;
 
+use crate::background;
 use crate::burst::{Burst, BurstOptions};
 use crate::compile::CompileOptions;
 use crate::device::Device;
@@ -78,7 +81,9 @@ impl Compilation {
         is_explicit: bool,
     ) -> Result<Self> {
         let _span = trace_span(Layer::Runtime, Phase::Compilation, "compile");
-        let partitioned = partition::compile(model, devices, options, partitioning)?;
+        // Who names devices is taken at the word.
+        let prefer_served = !is_explicit && options.prefers_served();
+        let partitioned = partition::compile(model, devices, options, partitioning, prefer_served)?;
         Self::of(model, partitioned, is_explicit)
     }
 
@@ -176,6 +181,40 @@ impl Compilation {
 
     pub(crate) fn planned(&self) -> Option<&Arc<Planned>> {
         self.0.planned.as_ref()
+    }
+
+    /// Launches a request that is executed once every fence of `wait_for` has signalled, and returns while they are yet
+    /// to; `duration` is what it may take from there.
+    ///
+    /// # Errors
+    /// It could not be launched, or a fence is in error. What comes later the callback reports,
+    /// `MISSED_DEADLINE_TRANSIENT` among it where the deadline passes before the fences signal.
+    pub fn launch_fenced(
+        &self,
+        request: Request,
+        wait_for: Vec<OwnedFd>,
+        options: ExecutionOptions,
+        duration: Option<Duration>,
+    ) -> Result<FencedExecution> {
+        let pending = unsignalled_fences(wait_for)?;
+        let prepared = &self.0.prepared;
+        let launched = if pending.is_empty() || self.waits_in_background() {
+            prepared.execute_fenced(request, pending, options, duration)
+        } else {
+            let prepared = Arc::clone(prepared);
+            background::launch(pending, options.deadline, move || {
+                prepared.execute_fenced(request, Vec::new(), options, duration)
+            })
+        };
+        launched.map_err(|error| self.failed(error))
+    }
+
+    /// Whether the call that launches fenced executions returns while their fences are yet to signal.
+    fn waits_in_background(&self) -> bool {
+        // A service says so for its driver, whatever that is; older ones have no such call.
+        let is_new = |device: &Device| device.version_of_hal() >= Version::V1_3;
+        self.0.prepared.waits_in_background()
+            && (self.0.planned.is_some() || self.0.devices.iter().all(is_new))
     }
 
     /// The error of an execution, with the death of a driver told from its refusal.

@@ -28,12 +28,22 @@ pub struct CompileOptions {
     /// How the work is spread where no device is named; `None` is as the process is set
     /// ([`Settings`](crate::Settings)).
     pub partitioning: Option<Partitioning>,
+    /// Whether, where no device is named, a driver in another process that takes all of the model is preferred to
+    /// devices in this one, whatever their figures; `None` is as the process is set (`prefer-served`).
+    pub prefer_served: Option<bool>,
 }
 
 impl Default for CompileOptions {
     fn default() -> Self {
         let PrepareOptions { preference, priority, .. } = PrepareOptions::default();
-        Self { preference, priority, timeout: None, caching: None, partitioning: None }
+        Self {
+            preference,
+            priority,
+            timeout: None,
+            caching: None,
+            partitioning: None,
+            prefer_served: None,
+        }
     }
 }
 
@@ -47,6 +57,10 @@ pub struct Caching {
 }
 
 impl CompileOptions {
+    pub(crate) fn prefers_served(&self) -> bool {
+        self.prefer_served.unwrap_or_else(|| Settings::load().prefer_served)
+    }
+
     /// What a driver is told; the time that is left counts from here.
     pub(crate) fn prepare(&self) -> PrepareOptions {
         PrepareOptions {
@@ -58,6 +72,11 @@ impl CompileOptions {
 }
 
 /// Compiles a model for the best of [`devices()`], spread over several where that is better.
+///
+/// A served driver that takes all of the model is preferred to computing in this process
+/// ([`CompileOptions::prefer_served`]). Among the devices that are left, operations go by figures; those that differ by
+/// no more than figures scatter by are equal, and a model is spread over several devices only if that takes less time
+/// with the ways between them.
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` where an operation is supported by no device; what a driver answered, where no fallback is
@@ -173,11 +192,33 @@ fn check_list(devices: &[Device]) -> Result<()> {
 }
 
 /// How a model would be spread over devices, and why: [`compile_for`] does what this says. For
-/// [`compile()`], give [`devices()`].
+/// [`compile()`], there is [`explain_among`].
 ///
 /// # Errors
 /// The model is invalid, or an operation is supported by no device.
 pub fn explain(model: &Model, devices: &[Device], options: &CompileOptions) -> Result<Explanation> {
     check_list(devices)?;
-    partition::explain(model, devices, options)
+    partition::explain(model, devices, options, false)
+}
+
+/// How [`compile_among`] would spread a model, and [`compile()`] over [`devices()`], and why.
+///
+/// # Errors
+/// As for [`explain`].
+pub fn explain_among(
+    model: &Model,
+    among: &[Device],
+    options: &CompileOptions,
+) -> Result<Explanation> {
+    check_list(among)?;
+    partition::explain(model, among, options, options.prefers_served())
+}
+
+/// The device in another process that [`compile()`] would take for all of a model; `None` where it would take several, or
+/// one of this process.
+pub fn served_device(model: &Model) -> Option<Device> {
+    let devices = devices();
+    let plan = explain_among(model, devices, &CompileOptions::default()).ok()?;
+    let [step] = plan.steps.as_slice() else { return None };
+    step.device.and_then(|at| devices.get(at)).filter(|device| !device.is_embedded()).cloned()
 }

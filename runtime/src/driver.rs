@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+pub use nnburst_driver_sample::Measured;
 pub(crate) use nnburst_driver_sample::names;
-use nnburst_driver_sample::{Measured, Options, SampleDriver, calibrated, service};
-use nnburst_hal::PerformanceInfo;
-use nnburst_hal_ipc::{Serving, service_dir};
+use nnburst_driver_sample::{Options, SampleDriver, calibrated, service};
+use nnburst_hal_ipc::{Serving, service_dir, socket_path};
 
 use crate::error::{Result, RuntimeError};
 use crate::settings::Settings;
@@ -41,15 +41,20 @@ fn find_with(
     options: &DriverOptions,
     measured: Option<Measured>,
 ) -> Result<SampleDriver> {
-    let mut sample_options = Options::default();
-    sample_options.threads = options.threads.max(1);
-    sample_options.bf16 = options.bf16 || Settings::of_process().bf16;
+    let mut sample_options = sample_options(options);
     sample_options.measured = measured;
-    sample_options.keep_warm = Settings::of_process().keep_warm;
     SampleDriver::new(name, sample_options).map_err(|error| RuntimeError::UnknownDevice {
         name: error.name,
         known: names().collect::<Vec<_>>().join(", "),
     })
+}
+
+fn sample_options(options: &DriverOptions) -> Options {
+    let mut sample_options = Options::default();
+    sample_options.threads = options.threads.max(1);
+    sample_options.bf16 = options.bf16 || Settings::of_process().bf16;
+    sample_options.keep_warm = Settings::of_process().keep_warm;
+    sample_options
 }
 
 /// The command that serves a driver on its standard input.
@@ -81,25 +86,36 @@ pub fn serve_inherited(driver: &str, fd: u32, options: &DriverOptions) -> Result
         .map_err(|error| RuntimeError::driver(format!("serving descriptor {fd}"), error))
 }
 
-/// Measures a sample driver's figures on this machine and keeps them: [`serve`] tells them from then on. They are
-/// the shares of one thread's time, and of its processor time, that the driver takes, for floats and for bytes.
+/// Measures a sample driver's figures on this machine and keeps them: [`serve`] gives them from then on, to the same
+/// build with the same options. They are the shares of the reference device's time, and of its processor time, that the
+/// driver takes for each type of operands and for control flow; exactly 1 where there is no difference but noise.
 ///
 /// # Errors
-/// There is no such driver, or nowhere to keep the figures.
-pub fn calibrate(driver: &str, options: &DriverOptions) -> Result<[PerformanceInfo; 2]> {
+/// There is no such driver, it is served already, or there is nowhere to keep the figures.
+pub fn calibrate(driver: &str, options: &DriverOptions) -> Result<Measured> {
     let known = find(driver, options)?;
-    let measured = nnburst_driver_sample::calibrate(known.name(), options.threads.max(1))
-        .map_err(|error| RuntimeError::driver(format!("calibrating {driver}"), error))?;
-    Ok([measured.float, measured.other])
+    let failed = |why: String| RuntimeError::driver(format!("calibrating {driver}"), why);
+    // A service manager's socket is there before whoever serves on it.
+    if std::env::var_os("LISTEN_FDS").is_none() {
+        let dir = service_dir().map_err(|error| failed(error.to_string()))?;
+        let socket = socket_path(&dir, known.name()).map_err(|error| failed(error.to_string()))?;
+        if std::os::unix::net::UnixStream::connect(&socket).is_ok() {
+            let path = socket.display();
+            return Err(failed(format!("it is served already, on {path}: end that service first")));
+        }
+    }
+    nnburst_driver_sample::calibrate(known.name(), sample_options(options))
+        .map_err(|error| failed(error.to_string()))
 }
 
 /// Serves a sample driver under its name in the directory of services, or on the socket that systemd started this
-/// process with, until the result is dropped. Its figures are those that [`calibrate`] kept, if it ever did.
+/// process with, until the result is dropped. Its figures are those that [`calibrate`] kept for this build and these options, if it ever
+/// did.
 ///
 /// # Errors
 /// There is no such driver, it is served already, or the directory isn't ours alone.
 pub fn serve(driver: &str, options: &DriverOptions) -> Result<Serving> {
-    let driver = find_with(driver, options, calibrated(driver))?;
+    let driver = find_with(driver, options, calibrated(driver, &sample_options(options)))?;
     let serving = service_dir().map_err(std::io::Error::from);
     serving
         .and_then(|dir| service::serve_in(&driver, &dir))

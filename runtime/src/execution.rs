@@ -105,7 +105,7 @@ impl<'a> Execution<'a> {
         Ok(Pending { started, compilation, kind: PendingKind::Callback(answer) })
     }
 
-    /// Launches an execution that starts once every fence of `wait_for` has signalled.
+    /// Launches an execution that starts once every fence of `wait_for` has signalled; the call returns before that.
     ///
     /// # Errors
     /// It could not be launched; fenced executions take outputs of known shape only.
@@ -128,10 +128,7 @@ impl<'a> Execution<'a> {
         let _span = trace_span(Layer::Runtime, Phase::Execution, "start fenced");
         let started = Instant::now();
         let compilation = self.compilation.clone();
-        let fenced = self
-            .prepared()
-            .execute_fenced(request, wait_for, self.options(), duration)
-            .map_err(|error| self.compilation.failed(error))?;
+        let fenced = self.compilation.launch_fenced(request, wait_for, self.options(), duration)?;
         Ok(Pending {
             started,
             compilation,

@@ -79,8 +79,11 @@ fn allowed_paths(list: &str) -> impl Iterator<Item = PathBuf> {
 
 /// Bytes of an operand's value; `None` where that is not known.
 pub(crate) fn data_size(operand: &Operand, model: &Model) -> Option<usize> {
-    let OperandType::Extension(code) = operand.kind else {
-        return operand.data_size();
+    let code = match operand.kind {
+        OperandType::Extension(code) => code,
+        // Its driver alone knows.
+        OperandType::Oem => return None,
+        _ => return operand.data_size(),
     };
     let mut names = model.extension_name_to_prefix.iter();
     let name = &names.find(|entry| entry.prefix == code.prefix)?.name;

@@ -36,6 +36,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod background;
 pub mod builtin;
 mod burst;
 mod cache;
@@ -74,11 +75,11 @@ pub use nnburst_hal_ipc::Serving;
 pub use burst::{Burst, BurstOptions, Wait};
 pub use compilation::Compilation;
 pub use compile::{
-    Caching, CompileOptions, compile, compile_among, compile_for, explain, load_cached,
-    supported_operations,
+    Caching, CompileOptions, compile, compile_among, compile_for, explain, explain_among,
+    load_cached, served_device, supported_operations,
 };
 pub use device::{Device, REFERENCE, devices};
-pub use driver::{DriverOptions, calibrate, serve, serve_inherited};
+pub use driver::{DriverOptions, Measured, calibrate, serve, serve_inherited};
 pub use element::Element;
 pub use error::{Result, ResultCode, RuntimeError};
 pub use execution::{Event, Execution, Pending, time_in_driver};

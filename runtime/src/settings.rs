@@ -78,6 +78,12 @@ pub const SETTINGS: &[Setting] = &[
         "1",
         "0: everything on the reference device; 1: the best devices, with fallback; 2: without",
     ),
+    setting(
+        "prefer-served",
+        "",
+        "1",
+        "1: where no device is named, a driver in another process that takes all of a model is preferred to this process; 0: figures alone decide",
+    ),
     setting("cpu-only", "debug.nn.cpuonly", "0", "1: the reference device is the only one"),
     setting(
         "syncexec-cpu",
@@ -161,6 +167,8 @@ pub const SETTINGS: &[Setting] = &[
 pub struct Settings {
     /// `partition`.
     pub partitioning: Partitioning,
+    /// `prefer-served`.
+    pub prefer_served: bool,
     /// `cpu-only`.
     pub cpu_only: bool,
     /// `syncexec-cpu`.
@@ -212,6 +220,7 @@ impl Settings {
         let flag = |name| texts.get(name) == "1";
         Self {
             partitioning: Partitioning::from_number(texts.get("partition")).unwrap_or_default(),
+            prefer_served: flag("prefer-served"),
             cpu_only: flag("cpu-only"),
             synchronous_reference: flag("syncexec-cpu"),
             synchronous_drivers: flag("syncexec-hal"),
@@ -320,8 +329,8 @@ impl Texts {
                 "partition" => Partitioning::from_number(value).is_some(),
                 "wish" => value == "bf16",
                 "burst-window" => value.parse::<u64>().is_ok(),
-                "cpu-only" | "syncexec-cpu" | "syncexec-hal" | "syncexec-runtime"
-                | "strict-slicing" | "sample-supported" | "keep-warm" => {
+                "prefer-served" | "cpu-only" | "syncexec-cpu" | "syncexec-hal"
+                | "syncexec-runtime" | "strict-slicing" | "sample-supported" | "keep-warm" => {
                     matches!(value.as_str(), "0" | "1")
                 }
                 _ => true,

@@ -10,7 +10,7 @@ use crate::args::RunArgs;
 use crate::failure::Failure;
 use crate::pace::Pacer;
 use crate::photo::Picture;
-use crate::session::{Session, open_device};
+use crate::session::{Session, open_device_for};
 use crate::source::Source;
 use crate::stats::{Latencies, Summary};
 use crate::table::figure;
@@ -21,7 +21,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let source = Source::choose(args.model.as_deref(), args.builtin.as_deref())?;
     let source = source.wishing(args.engine.wish);
     let inputs = read_inputs(args, &source)?;
-    let device = open_device(&args.engine)?;
+    let device = open_device_for(&source.model, &args.engine)?;
     let mut session = Session::open(&device, &source, &args.engine)?;
     for warning in session.warnings() {
         crate::warn(&warning);

@@ -14,12 +14,11 @@ pub(crate) fn serve(args: &ServeArgs, out: &mut dyn Write) -> Result<(), Failure
         return Ok(nnburst::serve_inherited(&args.driver, fd, &options)?);
     }
     if args.calibrate {
-        let [float, bytes] = nnburst::calibrate(&args.driver, &options)?;
-        for (what, info) in [("floats", float), ("bytes", bytes)] {
-            let (time, power) = (info.exec_time, info.power_usage);
+        for (work, info) in nnburst::calibrate(&args.driver, &options)?.figures() {
+            let (name, time, power) = (work.name(), info.exec_time, info.power_usage);
             writeln!(
                 out,
-                "{what}: {time:.2} of one thread's time, {power:.2} of its processor time"
+                "{name}: {time:.2} of the reference device's time, {power:.2} of its processor time"
             )?;
         }
     }

@@ -4,8 +4,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use nnburst::hal::{
-    ExecutionCallback, ExecutionOutcome, ExecutionResult, FencedExecution, FencedExecutionCallback,
-    FencedTiming, wait_for_fence,
+    ExecutionCallback, ExecutionOutcome, ExecutionResult, FenceSignal, FencedExecution,
+    FencedExecutionCallback, FencedTiming, wait_for_fence,
 };
 
 use super::call::Call;
@@ -58,6 +58,38 @@ impl Flight {
     ) -> Arc<Self> {
         let fenced = Fenced { fence: launched.sync_fence, info: launched.callback };
         Arc::new(Self::with(ready, Some(call), Some(fenced)))
+    }
+
+    /// A fenced one whose outputs go to memory of the caller's when it is over: by a thread, and a fence of our own
+    /// signals after that.
+    ///
+    /// # Errors
+    /// There is no thread or fence to be had; the execution goes on without anybody who asks for it.
+    pub(super) fn copying(
+        ready: Arc<Ready>,
+        call: Box<Call>,
+        launched: FencedExecution,
+    ) -> Result<Arc<Self>> {
+        let FencedExecution { sync_fence, callback } = launched;
+        let Some(driver_fence) = sync_fence else {
+            return Ok(Self::fenced(ready, call, FencedExecution { sync_fence, callback }));
+        };
+        let (fence, signal) = FenceSignal::new().map_err(nnburst::RuntimeError::from)?;
+        let launched = FencedExecution { sync_fence: Some(fence), callback };
+        let flight = Self::fenced(ready, call, launched);
+        let landing = Arc::clone(&flight);
+        let task = move || {
+            // Without a signal the fence turns to error.
+            if landing.settle_behind(Some(&driver_fence)).is_ok() {
+                signal.signal();
+            }
+        };
+        let started = std::thread::Builder::new().name("nnburst-outputs".into()).spawn(task);
+        started.map_err(|error| {
+            let why = format!("no thread for the outputs of the execution: {error}");
+            Error::new(Code::ResourceExhaustedTransient, why)
+        })?;
+        Ok(flight)
     }
 
     fn with(ready: Arc<Ready>, call: Option<Box<Call>>, fenced: Option<Fenced>) -> Self {
@@ -123,7 +155,12 @@ impl Flight {
 
     /// Waits for the fence and notes how it went, once.
     fn settle_fenced(&self, fenced: &Fenced) -> Result<()> {
-        let signalled = match &fenced.fence {
+        self.settle_behind(fenced.fence.as_ref())
+    }
+
+    fn settle_behind(&self, fence: Option<&OwnedFd>) -> Result<()> {
+        let Some(fenced) = &self.fenced else { return Ok(()) };
+        let signalled = match fence {
             Some(fence) => wait_for_fence(fence.as_fd(), None).map(drop),
             None => Ok(()),
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nnburst::RuntimeError;
-use nnburst::hal::{ExecutionOptions, ExecutionOutcome};
+use nnburst::hal::{ExecutionOptions, ExecutionOutcome, unsignalled_fences};
 
 use super::flight::{Flight, Told};
 use super::{Call, Execution, Phase, check_one_device};
@@ -150,12 +150,13 @@ pub(super) fn start_fenced(
     let options = call.options();
     let launched = wait_for(&dependencies).and_then(|fences| {
         call.fill_request()?;
-        let prepared = ready.compilation.prepared();
+        let fences = unsignalled_fences(fences).map_err(RuntimeError::from)?;
+        let is_held_up = !fences.is_empty();
         let request = call.request.clone();
-        let launched = prepared.execute_fenced(request, fences, options, duration);
-        launched.map_err(|error| Error::from(ready.compilation.failed(error)))
+        let launched = ready.compilation.launch_fenced(request, fences, options, duration)?;
+        Ok((launched, is_held_up))
     });
-    let launched = match launched {
+    let (launched, is_held_up) = match launched {
         Ok(launched) => launched,
         Err(error) => {
             let _ = call.note_contents(&ready, false);
@@ -170,9 +171,14 @@ pub(super) fn start_fenced(
     // Whoever waits for this execution's fence finds its outputs written.
     let _ = call.note_contents(&ready, true);
     let has_pointer_output = call.has_pointer_output();
-    let flight = Flight::fenced(Arc::clone(&ready), call, launched);
+    let flight = if has_pointer_output && is_held_up {
+        // Whoever is to signal the fences may be this thread, after the call.
+        Flight::copying(Arc::clone(&ready), call, launched)?
+    } else {
+        Flight::fenced(Arc::clone(&ready), call, launched)
+    };
     launch(execution, &flight);
-    if has_pointer_output || flight.fence().is_none() {
+    if flight.fence().is_none() || (has_pointer_output && !is_held_up) {
         // Where the outputs are the caller's own memory, they are there when the call returns.
         flight.wait()?;
     }

@@ -162,6 +162,9 @@ static void between_executions(const ANeuralNetworksDevice* device) {
     kill_server(ALL);
     for (enum way way = SYNC; way < WAYS; way++) EXPECT(of_dead(way), run(compilation, burst, way));
     ANeuralNetworksMemory* none = NULL;
+    ANeuralNetworksBurst* stillborn = NULL;
+    EXPECT(ANEURALNETWORKS_DEAD_OBJECT, ANeuralNetworksBurst_create(compilation, &stillborn));
+    TRUE_THAT(stillborn == NULL);
     EXPECT(ANEURALNETWORKS_OP_FAILED, ANeuralNetworksMemory_copy(file, memory));
     EXPECT(ANEURALNETWORKS_OP_FAILED, ANeuralNetworksMemory_createFromDesc(desc, &none));
     TRUE_THAT(none == NULL);
@@ -176,6 +179,8 @@ static void between_executions(const ANeuralNetworksDevice* device) {
     /* Waiting starts the service again. The dead stay dead. */
     OK(ANeuralNetworksDevice_wait(device));
     for (enum way way = SYNC; way < WAYS; way++) EXPECT(of_dead(way), run(compilation, burst, way));
+    EXPECT(ANEURALNETWORKS_DEAD_OBJECT, ANeuralNetworksBurst_create(compilation, &stillborn));
+    TRUE_THAT(stillborn == NULL);
     EXPECT(ANEURALNETWORKS_OP_FAILED, ANeuralNetworksMemory_copy(file, memory));
     /* Who came back knows nothing of the models of before. */
     EXPECT(ANEURALNETWORKS_BAD_DATA, ANeuralNetworksMemory_createFromDesc(desc, &none));
@@ -331,8 +336,7 @@ static void in_a_loop(const ANeuralNetworksDevice* device) {
             EXPECT(of_dead(later), run_in(compilation, burst, later, used ? NULL : &room));
         }
         ANeuralNetworksBurst* second = NULL;
-        OK(ANeuralNetworksBurst_create(compilation, &second));
-        EXPECT(ANEURALNETWORKS_OP_FAILED, run_in(compilation, second, BURST, used));
+        EXPECT(ANEURALNETWORKS_DEAD_OBJECT, ANeuralNetworksBurst_create(compilation, &second));
         if (round % 2) free_room(room);
         ANeuralNetworksBurst_free(second);
         ANeuralNetworksBurst_free(burst);

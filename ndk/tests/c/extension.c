@@ -2,9 +2,13 @@
  * that may use extensions. */
 #include "check.h"
 
-enum { INT64 = 0, TENSOR_QUANT64 = 1, FIBONACCI = 0, NUMBERS = 10 };
+#include <extensions/FibonacciExtension.h>
 
-static const char* const EXTENSION = "com.example.fibonacci";
+enum { NUMBERS = 10 };
+
+static const char* const EXTENSION = EXAMPLE_FIBONACCI_EXTENSION_NAME;
+/* Of another driver, with types of the same numbers and sizes. */
+static const char* const OTHER = "com.example.other";
 
 struct codes {
     int32_t int64, quant64, fibonacci, unknown;
@@ -12,9 +16,9 @@ struct codes {
 
 static struct codes codes_of(ANeuralNetworksModel* model) {
     struct codes codes;
-    OK(ANeuralNetworksModel_getExtensionOperandType(model, EXTENSION, INT64, &codes.int64));
-    OK(ANeuralNetworksModel_getExtensionOperandType(model, EXTENSION, TENSOR_QUANT64, &codes.quant64));
-    OK(ANeuralNetworksModel_getExtensionOperationType(model, EXTENSION, FIBONACCI, &codes.fibonacci));
+    OK(ANeuralNetworksModel_getExtensionOperandType(model, EXTENSION, EXAMPLE_INT64, &codes.int64));
+    OK(ANeuralNetworksModel_getExtensionOperandType(model, EXTENSION, EXAMPLE_TENSOR_QUANT64_ASYMM, &codes.quant64));
+    OK(ANeuralNetworksModel_getExtensionOperationType(model, EXTENSION, EXAMPLE_FIBONACCI, &codes.fibonacci));
     OK(ANeuralNetworksModel_getExtensionOperandType(model, "com.example.none", 0, &codes.unknown));
     TRUE_THAT(codes.int64 >> 16 != 0 && codes.int64 >> 16 == codes.fibonacci >> 16);
     TRUE_THAT(codes.unknown >> 16 != codes.int64 >> 16);
@@ -35,12 +39,7 @@ static void denied(void) {
     ANeuralNetworksModel_free(model);
 }
 
-struct parameters {
-    double scale;
-    int64_t zero_point;
-};
-
-static ANeuralNetworksModel* fibonacci(const struct parameters* parameters, bool has_wrong_input) {
+static ANeuralNetworksModel* fibonacci(const ExampleTensorQuant64AsymmParams* parameters, bool has_wrong_input) {
     static const uint32_t in[] = {0}, out[] = {1}, open[] = {0}, one[] = {1};
     ANeuralNetworksModel* model = NULL;
     OK(ANeuralNetworksModel_create(&model));
@@ -99,7 +98,7 @@ static void types(void) {
 }
 
 static void run(const ANeuralNetworksDevice* device, int64_t count, int want) {
-    const struct parameters parameters = {0.5, 10};
+    const ExampleTensorQuant64AsymmParams parameters = {0.5, 10};
     ANeuralNetworksModel* model = fibonacci(&parameters, false);
     ANeuralNetworksCompilation* compilation = NULL;
     ANeuralNetworksExecution* execution = NULL;
@@ -126,7 +125,7 @@ static void run(const ANeuralNetworksDevice* device, int64_t count, int want) {
 }
 
 static void refused(const ANeuralNetworksDevice* device, bool has_wrong_input) {
-    const struct parameters parameters = {0.5, 10};
+    const ExampleTensorQuant64AsymmParams parameters = {0.5, 10};
     ANeuralNetworksModel* model = fibonacci(&parameters, has_wrong_input);
     ANeuralNetworksCompilation* compilation = NULL;
     bool supported = true;
@@ -136,6 +135,39 @@ static void refused(const ANeuralNetworksDevice* device, bool has_wrong_input) {
     BAD_DATA(ANeuralNetworksCompilation_finish(compilation));
     ANeuralNetworksCompilation_free(compilation);
     ANeuralNetworksModel_free(model);
+}
+
+/* The operation of the one extension with types of another: no device takes it. */
+static void refused_types_of_others(const ANeuralNetworksDevice* device) {
+    static const uint32_t in[] = {0}, out[] = {1}, open[] = {0};
+    const ExampleTensorQuant64AsymmParams parameters = {0.5, 10};
+    for (int wrong = 1; wrong < 4; wrong++) {
+        ANeuralNetworksModel* model = NULL;
+        ANeuralNetworksCompilation* compilation = NULL;
+        OK(ANeuralNetworksModel_create(&model));
+        struct codes codes = codes_of(model);
+        int32_t int64, quant64;
+        OK(ANeuralNetworksModel_getExtensionOperandType(model, OTHER, EXAMPLE_INT64, &int64));
+        OK(ANeuralNetworksModel_getExtensionOperandType(model, OTHER, EXAMPLE_TENSOR_QUANT64_ASYMM, &quant64));
+        ANeuralNetworksOperandType count = scalar(wrong & 1 ? int64 : codes.int64), numbers = tensor(open, 1);
+        numbers.type = wrong & 2 ? quant64 : codes.quant64;
+        OK(ANeuralNetworksModel_addOperand(model, &count));
+        OK(ANeuralNetworksModel_addOperand(model, &numbers));
+        OK(ANeuralNetworksModel_setOperandExtensionData(model, 1, &parameters, sizeof parameters));
+        OK(ANeuralNetworksModel_addOperation(model, codes.fibonacci, 1, in, 1, out));
+        OK(ANeuralNetworksModel_identifyInputsAndOutputs(model, 1, in, 1, out));
+        OK(ANeuralNetworksModel_finish(model));
+        bool supported = true;
+        OK(ANeuralNetworksModel_getSupportedOperationsForDevices(model, &device, 1, &supported));
+        TRUE_THAT(!supported);
+        OK(ANeuralNetworksCompilation_createForDevices(model, &device, 1, &compilation));
+        BAD_DATA(ANeuralNetworksCompilation_finish(compilation));
+        ANeuralNetworksCompilation_free(compilation);
+        OK(ANeuralNetworksCompilation_create(model, &compilation));
+        BAD_DATA(ANeuralNetworksCompilation_finish(compilation));
+        ANeuralNetworksCompilation_free(compilation);
+        ANeuralNetworksModel_free(model);
+    }
 }
 
 /* The same operation over floats, between sums that the reference device computes. */
@@ -232,6 +264,7 @@ int main(int count, char** arguments) {
     run(device, 0, ANEURALNETWORKS_OP_FAILED);
     run(device, NUMBERS + 1, ANEURALNETWORKS_OUTPUT_INSUFFICIENT_SIZE);
     refused(device, true);
+    refused_types_of_others(device);
     refused(reference, false);
     const ANeuralNetworksDevice* const both[] = {device, reference};
     run_among_others(both, NUMBERS, 0);

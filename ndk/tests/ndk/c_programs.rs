@@ -9,6 +9,7 @@ const PROGRAMS: &[&str] = &[
     "tests/c/again.c",
     "tests/c/delegate.c",
     "tests/c/domains.c",
+    "tests/c/fences.c",
     "tests/c/handles.c",
     "tests/c/memories.c",
     "tests/c/runs.c",
@@ -78,6 +79,7 @@ fn headers_stand_alone() {
         "NeuralNetworksOEM.h",
         "android/NeuralNetworks.h",
         "android/hardware_buffer.h",
+        "extensions/FibonacciExtension.h",
     ];
     let dialects =
         [("gcc", "c99"), ("gcc", "c2x"), ("clang", "c11"), ("g++", "c++11"), ("clang++", "c++20")];
@@ -141,11 +143,16 @@ fn pkg_config_finds_headers_and_library() {
         return;
     }
     let prefix = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("prefix");
-    for dir in ["include/android", "lib/pkgconfig"] {
+    for dir in ["include/android", "include/extensions", "lib/pkgconfig"] {
         std::fs::create_dir_all(prefix.join(dir)).unwrap();
     }
     let include = common::here().join("include");
-    for header in ["NeuralNetworks.h", "android/NeuralNetworks.h", "android/hardware_buffer.h"] {
+    for header in [
+        "NeuralNetworks.h",
+        "android/NeuralNetworks.h",
+        "android/hardware_buffer.h",
+        "extensions/FibonacciExtension.h",
+    ] {
         std::fs::copy(include.join(header), prefix.join("include").join(header)).unwrap();
     }
     let pc = prefix.join("lib/pkgconfig");

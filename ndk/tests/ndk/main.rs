@@ -3,6 +3,7 @@
 
 mod c_programs;
 mod common;
+mod drivers;
 mod linkers;
 mod services;
 mod symbols;

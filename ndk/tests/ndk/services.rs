@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::common;
+use crate::{common, drivers};
 
 const SERVES: &str = "NNBURST_TEST_SERVES";
 const DIR: &str = "NNBURST_SERVICE_DIR";
@@ -14,8 +14,9 @@ const ALL: &str = "nnapi-sample_all";
 #[test]
 fn child_main() {
     let Ok(driver) = std::env::var(SERVES) else { return };
-    let _serving = nnburst::serve(&driver, &nnburst::DriverOptions::default()).unwrap();
     let dir = PathBuf::from(std::env::var_os(DIR).unwrap());
+    let _serving = drivers::serve(&driver, &dir)
+        .unwrap_or_else(|| nnburst::serve(&driver, &nnburst::DriverOptions::default()).unwrap());
     // Whole at once: somebody may be waiting for it.
     let made = dir.join(format!("{driver}.new"));
     std::fs::write(&made, std::process::id().to_string()).unwrap();
@@ -35,36 +36,48 @@ fn command_line(driver: &str) -> String {
     )
 }
 
-/// A driver that is served until this is dropped.
+/// Drivers that are served until this is dropped.
 struct Served {
-    child: Child,
+    children: Vec<Child>,
     dir: tempfile::TempDir,
 }
 
 impl Served {
     fn start(driver: &str) -> Self {
+        Self::start_all(&[driver])
+    }
+
+    /// Each in a process of its own.
+    fn start_all(drivers: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let line = command_line(driver);
-        let mut words = line.split(' ');
-        let mut command = Command::new(words.next().unwrap());
-        command.args(words).env(DIR, dir.path()).stdout(Stdio::null());
-        let child = command.spawn().unwrap();
-        while !pid_file(dir.path(), driver).exists() {
-            std::thread::sleep(Duration::from_millis(2));
+        let mut served = Self { children: Vec::new(), dir };
+        for driver in drivers {
+            let line = command_line(driver);
+            let mut words = line.split(' ');
+            let mut command = Command::new(words.next().unwrap());
+            command.args(words).env(DIR, served.dir.path()).stdout(Stdio::null());
+            served.children.push(command.spawn().unwrap());
         }
-        Self { child, dir }
+        for driver in drivers {
+            while !pid_file(served.dir.path(), driver).exists() {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+        served
     }
 }
 
 impl Drop for Served {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        for child in &mut self.children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 
 /// Programs that choose their device as the environment says.
-const PROGRAMS: &[&str] = &["states", "memories", "domains", "runs", "again"];
+const PROGRAMS: &[&str] = &["states", "memories", "domains", "fences", "runs", "again"];
 
 #[test]
 fn programs_run_on_a_driver_in_another_process() {
@@ -85,11 +98,45 @@ fn programs_run_on_a_driver_in_another_process() {
     }
 }
 
+/// A program that names no device: the served driver computes, unless a setting says that figures decide.
+#[test]
+fn a_program_without_a_device_in_mind_computes_in_the_driver_s_process() {
+    let Some(program) = common::compile("gcc", "c11", "examples/add1.c") else { return };
+    let served = Served::start(ALL);
+    for (preferred, used) in [("", ALL), ("1", ALL), ("0", "nnapi-reference")] {
+        let mut command = common::command(&program);
+        command.env(DIR, served.dir.path()).env("NNBURST_VLOG", "compilation");
+        let output = command.env("NNBURST_PREFER_SERVED", preferred).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        assert!(said.contains(&format!("operations on [\"{used}\"]")), "{preferred:?}: {said}");
+    }
+}
+
+/// A driver that fails every execution, with arguments in memory of its own.
+#[test]
+fn the_reference_device_stands_in_for_drivers_with_memory_of_their_own() {
+    let Some(program) = common::compile("gcc", "c11", "tests/c/fallback.c") else { return };
+    let served = Served::start(drivers::FAILS);
+    common::run(common::command(&program).env(DIR, served.dir.path()));
+    if common::is_installed("valgrind") {
+        common::run(common::valgrind().arg(&program).env(DIR, served.dir.path()));
+    }
+}
+
+#[test]
+fn oem_operations_go_to_the_driver_that_has_them() {
+    let Some(program) = common::compile("gcc", "c11", "tests/c/oem.c") else { return };
+    let served = Served::start(drivers::OEM);
+    let mut command = common::command(&program);
+    common::run(command.env(DIR, served.dir.path()).env("NNBURST_TEST_DEVICE", drivers::OEM));
+}
+
 /// Extensions are for programs on a list, by their paths, and for nobody where there is none.
 #[test]
 fn extensions_are_for_those_on_the_list() {
     const FIBONACCI: &str = "nnapi-sample_fibonacci";
-    let served = Served::start(FIBONACCI);
+    let served = Served::start_all(&[FIBONACCI, drivers::OTHER]);
     let Some(program) = common::compile("gcc", "c11", "tests/c/extension.c") else { return };
     let list = served.dir.path().join("allowlist");
     let other = "# nobody\n/usr/bin/another\nnonsense\n".to_owned();

@@ -5,12 +5,12 @@ mod reference;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use nnburst_hal::{
-    Buffer, Capabilities, Device as HalDevice, DeviceStatus, DeviceType, ErrorStatus, Extension,
-    HalError, Model, PrepareOptions, TimePoint, Version,
+    Capabilities, Device as HalDevice, DeviceStatus, DeviceType, ErrorStatus, Extension, HalError,
+    Model, PrepareOptions, TimePoint, Version,
 };
 use nnburst_hal_ipc::{RemoteDevice, Spawned, service_dir};
 
@@ -21,6 +21,7 @@ use crate::compilation::Compilation;
 use crate::compile::CompileOptions;
 use crate::driver::{self, DriverOptions};
 use crate::error::{Result, RuntimeError};
+use crate::memory::{Memory, WeakMemory};
 use crate::services;
 use crate::settings::Settings;
 
@@ -32,8 +33,8 @@ struct Inner {
     name: String,
     home: Home,
     figures: OnceLock<Capabilities>,
-    /// The driver's buffers that are alive, by token.
-    buffers: Mutex<BTreeMap<u32, Weak<dyn Buffer>>>,
+    /// The driver's own memories that are alive, by token.
+    memories: Mutex<BTreeMap<u32, WeakMemory>>,
 }
 
 /// Where the driver runs.
@@ -44,6 +45,9 @@ enum Home {
     Service(RemoteDevice),
     /// In a process of its own, which ends with the last clone.
     Child(Spawned),
+    /// In this process, and for tests of choices as if it weren't.
+    #[cfg(test)]
+    Elsewhere(Arc<dyn HalDevice>),
 }
 
 /// How long [`Device::wait`] rests between two tries to reach a service.
@@ -51,8 +55,8 @@ const RETRY: Duration = Duration::from_millis(5);
 
 impl Device {
     fn new(name: impl Into<String>, home: Home) -> Self {
-        let (figures, buffers) = (OnceLock::new(), Mutex::default());
-        Self(Arc::new(Inner { name: name.into(), home, figures, buffers }))
+        let (figures, memories) = (OnceLock::new(), Mutex::default());
+        Self(Arc::new(Inner { name: name.into(), home, figures, memories }))
     }
 
     /// A sample driver in this process: no socket, no other process, nothing to set up.
@@ -125,6 +129,12 @@ impl Device {
         Self::new(name, Home::Here(hal))
     }
 
+    /// [`Device::from_hal`] of what counts as a device in another process.
+    #[cfg(test)]
+    pub(crate) fn elsewhere(name: &str, hal: Arc<dyn HalDevice>) -> Self {
+        Self::new(name, Home::Elsewhere(hal))
+    }
+
     /// The embedded executor as NNAPI's CPU device, [`REFERENCE`]: always there, computes everything but
     /// extensions, measures nothing, caches nothing. One per process.
     pub fn reference() -> Self {
@@ -183,6 +193,8 @@ impl Device {
     pub fn lost(&self) -> Option<RuntimeError> {
         match &self.0.home {
             Home::Here(_) => None,
+            #[cfg(test)]
+            Home::Elsewhere(_) => None,
             Home::Service(device) => device.lost(),
             Home::Child(child) => child.device().lost(),
         }
@@ -224,7 +236,7 @@ impl Device {
     pub fn driver_process(&self) -> Option<u32> {
         match &self.0.home {
             Home::Child(child) => Some(child.id()),
-            Home::Here(_) | Home::Service(_) => None,
+            _ => None,
         }
     }
 
@@ -314,21 +326,23 @@ impl Device {
     pub fn hal(&self) -> &dyn HalDevice {
         match &self.0.home {
             Home::Here(device) => device.as_ref(),
+            #[cfg(test)]
+            Home::Elsewhere(device) => device.as_ref(),
             Home::Service(device) => device,
             Home::Child(child) => child.device(),
         }
     }
 
-    /// Notes a buffer of the driver, so that its token finds it.
-    pub(crate) fn keep_buffer(&self, buffer: &Arc<dyn Buffer>) {
-        let mut buffers = self.0.buffers.lock().unwrap_or_else(PoisonError::into_inner);
-        buffers.retain(|_, buffer| buffer.strong_count() > 0);
-        buffers.insert(buffer.token(), Arc::downgrade(buffer));
+    /// Notes a memory of the driver's own, so that its token finds it.
+    pub(crate) fn keep_memory(&self, token: u32, memory: &Memory) {
+        let mut memories = self.0.memories.lock().unwrap_or_else(PoisonError::into_inner);
+        memories.retain(|_, memory| !memory.is_gone());
+        memories.insert(token, memory.downgrade());
     }
 
-    /// The driver's buffer with this token.
-    pub(crate) fn buffer(&self, token: u32) -> Option<Arc<dyn Buffer>> {
-        self.0.buffers.lock().unwrap_or_else(PoisonError::into_inner).get(&token)?.upgrade()
+    /// The driver's own memory with this token.
+    pub(crate) fn memory(&self, token: u32) -> Option<Memory> {
+        self.0.memories.lock().unwrap_or_else(PoisonError::into_inner).get(&token)?.upgrade()
     }
 
     /// The error of a call, with the death of the driver told from its refusal.

@@ -1,18 +1,17 @@
 //! NNAPI's CPU device: the embedded executor under the figures that all others are relative to.
 
 use std::any::Any;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use nnburst_fmq::Descriptor;
 use nnburst_hal::{
     BurstCallback, BurstContext, BurstOptions, CacheHandles, Capabilities, Device as HalDevice,
-    DeviceType, ErrorStatus, ExecutionCallback, ExecutionOptions, ExecutionResult, FencedExecution,
-    FencedExecutionCallback, FencedTiming, HalError, MeasureTiming, Model, OperandPerformance,
-    OperandType, OutputShape, PerformanceInfo, PrepareOptions, PreparedModel,
-    PreparedModelCallback, Request, RequestPool, Result, ReusableExecution, TimePoint, Timing,
-    wait_for_fence,
+    DeviceType, ExecutionCallback, ExecutionOptions, ExecutionResult, FencedExecution,
+    FencedTiming, HalError, MeasureTiming, Model, OperandPerformance, OperandType, OutputShape,
+    PerformanceInfo, PrepareOptions, PreparedModel, PreparedModelCallback, Request, RequestPool,
+    Result, ReusableExecution, TimePoint, Timing, unsignalled_fences,
 };
 
 use super::{Device, Home};
@@ -129,7 +128,8 @@ impl PreparedModel for ReferenceModel {
         self.0.execute(request, unmeasured(options), callback)
     }
 
-    /// Waits, runs and returns without a fence.
+    /// Runs before it returns where every fence has signalled, and gives no fence; else the executor waits for them, in
+    /// the background.
     fn execute_fenced(
         &self,
         request: Request,
@@ -137,20 +137,20 @@ impl PreparedModel for ReferenceModel {
         mut options: ExecutionOptions,
         duration: Option<Duration>,
     ) -> Result<FencedExecution> {
-        for fence in &wait_for {
-            let timeout = options.deadline.map(TimePoint::remaining);
-            if !wait_for_fence(fence.as_fd(), timeout)? {
-                let status = ErrorStatus::MissedDeadlineTransient;
-                let why = "the deadline passed before the fences signalled";
-                return Err(HalError::new(status, why));
-            }
+        let pending = unsignalled_fences(wait_for)?;
+        if !pending.is_empty() {
+            return self.0.execute_fenced(request, pending, unmeasured(options), duration);
         }
         let end = duration.map(TimePoint::after);
         options.deadline = options.deadline.into_iter().chain(end).min();
         self.0
             .execute_synchronously(&request, unmeasured(options))
             .map_err(|failure| failure.error)?;
-        Ok(FencedExecution { sync_fence: None, callback: Arc::new(Done) })
+        Ok(FencedExecution::complete(FencedTiming::default()))
+    }
+
+    fn waits_in_background(&self) -> bool {
+        self.0.waits_in_background()
     }
 
     fn reusable_execution(&self, request: &Request) -> Option<Box<dyn ReusableExecution>> {
@@ -184,14 +184,5 @@ impl ReusableExecution for Unmeasured {
 
     fn output_shapes(&self) -> &[OutputShape] {
         self.0.output_shapes()
-    }
-}
-
-/// A fenced execution that is over and was not measured.
-struct Done;
-
-impl FencedExecutionCallback for Done {
-    fn execution_info(&self) -> Result<FencedTiming> {
-        Ok(FencedTiming::default())
     }
 }

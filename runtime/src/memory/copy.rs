@@ -95,7 +95,8 @@ fn move_bytes(from: &Memory, to: &Memory, dimensions: &[u32]) -> Result<()> {
     }
 }
 
-fn move_shared(from: &HalMemory, to: &HalMemory) -> Result<()> {
+/// Copies as many bytes as both memories have.
+pub(crate) fn move_shared(from: &HalMemory, to: &HalMemory) -> Result<()> {
     let (source, target) = (from.map(Access::Read)?, to.map(Access::ReadWrite)?);
     let bytes = source.len().min(target.len());
     if let (Some(source), Some(target)) = (source.view(0..bytes), target.view_mut(0..bytes)) {

@@ -148,8 +148,9 @@ impl MemoryDescriptor {
             return Err(RuntimeError::State("the descriptor is not finished".into()));
         };
         let operand = Operand { dimensions: self.dimensions.clone(), ..operand.clone() };
-        let body = match self.own_device() {
-            Some(steps) if !steps.device.is_reference() => match self.allocate(&steps) {
+        let steps = self.own_device();
+        let body = match &steps {
+            Some(steps) if !steps.device.is_reference() => match self.allocate(steps) {
                 Ok(body) => body,
                 Err(error) if self.may_fall_back() => self.share(&operand).map_err(|_| error)?,
                 Err(error) => return Err(error),
@@ -164,7 +165,12 @@ impl MemoryDescriptor {
         };
         let domain =
             Domain { roles: self.roles.clone(), operand, content: Mutex::new(Content::default()) };
-        Ok(Memory(Arc::new(Inner { body, domain: Some(domain), mapping: Mutex::default() })))
+        let memory =
+            Memory(Arc::new(Inner { body, domain: Some(domain), mapping: Mutex::default() }));
+        if let (Some(buffer), Some(steps)) = (memory.buffer(), steps) {
+            steps.device.keep_memory(buffer.token(), &memory);
+        }
+        Ok(memory)
     }
 
     /// Where a device was named, its memory is what was asked for.
@@ -197,7 +203,6 @@ impl MemoryDescriptor {
         if buffer.token() == 0 {
             return Err(HalError::failure("the driver gives a token of 0").into());
         }
-        device.keep_buffer(&buffer);
         Ok(Body::Device(buffer))
     }
 

@@ -6,11 +6,11 @@
 //!                                         else shared; either way only for the roles, and whole
 //! ```
 
-mod copy;
+pub(crate) mod copy;
 mod descriptor;
 
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use nnburst_hal::{
     Buffer, DataLocation, Direction, Mapping, Memory as HalMemory, MemoryKind, Operand, RequestPool,
@@ -25,6 +25,20 @@ use crate::error::{Result, RuntimeError};
 /// Memory for arguments of executions and constants. Clones are the same memory.
 #[derive(Clone)]
 pub struct Memory(Arc<Inner>);
+
+/// A memory for as long as somebody else holds it.
+#[derive(Debug)]
+pub(crate) struct WeakMemory(Weak<Inner>);
+
+impl WeakMemory {
+    pub(crate) fn upgrade(&self) -> Option<Memory> {
+        self.0.upgrade().map(Memory)
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        self.0.strong_count() == 0
+    }
+}
 
 struct Inner {
     body: Body,
@@ -258,6 +272,34 @@ impl Memory {
         copy::copy(from, to)
     }
 
+    /// The driver's buffer behind a device's own memory.
+    pub(crate) fn buffer(&self) -> Option<&Arc<dyn Buffer>> {
+        match &self.0.body {
+            Body::Shared(_) => None,
+            Body::Device(buffer) => Some(buffer),
+        }
+    }
+
+    /// The shape of what the memory holds, as far as that is known; empty if nothing is.
+    pub(crate) fn held_dimensions(&self) -> Vec<u32> {
+        let Some(domain) = &self.0.domain else { return Vec::new() };
+        let (content, made) = (domain.content(), &domain.operand.dimensions);
+        combine(&content.dimensions, made).unwrap_or(content.dimensions)
+    }
+
+    /// The shape that the memory was made for, as far as roles and descriptor settle it.
+    pub(crate) fn made_dimensions(&self) -> &[u32] {
+        self.0
+            .domain
+            .as_ref()
+            .map(|domain| domain.operand.dimensions.as_slice())
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakMemory {
+        WeakMemory(Arc::downgrade(&self.0))
+    }
+
     /// Whether both are the same memory.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -275,6 +317,12 @@ impl Domain {
             Some(dimensions) => Content { initialized: true, dimensions },
             None => Content::default(),
         };
+    }
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inner").field("domain", &self.domain).finish_non_exhaustive()
     }
 }
 

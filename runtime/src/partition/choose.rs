@@ -1,4 +1,7 @@
 //! Which device is best for each operation of a graph, and what the others would have cost.
+//!
+//! Devices whose figures differ by no more than figures scatter by are equals, and equals never split a model: of those
+//! that are as good as the best one, the operation goes to the one that takes most of the graph.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -8,6 +11,7 @@ use nnburst_hal::{
     PerformanceInfo, Subgraph, Version, compliant_with, slice_for,
 };
 
+use super::cost::{NOISE, crossing, nanoseconds};
 use super::graphs::{control_flow, operand, reference, referenced};
 use crate::device::Device;
 use crate::error::{Result, RuntimeError};
@@ -19,9 +23,34 @@ pub(super) struct Chooser<'a> {
     devices: &'a [Device],
     preference: ExecutionPreference,
     strict_slicing: bool,
+    /// Whether this process is left alone where a driver in another one takes all of the model.
+    prefer_served: bool,
     /// What a device asks for all operations of a referenced graph, by their places: graphs may refer to
     /// one another in more ways than could be walked.
-    sums: RefCell<HashMap<(usize, usize), f32>>,
+    sums: RefCell<HashMap<(usize, usize), Price>>,
+}
+
+/// What a device asks for an operation, or for several.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Price {
+    /// Figures: what devices are compared by.
+    cost: f32,
+    /// Estimated nanoseconds: what plans are compared by.
+    pub(super) time: f32,
+}
+
+impl Price {
+    fn scaled(self, by: f32) -> Self {
+        Self { cost: self.cost * by, time: self.time * by }
+    }
+}
+
+impl std::ops::Add for Price {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { cost: self.cost + other.cost, time: self.time + other.time }
+    }
 }
 
 /// Who is to run an operation.
@@ -39,6 +68,9 @@ pub enum Bid {
     /// It takes the operation at this cost: time, or energy if the preference is low power; relative to
     /// the reference device.
     Cost(f32),
+    /// It takes the operation at this cost, and runs in this process, where a driver in another one takes all of the
+    /// model.
+    InProcess(f32),
     /// It doesn't take it.
     Refused,
     /// It didn't answer: why.
@@ -61,18 +93,67 @@ impl<'a> Chooser<'a> {
         devices: &'a [Device],
         preference: ExecutionPreference,
         strict_slicing: bool,
+        prefer_served: bool,
     ) -> Self {
-        Self { model, devices, preference, strict_slicing, sums: RefCell::default() }
+        let sums = RefCell::default();
+        Self { model, devices, preference, strict_slicing, prefer_served, sums }
     }
 
-    /// Chooses for each operation of a graph of the model.
+    /// The devices that operations may go to: all of them, or those in other processes alone, where one of these takes
+    /// all of the model and that is preferred.
     ///
     /// # Errors
-    /// [`RuntimeError::Model`] naming an operation that no device takes.
-    pub(super) fn choose(&self, graph: &Subgraph) -> Result<Vec<Chosen>> {
-        let answers = self.answers(graph)?;
-        let operations = graph.operations.iter().enumerate();
-        operations.map(|(at, operation)| self.choose_one(graph, at, operation, &answers)).collect()
+    /// A device gave no figures.
+    pub(super) fn candidates(&self) -> Result<Vec<bool>> {
+        let all = vec![true; self.devices.len()];
+        if !self.prefer_served || self.devices.iter().all(Device::is_embedded) {
+            return Ok(all);
+        }
+        let served: Vec<_> = self.devices.iter().map(|device| !device.is_embedded()).collect();
+        let takes_all = self.takers_of_all(&self.bids(&self.model.main)?, &served);
+        Ok(if takes_all.is_empty() { all } else { served })
+    }
+
+    /// The candidates that take every operation of a graph, the best one first.
+    pub(super) fn takers_of_all(&self, bids: &[Vec<Bid>], candidates: &[bool]) -> Vec<usize> {
+        let takes_all =
+            |&at: &usize| bids.iter().all(|bids| matches!(bids.get(at), Some(Bid::Cost(_))));
+        let mut ranked = self.ranked(bids, candidates);
+        ranked.retain(takes_all);
+        ranked
+    }
+
+    /// The candidates in the order in which equal ones are taken: those that take the most operations of a graph, and
+    /// of these the ones that ask least for them; of equals the reference device, which costs no way, then the first.
+    fn ranked(&self, bids: &[Vec<Bid>], candidates: &[bool]) -> Vec<usize> {
+        let places = (0..self.devices.len()).filter(|&at| candidates.get(at) == Some(&true));
+        let standing = |at: usize| {
+            let costs = bids.iter().filter_map(|bids| match bids.get(at) {
+                Some(&Bid::Cost(cost)) => Some(cost),
+                _ => None,
+            });
+            let (taken, sum) = costs.fold((0usize, 0.0f32), |(n, sum), cost| (n + 1, sum + cost));
+            (at, taken, sum, !self.devices.get(at).is_some_and(Device::is_reference))
+        };
+        let mut ranked: Vec<_> = places.map(standing).collect();
+        ranked.sort_by(|one, other| {
+            let (_, taken, sum, elsewhere) = *one;
+            other.1.cmp(&taken).then(sum.total_cmp(&other.2)).then(elsewhere.cmp(&other.3))
+        });
+        ranked.into_iter().map(|(at, ..)| at).collect()
+    }
+
+    /// Chooses a candidate for each operation of a graph of the model.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Model`] naming an operation that no candidate takes.
+    pub(super) fn choose(&self, graph: &Subgraph, candidates: &[bool]) -> Result<Vec<Chosen>> {
+        let bids = self.bids(graph)?;
+        let ranked = self.ranked(&bids, candidates);
+        let operations = graph.operations.iter().enumerate().zip(bids);
+        operations
+            .map(|((at, operation), bids)| self.choose_one(graph, at, operation, bids, &ranked))
+            .collect()
     }
 
     fn choose_one(
@@ -80,38 +161,77 @@ impl<'a> Chooser<'a> {
         graph: &Subgraph,
         at: usize,
         operation: &Operation,
-        answers: &[std::result::Result<Vec<bool>, String>],
+        mut bids: Vec<Bid>,
+        ranked: &[usize],
     ) -> Result<Chosen> {
-        let is_control_flow = control_flow(operation).is_some();
-        let open = is_control_flow && self.has_unknown_sizes(graph, operation);
-        let mut bids = Vec::with_capacity(self.devices.len());
-        for (place, (device, answer)) in self.devices.iter().zip(answers).enumerate() {
-            bids.push(match answer {
-                Err(why) => Bid::Silent(why.clone()),
-                Ok(taken) if taken.get(at) != Some(&true) => Bid::Refused,
-                Ok(_) if open && !device.is_reference() => Bid::UnknownSizes,
-                Ok(_) => Bid::Cost(self.cost(place, device.figures()?, graph, operation)),
-            });
-        }
-        let mut best: Option<(usize, f32)> = None;
-        for (index, (device, bid)) in self.devices.iter().zip(&bids).enumerate() {
-            let &Bid::Cost(cost) = bid else { continue };
-            // Of equals the first counts, but the reference device wins: it costs no way.
-            let better = best.is_none_or(|(_, least)| {
-                cost < least || (device.is_reference() && cost.total_cmp(&least).is_le())
-            });
-            if better {
-                best = Some((index, cost));
-            }
-        }
-        let Some((index, _)) = best else {
+        let cost = |at: usize| match bids.get(at) {
+            Some(&Bid::Cost(cost)) => Some(cost),
+            _ => None,
+        };
+        let least = ranked.iter().filter_map(|&at| cost(at)).min_by(f32::total_cmp);
+        // What is cheaper by no more than figures scatter by is as good as who takes more of the model.
+        let is_as_good = |&&at: &&usize| {
+            least.zip(cost(at)).is_some_and(|(least, cost)| least >= (1.0 - NOISE) * cost)
+        };
+        let Some(&index) = ranked.iter().find(is_as_good) else {
             let kind = operation.kind;
             return Err(RuntimeError::Model(format!("no device takes operation {at}, {kind}")));
         };
-        let interpreted =
-            is_control_flow && !open && self.devices.get(index).is_some_and(Device::is_reference);
+        let chosen = self.devices.get(index);
+        let interpreted = control_flow(operation).is_some()
+            && !self.has_unknown_sizes(graph, operation)
+            && chosen.is_some_and(Device::is_reference);
+        if self.prefer_served && chosen.is_some_and(|device| !device.is_embedded()) {
+            for (at, bid) in bids.iter_mut().enumerate() {
+                if let &mut Bid::Cost(cost) = bid
+                    && !ranked.contains(&at)
+                    && self.devices.get(at).is_some_and(Device::is_embedded)
+                {
+                    *bid = Bid::InProcess(cost);
+                }
+            }
+        }
         let choice = if interpreted { Choice::Interpreter } else { Choice::Device(index) };
         Ok(Chosen { choice, bids })
+    }
+
+    /// What each device bids for each operation of a graph: by operations.
+    ///
+    /// # Errors
+    /// A device gave no figures.
+    pub(super) fn bids(&self, graph: &Subgraph) -> Result<Vec<Vec<Bid>>> {
+        let answers = self.answers(graph)?;
+        let bid = |at: usize, operation: &Operation, open: bool, place: usize| {
+            let (Some(device), Some(answer)) = (self.devices.get(place), answers.get(place)) else {
+                return Ok(Bid::Refused);
+            };
+            Ok(match answer {
+                Err(why) => Bid::Silent(why.clone()),
+                Ok(taken) if taken.get(at) != Some(&true) => Bid::Refused,
+                Ok(_) if open && !device.is_reference() => Bid::UnknownSizes,
+                Ok(_) => Bid::Cost(self.price(place, device.figures()?, graph, operation).cost),
+            })
+        };
+        let operations = graph.operations.iter().enumerate();
+        operations
+            .map(|(at, operation)| {
+                let open =
+                    control_flow(operation).is_some() && self.has_unknown_sizes(graph, operation);
+                (0..self.devices.len()).map(|place| bid(at, operation, open, place)).collect()
+            })
+            .collect()
+    }
+
+    /// Estimated nanoseconds of operations of a graph on the device at `place`, the way there and back included.
+    pub(super) fn time(&self, place: usize, graph: &Subgraph, operations: &[usize]) -> f32 {
+        let Some(device) = self.devices.get(place) else { return f32::MAX };
+        let Ok(figures) = device.figures() else { return f32::MAX };
+        let computed: f32 = operations
+            .iter()
+            .filter_map(|&at| graph.operations.get(at))
+            .map(|operation| self.price(place, figures, graph, operation).time)
+            .sum();
+        computed + crossing(graph, operations, device.is_embedded())
     }
 
     /// What each device says of each operation of the graph.
@@ -137,37 +257,39 @@ impl<'a> Chooser<'a> {
     }
 
     /// What the device at `place` asks for an operation.
-    fn cost(
+    fn price(
         &self,
         place: usize,
         figures: &Capabilities,
         graph: &Subgraph,
         operation: &Operation,
-    ) -> f32 {
+    ) -> Price {
+        let estimate = nanoseconds(graph, operation);
+        let own = |figure: f32| Price { cost: figure, time: figure * estimate };
         let sum = |index| self.sum(place, figures, reference(graph, index));
         match (operation.kind, operation.inputs.as_slice()) {
             (OperationType::If, &[_, yes, no, ..]) => {
-                let figure = self.figure(figures.if_performance);
-                0.5f32.mul_add(sum(yes) + sum(no), figure)
+                (sum(yes) + sum(no)).scaled(0.5) + own(self.figure(figures.if_performance))
             }
             (OperationType::While, &[condition, body, ..]) => {
-                self.figure(figures.while_performance) + sum(condition) + sum(body)
+                own(self.figure(figures.while_performance)) + sum(condition) + sum(body)
             }
             (_, inputs) => {
                 let first = inputs.first().and_then(|&index| operand(graph, index));
-                self.figure(self.performance(figures, first.map(|operand| operand.kind)))
+                own(self.figure(self.performance(figures, first.map(|operand| operand.kind))))
             }
         }
     }
 
     /// What it asks for all operations of a referenced graph.
-    fn sum(&self, place: usize, figures: &Capabilities, index: Option<usize>) -> f32 {
+    fn sum(&self, place: usize, figures: &Capabilities, index: Option<usize>) -> Price {
         let found = index.and_then(|index| Some((index, self.model.referenced.get(index)?)));
-        let Some((index, graph)) = found else { return f32::MAX };
+        let Some((index, graph)) = found else { return Price { cost: f32::MAX, time: f32::MAX } };
         let known = self.sums.borrow().get(&(place, index)).copied();
         known.unwrap_or_else(|| {
             let operations = graph.operations.iter();
-            let sum = operations.map(|one| self.cost(place, figures, graph, one)).sum();
+            let prices = operations.map(|one| self.price(place, figures, graph, one));
+            let sum = prices.fold(Price::default(), |sum, one| sum + one);
             self.sums.borrow_mut().insert((place, index), sum);
             sum
         })
@@ -255,7 +377,8 @@ mod tests {
         let devices = [Device::from_hal("old", old), Device::reference()];
         let choose = |strict| {
             let preference = ExecutionPreference::FastSingleAnswer;
-            Chooser::new(&model, &devices, preference, strict).choose(&model.main)
+            Chooser::new(&model, &devices, preference, strict, false)
+                .choose(&model.main, &[true; 2])
         };
         let homes: Vec<_> = choose(false).unwrap().iter().map(|one| one.choice).collect();
         assert_eq!(homes, [Choice::Device(1); 2]);

@@ -150,6 +150,7 @@ impl fmt::Display for Bid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cost(cost) => write!(f, "asks {cost:.2}"),
+            Self::InProcess(cost) => write!(f, "asks {cost:.2}, in this process"),
             Self::Refused => f.write_str("refuses"),
             Self::Silent(why) => write!(f, "doesn't answer: {why}"),
             Self::UnknownSizes => f.write_str("gets no control flow with unknown sizes"),

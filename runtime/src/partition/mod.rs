@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   model ─► Chooser: the best device for each operation, by figures and preference
-//!         ─► Walk: all operations on one device? simple. Else steps, control flow in between
+//!         ─► Walk: all operations on one device? simple. Else steps, control flow in between,
+//!            if they cost less with all the ways between them than one device for everything
 //!         ─► StepModel for each step ─► its device prepares it ─► Plan ─► Planned, a prepared model
 //! ```
 //!
@@ -10,6 +11,7 @@
 //! that is allowed.
 
 mod choose;
+mod cost;
 mod explain;
 mod graphs;
 mod plan;
@@ -54,11 +56,12 @@ pub(crate) fn compile(
     devices: &[Device],
     options: &CompileOptions,
     partitioning: Partitioning,
+    prefer_served: bool,
 ) -> Result<Partitioned> {
     check(model)?;
     crate::extensions::learn(model, devices);
     let may_fall_back = partitioning == Partitioning::WithFallback;
-    match spread(model, devices, options, may_fall_back) {
+    match spread(model, devices, options, may_fall_back, prefer_served) {
         Err(error) if may_fall_back && may_run_on_reference(model, &error) => {
             tracing::warn!(
                 target: "nnburst::compilation", %error, "all of the model goes to the reference device",
@@ -76,12 +79,23 @@ pub(crate) fn explain(
     model: &Model,
     devices: &[Device],
     options: &CompileOptions,
+    prefer_served: bool,
 ) -> Result<Explanation> {
     check(model)?;
     crate::extensions::learn(model, devices);
-    let chooser = Chooser::new(model, devices, options.preference, Settings::load().strict_slicing);
+    let chooser = chooser(model, devices, options, prefer_served);
     let walk = Walk::of(model, &chooser)?;
     Ok(Explanation::new(model, devices, &walk))
+}
+
+fn chooser<'a>(
+    model: &'a Model,
+    devices: &'a [Device],
+    options: &CompileOptions,
+    prefer_served: bool,
+) -> Chooser<'a> {
+    let strict_slicing = Settings::load().strict_slicing;
+    Chooser::new(model, devices, options.preference, strict_slicing, prefer_served)
 }
 
 fn check(model: &Model) -> Result<()> {
@@ -94,8 +108,9 @@ fn spread(
     devices: &[Device],
     options: &CompileOptions,
     may_fall_back: bool,
+    prefer_served: bool,
 ) -> Result<Partitioned> {
-    let chooser = Chooser::new(model, devices, options.preference, Settings::load().strict_slicing);
+    let chooser = chooser(model, devices, options, prefer_served);
     let walk = Walk::of(model, &chooser)?;
     if let Some(device) = walk.single_device().and_then(|at| devices.get(at)) {
         let simple = Partitioned::whole(device, model, options)?;

@@ -23,6 +23,8 @@ pub(super) struct Scope {
     pub(super) graph: Option<usize>,
     /// One per operation.
     pub(super) chosen: Vec<Chosen>,
+    /// How often it is expected to run: a branch every other time, a loop once.
+    weight: f32,
 }
 
 /// An operand of a scope.
@@ -68,15 +70,47 @@ pub(super) struct Walk {
 const MOST_SCOPES: usize = 1024;
 
 impl Walk {
-    /// Walks a valid model: the main graph, and all that control flow on the interpreter refers to.
+    /// Walks a valid model. Where the best devices for its operations are several, and one device takes all of it in no
+    /// more time than they need with the ways between them, that device gets it.
     pub(super) fn of(model: &Model, chooser: &Chooser<'_>) -> Result<Self> {
+        let candidates = chooser.candidates()?;
+        let spread = Self::among(model, chooser, &candidates)?;
+        if spread.single_device().is_some() {
+            return Ok(spread);
+        }
+        let best = chooser.takers_of_all(&chooser.bids(&model.main)?, &candidates).first().copied();
+        let Some(best) = best else { return Ok(spread) };
+        let alone: Vec<_> = (0..candidates.len()).map(|at| at == best).collect();
+        match Self::among(model, chooser, &alone) {
+            Ok(whole) if whole.time(model, chooser) <= spread.time(model, chooser) => Ok(whole),
+            _ => Ok(spread),
+        }
+    }
+
+    /// Walks the main graph, and all that control flow on the interpreter refers to.
+    fn among(model: &Model, chooser: &Chooser<'_>, candidates: &[bool]) -> Result<Self> {
         let mut walk = Self::default();
-        let chosen = chooser.choose(&model.main)?;
-        walk.scopes.push(Scope { graph: None, chosen });
+        let chosen = chooser.choose(&model.main, candidates)?;
+        walk.scopes.push(Scope { graph: None, chosen, weight: 1.0 });
         if walk.single_device().is_none() {
-            walk.plan(model, chooser, 0)?;
+            walk.plan(model, chooser, candidates, 0)?;
         }
         Ok(walk)
+    }
+
+    /// Estimated nanoseconds of all steps.
+    fn time(&self, model: &Model, chooser: &Chooser<'_>) -> f32 {
+        if let Some(device) = self.single_device() {
+            let all: Vec<_> = (0..model.main.operations.len()).collect();
+            return chooser.time(device, &model.main, &all);
+        }
+        let time = |step: &RawStep| {
+            let RawStep::Execution { scope, device, operations } = step else { return None };
+            let scope = self.scopes.get(*scope)?;
+            let graph = graph_of(model, scope.graph)?;
+            Some(scope.weight * chooser.time(*device, graph, operations))
+        };
+        self.steps.iter().filter_map(time).sum()
     }
 
     /// The device that takes all of the main graph, if one does.
@@ -93,7 +127,8 @@ impl Walk {
         &mut self,
         model: &Model,
         chooser: &Chooser<'_>,
-        graph: Option<usize>,
+        candidates: &[bool],
+        (graph, weight): (Option<usize>, f32),
     ) -> Result<usize> {
         if self.scopes.len() >= MOST_SCOPES {
             let why = format!("graphs are referred to in more than {MOST_SCOPES} places");
@@ -102,14 +137,20 @@ impl Walk {
         let inner = graph.and_then(|index| model.referenced.get(index));
         let inner =
             inner.ok_or_else(|| HalError::invalid("a graph that is referred to is missing"))?;
-        let chosen = chooser.choose(inner)?;
-        self.scopes.push(Scope { graph, chosen });
+        let chosen = chooser.choose(inner, candidates)?;
+        self.scopes.push(Scope { graph, chosen, weight });
         let scope = self.scopes.len() - 1;
-        self.plan(model, chooser, scope)?;
+        self.plan(model, chooser, candidates, scope)?;
         Ok(scope)
     }
 
-    fn plan(&mut self, model: &Model, chooser: &Chooser<'_>, scope: usize) -> Result<()> {
+    fn plan(
+        &mut self,
+        model: &Model,
+        chooser: &Chooser<'_>,
+        candidates: &[bool],
+        scope: usize,
+    ) -> Result<()> {
         let graph = graph_of(model, self.scopes.get(scope).and_then(|scope| scope.graph));
         let Some(graph) = graph else { return Ok(()) };
         let choices: Vec<_> =
@@ -128,7 +169,7 @@ impl Walk {
                 }
                 Choice::Interpreter => {
                     for operation in operations {
-                        self.interpret(model, chooser, scope, graph, operation)?;
+                        self.interpret(model, chooser, candidates, (scope, graph, operation))?;
                         ready.done(graph, operation, &choices);
                     }
                 }
@@ -141,10 +182,10 @@ impl Walk {
         &mut self,
         model: &Model,
         chooser: &Chooser<'_>,
-        scope: usize,
-        graph: &Subgraph,
-        at: usize,
+        candidates: &[bool],
+        (scope, graph, at): (usize, &Subgraph, usize),
     ) -> Result<()> {
+        let weight = self.scopes.get(scope).map_or(1.0, |scope| scope.weight);
         let Some(operation) = graph.operations.get(at) else { return Ok(()) };
         let input = |position: usize| {
             operation.inputs.get(position).and_then(|&index| reference(graph, index))
@@ -153,20 +194,20 @@ impl Walk {
         self.steps.push(RawStep::Goto(start)); // replaced below, once the places behind it are known
         match control_flow(operation) {
             Some(ControlFlow::If) => {
-                let yes = self.enter(model, chooser, input(1))?;
+                let yes = self.enter(model, chooser, candidates, (input(1), 0.5 * weight))?;
                 let leave = self.steps.len();
                 self.steps.push(RawStep::Goto(leave));
                 let otherwise = self.steps.len();
-                let no = self.enter(model, chooser, input(2))?;
+                let no = self.enter(model, chooser, candidates, (input(2), 0.5 * weight))?;
                 self.steps[leave] = RawStep::Goto(self.steps.len());
                 self.steps[start] =
                     RawStep::If { scope, operation: at, branches: [yes, no], otherwise };
             }
             Some(ControlFlow::While) => {
-                let condition = self.enter(model, chooser, input(0))?;
+                let condition = self.enter(model, chooser, candidates, (input(0), weight))?;
                 self.steps.push(RawStep::Goto(start));
                 let body_at = self.steps.len();
-                let body = self.enter(model, chooser, input(1))?;
+                let body = self.enter(model, chooser, candidates, (input(1), weight))?;
                 self.steps.push(RawStep::Goto(start));
                 let exit = self.steps.len();
                 self.steps[start] =
@@ -281,3 +322,6 @@ pub(super) fn has_value(graph: &Subgraph, index: u32) -> bool {
         !matches!(operand.lifetime, OperandLifeTime::Subgraph | OperandLifeTime::NoValue)
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use nnburst_hal::{
     ExecutionOptions, ExecutionOutcome, ExecutionResult, FencedExecution, FencedExecutionCallback,
-    FencedTiming, HalError, Memory, PreparedModel, Request, Result, TimePoint, Timing,
+    FencedTiming, HalError, Memory, PreparedModel, Request, Result, Timing, unsignalled_fences,
     wait_for_fence,
 };
 
 use super::Planned;
 use super::call::Call;
 use super::run::Run;
+use crate::background;
 
 /// Launches all steps, each behind the last one's fence.
 pub(super) fn run(
@@ -24,18 +25,36 @@ pub(super) fn run(
 ) -> Result<FencedExecution> {
     let original = duplicate(&wait_for)?;
     let arena = planned.arena()?;
-    let mut call = Behind { fences: wait_for, duration, last: None };
+    let mut call = Behind { fences: wait_for, duration, last: None, before: Vec::new() };
     match Run::new(planned, request, &options, arena.clone()).go(&mut call) {
         Ok(_) => Ok(call.finish(arena)),
         Err(stop) if planned.may_fall_back && stop.may_be_retried => {
-            for fence in original {
-                wait_for_fence(fence.as_fd(), options.deadline.map(TimePoint::remaining))?;
-            }
-            planned.on_reference(request, &options).map_err(|failure| failure.error)?;
-            Ok(FencedExecution { sync_fence: None, callback: Arc::new(Over) })
+            tracing::warn!(target: "nnburst::execution", error = %stop.failure, "on the reference device");
+            on_reference(planned, request, original, call.before, options)
         }
         Err(stop) => Err(stop.failure.error),
     }
+}
+
+/// Runs the whole model on the reference device: once the fences have signalled, and the steps that were launched are
+/// over, however they end.
+fn on_reference(
+    planned: &Arc<Planned>,
+    request: &Request,
+    wait_for: Vec<OwnedFd>,
+    launched: Vec<OwnedFd>,
+    options: ExecutionOptions,
+) -> Result<FencedExecution> {
+    let pending = unsignalled_fences(wait_for)?;
+    let (planned, request) = (Arc::clone(planned), request.clone());
+    let work = move || {
+        for fence in &launched {
+            let _ = wait_for_fence(fence.as_fd(), None);
+        }
+        planned.on_reference(&request, &options).map_err(|failure| failure.error)?;
+        Ok(FencedExecution::complete(FencedTiming::default()))
+    };
+    if pending.is_empty() { work() } else { background::launch(pending, options.deadline, work) }
 }
 
 fn duplicate(fences: &[OwnedFd]) -> Result<Vec<OwnedFd>> {
@@ -52,11 +71,15 @@ struct Behind {
     fences: Vec<OwnedFd>,
     duration: Option<Duration>,
     last: Option<Arc<dyn FencedExecutionCallback>>,
+    /// The end of the steps before the one that is being launched.
+    before: Vec<OwnedFd>,
 }
 
 impl Behind {
     fn finish(mut self, arena: Option<Memory>) -> FencedExecution {
-        let callback = self.last.take().unwrap_or_else(|| Arc::new(Over));
+        let Some(callback) = self.last.take() else {
+            return FencedExecution::complete(FencedTiming::default());
+        };
         FencedExecution {
             sync_fence: self.fences.pop(),
             callback: Arc::new(Keeping { callback, _arena: arena }),
@@ -72,6 +95,9 @@ impl Call for Behind {
         request: &Request,
         options: &ExecutionOptions,
     ) -> ExecutionResult {
+        if self.last.is_some() {
+            self.before = duplicate(&self.fences)?;
+        }
         let wait_for = std::mem::take(&mut self.fences);
         let launched =
             model.execute_fenced(request.clone(), wait_for, *options, self.duration.take())?;
@@ -105,14 +131,5 @@ struct Keeping {
 impl FencedExecutionCallback for Keeping {
     fn execution_info(&self) -> Result<FencedTiming> {
         self.callback.execution_info()
-    }
-}
-
-/// An execution that is over and was not measured.
-struct Over;
-
-impl FencedExecutionCallback for Over {
-    fn execution_info(&self) -> Result<FencedTiming> {
-        Ok(FencedTiming::default())
     }
 }

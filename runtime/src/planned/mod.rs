@@ -243,8 +243,25 @@ impl Planned {
         Some(roles)
     }
 
+    /// Whether what fails on a device may run on the reference device.
+    pub(crate) fn may_fall_back(&self) -> bool {
+        self.may_fall_back
+    }
+
     fn is_compound(&self) -> bool {
         self.plan.steps.len() > 1
+    }
+
+    /// Whether all steps can be launched while fences are yet to signal: the interpreter decides by values, and models
+    /// of older drivers wait where they are called.
+    fn waits_in_background(&self) -> bool {
+        self.plan.steps.iter().all(|step| match step {
+            Step::Execution(step) => {
+                step.prepared.waits_in_background() && step.device.version_of_hal() >= Version::V1_3
+            }
+            Step::Nothing => true,
+            Step::If(_) | Step::While(_) | Step::Goto(_) => false,
+        })
     }
 
     /// Checks a request and runs it, the devices being called by `call`.
@@ -335,6 +352,10 @@ impl PreparedModel for PlannedModel {
     ) -> Result<FencedExecution> {
         self.0.check(&request, AllowUnspecifiedOutput::No)?;
         fenced::run(&self.0, &request, wait_for, options, duration)
+    }
+
+    fn waits_in_background(&self) -> bool {
+        self.0.waits_in_background()
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -42,6 +42,8 @@ pub(crate) struct Picky {
     /// The type that it is good at, and its figure for it.
     favourite: Option<(OperandType, f32)>,
     fault: Fault,
+    /// Whether it has memory of its own.
+    has_buffers: bool,
     pub(crate) executions: Arc<AtomicUsize>,
 }
 
@@ -60,6 +62,7 @@ impl Picky {
             relaxed: None,
             favourite: None,
             fault: Fault::None,
+            has_buffers: false,
             executions: Arc::default(),
         }
     }
@@ -89,6 +92,12 @@ impl Picky {
 
     pub(crate) fn fault(mut self, fault: Fault) -> Self {
         self.fault = fault;
+        self
+    }
+
+    /// With memory of its own.
+    pub(crate) fn with_buffers(mut self) -> Self {
+        self.has_buffers = true;
         self
     }
 
@@ -175,11 +184,14 @@ impl hal::Device for Picky {
     }
     fn allocate(
         &self,
-        _desc: &BufferDesc,
-        _models: &[Arc<dyn PreparedModel>],
-        _inputs: &[BufferRole],
-        _outputs: &[BufferRole],
+        desc: &BufferDesc,
+        models: &[Arc<dyn PreparedModel>],
+        inputs: &[BufferRole],
+        outputs: &[BufferRole],
     ) -> hal::Result<Arc<dyn Buffer>> {
+        if self.has_buffers {
+            return self.executor.allocate(desc, models, inputs, outputs);
+        }
         match self.fault {
             Fault::NamelessBuffers => Ok(Arc::new(Nameless)),
             _ => Err(HalError::failure("no buffers")),
@@ -264,7 +276,11 @@ impl PreparedModel for Faulty {
         self.check()?;
         self.model.execute_fenced(request, wait_for, options, duration)
     }
+    fn waits_in_background(&self) -> bool {
+        self.model.waits_in_background()
+    }
+    // The executor knows its own models, for the roles of buffers.
     fn as_any(&self) -> &dyn std::any::Any {
-        self
+        self.model.as_any()
     }
 }

@@ -6,5 +6,6 @@ mod control_flow;
 mod devices;
 mod domains;
 mod failing;
+mod own_memory;
 mod plans;
 mod random;
