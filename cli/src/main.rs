@@ -26,14 +26,21 @@ mod values;
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser;
+use signal_hook::consts::SIGXFSZ;
 
 use args::{Cli, Command};
 use failure::Failure;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    // What doesn't fit the limit of file sizes is an error (EFBIG) of the one who wanted it, not the end of a driver and
+    // all its clients. Nobody looks at the flag.
+    if let Err(error) = signal_hook::flag::register(SIGXFSZ, Arc::default()) {
+        warn(&format!("SIGXFSZ: {error}"));
+    }
     if let Err(error) = nnburst::start_logging("nnburst") {
         warn(&format!("NNBURST_TRACE: {error}"));
     }

@@ -359,7 +359,7 @@ impl Preparation {
                 .and_then(|identity| cache::save(cache, identity, (&plan, &model), &options));
             if let Err(error) = saved {
                 // The model is as good without.
-                tracing::debug!(%error, "not cached");
+                tracing::warn!(%error, "the model is not cached");
             }
         }
         Ok(self.finish(plan, model, options))

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use nnburst_hal::{Budget, ErrorStatus, ExecutionFailure, HalError, Result};
 use serde::Serialize;
@@ -29,6 +30,11 @@ pub(crate) trait Handler: Send + Sync + 'static {
         Some(frame)
     }
 
+    /// Whether the peer owes us a note: then we make sure that it is still there.
+    fn expects(&self) -> bool {
+        false
+    }
+
     /// The peer is gone; told once, on the reading thread.
     fn hung_up(&self, why: &HalError);
 }
@@ -46,6 +52,10 @@ pub(crate) struct Connection {
     /// Relaxed: only uniqueness matters.
     next_call: AtomicU64,
     waiting: Mutex<Waiting>,
+    /// Frames that the peer has sent. Relaxed: a count, which hands nothing over.
+    heard: AtomicU64,
+    /// How long the peer may be silent while we wait for it; `None` for a peer that may be as slow as it likes.
+    patience: Option<Duration>,
     pool: Pool,
     /// What the peer's messages are charged to as they arrive.
     budget: Arc<Budget>,
@@ -79,27 +89,41 @@ impl Place {
         self.told.notify_one();
     }
 
-    fn wait(&self) -> Option<Frame> {
-        let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            match std::mem::take(&mut *outcome) {
-                Outcome::Open => {
-                    outcome = self.told.wait(outcome).unwrap_or_else(PoisonError::into_inner);
-                }
-                Outcome::Answered(frame) => return Some(frame),
-                Outcome::Lost => return None,
+    /// The outcome; open still if there is none within `patience`.
+    fn wait(&self, patience: Option<Duration>) -> Outcome {
+        let outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_open = |outcome: &mut Outcome| matches!(outcome, Outcome::Open);
+        let mut outcome = match patience {
+            None => self.told.wait_while(outcome, is_open).unwrap_or_else(PoisonError::into_inner),
+            Some(patience) => {
+                let waited = self.told.wait_timeout_while(outcome, patience, is_open);
+                waited.unwrap_or_else(PoisonError::into_inner).0
             }
-        }
+        };
+        std::mem::take(&mut *outcome)
     }
 }
 
 impl Connection {
+    /// A connection to a peer that may be silent for as long as it likes, as clients may.
     pub(crate) fn new(socket: Socket, pool: Pool, budget: Arc<Budget>) -> Arc<Self> {
+        Self::with_patience(socket, pool, budget, None)
+    }
+
+    /// A connection to a peer that, while it is waited for, is lost if it is silent for twice as long as this.
+    pub(crate) fn with_patience(
+        socket: Socket,
+        pool: Pool,
+        budget: Arc<Budget>,
+        patience: Option<Duration>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             socket,
             writer: Mutex::default(),
             next_call: AtomicU64::new(1),
             waiting: Mutex::default(),
+            heard: AtomicU64::new(0),
+            patience,
             pool,
             budget,
         })
@@ -108,8 +132,12 @@ impl Connection {
     /// Reads until the peer is gone. The caller's thread is the connection's reader from here on.
     pub(crate) fn read_on(self: &Arc<Self>, handler: &Arc<impl Handler>) {
         let error = loop {
+            self.expect(handler);
             match self.socket.receive(&self.budget) {
-                Ok(frame) => self.dispatch(handler, frame),
+                Ok(frame) => {
+                    self.heard.fetch_add(1, Ordering::Relaxed);
+                    self.dispatch(handler, frame);
+                }
                 Err(error) => break error,
             }
         };
@@ -119,6 +147,29 @@ impl Connection {
         let gone = lost(&error);
         self.lose(&gone);
         handler.hung_up(&gone);
+    }
+
+    /// Waits for the next frame if the peer owes us a note, and ends the connection if it is silent meanwhile.
+    fn expect(&self, handler: &Arc<impl Handler>) {
+        let Some(patience) = self.patience else { return };
+        let mut pinged = None;
+        while handler.expects() && !self.socket.is_readable_within(patience) {
+            if self.probe(&mut pinged).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Pings the peer; ends the connection if nothing has come since the last ping.
+    fn probe(&self, pinged: &mut Option<u64>) -> Result<()> {
+        let heard = self.heard.load(Ordering::Relaxed);
+        if *pinged == Some(heard) {
+            let silent = HalError::unavailable("the peer is silent: no answer to a ping");
+            self.lose(&silent);
+            return Err(silent);
+        }
+        *pinged = Some(heard);
+        self.send(Kind::Ping, 0, [&[], &[]], &[])
     }
 
     fn dispatch(self: &Arc<Self>, handler: &Arc<impl Handler>, frame: Frame) {
@@ -136,6 +187,12 @@ impl Connection {
                 }
             }
             Kind::Call => self.hand_over(handler, frame),
+            Kind::Ping => {
+                // If it can't be sent, the next read finds the connection at its end.
+                let _ = self.send(Kind::Pong, frame.id, [&[], &[]], &[]);
+            }
+            // That it came is all there is to it.
+            Kind::Pong => {}
         }
     }
 
@@ -208,8 +265,19 @@ impl Connection {
         tail: &[u8],
         fds: &[BorrowedFd<'_>],
     ) -> std::result::Result<Answer<T>, ExecutionFailure> {
+        self.call_within(message, tail, fds, None)
+    }
+
+    /// As [`Self::call`], without waiting for longer than `bound`.
+    pub(crate) fn call_within<T: DeserializeOwned>(
+        &self,
+        message: &impl Serialize,
+        tail: &[u8],
+        fds: &[BorrowedFd<'_>],
+        bound: Option<Duration>,
+    ) -> std::result::Result<Answer<T>, ExecutionFailure> {
         let head = wire::encode(message).map_err(|error| not_encodable(&error))?;
-        let frame = self.ask([&head, tail], fds)?;
+        let frame = self.ask([&head, tail], fds, bound)?;
         if let Some(error) = frame.refused {
             return Err(error.into());
         }
@@ -219,7 +287,12 @@ impl Connection {
         answer.map(|value| Answer { value, fds })
     }
 
-    fn ask(&self, message: [&[u8]; 2], fds: &[BorrowedFd<'_>]) -> Result<Frame> {
+    fn ask(
+        &self,
+        message: [&[u8]; 2],
+        fds: &[BorrowedFd<'_>],
+        bound: Option<Duration>,
+    ) -> Result<Frame> {
         // Relaxed: only uniqueness matters.
         let id = self.next_call.fetch_add(1, Ordering::Relaxed);
         let place = Arc::new(Place::default());
@@ -234,7 +307,19 @@ impl Connection {
             self.waiting().calls.remove(&id);
             return Err(error);
         }
-        place.wait().ok_or_else(|| self.lost().unwrap_or_else(unanswered))
+        let mut pinged = None;
+        loop {
+            match place.wait(bound.or(self.patience)) {
+                Outcome::Answered(frame) => return Ok(frame),
+                Outcome::Lost => return Err(self.lost().unwrap_or_else(unanswered)),
+                Outcome::Open => {}
+            }
+            if let Some(bound) = bound {
+                self.waiting().calls.remove(&id);
+                return Err(HalError::unavailable(format!("the peer gave no answer in {bound:?}")));
+            }
+            self.probe(&mut pinged)?;
+        }
     }
 
     /// Tells the peer something; it doesn't answer.

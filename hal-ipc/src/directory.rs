@@ -14,7 +14,7 @@ use nnburst_hal::{environment, setting};
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use crate::socket::PATIENCE;
+use crate::client::service_timeout;
 
 const SUFFIX: &str = ".sock";
 
@@ -173,7 +173,7 @@ fn is_name(name: &str) -> bool {
 /// # Errors
 /// Others than trusted users have, or could have, a say in who does.
 pub fn is_served(socket: &Path) -> Result<bool, DirectoryError> {
-    match connect(socket, PATIENCE) {
+    match connect(socket, service_timeout()) {
         Ok(_) => Ok(true),
         Err(
             DirectoryError::System { .. } | DirectoryError::Untrusted(TrustError::System { .. }),

@@ -4,10 +4,10 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nnburst_hal::{Budget, Charge, ErrorStatus, HalError, Resource};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -17,7 +17,7 @@ use rustix::net::{
 use crate::wire::{self, GREETING_BYTES, HEADER_BYTES, Header, Kind, MAX_DESCRIPTORS, WireError};
 
 /// How long a peer may take to read what we send, or to greet, before it counts as gone.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Bytes of a frame that are allocated before any of them has arrived.
 const FIRST_BITE: usize = 1 << 20;
@@ -60,13 +60,17 @@ pub(crate) type Arrived = Vec<(OwnedFd, Charge)>;
 /// A connected socket. Reading is for one thread at a time, writing too; both at once are fine.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     max_message: usize,
 }
 
 impl Socket {
     /// Takes a connected stream socket; messages longer than `max_message` are refused.
-    pub(crate) fn new(fd: OwnedFd, max_message: usize) -> Result<Self, SocketError> {
+    pub(crate) fn new(
+        fd: impl Into<Arc<OwnedFd>>,
+        max_message: usize,
+    ) -> Result<Self, SocketError> {
+        let fd = fd.into();
         // A socket that came from elsewhere may be set not to block.
         rustix::io::ioctl_fionbio(&fd, false).map_err(system("ioctl(FIONBIO)"))?;
         let timeout = Some(PATIENCE);
@@ -94,13 +98,26 @@ impl Socket {
         self.receive_greeting_within(PATIENCE)
     }
 
+    /// All of it arrives within `patience`, however slowly.
     fn receive_greeting_within(
         &self,
         patience: Duration,
     ) -> Result<[u8; GREETING_BYTES], SocketError> {
-        self.set_receive_timeout(Some(patience))?;
+        let end = Instant::now().checked_add(patience);
         let mut bytes = [0; GREETING_BYTES];
-        self.receive_exactly(&mut bytes)?;
+        let mut rest = bytes.as_mut_slice();
+        while !rest.is_empty() {
+            let left = end.map_or(patience, |end| end.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return Err(SocketError::System { call: "recv", errno: Errno::TIMEDOUT });
+            }
+            // Zero would be no limit at all.
+            self.set_receive_timeout(Some(left.max(Duration::from_millis(1))))?;
+            match self.receive_bytes(rest) {
+                Err(SocketError::System { errno: Errno::AGAIN, .. }) => {}
+                received => rest = rest.get_mut(received?..).unwrap_or_default(),
+            }
+        }
         self.set_receive_timeout(None)?;
         Ok(bytes)
     }
@@ -284,14 +301,29 @@ impl Socket {
     fn receive_exactly(&self, bytes: &mut [u8]) -> Result<(), SocketError> {
         let mut rest = bytes;
         while !rest.is_empty() {
-            match rustix::net::recv(&self.fd, &mut *rest, RecvFlags::empty()) {
+            let received = self.receive_bytes(rest)?;
+            rest = rest.get_mut(received..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Receives at least one byte.
+    fn receive_bytes(&self, bytes: &mut [u8]) -> Result<usize, SocketError> {
+        loop {
+            match rustix::net::recv(&self.fd, &mut *bytes, RecvFlags::empty()) {
                 Ok((0, _)) | Err(Errno::CONNRESET) => return Err(SocketError::HungUp),
-                Ok((received, _)) => rest = rest.get_mut(received..).unwrap_or_default(),
+                Ok((received, _)) => return Ok(received),
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(SocketError::System { call: "recv", errno }),
             }
         }
-        Ok(())
+    }
+
+    /// Whether anything arrives, or the peer hangs up, within `patience`.
+    pub(crate) fn is_readable_within(&self, patience: Duration) -> bool {
+        let timeout = Timespec::try_from(patience).ok();
+        // Interrupted: as if something had come.
+        !matches!(poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], timeout.as_ref()), Ok(0))
     }
 }
 
@@ -362,8 +394,43 @@ pub(crate) fn is_answered(socket: OwnedFd, patience: Duration) -> bool {
     ask().is_ok()
 }
 
-/// The client's half of the greeting: says our version, hears theirs.
-pub(crate) fn greet(socket: &Socket) -> Result<(u32, wire::Verdict), SocketError> {
+/// The client's half of the greeting: sends our version, and receives theirs within `patience`.
+pub(crate) fn greet(
+    socket: &Socket,
+    patience: Duration,
+) -> Result<(u32, wire::Verdict), SocketError> {
     socket.send_greeting(&wire::greeting(wire::Verdict::Welcome))?;
-    Ok(wire::parse_greeting(&socket.receive_greeting()?)?)
+    Ok(wire::parse_greeting(&socket.receive_greeting_within(patience)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn a_slow_greeting_ends_with_its_time_and_not_with_its_last_byte() {
+        const PATIENCE: Duration = Duration::from_millis(500);
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let sent = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&sent);
+        let sender = std::thread::spawn(move || {
+            // Each byte comes within the time of all; the last one never does.
+            while count.load(Ordering::Relaxed) < GREETING_BYTES - 1
+                && theirs.write_all(&[b'N']).is_ok()
+            {
+                count.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(PATIENCE.mul_f32(0.6));
+            }
+        });
+        let socket = Socket::new(OwnedFd::from(ours), 0).unwrap();
+        let error = socket.receive_greeting_within(PATIENCE).unwrap_err();
+        assert!(matches!(error, SocketError::System { errno: Errno::TIMEDOUT, .. }), "{error}");
+        assert!(sent.load(Ordering::Relaxed) < GREETING_BYTES - 1);
+        drop(socket);
+        sender.join().unwrap();
+    }
 }

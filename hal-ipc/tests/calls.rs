@@ -318,3 +318,24 @@ fn a_read_only_file_and_a_memory_used_twice_arrive() {
     assert_eq!(content(&output), [12, 22]);
     assert!(whole.fd().as_fd().try_clone_to_owned().is_ok());
 }
+
+#[test]
+fn who_connects_and_says_little_keeps_nobody_out() {
+    use std::io::{Read, Write};
+    let mut limits = Limits::default();
+    limits.connections = 4;
+    let rig = rig_with(limits);
+    let path = rig.serving.as_ref().unwrap().path();
+    let slow = || {
+        let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
+        stream.write_all(b"N").unwrap();
+        stream
+    };
+    let slow: Vec<_> = (0..20).map(|_| slow()).collect();
+    let device = RemoteDevice::connect_path(&path).unwrap();
+    device.status().unwrap();
+    // The oldest were disconnected.
+    let mut oldest = slow.first().unwrap();
+    assert!(matches!(oldest.read(&mut [0]), Ok(0) | Err(_)));
+    device.status().unwrap();
+}

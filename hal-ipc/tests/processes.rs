@@ -169,3 +169,40 @@ fn a_killed_client_leaves_nothing_in_the_driver() {
     eventually("its descriptors are gone", || count(pid, "fd") <= fds);
     assert_eq!(run(model.as_ref(), &[1]), [2], "the driver serves others");
 }
+
+#[test]
+fn a_stopped_driver_is_lost_to_every_call() {
+    let dir = tempfile::tempdir().unwrap();
+    let driver = start("listening", dir.path());
+    let device = connect(dir.path());
+    let model = prepare(&device, model()).unwrap();
+    let (input, output) = (memory(&[255]), memory(&[0]));
+    let (callback, words) = tell();
+    model.execute(request(&input, &output), ExecutionOptions::default(), callback).unwrap();
+    let pid = rustix::process::Pid::from_child(&driver.0);
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    let failure = model
+        .execute_synchronously(&request(&input, &output), ExecutionOptions::default())
+        .unwrap_err();
+    assert_eq!(failure.error.status, ErrorStatus::DeviceUnavailable, "{}", failure.error);
+    // Also whoever waits for a callback, and whoever comes anew.
+    let word: ExecutionResult = words.recv_timeout(HUNG * 6).unwrap();
+    assert_eq!(word.unwrap_err().error.status, ErrorStatus::DeviceUnavailable);
+    assert!(device.lost().is_some());
+    device.status().unwrap_err();
+    RemoteDevice::connect_path(&dir.path().join("add-one.sock")).unwrap_err();
+}
+
+#[test]
+fn a_driver_that_computes_for_long_is_not_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let _driver = start("listening", dir.path());
+    let device = connect(dir.path());
+    let model = prepare(&device, model()).unwrap();
+    let (input, output) = (memory(&[255]), memory(&[0]));
+    let (callback, words) = tell();
+    model.execute(request(&input, &output), ExecutionOptions::default(), callback).unwrap();
+    // The driver itself ends that after a while; nobody else does before.
+    let word: ExecutionResult = words.recv_timeout(HUNG * 6).unwrap();
+    assert!(device.lost().is_none() || !word.unwrap_err().error.reason.contains("silent"));
+}

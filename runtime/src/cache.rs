@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use nnburst_hal::trusted::{Owners, TrustError, TrustedDir};
 use nnburst_hal::{CACHE_TOKEN_BYTES, CacheFiles, CacheHandles, ExecutionPreference, Priority};
-use rustix::fs::OFlags;
+use rustix::fs::{AtFlags, OFlags, statat, unlinkat};
 use sha2::{Digest, Sha256};
 
 pub(crate) type Token = [u8; CACHE_TOKEN_BYTES];
@@ -82,6 +82,31 @@ impl Files {
             self.warn(&error);
             CacheHandles { token: self.token, ..CacheHandles::default() }
         })
+    }
+
+    /// Removes the files that the driver left empty: it could not write them, the disk being full, say.
+    pub(crate) fn remove_empty(&self) {
+        let Ok(dir) = TrustedDir::open(&self.dir, Owners::own()) else { return };
+        let all = [('1', self.wanted.model), ('2', self.wanted.data)];
+        let names = all.iter().flat_map(|&(kind, count)| {
+            (0..count).map(move |index| format!("{}{kind}{index}", self.stem))
+        });
+        let is_empty = |name: &String| {
+            statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|file| file.st_size == 0)
+        };
+        let empty: Vec<_> = names.filter(is_empty).collect();
+        if empty.is_empty() {
+            return;
+        }
+        tracing::warn!(
+            target: "nnburst::compilation",
+            "the driver wrote no cache in {}: the disk is full, or files may not be as large",
+            self.dir.display()
+        );
+        for name in empty {
+            // Whoever was faster removed it.
+            let _ = unlinkat(&dir, &name, AtFlags::empty());
+        }
     }
 
     fn warn(&self, error: &TrustError) {

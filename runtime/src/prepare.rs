@@ -44,7 +44,9 @@ impl<'a> Preparation<'a> {
                 }
             }
         }
-        self.fresh(device, model, files.create())
+        let prepared = self.fresh(device, model, files.create());
+        files.remove_empty();
+        prepared
     }
 
     /// Loads a whole model from the cache alone; `None` where the device caches nothing.

@@ -146,6 +146,12 @@ pub const SETTINGS: &[Setting] = &[
         "",
         "uid or name of another user whose directory of services and drivers are trusted, as root's and one's own are",
     ),
+    setting(
+        "service-timeout",
+        "",
+        "5000",
+        "milliseconds that a service may take to greet and to answer a query; one that computes is asked as often whether it is still there",
+    ),
     setting("isa", "", "the best there is", "which kernels compute, such as scalar or avx2"),
     setting(
         "log",
@@ -329,6 +335,7 @@ impl Texts {
                 "partition" => Partitioning::from_number(value).is_some(),
                 "wish" => value == "bf16",
                 "burst-window" => value.parse::<u64>().is_ok(),
+                "service-timeout" => value.parse::<u64>().is_ok_and(|ms| ms > 0),
                 "prefer-served" | "cpu-only" | "syncexec-cpu" | "syncexec-hal"
                 | "syncexec-runtime" | "strict-slicing" | "sample-supported" | "keep-warm" => {
                     matches!(value.as_str(), "0" | "1")

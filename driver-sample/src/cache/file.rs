@@ -6,7 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use nnburst_executor::{AlignedBytes, Snapshot, StripeSum};
 use nnburst_hal::{
-    Access, CACHE_TOKEN_BYTES, HalError, Mapping, Memory, MemoryError, Result, View, gather_pages,
+    Access, CACHE_TOKEN_BYTES, HalError, Mapping, Memory, MemoryError, Result, View,
+    check_file_size, gather_pages,
 };
 use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat, ftruncate};
 use rustix::io::{Errno, pread, pwrite};
@@ -158,6 +159,8 @@ impl<'a> CacheFile<'a> {
 
     pub(super) fn write(&self, offset: u64, mut bytes: &[u8]) -> Result<()> {
         let mut at = offset;
+        let end = offset.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        check_file_size(end).map_err(failed("pwrite"))?;
         while !bytes.is_empty() {
             let count = match pwrite(self.0, bytes, at) {
                 Ok(0) => return Err(HalError::failure("the cache file takes no more")),
@@ -182,7 +185,9 @@ impl<'a> CacheFile<'a> {
         }
         let bytes = Role::Data.file_bytes(length);
         let bytes = bytes.ok_or_else(|| HalError::failure("too many weights for a file"))?;
-        ftruncate(self.0, bytes).map_err(failed("ftruncate"))?;
+        check_file_size(bytes)
+            .and_then(|()| ftruncate(self.0, bytes))
+            .map_err(failed("ftruncate"))?;
         // It will be read again and again.
         gather_pages(self.0.as_fd(), bytes);
         Ok(Written { length, sum: sum.finish() })

@@ -78,11 +78,10 @@ pub(crate) fn is_complete(cache: &CacheHandles) -> bool {
     count(&cache.model) == Some(FILES.model) && count(&cache.data) == Some(FILES.data)
 }
 
-/// Writes a plan; what was in the files is lost first. A cache that could not be written is refused when
-/// it is read.
+/// Writes a plan; what was in the files is lost first. Files that could not be written are left empty.
 ///
 /// # Errors
-/// Not as many files as are needed, or they can't be written.
+/// Not as many files as are needed, or they can't be written: the disk is full, say.
 pub(crate) fn save(
     cache: &CacheHandles,
     identity: Identity,
@@ -92,6 +91,20 @@ pub(crate) fn save(
     let (model_file, data_file) = files(cache)?;
     model_file.clear()?;
     data_file.clear()?;
+    write(cache, identity, (plan, model), options).inspect_err(|_| {
+        // What is left of them takes room and is of no use; without a header it is refused all the same.
+        let _ = model_file.clear();
+        let _ = data_file.clear();
+    })
+}
+
+fn write(
+    cache: &CacheHandles,
+    identity: Identity,
+    (plan, model): (&Plan, &Model),
+    options: &PrepareOptions,
+) -> Result<()> {
+    let (model_file, data_file) = files(cache)?;
     let snapshot = plan.snapshot(model).ok_or_else(|| HalError::failure("4 GiB of constants"))?;
     let weights_sum = data_file.write_weights(&snapshot)?;
     let Snapshot { mut model, absent, entries, .. } = snapshot;

@@ -15,7 +15,7 @@ use crate::attack::{Held, Target, report};
 use crate::hostile::{frame, send};
 use crate::support::*;
 
-const GREETING: &[u8] = b"NNBURST\0\x01\0\0\0\0\0\0\0";
+const GREETING: &[u8] = b"NNBURST\0\x02\0\0\0\0\0\0\0";
 
 /// As many as Linux takes in one message.
 const MOST_DESCRIPTORS: usize = 253;

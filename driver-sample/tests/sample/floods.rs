@@ -11,7 +11,7 @@ use crate::hostile::{frame, resident};
 use crate::processes::{ALL, Footprint, Killed, at_rest, connect, start};
 use crate::support::*;
 
-const GREETING: &[u8] = b"NNBURST\0\x01\0\0\0\0\0\0\0";
+const GREETING: &[u8] = b"NNBURST\0\x02\0\0\0\0\0\0\0";
 
 /// A driver of which nobody wants anything but a client who behaves.
 struct Besieged {

@@ -148,7 +148,7 @@ fn hostile_messages(path: &Path, count: u32, dice: &mut Dice, golden: &[Vec<u8>]
         let greeting: &[u8] = match dice.below(20) {
             0 => b"GET / HTTP/1.1\r\n",
             1 => b"NNBURST\0\x09\0\0\0\0\0\0\0",
-            _ => b"NNBURST\0\x01\0\0\0\0\0\0\0",
+            _ => b"NNBURST\0\x02\0\0\0\0\0\0\0",
         };
         socket.write_all(greeting).unwrap();
         socket.set_read_timeout(Some(HUNG)).unwrap();

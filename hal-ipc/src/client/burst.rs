@@ -51,7 +51,7 @@ impl BurstContext for RemoteBurst {
     }
 
     fn figures(&self) -> Option<BurstFigures> {
-        self.link.call(&CallRef::BurstFigures { burst: self.object }).ok()?
+        self.link.query(&CallRef::BurstFigures { burst: self.object }).ok()?
     }
 
     fn terms(&self) -> BurstTerms {

@@ -89,6 +89,11 @@ impl Callbacks {
             .memories(slots)
     }
 
+    /// Whether the driver owes anybody a word.
+    pub(super) fn are_owed(&self) -> bool {
+        !lock(&self.prepared).is_empty() || !lock(&self.executed).is_empty()
+    }
+
     /// The driver is gone: everybody who waits hears of it.
     pub(super) fn lose(&self, why: &HalError) {
         for (_, waiting) in std::mem::take(&mut *lock(&self.prepared)) {

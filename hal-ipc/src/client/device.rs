@@ -13,11 +13,11 @@ use nnburst_hal::{
 use serde::de::DeserializeOwned;
 
 use super::buffer::RemoteBuffer;
-use super::link::Link;
+use super::link::{Link, service_timeout};
 use super::prepared_model::RemotePreparedModel;
 use crate::directory::{self, DirectoryError};
 use crate::server::ServiceBurst;
-use crate::socket::{self, PATIENCE, Socket, SocketError};
+use crate::socket::{self, Socket, SocketError};
 use crate::wire::{
     CacheBody, CallRef, DescriptorsOut, MAX_MESSAGE_BYTES, ModelRef, PROTOCOL_VERSION, Verdict,
 };
@@ -48,7 +48,13 @@ pub enum ConnectError {
     /// The service allows this user no more connections.
     #[error("the service allows this user no more connections")]
     TooMany,
-    /// The service hung up, or speaks something else.
+    /// The service disconnected, died or was silent before it had introduced itself.
+    #[error("the service was lost: {why}")]
+    Lost {
+        /// What was lost of it.
+        why: String,
+    },
+    /// The service can't be started, or speaks something else.
     #[error("the service is of no use: {why}")]
     Unusable {
         /// What is wrong with it.
@@ -58,7 +64,11 @@ pub enum ConnectError {
 
 impl From<SocketError> for ConnectError {
     fn from(error: SocketError) -> Self {
-        Self::Unusable { why: error.to_string() }
+        let why = error.to_string();
+        match error {
+            SocketError::Wire(_) => Self::Unusable { why },
+            _ => Self::Lost { why },
+        }
     }
 }
 
@@ -129,10 +139,10 @@ impl RemoteDevice {
 
     fn new(link: Arc<Link>, path: Option<PathBuf>) -> std::result::Result<Self, ConnectError> {
         let name = link
-            .call(&CallRef::Name)
-            .map_err(|error| ConnectError::Unusable { why: error.to_string() })?;
+            .query(&CallRef::Name)
+            .map_err(|error| ConnectError::Lost { why: error.to_string() })?;
         // A service that doesn't know the question was built before older drivers could be served.
-        let version = link.call(&CallRef::InterfaceVersion).unwrap_or(Version::V1_3);
+        let version = link.query(&CallRef::InterfaceVersion).unwrap_or(Version::V1_3);
         Ok(Self { name, version, path, link: Mutex::new(link) })
     }
 
@@ -179,20 +189,20 @@ impl RemoteDevice {
     /// Asks, and asks once more if the driver was lost meanwhile and is back.
     fn query<T: DeserializeOwned>(&self, call: &CallRef<'_>) -> Result<T> {
         let link = self.link()?;
-        match link.call(call) {
-            Err(_) if link.lost().is_some() => self.link()?.call(call),
+        match link.query(call) {
+            Err(_) if link.lost().is_some() => self.link()?.query(call),
             answer => answer,
         }
     }
 }
 
 fn reach(path: &Path) -> std::result::Result<Arc<Link>, ConnectError> {
-    start(directory::connect(path, PATIENCE)?)
+    start(directory::connect(path, service_timeout())?)
 }
 
 fn start(socket: OwnedFd) -> std::result::Result<Arc<Link>, ConnectError> {
     let socket = Socket::new(socket, MAX_MESSAGE_BYTES)?;
-    match socket::greet(&socket)? {
+    match socket::greet(&socket, service_timeout())? {
         (_, Verdict::TooMany) => Err(ConnectError::TooMany),
         (theirs, verdict) if verdict != Verdict::Welcome || theirs != PROTOCOL_VERSION => {
             Err(ConnectError::OtherVersion { theirs, ours: PROTOCOL_VERSION })

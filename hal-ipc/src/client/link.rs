@@ -2,8 +2,11 @@
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
-use nnburst_hal::{Budget, ExecutionFailure, HalError, Layer, Memory, Phase, Result, trace_span};
+use nnburst_hal::{
+    Budget, ExecutionFailure, HalError, Layer, Memory, Phase, Result, setting, trace_span,
+};
 use serde::de::DeserializeOwned;
 
 use super::callbacks::Callbacks;
@@ -17,6 +20,16 @@ use crate::wire::{self, CallRef, DescriptorsIn, DescriptorsOut, Event, Kind, Que
 /// Threads for a driver's events and questions, and how many of those may wait.
 const THREADS: usize = 4;
 const WAITING: usize = 4096;
+
+/// How long a service may take to be connected to, to greet and to answer a query, where the setting says nothing else.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a service may take to be connected to, to greet and to answer a query, and how often one that computes is
+/// asked whether it is still there: the setting `service-timeout`, in milliseconds.
+pub(crate) fn service_timeout() -> Duration {
+    let set = setting("service-timeout").and_then(|value| value.to_str()?.parse().ok());
+    set.filter(|&ms| ms > 0).map_or(TIMEOUT, Duration::from_millis)
+}
 
 /// The connection as the proxies hold it; it ends with the last of them.
 #[derive(Debug)]
@@ -40,7 +53,8 @@ impl Link {
         let connection = {
             let pool = Pool::new("nnburst-events", THREADS, WAITING);
             let limits = Limits::default().of_connection();
-            Connection::new(socket, pool, Budget::root("service", limits))
+            let patience = Some(service_timeout());
+            Connection::with_patience(socket, pool, Budget::root("service", limits), patience)
         };
         {
             let mut all = CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,6 +86,16 @@ impl Link {
         self.call_with(call, &[], &DescriptorsOut::default())
             .map(|answer| answer.value)
             .map_err(|failure| failure.error)
+    }
+
+    /// A call that any service answers at once: one that doesn't is not waited for.
+    pub(super) fn query<T: DeserializeOwned>(&self, call: &CallRef<'_>) -> Result<T> {
+        let _span = trace_span(Layer::Ipc, phase(call), call.name());
+        let answer = self.connection.call_within(call, &[], &[], Some(service_timeout()));
+        answer.map(|answer| answer.value).map_err(|failure| {
+            let HalError { status, reason, .. } = failure.error;
+            HalError::new(status, format!("{}: {reason}", call.name()))
+        })
     }
 
     pub(super) fn call_with<T: DeserializeOwned>(
@@ -124,8 +148,12 @@ impl Handler for Listener {
                 Err(error) => tracing::warn!(%error, "an event of the driver is malformed"),
             },
             Kind::Call => self.question(connection, &frame),
-            Kind::Answer => {}
+            Kind::Answer | Kind::Ping | Kind::Pong => {}
         }
+    }
+
+    fn expects(&self) -> bool {
+        self.callbacks.are_owed()
     }
 
     fn hung_up(&self, why: &HalError) {

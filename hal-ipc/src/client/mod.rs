@@ -10,4 +10,5 @@ mod prepared_model;
 pub use buffer::RemoteBuffer;
 pub use device::{ConnectError, RemoteDevice};
 pub use link::hang_up_on_all;
+pub(crate) use link::service_timeout;
 pub use prepared_model::RemotePreparedModel;

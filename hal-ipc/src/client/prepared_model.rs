@@ -147,6 +147,6 @@ impl Drop for RemoteFenced {
 
 impl FencedExecutionCallback for RemoteFenced {
     fn execution_info(&self) -> Result<FencedTiming> {
-        self.link.call(&CallRef::ExecutionInfo { fenced: self.object })
+        self.link.query(&CallRef::ExecutionInfo { fenced: self.object })
     }
 }

@@ -1,6 +1,7 @@
 //! Bursts: the driver's end is told where the client's is.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use nnburst_fmq::Descriptor;
 use nnburst_hal::{BurstCallback, BurstOptions, Charge, HalError, Memory, Resource, Result};
@@ -9,6 +10,9 @@ use super::objects::{Charges, Object};
 use super::session::Session;
 use crate::connection::Connection;
 use crate::wire::{BurstBody, MemoryBody, Question};
+
+/// How long a client may take to say where a memory is.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The client's end of a burst's control, asked over the connection. The memories that it tells of
 /// are charged for as long as the driver keeps them.
@@ -22,7 +26,7 @@ impl BurstCallback for RemoteCallback {
         let question = Question::Memories { callback: self.callback, slots: slots.to_vec() };
         let mut answer = self
             .connection
-            .call::<Vec<MemoryBody>>(&question, &[], &[])
+            .call_within::<Vec<MemoryBody>>(&question, &[], &[], Some(PATIENCE))
             .map_err(|failure| failure.error)?;
         if answer.value.len() != slots.len() {
             let (asked, came) = (slots.len(), answer.value.len());

@@ -4,6 +4,7 @@ mod burst;
 mod callbacks;
 mod dispatch;
 mod fenced;
+mod greeters;
 mod objects;
 mod peer;
 mod service;

@@ -12,6 +12,7 @@ use std::time::Duration;
 use nnburst_hal::{Budget, Charge, Exhausted, Resource};
 use rustix::net::{SendFlags, Shutdown};
 
+use super::greeters::{Greeter, Greeters};
 use super::peer::{Driver, Peer};
 use super::session::Session;
 use super::watch::Register;
@@ -62,6 +63,7 @@ struct Shared {
     limits: Limits,
     /// What each user may have of this service.
     users: Mutex<HashMap<u32, Weak<Budget>>>,
+    greeters: Arc<Greeters>,
     sessions: Mutex<Sessions>,
     register: Arc<Register>,
     session_ended: Condvar,
@@ -92,6 +94,7 @@ impl Service {
             driver: Box::new(driver),
             limits,
             users: Mutex::default(),
+            greeters: Arc::default(),
             sessions: Mutex::default(),
             register: Arc::default(),
             session_ended: Condvar::new(),
@@ -148,23 +151,29 @@ impl Service {
     }
 
     fn spawn_session(&self, socket: OwnedFd) {
-        // Before there is a thread: who only connects, again and again, is refused at once.
+        // Before there is a thread: who only connects, again and again, is refused at once, and
+        // who doesn't greet makes room for the next.
         let Ok(peer) = Peer::of(socket.as_fd()) else { return };
-        let place = match self.place(&peer) {
-            Ok(place) => place,
-            Err(error) => {
-                tracing::debug!(%error, "a client was refused");
-                // A new socket has room for it.
-                let refusal = wire::greeting(Verdict::TooMany);
-                let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-                let _ = rustix::net::send(&socket, &refusal, flags);
-                return;
+        let place = loop {
+            match self.place(&peer) {
+                Ok(place) => break place,
+                Err(_) if self.0.greeters.disconnect_oldest(peer.uid) => {}
+                Err(error) => {
+                    tracing::debug!(%error, "a client was refused");
+                    // A new socket has room for it.
+                    let refusal = wire::greeting(Verdict::TooMany);
+                    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+                    let _ = rustix::net::send(&socket, &refusal, flags);
+                    return;
+                }
             }
         };
+        let socket = Arc::new(socket);
+        let greeter = self.0.greeters.arrive(peer.uid, &socket, place);
         let service = self.clone();
         let spawned = std::thread::Builder::new()
             .name("nnburst-client".into())
-            .spawn(move || service.serve_arrived(socket, peer, place));
+            .spawn(move || service.serve_arrived(socket, peer, greeter));
         if let Err(error) = spawned {
             tracing::warn!(%error, "no thread for a client");
         }
@@ -200,22 +209,32 @@ impl Service {
             let place = self.place(&peer).map_err(io::Error::other)?;
             Ok((peer, place))
         }) {
-            Ok((peer, place)) => self.serve_arrived(socket, peer, place),
+            Ok((peer, place)) => {
+                let socket = Arc::new(socket);
+                let greeter = self.0.greeters.arrive(peer.uid, &socket, place);
+                self.serve_arrived(socket, peer, greeter);
+            }
             Err(error) => tracing::warn!(%error, "a client was not served"),
         }
     }
 
-    fn serve_arrived(&self, socket: OwnedFd, peer: Peer, place: Charge) {
-        if let Err(error) = self.try_serve(socket, peer, place) {
+    fn serve_arrived(&self, socket: Arc<OwnedFd>, peer: Peer, greeter: Greeter) {
+        if let Err(error) = self.try_serve(socket, peer, greeter) {
             tracing::debug!(%error, "a client was not served");
         }
     }
 
-    fn try_serve(&self, socket: OwnedFd, peer: Peer, mut place: Charge) -> Result<(), SocketError> {
+    fn try_serve(
+        &self,
+        socket: Arc<OwnedFd>,
+        peer: Peer,
+        greeter: Greeter,
+    ) -> Result<(), SocketError> {
         let limits = &self.0.limits;
         let max_message = usize::try_from(limits.message_bytes).unwrap_or(usize::MAX);
         let socket = Socket::new(socket, max_message)?;
         let (theirs, _) = wire::parse_greeting(&socket.receive_greeting()?)?;
+        let Some(mut place) = greeter.greeted() else { return Err(SocketError::HungUp) };
         place.shrink(Resource::Greetings, 1);
         let verdict = match place.grow(Resource::Connections, 1) {
             _ if theirs != PROTOCOL_VERSION => Verdict::OtherVersion,

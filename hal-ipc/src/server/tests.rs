@@ -21,7 +21,7 @@ fn answer(message: &[u8]) -> Result<(), Failure> {
     let service = Service::new("codes", move |_: &Peer| Arc::clone(&device));
     let serving = std::thread::spawn(move || service.serve(theirs.into()));
     let socket = Socket::new(OwnedFd::from(ours), 1 << 20).unwrap();
-    greet(&socket).unwrap();
+    greet(&socket, std::time::Duration::from_secs(60)).unwrap();
     socket.send(Kind::Call, 7, [message, &[]], &[]).unwrap();
     let budget = Budget::root("test", Amounts::UNLIMITED);
     let frame = loop {

@@ -25,7 +25,7 @@ pub(crate) use bodies::{
 pub(crate) use messages::{BurstBody, Call, CallRef, Event, Failure, FencedBody, Question};
 
 /// The version of everything in this module. Any change to a message or its order makes a new one.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// No message is longer, whatever a service's own limit allows.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 256 << 20;
@@ -104,6 +104,10 @@ pub(crate) enum Kind {
     Answer,
     /// Wants no answer.
     Note,
+    /// Asks whether the other side is there; answered at once, by whoever reads the socket.
+    Ping,
+    /// The answer to a ping.
+    Pong,
 }
 
 /// What stands before a message.
@@ -124,6 +128,8 @@ impl Header {
             Kind::Call => 1,
             Kind::Answer => 2,
             Kind::Note => 3,
+            Kind::Ping => 4,
+            Kind::Pong => 5,
         };
         // A single number puts each field where its shift says, in little-endian order.
         let number = u128::from(self.bytes)
@@ -141,6 +147,8 @@ impl Header {
             1 => Kind::Call,
             2 => Kind::Answer,
             3 => Kind::Note,
+            4 => Kind::Ping,
+            5 => Kind::Pong,
             code => return Err(WireError::Kind { code }),
         };
         if zero != 0 {

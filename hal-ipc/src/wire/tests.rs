@@ -19,9 +19,9 @@ fn hex(bytes: &[u8]) -> String {
 fn greeting_and_header_are_pinned() {
     assert_eq!(
         hex(&greeting(Verdict::TooMany)),
-        "4e4e42555253540001000000".to_owned() + "02000000"
+        "4e4e42555253540002000000".to_owned() + "02000000"
     );
-    assert_eq!(parse_greeting(&greeting(Verdict::TooMany)), Ok((1, Verdict::TooMany)));
+    assert_eq!(parse_greeting(&greeting(Verdict::TooMany)), Ok((2, Verdict::TooMany)));
     let header = Header { bytes: 0x0102, descriptors: 3, kind: Kind::Answer, id: 0x0908_0706 };
     assert_eq!(hex(&header.to_bytes()), "0201000003000200".to_owned() + "0607080900000000");
     assert_eq!(Header::parse(header.to_bytes(), 0x0102), Ok(header));
@@ -31,8 +31,8 @@ fn greeting_and_header_are_pinned() {
 fn headers_that_lie_are_refused() {
     let mut bytes = Header { bytes: 9, descriptors: 0, kind: Kind::Call, id: 1 }.to_bytes();
     assert_eq!(Header::parse(bytes, 8), Err(WireError::TooLong { bytes: 9, limit: 8 }));
-    bytes[6] = 4;
-    assert_eq!(Header::parse(bytes, 9), Err(WireError::Kind { code: 4 }));
+    bytes[6] = 6;
+    assert_eq!(Header::parse(bytes, 9), Err(WireError::Kind { code: 6 }));
     assert_eq!(parse_greeting(b"GET / HTTP/1.1\r\n"), Err(WireError::NotOurs));
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
 
 use super::mapping::{Access, Mapping};
 use crate::budget::{Budget, Charge, Exhausted};
@@ -101,12 +102,12 @@ pub enum MemoryError {
         /// The call.
         what: &'static str,
         /// Its error.
-        errno: rustix::io::Errno,
+        errno: Errno,
     },
 }
 
 impl MemoryError {
-    pub(super) fn system(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> Self {
+    pub(super) fn system(what: &'static str) -> impl FnOnce(Errno) -> Self {
         move |errno| Self::System { what, errno }
     }
 }
@@ -155,12 +156,25 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 const PROT_WRITE: i32 = 2;
 
+/// Whether the process may have a file of this size (`RLIMIT_FSIZE`). To be asked before a file grows: going beyond ends
+/// the process by SIGXFSZ, whose disposition is the host program's own.
+///
+/// # Errors
+/// `EFBIG`.
+pub fn check_file_size(size: u64) -> Result<(), Errno> {
+    match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
+        Some(limit) if size > limit => Err(Errno::FBIG),
+        _ => Ok(()),
+    }
+}
+
 impl Memory {
     /// New memory of `size` bytes, zeroed, sealed against shrinking and growing.
     ///
     /// # Errors
     /// The system is out of memory or descriptors.
     pub fn ashmem(size: u64) -> Result<Self, MemoryError> {
+        check_file_size(size).map_err(MemoryError::system("ftruncate"))?;
         let fd = rustix::fs::memfd_create(
             "nnburst-memory",
             MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
@@ -383,7 +397,7 @@ impl Memory {
             let read = match rustix::io::pread(self.fd(), &mut *rest, at) {
                 Ok(0) => return Err(outside),
                 Ok(read) => read,
-                Err(rustix::io::Errno::INTR) => continue,
+                Err(Errno::INTR) => continue,
                 Err(errno) => return Err(MemoryError::System { what: "pread", errno }),
             };
             at = at.saturating_add(u64::try_from(read).unwrap_or(u64::MAX));

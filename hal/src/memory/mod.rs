@@ -16,7 +16,7 @@ mod mapping;
 mod view;
 
 pub use guard::GUARDED_MAPPINGS;
-pub use handle::{Memory, MemoryError, MemoryKind, MemoryObserver, WeakMemory};
+pub use handle::{Memory, MemoryError, MemoryKind, MemoryObserver, WeakMemory, check_file_size};
 pub use huge::gather_pages;
 pub use mapping::{Access, Mapping};
 pub use view::{View, ViewMut};

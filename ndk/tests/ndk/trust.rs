@@ -1,9 +1,12 @@
-//! Another user's files and services: a C program that lists devices uses none.
+//! Services that a C program that lists devices has nothing to do with: another user's, and silent ones.
 
+#[path = "../../../runtime/tests/common/silent.rs"]
+mod silent;
 #[path = "../../../runtime/tests/common/two_users.rs"]
 mod two_users;
 
 use crate::common;
+use silent::Silent;
 use two_users::TwoUsers;
 
 #[test]
@@ -21,4 +24,14 @@ fn a_c_program_uses_nothing_of_another_users() {
         command.env("LD_LIBRARY_PATH", library.parent().unwrap());
         command
     });
+}
+
+#[test]
+fn a_c_program_waits_for_no_silent_service() {
+    let Some(program) = common::compile("gcc", "c11", "tests/c/list.c") else { return };
+    let silent = Silent::start();
+    let mut command = common::command(&program);
+    command.env("NNBURST_SERVICE_DIR", silent.dir()).env("NNBURST_SERVICE_TIMEOUT", "300");
+    let listed = common::run(&mut command);
+    assert!(!listed.contains(silent::SILENT), "{listed}");
 }

@@ -12,7 +12,7 @@ use nnburst_hal::{
     Capabilities, Device as HalDevice, DeviceStatus, DeviceType, ErrorStatus, Extension, HalError,
     Model, PrepareOptions, TimePoint, Version,
 };
-use nnburst_hal_ipc::{RemoteDevice, Spawned, service_dir};
+use nnburst_hal_ipc::{ConnectError, RemoteDevice, Spawned, service_dir};
 
 pub use list::devices;
 pub use reference::REFERENCE;
@@ -97,7 +97,7 @@ impl Device {
     pub fn spawn_with(driver: &str, options: &DriverOptions) -> Result<Self> {
         let mut command = driver::command(driver, options)?;
         let child = Spawned::start(&mut command)
-            .map_err(|error| RuntimeError::driver(format!("starting {driver}"), error))?;
+            .map_err(|error| lost_or_refused(format!("starting {driver}"), error))?;
         Ok(Self::new(format!("spawn:{driver}"), Home::Child(child)))
     }
 
@@ -119,7 +119,7 @@ impl Device {
         }
         services::start(&dir, instance)?;
         let device = RemoteDevice::connect(instance)
-            .map_err(|error| RuntimeError::driver(format!("connecting to {instance}"), error))?;
+            .map_err(|error| lost_or_refused(format!("connecting to {instance}"), error))?;
         Ok(Self::new(instance, Home::Service(device)))
     }
 
@@ -352,6 +352,16 @@ impl Device {
         } else {
             RuntimeError::Device(error)
         }
+    }
+}
+
+/// A service that was lost is a device that died, whoever has it or was about to.
+fn lost_or_refused(what: String, error: ConnectError) -> RuntimeError {
+    match error {
+        ConnectError::Lost { .. } | ConnectError::NotServed { .. } => {
+            RuntimeError::DeviceDied(HalError::unavailable(format!("{what}: {error}")))
+        }
+        error => RuntimeError::driver(what, error),
     }
 }
 
