@@ -96,7 +96,7 @@ pub enum CompileError {
     /// The stop flag was set.
     #[error("stopped")]
     Stopped,
-    /// The deadline passed between two operations.
+    /// The deadline passed before all was compiled.
     #[error("the deadline has passed")]
     DeadlineMissed,
 }
@@ -157,7 +157,7 @@ pub enum RunError {
     /// The stop flag was set.
     #[error("stopped")]
     Stopped,
-    /// The deadline passed between two steps.
+    /// The deadline passed before all was computed.
     #[error("the deadline has passed")]
     DeadlineMissed,
     /// The system has no memory for what the request needs.
@@ -229,9 +229,12 @@ impl From<CompileError> for HalError {
         match error {
             CompileError::Unsupported { .. }
             | CompileError::Isa(_)
-            | CompileError::TooLarge { .. }
             | CompileError::Cache
             | CompileError::Stopped => Self::failure(text),
+            // However often it is tried.
+            CompileError::TooLarge { .. } => {
+                Self::new(ErrorStatus::ResourceExhaustedPersistent, text)
+            }
             CompileError::DeadlineMissed => Self::new(ErrorStatus::MissedDeadlineTransient, text),
             _ => Self::invalid(text),
         }
@@ -245,6 +248,9 @@ impl From<RunError> for HalError {
             RunError::InsufficientSize { .. } => ErrorStatus::OutputInsufficientSize,
             RunError::Argument { .. } => ErrorStatus::InvalidArgument,
             RunError::NoMemory { .. } => ErrorStatus::ResourceExhaustedTransient,
+            RunError::Specialise(CompileError::TooLarge { .. }) => {
+                ErrorStatus::ResourceExhaustedPersistent
+            }
             RunError::DeadlineMissed | RunError::LoopTimeout { .. } => {
                 ErrorStatus::MissedDeadlineTransient
             }

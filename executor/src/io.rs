@@ -13,6 +13,7 @@ use nnburst_hal::{View, ViewMut};
 use crate::element::Element;
 use crate::memory::ALIGN;
 use crate::plan::{Place, Step};
+use crate::poll;
 use crate::rows::Rows;
 
 /// Address range that a [`Place`] points into; filled at the start of each run.
@@ -283,14 +284,15 @@ impl<'a, T: Element> In<'a, T> {
 
     /// Copies as many as both have.
     pub fn copy_to(self, out: &mut [T]) {
-        let len = self.len.min(out.len());
-        // SAFETY: `len` elements on both sides, as bytes; `out` is exclusively ours.
-        unsafe {
-            std::ptr::copy_nonoverlapping(
-                self.start.cast::<u8>(),
-                out.as_mut_ptr().cast::<u8>(),
-                len * size_of::<T>(),
-            );
+        let bytes = self.len.min(out.len()) * size_of::<T>();
+        let (from, to) = (self.start.cast::<u8>(), out.as_mut_ptr().cast::<u8>());
+        for at in (0..bytes).step_by(COPY_BYTES) {
+            let len = COPY_BYTES.min(bytes - at);
+            if bytes > COPY_BYTES && poll::work(len / 8).is_err() {
+                return;
+            }
+            // SAFETY: as many elements on both sides, as bytes; `out` is exclusively ours.
+            unsafe { std::ptr::copy_nonoverlapping(from.add(at), to.add(at), len) };
         }
     }
 
@@ -312,6 +314,9 @@ pub struct Out<'a, T> {
 unsafe impl<T: Element> Send for Out<'_, T> {}
 // SAFETY: as for Send.
 unsafe impl<T: Element> Sync for Out<'_, T> {}
+
+/// Bytes that are copied between two reports of work.
+const COPY_BYTES: usize = 1 << 20;
 
 impl<'a, T: Element> Out<'a, T> {
     /// The whole elements within a view.
@@ -358,8 +363,21 @@ impl<'a, T: Element> Out<'a, T> {
 
     /// Writes the elements in order, as many as both have.
     pub fn fill(self, values: impl IntoIterator<Item = T>) {
-        for (index, value) in (0..self.len).zip(values) {
-            self.set(index, value);
+        if self.len <= poll::CHUNK {
+            for (index, value) in (0..self.len).zip(values) {
+                self.set(index, value);
+            }
+            return;
+        }
+        let mut values = values.into_iter();
+        for start in (0..self.len).step_by(poll::CHUNK) {
+            let chunk = start..self.len.min(start + poll::CHUNK);
+            if poll::work(chunk.len() * 4).is_err() {
+                return;
+            }
+            for (index, value) in chunk.zip(values.by_ref()) {
+                self.set(index, value);
+            }
         }
     }
 
@@ -378,8 +396,20 @@ impl<'a, T: Element> Out<'a, T> {
     /// Copies as many as both have; the two may overlap.
     pub fn copy_from(self, values: In<'_, T>) {
         let bytes = self.len.min(values.len) * size_of::<T>();
-        // SAFETY: `bytes` bytes on both sides; `copy` allows overlap.
-        unsafe { std::ptr::copy(values.start.cast::<u8>(), self.start.cast::<u8>(), bytes) };
+        let (from, to) = (values.start.cast::<u8>(), self.start.cast::<u8>());
+        // Parts that are written before they are read are copied as a whole.
+        let overlap = (to.addr()..to.addr().saturating_add(bytes)).contains(&from.addr())
+            || (from.addr()..from.addr().saturating_add(bytes)).contains(&to.addr());
+        let piece = if overlap { bytes.max(1) } else { COPY_BYTES };
+        for at in (0..bytes).step_by(piece) {
+            let len = piece.min(bytes - at);
+            // Fetched from memory that is not there yet, a page takes half a microsecond.
+            if bytes > COPY_BYTES && poll::work(len / 8).is_err() {
+                return;
+            }
+            // SAFETY: `bytes` bytes on both sides; `copy` allows overlap.
+            unsafe { std::ptr::copy(from.add(at), to.add(at), len) };
+        }
     }
 
     /// The same memory as bytes.

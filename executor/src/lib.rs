@@ -59,6 +59,7 @@ mod memory;
 mod ops;
 mod packed;
 mod plan;
+mod poll;
 pub mod quant;
 mod rows;
 mod session;

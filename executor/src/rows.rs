@@ -10,6 +10,7 @@ use crate::element::Element;
 use crate::io::{In, Out};
 use crate::kernels::plain::copy_pieces;
 use crate::kernels::{Isa, check_lengths};
+use crate::poll;
 
 /// How rows lie: bytes of one, and from one to the next. None is empty, and they don't overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,10 +205,37 @@ pub(crate) fn each_stretch<T: Element, U: Element, const N: usize>(
 ) -> Result<(), String> {
     let is_one_piece = |&(rows, _, moves): &Along<'_, T>| !moves || rows.is_one_piece();
     if output.is_one_piece() && inputs.iter().all(is_one_piece) {
-        return each(inputs.map(|it| stretch(it, 0..len)), output.piece(to..to + len));
+        return in_chunks(len, |part| {
+            let inputs = inputs.map(|it| stretch(it, part.clone()));
+            each(inputs, output.piece(to + part.start..to + part.end))
+        });
     }
     in_blocks(len, inputs, (output, to), &mut each)
 }
+
+/// Calls `each` for as many elements at a time as are worked on between two reports of work.
+///
+/// # Errors
+/// The first that `each` gives, or the run is to end.
+#[inline(always)]
+pub(crate) fn in_chunks(
+    len: usize,
+    mut each: impl FnMut(Range<usize>) -> Result<(), String>,
+) -> Result<(), String> {
+    if len <= poll::CHUNK {
+        poll::work(len * ELEMENT_NS)?;
+        return each(0..len);
+    }
+    for start in (0..len).step_by(poll::CHUNK) {
+        let end = len.min(start + poll::CHUNK);
+        poll::work((end - start) * ELEMENT_NS)?;
+        each(start..end)?;
+    }
+    Ok(())
+}
+
+/// What an element of the slower functions takes at most, about.
+const ELEMENT_NS: usize = 8;
 
 /// Elements of an operand at a time.
 const BLOCK: usize = 512;
@@ -232,6 +260,7 @@ fn in_blocks<T: Element, U: Element, const N: usize>(
     }
     let row = row.filter(|&row| row < LONG && len.is_multiple_of(row));
     while at < len {
+        poll::work(BLOCK * ELEMENT_NS)?;
         let count = match row {
             // Of rows alike as many as fit.
             Some(row) => (BLOCK / row * row).min(len - at),

@@ -7,6 +7,7 @@
 use super::Isa;
 use crate::element::Element;
 use crate::io::{In, Out};
+use crate::poll;
 
 /// What to run. Its body must be `#[inline(always)]`, as it is compiled where it ends up.
 pub(crate) trait Loop {
@@ -124,8 +125,22 @@ pub(crate) fn copy_pieces(
     len: usize,
     pieces: impl Iterator<Item = (usize, usize)>,
 ) {
+    if len > LONG {
+        for (from, to) in pieces {
+            output.slice(to..to + len).copy_from(input.slice(from..from + len));
+        }
+        return;
+    }
     isa.run(Pieces { input, output, len, pieces });
 }
+
+/// What finding a piece takes at most, about, and as much as is reported at a time; a byte takes less than one.
+const PIECE_NS: usize = 8;
+
+/// Pieces of more bytes are copied, and reported, one by one.
+const LONG: usize = 1 << 20;
+
+const REPORT_NS: usize = 1 << 14;
 
 struct Pieces<'a, P> {
     input: In<'a, u8>,
@@ -155,7 +170,15 @@ impl<P: Iterator<Item = (usize, usize)>> Pieces<'_, P> {
     #[inline(always)]
     fn by<const N: usize>(self) {
         let Self { input, output, len, pieces } = self;
+        let mut unreported = 0;
         for (from, to) in pieces {
+            unreported += len + PIECE_NS;
+            if unreported > REPORT_NS {
+                if poll::work(unreported).is_err() {
+                    return;
+                }
+                unreported = 0;
+            }
             for at in (0..len - N).step_by(N) {
                 output.set_block(to + at, input.block::<N>(from + at));
             }

@@ -12,6 +12,9 @@ use crate::rows::{Port, Rows};
 /// quicker from here on.
 pub(crate) const FEW_ROWS: usize = 4;
 
+/// Deeper rows are streamed whatever their number: sums of a tile are not cut.
+const DEEP: usize = 1 << 20;
+
 /// `rows` rows of `depth` elements by packed weights.
 #[derive(Debug)]
 pub(crate) enum Product {
@@ -35,7 +38,7 @@ impl Product {
         if weights.len() != bias.len() * depth {
             return None;
         }
-        if rows <= FEW_ROWS {
+        if rows <= FEW_ROWS || depth > DEEP {
             let gemv = Gemv::new(isa, precision, weights, depth)?;
             return Some(Self::Few { gemv, precision, rows, bias: bias.to_vec(), range });
         }

@@ -4,11 +4,13 @@ use half::f16;
 use nnburst_hal::OperandType;
 
 use super::Op;
+use super::sort::sort_by;
 use super::support::{bad_kind, plain, same_quantisation};
 use crate::element::Element;
 use crate::error::OpError;
 use crate::io::Io;
 use crate::plan::{Lowered, OpBuilder};
+use crate::poll;
 use crate::shape::Shape;
 
 pub(super) static ARGMAX: Op = Op { lower: |op| lower_arg(op, true) };
@@ -57,10 +59,10 @@ fn emit_arg<T: Element>(
     let (outer, extent, inner) = shape.around(axis);
     op.emit(plain("arg", shape, 0), move |io: Io<'_>| {
         let (input, output) = (io.input::<T>(0), io.output::<i32>(0));
-        for at in 0..outer * inner {
+        for at in poll::each(0..outer * inner, 8) {
             let first = at / inner * extent * inner + at % inner;
             let (mut best, mut best_at) = (input.get(first), 0);
-            for position in 1..extent {
+            for position in poll::each(1..extent, 8) {
                 let value = input.get(first + position * inner);
                 if if largest { value > best } else { value < best } {
                     (best, best_at) = (value, position);
@@ -100,7 +102,9 @@ fn lower_topk(op: &mut OpBuilder<'_>) -> Lowered {
 fn emit_topk<T: Element>(op: &mut OpBuilder<'_>, extent: usize, k: usize) -> Lowered {
     let shape = op.output(0)?.shape;
     let rows = shape.elements() / k;
-    let bytes = extent * (size_of::<T>().max(4) + 4);
+    // What is sorted in chunks takes a buffer as long as the row.
+    let buffer = if extent > poll::CHUNK { extent } else { 0 };
+    let bytes = extent * (size_of::<T>().max(4) + 4) + buffer * 4;
     op.emit_with_scratch(plain("topk", &shape, 0), bytes, move |mut io: Io<'_>| {
         let input = io.input::<T>(0);
         let (values, indices) = (io.output::<T>(0), io.output::<i32>(1));
@@ -108,16 +112,17 @@ fn emit_topk<T: Element>(op: &mut OpBuilder<'_>, extent: usize, k: usize) -> Low
         // A row is copied once: it may change while it is sorted.
         let own = &mut bytemuck::cast_slice_mut::<u32, T>(own)[..extent];
         for row in 0..rows {
+            poll::work(extent * 2)?;
             input.slice(row * extent..(row + 1) * extent).copy_to(own);
-            let order = &mut order[..extent];
+            let (order, buffer) = order.split_at_mut(extent);
             order.iter_mut().zip(0..).for_each(|(slot, index)| *slot = index);
-            order.sort_unstable_by(|&a, &b| {
+            sort_by(order, buffer, |&a, &b| {
                 let (x, y) = (own[a as usize], own[b as usize]);
                 // NaN, which has no order, goes last.
                 y.partial_cmp(&x)
                     .unwrap_or_else(|| is_nan(x).cmp(&is_nan(y)))
                     .then_with(|| b.cmp(&a))
-            });
+            })?;
             for (at, &index) in order.iter().take(k).enumerate() {
                 values.set(row * k + at, own[index as usize]);
                 indices.set(row * k + at, index.cast_signed());

@@ -7,6 +7,7 @@ use crate::element::{Element, Quantised, Real};
 use crate::io::{In, Out};
 use crate::kernels::plain::Loop;
 use crate::plan::{Lowered, OpBuilder};
+use crate::poll;
 use crate::quant::round_small;
 use crate::rows::{Port, Rows};
 
@@ -119,6 +120,9 @@ impl<T: Element, R: Fn(T) -> f32, W: Fn(f32) -> T> Loop for Bilinear<'_, T, R, W
             pixels.zip(columns).for_each(|(pixel, &(.., weight))| pixel.fill(weight));
             spread.iter_mut().for_each(|spread| spread.line = None);
             for line in lines.clone() {
+                if poll::work(room * 8).is_err() {
+                    return;
+                }
                 let (plane, (top, bottom, v)) = (line / to.height, taps.rows[line % to.height]);
                 let wanted = [top, bottom].map(|row| plane * from.height + row);
                 let above = match wanted.map(|wanted| spread[1].line == Some(wanted)) {

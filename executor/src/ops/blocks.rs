@@ -8,6 +8,7 @@ use crate::element::Element;
 use crate::error::OpError;
 use crate::io::Io;
 use crate::plan::{Lowered, OpBuilder, Tensor};
+use crate::poll;
 use crate::quantised_range;
 
 pub(super) static DEPTH_TO_SPACE: Op = Op { lower: lower_depth_to_space };
@@ -177,14 +178,14 @@ fn emit_blocks<T: Element>(op: &mut OpBuilder<'_>, blocks: Blocks, zero: i32) ->
     let zero: T = bytemuck::pod_read_unaligned(&zero.to_le_bytes()[..size_of::<T>()]);
     op.emit(plain("space_to_batch", &to.shape()?, 0), move |io: Io<'_>| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
-        for n in 0..to.batches {
+        for n in poll::each(0..to.batches, 8) {
             let (block, batch) = (n / from.batches, n % from.batches);
             let (i, j) = (block / block_w, block % block_w);
-            for h in 0..to.height {
+            for h in poll::each(0..to.height, 8) {
                 let y = (h * block_h + i).checked_sub(top).filter(|&y| y < from.height);
-                for w in 0..to.width {
+                for w in poll::each(0..to.width, 8) {
                     let x = (w * block_w + j).checked_sub(left).filter(|&x| x < from.width);
-                    for c in 0..to.channels {
+                    for c in poll::each(0..to.channels, 4) {
                         let value = match (y, x) {
                             (Some(y), Some(x)) => input.get(from.at(batch, y, x, c)),
                             _ => zero,

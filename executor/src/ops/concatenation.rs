@@ -9,6 +9,7 @@ use crate::error::OpError;
 use crate::io::{In, Out};
 use crate::kernels::plain::copy_pieces;
 use crate::plan::{Lowered, OpBuilder, Tensor};
+use crate::poll;
 use crate::quant::round_half_away;
 use crate::rows::Port;
 use crate::shape::Shape;
@@ -81,6 +82,9 @@ fn each_part<T: Element>(
     let (output, mut at) = (io.output::<T>(0), 0);
     for row in 0..outer {
         for (index, &len) in parts.iter().enumerate().filter(|&(_, &len)| len > 0) {
+            if poll::work(16 + 4 * len.min(poll::CHUNK)).is_err() {
+                return;
+            }
             let source = io.input::<T>(index).slice(row * len..(row + 1) * len);
             part(index, source, output.slice(at..at + len));
             at += len;
@@ -115,6 +119,7 @@ fn copy<T: Element>(
         let output = io.output_rows(0);
         let to = output.pitch(outer, pitch)?;
         for first in (0..outer).step_by(near) {
+            poll::work(NEAR_BYTES / 8 + 16 * lens.len())?;
             for (index, (&start, &len)) in starts.iter().zip(&lens).enumerate() {
                 let input = io.input_rows(index);
                 if input.len() == 0 {

@@ -14,6 +14,7 @@ use crate::element::{Quantised, Real};
 use crate::error::OpError;
 use crate::kernels::{gemm_f32, gemm_i8, product_f32};
 use crate::plan::{Label, Lowered, OpBuilder};
+use crate::poll;
 use crate::quant::{clamp_real, real_activation_range};
 
 pub(super) static CONV_2D: Op = Op { lower };
@@ -66,8 +67,8 @@ impl Conv {
         let (filter_w, channels) = (horizontal.filter, input.channels);
         for line in lines {
             let (batch, y) = (line / output.height, line % output.height);
-            for x in 0..output.width {
-                for o in 0..output.channels {
+            for x in poll::each(0..output.width, 8) {
+                for o in poll::each(0..output.channels, 16) {
                     let first = o * vertical.filter * filter_w;
                     let mut taps = vertical.taps(y).flat_map(|(i, row)| {
                         horizontal.taps(x).map(move |(j, column)| {
@@ -142,8 +143,8 @@ fn plain_real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
         let output = io.output::<T>(0);
         conv.each(lines, |at, o, taps| {
             let mut sum = bias.get(o).to_f32();
-            for (pixel, weight) in taps {
-                for c in 0..channels {
+            for (pixel, weight) in poll::each(taps, 8) {
+                for c in poll::each(0..channels, 4) {
                     let x = input.get(pixel + c * stride).to_f32();
                     sum += x * filter.get(weight + c).to_f32();
                 }
@@ -177,8 +178,8 @@ fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Conv) -> Lower
         let output = io.output::<T>(0);
         conv.each(lines, |at, o, taps| {
             let mut sum = bias.get(o);
-            for (pixel, weight) in taps {
-                for c in 0..channels {
+            for (pixel, weight) in poll::each(taps, 8) {
+                for c in poll::each(0..channels, 4) {
                     let x = input.get(pixel + c * stride).to_i32() - zp_in;
                     sum = sum.wrapping_add(x * (filter.get(weight + c).to_i32() - zp_filter));
                 }

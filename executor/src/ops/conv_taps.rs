@@ -9,6 +9,7 @@ use crate::element::{Quantised, Real};
 use crate::error::OpError;
 use crate::io::Io;
 use crate::plan::{Label, Lowered, OpBuilder};
+use crate::poll;
 use crate::quant::{clamp_real, real_activation_range};
 
 /// Which products each output of a convolution sums.
@@ -41,8 +42,8 @@ pub(super) fn real<T: Real>(op: &mut OpBuilder<'_>, conv: impl Taps) -> Lowered 
         let (input, filter, bias) = (io.input::<T>(0), io.input::<T>(1), io.input::<T>(2));
         let output = io.output::<T>(0);
         conv.each(lines, |at, o, taps| {
-            let products =
-                taps.map(|(pixel, weight)| input.get(pixel).to_f32() * filter.get(weight).to_f32());
+            let products = poll::each(taps, 8)
+                .map(|(pixel, weight)| input.get(pixel).to_f32() * filter.get(weight).to_f32());
             let sum = products.fold(bias.get(o).to_f32(), |sum, product| sum + product);
             output.set(at, T::from_f32(clamp_real(sum, low, high)));
         });
@@ -62,7 +63,7 @@ pub(super) fn byte<T: Quantised, F: Quantised, C: Taps>(
         let (input, filter, bias) = (io.input::<T>(0), io.input::<F>(1), io.input::<i32>(2));
         let output = io.output::<T>(0);
         conv.each(lines, |at, o, taps| {
-            let sum = taps.fold(bias.get(o), |sum, (pixel, weight)| {
+            let sum = poll::each(taps, 8).fold(bias.get(o), |sum, (pixel, weight)| {
                 let x = input.get(pixel).to_i32() - zp_in;
                 sum.wrapping_add(x * (filter.get(weight).to_i32() - zp_filter))
             });

@@ -16,6 +16,7 @@ use crate::error::OpError;
 use crate::kernels::patches::Patches;
 use crate::kernels::{depthwise_f32, depthwise_i8};
 use crate::plan::{Label, Lowered, OpBuilder};
+use crate::poll;
 use crate::quant::real_activation_range;
 use crate::rows::Port;
 
@@ -88,8 +89,8 @@ impl Taps for Depthwise {
     ) {
         let Sliding { input, output, vertical, horizontal, .. } = &self.sliding;
         for (batch, y) in lines.map(|line| (line / output.height, line % output.height)) {
-            for x in 0..output.width {
-                for o in 0..output.channels {
+            for x in poll::each(0..output.width, 8) {
+                for o in poll::each(0..output.channels, 16) {
                     let mut taps = vertical.taps(y).flat_map(|(i, row)| {
                         horizontal.taps(x).map(move |(j, column)| {
                             let weight = (i * horizontal.filter + j) * output.channels + o;

@@ -12,6 +12,7 @@ use crate::kernels::lines::Convolution;
 use crate::kernels::patches::Patches;
 use crate::kernels::{Isa, gemm_i8, product_f32};
 use crate::plan::{Label, Lowered, OpBuilder, Words};
+use crate::poll;
 use crate::quant::{clamp_real, real_activation_range};
 use crate::rows::Port;
 use crate::shape::Shape;
@@ -104,9 +105,9 @@ fn plain_real<T: Real>(op: &mut OpBuilder<'_>, product: Product) -> Lowered {
     op.emit_bands(product.label("fully_connected_real"), 0, rows * units, move |io, outputs| {
         let (input, weights, bias) = (io.input::<T>(0), io.input::<T>(1), io.input::<T>(2));
         let output = io.output::<T>(0);
-        for at in outputs {
+        for at in poll::each(outputs, 16) {
             let (row, unit) = (at / units, at % units);
-            let products = (0..depth).map(|k| {
+            let products = poll::each(0..depth, 4).map(|k| {
                 input.get(row * depth + k).to_f32() * weights.get(unit * depth + k).to_f32()
             });
             let sum = products.fold(bias.get(unit).to_f32(), |sum, product| sum + product);
@@ -141,9 +142,9 @@ fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, product: Product) ->
     op.emit_bands(product.label("fully_connected_byte"), 0, rows * units, move |io, outputs| {
         let (input, weights, bias) = (io.input::<T>(0), io.input::<F>(1), io.input::<i32>(2));
         let output = io.output::<T>(0);
-        for at in outputs {
+        for at in poll::each(outputs, 16) {
             let (row, unit) = (at / units, at % units);
-            let products = (0..depth).map(|k| {
+            let products = poll::each(0..depth, 4).map(|k| {
                 (input.get(row * depth + k).to_i32() - zp_in)
                     * (weights.get(unit * depth + k).to_i32() - zp_weights)
             });

@@ -8,6 +8,7 @@ use crate::element::Element;
 use crate::error::OpError;
 use crate::io::Io;
 use crate::plan::{Lowered, OpBuilder};
+use crate::poll;
 use crate::shape::Shape;
 
 pub(super) static GATHER: Op = Op { lower: lower_gather };
@@ -64,11 +65,11 @@ fn emit_rows<T: Element>(op: &mut OpBuilder<'_>, rows: Rows) -> Lowered {
     op.emit(plain("gather", &shape, 0), move |io: Io<'_>| {
         let (input, output) = (io.input::<T>(rows.values), io.output::<T>(0));
         let indices = io.input::<i32>(rows.indices);
-        for at in 0..rows.count {
+        for at in poll::each(0..rows.count, 8) {
             let index = indices.get(at);
             let row = usize::try_from(index).ok().filter(|&row| row < rows.extent);
             let row = row.ok_or_else(|| format!("index {index} of {} rows", rows.extent))?;
-            for outer in 0..rows.outer {
+            for outer in poll::each(0..rows.outer, 8 + rows.inner / 4) {
                 let from = (outer * rows.extent + row) * rows.inner;
                 let to = (outer * rows.count + at) * rows.inner;
                 let values = input.slice(from..from + rows.inner);
@@ -108,7 +109,7 @@ fn lower_hashtable(op: &mut OpBuilder<'_>) -> Lowered {
             let hits = io.output::<u8>(1);
             let own = io.scratch_slice::<i32>();
             keys.copy_to(own);
-            for at in 0..count {
+            for at in poll::each(0..count, 200 + row_bytes / 8) {
                 let found = own.binary_search(&lookups.get(at)).ok();
                 let target = output.slice(at * row_bytes..(at + 1) * row_bytes);
                 match found {

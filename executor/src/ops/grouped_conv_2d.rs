@@ -16,6 +16,7 @@ use crate::error::OpError;
 use crate::kernels::patches::Patches;
 use crate::kernels::{Precision, gemm_f32, gemm_i8};
 use crate::plan::{Label, Lowered, OpBuilder};
+use crate::poll;
 use crate::quant::real_activation_range;
 
 pub(super) static GROUPED_CONV_2D: Op = Op { lower };
@@ -136,8 +137,8 @@ impl Taps for Conv {
         let Sliding { input, output, vertical, horizontal, .. } = self.sliding;
         let group_in = self.group_in;
         for (n, y) in lines.map(|line| (line / output.height, line % output.height)) {
-            for x in 0..output.width {
-                for o in 0..output.channels {
+            for x in poll::each(0..output.width, 8) {
+                for o in poll::each(0..output.channels, 16) {
                     let first_channel = o / self.group_out * group_in;
                     let first = o * vertical.filter * horizontal.filter;
                     let mut taps = vertical.taps(y).flat_map(|(i, row)| {

@@ -7,6 +7,7 @@ use crate::element::Real;
 use crate::error::OpError;
 use crate::io::Io;
 use crate::plan::{Lowered, OpBuilder};
+use crate::poll;
 use crate::shape::Shape;
 
 pub(super) static LSH_PROJECTION: Op = Op { lower };
@@ -77,13 +78,13 @@ fn emit<T: Real>(op: &mut OpBuilder<'_>, projection: Projection) -> Lowered {
         let (hash, input) = (io.input::<T>(0), io.input::<u8>(1));
         let (weights, output) = (io.input::<T>(2), io.output::<i32>(0));
         let key = &mut io.scratch_slice::<u8>()[..4 + item_bytes];
-        for function in 0..functions {
+        for function in poll::each(0..functions, 8) {
             let mut signature = 0u32;
-            for bit in 0..bits {
+            for bit in poll::each(0..bits, 8) {
                 let seed = hash.get(function * bits + bit).to_f32();
                 key[..4].copy_from_slice(&seed.to_le_bytes());
                 let mut score = 0.0;
-                for item in 0..items {
+                for item in poll::each(0..items, 40 + item_bytes / 4) {
                     input.slice(item * item_bytes..(item + 1) * item_bytes).copy_to(&mut key[4..]);
                     #[expect(
                         clippy::cast_precision_loss,

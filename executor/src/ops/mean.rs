@@ -8,7 +8,9 @@ use crate::io::In;
 use crate::kernels::Isa;
 use crate::kernels::plain::{Loop, map};
 use crate::plan::{Lowered, OpBuilder};
+use crate::poll;
 use crate::quant::truncate;
+use crate::rows::in_chunks;
 use crate::shape::Shape;
 
 pub(super) static MEAN: Op = Op { lower };
@@ -77,7 +79,7 @@ impl Reduction {
     /// Calls `each(input position, output position)` in order of the input.
     pub(super) fn each(&self, mut each: impl FnMut(usize, usize)) {
         for Line { from, to, count, step } in self.lines() {
-            (0..count).for_each(|at| each(from + at, to + at * step));
+            poll::each(0..count, 8).for_each(|at| each(from + at, to + at * step));
         }
     }
 
@@ -130,12 +132,21 @@ where
         let Self { reduction, input, sums, read } = self;
         // No closure: of one as large as this the compiler makes a function of its own, which has no vectors.
         for Line { from, to, count, step } in reduction.lines() {
+            if poll::work(8).is_err() {
+                return;
+            }
             if step == 0 {
                 let whole = from + count / BLOCK * BLOCK;
                 let mut lanes = [S::default(); BLOCK];
-                for at in (from..whole).step_by(BLOCK) {
-                    let xs = input.block::<BLOCK>(at);
-                    lanes.iter_mut().zip(xs).for_each(|(lane, x)| *lane += read(x));
+                for start in (from..whole).step_by(poll::CHUNK) {
+                    let end = whole.min(start + poll::CHUNK);
+                    if poll::work(end - start).is_err() {
+                        return;
+                    }
+                    for at in (start..end).step_by(BLOCK) {
+                        let xs = input.block::<BLOCK>(at);
+                        lanes.iter_mut().zip(xs).for_each(|(lane, x)| *lane += read(x));
+                    }
                 }
                 for half in [BLOCK / 2, BLOCK / 4, BLOCK / 8, BLOCK / 16] {
                     (0..half).for_each(|lane| lanes[lane] += lanes[lane + half]);
@@ -147,9 +158,15 @@ where
             }
             let (blocks, rest) = sums[to..to + count].as_chunks_mut::<BLOCK>();
             let whole = from + count - rest.len();
-            for (block, at) in blocks.iter_mut().zip((from..).step_by(BLOCK)) {
-                let xs = input.block::<BLOCK>(at);
-                block.iter_mut().zip(xs).for_each(|(sum, x)| *sum += read(x));
+            let chunks = blocks.chunks_mut(poll::CHUNK / BLOCK);
+            for (chunk, start) in chunks.zip((from..).step_by(poll::CHUNK)) {
+                if poll::work(chunk.len() * BLOCK).is_err() {
+                    return;
+                }
+                for (block, at) in chunk.iter_mut().zip((start..).step_by(BLOCK)) {
+                    let xs = input.block::<BLOCK>(at);
+                    block.iter_mut().zip(xs).for_each(|(sum, x)| *sum += read(x));
+                }
             }
             let xs = input.slice(whole..from + count).iter();
             rest.iter_mut().zip(xs).for_each(|(sum, x)| *sum += read(x));
@@ -171,7 +188,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, reduction: Reduction) -> Lowered {
     op.emit_with_scratch(label, elements * 4, move |mut io| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         let sums = io.scratch_slice::<f32>();
-        sums.fill(0.0);
+        poll::fill(sums, 0.0)?;
         reduction.add(isa, input, sums, T::to_f32);
         output.fill(sums.iter().map(|sum| T::from_f32(sum / reduction.count as f32)));
         Ok(())
@@ -191,10 +208,13 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, reduction: Reduction) -> Lowered {
     op.emit_with_scratch(label, elements * 4, move |mut io| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         let sums = io.scratch_slice::<i32>();
-        sums.fill(0);
+        poll::fill(sums, 0)?;
         reduction.add(isa, input, sums, T::to_i32);
-        map(isa, In::of(sums), output, |sum: i32| T::from_i32(divide_round(sum, count)));
-        Ok(())
+        in_chunks(sums.len().min(output.len()), |part| {
+            let (sums, output) = (In::of(sums).slice(part.clone()), output.slice(part));
+            map(isa, sums, output, |sum: i32| T::from_i32(divide_round(sum, count)));
+            Ok(())
+        })
     });
     Ok(())
 }

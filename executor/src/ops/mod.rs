@@ -37,6 +37,7 @@ mod resize;
 mod select;
 mod slice;
 mod softmax;
+mod sort;
 mod squeeze;
 mod staged;
 mod strided;

@@ -6,6 +6,7 @@ use crate::element::{Quantised, Real};
 use crate::error::OpError;
 use crate::io::Io;
 use crate::plan::{Lowered, OpBuilder, Tensor};
+use crate::poll;
 use crate::quant::fixed::inverse_sqrt;
 use crate::quant::{rdbpot, srdhm};
 
@@ -34,7 +35,7 @@ impl Lines {
 
     /// Calls `each` with a function from position in the line to position in the tensor.
     fn each(self, mut each: impl FnMut(&dyn Fn(usize) -> usize)) {
-        for line in 0..self.outer * self.inner {
+        for line in poll::each(0..self.outer * self.inner, 8) {
             let first = line / self.inner * self.extent * self.inner + line % self.inner;
             each(&|at| first + at * self.inner);
         }
@@ -64,9 +65,9 @@ fn l2_real<T: Real>(op: &mut OpBuilder<'_>, lines: Lines) -> Lowered {
     op.emit(plain("l2_normalization", &shape, 0), move |io: Io<'_>| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         lines.each(|at| {
-            let squares = (0..lines.extent).map(|i| input.get(at(i)).to_f32().powi(2));
+            let squares = poll::each(0..lines.extent, 4).map(|i| input.get(at(i)).to_f32().powi(2));
             let norm = squares.sum::<f32>().sqrt().max(1e-6);
-            for i in 0..lines.extent {
+            for i in poll::each(0..lines.extent, 4) {
                 output.set(at(i), T::from_f32(input.get(at(i)).to_f32() / norm));
             }
         });
@@ -90,10 +91,10 @@ fn l2_byte<T: Quantised>(op: &mut OpBuilder<'_>, lines: Lines, input: &Tensor) -
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         lines.each(|at| {
             let value = |i: usize| input.get(at(i)).to_i32() - zero_point;
-            let squares =
-                (0..lines.extent).fold(0i32, |sum, i| sum.wrapping_add(value(i) * value(i)));
+            let squares = poll::each(0..lines.extent, 4)
+                .fold(0i32, |sum, i| sum.wrapping_add(value(i) * value(i)));
             let (fraction, shift) = inverse_sqrt(squares);
-            for i in 0..lines.extent {
+            for i in poll::each(0..lines.extent, 8) {
                 let y = rdbpot(srdhm(value(i) * 128, fraction), -shift);
                 output.set(at(i), T::from_i32(y.saturating_add(middle)));
             }
@@ -136,10 +137,11 @@ fn emit_lrn<T: Real>(op: &mut OpBuilder<'_>, lines: Lines, response: Response) -
     op.emit(plain("local_response_normalization", &shape, 0), move |io: Io<'_>| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         lines.each(|at| {
-            for i in 0..lines.extent {
+            for i in poll::each(0..lines.extent, 64) {
                 let window =
                     i.saturating_sub(radius)..i.saturating_add(radius + 1).min(lines.extent);
-                let squares = window.map(|j| input.get(at(j)).to_f32().powi(2)).sum::<f32>();
+                let squares =
+                    poll::each(window, 4).map(|j| input.get(at(j)).to_f32().powi(2)).sum::<f32>();
                 let factor = (bias + alpha * squares).powf(-beta);
                 output.set(at(i), T::from_f32(input.get(at(i)).to_f32() * factor));
             }
@@ -170,10 +172,14 @@ fn emit_instance<T: Real>(
     let count = (image.height * image.width) as f32;
     op.emit(plain("instance_normalization", &shape, 0), move |io: Io<'_>| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
-        for (n, c) in (0..image.batches).flat_map(|n| (0..image.channels).map(move |c| (n, c))) {
+        let channels = image.batches * image.channels;
+        for (n, c) in
+            poll::each(0..channels, 32).map(|at| (at / image.channels, at % image.channels))
+        {
             let pixels = || {
-                (0..image.height)
-                    .flat_map(move |y| (0..image.width).map(move |x| image.at(n, y, x, c)))
+                // Rows of an image lie one behind the other, as if they were one.
+                poll::each(0..image.height * image.width, 4)
+                    .map(move |pixel| image.at(n, 0, pixel, c))
             };
             let value = |at: usize| input.get(at).to_f32();
             let mean = pixels().map(value).sum::<f32>() / count;
@@ -205,9 +211,11 @@ fn emit_log_softmax<T: Real>(op: &mut OpBuilder<'_>, lines: Lines, beta: f32) ->
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         lines.each(|at| {
             let value = |i: usize| input.get(at(i)).to_f32();
-            let max = (0..lines.extent).map(value).fold(f32::NEG_INFINITY, f32::max);
-            let sum = (0..lines.extent).map(|i| (beta * (value(i) - max)).exp()).sum::<f32>();
-            for i in 0..lines.extent {
+            let max = poll::each(0..lines.extent, 4).map(value).fold(f32::NEG_INFINITY, f32::max);
+            let sum = poll::each(0..lines.extent, 16)
+                .map(|i| (beta * (value(i) - max)).exp())
+                .sum::<f32>();
+            for i in poll::each(0..lines.extent, 16) {
                 output.set(at(i), T::from_f32(beta * (value(i) - max) - sum.ln()));
             }
         });

@@ -7,6 +7,7 @@ use super::support::{bad_kind, by_width, plain, same_quantisation};
 use crate::element::Element;
 use crate::error::OpError;
 use crate::plan::{Lowered, OpBuilder, Tensor};
+use crate::poll;
 use crate::shape::Shape;
 
 pub(super) static PAD: Op = Op { lower: |op| lower(op, false) };
@@ -93,7 +94,7 @@ fn emit<T: Element>(
             // Nothing to copy, and an empty output has no place for the heads.
             return Ok(());
         }
-        for index in 0..outer.iter().product() {
+        for index in poll::each(0..outer.iter().product(), 16 + row / 4) {
             let (mut rest, mut target) = (index, heads[outer.len()]);
             for axis in (0..outer.len()).rev() {
                 target += (rest % outer[axis] + heads[axis]) * to_strides[axis];

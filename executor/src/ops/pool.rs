@@ -12,6 +12,7 @@ use crate::error::OpError;
 use crate::io::{In, Out};
 use crate::kernels::plain::Loop;
 use crate::plan::{Label, Lowered, OpBuilder};
+use crate::poll;
 use crate::quant::{activation_range, clamp_real, real_activation_range};
 use crate::rows::Port;
 
@@ -106,7 +107,11 @@ impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Loop for Windo
             let rows = vertical.covered(y);
             for x in 0..to.width {
                 let columns = horizontal.covered(x);
+                let window = rows.len() * columns.len();
                 for channel in (0..channels).step_by(lanes) {
+                    if poll::work(window.min(MANY) * lanes / 4 + 4).is_err() {
+                        return;
+                    }
                     let window = Covered {
                         first: from.at(batch, rows.start, columns.start, channel),
                         result: to.at(batch, y, x, channel),
@@ -153,7 +158,12 @@ impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T,
             return (lane..end).for_each(|lane| self.one(window, lane));
         }
         let mut sums = [self.first; BLOCK];
+        let many = rows * columns > MANY;
         for row in 0..rows {
+            // Long windows are reported line by line; of others the pixel was.
+            if many && poll::work(columns * BLOCK / 4).is_err() {
+                return;
+            }
             for column in 0..columns {
                 let xs = self.input.block::<BLOCK>(first + row * line + column * across);
                 sums.iter_mut().zip(&xs).for_each(|(sum, &x)| *sum = (self.fold)(*sum, x));
@@ -172,8 +182,8 @@ impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T,
     #[inline(always)]
     fn one(&self, window: &Covered, lane: usize) {
         let mut sum = self.first;
-        for row in 0..window.rows {
-            for column in 0..window.columns {
+        for row in poll::each(0..window.rows, 4) {
+            for column in poll::each(0..window.columns, 4) {
                 let at = window.first + row * window.line + column * window.column + lane;
                 sum = (self.fold)(sum, self.input.get(at));
             }
@@ -187,6 +197,9 @@ const BLOCK: usize = 64;
 
 /// Lanes that aren't worth a block.
 const FEW: usize = 4;
+
+/// Elements of windows that are long.
+const MANY: usize = 1 << 12;
 
 #[expect(
     clippy::cast_precision_loss,

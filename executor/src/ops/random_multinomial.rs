@@ -11,6 +11,7 @@ use crate::element::Real;
 use crate::error::OpError;
 use crate::io::Io;
 use crate::plan::{Lowered, OpBuilder};
+use crate::poll;
 use crate::shape::Shape;
 
 pub(super) static RANDOM_MULTINOMIAL: Op = Op { lower };
@@ -44,11 +45,11 @@ fn emit<T: Real>(
             let output = io.output::<i32>(0);
             let mut random = Philox::new(seeds.get(0), seeds.get(1));
             let sums = bytemuck::cast_slice_mut::<u32, f64>(io.scratch_slice::<u32>());
-            for batch in 0..batches {
+            for batch in poll::each(0..batches, 16) {
                 let logits = logits.slice(batch * classes..(batch + 1) * classes);
                 accumulate(logits.iter().map(T::to_f32), &mut sums[..classes]);
                 let total = sums[classes - 1];
-                for sample in 0..samples {
+                for sample in poll::each(0..samples, 200) {
                     let drawn = random.unit() * total;
                     let class =
                         sums[..classes].partition_point(|&sum| sum <= drawn).min(classes - 1);
@@ -63,10 +64,13 @@ fn emit<T: Real>(
 
 /// Running sums of `exp(x - max)`; what isn't finite adds nothing.
 fn accumulate(logits: impl Iterator<Item = f32>, sums: &mut [f64]) {
-    sums.iter_mut().zip(logits).for_each(|(sum, x)| *sum = f64::from(x));
-    let max = sums.iter().copied().filter(|x| x.is_finite()).fold(f64::NEG_INFINITY, f64::max);
+    let values = poll::each(sums.iter_mut(), 2).zip(logits);
+    values.for_each(|(sum, x)| *sum = f64::from(x));
+    let max = poll::each(sums.iter().copied(), 2)
+        .filter(|x| x.is_finite())
+        .fold(f64::NEG_INFINITY, f64::max);
     let mut running = 0.0;
-    for sum in sums {
+    for sum in poll::each(sums.iter_mut(), 16) {
         if sum.is_finite() {
             running += (*sum - max).exp();
         }

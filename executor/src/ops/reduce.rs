@@ -10,6 +10,7 @@ use crate::element::Element;
 use crate::error::OpError;
 use crate::io::Io;
 use crate::plan::{Lowered, OpBuilder};
+use crate::poll;
 
 pub(super) static REDUCE_SUM: Op = Op { lower: |op| lower_float(op, 0.0, |a, b| a + b) };
 pub(super) static REDUCE_PROD: Op = Op { lower: |op| lower_float(op, 1.0, product) };
@@ -92,7 +93,7 @@ fn emit<T: Element, A: Element>(
     op.emit_with_scratch(label, bytes, move |mut io: Io<'_>| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         let results = io.scratch_slice::<A>();
-        results.fill(start);
+        poll::fill(results, start)?;
         reduction.each(|from, to| results[to] = each(results[to], widen(input.get(from))));
         output.fill(results.iter().map(|&result| narrow(result)));
         Ok(())

@@ -11,6 +11,7 @@ use crate::error::OpError;
 use crate::io::Io;
 use crate::kernels::plain::copy_pieces;
 use crate::plan::{Lowered, OpBuilder};
+use crate::poll;
 use crate::rows::Port;
 
 pub(super) static RESIZE_BILINEAR: Op = Op { lower: |op| lower(op, true) };
@@ -140,8 +141,8 @@ fn nearest<T: Element>(
         let (input, output) = (io.input_rows(0), io.output_rows(0));
         let step_in = input.pitch(input.len() / bytes, bytes)?;
         let step = output.pitch(output.len() / bytes, bytes)?;
-        for plane in 0..to.batches * planes {
-            for y in 0..to.height {
+        for plane in poll::each(0..to.batches * planes, 8) {
+            for y in poll::each(0..to.height, 32 + to.width * bytes / 16) {
                 let start = (plane * to.height + y) * to.width;
                 let again = y > 0 && rows[y] == rows[y - 1];
                 let source = (plane * from.height + rows[y]) * from.width;

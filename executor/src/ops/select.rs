@@ -8,6 +8,7 @@ use crate::element::{Element, Quantised};
 use crate::error::OpError;
 use crate::io::Io;
 use crate::plan::{Lowered, OpBuilder, Tensor};
+use crate::poll;
 use crate::quant::requantise;
 
 pub(super) static SELECT: Op = Op { lower };
@@ -57,7 +58,7 @@ fn emit<T: Element>(
     op.emit(plain("select", &shape, 0), move |io: Io<'_>| {
         let condition = io.input::<u8>(0);
         let (a, b, output) = (io.input::<T>(1), io.input::<T>(2), io.output::<T>(0));
-        for at in 0..output.len() {
+        for at in poll::each(0..output.len(), 4) {
             let value = if condition.get(at) != 0 { of_a(a.get(at)) } else { of_b(b.get(at)) };
             output.set(at, value);
         }

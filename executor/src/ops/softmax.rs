@@ -6,6 +6,7 @@ use crate::element::{Quantised, Real};
 use crate::error::OpError;
 use crate::kernels::transcendental_f32::{Function, Map};
 use crate::plan::{Label, Lowered, OpBuilder};
+use crate::poll;
 use crate::quant::fixed::{exp_negative, one_over_one_plus};
 use crate::quant::{Multiplier, rdbpot, srdhm};
 
@@ -38,17 +39,20 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, axis: usize, beta: f32) -> Lowered {
     op.emit_with_scratch(label, count * 4, move |mut io| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         let row = io.scratch_slice::<f32>();
-        for line in 0..outer * inner {
+        for line in poll::each(0..outer * inner, 16) {
             let at = |k: usize| (line / inner * count + k) * inner + line % inner;
             let mut max = f32::NEG_INFINITY;
-            for (k, x) in row.iter_mut().enumerate() {
+            for (k, x) in poll::each(row.iter_mut().enumerate(), 4) {
                 *x = input.get(at(k)).to_f32();
                 max = max.max(*x);
             }
-            row.iter_mut().for_each(|x| *x = (*x - max) * beta);
-            exp.apply(row);
-            let sum: f32 = row.iter().sum();
-            for (k, x) in row.iter().enumerate() {
+            for chunk in row.chunks_mut(poll::CHUNK) {
+                poll::work(chunk.len() * 8)?;
+                chunk.iter_mut().for_each(|x| *x = (*x - max) * beta);
+                exp.apply(chunk);
+            }
+            let sum: f32 = poll::each(row.iter(), 2).sum();
+            for (k, x) in poll::each(row.iter().enumerate(), 4) {
                 output.set(at(k), T::from_f32(x / sum));
             }
         }
@@ -72,12 +76,14 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, axis: usize, beta: f32) -> Lowered
     op.emit_with_scratch(plain("softmax_byte", &input.shape, 0), count, move |mut io| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         let row = io.scratch_slice::<T>();
-        for line in 0..outer * inner {
+        for line in poll::each(0..outer * inner, 256) {
             let start = line / inner * count * inner + line % inner;
-            row.iter_mut().enumerate().for_each(|(k, q)| *q = input.get(start + k * inner));
-            let max = row.iter().map(|q| q.to_i32()).max().unwrap_or(0);
+            let bytes = poll::each(row.iter_mut().enumerate(), 4);
+            bytes.for_each(|(k, q)| *q = input.get(start + k * inner));
+            let max = poll::each(row.iter(), 1).map(|q| q.to_i32()).max().unwrap_or(0);
             let distance = |q: T| usize::try_from(max - q.to_i32()).unwrap_or(0) & 255;
-            let sum = row.iter().fold(0i32, |sum, &q| sum.wrapping_add(table[distance(q)].addend));
+            let sum = poll::each(row.iter(), 2)
+                .fold(0i32, |sum, &q| sum.wrapping_add(table[distance(q)].addend));
             let leading = sum.leading_zeros().cast_signed();
             let scaled = sum.wrapping_shl(leading.unsigned_abs()).wrapping_sub(i32::MIN);
             let reciprocal = one_over_one_plus(scaled);
@@ -93,7 +99,7 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, axis: usize, beta: f32) -> Lowered
             }
             // There are no more results than distances.
             let results: [T; 256] = std::array::from_fn(quotient);
-            let results = row.iter().map(|&q| results[distance(q)]);
+            let results = poll::each(row.iter(), 4).map(|&q| results[distance(q)]);
             results.enumerate().for_each(|(k, y)| output.set(start + k * inner, y));
         }
         Ok(())

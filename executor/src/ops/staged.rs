@@ -12,6 +12,7 @@ use crate::kernels::lines::Convolution;
 use crate::memory::ALIGN;
 use crate::ops::support::Image;
 use crate::plan::{Label, OpBuilder};
+use crate::poll;
 
 /// Where an operation's images lie, and what kernels want of them.
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +105,7 @@ impl Staged {
             let (image, rest) = scratch.split_at_mut(input_room);
             let (product, own) = rest.split_at_mut(output_room);
             if let Some(canvas) = &self.canvas {
-                image.fill(canvas.zero);
+                poll::fill(image, canvas.zero)?;
             }
             let image = &mut bytemuck::cast_slice_mut::<u8, S>(image)[..inputs];
             let product = &mut bytemuck::cast_slice_mut::<u8, S>(product)[..outputs];
@@ -141,7 +142,7 @@ impl Staged {
         let (first, count) = self.read;
         let whole = count == self.input.channels && self.repeat == 1 && self.canvas.is_none();
         if whole && !self.input.is_nchw() {
-            to.iter_mut().zip(input.iter()).for_each(|(to, x)| *to = read(x));
+            poll::each(to.iter_mut(), 2).zip(input.iter()).for_each(|(to, x)| *to = read(x));
             return;
         }
         let (height, width) = self.extents();
@@ -154,7 +155,7 @@ impl Staged {
             let Some((y, x)) = place else { return };
             let start = ((batch * height + y) * width + x) * size;
             let pixel = to[start..start + size].chunks_exact_mut(self.repeat);
-            for (c, same) in pixel.enumerate() {
+            for (c, same) in poll::each(pixel.enumerate(), 4 + self.repeat) {
                 same.fill(read(input.get(at + c * step)));
             }
         });
@@ -164,7 +165,7 @@ impl Staged {
         let (first, count) = self.written;
         let mut pixels = from.chunks_exact(count);
         each_pixel(&self.output, first, |_, at, step| {
-            for (c, &y) in pixels.next().unwrap_or_default().iter().enumerate() {
+            for (c, &y) in poll::each(pixels.next().unwrap_or_default().iter().enumerate(), 4) {
                 output.set(at + c * step, write(y));
             }
         });
@@ -204,9 +205,9 @@ pub(super) fn in_single_precision<T: Real>() -> Convert<T, f32> {
 /// Calls `each(pixel, position of its channel `first`, elements to its next channel)`, line by line.
 fn each_pixel(image: &Image, first: usize, mut each: impl FnMut([usize; 3], usize, usize)) {
     let step = if image.is_nchw() { image.height * image.width } else { 1 };
-    for batch in 0..image.batches {
-        for y in 0..image.height {
-            for x in 0..image.width {
+    for batch in poll::each(0..image.batches, 8) {
+        for y in poll::each(0..image.height, 8) {
+            for x in poll::each(0..image.width, 8) {
                 each([batch, y, x], image.at(batch, y, x, first), step);
             }
         }

@@ -7,6 +7,7 @@ use crate::kernels::Isa;
 use crate::kernels::plain::copy_pieces;
 use crate::ops::support::{by_width, compiled, plain};
 use crate::plan::{Lowered, OpBuilder};
+use crate::poll;
 use crate::rows::Apart;
 
 /// Where each element of an output comes from: `base + sum(position[axis] * strides[axis])`.
@@ -95,12 +96,22 @@ impl Strided {
         }
         for (from, to) in rows {
             let target = output.slice(to..to + inner);
-            for at in 0..inner {
-                target.set(at, input.get((from + at.cast_signed() * step).cast_unsigned()));
+            for start in (0..inner).step_by(poll::CHUNK) {
+                let end = inner.min(start + poll::CHUNK);
+                if poll::work(ROW_NS + (end - start) * ELEMENT_NS).is_err() {
+                    return;
+                }
+                for at in start..end {
+                    target.set(at, input.get((from + at.cast_signed() * step).cast_unsigned()));
+                }
             }
         }
     }
 }
+
+/// What finding a row takes at most, and moving an element from memory that is far away.
+const ROW_NS: usize = 8;
+const ELEMENT_NS: usize = 4;
 
 fn emit_move<T: Element>(op: &mut OpBuilder<'_>, strided: Strided, output: usize) -> Lowered {
     let (shape, isa) = (op.output(output)?.shape, op.isa());

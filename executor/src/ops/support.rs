@@ -7,6 +7,7 @@ use crate::error::OpError;
 use crate::io::{In, Io, Out};
 use crate::kernels::Isa;
 use crate::plan::{Label, Lowered, OpBuilder, Tensor, Words};
+use crate::poll;
 use crate::rows::{Port, Rows, each_stretch};
 use crate::shape::Shape;
 
@@ -158,11 +159,10 @@ impl Axis {
     #[inline(always)]
     pub(crate) fn taps(self, output: usize) -> impl Iterator<Item = (usize, usize)> {
         let start = output * self.stride;
-        (0..self.filter).filter_map(move |tap| {
-            let padded = start + tap * self.dilation;
-            let position = padded.checked_sub(self.head)?;
-            (position < self.input).then_some((tap, position))
-        })
+        // Of the filter those alone, however much of it there is.
+        let until = |end: usize| end.saturating_sub(start).div_ceil(self.dilation);
+        let taps = until(self.head)..until(self.head + self.input).min(self.filter);
+        taps.map(move |tap| (tap, start + tap * self.dilation - self.head))
     }
 }
 
@@ -319,7 +319,10 @@ impl Broadcast {
 
     /// Calls `each` for every stretch.
     #[inline(always)]
-    pub(crate) fn each_line(&self, mut each: impl FnMut(Line)) {
+    pub(crate) fn each_line(
+        &self,
+        mut each: impl FnMut(Line) -> Result<(), String>,
+    ) -> Result<(), String> {
         let Some((&len, outer)) = self.extents.split_last() else {
             return each(Line { at: 0, from: [0, 0], len: 1, steps: [0, 0] });
         };
@@ -334,8 +337,9 @@ impl Broadcast {
                 from[0] += at * self.strides[0][axis];
                 from[1] += at * self.strides[1][axis];
             }
-            each(Line { at: row * len, from, len, steps });
+            each(Line { at: row * len, from, len, steps })?;
         }
+        Ok(())
     }
 
     /// Calls `row` with every stretch of two operands and the output that lies in one piece: as long each, or one element
@@ -352,9 +356,14 @@ impl Broadcast {
     ) -> Result<(), String> {
         let is_one_piece = a.is_one_piece() && b.is_one_piece() && output.is_one_piece();
         let (all_a, all_b, all) = (a.all(), b.all(), output.all());
-        let mut result = Ok(());
+        let mut unreported = 0;
         self.each_line(|Line { at, from, len, steps }| {
-            let made = if is_one_piece {
+            // Long stretches are cut; short ones are reported together.
+            if is_one_piece && len <= poll::CHUNK {
+                unreported += LINE_NS + len;
+                if unreported > poll::CHUNK {
+                    poll::work(std::mem::take(&mut unreported))?;
+                }
                 let count = |which: usize| if steps[which] == 0 { 1 } else { len };
                 let a = all_a.slice(from[0]..from[0] + count(0));
                 let b = all_b.slice(from[1]..from[1] + count(1));
@@ -362,14 +371,13 @@ impl Broadcast {
             } else {
                 let inputs = [(a, from[0], steps[0] == 1), (b, from[1], steps[1] == 1)];
                 each_stretch(len, inputs, (output, at), |[a, b], to| row(a, b, to))
-            };
-            if result.is_ok() {
-                result = made;
             }
-        });
-        result
+        })
     }
 }
+
+/// What finding a stretch of two operands takes at most, about.
+const LINE_NS: usize = 16;
 
 /// Computes each element of output 0 from the one of input 0 at its place; `each` does so for any stretch, in place too.
 ///
@@ -381,7 +389,7 @@ pub(crate) fn map_rows<T: Element, U: Element>(
     each: impl Fn(In<'_, T>, Out<'_, U>) -> Result<(), String>,
 ) -> Result<(), String> {
     let (input, output) = (io.input_rows(0), io.output_rows(0));
-    if input.is_one_piece() && output.is_one_piece() {
+    if input.is_one_piece() && output.is_one_piece() && output.len() <= poll::CHUNK {
         return each(input.all(), output.all());
     }
     let len = input.len().min(output.len());
@@ -428,7 +436,12 @@ mod tests {
         let shape = |extents: &[usize]| Shape::new(extents.to_vec()).unwrap();
         let lines = |wide: &[usize], a: &[usize], b: &[usize]| {
             let mut lines = Vec::new();
-            Broadcast::new(&shape(wide), &shape(a), &shape(b)).each_line(|line| lines.push(line));
+            Broadcast::new(&shape(wide), &shape(a), &shape(b))
+                .each_line(|line| {
+                    lines.push(line);
+                    Ok(())
+                })
+                .unwrap();
             lines
         };
         let whole = Line { at: 0, from: [0, 0], len: 24, steps: [1, 1] };

@@ -14,6 +14,7 @@ use crate::error::OpError;
 use crate::kernels::patches::Patches;
 use crate::kernels::{Precision, gemm_f32, gemm_i8};
 use crate::plan::{Label, Lowered, OpBuilder};
+use crate::poll;
 use crate::quant::real_activation_range;
 
 pub(super) static TRANSPOSE_CONV_2D: Op = Op { lower };
@@ -71,12 +72,10 @@ impl Spread {
     /// `(tap, input position)` pairs that reach an output position, in the order of the input: that of kernels.
     fn taps(self, output: usize) -> impl Iterator<Item = (usize, usize)> {
         let padded = output + self.head;
-        // Taps whose distance is a multiple of the stride: from the first on, one in `stride`.
-        let taps = (padded % self.stride..self.filter).step_by(self.stride).rev();
-        taps.filter_map(move |tap| {
-            let input = padded.checked_sub(tap)? / self.stride;
-            (input < self.input).then_some((tap, input))
-        })
+        // Those alone that a tap of the filter brings here, however many there are.
+        let first = (padded + 1).saturating_sub(self.filter).div_ceil(self.stride);
+        let inputs = first..self.input.min(padded / self.stride + 1);
+        inputs.map(move |input| (padded - input * self.stride, input))
     }
 }
 
@@ -237,8 +236,8 @@ impl Taps for Conv {
         let Self { input, output, vertical, horizontal, .. } = *self;
         let channels = input.channels;
         for (n, y) in lines.map(|line| (line / output.height, line % output.height)) {
-            for x in 0..output.width {
-                for o in 0..output.channels {
+            for x in poll::each(0..output.width, 8) {
+                for o in poll::each(0..output.channels, 16) {
                     let first = o * vertical.filter * horizontal.filter;
                     let mut taps = vertical.taps(y).flat_map(|(i, row)| {
                         horizontal.taps(x).flat_map(move |(j, column)| {

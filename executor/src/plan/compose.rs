@@ -10,11 +10,16 @@ use super::stage::Work;
 use crate::kernels::Isa;
 use crate::kernels::byte_table::ByteTable;
 use crate::ops::support::map_rows;
+use crate::poll;
 
 /// Makes one table of a table and what alone reads it, together with what the table is of.
 pub(super) fn compose(draft: &mut Draft, isa: Isa) {
-    let (readers, mut at) = (draft.readers(), 0);
-    while at < draft.steps.len() {
+    let readers = draft.readers();
+    let mut composed = vec![false; draft.steps.len()];
+    for at in 0..draft.steps.len() {
+        if poll::work(64).is_err() {
+            return;
+        }
         if let Some((inner, table)) = find(draft, &readers, at) {
             let input = draft.steps[inner].inputs[0].clone();
             let step = &mut draft.steps[at];
@@ -26,11 +31,11 @@ pub(super) fn compose(draft: &mut Draft, isa: Isa) {
             step.label = Label { kernel: "byte_table", form: table.isa(), shape, operations: 0 };
             step.work =
                 Work::Whole(Box::new(move |io| map_rows(&io, |from, to| table.compute(from, to))));
-            draft.steps.remove(inner);
-        } else {
-            at += 1;
+            composed[inner] = true;
         }
     }
+    let mut composed = composed.into_iter();
+    draft.steps.retain(|_| !composed.next().unwrap_or(false));
 }
 
 /// The table that step `at` reads alone and could take the place of, and the results of both.
@@ -48,7 +53,8 @@ fn find(draft: &Draft, readers: &Readers, at: usize) -> Option<(usize, [u8; 256]
         let makes = |step: &DraftStep| {
             step.outputs.first().and_then(|it| draft.whole_root(it)) == Some(local)
         };
-        let inner = draft.steps[..at].iter().position(makes)?;
+        // It is near, mostly; nobody else makes the local.
+        let inner = draft.steps[..at].iter().rposition(makes)?;
         let Some(Part::Table(table)) = &draft.steps[inner].part else { return None };
         if !readers.are(local, 1) || !same(draft, of, &draft.steps[inner].inputs[0]) {
             return None;

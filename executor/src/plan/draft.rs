@@ -14,6 +14,7 @@ use crate::io::In;
 use crate::kernels::Isa;
 use crate::memory::AlignedBytes;
 use crate::ops::support::map_rows;
+use crate::poll;
 use crate::rows::{Apart, Port};
 use crate::shape::Shape;
 
@@ -42,6 +43,13 @@ impl DraftPlace {
     /// The first bytes of a local.
     pub(super) fn local(local: usize, len: usize) -> Self {
         Self::Local { local, offset: 0, len, apart: None }
+    }
+
+    /// The same, where locals are counted from `local` on.
+    fn count_from(&mut self, from: usize) {
+        if let Self::Local { local, .. } = self {
+            *local = local.wrapping_sub(from);
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -116,6 +124,11 @@ impl DraftStep {
             .any(|&(it, wanted)| it == port && wanted.is_none_or(|wanted| wanted == row))
     }
 
+    /// All places that it touches.
+    pub(super) fn places(&self) -> impl Iterator<Item = &DraftPlace> {
+        self.inputs.iter().chain(&self.outputs).chain([&self.scratch])
+    }
+
     /// All operands that are there.
     pub(super) fn operands(&self) -> impl Iterator<Item = (Port, &DraftPlace)> {
         let inputs = self.inputs.iter().enumerate();
@@ -131,6 +144,9 @@ struct Local {
     /// Where it lies, if it is a part of something else.
     home: Option<DraftPlace>,
 }
+
+/// What following a local to what it is a part of takes at most, about.
+const RESOLVE_NS: usize = 32;
 
 /// Who reads the memory of each local.
 pub(super) struct Readers {
@@ -204,9 +220,12 @@ impl Draft {
     /// The place in what it is a part of, if it is one.
     pub(super) fn resolve(&self, place: &DraftPlace) -> DraftPlace {
         let mut place = place.clone();
+        // Passes go through many of them. Whoever asks for so many looks whether the work is to end.
+        let _ = poll::work(RESOLVE_NS);
         while let DraftPlace::Local { local, offset, len, apart } = place
             && let Some(home) = &self.locals[local].home
         {
+            let _ = poll::work(RESOLVE_NS);
             let part = home.part(offset, len, apart);
             debug_assert!(part.is_some(), "{place:?} within {home:?}");
             place = part.unwrap_or(DraftPlace::Omitted);
@@ -280,10 +299,34 @@ impl Draft {
         self.outputs.truncate(outputs);
     }
 
-    /// Takes the steps from `first` on out, into a draft of their own with the same locals.
-    pub(super) fn split_off(&mut self, first: usize) -> Self {
-        let steps = self.steps.split_off(first);
-        Self { steps, locals: self.locals.clone(), ..Self::default() }
+    /// Takes the steps from `first` on out, into a draft of their own that has the locals from `local` on, counted from
+    /// there. `None`, and nothing is taken, where they touch others.
+    pub(super) fn split_off(&mut self, first: usize, local: usize) -> Option<Self> {
+        let mut own = Self { steps: self.steps.split_off(first), ..Self::default() };
+        let is_own = |place: &&DraftPlace| !matches!(place, DraftPlace::Local { local: at, .. } if *at < local);
+        let homes = self.locals.iter().skip(local).filter_map(|it| it.home.as_ref());
+        let places = own.steps.iter().flat_map(DraftStep::places);
+        if !homes.chain(places).all(|place| is_own(&place)) {
+            self.steps.append(&mut own.steps);
+            return None;
+        }
+        own.locals.extend_from_slice(self.locals.get(local..).unwrap_or_default());
+        own.locals.iter_mut().filter_map(|it| it.home.as_mut()).for_each(|it| it.count_from(local));
+        own.count_from(local);
+        Some(own)
+    }
+
+    /// Puts back what [`Draft::split_off`] took.
+    pub(super) fn put_back(&mut self, mut own: Self, local: usize) {
+        own.count_from(local.wrapping_neg());
+        self.steps.append(&mut own.steps);
+    }
+
+    fn count_from(&mut self, local: usize) {
+        for step in &mut self.steps {
+            let places = step.inputs.iter_mut().chain(&mut step.outputs);
+            places.chain([&mut step.scratch]).for_each(|place| place.count_from(local));
+        }
     }
 
     /// Bytes of a local.
@@ -331,7 +374,7 @@ impl Draft {
             .map(|local| Lifetime { bytes: local.bytes, first: usize::MAX, last: 0 })
             .collect();
         for (at, step) in self.steps.iter().enumerate() {
-            for place in step.inputs.iter().chain(&step.outputs).chain([&step.scratch]) {
+            for place in step.places() {
                 if let Some(root) = self.root(place) {
                     lifetimes[root].first = lifetimes[root].first.min(at);
                     lifetimes[root].last = at;

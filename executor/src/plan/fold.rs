@@ -12,6 +12,7 @@ use super::state::{State, Storage, ValueId};
 use crate::error::OpError;
 use crate::io::{Io, Slot};
 use crate::memory::AlignedBytes;
+use crate::poll;
 
 /// Larger results, with what computing them takes, are left to the run: a few bytes of a model may ask
 /// for gigabytes.
@@ -20,7 +21,7 @@ const MAX_BYTES: usize = 64 << 20;
 /// Most that all results of a stage may take, for the same reason.
 const MAX_TOTAL: usize = 1 << 30;
 
-/// Runs the steps from `first` on, if they read constants alone and write temporaries alone, and makes
+/// Runs the steps from `first` on, whose locals are those from `first_local` on, if they read constants alone and write temporaries alone, and makes
 /// constants of what they write.
 ///
 /// # Errors
@@ -30,21 +31,25 @@ pub(super) fn fold(
     outputs: &[ValueId],
     state: &mut State,
     draft: &mut Draft,
-    first: usize,
+    (first, first_local): (usize, usize),
 ) -> Result<(), OpError> {
     if !is_pure(kind) || !draft.steps.iter().skip(first).all(|step| reads_constants(&step.inputs)) {
         return Ok(());
     }
-    let Some(results) = results(outputs, state, draft) else { return Ok(()) };
+    let Some(results) = results(outputs, state, draft, first_local) else { return Ok(()) };
     if draft.steps.len() == first {
         return Ok(());
     }
-    let mut own = draft.split_off(first);
-    own.kept.extend(results.iter().map(|&(_, local, _)| local));
+    let Some(mut own) = draft.split_off(first, first_local) else { return Ok(()) };
+    own.kept.extend(results.iter().map(|&(_, local, _)| local - first_local));
     let layout = own.lay_out(0);
     let total = state.folded.saturating_add(layout.bytes);
     if layout.bytes > 2 * MAX_BYTES || total > MAX_TOTAL {
-        draft.steps.append(&mut own.steps);
+        draft.put_back(own, first_local);
+        return Ok(());
+    }
+    if poll::halted().is_err() {
+        // Nothing is laid out then, and the steps are of no use.
         return Ok(());
     }
     state.folded = total;
@@ -55,7 +60,7 @@ pub(super) fn fold(
         step.work.run(Io::new(&slots, &step)).map_err(OpError::rule)?;
     }
     for (value, local, len) in results {
-        let (_, start) = layout.home(local);
+        let (_, start) = layout.home(local - first_local);
         let bytes = arena.as_slice().get(start..start + len).unwrap_or_default();
         state.values[value].storage = Storage::Constant(Arc::new(AlignedBytes::copy_of(bytes)));
     }
@@ -77,11 +82,14 @@ fn results(
     outputs: &[ValueId],
     state: &State,
     draft: &Draft,
+    first_local: usize,
 ) -> Option<Vec<(ValueId, usize, usize)>> {
     let results = outputs
         .iter()
         .map(|&value| match state.values[value].storage {
-            Storage::Local(local) => Some((value, local, draft.local_bytes(local))),
+            Storage::Local(local) if local >= first_local => {
+                Some((value, local, draft.local_bytes(local)))
+            }
             _ => None,
         })
         .collect::<Option<Vec<_>>>()?;

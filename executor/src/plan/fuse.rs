@@ -15,6 +15,7 @@ use crate::io::{Io, share_stride};
 use crate::kernels::chain::{Chain, Combine, MAX_STAGES};
 use crate::kernels::lines::Lines;
 use crate::ops::QuantizedCell;
+use crate::poll;
 use crate::rows::{Apart, Port};
 
 /// What of a step other steps could be joined with.
@@ -43,15 +44,28 @@ const WORTH_BYTES: usize = 512 << 10;
 pub(super) fn fuse(draft: &mut Draft, threads: usize) {
     // What is joined reads less, but of nothing else than it wrote itself.
     let readers = draft.readers();
-    let mut from = 0;
+    let (mut all, mut from) = (Vec::new(), 0);
     while from < draft.steps.len() {
-        if let Some(found) = find(draft, &readers, from) {
-            let at = found.steps.start;
-            join(draft, found, threads);
-            from = at;
+        if poll::work(256).is_err() {
+            return;
         }
-        from += 1;
+        let found = find(draft, &readers, from);
+        from = found.as_ref().map_or(from + 1, |found| found.steps.end);
+        all.extend(found);
     }
+    if all.is_empty() {
+        return;
+    }
+    let mut steps = std::mem::take(&mut draft.steps).into_iter();
+    let mut at = 0;
+    for found in all {
+        let alone = found.steps.start - at;
+        draft.steps.extend(steps.by_ref().take(alone));
+        let joined = steps.by_ref().take(found.steps.len()).collect();
+        at = found.steps.end;
+        join(draft, joined, found, threads);
+    }
+    draft.steps.extend(steps);
 }
 
 /// Steps to join, and how.
@@ -122,9 +136,8 @@ fn residual(draft: &Draft, readers: &Readers, end: usize) -> Option<(Combine, Dr
     is_only_reader(draft, readers, end, 1).then(|| Some((swapped, step.inputs.first()?.clone())))?
 }
 
-fn join(draft: &mut Draft, found: Found, threads: usize) {
-    let Found { steps, chain, residual } = found;
-    let mut joined: Vec<DraftStep> = draft.steps.drain(steps.clone()).collect();
+fn join(draft: &mut Draft, mut joined: Vec<DraftStep>, found: Found, threads: usize) {
+    let Found { chain, residual, .. } = found;
     let Some(last) = joined.pop() else { return };
     let Some(first) = joined.first_mut() else { return };
     let input = std::mem::replace(&mut first.inputs[0], DraftPlace::Omitted);
@@ -156,7 +169,7 @@ fn join(draft: &mut Draft, found: Found, threads: usize) {
         rows,
         ..last
     };
-    draft.steps.insert(steps.start, step);
+    draft.steps.push(step);
 }
 
 fn label(joined: &[DraftStep], last: &DraftStep) -> Label {

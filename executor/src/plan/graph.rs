@@ -8,6 +8,7 @@ use nnburst_hal::{
 
 use crate::error::CompileError;
 use crate::memory::{AlignedBytes, Slab};
+use crate::poll;
 use crate::session::Control;
 
 /// One graph of a model. Indices in it have been checked.
@@ -36,6 +37,9 @@ enum Readers {
 ///
 /// With packed weights at hand, what refers to memories is wholly in those, and nobody looks at its bytes:
 /// some of the weights' stand for them.
+/// Bytes of a constant that are read between two polls.
+const READ_BYTES: usize = 1 << 20;
+
 pub(crate) fn graphs(
     model: &Model,
     weights: Option<&Arc<AlignedBytes>>,
@@ -177,7 +181,12 @@ fn referenced(
         });
     }
     let mut bytes = slab.zeroed(location.length as usize);
-    pool.read_at(u64::from(location.offset), bytes.as_mut_slice())
-        .map_err(|error| CompileError::memory(index, &error))?;
+    let mut offset = u64::from(location.offset);
+    for chunk in bytes.as_mut_slice().chunks_mut(READ_BYTES) {
+        let read = pool.read_at(offset, chunk);
+        read.map_err(|error| CompileError::memory(index, &error))?;
+        offset += chunk.len() as u64;
+        poll::work(chunk.len() / 4).or_else(|_| poll::halted())?;
+    }
     Ok(Arc::new(bytes))
 }

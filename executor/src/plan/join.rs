@@ -11,7 +11,31 @@ use std::ops::Range;
 
 use super::draft::{Draft, DraftPlace};
 use super::fuse::Part;
+use crate::poll;
 use crate::rows::{Apart, Port};
+
+/// The steps that touch each local or a part of it.
+struct Users(Vec<Vec<usize>>);
+
+impl Users {
+    fn of(draft: &Draft) -> Self {
+        let mut users = vec![Vec::new(); draft.local_count()];
+        for (at, step) in draft.steps.iter().enumerate() {
+            for root in step.operands().filter_map(|(_, place)| draft.root(place)) {
+                users[root].push(at);
+            }
+        }
+        Self(users)
+    }
+
+    /// Those of a local that became a part of something else touch that.
+    fn follow(&mut self, local: usize, root: Option<usize>) {
+        let steps = std::mem::take(&mut self.0[local]);
+        if let Some(root) = root {
+            self.0[root].extend(steps);
+        }
+    }
+}
 
 /// Drops steps that put borders around a value where nobody reads the result.
 pub(super) fn drop_borders(draft: &mut Draft) {
@@ -29,8 +53,12 @@ pub(super) fn drop_borders(draft: &mut Draft) {
 /// take them so.
 pub(super) fn view(draft: &mut Draft) {
     let kept = draft.kept_roots();
+    let mut users = Users::of(draft);
     // Parts of parts first: what is left to read those is then their parts alone.
     for at in (0..draft.steps.len()).rev() {
+        if poll::work(16).is_err() {
+            return;
+        }
         let step = &draft.steps[at];
         let Some(Part::Take { output, start, apart }) = step.part else { continue };
         let Some(local) = step.outputs.get(output).and_then(|it| draft.whole_root(it)) else {
@@ -44,7 +72,8 @@ pub(super) fn view(draft: &mut Draft) {
             continue;
         };
         let here = |other, port| other == at && port == Port::Output;
-        if !kept[local] && all_take_rows(draft, local, apart.row, here) {
+        if !kept[local] && all_take_rows(draft, &users, local, apart.row, here) {
+            users.follow(local, draft.root(&home));
             draft.settle(local, home);
             let step = &mut draft.steps[at];
             (step.inputs, step.outputs) = (Vec::new(), Vec::new());
@@ -58,7 +87,11 @@ pub(super) fn view(draft: &mut Draft) {
 /// Has parts computed where they belong in the whole, and drops steps that are left with nothing to copy.
 pub(super) fn join(draft: &mut Draft) {
     let mut readers = draft.readers();
+    let mut users = Users::of(draft);
     for at in 0..draft.steps.len() {
+        if poll::work(16).is_err() {
+            return;
+        }
         let Some(Part::Join { offsets, rows }) = draft.steps[at].part.clone() else { continue };
         let mut first = 0;
         while first < offsets.len() {
@@ -79,13 +112,15 @@ pub(super) fn join(draft: &mut Draft) {
             };
             let fits = fits
                 && home.apart().is_none_or(|apart| {
-                    !readers.are_later(local) && all_take_rows(draft, local, apart.row, here)
+                    !readers.are_later(local)
+                        && all_take_rows(draft, &users, local, apart.row, here)
                 });
             first = inputs.end;
             if fits {
                 if let DraftPlace::Local { local: root, .. } = home {
                     readers.follow(local, root, inputs.len());
                 }
+                users.follow(local, draft.root(&home));
                 draft.settle(local, home);
                 draft.steps[at].inputs[inputs].fill(DraftPlace::Omitted);
             }
@@ -157,11 +192,13 @@ fn row_of(draft: &Draft, place: &DraftPlace, rows: usize) -> Option<(usize, usiz
 /// Whether all operands that are a local or rows of it, but for those `but` says, may lie in rows of `row` bytes.
 fn all_take_rows(
     draft: &Draft,
+    users: &Users,
     local: usize,
     row: usize,
     but: impl Fn(usize, Port) -> bool,
 ) -> bool {
-    draft.steps.iter().enumerate().all(|(at, step)| {
+    users.0[local].iter().all(|&at| {
+        let step = &draft.steps[at];
         step.operands().all(|(port, place)| match draft.resolve(place) {
             DraftPlace::Local { local: root, len, apart, .. } if root == local => match apart {
                 _ if but(at, port) || len == 0 => true,
@@ -185,6 +222,9 @@ pub(super) fn share(draft: &mut Draft) {
         }
     }
     for at in 0..draft.steps.len() {
+        if poll::work(16).is_err() {
+            return;
+        }
         let step = &draft.steps[at];
         let Some(result) = step.outputs.first().and_then(|place| draft.whole_root(place)) else {
             continue;

@@ -4,6 +4,7 @@
 //! value that isn't known ends the stage; lowering goes on at run time, from the state kept in it,
 //! when the steps so far have computed that value.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use nnburst_hal::OperationType;
@@ -20,6 +21,7 @@ use super::sequence::sequence;
 use super::stage::{DynamicTarget, LoopTail, Stage, Tail};
 use super::state::{State, Storage, ValueId};
 use crate::error::{CompileError, OpError};
+use crate::poll;
 use crate::session::Control;
 use crate::shape::merge;
 
@@ -59,13 +61,15 @@ pub(crate) fn lower(
         };
         control.check()?;
         lowered += 1;
-        if lowered > context.operation_limit {
-            let what = format!("branches within branches make more than {lowered} operations");
+        if lowered > context.operation_limit || state.values.len() > context.value_limit {
+            let values = state.values.len();
+            let what =
+                format!("branches within branches make {lowered} operations, {values} values");
             return Err(CompileError::Model(what));
         }
         let index = frame.next;
         let map = Arc::clone(&frame.map);
-        let mark = (draft.steps.len(), draft.outputs.len());
+        let mark = (draft.steps.len(), draft.outputs.len(), draft.local_count());
         let before: Vec<_> = operation
             .outputs
             .iter()
@@ -85,10 +89,14 @@ pub(crate) fn lower(
         };
         let next = context.packs.during(graph, index, || lower_one(&mut builder))?;
         let absorbed = builder.absorbed;
+        poll::halted()?;
         match next {
             Next::Done => {
                 let outputs: Vec<_> = before.iter().map(|&(value, _)| value).collect();
-                let folded = fold(operation.kind, &outputs, &mut state, &mut draft, mark.0);
+                let first = (mark.0, mark.2);
+                let folded = fold(operation.kind, &outputs, &mut state, &mut draft, first);
+                // What a poll ended says nothing of the operation.
+                poll::halted()?;
                 folded.map_err(|error| {
                     let name = operation.kind.name();
                     CompileError::Operation { index, name, error }
@@ -140,6 +148,7 @@ fn improve(context: &Context, draft: &mut Draft) {
     join(draft);
     share(draft);
     sequence(draft);
+    // Passes end early where the work is to end; whoever lays the draft out notices.
 }
 
 fn advance(state: &mut State) {
@@ -171,9 +180,15 @@ fn lower_one(builder: &mut OpBuilder<'_>) -> Result<Next, CompileError> {
 fn leave(context: &Context, state: &mut State, draft: &mut Draft) -> Result<(), CompileError> {
     let Some(frame) = state.frames.pop() else { return Ok(()) };
     let graph = &context.graphs[frame.graph];
+    let mut operands = HashMap::new();
+    if !frame.copies.is_empty() {
+        for (&value, operand) in frame.map.iter().zip(&graph.operands) {
+            operands.entry(value).or_insert(operand);
+        }
+    }
     for (from, to) in frame.copies {
-        let operand = graph.operands.iter().zip(&*frame.map).find(|&(_, &value)| value == from);
-        let Some((operand, _)) = operand else { continue };
+        let operand = operands.get(&from);
+        let Some(operand) = operand else { continue };
         let fail = |what: String| {
             CompileError::Model(format!("an output of graph {}: {what}", frame.graph))
         };
@@ -303,6 +318,7 @@ fn finish(
     tail: Tail,
     state: Option<State>,
 ) -> Result<Stage, CompileError> {
+    poll::halted()?;
     let (needed, limit) = (layout.bytes, context.arena_limit);
     if needed > limit {
         return Err(CompileError::TooLarge { needed, limit });

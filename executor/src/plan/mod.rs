@@ -42,6 +42,7 @@ use crate::extension::{ExtensionRegistry, Types};
 use crate::kernels::{Isa, Precision};
 use crate::memory::AlignedBytes;
 use crate::packed::Packs;
+use crate::poll;
 use crate::session::{Control, Session};
 
 /// The most threads that work on one execution: every one has scratch of its own, and no step has
@@ -102,6 +103,8 @@ pub(crate) struct Context {
     pub(crate) apart: bool,
     /// Most operations that are lowered at a time: branches of branches must not multiply without end.
     pub(crate) operation_limit: usize,
+    /// Most values that these may have.
+    pub(crate) value_limit: usize,
     /// Prefixes of the model and the names they stand for.
     pub(crate) extension_names: Vec<(u16, String)>,
     pub(crate) types: Types,
@@ -128,8 +131,9 @@ impl Plan {
         Self::compile_under(model, options, &Control::default())
     }
 
-    /// As [`Plan::compile`], until `control` says to end: it is looked at before each constant that is copied and
-    /// each operation that is compiled, whose weights are packed then.
+    /// As [`Plan::compile`], until `control` says to end: it is polled before each constant that is copied and each
+    /// operation that is compiled, and every millisecond or so while weights are packed, constants folded and steps
+    /// and memory laid out.
     ///
     /// # Errors
     /// As for [`Plan::compile`], [`CompileError::Stopped`] and [`CompileError::DeadlineMissed`].
@@ -149,6 +153,16 @@ impl Plan {
         weights: Option<&Arc<AlignedBytes>>,
         control: &Control<'_>,
     ) -> Result<Self, CompileError> {
+        poll::under(control, || Self::compile_polled(model, options, packs, weights, control))
+    }
+
+    fn compile_polled(
+        model: &Model,
+        options: &CompileOptions,
+        packs: Packs,
+        weights: Option<&Arc<AlignedBytes>>,
+        control: &Control<'_>,
+    ) -> Result<Self, CompileError> {
         for graph in std::iter::once(&model.main).chain(&model.referenced) {
             for (index, operation) in graph.operations.iter().enumerate() {
                 let is_oem = operation.kind == OperationType::OemOperation;
@@ -161,6 +175,7 @@ impl Plan {
         validate_model(model, Version::V1_3)?;
         let graphs = graph::graphs(model, weights, control)?;
         let operations: usize = graphs.iter().map(|graph| graph.operations.len()).sum();
+        let operands: usize = graphs.iter().map(|graph| graph.operands.len()).sum();
         let isa = match options.isa {
             Some(isa) => isa.checked()?,
             None => Isa::from_environment()?,
@@ -183,6 +198,7 @@ impl Plan {
             arena_limit: options.arena_limit,
             apart: options.apart,
             operation_limit: operations.saturating_add(SPARE_OPERATIONS),
+            value_limit: operands.saturating_add(16 * SPARE_OPERATIONS),
             extension_names,
             types: Types::of(model, &options.extensions),
             packs: Arc::new(packs),

@@ -1,6 +1,5 @@
 //! Steps of an unrolled network that become one, so that what their inputs give is one product.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::draft::{Draft, DraftPlace, DraftStep};
@@ -8,6 +7,7 @@ use super::fuse::Part;
 use super::label::{Label, Words};
 use super::stage::Work;
 use crate::ops::{QuantizedCell, QuantizedSteps};
+use crate::poll;
 
 /// Between steps a run may be stopped: what is one lasts for a few milliseconds at most.
 const MOST_OPERATIONS: u64 = 1 << 28;
@@ -17,18 +17,37 @@ const MOST_STEPS: usize = 64;
 
 /// Joins steps of the same cell, one behind the other, whose inputs are there ahead of the first.
 pub(super) fn sequence(draft: &mut Draft) {
-    let mut from = 0;
+    let (mut all, mut from) = (Vec::new(), 0);
     while from < draft.steps.len() {
-        let end = end(draft, from);
-        if end > from + 1 {
-            join(draft, from..end);
+        if poll::work(64).is_err() {
+            return;
         }
-        from += 1;
+        let end = end(draft, from).max(from + 1);
+        if end > from + 1 {
+            all.push(from..end);
+        }
+        from = end;
     }
+    if all.is_empty() {
+        return;
+    }
+    let mut steps = std::mem::take(&mut draft.steps).into_iter();
+    let mut at = 0;
+    for cells in all {
+        let alone = cells.start - at;
+        draft.steps.extend(steps.by_ref().take(alone));
+        at = cells.end;
+        join(draft, steps.by_ref().take(cells.len()).collect());
+    }
+    draft.steps.extend(steps);
 }
 
 fn cell_of(draft: &Draft, at: usize) -> Option<&Arc<QuantizedCell>> {
-    match &draft.steps.get(at)?.part {
+    cell(draft.steps.get(at)?)
+}
+
+fn cell(step: &DraftStep) -> Option<&Arc<QuantizedCell>> {
+    match &step.part {
         Some(Part::Cell(cell)) => Some(cell),
         _ => None,
     }
@@ -62,15 +81,18 @@ fn memory(draft: &Draft, place: &DraftPlace) -> Option<(bool, usize)> {
     }
 }
 
-fn join(draft: &mut Draft, steps: Range<usize>) {
-    let cells = steps.clone().filter_map(|at| {
-        let operands = [draft.steps[at].inputs.len(), draft.steps[at].outputs.len()];
-        Some((Arc::clone(cell_of(draft, at)?), operands))
+/// Adds the steps as one; as they are, if they don't go together after all.
+fn join(draft: &mut Draft, joined: Vec<DraftStep>) {
+    let cells = joined.iter().filter_map(|step| {
+        let operands = [step.inputs.len(), step.outputs.len()];
+        Some((Arc::clone(cell(step)?), operands))
     });
-    let Some(cells) = QuantizedSteps::new(cells.collect()) else { return };
+    let Some(cells) = QuantizedSteps::new(cells.collect()) else {
+        draft.steps.extend(joined);
+        return;
+    };
     let scratch_share = cells.scratch_bytes();
     let scratch = DraftPlace::local(draft.add_local(scratch_share), scratch_share);
-    let joined: Vec<DraftStep> = draft.steps.drain(steps.clone()).collect();
     let Some(first) = joined.first() else { return };
     let (count, shape) = (joined.len(), first.label.shape.clone());
     let label = Label {
@@ -84,20 +106,17 @@ fn join(draft: &mut Draft, steps: Range<usize>) {
         inputs.extend(step.inputs);
         outputs.extend(step.outputs);
     }
-    draft.steps.insert(
-        steps.start,
-        DraftStep {
-            index,
-            name,
-            label,
-            inputs,
-            outputs,
-            scratch,
-            scratch_share,
-            work: Work::Whole(Box::new(move |io| cells.run(io))),
-            part: None,
-            in_place: &[],
-            rows: Vec::new(),
-        },
-    );
+    draft.steps.push(DraftStep {
+        index,
+        name,
+        label,
+        inputs,
+        outputs,
+        scratch,
+        scratch_share,
+        work: Work::Whole(Box::new(move |io| cells.run(io))),
+        part: None,
+        in_place: &[],
+        rows: Vec::new(),
+    });
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use super::Control;
 use super::team::Team;
 use crate::error::RunError;
+use crate::poll;
 
 /// Runs `count` bands in `pieces` pieces; `run` gets the number of the thread and the bands.
 ///
@@ -20,7 +21,8 @@ pub(super) fn run_bands(
     run: impl Fn(usize, Range<usize>) -> Result<(), RunError> + Sync,
 ) -> Result<(), RunError> {
     if pieces <= 1 {
-        return run(0, 0..count);
+        let ran = run(0, 0..count);
+        return poll::halted().map_err(RunError::from).and(ran);
     }
     match team {
         Some(team) if team.size() > 1 => together((count, pieces), control, team, run),
@@ -28,7 +30,8 @@ pub(super) fn run_bands(
             if at > 0 {
                 control.check()?;
             }
-            run(0, piece(at, count, pieces))
+            let ran = run(0, piece(at, count, pieces));
+            poll::halted().map_err(RunError::from).and(ran)
         }),
     }
 }
@@ -79,11 +82,15 @@ fn together(
     team: &mut Team,
     run: impl Fn(usize, Range<usize>) -> Result<(), RunError> + Sync,
 ) -> Result<(), RunError> {
-    let Some(untaken) = Untaken::new(pieces) else { return run(0, 0..count) };
+    let Some(untaken) = Untaken::new(pieces) else {
+        return run_bands((count, 1), control, None, run);
+    };
     // A helper that panics takes its piece with it; the count of what ended tells.
     let ended = AtomicUsize::new(0);
     let failed = OnceLock::new();
-    team.share(&|thread| {
+    // A helper polls inside its pieces as the owner does, but is never held up: its owner is.
+    let helping = Control { checkpoint: None, ..*control };
+    let work = |thread: usize| {
         let mut first = true;
         while let Some(at) = untaken.take(thread)
             && failed.get().is_none()
@@ -93,7 +100,9 @@ fn together(
             first = false;
             let bands = piece(at, count, pieces);
             let size = bands.len();
-            if let Err(error) = go_on.map_err(RunError::from).and_then(|()| run(thread, bands)) {
+            let ran = go_on.map_err(RunError::from).and_then(|()| run(thread, bands));
+            // What a poll inside it ended computed nothing, however it came back.
+            if let Err(error) = poll::halted().map_err(RunError::from).and(ran) {
                 // The first to fail tells.
                 let _ = failed.set(error);
                 return;
@@ -101,6 +110,10 @@ fn together(
             // Relaxed: read only when all have left the job, which orders it.
             ended.fetch_add(size, Ordering::Relaxed);
         }
+    };
+    team.share(&|thread| match thread {
+        0 => work(0),
+        helper => poll::under(&helping, || work(helper)),
     });
     match (failed.into_inner(), count - ended.into_inner()) {
         (Some(error), _) => Err(error),

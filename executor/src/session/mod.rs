@@ -16,6 +16,7 @@ use nnburst_hal::{OutputShape, TimePoint, View, ViewMut};
 
 use crate::error::{Halt, RunError};
 use crate::plan::{Context, MAIN, Plan, Stage};
+use crate::poll;
 use arguments::Sink;
 use rehearsal::Rehearsal;
 use runner::Runner;
@@ -64,17 +65,18 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Where a run may be held up: called before each step, and before each operation that is compiled. Whoever
-/// schedules runs waits in here.
+/// Where a run may be held up: called before each step, and every millisecond or so within longer ones; while a model
+/// is compiled, before each operation and within longer ones and passes. Whoever schedules runs waits in here.
 pub trait Checkpoint: std::fmt::Debug + Sync {
     /// Returns when the run may go on.
     fn pass(&self);
 }
 
-/// What may end a run early or hold it up. Looked at between steps, and between operations that are compiled.
+/// What may end a run early or hold it up. Polled between steps, between operations that are compiled, and every
+/// millisecond or so within those that take long.
 #[derive(Clone, Copy, Debug)]
 pub struct Control<'a> {
-    /// Passed before each step, ahead of what follows.
+    /// Passed at each poll, ahead of what follows.
     pub checkpoint: Option<&'a dyn Checkpoint>,
     /// Set by whoever wants the run to stop.
     pub stop: Option<&'a AtomicBool>,
@@ -243,7 +245,9 @@ impl Session {
             self.team = Some(Team::new(self.context.threads.min(team::cores())));
         }
         let mut orders = Orders { control, team: self.team.as_mut(), times, rehearsal: None };
-        self.runner.run(&self.context, inputs, &mut Sink::Given(outputs), &mut orders)
+        poll::under(control, || {
+            self.runner.run(&self.context, inputs, &mut Sink::Given(outputs), &mut orders)
+        })
     }
 
     /// The outputs' shapes after the last run, where it succeeded or ended with

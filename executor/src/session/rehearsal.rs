@@ -1,6 +1,13 @@
 //! Runs that nobody waits for: they bring code, branches and tables of pages back to where a run finds them at once.
 
-use crate::plan::{Step, estimate};
+use std::time::Duration;
+
+use nnburst_hal::TimePoint;
+
+use super::Control;
+use crate::io::Io;
+use crate::plan::{Step, Work, estimate};
+use crate::poll;
 
 /// A step that takes longer in one piece, in nanoseconds, is left out: a request that comes in the meantime waits for it.
 const LONG: u64 = 20_000;
@@ -20,8 +27,28 @@ impl std::fmt::Debug for Rehearsal<'_> {
     }
 }
 
+/// What a step takes longer than was estimated ends here, at the next poll inside it.
+const MOST: Duration = Duration::from_micros(200);
+
+/// Takes a step, or the first of its bands, unless it takes too long in one piece.
+///
+/// # Errors
+/// Those of the step.
+pub(super) fn rehearse(step: &Step, io: Io<'_>) -> Result<(), String> {
+    let control = Control { deadline: Some(TimePoint::after(MOST)), ..Control::default() };
+    poll::under(&control, || {
+        let ran = match &step.work {
+            Work::Whole(_) if is_long(step) => Ok(()),
+            Work::Whole(run) => run(io),
+            Work::Bands { count, run, .. } => run(io, 0..1.min(*count)),
+        };
+        // Ended early it is no worse a rehearsal.
+        if poll::halted().is_ok() { ran } else { Ok(()) }
+    })
+}
+
 /// Whether a step that can't be cut takes too long to be rehearsed.
-pub(super) fn is_long(step: &Step) -> bool {
+fn is_long(step: &Step) -> bool {
     let moves = u64::try_from(step.bytes()).unwrap_or(u64::MAX) / MOVED;
     estimate(&step.label).max(moves) > LONG
 }

@@ -12,7 +12,7 @@ use nnburst_hal::{OutputShape, View, ViewMut};
 use super::arguments::{Sink, argument_shape, check_count, fits, input_slot};
 use super::bands::run_bands;
 use super::loops::Loop;
-use super::rehearsal::is_long;
+use super::rehearsal::rehearse;
 use super::{Control, Input, Orders, Output, StepTime};
 use crate::error::{CompileError, RunError};
 use crate::io::{Io, Slot, resolve};
@@ -21,6 +21,7 @@ use crate::plan::{
     ArgumentShape, Context, DynamicOutput, DynamicTarget, Place, Stage, State, Step, Storage, Tail,
     Work, lower,
 };
+use crate::poll;
 use crate::shape::{Shape, merge};
 
 /// Paths kept at each fork; the oldest makes room.
@@ -281,16 +282,17 @@ impl Walk<'_, '_, '_, '_> {
 
     #[inline]
     fn step(&mut self, step: &Step) -> Result<(), RunError> {
+        if self.orders.rehearsal.is_some() {
+            let io = Io::new(self.slots, step);
+            return rehearse(step, io).map_err(|what| failed(step, what));
+        }
         let start = self.orders.times.is_some().then(Instant::now);
-        let rehearses = self.orders.rehearsal.is_some();
         match &step.work {
-            Work::Whole(_) if rehearses && is_long(step) => {}
-            Work::Bands { count, run, .. } if rehearses => {
-                let io = Io::new(self.slots, step);
-                run(io, 0..1.min(*count)).map_err(|what| failed(step, what))?;
-            }
             Work::Whole(run) => {
-                run(Io::new(self.slots, step)).map_err(|what| failed(step, what))?;
+                let ran = run(Io::new(self.slots, step));
+                // What a poll inside it ended computed nothing, however it came back.
+                poll::halted()?;
+                ran.map_err(|what| failed(step, what))?;
             }
             Work::Bands { count, pieces, shared, run } => {
                 let team = self.orders.team.as_deref_mut().filter(|_| *shared);
@@ -322,6 +324,7 @@ impl Walk<'_, '_, '_, '_> {
         let start = self.orders.times.is_some().then(Instant::now);
         let result = run(Io::new(self.slots, step));
         self.time(step, start);
+        poll::halted()?;
         result.map_err(|what| failed(step, what))
     }
 

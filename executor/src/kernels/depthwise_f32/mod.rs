@@ -10,6 +10,7 @@ use super::patches::Patches;
 use super::windows::each_region;
 use super::{Form, Isa, best, fetch, simd};
 use crate::packed::Packed;
+use crate::poll;
 use crate::rows::Pitched;
 
 /// A rectangle of pixels whose windows cover the same taps.
@@ -61,6 +62,9 @@ const SLICE: usize = 16;
 
 /// Bytes of a slice: half of the first cache.
 const SLICE_BYTES: usize = 16 << 10;
+
+/// Nanoseconds of the pixels that a kernel gets at a time, about, where there are many.
+const REGION_NS: usize = 500_000;
 
 /// A depthwise convolution with one filter per channel, packed.
 #[derive(Debug)]
@@ -117,7 +121,7 @@ impl Depthwise {
         let packed = Packed::new("depthwise_f32", bytes, |packed| {
             let lines = packed.typed_mut::<f32>().chunks_exact_mut(padded);
             let taps = std::iter::once(bias).chain(weights.chunks_exact(channels));
-            for (to, from) in lines.zip(taps) {
+            for (to, from) in poll::each(lines.zip(taps), channels / 4) {
                 to[..channels].copy_from_slice(from);
             }
         });
@@ -173,8 +177,36 @@ impl Depthwise {
                 low: self.low,
                 high: self.high,
             };
-            // SAFETY: regions keep to the image; `best` chose what the machine has.
-            unsafe { (self.form.run)(&pixels) };
+            let per_ns = if self.form.isa == Isa::Scalar { 1 } else { 8 };
+            let taps = region.lines.len() * region.columns.len() + 1;
+            let pixel_ns = channels * taps / per_ns + 1;
+            if pixel_ns * region.width * region.height <= REGION_NS {
+                if poll::work(pixel_ns * region.width * region.height).is_ok() {
+                    // SAFETY: regions keep to the image; `best` chose what the machine has.
+                    unsafe { (self.form.run)(&pixels) };
+                }
+                return;
+            }
+            let most = (REGION_NS / pixel_ns).max(1);
+            for line in 0..region.height {
+                for first in (0..region.width).step_by(most) {
+                    let count = most.min(region.width - first);
+                    if poll::work(pixel_ns * count).is_err() {
+                        return;
+                    }
+                    let input = line * pixels.input_line + first * pixels.step;
+                    let output = line * pixels.output_line + first * pixels.output_step;
+                    let part = Pixels {
+                        input: pixels.input.wrapping_add(input),
+                        output: pixels.output.wrapping_add(output),
+                        count,
+                        height: 1,
+                        ..pixels
+                    };
+                    // SAFETY: as above, for some pixels of a line.
+                    unsafe { (self.form.run)(&part) };
+                }
+            }
         });
     }
 }

@@ -23,6 +23,7 @@ use super::windows::each_run;
 use super::{Form, Isa, best};
 use crate::io::{In, Out};
 use crate::packed::Packed;
+use crate::poll;
 use crate::rows::{Pitched, Rows};
 
 /// Pixels whose windows cover the same taps.
@@ -82,6 +83,9 @@ impl Kernel {
 /// Channels that weights and bias are padded to.
 const PADDING: usize = 16;
 
+/// Nanoseconds of the pixels that a kernel gets at a time, about, where there are many.
+const RUN_NS: usize = 500_000;
+
 /// A depthwise convolution with one filter per channel, packed.
 #[derive(Debug)]
 pub(crate) struct Depthwise {
@@ -130,7 +134,8 @@ impl Depthwise {
         let weights = Packed::new("depthwise_i8", size, |packed| {
             let (line, lines) = packed.typed_mut::<i32>().split_at_mut(padded);
             line[..channels].copy_from_slice(bias);
-            for (to, from) in lines.chunks_exact_mut(padded).zip(weights.chunks_exact(channels)) {
+            let taps = lines.chunks_exact_mut(padded).zip(weights.chunks_exact(channels));
+            for (to, from) in poll::each(taps, channels) {
                 for (to, &from) in to.iter_mut().zip(from) {
                     // The upper half stays empty, whatever the sign.
                     *to = (i32::from(from ^ quantised.flip) - quantised.zero_point) & 0xFFFF;
@@ -234,8 +239,24 @@ impl Depthwise {
                 count: run.count,
                 scaling: scaling.from(0),
             };
-            // SAFETY: runs keep to the image; `best` chose what the machine has.
-            unsafe { (self.form.run.pixels)(&pixels) };
+            let per_ns = if self.form.isa == Isa::Scalar { 1 } else { 4 };
+            let taps = run.lines.len() * run.columns.len() + 1;
+            let pixel_ns = p.channels * taps / per_ns + 1;
+            let most = (RUN_NS / pixel_ns).max(1);
+            for first in (0..run.count).step_by(most) {
+                let count = most.min(run.count - first);
+                if poll::work(pixel_ns * count).is_err() {
+                    return;
+                }
+                let part = Pixels {
+                    input: pixels.input.wrapping_add(first * pixels.step),
+                    output: pixels.output.wrapping_add(first * pixels.output_step),
+                    count,
+                    ..pixels
+                };
+                // SAFETY: runs keep to the image; `best` chose what the machine has.
+                unsafe { (self.form.run.pixels)(&part) };
+            }
         });
     }
 }

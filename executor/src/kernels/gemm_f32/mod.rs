@@ -35,6 +35,7 @@ use super::patches::Patches;
 use super::windows::each_region;
 use super::{Form, Isa, Precision, best, pack};
 use crate::packed::Packed;
+use crate::poll;
 use crate::rows::Pitched;
 
 /// Best first.
@@ -50,6 +51,14 @@ pub(crate) const FORMS: &[Form<Kernel>] = &[
 
 /// Bytes of rows that are worked on at a time: leaves room in a second cache of 512 KiB.
 const BLOCK_BYTES: usize = 192 << 10;
+
+/// Nanoseconds that a tile takes at most, about, where rows are so deep that few make one; and as many as are reported
+/// at a time.
+const TILE_NS: usize = 2_000_000;
+const REPORT_NS: usize = 20_000;
+
+/// Rows of more elements are for others to multiply, who stop within a row.
+const DEEPEST: usize = 1 << 20;
 
 /// Lines of outputs shorter than this leave too many tiles half empty: their rows are copied together.
 const SHORT_LINE: usize = 10;
@@ -95,7 +104,9 @@ impl Gemm {
     ) -> Option<Self> {
         let pack = best(pack::FORMS, isa);
         let (depth, columns) = (patches.depth(), bias.len());
-        if depth == 0 || columns == 0 || weights.len() != depth * columns {
+        let fits = depth > 0 && columns > 0 && weights.len() == depth * columns;
+        // A row by a panel is not cut.
+        if !fits || depth > DEEPEST {
             return None;
         }
         let pairs = Pairs::of(isa).filter(|_| precision == Precision::Bf16 && patches.is_matrix());
@@ -141,6 +152,11 @@ impl Gemm {
             Source::Rounded(_) => "gemm_bf16",
             _ => "gemm_f32",
         }
+    }
+
+    /// Multiplications of a nanosecond, where they are slow.
+    fn per_ns(&self) -> usize {
+        if self.form.isa == Isa::Scalar { 1 } else { 16 }
     }
 
     /// Elements of a row as tiles take it.
@@ -238,10 +254,21 @@ impl Gemm {
     /// Its rows are readable, its outputs writable.
     #[inline]
     unsafe fn tiles(&self, panel: &Panel, whole: &Tile, skipped: usize) {
-        // As even as can be: 49 rows in tiles of 12 are 10, 10, 10, 10, 9.
-        let count = whole.rows.div_ceil(self.form.run.rows);
+        // As even as can be: 49 rows in tiles of 12 are 10, 10, 10, 10, 9. Of the deepest rows fewer: a tile takes a
+        // millisecond or so at the most.
+        let depth = (whole.segments.0 * whole.segments.1 * whole.len).max(1);
+        let row_ns = (depth * panel.columns / self.per_ns()).max(1);
+        let count = whole.rows.div_ceil(self.form.run.rows.min(TILE_NS / row_ns).max(1));
+        // Tiles are reported together while they are small: a report for each would take a hundredth of their time.
+        let reported = (REPORT_NS / (row_ns * self.form.run.rows)).max(1);
         let mut first = 0;
         for tile in 0..count {
+            if tile % reported == 0 {
+                let tiles = reported.min(count - tile);
+                if poll::work(row_ns * tiles * whole.rows.div_ceil(count)).is_err() {
+                    return;
+                }
+            }
             let rows = whole.rows / count + usize::from(tile < whole.rows % count);
             let tile = Tile {
                 input: whole.input.wrapping_add(first * whole.row_stride),
@@ -346,7 +373,8 @@ impl Convolution for Gemm {
                     let stride = copied_stride(depth);
                     for first in rows.clone().step_by(block) {
                         let rows = first..(first + block).min(rows.end);
-                        for (row, to) in rows.clone().zip(scratch.chunks_exact_mut(stride)) {
+                        let copied = rows.clone().zip(scratch.chunks_exact_mut(stride));
+                        for (row, to) in poll::each(copied, 16 + depth) {
                             self.patches.gather(image, row, 0.0, to.as_mut_ptr());
                         }
                         let copies = Pitched { start: scratch.as_ptr(), pitch: stride };
@@ -357,7 +385,8 @@ impl Convolution for Gemm {
                     let stride = copied_stride(self.tile_depth());
                     for first in rows.clone().step_by(block) {
                         let rows = first..(first + block).min(rows.end);
-                        for (row, to) in rows.clone().zip(scratch.chunks_exact_mut(stride)) {
+                        let rounded = rows.clone().zip(scratch.chunks_exact_mut(stride));
+                        for (row, to) in poll::each(rounded, 16 + depth) {
                             round(image.row(row), depth, to.as_mut_ptr());
                         }
                         let copies = Pitched { start: scratch.as_ptr(), pitch: stride };

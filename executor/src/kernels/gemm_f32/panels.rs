@@ -2,6 +2,7 @@
 
 use super::tile::Tile;
 use crate::kernels::{Form, pack};
+use crate::poll;
 
 /// A form's tiles.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +62,9 @@ pub(super) fn pack_panels(
     let depth = weights.len() / bias.len();
     let panels = bias.chunks(kernel.columns());
     for (bias, weights) in panels.zip(weights.chunks(kernel.columns() * depth)) {
+        if poll::work(depth.saturating_mul(bias.len()) / 2).is_err() {
+            return;
+        }
         let width = kernel.width(bias.len()).columns;
         let (panel, rest) = out.split_at_mut(width * (depth + 1));
         let (line, lines) = panel.split_at_mut(width);

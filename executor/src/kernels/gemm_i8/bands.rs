@@ -5,6 +5,7 @@
 
 use super::{Bytes, Encoding};
 use crate::kernels::patches::Patches;
+use crate::poll;
 use crate::rows::Pitched;
 
 /// Bytes of input that are worked on at a time: what stays in the first levels of the caches while all
@@ -154,7 +155,7 @@ impl Bands {
         let zero = if self.element == 1 { bytes.zero_point.to_le_bytes()[0] } else { 0 };
         let pixel = p.channels * self.element;
         let copies = copy.chunks_exact_mut(self.line_bytes).take(self.input_lines(lines));
-        for (at, line) in copies.enumerate() {
+        for (at, line) in poll::each(copies.enumerate(), self.line_bytes / 4) {
             let in_y = (y * p.stride_h + at).wrapping_sub(p.top);
             if in_y >= p.in_height {
                 line.fill(zero);

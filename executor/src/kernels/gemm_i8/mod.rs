@@ -37,6 +37,7 @@ use super::patches::Patches;
 use super::requantise::Scaling;
 use super::{Form, Isa, best};
 use crate::packed::Packed;
+use crate::poll;
 use crate::rows::Pitched;
 use bands::Bands;
 pub(super) use kernel::Encoding;
@@ -57,6 +58,12 @@ pub(crate) const FORMS: &[Form<Kernel>] = &[
     Form { isa: Isa::Neon, run: neon::KERNEL },
     Form { isa: Isa::Scalar, run: scalar::KERNEL },
 ];
+
+/// Nanoseconds that a kernel takes at a time, about, where there is much to do.
+const RUN_NS: usize = 2_000_000;
+
+/// Windows of more elements are for others to multiply, who stop within a window.
+const DEEPEST: usize = 1 << 21;
 
 /// Weights, packed for a form, and how windows lie.
 #[derive(Debug)]
@@ -86,7 +93,9 @@ impl Gemm {
     ) -> Option<Self> {
         let form = best(FORMS, isa);
         let (depth, columns) = (patches.depth(), bias.len());
-        if depth == 0 || columns == 0 || weights.len() != depth * columns {
+        let fits = depth > 0 && columns > 0 && weights.len() == depth * columns;
+        // A window by a panel is not cut.
+        if !fits || depth > DEEPEST {
             return None;
         }
         let image = if form.run.signed { image.signed() } else { image };
@@ -164,8 +173,11 @@ impl Gemm {
         if ahead != 0 {
             for (at, sums) in corrections.chunks_mut(rows).enumerate().take(runs) {
                 let sums = sums.as_mut_ptr();
-                // SAFETY: windows and sums as promised; `best` chose what the machine has.
-                unsafe { (kernel.sums)(&of(at), bands.segment_bytes, ahead, sums) };
+                self.in_parts(of(at), 1, |run, first| {
+                    let sums = sums.wrapping_add(first);
+                    // SAFETY: windows and sums as promised; `best` chose what the machine has.
+                    unsafe { (kernel.sums)(run, bands.segment_bytes, ahead, sums) };
+                });
             }
         }
         let mut weights = self.weights.typed::<i32>();
@@ -182,10 +194,47 @@ impl Gemm {
                     scaling: self.scaling.from(column),
                     ..run
                 };
-                // SAFETY: panels as packed for this form, rows and columns within the output.
-                unsafe { if rows == 1 { (kernel.single)(&run) } else { (kernel.run)(&run) } };
+                self.in_parts(run, columns, |run, _| {
+                    // SAFETY: panels as packed for this form, rows and columns within the output.
+                    unsafe { if run.rows == 1 { (kernel.single)(run) } else { (kernel.run)(run) } };
+                });
             }
             weights = &weights[kernel.width(columns) * (bands.words() + 1)..];
+        }
+    }
+}
+
+impl Gemm {
+    /// Calls `each` for as many rows of a run at a time as take a millisecond or so, each with so many columns; it gets
+    /// the first of them, too.
+    #[inline]
+    fn in_parts(&self, run: Run, columns: usize, mut each: impl FnMut(&Run, usize)) {
+        let per_ns = if self.form.isa == Isa::Scalar { 1 } else { 16 };
+        let row_ns = (self.bands.words() * 4 * columns / per_ns).max(1);
+        let most = (RUN_NS / row_ns).max(1);
+        if run.rows <= most {
+            if poll::work(row_ns * run.rows).is_ok() {
+                each(&run, 0);
+            }
+            return;
+        }
+        for first in (0..run.rows).step_by(most) {
+            let rows = most.min(run.rows - first);
+            if poll::work(row_ns * rows).is_err() {
+                return;
+            }
+            let corrections = match run.corrections.is_null() {
+                true => run.corrections,
+                false => run.corrections.wrapping_add(first),
+            };
+            let part = Run {
+                input: run.input.wrapping_add(first * run.step),
+                output: run.output.wrapping_add(first * run.stride),
+                corrections,
+                rows,
+                ..run
+            };
+            each(&part, first);
         }
     }
 }

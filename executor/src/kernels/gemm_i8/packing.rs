@@ -1,5 +1,7 @@
 //! Weights into panels: a line of bias, then a line per word of a window, segment by segment.
 
+use crate::poll;
+
 use super::bands::Bands;
 use super::{Bytes, Encoding, Kernel, difference};
 
@@ -20,7 +22,7 @@ pub(super) fn pack(kernel: &Kernel, bands: &Bands, rows: &Unpacked<'_>, packed: 
         let (panel, rest) = packed.split_at_mut(width * (words + 1));
         packed = rest;
         let columns = rows.weights.chunks_exact(rows.depth).zip(rows.bias).skip(first).take(width);
-        for (column, (row, &bias)) in columns.enumerate() {
+        for (column, (row, &bias)) in poll::each(columns.enumerate(), rows.depth * 2) {
             panel[column] = match kernel.encoding {
                 Encoding::Bytes => bias.wrapping_add(correction(row, rows)),
                 Encoding::Differences => bias,

@@ -22,6 +22,7 @@ use super::simd::{F32x8, F32x16};
 use super::{Form, Isa, Precision, best};
 use crate::io::{In, Out};
 use crate::packed::Packed;
+use crate::poll;
 
 /// What weights are kept as.
 trait Weight: Copy {
@@ -135,6 +136,9 @@ const FORMS: &[Form<Kernel>] = &[
 
 /// Columns of the widest panel.
 const WIDE: usize = 64;
+
+/// Lines of a panel that are gone through between two polls; sums of deeper ones go on from those of the lines before.
+const DEEP: usize = 1 << 16;
 
 /// What the sums of a product start with.
 #[derive(Clone, Copy, Debug)]
@@ -258,11 +262,12 @@ impl Gemv {
     ) {
         let Product { xs, rows, start, output, stride, low, high } = product;
         let mut weights = weights.typed::<W>();
+        let per_ns = if self.form.isa == Isa::Scalar { 1 } else { 8 };
         for (first, width) in panels::<W>(self.columns) {
             let run = runs[width / W::NARROW - 1];
             for row in 0..rows {
                 let output = output.as_mut_ptr().wrapping_add(row * stride + first);
-                let panel = Panel {
+                let whole = Panel {
                     weights: weights.as_ptr(),
                     scales: scales.as_ptr().wrapping_add(first),
                     depth: self.depth,
@@ -276,8 +281,31 @@ impl Gemv {
                     low,
                     high,
                 };
-                // SAFETY: lengths as checked, the panel as packed; `best` chose what the machine has.
-                unsafe { run(&panel) };
+                if poll::work(self.depth.min(DEEP) * width / per_ns).is_err() {
+                    return;
+                }
+                if self.depth <= DEEP {
+                    // SAFETY: lengths as checked, the panel as packed; `best` chose what the machine has.
+                    unsafe { run(&whole) };
+                    continue;
+                }
+                for from in (0..self.depth).step_by(DEEP) {
+                    let (is_first, is_last) = (from == 0, self.depth - from <= DEEP);
+                    let part = Panel {
+                        weights: whole.weights.wrapping_add(from * width),
+                        depth: DEEP.min(self.depth - from),
+                        x: whole.x.wrapping_add(from),
+                        start: if is_first { whole.start } else { output.cast_const() },
+                        low: if is_last { low } else { f32::NEG_INFINITY },
+                        high: if is_last { high } else { f32::INFINITY },
+                        ..whole
+                    };
+                    if poll::work(DEEP * width / per_ns).is_err() {
+                        return;
+                    }
+                    // SAFETY: as above, for some lines of the panel; sums go on in the output.
+                    unsafe { run(&part) };
+                }
             }
             weights = &weights[width * self.depth..];
         }
@@ -309,7 +337,9 @@ fn pack<W: Weight>(
         let rows = weights.chunks_exact(depth).skip(first).take(width);
         for (column, row) in rows.enumerate() {
             let lines = panel[W::place(column)..].iter_mut().step_by(width);
-            lines.zip(row).for_each(|(out, &weight)| *out = keep(first + column, weight));
+            for (out, &weight) in poll::each(lines.zip(row), 4) {
+                *out = keep(first + column, weight);
+            }
         }
     }
 }

@@ -4,6 +4,8 @@
 //! but the numbers show it: each is *exactly* the product of an integer up to 255 and its row's scale. Of a float
 //! that is such an integer the lower half is zeros.
 
+use crate::poll;
+
 /// As far as a byte counts on either side of a zero point.
 const MOST: u8 = 255;
 
@@ -40,7 +42,7 @@ fn scale(row: &[f32]) -> Option<f32> {
         // The quotient of a rounded product may be off by one rounding.
         [scale, scale.next_down(), scale.next_up()]
     };
-    let fits = |scale: &f32| row.iter().all(|&w| count(w, *scale) * scale == w);
+    let fits = |scale: &f32| poll::each(row.iter(), 4).all(|&w| count(w, *scale) * scale == w);
     (1..=MOST).rev().flat_map(near).filter(|scale| scale.is_normal()).find(fits)
 }
 

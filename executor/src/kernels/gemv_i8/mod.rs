@@ -20,6 +20,7 @@ mod scalar;
 use super::{Form, Isa, best};
 use crate::io::In;
 use crate::packed::Packed;
+use crate::poll;
 
 /// Rows by all panels.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +60,9 @@ const FORMS: &[Form<Kernel>] = &[
     Form { isa: Isa::Scalar, run: scalar::KERNEL },
 ];
 
+/// Nanoseconds of what is done at once, about.
+const PART_NS: usize = 500_000;
+
 /// Columns of a panel.
 const COLUMNS: usize = 16;
 /// Elements of depth that lie side by side.
@@ -91,7 +95,7 @@ impl GemvBytes {
         let line = COLUMNS * DEPTH;
         let packed = Packed::new("gemv_i8", panels * words * line, |packed| {
             let out = packed.typed_mut::<i8>();
-            for (column, row) in weights.chunks_exact(depth).enumerate() {
+            for (column, row) in poll::each(weights.chunks_exact(depth).enumerate(), depth) {
                 let panel = column / COLUMNS * words * line + column % COLUMNS * DEPTH;
                 for (k, &weight) in row.iter().enumerate() {
                     out[panel + k / DEPTH * line + k % DEPTH] = weight;
@@ -173,8 +177,30 @@ impl GemvBytes {
             sums: sums.as_mut_ptr(),
             panels: self.start.len() / COLUMNS,
         };
-        // SAFETY: lengths as checked, weights as packed; `best` chose what the machine has.
-        unsafe { (self.form.run.run)(&panels) };
+        let per_ns = if self.form.isa == Isa::Scalar { 1 } else { 16 };
+        let panel_ns = self.depth * COLUMNS / per_ns + 1;
+        if panel_ns * panels.panels * rows <= PART_NS {
+            poll::work(panel_ns * panels.panels * rows)?;
+            // SAFETY: lengths as checked, weights as packed; `best` chose what the machine has.
+            unsafe { (self.form.run.run)(&panels) };
+            return Ok(());
+        }
+        // One by one: rows are then summed with each panel as they are with all.
+        let (row_words, row_sums) = (self.words(), self.sums());
+        for (row, panel) in (0..rows).flat_map(|row| (0..panels.panels).map(move |at| (row, at))) {
+            poll::work(panel_ns)?;
+            let part = Panels {
+                weights: panels.weights.wrapping_add(panel * row_words * COLUMNS * DEPTH),
+                row: panels.row.wrapping_add(row * row_words),
+                rows: 1,
+                start: panels.start.wrapping_add(panel * COLUMNS),
+                sums: panels.sums.wrapping_add(row * row_sums + panel * COLUMNS),
+                panels: 1,
+                ..panels
+            };
+            // SAFETY: as above, for a row and a panel.
+            unsafe { (self.form.run.run)(&part) };
+        }
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ mod vectors;
 
 use super::{Form, Isa, best, simd};
 use crate::io::{In, Out};
+use crate::poll;
 
 /// One batch row: `units` times `rank` features of `memory` slots each.
 #[derive(Clone, Copy, Debug)]
@@ -83,9 +84,25 @@ impl Filter {
             rank,
             memory,
         };
-        // SAFETY: lengths as checked; weights, newest and sums are ours, and a plan lays the old state and
-        // the next one apart; `best` chose what the machine has.
-        unsafe { (form.run)(&row) };
+        let unit = (rank * memory).max(1);
+        // Whole groups of units that the forms take together.
+        let most = (poll::CHUNK / unit / 4 * 4).max(4);
+        for first in (0..units).step_by(most) {
+            let units = most.min(units - first);
+            poll::work(units * unit)?;
+            let part = Row {
+                state: row.state.wrapping_add(first * unit),
+                newest: row.newest.wrapping_add(first * rank),
+                weights: row.weights.wrapping_add(first * unit),
+                next: row.next.wrapping_add(first * unit),
+                sums: row.sums.wrapping_add(first),
+                units,
+                ..row
+            };
+            // SAFETY: lengths as checked; weights, newest and sums are ours, and a plan lays the old state and
+            // the next one apart; `best` chose what the machine has.
+            unsafe { (form.run)(&part) };
+        }
         Ok(())
     }
 }

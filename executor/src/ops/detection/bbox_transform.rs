@@ -9,6 +9,7 @@ use crate::io::Io;
 use crate::ops::Op;
 use crate::ops::support::plain;
 use crate::plan::{Lowered, OpBuilder};
+use crate::poll;
 use crate::shape::Shape;
 
 pub(in crate::ops) static AXIS_ALIGNED_BBOX_TRANSFORM: Op = Op { lower };
@@ -35,7 +36,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let out = Numbers::of(0, &op.output(0)?)?;
     op.emit(plain("bbox_transform", &deltas.shape, 0), move |io: Io<'_>| {
         let [rois, deltas, image] = numbers;
-        for region in 0..count {
+        for region in poll::each(0..count, 32) {
             let batch = image_index(io.input::<i32>(2).get(region), images)?;
             let four = |from: Numbers, input: usize, at: usize| -> Corners {
                 std::array::from_fn(|k| from.get(io.input_bytes(input), at + k))
@@ -48,7 +49,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
                 image.get(io.input_bytes(3), batch * 2),
                 image.get(io.input_bytes(3), batch * 2 + 1),
             );
-            for class in 0..classes {
+            for class in poll::each(0..classes, 100) {
                 let at = (region * classes + class) * 4;
                 let moved = transform(corners, four(deltas, 1, at), size);
                 for (k, value) in moved.into_iter().enumerate() {

@@ -3,14 +3,16 @@
 //! Source: NNAPI, since HAL 1.2; signed 8-bit scores since 1.3. Within an image the result is ordered
 //! by class, then by falling score, as the reference's is.
 
-use super::boxes::{Corners, by_score, corners, overlap};
+use super::boxes::{Corners, OVERLAP_NS, by_score, corners, overlap};
 use super::numbers::{Numbers, pack_i32};
 use crate::error::OpError;
 use crate::io::Io;
 use crate::memory::AlignedBytes;
 use crate::ops::Op;
+use crate::ops::sort::sort_vec_by;
 use crate::ops::support::plain;
 use crate::plan::{DynamicOutput, Lowered, OpBuilder};
+use crate::poll::{self, Halted};
 use crate::shape::Shape;
 
 pub(in crate::ops) static BOX_WITH_NMS_LIMIT: Op = Op { lower };
@@ -79,15 +81,15 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let (score_numbers, box_numbers) = (Numbers::of(0, &scores)?, Numbers::of(1, &boxes)?);
     let box_element = boxes.kind.element_bytes().unwrap_or(1);
     op.dynamic(plain("box_with_nms_limit", &scores.shape, 0), move |io: Io<'_>| {
-        let scores = score_numbers.to_vec(io.input_bytes(0));
+        let scores = score_numbers.to_vec(io.input_bytes(0))?;
         let raw_boxes = io.input_bytes(1).to_vec();
-        let boxes = box_numbers.to_vec(nnburst_hal::View::of(&raw_boxes));
+        let boxes = box_numbers.to_vec(nnburst_hal::View::of(&raw_boxes))?;
         let batches = io.input::<i32>(2).to_vec();
-        let chosen = rules.choose_all(scores, &boxes, &batches);
+        let chosen = rules.choose_all(scores, &boxes, &batches)?;
         let column = |of: &dyn Fn(&Chosen) -> i32| chosen.iter().map(of).collect::<Vec<_>>();
         let int = |value: usize| i32::try_from(value).unwrap_or(i32::MAX);
         let mut picked = Vec::with_capacity(chosen.len() * 4 * box_element);
-        for it in &chosen {
+        for it in poll::each(chosen.iter(), 64) {
             // Copied, not computed again: the quantised form keeps its very bits.
             let at = (it.row * rules.classes + it.class) * 4 * box_element;
             picked.extend_from_slice(raw_boxes.get(at..at + 4 * box_element).unwrap_or_default());
@@ -112,7 +114,12 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
 
 impl Rules {
     /// Images follow each other in the order of the input: an image is a run of equal batch indexes.
-    fn choose_all(&self, mut scores: Vec<f32>, boxes: &[f32], batches: &[i32]) -> Vec<Chosen> {
+    fn choose_all(
+        &self,
+        mut scores: Vec<f32>,
+        boxes: &[f32],
+        batches: &[i32],
+    ) -> Result<Vec<Chosen>, String> {
         let mut all = Vec::new();
         let mut first = 0;
         for image in batches.chunk_by(|a, b| a == b) {
@@ -120,20 +127,20 @@ impl Rules {
             first = rows.end;
             let mut chosen: Vec<Chosen> = Vec::new();
             for class in 1..self.classes {
-                self.choose(&mut scores, boxes, rows.clone(), class, &mut chosen);
+                self.choose(&mut scores, boxes, rows.clone(), class, &mut chosen)?;
             }
             if let Some(limit) = self.limit.filter(|&limit| chosen.len() > limit) {
                 let scores: Vec<f32> = chosen.iter().map(|it| it.score).collect();
                 let mut order: Vec<usize> = (0..chosen.len()).collect();
-                by_score(&scores, &mut order);
+                by_score(&scores, &mut order)?;
                 order.truncate(limit);
                 // Back into the order of classes; within one, scores already fall.
-                order.sort_unstable();
+                sort_vec_by(&mut order, usize::cmp)?;
                 chosen = order.into_iter().map(|at| chosen[at]).collect();
             }
             all.extend(chosen);
         }
-        all
+        Ok(all)
     }
 
     /// The boxes of one class of one image, by falling score. Weakened scores stay weakened.
@@ -144,15 +151,14 @@ impl Rules {
         rows: std::ops::Range<usize>,
         class: usize,
         chosen: &mut Vec<Chosen>,
-    ) {
+    ) -> Result<(), Halted> {
         let at = |row: usize| row * self.classes + class;
         let mut candidates: Vec<usize> =
-            rows.filter(|&row| scores[at(row)] > self.score_threshold).collect();
+            poll::each(rows, 8).filter(|&row| scores[at(row)] > self.score_threshold).collect();
         let mut taken = 0;
         while !candidates.is_empty() && self.limit.is_none_or(|limit| taken < limit) {
-            let best = candidates
-                .iter()
-                .enumerate()
+            poll::work(32 + candidates.len() / 8)?;
+            let best = poll::each(candidates.iter().enumerate(), 2)
                 .reduce(
                     |best, next| {
                         if scores[at(*next.1)] > scores[at(*best.1)] { next } else { best }
@@ -165,11 +171,16 @@ impl Rules {
             chosen.push(Chosen { row, class, score: scores[at(row)] });
             taken += 1;
             candidates.retain(|&other| {
+                // What goes wrong here is noticed before the next is chosen.
+                if poll::work(OVERLAP_NS).is_err() {
+                    return false;
+                }
                 let factor = self.weaken(overlap(corners_of(row), corners_of(other)));
                 scores[at(other)] *= factor;
                 scores[at(other)] >= self.nms_score_threshold
             });
         }
+        poll::work(0)
     }
 
     fn weaken(&self, iou: f32) -> f32 {

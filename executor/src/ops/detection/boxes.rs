@@ -1,5 +1,8 @@
 //! Boxes by their corners, their overlap, and non-maximum suppression.
 
+use crate::ops::sort::sort_vec_by;
+use crate::poll;
+
 /// Corners `[x1, y1, x2, y2]`.
 pub(super) type Corners = [f32; 4];
 
@@ -45,8 +48,8 @@ pub(super) fn transform(
 }
 
 /// Positions of the scores, highest first; equal scores keep their order.
-pub(super) fn by_score(scores: &[f32], positions: &mut [usize]) {
-    positions.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
+pub(super) fn by_score(scores: &[f32], positions: &mut [usize]) -> Result<(), String> {
+    sort_vec_by(positions, |&a, &b| scores[b].total_cmp(&scores[a]))
 }
 
 /// Hard non-maximum suppression: takes the highest score (the first of equals), drops what overlaps it by
@@ -57,20 +60,26 @@ pub(super) fn hard_nms(
     box_of: impl Fn(usize) -> Corners,
     threshold: f32,
     limit: Option<usize>,
-) -> Vec<usize> {
-    by_score(scores, &mut candidates);
+) -> Result<Vec<usize>, String> {
+    by_score(scores, &mut candidates)?;
     let mut chosen: Vec<usize> = Vec::new();
     for candidate in candidates {
         if limit.is_some_and(|limit| chosen.len() >= limit) {
             break;
         }
         let corners = box_of(candidate);
-        if !chosen.iter().any(|&other| overlap(box_of(other), corners) >= threshold) {
+        if !poll::each(chosen.iter(), OVERLAP_NS)
+            .any(|&other| overlap(box_of(other), corners) >= threshold)
+        {
             chosen.push(candidate);
         }
+        poll::work(OVERLAP_NS)?;
     }
-    chosen
+    Ok(chosen)
 }
+
+/// What it takes to see how far two boxes overlap, about.
+pub(super) const OVERLAP_NS: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -94,7 +103,7 @@ mod tests {
     fn suppression_keeps_the_best_of_those_that_overlap() {
         let boxes = [[0.0, 0.0, 2.0, 2.0], [0.0, 0.0, 2.0, 1.9], [5.0, 5.0, 6.0, 6.0]];
         let scores = [0.5, 0.9, 0.9];
-        let nms = |limit| hard_nms(&scores, vec![0, 1, 2], |at| boxes[at], 0.5, limit);
+        let nms = |limit| hard_nms(&scores, vec![0, 1, 2], |at| boxes[at], 0.5, limit).unwrap();
         assert_eq!(nms(None), [1, 2]);
         assert_eq!(nms(Some(1)), [1]);
         assert!(nms(Some(0)).is_empty());

@@ -4,12 +4,14 @@
 //! fills are zero.
 
 use super::boxes::{Corners, by_score, hard_nms};
-use super::numbers::Numbers;
+use super::numbers::{Numbers, operands};
 use crate::error::OpError;
 use crate::io::Io;
 use crate::ops::Op;
+use crate::ops::sort::sort_vec_by;
 use crate::ops::support::plain;
 use crate::plan::{Lowered, OpBuilder};
+use crate::poll;
 use crate::shape::Shape;
 
 pub(in crate::ops) static DETECTION_POSTPROCESSING: Op = Op { lower };
@@ -39,7 +41,7 @@ struct Rules {
 }
 
 /// One detection: its anchor, its class, its score.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Detection {
     anchor: usize,
     class: usize,
@@ -101,16 +103,17 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let numbers = [Numbers::of(0, &scores)?, Numbers::of(1, &deltas)?, Numbers::of(2, &anchors)?];
     let out = [Numbers::of(0, &op.output(0)?)?, Numbers::of(1, &op.output(1)?)?];
     op.emit(plain("detection_postprocessing", &scores.shape, 0), move |io: Io<'_>| {
-        let [scores, deltas, anchors]: [Vec<f32>; 3] =
-            std::array::from_fn(|index| numbers[index].to_vec(io.input_bytes(index)));
+        let [scores, deltas, anchors]: [Vec<f32>; 3] = operands(&io, numbers)?;
         for batch in 0..batches {
             let scores = &scores[batch * count * classes..][..count * classes];
             let deltas = &deltas[batch * count * delta_width..][..count * delta_width];
-            let boxes: Vec<Corners> =
-                (0..count).map(|anchor| rules.decode(anchor, deltas, &anchors)).collect();
-            let found = rules.detect(scores, &boxes);
+            let boxes: Vec<Corners> = poll::each(0..count, 100)
+                .map(|anchor| rules.decode(anchor, deltas, &anchors))
+                .collect();
+            poll::work(64)?;
+            let found = rules.detect(scores, &boxes)?;
             let int = |value: usize| i32::try_from(value).unwrap_or(i32::MAX);
-            for row in 0..rows {
+            for row in poll::each(0..rows, 32) {
                 let at = batch * rows + row;
                 let detection = found.get(row);
                 out[0].set(io.output_bytes(0), at, detection.map_or(0.0, |it| it.score));
@@ -150,7 +153,7 @@ impl Rules {
         [y - half_h, x - half_w, y + half_h, x + half_w]
     }
 
-    fn detect(&self, scores: &[f32], boxes: &[Corners]) -> Vec<Detection> {
+    fn detect(&self, scores: &[f32], boxes: &[Corners]) -> Result<Vec<Detection>, String> {
         match self.mode {
             Mode::Regular { per_class } => self.detect_regular(scores, boxes, per_class),
             Mode::Fast { classes } => self.detect_fast(scores, boxes, classes),
@@ -162,40 +165,56 @@ impl Rules {
         scores: &[f32],
         boxes: &[Corners],
         per_class: usize,
-    ) -> Vec<Detection> {
+    ) -> Result<Vec<Detection>, String> {
         let mut found: Vec<Detection> = Vec::new();
         for class in 1..self.classes {
-            let of_class: Vec<f32> =
-                (0..self.anchors).map(|anchor| scores[anchor * self.classes + class]).collect();
-            for anchor in self.suppress(&of_class, boxes, per_class) {
+            let of_class: Vec<f32> = poll::each(0..self.anchors, 4)
+                .map(|anchor| scores[anchor * self.classes + class])
+                .collect();
+            poll::work(64)?;
+            for anchor in self.suppress(&of_class, boxes, per_class)? {
                 found.push(Detection { anchor, class, score: of_class[anchor] });
             }
         }
-        found.sort_by(|a, b| b.score.total_cmp(&a.score));
+        sort_vec_by(&mut found, |a, b| b.score.total_cmp(&a.score))?;
         found.truncate(self.limit);
-        found
+        Ok(found)
     }
 
-    fn detect_fast(&self, scores: &[f32], boxes: &[Corners], classes: usize) -> Vec<Detection> {
+    fn detect_fast(
+        &self,
+        scores: &[f32],
+        boxes: &[Corners],
+        classes: usize,
+    ) -> Result<Vec<Detection>, String> {
         let foreground =
             |anchor: usize| &scores[anchor * self.classes + 1..(anchor + 1) * self.classes];
-        let best: Vec<f32> = (0..self.anchors)
-            .map(|anchor| foreground(anchor).iter().copied().fold(f32::NEG_INFINITY, f32::max))
-            .collect();
+        let largest = |anchor: usize| {
+            let scores = poll::each(foreground(anchor).iter().copied(), 2);
+            scores.fold(f32::NEG_INFINITY, f32::max)
+        };
+        let best: Vec<f32> = (0..self.anchors).map(largest).collect();
+        poll::work(0)?;
         let mut found = Vec::new();
-        for anchor in self.suppress(&best, boxes, self.limit) {
+        for anchor in self.suppress(&best, boxes, self.limit)? {
             let scores = foreground(anchor);
-            let mut order: Vec<usize> = (0..scores.len()).collect();
-            by_score(scores, &mut order);
+            let mut order: Vec<usize> = poll::each(0..scores.len(), 2).collect();
+            by_score(scores, &mut order)?;
             let classes = order.into_iter().take(classes);
             found.extend(classes.map(|at| Detection { anchor, class: at + 1, score: scores[at] }));
         }
-        found
+        Ok(found)
     }
 
-    fn suppress(&self, scores: &[f32], boxes: &[Corners], limit: usize) -> Vec<usize> {
-        let candidates =
-            (0..scores.len()).filter(|&anchor| scores[anchor] > self.score_threshold).collect();
+    fn suppress(
+        &self,
+        scores: &[f32],
+        boxes: &[Corners],
+        limit: usize,
+    ) -> Result<Vec<usize>, String> {
+        let candidates = poll::each(0..scores.len(), 2)
+            .filter(|&anchor| scores[anchor] > self.score_threshold)
+            .collect();
         hard_nms(scores, candidates, |anchor| boxes[anchor], self.iou_threshold, Some(limit))
     }
 }

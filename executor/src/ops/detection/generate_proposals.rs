@@ -4,12 +4,13 @@
 //! suppression, as documented; the reference selects nothing for a later limit of 0.
 
 use super::boxes::{by_score, hard_nms, transform};
-use super::numbers::{Numbers, pack_i32};
+use super::numbers::{Numbers, operands, pack_i32};
 use crate::error::OpError;
 use crate::io::Io;
 use crate::ops::Op;
 use crate::ops::support::{Image, plain};
 use crate::plan::{DynamicOutput, Lowered, OpBuilder};
+use crate::poll::{self, Halted};
 use crate::shape::Shape;
 
 pub(in crate::ops) static GENERATE_PROPOSALS: Op = Op { lower };
@@ -51,13 +52,13 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     ];
     let rois_out = Numbers::of(1, &op.output(1)?)?;
     op.dynamic(plain("generate_proposals", &scores.shape, 0), move |io: Io<'_>| {
-        let [scores, deltas, anchors, info]: [Vec<f32>; 4] =
-            std::array::from_fn(|index| numbers[index].to_vec(io.input_bytes(index)));
+        let [scores, deltas, anchors, info]: [Vec<f32>; 4] = operands(&io, numbers)?;
         let (mut kept, mut rois, mut batches) = (Vec::new(), Vec::new(), Vec::new());
         for batch in 0..rules.scores.batches {
             let size = (info[batch * 2], info[batch * 2 + 1]);
-            let (scores, boxes) = rules.candidates(batch, &scores, &deltas, &anchors, size);
-            for at in rules.propose(&scores, &boxes, size) {
+            poll::work(64)?;
+            let (scores, boxes) = rules.candidates(batch, &scores, &deltas, &anchors, size)?;
+            for at in rules.propose(&scores, &boxes, size)? {
                 kept.push(scores[at]);
                 rois.extend(boxes[at]);
                 batches.push(i32::try_from(batch).unwrap_or(i32::MAX));
@@ -97,13 +98,13 @@ impl Rules {
         deltas: &[f32],
         anchors: &[f32],
         size: (f32, f32),
-    ) -> (Vec<f32>, Vec<[f32; 4]>) {
+    ) -> Result<(Vec<f32>, Vec<[f32; 4]>), Halted> {
         let (mut own_scores, mut boxes) = (Vec::new(), Vec::new());
-        for y in 0..self.scores.height {
-            for x in 0..self.scores.width {
+        for y in poll::each(0..self.scores.height, 8) {
+            for x in poll::each(0..self.scores.width, 8) {
                 #[expect(clippy::cast_precision_loss, reason = "positions of a feature map")]
                 let (dx, dy) = (x as f32 * self.stride_w, y as f32 * self.stride_h);
-                for anchor in 0..self.scores.channels {
+                for anchor in poll::each(0..self.scores.channels, 100) {
                     own_scores.push(scores[self.scores.at(batch, y, x, anchor)]);
                     let a = |k: usize| anchors[anchor * 4 + k];
                     let shifted = [a(0) + dx, a(1) + dy, a(2) + dx, a(3) + dy];
@@ -112,7 +113,7 @@ impl Rules {
                 }
             }
         }
-        (own_scores, boxes)
+        poll::work(0).map(|()| (own_scores, boxes))
     }
 
     fn propose(
@@ -120,13 +121,17 @@ impl Rules {
         scores: &[f32],
         boxes: &[[f32; 4]],
         (height, width): (f32, f32),
-    ) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..scores.len()).collect();
+    ) -> Result<Vec<usize>, String> {
+        let mut order: Vec<usize> = poll::each(0..scores.len(), 2).collect();
         if let Some(limit) = self.before.filter(|&limit| limit < order.len()) {
-            by_score(scores, &mut order);
+            by_score(scores, &mut order)?;
             order.truncate(limit);
         }
+        poll::work(0)?;
         order.retain(|&at| {
+            if poll::work(8).is_err() {
+                return false;
+            }
             let [x1, y1, x2, y2] = boxes[at];
             let (center_x, center_y) = (f32::midpoint(x1, x2), f32::midpoint(y1, y2));
             x2 - x1 > self.min_size

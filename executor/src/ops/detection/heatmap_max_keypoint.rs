@@ -11,6 +11,7 @@ use crate::io::Io;
 use crate::ops::Op;
 use crate::ops::support::{Image, plain};
 use crate::plan::{Lowered, OpBuilder};
+use crate::poll;
 use crate::shape::Shape;
 
 pub(in crate::ops) static HEATMAP_MAX_KEYPOINT: Op = Op { lower };
@@ -33,7 +34,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let out = [Numbers::of(0, &op.output(0)?)?, Numbers::of(1, &op.output(1)?)?];
     let epsilon = if heatmap.kind == OperandType::TensorFloat16 { 1e-3 } else { 1e-5 };
     op.emit(plain("heatmap_max_keypoint", &heatmap.shape, 0), move |io: Io<'_>| {
-        for map in 0..count {
+        for map in poll::each(0..count, 32) {
             let corner = |k: usize| box_numbers.get(io.input_bytes(1), map * 4 + k);
             let [x1, y1, x2, y2]: Corners = std::array::from_fn(corner);
             if !in_order([x1, y1, x2, y2]) {
@@ -42,7 +43,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
                     [x1, y1, x2, y2]
                 ));
             }
-            for keypoint in 0..keypoints {
+            for keypoint in poll::each(0..keypoints, 200) {
                 let heat =
                     Heat { image, map, keypoint, numbers: map_numbers, bytes: io.input_bytes(0) };
                 let peak = heat.peak(epsilon);
@@ -85,8 +86,8 @@ impl Heat<'_> {
     fn peak(&self, epsilon: f32) -> Peak {
         let size = self.image.height;
         let (mut best, mut py, mut px) = (self.at(0, 0), 0, 0);
-        for y in 0..size {
-            for x in 0..size {
+        for y in poll::each(0..size, 4) {
+            for x in poll::each(0..size, 4) {
                 if self.at(y, x) > best {
                     (best, py, px) = (self.at(y, x), y, x);
                 }

@@ -4,10 +4,11 @@ use half::f16;
 use nnburst_hal::{OperandType, View, ViewMut};
 
 use crate::error::OpError;
-use crate::io::{In, Out};
+use crate::io::{In, Io, Out};
 use crate::memory::AlignedBytes;
 use crate::ops::support::bad_kind;
 use crate::plan::Tensor;
+use crate::poll::{self, Halted};
 use crate::quant::round_half_away;
 
 /// How an operand's elements stand for real numbers.
@@ -49,9 +50,13 @@ impl Numbers {
     }
 
     /// All elements, each read once.
-    pub(super) fn to_vec(self, bytes: View<'_>) -> Vec<f32> {
+    ///
+    /// # Errors
+    /// The run is to end.
+    pub(super) fn to_vec(self, bytes: View<'_>) -> Result<Vec<f32>, Halted> {
         let len = bytes.len() / self.kind.element_bytes().unwrap_or(1);
-        (0..len).map(|index| self.get(bytes, index)).collect()
+        let numbers = poll::each(0..len, 4).map(|index| self.get(bytes, index)).collect();
+        poll::work(0).map(|()| numbers)
     }
 
     /// Writes element `index`; where quantised, the zero point is added before rounding.
@@ -86,11 +91,26 @@ impl Numbers {
         let element = self.kind.element_bytes().unwrap_or(1);
         let mut bytes = AlignedBytes::zeroed(values.len() * element);
         let view = bytes.view_mut();
-        for (index, &value) in values.iter().enumerate() {
+        for (index, &value) in poll::each(values.iter().enumerate(), 8) {
             self.set(view, index, value);
         }
         bytes
     }
+}
+
+/// All elements of the first inputs.
+///
+/// # Errors
+/// The run is to end.
+pub(super) fn operands<const N: usize>(
+    io: &Io<'_>,
+    numbers: [Numbers; N],
+) -> Result<[Vec<f32>; N], Halted> {
+    let mut all = [const { Vec::new() }; N];
+    for (index, (values, numbers)) in all.iter_mut().zip(numbers).enumerate() {
+        *values = numbers.to_vec(io.input_bytes(index))?;
+    }
+    Ok(all)
 }
 
 /// Memory that holds these integers.

@@ -12,6 +12,7 @@ use crate::io::Io;
 use crate::ops::Op;
 use crate::ops::support::{dispatch, plain};
 use crate::plan::{Label, Lowered, OpBuilder};
+use crate::poll;
 use crate::quant::{Multiplier, round_half_away};
 
 pub(in crate::ops) static ROI_ALIGN: Op = Op { lower };
@@ -113,9 +114,9 @@ impl Samples {
 
     #[expect(clippy::cast_precision_loss, reason = "positions in a feature map")]
     fn each(&self, regions: &Regions, mut each: impl FnMut(Taps)) {
-        for row in 0..self.rows {
+        for row in poll::each(0..self.rows, 8) {
             let (y1, y2, dy) = split(self.y + self.step_y * row as f32, regions.features.height);
-            for column in 0..self.columns {
+            for column in poll::each(0..self.columns, 16) {
                 let x = self.x + self.step_x * column as f32;
                 let (x1, x2, dx) = split(x, regions.features.width);
                 each([
@@ -168,7 +169,7 @@ fn each_bin(
             |ratio: usize, step: f32| if ratio > 0 { ratio } else { step.ceil() as usize };
         let (rows, columns) = (samples(ratios.height, step_h), samples(ratios.width, step_w));
         let (bin_h, bin_w) = (step_h / rows as f32, step_w / columns as f32);
-        for j in 0..out.width {
+        for j in poll::each(0..out.width, 16) {
             let samples = Samples {
                 y: step_h * i as f32 + y1 + bin_h / 2.0,
                 x: step_w * j as f32 + x1 + bin_w / 2.0,
@@ -177,7 +178,7 @@ fn each_bin(
                 rows,
                 columns,
             };
-            for channel in 0..out.channels {
+            for channel in poll::each(0..out.channels, 16) {
                 each(batch, out.at(region, i, j, channel), samples, channel);
             }
         }

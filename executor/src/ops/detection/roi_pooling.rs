@@ -9,6 +9,7 @@ use crate::io::Io;
 use crate::ops::Op;
 use crate::ops::support::{dispatch, plain, same_quantisation};
 use crate::plan::{Lowered, OpBuilder};
+use crate::poll;
 use crate::quant::round_half_away;
 
 pub(in crate::ops) static ROI_POOLING: Op = Op { lower };
@@ -42,11 +43,11 @@ fn emit<T: Element>(op: &mut OpBuilder<'_>, regions: Regions, zero: T) -> Lowere
             let (batch, [x1, y1, x2, y2]): (usize, Corners) = regions.region(&io, region)?;
             let rows = Bins::new(y1, y2, out.height, features.height);
             let columns = Bins::new(x1, x2, out.width, features.width);
-            for j in 0..out.width {
-                for channel in 0..out.channels {
+            for j in poll::each(0..out.width, 8) {
+                for channel in poll::each(0..out.channels, 8) {
                     let mut best: Option<T> = None;
-                    for y in rows.range(i) {
-                        for x in columns.range(j) {
+                    for y in poll::each(rows.range(i), 8) {
+                        for x in poll::each(columns.range(j), 4) {
                             let value = input.get(features.at(batch, y, x, channel));
                             if best.is_none_or(|best| value > best) {
                                 best = Some(value);

@@ -13,6 +13,7 @@ use super::operands::{Id, Operands, store};
 use super::sequence::{Sequence, SequenceTo};
 use crate::io::Io;
 use crate::plan::{Label, Lowered, OpBuilder, Words};
+use crate::poll;
 
 /// What becomes of the sums of a cell's gates.
 pub(super) trait Cell: std::fmt::Debug + Send + Sync + 'static {
@@ -149,10 +150,10 @@ impl<C: Cell> Direction<C> {
         }
         let (_, width, from) = self.sequence_to;
         let stride = self.columns * sequence.row_step();
-        for step in sequence.steps(self.backward) {
+        for step in poll::each(sequence.steps(self.backward), 64) {
             let sums = &mut sums[sequence.row(step, 0) * self.columns..];
             self.recurrent.add(operands, copies, h, sums, stride)?;
-            for row in 0..batch {
+            for row in poll::each(0..batch, 64) {
                 let states = States {
                     h: &mut h[row * self.h.len..][..self.h.len],
                     c: &mut c[row * c_len..][..c_len],

@@ -8,6 +8,7 @@ use crate::io::{In, Out};
 use crate::kernels::gemv_f32::{Gemv, Start};
 use crate::kernels::product_f32::Product;
 use crate::kernels::{Isa, NO_CLAMP, Precision};
+use crate::poll;
 
 /// `[columns, width]`: matrices of `columns / matrices` rows each, one below the other.
 #[derive(Debug)]
@@ -53,6 +54,7 @@ impl Linear {
             return packed.compute(xs, count, Start::Output, sums, stride, NO_CLAMP);
         }
         for (x, sums) in xs.chunks_exact(self.width).zip(sums.chunks_mut(stride)) {
+            poll::work(16)?;
             for (id, sums) in self.matrices.iter().zip(sums.chunks_exact_mut(self.rows)) {
                 add_batch_products(operands.there(copies, *id), x, self.width, sums, self.rows);
             }
@@ -120,9 +122,9 @@ impl Inputs {
             return packed.compute(In::of(xs), Out::of(sums), scratch);
         }
         let columns = self.linear.rows * self.linear.matrices.len();
-        sums.fill(0.0);
+        poll::fill(sums, 0.0)?;
         if let Some(bias) = &self.bias {
-            for row in sums.chunks_exact_mut(columns.max(1)) {
+            for row in poll::each(sums.chunks_exact_mut(columns.max(1)), columns) {
                 for (sums, id) in row.chunks_exact_mut(self.linear.rows).zip(bias) {
                     sums.copy_from_slice(operands.there(copies, *id));
                 }

@@ -11,6 +11,7 @@ use crate::error::OpError;
 use crate::kernels::Isa;
 use crate::kernels::plain::Loop;
 use crate::plan::{Lowered, OpBuilder};
+use crate::poll;
 
 /// Positions of a cell's operands among the inputs of its operation; in each list the order of the
 /// gates is input, forget, cell, output.
@@ -202,10 +203,11 @@ impl Cell {
         let bias = operands.there(copies, self.bias[gate]);
         #[expect(clippy::cast_precision_loss, reason = "units are far fewer than 2^24")]
         let count = self.extents.units as f32;
-        let mean = sums.iter().sum::<f32>() / count;
-        let variance = sums.iter().map(|z| (z - mean) * (z - mean)).sum::<f32>() / count;
+        let mean = poll::each(sums.iter(), 2).sum::<f32>() / count;
+        let variance =
+            poll::each(sums.iter(), 2).map(|z| (z - mean) * (z - mean)).sum::<f32>() / count;
         let scale = 1.0 / (variance + 1e-8).sqrt();
-        for ((z, w), b) in sums.iter_mut().zip(weights).zip(bias) {
+        for ((z, w), b) in poll::each(sums.iter_mut().zip(weights).zip(bias), 2) {
             *z = (*z - mean) * scale * w + b;
         }
     }
@@ -272,6 +274,7 @@ impl direction::Cell for Cell {
         functions.activate(g);
         // Without a bound it is one that nothing passes.
         let limit = if self.cell_clip > 0.0 { self.cell_clip } else { f32::INFINITY };
+        poll::work(units)?;
         self.isa.run(Update { c, f, i, g, limit });
         if let Some(weights) = peephole(2) {
             add_scaled(o, c, weights);
@@ -279,6 +282,7 @@ impl direction::Cell for Cell {
         self.normalise(operands, OUTPUT, o);
         functions.sigmoid(o);
         functions.activate(g);
+        poll::work(units / 2)?;
         self.isa.run(Weigh { values: g, o });
         self.project(operands, g, h)
     }

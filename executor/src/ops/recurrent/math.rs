@@ -3,6 +3,7 @@
 use crate::error::OpError;
 use crate::kernels::Isa;
 use crate::kernels::transcendental_f32::{Function, Map};
+use crate::poll;
 
 /// Activations of recurrent operations; their codes differ from those of fused activations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,14 +48,23 @@ impl Functions {
             Activation::None => {}
             Activation::Relu => values.iter_mut().for_each(|value| *value = value.max(0.0)),
             Activation::Relu6 => values.iter_mut().for_each(|value| *value = value.clamp(0.0, 6.0)),
-            Activation::Tanh => self.tanh.apply(values),
-            Activation::Sigmoid => self.sigmoid.apply(values),
+            Activation::Tanh => apply(self.tanh, values),
+            Activation::Sigmoid => apply(self.sigmoid, values),
         }
     }
 
     /// The logistic function of each value.
     pub(super) fn sigmoid(&self, values: &mut [f32]) {
-        self.sigmoid.apply(values);
+        apply(self.sigmoid, values);
+    }
+}
+
+fn apply(function: Map, values: &mut [f32]) {
+    for chunk in values.chunks_mut(poll::CHUNK) {
+        if poll::work(chunk.len() * 8).is_err() {
+            return;
+        }
+        function.apply(chunk);
     }
 }
 
@@ -63,7 +73,7 @@ pub(super) fn add_products(weights: &[f32], x: &[f32], sums: &mut [f32]) {
     if x.is_empty() {
         return;
     }
-    for (row, sum) in weights.chunks_exact(x.len()).zip(sums) {
+    for (row, sum) in poll::each(weights.chunks_exact(x.len()).zip(sums), 16) {
         *sum += dot(row, x);
     }
 }
@@ -89,9 +99,16 @@ pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
     let (a_chunks, a_tail) = a.as_chunks::<16>();
     let (b_chunks, b_tail) = b.as_chunks::<16>();
     let mut lanes = [0.0f32; 16];
-    for (a, b) in a_chunks.iter().zip(b_chunks) {
-        for lane in 0..16 {
-            lanes[lane] += a[lane] * b[lane];
+    for (a_chunks, b_chunks) in
+        a_chunks.chunks(poll::CHUNK / 16).zip(b_chunks.chunks(poll::CHUNK / 16))
+    {
+        if poll::work(a_chunks.len() * 8).is_err() {
+            return 0.0;
+        }
+        for (a, b) in a_chunks.iter().zip(b_chunks) {
+            for lane in 0..16 {
+                lanes[lane] += a[lane] * b[lane];
+            }
         }
     }
     let tail: f32 = a_tail.iter().zip(b_tail).map(|(a, b)| a * b).sum();

@@ -13,6 +13,7 @@ use crate::error::OpError;
 use crate::io::{In, Io};
 use crate::memory::AlignedBytes;
 use crate::plan::{Lowered, OpBuilder};
+use crate::poll;
 
 /// Where an operand's numbers are while the step runs.
 #[derive(Clone, Debug)]
@@ -99,7 +100,8 @@ impl Operands {
             let copy = &mut copies[start..start + len];
             if half {
                 let values = inputs.input::<f16>(input).iter();
-                copy.iter_mut().zip(values).for_each(|(out, value)| *out = value.to_f32());
+                poll::each(copy.iter_mut().zip(values), 4)
+                    .for_each(|(out, value)| *out = value.to_f32());
             } else {
                 inputs.input::<f32>(input).copy_to(copy);
             }
@@ -148,7 +150,8 @@ impl Operands {
 fn widened(halves: &AlignedBytes) -> Arc<AlignedBytes> {
     let halves = halves.typed::<f16>();
     let mut values = AlignedBytes::zeroed(size_of_val(halves) * 2);
-    values.typed_mut::<f32>().iter_mut().zip(halves).for_each(|(to, from)| *to = from.to_f32());
+    let pairs = poll::each(values.typed_mut::<f32>().iter_mut().zip(halves), 4);
+    pairs.for_each(|(to, from)| *to = from.to_f32());
     Arc::new(values)
 }
 

@@ -13,6 +13,7 @@ use crate::io::{In, Io};
 use crate::ops::Op;
 use crate::ops::support::plain;
 use crate::plan::{Lowered, OpBuilder, Tensor};
+use crate::poll;
 use crate::quant::fixed::{logistic, scale_by_power, srdhm16, tanh};
 use crate::quant::{Multiplier, rdbpot};
 use crate::shape::Shape;
@@ -54,7 +55,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     label.operations = (8 * batch * units * (width + units)) as u64;
     op.emit_with_scratch(label, (width + units) * 4, move |mut io: Io<'_>| {
         let inner = io.inputs_and_outputs();
-        for row in 0..batch {
+        for row in poll::each(0..batch, 32) {
             cell.run(&inner, row, io.scratch_slice::<i32>());
         }
         Ok(())
@@ -108,7 +109,7 @@ impl Cell {
         vector.iter_mut().zip(values).for_each(|(slot, value)| *slot = value);
         let cells = io.input::<i16>(CELL);
         let (cell_out, out) = (io.output::<i16>(0), io.output::<u8>(1));
-        for unit in 0..units {
+        for unit in poll::each(0..units, 200) {
             let gate = |gate: usize| self.gate(io, gate, unit, vector);
             let (i, f) = (logistic(gate(0), 3), logistic(gate(1), 3));
             let (g, o) = (tanh(gate(2), 3), logistic(gate(3), 3));
@@ -133,7 +134,7 @@ impl Cell {
         let products =
             weights.zip(vector).map(|(w, &value)| (i32::from(w) - self.zero_point) * value);
         let bias = io.input::<i32>(BIASES + gate).get(unit);
-        let sum = products.fold(bias, i32::wrapping_add);
+        let sum = poll::each(products, 2).fold(bias, i32::wrapping_add);
         saturate(self.multiplier.apply(sum))
     }
 }

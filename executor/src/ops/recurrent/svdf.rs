@@ -15,6 +15,7 @@ use crate::kernels::svdf_f32::Filter;
 use crate::kernels::{Isa, NO_CLAMP, Precision};
 use crate::ops::Op;
 use crate::plan::{Label, Lowered, OpBuilder, Words};
+use crate::poll;
 use crate::shape::Shape;
 
 pub(in crate::ops) static SVDF: Op = Op { lower };
@@ -131,7 +132,7 @@ impl Packed {
             let (xs, states) = (io.input::<f32>(0), io.input::<f32>(4));
             let (next, outputs) = (io.output::<f32>(0), io.output::<f32>(1));
             let (newest, sums) = io.scratch_slice::<f32>().split_at_mut(features);
-            for row in 0..batch {
+            for row in poll::each(0..batch, 64) {
                 let slots = row * features * memory..(row + 1) * features * memory;
                 let (x, start) =
                     (xs.slice(row * width..(row + 1) * width), Start::Bias(&self.zeros));
@@ -165,10 +166,11 @@ fn emit_plain(
         let (state, output) = work.split_at_mut(features * memory);
         let xs = operands.there(copies, ids.x).chunks_exact(width.max(1));
         let states = operands.there(copies, ids.state).chunks_exact(features * memory);
-        for (row, (x, previous)) in xs.zip(states).enumerate() {
+        for (row, (x, previous)) in poll::each(xs.zip(states).enumerate(), 64) {
+            poll::work(features * memory / 8)?;
             state.copy_from_slice(previous);
             let weights = operands.there(copies, ids.feature_weights).chunks_exact(width.max(1));
-            for (slots, weights) in state.chunks_exact_mut(memory).zip(weights) {
+            for (slots, weights) in poll::each(state.chunks_exact_mut(memory).zip(weights), 8) {
                 slots[memory - 1] = dot(weights, x);
             }
             output.fill(0.0);
@@ -176,12 +178,13 @@ fn emit_plain(
                 output.copy_from_slice(bias);
             }
             let times = operands.there(copies, ids.time_weights).chunks_exact(memory);
-            for (feature, (slots, times)) in state.chunks_exact(memory).zip(times).enumerate() {
+            let features = state.chunks_exact(memory).zip(times).enumerate();
+            for (feature, (slots, times)) in poll::each(features, 8) {
                 output[feature / rank] += dot(slots, times);
             }
             functions.activate(output);
             // The newest value makes room: shifted left, a zero at the end.
-            for slots in state.chunks_exact_mut(memory) {
+            for slots in poll::each(state.chunks_exact_mut(memory), 8 + memory / 8) {
                 slots.copy_within(1.., 0);
                 slots[memory - 1] = 0.0;
             }

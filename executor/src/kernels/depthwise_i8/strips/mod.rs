@@ -28,6 +28,7 @@ use super::super::gemm_i8::{Bytes, Encoding};
 use crate::kernels::patches::Patches;
 use crate::kernels::requantise::{Channels, Scaling};
 use crate::packed::Packed;
+use crate::poll;
 use crate::rows::Pitched;
 
 /// Channels of a block.
@@ -75,6 +76,10 @@ impl Kernel {
 
 /// Bytes that the first cache holds of the input beside weights and output.
 const NEAR_BYTES: usize = 20 << 10;
+
+/// Windows of a strip that a kernel gets at a time, and what one takes at most, about.
+const LONGEST: usize = 1 << 14;
+const PIXEL_NS: usize = 8;
 
 /// Bytes that come from memory together.
 const CACHE_LINE: usize = 64;
@@ -246,11 +251,23 @@ impl Strips {
                         two: pairs == 2 && at + 1 < near.end,
                         scaling: self.scaling.from(block * LANES),
                     };
-                    // SAFETY: windows within the copy, outputs as promised.
-                    unsafe {
-                        match p.filter_h {
-                            3 => (self.kernel.three)(&strip),
-                            _ => (self.kernel.five)(&strip),
+                    for from in (0..strip.count).step_by(LONGEST) {
+                        let count = LONGEST.min(strip.count - from);
+                        if poll::work(count * PIXEL_NS).is_err() {
+                            return;
+                        }
+                        let part = Strip {
+                            input: strip.input.wrapping_add(from * strip.step),
+                            output: strip.output.wrapping_add(from * out_step),
+                            count,
+                            ..strip
+                        };
+                        // SAFETY: windows within the copy, outputs as promised.
+                        unsafe {
+                            match p.filter_h {
+                                3 => (self.kernel.three)(&part),
+                                _ => (self.kernel.five)(&part),
+                            }
                         }
                     }
                 }

@@ -21,6 +21,7 @@ use crate::kernels::Isa;
 use crate::kernels::gates_i16::LANES;
 use crate::kernels::plain::Loop;
 use crate::plan::{Lowered, OpBuilder};
+use crate::poll;
 use crate::quant::Multiplier;
 use crate::quant::fixed::tanh;
 
@@ -125,6 +126,8 @@ impl Cell {
                 parameters.activate(io, &mut gates[first(gate)..][..units], &cells[..units]);
             }
         };
+        // What follows goes through the units a dozen times.
+        poll::work(units * 50)?;
         activate(FORGET, gates, cells);
         activate(INPUT, gates, cells);
         activate(CELL, gates, cells);
@@ -159,7 +162,8 @@ impl Cell {
             Some(projection) => {
                 let outputs = 0..self.outputs;
                 state.fill(
-                    outputs.map(|at| projection.output(io, at, hidden, self.hidden_zero_point)),
+                    poll::each(outputs, 16)
+                        .map(|at| projection.output(io, at, hidden, self.hidden_zero_point)),
                 );
             }
         }

@@ -23,6 +23,7 @@ use crate::io::Io;
 use crate::ops::Op;
 use crate::ops::support::plain;
 use crate::plan::{Lowered, OpBuilder};
+use crate::poll;
 use crate::shape::Shape;
 
 pub(in crate::ops) static QUANTIZED_LSTM: Op = Op { lower };
@@ -60,7 +61,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let this = Arc::clone(&cell);
     op.emit_with_scratch(label, cell.work() * 4, move |mut io: Io<'_>| {
         let inner = io.inputs_and_outputs();
-        for row in 0..batch {
+        for row in poll::each(0..batch, 64) {
             this.run(&inner, row, None, io.scratch_slice::<i32>())?;
         }
         Ok(())

@@ -7,6 +7,7 @@ use crate::kernels::Isa;
 use crate::kernels::gates_i16::Gates;
 use crate::kernels::gemv_i8::GemvBytes;
 use crate::plan::OpBuilder;
+use crate::poll;
 
 #[derive(Debug)]
 pub(super) struct Products {
@@ -141,7 +142,7 @@ impl Products {
         }
         let products = |q: In<'_, i8>, weights: In<'_, i8>, unit: usize, zero_point: i32| {
             let weights = weights.slice(unit * q.len()..(unit + 1) * q.len()).iter();
-            q.iter().zip(weights).fold(0i32, |sum, (q, w)| {
+            poll::each(q.iter().zip(weights), 2).fold(0i32, |sum, (q, w)| {
                 sum.wrapping_add((i32::from(q) - zero_point) * i32::from(w))
             })
         };
@@ -150,7 +151,7 @@ impl Products {
         for (&(gate, with_bias), (from_x, from_h)) in self.gates.iter().zip(rows) {
             let bias = io.input::<i32>(BIAS + gate);
             let (w_x, w_h) = (io.input(INPUT_TO + gate), io.input(RECURRENT_TO + gate));
-            for unit in 0..self.units {
+            for unit in poll::each(0..self.units, 16) {
                 let start = if with_bias { bias.get(unit) } else { 0 };
                 from_x[unit] = start.wrapping_add(products(x, w_x, unit, zero_of_x));
                 from_h[unit] = products(h, w_h, unit, zero_of_h);

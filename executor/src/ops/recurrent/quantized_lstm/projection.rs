@@ -7,6 +7,7 @@ use super::{
 };
 use crate::io::Io;
 use crate::plan::{Lowered, OpBuilder};
+use crate::poll;
 use crate::quant::Multiplier;
 
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +52,8 @@ impl Projection {
         } else {
             (0, 0)
         };
-        let sum = hidden.iter().zip(weights.iter()).fold(bias, |sum, (&m, w)| {
+        let products = poll::each(hidden.iter().zip(weights.iter()), 2);
+        let sum = products.fold(bias, |sum, (&m, w)| {
             sum.wrapping_add((i32::from(m) + zero_point).wrapping_mul(i32::from(w)))
         });
         let y = self.multiplier.apply(sum).saturating_add(self.zero_point).clamp(-128, 127);
