@@ -185,7 +185,7 @@ impl SampleBuffer {
                 tokens.last = tokens
                     .last
                     .checked_add(1)
-                    .ok_or_else(|| HalError::failure("there are no tokens left"))?;
+                    .ok_or_else(|| HalError::exhausted("there are no tokens left"))?;
                 tokens.last
             }
         };

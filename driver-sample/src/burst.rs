@@ -1,6 +1,7 @@
 //! Bursts: one session of their own, and each memory mapped once.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use nnburst_burst::packet::{BurstAnswer, BurstPool, BurstRequest};
 use nnburst_burst::{BurstExecutor, SlotCache};
@@ -62,6 +63,7 @@ impl SampleBurst {
 
     fn run(&mut self, received: &mut BurstRequest) -> Result<Timing> {
         let began = self.compiled.clock(&received.options);
+        self.compiled.check_deadline(&received.options, Duration::ZERO)?;
         let pools = &received.pools;
         if !(self.last.is_known && self.last.pools == *pools) {
             self.last.forget();

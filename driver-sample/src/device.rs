@@ -23,7 +23,7 @@ use crate::fibonacci::{self, Fibonacci};
 use crate::figures::{self, FIBONACCI_DRIVER, Figures};
 use crate::idle::IdleWatch;
 use crate::prepared_model::{Compiled, SamplePreparedModel};
-use crate::priority::Priorities;
+use crate::processor::{Processor, Running, User};
 
 const VERSION: &str = "JUST_AN_EXAMPLE";
 
@@ -112,7 +112,7 @@ impl SampleDriver {
     /// The driver as a device in this process: it prepares models on the threads that ask for them, and tells their
     /// callbacks before it returns.
     pub fn device(&self) -> Arc<dyn Device> {
-        self.device_for(Client::new(Arc::default(), true, None))
+        self.device_for(Client::new(Arc::default(), own_user(), None))
     }
 
     /// The driver as a service, to listen or to serve a connected socket.
@@ -127,8 +127,9 @@ impl SampleDriver {
 
 impl Driver for SampleDriver {
     fn device(&self, peer: &Peer) -> Arc<dyn Device> {
-        let trusted = peer.uid == rustix::process::geteuid().as_raw();
-        self.device_for(Client::of(peer.budget(), peer.gone(), trusted))
+        let mut client = Client::of(peer.budget(), peer.gone(), peer.uid);
+        client.peer = Some(peer.clone());
+        self.device_for(client)
     }
 }
 
@@ -147,7 +148,10 @@ const EXECUTING: usize = 4;
 pub(crate) struct Client {
     /// Set when the client is gone: what runs for it stops.
     pub(crate) gone: Arc<AtomicBool>,
-    pub(crate) priorities: Priorities,
+    /// Whose it is: priorities and shares of the processor are those of all clients of a user.
+    pub(crate) user: Arc<User>,
+    /// Its place among those that the service serves, until the last of its work has ended.
+    peer: Option<Peer>,
     /// Whether it is of the driver's own user: what it asks of the whole machine (real-time scheduling, locked
     /// memory) is for that user to grant.
     pub(crate) trusted: bool,
@@ -160,14 +164,21 @@ pub(crate) struct Client {
     budget: Option<Arc<Budget>>,
 }
 
+/// The user of this process.
+fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
 impl Client {
     /// The program that this driver is embedded in. Nobody bounds what it takes.
-    fn new(gone: Arc<AtomicBool>, trusted: bool, preparations: Option<Pool>) -> Self {
+    fn new(gone: Arc<AtomicBool>, uid: u32, preparations: Option<Pool>) -> Self {
+        let trusted = uid == own_user();
         Self {
             fences: FenceWaiter::new(Arc::clone(&gone)),
             gone,
             trusted,
-            priorities: Priorities::default(),
+            peer: None,
+            user: Processor::of_process().user(uid),
             preparations,
             executions: [(); 3].map(|()| Pool::new("nnburst-execute", EXECUTING, usize::MAX)),
             budget: None,
@@ -175,13 +186,14 @@ impl Client {
     }
 
     /// A client of the service. The number of what waits is bounded by the service's limits.
-    fn of(budget: &Arc<Budget>, gone: Arc<AtomicBool>, trusted: bool) -> Self {
+    fn of(budget: &Arc<Budget>, gone: Arc<AtomicBool>, uid: u32) -> Self {
         let pool = |name, threads| Pool::charged_to(budget, 0, name, threads, usize::MAX);
         Self {
             fences: FenceWaiter::charged_to(budget, Arc::clone(&gone)),
             gone,
-            trusted,
-            priorities: Priorities::default(),
+            trusted: uid == own_user(),
+            peer: None,
+            user: Processor::of_process().user(uid),
             preparations: Some(pool("nnburst-prepare", PREPARING)),
             executions: [(); 3].map(|()| pool("nnburst-execute", EXECUTING)),
             budget: Some(Arc::clone(budget)),
@@ -191,6 +203,11 @@ impl Client {
     /// What is charged for what is made for it, if anything is.
     pub(crate) fn budget(&self) -> Option<&Arc<Budget>> {
         self.budget.as_ref()
+    }
+
+    /// Takes a place among what all users have at work, for what is done for this client.
+    pub(crate) fn begin(&self, priority: Priority, deadline: Option<TimePoint>) -> Running<'_> {
+        Processor::of_process().begin(&self.user, priority, &self.gone, deadline)
     }
 
     /// Who waits for the fences of its executions.
@@ -307,9 +324,9 @@ impl SampleDevice {
         prepare: impl FnOnce(Preparation) -> Result<Arc<Compiled>> + Send + 'static,
     ) -> Result<()> {
         let (shared, client) = (Arc::clone(&self.shared), Arc::clone(&self.client));
-        let told = Arc::clone(&callback);
+        let (told, launched) = (Arc::clone(&callback), Instant::now());
         let task = move || {
-            let preparation = Preparation { shared: Arc::clone(&shared), client };
+            let preparation = Preparation { shared: Arc::clone(&shared), client, launched };
             let compiled = catch_unwind(AssertUnwindSafe(|| prepare(preparation)))
                 .unwrap_or_else(|_| Err(HalError::failure("the driver panicked")));
             let watched = compiled.as_ref().ok().map(Arc::downgrade);
@@ -336,6 +353,8 @@ impl SampleDevice {
 struct Preparation {
     shared: Arc<Shared>,
     client: Arc<Client>,
+    /// When it was asked for.
+    launched: Instant,
 }
 
 impl Preparation {
@@ -347,11 +366,17 @@ impl Preparation {
     ) -> Result<Arc<Compiled>> {
         let _span = trace_span(Layer::Driver, Phase::Preparation, "prepare");
         let size = estimate::size(&model);
-        self.shared.preparing.check("preparation", size, options.deadline)?;
+        let waited = self.launched.elapsed();
+        self.shared.preparing.check("preparation", size, options.deadline, waited)?;
         self.check(&model)?;
         let (compile, began) = (self.shared.compile_options(), Instant::now());
-        let plan = Plan::compile_under(&model, &compile, &self.control(options.deadline))?;
-        self.shared.preparing.took(size, began.elapsed());
+        let running = self.begin(options.priority, options.deadline);
+        let plan =
+            Plan::compile_under(&model, &compile, &self.control(&running, options.deadline))?;
+        if !running.was_held_up() {
+            self.shared.preparing.took(size, began.elapsed());
+        }
+        drop(running);
         if cache::is_complete(cache) {
             let saved = self
                 .shared
@@ -367,18 +392,28 @@ impl Preparation {
 
     fn restore(self, deadline: Option<TimePoint>, cache: &CacheHandles) -> Result<Arc<Compiled>> {
         let _span = trace_span(Layer::Driver, Phase::Preparation, "restore");
-        self.shared.restoring.check("restoration", 1, deadline)?;
+        self.shared.restoring.check("restoration", 1, deadline, self.launched.elapsed())?;
         let (compile, began) = (self.shared.compile_options(), Instant::now());
-        let (identity, control) = (self.shared.identity(&compile)?, self.control(deadline));
-        let restored = cache::load(cache, identity, &compile, &control)?;
-        self.shared.restoring.took(1, began.elapsed());
+        let identity = self.shared.identity(&compile)?;
+        // What priority it was prepared with is known once it is restored.
+        let running = self.begin(Priority::Medium, deadline);
+        let restored = cache::load(cache, identity, &compile, &self.control(&running, deadline))?;
+        if !running.was_held_up() {
+            self.shared.restoring.took(1, began.elapsed());
+        }
+        drop(running);
         self.check(&restored.model)?;
         Ok(self.finish(restored.plan, restored.model, restored.options))
     }
 
     /// A preparation ends when it is too late, or when nobody waits for it any more.
-    fn control(&self, deadline: Option<TimePoint>) -> Control<'_> {
-        Control { stop: Some(&self.client.gone), deadline, ..Control::default() }
+    fn control<'a>(&'a self, running: &'a Running<'_>, deadline: Option<TimePoint>) -> Control<'a> {
+        let (checkpoint, stop) = (Some(running as _), Some(&*self.client.gone));
+        Control { checkpoint, stop, deadline, ..Control::default() }
+    }
+
+    fn begin(&self, priority: Priority, deadline: Option<TimePoint>) -> Running<'_> {
+        self.client.begin(priority, deadline)
     }
 
     fn check(&self, model: &Model) -> Result<()> {
@@ -386,13 +421,19 @@ impl Preparation {
         let Some(refused) = figures.supported(model).iter().position(|&taken| !taken) else {
             return Ok(());
         };
-        let kind = model.main.operations.get(refused).map(|operation| operation.kind);
+        let operation = model.main.operations.get(refused);
+        let unreadable = operation.and_then(|it| figures::unreadable(it, &model.main, model));
+        if let Some(error) = unreadable {
+            let what = format!("constants of operation {refused} can't be read: {error}");
+            return Err(HalError::invalid(what));
+        }
+        let kind = operation.map(|operation| operation.kind);
         let (name, kind) = (figures.name, kind.map_or("", |kind| kind.name()));
         Err(HalError::invalid(format!("{name} doesn't take operation {refused}, {kind}")))
     }
 
     fn finish(self, plan: Plan, model: Model, options: PrepareOptions) -> Arc<Compiled> {
-        let Self { shared, client } = self;
+        let Self { shared, client, .. } = self;
         let (operations, priority) = (model.main.operations.len(), options.priority);
         vlog!(Driver, "prepared a model of {operations} operations, {priority:?}");
         // Relaxed: only uniqueness matters.
@@ -449,7 +490,8 @@ mod tests {
     fn real_time_profiles_are_for_the_driver_s_own_user() {
         let driver = SampleDriver::new("nnapi-sample_all", Options::default()).unwrap();
         for (trusted, real_time) in [(true, true), (false, false), (false, true)] {
-            let device = driver.device_for(Client::new(Arc::default(), trusted, None));
+            let uid = if trusted { own_user() } else { own_user() + 1 };
+            let device = driver.device_for(Client::new(Arc::default(), uid, None));
             let model = wait_for_prepared_model(|callback| {
                 let (options, cache) = (PrepareOptions::default(), CacheHandles::default());
                 device.prepare_model(relu_model(&[2]), options, cache, callback)
@@ -470,7 +512,7 @@ mod tests {
     fn a_preparation_that_panics_is_a_failure() {
         let driver = SampleDriver::new("nnapi-sample_all", Options::default()).unwrap();
         for preparations in [None, Some(Pool::new("test", 1, 1))] {
-            let client = Arc::new(Client::new(Arc::default(), true, preparations));
+            let client = Arc::new(Client::new(Arc::default(), own_user(), preparations));
             let device = SampleDevice { shared: Arc::clone(&driver.0), client };
             let panicking = |callback| device.launch(callback, |_| panic!("as it is meant to"));
             let error = wait_for_prepared_model(panicking).map(drop).unwrap_err();
@@ -482,7 +524,7 @@ mod tests {
     fn preparations_end_with_their_client() {
         let driver = SampleDriver::new("nnapi-sample_all", Options::default()).unwrap();
         let gone = Arc::new(AtomicBool::new(false));
-        let device = driver.device_for(Client::new(Arc::clone(&gone), true, None));
+        let device = driver.device_for(Client::new(Arc::clone(&gone), own_user(), None));
         let prepare = || {
             wait_for_prepared_model(|callback| {
                 let (options, cache) = (PrepareOptions::default(), CacheHandles::default());

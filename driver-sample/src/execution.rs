@@ -102,13 +102,12 @@ pub(crate) fn run(
     began: Option<Instant>,
 ) -> Result<Timing> {
     let _span = trace_span(Layer::Driver, Phase::Execution, "execute");
-    compiled.quickest.check("run", 1, options.deadline)?;
     let uses_buffers = pools.any(|pool| pool.buffer().is_some());
     let content = if uses_buffers { claim(compiled, request, pools)? } else { Vec::new() };
     let computed = compute(compiled, session, request, pools, &content, options);
     let settled =
         if uses_buffers { settle(session, request, pools, computed.is_ok()) } else { Ok(()) };
-    match computed {
+    let alone = match computed {
         // A buffer is as large as its shape; what doesn't fit is no matter of the client's memory.
         Err(error) if uses_buffers && error.status == ErrorStatus::OutputInsufficientSize => {
             let outputs = request.outputs.iter();
@@ -120,14 +119,16 @@ pub(crate) fn run(
             return Err(if to_buffer { HalError::failure(error.reason) } else { error });
         }
         other => other?,
-    }
+    };
     settled?;
     if pools.any(|pool| pool.mapping().lost_pages()) {
         return Err(HalError::failure("a memory of the request was cut short while it was in use"));
     }
     let Some(began) = began else { return Ok(Timing::NONE) };
     let took = began.elapsed();
-    compiled.quickest.took(1, took);
+    if alone {
+        compiled.quickest.took(1, took);
+    }
     if options.measure == MeasureTiming::No {
         return Ok(Timing::NONE);
     }
@@ -150,7 +151,7 @@ pub(crate) fn rehearse(
     })
 }
 
-/// The run itself.
+/// The run itself, and whether nothing else held it up.
 fn compute(
     compiled: &Compiled,
     session: &mut Session,
@@ -158,9 +159,9 @@ fn compute(
     pools: &impl Pools,
     content: &[Vec<u32>],
     options: &ExecutionOptions,
-) -> Result<()> {
+) -> Result<bool> {
     with_arguments(request, pools, content, |inputs, outputs| {
-        let running = compiled.begin();
+        let running = compiled.begin(options.deadline);
         let control = Control {
             checkpoint: Some(&running),
             stop: Some(compiled.gone()),
@@ -171,7 +172,8 @@ fn compute(
                 .min(MAX_LOOP_TIMEOUT),
         };
         let _span = trace_span(Layer::Cpu, Phase::Computation, "run");
-        Ok(session.run(inputs, outputs, &control)?)
+        session.run(inputs, outputs, &control)?;
+        Ok(!running.was_held_up())
     })
 }
 

@@ -70,6 +70,7 @@ impl FencedTask {
 
     fn run(&self, fenced: Instant) -> Result<FencedTiming> {
         let began = self.compiled.clock(&self.options);
+        self.compiled.check_deadline(&self.options, self.launched.elapsed())?;
         let executed = self.compiled.execute(&self.request, &self.options, began);
         let outcome = executed.map_err(|failure| failure.error)?;
         if self.options.measure == MeasureTiming::No {

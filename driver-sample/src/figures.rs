@@ -2,10 +2,12 @@
 //!
 //! Source: the sample drivers of the Android NeuralNetworks module.
 
+use std::cell::Cell;
+
 use nnburst_executor::is_implemented;
 use nnburst_hal::{
-    Capabilities, Model, OperandPerformance, OperandType, Operation, OperationType,
-    PerformanceInfo, Subgraph,
+    Capabilities, MemoryError, Model, OperandLifeTime, OperandPerformance, OperandType, Operation,
+    OperationType, PerformanceInfo, Subgraph,
 };
 
 use crate::calibrate::{Measured, Work};
@@ -135,10 +137,22 @@ impl Figures {
     /// For each operation of the main graph of a valid model, whether it is taken.
     pub(crate) fn supported(&self, model: &Model) -> Vec<bool> {
         let main = &model.main;
-        main.operations.iter().map(|operation| self.takes(operation, main, model)).collect()
+        let known = vec![Cell::new(None); model.referenced.len()];
+        let taken = |operation| self.takes(operation, main, model, &known);
+        main.operations.iter().map(taken).collect()
     }
 
-    fn takes(&self, operation: &Operation, graph: &Subgraph, model: &Model) -> bool {
+    /// `known` is what was found of the graphs referred to: branches of branches are looked at once.
+    fn takes(
+        &self,
+        operation: &Operation,
+        graph: &Subgraph,
+        model: &Model,
+        known: &[Cell<Option<bool>>],
+    ) -> bool {
+        if unreadable(operation, graph, model).is_some() {
+            return false;
+        }
         let input = |position: usize| {
             let index = usize::try_from(*operation.inputs.get(position)?).ok()?;
             graph.operands.get(index)
@@ -163,12 +177,18 @@ impl Figures {
                 three.contains(&operation.kind) && float()
             }
         };
-        chosen && self.computes(operation, graph, model)
+        chosen && self.computes(operation, graph, model, known)
     }
 
     /// Whether the executor has the operation, and all of the graphs it refers to. A valid model's
     /// graphs don't refer in circles.
-    fn computes(&self, operation: &Operation, graph: &Subgraph, model: &Model) -> bool {
+    fn computes(
+        &self,
+        operation: &Operation,
+        graph: &Subgraph,
+        model: &Model,
+        known: &[Cell<Option<bool>>],
+    ) -> bool {
         match operation.kind {
             OperationType::Extension(_) => false,
             OperationType::If | OperationType::While => operation
@@ -178,10 +198,17 @@ impl Figures {
                 .filter(|operand| operand.kind == OperandType::Subgraph)
                 .filter_map(|operand| usize::try_from(operand.location.offset).ok())
                 .all(|index| {
-                    model.referenced.get(index).is_some_and(|inner| {
+                    let (Some(inner), Some(found)) =
+                        (model.referenced.get(index), known.get(index))
+                    else {
+                        return false;
+                    };
+                    let taken = found.get().unwrap_or_else(|| {
                         let mut operations = inner.operations.iter();
-                        operations.all(|operation| self.takes(operation, inner, model))
-                    })
+                        operations.all(|operation| self.takes(operation, inner, model, known))
+                    });
+                    found.set(Some(taken));
+                    taken
                 }),
             kind => is_implemented(kind),
         }
@@ -200,6 +227,23 @@ fn of_measured(measured: &Measured) -> Capabilities {
         if_performance: measured.of(Work::If),
         while_performance: measured.of(Work::While),
     }
+}
+
+/// Why a constant of the operation can't be read, if one can't: preparing reads them, and nothing is supported that can't
+/// be prepared.
+pub(crate) fn unreadable(
+    operation: &Operation,
+    graph: &Subgraph,
+    model: &Model,
+) -> Option<MemoryError> {
+    let operands = operation.inputs.iter().filter_map(|&index| {
+        let operand = graph.operands.get(usize::try_from(index).ok()?)?;
+        (operand.lifetime == OperandLifeTime::ConstantReference).then_some(operand)
+    });
+    let mut pools = operands.filter_map(|operand| {
+        model.pools.get(usize::try_from(operand.location.pool_index).unwrap_or(usize::MAX))
+    });
+    pools.find_map(|pool| pool.read_at(0, &mut []).err())
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ mod fibonacci;
 mod figures;
 mod idle;
 mod prepared_model;
-mod priority;
+mod processor;
 mod reusable;
 pub mod service;
 #[cfg(feature = "testing")]

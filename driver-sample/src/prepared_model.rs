@@ -14,7 +14,7 @@ use nnburst_hal::{
     AllowUnspecifiedOutput, BurstCallback, BurstContext, BurstOptions, ErrorStatus,
     ExecutionCallback, ExecutionFailure, ExecutionOptions, ExecutionOutcome, ExecutionResult,
     FencedExecution, HalError, MeasureTiming, Model, PreparedModel, Priority, RealTimeProfile,
-    Request, Result, ReusableExecution,
+    Request, Result, ReusableExecution, TimePoint,
 };
 
 use crate::buffer::Buffers;
@@ -23,7 +23,7 @@ use crate::device::{Client, Shared, no_thread};
 use crate::estimate::Quickest;
 use crate::execution;
 use crate::fenced;
-use crate::priority::Running;
+use crate::processor::Running;
 use crate::reusable::Reusable;
 
 /// Sessions that wait for the next execution; more are dropped.
@@ -101,9 +101,9 @@ impl Compiled {
         &self.client.gone
     }
 
-    /// Counts an execution in among those of the client; it is passed between steps.
-    pub(crate) fn begin(&self) -> Running<'_> {
-        self.client.priorities.begin(self.priority)
+    /// Takes a place for an execution among what all users have at work.
+    pub(crate) fn begin(&self, deadline: Option<TimePoint>) -> Running<'_> {
+        self.client.begin(self.priority, deadline)
     }
 
     /// The clock, where it matters how long an execution takes: to whoever asks, has a deadline, or is the first.
@@ -134,6 +134,18 @@ impl Compiled {
         if spare.len() < SPARE_SESSIONS {
             spare.push(Spare { session, seen: 0 });
         }
+    }
+
+    /// Whether a deadline may be met by an execution that was asked for so long ago.
+    ///
+    /// # Errors
+    /// As for [`Quickest::check`].
+    pub(crate) fn check_deadline(
+        &self,
+        options: &ExecutionOptions,
+        waited: Duration,
+    ) -> Result<()> {
+        self.quickest.check("run", 1, options.deadline, waited)
     }
 
     /// Executes a request that was checked. A panic costs this execution its result and its session.
@@ -200,6 +212,7 @@ impl PreparedModel for SamplePreparedModel {
     ) -> ExecutionResult {
         let began = self.0.clock(&options);
         execution::check(&self.0, request, AllowUnspecifiedOutput::Yes)?;
+        self.0.check_deadline(&options, Duration::ZERO)?;
         self.0.execute(request, &options, began)
     }
 
@@ -215,7 +228,10 @@ impl PreparedModel for SamplePreparedModel {
         let compiled = Arc::clone(&self.0);
         let accepted = checked.and_then(|()| {
             let task = move || {
-                let mut result = compiled.execute(&request, &options, compiled.clock(&options));
+                let in_time = compiled.check_deadline(&options, launched.elapsed());
+                let mut result = in_time
+                    .map_err(ExecutionFailure::from)
+                    .and_then(|()| compiled.execute(&request, &options, compiled.clock(&options)));
                 if let (Ok(outcome), MeasureTiming::Yes) = (&mut result, options.measure) {
                     outcome.timing.time_in_driver = execution::microseconds(launched);
                 }

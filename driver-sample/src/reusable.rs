@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use nnburst_hal::{
     AllowUnspecifiedOutput, ErrorStatus, ExecutionOptions, HalError, OutputShape, Request,
@@ -38,6 +39,7 @@ impl Reusable {
     fn run(&mut self, options: &ExecutionOptions) -> Result<Timing> {
         let Self { compiled, request, pools, shapes } = self;
         let began = compiled.clock(options);
+        compiled.check_deadline(options, Duration::ZERO)?;
         let mut session = compiled.session();
         let ran = execution::run(compiled, &mut session, request, pools, options, began);
         let has_shapes = match &ran {

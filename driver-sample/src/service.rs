@@ -4,6 +4,9 @@ use std::io;
 use std::path::Path;
 
 use nnburst_hal_ipc::{Serving, inherited, raise_descriptor_limit};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::device::SampleDriver;
 
@@ -25,11 +28,34 @@ pub fn serve_in(driver: &SampleDriver, dir: &Path) -> io::Result<Serving> {
 /// Serves the one client at the other end of an inherited socket, until it hangs up: what a driver
 /// does that [`Spawned`](nnburst_hal_ipc::Spawned) started.
 ///
+/// The hang-up stops what runs for the client, which takes some milliseconds. What does not stop within [`FAREWELL`]
+/// goes on in threads of its own when this returns, and ends with the process.
+///
 /// # Errors
-/// There is no such descriptor.
+/// There is no such descriptor, or the system has no pipe or thread.
 pub fn serve_inherited(driver: &SampleDriver, number: u32) -> io::Result<()> {
     raise_descriptor_limit();
     let socket = inherited(number)?;
-    driver.service().serve(socket);
+    let lifeline = socket.try_clone()?;
+    let (over, ending) = pipe_with(PipeFlags::CLOEXEC)?;
+    let service = driver.service();
+    std::thread::Builder::new().name("nnburst-client".into()).spawn(move || {
+        service.serve(socket);
+        // Whoever waits sees the pipe hang up, also if serving panics.
+        drop(ending);
+    })?;
+    let wait = |fds: &mut [PollFd<'_>], limit: Option<&Timespec>| loop {
+        match poll(fds, limit) {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    };
+    let over = || PollFd::new(&over, PollFlags::empty());
+    // Hang-ups are told whether they are asked for or not; that of the client's half of the socket is.
+    wait(&mut [over(), PollFd::new(&lifeline, PollFlags::RDHUP)], None)?;
+    wait(&mut [over()], Some(&FAREWELL))?;
     Ok(())
 }
+
+/// How long what runs for a client that hung up may take to stop.
+const FAREWELL: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };

@@ -37,6 +37,22 @@ impl HalError {
         Self::new(ErrorStatus::GeneralFailure, reason)
     }
 
+    /// The status of a call that the system refused: [`ErrorStatus::ResourceExhaustedTransient`] where it is out of
+    /// descriptors, memory or threads, of which others may give some back, else [`ErrorStatus::GeneralFailure`].
+    pub fn status_of_errno(errno: i32) -> ErrorStatus {
+        use rustix::io::Errno;
+        let exhausted = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS, Errno::AGAIN];
+        match exhausted.iter().any(|it| it.raw_os_error() == errno) {
+            true => ErrorStatus::ResourceExhaustedTransient,
+            false => ErrorStatus::GeneralFailure,
+        }
+    }
+
+    /// [`ErrorStatus::ResourceExhaustedTransient`]: there is none left now, and may be later.
+    pub fn exhausted(reason: impl Into<String>) -> Self {
+        Self::new(ErrorStatus::ResourceExhaustedTransient, reason)
+    }
+
     /// [`ErrorStatus::DeviceUnavailable`]: the driver is gone or not reachable.
     pub fn unavailable(reason: impl Into<String>) -> Self {
         Self::new(ErrorStatus::DeviceUnavailable, reason)

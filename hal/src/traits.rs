@@ -409,12 +409,16 @@ impl FirstAnswer {
 }
 
 /// A memory that can't be mapped fails the work that needs it, as the HAL recommends; one for which
-/// its client has no budget left exhausts that.
+/// its client has no budget left exhausts that, and where the system is out of something a later try may do.
 impl From<crate::memory::MemoryError> for HalError {
     fn from(error: crate::memory::MemoryError) -> Self {
-        match error {
-            crate::memory::MemoryError::Exhausted(error) => error.into(),
-            error => Self::failure(error.to_string()),
-        }
+        use crate::memory::MemoryError;
+        let status = match error {
+            MemoryError::Exhausted(error) => return error.into(),
+            MemoryError::TooManyGuards { .. } => ErrorStatus::ResourceExhaustedTransient,
+            MemoryError::System { errno, .. } => Self::status_of_errno(errno.raw_os_error()),
+            _ => ErrorStatus::GeneralFailure,
+        };
+        Self::new(status, error.to_string())
     }
 }

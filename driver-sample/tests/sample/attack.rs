@@ -43,6 +43,7 @@ pub(crate) type Attack = fn(&Path) -> Held;
 /// The attacks, by name.
 const ATTACKS: &[(&str, Attack)] = &[
     ("connects", connects),
+    ("computes for ever", crate::time::computes_for_ever),
     ("descriptors", budgets::descriptors),
     ("half messages", budgets::half_messages),
     ("mappings", budgets::mappings),

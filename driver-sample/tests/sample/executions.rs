@@ -346,6 +346,9 @@ fn a_hardware_buffer_that_is_no_run_of_bytes_is_refused_by_name() {
     with_constants.pools = vec![handle("hardware_buffer", 64)];
     let error = prepare(&served.device, with_constants.clone()).map(drop).unwrap_err();
     assert!(error.reason.contains("hardware_buffer"), "{error}");
+    assert_eq!(error.status, ErrorStatus::InvalidArgument);
+    let supported = served.device.supported_operations(&with_constants).unwrap();
+    assert_eq!(supported, [false], "as preparing has it");
 
     // A BLOB is bytes like any other.
     with_constants.pools = vec![handle("hardware_buffer_blob", 64)];

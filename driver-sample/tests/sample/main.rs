@@ -23,4 +23,5 @@ mod priorities;
 mod processes;
 mod steady;
 mod support;
+mod time;
 mod versions;

@@ -41,6 +41,7 @@ fn child_main() {
         Ok("good client") => crate::attack::be_the_good_client(),
         Ok("attacker") => crate::attack::be_an_attacker(),
         Ok("waiting") => crate::deaths::be_a_client_that_waits(),
+        Ok("client of a busy driver") => crate::time::be_a_client_of_a_busy_driver(),
         Ok("client of many") => crate::deaths::be_a_client_of_many(),
         Ok("stranger") => {
             be_a_stranger();

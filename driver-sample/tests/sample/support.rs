@@ -13,15 +13,22 @@ pub(crate) const HUNG: Duration = Duration::from_secs(20);
 /// A driver served in this process, and its device on the other side of the socket.
 pub(crate) struct Served {
     pub(crate) device: RemoteDevice,
-    _serving: Serving,
+    serving: Serving,
     _dir: tempfile::TempDir,
+}
+
+impl Served {
+    /// The driver's socket.
+    pub(crate) fn path(&self) -> std::path::PathBuf {
+        self.serving.path()
+    }
 }
 
 pub(crate) fn served(name: &str) -> Served {
     let dir = tempfile::tempdir().unwrap();
     let serving = driver(name).service().listen(dir.path()).unwrap();
     let device = RemoteDevice::connect_path(&serving.path()).unwrap();
-    Served { device, _serving: serving, _dir: dir }
+    Served { device, serving, _dir: dir }
 }
 
 pub(crate) fn driver(name: &str) -> SampleDriver {

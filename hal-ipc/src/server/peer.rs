@@ -4,11 +4,14 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nnburst_hal::{Budget, Device};
+use nnburst_hal::{Budget, Charge, Device};
 
 use crate::process;
 
 /// A client: what the system says of it (`SO_PEERCRED`), and whether it is still there.
+///
+/// Whatever goes on working for a client that is gone keeps a clone: until the last is dropped, the client counts among
+/// the connections of its user.
 #[derive(Clone, Debug)]
 pub struct Peer {
     /// Its process at the time it connected.
@@ -19,6 +22,9 @@ pub struct Peer {
     pub gid: u32,
     gone: Arc<AtomicBool>,
     budget: Arc<Budget>,
+    /// Its place among the connections of its user: given back when all that works for it has ended.
+    #[expect(dead_code, reason = "held for its end")]
+    place: Option<Arc<Charge>>,
 }
 
 impl Peer {
@@ -30,6 +36,7 @@ impl Peer {
             gid: credentials.gid.as_raw(),
             gone: Arc::default(),
             budget: process::user(credentials.uid.as_raw()),
+            place: None,
         })
     }
 
@@ -42,6 +49,11 @@ impl Peer {
     /// back when that is gone.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
+    }
+
+    /// Has its clones hold a place.
+    pub(super) fn holding(self, place: Charge) -> Self {
+        Self { place: Some(Arc::new(place)), ..self }
     }
 
     /// Turns true when the client hangs up: what runs for it may stop.

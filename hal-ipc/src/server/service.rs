@@ -243,9 +243,8 @@ impl Service {
         };
         socket.send_greeting(&wire::greeting(verdict))?;
         if verdict == Verdict::Welcome {
-            self.session(socket, peer);
+            self.session(socket, peer.holding(place));
         }
-        drop(place);
         Ok(())
     }
 

@@ -2,7 +2,8 @@
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
 use nnburst_hal::testing::{ReluDriver, relu_model, relu_request};
 use nnburst_hal::{
@@ -11,8 +12,11 @@ use nnburst_hal::{
 };
 
 use super::{Peer, Service};
+use crate::limits::Limits;
 use crate::socket::{Socket, greet};
-use crate::wire::{self, CacheBody, CallRef, DescriptorsOut, Failure, Kind, ModelRef, RequestBody};
+use crate::wire::{
+    self, CacheBody, CallRef, DescriptorsOut, Failure, Kind, ModelRef, RequestBody, Verdict,
+};
 
 /// What a service answers to a call.
 fn answer(message: &[u8]) -> Result<(), Failure> {
@@ -96,4 +100,38 @@ fn codes_out_of_range_are_invalid_arguments() {
             assert!(reason.contains(&code.to_string()), "{what} {code}: {reason}");
         }
     }
+}
+
+#[test]
+fn a_place_comes_back_when_all_that_works_for_its_client_has_ended() {
+    let working = Arc::new(Mutex::new(None));
+    let device: Arc<dyn Device> = Arc::new(ReluDriver);
+    let works = Arc::clone(&working);
+    let driver = move |peer: &Peer| {
+        *works.lock().unwrap() = Some(peer.clone());
+        Arc::clone(&device)
+    };
+    let limits = Limits { connections: 1, ..Limits::default() };
+    let service = Service::with_limits("places", driver, limits);
+    let connect = || {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let service = service.clone();
+        let serving = std::thread::spawn(move || service.serve(theirs.into()));
+        let socket = Socket::new(OwnedFd::from(ours), 1 << 20).unwrap();
+        let greeted = greet(&socket, std::time::Duration::from_secs(60))
+            .is_ok_and(|(_, verdict)| verdict == Verdict::Welcome);
+        (greeted, socket, serving)
+    };
+    let leave = |(greeted, socket, serving): (bool, Socket, JoinHandle<()>)| {
+        drop(socket);
+        serving.join().unwrap();
+        greeted
+    };
+    let first = connect();
+    assert!(first.0);
+    assert!(!leave(connect()), "one too many");
+    leave(first);
+    assert!(!leave(connect()), "the driver works on for the one that left");
+    *working.lock().unwrap() = None;
+    assert!(leave(connect()));
 }

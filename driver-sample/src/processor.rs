@@ -1,0 +1,398 @@
+//! The processor: which of all users' executions and preparations are at work.
+//!
+//! ```text
+//!   user A  run ═══╪══ held up ══╪═══ run ...          as many at work as there are cores
+//!   user B         └═ run ═ end ─┘                     who has had least goes first
+//! ```
+//!
+//! One for all clients of the process. While there are no more executions than cores, and none of a higher priority of
+//! the same user, everybody just runs: beginning and ending take an exchange on a word each, and a poll within two
+//! loads. When there are more, they take turns at their polls, a millisecond or so apart:
+//!
+//! - Users share alike, however many executions each has: each user's time is counted, and the one who has had least
+//!   goes on next. A user who comes back begins with no more credit than the others have.
+//! - Among executions of one user, over all its clients, a higher priority holds up lower ones; alike take turns.
+//! - Nobody starves: what was held up by a priority for [`PATIENCE`] takes a turn all the same. Where nobody at work
+//!   was seen at a poll for [`STUCK`], one more goes on beside them.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use nnburst_executor::Checkpoint;
+use nnburst_hal::{Priority, TimePoint};
+
+/// How long a higher priority may hold up the next turn of a lower one.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// How long those at work may be without a poll before others go on beside them.
+const STUCK: Duration = Duration::from_millis(200);
+
+/// A turn takes at least this long, lest more time goes into taking turns than into work.
+const TURN: Duration = Duration::from_micros(500);
+
+/// A turn beside others of the same user and priority; the credit of a user who comes back.
+const LONG_TURN: Duration = Duration::from_millis(1);
+
+/// In [`Processor::word`] and [`User::at_work`]: below it one count, from it on another.
+const HALF: u32 = 32;
+const ONE_ABOVE: u64 = 1 << HALF;
+const BELOW: u64 = ONE_ABOVE - 1;
+
+/// What runs for whom.
+#[derive(Debug)]
+pub(crate) struct Processor {
+    cores: u64,
+    /// How many are at work, and above how many are held up. While nobody is held up it alone says what there is; what
+    /// changes otherwise is changed under the lock.
+    word: AtomicU64,
+    queue: Mutex<Queue>,
+    /// What the times of turns are counted from.
+    start: Instant,
+}
+
+/// A user of the process, for as long as it has clients.
+#[derive(Debug)]
+pub(crate) struct User {
+    uid: u32,
+    /// Executions of medium and above of high priority, at work or held up.
+    at_work: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    users: HashMap<u32, Account>,
+    held_up: Vec<HeldUp>,
+    /// The time that the user who went on last had had: what others begin with.
+    now: Duration,
+    /// When somebody at work was seen last.
+    seen: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+struct Account {
+    user: Weak<User>,
+    /// Time at work, and what it began with.
+    had: Duration,
+}
+
+#[derive(Debug)]
+struct HeldUp {
+    user: Arc<User>,
+    priority: Priority,
+    since: Instant,
+    place: Arc<Place>,
+}
+
+/// Where one that is held up waits.
+#[derive(Debug, Default)]
+struct Place {
+    may_go_on: AtomicBool,
+    told: Condvar,
+}
+
+impl Processor {
+    /// That of this process.
+    pub(crate) fn of_process() -> &'static Arc<Self> {
+        static PROCESSOR: OnceLock<Arc<Processor>> = OnceLock::new();
+        PROCESSOR.get_or_init(|| {
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
+            Arc::new(Self::new(u64::try_from(cores).unwrap_or(1)))
+        })
+    }
+
+    fn new(cores: u64) -> Self {
+        let (word, queue) = (AtomicU64::new(0), Mutex::default());
+        Self { cores: cores.clamp(1, BELOW / 2), word, queue, start: Instant::now() }
+    }
+
+    /// A user, who is the same for all its clients.
+    pub(crate) fn user(&self, uid: u32) -> Arc<User> {
+        let mut queue = self.lock();
+        queue.users.retain(|_, account| account.user.strong_count() > 0);
+        if let Some(known) = queue.users.get(&uid).and_then(|account| account.user.upgrade()) {
+            return known;
+        }
+        let user = Arc::new(User { uid, at_work: AtomicU64::new(0) });
+        let account = Account { user: Arc::downgrade(&user), had: queue.now };
+        queue.users.insert(uid, account);
+        user
+    }
+
+    /// Begins something for a user, until what it returns is dropped; that is also its checkpoint. Returns when it may
+    /// go on, or when it need not any more: the client is gone, or the deadline has passed.
+    pub(crate) fn begin<'a>(
+        &'a self,
+        user: &'a Arc<User>,
+        priority: Priority,
+        gone: &'a AtomicBool,
+        deadline: Option<TimePoint>,
+    ) -> Running<'a> {
+        if let Some(one) = counts_as(priority) {
+            // SeqCst, here and below: pairs with the loads of `has_higher`. Nothing is handed over, but one that begins
+            // must not find that none of a higher priority sees it.
+            user.at_work.fetch_add(one, Ordering::SeqCst);
+        }
+        let running = Running {
+            processor: self,
+            user,
+            priority,
+            gone,
+            deadline,
+            is_at_work: AtomicBool::new(false),
+            began: AtomicU64::new(0),
+            counted: AtomicU64::new(0),
+            was_held_up: AtomicBool::new(false),
+        };
+        let goes_on = !user.has_higher(priority)
+            && self
+                .word
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |word| {
+                    (word < self.cores).then_some(word + 1)
+                })
+                .is_ok();
+        if goes_on {
+            running.is_at_work.store(true, Ordering::Relaxed);
+        } else {
+            running.wait(self.lock());
+        }
+        running
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nanoseconds from its start; never 0.
+    fn now(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
+    }
+
+    fn at_work(&self) -> u64 {
+        self.word.load(Ordering::SeqCst) & BELOW
+    }
+
+    /// Lets those go on who may, as long as there are cores; `beside` one more than that.
+    fn let_go_on(&self, queue: &mut Queue, beside: bool) {
+        let mut room = self.cores.saturating_sub(self.at_work()) + u64::from(beside);
+        while room > 0
+            && let Some(next) = queue.next()
+        {
+            let next = queue.held_up.remove(next);
+            let had = queue.had(&next.user);
+            queue.now = queue.now.max(had);
+            // One more at work, one less held up: under the lock, and nobody begins past those who are held up.
+            self.word.fetch_sub(ONE_ABOVE - 1, Ordering::SeqCst);
+            // Relaxed: the lock orders it.
+            next.place.may_go_on.store(true, Ordering::Relaxed);
+            next.place.told.notify_one();
+            room -= 1;
+        }
+    }
+}
+
+impl User {
+    /// Whether something of a higher priority of the same user is at work.
+    fn has_higher(&self, priority: Priority) -> bool {
+        let at_work = self.at_work.load(Ordering::SeqCst);
+        match priority {
+            Priority::Low => at_work > 0,
+            Priority::Medium => at_work >= ONE_ABOVE,
+            Priority::High => false,
+        }
+    }
+}
+
+/// What one of this priority adds to [`User::at_work`]: nobody is held up by the lowest.
+fn counts_as(priority: Priority) -> Option<u64> {
+    match priority {
+        Priority::Low => None,
+        Priority::Medium => Some(1),
+        Priority::High => Some(ONE_ABOVE),
+    }
+}
+
+impl Queue {
+    fn had(&self, user: &User) -> Duration {
+        self.users.get(&user.uid).map_or(Duration::ZERO, |account| account.had)
+    }
+
+    /// Who goes on next, of those who may: of the user who has had least the highest priority, and of those who waited
+    /// longest.
+    fn next(&self) -> Option<usize> {
+        let held_up = self.held_up.iter().enumerate().filter(|(_, it)| it.may_go_on());
+        let rank = |it: &HeldUp| {
+            // One that lost its patience is no longer behind those of higher priorities.
+            let priority = match it.since.elapsed() < PATIENCE {
+                true => it.priority,
+                false => Priority::High,
+            };
+            (self.had(&it.user), std::cmp::Reverse(priority), it.since)
+        };
+        held_up.min_by_key(|(_, it)| rank(it)).map(|(at, _)| at)
+    }
+}
+
+impl HeldUp {
+    fn may_go_on(&self) -> bool {
+        !self.user.has_higher(self.priority) || self.since.elapsed() >= PATIENCE
+    }
+}
+
+/// An execution or a preparation.
+#[derive(Debug)]
+pub(crate) struct Running<'a> {
+    processor: &'a Processor,
+    user: &'a Arc<User>,
+    priority: Priority,
+    gone: &'a AtomicBool,
+    deadline: Option<TimePoint>,
+    /// Whether it counts among those at work. Relaxed, as the following: this thread's alone.
+    is_at_work: AtomicBool,
+    /// Nanoseconds from the processor's start to that of the turn; 0 where it wasn't noted.
+    began: AtomicU64,
+    /// And to when it was counted last.
+    counted: AtomicU64,
+    was_held_up: AtomicBool,
+}
+
+impl Checkpoint for Running<'_> {
+    fn pass(&self) {
+        let is_alone = self.processor.word.load(Ordering::SeqCst) < ONE_ABOVE
+            && !self.user.has_higher(self.priority);
+        if !is_alone {
+            self.take_turns();
+        }
+    }
+}
+
+impl Running<'_> {
+    /// Whether others went first at any time.
+    pub(crate) fn was_held_up(&self) -> bool {
+        self.was_held_up.load(Ordering::Relaxed)
+    }
+
+    #[cold]
+    fn take_turns(&self) {
+        let mut queue = self.processor.lock();
+        queue.seen = Some(Instant::now());
+        if !self.is_at_work.load(Ordering::Relaxed) {
+            return self.wait(queue);
+        }
+        let turn = self.count_turn(&mut queue);
+        if self.yields(&queue, turn) {
+            // No more at work.
+            self.processor.word.fetch_sub(1, Ordering::SeqCst);
+            self.is_at_work.store(false, Ordering::Relaxed);
+            self.wait(queue);
+        }
+    }
+
+    /// Adds the time since it was counted last to what the user has had, and returns how long the turn takes by now.
+    fn count_turn(&self, queue: &mut Queue) -> Duration {
+        let now = self.processor.now();
+        let counted = self.counted.swap(now, Ordering::Relaxed);
+        // Nobody was held up before it was noted: it took nobody's time then.
+        let time = if counted == 0 { 0 } else { now.saturating_sub(counted) };
+        if let Some(account) = queue.users.get_mut(&self.user.uid) {
+            account.had += Duration::from_nanos(time);
+        }
+        Duration::from_nanos(now.saturating_sub(self.began.load(Ordering::Relaxed)))
+    }
+
+    /// Whether somebody else goes on instead.
+    fn yields(&self, queue: &Queue, turn: Duration) -> bool {
+        if self.user.has_higher(self.priority) {
+            return true;
+        }
+        let Some(next) = queue.next().and_then(|next| queue.held_up.get(next)) else {
+            return false;
+        };
+        let own = Arc::ptr_eq(&next.user, self.user);
+        if own {
+            // Those that are behind it in priority have lost their patience.
+            return next.priority > self.priority || turn >= LONG_TURN;
+        }
+        // What both have had differs by a turn or so.
+        turn >= TURN && queue.had(&next.user) < queue.had(self.user)
+    }
+
+    /// Waits until it may go on, or need not any more.
+    fn wait(&self, mut queue: MutexGuard<'_, Queue>) {
+        self.was_held_up.store(true, Ordering::Relaxed);
+        let place = Arc::new(Place::default());
+        let since = Instant::now();
+        let (now, uid) = (queue.now, self.user.uid);
+        let comes_back = !queue.held_up.iter().any(|it| it.user.uid == uid);
+        if let Some(account) = queue.users.get_mut(&uid)
+            && comes_back
+        {
+            // No credit for the time that it asked for nothing.
+            account.had = account.had.max(now.saturating_sub(LONG_TURN));
+        }
+        queue.held_up.push(HeldUp {
+            user: Arc::clone(self.user),
+            priority: self.priority,
+            since,
+            place: Arc::clone(&place),
+        });
+        let processor = self.processor;
+        processor.word.fetch_add(ONE_ABOVE, Ordering::SeqCst);
+        processor.let_go_on(&mut queue, false);
+        while !place.may_go_on.load(Ordering::Relaxed) {
+            let left = self.deadline.map_or(PATIENCE, TimePoint::remaining).min(PATIENCE);
+            let waited =
+                place.told.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner);
+            queue = waited.0;
+            if place.may_go_on.load(Ordering::Relaxed) {
+                break;
+            }
+            // Relaxed: the flag hands over nothing but itself.
+            let is_over = self.gone.load(Ordering::Relaxed)
+                || self.deadline.is_some_and(TimePoint::has_passed);
+            if is_over {
+                queue.held_up.retain(|it| !Arc::ptr_eq(&it.place, &place));
+                processor.word.fetch_sub(ONE_ABOVE, Ordering::SeqCst);
+                return;
+            }
+            let is_stuck = queue.seen.is_none_or(|seen| seen.elapsed() >= STUCK);
+            if is_stuck && since.elapsed() >= STUCK {
+                queue.seen = Some(Instant::now());
+                processor.let_go_on(&mut queue, true);
+            } else {
+                processor.let_go_on(&mut queue, false);
+            }
+        }
+        self.is_at_work.store(true, Ordering::Relaxed);
+        let now = processor.now();
+        self.began.store(now, Ordering::Relaxed);
+        self.counted.store(now, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if let Some(one) = counts_as(self.priority) {
+            self.user.at_work.fetch_sub(one, Ordering::SeqCst);
+        }
+        let processor = self.processor;
+        let is_at_work = self.is_at_work.load(Ordering::Relaxed);
+        let ended = processor.word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |word| {
+            (word < ONE_ABOVE).then_some(word - u64::from(is_at_work))
+        });
+        if ended.is_ok() {
+            return;
+        }
+        let mut queue = processor.lock();
+        queue.seen = Some(Instant::now());
+        if is_at_work {
+            self.count_turn(&mut queue);
+            processor.word.fetch_sub(1, Ordering::SeqCst);
+        }
+        processor.let_go_on(&mut queue, false);
+    }
+}
+
+#[cfg(test)]
+mod tests;

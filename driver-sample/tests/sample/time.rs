@@ -1,0 +1,193 @@
+//! Work that takes for ever in one step: it ends with its deadline, its client and its process, and others are served
+//! beside it.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use nnburst_hal::*;
+use nnburst_hal_ipc::RemoteDevice;
+
+use crate::attack::{Held, Target, report};
+use crate::priorities::{chain, ones};
+use crate::processes::{ALL, Killed, command, spawned};
+use crate::support::*;
+
+/// LOCAL_RESPONSE_NORMALIZATION of a line, each element by all of them: one step that takes a quarter of an hour.
+pub(crate) fn endless_step() -> (Model, Request) {
+    const EXTENT: u32 = 1 << 19;
+    let scalar = |kind, offset| {
+        let mut operand = tensor(kind, &[], OperandLifeTime::ConstantCopy);
+        operand.location = DataLocation { pool_index: 0, offset, length: 4 };
+        operand
+    };
+    let line = |lifetime| tensor(OperandType::TensorFloat32, &[1, 1, 1, EXTENT], lifetime);
+    let operands = vec![
+        line(OperandLifeTime::SubgraphInput),
+        scalar(OperandType::Int32, 0),
+        scalar(OperandType::Float32, 4),
+        scalar(OperandType::Float32, 8),
+        scalar(OperandType::Float32, 12),
+        line(OperandLifeTime::SubgraphOutput),
+    ];
+    let one = 1.0f32.to_le_bytes();
+    let values = [EXTENT.to_le_bytes(), one, one, 0.5f32.to_le_bytes()].concat();
+    let size = EXTENT as usize * 4;
+    let (input, output) = (memory(&vec![0; size]), memory(&vec![0; size]));
+    let kind = OperationType::LocalResponseNormalization;
+    (model(operands, kind, values), request(&input, &output))
+}
+
+/// LSH_PROJECTION of many items by many functions.
+fn endless_hashes() -> (Model, Request) {
+    const FUNCTIONS: u32 = 4096;
+    const ITEMS: u32 = 1 << 16;
+    let mut kind = tensor(OperandType::Int32, &[], OperandLifeTime::ConstantCopy);
+    kind.location = DataLocation { pool_index: 0, offset: 0, length: 4 };
+    let operands = vec![
+        tensor(OperandType::TensorFloat32, &[FUNCTIONS, 32], OperandLifeTime::SubgraphInput),
+        tensor(OperandType::TensorInt32, &[ITEMS, 4], OperandLifeTime::SubgraphInput),
+        tensor(OperandType::TensorFloat32, &[], OperandLifeTime::NoValue),
+        kind,
+        tensor(OperandType::TensorInt32, &[FUNCTIONS], OperandLifeTime::SubgraphOutput),
+    ];
+    let sizes = [FUNCTIONS * 32 * 4, ITEMS * 16, FUNCTIONS * 4];
+    let memories = sizes.map(|size| memory(&vec![0; size as usize]));
+    let request = Request {
+        inputs: vec![argument(0, memories[0].size()), argument(1, memories[1].size())],
+        outputs: vec![argument(2, memories[2].size())],
+        pools: memories.map(RequestPool::Memory).into(),
+    };
+    (model(operands, OperationType::LshProjection, 1i32.to_le_bytes().to_vec()), request)
+}
+
+/// Launches something endless, and never asks how it went.
+fn launch(device: &dyn Device, (model, request): (Model, Request)) -> Arc<dyn PreparedModel> {
+    let model = prepare(device, model).unwrap();
+    let (callback, words) = tell::<ExecutionResult>();
+    std::mem::forget(words);
+    model.execute(request, ExecutionOptions::default(), callback).unwrap();
+    model
+}
+
+/// An attack: connections each of which has the driver compute for ever, in every way.
+pub(crate) fn computes_for_ever(socket: &Path) -> Held {
+    let begin = |at: usize| {
+        let device = RemoteDevice::connect_path(socket).unwrap();
+        let work = if at.is_multiple_of(2) { endless_step() } else { endless_hashes() };
+        let models: Vec<_> = (0..3).map(|_| launch(&device, work.clone())).collect();
+        (device, models)
+    };
+    let all: Vec<_> = (0..8).map(begin).collect();
+    report("computes");
+    Box::new(all)
+}
+
+#[test]
+fn clients_that_died_over_long_steps_leave_nothing_at_work() {
+    let Some(target) = Target::start("") else { return };
+    let attacker = target.attack("computes for ever");
+    assert_eq!(attacker.words(), ["computes"]);
+    // The good client, whose answers come all the while, sees this beside it.
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(target.now().threads > target.before().threads);
+    drop(attacker);
+    target.survives();
+}
+
+#[test]
+fn a_deadline_ends_a_step_of_any_kind_of_execution() {
+    let served = served(ALL);
+    for (model, request) in [endless_step(), endless_hashes()] {
+        let model = prepare(&served.device, model).unwrap();
+        let soon = || {
+            let deadline = Some(TimePoint::after(Duration::from_millis(100)));
+            ExecutionOptions { deadline, ..ExecutionOptions::default() }
+        };
+        let missed = |result: ExecutionResult| {
+            let status = result.unwrap_err().error.status;
+            let known =
+                [ErrorStatus::MissedDeadlineTransient, ErrorStatus::MissedDeadlinePersistent];
+            assert!(known.contains(&status), "{status}");
+        };
+        missed(model.execute_synchronously(&request, soon()));
+        missed(execute_async(model.as_ref(), &request, soon()));
+        let fenced = execute_fenced(model.as_ref(), &request, soon()).unwrap_err();
+        missed(Err(fenced.into()));
+    }
+}
+
+#[test]
+fn priorities_act_between_the_clients_of_one_user() {
+    let first = served(ALL);
+    let second = RemoteDevice::connect_path(&first.path()).unwrap();
+    let with = |priority| PrepareOptions { priority, ..PrepareOptions::default() };
+    let high = prepare_with(&first.device, chain(5, 4), with(Priority::High)).unwrap();
+    let low = prepare_with(&second, endless_step().0, with(Priority::Low)).unwrap();
+    // However often the lower one is at work, it gives way at its polls.
+    let (request, _memories) = ones(4);
+    let (callback, words) = tell::<ExecutionResult>();
+    low.execute(endless_step().1, ExecutionOptions::default(), callback).unwrap();
+    for _ in 0..20 {
+        high.execute_synchronously(&request, ExecutionOptions::default()).unwrap();
+    }
+    assert!(words.try_recv().is_err(), "the lower one is still at work");
+}
+
+#[test]
+fn higher_priorities_of_another_client_hold_lower_ones_up() {
+    const LARGE: u32 = 1 << 20;
+    let first = served(ALL);
+    let second = RemoteDevice::connect_path(&first.path()).unwrap();
+    let with = |priority| PrepareOptions { priority, ..PrepareOptions::default() };
+    let high = prepare_with(&first.device, chain(300, LARGE), with(Priority::High)).unwrap();
+    let low = prepare_with(&second, chain(2, 4), with(Priority::Low)).unwrap();
+    let (done, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (request, _memories) = ones(LARGE);
+            while !over.load(Ordering::Relaxed) {
+                high.execute_synchronously(&request, ExecutionOptions::default()).unwrap();
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let (request, _memories) = ones(4);
+        eventually("the higher one is at work", || done.load(Ordering::Relaxed) > 0);
+        // Two steps of four elements take no time by themselves. Each waits for the end of a higher one, or for as
+        // long as patience is.
+        for _ in 0..4 {
+            low.execute_synchronously(&request, ExecutionOptions::default()).unwrap();
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    assert!(done.load(Ordering::Relaxed) >= 2);
+}
+
+/// A client whose driver, a process of its own, computes for ever.
+pub(crate) fn be_a_client_of_a_busy_driver() {
+    let driver = spawned();
+    let models = [endless_step(), endless_hashes()].map(|work| launch(driver.device(), work));
+    println!("\ndriver {}", driver.id());
+    std::thread::sleep(HUNG * 10);
+    drop(models);
+}
+
+#[test]
+fn a_spawned_driver_ends_with_its_client_while_it_computes() {
+    let mut command = command("client of a busy driver");
+    let mut client = Killed(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(client.0.stdout.take().unwrap()).lines();
+    let driver = lines.find_map(|line| Some(line.unwrap().strip_prefix("driver ")?.to_owned()));
+    let process = Path::new("/proc").join(driver.unwrap());
+    assert!(process.exists());
+    client.now();
+    // A process that nobody waits for stays as a zombie where nobody reaps orphans.
+    let has_ended = || {
+        let stat = std::fs::read_to_string(process.join("stat")).unwrap_or_default();
+        stat.rsplit(") ").next().is_none_or(|rest| rest.is_empty() || rest.starts_with('Z'))
+    };
+    eventually("the driver ends", has_ended);
+}
