@@ -62,7 +62,8 @@ pub fn html(rows: &[Row], file: &Path) -> Result<()> {
     let mut rest = rows;
     while let Some(first) = rest.first() {
         let same = |row: &&Row| {
-            let key = |row: &Row| (row.model, row.period_ms, row.busy, row.idle_bursts);
+            let key =
+                |row: &Row| (row.model, row.period_ms, row.busy, row.one_cpu, row.idle_bursts);
             key(row) == key(first)
         };
         let (chart, others) = rest.split_at(rest.iter().take_while(same).count());

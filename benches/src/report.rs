@@ -218,6 +218,7 @@ pub fn burst_json(rows: &[burst::Row], out: &mut impl Write) -> io::Result<()> {
             "processes": if row.road == burst::Road::InProcess { 1 } else { 2 },
             "period_ms": row.period_ms,
             "neighbour": if row.busy { "busy" } else { "idle" },
+            "one_cpu": row.one_cpu,
             "idle_bursts": row.idle_bursts,
             "idle_burst_share_of_a_core": row.idle_share,
             "samples": latency.len(),
@@ -266,6 +267,7 @@ pub fn burst_table(rows: &[burst::Row], out: &mut impl Write) -> io::Result<()> 
             [0.5, 0.99, 0.999].map(|quantile| us(row.latency.value_at_quantile(quantile)));
         let (max, overhead) = (us(row.latency.max()), us(row.overhead.value_at_quantile(0.5)));
         let neighbour = match (row.busy, row.idle_bursts) {
+            _ if row.one_cpu => "1 CPU".to_owned(),
             (true, _) => "busy".to_owned(),
             (false, 0) => "idle".to_owned(),
             (false, bursts) => format!("{bursts}"),

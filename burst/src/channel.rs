@@ -16,6 +16,7 @@ use nnburst_fmq::{
 use nnburst_hal::ExecutionPreference;
 
 use crate::packet::{RequestDatum, RequestItem, ResultDatum, ResultItem};
+use crate::processor::{self, Processor, Whereabouts};
 
 /// Most elements that a queue of a burst may have: what is read goes into private storage of that size.
 /// Android's have 1024.
@@ -28,9 +29,11 @@ const ANDROID_WINDOW: Duration = Duration::from_micros(50);
 /// model.)
 const LONGEST_POLL: Duration = Duration::from_secs(if cfg!(loom) { 0 } else { 1 });
 
-/// Who polls looks this often whether it keeps the other side from running. The first time comes late enough for the
-/// scheduler to have moved one of the two.
+/// Who polls looks this often whether it keeps the other side from running: the scheduler may have moved it.
 const GLANCE: Duration = Duration::from_micros(100);
+
+/// A client that sends one request after the other sends the next in less than this.
+const SOON: Duration = Duration::from_millis(1);
 
 /// Who polls has something better to do with its processor this often; see
 /// [`BurstExecutor::keep_warm`](crate::BurstExecutor::keep_warm).
@@ -38,11 +41,6 @@ const LEISURE: Duration = Duration::from_millis(1);
 
 /// Who doesn't come to an end with that is interrupted, so as to look whether the other side still lives.
 const MOST_AT_LEISURE: u32 = 1 << 14;
-
-/// The number of the processor that this thread runs on just now; asked without a system call.
-pub(crate) fn current_processor() -> u32 {
-    u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(u32::MAX)
-}
 
 /// How to wait for packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +69,11 @@ impl PollingWindow {
             ExecutionPreference::LowPower => Self::Zero,
             _ => Self::UpTo(ANDROID_WINDOW),
         }
+    }
+
+    /// This window, or none where the machine has one processor: there, nobody answers while somebody polls.
+    fn on_this_machine(self) -> Self {
+        if processor::is_the_only_one() { Self::Zero } else { self }
     }
 }
 
@@ -135,10 +138,22 @@ pub(crate) struct Receiver<D> {
     /// The packet that was taken last; nothing once more was read.
     last: Range<usize>,
     window: PollingWindow,
-    /// Where the other side runs, if that is known.
-    peer_processor: Option<u32>,
+    /// Where this side runs.
+    whereabouts: Whereabouts,
+    /// Where it ran when it last sent something.
+    here: Processor,
+    /// Where the other side ran when it last sent something.
+    peer: Processor,
+    /// Whether the other side may have moved since then.
+    peer_may_have_moved: bool,
+    /// Whether the last wait was slept through from the start.
+    has_slept: bool,
     /// Whether more than one packet may be underway.
     pipelined: bool,
+    /// Whether what is waited for is due: an answer is, another request need not be.
+    is_due: bool,
+    /// Whether the other side is going to say where it runs, and hasn't yet.
+    is_unheard: bool,
 }
 
 impl<D: Element> Receiver<D> {
@@ -153,10 +168,26 @@ impl<D: Element> Receiver<D> {
             storage,
             unread: 0..0,
             last: 0..0,
-            window,
-            peer_processor: None,
+            window: window.on_this_machine(),
+            whereabouts: Whereabouts::default(),
+            here: Processor::UNKNOWN,
+            peer: Processor::UNKNOWN,
+            peer_may_have_moved: false,
+            has_slept: false,
             pipelined,
+            is_due: false,
+            is_unheard: false,
         }
+    }
+
+    /// From now on whoever waits here has asked for what comes.
+    pub(crate) fn set_due(&mut self) {
+        self.is_due = true;
+    }
+
+    /// From now on the packets that come say where the other side runs. Until the first has come, waits are slept through.
+    pub(crate) fn expect_processor(&mut self) {
+        self.is_unheard = true;
     }
 
     pub(crate) fn set_cancel(&mut self, cancel: &Cancel) {
@@ -168,17 +199,26 @@ impl<D: Element> Receiver<D> {
     }
 
     pub(crate) fn set_window(&mut self, window: PollingWindow) {
-        self.window = window;
+        self.window = window.on_this_machine();
     }
 
-    /// Where the other side runs, as far as is known. Who polls on its processor keeps it from answering until the
-    /// scheduler takes the processor away, which takes milliseconds: there one soon sleeps.
-    pub(crate) fn set_peer_processor(&mut self, processor: Option<u32>) {
-        self.peer_processor = processor;
+    /// Where this side runs just now, for the packet that it is about to send.
+    #[inline]
+    pub(crate) fn here(&mut self, now_ns: u64) -> Processor {
+        self.here = self.whereabouts.at(now_ns, self.has_slept);
+        self.here
     }
 
-    fn shares_processor(&self) -> bool {
-        self.peer_processor.is_some_and(|processor| processor == current_processor())
+    /// Takes note of where the other side ran when it sent the last packet.
+    #[inline]
+    pub(crate) fn set_peer_processor(&mut self, processor: Processor) {
+        (self.peer, self.peer_may_have_moved, self.is_unheard) = (processor, false, false);
+    }
+
+    /// Takes note that the other side may have slept since its last packet, and been woken elsewhere.
+    #[inline]
+    pub(crate) fn let_peer_move(&mut self) {
+        self.peer_may_have_moved = !self.peer.is_pinned();
     }
 
     /// Waits until there is a packet to take. In the meantime, if it polls, every [`LEISURE`] calls `idle` until that
@@ -192,33 +232,82 @@ impl<D: Element> Receiver<D> {
         if !self.unread.is_empty() {
             return Ok(());
         }
-        let strategy = match self.window {
-            PollingWindow::Zero => Wait::Block,
-            PollingWindow::UpTo(limit) if !self.shares_processor() => Wait::Adaptive { limit },
-            PollingWindow::UpTo(_) | PollingWindow::Unlimited => match self.poll(deadline, idle) {
-                Err(QueueError::TimedOut) => Wait::Block,
+        self.has_slept = false;
+        if self.is_unheard {
+            return self.sleep(deadline);
+        }
+        let shares = self.peer.is(self.here);
+        if shares && !self.peer_may_have_moved && self.window != PollingWindow::Zero {
+            // Who polls on the processor of the other side keeps it from sending.
+            if self.keeps_peer_from_running() {
+                return self.sleep(deadline);
+            }
+            match self.sleep_for_a_moment(deadline) {
+                Err(QueueError::TimedOut)
+                    if deadline.is_none_or(|deadline| Instant::now() < deadline) => {}
                 other => return other,
-            },
+            }
+        }
+        let polled = match self.window {
+            PollingWindow::Zero => Err(QueueError::TimedOut),
+            PollingWindow::UpTo(limit) if !shares => {
+                let strategy = Wait::Adaptive { limit };
+                return self.consumer.wait_readable(1, WaitOptions { strategy, deadline });
+            }
+            PollingWindow::UpTo(limit) => self.poll(limit, deadline, idle),
+            PollingWindow::Unlimited => self.poll(LONGEST_POLL, deadline, idle),
         };
-        self.consumer.wait_readable(1, WaitOptions { strategy, deadline })
+        match polled {
+            Err(QueueError::TimedOut) => self.sleep(deadline),
+            other => other,
+        }
     }
 
-    /// Polls as long as it is worth it: [`QueueError::TimedOut`] says that it is no longer.
+    /// Whether nothing can come while this side polls, given that both sides were on one processor: what is due comes from
+    /// there. Of a client that doesn't send at once nothing is known: it may have gone, or wait for something else.
+    fn keeps_peer_from_running(&self) -> bool {
+        self.is_due || self.peer.is_pinned()
+    }
+
+    fn sleep(&mut self, deadline: Option<Instant>) -> Result<(), QueueError> {
+        self.has_slept = true;
+        self.consumer.wait_readable(1, WaitOptions { strategy: Wait::Block, deadline })
+    }
+
+    /// Sleeps for as long as it takes a client to send the next request, if it sends one after the other.
+    fn sleep_for_a_moment(&mut self, deadline: Option<Instant>) -> Result<(), QueueError> {
+        let soon = Instant::now().checked_add(SOON);
+        self.sleep(soon.into_iter().chain(deadline).min())
+    }
+
+    /// Polls as long as it is worth it, and for `longest` at most: [`QueueError::TimedOut`] reports that it is no
+    /// longer.
     fn poll(
         &mut self,
+        longest: Duration,
         deadline: Option<Instant>,
         mut idle: impl FnMut(&[D], &mut dyn FnMut() -> bool) -> bool,
     ) -> Result<(), QueueError> {
         let start = Instant::now();
-        let end = start.checked_add(LONGEST_POLL).into_iter().chain(deadline).min();
+        let end = start.checked_add(longest).into_iter().chain(deadline).min();
         let mut glance = start;
         let mut leisure = start.checked_add(LEISURE);
         loop {
             glance = glance.checked_add(GLANCE).into_iter().chain(end).min().unwrap_or(glance);
             let polled = WaitOptions { strategy: Wait::Spin, deadline: Some(glance) };
             match self.consumer.wait_readable(1, polled) {
-                Err(QueueError::TimedOut) if Some(glance) < end && !self.shares_processor() => {}
+                Err(QueueError::TimedOut) if Some(glance) < end => {}
                 other => return other,
+            }
+            // The scheduler may have moved this side next to the other.
+            if self.peer.is(self.whereabouts.now()) {
+                if self.keeps_peer_from_running() {
+                    return Err(QueueError::TimedOut);
+                }
+                match self.sleep_for_a_moment(end) {
+                    Err(QueueError::TimedOut) => glance = Instant::now(),
+                    other => return other,
+                }
             }
             if Some(glance) >= leisure {
                 let mut more = 0..MOST_AT_LEISURE;

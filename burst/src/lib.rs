@@ -45,6 +45,7 @@
 mod channel;
 mod client;
 pub mod packet;
+mod processor;
 pub mod realtime;
 mod server;
 mod stats;
@@ -57,5 +58,8 @@ pub use client::{
     BurstController, BurstError, Closed, ControllerOptions, Fallback, Frame, LastRequest, Rejected,
     SubmitError,
 };
+pub use processor::Processor;
+#[cfg(loom)]
+pub use processor::model;
 pub use server::{BurstExecutor, BurstServer, MAX_SLOTS, PreparedModelExecutor, SlotCache};
 pub use stats::BurstStats;

@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn a_latency_is_the_sum_of_its_parts_whatever_the_driver_says() {
-        let times = |began, ended| Some(DriverTimes { began, ended, processor: 0 });
+        let times =
+            |began, ended| Some(DriverTimes { began, ended, processor: crate::Processor::UNKNOWN });
         let parts =
             |latency, queueing, driver, overhead| Parts { latency, queueing, driver, overhead };
         let cases = [

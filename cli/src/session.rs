@@ -158,6 +158,7 @@ fn open_burst(compilation: &Compilation, engine: &Engine) -> Result<Burst, Runti
         cpus: ours,
         driver_cpus: theirs,
         realtime: engine.realtime,
+        ..BurstOptions::default()
     };
     compilation.burst(&options)
 }

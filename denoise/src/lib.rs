@@ -27,14 +27,18 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use nnburst::{Burst, BurstOptions, Device, Frame, PrepareOptions, RuntimeError};
+use nnburst::{Burst, BurstOptions, CallOptions, Device, Frame, PrepareOptions, RuntimeError};
 use nnburst_tflite::{ImportError, Imported};
 use realfft::num_complex::Complex;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 
 /// Samples of a block: 8 ms at 16 kHz.
 pub const BLOCK: usize = 128;
+
+/// How long a block sounds.
+pub const BLOCK_TIME: Duration = Duration::from_millis(8);
 
 /// Samples that the networks see at a time.
 pub const WINDOW: usize = 512;
@@ -77,10 +81,13 @@ pub struct Denoiser {
     /// What comes out next, with what later blocks add to it.
     sum: [f32; WINDOW],
     transform: Transform,
+    /// How long a block may take.
+    limit: Duration,
 }
 
 impl Denoiser {
-    /// Makes both models ready and opens a burst for each.
+    /// Makes both models ready and opens a burst for each. A block takes [`BLOCK_TIME`] at most, or the timeout of
+    /// `options` for sound that is not live.
     ///
     /// # Errors
     /// See [`DenoiseError`].
@@ -96,26 +103,29 @@ impl Denoiser {
             window: [0.0; WINDOW],
             sum: [0.0; WINDOW],
             transform: Transform::new(),
+            limit: options.timeout.unwrap_or(BLOCK_TIME),
         })
     }
 
     /// Takes a block and gives the one that was heard [`DELAY`] blocks before, silence at first.
     ///
     /// # Errors
-    /// [`DenoiseError::Runtime`] where the device fails.
+    /// [`DenoiseError::Runtime`] where the device fails, or does not answer in time (`MISSED_DEADLINE_TRANSIENT`). The
+    /// block is then missing in what comes out, and the next may be given.
     pub fn push(
         &mut self,
         heard: &[f32; BLOCK],
         clean: &mut [f32; BLOCK],
     ) -> Result<(), DenoiseError> {
+        let start = Instant::now();
         self.window.copy_within(BLOCK.., 0);
         self.window[WINDOW - BLOCK..].copy_from_slice(heard);
         let (mut magnitudes, mut mask) = ([0.0; BINS], [0.0; BINS]);
         self.transform.forward(&self.window, &mut magnitudes)?;
-        self.mask.run(&magnitudes, &mut mask)?;
+        self.mask.run(&magnitudes, &mut mask, start + self.limit)?;
         let (mut masked, mut speech) = ([0.0; WINDOW], [0.0; WINDOW]);
         self.transform.inverse(&mask, &mut masked)?;
-        self.speech.run(&masked, &mut speech)?;
+        self.speech.run(&masked, &mut speech, start + self.limit)?;
         self.sum.copy_within(BLOCK.., 0);
         self.sum[WINDOW - BLOCK..].fill(0.0);
         for (sum, sample) in self.sum.iter_mut().zip(speech) {
@@ -181,9 +191,11 @@ impl Network {
         Ok(network)
     }
 
-    fn run(&mut self, input: &[f32], output: &mut [f32]) -> Result<(), DenoiseError> {
+    fn run(&mut self, input: &[f32], output: &mut [f32], end: Instant) -> Result<(), DenoiseError> {
         self.frame.write(0, input)?;
-        self.burst.compute(&mut self.frame)?;
+        let left = end.saturating_duration_since(Instant::now());
+        let call = CallOptions { timeout: Some(left), ..CallOptions::default() };
+        self.burst.compute_with(&mut self.frame, &call)?;
         self.frame.read_into(0, output)?;
         Ok(self.frame.exchange(1, 1)?)
     }

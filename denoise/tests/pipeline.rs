@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::path::Path;
+use std::time::Duration;
 
 use nnburst::{BurstOptions, Device};
 use nnburst_conformance::shared_dir;
@@ -46,7 +47,9 @@ fn the_recording_is_as_clean_as_the_interpreters() {
     for variant in pipeline["variants"].as_array().unwrap() {
         let device = Device::embedded("nnapi-sample_all").unwrap();
         let [first, second] = [0, 1].map(|at| file(&variant["models"][at]));
-        let options = BurstOptions::default();
+        // Nobody listens: a block takes as long as it takes on a machine that is busy.
+        let timeout = Some(Duration::from_secs(60));
+        let options = BurstOptions { timeout, ..BurstOptions::default() };
         let mut denoiser = Denoiser::open(&device, first, second, &options).unwrap();
         let blocks = usize::try_from(variant["hops"].as_u64().unwrap()).unwrap();
         let clean = denoise(&mut denoiser, &noisy[..blocks * BLOCK]);

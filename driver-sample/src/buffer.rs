@@ -14,7 +14,9 @@ pub(crate) struct Buffers(Mutex<Tokens>);
 
 #[derive(Debug, Default)]
 struct Tokens {
-    live: HashMap<u32, Weak<DriverBuffer>>,
+    /// By each prepared model that the buffer was made for: to any other model, a client's or not, a token says what one
+    /// that does not exist says, by the same way.
+    live: HashMap<(u64, u32), Weak<DriverBuffer>>,
     free: Vec<u32>,
     last: u32,
 }
@@ -24,16 +26,19 @@ impl Buffers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The living buffer of a token.
-    pub(crate) fn find(&self, token: u32) -> Result<Arc<DriverBuffer>> {
-        let buffer = self.lock().live.get(&token).and_then(Weak::upgrade);
-        buffer.ok_or_else(|| HalError::invalid(format!("token {token} names no buffer")))
+    /// The living buffer of a token, if it was made for this prepared model.
+    pub(crate) fn find(&self, model: u64, token: u32) -> Result<Arc<DriverBuffer>> {
+        let buffer = self.lock().live.get(&(model, token)).and_then(Weak::upgrade);
+        let none = || HalError::invalid(format!("token {token} names no buffer of this model"));
+        buffer.ok_or_else(none)
     }
 
-    fn release(&self, token: u32) {
+    fn release(&self, buffer: &DriverBuffer) {
         let mut tokens = self.lock();
-        tokens.live.remove(&token);
-        tokens.free.push(token);
+        for &(model, _, _) in &buffer.roles {
+            tokens.live.remove(&(model, buffer.token));
+        }
+        tokens.free.push(buffer.token);
     }
 }
 
@@ -136,7 +141,7 @@ impl DriverBuffer {
 
 impl Drop for DriverBuffer {
     fn drop(&mut self) {
-        self.home.release(self.token);
+        self.home.release(self);
     }
 }
 
@@ -198,7 +203,9 @@ impl SampleBuffer {
             home: Arc::clone(home),
             _charge: charge,
         });
-        tokens.live.insert(token, Arc::downgrade(&buffer));
+        for &(model, _, _) in &buffer.roles {
+            tokens.live.insert((model, token), Arc::downgrade(&buffer));
+        }
         vlog!(Memory, "buffer {token} of {size} bytes");
         Ok(Self(buffer))
     }

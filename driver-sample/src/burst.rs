@@ -70,7 +70,7 @@ impl SampleBurst {
             self.find(pools).inspect_err(|_| self.last.forget())?;
             self.set_stage(pools);
         }
-        self.with_pools(received, |this, BurstRequest { request, pools, options }| {
+        self.with_pools(received, |this, BurstRequest { request, pools, options, .. }| {
             let found = Found { slots: &this.slots, buffers: &this.last.buffers, pools };
             let (compiled, session) = (&this.compiled, &mut this.session);
             execution::run(compiled, session, request, &found, options, began)
@@ -132,7 +132,7 @@ impl SampleBurst {
                     (RequestPool::Memory(mapped.memory.clone()), None)
                 }
                 BurstPool::Token(token) => {
-                    let buffer = self.compiled.buffers().find(token)?;
+                    let buffer = self.compiled.buffers().find(self.compiled.id(), token)?;
                     (RequestPool::Token(token), Some(Pool::Buffer(buffer)))
                 }
             };

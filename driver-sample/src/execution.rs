@@ -86,7 +86,9 @@ pub(crate) fn check(
 pub(crate) fn map(compiled: &Compiled, request: &Request) -> Result<Vec<Pool>> {
     let pool = |pool: &RequestPool| match pool {
         RequestPool::Memory(memory) => Pool::map(memory),
-        RequestPool::Token(token) => compiled.buffers().find(*token).map(Pool::Buffer),
+        RequestPool::Token(token) => {
+            compiled.buffers().find(compiled.id(), *token).map(Pool::Buffer)
+        }
     };
     request.pools.iter().map(pool).collect()
 }

@@ -6,16 +6,16 @@
 
 use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nnburst_hal::{Budget, ErrorStatus, ExecutionFailure, HalError, Result};
+use nnburst_hal::{Budget, ErrorStatus, ExecutionFailure, HalError, Result, TimePoint, bound};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::pool::Pool;
-use crate::socket::{Frame, Socket, SocketError};
+use crate::socket::{Frame, Sent, Socket, SocketError};
 use crate::wire::{self, DescriptorsIn, Failure, Kind};
 
 /// What a peer asks of us, and that it is gone. Runs on the connection's pool.
@@ -48,7 +48,7 @@ pub(crate) struct Answer<T> {
 #[derive(Debug)]
 pub(crate) struct Connection {
     socket: Socket,
-    writer: Mutex<()>,
+    writer: Writer,
     /// Relaxed: only uniqueness matters.
     next_call: AtomicU64,
     waiting: Mutex<Waiting>,
@@ -56,6 +56,8 @@ pub(crate) struct Connection {
     heard: AtomicU64,
     /// How long the peer may be silent while we wait for it; `None` for a peer that may be as slow as it likes.
     patience: Option<Duration>,
+    /// Whether a call was given up and nothing has come since.
+    is_silent: AtomicBool,
     pool: Pool,
     /// What the peer's messages are charged to as they arrive.
     budget: Arc<Budget>,
@@ -64,7 +66,29 @@ pub(crate) struct Connection {
 #[derive(Debug, Default)]
 struct Waiting {
     gone: Option<HalError>,
-    calls: HashMap<u64, Arc<Place>>,
+    calls: HashMap<u64, Waiter>,
+}
+
+/// For whom an answer is.
+#[derive(Debug)]
+enum Waiter {
+    Call(Arc<Place>),
+    /// The call was given up; what its answer made is to be released.
+    Nobody(Late),
+}
+
+/// What is done with an answer that comes after its call was given up.
+pub(crate) type Late = fn(&Connection, &Frame);
+
+/// How long a call may take.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Limit {
+    /// `None` for as long as it takes.
+    pub(crate) deadline: Option<TimePoint>,
+    /// How long a peer may take that is there: one that takes longer is `DEVICE_UNAVAILABLE`.
+    pub(crate) within: Option<Duration>,
+    /// What is done with an answer that comes later, if anything.
+    pub(crate) late: Option<Late>,
 }
 
 /// Where a call waits for its answer.
@@ -89,18 +113,23 @@ impl Place {
         self.told.notify_one();
     }
 
-    /// The outcome; open still if there is none within `patience`.
-    fn wait(&self, patience: Option<Duration>) -> Outcome {
-        let outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_open = |outcome: &mut Outcome| matches!(outcome, Outcome::Open);
-        let mut outcome = match patience {
-            None => self.told.wait_while(outcome, is_open).unwrap_or_else(PoisonError::into_inner),
-            Some(patience) => {
-                let waited = self.told.wait_timeout_while(outcome, patience, is_open);
-                waited.unwrap_or_else(PoisonError::into_inner).0
+    /// Waits for the end of the call; [`Outcome::Open`] at the deadline.
+    fn wait(&self, deadline: Option<TimePoint>) -> Outcome {
+        let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match std::mem::take(&mut *outcome) {
+                Outcome::Open => {}
+                ended => return ended,
             }
-        };
-        std::mem::take(&mut *outcome)
+            outcome = match deadline {
+                None => self.told.wait(outcome).unwrap_or_else(PoisonError::into_inner),
+                Some(deadline) if deadline.has_passed() => return Outcome::Open,
+                Some(deadline) => {
+                    let waited = self.told.wait_timeout(outcome, deadline.remaining());
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
     }
 }
 
@@ -119,11 +148,12 @@ impl Connection {
     ) -> Arc<Self> {
         Arc::new(Self {
             socket,
-            writer: Mutex::default(),
+            writer: Writer::default(),
             next_call: AtomicU64::new(1),
             waiting: Mutex::default(),
             heard: AtomicU64::new(0),
             patience,
+            is_silent: AtomicBool::new(false),
             pool,
             budget,
         })
@@ -173,12 +203,16 @@ impl Connection {
     }
 
     fn dispatch(self: &Arc<Self>, handler: &Arc<impl Handler>, frame: Frame) {
+        // Relaxed: a hint about the peer.
+        self.is_silent.store(false, Ordering::Relaxed);
         match frame.kind {
             Kind::Answer => {
-                let call = self.waiting().calls.remove(&frame.id);
-                // Nobody waits: a peer that invents answers is ignored.
-                if let Some(call) = call {
-                    call.tell(Outcome::Answered(frame));
+                let waiter = self.waiting().calls.remove(&frame.id);
+                match waiter {
+                    Some(Waiter::Call(call)) => call.tell(Outcome::Answered(frame)),
+                    Some(Waiter::Nobody(late)) => late(self, &frame),
+                    // Nobody waits: a peer that invents answers is ignored.
+                    None => {}
                 }
             }
             Kind::Note => {
@@ -238,7 +272,11 @@ impl Connection {
         };
         self.socket.shut_down();
         self.pool.close();
-        calls.into_values().for_each(|call| call.tell(Outcome::Lost));
+        for waiter in calls.into_values() {
+            if let Waiter::Call(call) = waiter {
+                call.tell(Outcome::Lost);
+            }
+        }
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -258,26 +296,16 @@ impl Connection {
             .map_err(|error| HalError::failure(format!("fcntl(F_DUPFD_CLOEXEC): {error}")))
     }
 
-    /// Calls the peer and waits for the answer.
+    /// Calls the peer and waits for the answer, as long as `limit` says.
     pub(crate) fn call<T: DeserializeOwned>(
-        &self,
+        self: &Arc<Self>,
         message: &impl Serialize,
         tail: &[u8],
         fds: &[BorrowedFd<'_>],
-    ) -> std::result::Result<Answer<T>, ExecutionFailure> {
-        self.call_within(message, tail, fds, None)
-    }
-
-    /// As [`Self::call`], without waiting for longer than `bound`.
-    pub(crate) fn call_within<T: DeserializeOwned>(
-        &self,
-        message: &impl Serialize,
-        tail: &[u8],
-        fds: &[BorrowedFd<'_>],
-        bound: Option<Duration>,
+        limit: Limit,
     ) -> std::result::Result<Answer<T>, ExecutionFailure> {
         let head = wire::encode(message).map_err(|error| not_encodable(&error))?;
-        let frame = self.ask([&head, tail], fds, bound)?;
+        let frame = self.ask([&head, tail], fds, limit)?;
         if let Some(error) = frame.refused {
             return Err(error.into());
         }
@@ -288,10 +316,10 @@ impl Connection {
     }
 
     fn ask(
-        &self,
+        self: &Arc<Self>,
         message: [&[u8]; 2],
         fds: &[BorrowedFd<'_>],
-        bound: Option<Duration>,
+        limit: Limit,
     ) -> Result<Frame> {
         // Relaxed: only uniqueness matters.
         let id = self.next_call.fetch_add(1, Ordering::Relaxed);
@@ -301,25 +329,58 @@ impl Connection {
             if let Some(gone) = &waiting.gone {
                 return Err(gone.clone());
             }
-            waiting.calls.insert(id, Arc::clone(&place));
+            waiting.calls.insert(id, Waiter::Call(Arc::clone(&place)));
         }
-        if let Err(error) = self.send(Kind::Call, id, message, fds) {
+        if let Err(error) = self.send_until(Kind::Call, id, message, fds, limit.deadline) {
             self.waiting().calls.remove(&id);
             return Err(error);
         }
+        let ends = limit.within.map(TimePoint::after);
+        let has_passed = |end: Option<TimePoint>| end.is_some_and(TimePoint::has_passed);
         let mut pinged = None;
         loop {
-            match place.wait(bound.or(self.patience)) {
+            let patience = self.patience.map(TimePoint::after);
+            let until = bound::earlier(bound::earlier(limit.deadline, ends), patience);
+            match place.wait(until) {
                 Outcome::Answered(frame) => return Ok(frame),
                 Outcome::Lost => return Err(self.lost().unwrap_or_else(unanswered)),
                 Outcome::Open => {}
             }
-            if let Some(bound) = bound {
+            if has_passed(limit.deadline) {
+                return self.give_up(id, &place, limit.late);
+            }
+            if let (Some(bound), true) = (limit.within, has_passed(ends)) {
                 self.waiting().calls.remove(&id);
                 return Err(HalError::unavailable(format!("the peer gave no answer in {bound:?}")));
             }
             self.probe(&mut pinged)?;
         }
+    }
+
+    /// Stops waiting for an answer, unless it has come in this moment.
+    fn give_up(&self, id: u64, place: &Place, late: Option<Late>) -> Result<Frame> {
+        let mut waiting = self.waiting();
+        if waiting.calls.remove(&id).is_none() {
+            drop(waiting);
+            // Whoever took the call out of the table tells it.
+            return match place.wait(None) {
+                Outcome::Answered(frame) => Ok(frame),
+                _ => Err(self.lost().unwrap_or_else(unanswered)),
+            };
+        }
+        if let Some(late) = late {
+            waiting.calls.insert(id, Waiter::Nobody(late));
+        }
+        drop(waiting);
+        // Relaxed: a hint about the peer.
+        self.is_silent.store(true, Ordering::Relaxed);
+        Err(bound::missed("call"))
+    }
+
+    /// Whether the peer has left a call without an answer, and has said nothing since.
+    pub(crate) fn is_silent(&self) -> bool {
+        // Relaxed: a hint about the peer.
+        self.is_silent.load(Ordering::Relaxed)
     }
 
     /// Tells the peer something; it doesn't answer.
@@ -353,18 +414,98 @@ impl Connection {
         if let Some(gone) = self.lost() {
             return Err(gone);
         }
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        self.writer.take(None);
         let sent = self.socket.send(kind, id, message, fds);
-        drop(writer);
-        sent.map_err(|error| match error {
+        self.writer.give_back();
+        sent.map_err(|error| self.not_sent(&error))
+    }
+
+    /// As [`Self::send`], until a deadline at most: a peer that is stopped reads nothing. What is left of a frame that
+    /// has begun is sent by a thread of its own.
+    fn send_until(
+        self: &Arc<Self>,
+        kind: Kind,
+        id: u64,
+        message: [&[u8]; 2],
+        fds: &[BorrowedFd<'_>],
+        deadline: Option<TimePoint>,
+    ) -> Result<()> {
+        if deadline.is_none() {
+            return self.send(kind, id, message, fds);
+        }
+        if let Some(gone) = self.lost() {
+            return Err(gone);
+        }
+        if !self.writer.take(deadline) {
+            return Err(bound::missed("sending"));
+        }
+        let rest = match self.socket.send_until(kind, id, message, fds, deadline) {
+            Ok(Sent::InPart(rest)) => rest,
+            sent => {
+                self.writer.give_back();
+                return match sent {
+                    Ok(Sent::Nothing) => Err(bound::missed("sending")),
+                    sent => sent.map(drop).map_err(|error| self.not_sent(&error)),
+                };
+            }
+        };
+        let connection = Arc::clone(self);
+        let send = move || {
+            if let Err(error) = connection.socket.send_rest(&rest) {
+                connection.not_sent(&error);
+            }
+            connection.writer.give_back();
+        };
+        let thread = std::thread::Builder::new().name("nnburst-writer".into()).spawn(send);
+        thread.map(drop).map_err(|error| {
+            let gone = HalError::unavailable(format!("no thread to send the rest: {error}"));
+            self.lose(&gone);
+            self.writer.give_back();
+            gone
+        })
+    }
+
+    fn not_sent(&self, error: &SocketError) -> HalError {
+        match error {
             SocketError::Wire(error) => HalError::invalid(error.to_string()),
             // Half a frame may be out: nothing sensible can follow it.
             error => {
-                let gone = lost(&error);
+                let gone = lost(error);
                 self.lose(&gone);
                 gone
             }
-        })
+        }
+    }
+}
+
+/// Whose turn it is to write: a lock that may pass to another thread, and for which one need not wait for ever.
+#[derive(Debug, Default)]
+struct Writer {
+    is_busy: Mutex<bool>,
+    free: Condvar,
+}
+
+impl Writer {
+    /// Waits until nobody writes; `false` where that is not before the deadline.
+    fn take(&self, deadline: Option<TimePoint>) -> bool {
+        let mut is_busy = self.is_busy.lock().unwrap_or_else(PoisonError::into_inner);
+        while *is_busy {
+            is_busy = match deadline {
+                None => self.free.wait(is_busy).unwrap_or_else(PoisonError::into_inner),
+                Some(deadline) if deadline.has_passed() => return false,
+                Some(deadline) => {
+                    let waited = self.free.wait_timeout(is_busy, deadline.remaining());
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        *is_busy = true;
+        true
+    }
+
+    fn give_back(&self) {
+        *self.is_busy.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        self.free.notify_one();
     }
 }
 

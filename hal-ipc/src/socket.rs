@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use nnburst_hal::{Budget, Charge, ErrorStatus, HalError, Resource};
+use nnburst_hal::{Budget, Charge, ErrorStatus, HalError, Resource, TimePoint};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
@@ -39,6 +39,15 @@ pub(crate) enum SocketError {
     System { call: &'static str, errno: Errno },
     #[error(transparent)]
     Wire(#[from] WireError),
+}
+
+/// How much of a frame was sent before a deadline.
+#[derive(Debug)]
+pub(crate) enum Sent {
+    Whole,
+    /// All but these bytes. The descriptors went with the first.
+    InPart(Vec<u8>),
+    Nothing,
 }
 
 /// A frame as it came.
@@ -136,9 +145,21 @@ impl Socket {
         &self,
         kind: Kind,
         id: u64,
-        [head, tail]: [&[u8]; 2],
+        message: [&[u8]; 2],
         fds: &[BorrowedFd<'_>],
     ) -> Result<(), SocketError> {
+        self.send_until(kind, id, message, fds, None).map(drop)
+    }
+
+    /// As [`Self::send`]. With a deadline, returns then with what is left.
+    pub(crate) fn send_until(
+        &self,
+        kind: Kind,
+        id: u64,
+        [head, tail]: [&[u8]; 2],
+        fds: &[BorrowedFd<'_>],
+        deadline: Option<TimePoint>,
+    ) -> Result<Sent, SocketError> {
         let length = head.len().saturating_add(tail.len());
         let limit = self.max_message;
         let too_long =
@@ -148,11 +169,31 @@ impl Socket {
         };
         let descriptors = u16::try_from(fds.len()).unwrap_or(u16::MAX);
         let header = Header { bytes, descriptors, kind, id }.to_bytes();
-        self.send_all(&[&header, head, tail], fds)
+        self.send_parts(&[&header, head, tail], fds, deadline)
+    }
+
+    /// Sends what was left of a frame.
+    pub(crate) fn send_rest(&self, rest: &[u8]) -> Result<(), SocketError> {
+        self.send_all(&[rest], &[])
+    }
+
+    fn send_all(&self, parts: &[&[u8]], fds: &[BorrowedFd<'_>]) -> Result<(), SocketError> {
+        self.send_parts(parts, fds, None).map(drop)
     }
 
     /// The descriptors go with the first byte, and with it alone.
-    fn send_all(&self, parts: &[&[u8]], fds: &[BorrowedFd<'_>]) -> Result<(), SocketError> {
+    fn send_parts(
+        &self,
+        parts: &[&[u8]],
+        fds: &[BorrowedFd<'_>],
+        deadline: Option<TimePoint>,
+    ) -> Result<Sent, SocketError> {
+        // Who has a deadline waits for room by itself.
+        let flags = match deadline {
+            None => SendFlags::NOSIGNAL,
+            Some(_) => SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+        };
+        let mut has_begun = false;
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
         let mut slices: [IoSlice<'_>; 3] =
             [IoSlice::new(&[]), IoSlice::new(&[]), IoSlice::new(&[])];
@@ -166,17 +207,46 @@ impl Socket {
             if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
                 return Err(SocketError::System { call: "sendmsg", errno: Errno::INVAL });
             }
-            match rustix::net::sendmsg(&self.fd, rest, &mut control, SendFlags::NOSIGNAL) {
+            match rustix::net::sendmsg(&self.fd, rest, &mut control, flags) {
                 Ok(sent) => {
+                    has_begun = true;
                     fds = &[];
                     IoSlice::advance_slices(&mut rest, sent);
                 }
                 Err(Errno::INTR) => {}
+                Err(errno @ Errno::AGAIN) => {
+                    let system = SocketError::System { call: "sendmsg", errno };
+                    let deadline = deadline.ok_or(system)?;
+                    if self.has_room_by(deadline)? {
+                        continue;
+                    }
+                    if !has_begun {
+                        return Ok(Sent::Nothing);
+                    }
+                    let left =
+                        rest.iter().fold(0, |sum: usize, part| sum.saturating_add(part.len()));
+                    let mut bytes = Vec::new();
+                    let no_memory =
+                        |_| SocketError::System { call: "sendmsg", errno: Errno::NOMEM };
+                    bytes.try_reserve_exact(left).map_err(no_memory)?;
+                    rest.iter().for_each(|part| bytes.extend_from_slice(part));
+                    return Ok(Sent::InPart(bytes));
+                }
                 Err(Errno::PIPE | Errno::CONNRESET) => return Err(SocketError::HungUp),
                 Err(errno) => return Err(SocketError::System { call: "sendmsg", errno }),
             }
         }
-        Ok(())
+        Ok(Sent::Whole)
+    }
+
+    /// Waits until something can be sent; `false` where that is not before the deadline.
+    fn has_room_by(&self, deadline: TimePoint) -> Result<bool, SocketError> {
+        let left = Timespec::try_from(deadline.remaining()).ok();
+        match poll(&mut [PollFd::new(&self.fd, PollFlags::OUT)], left.as_ref()) {
+            Ok(ready) => Ok(ready > 0),
+            Err(Errno::INTR) => Ok(true),
+            Err(errno) => Err(SocketError::System { call: "poll", errno }),
+        }
     }
 
     /// Waits for the next frame. What it brings is charged to `budget` as it arrives.

@@ -36,6 +36,7 @@
 //! assert_eq!(model.main.operands[0].data_size(), Some(4));
 //! ```
 
+pub mod bound;
 mod budget;
 pub mod diagnostics;
 mod error;

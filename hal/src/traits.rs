@@ -319,6 +319,13 @@ pub trait BurstContext: Send + Sync {
     /// Returns once no later packet can reach what was cached: the client may then use the number again.
     fn free_memory(&self, slot: i32);
 
+    /// As [`Self::free_memory`]; returns whether the driver has confirmed it. One in another process may not answer in
+    /// time: then the number is not used again until a later call was confirmed.
+    fn try_free_memory(&self, slot: i32) -> bool {
+        self.free_memory(slot);
+        true
+    }
+
     /// What the driver agreed to of the [`BurstOptions`]; by default the original protocol.
     fn terms(&self) -> BurstTerms {
         BurstTerms::default()
@@ -337,6 +344,12 @@ pub trait BurstCallback: Send + Sync {
     /// # Errors
     /// `INVALID_ARGUMENT` if any slot is unknown or freed.
     fn memories(&self, slots: &[i32]) -> Result<Vec<Memory>>;
+
+    /// Takes note that the driver's end keeps nothing for these slots any more, to make room for others. It asks for
+    /// their memories again when they are used.
+    fn forgotten(&self, slots: &[i32]) {
+        let _ = slots;
+    }
 }
 
 /// `IBuffer`: a driver-managed buffer; dropping it frees its token.

@@ -721,6 +721,32 @@ int ANeuralNetworksEvent_getSyncFenceFd(const ANeuralNetworksEvent* event, int* 
  * failure. Not in Android. */
 const char* nnburst_lastError(void);
 
+/* How both ends of a burst wait for each other. */
+enum {
+    /* As the setting burst-wait says; else NNBURST_WAIT_BLOCK for ANEURALNETWORKS_PREFER_LOW_POWER and
+     * NNBURST_WAIT_ADAPTIVE for all others. */
+    NNBURST_WAIT_AUTO = 0,
+    /* Poll: the shortest latency, for a core each while executions come. */
+    NNBURST_WAIT_SPIN = 1,
+    /* Poll while answers come soon, then sleep. */
+    NNBURST_WAIT_ADAPTIVE = 2,
+    /* Sleep at once: two wake-ups for each execution. */
+    NNBURST_WAIT_BLOCK = 3,
+};
+
+/* How bursts wait that are created from a compilation from now on: one of NNBURST_WAIT_*. It may be finished already.
+ * BAD_DATA for another number. Not in Android. */
+int nnburst_Compilation_setBurstWait(ANeuralNetworksCompilation* compilation, int wait);
+
+/* ANeuralNetworksBurst_create for a burst that waits so, whatever its compilation says. Not in Android. */
+int nnburst_Burst_create(ANeuralNetworksCompilation* compilation, int wait, ANeuralNetworksBurst** burst);
+
+/* How long each later call of this thread may wait for drivers in other processes, in nanoseconds; 0 for as long as it
+ * takes, as it is at first. A call that a driver has not answered by then, because it is stopped or does not come to an
+ * end, answers MISSED_DEADLINE_TRANSIENT: compiling, executing (in bursts too), waiting for events, copying memory, asking
+ * devices. Executions that it launches carry it as their deadline. Not in Android. */
+int nnburst_setCallTimeout(uint64_t nanoseconds);
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

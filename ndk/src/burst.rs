@@ -3,12 +3,11 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use nnburst::hal::ExecutionPreference;
 use nnburst::{BurstOptions, Wait};
 
 use crate::c::Out;
 use crate::compilation::{Compilation, Ready, ready};
-use crate::error::{Error, call, quietly};
+use crate::error::{Error, Result, call, quietly};
 use crate::handle::{Handle, object};
 
 /// A burst. Whoever executes in it works with it until the end: a second one finds it in use.
@@ -25,27 +24,56 @@ pub(crate) extern "C" fn create(
     compilation: Handle<Compilation>,
     burst: Out<'_, Handle<Burst>>,
 ) -> c_int {
-    call(|| {
-        let burst = burst.ok_or_else(|| Error::null("burst"))?;
-        // The handle is looked at before the result is touched, its state after that.
-        compilation.with(|_| Ok(()))?;
-        burst.write(Handle::NULL);
-        let ready = ready(compilation)?;
-        let wait = match ready.preference {
-            ExecutionPreference::LowPower => Wait::Block,
-            _ => Wait::Adaptive,
-        };
-        let options = BurstOptions { wait, ..BurstOptions::default() };
-        // What can't have a burst takes the ordinary path, silently; what a dead driver made has no path at all.
-        let opened = (!ready.is_here).then(|| ready.compilation.burst(&options)).transpose();
-        let channel = match opened {
-            Ok(channel) => channel,
-            Err(error) if error.is_device_lost() => return Err(error.into()),
-            Err(_) => None,
-        };
-        burst.write(Handle::new(Burst { ready, channel })?);
-        Ok(())
-    })
+    call(|| open(compilation, None, burst))
+}
+
+/// `nnburst_Burst_create`.
+pub(crate) extern "C" fn create_waiting(
+    compilation: Handle<Compilation>,
+    wait: c_int,
+    burst: Out<'_, Handle<Burst>>,
+) -> c_int {
+    call(|| open(compilation, Some(self::wait(wait)?), burst))
+}
+
+/// The strategy of a code of `NeuralNetworks.h`.
+///
+/// # Errors
+/// `BAD_DATA` for any other number.
+pub(crate) fn wait(code: c_int) -> Result<Wait> {
+    match code {
+        0 => Ok(Wait::Auto),
+        1 => Ok(Wait::Spin),
+        2 => Ok(Wait::Adaptive),
+        3 => Ok(Wait::Block),
+        _ => Err(Error::data(format!("{code} is no way to wait: 0 to 3 are"))),
+    }
+}
+
+fn open(
+    compilation: Handle<Compilation>,
+    wait: Option<Wait>,
+    burst: Out<'_, Handle<Burst>>,
+) -> Result<()> {
+    let burst = burst.ok_or_else(|| Error::null("burst"))?;
+    // The handle is looked at before the result is touched, its state after that.
+    compilation.with(|_| Ok(()))?;
+    burst.write(Handle::NULL);
+    let ready = ready(compilation)?;
+    let wait =
+        wait.map_or_else(|| compilation.with(|compilation| Ok(compilation.burst_wait)), Ok)?;
+    let options = BurstOptions { wait, ..BurstOptions::default() };
+    // What can't have a burst takes the ordinary path, silently; what a dead driver made has no path at all.
+    let opened = (!ready.is_here).then(|| ready.compilation.burst(&options)).transpose();
+    let channel = match opened {
+        Ok(channel) => channel,
+        Err(error) if error.is_device_lost() || error.is_deadline_missed() => {
+            return Err(error.into());
+        }
+        Err(_) => None,
+    };
+    burst.write(Handle::new(Burst { ready, channel })?);
+    Ok(())
 }
 
 pub(crate) extern "C" fn free(burst: Handle<Burst>) {

@@ -3,12 +3,14 @@
 use std::ffi::{OsStr, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nnburst::hal::{self, Operand, Priority};
-use nnburst::{Caching, CompileOptions};
+use nnburst::{Caching, CompileOptions, Wait};
 
+use crate::burst;
 use crate::c::{Array, Out, Text};
 use crate::device::{self, Device};
 use crate::error::{Error, Result, call, quietly};
@@ -24,6 +26,8 @@ pub(crate) struct Compilation {
     /// As named by the caller; `None` leaves the choice to the runtime.
     devices: Option<Vec<nnburst::Device>>,
     options: CompileOptions,
+    /// How bursts wait that are opened from now on.
+    pub(crate) burst_wait: Wait,
     /// How `finish` ended, once it was called.
     outcome: Option<Result<Arc<Ready>>>,
 }
@@ -34,7 +38,6 @@ object!(Compilation, "compilation", 5);
 #[derive(Debug)]
 pub(crate) struct Ready {
     pub(crate) compilation: nnburst::Compilation,
-    pub(crate) preference: hal::ExecutionPreference,
     /// Whether the caller named exactly one: then times can be measured and limited.
     pub(crate) one_device: bool,
     /// Whether the model leaves the shape of an output open.
@@ -46,6 +49,8 @@ pub(crate) struct Ready {
     /// What executions left behind for those to come.
     #[expect(clippy::vec_box, reason = "boxes go from here to executions and back without a copy")]
     spare: Mutex<Vec<Box<Call>>>,
+    /// Finished executions that have kept their memory.
+    keeping: AtomicUsize,
 }
 
 /// An input or output of the model, with what every execution asks about it.
@@ -82,8 +87,29 @@ impl Ready {
         spare.unwrap_or_else(|| Box::new(Call::new(self)))
     }
 
+    /// Takes note that an execution is over. What it carried its arguments in serves others, unless few executions are over
+    /// and not freed: those keep theirs, which costs nothing.
+    pub(crate) fn finished(&self, call: &mut Call) {
+        if call.keeps_memory {
+            return;
+        }
+        // Relaxed: the count guards a figure, not memory.
+        if self.keeping.fetch_add(1, Ordering::Relaxed) < SPARE {
+            call.keeps_memory = true;
+            return;
+        }
+        self.keeping.fetch_sub(1, Ordering::Relaxed);
+        let mut other = Box::new(Call::new(self));
+        other.take_memory_of(call);
+        self.give_back(other);
+    }
+
     /// Takes back what an execution needed.
     pub(crate) fn give_back(&self, mut call: Box<Call>) {
+        if std::mem::take(&mut call.keeps_memory) {
+            // Relaxed: as above.
+            self.keeping.fetch_sub(1, Ordering::Relaxed);
+        }
         call.clear();
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         if spare.len() < SPARE {
@@ -161,9 +187,9 @@ impl Compilation {
             inputs,
             outputs,
             compilation,
-            preference: self.options.preference,
             one_device: self.has_one_device(),
             spare: Mutex::default(),
+            keeping: AtomicUsize::new(0),
         }))
     }
 }
@@ -187,7 +213,8 @@ fn make(
     out.write(Handle::NULL);
     let model = model.with(|model| model.finished())?;
     let options = CompileOptions::default();
-    out.write(Handle::new(Compilation { model, devices, options, outcome: None })?);
+    let burst_wait = Wait::Auto;
+    out.write(Handle::new(Compilation { model, devices, options, burst_wait, outcome: None })?);
     Ok(())
 }
 
@@ -231,6 +258,17 @@ pub(crate) extern "C" fn set_preference(compilation: Handle<Compilation>, code: 
             let options = compilation.options()?;
             options.preference =
                 hal::validate_preference(code).map_err(|error| Error::data(error.to_string()))?;
+            Ok(())
+        })
+    })
+}
+
+/// `nnburst_Compilation_setBurstWait`.
+pub(crate) extern "C" fn set_burst_wait(compilation: Handle<Compilation>, wait: c_int) -> c_int {
+    call(|| {
+        let wait = burst::wait(wait)?;
+        compilation.with(|compilation| {
+            compilation.burst_wait = wait;
             Ok(())
         })
     })

@@ -1,13 +1,14 @@
 //! Result codes, and in words why a call failed.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 pub(crate) use nnburst::ResultCode as Code;
 use nnburst::RuntimeError;
-use nnburst::hal::{HalError, MemoryError};
+use nnburst::hal::{HalError, MemoryError, TimePoint, bound};
 
 /// Why a call failed: the code that C sees, and the reason that `nnburst_lastError` tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,11 +86,31 @@ thread_local! {
 #[inline]
 pub(crate) fn call(body: impl FnOnce() -> Result<()>) -> c_int {
     let panicked = || Error::new(Code::OpFailed, "the library panicked: a bug of nnburst");
-    match catch_unwind(AssertUnwindSafe(body)) {
+    match catch_unwind(AssertUnwindSafe(|| bounded(body))) {
         Ok(Ok(())) => 0,
         Ok(Err(error)) => failed(error),
         Err(_) => failed(panicked()),
     }
+}
+
+thread_local! {
+    /// How long each call of this thread may wait for drivers in other processes.
+    static TIMEOUT: Cell<Option<Duration>> = const { Cell::new(None) };
+}
+
+/// Runs what may call drivers, for as long as this thread lets calls take.
+#[inline]
+fn bounded<R>(body: impl FnOnce() -> R) -> R {
+    match TIMEOUT.get() {
+        None => body(),
+        Some(timeout) => bound::until(TimePoint::after(timeout), body),
+    }
+}
+
+/// `nnburst_setCallTimeout`.
+pub(crate) extern "C" fn set_call_timeout(nanoseconds: u64) -> c_int {
+    TIMEOUT.set((nanoseconds > 0).then(|| Duration::from_nanos(nanoseconds)));
+    0
 }
 
 /// Begins to tell what the environment asks for: programs in C can't listen to events themselves.

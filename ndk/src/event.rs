@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
 
-use nnburst::hal::wait_for_fence;
+use nnburst::hal::{TimePoint, bound, wait_for_fence};
 
 use crate::c::{Out, duplicate};
 use crate::error::{Code, Error, Result, call, quietly};
@@ -34,9 +34,14 @@ impl Event {
     fn wait(&self) -> Result<()> {
         match self {
             Self::Execution(flight) => flight.wait(),
-            Self::Fence(fence) => wait_for_fence(fence.as_fd(), None)
-                .map(drop)
-                .map_err(|error| Error::new(Code::OpFailed, error.to_string())),
+            Self::Fence(fence) => {
+                let left = bound::bound().map(TimePoint::remaining);
+                match wait_for_fence(fence.as_fd(), left) {
+                    Ok(true) => Ok(()),
+                    Ok(false) => Err(bound::missed("fence").into()),
+                    Err(error) => Err(Error::new(Code::OpFailed, error.to_string())),
+                }
+            }
         }
     }
 

@@ -121,5 +121,8 @@ export! {
 
     nnburst_AHardwareBuffer_fromFd = hardware_buffer::from_fd;
     nnburst_AHardwareBuffer_getFd = hardware_buffer::get_fd;
+    nnburst_Burst_create = burst::create_waiting;
+    nnburst_Compilation_setBurstWait = compilation::set_burst_wait;
     nnburst_lastError = error::last_error;
+    nnburst_setCallTimeout = error::set_call_timeout;
 }

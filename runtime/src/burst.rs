@@ -10,8 +10,8 @@ use nnburst_burst::{
 use nnburst_fmq::PeerWatch;
 use nnburst_hal::{
     BurstOptions as HalBurstOptions, ErrorStatus, ExecutionOptions, ExecutionOutcome,
-    ExecutionResult, HalError, Layer, MeasureTiming, Phase, PreparedModel, RealTimeProfile,
-    Request, trace_span,
+    ExecutionPreference, ExecutionResult, HalError, Layer, MeasureTiming, Phase, PreparedModel,
+    RealTimeProfile, Request, TimePoint, bound, trace_span,
 };
 
 use crate::compilation::{Compilation, peer_watch_fd};
@@ -22,14 +22,42 @@ use crate::settings::Settings;
 
 /// How the two ends of a burst wait for each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Wait {
+    /// As the setting `burst-wait` says; where that says nothing, [`Wait::Block`] for `LOW_POWER`, else
+    /// [`Wait::Adaptive`].
+    #[default]
+    Auto,
     /// Poll: the shortest latency, for a core each. Sleeps only after a second without a frame.
     Spin,
     /// Poll for about as long as recent waits took, while those are shorter than the setting `burst-window`; then sleep.
-    #[default]
     Adaptive,
     /// Sleep at once: no core is burnt, every frame costs two wake-ups.
     Block,
+}
+
+impl Wait {
+    /// The strategy that the setting `burst-wait` calls so.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "auto" => Some(Self::Auto),
+            "spin" => Some(Self::Spin),
+            "adaptive" => Some(Self::Adaptive),
+            "block" => Some(Self::Block),
+            _ => None,
+        }
+    }
+
+    /// How long to poll at most.
+    fn window(self, preference: ExecutionPreference) -> Duration {
+        let settings = Settings::of_process();
+        let chosen = if self == Self::Auto { settings.burst_wait } else { self };
+        match (chosen, preference) {
+            (Self::Spin, _) => Duration::MAX,
+            (Self::Block, _) | (Self::Auto, ExecutionPreference::LowPower) => Duration::ZERO,
+            (Self::Adaptive | Self::Auto, _) => settings.burst_window,
+        }
+    }
 }
 
 /// What a burst is to be like.
@@ -44,20 +72,27 @@ pub struct BurstOptions {
     /// Whether both threads ask for real-time scheduling, their processes for locked memory. What is
     /// refused is in [`Burst::warnings`].
     pub realtime: bool,
+    /// What the user cares for; `None` as in the compilation.
+    pub preference: Option<ExecutionPreference>,
+    /// How long each call may take, whatever the driver does; `None` for as long as it takes.
+    pub timeout: Option<Duration>,
+    /// How long a WHILE may run; `None` for two seconds.
+    pub loop_timeout: Option<Duration>,
+}
+
+/// Limits of one call in a burst. What is `None` is as in the burst's [`BurstOptions`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallOptions {
+    /// How long the call may take, whatever the driver does. Zero: it fails at once.
+    pub timeout: Option<Duration>,
+    /// How long a WHILE may run.
+    pub loop_timeout: Option<Duration>,
 }
 
 /// Above ordinary threads and below what keeps a machine alive.
 pub(crate) const FIFO_PRIORITY: u8 = 50;
 
 impl BurstOptions {
-    fn window(&self) -> Duration {
-        match self.wait {
-            Wait::Spin => Duration::MAX,
-            Wait::Adaptive => Settings::of_process().burst_window,
-            Wait::Block => Duration::ZERO,
-        }
-    }
-
     fn profile(&self, cpus: &[u32]) -> RealTimeProfile {
         RealTimeProfile {
             cpus: cpus.to_vec(),
@@ -74,11 +109,17 @@ impl BurstOptions {
 /// by itself, and so does everything on a driver without bursts. A model over several devices has a burst for
 /// each of its steps. When the driver dies, whichever call waits fails within milliseconds with
 /// `DEVICE_UNAVAILABLE`.
+///
+/// A call whose time is over fails with `MISSED_DEADLINE_TRANSIENT`, also if the driver is stopped and does not answer. The
+/// burst goes on when the driver does: an answer that comes late is dropped. Until then the driver may still write to the
+/// frame's outputs.
 #[derive(Debug)]
 pub struct Burst {
     way: Way,
     compilation: Compilation,
-    options: ExecutionOptions,
+    measure: MeasureTiming,
+    /// Limits of calls that have none of their own.
+    limits: CallOptions,
     /// Tells the packets of this burst from those of others that a frame was used with.
     id: u64,
     warnings: Vec<String>,
@@ -114,6 +155,9 @@ impl Call for StepBursts {
             return model.execute_synchronously(request, *options);
         };
         match controller.execute(request, options) {
+            Ok(Err(failure)) if failure.error.status.is_resource_exhausted() => {
+                model.execute_synchronously(request, *options)
+            }
             Ok(result) => result,
             Err(Fallback::Closed(why)) => Err(HalError::unavailable(format!("{why}")).into()),
             Err(_) => model.execute_synchronously(request, *options),
@@ -124,10 +168,14 @@ impl Call for StepBursts {
 impl Burst {
     pub(crate) fn open(compilation: &Compilation, options: &BurstOptions) -> Result<Self> {
         let mut warnings = Vec::new();
+        let preference = options.preference.unwrap_or_else(|| compilation.preference());
+        let open = |model, whole| configure(model, options, preference, whole);
         let way = match compilation.planned() {
-            None => match configure(compilation.prepared(), options, Some(compilation)) {
+            None => match open(compilation.prepared(), Some(compilation)) {
                 Ok(controller) => Way::Direct(Box::new(controller)),
-                Err(error) if error.is_device_lost() => return Err(compilation.failed(error)),
+                Err(error) if error.is_device_lost() || error.is_deadline_missed() => {
+                    return Err(compilation.failed(error));
+                }
                 Err(error) => {
                     warnings.push(format!("no burst, the ordinary path is taken: {error}"));
                     Way::Ordinary
@@ -136,7 +184,7 @@ impl Burst {
             Some(planned) => {
                 let mut bursts = StepBursts::default();
                 for (at, step) in planned.executions() {
-                    match configure(&step.prepared, options, None) {
+                    match open(&step.prepared, None) {
                         Ok(controller) => bursts.controllers.push((at, controller)),
                         // Nobody stands in for the dead where no fallback is allowed.
                         Err(error) if error.is_device_lost() && !planned.may_fall_back() => {
@@ -161,7 +209,8 @@ impl Burst {
         Ok(Self {
             way,
             compilation: compilation.clone(),
-            options: ExecutionOptions::default(),
+            measure: MeasureTiming::No,
+            limits: CallOptions { timeout: options.timeout, loop_timeout: options.loop_timeout },
             id: next_id(),
             warnings,
         })
@@ -179,56 +228,92 @@ impl Burst {
     /// nanoseconds whether asked or not; see [`Frame::time_in_driver`].
     #[must_use]
     pub fn measure(mut self, yes: bool) -> Self {
-        self.options.measure = if yes { MeasureTiming::Yes } else { MeasureTiming::No };
+        self.measure = if yes { MeasureTiming::Yes } else { MeasureTiming::No };
         self
+    }
+
+    /// The options of a call that starts now.
+    fn options(&self, call: &CallOptions) -> ExecutionOptions {
+        let deadline = call.timeout.or(self.limits.timeout).map(TimePoint::after);
+        ExecutionOptions {
+            measure: self.measure,
+            deadline: bound::earlier(deadline, bound::bound()),
+            loop_timeout: call.loop_timeout.or(self.limits.loop_timeout),
+        }
     }
 
     /// Executes a frame and waits. From the second time on nothing is allocated.
     ///
     /// # Errors
-    /// What the driver answered; `DEVICE_UNAVAILABLE` where it is gone.
+    /// What the driver answered; `DEVICE_UNAVAILABLE` where it is gone; `MISSED_DEADLINE_TRANSIENT` where the time of
+    /// [`BurstOptions::timeout`] is over.
     pub fn compute(&mut self, frame: &mut Frame) -> Result<()> {
+        self.compute_with(frame, &CallOptions::default())
+    }
+
+    /// Executes a frame within limits of its own, and waits.
+    ///
+    /// # Errors
+    /// As for [`Burst::compute`].
+    pub fn compute_with(&mut self, frame: &mut Frame, call: &CallOptions) -> Result<()> {
         let _span = trace_span(Layer::Runtime, Phase::Execution, "burst");
-        let Self { way, options, id, .. } = self;
+        let options = self.options(call);
+        let Self { way, id, .. } = self;
         let controller = match way {
             Way::Direct(controller) => controller,
             Way::Planned { planned, bursts } => {
                 let start = Instant::now();
-                let outcome = planned.run(frame.request(), options, bursts);
+                let outcome = planned.run(frame.request(), &options, bursts);
                 let outcome = outcome.map_err(|failure| self.compilation.failed(failure))?;
                 return frame.finish(outcome, start.elapsed());
             }
-            Way::Ordinary => return self.ordinary(frame),
+            Way::Ordinary => return self.ordinary(frame, &options),
         };
-        let packet = match frame.packet(*id, |request| controller.frame(request, options)) {
+        let packet = match frame.packet(*id, |request| controller.frame(request, &options)) {
             Ok(packet) => packet,
-            Err(why) => return self.other_way(frame, why),
+            Err(why) => return self.other_way(frame, why, &options),
         };
+        packet.set_limits(options.deadline, options.loop_timeout);
         match controller.execute_frame(packet) {
+            // The driver has no room for the frame's memory beside all others of this client.
+            Ok(answer) if answer.status.is_resource_exhausted() => self.ordinary(frame, &options),
             Ok(answer) => {
                 let verdict = take_answer(answer)
                     .and_then(|()| self.compilation.check_shapes(&answer.output_shapes));
                 frame.packet_answered()?;
                 verdict
             }
-            Err(BurstError::NotSent(why)) => self.other_way(frame, why),
+            Err(BurstError::NotSent(why)) => self.other_way(frame, why, &options),
             Err(error) => Err(lost(&error)),
         }
     }
 
-    /// Executes a request of the caller's making and waits.
+    /// Executes a request of the caller's making and waits, until the deadline of `options` at most. What they leave open
+    /// is as in the burst's [`BurstOptions`].
     ///
     /// # Errors
-    /// What the driver answered.
+    /// As for [`Burst::compute`].
     pub fn compute_request(
         &mut self,
         request: &Request,
         options: &ExecutionOptions,
     ) -> Result<ExecutionOutcome> {
         let _span = trace_span(Layer::Runtime, Phase::Execution, "burst");
+        let own = self.options(&CallOptions::default());
+        let options = &ExecutionOptions {
+            measure: options.measure,
+            deadline: match options.deadline {
+                None => own.deadline,
+                given => bound::earlier(given, bound::bound()),
+            },
+            loop_timeout: options.loop_timeout.or(own.loop_timeout),
+        };
         let result = match &mut self.way {
             Way::Direct(controller) => match controller.execute(request, options) {
                 Ok(Ok(outcome)) => Ok(outcome),
+                Ok(Err(failure)) if failure.error.status.is_resource_exhausted() => {
+                    self.compilation.prepared().execute_synchronously(request, *options)
+                }
                 Ok(Err(failure)) => match controller.closed() {
                     Some(why) => return Err(gone(why)),
                     None => Err(failure),
@@ -251,16 +336,18 @@ impl Burst {
         }
     }
 
-    /// Executes the last request again, without looking at it: for callers who know that it is the same, without a
-    /// deadline, in the same memories, which they keep. `None` where it is not the last one any more, or can't be sent
+    /// Executes the last request again, without looking at it: for callers who know that it is the same, with the burst's
+    /// own limits, in the same memories, which they keep. `None` where it is not the last one any more, or can't be sent
     /// now: nothing has happened then. The shapes of outputs are those of the model.
     ///
     /// # Errors
     /// What the driver answered.
     pub fn compute_last(&mut self, last: LastRequest) -> Option<Result<()>> {
+        let deadline = self.options(&CallOptions::default()).deadline;
         let Way::Direct(controller) = &mut self.way else { return None };
         let _span = trace_span(Layer::Runtime, Phase::Execution, "burst");
-        Some(match controller.execute_last(last)? {
+        Some(match controller.execute_last(last, deadline)? {
+            Ok(answer) if answer.status.is_resource_exhausted() => return None,
             Ok(answer) => take_answer(answer)
                 .and_then(|()| self.compilation.check_shapes(&answer.output_shapes)),
             Err(BurstError::NotSent(Fallback::Closed(why))) => Err(gone(why)),
@@ -284,18 +371,20 @@ impl Burst {
     }
 
     /// The ordinary path, for what was not sent.
-    fn other_way(&self, frame: &mut Frame, why: Fallback) -> Result<()> {
+    fn other_way(
+        &self,
+        frame: &mut Frame,
+        why: Fallback,
+        options: &ExecutionOptions,
+    ) -> Result<()> {
         if let Fallback::Closed(why) = why {
             return Err(gone(why));
         }
-        self.ordinary(frame)
+        self.ordinary(frame, options)
     }
 
-    fn ordinary(&self, frame: &mut Frame) -> Result<()> {
-        self.compilation
-            .execution()
-            .measure(self.options.measure == MeasureTiming::Yes)
-            .compute(frame)
+    fn ordinary(&self, frame: &mut Frame, options: &ExecutionOptions) -> Result<()> {
+        self.compilation.execution().with(*options).compute(frame)
     }
 }
 
@@ -303,6 +392,7 @@ impl Burst {
 fn configure(
     model: &Arc<dyn PreparedModel>,
     options: &BurstOptions,
+    preference: ExecutionPreference,
     compilation: Option<&Compilation>,
 ) -> Result<BurstController> {
     /// Where a rank is unknown.
@@ -323,12 +413,14 @@ fn configure(
         ),
         None => None,
     };
+    let window = Some(options.wait.window(preference));
     let controller_options = ControllerOptions {
         queue_elements,
-        polling_window: Some(options.window()),
+        polling_window: window,
         burst: HalBurstOptions {
             extended: true,
-            polling_window: Some(options.window()),
+            preference,
+            polling_window: window,
             real_time: options.profile(&options.driver_cpus),
             ..HalBurstOptions::default()
         },
@@ -350,6 +442,9 @@ fn take_answer(answer: &BurstAnswer) -> Result<()> {
 fn lost(error: &BurstError) -> RuntimeError {
     match error {
         BurstError::Closed(why) => gone(*why),
+        BurstError::DeadlineMissed => {
+            HalError::new(ErrorStatus::MissedDeadlineTransient, error.to_string()).into()
+        }
         other => HalError::failure(other.to_string()).into(),
     }
 }
@@ -373,4 +468,31 @@ fn next_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     // Relaxed: only uniqueness matters, nothing is handed over.
     NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn low_power_blocks_unless_something_else_is_said() {
+        use ExecutionPreference::{FastSingleAnswer, LowPower, SustainedSpeed};
+        assert_eq!(Wait::Auto.window(LowPower), Duration::ZERO);
+        for preference in [FastSingleAnswer, SustainedSpeed] {
+            assert_eq!(Wait::Auto.window(preference), Settings::of_process().burst_window);
+        }
+        for preference in [LowPower, FastSingleAnswer] {
+            assert_eq!(Wait::Spin.window(preference), Duration::MAX);
+            assert_eq!(Wait::Adaptive.window(preference), Settings::of_process().burst_window);
+            assert_eq!(Wait::Block.window(preference), Duration::ZERO);
+        }
+    }
+
+    #[test]
+    fn ways_to_wait_have_names() {
+        let named = ["auto", "spin", "adaptive", "block"].map(Wait::from_name);
+        let all = [Wait::Auto, Wait::Spin, Wait::Adaptive, Wait::Block];
+        assert_eq!(named, all.map(Some));
+        assert_eq!(Wait::from_name("poll"), None);
+    }
 }

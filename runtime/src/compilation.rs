@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nnburst_hal::{
-    Direction, ErrorStatus, ExecutionOptions, ExecutionOutcome, ExecutionResult, FencedExecution,
-    HalError, Layer, Model, Operand, OutputShape, Phase, PreparedModel, Request, Version,
-    extends_shape, trace_span, unsignalled_fences, vlog,
+    Direction, ErrorStatus, ExecutionOptions, ExecutionOutcome, ExecutionPreference,
+    ExecutionResult, FencedExecution, HalError, Layer, Model, Operand, OutputShape, Phase,
+    PreparedModel, Request, Version, extends_shape, trace_span, unsignalled_fences, vlog,
 };
 use nnburst_hal_ipc::RemotePreparedModel;
 
@@ -36,6 +36,7 @@ struct Inner {
     /// Whether the caller named the devices.
     is_explicit: bool,
     signature: Signature,
+    preference: ExecutionPreference,
 }
 
 /// The model's arguments: all of the model that executions need.
@@ -69,7 +70,7 @@ impl Compilation {
     /// The whole model on one device.
     pub(crate) fn whole(device: &Device, model: &Model, options: &CompileOptions) -> Result<Self> {
         let _span = trace_span(Layer::Runtime, Phase::Compilation, "whole");
-        Self::of(model, Partitioned::whole(device, model, options)?, true)
+        Self::of(model, Partitioned::whole(device, model, options)?, true, options)
     }
 
     /// The model on the best of these devices.
@@ -84,15 +85,22 @@ impl Compilation {
         // Who names devices is taken at the word.
         let prefer_served = !is_explicit && options.prefers_served();
         let partitioned = partition::compile(model, devices, options, partitioning, prefer_served)?;
-        Self::of(model, partitioned, is_explicit)
+        Self::of(model, partitioned, is_explicit, options)
     }
 
-    fn of(model: &Model, partitioned: Partitioned, is_explicit: bool) -> Result<Self> {
+    fn of(
+        model: &Model,
+        partitioned: Partitioned,
+        is_explicit: bool,
+        options: &CompileOptions,
+    ) -> Result<Self> {
+        let preference = options.preference;
         let signature = Signature::of(model)?;
         let Partitioned { prepared, devices, planned } = partitioned;
         let names = devices.iter().map(Device::name).collect::<Vec<_>>();
         vlog!(Compilation, "{} operations on {names:?}", model.main.operations.len());
-        Ok(Self(Arc::new(Inner { prepared, planned, devices, is_explicit, signature })))
+        let inner = Inner { prepared, planned, devices, is_explicit, signature, preference };
+        Ok(Self(Arc::new(inner)))
     }
 
     /// A model that the device has made ready.
@@ -100,9 +108,10 @@ impl Compilation {
         device: &Device,
         model: &Model,
         prepared: Arc<dyn PreparedModel>,
+        options: &CompileOptions,
     ) -> Result<Self> {
         let partitioned = Partitioned { prepared, devices: vec![device.clone()], planned: None };
-        Self::of(model, partitioned, true)
+        Self::of(model, partitioned, true, options)
     }
 
     /// The model's inputs: types, shapes, quantisation.
@@ -162,6 +171,11 @@ impl Compilation {
     /// The devices that made the model ready; the first one where all of it is on one.
     pub fn devices(&self) -> &[Device] {
         &self.0.devices
+    }
+
+    /// What the caller cared for when the model was compiled.
+    pub fn preference(&self) -> ExecutionPreference {
+        self.0.preference
     }
 
     /// Whether the caller named the devices.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nnburst_hal::{
-    CACHE_TOKEN_BYTES, ExecutionPreference, Model, PrepareOptions, Priority, TimePoint,
+    CACHE_TOKEN_BYTES, ExecutionPreference, Model, PrepareOptions, Priority, TimePoint, bound,
 };
 
 use crate::compilation::Compilation;
@@ -66,7 +66,7 @@ impl CompileOptions {
         PrepareOptions {
             preference: self.preference,
             priority: self.priority,
-            deadline: self.timeout.map(TimePoint::after),
+            deadline: bound::earlier(self.timeout.map(TimePoint::after), bound::bound()),
         }
     }
 }
@@ -120,10 +120,10 @@ pub fn compile_for(
 ) -> Result<Compilation> {
     check_list(devices)?;
     match devices {
-        [one] => {
+        [one] => within(options.timeout, || {
             check_taken(model, one)?;
             Compilation::whole(one, model, options)
-        }
+        }),
         [_, _, ..] if options.timeout.is_some() => {
             Err(RuntimeError::Argument("a timeout takes exactly one named device".into()))
         }
@@ -143,14 +143,14 @@ pub fn load_cached(
     options: &CompileOptions,
 ) -> Result<Option<Compilation>> {
     let prepared = Preparation::new(options).load(device)?;
-    prepared.map(|prepared| Compilation::of_prepared(device, model, prepared)).transpose()
+    prepared.map(|prepared| Compilation::of_prepared(device, model, prepared, options)).transpose()
 }
 
 /// For each operation of the main graph, whether one of the devices would take it.
 ///
 /// # Errors
-/// [`RuntimeError::Argument`] for an empty list, or one with a device twice. A device that fails to answer
-/// counts as one that takes nothing.
+/// [`RuntimeError::Argument`] for an empty list, or one with a device twice; `MISSED_DEADLINE_TRANSIENT` where the bound of
+/// [`within`](crate::within) is over. A device that fails otherwise counts as one that takes nothing.
 pub fn supported_operations(model: &Model, devices: &[Device]) -> Result<Vec<bool>> {
     check_list(devices)?;
     let mut supported = vec![false; model.main.operations.len()];
@@ -161,12 +161,22 @@ pub fn supported_operations(model: &Model, devices: &[Device]) -> Result<Vec<boo
                     *supported |= answer;
                 }
             }
+            // The caller's time is over.
+            Err(error) if error.is_deadline_missed() => return Err(error),
             Err(error) => {
                 tracing::warn!(target: "nnburst::compilation", %error, "{}", device.name());
             }
         }
     }
     Ok(supported)
+}
+
+/// Compiles within the time that there is for it: preparing takes the rest of what asking the device leaves.
+fn within<R>(timeout: Option<Duration>, compile: impl FnOnce() -> R) -> R {
+    match timeout {
+        Some(timeout) => bound::until(bound::answered_by(TimePoint::after(timeout)), compile),
+        None => compile(),
+    }
 }
 
 /// What a device doesn't say that it takes, it is not given, even if it would prepare it.

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use nnburst_hal::{
     ExecutionOptions, ExecutionOutcome, ExecutionResult, FencedExecutionCallback, Layer,
-    MeasureTiming, Phase, PreparedModel, Request, TimePoint, Timing, trace_span, wait_for_fence,
+    MeasureTiming, Phase, PreparedModel, Request, TimePoint, Timing, bound, trace_span,
+    wait_for_fence,
 };
 
 use crate::answer::Answer;
@@ -38,6 +39,12 @@ impl<'a> Execution<'a> {
     /// How long each execution may take, from its start.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
+        self
+    }
+
+    /// These options, the deadline among them.
+    pub(crate) fn with(mut self, options: ExecutionOptions) -> Self {
+        (self.options, self.timeout) = (options, None);
         self
     }
 
@@ -128,17 +135,21 @@ impl<'a> Execution<'a> {
         let _span = trace_span(Layer::Runtime, Phase::Execution, "start fenced");
         let started = Instant::now();
         let compilation = self.compilation.clone();
-        let fenced = self.compilation.launch_fenced(request, wait_for, self.options(), duration)?;
+        let options = self.options();
+        let deadline = options.deadline;
+        let fenced = self.compilation.launch_fenced(request, wait_for, options, duration)?;
         Ok(Pending {
             started,
             compilation,
-            kind: PendingKind::Fence { fence: fenced.sync_fence, info: fenced.callback },
+            kind: PendingKind::Fence { fence: fenced.sync_fence, info: fenced.callback, deadline },
         })
     }
 
     /// The options of an execution that starts now.
     pub fn options(&self) -> ExecutionOptions {
-        ExecutionOptions { deadline: self.timeout.map(TimePoint::after), ..self.options }
+        let deadline = self.timeout.map(TimePoint::after).or(self.options.deadline);
+        let deadline = bound::earlier(deadline, bound::bound());
+        ExecutionOptions { deadline, ..self.options }
     }
 
     fn prepared(&self) -> &dyn PreparedModel {
@@ -195,7 +206,12 @@ pub(crate) enum Ending {
 
 enum PendingKind {
     Callback(Answer),
-    Fence { fence: Option<OwnedFd>, info: Arc<dyn FencedExecutionCallback> },
+    Fence {
+        fence: Option<OwnedFd>,
+        info: Arc<dyn FencedExecutionCallback>,
+        /// When the execution is over at the latest.
+        deadline: Option<TimePoint>,
+    },
 }
 
 impl std::fmt::Debug for PendingKind {
@@ -237,10 +253,20 @@ impl Pending {
         let Self { compilation, kind, .. } = self;
         match kind {
             PendingKind::Callback(answer) => compilation.answer(answer.wait()),
-            PendingKind::Fence { fence, info } => {
-                let signalled = fence.map(|fence| wait_for_fence(fence.as_fd(), None));
+            PendingKind::Fence { fence, info, deadline } => {
+                let until = bound::earlier(deadline.map(bound::answered_by), bound::bound());
+                let left = || until.map(TimePoint::remaining);
+                let signalled = fence.map(|fence| wait_for_fence(fence.as_fd(), left()));
+                if matches!(signalled, Some(Ok(false))) {
+                    return Err(bound::missed("fenced execution").into());
+                }
                 // A fence in error says that something failed; what it was the callback knows.
-                let timing = info.execution_info().map_err(|error| compilation.failed(error))?;
+                let info = || info.execution_info();
+                let timing = match until {
+                    Some(until) => bound::until(until, info),
+                    None => info(),
+                };
+                let timing = timing.map_err(|error| compilation.failed(error))?;
                 signalled.transpose()?;
                 Ok(ExecutionOutcome { output_shapes: Vec::new(), timing: timing.launched })
             }

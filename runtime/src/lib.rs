@@ -72,7 +72,7 @@ pub use nnburst_hal as hal;
 pub use nnburst_hal::PrepareOptions;
 pub use nnburst_hal_ipc::Serving;
 
-pub use burst::{Burst, BurstOptions, Wait};
+pub use burst::{Burst, BurstOptions, CallOptions, Wait};
 pub use compilation::Compilation;
 pub use compile::{
     Caching, CompileOptions, compile, compile_among, compile_for, explain, explain_among,
@@ -96,6 +96,22 @@ pub use model_builder::{GraphRef, ModelBuilder, OperandId, operations};
 pub use partition::{Bid, Explained, Explanation, StepKind, StepSummary};
 pub use settings::{Current, Origin, Partitioning, SETTINGS, Setting, Settings};
 pub use watch::{ServiceBurst, Watched, services};
+
+/// Runs `work`, whose calls to drivers in other processes take `timeout` at most, whatever they are: compiling, executing,
+/// copying memory, opening bursts, asking a device. What the driver has not answered by then fails with
+/// `MISSED_DEADLINE_TRANSIENT`. It holds for calls of this thread; executions that it launches carry it as their deadline.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let device = nnburst::Device::embedded("nnapi-sample_all")?;
+/// let figures = nnburst::within(Duration::from_millis(100), || device.capabilities())?;
+/// # let _ = figures;
+/// # Ok::<(), nnburst::RuntimeError>(())
+/// ```
+pub fn within<R>(timeout: std::time::Duration, work: impl FnOnce() -> R) -> R {
+    hal::bound::until(hal::TimePoint::after(timeout), work)
+}
 
 /// Hangs up on all services and ends the threads of this library that wait: for work, for answers, for deaths. For
 /// whoever is about to end the process, or to unload the library, and wants to leave nothing behind. What was made by

@@ -11,6 +11,8 @@ use std::time::Duration;
 use nnburst_hal::{environment, setting_variable, settings_file, settings_in, settings_text};
 use nnburst_hal_ipc::service_dir;
 
+use crate::burst::Wait;
+
 /// How work is spread over devices that the caller didn't choose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Partitioning {
@@ -117,6 +119,12 @@ pub const SETTINGS: &[Setting] = &[
         "microseconds that both ends of a burst poll at most before they sleep, where they wait adaptively; Android's is 50",
     ),
     setting(
+        "burst-wait",
+        "",
+        "auto",
+        "how both ends of a burst wait where the program doesn't say: spin, adaptive, block; auto blocks with LOW_POWER and is adaptive else",
+    ),
+    setting(
         "wish",
         "",
         "",
@@ -189,6 +197,8 @@ pub struct Settings {
     pub sample_supported: bool,
     /// `burst-window`.
     pub burst_window: Duration,
+    /// `burst-wait`.
+    pub burst_wait: Wait,
     /// Whether `wish` is `bf16`.
     pub bf16: bool,
     /// `keep-warm`.
@@ -237,6 +247,7 @@ impl Settings {
                 .get("burst-window")
                 .parse()
                 .map_or(BURST_WINDOW, Duration::from_micros),
+            burst_wait: Wait::from_name(texts.get("burst-wait")).unwrap_or_default(),
             bf16: texts.get("wish") == "bf16",
             keep_warm: flag("keep-warm"),
             extensions_allowlist: texts.get("extensions-allowlist").into(),
@@ -336,6 +347,7 @@ impl Texts {
                 "wish" => value == "bf16",
                 "burst-window" => value.parse::<u64>().is_ok(),
                 "service-timeout" => value.parse::<u64>().is_ok_and(|ms| ms > 0),
+                "burst-wait" => Wait::from_name(value).is_some(),
                 "prefer-served" | "cpu-only" | "syncexec-cpu" | "syncexec-hal"
                 | "syncexec-runtime" | "strict-slicing" | "sample-supported" | "keep-warm" => {
                     matches!(value.as_str(), "0" | "1")

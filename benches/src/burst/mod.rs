@@ -66,6 +66,11 @@ fn table(quick: bool) -> Vec<Row> {
         row.idle_bursts = IDLE_BURSTS;
         rows.push(row);
     }
+    for wait in [Wait::Spin, Wait::Adaptive, Wait::Block] {
+        let mut row = Row::new("add1", Road::Burst(wait), 0, false);
+        row.one_cpu = true;
+        rows.push(row);
+    }
     rows
 }
 

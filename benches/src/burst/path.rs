@@ -38,8 +38,10 @@ impl Path {
         let burst = match row.road {
             Road::Burst(wait) => {
                 let cpu = |cpu: usize| u32::try_from(cpu).map(|cpu| vec![cpu]);
-                let (cpus, driver_cpus) = (cpu(plan.cpus.near)?, cpu(plan.cpus.far)?);
-                let options = BurstOptions { wait, cpus, driver_cpus, realtime: true };
+                let theirs = if row.one_cpu { plan.cpus.near } else { plan.cpus.far };
+                let (cpus, driver_cpus) = (cpu(plan.cpus.near)?, cpu(theirs)?);
+                let options =
+                    BurstOptions { wait, cpus, driver_cpus, realtime: true, ..Default::default() };
                 Some(compilation.burst(&options)?.measure(timed))
             }
             Road::Sync | Road::InProcess => None,

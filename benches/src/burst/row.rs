@@ -33,6 +33,7 @@ impl Road {
             Self::Burst(Wait::Spin) => ("burst", "spin"),
             Self::Burst(Wait::Adaptive) => ("burst", "adaptive"),
             Self::Burst(Wait::Block) => ("burst", "block"),
+            Self::Burst(_) => ("burst", "auto"),
             Self::Sync => ("sync", "block"),
             Self::InProcess => ("in-process", "none"),
         }
@@ -68,6 +69,8 @@ pub struct Row {
     pub dropped: u32,
     /// The probe's round trips around the windows, in nanoseconds.
     pub probed: Histogram<u64>,
+    /// Whether both ends are pinned to one CPU.
+    pub one_cpu: bool,
     /// Other bursts that are open on the same driver and have nothing to do.
     pub idle_bursts: u32,
     /// What one of these takes of a core.
@@ -94,6 +97,7 @@ impl Row {
             placements: [0; 2],
             dropped: 0,
             probed: histogram(),
+            one_cpu: false,
             idle_bursts: 0,
             idle_share: None,
             late: 0,
@@ -110,6 +114,7 @@ impl Row {
             period => format!("every {period} ms"),
         };
         let neighbour = match (self.busy, self.idle_bursts) {
+            _ if self.one_cpu => "one CPU".into(),
             (true, _) => "busy".into(),
             (false, 0) => "idle".into(),
             (false, bursts) => format!("{bursts} idle bursts"),

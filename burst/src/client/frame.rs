@@ -8,6 +8,7 @@ use super::BurstError;
 use crate::packet::{
     BurstAnswer, BurstPool, Dialect, PacketError, RequestDatum, RequestItem, pool_datum,
 };
+use crate::processor::Processor;
 
 /// A request whose memories have slots and whose packet is written: executing it allocates nothing. It holds
 /// its memories, and the answer of its last execution.
@@ -27,6 +28,8 @@ pub(super) struct Inner {
     pub(super) pools: Vec<BurstPool>,
     pub(super) dialect: Dialect,
     pub(super) loop_timeout: Option<Duration>,
+    /// When to stop waiting for the answer.
+    pub(super) deadline: Option<TimePoint>,
     /// Kept alive, so that slots keep their meaning while a request is underway.
     pub(super) memories: Vec<Memory>,
     pub(super) answer: BurstAnswer,
@@ -45,6 +48,7 @@ impl Frame {
                 pools: Vec::new(),
                 dialect,
                 loop_timeout: None,
+                deadline: None,
                 memories: Vec::new(),
                 answer: BurstAnswer::default(),
                 outcome: Err(BurstError::NotExecuted),
@@ -67,10 +71,21 @@ impl Frame {
         Duration::from_nanos(self.inner.taken.saturating_sub(self.inner.sent))
     }
 
-    /// Sets the deadline of later executions. Returns whether the driver will know of it: in the original
-    /// protocol no deadline travels.
+    /// Sets the deadline of later executions: how long they wait. Returns whether the driver will know of it: in the
+    /// original protocol no deadline travels.
     pub fn set_deadline(&mut self, deadline: Option<TimePoint>) -> bool {
-        let Inner { packet, dialect, loop_timeout, .. } = &mut *self.inner;
+        let loop_timeout = self.inner.loop_timeout;
+        self.set_limits(deadline, loop_timeout)
+    }
+
+    /// As [`Self::set_deadline`], and how long a WHILE of later executions may run.
+    pub fn set_limits(
+        &mut self,
+        deadline: Option<TimePoint>,
+        loop_timeout: Option<Duration>,
+    ) -> bool {
+        let Inner { packet, dialect, loop_timeout: kept, deadline: until, .. } = &mut *self.inner;
+        (*until, *kept) = (deadline, loop_timeout);
         // The last element but one, in every frame of an extended burst.
         let at = packet.len().checked_sub(2);
         let Some(limits) = at.and_then(|at| packet.get_mut(at)) else { return false };
@@ -81,6 +96,7 @@ impl Frame {
         *limits = RequestDatum::new(RequestItem::ExecutionLimits {
             deadline: deadline.map_or(u64::MAX, |deadline| deadline.nanoseconds),
             loop_timeout: loop_timeout.map_or(u64::MAX, timeout),
+            processor: Processor::UNKNOWN,
         });
         true
     }
@@ -106,5 +122,18 @@ impl Frame {
 
     pub(super) fn inner(&mut self) -> &mut Inner {
         &mut self.inner
+    }
+}
+
+impl Inner {
+    /// Writes where it is sent from into the packet, if the dialect has a place for that.
+    #[inline]
+    pub(super) fn set_processor(&mut self, processor: Processor) {
+        // The last element but one, in every frame of an extended burst.
+        if self.dialect == Dialect::Extended
+            && let [.., limits, _] = self.packet.as_mut_slice()
+        {
+            limits.set_processor(processor);
+        }
     }
 }

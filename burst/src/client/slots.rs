@@ -19,6 +19,7 @@ use nnburst_hal::{
     BurstCallback, BurstContext, HalError, Memory, MemoryObserver, Result, WeakMemory,
 };
 
+use crate::packet::BurstPool;
 use crate::server::MAX_SLOTS;
 use crate::sync::{self, AtomicBool, Mutex, MutexGuard, lock};
 
@@ -127,13 +128,29 @@ impl Slots {
         }
     }
 
-    /// Has the driver forget a slot that has no memory any more, and frees it.
+    /// Has the driver forget a slot that has no memory any more, and frees it. Where the driver doesn't confirm it in
+    /// time, that is put off.
     fn tell(&self, slot: i32) {
         // Outside the lock: the driver may be asking for memories right now.
-        if let Some(context) = self.context.get().and_then(Weak::upgrade) {
-            context.free_memory(slot);
+        let context = self.context.get().and_then(Weak::upgrade);
+        if context.is_none_or(|context| context.try_free_memory(slot)) {
+            self.table().free.push(slot);
+            return;
         }
-        self.table().free.push(slot);
+        self.table().put_off.push(slot);
+        // Relaxed: the lock hands the list over.
+        self.has_put_off.store(true, Ordering::Relaxed);
+    }
+
+    /// The memories behind a packet's slots.
+    pub(super) fn memories_of(&self, pools: &[BurstPool]) -> Vec<Memory> {
+        let table = self.table();
+        let memory = |pool: &BurstPool| match *pool {
+            BurstPool::Slot(slot) => table.memory(slot),
+            BurstPool::Token(_) => None,
+        };
+        // None is the last handle: the caller lends them all.
+        pools.iter().filter_map(memory).collect()
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {

@@ -3,6 +3,7 @@
 use nnburst_hal::{ErrorStatus, OutputShape, Timing};
 
 use super::{Cursor, Dialect, PacketError, ResultDatum, ResultItem, count};
+use crate::processor::Processor;
 
 /// How an execution went, in storage that is used again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,8 +37,8 @@ pub struct DriverTimes {
     pub began: u64,
     /// When the answer was known.
     pub ended: u64,
-    /// The number of the processor that it ran on.
-    pub processor: u32,
+    /// The processor that it ran on.
+    pub processor: Processor,
 }
 
 impl BurstAnswer {

@@ -6,6 +6,8 @@
 use bytemuck::{Pod, Zeroable};
 use nnburst_hal::{DataLocation, Timing};
 
+use crate::processor::Processor;
+
 /// An element of a request packet as bytes. [`RequestDatum::item`] says what it means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
@@ -76,6 +78,8 @@ pub enum RequestItem {
         deadline: u64,
         /// Nanoseconds.
         loop_timeout: u64,
+        /// Where the client sent the packet, in the last four bytes.
+        processor: Processor,
     },
     /// Ours: a driver-managed buffer in place of a slot (8).
     PoolToken(u32),
@@ -110,8 +114,8 @@ pub enum ResultItem {
         began: u64,
         /// When the answer was known.
         ended: u64,
-        /// The processor's number, in the four bytes before the payload, which other elements leave zero.
-        processor: u32,
+        /// The processor, in the four bytes before the payload, which other elements leave zero.
+        processor: Processor,
     },
 }
 
@@ -132,9 +136,9 @@ impl RequestDatum {
             RequestItem::OutputDimension(extent) => (4, [extent, 0, 0, 0, 0]),
             RequestItem::PoolIdentifier(slot) => (5, [slot.cast_unsigned(), 0, 0, 0, 0]),
             RequestItem::MeasureTiming(measure) => (6, [u32::from(measure), 0, 0, 0, 0]),
-            RequestItem::ExecutionLimits { deadline, loop_timeout } => {
+            RequestItem::ExecutionLimits { deadline, loop_timeout, processor } => {
                 let [[d0, d1], [l0, l1]] = [halves(deadline), halves(loop_timeout)];
-                (7, [d0, d1, l0, l1, 0])
+                (7, [d0, d1, l0, l1, processor.to_word()])
             }
             RequestItem::PoolToken(token) => (8, [token, 0, 0, 0, 0]),
         };
@@ -161,10 +165,20 @@ impl RequestDatum {
             7 => RequestItem::ExecutionLimits {
                 deadline: whole([a, b]),
                 loop_timeout: whole([c, d]),
+                processor: Processor::from_word(e),
             },
             8 => RequestItem::PoolToken(a),
             _ => return None,
         })
+    }
+}
+
+impl RequestDatum {
+    /// Writes the client's processor into the element of the execution limits.
+    #[inline]
+    pub(crate) fn set_processor(&mut self, processor: Processor) {
+        let [.., last] = &mut self.payload;
+        *last = processor.to_word();
     }
 }
 
@@ -183,7 +197,8 @@ impl ResultDatum {
                 (3, two(time_on_device, time_in_driver))
             }
             ResultItem::DriverTimes { began, ended, processor } => {
-                return Self { tag: 4, padding: [0; 3], processor, payload: two(began, ended) };
+                let (processor, payload) = (processor.to_word(), two(began, ended));
+                return Self { tag: 4, padding: [0; 3], processor, payload };
             }
         };
         Self { tag, padding: [0; 3], processor: 0, payload }
@@ -207,7 +222,7 @@ impl ResultDatum {
             4 => ResultItem::DriverTimes {
                 began: whole([a, b]),
                 ended: whole([c, d]),
-                processor: self.processor,
+                processor: Processor::from_word(self.processor),
             },
             _ => return None,
         })

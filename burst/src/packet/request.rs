@@ -7,6 +7,7 @@ use nnburst_hal::{
 };
 
 use super::{Cursor, Dialect, PacketError, RequestDatum, RequestItem, count};
+use crate::processor::Processor;
 
 /// What stands for a pool of a request in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,6 +27,8 @@ pub struct BurstRequest {
     pub pools: Vec<BurstPool>,
     /// Whether to measure, and limits if the packet had any.
     pub options: ExecutionOptions,
+    /// Where the client sent it, if it says so.
+    pub processor: Processor,
 }
 
 /// Writes the packet of a request into `packet`, whose storage is used again. `request`'s own pools are
@@ -121,17 +124,20 @@ pub fn deserialize_request(
         received.pools.push(pool);
     }
     received.options = ExecutionOptions::default();
+    received.processor = Processor::UNKNOWN;
     if dialect == Dialect::Extended
-        && let Some((deadline, loop_timeout)) = cursor.next_if(|datum| match datum.item()? {
-            RequestItem::ExecutionLimits { deadline, loop_timeout } => {
-                Some((deadline, loop_timeout))
-            }
-            _ => None,
-        })
+        && let Some((deadline, loop_timeout, processor)) =
+            cursor.next_if(|datum| match datum.item()? {
+                RequestItem::ExecutionLimits { deadline, loop_timeout, processor } => {
+                    Some((deadline, loop_timeout, processor))
+                }
+                _ => None,
+            })
     {
         let limit = |nanoseconds| (nanoseconds != u64::MAX).then_some(nanoseconds);
         received.options.deadline = limit(deadline).map(|nanoseconds| TimePoint { nanoseconds });
         received.options.loop_timeout = limit(loop_timeout).map(Duration::from_nanos);
+        received.processor = processor;
     }
     let measure = cursor.next("measure timing", |datum| match datum.item()? {
         RequestItem::MeasureTiming(measure) => Some(measure),
@@ -244,5 +250,7 @@ fn limits(options: &ExecutionOptions) -> Option<RequestItem> {
     Some(RequestItem::ExecutionLimits {
         deadline: options.deadline.map_or(u64::MAX, |deadline| deadline.nanoseconds),
         loop_timeout: options.loop_timeout.map_or(u64::MAX, timeout),
+        // It is written when the packet is sent.
+        processor: Processor::UNKNOWN,
     })
 }

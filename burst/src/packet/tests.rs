@@ -118,7 +118,8 @@ fn an_answer_comes_back_as_it_was() {
     deserialize_answer(&out, Dialect::Android, &mut received).unwrap();
     assert_eq!(received, answer());
 
-    let times = Some(DriverTimes { began: 5, ended: u64::MAX, processor: 3 });
+    let processor = crate::Processor::new(2, true);
+    let times = Some(DriverTimes { began: 5, ended: u64::MAX, processor });
     let with_times = BurstAnswer { driver_times: times, ..answer() };
     serialize_answer(&with_times, Dialect::Extended, &mut out).unwrap();
     deserialize_answer(&out, Dialect::Extended, &mut received).unwrap();

@@ -91,7 +91,7 @@ impl BurstExecutor for PreparedModelExecutor {
     }
 
     fn execute(&mut self, received: &mut BurstRequest, answer: &mut BurstAnswer) {
-        let BurstRequest { request, pools, options } = received;
+        let BurstRequest { request, pools, options, .. } = received;
         request.pools.clear();
         for pool in pools {
             request.pools.push(match *pool {

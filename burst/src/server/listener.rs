@@ -8,7 +8,7 @@ use nnburst_hal::{BurstCallback, ErrorStatus, MeasureTiming, TimePoint, Timing};
 
 use super::control::Word;
 use super::{BurstExecutor, Control, Live, MAX_SLOTS};
-use crate::channel::{Receiver, current_processor};
+use crate::channel::Receiver;
 use crate::packet::{
     BurstAnswer, BurstPool, BurstRequest, Dialect, DriverTimes, RequestDatum, ResultDatum,
     deserialize_request, serialize_answer,
@@ -32,6 +32,10 @@ pub(super) struct Listener {
     answer: BurstAnswer,
     packet: Vec<ResultDatum>,
     missing: Vec<i32>,
+    /// By slot, the number of the request that used it last; 0 for none.
+    used: Vec<u64>,
+    /// The number of the request at hand.
+    number: u64,
     /// Whether the last request is worth a rehearsal.
     rehearses: bool,
 }
@@ -62,6 +66,8 @@ impl Listener {
             answer: BurstAnswer::default(),
             packet,
             missing: Vec::new(),
+            used: Vec::new(),
+            number: 0,
             rehearses: false,
         }
     }
@@ -115,14 +121,17 @@ impl Listener {
         }
         match parsed {
             None => return Ok(()),
-            Some(Ok(())) => self.serve(),
+            Some(Ok(())) => {
+                self.requests.set_peer_processor(self.request.processor);
+                self.serve();
+            }
             Some(Err(_)) => self.answer.fail(ErrorStatus::GeneralFailure),
         }
         let ended = TimePoint::now().nanoseconds;
         let took = ended.saturating_sub(began);
         self.rehearses = self.answer.status == ErrorStatus::None && took <= REHEARSED_NS;
         if self.dialect == Dialect::Extended {
-            let processor = current_processor();
+            let processor = self.requests.here(ended);
             self.answer.driver_times = Some(DriverTimes { began, ended, processor });
         }
         self.send()?;
@@ -136,13 +145,19 @@ impl Listener {
         let Word { freed, stop } = self.control.take_word();
         for slot in freed {
             self.executor.remove(slot);
+            if let Some(used) = index(slot).and_then(|index| self.used.get_mut(index)) {
+                *used = 0;
+            }
         }
         if stop { Err(Over) } else { Ok(()) }
     }
 
     /// Has the request executed, and sees to it that the answer keeps the protocol.
     fn serve(&mut self) {
-        self.fill_cache();
+        if let Err(status) = self.fill_cache() {
+            self.answer.driver_times = None;
+            return self.answer.fail(status);
+        }
         let Self { executor, request, answer, .. } = self;
         answer.status = ErrorStatus::GeneralFailure;
         answer.timing = Timing::NONE;
@@ -165,31 +180,86 @@ impl Listener {
 
     /// Asks the client, once, for the memories behind all slots of the request that aren't cached yet. If it
     /// doesn't tell, they stay absent, and the executor finds that out.
-    fn fill_cache(&mut self) {
+    ///
+    /// Where the driver has no room for more, the slots that were used least recently make room: when they are used
+    /// again, they are asked for again.
+    ///
+    /// # Errors
+    /// There is no room, and this burst holds nothing that could make any.
+    fn fill_cache(&mut self) -> Result<(), ErrorStatus> {
         self.missing.clear();
+        self.number = self.number.wrapping_add(1);
         for pool in &self.request.pools {
-            if let BurstPool::Slot(slot) = *pool
-                && !self.executor.is_cached(slot)
-            {
+            let BurstPool::Slot(slot) = *pool else { continue };
+            if !self.executor.is_cached(slot) {
                 self.missing.push(slot);
+            } else if let Some(used) = index(slot).and_then(|index| self.used.get_mut(index)) {
+                *used = self.number;
             }
         }
         if self.missing.is_empty() {
-            return;
+            return Ok(());
         }
         self.missing.sort_unstable();
         self.missing.dedup();
-        let in_range = |&slot: &i32| usize::try_from(slot).is_ok_and(|slot| slot < MAX_SLOTS);
-        if !self.missing.iter().all(in_range) {
-            return;
+        if !self.missing.iter().all(|&slot| index(slot).is_some()) {
+            return Ok(());
         }
-        if let Ok(memories) = self.callback.memories(&self.missing)
-            && memories.len() == self.missing.len()
-        {
-            for (&slot, memory) in self.missing.iter().zip(&memories) {
+        let memories = loop {
+            match self.callback.memories(&self.missing) {
+                Ok(memories) => break memories,
+                Err(error) if error.status.is_resource_exhausted() => {
+                    if !self.make_room(self.missing.len()) {
+                        return Err(error.status);
+                    }
+                }
+                Err(_) => return Ok(()),
+            }
+        };
+        if memories.len() != self.missing.len() {
+            return Ok(());
+        }
+        let missing = std::mem::take(&mut self.missing);
+        for (&slot, memory) in missing.iter().zip(&memories) {
+            self.executor.add(slot, memory);
+            if !self.executor.is_cached(slot) && self.make_room(1) {
                 self.executor.add(slot, memory);
             }
+            let Some(index) = index(slot) else { continue };
+            if self.used.len() <= index {
+                self.used.resize(index.saturating_add(1), 0);
+            }
+            if let Some(used) = self.used.get_mut(index) {
+                *used = self.number;
+            }
         }
+        self.missing = missing;
+        Ok(())
+    }
+
+    /// Forgets at least so many slots that this request does not use, those used least recently first; returns whether
+    /// there were any.
+    fn make_room(&mut self, least: usize) -> bool {
+        let cached = |(index, &used): (usize, &u64)| {
+            let slot = i32::try_from(index).ok()?;
+            let is_idle = used != self.number && used != 0 && self.executor.is_cached(slot);
+            is_idle.then_some((used, slot))
+        };
+        let mut idle: Vec<_> = self.used.iter().enumerate().filter_map(cached).collect();
+        idle.sort_unstable();
+        // An eighth at a time: finding them takes longer than one memory is worth.
+        idle.truncate(least.max(idle.len() / 8));
+        let slots: Vec<_> = idle.into_iter().map(|(_, slot)| slot).collect();
+        for &slot in &slots {
+            self.executor.remove(slot);
+            if let Some(used) = index(slot).and_then(|index| self.used.get_mut(index)) {
+                *used = 0;
+            }
+        }
+        if !slots.is_empty() {
+            self.callback.forgotten(&slots);
+        }
+        !slots.is_empty()
     }
 
     /// Sends the answer, or if it is too long that it failed.
@@ -234,4 +304,9 @@ impl Listener {
         }
         Err(Over)
     }
+}
+
+/// The place of a slot, if its number can be one.
+fn index(slot: i32) -> Option<usize> {
+    usize::try_from(slot).ok().filter(|&slot| slot < MAX_SLOTS)
 }

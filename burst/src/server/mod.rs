@@ -92,6 +92,9 @@ impl BurstServer {
             results.set_peer(peer);
         }
         let dialect = if options.extended { Dialect::Extended } else { Dialect::Android };
+        if options.extended {
+            requests.expect_processor();
+        }
         let listener = Listener::new(
             (requests, results),
             executor,

@@ -260,7 +260,7 @@ impl BurstExecutor for AddOneExecutor {
             before();
         }
         let start = Instant::now();
-        let BurstRequest { request, pools, options } = received;
+        let BurstRequest { request, pools, options, .. } = received;
         let pool = |index: u32| match pools.get(usize::try_from(index).ok()?)? {
             BurstPool::Slot(slot) => self.mappings.get(*slot),
             BurstPool::Token(_) => None,

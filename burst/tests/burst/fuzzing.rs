@@ -1,6 +1,7 @@
 //! The fuzz targets' bodies, driven by proptest so that they run everywhere.
 
 use bytemuck::bytes_of;
+use nnburst_burst::Processor;
 use nnburst_burst::packet::{RequestDatum, RequestItem, ResultDatum, ResultItem};
 use nnburst_burst::testing::{live_controller, live_server};
 use nnburst_hal::{DataLocation, Timing};
@@ -30,8 +31,9 @@ fn request_element() -> impl Strategy<Value = RequestDatum> {
         any::<u32>().prop_map(RequestItem::OutputDimension),
         any::<i32>().prop_map(RequestItem::PoolIdentifier),
         any::<bool>().prop_map(RequestItem::MeasureTiming),
-        (any::<u64>(), any::<u64>()).prop_map(|(deadline, loop_timeout)| {
-            RequestItem::ExecutionLimits { deadline, loop_timeout }
+        (any::<u64>(), any::<u64>(), any::<u32>()).prop_map(|(deadline, loop_timeout, word)| {
+            let processor = Processor::from_word(word);
+            RequestItem::ExecutionLimits { deadline, loop_timeout, processor }
         }),
         any::<u32>().prop_map(RequestItem::PoolToken),
     ]
@@ -49,8 +51,8 @@ fn result_element() -> impl Strategy<Value = ResultDatum> {
         }),
         any::<u32>().prop_map(ResultItem::Dimension),
         Just(ResultItem::ExecutionTiming(Timing::NONE)),
-        (any::<u64>(), any::<u64>(), 0..3u32).prop_map(|(began, ended, processor)| {
-            ResultItem::DriverTimes { began, ended, processor }
+        (any::<u64>(), any::<u64>(), any::<u32>()).prop_map(|(began, ended, word)| {
+            ResultItem::DriverTimes { began, ended, processor: Processor::from_word(word) }
         }),
     ]
     .prop_map(ResultDatum::new)

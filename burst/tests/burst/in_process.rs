@@ -159,22 +159,22 @@ fn the_last_request_is_sent_again_only_while_it_is_the_last() {
     assert_eq!(burst.last_request(), None);
     let first = runs(&mut burst, &a, &b, &how);
     memory_set(&a, 7);
-    let answer = burst.execute_last(first).unwrap().unwrap();
+    let answer = burst.execute_last(first, None).unwrap().unwrap();
     assert_eq!((answer.status, bytes(&b)), (ErrorStatus::None, vec![8; 4]));
     assert_eq!(runs(&mut burst, &a, &b, &how), first, "the same request");
-    assert!(other.execute_last(first).is_none(), "of another burst");
+    assert!(other.execute_last(first, None).is_none(), "of another burst");
 
     let second = runs(&mut burst, &a, &c, &how);
-    assert!(burst.execute_last(first).is_none(), "with another memory");
-    assert_eq!(burst.execute_last(second).unwrap().unwrap().status, ErrorStatus::None);
+    assert!(burst.execute_last(first, None).is_none(), "with another memory");
+    assert_eq!(burst.execute_last(second, None).unwrap().unwrap().status, ErrorStatus::None);
     burst.free_memory(&b);
-    assert!(burst.execute_last(second).is_none(), "a slot was given up");
+    assert!(burst.execute_last(second, None).is_none(), "a slot was given up");
 
     // A deadline was that execution's alone.
     let soon = TimePoint::after(Duration::from_millis(500));
     let third = runs(&mut burst, &a, &c, &ExecutionOptions { deadline: Some(soon), ..how });
     std::thread::sleep(soon.remaining());
-    assert_eq!(burst.execute_last(third).unwrap().unwrap().status, ErrorStatus::None);
+    assert_eq!(burst.execute_last(third, None).unwrap().unwrap().status, ErrorStatus::None);
 }
 
 fn memory_set(memory: &Memory, byte: u8) {

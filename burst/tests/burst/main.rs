@@ -12,8 +12,10 @@ mod idle;
 mod in_process;
 mod pipelining;
 mod remote;
+mod room;
 mod soak;
 mod steady_state;
+mod stopped;
 mod support;
 mod validate;
 

@@ -214,9 +214,12 @@ fn a_service_tells_of_every_burst_of_every_client() {
     let (input, output) = (memory(&vec![0; 4 << 16]), memory(&vec![0; 4 << 16]));
     let request = request(&input, &output);
     quiet.execute(&request, &ExecutionOptions::default()).unwrap().unwrap();
-    let late = ExecutionOptions { deadline: Some(TimePoint::now()), ..ExecutionOptions::default() };
     for _ in 0..2 {
-        busy.execute(&request, &late).unwrap().unwrap_err();
+        // A call that waits would not send it.
+        let mut late = busy.frame(&request, &ExecutionOptions::default()).unwrap();
+        late.set_deadline(Some(TimePoint::now()));
+        busy.try_submit(late).map_err(|rejected| rejected.why).unwrap();
+        busy.wait().unwrap();
     }
 
     let look = |pid: u32| -> Vec<_> {

@@ -99,6 +99,23 @@ fn be_a_stranger() {
     let fenced = execute_fenced(model.as_ref(), &stolen, options).unwrap_err().status;
     assert_eq!(fenced, ErrorStatus::InvalidArgument, "fenced");
     refused("burst", burst.execute(&stolen, &options).unwrap());
+    // What is another's is answered as what does not exist, also where more is wrong with the request.
+    for (length, dimensions) in [(0, vec![]), (8, vec![]), (0, vec![3])] {
+        let mut answers = [token, u32::MAX].map(|token: u32| {
+            let mut request = stolen.clone();
+            request.pools[0] = RequestPool::Token(token);
+            request.inputs[0] = argument(0, length);
+            request.inputs[0].dimensions = dimensions.clone();
+            let synchronous = model.execute_synchronously(&request, options);
+            let in_burst = burst.execute(&request, &options).unwrap();
+            [synchronous, in_burst].map(|result| {
+                let HalError { status, reason } = result.unwrap_err().error;
+                (status, reason.replace(&token.to_string(), "N"))
+            })
+        });
+        let [theirs, nobodys] = &mut answers;
+        assert_eq!(theirs, nobodys, "{length} bytes, {dimensions:?}");
+    }
 
     let mut real_time = ControllerOptions::default();
     real_time.burst.real_time =

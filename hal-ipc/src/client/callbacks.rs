@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use nnburst_hal::{
     BurstCallback, ExecutionCallback, ExecutionResult, HalError, Memory, PreparedModel,
-    PreparedModelCallback, Result,
+    PreparedModelCallback, Result, TimePoint, bound,
 };
 
 use super::link::Link;
@@ -14,6 +15,8 @@ use super::link::Link;
 /// A callback waits for the end of what it was given for; the link stays up for it.
 pub(super) struct Owed<C: ?Sized> {
     callback: Arc<C>,
+    /// When it is told that the driver has not answered in time.
+    deadline: Option<TimePoint>,
     _link: Arc<Link>,
 }
 
@@ -29,6 +32,9 @@ impl Owed<dyn ExecutionCallback> {
     }
 }
 
+/// How long the clock's thread waits for the next deadline before it ends.
+const LINGER: Duration = Duration::from_secs(1);
+
 type Table<C> = Mutex<HashMap<u64, C>>;
 
 /// By the numbers that the driver knows them by. Whoever takes one out tells it, so each is told once.
@@ -39,6 +45,14 @@ pub(super) struct Callbacks {
     prepared: Table<Owed<dyn PreparedModelCallback>>,
     executed: Table<Owed<dyn ExecutionCallback>>,
     bursts: Table<Arc<dyn BurstCallback>>,
+    clock: Clock,
+}
+
+/// The thread that ends what has a deadline. It comes with the first and goes when there is none.
+#[derive(Default)]
+struct Clock {
+    is_running: Mutex<bool>,
+    changed: Condvar,
 }
 
 impl Callbacks {
@@ -52,8 +66,11 @@ impl Callbacks {
         &self,
         callback: Arc<dyn PreparedModelCallback>,
         link: &Arc<Link>,
+        deadline: Option<TimePoint>,
     ) -> u64 {
-        self.add(&self.prepared, Owed { callback, _link: Arc::clone(link) })
+        let id = self.add(&self.prepared, Owed { callback, deadline, _link: Arc::clone(link) });
+        link.callbacks.heed(deadline);
+        id
     }
 
     pub(super) fn take_prepared(&self, id: u64) -> Option<Owed<dyn PreparedModelCallback>> {
@@ -64,8 +81,11 @@ impl Callbacks {
         &self,
         callback: Arc<dyn ExecutionCallback>,
         link: &Arc<Link>,
+        deadline: Option<TimePoint>,
     ) -> u64 {
-        self.add(&self.executed, Owed { callback, _link: Arc::clone(link) })
+        let id = self.add(&self.executed, Owed { callback, deadline, _link: Arc::clone(link) });
+        link.callbacks.heed(deadline);
+        id
     }
 
     pub(super) fn take_executed(&self, id: u64) -> Option<Owed<dyn ExecutionCallback>> {
@@ -92,6 +112,68 @@ impl Callbacks {
     /// Whether the driver owes anybody a word.
     pub(super) fn are_owed(&self) -> bool {
         !lock(&self.prepared).is_empty() || !lock(&self.executed).is_empty()
+    }
+
+    /// Has the clock know of a deadline.
+    fn heed(self: &Arc<Self>, deadline: Option<TimePoint>) {
+        if deadline.is_none() {
+            return;
+        }
+        let mut is_running = self.clock.is_running.lock().unwrap_or_else(PoisonError::into_inner);
+        if *is_running {
+            self.clock.changed.notify_one();
+            return;
+        }
+        let callbacks = Arc::clone(self);
+        let clock = std::thread::Builder::new().name("nnburst-clock".into());
+        // Without a thread the driver's own word is all there is.
+        *is_running = clock.spawn(move || callbacks.keep_time()).is_ok();
+    }
+
+    /// Ends what is due until there is nothing more with a deadline.
+    fn keep_time(&self) {
+        let mut is_running = self.clock.is_running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_idle = false;
+        loop {
+            // Whoever adds one has done so before it takes the lock.
+            let next = self.next_deadline();
+            if next.is_none() && is_idle {
+                *is_running = false;
+                return;
+            }
+            is_idle = next.is_none();
+            if next.is_some_and(TimePoint::has_passed) {
+                // A callback may launch the next execution.
+                drop(is_running);
+                self.end_late();
+                is_running = self.clock.is_running.lock().unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            // What was answered has its deadline no more: the thread need not stay for that.
+            let pause = next.map_or(LINGER, |next| next.remaining().min(LINGER));
+            let waited = self.clock.changed.wait_timeout(is_running, pause);
+            is_running = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn next_deadline(&self) -> Option<TimePoint> {
+        let prepared = lock(&self.prepared).values().filter_map(|owed| owed.deadline).min();
+        let executed = lock(&self.executed).values().filter_map(|owed| owed.deadline).min();
+        bound::earlier(prepared, executed)
+    }
+
+    fn end_late(&self) {
+        let late = |deadline: Option<TimePoint>| deadline.is_some_and(TimePoint::has_passed);
+        let prepared: Vec<_> =
+            lock(&self.prepared).extract_if(|_, owed| late(owed.deadline)).collect();
+        for (_, owed) in prepared {
+            owed.tell(Err(bound::missed("preparation")));
+        }
+        let executed: Vec<_> =
+            lock(&self.executed).extract_if(|_, owed| late(owed.deadline)).collect();
+        for (_, owed) in executed {
+            owed.tell(Err(bound::missed("execution").into()));
+        }
     }
 
     /// The driver is gone: everybody who waits hears of it.

@@ -8,7 +8,7 @@ use nnburst_hal::trusted::TrustError;
 use nnburst_hal::{
     Buffer, BufferDesc, BufferRole, CacheFiles, CacheHandles, Capabilities, Device, DeviceStatus,
     DeviceType, ErrorStatus, Extension, HalError, Model, PrepareOptions, PreparedModel,
-    PreparedModelCallback, Result, TimePoint, Version,
+    PreparedModelCallback, Result, TimePoint, Version, bound,
 };
 use serde::de::DeserializeOwned;
 
@@ -254,7 +254,7 @@ impl Device for RemoteDevice {
         cache: CacheHandles,
         callback: Arc<dyn PreparedModelCallback>,
     ) -> Result<()> {
-        self.launch(callback, |link, callback| {
+        self.launch(callback, options.deadline, |link, callback| {
             let mut fds = DescriptorsOut::default();
             let cache = CacheBody::new(&cache, &mut fds)?;
             let body = ModelRef::new(&model, &mut fds)?;
@@ -270,7 +270,7 @@ impl Device for RemoteDevice {
         cache: CacheHandles,
         callback: Arc<dyn PreparedModelCallback>,
     ) -> Result<()> {
-        self.launch(callback, |link, callback| {
+        self.launch(callback, deadline, |link, callback| {
             let mut fds = DescriptorsOut::default();
             let cache = CacheBody::new(&cache, &mut fds)?;
             let call = CallRef::PrepareModelFromCache { deadline, cache, callback };
@@ -300,7 +300,8 @@ impl Device for RemoteDevice {
             input_roles: input_roles.to_vec(),
             output_roles: output_roles.to_vec(),
         };
-        let (object, token) = link.call(&call)?;
+        let made = link.call_making::<(u64, u32)>(&call, &DescriptorsOut::default());
+        let (object, token) = made.map_err(|failure| failure.error)?.value;
         Ok(Arc::new(RemoteBuffer::new(link, object, token)))
     }
 }
@@ -310,6 +311,7 @@ impl RemoteDevice {
     fn launch(
         &self,
         callback: Arc<dyn PreparedModelCallback>,
+        deadline: Option<TimePoint>,
         call: impl FnOnce(&Link, u64) -> Result<()>,
     ) -> Result<()> {
         let link = match self.link() {
@@ -319,7 +321,8 @@ impl RemoteDevice {
                 return Err(error);
             }
         };
-        let id = link.callbacks.add_prepared(callback, &link);
+        let deadline = bound::earlier(deadline.map(bound::answered_by), bound::bound());
+        let id = link.callbacks.add_prepared(callback, &link, deadline);
         call(&link, id).inspect_err(|error| {
             // The driver's own word may be on its way; whichever comes first counts.
             if let Some(waiting) = link.callbacks.take_prepared(id) {

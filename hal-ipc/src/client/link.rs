@@ -5,17 +5,18 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use nnburst_hal::{
-    Budget, ExecutionFailure, HalError, Layer, Memory, Phase, Result, setting, trace_span,
+    Budget, ExecutionFailure, HalError, Layer, Memory, Phase, Result, TimePoint, bound, setting,
+    trace_span,
 };
 use serde::de::DeserializeOwned;
 
 use super::callbacks::Callbacks;
 use super::prepared_model::RemotePreparedModel;
-use crate::connection::{Answer, Connection, Handler};
+use crate::connection::{Answer, Connection, Handler, Late, Limit};
 use crate::limits::Limits;
 use crate::pool::Pool;
 use crate::socket::{Frame, Socket};
-use crate::wire::{self, CallRef, DescriptorsIn, DescriptorsOut, Event, Kind, Question};
+use crate::wire::{self, CallRef, DescriptorsIn, DescriptorsOut, Event, Kind, Made, Question};
 
 /// Threads for a driver's events and questions, and how many of those may wait.
 const THREADS: usize = 4;
@@ -90,8 +91,9 @@ impl Link {
 
     /// A call that any service answers at once: one that doesn't is not waited for.
     pub(super) fn query<T: DeserializeOwned>(&self, call: &CallRef<'_>) -> Result<T> {
-        let _span = trace_span(Layer::Ipc, phase(call), call.name());
-        let answer = self.connection.call_within(call, &[], &[], Some(service_timeout()));
+        let within = Some(service_timeout());
+        let limit = Limit { deadline: limit(call), within, late: None };
+        let answer = self.call_within(call, &[], &DescriptorsOut::default(), limit);
         answer.map(|answer| answer.value).map_err(|failure| {
             let HalError { status, reason, .. } = failure.error;
             HalError::new(status, format!("{}: {reason}", call.name()))
@@ -104,8 +106,46 @@ impl Link {
         tail: &[u8],
         fds: &DescriptorsOut<'_>,
     ) -> std::result::Result<Answer<T>, ExecutionFailure> {
+        self.call_within(call, tail, fds, Limit { deadline: limit(call), ..Limit::default() })
+    }
+
+    /// As [`Self::call_with`], for a call that makes an object: one that is made too late is released.
+    pub(super) fn call_making<T: DeserializeOwned + Made>(
+        &self,
+        call: &CallRef<'_>,
+        fds: &DescriptorsOut<'_>,
+    ) -> std::result::Result<Answer<T>, ExecutionFailure> {
+        let late = Some(release::<T> as Late);
+        self.call_within(call, &[], fds, Limit { deadline: limit(call), late, within: None })
+    }
+
+    /// As [`Self::call`], without waiting for longer than `patience`.
+    pub(super) fn call_for<T: DeserializeOwned>(
+        &self,
+        call: &CallRef<'_>,
+        patience: Duration,
+    ) -> Result<T> {
+        let deadline = bound::earlier(limit(call), Some(TimePoint::after(patience)));
+        let limit = Limit { deadline, ..Limit::default() };
+        self.call_within(call, &[], &DescriptorsOut::default(), limit)
+            .map(|answer| answer.value)
+            .map_err(|failure| failure.error)
+    }
+
+    fn call_within<T: DeserializeOwned>(
+        &self,
+        call: &CallRef<'_>,
+        tail: &[u8],
+        fds: &DescriptorsOut<'_>,
+        limit: Limit,
+    ) -> std::result::Result<Answer<T>, ExecutionFailure> {
         let _span = trace_span(Layer::Ipc, phase(call), call.name());
-        self.connection.call(call, tail, fds.as_slice())
+        self.connection.call(call, tail, fds.as_slice(), limit)
+    }
+
+    /// Whether the driver has left a call without an answer, and has said nothing since.
+    pub(super) fn is_silent(&self) -> bool {
+        self.connection.is_silent()
     }
 
     /// Tells the driver that nobody here holds the object any more.
@@ -118,6 +158,22 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         self.connection.close();
+    }
+}
+
+/// Until when a call is waited for: its own deadline and some time for the driver to report that it was missed, or the
+/// calling thread's bound.
+fn limit(call: &CallRef<'_>) -> Option<TimePoint> {
+    bound::earlier(call.deadline().map(bound::answered_by), bound::bound())
+}
+
+/// Releases what an answer made that nobody waits for.
+fn release<T: DeserializeOwned + Made>(connection: &Connection, frame: &Frame) {
+    let made: std::result::Result<std::result::Result<T, wire::Failure>, _> =
+        wire::decode_all(&frame.payload);
+    if let Ok(Ok(made)) = made {
+        // If the driver is gone, so is its object.
+        let _ = connection.note(&CallRef::Release { object: made.object() });
     }
 }
 

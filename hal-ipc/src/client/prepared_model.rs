@@ -9,7 +9,7 @@ use nnburst_fmq::Descriptor;
 use nnburst_hal::{
     BurstCallback, BurstContext, BurstOptions, ExecutionCallback, ExecutionOptions,
     ExecutionResult, FencedExecution, FencedExecutionCallback, FencedTiming, PreparedModel,
-    Request, Result,
+    Request, Result, bound,
 };
 
 use super::burst::RemoteBurst;
@@ -71,7 +71,9 @@ impl PreparedModel for RemotePreparedModel {
         options: ExecutionOptions,
         callback: Arc<dyn ExecutionCallback>,
     ) -> Result<()> {
-        let id = self.link.callbacks.add_executed(callback, &self.link);
+        let deadline = options.deadline.map(bound::answered_by);
+        let deadline = bound::earlier(deadline, bound::bound());
+        let id = self.link.callbacks.add_executed(callback, &self.link, deadline);
         let launch = || {
             let mut fds = DescriptorsOut::default();
             let request = RequestBody::new(&request, &mut fds)?;
@@ -104,7 +106,7 @@ impl PreparedModel for RemotePreparedModel {
             duration,
         };
         let mut answer =
-            self.link.call_with::<FencedBody>(&call, &[], &fds).map_err(|failure| failure.error)?;
+            self.link.call_making::<FencedBody>(&call, &fds).map_err(|failure| failure.error)?;
         let callback =
             Arc::new(RemoteFenced { link: Arc::clone(&self.link), object: answer.value.object });
         let sync_fence = link::fence(&mut answer.fds, answer.value.fence)?;

@@ -8,7 +8,7 @@ use nnburst_hal::{BurstCallback, BurstOptions, Charge, HalError, Memory, Resourc
 
 use super::objects::{Charges, Object};
 use super::session::Session;
-use crate::connection::Connection;
+use crate::connection::{Connection, Limit};
 use crate::wire::{BurstBody, MemoryBody, Question};
 
 /// How long a client may take to say where a memory is.
@@ -21,12 +21,18 @@ struct RemoteCallback {
     callback: u64,
 }
 
+/// Descriptors of a connection that its bursts leave to calls.
+const ROOM_FOR_CALLS: u64 = 128;
+
 impl BurstCallback for RemoteCallback {
     fn memories(&self, slots: &[i32]) -> Result<Vec<Memory>> {
+        // Held while they are asked for, so that slots never take all: calls have room.
+        let _room = self.connection.budget().take(Resource::Descriptors, ROOM_FOR_CALLS)?;
+        let limit = Limit { within: Some(PATIENCE), ..Limit::default() };
         let question = Question::Memories { callback: self.callback, slots: slots.to_vec() };
         let mut answer = self
             .connection
-            .call_within::<Vec<MemoryBody>>(&question, &[], &[], Some(PATIENCE))
+            .call::<Vec<MemoryBody>>(&question, &[], &[], limit)
             .map_err(|failure| failure.error)?;
         if answer.value.len() != slots.len() {
             let (asked, came) = (slots.len(), answer.value.len());

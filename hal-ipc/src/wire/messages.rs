@@ -31,6 +31,18 @@ macro_rules! calls {
         }
 
         impl CallRef<'_> {
+            /// The deadline of what is called for, if it has one.
+            pub(crate) fn deadline(&self) -> Option<TimePoint> {
+                match self {
+                    Self::PrepareModelFromCache { deadline, .. } => *deadline,
+                    Self::PrepareModel { options, .. } => options.deadline,
+                    Self::ExecuteSynchronously { options, .. }
+                    | Self::Execute { options, .. }
+                    | Self::ExecuteFenced { options, .. } => options.deadline,
+                    _ => None,
+                }
+            }
+
             /// What it is called.
             pub(crate) fn name(&self) -> &'static str {
                 match self {
@@ -108,6 +120,31 @@ pub(crate) struct FencedBody {
 pub(crate) struct BurstBody {
     pub(crate) object: u64,
     pub(crate) terms: BurstTerms,
+}
+
+/// An answer that made an object of the driver's.
+pub(crate) trait Made {
+    /// The object's number.
+    fn object(&self) -> u64;
+}
+
+impl Made for FencedBody {
+    fn object(&self) -> u64 {
+        self.object
+    }
+}
+
+impl Made for BurstBody {
+    fn object(&self) -> u64 {
+        self.object
+    }
+}
+
+/// Object and token of a buffer.
+impl Made for (u64, u32) {
+    fn object(&self) -> u64 {
+        self.0
+    }
 }
 
 /// A note of the driver.

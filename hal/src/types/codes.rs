@@ -351,6 +351,12 @@ closed_codes! {
 }
 
 impl ErrorStatus {
+    /// Whether the driver had no room for the work, now or ever.
+    #[must_use]
+    pub fn is_resource_exhausted(self) -> bool {
+        matches!(self, Self::ResourceExhaustedTransient | Self::ResourceExhaustedPersistent)
+    }
+
     /// The status as a channel of a version before 1.3 may carry it.
     #[must_use]
     pub fn before_v1_3(self) -> Self {

@@ -14,7 +14,7 @@ use driver::{Driver, Tensors, memory, options, request};
 use loom::thread;
 use nnburst_burst::{BurstController, BurstError, Closed, Fallback, Frame};
 use nnburst_fmq::PeerWatch;
-use nnburst_hal::{ErrorStatus, ExecutionOptions, Memory};
+use nnburst_hal::{ErrorStatus, ExecutionOptions, Memory, TimePoint};
 
 /// Explores a model of two frames, which takes fewer interruptions of a thread than others to be long: two find every
 /// weakening that is tried.
@@ -71,6 +71,36 @@ fn tensors_are_handed_over_while_both_poll() {
 #[test]
 fn tensors_are_handed_over_while_both_wait_adaptively() {
     tensors_are_handed_over(Duration::from_micros(50));
+}
+
+#[test]
+fn tensors_are_handed_over_on_one_processor() {
+    nnburst_burst::model::share_processor(true);
+    for window in [Duration::from_micros(50), Duration::MAX] {
+        tensors_are_handed_over(window);
+    }
+    nnburst_burst::model::share_processor(false);
+}
+
+#[test]
+fn an_answer_that_comes_after_the_deadline_is_nobody_elses() {
+    two_frames(|| {
+        let (tensors, mut burst) = burst_on(2, 1, Duration::ZERO);
+        let (late, next) = (memory(1), memory(2));
+        let mut given_up = frame(&mut burst, &late);
+        given_up.set_deadline(Some(TimePoint { nanoseconds: 1 }));
+        match burst.execute_frame(&mut given_up) {
+            // The driver said that it is late, or the client found out by itself.
+            Ok(answer) => assert_eq!(answer.status, ErrorStatus::MissedDeadlineTransient),
+            Err(error) => assert_eq!(error, BurstError::DeadlineMissed),
+        }
+        // The driver may be about to ask for it.
+        drop((given_up, late));
+        let mut frame = frame(&mut burst, &next);
+        burst.execute_frame(&mut frame).unwrap();
+        assert_answers(&frame, &next);
+        assert_eq!((tensors.get(1), tensors.get(2)), (0, 1));
+    });
 }
 
 #[test]

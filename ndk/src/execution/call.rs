@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nnburst::hal::{
     self, DataLocation, Direction, ExecutionOptions, ExecutionOutcome, MeasureTiming, Operand,
-    OutputShape, Request, TimePoint, Timing,
+    OutputShape, Request, TimePoint, Timing, bound,
 };
 
 use super::again::Again;
@@ -34,6 +34,10 @@ pub(crate) struct Call {
     /// As they came out: one per output, or none where they are those asked for.
     pub(crate) shapes: Vec<OutputShape>,
     pub(crate) timing: Timing,
+    /// When the driver is to be done, once it was launched.
+    pub(super) deadline: Option<TimePoint>,
+    /// Whether it is over and one of those that keep their memory.
+    pub(crate) keeps_memory: bool,
 }
 
 /// An input or output, and where it is.
@@ -149,6 +153,8 @@ impl Call {
             request: Request::default(),
             shapes: Vec::new(),
             timing: Timing::NONE,
+            deadline: None,
+            keeps_memory: false,
         }
     }
 
@@ -160,7 +166,22 @@ impl Call {
         // The memories are their owner's: a handle kept here would keep them from going.
         self.request.pools.clear();
         self.shapes.clear();
-        self.timing = Timing::NONE;
+        (self.timing, self.deadline) = (Timing::NONE, None);
+    }
+
+    /// Takes what another call, which is over, carried its arguments in.
+    pub(crate) fn take_memory_of(&mut self, other: &mut Self) {
+        self.staging = std::mem::take(&mut other.staging);
+        (self.framed, self.here, self.again) =
+            (other.framed.take(), other.here.take(), other.again.take());
+        self.request = std::mem::take(&mut other.request);
+    }
+
+    /// Lets go of what it carried its arguments in: a driver that has not answered may be at work on it.
+    pub(super) fn abandon_memory(&mut self) {
+        self.staging = Staging::default();
+        (self.framed, self.here, self.again) = (None, None, None);
+        self.request.pools.clear();
     }
 
     #[inline]
@@ -274,7 +295,7 @@ impl Call {
     pub(crate) fn options(&self) -> ExecutionOptions {
         ExecutionOptions {
             measure: if self.measure { MeasureTiming::Yes } else { MeasureTiming::No },
-            deadline: self.timeout.map(TimePoint::after),
+            deadline: bound::earlier(self.timeout.map(TimePoint::after), bound::bound()),
             loop_timeout: self.loop_timeout,
         }
     }
@@ -295,7 +316,12 @@ impl Call {
                 self.shapes = shapes;
                 self.check_shapes(ready).and_then(|()| Err(error.into()))
             }
-            Err(error) => Err(Error::from(error).of_execution()),
+            Err(error) => {
+                if error.is_deadline_missed() {
+                    self.abandon_memory();
+                }
+                Err(Error::from(error).of_execution())
+            }
         };
         let noted = self.note_contents(ready, result.is_ok());
         result.and(noted)

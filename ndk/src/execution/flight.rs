@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use nnburst::hal::{
     ExecutionCallback, ExecutionOutcome, ExecutionResult, FenceSignal, FencedExecution,
-    FencedExecutionCallback, FencedTiming, wait_for_fence,
+    FencedExecutionCallback, FencedTiming, TimePoint, bound, wait_for_fence,
 };
 
 use super::call::Call;
@@ -25,6 +25,8 @@ pub(crate) struct Flight {
 struct Fenced {
     /// Signals the end; nothing where it was over when the launch returned.
     fence: Option<OwnedFd>,
+    /// When the end is there at the latest.
+    until: Option<TimePoint>,
     info: Arc<dyn FencedExecutionCallback>,
 }
 
@@ -56,7 +58,8 @@ impl Flight {
         call: Box<Call>,
         launched: FencedExecution,
     ) -> Arc<Self> {
-        let fenced = Fenced { fence: launched.sync_fence, info: launched.callback };
+        let until = call.deadline.map(bound::answered_by);
+        let fenced = Fenced { fence: launched.sync_fence, until, info: launched.callback };
         Arc::new(Self::with(ready, Some(call), Some(fenced)))
     }
 
@@ -111,20 +114,27 @@ impl Flight {
         self.fenced.is_some()
     }
 
-    /// Waits for the end.
+    /// Waits for the end, within the calling thread's bound.
     ///
     /// # Errors
-    /// How the execution failed.
+    /// How the execution failed; `MISSED_DEADLINE_TRANSIENT` where it is not over by then.
     pub(crate) fn wait(&self) -> Result<()> {
         if let Some(fenced) = &self.fenced {
             return self.settle_fenced(fenced);
         }
         let mut state = self.state();
         loop {
-            match &state.result {
-                Some(result) => return result.clone(),
-                None => state = self.landed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            if let Some(result) = &state.result {
+                return result.clone();
             }
+            state = match bound::bound() {
+                None => self.landed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(until) if until.has_passed() => return Err(late()),
+                Some(until) => {
+                    let waited = self.landed.wait_timeout(state, until.remaining());
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
         }
     }
 
@@ -160,19 +170,26 @@ impl Flight {
 
     fn settle_behind(&self, fence: Option<&OwnedFd>) -> Result<()> {
         let Some(fenced) = &self.fenced else { return Ok(()) };
+        let until = bound::earlier(fenced.until, bound::bound());
         let signalled = match fence {
-            Some(fence) => wait_for_fence(fence.as_fd(), None).map(drop),
-            None => Ok(()),
+            Some(fence) => wait_for_fence(fence.as_fd(), until.map(TimePoint::remaining)),
+            None => Ok(true),
         };
+        if signalled == Ok(false) {
+            // Whoever asks again waits again: the driver may go on.
+            return Err(late());
+        }
         let mut state = self.state();
         if let Some(result) = &state.result {
             return result.clone();
         }
         // A fence in error says that something failed; what it was the callback knows.
-        let result = match fenced.info.execution_info() {
+        let info = || fenced.info.execution_info();
+        let info = until.map_or_else(info, |until| bound::until(until, info));
+        let result = match info {
             Ok(timing) => {
                 state.timing = timing;
-                signalled.map_err(|error| Error::new(Code::OpFailed, error.to_string()))
+                signalled.map(drop).map_err(|error| Error::new(Code::OpFailed, error.to_string()))
             }
             Err(error) => Err(Error::from(self.ready.compilation.failed(error)).of_execution()),
         };
@@ -181,9 +198,13 @@ impl Flight {
                 call.copy_outputs();
             }
             // Optimistically noted at the launch, so that the next execution may be launched behind this one.
-            if result.is_err() {
+            if let Err(error) = &result {
                 let _ = call.note_contents(&self.ready, false);
+                if error.code == Code::MissedDeadlineTransient {
+                    call.abandon_memory();
+                }
             }
+            self.ready.finished(call);
         }
         state.result = Some(result.clone());
         result
@@ -201,13 +222,19 @@ impl Flight {
         self.arrive(call, result);
     }
 
-    fn arrive(&self, call: Box<Call>, result: Result<()>) {
+    fn arrive(&self, mut call: Box<Call>, result: Result<()>) {
+        self.ready.finished(&mut call);
         let mut state = self.state();
         state.call = Some(call);
         state.result = Some(result);
         drop(state);
         self.landed.notify_all();
     }
+}
+
+/// The error of who waits for an execution that is not over in time.
+fn late() -> Error {
+    Error::from(bound::missed("event"))
 }
 
 /// Lands a flight when the driver answers: at the first answer, whatever it says later.

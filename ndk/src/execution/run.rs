@@ -40,6 +40,8 @@ pub(super) fn burst_compute(execution: Handle<Execution>, burst: &mut Burst) -> 
 
 /// Gives the call back to its execution, or if that was freed meanwhile to those to come.
 fn finish(execution: Handle<Execution>, ready: &Ready, call: Box<Call>, result: &Result<()>) {
+    let mut call = call;
+    ready.finished(&mut call);
     let mut call = Some(call);
     // An error says that the execution was freed.
     let _ = execution.with(|execution| {
@@ -148,6 +150,7 @@ pub(super) fn start_fenced(
         })
     })?;
     let options = call.options();
+    call.deadline = options.deadline;
     let launched = wait_for(&dependencies).and_then(|fences| {
         call.fill_request()?;
         let fences = unsignalled_fences(fences).map_err(RuntimeError::from)?;

@@ -132,6 +132,19 @@ fn oem_operations_go_to_the_driver_that_has_them() {
     common::run(command.env(DIR, served.dir.path()).env("NNBURST_TEST_DEVICE", drivers::OEM));
 }
 
+/// Neither runs under valgrind: 10,000 executions take long there, and limits of milliseconds are over too soon.
+#[test]
+fn limits_hold_while_the_driver_is_stopped_and_executions_keep_no_descriptors() {
+    let served = Served::start(ALL);
+    for name in ["stopped", "unfreed"] {
+        let source = format!("tests/c/{name}.c");
+        let Some(program) = common::compile("gcc", "c11", &source) else { return };
+        let mut command = common::command(&program);
+        command.env(DIR, served.dir.path()).env("NNBURST_TEST_DEVICE", ALL);
+        common::run(&mut command);
+    }
+}
+
 /// Extensions are for programs on a list, by their paths, and for nobody where there is none.
 #[test]
 fn extensions_are_for_those_on_the_list() {

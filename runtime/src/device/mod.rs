@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use nnburst_hal::{
     Capabilities, Device as HalDevice, DeviceStatus, DeviceType, ErrorStatus, Extension, HalError,
-    Model, PrepareOptions, TimePoint, Version,
+    Model, PrepareOptions, TimePoint, Version, bound,
 };
 use nnburst_hal_ipc::{ConnectError, RemoteDevice, Spawned, service_dir};
 
@@ -248,7 +248,12 @@ impl Device {
         let PrepareOptions { preference, priority, deadline } = options;
         let timeout = deadline.map(TimePoint::remaining);
         let options = CompileOptions { preference, priority, timeout, ..CompileOptions::default() };
-        Compilation::whole(self, model, &options)
+        match deadline {
+            Some(deadline) => bound::until(bound::answered_by(deadline), || {
+                Compilation::whole(self, model, &options)
+            }),
+            None => Compilation::whole(self, model, &options),
+        }
     }
 
     /// For each operation of the main graph, whether the device would take it.

@@ -3,14 +3,16 @@
 use std::time::Instant;
 
 use nnburst_fmq::{PeerWatch, QueueError};
-use nnburst_hal::TimePoint;
+use nnburst_hal::{TimePoint, bound};
 
 use super::{BurstController, InFlight};
 use crate::client::frame::Inner;
 use crate::client::{BurstError, Closed, Fallback};
 use crate::packet::deserialize_answer;
+use crate::processor::Processor;
 
-/// How long an answer tells where the driver's thread runs: later it may have slept, and be woken elsewhere.
+/// How long an answer tells where the driver's thread runs, unless that is pinned: later it may have slept, and be woken
+/// elsewhere.
 const FRESH_NS: u64 = 1_000_000;
 
 /// What a look at the result queue brought.
@@ -24,7 +26,10 @@ pub(super) enum Came {
 impl BurstController {
     /// Sends a packet, whole or not at all.
     pub(super) fn send(&mut self, inner: &mut Inner) -> Result<(), Fallback> {
-        self.slots.tell_put_off();
+        match inner.deadline {
+            Some(deadline) => bound::until(deadline, || self.slots.tell_put_off()),
+            None => self.slots.tell_put_off(),
+        }
         if self.peer.as_ref().is_some_and(PeerWatch::is_dead) {
             self.close(Closed::DriverDied);
         }
@@ -40,8 +45,9 @@ impl BurstController {
         }
         inner.sent = TimePoint::now().nanoseconds;
         if inner.sent.saturating_sub(self.last_taken) > FRESH_NS {
-            self.results.set_peer_processor(None);
+            self.results.let_peer_move();
         }
+        inner.set_processor(self.results.here(inner.sent));
         let elements = inner.packet.len();
         match self.requests.try_write(&inner.packet) {
             Ok(()) => Ok(()),
@@ -56,11 +62,22 @@ impl BurstController {
         }
     }
 
-    /// Sends a packet and waits for its answer.
+    /// Sends a packet and waits for its answer, until its deadline at most.
     pub(super) fn run(&mut self, inner: &mut Inner) -> Result<(), BurstError> {
+        let until = match inner.deadline {
+            // What can't be in time is not sent. (No time passes in a model.)
+            Some(deadline) if !cfg!(loom) && deadline.has_passed() => {
+                return Err(BurstError::DeadlineMissed);
+            }
+            Some(deadline) => Instant::now().checked_add(deadline.remaining()),
+            None => None,
+        };
         while self.in_flight.len() >= self.depth {
-            if self.receive(None) == Came::Nothing {
-                self.await_answer(None);
+            if self.receive(None) == Came::Nothing
+                && !self.await_answer(until)
+                && self.closed.is_none()
+            {
+                return Err(BurstError::DeadlineMissed);
             }
         }
         self.send(inner).map_err(BurstError::NotSent)?;
@@ -70,12 +87,25 @@ impl BurstController {
                 Came::BorrowedAnswer => return inner.outcome,
                 Came::Answer => {}
                 Came::Nothing => {
-                    self.await_answer(None);
+                    if self.await_answer(until) {
+                        continue;
+                    }
                     if let Some(why) = self.closed {
                         return Err(BurstError::Closed(why));
                     }
+                    self.give_up(inner);
+                    return Err(BurstError::DeadlineMissed);
                 }
             }
+        }
+    }
+
+    /// Stops waiting for the answer of the borrowed frame. Until that comes, it counts towards the depth and its
+    /// memories are kept: the driver may be at work on them.
+    fn give_up(&mut self, inner: &Inner) {
+        let borrowed = self.in_flight.iter_mut().find(|entry| matches!(entry, InFlight::Borrowed));
+        if let Some(entry) = borrowed {
+            *entry = InFlight::GivenUp { _memories: self.slots.memories_of(&inner.pools) };
         }
     }
 
@@ -117,7 +147,16 @@ impl BurstController {
         let inner = match (&mut entry, borrowed) {
             (InFlight::Submitted(frame) | InFlight::Forgotten(frame), _) => frame.inner(),
             (InFlight::Borrowed, Some(inner)) => inner,
-            (InFlight::Borrowed, None) => return Came::Answer,
+            (InFlight::Borrowed | InFlight::GivenUp { .. }, _) => {
+                // Nobody reads it. It is parsed all the same: one out of step ends the burst.
+                let parsed = deserialize_answer(packet, self.dialect, &mut self.late);
+                if let Err(error) = parsed
+                    && !self.in_flight.is_empty()
+                {
+                    self.close(Closed::OutOfStep(error));
+                }
+                return Came::Answer;
+            }
         };
         let taken = deserialize_answer(packet, self.dialect, &mut inner.answer);
         inner.outcome = taken.map_err(BurstError::Malformed);
@@ -125,7 +164,8 @@ impl BurstController {
             inner.taken = self.stats.record(inner.sent, &inner.answer);
             self.last_taken = inner.taken;
             let times = inner.answer.driver_times;
-            self.results.set_peer_processor(times.map(|times| times.processor));
+            let processor = times.map_or(Processor::UNKNOWN, |times| times.processor);
+            self.results.set_peer_processor(processor);
         }
         let came = match entry {
             InFlight::Submitted(frame) => {
@@ -133,7 +173,7 @@ impl BurstController {
                 Came::Answer
             }
             InFlight::Forgotten(_) => Came::Answer,
-            InFlight::Borrowed => Came::BorrowedAnswer,
+            InFlight::Borrowed | InFlight::GivenUp { .. } => Came::BorrowedAnswer,
         };
         if let Err(error) = taken
             && !self.in_flight.is_empty()

@@ -22,11 +22,11 @@ impl BurstController {
             inner.pools.push(self.burst_pool(pool)?);
         }
         // The limits are always there in an extended frame, so that `Frame::set_deadline` has their place.
-        let mut options = *options;
+        let (mut options, deadline) = (*options, options.deadline);
         if self.dialect == Dialect::Extended {
             options.deadline.get_or_insert(TimePoint { nanoseconds: u64::MAX });
         }
-        inner.loop_timeout = options.loop_timeout;
+        (inner.loop_timeout, inner.deadline) = (options.loop_timeout, deadline);
         serialize_request(request, &inner.pools, &options, self.dialect, &mut inner.packet)
             .map_err(Fallback::Inexpressible)?;
         let (elements, free) = (inner.packet.len(), self.requests.capacity());

@@ -11,7 +11,7 @@ use std::time::Instant;
 use nnburst_fmq::{PeerWatch, Producer, Queue, SetupError};
 use nnburst_hal::{
     BurstCallback, BurstContext, ErrorStatus, ExecutionFailure, ExecutionOptions, ExecutionOutcome,
-    ExecutionResult, HalError, Memory, PreparedModel, Request, RequestPool, Result,
+    ExecutionResult, HalError, Memory, PreparedModel, Request, RequestPool, Result, TimePoint,
 };
 
 use super::scratch::{LastRequest, Scratch};
@@ -56,6 +56,8 @@ pub struct BurstController {
     stats: BurstStats,
     /// When the last answer was taken, nanoseconds of `CLOCK_MONOTONIC`.
     last_taken: u64,
+    /// Storage for answers that nobody waits for.
+    late: BurstAnswer,
 }
 
 /// Whose answer is due.
@@ -66,6 +68,10 @@ enum InFlight {
     Forgotten(Frame),
     /// The frame that [`BurstController::execute_frame`] borrows.
     Borrowed,
+    /// Such a frame whose deadline has passed. Its memories stay until the driver is done with them.
+    GivenUp {
+        _memories: Vec<Memory>,
+    },
 }
 
 /// A frame that could not be submitted, handed back.
@@ -125,10 +131,14 @@ impl BurstController {
             PollingWindow::of,
         );
         let mut results = Receiver::new(results, window, depth > 1);
+        results.set_due();
         if let Some(peer) = &peer {
             results.set_peer(peer);
         }
         let dialect = if extended { Dialect::Extended } else { Dialect::Android };
+        if extended {
+            results.expect_processor();
+        }
         Ok(Self {
             _context: context,
             requests: requests.into_producer(),
@@ -145,6 +155,7 @@ impl BurstController {
             scratch: Some(Scratch::new(dialect)),
             stats: BurstStats::new().map_err(|error| HalError::failure(error.to_string()))?,
             last_taken: 0,
+            late: BurstAnswer::default(),
         })
     }
 
@@ -194,7 +205,8 @@ impl BurstController {
 
     /// Executes a request and waits for the answer. The request that was executed last costs less than another one, with
     /// other memories too. An error without fallback comes as `GENERAL_FAILURE`;
-    /// [`closed`](Self::closed) then tells whether the driver is gone.
+    /// [`closed`](Self::closed) then tells whether the driver is gone. Where the deadline of `options` passes first, the
+    /// result is `MISSED_DEADLINE_TRANSIENT`, whatever the driver does, and the burst goes on.
     ///
     /// # Errors
     /// [`Fallback`]: it was not sent, take the ordinary path.
@@ -211,6 +223,10 @@ impl BurstController {
         let result = match outcome {
             Ok(()) => Ok(execution_result(&scratch.frame.inner().answer)),
             Err(BurstError::NotSent(why)) => Err(why),
+            Err(error @ BurstError::DeadlineMissed) => {
+                let status = ErrorStatus::MissedDeadlineTransient;
+                Ok(Err(HalError::new(status, error.to_string()).into()))
+            }
             Err(error) => Ok(Err(HalError::failure(error.to_string()).into())),
         };
         self.scratch = Some(scratch);
@@ -223,8 +239,8 @@ impl BurstController {
         self.scratch.as_ref()?.written()
     }
 
-    /// Executes the last request again, without looking at it: with the same arguments and options, but for a deadline, in
-    /// the same memories. Those have to be there still; otherwise the driver answers an error, or takes others. `None`
+    /// Executes the last request again, without looking at it: with the same arguments and options, but for the deadline,
+    /// which is `deadline`, in the same memories. Those have to be there still; otherwise the driver answers an error, or takes others. `None`
     /// where it is not the last one any more.
     ///
     /// # Errors
@@ -232,9 +248,10 @@ impl BurstController {
     pub fn execute_last(
         &mut self,
         last: LastRequest,
+        deadline: Option<TimePoint>,
     ) -> Option<std::result::Result<&BurstAnswer, BurstError>> {
         let mut scratch = self.scratch.take_if(|scratch| scratch.written() == Some(last))?;
-        scratch.frame.set_deadline(None);
+        scratch.frame.set_deadline(deadline);
         let inner = scratch.frame.inner();
         inner.outcome = self.run(inner);
         Some(self.scratch.insert(scratch).frame.answer())
@@ -258,7 +275,8 @@ impl BurstController {
         Ok(frame)
     }
 
-    /// Executes a frame and waits for its answer, and so for those of all frames submitted before.
+    /// Executes a frame and waits for its answer, and so for those of all frames submitted before; until the frame's
+    /// deadline at most ([`Frame::set_deadline`]), whatever the driver does.
     ///
     /// # Errors
     /// There is no answer; [`BurstError::NotSent`] leaves the ordinary path open.

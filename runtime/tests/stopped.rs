@@ -1,0 +1,223 @@
+//! A served driver whose process is stopped: calls with a limit end by it, and all goes on when the driver does.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on panics")]
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nnburst::hal::{ExecutionOptions, Operand, PrepareOptions, TimePoint};
+use nnburst::{
+    Burst, BurstOptions, CallOptions, Compilation, CompileOptions, Device, DriverOptions, Frame,
+    ModelBuilder, RuntimeError, Wait, builtin, compile_for, within,
+};
+use nnburst_hal_ipc::RemoteDevice;
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
+
+const SERVES: &str = "NNBURST_TEST_SERVES";
+const SOON: Duration = Duration::from_millis(20);
+
+/// What this binary does when it is started as a driver.
+#[test]
+fn child_main() {
+    if std::env::var_os(SERVES).is_some() {
+        nnburst::serve_inherited("nnapi-sample_all", 0, &DriverOptions::default()).unwrap();
+    }
+}
+
+/// A driver in a process of its own, ended when dropped.
+struct Driver {
+    child: Child,
+    device: Device,
+}
+
+impl Driver {
+    fn start() -> Self {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["child_main", "--exact", "--nocapture"])
+            .env(SERVES, "1")
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let remote = RemoteDevice::from_socket(ours.into()).unwrap();
+        Self { child, device: Device::from_hal("served", Arc::new(remote)) }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Stops all threads of the driver.
+    fn stop(&self) {
+        self.signal(Signal::STOP);
+        let is_stopped = || {
+            let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+            tasks.flatten().all(|task| {
+                let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+                stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
+            })
+        };
+        while !is_stopped() {
+            std::thread::yield_now();
+        }
+    }
+
+    fn compile(&self) -> Compilation {
+        let model = builtin::model("add1").unwrap();
+        self.device.compile(&model, PrepareOptions::default()).unwrap()
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        self.child.wait().unwrap();
+    }
+}
+
+fn missed<T>(what: &str, result: Result<T, RuntimeError>) {
+    match result {
+        Err(error) => assert!(error.is_deadline_missed(), "{what}: {error}"),
+        Ok(_) => panic!("{what}: answered by a driver that is stopped"),
+    }
+}
+
+fn open(compilation: &Compilation, wait: Wait) -> Burst {
+    compilation.burst(&BurstOptions { wait, ..BurstOptions::default() }).unwrap()
+}
+
+/// Has a frame computed by a call, and looks at what came out.
+fn adds(frame: &mut Frame, value: f32, compute: impl FnOnce(&mut Frame)) {
+    frame.write(0, &[value]).unwrap();
+    frame.write(1, &[1f32]).unwrap();
+    compute(frame);
+    assert_eq!(frame.read::<f32>(0).unwrap(), [value + 1.0]);
+}
+
+#[test]
+fn calls_in_bursts_end_by_their_limit() {
+    let driver = Driver::start();
+    let compilation = driver.compile();
+    let waits = [Wait::Auto, Wait::Spin, Wait::Adaptive, Wait::Block];
+    let mut bursts: Vec<_> = waits.iter().map(|&wait| open(&compilation, wait)).collect();
+    let limited = BurstOptions { timeout: Some(SOON), ..BurstOptions::default() };
+    let mut limited = compilation.burst(&limited).unwrap();
+    let mut frame = compilation.frame().unwrap();
+    for burst in bursts.iter_mut().chain([&mut limited]) {
+        let patient =
+            CallOptions { timeout: Some(Duration::from_secs(60)), ..CallOptions::default() };
+        adds(&mut frame, 1.0, |frame| burst.compute_with(frame, &patient).unwrap());
+    }
+
+    driver.stop();
+    for burst in &mut bursts {
+        for _ in 0..2 {
+            let call = CallOptions { timeout: Some(SOON), ..CallOptions::default() };
+            missed("with a limit", burst.compute_with(&mut frame, &call));
+            let deadline = Some(TimePoint::after(SOON));
+            let options = ExecutionOptions { deadline, ..ExecutionOptions::default() };
+            missed("a request", burst.compute_request(frame.request(), &options));
+        }
+        missed("within", within(SOON, || burst.compute(&mut frame)));
+    }
+    missed("the burst's own limit", limited.compute(&mut frame));
+    missed("opening", within(SOON, || compilation.burst(&BurstOptions::default())));
+    driver.signal(Signal::CONT);
+
+    for round in 0..3u8 {
+        for (at, burst) in bursts.iter_mut().enumerate() {
+            let value = f32::from(round) * 10.0 + f32::from(u8::try_from(at).unwrap());
+            adds(&mut frame, value, |frame| burst.compute(frame).unwrap());
+        }
+    }
+}
+
+#[test]
+fn calls_over_the_connection_end_by_their_limit() {
+    let driver = Driver::start();
+    let compilation = driver.compile();
+    let mut frame = compilation.frame().unwrap();
+    adds(&mut frame, 1.0, |frame| compilation.execution().compute(frame).unwrap());
+
+    driver.stop();
+    let execution = compilation.execution().timeout(SOON);
+    for _ in 0..3 {
+        missed("synchronous", execution.compute(&mut frame));
+        let pending = execution.start_request(frame.request().clone());
+        missed("asynchronous", pending.and_then(nnburst::Pending::wait));
+        let pending = execution.start_fenced_request(frame.request().clone(), Vec::new(), None);
+        missed("fenced", pending.and_then(nnburst::Pending::wait));
+    }
+    missed("within", within(SOON, || compilation.execution().compute(&mut frame)));
+    driver.signal(Signal::CONT);
+
+    adds(&mut frame, 2.0, |frame| compilation.execution().compute(frame).unwrap());
+    let pending = compilation.execution().start(frame).unwrap();
+    let (mut frame, ended) = pending.wait();
+    ended.unwrap();
+    adds(&mut frame, 3.0, |frame| compilation.execution().compute(frame).unwrap());
+    // Stopped after the launch, it still ends in time.
+    let large = Duration::from_secs(60);
+    let pending = compilation.execution().timeout(large).start_request(frame.request().clone());
+    pending.unwrap().wait().unwrap();
+}
+
+#[test]
+fn compilations_and_questions_end_by_their_limit() {
+    let driver = Driver::start();
+    let device = driver.device.clone();
+    let add1 = builtin::model("add1").unwrap();
+    // More than the socket takes before the driver reads.
+    let mut graph = ModelBuilder::new();
+    let input = graph.input(Operand::float32([1 << 20]));
+    let weights = graph.constant_of(Operand::float32([1 << 20]), &vec![1f32; 1 << 20]);
+    let sum = graph.add(input, weights).done();
+    graph.output(sum);
+    let large = graph.build().unwrap();
+
+    driver.stop();
+    let options = CompileOptions { timeout: Some(SOON), ..CompileOptions::default() };
+    for model in [&add1, &large, &add1] {
+        let deadline = Some(TimePoint::after(SOON));
+        let prepare = PrepareOptions { deadline, ..PrepareOptions::default() };
+        missed("compile", device.compile(model, prepare));
+        missed("compile_for", compile_for(model, std::slice::from_ref(&device), &options));
+        missed("questions", within(SOON, || device.supported_operations(model)));
+    }
+    missed("capabilities", within(SOON, || device.capabilities()));
+    driver.signal(Signal::CONT);
+
+    device.capabilities().unwrap();
+    let compilation = driver.compile();
+    let mut frame = compilation.frame().unwrap();
+    adds(&mut frame, 1.0, |frame| compilation.execution().compute(frame).unwrap());
+    device.compile(&large, PrepareOptions::default()).unwrap();
+}
+
+/// More memories than a connection has descriptors, and than a burst has slots.
+#[test]
+fn a_burst_takes_any_number_of_memories() {
+    const MEMORIES: usize = 4200;
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.map_or(8192, |maximum| maximum.min(8192));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum }).unwrap();
+    assert!(wanted > 4600, "only {wanted} descriptors may be open: 4,600 are needed");
+    let driver = Driver::start();
+    let compilation = driver.compile();
+    let mut burst = open(&compilation, Wait::Auto);
+    let mut frames: Vec<_> = (0..MEMORIES).map(|_| compilation.frame().unwrap()).collect();
+    for (at, frame) in frames.iter_mut().enumerate() {
+        adds(frame, f32::from(u16::try_from(at).unwrap()), |frame| burst.compute(frame).unwrap());
+    }
+    for (at, frame) in frames.iter_mut().enumerate().rev() {
+        adds(frame, f32::from(u16::try_from(at).unwrap()), |frame| burst.compute(frame).unwrap());
+        adds(frame, 0.5, |frame| compilation.execution().compute(frame).unwrap());
+    }
+    drop(frames);
+    let mut frame = compilation.frame().unwrap();
+    adds(&mut frame, 1.0, |frame| burst.compute(frame).unwrap());
+}
