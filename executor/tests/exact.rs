@@ -87,7 +87,9 @@ fn factors_that_change_nothing_change_nothing() {
                 let matrices: [(&str, fn(usize, usize) -> (usize, f32)); 4] = [
                     ("identity", |row, _| (row, 1.0)),
                     ("permutation", |row, columns| ((row * 3 + 1) % columns, 1.0)),
-                    ("powers of two", |row, _| (row, 2f32.powi(row as i32 % 40 - 20))),
+                    ("powers of two", |row, _| {
+                        (row, 2f32.powi(i32::try_from(row % 40).unwrap() - 20))
+                    }),
                     ("negative ones", |row, columns| (columns - 1 - row, -1.0)),
                 ];
                 for (what, factor) in matrices {
@@ -125,7 +127,7 @@ fn a_factor_of_one_among_other_steps_of_its_row_changes_nothing() {
     };
     let weights: Vec<f32> =
         (0..COLUMNS * COLUMNS).map(|at| weight(at / COLUMNS, at % COLUMNS)).collect();
-    let model = product(1, COLUMNS as u32, &weights);
+    let model = product(1, u32::try_from(COLUMNS).unwrap(), &weights);
     for isa in Isa::ALL.into_iter().filter(|isa| isa.detected()) {
         let options = CompileOptions { isa: Some(isa), ..CompileOptions::default() };
         let plan = Plan::compile(&model, &options).unwrap();
