@@ -101,7 +101,7 @@ fn programs_run_on_a_driver_in_another_process() {
 /// A program that names no device: the served driver computes, unless a setting says that figures decide.
 #[test]
 fn a_program_without_a_device_in_mind_computes_in_the_driver_s_process() {
-    let Some(program) = common::compile("gcc", "c11", "examples/add1.c") else { return };
+    let Some(program) = common::compile("gcc", "c11", "tests/c/chosen.c") else { return };
     let served = Served::start(ALL);
     for (preferred, used) in [("", ALL), ("1", ALL), ("0", "nnapi-reference")] {
         let mut command = common::command(&program);
