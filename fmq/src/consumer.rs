@@ -71,8 +71,8 @@ impl<T: Pod> Consumer<T> {
     /// Fills all of `items`, waiting for them.
     ///
     /// # Errors
-    /// [`QueueError::TimedOut`], [`QueueError::Cancelled`], [`QueueError::PeerDied`] (once what the peer had published
-    /// is too little), [`QueueError::TooLarge`] at once, [`QueueError::NoEventFlag`] if it would have to sleep and
+    /// [`QueueError::TimedOut`], [`QueueError::Cancelled`] (once the items that were seen before are read),
+    /// [`QueueError::PeerDied`] (once what the peer had published is too little), [`QueueError::TooLarge`] at once, [`QueueError::NoEventFlag`] if it would have to sleep and
     /// can't, and those of [`Self::try_read`].
     #[inline]
     pub fn read(
@@ -81,7 +81,7 @@ impl<T: Pod> Consumer<T> {
         wait: impl Into<WaitOptions>,
     ) -> Result<(), QueueError> {
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(items);
-        if !self.at_once(bytes.len()) {
+        if !self.cursor.has(bytes.len()) {
             self.await_items(bytes.len(), wait.into())?;
         }
         self.take(bytes);
@@ -94,7 +94,7 @@ impl<T: Pod> Consumer<T> {
     /// As [`Self::read`].
     #[inline(always)]
     pub fn pop(&mut self, wait: impl Into<WaitOptions>) -> Result<T, QueueError> {
-        if !self.at_once(size_of::<T>()) {
+        if !self.cursor.has(size_of::<T>()) {
             self.await_items(size_of::<T>(), wait.into())?;
         }
         Ok(self.take_one())
@@ -121,10 +121,10 @@ impl<T: Pod> Consumer<T> {
         Ok(ReadTransaction::new(self, count))
     }
 
-    /// A handle to the event-flag word, if the queue has one.
+    /// A handle to the event-flag word, if the queue has one; what is attached to this end now ends its waits too.
     #[must_use]
     pub fn event_flag(&self) -> Option<EventFlag> {
-        EventFlag::of(self.cursor.memory())
+        self.waiter.event_flag()
     }
 
     /// Changes the bits that are waited for and set; by default [`NOT_EMPTY`] and [`NOT_FULL`].
@@ -132,20 +132,20 @@ impl<T: Pod> Consumer<T> {
         self.waiter.set_bits(bits);
     }
 
+    /// From now on this end sleeps and announces on another word than the queue's: libfmq's calls that are given an
+    /// `EventFlag`. The peer has to do so too.
+    pub fn set_event_flag(&mut self, flag: &EventFlag) {
+        self.waiter.set_event_flag(flag);
+    }
+
     /// From now on `cancel` ends the waits of this end.
     pub fn set_cancel(&mut self, cancel: &Cancel) {
-        self.waiter.set_cancel(cancel);
+        self.waiter.interrupts().set_cancel(cancel);
     }
 
     /// From now on the peer's death ends the waits of this end.
     pub fn set_peer(&mut self, peer: &crate::PeerWatch) {
-        peer.attach(&mut self.waiter);
-    }
-
-    /// Whether there is no need to wait for `bytes`, nor to ask whether one may: most calls.
-    #[inline(always)]
-    fn at_once(&self, bytes: usize) -> bool {
-        self.cursor.has(bytes) && !self.waiter.is_attached()
+        peer.attach(self.waiter.interrupts());
     }
 
     /// Out of line: the fast path of a call is then small enough to be compiled into its caller.

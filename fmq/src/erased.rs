@@ -150,6 +150,9 @@ impl<S: Side> End<S> {
     /// As [`Producer::write`](crate::Producer::write) and [`Consumer::read`](crate::Consumer::read).
     pub fn wait(&mut self, count: usize, wait: impl Into<WaitOptions>) -> Result<(), QueueError> {
         let bytes = count.saturating_mul(self.quantum());
+        if self.cursor.has(bytes) {
+            return Ok(());
+        }
         match self.waiter.interrupted() {
             Err(QueueError::Cancelled) => return Err(QueueError::Cancelled),
             Err(error) if !S::OUTLIVES_PEER => return Err(error),
@@ -196,7 +199,7 @@ impl<S: Side> End<S> {
     /// A handle to the event-flag word, if the queue has one.
     #[must_use]
     pub fn event_flag(&self) -> Option<EventFlag> {
-        EventFlag::of(self.cursor.memory())
+        self.waiter.event_flag()
     }
 
     /// Changes the bits that are waited for and set.
@@ -204,14 +207,19 @@ impl<S: Side> End<S> {
         self.waiter.set_bits(bits);
     }
 
+    /// From now on this end sleeps and announces on another word than the queue's; the peer has to do so too.
+    pub fn set_event_flag(&mut self, flag: &EventFlag) {
+        self.waiter.set_event_flag(flag);
+    }
+
     /// From now on `cancel` ends the waits of this end.
     pub fn set_cancel(&mut self, cancel: &Cancel) {
-        self.waiter.set_cancel(cancel);
+        self.waiter.interrupts().set_cancel(cancel);
     }
 
     /// From now on the peer's death ends the waits of this end.
     pub fn set_peer(&mut self, peer: &PeerWatch) {
-        peer.attach(&mut self.waiter);
+        peer.attach(self.waiter.interrupts());
     }
 
     /// Refuses buffers that are no whole number of items.

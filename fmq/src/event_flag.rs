@@ -25,11 +25,14 @@
 //! | `bits`  | fetch_or Release                         | fetch_and finds the bit; fence SeqCst         | bit before the news |
 
 use std::num::NonZeroU32;
+#[cfg(not(loom))]
+use std::ptr::NonNull;
 use std::time::Instant;
 
-use crate::QueueError;
-use crate::memory::Memory;
+use crate::interrupt::{Cancel, Interrupts};
+use crate::memory::Flag;
 use crate::sync::{FutexWord, Ordering, clock, fence};
+use crate::{PeerWatch, QueueError};
 
 /// The bit a consumer sets when it has made room, and a producer waits for.
 pub const NOT_FULL: u32 = 0x1;
@@ -82,19 +85,61 @@ pub(crate) fn clear(word: &FutexWord, mask: NonZeroU32) -> u32 {
 
 /// A handle to a queue's event-flag word, for bits of one's own meaning or a protocol of one's own.
 ///
-/// A bit must have at most one waiter: all sleepers on it are woken, and the first one clears it.
+/// A bit must have at most one waiter: all sleepers on it are woken, and the first one clears it. A handle that an end
+/// gives has the end's cancellation and watch; clones have those of the handle.
 #[derive(Clone, Debug)]
 pub struct EventFlag {
-    memory: Memory,
+    word: Flag,
+    interrupts: Interrupts,
 }
 
 impl EventFlag {
-    pub(crate) fn of(memory: &Memory) -> Option<Self> {
-        memory.flag().map(|_| Self { memory: memory.clone() })
+    pub(crate) fn new(word: Flag, interrupts: Interrupts) -> Self {
+        Self { word, interrupts }
     }
 
-    fn word(&self) -> Result<&FutexWord, QueueError> {
-        self.memory.flag().ok_or(QueueError::NoEventFlag)
+    /// A flag over a word of somebody else's: in private memory, for threads, or in memory that processes share.
+    ///
+    /// ```
+    /// use std::{ptr::NonNull, sync::atomic::AtomicU32};
+    /// use nnburst_fmq::EventFlag;
+    ///
+    /// let word = Box::leak(Box::new(AtomicU32::new(0b10)));
+    /// // SAFETY: an atomic that lives as long as the program.
+    /// let flag = unsafe { EventFlag::over(NonNull::from(word).cast()) };
+    /// assert_eq!(flag.wait(0b11, None)?, 0b10);
+    /// # Ok::<(), nnburst_fmq::QueueError>(())
+    /// ```
+    ///
+    /// # Safety
+    /// As long as the handle, a clone of it, or an end that was given one of them lives, `word` is a readable and writable
+    /// 32-bit word, aligned to 4, that is accessed atomically only.
+    #[cfg(not(loom))]
+    #[must_use]
+    pub unsafe fn over(word: NonNull<u32>) -> Self {
+        // SAFETY: by the caller's word.
+        Self::new(unsafe { Flag::foreign(word) }, Interrupts::default())
+    }
+
+    /// The word's address, valid as long as the handle. Others may change the word at any time: access it atomically.
+    #[cfg(not(loom))]
+    #[must_use]
+    pub fn address(&self) -> *mut u32 {
+        self.word.address()
+    }
+
+    /// From now on `cancel` ends the waits of this handle.
+    pub fn set_cancel(&mut self, cancel: &Cancel) {
+        self.interrupts.set_cancel(cancel);
+    }
+
+    /// From now on the peer's death ends the waits of this handle.
+    pub fn set_peer(&mut self, peer: &PeerWatch) {
+        peer.attach(&mut self.interrupts);
+    }
+
+    pub(crate) fn word(&self) -> &Flag {
+        &self.word
     }
 
     /// Sets the bits of `mask` and wakes those who wait for one of them. A system call only if one of them was clear.
@@ -103,38 +148,38 @@ impl EventFlag {
     /// [`QueueError::NoBits`] if `mask` is 0.
     pub fn wake(&self, mask: u32) -> Result<(), QueueError> {
         let mask = NonZeroU32::new(mask).ok_or(QueueError::NoBits)?;
-        wake(self.word()?, mask, Notify::Always);
+        wake(&self.word, mask, Notify::Always);
         Ok(())
     }
 
     /// Waits until a bit of `mask` is set, or was since the last wait; clears and returns those that were.
     ///
     /// # Errors
-    /// [`QueueError::NoBits`] if `mask` is 0, [`QueueError::TimedOut`] once `deadline` has passed without a bit: the
-    /// bits are looked at first, so even a deadline in the past takes one that is set.
+    /// [`QueueError::NoBits`] if `mask` is 0, [`QueueError::Cancelled`], [`QueueError::PeerDied`] or
+    /// [`QueueError::TimedOut`] once the one is the case without a bit: the bits are looked at first, so a deadline in the
+    /// past, or a peer that has died, still leaves those that are set.
     pub fn wait(&self, mask: u32, deadline: Option<Instant>) -> Result<u32, QueueError> {
         let mask = NonZeroU32::new(mask).ok_or(QueueError::NoBits)?;
-        let word = self.word()?;
+        self.interrupts.follow_fork();
         loop {
-            let before = clear(word, mask);
+            let before = clear(&self.word, mask);
             let set = before & mask.get();
             if set != 0 {
                 return Ok(set);
             }
+            self.interrupts.check()?;
             if deadline.is_some_and(|deadline| clock::now() >= deadline) {
                 return Err(QueueError::TimedOut);
             }
             // Spurious returns (other bits changed, a signal) and timeouts alike: look again.
-            word.wait(before, mask, deadline);
+            self.interrupts.sleep(&self.word, before, mask, deadline);
         }
     }
 
     /// The bits that are set now. They may have changed by the time you look.
-    ///
-    /// # Errors
-    /// None today: a handle exists only for a queue that has the word.
-    pub fn bits(&self) -> Result<u32, QueueError> {
+    #[must_use]
+    pub fn bits(&self) -> u32 {
         // Relaxed: a snapshot for the eye; nothing is handed over.
-        Ok(self.word()?.load(Ordering::Relaxed))
+        self.word.load(Ordering::Relaxed)
     }
 }

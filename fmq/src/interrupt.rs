@@ -1,101 +1,133 @@
 //! What ends a wait from outside the queue: cancellation, and the death of the peer.
 //!
-//! Both are a [`Signal`]: an atomic that every wait looks at on each turn (no system call, a line of this process that
-//! nobody writes), and a list of the sleepers to rouse when it is raised.
+//! Both are a [`Signal`]: a word of this process that pollers look at every few microseconds (no system call, and a line
+//! that nobody writes), and on which sleepers sleep beside the queue's event flag (`futex_waitv`). So a raised signal
+//! wakes whoever sleeps, by memory that no peer can reach: one that changes the flag's bits, or moves its sleepers to
+//! another futex, hides nothing.
 //!
-//! A sleeper sleeps on the queue's own event-flag word, as libfmq's protocol demands, so it is roused by setting the
-//! bits it waits for: for the peer that is one more spurious bit, which the protocol allows. The hand-over is a store
-//! buffer pattern again (edge `rouse`): the sleeper stores its mask, fences, looks at the signal; the raiser stores the
-//! signal, fences, looks at the mask. One of them sees the other.
+//! | edge     | raiser                       | who waits                                                        |
+//! |----------|------------------------------|------------------------------------------------------------------|
+//! | `raised` | store of the word; Release   | load, Acquire; what the raiser did before is visible             |
+//! | `rouse`  | store of the word; wake      | the kernel compares the word with 0 and goes to sleep in one step |
 
+use std::fmt;
 use std::num::NonZeroU32;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::time::Instant;
 
-use crate::memory::Memory;
-use crate::sync::{AtomicBool, AtomicU32, Mutex, Ordering, fence, lock};
-
-/// One endpoint of a queue as those see it who may have to rouse it.
-#[derive(Debug)]
-pub(crate) struct Sleeper {
-    memory: Memory,
-    /// The bits this endpoint waits for while it sleeps or is about to; 0 while it is awake.
-    waiting_for: AtomicU32,
-}
-
-impl Sleeper {
-    pub(crate) fn new(memory: &Memory) -> Arc<Self> {
-        Arc::new(Self { memory: memory.clone(), waiting_for: AtomicU32::new(0) })
-    }
-
-    /// Tells raisers that a sleep may begin. A fence must follow before the signals are looked at.
-    pub(crate) fn announce(&self, mask: NonZeroU32) {
-        // Relaxed: the fence that follows (edge rouse) orders it against the look at the signals.
-        self.waiting_for.store(mask.get(), Ordering::Relaxed);
-    }
-
-    pub(crate) fn awake(&self) {
-        // Relaxed: a raiser that misses it sets a bit too many, which is harmless.
-        self.waiting_for.store(0, Ordering::Relaxed);
-    }
-
-    fn rouse(&self) {
-        // Relaxed: ordered by the raiser's fence (edge rouse).
-        let mask = NonZeroU32::new(self.waiting_for.load(Ordering::Relaxed));
-        if let (Some(mask), Some(word)) = (mask, self.memory.flag()) {
-            // A sleeper that has not gone to sleep yet finds the word changed; one that sleeps is woken.
-            // Relaxed: the raiser's fence goes before it, and the sleeper's after it has found the bit.
-            word.fetch_or(mask.get(), Ordering::Relaxed);
-            word.wake(mask);
-        }
-    }
-}
+use crate::QueueError;
+use crate::sync::{FutexWord, Ordering};
 
 /// Something that happens once, and that waits look at.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Signal {
-    raised: AtomicBool,
-    sleepers: Mutex<Vec<Weak<Sleeper>>>,
+    /// 1 once it is raised, else 0.
+    raised: FutexWord,
 }
 
 impl Signal {
     pub(crate) fn new() -> Self {
-        Self { raised: AtomicBool::new(false), sleepers: Mutex::new(Vec::new()) }
+        Self::default()
     }
 
     #[inline(always)]
     pub(crate) fn is_raised(&self) -> bool {
         // Acquire: who learns of a death or a cancellation sees what its raiser did before.
-        self.raised.load(Ordering::Acquire)
+        self.raised.load(Ordering::Acquire) != 0
     }
 
     /// From now on every wait that looks finds it raised, and those that sleep are woken to look.
     pub(crate) fn raise(&self) {
-        self.raised.store(true, Ordering::Release);
-        // edge rouse (raiser): the store must not pass the look at who sleeps.
-        fence(Ordering::SeqCst);
-        for sleeper in lock(&self.sleepers).iter().filter_map(Weak::upgrade) {
-            sleeper.rouse();
-        }
+        self.raised.store(1, Ordering::Release);
+        // edge rouse: the kernel orders the store before its search for sleepers.
+        self.raised.wake_threads();
     }
 
     pub(crate) fn lower(&self) {
         // Relaxed: that waits are allowed again hands nothing over.
-        self.raised.store(false, Ordering::Relaxed);
+        self.raised.store(0, Ordering::Relaxed);
     }
 
-    /// Adds an endpoint to those that are roused. One that is attached after the signal was raised sees it by itself.
-    pub(crate) fn attach(&self, sleeper: &Arc<Sleeper>) {
-        let mut sleepers = lock(&self.sleepers);
-        sleepers.retain(|known| known.strong_count() > 0);
-        sleepers.push(Arc::downgrade(sleeper));
+    /// The word that is 0 until the signal is raised, to sleep on.
+    pub(crate) fn word(&self) -> &FutexWord {
+        &self.raised
+    }
+}
+
+/// What may end the waits of one end, or of one handle to an event flag.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interrupts {
+    cancel: Option<Arc<Signal>>,
+    death: Option<Death>,
+}
+
+/// The signal of a peer's death, and who looks for it.
+#[derive(Clone, Debug)]
+struct Death {
+    signal: Arc<Signal>,
+    watch: Arc<dyn Watching>,
+}
+
+/// What keeps somebody looking for a death as long as it lives.
+pub(crate) trait Watching: Send + Sync + fmt::Debug {
+    /// Sees to it that somebody looks in this process: a fork leaves the watching threads behind.
+    fn follow_fork(&self);
+}
+
+impl Interrupts {
+    pub(crate) fn set_cancel(&mut self, cancel: &Cancel) {
+        self.cancel = Some(Arc::clone(&cancel.signal));
+    }
+
+    /// `watch` is held as long as `signal` is looked at.
+    pub(crate) fn set_death(&mut self, signal: &Arc<Signal>, watch: Arc<dyn Watching>) {
+        self.death = Some(Death { signal: Arc::clone(signal), watch });
+    }
+
+    /// To be called where a wait begins.
+    #[inline]
+    pub(crate) fn follow_fork(&self) {
+        if let Some(death) = &self.death {
+            death.watch.follow_fork();
+        }
+    }
+
+    /// [`QueueError::Cancelled`] or [`QueueError::PeerDied`], if one is the case.
+    #[inline(always)]
+    pub(crate) fn check(&self) -> Result<(), QueueError> {
+        if self.cancel.as_ref().is_some_and(|signal| signal.is_raised()) {
+            return Err(QueueError::Cancelled);
+        }
+        if self.death.as_ref().is_some_and(|death| death.signal.is_raised()) {
+            return Err(QueueError::PeerDied);
+        }
+        Ok(())
+    }
+
+    /// Sleeps until `word` is not `expected`, a wake of it meets `mask`, one of the signals is raised, the deadline, or for
+    /// no reason.
+    pub(crate) fn sleep(
+        &self,
+        word: &FutexWord,
+        expected: u32,
+        mask: NonZeroU32,
+        deadline: Option<Instant>,
+    ) {
+        word.wait(expected, mask, self.signals().map(|signal| signal.word()), deadline);
+    }
+
+    /// The signals: two at most.
+    pub(crate) fn signals(&self) -> impl Iterator<Item = &Arc<Signal>> {
+        let death = self.death.as_ref().map(|death| &death.signal);
+        self.cancel.iter().chain(death)
     }
 }
 
 /// Ends the waits of the queues it is attached to: for tearing down, from any thread of this process.
 ///
 /// Cheap to clone; all clones are the same handle. Attach it with
-/// [`Producer::set_cancel`](crate::Producer::set_cancel) and [`Consumer::set_cancel`](crate::Consumer::set_cancel), to
-/// as many queues as one teardown concerns.
+/// [`Producer::set_cancel`](crate::Producer::set_cancel), [`Consumer::set_cancel`](crate::Consumer::set_cancel) and
+/// [`EventFlag::set_cancel`](crate::EventFlag::set_cancel), to as many queues as one teardown concerns.
 ///
 /// ```
 /// use nnburst_fmq::{Cancel, Queue, QueueError, Wait};
@@ -108,7 +140,7 @@ impl Signal {
 /// assert_eq!(waiter.join().unwrap(), Err(QueueError::Cancelled));
 /// # Ok::<(), nnburst_fmq::SetupError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Cancel {
     signal: Arc<Signal>,
 }
@@ -117,7 +149,7 @@ impl Cancel {
     /// A handle that is attached to nothing yet.
     #[must_use]
     pub fn new() -> Self {
-        Self { signal: Arc::new(Signal::new()) }
+        Self::default()
     }
 
     /// Ends present and future waits with [`QueueError::Cancelled`](crate::QueueError::Cancelled).
@@ -135,15 +167,5 @@ impl Cancel {
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.signal.is_raised()
-    }
-
-    pub(crate) fn signal(&self) -> &Arc<Signal> {
-        &self.signal
-    }
-}
-
-impl Default for Cancel {
-    fn default() -> Self {
-        Self::new()
     }
 }

@@ -66,6 +66,8 @@ mod peer;
 #[cfg(loom)]
 #[path = "peer/model.rs"]
 mod peer;
+#[cfg(not(loom))]
+mod process;
 mod producer;
 mod queue;
 #[cfg(not(loom))]

@@ -6,16 +6,16 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
 
 use crate::SetupError;
-use crate::interrupt::Signal;
-use crate::sync::{Mutex, lock};
-use crate::wait::Waiter;
+use crate::interrupt::{Interrupts, Signal, Watching};
+use crate::process::{self, PerProcess};
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
 /// Watches one peer: its process, or a connection to it. Cheap to clone; the watch ends with the last clone and the last
 /// queue it is attached to.
@@ -24,7 +24,8 @@ use crate::wait::Waiter;
 /// From the death on (within a scheduler's latency, well below 10 ms) every wait ends with
 /// [`QueueError::PeerDied`](crate::QueueError::PeerDied); what the peer had published can still be read.
 ///
-/// A child that this process forks has no watching thread: make queues and watches after forking.
+/// A child that this process forks may go on with the watches that it inherits: where a wait begins, one that was made by
+/// another process is made anew. Parent and child then both watch the peer, each by a thread of its own.
 #[derive(Clone, Debug)]
 pub struct PeerWatch {
     watch: Arc<Watch>,
@@ -32,8 +33,18 @@ pub struct PeerWatch {
 
 #[derive(Debug)]
 struct Watch {
-    key: u64,
+    file: Arc<dyn WatchedFile>,
+    events: epoll::EventFlags,
     signal: Arc<Signal>,
+    /// The process that `place` is of; see [`process::id`].
+    process: AtomicU64,
+    place: Mutex<Place>,
+}
+
+/// A watch's entry with its process's watcher.
+#[derive(Debug)]
+struct Place {
+    key: u64,
     watcher: Arc<Watcher>,
 }
 
@@ -73,7 +84,7 @@ impl PeerWatch {
     /// Ends the watching thread, for whoever is about to end the process, or to unload a library, and wants to leave
     /// nothing behind. Watches made before notice nothing from then on; the next one made starts a thread again.
     pub fn stop_all() {
-        if let Some(watcher) = lock(&WATCHER).take() {
+        if let Some(watcher) = lock(WATCHER.get()).take() {
             // It can only fail if the count is at its end, which wakes the thread as well.
             let _ = rustix::io::write(&watcher.stop, &1u64.to_ne_bytes());
         }
@@ -82,25 +93,72 @@ impl PeerWatch {
     /// Whether the peer is gone.
     #[must_use]
     pub fn is_dead(&self) -> bool {
+        self.watch.follow_fork();
         self.watch.signal.is_raised()
     }
 
-    pub(crate) fn attach(&self, waiter: &mut Waiter) {
-        let watch = Arc::clone(&self.watch);
-        waiter.set_death(&self.watch.signal, watch);
+    pub(crate) fn attach(&self, interrupts: &mut Interrupts) {
+        interrupts.set_death(&self.watch.signal, Arc::clone(&self.watch) as _);
     }
 
     fn watch(file: Arc<dyn WatchedFile>, events: epoll::EventFlags) -> Result<Self, SetupError> {
-        let watcher = Watcher::of_process()?;
         let signal = Arc::new(Signal::new());
-        let key = watcher.add(file, &signal, events)?;
-        Ok(Self { watch: Arc::new(Watch { key, signal, watcher }) })
+        let place = Mutex::new(Place::new(&file, events, &signal)?);
+        let process = AtomicU64::new(process::id());
+        Ok(Self { watch: Arc::new(Watch { file, events, signal, process, place }) })
+    }
+}
+
+impl Place {
+    /// With this process's watcher.
+    fn new(
+        file: &Arc<dyn WatchedFile>,
+        events: epoll::EventFlags,
+        signal: &Arc<Signal>,
+    ) -> Result<Self, SetupError> {
+        let watcher = Watcher::of_process()?;
+        let key = watcher.add(file, signal, events)?;
+        Ok(Self { key, watcher })
+    }
+}
+
+impl Watching for Watch {
+    #[inline]
+    fn follow_fork(&self) {
+        // Relaxed: a number that hands nothing over; the place is behind its lock.
+        if self.process.load(Ordering::Relaxed) != process::id() {
+            self.move_house();
+        }
+    }
+}
+
+impl Watch {
+    /// In a child: leaves the parent's watcher alone and joins this process's. If that fails (no descriptors, no thread),
+    /// the next wait tries again.
+    #[cold]
+    fn move_house(&self) {
+        // If a thread of the parent's had the lock, it isn't here to give it back.
+        let Ok(mut place) = self.place.try_lock() else { return };
+        if let Ok(fresh) = Place::new(&self.file, self.events, &self.signal) {
+            *place = fresh;
+            self.process.store(process::id(), Ordering::Relaxed);
+        }
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.watcher.remove(self.key);
+        // The entry of a watch that was inherited is the parent's: an epoll descriptor is shared with children.
+        if self.process.load(Ordering::Relaxed) == process::id() {
+            let place = self.place.get_mut().unwrap_or_else(PoisonError::into_inner);
+            place.watcher.remove(place.key);
+        }
+    }
+}
+
+impl fmt::Debug for dyn WatchedFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_fd().fmt(f)
     }
 }
 
@@ -109,7 +167,7 @@ trait WatchedFile: AsFd + Send + Sync {}
 impl<F: AsFd + Send + Sync> WatchedFile for F {}
 
 /// The process's watcher, while its thread runs.
-static WATCHER: Mutex<Option<Arc<Watcher>>> = Mutex::new(None);
+static WATCHER: PerProcess<Option<Arc<Watcher>>> = PerProcess::new();
 
 /// What the watching thread and the watches share.
 #[derive(Debug)]
@@ -126,24 +184,16 @@ struct Entries {
     by_key: HashMap<u64, Entry>,
 }
 
+#[derive(Debug)]
 struct Entry {
     file: Arc<dyn WatchedFile>,
     signal: Arc<Signal>,
 }
 
-impl fmt::Debug for Entry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry")
-            .field("fd", &self.file.as_fd())
-            .field("signal", &self.signal)
-            .finish()
-    }
-}
-
 impl Watcher {
     /// The process's watcher; made, with its thread, at the first call.
     fn of_process() -> Result<Arc<Self>, SetupError> {
-        let mut slot = lock(&WATCHER);
+        let mut slot = lock(WATCHER.get());
         if let Some(watcher) = &*slot {
             return Ok(Arc::clone(watcher));
         }
@@ -165,21 +215,27 @@ impl Watcher {
 
     fn add(
         &self,
-        file: Arc<dyn WatchedFile>,
+        file: &Arc<dyn WatchedFile>,
         signal: &Arc<Signal>,
         events: epoll::EventFlags,
     ) -> Result<u64, SetupError> {
         let mut entries = lock(&self.entries);
         entries.last_key += 1;
         let key = entries.last_key;
-        // Under the lock, so that an event finds its entry. A death is reported at once if it has already happened.
-        epoll::add(
-            &self.epoll,
-            &*file,
-            epoll::EventData::new_u64(key),
-            events | epoll::EventFlags::ONESHOT,
-        )
-        .map_err(system("epoll_ctl"))?;
+        let events = events | epoll::EventFlags::ONESHOT;
+        let add = |file: &Arc<dyn WatchedFile>| {
+            // Under the lock, so that an event finds its entry. A death is reported at once if it has already happened.
+            epoll::add(&self.epoll, &**file, epoll::EventData::new_u64(key), events)
+        };
+        let mut file = Arc::clone(file);
+        let mut added = add(&file);
+        if added == Err(Errno::EXIST) {
+            // Watched already: epoll tells descriptors apart, so the second watch gets one of its own.
+            let own = rustix::io::fcntl_dupfd_cloexec(&*file, 0);
+            file = Arc::new(own.map_err(system("fcntl(F_DUPFD_CLOEXEC)"))?);
+            added = add(&file);
+        }
+        added.map_err(system("epoll_ctl"))?;
         entries.by_key.insert(key, Entry { file, signal: Arc::clone(signal) });
         Ok(key)
     }

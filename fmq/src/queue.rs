@@ -10,6 +10,7 @@ use crate::descriptor::Descriptor;
 #[cfg(not(loom))]
 use crate::descriptor::{DescriptorData, Flavor};
 use crate::event_flag::{EventFlag, Notify};
+use crate::interrupt::Interrupts;
 use crate::layout::{self, Style};
 #[cfg(not(loom))]
 use crate::memory::mapping::{self, Access, Policy};
@@ -79,7 +80,7 @@ impl<T: Pod> Queue<T> {
     /// A handle to the event-flag word, if the queue has one.
     #[must_use]
     pub fn event_flag(&self) -> Option<EventFlag> {
-        EventFlag::of(&self.memory)
+        self.memory.flag().map(|flag| EventFlag::new(flag, Interrupts::default()))
     }
 
     /// Items the queue holds.

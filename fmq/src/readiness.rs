@@ -1,21 +1,20 @@
 //! [`Readiness`]: a queue as a file descriptor, for event loops and async runtimes.
 //!
-//! A futex word can't be put into epoll, so somebody has to sleep on it. One thread of the process does so for up to 127
+//! A futex word can't be put into epoll, so somebody has to sleep on it. One thread of the process does so for up to 42
 //! queues at once (`futex_waitv`, Linux 5.16), and writes to a queue's eventfd when its bit is set. The bridge is only in
 //! the way of those who use it: it costs the peer one wake-up and this process one more, so it is for queues that are
 //! one source among many; where latency counts, a thread of one's own with [`Wait`](crate::Wait) is faster.
 
-use std::num::NonZeroU32;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
-use rustix::thread::{ClockId, futex};
+use rustix::thread::futex;
 
-use crate::interrupt::Signal;
-use crate::memory::Memory;
-use crate::sync::{FutexWord, LONGEST_UNATTENDED_SLEEP, Mutex, Ordering, absolute, clock, lock};
+use crate::process::{self, PerProcess};
+use crate::sync::{FutexWord, Mutex, Ordering, Sharing, lock, wait_for_any};
+use crate::wait::Slept;
 use crate::{QueueError, SetupError};
 
 /// Tells an event loop when an end of a queue is ready: an eventfd that becomes readable.
@@ -23,6 +22,9 @@ use crate::{QueueError, SetupError};
 /// One-shot, in the manner of a poll function: ask [`poll_readable`](Self::poll_readable) or
 /// [`poll_writable`](Self::poll_writable); if the answer is `false`, wait until the descriptor is readable (epoll,
 /// `AsyncFd`, ..), then ask again. Death and cancellation make it readable too. It may be so for no reason.
+///
+/// A child that this process forks must not share the descriptor, so there the first poll makes another one: ask for it
+/// ([`as_fd`](AsFd::as_fd)) after that.
 ///
 /// ```
 /// use nnburst_fmq::{Queue, Readiness};
@@ -42,6 +44,8 @@ pub struct Readiness {
     fd: Arc<OwnedFd>,
     key: u64,
     bridge: &'static Bridge,
+    /// The process that the descriptor and the bridge are of; see [`process::id`].
+    process: u64,
 }
 
 impl Readiness {
@@ -54,13 +58,14 @@ impl Readiness {
         let fd = rustix::event::eventfd(0, flags).map_err(system("eventfd2"))?;
         let fd = Arc::new(fd);
         let (bridge, key) = Bridge::place(&fd)?;
-        Ok(Self { fd, key, bridge })
+        Ok(Self { fd, key, bridge, process: process::id() })
     }
 
     /// Whether `count` items can be read. If not (`false`), the descriptor becomes readable when that may have changed.
     ///
     /// # Errors
-    /// As [`Consumer::wait_readable`](crate::Consumer::wait_readable).
+    /// As [`Consumer::wait_readable`](crate::Consumer::wait_readable), and [`QueueError::NoEventFlag`] in a forked child that
+    /// has no descriptor left for an eventfd.
     pub fn poll_readable<T: bytemuck::Pod>(
         &mut self,
         consumer: &mut crate::Consumer<T>,
@@ -72,7 +77,7 @@ impl Readiness {
             Err(QueueError::Empty { .. }) => {}
             claimed => return claimed.map(|()| true),
         }
-        self.poll(waiter, cursor.memory().clone(), || cursor.ready(bytes))
+        self.poll(waiter, || cursor.ready(bytes))
     }
 
     /// Whether `count` items can be written. If not (`false`), the descriptor becomes readable when that may have changed.
@@ -91,20 +96,21 @@ impl Readiness {
             Err(QueueError::Full { .. }) => {}
             claimed => return claimed.map(|()| true),
         }
-        self.poll(waiter, cursor.memory().clone(), || cursor.ready(bytes))
+        self.poll(waiter, || cursor.ready(bytes))
     }
 
     fn poll(
-        &self,
+        &mut self,
         waiter: &mut crate::wait::Waiter,
-        memory: Memory,
         ready: impl FnMut() -> Result<bool, QueueError>,
     ) -> Result<bool, QueueError> {
+        if self.process != process::id() {
+            *self = Self::new().map_err(|_| QueueError::NoEventFlag)?;
+        }
         // Empties the eventfd; `AGAIN` if it is.
         let _ = rustix::io::read(&*self.fd, &mut [0; 8]);
-        let Some((expected, mask)) = waiter.prepare_to_sleep(ready)? else { return Ok(true) };
-        let signals = waiter.interruptions();
-        self.bridge.arm(self.key, Armed { memory, expected, mask, looks: 0, signals });
+        let Some(slept) = waiter.prepare_to_sleep(ready)? else { return Ok(true) };
+        self.bridge.arm(self.key, Armed { slept, looks: 0 });
         Ok(false)
     }
 }
@@ -117,7 +123,10 @@ impl AsFd for Readiness {
 
 impl Drop for Readiness {
     fn drop(&mut self) {
-        lock(&self.bridge.places).retain(|place| place.key != self.key);
+        // A child leaves the parent's bridge alone: its lock may be held by a thread that is not here.
+        if self.process == process::id() {
+            lock(&self.bridge.places).retain(|place| place.key != self.key);
+        }
     }
 }
 
@@ -139,14 +148,9 @@ struct Place {
 
 #[derive(Clone, Debug)]
 struct Armed {
-    memory: Memory,
-    /// The word's value with which its owner went to sleep.
-    expected: u32,
-    mask: NonZeroU32,
+    slept: Slept,
     /// How often the word changed without one of our bits.
     looks: u32,
-    /// What rouses the owner as well, whatever a peer does to the bits by which it is done.
-    signals: Vec<Arc<Signal>>,
 }
 
 impl Armed {
@@ -155,26 +159,36 @@ impl Armed {
 
     /// Whether the owner has to look.
     fn fires(&mut self) -> bool {
-        let Some(word) = self.memory.flag() else { return true };
+        let Slept { word, expected, mask, signals } = &mut self.slept;
         // Acquire: pairs with the fetch_or of wakers (edge bits).
         let value = word.load(Ordering::Acquire);
-        if value != self.expected {
-            self.expected = value;
+        if value != *expected {
+            *expected = value;
             self.looks += 1;
         }
-        let interrupted = self.signals.iter().any(|signal| signal.is_raised());
-        interrupted || value & self.mask.get() != 0 || self.looks > Self::MOST_LOOKS
+        let interrupted = signals.iter().any(|signal| signal.is_raised());
+        interrupted || value & mask.get() != 0 || self.looks > Self::MOST_LOOKS
+    }
+
+    /// What to sleep on: the queue's word, and those that interrupt its owner.
+    fn words(&self) -> impl Iterator<Item = futex::Wait> {
+        let Slept { word, expected, signals, .. } = &self.slept;
+        let private = signals.iter().map(|signal| signal.word().in_a_vector(0, Sharing::Threads));
+        [word.in_a_vector(*expected, Sharing::Processes)].into_iter().chain(private)
     }
 }
 
+/// This process's bridges, and the last key.
+static BRIDGES: PerProcess<(Vec<&'static Bridge>, u64)> = PerProcess::new();
+
 impl Bridge {
-    /// Words per call, less the control word: the kernel's limit is 128.
-    const MOST: usize = 127;
+    /// Queues per thread: three words each (the queue's, a cancellation's and a death's) and the control word are what
+    /// one call can wait for.
+    const MOST: usize = (128 - 1) / 3;
 
     /// A place on a bridge that has one, else on a new one.
     fn place(fd: &Arc<OwnedFd>) -> Result<(&'static Self, u64), SetupError> {
-        static BRIDGES: Mutex<(Vec<&'static Bridge>, u64)> = Mutex::new((Vec::new(), 0));
-        let mut bridges = lock(&BRIDGES);
+        let mut bridges = lock(BRIDGES.get());
         bridges.1 += 1;
         let key = bridges.1;
         let free = |bridge: &&&'static Self| lock(&bridge.places).len() < Self::MOST;
@@ -196,15 +210,9 @@ impl Bridge {
             control: FutexWord::default(),
             places: Mutex::new(Vec::new()),
         }));
-        // A value that is not there: an error that says whether the kernel knows the call.
-        match futex::waitv(
-            &[word(&bridge.control, 1)],
-            futex::WaitvFlags::empty(),
-            None,
-            ClockId::Monotonic,
-        ) {
-            Err(Errno::AGAIN) | Ok(_) => {}
-            Err(errno) => return Err(system("futex_waitv")(errno)),
+        // A value that is not there: returns at once, and says whether the kernel knows the call.
+        if !wait_for_any(&[bridge.control.in_a_vector(1, Sharing::Threads)], None) {
+            return Err(system("futex_waitv")(Errno::NOSYS));
         }
         std::thread::Builder::new()
             .name("fmq-readiness".into())
@@ -220,7 +228,7 @@ impl Bridge {
             place.armed = Some(armed);
         }
         self.control.bump();
-        self.control.wake(NonZeroU32::MAX);
+        self.control.wake_threads();
     }
 
     /// The thread: signals what fires, then sleeps on the rest.
@@ -229,18 +237,11 @@ impl Bridge {
             // Acquire: before the places are looked at; a change from here on makes the sleep return at once.
             let control = self.control.load(Ordering::Acquire);
             let sleeping: Vec<Armed> = self.signal();
-            let words = sleeping
-                .iter()
-                .filter_map(|armed| Some(word(armed.memory.flag()?, armed.expected)));
-            let words: Vec<_> = [word(&self.control, control)].into_iter().chain(words).collect();
-            // A peer that clears bits in just the wrong nanosecond can hide an interruption, but not for longer than this.
-            let interruptible = sleeping.iter().any(|armed| !armed.signals.is_empty());
-            let until = interruptible
-                .then(|| clock::now().checked_add(LONGEST_UNATTENDED_SLEEP).map(absolute))
-                .flatten();
-            // Whatever it returns (woken, a word has changed, late, a signal): look at all of them.
-            let flags = futex::WaitvFlags::empty();
-            let _ = futex::waitv(&words, flags, until.as_ref(), ClockId::Monotonic);
+            let control = self.control.in_a_vector(control, Sharing::Threads);
+            let words: Vec<_> =
+                [control].into_iter().chain(sleeping.iter().flat_map(Armed::words)).collect();
+            // Whatever it returns for (woken, a word has changed, a signal): look at all of them.
+            wait_for_any(&words, None);
         }
     }
 
@@ -259,14 +260,6 @@ impl Bridge {
         }
         sleeping
     }
-}
-
-fn word(word: &FutexWord, expected: u32) -> futex::Wait {
-    let mut wait = futex::Wait::new();
-    wait.val = u64::from(expected);
-    wait.uaddr = futex::WaitPtr::new(word.address());
-    wait.flags = futex::WaitFlags::SIZE_U32;
-    wait
 }
 
 fn system(call: &'static str) -> impl Fn(Errno) -> SetupError {

@@ -30,6 +30,7 @@ use crate::descriptor::Descriptor;
 #[cfg(not(loom))]
 use crate::descriptor::Flavor;
 use crate::event_flag::EventFlag;
+use crate::interrupt::Interrupts;
 use crate::memory::Memory;
 #[cfg(not(loom))]
 use crate::memory::mapping::{self, Access};
@@ -160,7 +161,7 @@ impl<T: Pod> Writer<T> {
     /// A handle to the event-flag word, if the queue has one.
     #[must_use]
     pub fn event_flag(&self) -> Option<EventFlag> {
-        EventFlag::of(&self.memory)
+        self.memory.flag().map(|flag| EventFlag::new(flag, Interrupts::default()))
     }
 }
 

@@ -1,17 +1,14 @@
 //! How to wait: [`Wait`] for the strategy, [`WaitOptions`] with a deadline; and the one loop that does it.
 
 use std::num::NonZeroU32;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::QueueError;
 use crate::event_flag::{self, Notify};
-use crate::interrupt::{Cancel, Signal, Sleeper};
-use crate::memory::Memory;
+use crate::interrupt::Interrupts;
+use crate::memory::{Flag, Memory};
 use crate::ring::{Cursor, Quantum, Side};
-use crate::sync::{
-    FutexWord, LONGEST_UNATTENDED_SLEEP, Ordering, TURNS_PER_GLANCE, clock, spin_loop,
-};
+use crate::sync::{FutexWord, Ordering, TURNS_PER_GLANCE, clock, spin_loop};
+use crate::{EventFlag, QueueError};
 
 /// What a waiting side does until its turn comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,63 +84,50 @@ pub struct Bits {
 /// The waiting half of an endpoint: whom to look at, and what was learnt about how long waits take.
 #[derive(Debug)]
 pub(crate) struct Waiter {
-    memory: Memory,
-    sleeper: Arc<Sleeper>,
-    cancel: Option<Arc<Signal>>,
-    death: Option<Death>,
+    flag: Option<Flag>,
+    interrupts: Interrupts,
     bits: Bits,
     notify: Notify,
     recent: Recent,
     stream: Stream,
-    /// Whether publications are announced: the queue has an event flag, and there are bits to set.
+    /// Whether publications are announced: there is an event flag, and there are bits to set.
     announces: bool,
-    /// Whether there is anything that could end a wait: one look for the many queues that have nothing.
-    attached: bool,
-}
-
-/// The signal of a peer's death, and what keeps somebody looking for it.
-#[derive(Debug)]
-struct Death {
-    signal: Arc<Signal>,
-    _watch: Arc<dyn std::any::Any + Send + Sync>,
 }
 
 impl Waiter {
     pub(crate) fn new(memory: &Memory, bits: Bits, notify: Notify) -> Self {
+        let flag = memory.flag();
         Self {
-            memory: memory.clone(),
-            sleeper: Sleeper::new(memory),
-            cancel: None,
-            death: None,
+            announces: flag.is_some() && bits.wake != 0,
+            flag,
+            interrupts: Interrupts::default(),
             bits,
             notify,
             recent: Recent::default(),
             stream: Stream::default(),
-            announces: memory.flag().is_some() && bits.wake != 0,
-            attached: false,
         }
     }
 
     pub(crate) fn set_bits(&mut self, bits: Bits) {
         self.bits = bits;
-        self.announces = self.memory.flag().is_some() && bits.wake != 0;
+        self.announces = self.flag.is_some() && bits.wake != 0;
     }
 
-    pub(crate) fn set_cancel(&mut self, cancel: &Cancel) {
-        cancel.signal().attach(&self.sleeper);
-        self.cancel = Some(Arc::clone(cancel.signal()));
-        self.attached = true;
+    /// From now on this end sleeps and announces on another word.
+    pub(crate) fn set_event_flag(&mut self, flag: &EventFlag) {
+        self.flag = Some(flag.word().clone());
+        // Of those on the other side of this word nothing is known.
+        self.notify = Notify::STRANGER;
+        self.set_bits(self.bits);
     }
 
-    /// `watch` is held as long as this endpoint looks at `signal`.
-    pub(crate) fn set_death(
-        &mut self,
-        signal: &Arc<Signal>,
-        watch: Arc<dyn std::any::Any + Send + Sync>,
-    ) {
-        signal.attach(&self.sleeper);
-        self.death = Some(Death { signal: Arc::clone(signal), _watch: watch });
-        self.attached = true;
+    /// A handle to the word, with what ends the waits of this end.
+    pub(crate) fn event_flag(&self) -> Option<EventFlag> {
+        self.flag.clone().map(|flag| EventFlag::new(flag, self.interrupts.clone()))
+    }
+
+    pub(crate) fn interrupts(&mut self) -> &mut Interrupts {
+        &mut self.interrupts
     }
 
     /// Announces a publication, if the queue has an event flag and there are bits to set.
@@ -157,32 +141,15 @@ impl Waiter {
     /// Out of line: its fence takes ten times as long as the call.
     #[inline(never)]
     fn wake_peer(&self) {
-        if let (Some(word), Some(mask)) = (self.memory.flag(), NonZeroU32::new(self.bits.wake)) {
+        if let (Some(word), Some(mask)) = (&self.flag, NonZeroU32::new(self.bits.wake)) {
             event_flag::wake(word, mask, self.notify);
         }
-    }
-
-    /// Whether there is anything that could end a wait.
-    #[inline(always)]
-    pub(crate) fn is_attached(&self) -> bool {
-        self.attached
     }
 
     /// [`QueueError::Cancelled`] or [`QueueError::PeerDied`], if one is the case.
     #[inline(always)]
     pub(crate) fn interrupted(&self) -> Result<(), QueueError> {
-        if self.attached { self.signals() } else { Ok(()) }
-    }
-
-    #[inline]
-    fn signals(&self) -> Result<(), QueueError> {
-        if self.cancel.as_ref().is_some_and(|signal| signal.is_raised()) {
-            return Err(QueueError::Cancelled);
-        }
-        if self.death.as_ref().is_some_and(|death| death.signal.is_raised()) {
-            return Err(QueueError::PeerDied);
-        }
-        Ok(())
+        self.interrupts.check()
     }
 
     /// Waits until `bytes` are usable at `cursor`, where they were not a moment ago.
@@ -192,6 +159,7 @@ impl Waiter {
         bytes: usize,
         options: WaitOptions,
     ) -> Result<(), QueueError> {
+        self.interrupts.follow_fork();
         self.stream.hang_back();
         let waited = self.wait(options, || cursor.ready(bytes));
         let bytes = bytes.max(1);
@@ -235,8 +203,8 @@ impl Waiter {
                 if ready()? {
                     return Ok(true);
                 }
-                self.interrupted()?;
             }
+            self.interrupted()?;
             if timed {
                 let now = clock::now();
                 if deadline.is_some_and(|deadline| now >= deadline) {
@@ -263,9 +231,9 @@ impl Waiter {
             if ready()? {
                 return Ok(());
             }
-            self.interrupted()?;
             spin_loop();
         }
+        self.interrupted()?;
         let start = clock::now();
         let done = !window.is_zero() && self.poll(Some(window), deadline, ready)?;
         if !done {
@@ -281,15 +249,13 @@ impl Waiter {
         deadline: Option<Instant>,
         ready: &mut impl FnMut() -> Result<bool, QueueError>,
     ) -> Result<(), QueueError> {
-        let word = self.memory.flag().ok_or(QueueError::NoEventFlag)?;
+        let word = self.flag.as_ref().ok_or(QueueError::NoEventFlag)?;
         let mask = NonZeroU32::new(self.bits.wait).ok_or(QueueError::NoBits)?;
         if ready()? {
             return Ok(());
         }
-        self.sleeper.announce(mask);
         let result = loop {
-            // Clearing fences (edges sleep and rouse): who publishes or interrupts from here on finds our bits clear,
-            // or has done so before we look.
+            // Clearing fences (edge sleep): who publishes from here on finds our bits clear, or has done so before we look.
             let before = event_flag::clear(word, mask);
             match ready() {
                 Ok(true) => break Ok(()),
@@ -302,15 +268,15 @@ impl Waiter {
             if deadline.is_some_and(|deadline| clock::now() >= deadline) {
                 break Err(QueueError::TimedOut);
             }
-            word.wait(before & !mask.get(), mask, self.alarm(deadline));
+            // edge rouse: who raises a signal from here on changes a word that is slept on as well.
+            self.interrupts.sleep(word, before & !mask.get(), mask, deadline);
         };
-        self.rise(word, mask);
+        Self::rise(word, mask);
         result
     }
 
     /// Ends a sleep, or the preparations for one.
-    fn rise(&self, word: &FutexWord, mask: NonZeroU32) {
-        self.sleeper.awake();
+    fn rise(word: &FutexWord, mask: NonZeroU32) {
         // Nobody sleeps any more: leave the bits set, so that the peer's next publication costs no system call.
         // Relaxed: a hint to wakers; losing it to a race costs one needless call.
         if word.load(Ordering::Relaxed) & mask.get() != mask.get() {
@@ -318,41 +284,37 @@ impl Waiter {
         }
     }
 
-    /// Does all of a sleep but the sleeping: `None` if ready now, else the word's value to sleep on and the bits to
-    /// sleep for. Interruptions set one of these from now on.
+    /// Does all of a sleep but the sleeping: `None` if ready now, else what to sleep on.
     #[cfg(not(loom))]
     pub(crate) fn prepare_to_sleep(
         &self,
         mut ready: impl FnMut() -> Result<bool, QueueError>,
-    ) -> Result<Option<(u32, NonZeroU32)>, QueueError> {
-        let word = self.memory.flag().ok_or(QueueError::NoEventFlag)?;
+    ) -> Result<Option<Slept>, QueueError> {
+        let word = self.flag.as_ref().ok_or(QueueError::NoEventFlag)?;
         let mask = NonZeroU32::new(self.bits.wait).ok_or(QueueError::NoBits)?;
-        self.sleeper.announce(mask);
+        self.interrupts.follow_fork();
         let before = event_flag::clear(word, mask);
         let sleepy = ready()
             .and_then(|ready| if ready { Ok(false) } else { self.interrupted().map(|()| true) });
         if !matches!(sleepy, Ok(true)) {
-            self.rise(word, mask);
+            Self::rise(word, mask);
             return sleepy.map(|_| None);
         }
-        Ok(Some((before & !mask.get(), mask)))
+        let signals = self.interrupts.signals().cloned().collect();
+        Ok(Some(Slept { word: word.clone(), expected: before & !mask.get(), mask, signals }))
     }
+}
 
-    /// What interrupts the waits of this end, for those who sleep in its stead.
-    #[cfg(not(loom))]
-    pub(crate) fn interruptions(&self) -> Vec<Arc<Signal>> {
-        let death = self.death.as_ref().map(|death| &death.signal);
-        self.cancel.iter().chain(death).map(Arc::clone).collect()
-    }
-
-    /// When the next sleep ends at the latest.
-    fn alarm(&self, deadline: Option<Instant>) -> Option<Instant> {
-        if self.cancel.is_none() && self.death.is_none() {
-            return deadline;
-        }
-        let look = clock::now().checked_add(LONGEST_UNATTENDED_SLEEP);
-        [deadline, look].into_iter().flatten().min()
-    }
+/// What an end sleeps on, for those who sleep in its stead.
+#[cfg(not(loom))]
+#[derive(Clone, Debug)]
+pub(crate) struct Slept {
+    pub(crate) word: Flag,
+    /// The word's value with which its owner went to sleep.
+    pub(crate) expected: u32,
+    pub(crate) mask: NonZeroU32,
+    /// What interrupts the sleep.
+    pub(crate) signals: Vec<std::sync::Arc<crate::interrupt::Signal>>,
 }
 
 /// How long recent waits lasted, and hence how long to poll.

@@ -25,11 +25,81 @@ fn bits_are_taken_by_the_wait_that_asks_for_them() {
     let flag = flag();
     flag.wake(0b1011).unwrap();
     assert_eq!(flag.wait(0b0110, None), Ok(0b0010));
-    assert_eq!(flag.bits(), Ok(0b1001));
+    assert_eq!(flag.bits(), 0b1001);
     assert_eq!(flag.wait(0b0110, soon()), Err(QueueError::TimedOut));
     assert_eq!(flag.wait(u32::MAX, Some(Instant::now())), Ok(0b1001), "the past looks once");
     assert_eq!(flag.wait(0, None), Err(QueueError::NoBits));
     assert_eq!(flag.wake(0), Err(QueueError::NoBits));
+}
+
+#[test]
+fn a_wait_for_bits_ends_by_cancellation_and_by_death() {
+    let mut plain = flag();
+    let cancel = Cancel::new();
+    plain.set_cancel(&cancel);
+    let queue = Queue::<u64>::builder(2).event_flag(true).create().unwrap();
+    let mut hostile = HostilePeer::new(queue.descriptor().unwrap());
+    let mut consumer = queue.into_consumer();
+    consumer.set_peer(&hostile.connection());
+    let of_an_end = consumer.event_flag().unwrap();
+    let [cancelled, orphaned] = [plain.clone(), of_an_end.clone()]
+        .map(|flag| std::thread::spawn(move || flag.wait(1 << 7, Some(Instant::now() + HANG))));
+    std::thread::sleep(Duration::from_millis(20));
+    cancel.cancel();
+    hostile.die();
+    assert_eq!(cancelled.join().unwrap(), Err(QueueError::Cancelled));
+    assert_eq!(orphaned.join().unwrap(), Err(QueueError::PeerDied));
+    plain.wake(1 << 7).unwrap();
+    assert_eq!(plain.wait(1 << 7, None), Ok(1 << 7), "what is set is taken all the same");
+}
+
+#[test]
+fn ends_can_sleep_on_a_word_of_somebody_elses() {
+    let word = Box::leak(Box::new(std::sync::atomic::AtomicU32::new(NOT_FULL)));
+    // SAFETY: an atomic that is never freed.
+    let flag = unsafe { EventFlag::over(std::ptr::NonNull::from(&mut *word).cast()) };
+    assert_eq!(flag.address().addr(), std::ptr::from_mut(word).addr());
+    let (mut producer, mut consumer) = Queue::<u64>::builder(2).pair().unwrap();
+    assert_eq!(consumer.pop(Wait::Block), Err(QueueError::NoEventFlag));
+    producer.set_event_flag(&flag);
+    consumer.set_event_flag(&flag);
+    let reader = std::thread::spawn(move || {
+        (0..1000).map(|_| consumer.pop(Wait::Block.within(HANG)).unwrap()).sum::<u64>()
+    });
+    (0..1000).for_each(|i| producer.push(i, Wait::Block.within(HANG)).unwrap());
+    assert_eq!(reader.join().unwrap(), 499_500);
+    assert_eq!(flag.bits(), NOT_EMPTY | NOT_FULL);
+}
+
+#[test]
+fn a_peer_that_moves_our_sleeper_to_another_futex_hides_no_death_and_no_cancellation() {
+    for by_death in [false, true] {
+        let queue = Queue::<u64>::builder(2).event_flag(true).create().unwrap();
+        let mut hostile = HostilePeer::new(queue.descriptor().unwrap());
+        let flag = queue.event_flag().unwrap();
+        let mut consumer = queue.into_consumer();
+        let cancel = Cancel::new();
+        consumer.set_cancel(&cancel);
+        consumer.set_peer(&hostile.connection());
+        let elsewhere = std::sync::atomic::AtomicU32::new(0);
+        let sleeper = std::thread::spawn(move || consumer.pop(Wait::Block.within(HANG)));
+        // SAFETY: the word of a queue that lives until the end of this round.
+        let word = unsafe { std::sync::atomic::AtomicU32::from_ptr(flag.address()) };
+        let none = rustix::thread::futex::Flags::empty();
+        let moved = || rustix::thread::futex::requeue(word, none, 0, 1, &elsewhere);
+        while moved().unwrap() == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if by_death {
+            hostile.die();
+        } else {
+            cancel.cancel();
+        }
+        let wanted = if by_death { QueueError::PeerDied } else { QueueError::Cancelled };
+        let begun = Instant::now();
+        assert_eq!(sleeper.join().unwrap(), Err(wanted));
+        assert!(begun.elapsed() < HANG / 2, "not by its deadline");
+    }
 }
 
 #[test]

@@ -158,9 +158,86 @@ fn a_killed_process_ends_waits() {
         std::thread::sleep(Duration::from_millis(20));
         child.kill().unwrap();
         assert_eq!(waiter.join().unwrap(), Err(QueueError::PeerDied), "{strategy:?}");
+        // The room that was there from the start is filled without a look; then one has to wait.
+        assert_eq!(producer.push(1, strategy), Ok(()), "{strategy:?}");
         assert_eq!(producer.push(1, strategy), Err(QueueError::PeerDied), "{strategy:?}");
         child.wait().unwrap();
     }
+}
+
+#[test]
+fn a_stream_that_never_waits_is_cancelled_within_a_ring() {
+    let (mut producer, mut consumer) = ends::<u64>(4, true);
+    let cancel = Cancel::new();
+    producer.set_cancel(&cancel);
+    consumer.set_cancel(&cancel);
+    producer.try_write(&[1, 2, 3]).unwrap();
+    assert_eq!(consumer.pop(Wait::Spin), Ok(1));
+    cancel.cancel();
+    let read: Vec<_> = (0..3).map(|_| consumer.pop(Wait::Spin)).collect();
+    assert_eq!(read, [Ok(2), Ok(3), Err(QueueError::Cancelled)]);
+    let written: Vec<_> = (0..2).map(|i| producer.push(i, Wait::Spin)).collect();
+    assert_eq!(written, [Ok(()), Err(QueueError::Cancelled)], "though there is room for more");
+}
+
+#[test]
+fn a_connection_is_watched_as_often_as_one_likes() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let ours = Arc::new(ours);
+    let watches = [(); 3].map(|()| PeerWatch::connection(Arc::clone(&ours)).unwrap());
+    let [first, kept @ ..] = watches;
+    drop(first); // and the others go on
+    let (_producer, mut consumer) = ends::<u64>(2, true);
+    for watch in &kept {
+        assert!(!watch.is_dead());
+        consumer.set_peer(watch);
+    }
+    drop(theirs);
+    assert_eq!(consumer.pop(Wait::Block.within(HANG)), Err(QueueError::PeerDied));
+    drop(PeerWatch::connection(ours).unwrap());
+}
+
+#[test]
+fn an_idle_end_that_is_watched_sleeps_without_waking() {
+    let (producer, mut consumer) = ends::<u64>(2, true);
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    consumer.set_peer(&PeerWatch::connection(ours).unwrap());
+    consumer.set_cancel(&Cancel::new());
+    let mut flag = producer.event_flag().unwrap();
+    flag.set_peer(&PeerWatch::connection(theirs.try_clone().unwrap()).unwrap());
+    let (tell, told) = std::sync::mpsc::channel();
+    let waits: [Box<dyn FnOnce() -> Result<(), QueueError> + Send>; 2] = [
+        Box::new(move || consumer.pop(Wait::Block.within(HANG)).map(drop)),
+        Box::new(move || flag.wait(1 << 9, Some(Instant::now() + HANG)).map(drop)),
+    ];
+    let sleepers = waits.map(|wait| {
+        let tell = tell.clone();
+        std::thread::spawn(move || {
+            tell.send(rustix::thread::gettid().as_raw_nonzero()).unwrap();
+            wait()
+        })
+    });
+    let threads = [(); 2].map(|()| told.recv().unwrap());
+    // On a loaded machine the threads may still be on their way to sleep: then once more.
+    let quiet = (0..20).any(|_| {
+        let before = threads.map(sleeps_of);
+        std::thread::sleep(Duration::from_millis(500));
+        threads.map(sleeps_of) == before
+    });
+    theirs.shutdown(std::net::Shutdown::Both).unwrap();
+    drop(theirs);
+    for sleeper in sleepers {
+        assert_eq!(sleeper.join().unwrap(), Err(QueueError::PeerDied));
+    }
+    assert!(quiet, "the threads keep going to sleep again, so they are awake in between");
+    drop(producer);
+}
+
+/// How often a thread of this process has given up its processor of its own accord.
+fn sleeps_of(thread: std::num::NonZeroI32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.unwrap().trim().parse().unwrap()
 }
 
 #[test]

@@ -24,8 +24,9 @@
 //! | sleep: the unconditional fetch_or  | `event_flag.rs` | `a_sleeping_reader_is_woken_unconditionally`                 |
 //! | bits: the waker's fetch_or         | `event_flag.rs` | `a_bit_of_ones_own_hands_over_what_came_before_it`           |
 //! | bits: the waiter's fence           | `event_flag.rs` | `a_bit_of_ones_own_hands_over_what_came_before_it`           |
-//! | rouse: the raiser's fence          | `interrupt.rs`  | `cancellation_wakes_a_sleeping_reader`                       |
-//! | rouse: the sleeper's fence         | `event_flag.rs` | `cancellation_wakes_a_sleeping_reader`                       |
+//! | rouse: the raiser's wake           | `interrupt.rs`  | `cancellation_wakes_a_sleeping_reader`                       |
+//! | rouse: the store before the wake   | `interrupt.rs`  | `cancellation_wakes_a_sleeping_writer`                       |
+//! | rouse: each signal's word slept on | `interrupt.rs`  | `the_watcher_wakes_a_sleeper_who_may_be_cancelled_too`       |
 //! | raised: store release              | `interrupt.rs`  | `who_learns_of_a_cancellation_sees_what_came_before_it`      |
 //! | raised: load acquire               | `interrupt.rs`  | `who_learns_of_a_cancellation_sees_what_came_before_it`      |
 //! | unsynchronised publish: release    | `unsync.rs`     | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one`  |

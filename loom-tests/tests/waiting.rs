@@ -6,7 +6,7 @@ use std::sync::Arc;
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
-use nnburst_fmq::{Cancel, Consumer, PeerWatch, Producer, Queue, QueueError, Wait};
+use nnburst_fmq::{Cancel, Consumer, NOT_EMPTY, PeerWatch, Producer, Queue, QueueError, Wait};
 
 type Ends = (Producer<u64>, Consumer<u64>);
 
@@ -137,6 +137,68 @@ fn the_peers_death_wakes_a_sleeping_reader_who_gets_what_came_before() {
         assert_eq!(consumer.pop(Wait::Block), Err(QueueError::PeerDied));
         dying.join().unwrap();
     });
+}
+
+#[test]
+fn the_watcher_wakes_a_sleeper_who_may_be_cancelled_too() {
+    loom::model(|| {
+        let (_producer, mut consumer) = looking(1);
+        let peer = PeerWatch::new();
+        consumer.set_cancel(&Cancel::new());
+        consumer.set_peer(&peer);
+        let watcher = thread::spawn(move || peer.die());
+        assert_eq!(consumer.pop(Wait::Block), Err(QueueError::PeerDied));
+        watcher.join().unwrap();
+    });
+}
+
+#[test]
+fn a_watched_reader_is_woken_by_items_as_well() {
+    loom::model(|| {
+        let (mut producer, mut consumer) = looking(1);
+        leave_bits_set(&mut producer, &mut consumer);
+        consumer.set_peer(&PeerWatch::new());
+        let writer = thread::spawn(move || producer.try_push(7).unwrap());
+        assert_eq!(consumer.pop(Wait::Block), Ok(7));
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn a_death_while_the_peers_bits_come_and_go_is_not_missed() {
+    loom::model(|| {
+        let (mut producer, mut consumer) = looking(1);
+        let peer = PeerWatch::new();
+        consumer.set_peer(&peer);
+        // A hostile peer clears the bit that another one has set, whenever it likes.
+        let flag = producer.event_flag().unwrap();
+        let hostile = thread::spawn(move || {
+            producer.try_push(7).unwrap();
+            let _ = flag.wait(NOT_EMPTY, Some(std::time::Instant::now()));
+            peer.die();
+        });
+        let first = consumer.pop(Wait::Block);
+        assert_eq!(first, Ok(7), "what came before the death counts");
+        assert_eq!(consumer.pop(Wait::Block), Err(QueueError::PeerDied));
+        hostile.join().unwrap();
+    });
+}
+
+#[test]
+fn death_and_cancellation_end_a_wait_for_bits() {
+    for by_death in [false, true] {
+        loom::model(move || {
+            let queue = Queue::<u64>::builder(1).event_flag(true).create().unwrap();
+            let mut flag = queue.event_flag().unwrap();
+            let (cancel, peer) = (Cancel::new(), PeerWatch::new());
+            flag.set_cancel(&cancel);
+            flag.set_peer(&peer);
+            let raiser = thread::spawn(move || if by_death { peer.die() } else { cancel.cancel() });
+            let wanted = if by_death { QueueError::PeerDied } else { QueueError::Cancelled };
+            assert_eq!(flag.wait(0x4, None), Err(wanted));
+            raiser.join().unwrap();
+        });
+    }
 }
 
 #[test]

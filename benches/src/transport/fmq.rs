@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::os::fd::AsFd;
 
 use bytemuck::Pod;
-use nnburst_fmq::{Consumer, Descriptor, Producer, Queue, Wait};
+use nnburst_fmq::{Cancel, Consumer, Descriptor, PeerWatch, Producer, Queue, Wait};
 
 use super::{Channel, Rx, Tx};
 use crate::Result;
@@ -16,6 +16,18 @@ pub trait Strategy: Send + 'static {
     const WAIT: Wait;
     /// Whether the queue has an event flag, so that either end could sleep.
     const FLAG: bool = true;
+    /// Whether a watch and a canceller are attached to both ends.
+    const WATCHED: bool = false;
+}
+
+/// A strategy for ends that a peer's death and a canceller end the waits of.
+#[derive(Debug)]
+pub struct Watched<W>(PhantomData<W>);
+
+impl<W: Strategy> Strategy for Watched<W> {
+    const WAIT: Wait = W::WAIT;
+    const FLAG: bool = W::FLAG;
+    const WATCHED: bool = true;
 }
 
 /// Both ends poll, and the queue has no event flag: nobody can ever sleep on it.
@@ -75,12 +87,27 @@ where
     }
 
     fn tx(both: Queue<T>) -> Result<Self::Tx> {
-        Ok(End::new(both.into_producer()))
+        let mut producer = both.into_producer();
+        if W::WATCHED {
+            producer.set_cancel(&Cancel::new());
+            producer.set_peer(&living()?);
+        }
+        Ok(End::new(producer))
     }
 
     fn rx(both: Queue<T>) -> Result<Self::Rx> {
-        Ok(End::new(both.into_consumer()))
+        let mut consumer = both.into_consumer();
+        if W::WATCHED {
+            consumer.set_cancel(&Cancel::new());
+            consumer.set_peer(&living()?);
+        }
+        Ok(End::new(consumer))
     }
+}
+
+/// A watch of a process that outlives the measurement: which one makes no difference to what a watch costs.
+fn living() -> Result<PeerWatch> {
+    Ok(PeerWatch::process(std::process::id())?)
 }
 
 /// Up to this many bytes an item is passed by value; what is larger is written and read where it lies.

@@ -1,6 +1,6 @@
 //! The table of what is measured.
 
-use super::fmq::{Adaptive, Block, Fmq, Spin, SpinFlagged};
+use super::fmq::{Adaptive, Block, Fmq, Spin, SpinFlagged, Watched};
 use super::libfmq::Libfmq;
 use super::raw::{Atomic, Copying, Futex};
 use super::socket::Seqpacket;
@@ -129,6 +129,8 @@ fn polled() -> Vec<Row> {
         round_trip::<Single, Fmq<u64, 1, Spin>>("fmq", "spin", Probe::Atomic),
         round_trip::<Single, Fmq<u64, 1, SpinFlagged>>("fmq+flag", "spin", Probe::Atomic),
         round_trip::<Single, Fmq<u64, 1, Adaptive>>("fmq", "adaptive", Probe::Atomic),
+        round_trip::<Single, Fmq<u64, 1, Watched<Spin>>>("fmq+watch", "spin", Probe::Atomic),
+        round_trip::<Single, Fmq<u64, 1, Watched<Adaptive>>>("fmq+watch", "adaptive", Probe::Atomic),
         round_trip::<Single, Libfmq<Spin>>("libfmq-model", "spin", Probe::Atomic),
         #[cfg(feature = "peers")]
         round_trip::<Single, super::iceoryx::Iceoryx<1>>("iceoryx2", "spin", Probe::Atomic),
@@ -154,6 +156,7 @@ fn polled() -> Vec<Row> {
 fn slept() -> Vec<Row> {
     vec![
         round_trip::<Single, Fmq<u64, 1, Block>>("fmq", "block", Probe::Futex),
+        round_trip::<Single, Fmq<u64, 1, Watched<Block>>>("fmq+watch", "block", Probe::Futex),
         round_trip::<Line, Fmq<[u64; 8], 1, Block>>("fmq", "block", Probe::Futex),
         round_trip::<Kilobyte, Fmq<[u64; 128], 1, Block>>("fmq", "block", Probe::Futex),
         round_trip::<Packet, Fmq<[u64; 3], 42, Block>>("fmq", "block", Probe::Futex),
@@ -168,6 +171,7 @@ fn slept() -> Vec<Row> {
 fn flows() -> Vec<Row> {
     vec![
         throughput::<Single, Fmq<u64, 1, Spin>>("fmq", "spin"),
+        throughput::<Single, Fmq<u64, 1, Watched<Spin>>>("fmq+watch", "spin"),
         throughput::<Single, Libfmq<Spin>>("libfmq-model", "spin"),
         throughput_threads::<Single, FmqPair>("fmq"),
         throughput_threads::<Single, Rtrb>("rtrb"),
@@ -180,6 +184,7 @@ fn flows() -> Vec<Row> {
         throughput::<Kilobyte, Fmq<[u64; 128], 1, Spin>>("fmq", "spin"),
         throughput::<Single, Fmq<u64, 1, SpinFlagged>>("fmq+flag", "spin"),
         throughput::<Single, Fmq<u64, 1, Adaptive>>("fmq", "adaptive"),
+        throughput::<Single, Fmq<u64, 1, Watched<Adaptive>>>("fmq+watch", "adaptive"),
         throughput::<Single, Fmq<u64, 1, Block>>("fmq", "block"),
         throughput::<Single, Libfmq<Block>>("libfmq-model", "block"),
         throughput::<Batch, Fmq<u64, 8, Block>>("fmq", "block"),

@@ -24,9 +24,9 @@ pub(crate) mod mapping;
 mod native;
 
 #[cfg(loom)]
-pub(crate) use heap::Memory;
+pub(crate) use heap::{Flag, Memory};
 #[cfg(not(loom))]
-pub(crate) use native::{Backing, Memory, Parts};
+pub(crate) use native::{Backing, Flag, Memory, Parts};
 
 /// Bytes that move between cores together. A hint for what is done ahead of time; correctness does not depend on it.
 pub(crate) const CACHE_LINE: usize = 64;

@@ -15,9 +15,21 @@ pub(crate) struct Memory(Arc<Words>);
 struct Words {
     read: AtomicU64,
     written: AtomicU64,
-    flag: Option<FutexWord>,
+    flag: Option<Flag>,
     ring: Ring,
     quantum: usize,
+}
+
+/// A handle to an event-flag word.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flag(Arc<FutexWord>);
+
+impl std::ops::Deref for Flag {
+    type Target = FutexWord;
+
+    fn deref(&self) -> &FutexWord {
+        &self.0
+    }
 }
 
 /// The slots, one per item.
@@ -57,7 +69,7 @@ fn words(ring: Ring, quantum: usize, event_flag: bool) -> Memory {
     Memory(Arc::new(Words {
         read: AtomicU64::new(0),
         written: AtomicU64::new(0),
-        flag: event_flag.then(FutexWord::default),
+        flag: event_flag.then(Flag::default),
         ring,
         quantum,
     }))
@@ -72,8 +84,8 @@ impl Memory {
         &self.0.written
     }
 
-    pub(crate) fn flag(&self) -> Option<&FutexWord> {
-        self.0.flag.as_ref()
+    pub(crate) fn flag(&self) -> Option<Flag> {
+        self.0.flag.clone()
     }
 
     pub(crate) fn ring_bytes(&self) -> usize {

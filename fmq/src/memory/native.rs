@@ -1,6 +1,7 @@
 //! [`Memory`] over plain addresses: a mapping of shared memory, or private memory.
 
 use std::fmt;
+use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -46,22 +47,21 @@ impl Memory {
     #[inline(always)]
     pub(crate) fn read(&self) -> &AtomicU64 {
         // SAFETY: `new` was promised an aligned word that lives as long as `self` and is accessed atomically only.
-        unsafe { AtomicU64::from_ptr(self.parts.read.as_ptr()) }
+        // Not `from_ptr`, which asks for memory that can be written: a reader of the unsynchronised flavour's can't be.
+        unsafe { self.parts.read.cast::<AtomicU64>().as_ref() }
     }
 
     /// Bytes written since the start: the producer's counter.
     #[inline(always)]
     pub(crate) fn written(&self) -> &AtomicU64 {
-        // SAFETY: `new` was promised an aligned word that lives as long as `self` and is accessed atomically only.
-        unsafe { AtomicU64::from_ptr(self.parts.written.as_ptr()) }
+        // SAFETY: as in `read`.
+        unsafe { self.parts.written.cast::<AtomicU64>().as_ref() }
     }
 
-    /// The event-flag word, if the queue has one.
-    #[inline(always)]
-    pub(crate) fn flag(&self) -> Option<&FutexWord> {
-        // SAFETY: `new` was promised an aligned word that lives as long as `self` and is accessed atomically only;
-        // a `FutexWord` is a transparent `AtomicU32`.
-        self.parts.flag.map(|word| unsafe { word.cast::<FutexWord>().as_ref() })
+    /// A handle to the event-flag word, if the queue has one.
+    pub(crate) fn flag(&self) -> Option<Flag> {
+        let word = self.parts.flag?.cast();
+        Some(Flag { word, _backing: Arc::clone(&self._backing) })
     }
 
     /// Bytes in the ring.
@@ -121,6 +121,44 @@ impl Memory {
         }
     }
 }
+
+/// A handle to an event-flag word: a queue's, or one of somebody else's.
+#[derive(Clone, Debug)]
+pub(crate) struct Flag {
+    word: NonNull<FutexWord>,
+    _backing: Arc<dyn Backing>,
+}
+
+// SAFETY: the word is an atomic that is valid in every thread while `_backing` lives.
+unsafe impl Send for Flag {}
+// SAFETY: as above.
+unsafe impl Sync for Flag {}
+
+impl Flag {
+    /// # Safety
+    /// As long as this handle or a clone of it lives, `word` is a readable and writable 32-bit word, aligned to 4, that is
+    /// accessed atomically only.
+    pub(crate) unsafe fn foreign(word: NonNull<u32>) -> Self {
+        Self { word: word.cast(), _backing: Arc::new(Foreign) }
+    }
+}
+
+impl Deref for Flag {
+    type Target = FutexWord;
+
+    #[inline(always)]
+    fn deref(&self) -> &FutexWord {
+        // SAFETY: an aligned word that lives as long as `self` and is accessed atomically only, by `Memory::new` or
+        // `foreign`; a `FutexWord` is a transparent `AtomicU32`.
+        unsafe { self.word.as_ref() }
+    }
+}
+
+/// The backing of a word for whose life its owner vouches.
+#[derive(Debug)]
+struct Foreign;
+
+impl Backing for Foreign {}
 
 /// The most bytes that are taken back at a time: half of what a core can have under way.
 const TAKEN_BACK: usize = 1024;

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::interrupt::Signal;
-use crate::wait::Waiter;
+use crate::interrupt::{Interrupts, Signal, Watching};
 
 /// Watches a peer of the model's; see the native one.
 #[derive(Clone, Debug)]
@@ -30,7 +29,15 @@ impl PeerWatch {
         self.signal.is_raised()
     }
 
-    pub(crate) fn attach(&self, waiter: &mut Waiter) {
-        waiter.set_death(&self.signal, Arc::new(()));
+    pub(crate) fn attach(&self, interrupts: &mut Interrupts) {
+        interrupts.set_death(&self.signal, Arc::new(Nobody));
     }
+}
+
+/// In a model nobody forks.
+#[derive(Debug)]
+struct Nobody;
+
+impl Watching for Nobody {
+    fn follow_fork(&self) {}
 }

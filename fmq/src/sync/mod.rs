@@ -7,7 +7,7 @@
 //! | here           | native                                     | under loom                                 |
 //! |----------------|--------------------------------------------|--------------------------------------------|
 //! | atomics, fence | `std::sync::atomic`                        | `loom::sync::atomic`                       |
-//! | [`FutexWord`]  | an `AtomicU32` and the shared futex calls  | an `AtomicU32`, a mutex and a condvar      |
+//! | [`FutexWord`]  | an `AtomicU32` and the kernel's futex calls | an `AtomicU32`, a mutex and a condvar     |
 //! | [`spin_loop`]  | the CPU's pause                            | a yield: loom must run the other side      |
 //! | [`clock`]      | the monotonic clock                        | a clock on which every limit has passed    |
 

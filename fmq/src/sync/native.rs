@@ -5,12 +5,13 @@
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::thread::futex;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::Ordering;
 
-pub(crate) type AtomicBool = std::sync::atomic::AtomicBool;
+pub(crate) type AtomicPtr<T> = std::sync::atomic::AtomicPtr<T>;
 pub(crate) type AtomicU32 = std::sync::atomic::AtomicU32;
 pub(crate) type AtomicU64 = std::sync::atomic::AtomicU64;
 pub(crate) type Mutex<T> = std::sync::Mutex<T>;
@@ -66,24 +67,70 @@ impl FutexWord {
         self.0.fetch_and(bits, order)
     }
 
+    #[inline(always)]
+    pub(crate) fn store(&self, value: u32, order: Ordering) {
+        self.0.store(value, order);
+    }
+
     /// Changes the word: for one that stands for a version.
     pub(crate) fn bump(&self) {
         // Release: pairs with the load of those who then look at what has changed.
         self.0.fetch_add(1, Ordering::Release);
     }
 
-    /// The word as the kernel's vectored wait wants it.
-    pub(crate) fn address(&self) -> *mut std::ffi::c_void {
-        self.0.as_ptr().cast()
+    /// The word's address, for those who have a protocol of their own on it.
+    pub(crate) fn address(&self) -> *mut u32 {
+        self.0.as_ptr()
     }
 
-    /// Sleeps while the word is `expected`, until a wake whose bits meet `mask`, the deadline, a signal, or no reason.
+    /// Sleeps while the word is `expected` and each of `others` is 0, until a wake of one of them (for the word: whose bits
+    /// meet `mask`), the deadline, a signal, or no reason. `others` are private to the process, and at most
+    /// [`MOST_OTHERS`]: more are left out.
     ///
     /// The caller looks at its condition after every return, so the reason is not handed back.
-    pub(crate) fn wait(&self, expected: u32, mask: NonZeroU32, deadline: Option<Instant>) {
-        let until = deadline.map(absolute);
-        // Every error (changed word, interrupted, timed out) means the same to the caller: look again.
-        let _ = futex::wait_bitset(&self.0, futex::Flags::empty(), expected, until.as_ref(), mask);
+    pub(crate) fn wait<'words>(
+        &'words self,
+        expected: u32,
+        mask: NonZeroU32,
+        others: impl Iterator<Item = &'words Self>,
+        deadline: Option<Instant>,
+    ) {
+        let mut words = [const { futex::Wait::new() }; 1 + MOST_OTHERS];
+        let mut count = 0;
+        let shared = self.in_a_vector(expected, Sharing::Processes);
+        let private = others.map(|other| other.in_a_vector(0, Sharing::Threads));
+        for (slot, word) in words.iter_mut().zip([shared].into_iter().chain(private)) {
+            *slot = word;
+            count += 1;
+        }
+        let words = words.get(..count).unwrap_or(&words);
+        if count == 1 || !wait_for_any(words, deadline) {
+            // Linux before 5.16, or a sandbox that doesn't know the call: looks at `others` by and by.
+            let look = (count > 1).then(|| Instant::now().checked_add(LONGEST_UNATTENDED_SLEEP));
+            let until = deadline.into_iter().chain(look.flatten()).min().map(absolute);
+            // Every error (changed word, interrupted, timed out) means the same to the caller: look again.
+            let _ =
+                futex::wait_bitset(&self.0, futex::Flags::empty(), expected, until.as_ref(), mask);
+        }
+    }
+
+    /// The word as the kernel's vectored wait wants it.
+    pub(crate) fn in_a_vector(&self, expected: u32, sharing: Sharing) -> futex::Wait {
+        let mut wait = futex::Wait::new();
+        wait.val = u64::from(expected);
+        wait.uaddr = futex::WaitPtr::new(self.0.as_ptr().cast());
+        wait.flags = match sharing {
+            Sharing::Processes => futex::WaitFlags::SIZE_U32,
+            Sharing::Threads => futex::WaitFlags::SIZE_U32 | futex::WaitFlags::PRIVATE,
+        };
+        wait
+    }
+
+    /// Wakes every sleeper of this process that sleeps on the word as one of its private `others`.
+    #[cold]
+    pub(crate) fn wake_threads(&self) {
+        // Fails only for an address that is not mapped or not aligned: this one is both.
+        let _ = futex::wake(&self.0, futex::Flags::PRIVATE, i32::MAX.cast_unsigned());
     }
 
     /// Wakes every sleeper whose mask meets `mask`.
@@ -103,8 +150,23 @@ pub(crate) fn absolute(deadline: Instant) -> Timespec {
     Timespec::try_from(left).ok().and_then(|left| now.checked_add(left)).unwrap_or(far)
 }
 
-/// The longest sleep between two looks at cancellation and death, when a wait can be interrupted.
-///
-/// An interruption wakes the sleeper at once; this is the bound that a peer can't break even if it clears bits of
-/// the shared word in just the wrong nanosecond.
-pub(crate) const LONGEST_UNATTENDED_SLEEP: Duration = Duration::from_millis(100);
+/// Who may sleep on a word: the kernel looks for sleepers by the page of memory, or faster by the address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Sharing {
+    Processes,
+    Threads,
+}
+
+/// Words beside the first that a sleep ends by: one of a cancellation, one of a death.
+const MOST_OTHERS: usize = 2;
+
+/// Sleeps until one of `words` is woken or differs, or the deadline; `false` if the kernel doesn't know the call.
+pub(crate) fn wait_for_any(words: &[futex::Wait], deadline: Option<Instant>) -> bool {
+    let until = deadline.map(absolute);
+    let flags = futex::WaitvFlags::empty();
+    let slept = futex::waitv(words, flags, until.as_ref(), ClockId::Monotonic);
+    !matches!(slept, Err(Errno::NOSYS | Errno::PERM))
+}
+
+/// The longest sleep between two looks at cancellation and death where the kernel can't wait for several words.
+pub(crate) const LONGEST_UNATTENDED_SLEEP: Duration = Duration::from_millis(10);
