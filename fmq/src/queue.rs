@@ -17,6 +17,8 @@ use crate::memory::mapping::{self, Access, Policy};
 use crate::memory::{Memory, heap};
 use crate::ring::Counters;
 #[cfg(not(loom))]
+use crate::sync::Ordering;
+#[cfg(not(loom))]
 use crate::unsync;
 use crate::{Consumer, Producer, SetupError};
 
@@ -113,6 +115,7 @@ impl<T: Pod> Queue<T> {
         expect_items(&descriptor, size_of::<T>(), Flavor::Synchronized)?;
         let policy = options.policy(Access::ReadWrite);
         let memory = mapping::attach(&descriptor, size_of::<T>() as u64, policy)?;
+        options.reset_if_asked(&memory);
         let counters = Counters::of_queue(&memory, size_of::<T>())?;
         Ok(Self { memory, counters, descriptor: Some(descriptor), _items: PhantomData })
     }
@@ -149,6 +152,7 @@ pub(crate) fn expect_items(
 #[must_use]
 pub struct AttachOptions {
     allow_unsealed: bool,
+    reset_counters: bool,
 }
 
 impl AttachOptions {
@@ -160,6 +164,24 @@ impl AttachOptions {
     pub fn allow_unsealed(mut self, allow: bool) -> Self {
         self.allow_unsealed = allow;
         self
+    }
+
+    /// Puts both counters to zero first, whatever they were: the queue is empty then. For the owner of a queue, who knows
+    /// that nobody is attached to it: an end that is would take it for a lie of its peer. Readers of the unsynchronised
+    /// flavour reset nothing.
+    pub fn reset_counters(mut self, reset: bool) -> Self {
+        self.reset_counters = reset;
+        self
+    }
+
+    /// `memory` can be written.
+    #[cfg(not(loom))]
+    pub(crate) fn reset_if_asked(self, memory: &Memory) {
+        if self.reset_counters {
+            // Relaxed, both: nobody else is there to see it.
+            memory.read().store(0, Ordering::Relaxed);
+            memory.written().store(0, Ordering::Relaxed);
+        }
     }
 
     #[cfg(not(loom))]

@@ -454,7 +454,7 @@ pub(crate) unsafe fn take(memory: &Memory, start: usize, items: &mut [u8]) {
 
 /// `place` modulo `ring_bytes`, for places up to twice as far.
 #[inline(always)]
-fn wrap(place: usize, ring_bytes: usize) -> usize {
+pub(crate) fn wrap(place: usize, ring_bytes: usize) -> usize {
     if place >= ring_bytes { place - ring_bytes } else { place }
 }
 

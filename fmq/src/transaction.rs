@@ -175,7 +175,7 @@ impl<'queue, T: Pod> ReadTransaction<'queue, T> {
 
 /// The byte at which slot `index` starts, if `items` slots from there on are among the first `count`.
 #[inline(always)]
-fn within<T>(index: usize, items: usize, count: usize) -> Result<usize, QueueError> {
+pub(crate) fn within<T>(index: usize, items: usize, count: usize) -> Result<usize, QueueError> {
     match index.checked_add(items) {
         Some(end) if end <= count => Ok(index * size_of::<T>()),
         end => Err(QueueError::TooLarge { asked: end.unwrap_or(usize::MAX), capacity: count }),
@@ -183,7 +183,7 @@ fn within<T>(index: usize, items: usize, count: usize) -> Result<usize, QueueErr
 }
 
 #[cfg(not(loom))]
-fn slots<'txn, T>(
+pub(crate) fn slots<'txn, T>(
     memory: &'txn crate::memory::Memory,
     runs: [(usize, usize); 2],
 ) -> [Slots<'txn, T>; 2] {

@@ -89,6 +89,7 @@ fn the_other_process_of_these_tests() {
             let mut writer = unsync::Writer::<u64>::attach(queue(0)).unwrap();
             (0..10).for_each(|i| writer.try_push(i).unwrap());
         }
+        "die in mid batch" => die_in_mid_batch(),
         other => panic!("no role {other}"),
     }
 }
@@ -140,8 +141,8 @@ fn a_foreign_process_speaks_libfmq_on_the_same_memory() {
             ("foreign echo, blocking", Wait::Block),
             ("foreign echo, blocking", Wait::adaptive(20)),
         ] {
-            let requests = erased::Queue::create(7, quantum, true).unwrap();
-            let answers = erased::Queue::create(7, quantum, true).unwrap();
+            let requests = erased::Queue::builder(7, quantum).event_flag(true).create().unwrap();
+            let answers = erased::Queue::builder(7, quantum).event_flag(true).create().unwrap();
             let queues = [requests.descriptor().unwrap(), answers.descriptor().unwrap()];
             let mut child = start(role, &[&queues[0], &queues[1]]);
             let (mut to, mut from) = (requests.into_producer(), answers.into_consumer());
@@ -200,10 +201,10 @@ fn we_join_queues_that_a_foreign_process_has_made() {
             let (requests, answers) = words.split_once("; ").unwrap();
             let attach = |words| {
                 let descriptor = from_words(words);
-                let strict = erased::Queue::attach(descriptor.try_clone().unwrap());
+                let strict = erased::Queue::attach(descriptor.try_clone().unwrap(), quantum);
                 assert_eq!(strict.is_ok(), sealed, "unsealed memory only where it is allowed");
                 let options = AttachOptions::default().allow_unsealed(!sealed);
-                erased::Queue::attach_with(descriptor, options).unwrap()
+                erased::Queue::attach_with(descriptor, quantum, options).unwrap()
             };
             let (mut to, mut from) =
                 (attach(requests).into_producer(), attach(answers).into_consumer());
@@ -329,4 +330,87 @@ fn kill_dash_nine_at_any_time_loses_and_repeats_nothing() {
             assert!(next >= target);
         }
     }
+}
+
+/// Items of the ring that writers are killed over, 16 bytes each: copying a batch takes long enough to die in it.
+const KILLED_RING: u64 = 1 << 19;
+
+/// An item that says where in the history it belongs, and who wrote it.
+fn numbered(from: u64, count: u64, writer: u64) -> Vec<[u64; 2]> {
+    (from..from + count).map(|at| [at, writer]).collect()
+}
+
+/// Writes a ring full and says so; once told, begins to write half a ring more and is killed.
+fn die_in_mid_batch() {
+    let [from, writer] = ["FROM", "WRITER"].map(number).map(|number| number as u64);
+    let mut queue = unsync::Writer::<[u64; 2]>::attach(queue(0)).unwrap();
+    let [first, second] = [0, KILLED_RING / 2].map(|at| from + at);
+    queue.try_write(&numbered(first, KILLED_RING / 2, writer)).unwrap();
+    queue.try_write(&numbered(second, KILLED_RING / 2, writer)).unwrap();
+    let last = numbered(from + KILLED_RING, KILLED_RING / 2, writer);
+    std::io::Write::write_all(&mut std::io::stdout(), b"written\n").unwrap();
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+    let _ = queue.try_write(&last);
+    std::thread::sleep(HANG);
+}
+
+#[test]
+fn a_writer_that_is_killed_in_mid_batch_publishes_nothing_of_it_by_its_successor() {
+    let queue = Queue::<[u64; 2]>::builder(KILLED_RING as usize).create_unsync().unwrap();
+    let descriptor = queue.descriptor().unwrap();
+    drop(queue);
+    let mut reader = unsync::Reader::<[u64; 2]>::attach(descriptor.try_clone().unwrap()).unwrap();
+    let memory = HostilePeer::new(descriptor.try_clone().unwrap());
+    let (mut at, mut died_in_mid_batch) = (0, 0);
+    for round in 0..24_u64 {
+        let published = at;
+        let mut command = the_other_process("die in mid batch");
+        command.env("FMQ_TEST_QUEUE_0", to_words(&descriptor)).stdin(Stdio::piped());
+        command.env("FMQ_TEST_FROM", published.to_string());
+        command.env("FMQ_TEST_WRITER", round.to_string());
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.map_while(Result::ok).any(|line| line.contains("written")));
+        // An eighth of a ring behind the oldest item: what the batch goes over first is read already.
+        let mut items = vec![[0; 2]; KILLED_RING as usize / 8];
+        reader.try_read(&mut items).unwrap();
+        assert_eq!(items, numbered(published, KILLED_RING / 8, round));
+        at = published + KILLED_RING / 8;
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"\n").unwrap();
+        // The mark moves where the batch begins.
+        while memory.counters().0 / 16 < published + KILLED_RING / 2 {
+            std::hint::spin_loop();
+        }
+        (0..20 * round).for_each(|_| std::hint::spin_loop());
+        child.kill().unwrap();
+        child.wait().unwrap();
+
+        // Its successor writes less than the dead one had begun.
+        let end = memory.counters().1 / 16;
+        let mut successor =
+            unsync::Writer::<[u64; 2]>::attach(descriptor.try_clone().unwrap()).unwrap();
+        successor.try_write(&numbered(end, 1, round)).unwrap();
+        let was_published = end == published + KILLED_RING * 3 / 2;
+        assert!(was_published || end == published + KILLED_RING);
+        loop {
+            let count = reader.available_to_read().unwrap().min(KILLED_RING as usize / 8);
+            if count == 0 {
+                break;
+            }
+            items.truncate(count);
+            match reader.try_read(&mut items) {
+                Ok(()) => {
+                    assert_eq!(items, numbered(at, count as u64, round), "round {round}");
+                    at += count as u64;
+                }
+                Err(QueueError::Lost { lost }) => {
+                    died_in_mid_batch += u64::from(!was_published);
+                    at += lost;
+                }
+                Err(other) => panic!("{other}"),
+            }
+        }
+        assert_eq!(at, end + 1, "round {round}");
+    }
+    println!("{died_in_mid_batch} of 24 writers died in mid batch");
 }

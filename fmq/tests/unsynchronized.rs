@@ -3,7 +3,7 @@
 
 use nnburst_fmq::testing::HostilePeer;
 use nnburst_fmq::unsync::{Reader, Writer};
-use nnburst_fmq::{Descriptor, Queue, QueueError, SetupError};
+use nnburst_fmq::{AttachOptions, Descriptor, Queue, QueueError, SetupError};
 
 fn queue(capacity: usize) -> (Writer<u64>, Descriptor) {
     let writer = Queue::<u64>::builder(capacity).create_unsync().unwrap();
@@ -86,6 +86,99 @@ fn a_writer_that_is_replaced_goes_on_where_the_last_one_stopped() {
     let mut got = [0; 3];
     reader(&descriptor).try_read(&mut got).unwrap();
     assert_eq!(got, [1, 2, 3]);
+}
+
+#[test]
+fn a_batch_that_was_begun_and_never_published_is_never_read() {
+    let (mut writer, descriptor) = queue(4);
+    let mut reader = reader(&descriptor);
+    writer.try_write(&[0, 1, 2, 3]).unwrap();
+    assert_eq!(reader.try_pop(), Ok(0));
+    let mut slots = writer.write_transaction(3).unwrap();
+    slots.copy_from(0, &[99; 3]).unwrap();
+    let _ = slots; // over 0, 1 and 2; the writer is replaced, and its successor writes a single item
+    drop(writer);
+    Writer::attach(descriptor.try_clone().unwrap()).unwrap().try_push(4_u64).unwrap();
+    // A cursor that has passed the one slot that the successor went over.
+    assert_eq!(reader.try_pop(), Err(QueueError::Lost { lost: 2 }));
+    let mut rest = [0; 2];
+    reader.try_read(&mut rest).unwrap();
+    assert_eq!(rest, [3, 4]);
+}
+
+#[test]
+fn the_mark_never_goes_back() {
+    struct Case {
+        what: &'static str,
+        written: u64,
+        mark: u64,
+        then: u64,
+    }
+    let cases = [
+        Case { what: "first lap", written: 2 * 8, mark: 0, then: 0 },
+        Case { what: "first lap, died over its end", written: 3 * 8, mark: 16, then: 16 },
+        Case { what: "an orderly end", written: 9 * 8, mark: 5 * 8, then: 6 * 8 },
+        Case { what: "died in mid batch", written: 9 * 8, mark: 8 * 8, then: 8 * 8 },
+        Case { what: "a libfmq writer's", written: 9 * 8, mark: 0, then: 9 * 8 },
+        Case { what: "ahead of all", written: 9 * 8, mark: 1 << 60, then: 9 * 8 },
+        Case { what: "between items", written: 9 * 8, mark: 8 * 8 + 1, then: 9 * 8 },
+    ];
+    for Case { what, written, mark, then } in cases {
+        let (writer, descriptor) = queue(4);
+        drop(writer);
+        let memory = HostilePeer::new(descriptor.try_clone().unwrap());
+        memory.set_written(written);
+        memory.set_read(mark);
+        let mut successor = Writer::<u64>::attach(descriptor).unwrap();
+        successor.try_push(7).unwrap();
+        assert_eq!(memory.counters(), (then, written + 8), "{what}");
+    }
+}
+
+#[test]
+fn transactions_are_taken_back_whole_when_the_writer_overtakes_them() {
+    let (mut writer, descriptor) = queue(5);
+    let mut reader = reader(&descriptor);
+    writer.try_write(&[0, 1, 2]).unwrap();
+    reader.try_read(&mut [0; 3]).unwrap();
+    let mut slots = writer.write_transaction(4).unwrap();
+    assert_eq!(slots.slots().map(|run| run.count()), [2, 2]);
+    slots.copy_from(0, &[3, 4, 5, 6]).unwrap();
+    assert_eq!(slots.set(4, 7), Err(QueueError::TooLarge { asked: 5, capacity: 4 }));
+    slots.truncate(3);
+    slots.commit();
+    let mut slots = reader.read_transaction(3).unwrap();
+    assert_eq!(slots.slots().map(|run| run.count()), [2, 1]);
+    assert_eq!([0, 1, 2].map(|i| slots.item(i)), [Ok(3), Ok(4), Ok(5)]);
+    slots.truncate(1);
+    assert_eq!(slots.commit(), Ok(()));
+    let slots = reader.read_transaction(2).unwrap();
+    writer.try_write(&[6, 7, 8, 9]).unwrap(); // over 4
+    assert_eq!(slots.commit(), Err(QueueError::Lost { lost: 4 }));
+    assert_eq!(reader.available_to_read(), Ok(2));
+    assert_eq!(
+        reader.read_transaction(3).map(drop).unwrap_err(),
+        QueueError::Empty { asked: 3, available: 2 }
+    );
+    assert!(matches!(writer.write_transaction(6).map(drop), Err(QueueError::TooLarge { .. })));
+}
+
+#[test]
+fn the_owner_can_reset_the_counters() {
+    let (mut writer, descriptor) = queue(4);
+    (0..9).for_each(|i| writer.try_push(i).unwrap());
+    drop(writer);
+    let reset = AttachOptions::default().reset_counters(true);
+    Writer::<u64>::attach_with(descriptor.try_clone().unwrap(), reset).unwrap();
+    assert_eq!(reader(&descriptor).available_to_read(), Ok(0));
+    let synchronised = Queue::<u64>::builder(4).create().unwrap();
+    let descriptor = synchronised.descriptor().unwrap();
+    HostilePeer::new(descriptor.try_clone().unwrap()).set_read(77);
+    let refused = Queue::<u64>::attach(descriptor.try_clone().unwrap());
+    assert!(matches!(refused, Err(SetupError::Counters { read: 77, .. })), "{refused:?}");
+    let (mut producer, mut consumer) = Queue::attach_with(descriptor, reset).unwrap().split();
+    producer.try_push(5).unwrap();
+    assert_eq!(consumer.try_pop(), Ok(5_u64));
 }
 
 #[test]

@@ -29,10 +29,11 @@
 //! | rouse: each signal's word slept on | `interrupt.rs`  | `the_watcher_wakes_a_sleeper_who_may_be_cancelled_too`       |
 //! | raised: store release              | `interrupt.rs`  | `who_learns_of_a_cancellation_sees_what_came_before_it`      |
 //! | raised: load acquire               | `interrupt.rs`  | `who_learns_of_a_cancellation_sees_what_came_before_it`      |
-//! | unsynchronised publish: release    | `unsync.rs`     | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one`  |
-//! | unsynchronised publish: acquire    | `unsync.rs`     | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one`  |
-//! | doom: the writer's fence           | `unsync.rs`     | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one`  |
-//! | doom: the reader's fence           | `unsync.rs`     | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one`  |
+//! | unsynchronised publish: release    | `unsync/cursor.rs` | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one`  |
+//! | unsynchronised publish: acquire    | `unsync/cursor.rs` | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one`  |
+//! | doom: the writer's fence           | `unsync/cursor.rs` | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one`  |
+//! | doom: the reader's fence           | `unsync/cursor.rs` | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one`  |
+//! | doom: taken over, never lowered    | `unsync/cursor.rs` | `what_a_dead_writer_has_not_published_is_never_read`         |
 //!
 //! A burst hands over through the queue, locks and the `raised` edge alone and has no orderings of its own. What can be
 //! weakened there is the order of its steps:

@@ -2,6 +2,7 @@
 #![cfg(loom)]
 
 use loom::thread;
+use nnburst_fmq::unsync::Writer;
 use nnburst_fmq::{Consumer, Producer, Queue, QueueError, Wait};
 
 /// The shipped ring, on loom's atomics; without event flag, so that nothing but the counters hands anything over.
@@ -126,5 +127,35 @@ fn an_overtaken_reader_never_takes_a_new_item_for_an_old_one() {
             }
         }
         writing.join().unwrap();
+    });
+}
+
+#[test]
+fn what_a_dead_writer_has_not_published_is_never_read() {
+    loom::model(|| {
+        let (mut first, mut reader) = Queue::<u64>::builder(2).pair_unsync().unwrap();
+        let descriptor = first.descriptor().unwrap();
+        first.try_write(&[0, 1]).unwrap();
+        assert_eq!(reader.try_pop(), Ok(0));
+        let writers = thread::spawn(move || {
+            // Dies in mid batch, over 0 and 1; its successor goes over 0 alone.
+            let mut slots = first.write_transaction(2).unwrap();
+            slots.copy_from(0, &[98, 99]).unwrap();
+            let _ = slots;
+            let mut second = Writer::<u64>::attach(descriptor).unwrap();
+            second.try_push(2).unwrap();
+        });
+        let mut next = 1;
+        for _ in 0..2 {
+            match reader.try_pop() {
+                Ok(item) => {
+                    assert_eq!(item, next);
+                    next += 1;
+                }
+                Err(QueueError::Lost { lost }) => next += lost,
+                Err(error) => assert_eq!(error, QueueError::Empty { asked: 1, available: 0 }),
+            }
+        }
+        writers.join().unwrap();
     });
 }

@@ -21,7 +21,7 @@ struct Mutant {
 const RING: &str = "fmq/src/ring.rs";
 const FLAG: &str = "fmq/src/event_flag.rs";
 const INTERRUPT: &str = "fmq/src/interrupt.rs";
-const UNSYNC: &str = "fmq/src/unsync.rs";
+const UNSYNC: &str = "fmq/src/unsync/cursor.rs";
 const CONTROL: &str = "burst/src/server/control.rs";
 const LISTENER: &str = "burst/src/server/listener.rs";
 const CONTROLLER: &str = "burst/src/client/controller/mod.rs";
@@ -133,14 +133,14 @@ const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         what: "unsynchronised publish, release", file: UNSYNC,
-        from: "self.memory.written().store(written, Ordering::Release)",
-        to: "self.memory.written().store(written, Ordering::Relaxed)",
+        from: "self.memory.written().store(self.written, Ordering::Release)",
+        to: "self.memory.written().store(self.written, Ordering::Relaxed)",
         caught_by: "an_overtaken_reader_never_takes_a_new_item_for_an_old_one",
     },
     Mutant {
         what: "unsynchronised publish, acquire", file: UNSYNC,
-        from: "self.memory.written().load(Ordering::Acquire)",
-        to: "self.memory.written().load(Ordering::Relaxed)",
+        from: "        fence(Ordering::Acquire);\n        let ahead",
+        to: "        let ahead",
         caught_by: "an_overtaken_reader_never_takes_a_new_item_for_an_old_one",
     },
     Mutant {
@@ -151,9 +151,21 @@ const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         what: "doom, the reader's fence", file: UNSYNC,
-        from: "        fence(Ordering::Acquire);\n",
-        to: "",
+        from: "        fence(Ordering::Acquire);\n        // Relaxed: ordered",
+        to: "        // Relaxed: ordered",
         caught_by: "an_overtaken_reader_never_takes_a_new_item_for_an_old_one",
+    },
+    Mutant {
+        what: "doom, taken over by a successor", file: UNSYNC,
+        from: "let doomed = if trusted { mark } else { written };",
+        to: "let doomed = if trusted { 0 } else { written };",
+        caught_by: "what_a_dead_writer_has_not_published_is_never_read",
+    },
+    Mutant {
+        what: "doom, never lowered", file: UNSYNC,
+        from: "self.doomed = self.doomed.max(doomed);",
+        to: "self.doomed = doomed;",
+        caught_by: "what_a_dead_writer_has_not_published_is_never_read",
     },
     Mutant {
         what: "burst word, looked for before the packet", file: LISTENER,

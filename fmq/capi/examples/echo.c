@@ -24,7 +24,7 @@ static void check(const char *what, nnburst_fmq_status status) {
 
 static nnburst_fmq_queue *attach(const nnburst_fmq_descriptor *descriptor) {
     nnburst_fmq_queue *queue;
-    check("attach", nnburst_fmq_attach(descriptor, &queue));
+    check("attach", nnburst_fmq_attach(descriptor, sizeof(uint64_t), &queue));
     return queue;
 }
 

@@ -1,31 +1,72 @@
-//! The two ends: writing, reading, waiting, transactions, the event flag.
+//! The two ends of either flavour: writing, reading, waiting, transactions.
 
-use std::os::fd::BorrowedFd;
 use std::slice;
 
-use nnburst_fmq::erased::{Consumer, Producer, Run};
-use nnburst_fmq::{Bits, Cancel, PeerWatch, QueueError, Wait, WaitOptions};
+use nnburst_fmq::erased::{Consumer, Producer, Reader, Run, Writer};
+use nnburst_fmq::{Bits, EventFlag, QueueError, WaitOptions};
 
-use crate::{COptions, INVALID, OK, Status, deadline, hand_out, queue_status, setup_status};
+use crate::{
+    COptions, Status, deadline, give, invalid, options_of, queue_status, setup_status, take_back,
+};
 
 /// `nnburst_fmq_end`.
+///
+/// The two fields are borrowed one by one, never the whole: any thread may wake by the flag while the end's own thread has
+/// the side to itself.
 #[derive(Debug)]
-#[expect(clippy::exhaustive_enums, reason = "a queue has two ends")]
-pub enum End {
-    /// The writing end.
-    Producer(Producer),
-    /// The reading end.
-    Consumer(Consumer),
+pub struct End {
+    flag: Option<EventFlag>,
+    side: Side,
 }
 
-/// Calls the same method of whichever end it is.
-macro_rules! either {
-    ($end:expr, $it:ident => $call:expr) => {
-        match $end {
-            End::Producer($it) => $call,
-            End::Consumer($it) => $call,
-        }
-    };
+#[derive(Debug)]
+pub(crate) enum Side {
+    Producer(Producer),
+    Consumer(Consumer),
+    Writer(Writer),
+    Reader(Reader),
+}
+
+impl End {
+    pub(crate) fn producer(producer: Producer) -> Self {
+        Self { flag: producer.event_flag(), side: Side::Producer(producer) }
+    }
+
+    pub(crate) fn consumer(consumer: Consumer) -> Self {
+        Self { flag: consumer.event_flag(), side: Side::Consumer(consumer) }
+    }
+
+    pub(crate) fn writer(writer: Writer) -> Self {
+        Self { flag: writer.event_flag(), side: Side::Writer(writer) }
+    }
+
+    pub(crate) fn reader(reader: Reader) -> Self {
+        Self { flag: None, side: Side::Reader(reader) }
+    }
+}
+
+/// The end's side, for the thread to which the end belongs.
+///
+/// # Safety
+/// `end` is null or an end of ours, of which only the flag is used by others meanwhile.
+pub(crate) unsafe fn side<'end>(end: *mut End) -> Option<&'end mut Side> {
+    if end.is_null() {
+        return None;
+    }
+    // SAFETY: a field of an end of ours, which nobody else uses, by the caller's word.
+    Some(unsafe { &mut (*end).side })
+}
+
+/// The end's flag, for any thread.
+///
+/// # Safety
+/// `end` is null or an end of ours, which nobody closes or gives another flag meanwhile.
+unsafe fn flag<'end>(end: *const End) -> Option<&'end EventFlag> {
+    if end.is_null() {
+        return None;
+    }
+    // SAFETY: a field of an end of ours, which nobody writes meanwhile, by the caller's word.
+    unsafe { &(*end).flag }.as_ref()
 }
 
 /// `nnburst_fmq_region`.
@@ -33,49 +74,78 @@ macro_rules! either {
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "the header's")]
 pub struct CRegion {
-    /// The first slot.
+    /// The first slot; null for none.
     pub address: *mut std::ffi::c_void,
     /// Length; 0 for none.
     pub bytes: usize,
 }
 
+impl CRegion {
+    fn of((address, bytes): Run) -> Self {
+        let address = if bytes == 0 { std::ptr::null_mut() } else { address.cast() };
+        Self { address, bytes }
+    }
+}
+
+/// Calls the same method of whichever side it is.
+macro_rules! any {
+    ($side:expr, $it:ident => $call:expr) => {
+        match $side {
+            Side::Producer($it) => $call,
+            Side::Consumer($it) => $call,
+            Side::Writer($it) => $call,
+            Side::Reader($it) => $call,
+        }
+    };
+}
+
+/// Calls the same method of whichever side that can wait it is; [`invalid`] for those that never do.
+macro_rules! waiting {
+    ($side:expr, $it:ident => $call:expr) => {
+        match $side {
+            Side::Producer($it) => $call,
+            Side::Consumer($it) => $call,
+            Side::Writer(_) | Side::Reader(_) => return invalid(),
+        }
+    };
+}
+pub(crate) use waiting;
+
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nnburst_fmq_close(end: *mut End) {
-    if !end.is_null() {
-        // SAFETY: the header asks for an end of ours, which is a box that was handed out.
-        drop(unsafe { Box::from_raw(end) });
-    }
+    // SAFETY: the header asks for an end of ours or null.
+    unsafe { take_back(end) };
 }
 
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nnburst_fmq_capacity(end: *const End) -> usize {
-    // SAFETY: the header asks for an end of ours or null.
-    unsafe { end.as_ref() }.map_or(0, |end| either!(end, it => it.capacity()))
+    // SAFETY: the header asks for an end of ours or null, used by one thread at a time.
+    unsafe { side(end.cast_mut()) }.map_or(0, |side| any!(side, it => it.capacity()))
 }
 
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nnburst_fmq_quantum(end: *const End) -> usize {
-    // SAFETY: the header asks for an end of ours or null.
-    unsafe { end.as_ref() }.map_or(0, |end| either!(end, it => it.quantum()))
+    // SAFETY: the header asks for an end of ours or null, used by one thread at a time.
+    unsafe { side(end.cast_mut()) }.map_or(0, |side| any!(side, it => it.quantum()))
 }
 
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nnburst_fmq_available(end: *mut End, out: *mut usize) -> Status {
     // SAFETY: the header asks for an end of ours or null, used by one thread at a time.
-    let Some(end) = (unsafe { end.as_mut() }) else { return INVALID };
-    if out.is_null() {
-        return INVALID;
-    }
-    match either!(end, it => it.available()) {
-        Ok(items) => {
-            // SAFETY: not null, and valid by the header.
-            unsafe { out.write(items) };
-            OK
-        }
+    let Some(side) = (unsafe { side(end) }) else { return invalid() };
+    let available = match side {
+        Side::Producer(producer) => producer.available(),
+        Side::Consumer(consumer) => consumer.available(),
+        Side::Writer(writer) => Ok(writer.capacity()),
+        Side::Reader(reader) => reader.available(),
+    };
+    match available {
+        // SAFETY: the header asks for a valid pointer or null.
+        Ok(items) => unsafe { give(items, out) },
         Err(error) => queue_status(Err(error)),
     }
 }
@@ -88,7 +158,7 @@ pub unsafe extern "C" fn nnburst_fmq_write(
     count: usize,
 ) -> Status {
     // SAFETY: handed on with the header's demands.
-    unsafe { write(end, items.cast(), count, |producer, items| producer.try_write(items)) }
+    unsafe { write(end, items.cast(), count, None) }
 }
 
 /// See the header.
@@ -100,9 +170,9 @@ pub unsafe extern "C" fn nnburst_fmq_write_blocking(
     options: *const COptions,
 ) -> Status {
     // SAFETY: the header asks for valid options or null.
-    let Some(options) = (unsafe { options_of(options) }) else { return INVALID };
+    let Some(options) = (unsafe { options_of(options) }) else { return invalid() };
     // SAFETY: handed on with the header's demands.
-    unsafe { write(end, items.cast(), count, |producer, items| producer.write(items, options)) }
+    unsafe { write(end, items.cast(), count, Some(options)) }
 }
 
 /// See the header.
@@ -125,9 +195,23 @@ pub unsafe extern "C" fn nnburst_fmq_read_blocking(
     options: *const COptions,
 ) -> Status {
     // SAFETY: the header asks for valid options or null.
-    let Some(options) = (unsafe { options_of(options) }) else { return INVALID };
+    let Some(options) = (unsafe { options_of(options) }) else { return invalid() };
     // SAFETY: handed on with the header's demands.
     unsafe { read(end, items.cast(), count, Some(options)) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nnburst_fmq_wait_ready(
+    end: *mut End,
+    count: usize,
+    options: *const COptions,
+) -> Status {
+    // SAFETY: the header asks for valid options or null.
+    let Some(options) = (unsafe { options_of(options) }) else { return invalid() };
+    // SAFETY: the header asks for an end of ours or null, used by one thread at a time.
+    let Some(side) = (unsafe { side(end) }) else { return invalid() };
+    queue_status(waiting!(side, it => it.wait(count, options)))
 }
 
 /// See the header.
@@ -138,141 +222,115 @@ pub unsafe extern "C" fn nnburst_fmq_begin(
     regions: *mut CRegion,
 ) -> Status {
     // SAFETY: the header asks for an end of ours or null, used by one thread at a time.
-    let Some(end) = (unsafe { end.as_mut() }) else { return INVALID };
+    let Some(side) = (unsafe { side(end) }) else { return invalid() };
     if regions.is_null() {
-        return INVALID;
+        return invalid();
     }
-    match either!(end, it => it.begin(count)) {
-        Ok(runs) => {
-            let runs = runs.map(|(address, bytes): Run| CRegion { address: address.cast(), bytes });
-            // SAFETY: not null, and valid for two regions by the header.
-            unsafe { regions.cast::<[CRegion; 2]>().write(runs) };
-            OK
-        }
-        Err(error) => queue_status(Err(error)),
-    }
+    let begun = any!(side, it => it.begin(count));
+    let runs = begun.unwrap_or([(std::ptr::null_mut(), 0); 2]).map(CRegion::of);
+    // SAFETY: not null, and valid for two regions by the header.
+    unsafe { regions.cast::<[CRegion; 2]>().write(runs) };
+    queue_status(begun.map(drop))
 }
 
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nnburst_fmq_commit(end: *mut End, count: usize) -> Status {
     // SAFETY: the header asks for an end of ours or null, used by one thread at a time.
-    let Some(end) = (unsafe { end.as_mut() }) else { return INVALID };
-    queue_status(either!(end, it => it.commit(count)))
+    let Some(side) = (unsafe { side(end) }) else { return invalid() };
+    queue_status(any!(side, it => it.commit(count)))
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nnburst_fmq_seal_future_writes(end: *mut End) -> Status {
+    // SAFETY: the header asks for an end of ours or null, used by one thread at a time.
+    match unsafe { side(end) } {
+        Some(Side::Writer(writer)) => {
+            writer.seal_future_writes().map_or_else(setup_status, |()| crate::OK)
+        }
+        _ => invalid(),
+    }
 }
 
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nnburst_fmq_wake(end: *const End, bits: u32) -> Status {
-    // SAFETY: the header asks for an end of ours or null.
-    let Some(end) = (unsafe { end.as_ref() }) else { return INVALID };
-    let flag = either!(end, it => it.event_flag());
-    queue_status(flag.ok_or(QueueError::NoEventFlag).and_then(|flag| flag.wake(bits)))
+    if end.is_null() {
+        return invalid();
+    }
+    // SAFETY: the header asks for an end of ours, which stays open and keeps its flag.
+    let flag = unsafe { flag(end) }.ok_or(QueueError::NoEventFlag);
+    queue_status(flag.and_then(|flag| flag.wake(bits)))
 }
 
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nnburst_fmq_wait(
-    end: *const End,
+    end: *mut End,
     bits: u32,
     timeout_ns: i64,
     out: *mut u32,
 ) -> Status {
-    // SAFETY: the header asks for an end of ours or null.
-    let Some(end) = (unsafe { end.as_ref() }) else { return INVALID };
+    // SAFETY: the header asks for an end of ours or null, used by one thread at a time.
+    let Some(side) = (unsafe { side(end) }) else { return invalid() };
     if out.is_null() {
-        return INVALID;
+        return invalid();
     }
-    let flag = either!(end, it => it.event_flag()).ok_or(QueueError::NoEventFlag);
+    let flag = match side {
+        Side::Producer(producer) => producer.event_flag(),
+        Side::Consumer(consumer) => consumer.event_flag(),
+        Side::Writer(writer) => writer.event_flag(),
+        Side::Reader(_) => None,
+    };
+    let flag = flag.ok_or(QueueError::NoEventFlag);
     match flag.and_then(|flag| flag.wait(bits, deadline(timeout_ns))) {
-        Ok(set) => {
-            // SAFETY: not null, and valid by the header.
-            unsafe { out.write(set) };
-            OK
-        }
+        // SAFETY: the header asks for a valid pointer.
+        Ok(set) => unsafe { give(set, out) },
         Err(error) => queue_status(Err(error)),
     }
 }
 
 /// See the header.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn nnburst_fmq_event_flag_word(end: *const End) -> *mut u32 {
+    // SAFETY: the header asks for an end of ours or null, which stays open and keeps its flag.
+    unsafe { flag(end) }.map_or(std::ptr::null_mut(), EventFlag::address)
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nnburst_fmq_flag_of(end: *const End, out: *mut *mut EventFlag) -> Status {
+    if end.is_null() {
+        return invalid();
+    }
+    // SAFETY: the header asks for an end of ours, which stays open and keeps its flag.
+    match unsafe { flag(end) } {
+        // SAFETY: the header asks for a valid pointer or null.
+        Some(flag) => unsafe { crate::hand_out(flag.clone(), out) },
+        None => queue_status(Err(QueueError::NoEventFlag)),
+    }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nnburst_fmq_set_flag(end: *mut End, flag: *const EventFlag) -> Status {
+    // SAFETY: the header asks for a flag of ours or null.
+    let Some(flag) = (unsafe { flag.as_ref() }) else { return invalid() };
+    // SAFETY: the header asks for an end of ours or null, which no other thread uses.
+    let Some(end) = (unsafe { end.as_mut() }) else { return invalid() };
+    waiting!(&mut end.side, it => it.set_event_flag(flag));
+    end.flag = Some(flag.clone());
+    crate::OK
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn nnburst_fmq_set_bits(end: *mut End, wait: u32, wake: u32) -> Status {
     // SAFETY: the header asks for an end of ours or null, used by one thread at a time.
-    let Some(end) = (unsafe { end.as_mut() }) else { return INVALID };
-    either!(end, it => it.set_bits(Bits { wait, wake }));
-    OK
-}
-
-/// See the header.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nnburst_fmq_watch_process(end: *mut End, pid: u32) -> Status {
-    // SAFETY: the header asks for an end of ours or null, used by one thread at a time.
-    let Some(end) = (unsafe { end.as_mut() }) else { return INVALID };
-    match PeerWatch::process(pid) {
-        Ok(watch) => either!(end, it => it.set_peer(&watch)),
-        Err(error) => return setup_status(&error),
-    }
-    OK
-}
-
-/// See the header.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nnburst_fmq_watch_connection(end: *mut End, fd: i32) -> Status {
-    // SAFETY: the header asks for an end of ours or null, used by one thread at a time.
-    let Some(end) = (unsafe { end.as_mut() }) else { return INVALID };
-    if fd < 0 {
-        return INVALID;
-    }
-    // SAFETY: the header asks for an open file, which is only used in this line.
-    let Ok(file) = (unsafe { BorrowedFd::borrow_raw(fd) }).try_clone_to_owned() else {
-        return INVALID;
-    };
-    match PeerWatch::connection(file) {
-        Ok(watch) => either!(end, it => it.set_peer(&watch)),
-        Err(error) => return setup_status(&error),
-    }
-    OK
-}
-
-/// See the header.
-#[unsafe(no_mangle)]
-pub extern "C" fn nnburst_fmq_canceller_new() -> *mut Cancel {
-    let mut out = std::ptr::null_mut();
-    // SAFETY: a local variable is valid for a write.
-    unsafe { hand_out(Cancel::new(), &raw mut out) };
-    out
-}
-
-/// See the header.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nnburst_fmq_canceller_free(canceller: *mut Cancel) {
-    if !canceller.is_null() {
-        // SAFETY: the header asks for a handle of ours, which is a box that was handed out.
-        drop(unsafe { Box::from_raw(canceller) });
-    }
-}
-
-/// See the header.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nnburst_fmq_set_canceller(
-    end: *mut End,
-    canceller: *const Cancel,
-) -> Status {
-    // SAFETY: the header asks for an end of ours or null, used by one thread at a time.
-    let Some(end) = (unsafe { end.as_mut() }) else { return INVALID };
-    // SAFETY: the header asks for a handle of ours or null.
-    let Some(canceller) = (unsafe { canceller.as_ref() }) else { return INVALID };
-    either!(end, it => it.set_cancel(canceller));
-    OK
-}
-
-/// See the header.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nnburst_fmq_cancel(canceller: *const Cancel) -> Status {
-    // SAFETY: the header asks for a handle of ours or null.
-    let Some(canceller) = (unsafe { canceller.as_ref() }) else { return INVALID };
-    canceller.cancel();
-    OK
+    let Some(side) = (unsafe { side(end) }) else { return invalid() };
+    waiting!(side, it => it.set_bits(Bits { wait, wake }));
+    crate::OK
 }
 
 /// # Safety
@@ -281,57 +339,71 @@ unsafe fn write(
     end: *mut End,
     items: *const u8,
     count: usize,
-    call: impl FnOnce(&mut Producer, &[u8]) -> Result<(), QueueError>,
+    wait: Option<WaitOptions>,
 ) -> Status {
     // SAFETY: by the caller's word.
-    let Some(End::Producer(producer)) = (unsafe { end.as_mut() }) else { return INVALID };
-    let bytes = match bytes(count, producer.quantum(), producer.capacity()) {
-        Ok(0) => return queue_status(call(producer, &[])),
-        Ok(_) if items.is_null() => return INVALID,
-        Ok(bytes) => bytes,
+    let side = unsafe { side(end) };
+    let (quantum, capacity) = match &side {
+        Some(Side::Producer(producer)) => (producer.quantum(), producer.capacity()),
+        Some(Side::Writer(writer)) if wait.is_none() => (writer.quantum(), writer.capacity()),
+        _ => return invalid(),
+    };
+    let items = match bytes(count, quantum, capacity) {
+        Ok(0) => &[],
+        Ok(_) if items.is_null() => return invalid(),
+        // SAFETY: not null, and holds as many bytes by the caller's word.
+        Ok(bytes) => unsafe { slice::from_raw_parts(items, bytes) },
         Err(error) => return queue_status(Err(error)),
     };
-    // SAFETY: not null, and holds as many bytes by the caller's word.
-    queue_status(call(producer, unsafe { slice::from_raw_parts(items, bytes) }))
+    queue_status(match (side, wait) {
+        (Some(Side::Producer(producer)), Some(options)) => producer.write(items, options),
+        (Some(Side::Producer(producer)), None) => producer.try_write(items),
+        (Some(Side::Writer(writer)), _) => writer.try_write(items),
+        _ => return invalid(),
+    })
 }
 
 /// # Safety
 /// `end` is null or an end of ours; `items` has room for `count` items.
 unsafe fn read(end: *mut End, items: *mut u8, count: usize, wait: Option<WaitOptions>) -> Status {
-    // SAFETY: by the caller's word.
-    let Some(End::Consumer(consumer)) = (unsafe { end.as_mut() }) else { return INVALID };
     if items.is_null() && count != 0 {
-        return INVALID;
+        return invalid();
     }
-    let waited = wait.map_or(Ok(()), |options| consumer.wait(count, options));
-    let begun = waited.and_then(|()| consumer.begin(count));
-    let runs = match begun {
-        Ok(runs) => runs,
-        Err(error) => return queue_status(Err(error)),
-    };
-    // C's buffer may be uninitialised, which a slice may not be: copy through raw pointers.
-    let mut to = items;
+    // SAFETY: by the caller's word, both.
+    match (unsafe { side(end) }, wait) {
+        (Some(Side::Consumer(consumer)), wait) => {
+            let waited = wait.map_or(Ok(()), |options| consumer.wait(count, options));
+            queue_status(waited.and_then(|()| consumer.begin(count)).and_then(|runs| {
+                // SAFETY: just begun; a hostile producer can only change what is copied.
+                unsafe { copy(items, runs) };
+                consumer.commit(count)
+            }))
+        }
+        (Some(Side::Reader(reader)), None) => {
+            queue_status(reader.begin(count).and_then(|runs| {
+                // SAFETY: just begun; what the writer overwrites meanwhile is not vouched for by the commit.
+                unsafe { copy(items, runs) };
+                reader.commit(count)
+            }))
+        }
+        _ => invalid(),
+    }
+}
+
+/// Copies through raw pointers: C's buffer may be uninitialised, which a slice may not be.
+///
+/// # Safety
+/// The runs are readable, and `to` has room for all of them.
+unsafe fn copy(mut to: *mut u8, runs: [Run; 2]) {
     for (from, bytes) in runs {
-        // SAFETY: the run was begun, and the buffer has room for all runs by the caller's word; a hostile producer can
-        // only change what is copied.
+        // SAFETY: by the caller's word; an empty run copies nothing.
         unsafe { to.copy_from_nonoverlapping(from, bytes) };
         to = to.wrapping_add(bytes);
     }
-    queue_status(consumer.commit(count))
 }
 
 /// Bytes of `count` items, which the queue could hold: no more is ever touched of a caller's buffer.
 fn bytes(count: usize, quantum: usize, capacity: usize) -> Result<usize, QueueError> {
     let too_large = QueueError::TooLarge { asked: count, capacity };
     if count > capacity { Err(too_large) } else { count.checked_mul(quantum).ok_or(too_large) }
-}
-
-/// # Safety
-/// `options` is valid or null.
-unsafe fn options_of(options: *const COptions) -> Option<WaitOptions> {
-    // SAFETY: by the caller's word.
-    match unsafe { options.as_ref() } {
-        Some(options) => options.to_rust(),
-        None => Some(WaitOptions::from(Wait::default())),
-    }
 }

@@ -1,7 +1,7 @@
 //! The C interface of `nnburst-fmq`; what each function does is said in `include/nnburst_fmq.h`.
 //!
 //! A thin shell over [`nnburst_fmq::erased`]: pointers become references, errors become numbers. The header is written by
-//! hand, and the C test of this crate compares its constants and sizes with ours.
+//! hand, and the C tests of this crate compare its constants and sizes with ours.
 #![expect(
     clippy::missing_safety_doc,
     reason = "the duties are the header's: pointers are valid or null"
@@ -9,61 +9,19 @@
 
 pub mod descriptor;
 pub mod end;
+pub mod error;
+pub mod flag;
+pub mod queue;
+pub mod watch;
 
-use std::ffi::{CStr, c_char};
 use std::time::{Duration, Instant};
 
-use nnburst_fmq::{QueueError, SetupError, Wait, WaitOptions};
+use nnburst_fmq::{Wait, WaitOptions};
 
-/// What a call came to: 0, or one of the negative numbers below.
+pub(crate) use error::{OK, invalid, queue_status, setup_status};
+
+/// What a call came to: 0, or a negative number of the header's.
 pub type Status = i32;
-
-pub(crate) const OK: Status = 0;
-pub(crate) const INVALID: Status = -1;
-
-/// Every status beside [`OK`], with its meaning.
-const MEANINGS: &[(Status, &CStr)] = &[
-    (OK, c"done"),
-    (INVALID, c"a null pointer, or an end of the wrong kind"),
-    (-2, c"fewer items there than asked for"),
-    (-3, c"less room than asked for"),
-    (-4, c"more items than the capacity, or than were begun"),
-    (-5, c"the deadline passed"),
-    (-6, c"the wait was cancelled"),
-    (-7, c"the peer is gone"),
-    (-8, c"no event flag, or no bit, to sleep on"),
-    (-9, c"the peer lied: an impossible counter"),
-    (-10, c"the queue is poisoned since the peer lied"),
-    (-11, c"a bad descriptor, or an impossible size"),
-    (-12, c"a system call failed"),
-];
-
-/// What the status means, in English.
-#[unsafe(no_mangle)]
-pub extern "C" fn nnburst_fmq_strerror(status: Status) -> *const c_char {
-    let meaning = MEANINGS.iter().find(|(known, _)| *known == status);
-    meaning.map_or(c"an unknown status", |(_, meaning)| meaning).as_ptr()
-}
-
-pub(crate) fn queue_status(result: Result<(), QueueError>) -> Status {
-    match result {
-        Ok(()) => OK,
-        Err(QueueError::Empty { .. }) => -2,
-        Err(QueueError::Full { .. }) => -3,
-        Err(QueueError::TooLarge { .. }) => -4,
-        Err(QueueError::TimedOut) => -5,
-        Err(QueueError::Cancelled) => -6,
-        Err(QueueError::PeerDied) => -7,
-        Err(QueueError::NoEventFlag | QueueError::NoBits) => -8,
-        Err(QueueError::PeerLied(_)) => -9,
-        Err(QueueError::Poisoned(_)) => -10,
-        Err(_) => INVALID,
-    }
-}
-
-pub(crate) fn setup_status(error: &SetupError) -> Status {
-    if matches!(error, SetupError::System { .. }) { -12 } else { -11 }
-}
 
 /// `nnburst_fmq_wait_options`.
 #[repr(C)]
@@ -79,7 +37,7 @@ pub struct COptions {
 }
 
 impl COptions {
-    pub(crate) fn to_rust(self) -> Option<WaitOptions> {
+    fn to_rust(self) -> Option<WaitOptions> {
         let strategy = match self.strategy {
             0 => Wait::Spin,
             1 => Wait::Block,
@@ -87,6 +45,18 @@ impl COptions {
             _ => return None,
         };
         Some(WaitOptions { strategy, deadline: deadline(self.timeout_ns) })
+    }
+}
+
+/// The options of a wait; the default for null, none for an unknown strategy.
+///
+/// # Safety
+/// `options` is valid or null.
+pub(crate) unsafe fn options_of(options: *const COptions) -> Option<WaitOptions> {
+    // SAFETY: by the caller's word.
+    match unsafe { options.as_ref() } {
+        Some(options) => options.to_rust(),
+        None => Some(WaitOptions::from(Wait::default())),
     }
 }
 
@@ -102,9 +72,33 @@ pub(crate) fn deadline(timeout_ns: i64) -> Option<Instant> {
 /// `out` is valid for a write, or null.
 pub(crate) unsafe fn hand_out<T>(value: T, out: *mut *mut T) -> Status {
     if out.is_null() {
-        return INVALID;
+        return invalid();
     }
     // SAFETY: not null, and valid by the caller's word.
     unsafe { out.write(Box::into_raw(Box::new(value))) };
     OK
+}
+
+/// Writes `value` to `out`.
+///
+/// # Safety
+/// `out` is valid for a write, or null.
+pub(crate) unsafe fn give<T>(value: T, out: *mut T) -> Status {
+    if out.is_null() {
+        return invalid();
+    }
+    // SAFETY: not null, and valid by the caller's word.
+    unsafe { out.write(value) };
+    OK
+}
+
+/// Frees what [`hand_out`] has made.
+///
+/// # Safety
+/// `handle` is null or was handed out, and nobody uses it any more.
+pub(crate) unsafe fn take_back<T>(handle: *mut T) {
+    if !handle.is_null() {
+        // SAFETY: a box that was handed out, by the caller's word.
+        drop(unsafe { Box::from_raw(handle) });
+    }
 }

@@ -46,6 +46,26 @@ fn every_function_of_the_header_does_what_it_says() {
 }
 
 #[test]
+fn the_options_of_creating_and_attaching_are_kept() {
+    compile_and_run("tests/options.c");
+}
+
+#[test]
+fn the_unsynchronised_flavour_works_between_processes() {
+    compile_and_run("tests/unsynchronised.c");
+}
+
+#[test]
+fn event_flags_work_over_any_word_from_any_thread_and_process() {
+    compile_and_run("tests/flags.c");
+}
+
+#[test]
+fn what_libfmqs_unit_tests_ask_for_can_be_said() {
+    compile_and_run("tests/libfmq_groups.c");
+}
+
+#[test]
 fn the_example_echoes_between_two_processes() {
     compile_and_run("examples/echo.c");
 }

@@ -29,14 +29,14 @@ int main(void) {
     CHECK(nnburst_fmq_describe(queue, &descriptor) == NNBURST_FMQ_OK);
     CHECK(descriptor.quantum == 3 && descriptor.flags == 1 && descriptor.grantor_count == 4);
     CHECK(descriptor.grantors[2].extent == 12 && descriptor.fd_count == 1);
-    CHECK(nnburst_fmq_attach(NULL, &other) == NNBURST_FMQ_INVALID);
-    CHECK(nnburst_fmq_attach(&descriptor, &other) == NNBURST_FMQ_OK);
+    CHECK(nnburst_fmq_attach(NULL, 3, &other) == NNBURST_FMQ_INVALID);
+    CHECK(nnburst_fmq_attach(&descriptor, 3, &other) == NNBURST_FMQ_OK);
     nnburst_fmq_free(other);
     nnburst_fmq_free(NULL);
     descriptor.quantum = 5;
-    CHECK(nnburst_fmq_attach(&descriptor, &other) == NNBURST_FMQ_BAD_DESCRIPTOR);
+    CHECK(nnburst_fmq_attach(&descriptor, 5, &other) == NNBURST_FMQ_BAD_DESCRIPTOR);
     descriptor.quantum = 3;
-    CHECK(nnburst_fmq_attach(&descriptor, &other) == NNBURST_FMQ_OK);
+    CHECK(nnburst_fmq_attach(&descriptor, 3, &other) == NNBURST_FMQ_OK);
     nnburst_fmq_end *out, *in;
     CHECK(nnburst_fmq_producer(queue, &out) == NNBURST_FMQ_OK);
     CHECK(nnburst_fmq_consumer(other, &in) == NNBURST_FMQ_OK);
@@ -94,6 +94,9 @@ int main(void) {
     CHECK(pthread_create(&thread, NULL, cancel_soon, canceller) == 0);
     CHECK(nnburst_fmq_read_blocking(in, got, 1, NULL) == NNBURST_FMQ_CANCELLED);
     pthread_join(thread, NULL);
+    CHECK(nnburst_fmq_wait(in, 0x40, -1, &bits) == NNBURST_FMQ_CANCELLED);
+    CHECK(nnburst_fmq_canceller_reset(canceller) == NNBURST_FMQ_OK);
+    CHECK(nnburst_fmq_wait(in, 0x40, 0, &bits) == NNBURST_FMQ_TIMED_OUT);
     nnburst_fmq_canceller_free(canceller);
 
     int sockets[2];
@@ -103,6 +106,8 @@ int main(void) {
     CHECK(nnburst_fmq_write(out, items, 4) == NNBURST_FMQ_OK);
     close(sockets[1]);
     CHECK(nnburst_fmq_write_blocking(out, items, 1, NULL) == NNBURST_FMQ_PEER_DIED);
+    CHECK(nnburst_fmq_wait(out, 0x40, -1, &bits) == NNBURST_FMQ_PEER_DIED);
+    CHECK(nnburst_fmq_wait_ready(in, 4, NULL) == NNBURST_FMQ_OK);
     CHECK(strstr(nnburst_fmq_strerror(NNBURST_FMQ_PEER_DIED), "gone") != NULL);
     CHECK(nnburst_fmq_strerror(12345) != NULL);
     nnburst_fmq_close(out);

@@ -63,7 +63,11 @@ fn attach<T: bytemuck::Pod + PartialEq + std::fmt::Debug>(descriptor: Descriptor
         // Zeroed memory, in which the writer has not begun, unless parts alias what a sync queue wrote above.
         let _ = reader.try_pop();
     }
-    drop(crate::erased::Queue::attach(descriptor));
+    let quantum = copy().data.quantum as usize;
+    drop(crate::erased::Queue::attach(copy(), quantum));
+    if let Ok(mut reader) = crate::erased::Reader::attach(descriptor, quantum) {
+        let _ = reader.begin(1).and_then(|_| reader.commit(1));
+    }
 }
 
 fn check_synchronized<T: bytemuck::Pod>(mut consumer: Consumer<T>) {

@@ -129,16 +129,18 @@ impl Stage {
         let ([size, capacity, start], script) = script.split_first_chunk::<3>()?;
         let quantum = QUANTA.get(usize::from(*size) % QUANTA.len())?;
         let capacity = usize::from(*capacity) % 9 + 1;
-        let queue = Queue::create(capacity, *quantum, true).expect("a queue");
+        let queue = Queue::builder(capacity, *quantum).event_flag(true).create().expect("a queue");
         let descriptor = queue.descriptor().expect("a descriptor");
         let peer = HostilePeer::new(descriptor.try_clone().expect("a descriptor"));
-        let (quantum, ring) = (*quantum as u64, (capacity * quantum) as u64);
+        let bytes = *quantum;
+        let (quantum, ring) = (bytes as u64, (capacity * bytes) as u64);
         // Anywhere in the counters' range, their end included.
         let near = [0, ring, u64::MAX / 2, u64::MAX - 2 * ring][usize::from(*start) % 4];
         let ours = near / quantum * quantum;
         peer.set_read(ours);
         peer.set_written(ours);
-        let queue = Queue::attach(descriptor).expect("counters that an honest peer could leave");
+        let queue =
+            Queue::attach(descriptor, bytes).expect("counters that an honest peer could leave");
         let model = Model { ours, known: ours, ring, quantum, writes: false, lied: false };
         let position = usize::try_from(ours % ring).expect("a place");
         let ring = vec![0; peer.ring_bytes()];

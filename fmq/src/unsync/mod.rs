@@ -15,10 +15,15 @@
 //! | `publish` | items; `written` Release                    | `written` Acquire; items                       |
 //! | `doom`    | `read` Relaxed; fence Release; items        | items; fence Acquire; `read` and `written`     |
 //!
-//! A reader that has seen a byte of a new item sees the doom that went before it, and drops its copy. With libfmq's
-//! writer, which does not say it, a read of the oldest items can be torn, there as here.
+//! A reader that has seen a byte of a new item sees the doom that went before it, and drops its copy. The mark never goes
+//! back: a writer that follows one that died in mid batch takes it over, so that what the dead one wrote and never
+//! published is not read as something older. With libfmq's writer, which makes no mark, a read of the oldest items can be
+//! torn, there as here.
 //!
 //! Readers map the memory read-only, and [`Writer::seal_future_writes`] makes the kernel insist on that.
+
+mod cursor;
+mod transaction;
 
 use std::marker::PhantomData;
 
@@ -36,9 +41,11 @@ use crate::memory::Memory;
 use crate::memory::mapping::{self, Access};
 #[cfg(not(loom))]
 use crate::queue::{AttachOptions, expect_items};
-use crate::ring::{put, take, usize_of};
-use crate::sync::{Ordering, fence};
-use crate::{Lie, LieKind, QueueError, SetupError};
+use crate::ring::Of;
+use crate::{QueueError, SetupError};
+
+pub(crate) use cursor::{ReadCursor, WriteCursor};
+pub use transaction::{ReadTransaction, WriteTransaction};
 
 /// The writing end of an unsynchronised queue; made by [`QueueBuilder::create_unsync`](crate::QueueBuilder::create_unsync).
 ///
@@ -56,10 +63,8 @@ use crate::{Lie, LieKind, QueueError, SetupError};
 /// ```
 #[derive(Debug)]
 pub struct Writer<T> {
-    memory: Memory,
+    cursor: WriteCursor<Of<T>>,
     descriptor: Descriptor,
-    written: u64,
-    position: usize,
     _items: PhantomData<fn(T)>,
 }
 
@@ -78,15 +83,9 @@ impl<T: Pod> Writer<T> {
     /// # Errors
     /// As [`Queue::attach`](crate::Queue::attach).
     pub fn attach_with(descriptor: Descriptor, options: AttachOptions) -> Result<Self, SetupError> {
-        let memory = attach::<T>(&descriptor, options, Access::ReadWrite)?;
-        // Relaxed: nothing that the last writer did is relied on.
-        let written = memory.written().load(Ordering::Relaxed);
-        let ring_bytes = memory.ring_bytes() as u64;
-        if !written.is_multiple_of(size_of::<T>() as u64) {
-            return Err(SetupError::Counters { read: 0, written, ring_bytes });
-        }
-        let position = usize_of(written % ring_bytes);
-        Ok(Self { memory, descriptor, written, position, _items: PhantomData })
+        let memory = attach(&descriptor, size_of::<T>(), options, Access::ReadWrite)?;
+        let cursor = WriteCursor::attach(memory, Of::NEW)?;
+        Ok(Self { cursor, descriptor, _items: PhantomData })
     }
 
     /// Forbids everyone to map the memory for writing from now on; this end's own mapping stays writable.
@@ -94,23 +93,19 @@ impl<T: Pod> Writer<T> {
     /// # Errors
     /// [`SetupError::System`] if a file can't be sealed so (Linux before 5.1, or no memfd).
     pub fn seal_future_writes(&self) -> Result<(), SetupError> {
-        let seals = SealFlags::FUTURE_WRITE | SealFlags::SEAL;
-        self.descriptor.fds.iter().try_for_each(|fd| {
-            rustix::fs::fcntl_add_seals(fd, seals)
-                .map_err(|source| SetupError::System { call: "fcntl(F_ADD_SEALS)", source })
-        })
+        seal_future_writes(&self.descriptor)
     }
 }
 
 impl<T: Pod> Writer<T> {
     pub(crate) fn fresh(memory: Memory, descriptor: Descriptor) -> Self {
-        Self { memory, descriptor, written: 0, position: 0, _items: PhantomData }
+        Self { cursor: WriteCursor::fresh(memory, Of::NEW), descriptor, _items: PhantomData }
     }
 
     /// Items the queue holds.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.memory.ring_bytes() / size_of::<T>()
+        self.cursor.capacity()
     }
 
     /// What readers need to attach; a copy, with file descriptors of its own.
@@ -128,25 +123,10 @@ impl<T: Pod> Writer<T> {
     /// [`QueueError::TooLarge`] for more items than the queue holds.
     pub fn try_write(&mut self, items: &[T]) -> Result<(), QueueError> {
         let bytes: &[u8] = bytemuck::cast_slice(items);
-        let ring_bytes = self.memory.ring_bytes();
-        if bytes.len() > ring_bytes {
-            let capacity = self.capacity();
-            return Err(QueueError::TooLarge { asked: items.len(), capacity });
-        }
-        let written = self.written.wrapping_add(bytes.len() as u64);
-        // edge doom (writer): what lies a ring before `written` is about to be overwritten. Nothing is in the first lap.
-        if let Some(doomed) = written.checked_sub(ring_bytes as u64) {
-            self.memory.read().store(doomed, Ordering::Relaxed);
-            fence(Ordering::Release);
-        }
-        // SAFETY: the position is in the ring, the items are no more than it, and the writer owns every slot; readers
-        // drop what they copied from slots that were doomed.
-        unsafe { put(&self.memory, self.position, bytes) };
-        let end = self.position + bytes.len();
-        self.position = if end >= ring_bytes { end - ring_bytes } else { end };
-        self.written = written;
-        // edge publish (release): pairs with `Reader::look`.
-        self.memory.written().store(written, Ordering::Release);
+        self.cursor.begin(bytes.len())?;
+        // SAFETY: just begun.
+        unsafe { self.cursor.fill(0, bytes) };
+        self.cursor.publish(bytes.len());
         Ok(())
     }
 
@@ -158,22 +138,30 @@ impl<T: Pod> Writer<T> {
         self.try_write(std::slice::from_ref(&item))
     }
 
+    /// Begins to write `count` items in place; see [`WriteTransaction`]. From here on, committed or not, readers take nothing
+    /// any more from the slots that they go over.
+    ///
+    /// # Errors
+    /// As [`Self::try_write`].
+    pub fn write_transaction(
+        &mut self,
+        count: usize,
+    ) -> Result<WriteTransaction<'_, T>, QueueError> {
+        self.cursor.begin(count.saturating_mul(size_of::<T>()))?;
+        Ok(WriteTransaction::new(&mut self.cursor, count))
+    }
+
     /// A handle to the event-flag word, if the queue has one.
     #[must_use]
     pub fn event_flag(&self) -> Option<EventFlag> {
-        self.memory.flag().map(|flag| EventFlag::new(flag, Interrupts::default()))
+        self.cursor.memory().flag().map(|flag| EventFlag::new(flag, Interrupts::default()))
     }
 }
 
 /// A reading end of an unsynchronised queue, with a cursor of its own. It maps the memory read-only.
 #[derive(Debug)]
 pub struct Reader<T> {
-    memory: Memory,
-    read: u64,
-    /// The write counter as last seen.
-    written: u64,
-    lie: Option<Lie>,
-    _items: PhantomData<fn() -> T>,
+    cursor: ReadCursor<Of<T>>,
 }
 
 #[cfg(not(loom))]
@@ -193,8 +181,8 @@ impl<T: Pod> Reader<T> {
     /// As [`Queue::attach`](crate::Queue::attach).
     #[expect(clippy::needless_pass_by_value, reason = "as other ends; the mapping needs no files")]
     pub fn attach_with(descriptor: Descriptor, options: AttachOptions) -> Result<Self, SetupError> {
-        let memory = attach::<T>(&descriptor, options, Access::ReadOnly)?;
-        Ok(Self { memory, read: 0, written: 0, lie: None, _items: PhantomData })
+        let memory = attach(&descriptor, size_of::<T>(), options, Access::ReadOnly)?;
+        Ok(Self { cursor: ReadCursor::new(memory, Of::NEW) })
     }
 }
 
@@ -202,7 +190,7 @@ impl<T: Pod> Reader<T> {
     /// Items the queue holds.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.memory.ring_bytes() / size_of::<T>()
+        self.cursor.capacity()
     }
 
     /// Items that can be read now, at most the capacity; after an overflow, what its report will leave.
@@ -210,9 +198,7 @@ impl<T: Pod> Reader<T> {
     /// # Errors
     /// [`QueueError::PeerLied`] or [`QueueError::Poisoned`] if the writer's counter is impossible.
     pub fn available_to_read(&mut self) -> Result<usize, QueueError> {
-        let ahead = self.look()?;
-        let kept = if ahead > self.ring_bytes() { self.half() } else { ahead };
-        Ok(usize_of(kept) / size_of::<T>())
+        self.cursor.available()
     }
 
     /// Fills all of `items`, or reads nothing.
@@ -222,26 +208,11 @@ impl<T: Pod> Reader<T> {
     /// [`QueueError::Lost`] once after the writer has overtaken this reader (what `items` holds then means nothing),
     /// [`QueueError::PeerLied`] or [`QueueError::Poisoned`] if the writer's counter is impossible.
     pub fn try_read(&mut self, items: &mut [T]) -> Result<(), QueueError> {
-        let asked = items.len();
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(items);
-        if bytes.len() > self.memory.ring_bytes() {
-            return Err(QueueError::TooLarge { asked, capacity: self.capacity() });
-        }
-        let ahead = self.look()?;
-        if ahead > self.ring_bytes() {
-            return Err(self.lose(0));
-        }
-        if bytes.len() as u64 > ahead {
-            let available = usize_of(ahead) / size_of::<T>();
-            return Err(QueueError::Empty { asked, available });
-        }
-        let start = usize_of(self.read % self.ring_bytes());
-        // SAFETY: the start is in the ring and the items are no more than it. The writer may overwrite them meanwhile:
-        // then `bytes` holds a mixture, and is not vouched for below.
-        unsafe { take(&self.memory, start, bytes) };
-        self.still_there()?;
-        self.read = self.read.wrapping_add(bytes.len() as u64);
-        Ok(())
+        self.cursor.begin(bytes.len())?;
+        // SAFETY: just begun.
+        unsafe { self.cursor.drain(0, bytes) };
+        self.cursor.commit(bytes.len())
     }
 
     /// Reads one item.
@@ -254,82 +225,60 @@ impl<T: Pod> Reader<T> {
         Ok(item)
     }
 
-    fn ring_bytes(&self) -> u64 {
-        self.memory.ring_bytes() as u64
-    }
-
-    /// Bytes of the half of the history that is kept after an overflow, in whole items.
-    fn half(&self) -> u64 {
-        (self.capacity() / 2 * size_of::<T>()) as u64
-    }
-
-    /// How far the writer is ahead, in bytes: more than the ring after an overflow.
-    fn look(&mut self) -> Result<u64, QueueError> {
-        if let Some(lie) = self.lie {
-            return Err(QueueError::Poisoned(lie));
-        }
-        // edge publish (acquire): pairs with `Writer::try_write`; the items below are visible from here on.
-        let seen = self.memory.written().load(Ordering::Acquire);
-        let ahead = seen.wrapping_sub(self.read);
-        if ahead < self.written.wrapping_sub(self.read) {
-            return Err(self.poison(LieKind::Backwards, seen));
-        }
-        if !ahead.is_multiple_of(size_of::<T>() as u64) {
-            return Err(self.poison(LieKind::Misaligned, seen));
-        }
-        self.written = seen;
-        Ok(ahead)
-    }
-
-    /// Whether what was just copied, from `read` on, had not been overwritten.
-    fn still_there(&mut self) -> Result<(), QueueError> {
-        // edge doom (reader): the copy must not pass the look at what is doomed.
-        fence(Ordering::Acquire);
-        // Relaxed: ordered by the fence.
-        let doomed = self.memory.read().load(Ordering::Relaxed);
-        let ahead = self.look()?;
-        // libfmq's writer leaves the word alone: 0, behind everyone.
-        let gone = doomed.wrapping_sub(self.read);
-        let overtaken = gone != 0 && gone <= ahead;
-        if ahead > self.ring_bytes() || overtaken {
-            return Err(self.lose(if overtaken { gone } else { 0 }));
-        }
-        Ok(())
-    }
-
-    /// Moves on to the newer half of the history, past at least `gone` bytes.
-    fn lose(&mut self, gone: u64) -> QueueError {
-        let ahead = self.written.wrapping_sub(self.read);
-        let skipped = ahead.saturating_sub(self.half()).max(gone);
-        // Whole items, whatever the doomed counter said.
-        let quantum = size_of::<T>() as u64;
-        let lost = skipped.div_ceil(quantum);
-        self.read = self.read.wrapping_add(lost.saturating_mul(quantum));
-        QueueError::Lost { lost }
-    }
-
-    #[cold]
-    fn poison(&mut self, kind: LieKind, seen: u64) -> QueueError {
-        let lie = Lie { kind, seen, ours: self.read, ring_bytes: self.ring_bytes() };
-        self.lie = Some(lie);
-        QueueError::PeerLied(lie)
+    /// Begins to read `count` items in place; see [`ReadTransaction`].
+    ///
+    /// # Errors
+    /// As [`Self::try_read`].
+    pub fn read_transaction(&mut self, count: usize) -> Result<ReadTransaction<'_, T>, QueueError> {
+        self.cursor.begin(count.saturating_mul(size_of::<T>()))?;
+        Ok(ReadTransaction::new(&mut self.cursor, count))
     }
 }
 
+/// Checks and maps a queue of this flavour.
 #[cfg(not(loom))]
-fn attach<T: Pod>(
+pub(crate) fn attach(
     descriptor: &Descriptor,
+    quantum: usize,
     options: AttachOptions,
     access: Access,
 ) -> Result<Memory, SetupError> {
-    expect_items(descriptor, size_of::<T>(), Flavor::Unsynchronized)?;
-    mapping::attach(descriptor, size_of::<T>() as u64, options.policy(access))
+    expect_items(descriptor, quantum, Flavor::Unsynchronized)?;
+    let memory = mapping::attach(descriptor, quantum as u64, options.policy(access))?;
+    if access == Access::ReadWrite {
+        options.reset_if_asked(&memory);
+    }
+    Ok(memory)
+}
+
+/// Makes the kernel refuse writable mappings of the queue's files from now on.
+#[cfg(not(loom))]
+pub(crate) fn seal_future_writes(descriptor: &Descriptor) -> Result<(), SetupError> {
+    let seals = SealFlags::FUTURE_WRITE | SealFlags::SEAL;
+    descriptor.fds.iter().try_for_each(|fd| {
+        rustix::fs::fcntl_add_seals(fd, seals)
+            .map_err(|source| SetupError::System { call: "fcntl(F_ADD_SEALS)", source })
+    })
+}
+
+/// In a model a descriptor has the memory itself.
+#[cfg(loom)]
+impl<T: Pod> Writer<T> {
+    /// As the native one does.
+    ///
+    /// # Errors
+    /// [`SetupError::Private`] for a descriptor of no queue, [`SetupError::Counters`] if they make no sense.
+    pub fn attach(descriptor: Descriptor) -> Result<Self, SetupError> {
+        let memory = descriptor.memory.clone().ok_or(SetupError::Private)?;
+        let cursor = WriteCursor::attach(memory, Of::NEW)?;
+        Ok(Self { cursor, descriptor, _items: PhantomData })
+    }
 }
 
 /// A writer and a reader of it, for models.
 #[cfg(loom)]
 pub(crate) fn pair<T: Pod>(memory: Memory) -> (Writer<T>, Reader<T>) {
-    let reader =
-        Reader { memory: memory.clone(), read: 0, written: 0, lie: None, _items: PhantomData };
-    (Writer::fresh(memory, Descriptor::default()), reader)
+    let reader = Reader { cursor: ReadCursor::new(memory.clone(), Of::NEW) };
+    let descriptor = Descriptor { memory: Some(memory.clone()), ..Descriptor::default() };
+    (Writer::fresh(memory, descriptor), reader)
 }

@@ -7,8 +7,8 @@
 //! ```
 //! use nnburst_fmq::{Wait, erased::Queue};
 //!
-//! let queue = Queue::create(8, 3, true)?; // 8 items of 3 bytes, with an event flag
-//! let mut consumer = Queue::attach(queue.descriptor()?)?.into_consumer();
+//! let queue = Queue::builder(8, 3).event_flag(true).create()?; // 8 items of 3 bytes
+//! let mut consumer = Queue::attach(queue.descriptor()?, 3)?.into_consumer();
 //! let mut producer = queue.into_producer();
 //! producer.write(b"abcdef", Wait::Block)?;
 //! let mut items = [0; 6];
@@ -16,6 +16,8 @@
 //! assert_eq!(&items, b"abcdef");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+
+mod unsync;
 
 use crate::descriptor::{Descriptor, Flavor};
 use crate::event_flag::{EventFlag, NOT_EMPTY, NOT_FULL, Notify};
@@ -27,6 +29,7 @@ use crate::ring::{Bytes, Counters, Cursor, Side};
 pub use crate::ring::{Reading, Writing};
 use crate::wait::{Bits, WaitOptions, Waiter};
 use crate::{Cancel, PeerWatch, QueueError, SetupError};
+pub use unsync::{Reader, Writer};
 
 /// A synchronised queue of items of `quantum` bytes, which has not yet taken a side.
 #[derive(Debug)]
@@ -38,34 +41,35 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Makes a queue of `capacity` items of `quantum` bytes in a sealed memfd.
-    ///
-    /// # Errors
-    /// As [`QueueBuilder::create`](crate::QueueBuilder::create).
-    pub fn create(capacity: usize, quantum: usize, event_flag: bool) -> Result<Self, SetupError> {
+    /// Begins a new queue of `capacity` items of `quantum` bytes.
+    pub fn builder(capacity: usize, quantum: usize) -> QueueBuilder {
         let (style, options) = (Style::Spaced, AttachOptions::default());
-        let plan = Plan { capacity, quantum, event_flag, style, ring: None, options };
-        let (memory, descriptor) = plan.build(Flavor::Synchronized)?;
-        Ok(Self { memory, counters: Counters { read: 0, written: 0 }, quantum, descriptor })
+        QueueBuilder {
+            plan: Plan { capacity, quantum, event_flag: false, style, ring: None, options },
+        }
     }
 
-    /// Maps the queue that `descriptor` describes, taking the item's size from it and trusting nothing.
+    /// Maps the queue that `descriptor` describes, trusting nothing in it: its items have to be of `quantum` bytes.
     ///
     /// # Errors
     /// As [`Queue::attach`](crate::Queue::attach).
-    pub fn attach(descriptor: Descriptor) -> Result<Self, SetupError> {
-        Self::attach_with(descriptor, AttachOptions::default())
+    pub fn attach(descriptor: Descriptor, quantum: usize) -> Result<Self, SetupError> {
+        Self::attach_with(descriptor, quantum, AttachOptions::default())
     }
 
     /// [`Self::attach`] with exceptions.
     ///
     /// # Errors
     /// As [`Queue::attach`](crate::Queue::attach).
-    pub fn attach_with(descriptor: Descriptor, options: AttachOptions) -> Result<Self, SetupError> {
-        let quantum = descriptor.data.quantum as usize;
+    pub fn attach_with(
+        descriptor: Descriptor,
+        quantum: usize,
+        options: AttachOptions,
+    ) -> Result<Self, SetupError> {
         expect_items(&descriptor, quantum, Flavor::Synchronized)?;
         let policy = options.policy(Access::ReadWrite);
         let memory = mapping::attach(&descriptor, quantum as u64, policy)?;
+        options.reset_if_asked(&memory);
         let counters = Counters::of_queue(&memory, quantum)?;
         Ok(Self { memory, counters, quantum, descriptor })
     }
@@ -96,6 +100,61 @@ impl Queue {
     pub fn into_consumer(self) -> Consumer {
         let Self { memory, counters: Counters { read, written }, quantum, .. } = self;
         End::new(memory, quantum, (read, written), Bits { wait: NOT_EMPTY, wake: NOT_FULL })
+    }
+}
+
+/// What a new queue of bytes is to be like; see [`Queue::builder`], and for its settings
+/// [`crate::QueueBuilder`].
+#[derive(Debug)]
+#[must_use]
+pub struct QueueBuilder {
+    plan: Plan,
+}
+
+impl QueueBuilder {
+    /// Gives the queue an event-flag word, on which either end can sleep. By default there is none.
+    pub fn event_flag(mut self, event_flag: bool) -> Self {
+        self.plan.event_flag = event_flag;
+        self
+    }
+
+    /// Lays the region out byte for byte as libfmq's own allocator does.
+    pub fn packed(mut self) -> Self {
+        self.plan.style = Style::Packed;
+        self
+    }
+
+    /// Puts the ring into `file`, at its start, as libfmq does with a user's buffer.
+    pub fn ring_in(mut self, file: std::os::fd::OwnedFd) -> Self {
+        self.plan.style = Style::TwoFiles;
+        self.plan.ring = Some(file);
+        self
+    }
+
+    /// As [`AttachOptions::allow_unsealed`], for a file given to [`Self::ring_in`].
+    pub fn allow_unsealed(mut self, allow: bool) -> Self {
+        self.plan.options = self.plan.options.allow_unsealed(allow);
+        self
+    }
+
+    /// Makes the queue in a sealed memfd.
+    ///
+    /// # Errors
+    /// As [`QueueBuilder::create`](crate::QueueBuilder::create).
+    pub fn create(self) -> Result<Queue, SetupError> {
+        let quantum = self.plan.quantum;
+        let (memory, descriptor) = self.plan.build(Flavor::Synchronized)?;
+        Ok(Queue { memory, counters: Counters { read: 0, written: 0 }, quantum, descriptor })
+    }
+
+    /// Makes an unsynchronised queue, of which this is the writer.
+    ///
+    /// # Errors
+    /// As [`QueueBuilder::create_unsync`](crate::QueueBuilder::create_unsync).
+    pub fn create_unsync(self) -> Result<Writer, SetupError> {
+        let quantum = self.plan.quantum;
+        let (memory, descriptor) = self.plan.build(Flavor::Unsynchronized)?;
+        Ok(Writer::fresh(memory, quantum, descriptor))
     }
 }
 
@@ -176,9 +235,7 @@ impl<S: Side> End<S> {
         let bytes = count.saturating_mul(self.quantum());
         self.cursor.claim(bytes)?;
         self.begun = bytes;
-        let memory = self.cursor.memory();
-        // SAFETY: runs start within the ring.
-        Ok(self.cursor.runs(bytes).map(|(at, bytes)| (unsafe { memory.slot(at) }, bytes)))
+        Ok(addresses(self.cursor.memory(), self.cursor.runs(bytes)))
     }
 
     /// Ends the transaction, publishing its first `count` items.
@@ -186,11 +243,7 @@ impl<S: Side> End<S> {
     /// # Errors
     /// [`QueueError::TooLarge`] for more items than were begun; the transaction goes on then.
     pub fn commit(&mut self, count: usize) -> Result<(), QueueError> {
-        let bytes = count.saturating_mul(self.quantum());
-        if bytes > self.begun {
-            let capacity = self.begun / self.quantum();
-            return Err(QueueError::TooLarge { asked: count, capacity });
-        }
+        let bytes = committed(count, self.begun, self.quantum())?;
         self.begun = 0;
         self.publish(bytes);
         Ok(())
@@ -222,16 +275,6 @@ impl<S: Side> End<S> {
         peer.attach(self.waiter.interrupts());
     }
 
-    /// Refuses buffers that are no whole number of items.
-    fn whole(&self, bytes: usize) -> Result<usize, QueueError> {
-        let quantum = self.quantum();
-        if bytes.is_multiple_of(quantum) {
-            Ok(bytes / quantum)
-        } else {
-            Err(QueueError::Uneven { bytes, quantum })
-        }
-    }
-
     fn publish(&mut self, bytes: usize) {
         if bytes != 0 {
             self.cursor.publish(bytes);
@@ -247,7 +290,7 @@ impl Producer {
     /// # Errors
     /// As [`Producer::try_write`](crate::Producer::try_write), and [`QueueError::Uneven`].
     pub fn try_write(&mut self, items: &[u8]) -> Result<(), QueueError> {
-        self.whole(items.len())?;
+        whole(items.len(), self.quantum())?;
         self.begun = 0;
         self.cursor.claim(items.len())?;
         // SAFETY: just claimed.
@@ -261,7 +304,7 @@ impl Producer {
     /// # Errors
     /// As [`Producer::write`](crate::Producer::write), and [`QueueError::Uneven`].
     pub fn write(&mut self, items: &[u8], wait: impl Into<WaitOptions>) -> Result<(), QueueError> {
-        let count = self.whole(items.len())?;
+        let count = whole(items.len(), self.quantum())?;
         self.wait(count, wait)?;
         self.try_write(items)
     }
@@ -273,7 +316,7 @@ impl Consumer {
     /// # Errors
     /// As [`Consumer::try_read`](crate::Consumer::try_read), and [`QueueError::Uneven`].
     pub fn try_read(&mut self, items: &mut [u8]) -> Result<(), QueueError> {
-        self.whole(items.len())?;
+        whole(items.len(), self.quantum())?;
         self.begun = 0;
         self.cursor.claim(items.len())?;
         // SAFETY: just claimed.
@@ -291,8 +334,32 @@ impl Consumer {
         items: &mut [u8],
         wait: impl Into<WaitOptions>,
     ) -> Result<(), QueueError> {
-        let count = self.whole(items.len())?;
+        let count = whole(items.len(), self.quantum())?;
         self.wait(count, wait)?;
         self.try_read(items)
     }
+}
+
+/// Refuses buffers that are no whole number of items.
+fn whole(bytes: usize, quantum: usize) -> Result<usize, QueueError> {
+    if bytes.is_multiple_of(quantum) {
+        Ok(bytes / quantum)
+    } else {
+        Err(QueueError::Uneven { bytes, quantum })
+    }
+}
+
+/// The bytes of the first `count` items of a transaction of `begun` bytes.
+fn committed(count: usize, begun: usize, quantum: usize) -> Result<usize, QueueError> {
+    let bytes = count.saturating_mul(quantum);
+    if bytes > begun {
+        return Err(QueueError::TooLarge { asked: count, capacity: begun / quantum });
+    }
+    Ok(bytes)
+}
+
+/// Runs of the ring as addresses.
+fn addresses(memory: &Memory, runs: [(usize, usize); 2]) -> [Run; 2] {
+    // SAFETY: runs start within the ring.
+    runs.map(|(at, bytes)| (unsafe { memory.slot(at) }, bytes))
 }

@@ -1,0 +1,252 @@
+//! The two ends of the flavour over bytes: what [`Writer`](super::Writer) and [`Reader`](super::Reader) are for items of
+//! a type, and [`erased`](crate::erased)'s for items of a size.
+
+use crate::memory::Memory;
+use crate::ring::{Quantum, put, take, usize_of, wrap};
+use crate::sync::{Ordering, fence};
+use crate::{Lie, LieKind, QueueError, SetupError};
+
+/// The writer's end.
+#[derive(Debug)]
+pub(crate) struct WriteCursor<Q> {
+    memory: Memory,
+    quantum: Q,
+    /// Bytes written since the start, as the shared counter says.
+    written: u64,
+    position: usize,
+    /// The mark: what lies below may be overwritten already. It never goes back, whoever set it.
+    doomed: u64,
+}
+
+impl<Q: Quantum> WriteCursor<Q> {
+    /// The writer of a new queue.
+    pub(crate) fn fresh(memory: Memory, quantum: Q) -> Self {
+        Self { memory, quantum, written: 0, position: 0, doomed: 0 }
+    }
+
+    /// A writer that goes on where the last one stopped, which may have died in mid batch.
+    pub(crate) fn attach(memory: Memory, quantum: Q) -> Result<Self, SetupError> {
+        // Relaxed, both: the last writer is gone, and nothing that it did is relied on.
+        let written = memory.written().load(Ordering::Relaxed);
+        let mark = memory.read().load(Ordering::Relaxed);
+        let ring_bytes = memory.ring_bytes() as u64;
+        let bytes = quantum.bytes() as u64;
+        if !written.is_multiple_of(bytes) {
+            return Err(SetupError::Counters { read: mark, written, ring_bytes });
+        }
+        let doomed = match written.checked_sub(ring_bytes) {
+            // The first lap: nothing was overwritten unless the mark says so.
+            None => 0..=written,
+            Some(oldest) => oldest..=written,
+        };
+        // An impossible mark is one of no writer of ours: libfmq's leave it at 0. They may have overwritten anything.
+        let trusted = doomed.contains(&mark) && mark.is_multiple_of(bytes);
+        let doomed = if trusted { mark } else { written };
+        if doomed != mark {
+            // Relaxed: readers look at it after a copy, and it is fenced before the next item goes over an old one.
+            memory.read().store(doomed, Ordering::Relaxed);
+        }
+        let position = usize_of(written % ring_bytes);
+        Ok(Self { memory, quantum, written, position, doomed })
+    }
+
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    pub(crate) fn quantum(&self) -> usize {
+        self.quantum.bytes()
+    }
+
+    /// Items that the ring holds.
+    pub(crate) fn capacity(&self) -> usize {
+        self.memory.ring_bytes() / self.quantum.bytes()
+    }
+
+    /// Claims the next `bytes`: from here on readers take nothing any more from the slots that they go over.
+    pub(crate) fn begin(&mut self, bytes: usize) -> Result<(), QueueError> {
+        let ring_bytes = self.memory.ring_bytes();
+        if bytes > ring_bytes {
+            let asked = bytes / self.quantum.bytes();
+            return Err(QueueError::TooLarge { asked, capacity: self.capacity() });
+        }
+        // edge doom (writer): what lies a ring before the batch's end is about to be overwritten. In the first lap there is
+        // nothing. Never less than before: a batch that was begun and not published has done its damage.
+        let end = self.written.wrapping_add(bytes as u64);
+        if let Some(doomed) = end.checked_sub(ring_bytes as u64) {
+            self.doomed = self.doomed.max(doomed);
+            self.memory.read().store(self.doomed, Ordering::Relaxed);
+            fence(Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Copies `items` to the bytes from `at` bytes after the cursor on.
+    ///
+    /// # Safety
+    /// `at + items.len()` bytes are begun.
+    pub(crate) unsafe fn fill(&self, at: usize, items: &[u8]) {
+        let start = wrap(self.position + at, self.memory.ring_bytes());
+        // SAFETY: `start` is in the ring, the items are no more than it, and the writer owns every slot; readers drop what
+        // they copied from slots that were doomed.
+        unsafe { put(&self.memory, start, items) };
+    }
+
+    /// The two runs of the next `bytes`, which are at most the ring: positions and lengths.
+    #[cfg(not(loom))]
+    pub(crate) fn runs(&self, bytes: usize) -> [(usize, usize); 2] {
+        let first = bytes.min(self.memory.ring_bytes() - self.position);
+        [(self.position, first), (0, bytes - first)]
+    }
+
+    /// Publishes the first `bytes` of what was begun.
+    pub(crate) fn publish(&mut self, bytes: usize) {
+        self.position = wrap(self.position + bytes, self.memory.ring_bytes());
+        self.written = self.written.wrapping_add(bytes as u64);
+        // edge publish (release): pairs with `ReadCursor::look`.
+        self.memory.written().store(self.written, Ordering::Release);
+    }
+}
+
+/// A reader's end.
+#[derive(Debug)]
+pub(crate) struct ReadCursor<Q> {
+    memory: Memory,
+    quantum: Q,
+    read: u64,
+    /// The write counter as last seen.
+    written: u64,
+    lie: Option<Lie>,
+}
+
+impl<Q: Quantum> ReadCursor<Q> {
+    /// A reader at the beginning of the history.
+    pub(crate) fn new(memory: Memory, quantum: Q) -> Self {
+        Self { memory, quantum, read: 0, written: 0, lie: None }
+    }
+
+    #[cfg(not(loom))]
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    pub(crate) fn quantum(&self) -> usize {
+        self.quantum.bytes()
+    }
+
+    /// Items that the ring holds.
+    pub(crate) fn capacity(&self) -> usize {
+        self.memory.ring_bytes() / self.quantum.bytes()
+    }
+
+    /// Items that can be read now, at most the capacity; after an overflow, what its report will leave.
+    pub(crate) fn available(&mut self) -> Result<usize, QueueError> {
+        let ahead = self.look()?;
+        let kept = if ahead > self.ring_bytes() { self.half() } else { ahead };
+        Ok(usize_of(kept) / self.quantum.bytes())
+    }
+
+    /// Makes sure that `bytes` have been written that were not overwritten so far.
+    pub(crate) fn begin(&mut self, bytes: usize) -> Result<(), QueueError> {
+        let asked = bytes / self.quantum.bytes();
+        if bytes > self.memory.ring_bytes() {
+            return Err(QueueError::TooLarge { asked, capacity: self.capacity() });
+        }
+        let ahead = self.look()?;
+        if ahead > self.ring_bytes() {
+            return Err(self.lose(0));
+        }
+        if bytes as u64 > ahead {
+            let available = usize_of(ahead) / self.quantum.bytes();
+            return Err(QueueError::Empty { asked, available });
+        }
+        Ok(())
+    }
+
+    /// Copies the bytes from `at` bytes after the cursor on. What is copied counts once [`Self::commit`] has vouched for it.
+    ///
+    /// # Safety
+    /// `at + items.len()` bytes are begun.
+    pub(crate) unsafe fn drain(&self, at: usize, items: &mut [u8]) {
+        let start = wrap(self.position() + at, self.memory.ring_bytes());
+        // SAFETY: `start` is in the ring and the items are no more than it. The writer may overwrite them meanwhile: then
+        // `items` holds a mixture, and `commit` doesn't vouch for it.
+        unsafe { take(&self.memory, start, items) };
+    }
+
+    /// The two runs of the next `bytes`, which are at most the ring: positions and lengths.
+    #[cfg(not(loom))]
+    pub(crate) fn runs(&self, bytes: usize) -> [(usize, usize); 2] {
+        let position = self.position();
+        let first = bytes.min(self.memory.ring_bytes() - position);
+        [(position, first), (0, bytes - first)]
+    }
+
+    /// Moves on by `bytes` that were begun, if none of what was copied since had been overwritten.
+    pub(crate) fn commit(&mut self, bytes: usize) -> Result<(), QueueError> {
+        // edge doom (reader): the copy must not pass the look at what is doomed.
+        fence(Ordering::Acquire);
+        // Relaxed: ordered by the fence.
+        let doomed = self.memory.read().load(Ordering::Relaxed);
+        let ahead = self.look()?;
+        // libfmq's writer leaves the word alone: 0, behind everyone.
+        let gone = doomed.wrapping_sub(self.read);
+        let overtaken = gone != 0 && gone <= ahead;
+        if ahead > self.ring_bytes() || overtaken {
+            return Err(self.lose(if overtaken { gone } else { 0 }));
+        }
+        self.read = self.read.wrapping_add(bytes as u64);
+        Ok(())
+    }
+
+    fn position(&self) -> usize {
+        usize_of(self.read % self.ring_bytes())
+    }
+
+    fn ring_bytes(&self) -> u64 {
+        self.memory.ring_bytes() as u64
+    }
+
+    /// Bytes of the half of the history that is kept after an overflow, in whole items.
+    fn half(&self) -> u64 {
+        (self.capacity() / 2 * self.quantum.bytes()) as u64
+    }
+
+    /// How far the writer is ahead, in bytes: more than the ring after an overflow.
+    fn look(&mut self) -> Result<u64, QueueError> {
+        if let Some(lie) = self.lie {
+            return Err(QueueError::Poisoned(lie));
+        }
+        // Relaxed, and a fence: of memory that is mapped for reading alone, std allows no load but a relaxed one.
+        let seen = self.memory.written().load(Ordering::Relaxed);
+        // edge publish (acquire): pairs with `WriteCursor::publish`; the items below are visible from here on.
+        fence(Ordering::Acquire);
+        let ahead = seen.wrapping_sub(self.read);
+        if ahead < self.written.wrapping_sub(self.read) {
+            return Err(self.poison(LieKind::Backwards, seen));
+        }
+        if !ahead.is_multiple_of(self.quantum.bytes() as u64) {
+            return Err(self.poison(LieKind::Misaligned, seen));
+        }
+        self.written = seen;
+        Ok(ahead)
+    }
+
+    /// Moves on to the newer half of the history, past at least `gone` bytes.
+    fn lose(&mut self, gone: u64) -> QueueError {
+        let ahead = self.written.wrapping_sub(self.read);
+        let skipped = ahead.saturating_sub(self.half()).max(gone);
+        // Whole items, whatever the doomed counter said.
+        let quantum = self.quantum.bytes() as u64;
+        let lost = skipped.div_ceil(quantum);
+        self.read = self.read.wrapping_add(lost.saturating_mul(quantum));
+        QueueError::Lost { lost }
+    }
+
+    #[cold]
+    fn poison(&mut self, kind: LieKind, seen: u64) -> QueueError {
+        let lie = Lie { kind, seen, ours: self.read, ring_bytes: self.ring_bytes() };
+        self.lie = Some(lie);
+        QueueError::PeerLied(lie)
+    }
+}
