@@ -7,7 +7,7 @@ use nnburst_burst::packet::{BurstAnswer, BurstPool, BurstRequest};
 use nnburst_burst::{BurstExecutor, SlotCache};
 use nnburst_executor::Session;
 use nnburst_hal::{
-    AllowUnspecifiedOutput, ErrorStatus, HalError, Memory, RequestPool, Result, Timing,
+    AllowUnspecifiedOutput, ErrorStatus, HalError, Memory, RequestPool, Resource, Result, Timing,
 };
 
 use crate::execution::{self, Pool, Pools};
@@ -56,9 +56,9 @@ impl LastPools {
 }
 
 impl SampleBurst {
-    pub(crate) fn new(compiled: Arc<Compiled>) -> Self {
-        let session = compiled.session();
-        Self { compiled, session, slots: SlotCache::new(), last: LastPools::default(), stage: None }
+    pub(crate) fn new(compiled: Arc<Compiled>) -> Result<Self> {
+        let (session, slots) = (compiled.kept_session()?, SlotCache::new());
+        Ok(Self { compiled, session, slots, last: LastPools::default(), stage: None })
     }
 
     fn run(&mut self, received: &mut BurstRequest) -> Result<Timing> {
@@ -110,10 +110,19 @@ impl SampleBurst {
             None => self.stage = None,
             Some(size) if self.stage.as_ref().is_some_and(|stage| stage.len() >= size) => {}
             Some(size) => {
-                let memory = Memory::ashmem(size as u64);
-                self.stage = memory.ok().and_then(|memory| Pool::map(&memory).ok());
+                self.stage = None;
+                self.stage = self.new_stage(size as u64).ok();
             }
         }
+    }
+
+    /// Memory of so many bytes, charged to the client.
+    fn new_stage(&self, size: u64) -> Result<Pool> {
+        let Some(budget) = self.compiled.client().budget() else {
+            return Pool::map(&Memory::ashmem(size)?);
+        };
+        let charge = budget.take_all(&[(Resource::Memory, size), (Resource::Descriptors, 1)])?;
+        Pool::map(&Memory::ashmem(size)?.charged_to(budget, charge))
     }
 
     /// Looks up the pools of a frame.

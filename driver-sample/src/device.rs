@@ -131,6 +131,10 @@ impl Driver for SampleDriver {
         client.peer = Some(peer.clone());
         self.device_for(client)
     }
+
+    fn charges_memory(&self) -> bool {
+        true
+    }
 }
 
 /// The driver as one client sees it.
@@ -369,7 +373,7 @@ impl Preparation {
         let waited = self.launched.elapsed();
         self.shared.preparing.check("preparation", size, options.deadline, waited)?;
         self.check(&model)?;
-        let (compile, began) = (self.shared.compile_options(), Instant::now());
+        let (compile, began) = (self.compile_options(), Instant::now());
         let running = self.begin(options.priority, options.deadline);
         let plan =
             Plan::compile_under(&model, &compile, &self.control(&running, options.deadline))?;
@@ -387,13 +391,13 @@ impl Preparation {
                 tracing::warn!(%error, "the model is not cached");
             }
         }
-        Ok(self.finish(plan, model, options))
+        self.finish(plan, model, options)
     }
 
     fn restore(self, deadline: Option<TimePoint>, cache: &CacheHandles) -> Result<Arc<Compiled>> {
         let _span = trace_span(Layer::Driver, Phase::Preparation, "restore");
         self.shared.restoring.check("restoration", 1, deadline, self.launched.elapsed())?;
-        let (compile, began) = (self.shared.compile_options(), Instant::now());
+        let (compile, began) = (self.compile_options(), Instant::now());
         let identity = self.shared.identity(&compile)?;
         // What priority it was prepared with is known once it is restored.
         let running = self.begin(Priority::Medium, deadline);
@@ -403,7 +407,12 @@ impl Preparation {
         }
         drop(running);
         self.check(&restored.model)?;
-        Ok(self.finish(restored.plan, restored.model, restored.options))
+        self.finish(restored.plan, restored.model, restored.options)
+    }
+
+    /// The memory of plan and sessions is charged to the client.
+    fn compile_options(&self) -> CompileOptions {
+        CompileOptions { memory: self.client.budget().cloned(), ..self.shared.compile_options() }
     }
 
     /// A preparation ends when it is too late, or when nobody waits for it any more.
@@ -432,7 +441,7 @@ impl Preparation {
         Err(HalError::invalid(format!("{name} doesn't take operation {refused}, {kind}")))
     }
 
-    fn finish(self, plan: Plan, model: Model, options: PrepareOptions) -> Arc<Compiled> {
+    fn finish(self, plan: Plan, model: Model, options: PrepareOptions) -> Result<Arc<Compiled>> {
         let Self { shared, client, .. } = self;
         let (operations, priority) = (model.main.operations.len(), options.priority);
         vlog!(Driver, "prepared a model of {operations} operations, {priority:?}");
@@ -440,7 +449,7 @@ impl Preparation {
         let id = shared.next_model.fetch_add(1, Ordering::Relaxed);
         // Requests are checked against the graph; the constants are in the plan.
         let model = Model { operand_values: Vec::new(), pools: Vec::new(), ..model };
-        Arc::new(Compiled::new(id, model, plan, shared, client, options.priority))
+        Ok(Arc::new(Compiled::new(id, model, plan, shared, client, options.priority)?))
     }
 }
 

@@ -63,10 +63,12 @@ impl Compiled {
         shared: Arc<Shared>,
         client: Arc<Client>,
         priority: Priority,
-    ) -> Self {
+    ) -> Result<Self> {
         // The first execution finds its memory made.
-        let spare = Mutex::new(vec![Spare { session: Box::new(plan.session()), seen: 0 }]);
-        Self { id, model, plan, spare, shared, client, priority, quickest: Quickest::default() }
+        let session = Box::new(plan.try_session()?);
+        let spare = Mutex::new(vec![Spare { session, seen: 0 }]);
+        let quickest = Quickest::default();
+        Ok(Self { id, model, plan, spare, shared, client, priority, quickest })
     }
 
     /// Tells models of a driver apart.
@@ -118,6 +120,18 @@ impl Compiled {
     pub(crate) fn session(&self) -> Box<Session> {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
         spare.map_or_else(|| Box::new(self.plan.session()), |spare| spare.session)
+    }
+
+    /// As [`Self::session`], with all its memory, for whoever keeps it.
+    ///
+    /// # Errors
+    /// The client has no memory left for it.
+    pub(crate) fn kept_session(&self) -> Result<Box<Session>> {
+        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        match spare {
+            Some(spare) => Ok(spare.session),
+            None => Ok(Box::new(self.plan.try_session()?)),
+        }
     }
 
     /// A look of the watchdog, which gives back the scratch memory that has waited through some of them.
@@ -273,7 +287,7 @@ impl PreparedModel for SamplePreparedModel {
                 "real-time profiles are for clients of the driver's user",
             ));
         }
-        let executor = Box::new(SampleBurst::new(Arc::clone(&self.0)));
+        let executor = Box::new(SampleBurst::new(Arc::clone(&self.0))?);
         let server = BurstServer::create(
             callback,
             request_channel,
@@ -314,7 +328,7 @@ mod tests {
         for keep_warm in [true, false] {
             let model = prepared(Options { keep_warm, ..Options::default() });
             let compiled = &model.as_any().downcast_ref::<SamplePreparedModel>().unwrap().0;
-            let mut burst = SampleBurst::new(Arc::clone(compiled));
+            let mut burst = SampleBurst::new(Arc::clone(compiled)).unwrap();
             let (request, memory) = relu_request(&[1.0, -1.0]).unwrap();
             let mapping = memory.mapped().unwrap();
             let output = || mapping.view_mut(8..16).unwrap();

@@ -2,6 +2,8 @@
 
 use nnburst_hal::{ErrorStatus, HalError, MemoryError};
 
+use crate::memory::NoMemory;
+
 /// An operation that breaks one of its rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpError {
@@ -93,6 +95,9 @@ pub enum CompileError {
     /// The parts of a plan that was kept don't belong together, or are of another build.
     #[error("the cached plan doesn't fit its model")]
     Cache,
+    /// There is no memory for the plan.
+    #[error(transparent)]
+    NoMemory(#[from] NoMemory),
     /// The stop flag was set.
     #[error("stopped")]
     Stopped,
@@ -160,12 +165,9 @@ pub enum RunError {
     /// The deadline passed before all was computed.
     #[error("the deadline has passed")]
     DeadlineMissed,
-    /// The system has no memory for what the request needs.
-    #[error("no memory for {needed} bytes")]
-    NoMemory {
-        /// Bytes that were asked for.
-        needed: usize,
-    },
+    /// There is no memory for what the request needs.
+    #[error(transparent)]
+    NoMemory(#[from] NoMemory),
     /// A helper thread ended in the middle of a step, and its share of the step with it.
     #[error("a helper thread was lost: {lost} of the {count} bands of a step did not run")]
     LostBands {
@@ -217,6 +219,7 @@ impl From<CompileError> for RunError {
         match error {
             CompileError::Stopped => Self::Stopped,
             CompileError::DeadlineMissed => Self::DeadlineMissed,
+            CompileError::NoMemory(error) => Self::NoMemory(error),
             error => Self::Specialise(error),
         }
     }
@@ -227,6 +230,7 @@ impl From<CompileError> for HalError {
     fn from(error: CompileError) -> Self {
         let text = error.to_string();
         match error {
+            CompileError::NoMemory(error) => error.into(),
             CompileError::Unsupported { .. }
             | CompileError::Isa(_)
             | CompileError::Cache
@@ -247,7 +251,7 @@ impl From<RunError> for HalError {
         let status = match &error {
             RunError::InsufficientSize { .. } => ErrorStatus::OutputInsufficientSize,
             RunError::Argument { .. } => ErrorStatus::InvalidArgument,
-            RunError::NoMemory { .. } => ErrorStatus::ResourceExhaustedTransient,
+            RunError::NoMemory(error) => return error.clone().into(),
             RunError::Specialise(CompileError::TooLarge { .. }) => {
                 ErrorStatus::ResourceExhaustedPersistent
             }

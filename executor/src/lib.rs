@@ -75,7 +75,7 @@ pub use error::{CompileError, OpError, RunError};
 pub use extension::{ExtensionExecutor, ExtensionRegistry};
 pub use io::{In, Io, Out};
 pub use kernels::{Bandwidth, Ceilings, Isa, IsaError, Peak, StripeSum};
-pub use memory::AlignedBytes;
+pub use memory::{AlignedBytes, NoMemory};
 pub use packed::PackedEntry;
 pub use plan::{
     CompileOptions, DynamicOutput, Label, Lowered, MAX_THREADS, OpBuilder, Plan, Snapshot, Stop,

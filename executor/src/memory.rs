@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
-use nnburst_hal::{View, ViewMut};
+use nnburst_hal::{Budget, Charge, ErrorStatus, Exhausted, HalError, Resource, View, ViewMut};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use huge::HUGE_PAGE;
@@ -26,6 +26,64 @@ pub struct AlignedBytes {
     start: NonNull<u8>,
     len: usize,
     memory: Memory,
+    /// What they take of a budget.
+    charge: Option<Charge>,
+}
+
+/// There is no memory for what a model or a request needs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoMemory {
+    /// The budget of [`crate::CompileOptions::memory`] doesn't have it.
+    #[error(transparent)]
+    Exhausted(#[from] Exhausted),
+    /// The system doesn't have it.
+    #[error("the system has no memory for {needed} bytes")]
+    System {
+        /// Bytes that were asked for.
+        needed: usize,
+    },
+}
+
+impl From<NoMemory> for HalError {
+    fn from(error: NoMemory) -> Self {
+        match error {
+            NoMemory::Exhausted(error) => error.into(),
+            NoMemory::System { .. } => {
+                Self::new(ErrorStatus::ResourceExhaustedTransient, error.to_string())
+            }
+        }
+    }
+}
+
+/// Bytes that come with whatever they belong to, charged to nobody.
+const SMALL: usize = 1 << 10;
+
+/// Charges a budget for `len` bytes.
+fn charge_for(len: usize, budget: Option<&Arc<Budget>>) -> Result<Option<Charge>, NoMemory> {
+    let Some(budget) = budget.filter(|_| len >= SMALL) else { return Ok(None) };
+    let count = |number| u64::try_from(number).unwrap_or(u64::MAX);
+    if len < HUGE_FROM {
+        return Ok(Some(budget.take(Resource::Memory, count(len))?));
+    }
+    // The mapping and what is cut off its ends, and huge pages that were moved into it.
+    let pages = len.div_ceil(HUGE_PAGE);
+    let bytes = pages.saturating_mul(HUGE_PAGE);
+    let amounts =
+        [(Resource::Memory, count(bytes)), (Resource::Mappings, count(pages.saturating_add(4)))];
+    Ok(Some(budget.take_all(&amounts)?))
+}
+
+/// Charges a budget for `bytes` that something is about to take from the allocator, for as long as
+/// the charge is kept, and finds out whether the system would give as many.
+pub(crate) fn claim(
+    bytes: usize,
+    budget: Option<&Arc<Budget>>,
+) -> Result<Option<Charge>, NoMemory> {
+    let charge = charge_for(bytes, budget)?;
+    if bytes >= HUGE_FROM && AlignedBytes::reserved(bytes).is_none() {
+        return Err(NoMemory::System { needed: bytes });
+    }
+    Ok(charge)
 }
 
 /// Whose memory bytes are.
@@ -60,7 +118,7 @@ impl AlignedBytes {
     pub fn try_zeroed(len: usize) -> Option<Self> {
         if len == 0 {
             let start = NonNull::<AlignedLine>::dangling().cast();
-            return Some(Self { start, len: 0, memory: Memory::None });
+            return Some(Self { start, len: 0, memory: Memory::None, charge: None });
         }
         if len >= HUGE_FROM {
             let bytes = Self::mapped(len)?;
@@ -70,7 +128,37 @@ impl AlignedBytes {
         let layout = Self::layout(len)?;
         // SAFETY: the layout has a size above 0.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        Some(Self { start, len, memory: Memory::Own(layout) })
+        Some(Self { start, len, memory: Memory::Own(layout), charge: None })
+    }
+
+    /// `len` zeros that are charged to a budget, if there is one, for as long as they stay.
+    ///
+    /// # Errors
+    /// Budget or system don't have as many.
+    pub fn charged(len: usize, budget: Option<&Arc<Budget>>) -> Result<Self, NoMemory> {
+        let charge = charge_for(len, budget)?;
+        let mut bytes = Self::try_zeroed(len).ok_or(NoMemory::System { needed: len })?;
+        bytes.charge = charge;
+        Ok(bytes)
+    }
+
+    /// As [`AlignedBytes::charged`], of [`AlignedBytes::try_untouched`].
+    ///
+    /// # Errors
+    /// As for [`AlignedBytes::charged`].
+    pub fn charged_untouched(len: usize, budget: Option<&Arc<Budget>>) -> Result<Self, NoMemory> {
+        let charge = charge_for(len, budget)?;
+        let mut bytes = Self::try_untouched(len).ok_or(NoMemory::System { needed: len })?;
+        bytes.charge = charge;
+        Ok(bytes)
+    }
+
+    /// The same bytes, charged to a budget from now on.
+    pub(crate) fn charged_to(mut self, budget: Option<&Arc<Budget>>) -> Result<Self, NoMemory> {
+        if self.charge.is_none() {
+            self.charge = charge_for(self.len, budget)?;
+        }
+        Ok(self)
     }
 
     /// As [`AlignedBytes::try_zeroed`], but of large ones no page is there yet: for whoever fills them at once, by
@@ -124,7 +212,8 @@ impl AlignedBytes {
         let start = unsafe { base.cast::<u8>().add(gap.min(HUGE_PAGE)) };
         // SAFETY: whole pages of the new mapping, the last one too: cut off, it would come in hundreds of small ones.
         unsafe { huge::allow(start, pages) };
-        Some(Self { start, len, memory: Memory::Mapped { base, whole, huge: 0 } })
+        let memory = Memory::Mapped { base, whole, huge: 0 };
+        Some(Self { start, len, memory, charge: None })
     }
 
     /// Has all pages before they are first used, in the middle of somebody's run.
@@ -150,8 +239,8 @@ impl AlignedBytes {
     pub(crate) fn part_of(whole: &Arc<Self>, start: usize, len: usize) -> Option<Self> {
         let bytes = whole.as_slice().get(start..start.checked_add(len)?)?;
         let start_of = NonNull::from(bytes).cast();
-        let part =
-            Self { start: start_of, len, memory: Memory::Part { _whole: Arc::clone(whole) } };
+        let memory = Memory::Part { _whole: Arc::clone(whole) };
+        let part = Self { start: start_of, len, memory, charge: None };
         start.is_multiple_of(ALIGN).then_some(part)
     }
 
@@ -163,10 +252,10 @@ impl AlignedBytes {
     }
 
     /// Gets huge pages for these bytes, in the background, where there were none at hand.
-    pub(crate) fn settle(self: &Arc<Self>) {
+    pub(crate) fn settle(self: &Arc<Self>, budget: Option<&Arc<Budget>>) {
         if self.small_page(0).is_some() {
             // SAFETY: being shared, they are not written.
-            unsafe { huge::get_later(vec![Arc::downgrade(self)]) };
+            unsafe { huge::get_later(vec![Arc::downgrade(self)], budget) };
         }
     }
 
@@ -217,13 +306,19 @@ impl AlignedBytes {
         ViewMut::of(self.as_mut_slice())
     }
 
-    /// At least `len` bytes from now on; the content is lost where it had to grow. `None` if there is no
-    /// memory for them.
-    pub(crate) fn try_grow(&mut self, len: usize) -> Option<()> {
+    /// At least `len` bytes from now on; the content is lost where it had to grow, or could not.
+    #[inline]
+    pub(crate) fn try_grow(
+        &mut self,
+        len: usize,
+        budget: Option<&Arc<Budget>>,
+    ) -> Result<(), NoMemory> {
         if self.len < len {
-            *self = Self::try_zeroed(len)?;
+            // First the old ones go.
+            *self = Self::zeroed(0);
+            *self = Self::charged(len, budget)?;
         }
-        Some(())
+        Ok(())
     }
 
     fn layout(len: usize) -> Option<Layout> {
@@ -260,21 +355,30 @@ pub(crate) struct Slab {
     open: Option<(Arc<AlignedBytes>, usize)>,
     /// Those that aren't all huge pages.
     small: Vec<Weak<AlignedBytes>>,
+    /// Who pays for them.
+    budget: Option<Arc<Budget>>,
 }
 
 impl Slab {
+    /// One that is charged to a budget.
+    pub(crate) fn charged_to(budget: Option<&Arc<Budget>>) -> Self {
+        Self { budget: budget.cloned(), ..Self::default() }
+    }
+
     /// `len` zeros. Little by itself comes from the allocator, unless there are huge pages anyway.
-    pub(crate) fn zeroed(&mut self, len: usize) -> AlignedBytes {
+    pub(crate) fn zeroed(&mut self, len: usize) -> Result<AlignedBytes, NoMemory> {
+        let budget = self.budget.as_ref();
         if len == 0 || self.open.is_none() && len < SLAB_FROM {
-            return AlignedBytes::zeroed(len);
+            return AlignedBytes::charged(len, budget);
         }
+        let budget = budget.cloned();
         if let Some(piece) = self.cut(len) {
-            return piece;
+            return Ok(piece);
         }
-        let Some(room) = len.checked_next_multiple_of(HUGE_PAGE).and_then(AlignedBytes::mapped)
-        else {
-            return AlignedBytes::zeroed(len);
-        };
+        let charge = charge_for(len.max(HUGE_FROM), budget.as_ref())?;
+        let room = len.checked_next_multiple_of(HUGE_PAGE).and_then(AlignedBytes::mapped);
+        let mut room = room.ok_or(NoMemory::System { needed: len })?;
+        room.charge = charge;
         // What is left of the one before may still take smaller pieces: the larger rest stays open.
         let rest = |open: &(Arc<AlignedBytes>, usize)| open.0.len() - open.1;
         let room = Arc::new(room);
@@ -288,7 +392,17 @@ impl Slab {
         {
             self.open = Some(before);
         }
-        piece.unwrap_or_else(|| AlignedBytes::zeroed(len))
+        piece.ok_or(NoMemory::System { needed: len })
+    }
+
+    /// `len` zeros that are no piece of it, charged to whoever pays for it.
+    pub(crate) fn apart(&self, len: usize) -> Result<AlignedBytes, NoMemory> {
+        AlignedBytes::charged(len, self.budget.as_ref())
+    }
+
+    /// As [`Self::apart`]; no page of many is there yet.
+    pub(crate) fn untouched(&self, len: usize) -> Result<AlignedBytes, NoMemory> {
+        AlignedBytes::charged_untouched(len, self.budget.as_ref())
     }
 
     /// Takes back the piece that was handed out last; others stay used up.
@@ -315,7 +429,7 @@ impl Slab {
         let small = std::mem::take(&mut self.small);
         if !small.is_empty() {
             // SAFETY: as the caller promises, and none is handed out any more.
-            unsafe { huge::get_later(small) };
+            unsafe { huge::get_later(small, self.budget.as_ref()) };
         }
     }
 
@@ -329,7 +443,8 @@ impl Slab {
         // SAFETY: within the mapping.
         let start = unsafe { whole.start.add(*taken) };
         *taken = end;
-        Some(AlignedBytes { start, len, memory: Memory::Piece { _of: Arc::clone(whole) } })
+        let memory = Memory::Piece { _of: Arc::clone(whole) };
+        Some(AlignedBytes { start, len, memory, charge: None })
     }
 }
 
@@ -339,6 +454,8 @@ struct AlignedLine;
 
 #[cfg(test)]
 mod tests {
+    use nnburst_hal::Amounts;
+
     use super::*;
 
     #[test]
@@ -352,10 +469,38 @@ mod tests {
     }
 
     #[test]
+    fn what_is_charged_is_given_back_with_the_bytes() {
+        let budget = Budget::root("test", Amounts::UNLIMITED.with(Resource::Memory, 4 << 20));
+        let used = || budget.used(Resource::Memory);
+        let small = AlignedBytes::charged(10_000, Some(&budget)).unwrap();
+        let large = AlignedBytes::charged(HUGE_FROM, Some(&budget)).unwrap();
+        assert_eq!(used(), 10_000 + (2 << 20));
+        let refused = AlignedBytes::charged(2 * HUGE_PAGE, Some(&budget)).unwrap_err();
+        assert_eq!(HalError::from(refused).status, ErrorStatus::ResourceExhaustedTransient);
+        let refused = claim(3 * HUGE_PAGE, Some(&budget)).unwrap_err();
+        assert_eq!(HalError::from(refused).status, ErrorStatus::ResourceExhaustedPersistent);
+        drop((small, large));
+        assert_eq!(used(), 0);
+        let mut slab = Slab::charged_to(Some(&budget));
+        let pieces = [slab.zeroed(SLAB_FROM).unwrap(), slab.zeroed(SLAB_FROM).unwrap()];
+        assert_eq!(used(), 2 << 20, "they share a mapping");
+        assert!(slab.zeroed(2 * HUGE_PAGE).is_err());
+        drop((slab, pieces));
+        assert_eq!((used(), budget.used(Resource::Mappings)), (0, 0));
+    }
+
+    #[test]
+    fn what_the_system_has_not_is_an_error() {
+        let needed = usize::MAX >> 2;
+        assert_eq!(AlignedBytes::charged(needed, None).unwrap_err(), NoMemory::System { needed });
+        assert_eq!(claim(needed, None).unwrap_err(), NoMemory::System { needed });
+    }
+
+    #[test]
     fn pieces_of_a_slab_are_apart_and_zero() {
         let mut slab = Slab::default();
         let sizes = [100, SLAB_FROM, 1, 0, 65, HUGE_PAGE - 1, 3 * HUGE_PAGE, 7, SLAB_FROM];
-        let mut pieces: Vec<_> = sizes.iter().map(|&len| slab.zeroed(len)).collect();
+        let mut pieces: Vec<_> = sizes.iter().map(|&len| slab.zeroed(len).unwrap()).collect();
         for (piece, &len) in pieces.iter_mut().zip(&sizes) {
             assert_eq!((piece.len(), piece.start.as_ptr() as usize % ALIGN), (len, 0));
             assert!(piece.as_slice().iter().all(|&byte| byte == 0));
@@ -368,14 +513,15 @@ mod tests {
     #[test]
     fn what_a_slab_gets_back_is_handed_out_again_as_zeros() {
         let mut slab = Slab::default();
-        let (first, mut last) = (slab.zeroed(SLAB_FROM), slab.zeroed(100));
+        let zeroed = |slab: &mut Slab, len| slab.zeroed(len).unwrap();
+        let (first, mut last) = (zeroed(&mut slab, SLAB_FROM), zeroed(&mut slab, 100));
         let at = last.start;
         last.as_mut_slice().fill(7);
         slab.give_back(last);
-        let again = slab.zeroed(70);
+        let again = zeroed(&mut slab, 70);
         assert_eq!((again.start, again.as_slice()), (at, &[0; 70][..]));
         slab.give_back(first);
-        assert_ne!(slab.zeroed(70).start, again.start, "only the last goes back");
+        assert_ne!(zeroed(&mut slab, 70).start, again.start, "only the last goes back");
     }
 
     #[test]

@@ -15,9 +15,11 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::memory::{AlignedBytes, Slab};
+use nnburst_hal::Budget;
+
+use crate::memory::{AlignedBytes, NoMemory, Slab};
 
 /// Which weights: of which operation, packed how. The order of asking tells several of one kernel apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,28 +36,29 @@ pub(crate) struct Packed(Arc<AlignedBytes>);
 
 impl Packed {
     /// `bytes` zeros that `fill` packs, or what a cache has of the operation that is being lowered.
-    /// `kernel` names the layout: weights of another name are never taken for these.
+    /// `kernel` names the layout: weights of another name are never taken for these. `None` where there is no memory
+    /// for them: the plan then fails with what [`Packs::take_failure`] tells.
     pub(crate) fn new(
         kernel: &'static str,
         bytes: usize,
         fill: impl FnOnce(&mut AlignedBytes),
-    ) -> Self {
+    ) -> Option<Self> {
         let scope = SCOPE.with_borrow_mut(|scope| scope.as_mut().map(|scope| scope.next(kernel)));
         if let Some((packs, key)) = &scope
             && let Some(found) = packs.find(*key, bytes)
         {
-            return found;
+            return Some(found);
         }
         let mut made = match &scope {
-            Some((packs, _)) => packs.room(bytes),
-            None => AlignedBytes::zeroed(bytes),
+            Some((packs, _)) => packs.room(bytes)?,
+            None => AlignedBytes::try_zeroed(bytes)?,
         };
         fill(&mut made);
         let made = Self(Arc::new(made));
-        match scope {
+        Some(match scope {
             Some((packs, key)) => packs.keep(key, made),
             None => made,
-        }
+        })
     }
 
     pub(crate) fn as_slice(&self) -> &[u8] {
@@ -79,6 +82,8 @@ pub(crate) struct Packs {
     /// Weights were asked for that the cache lacks: what was packed instead may be of constants that it
     /// lacks as well. Relaxed: looked at by the thread that set it, or told in another way.
     missed: AtomicBool,
+    /// Why weights were not packed.
+    failure: Mutex<Option<NoMemory>>,
 }
 
 /// Where a compilation cache has the packed weights of an operation.
@@ -140,9 +145,25 @@ impl Packs {
         self.missed.load(Ordering::Relaxed)
     }
 
-    /// Zeros for weights to be packed.
-    fn room(&self, bytes: usize) -> AlignedBytes {
-        self.slab.lock().unwrap_or_else(PoisonError::into_inner).zeroed(bytes)
+    /// The same, with what is packed from now on charged to a budget.
+    pub(crate) fn charged_to(mut self, budget: Option<&Arc<Budget>>) -> Self {
+        self.slab = Mutex::new(Slab::charged_to(budget));
+        self
+    }
+
+    /// Zeros for weights to be packed; without memory for them that is noted.
+    fn room(&self, bytes: usize) -> Option<AlignedBytes> {
+        let zeroed = self.slab.lock().unwrap_or_else(PoisonError::into_inner).zeroed(bytes);
+        zeroed.map_err(|error| *self.failure() = Some(error)).ok()
+    }
+
+    fn failure(&self) -> MutexGuard<'_, Option<NoMemory>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why weights could not be packed since this was asked last.
+    pub(crate) fn take_failure(&self) -> Option<NoMemory> {
+        self.failure().take()
     }
 
     /// Has huge pages for the weights that were packed so far, sooner or later.
@@ -266,10 +287,12 @@ impl Scope {
 
 #[cfg(test)]
 mod tests {
+    use nnburst_hal::{Amounts, Resource};
+
     use super::*;
 
     fn filled(kernel: &'static str, bytes: usize, with: u8) -> Packed {
-        Packed::new(kernel, bytes, |out| out.as_mut_slice().fill(with))
+        Packed::new(kernel, bytes, |out| out.as_mut_slice().fill(with)).unwrap()
     }
 
     #[test]
@@ -300,6 +323,17 @@ mod tests {
         assert!(!again.missed());
         assert_eq!(again.during(1, 7, || filled("c", 64, 9)).as_slice(), [9; 64], "other kernel");
         assert!(again.missed());
+    }
+
+    #[test]
+    fn weights_without_memory_are_none_and_the_reason_is_kept() {
+        let budget = Budget::root("test", Amounts::UNLIMITED.with(Resource::Memory, 2000));
+        let packs = Arc::new(Packs::default().charged_to(Some(&budget)));
+        let pack = |bytes| packs.during(0, 0, || Packed::new("a", bytes, |_| ()).is_some());
+        assert!(pack(1500) && packs.take_failure().is_none());
+        assert!(!pack(1500));
+        assert!(matches!(packs.take_failure(), Some(NoMemory::Exhausted(_))));
+        assert!(packs.take_failure().is_none());
     }
 
     #[test]

@@ -161,7 +161,7 @@ impl Imported {
         let mut import = Import::new(&file, graph);
         let inputs = import.add_inputs().map_err(ImportError::Interface)?;
         lower_all(&mut import)?;
-        let parts = import.finish(inputs)?;
+        let parts = import.finish(inputs, &budget)?;
         let pools = pools(bytes, backing, &parts)?;
         let operators = graph.operators.iter().map(|op| file.codes[op.code].name()).collect();
         let model =
@@ -227,7 +227,7 @@ impl Import<'_> {
     }
 
     /// Says which operands are the model's inputs and outputs, and checks that there are some.
-    fn finish(mut self, mut inputs: Vec<u32>) -> Result<Parts, ImportError> {
+    fn finish(mut self, mut inputs: Vec<u32>, budget: &Budget) -> Result<Parts, ImportError> {
         let tensors = &self.graph.tensors;
         let info = |import: &Self, index: usize, operand: u32| {
             TensorInfo::new(&tensors[index], import.builder.operand(operand))
@@ -246,12 +246,12 @@ impl Import<'_> {
         for state in std::mem::take(&mut self.states) {
             let Some(now) = self.values[state.tensor].filter(|&now| now != state.input) else {
                 // Nobody changes it, so it is what it was at first for good.
-                self.freeze(state.input);
+                self.freeze(state.input, budget)?;
                 continue;
             };
             let info = info(&self, state.tensor, state.input);
             let output = self.mark_output(now)?;
-            let initial = initial(self.builder.operand(state.input));
+            let initial = initial(self.builder.operand(state.input), budget)?;
             states.push(StatePair { input: inputs.len(), output: outputs.len(), info, initial });
             inputs.push(state.input);
             outputs.push(output);
@@ -292,10 +292,11 @@ impl Import<'_> {
     }
 
     /// A state that nobody changes becomes a constant.
-    fn freeze(&mut self, input: u32) {
+    fn freeze(&mut self, input: u32, budget: &Budget) -> Result<(), ImportError> {
         let operand = self.builder.operand(input).clone();
-        let bytes = initial(&operand);
+        let bytes = initial(&operand, budget)?;
         *self.builder.operand_mut(input) = self.builder.place(operand, &bytes);
+        Ok(())
     }
 
     /// Goes on behind an operator that could not be mapped, so that all of them are found.
@@ -320,15 +321,22 @@ fn interface(refusal: Refusal) -> ImportError {
     }
 }
 
-/// Real zero, as the interpreter resets variables: the zero point of signed 8-bit tensors, else zeros.
-fn initial(operand: &Operand) -> Vec<u8> {
+/// Real zero, as the interpreter resets variables: the zero point of signed 8-bit tensors, else zeros. Charged thrice: a
+/// copy may be made for the model's constants, and another for whoever starts a session.
+fn initial(operand: &Operand, budget: &Budget) -> Result<Vec<u8>, ImportError> {
     let zero = match operand.kind {
         OperandType::TensorQuant8AsymmSigned => {
             i8::try_from(operand.zero_point).unwrap_or(0).cast_unsigned()
         }
         _ => 0,
     };
-    vec![zero; operand.data_size().unwrap_or(0)]
+    let size = operand.data_size().unwrap_or(0);
+    if !budget.take(size.saturating_mul(3)) {
+        let dims = &operand.dimensions;
+        let what = format!("a variable tensor of {dims:?} is too large for a file of this size");
+        return Err(ImportError::Interface(what));
+    }
+    Ok(vec![zero; size])
 }
 
 fn pools(bytes: &[u8], backing: Backing, parts: &Parts) -> Result<Vec<Memory>, ImportError> {

@@ -2,11 +2,11 @@
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use nnburst_executor::{AlignedBytes, Snapshot, StripeSum};
 use nnburst_hal::{
-    Access, CACHE_TOKEN_BYTES, HalError, Mapping, Memory, MemoryError, Result, View,
+    Access, Budget, CACHE_TOKEN_BYTES, HalError, Mapping, Memory, MemoryError, Result, View,
     check_file_size, gather_pages,
 };
 use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat, ftruncate};
@@ -212,9 +212,14 @@ impl<'a> CacheFile<'a> {
     ///
     /// # Errors
     /// `GENERAL_FAILURE` for another sum, or a file that grew short meanwhile.
-    pub(super) fn read_body(&self, header: &Header, sum: u64) -> Result<AlignedBytes> {
-        let bytes = usize::try_from(header.length).ok().and_then(AlignedBytes::try_zeroed);
-        let mut bytes = bytes.ok_or_else(no_memory)?;
+    pub(super) fn read_body(
+        &self,
+        header: &Header,
+        sum: u64,
+        budget: Option<&Arc<Budget>>,
+    ) -> Result<AlignedBytes> {
+        let length = usize::try_from(header.length).map_err(|_| no_memory())?;
+        let mut bytes = AlignedBytes::charged(length, budget)?;
         self.read(Header::BYTES, bytes.as_mut_slice())?;
         if Checksum::of(bytes.as_slice()) != sum {
             return Err(changed(header));
@@ -230,10 +235,11 @@ impl<'a> CacheFile<'a> {
         &self,
         header: &Header,
         sum: u64,
+        budget: Option<&Arc<Budget>>,
         other: impl FnOnce() -> Result<T>,
     ) -> Result<(T, AlignedBytes)> {
-        let bytes = usize::try_from(header.length).ok().and_then(AlignedBytes::try_untouched);
-        let mut bytes = bytes.ok_or_else(no_memory)?;
+        let length = usize::try_from(header.length).map_err(|_| no_memory())?;
+        let mut bytes = AlignedBytes::charged_untouched(length, budget)?;
         let whole = self.map(header)?;
         let mut sums = vec![0; bytes.len().div_ceil(BLOCK)];
         let parts = bytes.as_mut_slice().chunks_mut(BLOCK).zip(&mut sums).enumerate();
@@ -244,7 +250,7 @@ impl<'a> CacheFile<'a> {
             Some(Page { to, from, sum, taken: false })
         };
         let mut pages: Vec<_> = parts.map_while(page).collect();
-        let done = self.read_pages(&mut pages, other)?;
+        let done = self.read_pages(&mut pages, budget, other)?;
         let taken = pages.iter().take_while(|page| page.taken).count();
         bytes.took(taken);
         // What was lost was read as zeros.
@@ -271,6 +277,7 @@ impl<'a> CacheFile<'a> {
     fn read_pages<T>(
         &self,
         pages: &mut [Page<'_>],
+        budget: Option<&Arc<Budget>>,
         other: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
         let helpers = if pages.len() < SHARED_PAGES { 0 } else { helpers() };
@@ -288,10 +295,17 @@ impl<'a> CacheFile<'a> {
         };
         std::thread::scope(|scope| {
             let spawn = || {
-                std::thread::Builder::new().name("nnburst-read".into()).spawn_scoped(scope, help)
+                let charge = budget.map(Budget::take_thread).transpose().ok()?;
+                let help = &help;
+                let help = move || {
+                    help();
+                    drop(charge);
+                };
+                let thread = std::thread::Builder::new().name("nnburst-read".into());
+                thread.spawn_scoped(scope, help).ok()
             };
             // Where there is no thread to be had, fewer do it.
-            let helping: Vec<_> = (0..helpers).map_while(|_| spawn().ok()).collect();
+            let helping: Vec<_> = (0..helpers).map_while(|_| spawn()).collect();
             let done = other();
             while done.is_ok() {
                 let Some(page) = left().next() else { break };

@@ -23,7 +23,7 @@ use nnburst_executor::{
 };
 use nnburst_hal::{
     CacheFiles, CacheHandles, ExecutionPreference, HalError, Model, PrepareOptions, Priority,
-    Result,
+    Resource, Result,
 };
 use nnburst_hal_ipc::{decode, encode};
 use serde::{Deserialize, Serialize};
@@ -71,6 +71,9 @@ pub(crate) struct Restored {
     pub(crate) model: Model,
     pub(crate) options: PrepareOptions,
 }
+
+/// Bytes of memory that may become of a byte of an encoded model while it is decoded.
+const DECODED: u64 = 24;
 
 /// Whether files came, and as many as are needed.
 pub(crate) fn is_complete(cache: &CacheHandles) -> bool {
@@ -153,19 +156,22 @@ pub(crate) fn load(
         return Err(HalError::failure("the cache files don't belong together"));
     }
     let [body_sum, weights_sum] = of_model.sums;
+    let budget = options.memory.as_ref();
     let read_model = || {
-        let bytes = model_file.read_body(of_model, body_sum)?;
+        let bytes = model_file.read_body(of_model, body_sum, budget)?;
+        let decoded = of_model.length.saturating_mul(DECODED);
+        let _charge = budget.map(|budget| budget.take(Resource::Memory, decoded)).transpose()?;
         let (mut body, constants) = decode::<Body<Model>>(bytes.as_slice())
             .map_err(|error| HalError::failure(format!("the cached model: {error}")))?;
         body.model.operand_values = constants.to_vec();
         Ok(body)
     };
-    let (body, weights) = data_file.read_body_beside(of_data, weights_sum, read_model)?;
+    let (body, weights) = data_file.read_body_beside(of_data, weights_sum, budget, read_model)?;
     let Body { preference, priority, absent, entries, model } = body;
     let (plan, model) =
         Plan::restore(model, absent, &entries, weights, options, control).map_err(|error| {
             match error {
-                CompileError::DeadlineMissed => error.into(),
+                CompileError::DeadlineMissed | CompileError::NoMemory(_) => error.into(),
                 error => HalError::failure(format!("the cached model: {error}")),
             }
         })?;

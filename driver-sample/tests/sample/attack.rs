@@ -49,6 +49,7 @@ const ATTACKS: &[(&str, Attack)] = &[
     ("mappings", budgets::mappings),
     ("address space", budgets::address_space),
     ("threads", budgets::threads),
+    ("temporaries", budgets::temporaries),
 ];
 
 /// The users of the good client and of attackers.

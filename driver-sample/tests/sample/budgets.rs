@@ -191,6 +191,54 @@ pub(crate) fn threads(socket: &Path) -> Held {
     Box::new(held)
 }
 
+/// `out = sum(a * b)` of a column and a row: a few bytes of model that take a square between them.
+fn square(side: u32) -> Model {
+    let float = OperandType::TensorFloat32;
+    let constant = |kind, dimensions: &[u32], offset, length| {
+        let mut operand = tensor(kind, dimensions, OperandLifeTime::ConstantCopy);
+        operand.location = DataLocation { pool_index: 0, offset, length };
+        operand
+    };
+    let mut operands = vec![
+        tensor(float, &[side, 1], OperandLifeTime::SubgraphInput),
+        tensor(float, &[1, side], OperandLifeTime::SubgraphInput),
+        constant(OperandType::Int32, &[], 0, 4),
+        tensor(float, &[side, side], OperandLifeTime::TemporaryVariable),
+        constant(OperandType::TensorInt32, &[2], 4, 8),
+        constant(OperandType::Bool, &[], 12, 1),
+        tensor(float, &[1], OperandLifeTime::SubgraphOutput),
+    ];
+    operands.iter_mut().take(6).for_each(|operand| operand.number_of_consumers = 1);
+    let operation = |kind, inputs, outputs| Operation { kind, inputs, outputs };
+    let main = Subgraph {
+        operands,
+        operations: vec![
+            operation(OperationType::Mul, vec![0, 1, 2], vec![3]),
+            operation(OperationType::ReduceSum, vec![3, 4, 5], vec![6]),
+        ],
+        input_indexes: vec![0, 1],
+        output_indexes: vec![6],
+    };
+    let values = [0i32, 0, 1].iter().flat_map(|number| number.to_le_bytes());
+    Model { main, operand_values: values.chain([0]).collect(), ..Model::default() }
+}
+
+/// Small models with large temporaries, kept and executed, of several connections.
+pub(crate) fn temporaries(socket: &Path) -> Held {
+    let devices: Vec<_> = (0..4).map(|_| RemoteDevice::connect_path(socket).unwrap()).collect();
+    let too_large = prepare(&devices[0], square(17_500)).map(drop).unwrap_err();
+    report(format_args!("too large: {}", too_large.status.name()));
+    let mut taken = Taken::none();
+    let mut held: Vec<Held> = Vec::new();
+    for device in devices.iter().cycle().take(40) {
+        // 100 MB each.
+        let Some(model) = taken.take(prepare(device, square(5_000))) else { break };
+        held.push(Box::new(model));
+    }
+    taken.report("models");
+    Box::new((devices, held))
+}
+
 /// How many of a thing the attacker reported.
 fn count(words: &[String], what: &str) -> usize {
     let found = words.iter().find_map(|word| word.strip_prefix(&format!("{what}: "))?.parse().ok());
@@ -252,6 +300,19 @@ fn threads_of_one_user_leave_some_for_others() {
     let attacker = target.attack("threads");
     let during = target.now().threads;
     assert!(during < 150, "{during} threads, {:?}", attacker.words());
+    drop(attacker);
+    target.survives();
+}
+
+#[test]
+fn temporaries_are_charged_before_they_are_touched() {
+    let Some(target) = Target::start("as=3221225472") else { return };
+    let attacker = target.attack("temporaries");
+    let words = attacker.words();
+    assert!(said(words, "too large", ErrorStatus::ResourceExhaustedPersistent), "{words:?}");
+    assert!(said(words, "models", ErrorStatus::ResourceExhaustedTransient), "{words:?}");
+    let (models, during) = (count(words, "models"), target.now().resident_kib);
+    assert!((2..12).contains(&models) && during < 1200 << 10, "{models} models, {during} KiB");
     drop(attacker);
     target.survives();
 }

@@ -13,9 +13,10 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
+use nnburst_hal::Budget;
 use rustix::mm::{
     Advice, MapFlags, MremapFlags, ProtFlags, madvise, mmap_anonymous, mremap_fixed, munmap,
 };
@@ -94,7 +95,9 @@ pub(super) unsafe fn take_small(start: NonNull<u8>, len: usize) {
 ///
 /// # Safety
 /// Nobody writes them any more.
-pub(super) unsafe fn get_later(bytes: Vec<Weak<AlignedBytes>>) {
+pub(super) unsafe fn get_later(bytes: Vec<Weak<AlignedBytes>>, budget: Option<&Arc<Budget>>) {
+    // Without the thread, pages stay as they are.
+    let Ok(charge) = budget.map(Budget::take_thread).transpose() else { return };
     let get = move || {
         for bytes in bytes {
             let mut at = 0;
@@ -109,8 +112,8 @@ pub(super) unsafe fn get_later(bytes: Vec<Weak<AlignedBytes>>) {
                 at += HUGE_PAGE;
             }
         }
+        drop(charge);
     };
-    // Without the thread, pages stay as they are.
     let _ = std::thread::Builder::new().name("nnburst-pages".into()).spawn(get);
 }
 
@@ -163,8 +166,6 @@ fn nanoseconds(time: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
     /// Numbers, in memory for which no huge pages were asked for.
@@ -200,7 +201,7 @@ mod tests {
     fn bytes_may_go_while_they_get_their_pages() {
         for read in [true, false] {
             let bytes = numbers();
-            bytes.settle();
+            bytes.settle(None);
             assert!(!read || are_numbers(&bytes));
         }
     }

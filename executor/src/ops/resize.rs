@@ -48,6 +48,7 @@ fn lower(op: &mut OpBuilder<'_>, bilinear: bool) -> Lowered {
     }
     let to = Image::new([from.batches, height, width, from.channels], from.is_nchw());
     op.set_output(0, to.shape()?)?;
+    op.claim((width + height).saturating_mul(size_of::<Tap>()))?;
     if bilinear {
         let rows = grid.taps(from.height, height);
         let columns = grid.taps(from.width, width);

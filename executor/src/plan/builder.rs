@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use half::f16;
 use nnburst_hal::{
-    ChannelQuant, ExtraParams, FusedActivation, Operand, OperandType, Operation, OperationType,
+    ChannelQuant, Charge, ExtraParams, FusedActivation, Operand, OperandType, Operation,
+    OperationType,
 };
 
 use super::Context;
@@ -13,7 +14,7 @@ use super::stage::{DynamicTarget, RunDynamic};
 use super::state::{State, Storage, ValueId};
 use crate::error::OpError;
 use crate::kernels::{Isa, Precision};
-use crate::memory::AlignedBytes;
+use crate::memory::{AlignedBytes, NoMemory, claim};
 use crate::shape::Shape;
 
 /// Why lowering an operation ends before its end.
@@ -25,6 +26,8 @@ pub struct Stop(pub(super) Reason);
 pub(super) enum Reason {
     /// A rule is broken.
     Error(OpError),
+    /// There is no memory for its tables.
+    NoMemory(NoMemory),
     /// What follows depends on a value that is known at run time alone.
     Value(ValueId),
     /// The outputs' shapes are known once the operation has run.
@@ -42,6 +45,7 @@ impl std::fmt::Debug for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Error(error) => f.debug_tuple("Error").field(error).finish(),
+            Self::NoMemory(error) => f.debug_tuple("NoMemory").field(error).finish(),
             Self::Value(value) => f.debug_tuple("Value").field(value).finish(),
             Self::Dynamic(..) => f.write_str("Dynamic"),
         }
@@ -51,6 +55,12 @@ impl std::fmt::Debug for Reason {
 impl From<OpError> for Stop {
     fn from(error: OpError) -> Self {
         Self(Reason::Error(error))
+    }
+}
+
+impl From<NoMemory> for Stop {
+    fn from(error: NoMemory) -> Self {
+        Self(Reason::NoMemory(error))
     }
 }
 
@@ -91,7 +101,62 @@ pub struct OpBuilder<'a> {
     pub(super) instead: Vec<(usize, ValueId)>,
 }
 
+/// Whether the steps of an operation keep tables as long as operands that need not be constants.
+fn is_recurrent(kind: OperationType) -> bool {
+    use OperationType as Op;
+    matches!(
+        kind,
+        Op::Lstm
+            | Op::Rnn
+            | Op::Svdf
+            | Op::BidirectionalSequenceLstm
+            | Op::BidirectionalSequenceRnn
+            | Op::UnidirectionalSequenceLstm
+            | Op::UnidirectionalSequenceRnn
+    )
+}
+
+/// Bytes of tables that a kernel may keep for each row, column or channel of an operand.
+const TABLE_BYTES: usize = 16;
+
+/// Copies of constant operands that lowering may hold at a time, packed weights apart.
+const COPIES: usize = 4;
+
 impl OpBuilder<'_> {
+    /// Charges what lowering the operation may take beside packed weights: tables as long as an operand's extents for
+    /// as long as the stage stays, copies of constants as long as the returned charge.
+    pub(super) fn claim_lowering(&mut self) -> Result<Option<Charge>, NoMemory> {
+        let has_tables = is_recurrent(self.kind());
+        let (mut tables, mut copies) = (0usize, 0usize);
+        for &operand in &self.operation.inputs {
+            let Some(value) = self.map.get(operand as usize) else { continue };
+            let value = &self.state.values[*value];
+            let shape = value.shape.iter().filter(|_| has_tables);
+            let extents = shape.flat_map(|shape| shape.iter());
+            tables = extents.fold(tables, |sum, &extent| sum.saturating_add(extent));
+            if let Storage::Constant(bytes) = &value.storage {
+                copies = copies.saturating_add(bytes.len());
+            }
+        }
+        self.claim_tables(tables.saturating_mul(TABLE_BYTES))?;
+        claim(copies.saturating_mul(COPIES), self.context.budget.as_ref())
+    }
+
+    /// Charges tables of so many bytes that the steps of this operation keep, before they are made.
+    fn claim_tables(&mut self, bytes: usize) -> Result<(), NoMemory> {
+        /// Less comes with the operation.
+        const FEW: usize = 16 << 10;
+        if bytes >= FEW {
+            self.draft.claims.extend(claim(bytes, self.context.budget.as_ref())?);
+        }
+        Ok(())
+    }
+
+    /// As the operation is about to make tables of so many bytes, or to take as many from the allocator in a run.
+    pub(crate) fn claim(&mut self, bytes: usize) -> Lowered {
+        self.claim_tables(bytes).map_err(Stop::from)
+    }
+
     /// The operation.
     pub fn kind(&self) -> OperationType {
         self.operation.kind

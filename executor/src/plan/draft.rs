@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nnburst_hal::OperandType;
+use nnburst_hal::{Charge, OperandType};
 
 use super::arena::{Lifetime, lay_out};
 use super::fuse::Part;
@@ -184,6 +184,8 @@ pub(super) struct Draft {
     pub(super) kept: Vec<usize>,
     /// Graph, operation and input of constants that are wholly in packed weights.
     pub(super) absorbed: Vec<(usize, usize, usize)>,
+    /// What the steps' tables take of a budget.
+    pub(super) claims: Vec<Charge>,
 }
 
 impl std::fmt::Debug for Draft {

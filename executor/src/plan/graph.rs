@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nnburst_hal::{
-    DataLocation, Model, Operand, OperandLifeTime, OperandType, Operation, Subgraph,
+    Budget, DataLocation, Model, Operand, OperandLifeTime, OperandType, Operation, Subgraph,
 };
 
 use crate::error::CompileError;
@@ -43,10 +43,11 @@ const READ_BYTES: usize = 1 << 20;
 pub(crate) fn graphs(
     model: &Model,
     weights: Option<&Arc<AlignedBytes>>,
+    budget: Option<&Arc<Budget>>,
     control: &Control<'_>,
 ) -> Result<Vec<Graph>, CompileError> {
     // One behind the other, since a mapping or a fault per constant takes longer than copying it.
-    let mut slab = Slab::default();
+    let mut slab = Slab::charged_to(budget);
     std::iter::once(&model.main)
         .chain(&model.referenced)
         .map(|subgraph| Graph::new(model, (weights, &mut slab), subgraph, control))
@@ -135,9 +136,8 @@ fn constant(
     if let (Some(weights), OperandLifeTime::ConstantReference) = (weights, operand.lifetime) {
         let len = location.length as usize;
         // Packed they may be shorter, by half where they are whole steps of a scale.
-        let bytes =
-            AlignedBytes::part_of(weights, 0, len).or_else(|| AlignedBytes::try_untouched(len));
-        return bytes.map(|bytes| Some(Arc::new(bytes))).ok_or(CompileError::Cache);
+        let bytes = AlignedBytes::part_of(weights, 0, len).map_or_else(|| slab.untouched(len), Ok);
+        return Ok(Some(Arc::new(bytes?)));
     }
     let bytes = match operand.lifetime {
         OperandLifeTime::ConstantCopy => copied(&model.operand_values, location),
@@ -155,7 +155,9 @@ fn constant(
             model.operand_values.len()
         ),
     })?;
-    Ok(Some(Arc::new(AlignedBytes::copy_of(bytes))))
+    let mut copy = slab.apart(bytes.len())?;
+    copy.as_mut_slice().copy_from_slice(bytes);
+    Ok(Some(Arc::new(copy)))
 }
 
 fn copied(values: &[u8], location: DataLocation) -> Option<&[u8]> {
@@ -180,7 +182,7 @@ fn referenced(
             error: format!("ends at byte {end} of a pool of {}", pool.size()),
         });
     }
-    let mut bytes = slab.zeroed(location.length as usize);
+    let mut bytes = slab.zeroed(location.length as usize)?;
     let mut offset = u64::from(location.offset);
     for chunk in bytes.as_mut_slice().chunks_mut(READ_BYTES) {
         let read = pool.read_at(offset, chunk);

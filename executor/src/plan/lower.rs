@@ -87,7 +87,11 @@ pub(crate) fn lower(
             absorbed: Vec::new(),
             instead: Vec::new(),
         };
+        let _claim = builder.claim_lowering()?;
         let next = context.packs.during(graph, index, || lower_one(&mut builder))?;
+        if let Some(error) = context.packs.take_failure() {
+            return Err(error.into());
+        }
         let absorbed = builder.absorbed;
         poll::halted()?;
         match next {
@@ -116,6 +120,7 @@ pub(crate) fn lower(
                 let name = operation.kind.name();
                 return Err(CompileError::Operation { index, name, error });
             }
+            Next::Stop(Stop(Reason::NoMemory(error))) => return Err(error.into()),
             Next::Stop(Stop(Reason::Value(value))) => {
                 draft.rewind(mark.0, mark.1);
                 for (value, info) in before {
@@ -326,7 +331,7 @@ fn finish(
     if context.packs.missed() {
         return Err(CompileError::Cache);
     }
-    let Draft { steps, outputs, absorbed, .. } = draft;
+    let Draft { steps, outputs, absorbed, claims, .. } = draft;
     let steps: Vec<_> = steps.into_iter().map(|step| layout.step(step)).collect();
     for step in &steps {
         let label = &step.label;
@@ -340,7 +345,7 @@ fn finish(
         );
     }
     let (arena_bytes, arena_slot) = (layout.bytes, layout.slot);
-    Ok(Stage { steps, arena_bytes, arena_slot, outputs, tail, state, absorbed })
+    Ok(Stage { steps, arena_bytes, arena_slot, outputs, tail, state, absorbed, _claims: claims })
 }
 
 impl Context {

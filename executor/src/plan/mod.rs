@@ -25,7 +25,7 @@ mod state;
 
 use std::sync::Arc;
 
-use nnburst_hal::{Model, OperationType, Version, validate_model, vlog};
+use nnburst_hal::{Budget, Model, OperationType, Version, validate_model, vlog};
 
 pub use builder::{Lowered, OpBuilder, Stop, Tensor};
 pub(crate) use graph::{Graph, MAIN};
@@ -40,7 +40,7 @@ pub(crate) use state::{ArgumentShape, State, Storage};
 use crate::error::CompileError;
 use crate::extension::{ExtensionRegistry, Types};
 use crate::kernels::{Isa, Precision};
-use crate::memory::AlignedBytes;
+use crate::memory::{AlignedBytes, NoMemory};
 use crate::packed::Packs;
 use crate::poll;
 use crate::session::{Control, Session};
@@ -71,6 +71,9 @@ pub struct CompileOptions {
     /// Leaves every operation a step by itself, and every value memory of its own: slower, with the same
     /// results. For finding out who is to blame for a wrong one.
     pub apart: bool,
+    /// What the memory of plan and sessions is charged to, before it is taken: constants, packed weights, arenas,
+    /// values whose sizes come with a run, and threads that share steps. `None`: nobody bounds it.
+    pub memory: Option<Arc<Budget>>,
 }
 
 impl Default for CompileOptions {
@@ -83,6 +86,7 @@ impl Default for CompileOptions {
             late_errors: false,
             bf16: false,
             apart: false,
+            memory: None,
         }
     }
 }
@@ -109,6 +113,8 @@ pub(crate) struct Context {
     pub(crate) extension_names: Vec<(u16, String)>,
     pub(crate) types: Types,
     pub(crate) packs: Arc<Packs>,
+    /// Who pays for memory.
+    pub(crate) budget: Option<Arc<Budget>>,
 }
 
 /// A model, compiled. Immutable and shared; each execution at a time needs a [`Session`] of its own.
@@ -173,7 +179,8 @@ impl Plan {
             }
         }
         validate_model(model, Version::V1_3)?;
-        let graphs = graph::graphs(model, weights, control)?;
+        let budget = options.memory.as_ref();
+        let graphs = graph::graphs(model, weights, budget, control)?;
         let operations: usize = graphs.iter().map(|graph| graph.operations.len()).sum();
         let operands: usize = graphs.iter().map(|graph| graph.operands.len()).sum();
         let isa = match options.isa {
@@ -201,7 +208,8 @@ impl Plan {
             value_limit: operands.saturating_add(16 * SPARE_OPERATIONS),
             extension_names,
             types: Types::of(model, &options.extensions),
-            packs: Arc::new(packs),
+            packs: Arc::new(packs.charged_to(budget)),
+            budget: budget.cloned(),
         };
         let first = match context.first_stage(control) {
             Ok(first) => first.map(Arc::new),
@@ -223,6 +231,17 @@ impl Plan {
     /// Scratch memory for one execution at a time.
     pub fn session(&self) -> Session {
         Session::new(self)
+    }
+
+    /// As [`Plan::session`], with all the memory that is known to be needed: [`Session::run`] asks for it again where it
+    /// could not be had.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn try_session(&self) -> Result<Session, NoMemory> {
+        let mut session = self.session();
+        session.take_memory()?;
+        Ok(session)
     }
 
     /// Whether shapes and steps are all fixed: runs don't allocate, lock or call the system.

@@ -96,7 +96,7 @@ impl Plan {
             _ => vec![Memory::absent(absent).map_err(|_| CompileError::Cache)?],
         };
         let plan = Self::compile_with(&model, options, packs, Some(&weights), control)?;
-        weights.settle();
+        weights.settle(options.memory.as_ref());
         Ok((plan, model))
     }
 }

@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use nnburst_hal::Charge;
+
 use super::label::Label;
 use super::state::{State, ValueId};
 use crate::io::Io;
@@ -166,6 +168,8 @@ pub(crate) struct Stage {
     pub(crate) state: Option<State>,
     /// Graph, operation and input of constants that are wholly in packed weights.
     pub(crate) absorbed: Vec<(usize, usize, usize)>,
+    /// What the steps' tables take of a budget.
+    pub(crate) _claims: Vec<Charge>,
 }
 
 impl Stage {

@@ -1,6 +1,8 @@
 //! What a request brings: its arguments, held against what the model declares, and where outputs go.
 
-use nnburst_hal::Operand;
+use std::sync::Arc;
+
+use nnburst_hal::{Budget, Operand};
 
 use super::{Input, Output};
 use crate::error::RunError;
@@ -45,10 +47,15 @@ impl Sink<'_> {
     }
 
     /// Makes room, where the memory is ours.
-    pub(super) fn reserve(&mut self, index: usize, bytes: usize) -> Result<(), RunError> {
+    pub(super) fn reserve(
+        &mut self,
+        index: usize,
+        bytes: usize,
+        budget: Option<&Arc<Budget>>,
+    ) -> Result<(), RunError> {
         match self {
             Self::Owned(buffers) => match buffers.get_mut(index) {
-                Some(buffer) => buffer.try_grow(bytes).ok_or(RunError::NoMemory { needed: bytes }),
+                Some(buffer) => Ok(buffer.try_grow(bytes, budget)?),
                 None => Ok(()),
             },
             Self::Given(_) => Ok(()),

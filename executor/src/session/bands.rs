@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn every_band_runs_once_in_pieces_as_even_as_can_be() {
-        let mut team = Team::new(3);
+        let mut team = Team::new(3, None);
         for (count, pieces) in [(0, 1), (1, 1), (7, 2), (8, 8), (9, 4), (64, 7)] {
             for together in [false, true] {
                 let seen: Vec<AtomicUsize> = (0..count).map(|_| AtomicUsize::new(0)).collect();
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn bands_that_a_helper_lost_are_missed() {
-        let mut team = Team::new(2);
+        let mut team = Team::new(2, None);
         // The owner leaves the job open until the helper has come, and been lost.
         let came = AtomicBool::new(false);
         let ran = run_bands((40, 10), &Control::default(), Some(&mut team), |thread, _| {
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_stop_or_a_failure_ends_a_step_between_its_pieces() {
-        let mut team = Team::new(2);
+        let mut team = Team::new(2, None);
         for together in [false, true] {
             let stop = AtomicBool::new(false);
             let control = Control { stop: Some(&stop), ..Control::default() };
@@ -196,9 +196,9 @@ mod tests {
 
             let helpers = together.then_some(&mut team);
             let ran = run_bands((1 << 30, 1 << 30), &Control::default(), helpers, |_, bands| {
-                if bands.contains(&20) { Err(RunError::NoMemory { needed: 20 }) } else { Ok(()) }
+                if bands.contains(&20) { Err(RunError::Stopped) } else { Ok(()) }
             });
-            assert!(matches!(ran, Err(RunError::NoMemory { needed: 20 })), "{ran:?}");
+            assert!(matches!(ran, Err(RunError::Stopped)), "{ran:?}");
         }
     }
 }

@@ -89,11 +89,12 @@ impl Loop {
             has_run = true;
         }
         debug_assert!(states >= tail.outputs.len());
-        self.results(tail, &initial, has_run)
+        self.results(context, tail, &initial, has_run)
     }
 
     fn results(
         &self,
+        context: &Context,
         tail: &LoopTail,
         initial: &[View<'_>],
         has_run: bool,
@@ -104,8 +105,7 @@ impl Loop {
             // Buffers grow and never shrink; the value may be shorter by now.
             let whole = if has_run { self.current[index].view() } else { initial[index] };
             let len = self.result_bytes(index, &shape, whole.len(), initial, &tail.inputs[index].1);
-            let mut bytes =
-                AlignedBytes::try_zeroed(len).ok_or(RunError::NoMemory { needed: len })?;
+            let mut bytes = AlignedBytes::charged(len, context.budget.as_ref())?;
             whole.copy_to_slice(bytes.as_mut_slice());
             Ok(DynamicOutput { shape, bytes })
         };

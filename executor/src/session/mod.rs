@@ -15,6 +15,7 @@ use std::time::Duration;
 use nnburst_hal::{OutputShape, TimePoint, View, ViewMut};
 
 use crate::error::{Halt, RunError};
+use crate::memory::NoMemory;
 use crate::plan::{Context, MAIN, Plan, Stage};
 use crate::poll;
 use arguments::Sink;
@@ -178,6 +179,11 @@ impl Session {
         Self { context, runner, shares, team: None, warmth, rehearses }
     }
 
+    /// Has the memory that is known to be needed.
+    pub(crate) fn take_memory(&mut self) -> Result<(), NoMemory> {
+        self.runner.take_memory(&self.context)
+    }
+
     /// Touches a few lines of the weights and the memory that the next run will use, to have them in near caches when
     /// it comes; `false` ends a round, after which some time may pass. It takes a small part of a microsecond, and
     /// neither allocates nor locks nor calls the system. Weights that are packed at run time are left out.
@@ -242,7 +248,8 @@ impl Session {
         times: Option<&mut Vec<StepTime>>,
     ) -> Result<(), RunError> {
         if self.team.is_none() && self.shares {
-            self.team = Some(Team::new(self.context.threads.min(team::cores())));
+            let size = self.context.threads.min(team::cores());
+            self.team = Some(Team::new(size, self.context.budget.as_ref()));
         }
         let mut orders = Orders { control, team: self.team.as_mut(), times, rehearsal: None };
         poll::under(control, || {

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use nnburst_hal::{OutputShape, View, ViewMut};
+use nnburst_hal::{Budget, Charge, OutputShape, Resource, View, ViewMut};
 
 use super::arguments::{Sink, argument_shape, check_count, fits, input_slot};
 use super::bands::run_bands;
@@ -16,7 +16,7 @@ use super::rehearsal::rehearse;
 use super::{Control, Input, Orders, Output, StepTime};
 use crate::error::{CompileError, RunError};
 use crate::io::{Io, Slot, resolve};
-use crate::memory::AlignedBytes;
+use crate::memory::{AlignedBytes, NoMemory};
 use crate::plan::{
     ArgumentShape, Context, DynamicOutput, DynamicTarget, Place, Stage, State, Step, Storage, Tail,
     Work, lower,
@@ -52,6 +52,8 @@ pub(super) struct Node {
     made: Vec<AlignedBytes>,
     inner: Option<Box<Loop>>,
     next: Vec<(Guard, Self)>,
+    /// What the steps take of a budget, where the stage was compiled for a run.
+    _charge: Option<Charge>,
 }
 
 /// What the stages behind it were compiled for.
@@ -61,12 +63,43 @@ enum Guard {
     Shapes(Vec<Vec<u32>>),
 }
 
+/// Bytes of a node, and of each of its steps.
+const NODE_BYTES: u64 = 4 << 10;
+const STEP_BYTES: u64 = 2 << 10;
+
 impl Node {
     /// Where there is no memory for the arena, the run that comes here tries again and tells.
-    fn new(stage: Arc<Stage>) -> Self {
-        let arena = AlignedBytes::try_zeroed(stage.arena_bytes);
-        let arena = arena.unwrap_or_else(|| AlignedBytes::zeroed(0));
-        Self { stage, arena, made: Vec::new(), inner: None, next: Vec::new() }
+    fn new(stage: Arc<Stage>, budget: Option<&Arc<Budget>>) -> Self {
+        let arena = AlignedBytes::charged(stage.arena_bytes, budget);
+        let arena = arena.unwrap_or_else(|_| AlignedBytes::zeroed(0));
+        Self { stage, arena, made: Vec::new(), inner: None, next: Vec::new(), _charge: None }
+    }
+
+    /// Compiles the stage that follows from `state`.
+    fn compile(context: &Context, state: State, control: &Control<'_>) -> Result<Self, RunError> {
+        let budget = context.budget.as_ref();
+        let stage = lower(context, state, control)?;
+        let steps = u64::try_from(stage.steps.len()).unwrap_or(u64::MAX);
+        let bytes = steps.saturating_mul(STEP_BYTES).saturating_add(NODE_BYTES);
+        let charge = budget.map(|budget| budget.take(Resource::Memory, bytes)).transpose();
+        let charge = charge.map_err(NoMemory::from)?;
+        let arena = AlignedBytes::charged(stage.arena_bytes, budget)?;
+        let stage = Arc::new(stage);
+        Ok(Self { stage, arena, made: Vec::new(), inner: None, next: Vec::new(), _charge: charge })
+    }
+}
+
+/// Makes what a run needs. Without memory for it, what was kept for other runs makes room first.
+fn or_forget<T>(
+    kept: &mut Vec<T>,
+    mut make: impl FnMut() -> Result<Node, RunError>,
+) -> Result<Node, RunError> {
+    match make() {
+        Err(RunError::NoMemory(_)) if !kept.is_empty() => {
+            kept.clear();
+            make()
+        }
+        made => made,
     }
 }
 
@@ -86,7 +119,7 @@ impl Runner {
         let root = |stage| Root {
             inputs: this.inputs.iter().map(|i| ArgumentShape::Known(declared(i))).collect(),
             omitted_outputs: vec![false; this.outputs.len()],
-            node: Node::new(stage),
+            node: Node::new(stage, context.budget.as_ref()),
         };
         let shape = |index| OutputShape { dimensions: declared(index), is_sufficient: true };
         Self {
@@ -95,6 +128,14 @@ impl Runner {
             slots: Vec::new(),
             shapes: this.outputs.iter().map(shape).collect(),
         }
+    }
+
+    /// Has the memory of the stages that are known.
+    pub(super) fn take_memory(&mut self, context: &Context) -> Result<(), NoMemory> {
+        for Root { node, .. } in &mut self.roots {
+            node.arena.try_grow(node.stage.arena_bytes, context.budget.as_ref())?;
+        }
+        Ok(())
     }
 
     /// The scratch memory of the first stage that was run.
@@ -170,7 +211,8 @@ impl Runner {
         let omitted_outputs: Vec<_> = (0..sink.len()).map(|i| sink.is_omitted(i)).collect();
         let state = State::new(&context.graphs, self.graph, &inputs, &omitted_outputs)
             .map_err(|error| CompileError::Model(error.to_string()))?;
-        let node = Node::new(Arc::new(lower(context, state, orders.control)?));
+        let node =
+            or_forget(&mut self.roots, || Node::compile(context, state.clone(), orders.control))?;
         if self.roots.len() >= MAX_VARIANTS {
             self.roots.remove(0);
         }
@@ -183,7 +225,7 @@ impl Walk<'_, '_, '_, '_> {
     /// Runs a stage and those behind it.
     fn down(&mut self, mut node: &mut Node, outputs_from: usize) -> Result<(), RunError> {
         loop {
-            let Node { stage, arena, made, inner, next } = node;
+            let Node { stage, arena, made, inner, next, .. } = node;
             self.bind(stage, arena, outputs_from)?;
             for step in &stage.steps {
                 self.orders.check()?;
@@ -202,7 +244,12 @@ impl Walk<'_, '_, '_, '_> {
                             node = &mut next[found].1;
                             continue;
                         }
-                        None => Guard::Value(Arc::new(AlignedBytes::copy_of(&bytes.to_vec()))),
+                        None => {
+                            let budget = self.context.budget.as_ref();
+                            let mut copy = AlignedBytes::charged(bytes.len(), budget)?;
+                            bytes.copy_to_slice(copy.as_mut_slice());
+                            Guard::Value(Arc::new(copy))
+                        }
                     }
                 }
                 Tail::Dynamic { step, run, outputs } => {
@@ -237,7 +284,7 @@ impl Walk<'_, '_, '_, '_> {
         }
         let mut short = None;
         for known in &stage.outputs {
-            self.sink.reserve(known.index, known.bytes)?;
+            self.sink.reserve(known.index, known.bytes, self.context.budget.as_ref())?;
             let slot = self.sink.slot(known.index);
             let error = self.check_output(known.index, &known.dimensions, known.bytes, slot.len);
             short = short.or(error);
@@ -248,8 +295,7 @@ impl Walk<'_, '_, '_, '_> {
         if let Some(error) = short {
             return Err(error);
         }
-        let needed = stage.arena_bytes;
-        arena.try_grow(needed).ok_or(RunError::NoMemory { needed })?;
+        arena.try_grow(stage.arena_bytes, self.context.budget.as_ref())?;
         if !matches!(stage.tail, Tail::End) || stage.arena_bytes > 0 {
             self.slots.resize(stage.arena_slot, Slot::EMPTY);
             self.slots.push(Slot::of(arena.view_mut()));
@@ -349,6 +395,7 @@ impl Walk<'_, '_, '_, '_> {
                 shape.dimensions = made.shape.to_u32();
             }
         }
+        let budget = self.context.budget.as_ref();
         let mut shapes = Vec::new();
         for (target, made) in targets.iter().zip(made) {
             if let Some(declared) = target.declared.iter().find(|d| !merge(d, &made.shape)) {
@@ -358,7 +405,7 @@ impl Walk<'_, '_, '_, '_> {
             let dimensions = made.shape.to_u32();
             if let Some(index) = target.output {
                 let needed = made.bytes.len();
-                self.sink.reserve(index, needed)?;
+                self.sink.reserve(index, needed, budget)?;
                 let slot = self.sink.slot(index);
                 if let Some(error) = self.check_output(index, &dimensions, needed, slot.len) {
                     return Err(error);
@@ -368,7 +415,7 @@ impl Walk<'_, '_, '_, '_> {
                 let whole = Place::Slot { slot, offset: 0, len: needed, apart: None };
                 resolve(&whole, self.slots).copy_from(made.bytes.view());
             } else {
-                let mut bytes = made.bytes;
+                let mut bytes = made.bytes.charged_to(budget)?;
                 self.slots.push(Slot::of(bytes.view_mut()));
                 kept.push(bytes);
             }
@@ -402,7 +449,7 @@ fn follow(
         (Guard::Shapes(shapes), Tail::Loop(tail)) => learn(&mut state, &tail.outputs, shapes)?,
         _ => {}
     }
-    let next = Node::new(Arc::new(lower(context, state, control)?));
+    let next = or_forget(known, || Node::compile(context, state.clone(), control))?;
     if known.len() >= MAX_VARIANTS {
         known.remove(0);
     }

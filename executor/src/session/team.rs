@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
+use nnburst_hal::Budget;
+
 /// How long a helper polls before it parks: longer than the pause between the steps of a plan and than
 /// the time a client takes to send the next frame back to back, shorter than what a battery notices.
 const HOT: Duration = Duration::from_millis(2);
@@ -70,7 +72,7 @@ impl std::fmt::Debug for Team {
 
 impl Team {
     /// A team of `size` threads, the caller's included. Fewer where the system gives no more.
-    pub(super) fn new(size: usize) -> Self {
+    pub(super) fn new(size: usize, budget: Option<&Arc<Budget>>) -> Self {
         let asleep = (1..size).map(|_| AtomicBool::new(false)).collect();
         let shared = Arc::new(Shared {
             state: AtomicU64::new(0),
@@ -83,7 +85,14 @@ impl Team {
         for helper in 0..size.saturating_sub(1) {
             let theirs = Arc::clone(&shared);
             let thread = std::thread::Builder::new().name("nnburst-helper".into());
-            match thread.spawn(move || help(&theirs, helper, owner)) {
+            let charge = budget.map(Budget::take_thread).transpose();
+            let spawned = charge.map_err(std::io::Error::other).and_then(|charge| {
+                thread.spawn(move || {
+                    help(&theirs, helper, owner);
+                    drop(charge);
+                })
+            });
+            match spawned {
                 Ok(handle) => {
                     let thread = handle.thread().clone();
                     helpers.push((handle, thread));
@@ -278,7 +287,7 @@ mod tests {
     #[test]
     fn each_piece_is_done_once() {
         for size in [1, 2, 4] {
-            let mut team = Team::new(size);
+            let mut team = Team::new(size, None);
             for round in 0..if cfg!(miri) { 5 } else { 500 } {
                 let next = AtomicUsize::new(0);
                 let done: Vec<AtomicUsize> = (0..17).map(|_| AtomicUsize::new(0)).collect();
@@ -298,7 +307,7 @@ mod tests {
 
     #[test]
     fn parked_helpers_are_woken_and_end_with_the_team() {
-        let mut team = Team::new(2);
+        let mut team = Team::new(2, None);
         let asleep = || team.shared.asleep[0].load(Ordering::Relaxed);
         while !asleep() {
             std::thread::yield_now();

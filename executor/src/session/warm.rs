@@ -61,7 +61,7 @@ mod tests {
     use crate::memory::AlignedBytes;
 
     fn weights(bytes: usize) -> Packed {
-        Packed::new("test", bytes, |_| ())
+        Packed::new("test", bytes, |_| ()).unwrap()
     }
 
     /// How many pieces a round has.

@@ -51,6 +51,13 @@ impl Budget {
         Self(Cell::new(bytes.len().saturating_mul(16).saturating_add(1 << 20)))
     }
 
+    /// Takes bytes that no field of the file holds; false, and nothing is taken, if there are not as many.
+    pub(crate) fn take(&self, bytes: usize) -> bool {
+        let left = self.0.get().checked_sub(bytes);
+        self.0.set(left.unwrap_or_else(|| self.0.get()));
+        left.is_some()
+    }
+
     fn pay(&self, field: Field, count: usize, each: usize) -> Result<(), FormatError> {
         let left = count.checked_mul(each).and_then(|bytes| self.0.get().checked_sub(bytes));
         self.0.set(left.ok_or_else(|| field.fails(Problem::Amplified { count }))?);

@@ -124,7 +124,7 @@ impl Depthwise {
             for (to, from) in poll::each(lines.zip(taps), channels / 4) {
                 to[..channels].copy_from_slice(from);
             }
-        });
+        })?;
         let clashes = channels.is_multiple_of(CLASHING) && patches.batches == 1;
         let sliced = clashes.then(|| {
             // Nothing comes of zeros, unless they meet what is no number. What is packed is asked: a model from a cache

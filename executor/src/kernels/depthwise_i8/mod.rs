@@ -141,7 +141,7 @@ impl Depthwise {
                     *to = (i32::from(from ^ quantised.flip) - quantised.zero_point) & 0xFFFF;
                 }
             }
-        });
+        })?;
         Some(Self { form, patches, way: Way::Pixels { padded, weights, bytes, scaling } })
     }
 

@@ -103,25 +103,30 @@ impl Gemm {
         if let Some(Pairs { patches, weights, bias }) = Pairs::new(&form.run, &patches, &rows) {
             let rows = Unpacked { weights: &weights, bias: &bias, depth: patches.depth(), ..rows };
             let scaling = scaling.rearranged(bias.len(), |lane| lane % columns);
-            return Some(Self::packed(form, patches, &rows, scaling));
+            return Self::packed(form, patches, &rows, scaling);
         }
-        Some(Self::packed(form, patches, &rows, scaling))
+        Self::packed(form, patches, &rows, scaling)
     }
 
-    fn packed(form: Form<Kernel>, patches: Patches, rows: &Unpacked<'_>, scaling: Scaling) -> Self {
+    fn packed(
+        form: Form<Kernel>,
+        patches: Patches,
+        rows: &Unpacked<'_>,
+        scaling: Scaling,
+    ) -> Option<Self> {
         let (image, columns) = (rows.image, rows.bias.len());
         let bands = Bands::new(patches, form.run.encoding);
         let size = form.run.width(columns) * (bands.words() + 1) * 4;
         let weights = Packed::new("gemm_i8 segments", size, |packed| {
             packing::pack(&form.run, &bands, rows, packed.typed_mut());
-        });
+        })?;
         let factor = match form.run.encoding {
             Encoding::Bytes => rows.quantised.zero_point - 128,
             Encoding::Differences => 0,
         };
         let few = |few: &Few| bands.words() <= few.words && columns <= few.columns && factor != 0;
         let factors = form.run.few.filter(few).map_or_else(Vec::new, |_| factors(&bands, factor));
-        Self { form, bands, columns, image, factor, factors, weights, scaling }
+        Some(Self { form, bands, columns, image, factor, factors, weights, scaling })
     }
 
     /// The form that was chosen.

@@ -193,19 +193,19 @@ impl Gemv {
                 (None, Precision::Bf16) => scales.fill(1.0),
                 (None, Precision::Single) => {}
             }
-        });
+        })?;
         let weights = if scales.typed::<f32>().first().is_none_or(|&scale| scale == 0.0) {
             let bytes = self::padded::<f32>(columns) * depth * size_of::<f32>();
             Weights::Floats(Packed::new("gemv_f32", bytes, |packed| {
                 pack(packed.typed_mut::<f32>(), weights, depth, |_, weight| weight);
-            }))
+            })?)
         } else {
             let steps =
                 Packed::new("gemv_f32_steps", padded * depth * size_of::<u16>(), |packed| {
                     let scale = |column: usize| scales.typed::<f32>()[column];
                     let upper = |column, weight| steps::upper_half(weight, scale(column));
                     pack(packed.typed_mut::<u16>(), weights, depth, upper);
-                });
+                })?;
             Weights::Steps { steps, scales }
         };
         Some(Self { form: best(FORMS, isa), depth, columns, weights })

@@ -101,7 +101,7 @@ impl GemvBytes {
                     out[panel + k / DEPTH * line + k % DEPTH] = weight;
                 }
             }
-        });
+        })?;
         let form = best(FORMS, isa);
         let shift = i32::from(form.run.shift());
         let mut start = vec![0i32; panels * COLUMNS];

@@ -4,7 +4,7 @@
 //! by class, then by falling score, as the reference's is.
 
 use super::boxes::{Corners, OVERLAP_NS, by_score, corners, overlap};
-use super::numbers::{Numbers, pack_i32};
+use super::numbers::{Numbers, claim_run, pack_i32};
 use crate::error::OpError;
 use crate::io::Io;
 use crate::memory::AlignedBytes;
@@ -80,6 +80,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     };
     let (score_numbers, box_numbers) = (Numbers::of(0, &scores)?, Numbers::of(1, &boxes)?);
     let box_element = boxes.kind.element_bytes().unwrap_or(1);
+    claim_run(op, &[&scores, &boxes, &batches])?;
     op.dynamic(plain("box_with_nms_limit", &scores.shape, 0), move |io: Io<'_>| {
         let scores = score_numbers.to_vec(io.input_bytes(0))?;
         let raw_boxes = io.input_bytes(1).to_vec();

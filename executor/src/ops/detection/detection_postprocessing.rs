@@ -4,7 +4,7 @@
 //! fills are zero.
 
 use super::boxes::{Corners, by_score, hard_nms};
-use super::numbers::{Numbers, operands};
+use super::numbers::{Numbers, claim_run, operands};
 use crate::error::OpError;
 use crate::io::Io;
 use crate::ops::Op;
@@ -102,6 +102,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     op.set_output(3, Shape::new([batches])?)?;
     let numbers = [Numbers::of(0, &scores)?, Numbers::of(1, &deltas)?, Numbers::of(2, &anchors)?];
     let out = [Numbers::of(0, &op.output(0)?)?, Numbers::of(1, &op.output(1)?)?];
+    claim_run(op, &[&scores, &deltas, &anchors])?;
     op.emit(plain("detection_postprocessing", &scores.shape, 0), move |io: Io<'_>| {
         let [scores, deltas, anchors]: [Vec<f32>; 3] = operands(&io, numbers)?;
         for batch in 0..batches {

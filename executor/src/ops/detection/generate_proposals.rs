@@ -4,7 +4,7 @@
 //! suppression, as documented; the reference selects nothing for a later limit of 0.
 
 use super::boxes::{by_score, hard_nms, transform};
-use super::numbers::{Numbers, operands, pack_i32};
+use super::numbers::{Numbers, claim_run, operands, pack_i32};
 use crate::error::OpError;
 use crate::io::Io;
 use crate::ops::Op;
@@ -51,6 +51,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
         Numbers::of(3, &info)?,
     ];
     let rois_out = Numbers::of(1, &op.output(1)?)?;
+    claim_run(op, &[&scores, &deltas, &anchors, &info])?;
     op.dynamic(plain("generate_proposals", &scores.shape, 0), move |io: Io<'_>| {
         let [scores, deltas, anchors, info]: [Vec<f32>; 4] = operands(&io, numbers)?;
         let (mut kept, mut rois, mut batches) = (Vec::new(), Vec::new(), Vec::new());

@@ -7,9 +7,20 @@ use crate::error::OpError;
 use crate::io::{In, Io, Out};
 use crate::memory::AlignedBytes;
 use crate::ops::support::bad_kind;
-use crate::plan::Tensor;
+use crate::plan::{Lowered, OpBuilder, Tensor};
 use crate::poll::{self, Halted};
 use crate::quant::round_half_away;
+
+/// Bytes that a run takes from the allocator for each element of its inputs: as a number, within a box, and in a list
+/// or two of candidates.
+const RUN_BYTES: usize = 64;
+
+/// Charges what a run of an operation takes from the allocator, which depends on its inputs' sizes.
+pub(super) fn claim_run(op: &mut OpBuilder<'_>, inputs: &[&Tensor]) -> Lowered {
+    let elements = inputs.iter().map(|input| input.shape.elements());
+    let elements = elements.fold(0usize, usize::saturating_add);
+    op.claim(elements.saturating_mul(RUN_BYTES))
+}
 
 /// How an operand's elements stand for real numbers.
 #[derive(Clone, Copy, Debug)]

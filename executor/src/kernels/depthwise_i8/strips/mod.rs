@@ -176,7 +176,7 @@ impl Strips {
                     }
                 }
             }
-        });
+        })?;
         let rests = packed.typed::<i32>().chunks_exact(block_len);
         let split =
             rests.flat_map(|block| &block[(1 + side * words) * LANES..]).any(|&rest| rest != 0);

@@ -1,0 +1,93 @@
+//! What an import takes from the allocator: in proportion to the file, whatever the file says.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use nnburst_tflite::testing::{TfliteFile, Value, import_anything};
+use nnburst_tflite::{ImportError, TensorKind};
+
+/// Bytes of the whole process, in which this is the only test, and the most there were.
+static NOW: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+// SAFETY: everything is passed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        MOST.fetch_max(now, Ordering::Relaxed);
+        // SAFETY: the caller's promises are those that the system's allocator asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        MOST.fetch_max(now, Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: as above; what we gave out is the system's.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+/// The most bytes that an import took at a time.
+fn peak(bytes: &[u8]) -> (usize, Result<(), ImportError>) {
+    let before = NOW.load(Ordering::Relaxed);
+    MOST.store(before, Ordering::Relaxed);
+    let imported = import_anything(bytes).map(drop);
+    (MOST.load(Ordering::Relaxed) - before, imported)
+}
+
+/// A recurrent network with a state of `units`.
+fn recurrent(units: i32) -> TfliteFile {
+    let mut file = TfliteFile::new();
+    let x = file.input("x", TensorKind::Float32, &[1, 2]);
+    let weights = file.float_constant("weights", &[2, 2], &[0.1; 4]);
+    let recurrent = file.float_constant("recurrent", &[2, 2], &[0.1; 4]);
+    let bias = file.float_constant("bias", &[2], &[0.1; 2]);
+    let state = file.tensor("state", TensorKind::Float32, &[1, 2]);
+    file.variable(state);
+    let y = file.tensor("y", TensorKind::Float32, &[1, 2]);
+    let rnn = vec![(0, Value::I8(1))];
+    file.operator_with("RNN", &[x, weights, recurrent, bias, state], &[y], 7, rnn);
+    if units != 2 {
+        let large = file.tensor("large", TensorKind::Float32, &[1, units]);
+        file.variable(large);
+        let sum = file.tensor("sum", TensorKind::Float32, &[1, units]);
+        file.operator("ABS", &[large], &[sum]);
+    }
+    file.outputs(&[y]);
+    file
+}
+
+#[test]
+fn an_import_takes_memory_in_proportion_to_the_file() {
+    let most = |bytes: &[u8]| 16 * bytes.len() + (1 << 20);
+    let good = recurrent(2).build();
+    let (taken, imported) = peak(&good);
+    assert!(imported.is_ok() && taken <= most(&good), "{taken}: {imported:?}");
+    for units in [1 << 20, 1 << 28, i32::MAX] {
+        let bytes = recurrent(units).build();
+        let (taken, imported) = peak(&bytes);
+        assert!(taken <= most(&bytes), "{units} units took {taken}: {imported:?}");
+        let error = imported.unwrap_err().to_string();
+        assert!(error.contains("variable tensor"), "{units}: {error}");
+    }
+    // Every word of a file as the largest number of several sizes.
+    for at in (0..good.len() - 4).step_by(2) {
+        for word in [0x7fff_ffffu32, 0x1000_0000, 0x0010_0000, 0xffff_ffff] {
+            let mut bytes = good.clone();
+            bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+            let (taken, imported) = peak(&bytes);
+            assert!(taken <= most(&bytes), "byte {at}, {word:x}: took {taken}: {imported:?}");
+        }
+    }
+}
