@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use nnburst_hal::{
-    Budget, ExecutionFailure, HalError, Layer, Memory, Phase, Result, TimePoint, bound, setting,
-    trace_span,
+    Budget, ErrorStatus, ExecutionFailure, HalError, Layer, Memory, Phase, Result, TimePoint,
+    bound, setting, trace_span,
 };
 use serde::de::DeserializeOwned;
 
@@ -95,8 +95,12 @@ impl Link {
         let limit = Limit { deadline: limit(call), within, late: None };
         let answer = self.call_within(call, &[], &DescriptorsOut::default(), limit);
         answer.map(|answer| answer.value).map_err(|failure| {
-            let HalError { status, reason, .. } = failure.error;
-            HalError::new(status, format!("{}: {reason}", call.name()))
+            let error = failure.error;
+            // What the driver itself answered stays as it is.
+            if error.status != ErrorStatus::DeviceUnavailable {
+                return error;
+            }
+            HalError::new(error.status, format!("{}: {}", call.name(), error.reason))
         })
     }
 
