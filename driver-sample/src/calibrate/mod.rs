@@ -306,8 +306,7 @@ mod tests {
     fn figures_are_measured_and_stay_for_threads_and_build() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("state");
-        let mut two = Options::default();
-        two.threads = 2;
+        let two = Options { threads: 2, ..Options::default() };
         let one = Options::default();
         assert_eq!(Measured::load(&dir, "one", &two), None);
         let measured = Measured::take(two).unwrap();

@@ -128,7 +128,8 @@ impl Walk {
         model: &Model,
         chooser: &Chooser<'_>,
         candidates: &[bool],
-        (graph, weight): (Option<usize>, f32),
+        graph: Option<usize>,
+        weight: f32,
     ) -> Result<usize> {
         if self.scopes.len() >= MOST_SCOPES {
             let why = format!("graphs are referred to in more than {MOST_SCOPES} places");
@@ -169,7 +170,7 @@ impl Walk {
                 }
                 Choice::Interpreter => {
                     for operation in operations {
-                        self.interpret(model, chooser, candidates, (scope, graph, operation))?;
+                        self.interpret(model, chooser, candidates, scope, graph, operation)?;
                         ready.done(graph, operation, &choices);
                     }
                 }
@@ -183,7 +184,9 @@ impl Walk {
         model: &Model,
         chooser: &Chooser<'_>,
         candidates: &[bool],
-        (scope, graph, at): (usize, &Subgraph, usize),
+        scope: usize,
+        graph: &Subgraph,
+        at: usize,
     ) -> Result<()> {
         let weight = self.scopes.get(scope).map_or(1.0, |scope| scope.weight);
         let Some(operation) = graph.operations.get(at) else { return Ok(()) };
@@ -194,20 +197,20 @@ impl Walk {
         self.steps.push(RawStep::Goto(start)); // replaced below, once the places behind it are known
         match control_flow(operation) {
             Some(ControlFlow::If) => {
-                let yes = self.enter(model, chooser, candidates, (input(1), 0.5 * weight))?;
+                let yes = self.enter(model, chooser, candidates, input(1), 0.5 * weight)?;
                 let leave = self.steps.len();
                 self.steps.push(RawStep::Goto(leave));
                 let otherwise = self.steps.len();
-                let no = self.enter(model, chooser, candidates, (input(2), 0.5 * weight))?;
+                let no = self.enter(model, chooser, candidates, input(2), 0.5 * weight)?;
                 self.steps[leave] = RawStep::Goto(self.steps.len());
                 self.steps[start] =
                     RawStep::If { scope, operation: at, branches: [yes, no], otherwise };
             }
             Some(ControlFlow::While) => {
-                let condition = self.enter(model, chooser, candidates, (input(0), weight))?;
+                let condition = self.enter(model, chooser, candidates, input(0), weight)?;
                 self.steps.push(RawStep::Goto(start));
                 let body_at = self.steps.len();
-                let body = self.enter(model, chooser, candidates, (input(1), weight))?;
+                let body = self.enter(model, chooser, candidates, input(1), weight)?;
                 self.steps.push(RawStep::Goto(start));
                 let exit = self.steps.len();
                 self.steps[start] =

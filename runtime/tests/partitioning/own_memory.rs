@@ -94,7 +94,7 @@ fn run(compilation: &Compilation, way: &str, inputs: [&Memory; 3], output: &Memo
             .burst(&BurstOptions::default())
             .and_then(|mut burst| burst.compute_request(&request, &execution.options())),
     };
-    outcome.unwrap_or_else(|error| panic!("{way}: {error}"));
+    outcome.map_err(|error| format!("{way}: {error}")).unwrap();
     output.written(Some(&[2]));
 }
 
