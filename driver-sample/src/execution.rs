@@ -104,6 +104,7 @@ pub(crate) fn run(
     began: Option<Instant>,
 ) -> Result<Timing> {
     let _span = trace_span(Layer::Driver, Phase::Execution, "execute");
+    check_pages(pools)?;
     let uses_buffers = pools.any(|pool| pool.buffer().is_some());
     let content = if uses_buffers { claim(compiled, request, pools)? } else { Vec::new() };
     let computed = compute(compiled, session, request, pools, &content, options);
@@ -123,9 +124,7 @@ pub(crate) fn run(
         other => other?,
     };
     settled?;
-    if pools.any(|pool| pool.mapping().lost_pages()) {
-        return Err(HalError::failure("a memory of the request was cut short while it was in use"));
-    }
+    check_pages(pools)?;
     let Some(began) = began else { return Ok(Timing::NONE) };
     let took = began.elapsed();
     if alone {
@@ -137,6 +136,14 @@ pub(crate) fn run(
     // The device is this very processor, and what is around the run is no more than a look at the clock of its own.
     let took = whole_microseconds(took);
     Ok(Timing { time_on_device: took, time_in_driver: took })
+}
+
+/// Refuses memories whose files were cut short while they were mapped: there are zeros in their place.
+fn check_pages(pools: &impl Pools) -> Result<()> {
+    if pools.any(|pool| pool.mapping().lost_pages()) {
+        return Err(HalError::failure("a memory of the request was cut short while it was in use"));
+    }
+    Ok(())
 }
 
 /// What [`run`] does, for what that does to code and caches alone: see [`Session::rehearse`]. No model waits for it, and

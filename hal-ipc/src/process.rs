@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
+use nnburst_hal::memory::max_guarded_mappings;
 use nnburst_hal::{Amounts, Budget, Resource};
 use rustix::process::{Resource as Rlimit, getrlimit, setrlimit};
 
@@ -94,7 +95,7 @@ impl ProcessLimits {
             descriptors: descriptors.saturating_sub(own).saturating_sub(arriving),
             mappings: mappings / 8 * 7,
             address_space: space.map_or(ADDRESS_SPACE, |bytes| bytes / 4),
-            guarded_mappings: nnburst_hal::memory::GUARDED_MAPPINGS,
+            guarded_mappings: u64::try_from(max_guarded_mappings()).unwrap_or(u64::MAX),
             memory_bytes: memory.unwrap_or(u64::MAX),
         }
     }

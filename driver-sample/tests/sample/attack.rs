@@ -33,6 +33,7 @@ use crate::budgets;
 use crate::hostile::resident;
 use crate::processes::{ALL, Killed, command};
 use crate::support::*;
+use crate::truncations;
 
 /// What an attacker keeps until it is told to let go.
 pub(crate) type Held = Box<dyn Any>;
@@ -50,6 +51,8 @@ const ATTACKS: &[(&str, Attack)] = &[
     ("address space", budgets::address_space),
     ("threads", budgets::threads),
     ("temporaries", budgets::temporaries),
+    ("cuts sparse memories", truncations::cuts_sparse_memories),
+    ("cuts many memories", truncations::cuts_many_memories),
 ];
 
 /// The users of the good client and of attackers.
@@ -107,6 +110,11 @@ impl Resources {
             && self.mappings <= before.mappings + KEPT_MAPPINGS
             && self.resident_kib <= before.resident_kib + KEPT_KIB
     }
+}
+
+fn thread_names(pid: u32) -> Vec<String> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads.flat_map(|thread| std::fs::read_to_string(thread.path().join("comm"))).collect()
 }
 
 /// A driver under attack, and a good client that it serves.
@@ -173,7 +181,8 @@ impl Target {
         let start = Instant::now();
         while !self.now().is_back_to(&self.before) {
             let (now, before) = (self.now(), &self.before);
-            assert!(start.elapsed() < PATIENCE, "{now:?} is left of {before:?}");
+            let threads = thread_names(self.pid());
+            assert!(start.elapsed() < PATIENCE, "{now:?} is left of {before:?}: {threads:?}");
             std::thread::sleep(Duration::from_millis(20));
         }
         prepare(&listening(&self.socket()), add_one(&[1])).unwrap();

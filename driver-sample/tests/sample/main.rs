@@ -24,4 +24,5 @@ mod processes;
 mod steady;
 mod support;
 mod time;
+mod truncations;
 mod versions;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nnburst_fmq::{Descriptor, DescriptorData};
 use nnburst_hal::{
     Budget, CacheHandles, Charge, ExtensionNameAndPrefix, HalError, Memory, Model, Request,
-    RequestArgument, RequestPool, Result, Subgraph,
+    RequestArgument, RequestPool, Result, Subgraph, check_prompt,
 };
 use serde::{Deserialize, Serialize};
 
@@ -80,10 +80,12 @@ impl DescriptorsIn {
         Self::new(fds.into_iter().map(|fd| (fd, budget.empty())).collect(), &budget)
     }
 
-    /// A descriptor that is no memory's. What it is charged is the task's to hold: see
-    /// [`Self::take_charges`].
+    /// A descriptor that is no memory's, and nothing that makes whoever uses it wait for somebody
+    /// else. What it is charged is the task's to hold: see [`Self::take_charges`].
     pub(crate) fn take(&mut self, at: u16) -> Result<OwnedFd> {
         let (fd, charge) = self.take_charged(at)?;
+        check_prompt(fd.as_fd())
+            .map_err(|error| HalError::invalid(format!("file descriptor {at}: {error}")))?;
         self.charges.push(charge);
         Ok(fd)
     }
@@ -108,6 +110,7 @@ impl DescriptorsIn {
             }
             return Err(HalError::invalid(format!("two memories share descriptor {}", body.fd)));
         }
+        // The memory checks what it is of.
         let (fd, charge) = self.take_charged(body.fd)?;
         let memory = Memory::from_handle(&body.name, vec![fd], body.ints.clone(), body.size)
             .map_err(|error| HalError::invalid(error.to_string()))?
@@ -232,7 +235,15 @@ pub(crate) struct CacheBody {
 }
 
 impl CacheBody {
+    /// Files that a driver would refuse, on FUSE or a network file system, stay here: it then does without a cache.
     pub(crate) fn new<'a>(cache: &'a CacheHandles, out: &mut DescriptorsOut<'a>) -> Result<Self> {
+        let files = cache.model.iter().chain(&cache.data);
+        if let Some(error) =
+            files.map(|file| check_prompt(file.as_fd())).find_map(std::result::Result::err)
+        {
+            tracing::warn!(%error, "no compilation cache");
+            return Ok(Self { model: Vec::new(), data: Vec::new(), token: cache.token });
+        }
         let mut places =
             |files: &'a [OwnedFd]| files.iter().map(|file| out.push(file.as_fd())).collect();
         let model: Result<_> = places(&cache.model);

@@ -1,168 +1,217 @@
 //! The SIGBUS guard: a client that truncates a file under a mapping costs one execution, no process.
 //!
-//! A table of address ranges, fixed in size because a signal handler may neither allocate nor lock.
-//! The handler looks the faulting address up, puts a page of zeros where the page was, marks the
-//! range and returns; an address that isn't in the table goes to whoever handled SIGBUS before.
+//! A list of watched mappings. It grows by chunks that are never freed, because the signal handler
+//! that searches it ([`sigbus`]) may neither allocate nor lock. The first fault in a mapping replaces
+//! the whole of it by zeros of its own, so that one memory costs one mapping however much of its file
+//! is gone, and marks it; an address that no entry has goes to whoever handled SIGBUS before.
 //! Display servers do the same for their clients' buffers.
+//!
+//! ```text
+//!   state of an entry:   WHOLE ──first fault──► REPLACING ──mmap──► LOST
+//!                          ▲                        └─ no mapping to be had ─► WHOLE, and the next handler
+//!                          └──────────── the next guard that takes the entry
+//! ```
+//!
+//! | edge    | release              | acquire                     | hands over                     |
+//! |---------|----------------------|-----------------------------|--------------------------------|
+//! | `chunk` | `Chunk::next_or_new` | `chunks`                    | a chunk of free entries        |
+//! | `free`  | `Guard::drop`        | `Entry::claim`              | an entry that nobody watches   |
+//! | `watch` | `Guard::watch`       | `Entry::holds` (handler)    | the range of an entry          |
+//! | `lost`  | `Entry::replace`     | `Guard::tripped`, `replace` | the zeros in place of the file |
 
-use std::ffi::{c_int, c_void};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
 use super::handle::MemoryError;
+use super::sigbus;
 
-/// Most unsealed mappings at a time in one process.
-const LIMIT: usize = 4096;
+/// Entries of a chunk.
+const CHUNK: usize = 512;
 
-/// As many unsealed memories as can be mapped at a time in one process.
-pub const GUARDED_MAPPINGS: u64 = LIMIT as u64;
+/// Watched mappings that a process may have where the system doesn't say how many mappings those are.
+const DEFAULT_MAX_MAP_COUNT: usize = 65_530;
 
-static TABLE: [Entry; LIMIT] = [const { Entry::new() }; LIMIT];
-/// What handled SIGBUS before us, for faults that aren't ours.
-static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
-/// No entry from here on was ever used: bounds the handler's and `watch`'s search.
-static USED: AtomicUsize = AtomicUsize::new(0);
+static FIRST: Chunk = Chunk::new();
 
-/// A page's bytes: the handler may not ask the system.
-static PAGE_SIZE: AtomicUsize = AtomicUsize::new(4096);
+/// Entries that are taken, in all chunks.
+static WATCHED: AtomicUsize = AtomicUsize::new(0);
 
-struct Entry {
-    /// Claimed by a [`Guard`]. Acquire and release hand the entry from one guard to the next.
+/// Nothing was lost.
+const WHOLE: u8 = 0;
+/// A handler is putting zeros in place.
+const REPLACING: u8 = 1;
+/// Zeros of ours stand where the file's bytes were.
+const LOST: u8 = 2;
+
+struct Chunk {
+    entries: [Entry; CHUNK],
+    /// How many are taken; a hint for [`Guard::watch`], which looks at each entry anyway.
+    taken: AtomicUsize,
+    next: AtomicPtr<Self>,
+}
+
+pub(super) struct Entry {
     taken: AtomicBool,
+    state: AtomicU8,
     /// First address, 0 while nothing is watched.
     start: AtomicUsize,
     len: AtomicUsize,
-    tripped: AtomicBool,
+}
+
+/// A watched mapping; the watch ends when it is dropped.
+pub(super) struct Guard {
+    chunk: &'static Chunk,
+    entry: &'static Entry,
+}
+
+impl Guard {
+    /// Watches the mapping of `len` bytes from `start` on.
+    ///
+    /// # Errors
+    /// Half of the mappings that the system allows a process are watched already; no handler can be installed.
+    pub(super) fn watch(start: usize, len: usize) -> Result<Self, MemoryError> {
+        sigbus::install()?;
+        let limit = max_guarded_mappings();
+        // Relaxed: a count, nothing is handed over.
+        if WATCHED.fetch_add(1, Ordering::Relaxed) >= limit {
+            WATCHED.fetch_sub(1, Ordering::Relaxed);
+            return Err(MemoryError::TooManyGuards { limit });
+        }
+        let mut chunk = &FIRST;
+        loop {
+            if let Some(entry) = chunk.claim() {
+                entry.state.store(WHOLE, Ordering::Relaxed); // published by `start`
+                entry.len.store(len, Ordering::Relaxed); // published by `start`
+                entry.start.store(start, Ordering::Release); // edge watch
+                return Ok(Self { chunk, entry });
+            }
+            chunk = chunk.next_or_new();
+        }
+    }
+
+    /// Whether the file was cut short under somebody's access, and its bytes are lost.
+    #[inline]
+    pub(super) fn tripped(&self) -> bool {
+        // Acquire: edge lost.
+        self.entry.state.load(Ordering::Acquire) == LOST
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.entry.start.store(0, Ordering::Relaxed); // ordered before the entry is free
+        self.entry.taken.store(false, Ordering::Release); // edge free
+        self.chunk.taken.fetch_sub(1, Ordering::Relaxed); // a hint
+        WATCHED.fetch_sub(1, Ordering::Relaxed); // a count
+    }
+}
+
+impl std::fmt::Debug for Guard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Guard").field("tripped", &self.tripped()).finish_non_exhaustive()
+    }
+}
+
+impl Chunk {
+    const fn new() -> Self {
+        Self {
+            entries: [const { Entry::new() }; CHUNK],
+            taken: AtomicUsize::new(0),
+            next: AtomicPtr::new(std::ptr::null_mut()),
+        }
+    }
+
+    fn claim(&'static self) -> Option<&'static Entry> {
+        if self.taken.load(Ordering::Relaxed) >= CHUNK {
+            return None;
+        }
+        let claimed = self.entries.iter().find(|entry| entry.claim())?;
+        self.taken.fetch_add(1, Ordering::Relaxed); // a hint
+        Some(claimed)
+    }
+
+    fn next(&self) -> Option<&'static Self> {
+        // SAFETY: null, or a chunk that was leaked. Acquire: edge chunk.
+        unsafe { self.next.load(Ordering::Acquire).as_ref() }
+    }
+
+    fn next_or_new(&self) -> &'static Self {
+        if let Some(next) = self.next() {
+            return next;
+        }
+        let made = Box::into_raw(Box::new(Self::new()));
+        let null = std::ptr::null_mut();
+        // Release: edge chunk. Acquire: another thread's chunk.
+        match self.next.compare_exchange(null, made, Ordering::Release, Ordering::Acquire) {
+            // SAFETY: leaked just now.
+            Ok(_) => unsafe { &*made },
+            Err(theirs) => {
+                // SAFETY: made by `Box::into_raw` above, and nobody else knows of it.
+                drop(unsafe { Box::from_raw(made) });
+                // SAFETY: not null, and leaked by another thread.
+                unsafe { &*theirs }
+            }
+        }
+    }
 }
 
 impl Entry {
     const fn new() -> Self {
         Self {
             taken: AtomicBool::new(false),
+            state: AtomicU8::new(WHOLE),
             start: AtomicUsize::new(0),
             len: AtomicUsize::new(0),
-            tripped: AtomicBool::new(false),
         }
     }
-}
 
-/// A watched address range; the watch ends when it is dropped.
-#[derive(Debug)]
-pub(super) struct Guard {
-    entry: usize,
-}
+    fn claim(&self) -> bool {
+        // Relaxed: looking before the exchange, which is dearer. Acquire: edge free.
+        !self.taken.load(Ordering::Relaxed) && !self.taken.swap(true, Ordering::Acquire)
+    }
 
-impl Guard {
-    /// Watches `len` bytes from `start` on.
-    pub(super) fn watch(start: usize, len: usize) -> Result<Self, MemoryError> {
-        install()?;
-        for (index, entry) in TABLE.iter().enumerate() {
-            // Acquire: pairs with the release in Drop; the last owner is done with the entry.
-            if entry.taken.swap(true, Ordering::Acquire) {
-                continue;
-            }
-            entry.tripped.store(false, Ordering::Relaxed); // published by `start`
-            entry.len.store(len, Ordering::Relaxed); // published by `start`
-            entry.start.store(start, Ordering::Release); // pairs with the handler's acquire
-            // Release: pairs with the handler's acquire, which then finds the entry.
-            USED.fetch_max(index.saturating_add(1), Ordering::Release);
-            return Ok(Self { entry: index });
+    fn holds(&self, address: usize) -> bool {
+        let start = self.start.load(Ordering::Acquire); // edge watch
+        let len = self.len.load(Ordering::Relaxed); // handed over by `start`
+        start != 0 && address.wrapping_sub(start) < len
+    }
+
+    /// Has `put_zeros(start, len)` replace the mapping, once. False if it could not.
+    pub(super) fn replace(&self, put_zeros: impl Fn(usize, usize) -> bool) -> bool {
+        // Acquire on failure: edge lost, where another thread was faster.
+        let begun =
+            self.state.compare_exchange(WHOLE, REPLACING, Ordering::Relaxed, Ordering::Acquire);
+        if begun.is_err() {
+            // The access is tried again, and ends up here until that thread is done.
+            return true;
         }
-        Err(MemoryError::TooManyGuards { limit: LIMIT })
-    }
-
-    /// Whether a page of the range went away under somebody's eyes.
-    pub(super) fn tripped(&self) -> bool {
-        // Acquire: pairs with the handler's release; the zeros are in place.
-        TABLE.get(self.entry).is_some_and(|entry| entry.tripped.load(Ordering::Acquire))
+        let start = self.start.load(Ordering::Relaxed); // seen by `holds`
+        let done = put_zeros(start, self.len.load(Ordering::Relaxed)); // seen by `holds`
+        self.state.store(if done { LOST } else { WHOLE }, Ordering::Release); // edge lost
+        done
     }
 }
 
-impl Drop for Guard {
-    fn drop(&mut self) {
-        if let Some(entry) = TABLE.get(self.entry) {
-            entry.start.store(0, Ordering::Relaxed); // ordered before the entry is free
-            entry.taken.store(false, Ordering::Release); // pairs with `watch`
-        }
-    }
+/// The entry that watches an address, for the signal handler: atomics alone, 10 ns for each chunk.
+pub(super) fn entry_of(address: usize) -> Option<&'static Entry> {
+    chunks().flat_map(|chunk| &chunk.entries).find(|entry| entry.holds(address))
 }
 
-fn install() -> Result<(), MemoryError> {
-    static INSTALLED: OnceLock<Result<(), rustix::io::Errno>> = OnceLock::new();
-    (*INSTALLED.get_or_init(install_once)).map_err(MemoryError::system("sigaction(SIGBUS)"))
+fn chunks() -> impl Iterator<Item = &'static Chunk> {
+    std::iter::successors(Some(&FIRST), |chunk| chunk.next())
 }
 
-fn install_once() -> Result<(), rustix::io::Errno> {
-    PAGE_SIZE.store(rustix::param::page_size(), Ordering::Relaxed); // sigaction orders it for us
-    // SAFETY: all zeros is a valid sigaction: the default action, no flags, an empty mask.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_sigbus;
-    action.sa_sigaction = handler as usize;
-    action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER | libc::SA_ONSTACK;
-    // SAFETY: as above.
-    let mut previous: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: `action` is complete, its handler has the three-argument signature that SA_SIGINFO asks for.
-    if unsafe { libc::sigaction(libc::SIGBUS, &raw const action, &raw mut previous) } != 0 {
-        return Err(rustix::io::Errno::from_io_error(&std::io::Error::last_os_error())
-            .unwrap_or(rustix::io::Errno::INVAL));
+/// Most watched mappings of this process: half of the mappings that the system allows it (`vm.max_map_count`). What one
+/// user may have of them is the service's to say.
+pub fn max_guarded_mappings() -> usize {
+    static LIMIT: AtomicUsize = AtomicUsize::new(0);
+    // Relaxed: whoever comes first works it out, several may.
+    let known = LIMIT.load(Ordering::Relaxed);
+    if known > 0 {
+        return known;
     }
-    // Set once: `INSTALLED` runs this function once.
-    let _ = PREVIOUS.set(previous);
-    Ok(())
-}
-
-/// Runs in signal context: atomics and one mmap, nothing that locks or allocates.
-extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: with SA_SIGINFO the kernel passes a valid siginfo; SIGBUS fills in the address.
-    let address = unsafe { (*info).si_addr() } as usize;
-    let used = USED.load(Ordering::Acquire).min(LIMIT); // pairs with `watch`
-    for entry in TABLE.iter().take(used) {
-        let start = entry.start.load(Ordering::Acquire); // pairs with `watch`
-        let len = entry.len.load(Ordering::Relaxed); // handed over by `start`
-        if start != 0 && address.wrapping_sub(start) < len && put_zeros(address) {
-            entry.tripped.store(true, Ordering::Release); // pairs with `tripped`
-            return;
-        }
-    }
-    pass_on(signal, info, context);
-}
-
-/// Replaces the page around `address` by a private page of zeros.
-fn put_zeros(address: usize) -> bool {
-    let size = PAGE_SIZE.load(Ordering::Relaxed); // written once, before the handler is installed
-    let page = address & !size.wrapping_sub(1);
-    // SAFETY: the page lies in a mapping that a live `Mapping` owns (the faulting access goes through
-    // one of its views), so replacing it takes nothing from anybody else.
-    let mapped = unsafe {
-        libc::mmap(
-            page as *mut c_void,
-            size,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
-            -1,
-            0,
-        )
-    };
-    mapped != libc::MAP_FAILED
-}
-
-/// A fault that isn't ours: to whoever was there before, or the default, which ends the process.
-fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    let previous = PREVIOUS.get().map_or(libc::SIG_DFL, |previous| previous.sa_sigaction);
-    if previous == libc::SIG_DFL || previous == libc::SIG_IGN {
-        // SAFETY: back to the default; the access faults again on return and the default acts.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
-        return;
-    }
-    let flags = PREVIOUS.get().map_or(0, |previous| previous.sa_flags);
-    if flags & libc::SA_SIGINFO != 0 {
-        // SAFETY: a handler installed with SA_SIGINFO has this signature.
-        let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
-            unsafe { std::mem::transmute(previous) };
-        handler(signal, info, context);
-    } else {
-        // SAFETY: a handler installed without SA_SIGINFO has this signature.
-        let handler: extern "C" fn(c_int) = unsafe { std::mem::transmute(previous) };
-        handler(signal);
-    }
+    let max = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
+    let max = max.and_then(|max| max.trim().parse().ok()).unwrap_or(DEFAULT_MAX_MAP_COUNT);
+    let limit = (max / 2).max(1);
+    LIMIT.store(limit, Ordering::Relaxed);
+    limit
 }

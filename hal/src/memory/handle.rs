@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, SealFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 
+use super::backing::Backing;
 use super::mapping::{Access, Mapping};
 use crate::budget::{Budget, Charge, Exhausted};
 
@@ -96,6 +97,20 @@ pub enum MemoryError {
     /// The budget that the memory is charged to has no room for a mapping.
     #[error(transparent)]
     Exhausted(#[from] Exhausted),
+    /// The descriptor is of something that no memory can be.
+    #[error("{what} can't be a memory; a memfd or a regular file can")]
+    NoSuchFile {
+        /// What it is.
+        what: &'static str,
+    },
+    /// The file's pages come from another process or machine, for which a driver would wait without an end.
+    #[error(
+        "a file on {file_system} can't be shared with a driver; a memfd or a file on a local disk can"
+    )]
+    Elsewhere {
+        /// The file system.
+        file_system: String,
+    },
     /// The system refused.
     #[error("{what}: {errno}")]
     System {
@@ -199,15 +214,23 @@ impl Memory {
 
     /// `size` bytes of a file from `offset` on, as `mmap_fd`; any offset, aligned or not.
     ///
+    /// A file on a file system of another process or machine (FUSE, NFS) that is only read is copied here and now, since no
+    /// driver takes such files; later changes of it are not seen. One that is to be written is of use to devices of this
+    /// process alone.
+    ///
     /// # Errors
-    /// [`MemoryError::OutOfFile`] if the file ends before the range does.
+    /// [`MemoryError::OutOfFile`] if the file ends before the range does; [`MemoryError::NoSuchFile`].
     pub fn from_fd(
         fd: OwnedFd,
         offset: u64,
         size: u64,
         writable: bool,
     ) -> Result<Self, MemoryError> {
+        let backing = Backing::of(fd.as_fd())?;
         check_within_file(fd.as_fd(), offset, size)?;
+        if backing != Backing::Local && !writable {
+            return Self::copy_of(&fd, offset, size);
+        }
         let protection = if writable { 1 | PROT_WRITE } else { 1 };
         let [low, high] = halves(offset);
         let ints = vec![protection, low, high];
@@ -215,6 +238,9 @@ impl Memory {
     }
 
     /// The memory behind a handle of the interface: a name, descriptors, numbers and a size.
+    ///
+    /// The handle may come from a peer: files whose pages are somebody else's to send are refused, without a call that such
+    /// a file system could hold up.
     ///
     /// # Errors
     /// What about the handle is wrong. The descriptors are closed then.
@@ -235,8 +261,26 @@ impl Memory {
             (MemoryKind::MmapFd, _) => return Err(bad),
             _ => (0, true),
         };
+        Backing::of(fd.as_fd())?.must_be_local()?;
         check_within_file(fd.as_fd(), offset, size)?;
         Ok(Self::new(kind, fd, offset, size, writable, ints))
+    }
+
+    /// New memory with the bytes of a part of a file.
+    fn copy_of(file: &OwnedFd, offset: u64, size: u64) -> Result<Self, MemoryError> {
+        let copy = Self::ashmem(size)?;
+        let (mut from, mut onto) = (offset, 0);
+        let end = offset.saturating_add(size);
+        while from < end {
+            let left = usize::try_from(end.saturating_sub(from)).unwrap_or(usize::MAX);
+            let copied = copy_file_bytes(file, from, copy.fd(), onto, left.min(1 << 20))?;
+            if copied == 0 {
+                return Err(MemoryError::OutOfFile { offset, size, file: from });
+            }
+            from = from.saturating_add(copied);
+            onto = onto.saturating_add(copied);
+        }
+        Ok(copy)
     }
 
     fn new(
@@ -394,7 +438,7 @@ impl Memory {
         let mut at = self.0.offset.saturating_add(offset);
         let mut rest = out;
         while !rest.is_empty() {
-            let read = match rustix::io::pread(self.fd(), &mut *rest, at) {
+            let read = match pread(self.fd(), &mut *rest, at) {
                 Ok(0) => return Err(outside),
                 Ok(read) => read,
                 Err(Errno::INTR) => continue,
@@ -424,6 +468,26 @@ impl WeakMemory {
     pub fn upgrade(&self) -> Option<Memory> {
         self.0.upgrade().map(Memory)
     }
+}
+
+/// Copies at most `most` bytes from one file to another; 0 at the end of the first.
+fn copy_file_bytes(
+    from: &OwnedFd,
+    at: u64,
+    onto: BorrowedFd<'_>,
+    to: u64,
+    most: usize,
+) -> Result<u64, MemoryError> {
+    let mut bytes = vec![0; most];
+    let read =
+        retry_on_intr(|| pread(from, &mut *bytes, at)).map_err(MemoryError::system("pread"))?;
+    let mut written = 0;
+    while let Some(rest) = bytes.get(written..read).filter(|rest| !rest.is_empty()) {
+        let place = to.saturating_add(u64::try_from(written).unwrap_or(u64::MAX));
+        let more = retry_on_intr(|| pwrite(onto, rest, place));
+        written = written.saturating_add(more.map_err(MemoryError::system("pwrite"))?);
+    }
+    Ok(u64::try_from(read).unwrap_or(0))
 }
 
 fn check_within_file(fd: BorrowedFd<'_>, offset: u64, size: u64) -> Result<(), MemoryError> {

@@ -28,7 +28,7 @@ pub enum Access {
 ///
 /// Other processes may write the bytes at any time, so the only ways to them are [`View`] and
 /// [`ViewMut`]; and they may take pages away if the file isn't sealed: then [`Mapping::lost_pages`]
-/// turns true and zeros stand where the pages were.
+/// turns true and zeros of this process stand where all of the bytes were.
 #[derive(Debug)]
 pub struct Mapping {
     base: NonNull<u8>,
@@ -70,7 +70,7 @@ impl Mapping {
         let charge = budget.map(|budget| {
             let guards = u64::from(!is_sealed);
             budget.take_all(&[
-                // The guard may replace a part of it by pages of zeros, which splits it in two.
+                // The system may have joined it with its neighbours, of which the guard takes it out.
                 (Resource::Mappings, guards.saturating_add(1)),
                 (Resource::AddressSpace, total),
                 (Resource::GuardedMappings, guards),
@@ -114,8 +114,8 @@ impl Mapping {
         self.guard.is_some()
     }
 
-    /// Whether pages went away while somebody looked: what was read from them was zeros, what was
-    /// written to them is lost. Stays true.
+    /// Whether pages went away while somebody looked: from then on zeros are read in place of all bytes, and what is
+    /// written is lost. Stays true, so a mapping with lost pages is of no use to any later execution.
     #[inline]
     pub fn lost_pages(&self) -> bool {
         self.guard.as_ref().is_some_and(Guard::tripped)
@@ -234,6 +234,49 @@ mod tests {
         mapping.view_mut(0..4).unwrap().copy_from_slice(&[1; 4]);
         assert!(mapping.lost_pages());
         assert!(memory.map(Access::Read).is_err(), "the file is too short by now");
+    }
+
+    /// The lines of `/proc/self/maps` for these addresses.
+    fn parts_of(start: usize, len: usize) -> usize {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let address = |text: &str| usize::from_str_radix(text, 16).unwrap();
+        let ranges =
+            maps.lines().map(|line| line.split(' ').next().unwrap().split_once('-').unwrap());
+        ranges.filter(|(first, end)| address(first) < start + len && address(end) > start).count()
+    }
+
+    #[test]
+    fn a_sparse_file_cut_short_costs_one_mapping_however_much_of_it_is_read() {
+        let len = 64 << 20;
+        let file = tempfile_in_memory(len);
+        let memory = Memory::from_fd(file.try_clone().unwrap().into(), 0, len, false).unwrap();
+        let mapping = memory.map(Access::Read).unwrap();
+        let len = usize::try_from(len).unwrap();
+        let start = mapping.view(0..len).unwrap().as_ptr().addr();
+        file.set_len(0).unwrap();
+        for at in (0..len).step_by(8192) {
+            let mut byte = [1];
+            mapping.view(at..at + 1).unwrap().copy_to_slice(&mut byte);
+            assert_eq!(byte, [0]);
+        }
+        assert!(mapping.lost_pages());
+        // Neighbours may have been joined with it.
+        assert_eq!(parts_of(start, len), 1);
+    }
+
+    /// More than a chunk of the guard's list, all of which find their mapping.
+    #[test]
+    fn more_memories_than_a_chunk_are_watched_at_once() {
+        let file = tempfile_in_memory(4096);
+        let memory = Memory::from_fd(file.try_clone().unwrap().into(), 0, 4096, false).unwrap();
+        let mappings: Vec<_> = (0..1100).map(|_| memory.map(Access::Read).unwrap()).collect();
+        file.set_len(0).unwrap();
+        let mut byte = [1];
+        for mapping in mappings.iter().rev() {
+            assert!(!mapping.lost_pages());
+            mapping.view(0..1).unwrap().copy_to_slice(&mut byte);
+            assert!(mapping.lost_pages());
+        }
     }
 
     /// An unsealed file that nobody finds.

@@ -6,16 +6,21 @@
 //! are, because the process on the other side may write, truncate or unmap at any time.
 //!
 //! What can be sealed is sealed against shrinking. What can't (a model file, a file in /dev/shm) is
-//! watched: touching a page that a truncation took away raises SIGBUS, which the guard answers with
-//! a page of zeros and a mark on the mapping, so that the one execution fails and the process lives.
+//! watched ([`max_guarded_mappings`] at a time): touching a page that a truncation took away raises
+//! SIGBUS, which the guard answers with zeros in place of the mapping and a mark on it, so that the
+//! one execution fails and the process lives. Files whose pages come from another process or machine
+//! are refused, as [`check_prompt`] says.
 
+mod backing;
 mod guard;
 mod handle;
 mod huge;
 mod mapping;
+mod sigbus;
 mod view;
 
-pub use guard::GUARDED_MAPPINGS;
+pub use backing::check_prompt;
+pub use guard::max_guarded_mappings;
 pub use handle::{Memory, MemoryError, MemoryKind, MemoryObserver, WeakMemory, check_file_size};
 pub use huge::gather_pages;
 pub use mapping::{Access, Mapping};

@@ -1,0 +1,125 @@
+//! Memories that are cut short under the driver: a burst's, many at once, again and again.
+
+use std::fs::File;
+use std::path::Path;
+use std::time::Duration;
+
+use nnburst_burst::{BurstController, ControllerOptions};
+use nnburst_hal::*;
+use nnburst_hal_ipc::RemoteDevice;
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use crate::attack::{Held, Target, report};
+use crate::support::*;
+
+/// Every second page of this many is looked at: more faults than a process may have mappings.
+const PAGES: u32 = 70_000;
+
+/// What an unsealed memory is: a file that its owner may cut short.
+fn unsealed(bytes: u64) -> (File, Memory) {
+    let file = File::from(memfd_create("unsealed", MemfdFlags::CLOEXEC).unwrap());
+    file.set_len(bytes).unwrap();
+    let memory = Memory::from_fd(file.try_clone().unwrap().into(), 0, bytes, true).unwrap();
+    (file, memory)
+}
+
+/// Reads one byte of every 8 KiB.
+fn one_byte_in_8_kib() -> Model {
+    let bytes = |dimensions: &[u32], lifetime| {
+        tensor(OperandType::TensorQuant8Asymm, dimensions, lifetime).with_quantization(0.5, 0)
+    };
+    let mut values = Vec::new();
+    let mut constant = |kind, dimensions: &[u32], words: &[i32]| {
+        let mut operand = tensor(kind, dimensions, OperandLifeTime::ConstantCopy);
+        let (offset, length) = (values.len() as u32, words.len() as u32 * 4);
+        operand.location = DataLocation { pool_index: 0, offset, length };
+        values.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        operand
+    };
+    let (pair, word) = (OperandType::TensorInt32, OperandType::Int32);
+    let operands = vec![
+        bytes(&[PAGES, 8192], OperandLifeTime::SubgraphInput),
+        constant(pair, &[2], &[0, 0]),
+        constant(pair, &[2], &[PAGES.cast_signed(), 1]),
+        constant(pair, &[2], &[1, 1]),
+        constant(word, &[], &[0]),
+        constant(word, &[], &[0]),
+        constant(word, &[], &[0]),
+        bytes(&[PAGES, 1], OperandLifeTime::SubgraphOutput),
+    ];
+    model(operands, OperationType::StridedSlice, values)
+}
+
+/// A sparse memory that the driver has mapped in a burst is cut to nothing, and then used.
+pub(crate) fn cuts_sparse_memories(socket: &Path) -> Held {
+    let device = RemoteDevice::connect_path(socket).unwrap();
+    let model = prepare(&device, one_byte_in_8_kib()).unwrap();
+    let options = ControllerOptions::default();
+    let mut burst = BurstController::configure(model.as_ref(), &options, None).unwrap();
+    let mut held = Vec::new();
+    for round in 0..3 {
+        let (file, input) = unsealed(u64::from(PAGES) * 8192);
+        let request = request(&input, &memory(&vec![0; PAGES as usize]));
+        // Mapped, and given up before a byte is read.
+        let over = Some(TimePoint::after(Duration::ZERO));
+        let late = ExecutionOptions { deadline: over, ..ExecutionOptions::default() };
+        burst.execute(&request, &late).unwrap().unwrap_err();
+        file.set_len(0).unwrap();
+        for again in 0..3 {
+            let cut = burst.execute(&request, &ExecutionOptions::default()).unwrap();
+            assert!(cut.is_err(), "round {round}.{again}: {cut:?}");
+        }
+        // A length that comes back doesn't bring the bytes back.
+        file.set_len(input.size()).unwrap();
+        burst.execute(&request, &ExecutionOptions::default()).unwrap().unwrap_err();
+        held.push((file, input));
+    }
+    report("cut");
+    Box::new((device, model, burst, held))
+}
+
+/// More unsealed memories than one client should need, all of them cut short.
+pub(crate) fn cuts_many_memories(socket: &Path) -> Held {
+    let mut held = Vec::new();
+    'connections: for _ in 0..6 {
+        let Ok(device) = RemoteDevice::connect_path(socket) else { break };
+        let Ok(model) = prepare(&device, add_one(&[2])) else { break };
+        let options = ControllerOptions::default();
+        let Ok(mut burst) = BurstController::configure(model.as_ref(), &options, None) else {
+            break;
+        };
+        let output = floats(&[0.0; 2]);
+        let mut memories = Vec::new();
+        for _ in 0..900 {
+            let (file, input) = unsealed(8);
+            let executed =
+                burst.execute(&request(&input, &output), &ExecutionOptions::default()).unwrap();
+            memories.push((file, input));
+            if executed.is_err() {
+                break 'connections; // as many as this user may have
+            }
+        }
+        for (file, input) in &memories {
+            file.set_len(0).unwrap();
+            let request = request(input, &output);
+            let cut = burst.execute(&request, &ExecutionOptions::default()).unwrap();
+            assert!(cut.is_err(), "{cut:?}");
+        }
+        held.push((device, model, burst, memories));
+    }
+    report("cut");
+    Box::new(held)
+}
+
+#[test]
+fn memories_cut_short_cost_their_client_alone() {
+    for attack in ["cuts sparse memories", "cuts many memories"] {
+        let Some(target) = Target::start("") else { return };
+        let attacker = target.attack(attack);
+        assert_eq!(attacker.words(), ["cut"]);
+        let mappings = target.now().mappings;
+        assert!(mappings < 10_000, "{mappings} mappings");
+        drop(attacker);
+        target.survives();
+    }
+}
