@@ -314,7 +314,7 @@ mod tests {
     use super::*;
     use crate::{Options, SampleDriver};
 
-    fn prepared(options: Options) -> Arc<dyn PreparedModel> {
+    fn prepared(options: &Options) -> Arc<dyn PreparedModel> {
         let device = SampleDriver::new("nnapi-sample_all", options).unwrap().device();
         wait_for_prepared_model(|callback| {
             let (options, cache) = (PrepareOptions::default(), CacheHandles::default());
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn rehearsals_leave_the_clients_memory_alone_and_can_be_turned_off() {
         for keep_warm in [true, false] {
-            let model = prepared(Options { keep_warm, ..Options::default() });
+            let model = prepared(&Options { keep_warm, ..Options::default() });
             let compiled = &model.as_any().downcast_ref::<SamplePreparedModel>().unwrap().0;
             let mut burst = SampleBurst::new(Arc::clone(compiled)).unwrap();
             let (request, memory) = relu_request(&[1.0, -1.0]).unwrap();
@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn a_model_that_rested_works_again() {
-        let model = prepared(Options::default());
+        let model = prepared(&Options::default());
         let compiled = &model.as_any().downcast_ref::<SamplePreparedModel>().unwrap().0;
         let spare = || compiled.spare.lock().unwrap().len();
         let (request, _memory) = relu_request(&[1.0, -1.0]).unwrap();

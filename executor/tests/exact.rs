@@ -74,17 +74,19 @@ fn run(plan: &Plan, xs: &[f32]) -> Vec<f32> {
     made.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 
+/// Where the one factor of a row is among so many columns, and what it is.
+type Factor = fn(row: usize, columns: usize) -> (usize, f32);
+
 #[test]
 fn factors_that_change_nothing_change_nothing() {
     // Numbers of which a factor of 1 that is no factor of 1 changes most.
-    let x = |at: usize| ((at + 1) as f32).sqrt() * if at % 3 == 0 { -0.37 } else { 1.7 };
+    let x = |at: usize| ((at + 1) as f32).sqrt() * if at.is_multiple_of(3) { -0.37 } else { 1.7 };
     for isa in Isa::ALL.into_iter().filter(|isa| isa.detected()) {
         let options = CompileOptions { isa: Some(isa), ..CompileOptions::default() };
         for columns in 1..=130usize {
             for rows in [1usize, 3, 9] {
                 let xs: Vec<f32> = (0..rows * columns).map(x).collect();
-                // Where the one factor of a row is, and what it is.
-                let matrices: [(&str, fn(usize, usize) -> (usize, f32)); 4] = [
+                let matrices: [(&str, Factor); 4] = [
                     ("identity", |row, _| (row, 1.0)),
                     ("permutation", |row, columns| ((row * 3 + 1) % columns, 1.0)),
                     ("powers of two", |row, _| {

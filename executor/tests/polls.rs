@@ -376,7 +376,7 @@ fn operations_that_draw_hash_and_detect_stop_within() {
     one(Op::RandomMultinomial, &draws, int, &[1, 1 << 21]);
     let scalars = [A::F(1.0), A::F(1.0)];
     let mut align = vec![f(&[1, 64, 64, 1]), f(&[16, 4]), of(int, &[16]), A::I(64), A::I(64)];
-    align.extend(scalars.clone());
+    align.extend(scalars);
     let mut pooling = align.clone();
     align.extend([A::I(4096), A::I(4096), A::B(false)]);
     one(Op::RoiAlign, &align, real, &[16, 64, 64, 1]);

@@ -1,5 +1,5 @@
 //! The event flag and the readiness bridge: bits, masks, wakes and deadlines.
-#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::unwrap_used, clippy::disallowed_types, reason = "a test, with words of its own")]
 
 use std::time::{Duration, Instant};
 
@@ -42,7 +42,7 @@ fn a_wait_for_bits_ends_by_cancellation_and_by_death() {
     let mut consumer = queue.into_consumer();
     consumer.set_peer(&hostile.connection());
     let of_an_end = consumer.event_flag().unwrap();
-    let [cancelled, orphaned] = [plain.clone(), of_an_end.clone()]
+    let [cancelled, orphaned] = [plain.clone(), of_an_end]
         .map(|flag| std::thread::spawn(move || flag.wait(1 << 7, Some(Instant::now() + HANG))));
     std::thread::sleep(Duration::from_millis(20));
     cancel.cancel();

@@ -42,7 +42,7 @@ impl Listening {
         let path = socket_path(dir, name)?;
         let dir = Arc::new(own_directory(dir)?);
         let socket = OsString::from(path.file_name().unwrap_or_default());
-        let lock = own(&dir, format!(".{name}.lock").into(), &socket)?;
+        let lock = own(&dir, &format!(".{name}.lock").into(), &socket)?;
         // A name of our own first, then renamed: the file has its mode before anybody can find it,
         // and replacing a dead socket is one step.
         let passing = format!(".{name}.{}", std::process::id());
@@ -150,10 +150,10 @@ fn own_directory(dir: &Path) -> io::Result<TrustedDir> {
 ///
 /// # Errors
 /// `AddrInUse` at once if somebody answers there, and in a while if somebody is there and doesn't.
-fn own(dir: &Arc<TrustedDir>, lock_name: OsString, socket: &OsString) -> io::Result<NameLock> {
+fn own(dir: &Arc<TrustedDir>, lock_name: &OsString, socket: &OsString) -> io::Result<NameLock> {
     let end = Instant::now() + PARTING;
     loop {
-        let lock = NameLock::take(dir, &lock_name)?;
+        let lock = NameLock::take(dir, lock_name)?;
         let left = end.saturating_duration_since(Instant::now());
         let taken = match (presence(dir, socket, left.max(GLANCE)), lock) {
             (Presence::Nobody, Some(lock)) => return Ok(lock),

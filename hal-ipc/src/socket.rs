@@ -490,7 +490,7 @@ mod tests {
         let sender = std::thread::spawn(move || {
             // Each byte comes within the time of all; the last one never does.
             while count.load(Ordering::Relaxed) < GREETING_BYTES - 1
-                && theirs.write_all(&[b'N']).is_ok()
+                && theirs.write_all(b"N").is_ok()
             {
                 count.fetch_add(1, Ordering::Relaxed);
                 std::thread::sleep(PATIENCE.mul_f32(0.6));

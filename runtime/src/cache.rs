@@ -70,7 +70,7 @@ impl Files {
         handles
             .inspect_err(|error| {
                 if !error.is_absent() {
-                    self.warn(error)
+                    self.warn(error);
                 }
             })
             .ok()

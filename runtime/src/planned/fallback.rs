@@ -223,7 +223,7 @@ impl StandIn {
     fn give_back(self, model: &Model, shapes: &[OutputShape]) -> Result<()> {
         for Output { at, buffer, memory, operand } in self.outputs {
             let computed = shapes.get(at).map(|shape| shape.dimensions.clone());
-            let dimensions = computed.unwrap_or(operand.dimensions.clone());
+            let dimensions = computed.unwrap_or_else(|| operand.dimensions.clone());
             let operand = Operand { dimensions, ..operand };
             let bytes = size(&operand, model).ok_or_else(|| unknown(buffer.token(), &operand))?;
             let exact = if memory.size() == bytes {
