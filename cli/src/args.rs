@@ -62,6 +62,9 @@ pub(crate) struct Engine {
     /// How both ends of a burst wait for each other.
     #[arg(long, value_enum, default_value_t = WaitArg::Adaptive)]
     pub(crate) wait: WaitArg,
+    /// Milliseconds that each execution may take. Those that take longer are counted, and the exit code is 4.
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    pub(crate) deadline: Option<Duration>,
     /// Processors to run on: one for this process and one for the driver's burst thread.
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1)]
     pub(crate) cpus: Vec<u32>,
@@ -170,16 +173,17 @@ pub(crate) struct RunArgs {
     /// A JPEG or PNG to classify.
     #[arg(long, value_name = "FILE", conflicts_with = "input")]
     pub(crate) image: Option<PathBuf>,
-    /// Raw little-endian bytes of an input, such as 0=frame.bin; inputs left out are zeros.
+    /// Raw little-endian bytes of an input, in the type that the model's file gives it, such as 0=frame.bin;
+    /// inputs left out are zeros. Of a device or a FIFO as many are read as the input takes.
     #[arg(long, value_name = "I=FILE", value_parser = numbered_file)]
     pub(crate) input: Vec<(usize, PathBuf)>,
-    /// Names of the classes, one a line.
+    /// Names of the classes, one a line, as many as the first output has elements.
     #[arg(long, value_name = "FILE")]
     pub(crate) labels: Option<PathBuf>,
     /// How many classes to show.
     #[arg(long, value_name = "K", default_value_t = 5)]
     pub(crate) top: usize,
-    /// Write the outputs to out0.bin, out1.bin and so on in this folder.
+    /// Write the outputs to out0.bin, out1.bin and so on in this folder, in the types of the model's file.
     #[arg(long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     /// Run on N consecutive inputs of each file, the model's state kept in between.

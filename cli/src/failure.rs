@@ -5,6 +5,9 @@ use nnburst::RuntimeError;
 /// The number of the signal for writing to a pipe that nobody reads.
 const SIGPIPE: u8 = 13;
 
+/// The exit code where a deadline was missed.
+const DEADLINE: u8 = 4;
+
 /// Why a command ends with another code than 0.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -25,6 +28,16 @@ impl Failure {
         Self { message: message.into(), code: 2 }
     }
 
+    /// A deadline was missed.
+    pub(crate) fn deadline(message: impl Into<String>) -> Self {
+        Self { message: message.into(), code: DEADLINE }
+    }
+
+    /// Whether a deadline was missed.
+    pub(crate) fn is_deadline(&self) -> bool {
+        self.code == DEADLINE
+    }
+
     /// The same failure, saying what was being done.
     #[must_use]
     pub(crate) fn during(mut self, what: impl std::fmt::Display) -> Self {
@@ -37,7 +50,7 @@ impl From<RuntimeError> for Failure {
     fn from(error: RuntimeError) -> Self {
         let code = match &error {
             lost if lost.is_device_lost() => 3,
-            late if late.is_deadline_missed() => 4,
+            late if late.is_deadline_missed() => DEADLINE,
             RuntimeError::UnknownDevice { .. } => 2,
             _ => 1,
         };

@@ -15,6 +15,7 @@ mod args;
 mod cached;
 mod commands;
 mod failure;
+mod files;
 mod pace;
 mod photo;
 mod progress;
@@ -29,6 +30,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
+use nnburst::LoggingError;
 use signal_hook::consts::SIGXFSZ;
 
 use args::{Cli, Command};
@@ -41,11 +43,10 @@ fn main() -> ExitCode {
     if let Err(error) = signal_hook::flag::register(SIGXFSZ, Arc::default()) {
         warn(&format!("SIGXFSZ: {error}"));
     }
-    if let Err(error) = nnburst::start_logging("nnburst") {
-        warn(&format!("NNBURST_TRACE: {error}"));
-    }
     let mut out = std::io::stdout().lock();
-    let result = dispatch(&cli.command, &mut out).and_then(|()| Ok(out.flush()?));
+    let result = begin_logging()
+        .and_then(|()| dispatch(&cli.command, &mut out))
+        .and_then(|()| Ok(out.flush()?));
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) if failure.message.is_empty() => ExitCode::from(failure.code),
@@ -69,6 +70,18 @@ fn dispatch(command: &Command, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Vts(args) => commands::vts::vts(args, out),
         Command::Top(args) => commands::top::top(args, out),
         Command::Dump(args) => commands::top::dump(args, out),
+    }
+}
+
+/// Begins to log as the settings ask. Spans that can't be written don't end the command.
+fn begin_logging() -> Result<(), Failure> {
+    match nnburst::start_logging("nnburst") {
+        Err(error @ LoggingError::UnknownTags(_)) => Err(Failure::usage(error.to_string())),
+        Err(error) => {
+            warn(&error.to_string());
+            Ok(())
+        }
+        Ok(()) => Ok(()),
     }
 }
 

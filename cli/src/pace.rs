@@ -2,16 +2,21 @@
 
 use std::time::{Duration, Instant};
 
+use crate::failure::Failure;
+
 /// Sleeps until the next call is due.
 #[derive(Debug)]
 pub(crate) struct Pacer {
     period: Option<Duration>,
-    next: Instant,
+    /// When the next call is due; none before the first.
+    next: Option<Instant>,
+    /// Calls that took longer than the period, the one that runs apart.
+    missed: u64,
 }
 
 impl Pacer {
     pub(crate) fn new(period: Option<Duration>) -> Self {
-        Self { period, next: Instant::now() }
+        Self { period, next: None, missed: 0 }
     }
 
     /// Returns when the next call is due. A call that took longer than the period makes the next one due
@@ -19,12 +24,55 @@ impl Pacer {
     pub(crate) fn wait(&mut self) {
         let Some(period) = self.period else { return };
         let now = Instant::now();
-        if let Some(left) = self.next.checked_duration_since(now) {
+        let due = self.next.unwrap_or(now);
+        if let Some(left) = due.checked_duration_since(now) {
             std::thread::sleep(left);
+            self.next = Some(due + period);
         } else {
-            self.next = now;
+            self.missed += 1;
+            self.next = Some(now + period);
         }
-        self.next += period;
+    }
+
+    /// Ends a series of calls: how many of them were not done when the next was due, and
+    /// from then on none. A series begins with the next call.
+    pub(crate) fn finish(&mut self) -> u64 {
+        let is_last_late = self.next.take().is_some_and(|next| next < Instant::now());
+        std::mem::take(&mut self.missed) + u64::from(is_last_late)
+    }
+}
+
+/// Calls of a series that were late.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Missed {
+    /// Those that took longer than the deadline.
+    pub(crate) deadlines: u64,
+    /// Those that were not done when the next was due.
+    pub(crate) periods: u64,
+    /// All calls.
+    pub(crate) of: u64,
+}
+
+impl Missed {
+    /// Warns of missed periods; missed deadlines are a failure.
+    pub(crate) fn verdict(
+        self,
+        what: &str,
+        period: Option<Duration>,
+        deadline: Option<Duration>,
+    ) -> Result<(), Failure> {
+        let Self { deadlines, periods, of } = self;
+        if let Some(period) = period.filter(|_| periods > 0) {
+            crate::warn(&format!(
+                "{what}: {periods} of {of} calls missed the period of {period:?}, the next one came late"
+            ));
+        }
+        match deadline {
+            Some(deadline) if deadlines > 0 => Err(Failure::deadline(format!(
+                "{what}: {deadlines} of {of} calls missed the deadline of {deadline:?}"
+            ))),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -42,5 +90,23 @@ mod tests {
             pacer.wait();
         }
         assert!(start.elapsed() >= period * 2, "{:?}", start.elapsed());
+    }
+
+    #[test]
+    fn calls_that_are_not_done_in_time_are_counted() {
+        let mut pacer = Pacer::new(Some(Duration::from_nanos(1)));
+        for calls in [3, 2] {
+            for _ in 0..calls {
+                pacer.wait();
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert_eq!(pacer.finish(), calls);
+        }
+        let mut pacer = Pacer::new(Some(Duration::from_secs(3600)));
+        pacer.wait();
+        assert_eq!(pacer.finish(), 0);
+        let mut pacer = Pacer::new(None);
+        pacer.wait();
+        assert_eq!(pacer.finish(), 0);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nnburst::hal::{ExecutionOutcome, Model, PrepareOptions, Request};
+use nnburst::hal::{ExecutionOutcome, Model, PrepareOptions, Request, Timing};
 use nnburst::{
     Burst, BurstOptions, Compilation, Device, DriverOptions, Frame, REFERENCE, RuntimeError, Wait,
 };
@@ -79,6 +79,8 @@ pub(crate) struct Caller {
     pub(crate) compilation: Compilation,
     mode: Mode,
     burst: Option<Burst>,
+    /// How long a call may take.
+    deadline: Option<Duration>,
 }
 
 impl Caller {
@@ -88,16 +90,30 @@ impl Caller {
             Mode::Burst => Some(open_burst(&compilation, engine)?),
             _ => None,
         };
-        Ok(Self { compilation, mode, burst })
+        Ok(Self { compilation, mode, burst, deadline: engine.deadline })
     }
 
     /// Executes a frame and says what that took; the frame comes back in any case.
     pub(crate) fn call(&mut self, frame: &mut Option<Frame>) -> Result<Sample, Failure> {
-        let execution = self.compilation.execution().measure(true);
+        let mut execution = self.compilation.execution().measure(true);
+        if let Some(deadline) = self.deadline {
+            execution = execution.timeout(deadline);
+        }
         let Some(mut taken) = frame.take() else {
             return Err(Failure::check("there is no frame to compute"));
         };
+        let started = Instant::now();
         let result = match (&mut self.burst, self.mode) {
+            (Some(burst), _) if self.deadline.is_some() => {
+                // The packet that a frame keeps has no deadline.
+                let outcome = burst.compute_request(taken.request(), &execution.options());
+                let sample = outcome.map(|outcome| Sample {
+                    latency: started.elapsed(),
+                    driver: driver_time(outcome.timing),
+                });
+                *frame = Some(taken);
+                return Ok(sample?);
+            }
             (Some(burst), _) => burst.compute(&mut taken),
             (None, Mode::Async) => {
                 let result;
@@ -124,6 +140,9 @@ impl Caller {
         loop_timeout: Option<Duration>,
     ) -> Result<ExecutionOutcome, RuntimeError> {
         let mut execution = self.compilation.execution();
+        if let Some(deadline) = self.deadline {
+            execution = execution.timeout(deadline);
+        }
         if let Some(timeout) = loop_timeout {
             execution = execution.loop_timeout(timeout);
         }
@@ -141,6 +160,11 @@ impl Caller {
     pub(crate) fn warnings(&self) -> Vec<String> {
         self.burst.as_ref().map(|burst| burst.warnings().to_vec()).unwrap_or_default()
     }
+}
+
+/// The driver's share as it tells it over the ordinary interface, in microseconds.
+fn driver_time(timing: Timing) -> Option<Duration> {
+    (timing != Timing::NONE).then_some(Duration::from_micros(timing.time_in_driver))
 }
 
 fn open_burst(compilation: &Compilation, engine: &Engine) -> Result<Burst, RuntimeError> {

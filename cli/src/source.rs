@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use nnburst::builtin;
 use nnburst::hal::{Model, Operand};
-use nnburst_tflite::{ImportError, Imported};
+use nnburst_tflite::{ImportError, Imported, TensorInfo, TensorKind};
 
 use crate::args::Wish;
 use crate::failure::Failure;
@@ -18,10 +18,19 @@ pub(crate) struct Source {
     pub(crate) model: Model,
     /// Values that the session keeps from step to step.
     pub(crate) states: Vec<State>,
+    /// Inputs and outputs that have 64-bit integers in the file, 32-bit ones in the model.
+    pub(crate) wide: Wide,
     /// For each operation what it stems from; empty where that says nothing more.
     pub(crate) origins: Vec<String>,
     /// How long reading took.
     pub(crate) load: Duration,
+}
+
+/// Positions of inputs and outputs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wide {
+    pub(crate) inputs: Vec<usize>,
+    pub(crate) outputs: Vec<usize>,
 }
 
 /// What an output gives, an input takes at the next step.
@@ -54,6 +63,7 @@ impl Source {
             }
         })?;
         let load = start.elapsed();
+        let wide = Wide { inputs: wide_of(&imported.inputs), outputs: wide_of(&imported.outputs) };
         let states = imported
             .states
             .into_iter()
@@ -64,14 +74,15 @@ impl Source {
             format!("{source} {operator}")
         };
         let origins = imported.sources.iter().map(origin).collect();
-        Ok(Self { name, model: imported.model, states, origins, load })
+        Ok(Self { name, model: imported.model, states, wide, origins, load })
     }
 
     pub(crate) fn builtin(name: &str) -> Result<Self, Failure> {
         let start = Instant::now();
         let model = builtin::model(name).map_err(|error| Failure::usage(error.to_string()))?;
         let load = start.elapsed();
-        Ok(Self { name: name.to_owned(), model, states: Vec::new(), origins: Vec::new(), load })
+        let (name, wide) = (name.to_owned(), Wide::default());
+        Ok(Self { name, model, states: Vec::new(), wide, origins: Vec::new(), load })
     }
 
     /// The model, taken for one that allows relaxed precision where that is wished.
@@ -99,4 +110,10 @@ impl Source {
             .enumerate()
             .filter_map(|(at, &index)| Some((at, operands.get(usize::try_from(index).ok()?)?)))
     }
+}
+
+/// The positions of the 64-bit integers.
+fn wide_of(tensors: &[TensorInfo]) -> Vec<usize> {
+    let wide = tensors.iter().enumerate().filter(|(_, info)| info.file_kind == TensorKind::Int64);
+    wide.map(|(at, _)| at).collect()
 }

@@ -7,9 +7,15 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// Measured durations, three digits exact.
+/// Measured durations: percentiles to three digits, the extremes and the mean exact.
 #[derive(Clone, Debug)]
-pub(crate) struct Latencies(Histogram<u64>);
+pub(crate) struct Latencies {
+    histogram: Histogram<u64>,
+    /// In nanoseconds, as all of these.
+    min: u64,
+    max: u64,
+    sum: u128,
+}
 
 /// What is told of them, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -31,34 +37,49 @@ impl Latencies {
         let longest = u64::try_from(LONGEST.as_nanos()).unwrap_or(u64::MAX);
         let histogram = Histogram::new_with_bounds(1, longest, 3)
             .map_err(|error| Failure::check(format!("the histogram: {error}")))?;
-        Ok(Self(histogram))
+        Ok(Self { histogram, min: u64::MAX, max: 0, sum: 0 })
     }
 
     pub(crate) fn record(&mut self, latency: Duration) {
-        self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX).max(1));
+        let nanoseconds = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX).max(1);
+        self.histogram.saturating_record(nanoseconds);
+        self.min = self.min.min(nanoseconds);
+        self.max = self.max.max(nanoseconds);
+        self.sum += u128::from(nanoseconds);
     }
 
     pub(crate) fn summary(&self) -> Option<Summary> {
-        let at = |share| microseconds(self.0.value_at_quantile(share));
-        (!self.0.is_empty()).then(|| Summary {
-            min: microseconds(self.0.min()),
+        // The histogram answers with the end of a bucket, which no sample need have reached.
+        let at = |share| microseconds(self.within(self.histogram.value_at_quantile(share)));
+        let mean = self.sum.checked_div(self.len().into())?;
+        Some(Summary {
+            min: microseconds(self.min),
             p50: at(0.5),
             p90: at(0.9),
             p99: at(0.99),
             p999: at(0.999),
-            max: microseconds(self.0.max()),
-            mean: (self.0.mean()).round() / 1e3,
+            max: microseconds(self.max),
+            mean: microseconds(u64::try_from(mean).unwrap_or(u64::MAX)),
         })
+    }
+
+    fn within(&self, nanoseconds: u64) -> u64 {
+        nanoseconds.max(self.min).min(self.max)
     }
 
     /// How many lie from `low` up to, but not including, `high`.
     pub(crate) fn count_between(&self, low: Duration, high: Duration) -> u64 {
-        let bound = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        self.0.count_between(bound(low), bound(high).saturating_sub(1))
+        let buckets = self.histogram.iter_recorded();
+        // By one value each, so that no bucket counts on both sides of a bound.
+        let inside = buckets.filter(|bucket| {
+            let value = Duration::from_nanos(self.within(bucket.value_iterated_to()));
+            low <= value && value < high
+        });
+        inside.map(|bucket| bucket.count_at_value()).sum()
     }
 
     pub(crate) fn len(&self) -> u64 {
-        self.0.len()
+        self.histogram.len()
     }
 }
 
@@ -70,6 +91,24 @@ fn microseconds(nanoseconds: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn percentiles_lie_between_the_extremes() {
+        let mut latencies = Latencies::new().unwrap();
+        latencies.record(Duration::from_nanos(752_345));
+        let one = latencies.summary().unwrap();
+        for figure in [one.min, one.p50, one.p90, one.p99, one.p999, one.max, one.mean] {
+            assert_eq!(figure.to_bits(), 752.345f64.to_bits(), "{one:?}");
+        }
+        latencies.record(Duration::from_nanos(752_346));
+        let two = latencies.summary().unwrap();
+        for figure in [two.p50, two.p90, two.p99, two.p999, two.mean] {
+            assert!((two.min..=two.max).contains(&figure), "{two:?}");
+        }
+        // Longer than the histogram tells apart.
+        latencies.record(LONGEST * 2);
+        assert_eq!(latencies.summary().unwrap().max.to_bits(), 1.2e9f64.to_bits());
+    }
 
     #[test]
     fn the_summary_is_that_of_what_was_recorded() {

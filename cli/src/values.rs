@@ -2,6 +2,8 @@
 
 use nnburst::hal::{Operand, OperandType};
 
+use crate::failure::Failure;
+
 /// The real values of a tensor's little-endian bytes: quantised ones scaled; empty for types that are no
 /// numbers.
 pub(crate) fn real_values(operand: &Operand, bytes: &[u8]) -> Vec<f64> {
@@ -34,6 +36,27 @@ pub(crate) fn real_values(operand: &Operand, bytes: &[u8]) -> Vec<f64> {
     }
 }
 
+/// The 32-bit integers of a model's operand for the 64-bit ones of its file.
+///
+/// # Errors
+/// A value doesn't fit.
+pub(crate) fn narrowed(bytes: &[u8]) -> Result<Vec<u8>, Failure> {
+    let values = bytes.as_chunks::<8>().0.iter().map(|bytes| i64::from_le_bytes(*bytes));
+    let narrow = |(index, value): (usize, i64)| {
+        i32::try_from(value).map(i32::to_le_bytes).map_err(|_| {
+            Failure::usage(format!("element {index} is {value}, the model computes with 32 bits"))
+        })
+    };
+    let values: Result<Vec<_>, _> = values.enumerate().map(narrow).collect();
+    Ok(values?.concat())
+}
+
+/// The 64-bit integers of a model's file for the 32-bit ones of its operand.
+pub(crate) fn widened(bytes: &[u8]) -> Vec<u8> {
+    let values = bytes.as_chunks::<4>().0.iter().map(|bytes| i32::from_le_bytes(*bytes));
+    values.flat_map(|value| i64::from(value).to_le_bytes()).collect()
+}
+
 /// The indexes of the largest values, largest first; of equals the lower index first.
 pub(crate) fn top(values: &[f64], count: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..values.len()).collect();
@@ -54,6 +77,15 @@ mod tests {
     fn equals_keep_their_order() {
         assert_eq!(top(&[1.0, 3.0, 2.0, 3.0], 3), [1, 3, 2]);
         assert_eq!(top(&[1.0], 5), [0]);
+    }
+
+    #[test]
+    fn integers_of_64_bits_go_through_32() {
+        let values = [3i64, -1, i64::from(i32::MIN)];
+        let wide: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        assert_eq!(widened(&narrowed(&wide).unwrap()), wide);
+        let error = narrowed(&[7i64, 1 << 31].map(i64::to_le_bytes).concat()).unwrap_err();
+        assert!(error.message.contains("element 1 is 2147483648"), "{}", error.message);
     }
 
     #[test]

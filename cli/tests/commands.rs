@@ -320,3 +320,150 @@ fn vts_wants_failures_for_their_reason() {
     let out = text(&output.stdout);
     assert!(out.contains("not for its reason") && out.contains("rank"), "{out}");
 }
+
+#[test]
+fn files_without_an_end_are_read_as_far_as_is_right() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = tiny_model(dir.path());
+    let fifo = dir.path().join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    succeed(&["run", "--builtin", "add1", "--input", "0=/dev/zero", "--input", "1=/dev/zero"]);
+    let empty = format!("0={}", path(&fifo));
+    let cases: &[(&str, &[&str])] = &[
+        ("regular file", &["run", "/dev/zero"]),
+        ("regular file", &["run", path(&fifo)]),
+        ("/dev/zero: more than", &["run", path(&model), "--image", "/dev/zero"]),
+        ("/dev/zero: more than", &["run", path(&model), "--labels", "/dev/zero"]),
+        ("expected 48", &["run", path(&model), "--labels", path(&fifo)]),
+        ("no 4 bytes", &["run", "--builtin", "add1", "--input", &empty]),
+    ];
+    for (said, args) in cases {
+        let error = fail(2, args);
+        assert!(error.contains(said), "{args:?}: {error}");
+    }
+}
+
+#[test]
+fn labels_are_as_many_as_classes() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = tiny_model(dir.path());
+    let labels = dir.path().join("labels.txt");
+    for count in [0, 1, 47, 49] {
+        std::fs::write(&labels, "a class\n".repeat(count)).unwrap();
+        let error = fail(2, &["run", path(&model), "--labels", path(&labels)]);
+        let counts = [format!("{count} labels"), "expected 48".to_owned()];
+        assert!(counts.iter().all(|count| error.contains(count)), "{error}");
+    }
+}
+
+#[test]
+fn tensors_of_64_bits_go_in_and_come_out_as_such() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut file = TfliteFile::new();
+    let input = file.input("input", TensorKind::Int64, &[1, 4]);
+    let output = file.tensor("output", TensorKind::Int64, &[1, 4]);
+    file.operator("MAXIMUM", &[input, input], &[output]);
+    file.outputs(&[output]);
+    let model = dir.path().join("wide.tflite");
+    std::fs::write(&model, file.build()).unwrap();
+    let values = dir.path().join("values");
+    let write = |numbers: [i64; 4]| {
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        std::fs::write(&values, &bytes).unwrap();
+        bytes
+    };
+    let (given, out) = (format!("0={}", path(&values)), dir.path().join("out"));
+    let args = ["run", path(&model), "--input", &given, "--output", path(&out)];
+    let bytes = write([1, -1, i64::from(i32::MAX), i64::from(i32::MIN)]);
+    succeed(&args);
+    assert_eq!(std::fs::read(out.join("out0.bin")).unwrap(), bytes);
+    write([0, 0, 1 << 40, 0]);
+    let error = fail(2, &args);
+    assert!(error.contains("element 2 is 1099511627776"), "{error}");
+}
+
+#[test]
+fn one_sample_is_all_its_percentiles() {
+    let out = succeed(&["bench", "--builtin", "add1", "--runs", "1", "--json"]);
+    let latency = &json(&out)["latency_us"];
+    for figure in ["p50", "p90", "p99", "p999", "max", "mean"] {
+        assert_eq!(latency[figure], latency["min"], "{figure} in {out}");
+    }
+}
+
+#[test]
+fn missed_deadlines_are_counted_and_have_an_exit_code() {
+    let model = ["--builtin", "mobilenet_v1_0.25_128"];
+    for mode in ["sync", "async", "burst"] {
+        let engine = ["--mode", mode, "--deadline", "0.001"];
+        let args = [&["bench", "--runs", "5", "--json"], &model[..], &engine].concat();
+        let output = run(&args);
+        let (out, error) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(4), "{mode}: {error}");
+        assert!(error.contains("5 of 5 calls missed the deadline"), "{mode}: {error}");
+        assert_eq!(json(&out)["deadlines_missed"], 5, "{mode}: {out}");
+        fail(4, &[&["run"], &model[..], &engine].concat());
+        let patient = ["--mode", mode, "--deadline", "60000"];
+        let out = succeed(&[&["bench", "--runs", "2", "--json"], &model[..], &patient].concat());
+        assert_eq!(json(&out)["deadlines_missed"], 0, "{mode}: {out}");
+        succeed(&[&["run"], &model[..], &patient].concat());
+    }
+}
+
+#[test]
+fn missed_periods_are_counted_and_told() {
+    let model = ["bench", "--builtin", "mobilenet_v1_0.25_128", "--runs", "5", "--json"];
+    let output = run(&[&model[..], &["--period", "0.001"]].concat());
+    let (out, error) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{error}");
+    assert_eq!(json(&out)["periods_missed"], 5, "{out}");
+    assert!(error.contains("5 of 5 calls missed the period of 1µs"), "{error}");
+    assert!(json(&succeed(&model))["periods_missed"].is_null());
+}
+
+#[test]
+fn every_tag_has_messages_and_a_wrong_one_is_an_error() {
+    let said = |tag: &str| {
+        let mut command = command(&["run", "--builtin", "add1"]);
+        let output = command.env("NNBURST_VLOG", tag).output().unwrap();
+        (output.status.code(), text(&output.stderr))
+    };
+    for tag in ["model", "compilation", "execution", "cpuexe", "manager", "driver", "memory"] {
+        let (code, error) = said(tag);
+        let targets = error.lines().filter(|line| line.contains(&format!("nnburst::{tag}")));
+        assert!(code == Some(0) && targets.count() > 0, "{tag}: {error}");
+    }
+    // The graph as the runtime and the driver have it.
+    let (_, error) = said("compilation");
+    for line in ["// runtime", "// nnapi-sample_all", "label=\"0: ADD\""] {
+        assert!(error.contains(line), "{line} in {error}");
+    }
+    let (code, error) = said("execution,rocket");
+    assert_eq!(code, Some(2), "{error}");
+    let lists = "names rocket: the tags are all, model, compilation, execution, cpuexe, manager, driver, memory";
+    assert!(error.contains(lists), "{error}");
+}
+
+#[test]
+fn a_trace_has_a_span_for_every_operation() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("spans.json");
+    let mut command = command(&["run", "--builtin", "sine"]);
+    let output = command.env("NNBURST_TRACE", &trace).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let spans = std::fs::read_to_string(trace).unwrap();
+    assert!(spans.contains("[NN_LC_PCO]FULLY_CONNECTED"), "{spans}");
+}
+
+#[test]
+fn a_bad_directory_of_services_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a file");
+    std::fs::write(&file, "").unwrap();
+    for bad in [file.join("below"), Path::new("/proc/nowhere").to_owned()] {
+        let mut command = command(&["serve", "--driver", "nnapi-sample_all"]);
+        let output = command.env("NNBURST_SERVICE_DIR", &bad).output().unwrap();
+        let error = text(&output.stderr);
+        assert!(!output.status.success() && error.contains(path(&bad)), "{error}");
+    }
+}

@@ -10,8 +10,8 @@ use nnburst_hal::{
     Budget, Buffer, BufferDesc, BufferRole, CacheFiles, CacheHandles, Capabilities, Device,
     DeviceStatus, DeviceType, ErrorStatus, Extension, HalError, Layer, Model, Phase,
     PrepareOptions, PreparedModel, PreparedModelCallback, Priority, Result, TimePoint,
-    ValidationError, Version, read_vlog_mask, trace_span, validate_memory_desc, validate_model,
-    vlog,
+    ValidationError, Version, log_dot, read_vlog_mask, trace_span, validate_memory_desc,
+    validate_model, vlog,
 };
 use nnburst_hal_ipc::{Driver, FenceWaiter, Limits, Peer, Pool, Service};
 
@@ -25,7 +25,7 @@ use crate::idle::IdleWatch;
 use crate::prepared_model::{Compiled, SamplePreparedModel};
 use crate::processor::{Processor, Running, User};
 
-const VERSION: &str = "JUST_AN_EXAMPLE";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// How a driver is to work.
 #[derive(Clone, Copy, Debug)]
@@ -373,6 +373,7 @@ impl Preparation {
         let waited = self.launched.elapsed();
         self.shared.preparing.check("preparation", size, options.deadline, waited)?;
         self.check(&model)?;
+        log_dot(&model, self.shared.figures.name);
         let (compile, began) = (self.compile_options(), Instant::now());
         let running = self.begin(options.priority, options.deadline);
         let plan =

@@ -11,7 +11,7 @@ use nnburst_hal::{
     AllowUnspecifiedOutput, DEFAULT_LOOP_TIMEOUT, DataLocation, ErrorStatus, ExecutionOptions,
     HalError, Layer, MAX_LOOP_TIMEOUT, Mapping, MeasureTiming, Memory, OutputShape, Phase, Request,
     RequestArgument, RequestPool, Result, Timing, Version, View, ViewMut, trace_span,
-    validate_request,
+    validate_request, vlog,
 };
 
 use crate::buffer::DriverBuffer;
@@ -104,6 +104,7 @@ pub(crate) fn run(
     began: Option<Instant>,
 ) -> Result<Timing> {
     let _span = trace_span(Layer::Driver, Phase::Execution, "execute");
+    vlog!(Execution, "a request of {} inputs", request.inputs.len());
     check_pages(pools)?;
     let uses_buffers = pools.any(|pool| pool.buffer().is_some());
     let content = if uses_buffers { claim(compiled, request, pools)? } else { Vec::new() };

@@ -12,7 +12,7 @@
 //!
 //! assert!(names().any(|name| name == "nnapi-sample_all"));
 //! let driver = SampleDriver::new("nnapi-sample_all", Options::default())?;
-//! assert_eq!(driver.device().version_string()?, "JUST_AN_EXAMPLE");
+//! assert_eq!(driver.device().version_string()?, env!("CARGO_PKG_VERSION"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]

@@ -54,7 +54,7 @@ mod versions;
 
 pub use budget::{Amounts, Budget, Charge, Exhausted, Resource};
 pub use diagnostics::{
-    Layer, Phase, Span, Tracer, VlogMask, VlogTag, dot, read_vlog_mask, set_vlog_mask,
+    Layer, Phase, Span, Tracer, VlogMask, VlogTag, dot, log_dot, read_vlog_mask, set_vlog_mask,
     start_tracing, start_tracing_from_env, trace_span, vlog_is_on,
 };
 pub use error::{ExecutionFailure, ExecutionResult, HalError, Result};

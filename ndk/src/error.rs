@@ -115,9 +115,9 @@ pub(crate) extern "C" fn set_call_timeout(nanoseconds: u64) -> c_int {
 
 /// Begins to tell what the environment asks for: programs in C can't listen to events themselves.
 pub(crate) fn start_logging() {
-    // A file that can't be written: there is nobody to tell but the log.
+    // There is nobody to tell but the log.
     if let Err(error) = nnburst::start_logging("libneuralnetworks") {
-        tracing::warn!(target: "nnburst::manager", %error, "NNBURST_TRACE");
+        tracing::warn!(target: "nnburst::manager", "{error}");
     }
 }
 

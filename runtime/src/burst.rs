@@ -11,7 +11,7 @@ use nnburst_fmq::PeerWatch;
 use nnburst_hal::{
     BurstOptions as HalBurstOptions, ErrorStatus, ExecutionOptions, ExecutionOutcome,
     ExecutionPreference, ExecutionResult, HalError, Layer, MeasureTiming, Phase, PreparedModel,
-    RealTimeProfile, Request, TimePoint, bound, trace_span,
+    RealTimeProfile, Request, TimePoint, bound, trace_span, vlog,
 };
 
 use crate::compilation::{Compilation, peer_watch_fd};
@@ -257,6 +257,7 @@ impl Burst {
     /// As for [`Burst::compute`].
     pub fn compute_with(&mut self, frame: &mut Frame, call: &CallOptions) -> Result<()> {
         let _span = trace_span(Layer::Runtime, Phase::Execution, "burst");
+        vlog!(Execution, "burst on {}", self.compilation.first_device());
         let options = self.options(call);
         let Self { way, id, .. } = self;
         let controller = match way {
@@ -299,6 +300,7 @@ impl Burst {
         options: &ExecutionOptions,
     ) -> Result<ExecutionOutcome> {
         let _span = trace_span(Layer::Runtime, Phase::Execution, "burst");
+        vlog!(Execution, "burst on {}", self.compilation.first_device());
         let own = self.options(&CallOptions::default());
         let options = &ExecutionOptions {
             measure: options.measure,
@@ -346,6 +348,7 @@ impl Burst {
         let deadline = self.options(&CallOptions::default()).deadline;
         let Way::Direct(controller) = &mut self.way else { return None };
         let _span = trace_span(Layer::Runtime, Phase::Execution, "burst");
+        vlog!(Execution, "burst on {}", self.compilation.first_device());
         Some(match controller.execute_last(last, deadline)? {
             Ok(answer) if answer.status.is_resource_exhausted() => return None,
             Ok(answer) => take_answer(answer)

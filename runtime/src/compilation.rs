@@ -7,7 +7,7 @@ use std::time::Duration;
 use nnburst_hal::{
     Direction, ErrorStatus, ExecutionOptions, ExecutionOutcome, ExecutionPreference,
     ExecutionResult, FencedExecution, HalError, Layer, Model, Operand, OutputShape, Phase,
-    PreparedModel, Request, Version, extends_shape, trace_span, unsignalled_fences, vlog,
+    PreparedModel, Request, Version, extends_shape, log_dot, trace_span, unsignalled_fences, vlog,
 };
 use nnburst_hal_ipc::RemotePreparedModel;
 
@@ -99,6 +99,7 @@ impl Compilation {
         let Partitioned { prepared, devices, planned } = partitioned;
         let names = devices.iter().map(Device::name).collect::<Vec<_>>();
         vlog!(Compilation, "{} operations on {names:?}", model.main.operations.len());
+        log_dot(model, "runtime");
         let inner = Inner { prepared, planned, devices, is_explicit, signature, preference };
         Ok(Self(Arc::new(inner)))
     }
@@ -176,6 +177,11 @@ impl Compilation {
     /// What the caller cared for when the model was compiled.
     pub fn preference(&self) -> ExecutionPreference {
         self.0.preference
+    }
+
+    /// The name of the device that executes, or of the first of several, for messages.
+    pub(crate) fn first_device(&self) -> &str {
+        self.devices().first().map_or("no device", Device::name)
     }
 
     /// Whether the caller named the devices.

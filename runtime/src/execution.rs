@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use nnburst_hal::{
     ExecutionOptions, ExecutionOutcome, ExecutionResult, FencedExecutionCallback, Layer,
-    MeasureTiming, Phase, PreparedModel, Request, TimePoint, Timing, bound, trace_span,
+    MeasureTiming, Phase, PreparedModel, Request, TimePoint, Timing, bound, trace_span, vlog,
     wait_for_fence,
 };
 
@@ -62,6 +62,7 @@ impl<'a> Execution<'a> {
         let start = Instant::now();
         if Settings::of_process().synchronous_drivers {
             let _span = trace_span(Layer::Runtime, Phase::Execution, "compute");
+            self.log("compute");
             if let Some(computed) = frame.compute_here(self.compilation.prepared(), &self.options())
             {
                 computed.map_err(|failure| self.compilation.failed(failure))?;
@@ -79,6 +80,7 @@ impl<'a> Execution<'a> {
     /// What the driver answered.
     pub fn compute_request(&self, request: &Request) -> Result<ExecutionOutcome> {
         let _span = trace_span(Layer::Runtime, Phase::Execution, "compute");
+        self.log("compute");
         let prepared = self.compilation.prepared();
         self.compilation.answer(call_in_turn(prepared, request, self.options()))
     }
@@ -98,6 +100,7 @@ impl<'a> Execution<'a> {
     /// It could not be launched.
     pub fn start_request(&self, request: Request) -> Result<Pending> {
         let _span = trace_span(Layer::Runtime, Phase::Execution, "start");
+        self.log("start");
         let started = Instant::now();
         let answer = Answer::default();
         let compilation = self.compilation.clone();
@@ -133,6 +136,7 @@ impl<'a> Execution<'a> {
         duration: Option<Duration>,
     ) -> Result<Pending> {
         let _span = trace_span(Layer::Runtime, Phase::Execution, "start fenced");
+        self.log("start fenced");
         let started = Instant::now();
         let compilation = self.compilation.clone();
         let options = self.options();
@@ -150,6 +154,10 @@ impl<'a> Execution<'a> {
         let deadline = self.timeout.map(TimePoint::after).or(self.options.deadline);
         let deadline = bound::earlier(deadline, bound::bound());
         ExecutionOptions { deadline, ..self.options }
+    }
+
+    fn log(&self, what: &str) {
+        vlog!(Execution, "{what} on {}", self.compilation.first_device());
     }
 
     fn prepared(&self) -> &dyn PreparedModel {

@@ -15,7 +15,7 @@ use nnburst_burst::packet::BurstAnswer;
 use nnburst_hal::{
     DataLocation, ErrorStatus, ExecutionFailure, ExecutionOptions, ExecutionOutcome, Mapping,
     Memory, Operand, OperandType, OutputShape, PreparedModel, Request, RequestArgument,
-    RequestPool, ReusableExecution, Timing, View, ViewMut,
+    RequestPool, ReusableExecution, Timing, View, ViewMut, vlog,
 };
 
 use crate::burst::driver_time;
@@ -133,6 +133,7 @@ impl Frame {
         let request_outputs = output_arguments.iter().map(&mut place).collect::<Result<_>>()?;
         let memory = Memory::ashmem(u64::try_from(size.max(ALIGNMENT)).unwrap_or(u64::MAX))?;
         let mapping = memory.mapped()?;
+        vlog!(Memory, "frame of {size} bytes");
         Ok(Self {
             mapping,
             request: Request {

@@ -90,7 +90,7 @@ pub use frame::{Argument, Frame};
 #[cfg(feature = "futures")]
 pub use futures::{EventFuture, PendingFuture};
 #[cfg(feature = "logging")]
-pub use logging::start_logging;
+pub use logging::{LoggingError, start_logging};
 pub use memory::{Memory, MemoryDescriptor};
 pub use model_builder::{GraphRef, ModelBuilder, OperandId, operations};
 pub use partition::{Bid, Explained, Explanation, StepKind, StepSummary};

@@ -1,6 +1,7 @@
 //! The whole import: file in, model out.
 
 use std::fs::File as OsFile;
+use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -139,8 +140,17 @@ impl Imported {
     /// # Errors
     /// The file can't be read or is broken, or some of its operators can't be mapped.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ImportError> {
-        let bytes = std::fs::read(path.as_ref())?;
+        let path = path.as_ref();
+        // Asked before it is opened, which waits for a writer where it is a FIFO.
+        if !std::fs::metadata(path)?.is_file() {
+            let why = "a model is a regular file, this is a device, a FIFO or a directory";
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, why).into());
+        }
         let file = OsFile::open(path)?;
+        let mut bytes = Vec::new();
+        // A file that grows meanwhile is read as long as it was.
+        let length = file.metadata()?.len();
+        (&file).take(length).read_to_end(&mut bytes)?;
         Self::import(&bytes, Backing::Descriptor(file.into()))
     }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::args::BenchArgs;
 use crate::failure::Failure;
-use crate::pace::Pacer;
+use crate::pace::{Missed, Pacer};
 use crate::progress::Progress;
 use crate::session::{Sample, Session, open_device};
 use crate::source::Source;
@@ -21,21 +21,27 @@ pub(crate) fn bench(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failure
         return super::profile::profile(args, out);
     }
     let mut table = Table::new(&["us", "p50", "p90", "p99", "p99.9", "max", "overhead"]);
+    let mut verdict = Ok(());
     for source in sources(args) {
         let source = source?;
-        let report = measure(args, &source).map_err(|failure| failure.during(&source.name))?;
+        let (report, missed) =
+            measure(args, &source).map_err(|failure| failure.during(&source.name))?;
         if args.json {
             let line = serde_json::to_string(&report)
                 .map_err(|error| Failure::check(format!("the report: {error}")))?;
             writeln!(out, "{line}")?;
+        } else if let Some(latency) = report.latency_us {
+            table.latency_row(&source.name, latency, report.overhead_us);
         } else {
-            table.latency_row(&source.name, report.latency_us, report.overhead_us);
+            table.row([source.name.clone()]);
         }
+        let missed = missed.verdict(&source.name, args.pace.period, args.engine.deadline);
+        verdict = verdict.and(missed);
     }
     if !args.json {
         write!(out, "{table}")?;
     }
-    Ok(())
+    verdict
 }
 
 /// The models that are asked for, those of files first.
@@ -52,10 +58,16 @@ struct Report {
     device: String,
     mode: &'static str,
     period_ms: Option<f64>,
+    /// Measured calls that were not done when the next was due.
+    periods_missed: Option<u64>,
+    deadline_ms: Option<f64>,
+    /// Measured calls that took longer, or that the driver gave up for it.
+    deadlines_missed: Option<u64>,
     wait: &'static str,
     threads: u16,
     runs: u32,
-    latency_us: Summary,
+    /// Of the calls that have a result.
+    latency_us: Option<Summary>,
     driver_us: Option<Summary>,
     overhead_us: Option<Summary>,
     load_ms: f64,
@@ -65,7 +77,7 @@ struct Report {
     driver_peak_rss_mib: Option<f64>,
 }
 
-fn measure(args: &BenchArgs, source: &Source) -> Result<Report, Failure> {
+fn measure(args: &BenchArgs, source: &Source) -> Result<(Report, Missed), Failure> {
     let device = open_device(&args.engine)?;
     let open = if args.cache { Session::open_cached } else { Session::open };
     let mut session = open(&device, source, &args.engine)?;
@@ -74,37 +86,64 @@ fn measure(args: &BenchArgs, source: &Source) -> Result<Report, Failure> {
     }
     fill_inputs(&mut session, source)?;
     let mut pacer = Pacer::new(args.pace.period);
+    let deadline = args.engine.deadline;
     for _ in 0..(args.runs / 10).clamp(3, 1000) {
         pacer.wait();
-        session.step()?;
+        in_time(session.step(), deadline)?;
     }
+    pacer.finish();
     let mut figures = Figures::new()?;
+    let mut missed = Missed { deadlines: 0, periods: 0, of: args.runs.into() };
     let progress = Progress::new(u64::from(args.runs), &source.name);
     for _ in 0..args.runs {
         pacer.wait();
-        figures.record(session.step()?);
+        let (sample, is_late) = in_time(session.step(), deadline)?;
+        if let Some(sample) = sample {
+            figures.record(sample);
+        }
+        missed.deadlines += u64::from(is_late);
         progress.step();
     }
+    missed.periods = pacer.finish();
     progress.finish();
     let own = peak_rss_mib("self").unwrap_or(0.0);
     let driver = device.driver_process().and_then(|id| peak_rss_mib(&id.to_string()));
     let millis = |duration: Duration| duration.as_secs_f64() * 1e3;
-    Ok(Report {
+    let report = Report {
         model: source.name.clone(),
         device: device.name().to_owned(),
         mode: args.engine.mode.name(),
         period_ms: args.pace.period.map(millis),
+        periods_missed: args.pace.period.map(|_| missed.periods),
+        deadline_ms: deadline.map(millis),
+        deadlines_missed: deadline.map(|_| missed.deadlines),
         wait: args.engine.wait.name(),
         threads: args.engine.threads,
         runs: args.runs,
-        latency_us: figures.latency.summary().ok_or_else(|| Failure::check("nothing was run"))?,
+        latency_us: figures.latency.summary(),
         driver_us: figures.driver.summary(),
         overhead_us: figures.overhead.summary(),
         load_ms: millis(source.load),
         compile_ms: millis(session.compile),
         peak_rss_mib: own + driver.unwrap_or(0.0),
         driver_peak_rss_mib: driver,
-    })
+    };
+    Ok((report, missed))
+}
+
+/// What a step took, and whether it was late; nothing where the driver gave it up for that.
+fn in_time(
+    step: Result<Sample, Failure>,
+    deadline: Option<Duration>,
+) -> Result<(Option<Sample>, bool), Failure> {
+    match step {
+        Ok(sample) => {
+            let is_late = deadline.is_some_and(|deadline| sample.latency > deadline);
+            Ok((Some(sample), is_late))
+        }
+        Err(failure) if deadline.is_some() && failure.is_deadline() => Ok((None, true)),
+        Err(failure) => Err(failure),
+    }
 }
 
 /// The three figures of every call.

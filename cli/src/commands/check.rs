@@ -69,6 +69,7 @@ fn open(name: &str) -> Result<Device, Failure> {
         threads: 1,
         wish: None,
         wait: WaitArg::Block,
+        deadline: None,
         cpus: Vec::new(),
         realtime: false,
     })

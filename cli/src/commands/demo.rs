@@ -99,7 +99,16 @@ struct Report {
 
 fn engine(mode: Mode, wait: WaitArg) -> Engine {
     let cpus = Vec::new();
-    Engine { device: None, mode, threads: 1, wish: None, wait, cpus, realtime: false }
+    Engine {
+        device: None,
+        mode,
+        threads: 1,
+        wish: None,
+        wait,
+        deadline: None,
+        cpus,
+        realtime: false,
+    }
 }
 
 fn series(

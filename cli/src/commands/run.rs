@@ -1,5 +1,6 @@
 //! `nnburst run`: a model on raw tensors or on a photo.
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::path::Path;
 
@@ -8,52 +9,61 @@ use serde::Serialize;
 
 use crate::args::RunArgs;
 use crate::failure::Failure;
-use crate::pace::Pacer;
+use crate::files::{Feed, read_at_most};
+use crate::pace::{Missed, Pacer};
 use crate::photo::Picture;
 use crate::session::{Session, open_device_for};
 use crate::source::Source;
 use crate::stats::{Latencies, Summary};
 use crate::table::figure;
-use crate::values::{real_values, top};
+use crate::values::{narrowed, real_values, top, widened};
 
 /// Runs and prints what came out.
 pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let source = Source::choose(args.model.as_deref(), args.builtin.as_deref())?;
     let source = source.wishing(args.engine.wish);
-    let inputs = read_inputs(args, &source)?;
+    let mut inputs = open_inputs(args, &source)?;
+    let labels = args.labels.as_deref().map(|path| read_labels(path, &source)).transpose()?;
     let device = open_device_for(&source.model, &args.engine)?;
     let mut session = Session::open(&device, &source, &args.engine)?;
     for warning in session.warnings() {
         crate::warn(&warning);
     }
     let mut files: Vec<Vec<u8>> = source.outputs().map(|_| Vec::new()).collect();
+    let mut last = files.clone();
     let mut latencies = Latencies::new()?;
     let mut pacer = Pacer::new(args.pace.period);
+    let mut late = 0;
     let reset_every =
         args.reset_every.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
     for step in 0..usize::try_from(args.steps).unwrap_or(usize::MAX) {
         if step > 0 && step.is_multiple_of(reset_every) {
             session.reset()?;
         }
-        for (at, length, bytes) in &inputs {
-            let start = step.saturating_mul(*length);
-            let part = bytes.get(start..start.saturating_add(*length));
-            session.write(*at, part.unwrap_or_default())?;
+        for input in &mut inputs {
+            session.write(input.at, &input.next()?)?;
         }
         pacer.wait();
-        latencies.record(session.step()?.latency);
-        for ((at, _), file) in source.outputs().zip(&mut files) {
-            file.extend(session.read(at)?);
+        let latency = session.step()?.latency;
+        latencies.record(latency);
+        late += u64::from(args.engine.deadline.is_some_and(|deadline| latency > deadline));
+        for (((at, _), file), last) in source.outputs().zip(&mut files).zip(&mut last) {
+            *last = session.read(at)?;
+            if args.output.is_none() {
+                continue;
+            }
+            match source.wide.outputs.contains(&at) {
+                true => file.extend(widened(last)),
+                false => file.extend_from_slice(last),
+            }
         }
     }
     if let Some(dir) = &args.output {
         write_outputs(dir, &files)?;
     }
-    let labels = match &args.labels {
-        Some(path) => read_labels(path)?,
-        None => Vec::new(),
-    };
-    let report = report(args, &source, device.name(), &files, &labels, latencies.summary());
+    let missed = Missed { deadlines: late, periods: pacer.finish(), of: latencies.len() };
+    let labels = labels.unwrap_or_default();
+    let report = report(args, &source, device.name(), &last, &labels, latencies.summary());
     if args.json {
         let line = serde_json::to_string(&report)
             .map_err(|error| Failure::check(format!("the report: {error}")))?;
@@ -61,13 +71,29 @@ pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
     } else {
         print(&report, out)?;
     }
-    Ok(())
+    missed.verdict(&source.name, args.pace.period, args.engine.deadline)
 }
 
-/// Position, bytes of one step, and the bytes of all steps.
-type Input = (usize, usize, Vec<u8>);
+/// An input, and where its bytes come from.
+struct Input {
+    at: usize,
+    feed: Feed,
+    /// Whether the bytes are 64-bit integers, as they are in the model's file.
+    is_wide: bool,
+}
 
-fn read_inputs(args: &RunArgs, source: &Source) -> Result<Vec<Input>, Failure> {
+impl Input {
+    /// The next step's bytes, in the type of the operand.
+    fn next(&mut self) -> Result<Cow<'_, [u8]>, Failure> {
+        let bytes = self.feed.next()?;
+        if !self.is_wide {
+            return Ok(Cow::Borrowed(bytes));
+        }
+        narrowed(bytes).map(Cow::Owned).map_err(|failure| failure.during("an input"))
+    }
+}
+
+fn open_inputs(args: &RunArgs, source: &Source) -> Result<Vec<Input>, Failure> {
     let inputs: Vec<(usize, &Operand)> = source.inputs().collect();
     if let Some((index, _)) = args.input.iter().find(|(index, _)| *index >= inputs.len()) {
         return Err(Failure::usage(format!(
@@ -76,30 +102,28 @@ fn read_inputs(args: &RunArgs, source: &Source) -> Result<Vec<Input>, Failure> {
             inputs.len().saturating_sub(1)
         )));
     }
-    let steps = usize::try_from(args.steps).unwrap_or(usize::MAX);
     inputs
         .iter()
         .enumerate()
         .map(|(number, &(at, operand))| {
             let length = operand.data_size().ok_or_else(|| {
-                Failure::usage(format!("input {number} has no known size: {:?}", operand.dimensions))
+                Failure::usage(format!(
+                    "input {number} has no known size: {:?}",
+                    operand.dimensions
+                ))
             })?;
-            let bytes = if let (Some(image), 0) = (&args.image, number) {
-                Picture::open(image)?.to_input(operand)?.repeat(steps)
-            } else if let Some((_, file)) = args.input.iter().find(|(index, _)| *index == number) {
-                std::fs::read(file)
-                    .map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?
-            } else {
-                vec![0; length.saturating_mul(steps)]
+            let is_wide = source.wide.inputs.contains(&at);
+            let length = if is_wide { length.saturating_mul(2) } else { length };
+            let file = args.input.iter().find(|(index, _)| *index == number);
+            let feed = match (&args.image, file) {
+                (Some(image), _) if number == 0 => {
+                    Feed::constant(Picture::open(image)?.to_input(operand)?)
+                }
+                (_, Some((_, file))) => Feed::file(file, length, args.steps)
+                    .map_err(|failure| failure.during(format!("--input {number}")))?,
+                _ => Feed::constant(vec![0; length]),
             };
-            if bytes.len() != length.saturating_mul(steps) {
-                return Err(Failure::usage(format!(
-                    "input {number} takes {length} bytes a step, {steps} steps take {}, the file has {}",
-                    length.saturating_mul(steps),
-                    bytes.len()
-                )));
-            }
-            Ok((at, length, bytes))
+            Ok(Input { at, feed, is_wide })
         })
         .collect()
 }
@@ -114,10 +138,26 @@ fn write_outputs(dir: &Path, files: &[Vec<u8>]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn read_labels(path: &Path) -> Result<Vec<String>, Failure> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
-    Ok(text.lines().map(|line| line.trim().to_owned()).collect())
+/// Bytes of the largest file that is taken for labels.
+const LABELS_LIMIT: usize = 16 << 20;
+
+/// The names of the classes, one for each element of the first output.
+fn read_labels(path: &Path, source: &Source) -> Result<Vec<String>, Failure> {
+    let shown = path.display();
+    let text = String::from_utf8(read_at_most(path, LABELS_LIMIT)?)
+        .map_err(|_| Failure::usage(format!("{shown}: not UTF-8")))?;
+    let labels: Vec<_> = text.trim_end().lines().map(|line| line.trim().to_owned()).collect();
+    let elements = |operand: &Operand| operand.dimensions.iter().product::<u32>();
+    let classes = source.outputs().next().map_or(0, |(_, operand)| elements(operand));
+    // Where the shape isn't known before the run, no count is wrong.
+    if classes > 0 && usize::try_from(classes) != Ok(labels.len()) {
+        return Err(Failure::usage(format!(
+            "{shown}: {} labels, expected {classes}: output 0 of {} has as many classes",
+            labels.len(),
+            source.name
+        )));
+    }
+    Ok(labels)
 }
 
 #[derive(Debug, Serialize)]
@@ -151,16 +191,14 @@ fn report(
     args: &RunArgs,
     source: &Source,
     device: &str,
-    files: &[Vec<u8>],
+    last: &[Vec<u8>],
     labels: &[String],
     latency_us: Option<Summary>,
 ) -> Report {
     const SHOWN: usize = 8;
-    let steps = usize::try_from(args.steps).unwrap_or(usize::MAX);
     let mut outputs = Vec::new();
     let mut classes = Vec::new();
-    for ((number, (_, operand)), bytes) in source.outputs().enumerate().zip(files) {
-        let last = bytes.get(bytes.len() - bytes.len() / steps..).unwrap_or_default();
+    for ((number, (_, operand)), last) in source.outputs().enumerate().zip(last) {
         let values = real_values(operand, last);
         if number == 0 && (args.image.is_some() || args.labels.is_some()) {
             classes = top(&values, args.top)

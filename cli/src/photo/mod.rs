@@ -12,6 +12,10 @@ use std::path::Path;
 use nnburst::hal::{Operand, OperandType};
 
 use crate::failure::Failure;
+use crate::files::read_at_most;
+
+/// Bytes of the largest file that is taken for a photo.
+const LIMIT: usize = 64 << 20;
 
 /// A picture of 8-bit red, green and blue.
 #[derive(Clone, Debug)]
@@ -25,8 +29,7 @@ pub(crate) struct Picture {
 impl Picture {
     /// Decodes a JPEG or PNG file.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
-        let bytes = std::fs::read(path)
-            .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+        let bytes = read_at_most(path, LIMIT)?;
         if let Some(picture) = jpeg::decode(&bytes) {
             return Ok(picture);
         }

@@ -13,7 +13,7 @@ fn the_five_drivers_introduce_themselves() {
         let device = &served.device;
         assert_eq!(device.name(), name);
         assert_eq!(device.status().unwrap(), DeviceStatus::Available);
-        assert_eq!(device.version_string().unwrap(), "JUST_AN_EXAMPLE");
+        assert_eq!(device.version_string().unwrap(), env!("CARGO_PKG_VERSION"));
         assert_eq!(device.device_type().unwrap(), DeviceType::Cpu);
         assert_eq!(device.supported_extensions().unwrap(), []);
         let files = CacheFiles { model: 1, data: 1 };

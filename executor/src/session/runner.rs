@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use nnburst_hal::{Budget, Charge, OutputShape, Resource, View, ViewMut};
+use nnburst_hal::{Budget, Charge, Layer, OutputShape, Phase, Resource, View, ViewMut, trace_span};
 
 use super::arguments::{Sink, argument_shape, check_count, fits, input_slot};
 use super::bands::run_bands;
@@ -332,6 +332,7 @@ impl Walk<'_, '_, '_, '_> {
             let io = Io::new(self.slots, step);
             return rehearse(step, io).map_err(|what| failed(step, what));
         }
+        let _span = trace_span(Layer::Cpu, Phase::Computation, step.name);
         let start = self.orders.times.is_some().then(Instant::now);
         match &step.work {
             Work::Whole(run) => {
@@ -368,7 +369,9 @@ impl Walk<'_, '_, '_, '_> {
         run: impl FnOnce(Io<'_>) -> Result<T, String>,
     ) -> Result<T, RunError> {
         let start = self.orders.times.is_some().then(Instant::now);
+        let span = trace_span(Layer::Cpu, Phase::Computation, step.name);
         let result = run(Io::new(self.slots, step));
+        drop(span);
         self.time(step, start);
         poll::halted()?;
         result.map_err(|what| failed(step, what))

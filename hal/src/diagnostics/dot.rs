@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write};
 
+use super::vlog::{VlogTag, vlog_is_on};
 use crate::types::{Model, Operand, OperandLifeTime, OperandType};
 
 /// The model's main graph as Graphviz text, under a name that goes into the first line.
@@ -21,6 +22,18 @@ pub fn dot(model: &Model, name: &str) -> String {
     // Writing to a string doesn't fail.
     let _ = write_dot(model, name, &mut text);
     text
+}
+
+/// Logs the lines of [`dot`] under the tag `compilation`, an event each; nothing where the tag is off or
+/// nobody listens.
+pub fn log_dot(model: &Model, name: &str) {
+    const TARGET: &str = VlogTag::Compilation.target();
+    if vlog_is_on(VlogTag::Compilation) && tracing::enabled!(target: TARGET, tracing::Level::DEBUG)
+    {
+        for line in dot(model, name).lines() {
+            tracing::debug!(target: TARGET, "{line}");
+        }
+    }
 }
 
 fn write_dot(model: &Model, name: &str, out: &mut String) -> fmt::Result {

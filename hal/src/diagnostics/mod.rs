@@ -4,7 +4,7 @@ mod dot;
 mod trace;
 mod vlog;
 
-pub use dot::dot;
+pub use dot::{dot, log_dot};
 pub use trace::{Layer, Phase, Span, Tracer, start_tracing, start_tracing_from_env, trace_span};
 pub use vlog::{VlogMask, VlogTag, read_vlog_mask, set_vlog_mask, vlog_is_on};
 

@@ -112,7 +112,8 @@ pub fn read_vlog_mask() {
     let value = value.to_string_lossy();
     let (mask, unknown) = VlogMask::parse(&value);
     for name in unknown {
-        tracing::warn!(target: "nnburst::manager", "vlog names the unknown tag {name:?}");
+        let tags = VlogTag::ALL.map(VlogTag::name).join(", ");
+        tracing::warn!(target: "nnburst::manager", "vlog names {name:?}: the tags are all, {tags}");
     }
     set_vlog_mask(mask);
 }

@@ -69,20 +69,29 @@ impl From<v1_2::Capabilities> for Capabilities {
 }
 
 impl Capabilities {
-    /// As a driver of 1.0 says it; lossy where types of a group differ.
+    /// The figures that a driver of 1.0 reports; lossy where types of a group differ. Each loss is
+    /// logged as a warning.
     pub fn to_v1_0(&self) -> (v1_0::Capabilities, Vec<CapabilityLoss>) {
-        let (capabilities, mut losses) = self.to_v1_1();
+        let (capabilities, mut losses) = self.grouped();
         let relaxed_differs =
             capabilities.relaxed_float32_to_float16 != self.lookup(OperandType::TensorFloat32);
         if relaxed_differs {
             losses.push(CapabilityLoss { what: "relaxed computations" });
         }
+        warn_of(&losses, Version::V1_0);
         let v1_1::Capabilities { float32, quantized8, .. } = capabilities;
         (v1_0::Capabilities { float32, quantized8 }, losses)
     }
 
-    /// As a driver of 1.1 says it; lossy where types of a group differ.
+    /// The figures that a driver of 1.1 reports; lossy where types of a group differ. Each loss is
+    /// logged as a warning.
     pub fn to_v1_1(&self) -> (v1_1::Capabilities, Vec<CapabilityLoss>) {
+        let (capabilities, losses) = self.grouped();
+        warn_of(&losses, Version::V1_1);
+        (capabilities, losses)
+    }
+
+    fn grouped(&self) -> (v1_1::Capabilities, Vec<CapabilityLoss>) {
         let tensor = self.lookup(OperandType::TensorFloat32);
         let quantized = self.lookup(OperandType::TensorQuant8Asymm);
         let relaxed = self.relaxed_float32_to_float16_tensor;
@@ -100,13 +109,28 @@ impl Capabilities {
         (capabilities, losses.map(|(what, _)| CapabilityLoss { what }).collect())
     }
 
-    /// As a driver of 1.2 says it: without the types of 1.3, which it doesn't know, and control flow.
+    /// The figures that a driver of 1.2 reports: without the types of 1.3, which it doesn't know, and
+    /// control flow. What has figures and is left out is logged as a warning.
     pub fn to_v1_2(&self) -> v1_2::Capabilities {
         let known = |entry: &&OperandPerformance| entry.kind.since() <= Version::V1_2;
+        let flow = [self.if_performance, self.while_performance];
+        let checks = [
+            ("types of 1.3", self.operand_performance.iter().all(|entry| known(&entry))),
+            ("IF and WHILE", flow == [PerformanceInfo::WORST; 2]),
+        ];
+        let losses = checks.into_iter().filter(|&(_, none)| !none);
+        let losses: Vec<_> = losses.map(|(what, _)| CapabilityLoss { what }).collect();
+        warn_of(&losses, Version::V1_2);
         v1_2::Capabilities {
             relaxed_float32_to_float16_scalar: self.relaxed_float32_to_float16_scalar,
             relaxed_float32_to_float16_tensor: self.relaxed_float32_to_float16_tensor,
             operand_performance: self.operand_performance.iter().filter(known).copied().collect(),
         }
+    }
+}
+
+fn warn_of(losses: &[CapabilityLoss], version: Version) {
+    for loss in losses {
+        tracing::warn!(target: "nnburst::driver", ?version, "conversion of capabilities: {loss}");
     }
 }

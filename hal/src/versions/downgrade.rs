@@ -60,18 +60,9 @@ impl Downgraded {
     }
 }
 
-fn log_losses(losses: Vec<super::capabilities::CapabilityLoss>, version: Version) {
-    for loss in losses {
-        tracing::warn!(target: "nnburst::driver", ?version, "conversion of capabilities: {loss}");
-    }
-}
-
 impl v1_0::Device for Downgraded {
     fn capabilities(&self) -> Result<v1_0::Capabilities> {
-        let (capabilities, losses) =
-            self.0.capabilities().map_err(HalError::before_v1_3)?.to_v1_0();
-        log_losses(losses, Version::V1_0);
-        Ok(capabilities)
+        Ok(self.0.capabilities().map_err(HalError::before_v1_3)?.to_v1_0().0)
     }
 
     fn supported_operations(&self, model: &Model) -> Result<Vec<bool>> {
@@ -95,10 +86,7 @@ impl v1_0::Device for Downgraded {
 
 impl v1_1::Device for Downgraded {
     fn capabilities(&self) -> Result<v1_1::Capabilities> {
-        let (capabilities, losses) =
-            self.0.capabilities().map_err(HalError::before_v1_3)?.to_v1_1();
-        log_losses(losses, Version::V1_1);
-        Ok(capabilities)
+        Ok(self.0.capabilities().map_err(HalError::before_v1_3)?.to_v1_1().0)
     }
 
     fn supported_operations(&self, model: &Model) -> Result<Vec<bool>> {

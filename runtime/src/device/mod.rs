@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use nnburst_hal::{
     Capabilities, Device as HalDevice, DeviceStatus, DeviceType, ErrorStatus, Extension, HalError,
-    Model, PrepareOptions, TimePoint, Version, bound,
+    Model, PrepareOptions, TimePoint, Version, bound, vlog,
 };
 use nnburst_hal_ipc::{ConnectError, RemoteDevice, Spawned, service_dir};
 
@@ -55,8 +55,9 @@ const RETRY: Duration = Duration::from_millis(5);
 
 impl Device {
     fn new(name: impl Into<String>, home: Home) -> Self {
-        let (figures, memories) = (OnceLock::new(), Mutex::default());
-        Self(Arc::new(Inner { name: name.into(), home, figures, memories }))
+        let (name, figures, memories) = (name.into(), OnceLock::new(), Mutex::default());
+        vlog!(Manager, "device {name}");
+        Self(Arc::new(Inner { name, home, figures, memories }))
     }
 
     /// A sample driver in this process: no socket, no other process, nothing to set up.
