@@ -361,6 +361,8 @@ pub(crate) struct VtsArgs {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use clap::CommandFactory;
 
     use super::*;
@@ -368,6 +370,29 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// `NNBURST_WRITE_DOCS=1` writes the pages anew.
+    #[test]
+    fn the_manual_pages_are_those_of_the_command_line() {
+        let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("man");
+        let made = tempfile::tempdir().unwrap();
+        let to = if std::env::var_os("NNBURST_WRITE_DOCS").is_some() {
+            std::fs::create_dir_all(&pages).unwrap();
+            pages.as_path()
+        } else {
+            made.path()
+        };
+        clap_mangen::generate_to(Cli::command(), to).unwrap();
+        let list = |dir: &Path| {
+            let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+            let mut all: Vec<_> = entries
+                .map(|path| (path.file_name().unwrap().to_owned(), std::fs::read(&path).unwrap()))
+                .collect();
+            all.sort();
+            all
+        };
+        assert!(list(to) == list(&pages), "cargo xtask manual writes them anew");
     }
 
     #[test]

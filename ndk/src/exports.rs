@@ -7,8 +7,8 @@
 use std::arch::global_asm;
 
 use crate::{
-    burst, compilation, device, error, event, execution, extension, hardware_buffer, memory,
-    memory_desc, model,
+    burst, compilation, device, diagnostic, error, event, execution, extension, hardware_buffer,
+    memory, memory_desc, model,
 };
 
 #[cfg(target_arch = "x86_64")]
@@ -118,6 +118,33 @@ export! {
     AHardwareBuffer_lock = hardware_buffer::lock;
     AHardwareBuffer_release = hardware_buffer::release;
     AHardwareBuffer_unlock = hardware_buffer::unlock;
+
+    SL_ANeuralNetworksDiagnostic_registerCallbacks = diagnostic::register_callbacks;
+    SL_ANeuralNetworksDiagnosticCompilationInfo_getSessionId = diagnostic::code;
+    SL_ANeuralNetworksDiagnosticCompilationInfo_getNnApiVersion = diagnostic::version;
+    SL_ANeuralNetworksDiagnosticCompilationInfo_getModelArchHash = diagnostic::text;
+    SL_ANeuralNetworksDiagnosticCompilationInfo_getDeviceIds = diagnostic::text;
+    SL_ANeuralNetworksDiagnosticCompilationInfo_getErrorCode = diagnostic::code;
+    SL_ANeuralNetworksDiagnosticCompilationInfo_getInputDataClass = diagnostic::code;
+    SL_ANeuralNetworksDiagnosticCompilationInfo_getOutputDataClass = diagnostic::code;
+    SL_ANeuralNetworksDiagnosticCompilationInfo_getCompilationTimeNanos = diagnostic::time;
+    SL_ANeuralNetworksDiagnosticCompilationInfo_isCachingEnabled = diagnostic::flag;
+    SL_ANeuralNetworksDiagnosticCompilationInfo_isControlFlowUsed = diagnostic::flag;
+    SL_ANeuralNetworksDiagnosticCompilationInfo_areDynamicTensorsUsed = diagnostic::flag;
+    SL_ANeuralNetworksDiagnosticExecutionInfo_getSessionId = diagnostic::code;
+    SL_ANeuralNetworksDiagnosticExecutionInfo_getNnApiVersion = diagnostic::version;
+    SL_ANeuralNetworksDiagnosticExecutionInfo_getModelArchHash = diagnostic::text;
+    SL_ANeuralNetworksDiagnosticExecutionInfo_getDeviceIds = diagnostic::text;
+    SL_ANeuralNetworksDiagnosticExecutionInfo_getExecutionMode = diagnostic::code;
+    SL_ANeuralNetworksDiagnosticExecutionInfo_getInputDataClass = diagnostic::code;
+    SL_ANeuralNetworksDiagnosticExecutionInfo_getOutputDataClass = diagnostic::code;
+    SL_ANeuralNetworksDiagnosticExecutionInfo_getErrorCode = diagnostic::code;
+    SL_ANeuralNetworksDiagnosticExecutionInfo_getRuntimeExecutionTimeNanos = diagnostic::time;
+    SL_ANeuralNetworksDiagnosticExecutionInfo_getDriverExecutionTimeNanos = diagnostic::time;
+    SL_ANeuralNetworksDiagnosticExecutionInfo_getHardwareExecutionTimeNanos = diagnostic::time;
+    SL_ANeuralNetworksDiagnosticExecutionInfo_isCachingEnabled = diagnostic::flag;
+    SL_ANeuralNetworksDiagnosticExecutionInfo_isControlFlowUsed = diagnostic::flag;
+    SL_ANeuralNetworksDiagnosticExecutionInfo_areDynamicTensorsUsed = diagnostic::flag;
 
     nnburst_AHardwareBuffer_fromFd = hardware_buffer::from_fd;
     nnburst_AHardwareBuffer_getFd = hardware_buffer::get_fd;

@@ -116,8 +116,11 @@ pub fn calibrate(driver: &str, options: &DriverOptions) -> Result<Measured> {
 /// There is no such driver, it is served already, or the directory isn't ours alone.
 pub fn serve(driver: &str, options: &DriverOptions) -> Result<Serving> {
     let driver = find_with(driver, options, calibrated(driver, &sample_options(options)))?;
-    let serving = service_dir().map_err(std::io::Error::from);
-    serving
-        .and_then(|dir| service::serve_in(&driver, &dir))
-        .map_err(|error| RuntimeError::driver(format!("serving {}", driver.name()), error))
+    let failed = |what: String, error: std::io::Error| {
+        RuntimeError::driver(format!("serving {what}"), error)
+    };
+    let name = driver.name();
+    let dir = service_dir().map_err(|error| failed(name.to_owned(), error.into()))?;
+    service::serve_in(&driver, &dir)
+        .map_err(|error| failed(format!("{name} in {}", dir.display()), error))
 }

@@ -7,9 +7,11 @@
 //! | `loom-mutants`                    | weakens every ordering in a copy of the queue and expects to be caught   |
 //! | `soak [--minutes N]`              | the queue: two processes, checksums, kill -9 at random times             |
 //! | `soak burst [--minutes N]`        | bursts: random models and kills, every answer checked                    |
+//! | `manual`                          | writes the command's manual pages anew                                   |
 //! | `operations`                      | writes `docs/operations.md` anew; the conformance cases must be there     |
 //! | `peers --venv DIR`                | our models beside TFLite's on one core, as ratios; see `peers`           |
 //! | `fuzz [--seconds N] [TARGET ..]`  | every fuzz target, or those named, under AddressSanitizer (nightly)      |
+//! | `install [--prefix DIR] ..`       | the command, the C library, headers, pages and units, as packages do     |
 //! | `neon`                            | the executor on an emulated aarch64                                      |
 //! | `symbols`                         | the C library's exports and their versions, for x86_64 and aarch64       |
 //! | `miri`, `tsan`                    | the queue in private memory under Miri and ThreadSanitizer (nightly)     |
@@ -17,6 +19,7 @@
 
 mod cargo;
 mod fuzz;
+mod install;
 mod loom;
 mod mutants;
 mod neon;
@@ -36,16 +39,18 @@ fn main() -> ExitCode {
         "loom" => loom::run(rest),
         "loom-mutants" => mutants::run(rest),
         "soak" => soak(rest),
+        "manual" => manual(),
         "operations" => operations(),
         "peers" => peers::run(rest),
         "fuzz" => fuzz::run(rest),
+        "install" => install::run(rest),
         "neon" => neon::run(),
         "symbols" => symbols::run(),
         "miri" => sanitizers::miri(),
         "tsan" => sanitizers::tsan(),
         _ => {
             eprintln!(
-                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | operations | peers | fuzz | neon | symbols | miri | tsan"
+                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | manual | operations | peers | fuzz | install | neon | symbols | miri | tsan"
             );
             return ExitCode::from(2);
         }
@@ -63,6 +68,12 @@ fn main() -> ExitCode {
 fn operations() -> Outcome {
     let test = ["test", "--package", "nnburst-executor", "--test", "operations"];
     Cargo::new("operations").args(test).env("NNBURST_WRITE_DOCS", "1").run()
+}
+
+/// Writes the command's manual pages, which a test of the command makes from its options.
+fn manual() -> Outcome {
+    let test = ["test", "--package", "nnburst-cli", "--bin", "nnburst", "manual"];
+    Cargo::new("manual").args(test).env("NNBURST_WRITE_DOCS", "1").run()
 }
 
 /// Everything that has to hold before a commit lands; the README's test command.

@@ -49,7 +49,15 @@ pub(crate) fn doctor(args: &DoctorArgs, out: &mut dyn Write) -> Result<(), Failu
             }
         }
         let names: Vec<_> = devices().iter().map(nnburst::Device::name).collect();
-        writeln!(out, "\ndevices: {}\n", names.join(", "))?;
+        writeln!(out, "\ndevices: {}", names.join(", "))?;
+        if names.contains(&"nnburst-embedded") {
+            writeln!(
+                out,
+                "nnburst-embedded is the driver nnapi-sample_all in the program's own process, \
+                 listed where no driver is served"
+            )?;
+        }
+        writeln!(out)?;
         for Current { setting, value, origin } in &settings {
             let value = if value.is_empty() { "-" } else { value };
             writeln!(out, "{:<22} {value} ({})", setting.name, from(setting, origin))?;

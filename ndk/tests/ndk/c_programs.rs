@@ -75,6 +75,7 @@ fn closing_the_library_leaves_the_program_its_handlers() {
 fn headers_stand_alone() {
     let headers = [
         "NeuralNetworks.h",
+        "NeuralNetworksDiagnostic.h",
         "NeuralNetworksExtensions.h",
         "NeuralNetworksOEM.h",
         "android/NeuralNetworks.h",
@@ -134,43 +135,4 @@ fn a_log_that_takes_nothing_is_done_without() {
         shell.env("NNBURST_LOG", "warn").args(["-c", &format!("exec \"$0\" {stderr}")]);
         common::run(shell.arg(&program));
     }
-}
-
-/// An installation as a package would make it, used through pkg-config.
-#[test]
-fn pkg_config_finds_headers_and_library() {
-    if !common::is_installed("pkg-config") || !common::is_installed("cc") {
-        return;
-    }
-    let prefix = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("prefix");
-    for dir in ["include/android", "include/extensions", "lib/pkgconfig"] {
-        std::fs::create_dir_all(prefix.join(dir)).unwrap();
-    }
-    let include = common::here().join("include");
-    for header in [
-        "NeuralNetworks.h",
-        "android/NeuralNetworks.h",
-        "android/hardware_buffer.h",
-        "extensions/FibonacciExtension.h",
-    ] {
-        std::fs::copy(include.join(header), prefix.join("include").join(header)).unwrap();
-    }
-    let pc = prefix.join("lib/pkgconfig");
-    std::fs::copy(common::here().join("neuralnetworks.pc"), pc.join("neuralnetworks.pc")).unwrap();
-    std::fs::copy(common::library(), prefix.join("lib/libneuralnetworks.so")).unwrap();
-
-    let mut asked = Command::new("pkg-config");
-    asked.env("PKG_CONFIG_PATH", &pc).args(["--cflags", "--libs", "neuralnetworks"]);
-    let flags = common::run(&mut asked);
-    let out = prefix.join("add1");
-    let mut cc = Command::new("cc");
-    cc.arg(common::here().join("examples/add1.c")).args(flags.split_whitespace());
-    common::run(cc.arg("-o").arg(&out));
-    common::run(Command::new(out).env("LD_LIBRARY_PATH", prefix.join("lib")));
-}
-
-#[test]
-fn the_package_has_the_version_of_the_library() {
-    let pc = std::fs::read_to_string(common::here().join("neuralnetworks.pc")).unwrap();
-    assert!(pc.contains(&format!("Version: {}\n", env!("CARGO_PKG_VERSION"))));
 }

@@ -8,6 +8,7 @@ use crate::common;
 
 const HEADERS: &[(&str, &[&str])] = &[
     ("NeuralNetworks.h", &["LIBNEURALNETWORKS", "NNBURST_1"]),
+    ("NeuralNetworksDiagnostic.h", &["LIBNEURALNETWORKS_SUPPORT_LIBRARY"]),
     ("NeuralNetworksExtensions.h", &["LIBNEURALNETWORKS_PLATFORM"]),
     ("android/hardware_buffer.h", &["LIBNATIVEWINDOW", "NNBURST_1"]),
 ];
@@ -30,7 +31,13 @@ fn declared(header: &str) -> BTreeSet<String> {
             let start = before.rfind(|c| !is_part(c)).map_or(0, |at| at + 1);
             before[start..].to_owned()
         })
-        .filter(|name| name.starts_with('A') || name.starts_with("nnburst_"))
+        .filter(|name| {
+            ["ANeuralNetworks", "AHardwareBuffer_", "SL_", "nnburst_"]
+                .iter()
+                .any(|start| name.starts_with(start))
+        })
+        // Types of functions, not functions.
+        .filter(|name| !name.ends_with("Callback"))
         .collect()
 }
 
