@@ -6,9 +6,11 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
 use nnburst::hal::PrepareOptions;
 use nnburst::{BurstOptions, Compilation, Device, DriverOptions, Frame};
+use nnburst_conformance::{Case, write_file};
 use nnburst_executor::Isa;
 use nnburst_executor::testing::{Chance, Element, RandomModel, random_model};
 
@@ -69,6 +71,39 @@ fn every_way(device: &Device, random: &RandomModel) -> Vec<(&'static str, Values
         all.push((what, read(&frame)));
     }
     all
+}
+
+/// What a random model that fails is left as is what `nnburst vts` runs.
+#[test]
+fn a_random_model_is_a_case_for_vts() {
+    let device = Device::embedded("nnapi-sample_all").unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let mut cases = Vec::new();
+    for element in Element::ALL {
+        let random = random_model(&mut Chance::of_seed(3), element, 5);
+        let compilation = device.compile(&random.model, PrepareOptions::default()).unwrap();
+        let mut frame = filled(&compilation, &random);
+        compilation.execution().compute(&mut frame).unwrap();
+        let mut outputs = values(&frame);
+        let RandomModel { model, inputs } = random;
+        let name = format!("{element:?}");
+        cases.push(Case::of_values(
+            "random",
+            &name,
+            model.clone(),
+            inputs.clone(),
+            outputs.clone(),
+        ));
+        // A wrong kernel's answer.
+        outputs.iter_mut().for_each(|bytes| bytes.iter_mut().for_each(|byte| *byte ^= 0x55));
+        cases.push(Case::of_values("random", &format!("{name} wrong"), model, inputs, outputs));
+    }
+    write_file(&dir.path().join("random.json.gz"), "random", &cases).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_nnburst")).arg("vts").arg(dir.path()).output();
+    let said = String::from_utf8(output.unwrap().stdout).unwrap();
+    let count = Element::ALL.len();
+    let tally = format!("{count} passed, {count} failed, 0 skipped");
+    assert!(said.lines().last() == Some(tally.as_str()), "{said}");
 }
 
 #[test]

@@ -38,10 +38,12 @@ mod load;
 mod read;
 mod request;
 mod variants;
+mod write;
 
 pub use compare::Mismatch;
 pub use load::{Cases, LoadError, load_dir, load_file, load_str, shared_dir};
 pub use request::CaseRequest;
+pub use write::{to_json, write_file};
 
 use nnburst_hal::{Model, OperandType, OperationType, Version};
 
@@ -66,6 +68,44 @@ pub struct Case {
     pub min_version: Option<Version>,
     /// Not 0: outputs are draws, judged by their distribution within this absolute tolerance.
     pub multinomial_tolerance: f32,
+}
+
+impl Case {
+    /// A case of a model of known shapes: with these bytes as inputs these have to come out.
+    pub fn of_values(
+        spec: &str,
+        name: &str,
+        model: Model,
+        inputs: Vec<Vec<u8>>,
+        outputs: Vec<Vec<u8>>,
+    ) -> Self {
+        let operand = |&index: &u32| {
+            let found = usize::try_from(index).ok().and_then(|at| model.main.operands.get(at));
+            found.map_or((OperandType::TensorFloat32, Vec::new()), |operand| {
+                (operand.kind, operand.dimensions.clone())
+            })
+        };
+        let inputs = model.main.input_indexes.iter().map(operand).zip(inputs);
+        let inputs = inputs.map(|((kind, dimensions), bytes)| Value { kind, dimensions, bytes });
+        let outputs = model.main.output_indexes.iter().map(operand).zip(outputs);
+        let outputs = outputs.map(|((kind, dimensions), bytes)| Expected {
+            kind,
+            dimensions,
+            bytes,
+            is_ignored: false,
+        });
+        Self {
+            spec: spec.to_owned(),
+            name: name.to_owned(),
+            inputs: inputs.collect(),
+            outputs: outputs.collect(),
+            is_relaxed: model.relax_computation_float32_to_float16,
+            model,
+            expect_failure: false,
+            min_version: None,
+            multinomial_tolerance: 0.0,
+        }
+    }
 }
 
 /// What a model input is fed.

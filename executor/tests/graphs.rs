@@ -1,10 +1,13 @@
 //! Valid graphs of chance, run every way there is: operation by operation and with what plans make of them, with
 //! every kernel form, with shapes that only the request tells, with constants that come with the request. Exact types must give the same bytes.
 //!
-//! `NNBURST_SEED` runs one graph alone, `NNBURST_ROUNDS` more of them than the few of CI.
+//! What fails is left as a small conformance case, for `nnburst vts`. `NNBURST_SEED` runs one graph alone, `NNBURST_ROUNDS` more of them than the few of CI.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-use nnburst_executor::testing::{Chance, Element, RandomModel, random_model};
+use std::path::{Path, PathBuf};
+
+use nnburst_conformance::{Case, write_file};
+use nnburst_executor::testing::{Chance, Element, RandomModel, random_model, shrink};
 use nnburst_executor::{CompileOptions, Control, Input, Isa, Output, Plan};
 use nnburst_hal::{OperandType, View, ViewMut};
 
@@ -61,8 +64,7 @@ fn same(kind: OperandType, got: &[u8], want: &[u8]) -> bool {
         .all(|(a, b)| (a.is_nan() && b.is_nan()) || a == b || (a - b).abs() <= bound * most)
 }
 
-fn check(seed: u64, element: Element) {
-    let random = random_model(&mut Chance::of_seed(seed), element, 50);
+fn check(random: &RandomModel, seed: u64, element: Element) {
     let graph = &random.model.main;
     if graph.operations.is_empty() {
         return; // Chance found no operation for its first values, and that is no model.
@@ -120,6 +122,61 @@ fn check(seed: u64, element: Element) {
     }
 }
 
+/// The outputs by plain code, operation by operation.
+fn plain(random: &RandomModel) -> Option<Vec<Vec<u8>>> {
+    let graph = &random.model.main;
+    let dims = graph.input_indexes.iter().map(|&it| graph.operands[it as usize].dimensions.clone());
+    let sizes: Vec<usize> = random.outputs().iter().map(|(_, size)| *size).collect();
+    let values = run(random, (Isa::Scalar, true), &dims.collect::<Vec<_>>(), &sizes).ok()?;
+    Some(values.into_iter().map(|(_, bytes)| bytes).collect())
+}
+
+/// Writes the smallest part of a model that fails as a conformance case; what `nnburst vts` is to be given.
+fn leave(
+    random: &RandomModel,
+    seed: u64,
+    element: Element,
+    fails: impl Fn(&RandomModel) -> bool,
+) -> PathBuf {
+    let small = shrink(random, fails, plain);
+    let outputs = plain(&small).unwrap_or_default();
+    let name = format!("{element:?}_{seed}");
+    let case = Case::of_values("random", &name, small.model, small.inputs, outputs);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("failed").join(&name);
+    write_file(&folder.join("random.json.gz"), "random", &[case]).unwrap();
+    folder
+}
+
+/// A kernel that is wrong: what fails is whatever has its operation.
+#[test]
+fn a_failing_graph_is_left_as_a_small_case() {
+    let mut left = 0;
+    for seed in 0..12 {
+        let random = random_model(&mut Chance::of_seed(seed), Element::ALL[0], 50);
+        let operations = &random.model.main.operations;
+        let Some(wrong) = operations.get(operations.len() / 2).map(|one| one.kind) else {
+            continue;
+        };
+        let fails = |random: &RandomModel| {
+            // A part that can't be computed is none.
+            plain(random).is_some()
+                && random.model.main.operations.iter().any(|it| it.kind == wrong)
+        };
+        let folder = leave(&random, 1_000_000 + seed, Element::ALL[0], fails);
+        let mut cases = nnburst_conformance::load_dir(&folder).unwrap();
+        let case = cases.next().unwrap().unwrap();
+        let kinds: Vec<_> = case.model.main.operations.iter().map(|one| one.kind).collect();
+        assert_eq!(kinds, [wrong], "of {}", operations.len());
+        let inputs = case.inputs.iter().map(|input| input.bytes.clone()).collect();
+        let again = plain(&RandomModel { model: case.model.clone(), inputs }).unwrap();
+        for (index, (bytes, expected)) in again.iter().zip(&case.outputs).enumerate() {
+            case.compare(index, &expected.dimensions, bytes).unwrap();
+        }
+        left += 1;
+    }
+    assert!(left > 6, "{left}");
+}
+
 #[test]
 fn graphs_of_chance_give_the_same_every_way() {
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
@@ -135,9 +192,11 @@ fn graphs_of_chance_give_the_same_every_way() {
             for operation in &random.model.main.operations {
                 *operations.entry(operation.kind.name()).or_insert(0) += 1;
             }
-            let outcome = std::panic::catch_unwind(|| check(seed, element));
-            if outcome.is_err() {
-                failed.push((seed, element));
+            let fails = |random: &RandomModel| {
+                std::panic::catch_unwind(|| check(random, seed, element)).is_err()
+            };
+            if fails(&random) {
+                failed.push((seed, element, leave(&random, seed, element, fails)));
             }
         }
     }
