@@ -41,7 +41,7 @@ fn case_json(case: &Case) -> Value {
         "name": case.name,
         "isRelaxed": case.is_relaxed,
         "expectFailure": case.expect_failure,
-        "minSupportedVersion": case.min_version.map_or("UNKNOWN".to_owned(), |version| format!("{version:?}")),
+        "minSupportedVersion": case.min_version.map_or_else(|| "UNKNOWN".to_owned(), |version| format!("{version:?}")),
         "expectedMultinomialDistributionTolerance": case.multinomial_tolerance,
         "main": graph_json(case, &case.model.main, true),
         "referenced": referenced,

@@ -315,7 +315,7 @@ mod tests {
     use crate::{Options, SampleDriver};
 
     fn prepared(options: &Options) -> Arc<dyn PreparedModel> {
-        let device = SampleDriver::new("nnapi-sample_all", options).unwrap().device();
+        let device = SampleDriver::new("nnapi-sample_all", *options).unwrap().device();
         wait_for_prepared_model(|callback| {
             let (options, cache) = (PrepareOptions::default(), CacheHandles::default());
             device.prepare_model(relu_model(&[2]), options, cache, callback)

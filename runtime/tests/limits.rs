@@ -1,6 +1,6 @@
 //! What ends although something else never does, or fails without ending everything: silent services, full disks, limits
 //! of file sizes. In processes of their own: their environment and limits are theirs alone.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
+#![expect(clippy::unwrap_used, reason = "a test")]
 
 #[path = "common/silent.rs"]
 mod silent;

@@ -102,9 +102,11 @@ impl Resources {
     /// Whether nothing of an attack is left. The allocator keeps some memory and stacks of threads
     /// for the next.
     fn is_back_to(&self, before: &Self) -> bool {
+        /// The good client's calls may have got a thread or two more where the machine is busy.
+        const KEPT_THREADS: usize = 2;
         const KEPT_MAPPINGS: usize = 64;
         const KEPT_KIB: u64 = 48 << 10;
-        self.threads <= before.threads
+        self.threads <= before.threads + KEPT_THREADS
             && self.descriptors <= before.descriptors
             && self.shared_mappings <= before.shared_mappings
             && self.mappings <= before.mappings + KEPT_MAPPINGS

@@ -167,6 +167,7 @@ fn higher_priorities_of_another_client_hold_lower_ones_up() {
 }
 
 /// A client whose driver, a process of its own, computes for ever.
+#[expect(clippy::print_stdout, reason = "child processes report by their output")]
 pub(crate) fn be_a_client_of_a_busy_driver() {
     let driver = spawned();
     let models = [endless_step(), endless_hashes()].map(|work| launch(driver.device(), work));
