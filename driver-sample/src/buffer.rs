@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use nnburst_hal::process::Origin;
 use nnburst_hal::{
     Access, Budget, Buffer, Charge, Direction, HalError, Mapping, Memory, MemoryRoles, Operand,
     Resource, Result, vlog,
@@ -59,6 +60,7 @@ pub(crate) struct DriverBuffer {
     home: Arc<Buffers>,
     /// What it takes of its client's budget.
     _charge: Option<Charge>,
+    origin: Origin,
 }
 
 #[derive(Debug, Default)]
@@ -141,7 +143,10 @@ impl DriverBuffer {
 
 impl Drop for DriverBuffer {
     fn drop(&mut self) {
-        self.home.release(self);
+        // A child of the process that made it has nothing to give back.
+        if self.origin.is_here() {
+            self.home.release(self);
+        }
     }
 }
 
@@ -202,6 +207,7 @@ impl SampleBuffer {
             state: Mutex::default(),
             home: Arc::clone(home),
             _charge: charge,
+            origin: Origin::here(),
         });
         for &(model, _, _) in &buffer.roles {
             tokens.live.insert((model, token), Arc::downgrade(&buffer));
@@ -222,6 +228,7 @@ impl Buffer for SampleBuffer {
 
     fn copy_to(&self, destination: &Memory) -> Result<()> {
         let buffer = &self.0;
+        buffer.origin.check()?;
         let token = buffer.token;
         let shape = buffer.state().written.clone().ok_or_else(|| {
             HalError::failure(format!("buffer {token} is copied before it was written"))
@@ -233,6 +240,7 @@ impl Buffer for SampleBuffer {
 
     fn copy_from(&self, source: &Memory, dimensions: &[u32]) -> Result<()> {
         let buffer = &self.0;
+        buffer.origin.check()?;
         // A copy that fails leaves the buffer unwritten.
         buffer.state().written = None;
         let made = &buffer.operand.dimensions;

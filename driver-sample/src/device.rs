@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use nnburst_executor::{CompileOptions, Control, Plan};
+use nnburst_hal::process::Origin;
 use nnburst_hal::{
     Budget, Buffer, BufferDesc, BufferRole, CacheFiles, CacheHandles, Capabilities, Device,
     DeviceStatus, DeviceType, ErrorStatus, Extension, HalError, Layer, Model, Phase,
@@ -84,6 +85,8 @@ pub(crate) struct Shared {
     restoring: Quickest,
     /// Relaxed: only uniqueness matters.
     next_model: AtomicU64,
+    /// Threads and locks of a driver are of the process that made it.
+    origin: Origin,
 }
 
 impl SampleDriver {
@@ -101,6 +104,7 @@ impl SampleDriver {
             preparing: Quickest::default(),
             restoring: Quickest::default(),
             next_model: AtomicU64::new(1),
+            origin: Origin::here(),
         })))
     }
 
@@ -274,6 +278,10 @@ impl Device for SampleDevice {
         cache: CacheHandles,
         callback: Arc<dyn PreparedModelCallback>,
     ) -> Result<()> {
+        if let Err(error) = self.shared.origin.check() {
+            callback.notify(Err(error.clone()));
+            return Err(error);
+        }
         read_vlog_mask();
         if let Err(error) = validate_model(&model, Version::V1_3) {
             let error = invalid(&error);
@@ -290,6 +298,10 @@ impl Device for SampleDevice {
         cache: CacheHandles,
         callback: Arc<dyn PreparedModelCallback>,
     ) -> Result<()> {
+        if let Err(error) = self.shared.origin.check() {
+            callback.notify(Err(error.clone()));
+            return Err(error);
+        }
         if !cache::is_complete(&cache) {
             let (models, data) = (cache.model.len(), cache.data.len());
             let error = HalError::invalid(format!("{models} model and {data} data cache files"));
@@ -306,6 +318,7 @@ impl Device for SampleDevice {
         input_roles: &[BufferRole],
         output_roles: &[BufferRole],
     ) -> Result<Arc<dyn Buffer>> {
+        self.shared.origin.check()?;
         let own = |(at, model): (usize, &'_ Arc<dyn PreparedModel>)| {
             SamplePreparedModel::of(model.as_ref(), &self.shared)
                 .ok_or_else(|| HalError::invalid(format!("model {at} is not of this driver")))

@@ -78,6 +78,7 @@ pub(crate) fn check(
     request: &Request,
     allow: AllowUnspecifiedOutput,
 ) -> Result<()> {
+    compiled.check_origin()?;
     validate_request(request, compiled.model(), Version::V1_3, allow)
         .map_err(|error| invalid(&error))
 }

@@ -6,6 +6,8 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use nnburst_hal::process;
+
 use crate::prepared_model::Compiled;
 
 /// The models that are watched.
@@ -37,9 +39,8 @@ impl IdleWatch {
         state.models.push(model);
         if !state.running {
             let watch = Arc::clone(self);
-            let thread = std::thread::Builder::new().name("nnburst-idle".into());
             // Without a thread scratch memory stays until its model goes.
-            state.running = thread.spawn(move || watch.run()).is_ok();
+            state.running = process::spawn("nnburst-idle", move || watch.run()).is_ok();
         }
     }
 

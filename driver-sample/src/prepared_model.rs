@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use nnburst_burst::BurstServer;
 use nnburst_executor::{Plan, Session};
 use nnburst_fmq::Descriptor;
+use nnburst_hal::process::Origin;
 use nnburst_hal::{
     AllowUnspecifiedOutput, BurstCallback, BurstContext, BurstOptions, ErrorStatus,
     ExecutionCallback, ExecutionFailure, ExecutionOptions, ExecutionOutcome, ExecutionResult,
@@ -53,6 +54,8 @@ pub(crate) struct Compiled {
     client: Arc<Client>,
     priority: Priority,
     pub(crate) quickest: Quickest,
+    /// Threads and locks of a model are of the process that prepared it.
+    origin: Origin,
 }
 
 impl Compiled {
@@ -67,8 +70,13 @@ impl Compiled {
         // The first execution finds its memory made.
         let session = Box::new(plan.try_session()?);
         let spare = Mutex::new(vec![Spare { session, seen: 0 }]);
-        let quickest = Quickest::default();
-        Ok(Self { id, model, plan, spare, shared, client, priority, quickest })
+        let (quickest, origin) = (Quickest::default(), Origin::here());
+        Ok(Self { id, model, plan, spare, shared, client, priority, quickest, origin })
+    }
+
+    /// Fails in a child of the process that prepared the model.
+    pub(crate) fn check_origin(&self) -> Result<()> {
+        self.origin.check()
     }
 
     /// Tells models of a driver apart.
@@ -198,7 +206,9 @@ impl Compiled {
 
 impl Drop for Compiled {
     fn drop(&mut self) {
-        self.shared.idle.forget();
+        if self.origin.is_here() {
+            self.shared.idle.forget();
+        }
     }
 }
 

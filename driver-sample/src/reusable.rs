@@ -38,6 +38,7 @@ impl Reusable {
     /// A panic costs this execution its result and its session.
     fn run(&mut self, options: &ExecutionOptions) -> Result<Timing> {
         let Self { compiled, request, pools, shapes } = self;
+        compiled.check_origin()?;
         let began = compiled.clock(options);
         compiled.check_deadline(options, Duration::ZERO)?;
         let mut session = compiled.session();

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use nnburst_hal::process;
 use nnburst_hal_ipc::{Serving, inherited, raise_descriptor_limit};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -39,7 +40,7 @@ pub fn serve_inherited(driver: &SampleDriver, number: u32) -> io::Result<()> {
     let lifeline = socket.try_clone()?;
     let (over, ending) = pipe_with(PipeFlags::CLOEXEC)?;
     let service = driver.service();
-    std::thread::Builder::new().name("nnburst-client".into()).spawn(move || {
+    process::spawn("nnburst-client", move || {
         service.serve(socket);
         // Whoever waits sees the pipe hang up, also if serving panics.
         drop(ending);

@@ -66,8 +66,7 @@ mod peer;
 #[cfg(loom)]
 #[path = "peer/model.rs"]
 mod peer;
-#[cfg(not(loom))]
-mod process;
+pub mod process;
 mod producer;
 mod queue;
 #[cfg(not(loom))]

@@ -203,12 +203,9 @@ impl Watcher {
             .map_err(system("epoll_ctl"))?;
         let watcher = Arc::new(Self { epoll, stop, entries: Mutex::new(Entries::default()) });
         let watching = Arc::clone(&watcher);
-        std::thread::Builder::new()
-            .name("fmq-peer-watch".into())
-            .spawn(move || watching.run())
-            .map_err(|error| {
-                system("clone")(Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
-            })?;
+        process::spawn("fmq-peer-watch", move || watching.run()).map_err(|error| {
+            system("clone")(Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
+        })?;
         *slot = Some(Arc::clone(&watcher));
         Ok(watcher)
     }

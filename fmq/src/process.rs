@@ -1,16 +1,25 @@
-//! Which process this is, as far as forks go: a child inherits its parent's memory, but none of the threads that work
-//! on it, and shares its epoll descriptors. What a process has one of is kept in a [`PerProcess`], so that a child makes
-//! its own and neither uses the inherited one nor waits for a lock that a thread of the parent's held.
+//! Which process this is, and the threads that it starts.
+//!
+//! A forked child inherits its parent's memory, but none of the threads that work on it, and shares its sockets and epoll
+//! descriptors. So objects note the [`id`] of the process that they belong to, and what a process has one of is kept in a
+//! [`PerProcess`]: a child makes its own, and neither uses the inherited one nor waits for a lock that a thread of the
+//! parent's held.
+//!
+//! [`spawn`] is how the crates of this workspace start threads: the signals of the program are none of theirs.
+#![expect(clippy::disallowed_types, reason = "no memory of a queue's, and no part of a model")]
 
+use std::io;
+use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null_mut};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::thread::{Builder, JoinHandle};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-use crate::sync::{AtomicPtr, AtomicU64, Mutex, Ordering};
-
-/// A number that no process which forked this one, or was forked by it, has. No system call but the first time.
+/// A number that no process which forked this one, or was forked by it, has. Two loads but for the first time.
 #[inline]
-pub(crate) fn id() -> u64 {
+pub fn id() -> u64 {
     // Acquire: pairs with the exchange in `page`.
     let page = NonNull::new(PAGE.load(Ordering::Acquire)).or_else(page);
     let Some(page) = page else {
@@ -66,7 +75,7 @@ fn page() -> Option<NonNull<u8>> {
 
 /// Something that a process has one of; a forked child starts with a new one.
 #[derive(Debug)]
-pub(crate) struct PerProcess<T> {
+pub struct PerProcess<T> {
     current: AtomicPtr<Owned<T>>,
 }
 
@@ -74,16 +83,21 @@ pub(crate) struct PerProcess<T> {
 struct Owned<T> {
     process: u64,
     value: Mutex<T>,
+    /// The parent's, so that who looks for leaks sees that it is known of.
+    _inherited: *mut Self,
 }
 
-impl<T: Default> PerProcess<T> {
-    pub(crate) const fn new() -> Self {
+impl<T> PerProcess<T> {
+    /// Nothing yet.
+    pub const fn new() -> Self {
         Self { current: AtomicPtr::new(null_mut()) }
     }
+}
 
+impl<T: Default + Send + 'static> PerProcess<T> {
     /// This process's; made when it is first asked for, and kept as long as the process. (What a child inherits stays
     /// where it is: nobody can tell whether a thread of the parent's was at it.)
-    pub(crate) fn get(&'static self) -> &'static Mutex<T> {
+    pub fn get(&'static self) -> &'static Mutex<T> {
         let process = id();
         // Acquire: pairs with the exchange below.
         let found = self.current.load(Ordering::Acquire);
@@ -93,7 +107,8 @@ impl<T: Default> PerProcess<T> {
         {
             return &owned.value;
         }
-        let mine = Box::into_raw(Box::new(Owned { process, value: Mutex::new(T::default()) }));
+        let value = Mutex::new(T::default());
+        let mine = Box::into_raw(Box::new(Owned { process, value, _inherited: found }));
         // Release: hands the new value over; Acquire: pairs with the thread that was faster.
         match self.current.compare_exchange(found, mine, Ordering::AcqRel, Ordering::Acquire) {
             // SAFETY: leaked above.
@@ -104,5 +119,101 @@ impl<T: Default> PerProcess<T> {
                 self.get()
             }
         }
+    }
+}
+
+impl<T> Default for PerProcess<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Starts a thread that takes no signals of the program's, as [`without_signals`] says.
+///
+/// # Errors
+/// There is no thread to be had.
+pub fn spawn<T: Send + 'static>(
+    name: impl Into<String>,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    without_signals(|| Builder::new().name(name.into()).spawn(body))
+}
+
+/// Runs `start`, whose threads inherit a mask of signals: all are blocked but those that a thread brings upon itself
+/// (SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP). A program's handlers then run on its own threads, whose stacks and
+/// locks they are written for, and what interrupts a wait is meant for whoever waits.
+pub fn without_signals<R>(start: impl FnOnce() -> R) -> R {
+    let _restored = Masked::all_but_faults();
+    start()
+}
+
+/// The calling thread's mask of signals, put back when this is dropped.
+struct Masked(libc::sigset_t);
+
+impl Masked {
+    fn all_but_faults() -> Option<Self> {
+        let (mut mask, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+        // SAFETY: fills the mask, then takes signals that exist out of it.
+        let mask = unsafe {
+            libc::sigfillset(mask.as_mut_ptr());
+            let own = [
+                libc::SIGBUS,
+                libc::SIGFPE,
+                libc::SIGILL,
+                libc::SIGSEGV,
+                libc::SIGSYS,
+                libc::SIGTRAP,
+            ];
+            for signal in own {
+                libc::sigdelset(mask.as_mut_ptr(), signal);
+            }
+            mask.assume_init()
+        };
+        // SAFETY: both masks are valid for what the call does with them; it fails for an unknown first argument alone.
+        let failed = unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask, before.as_mut_ptr())
+        };
+        // SAFETY: filled in where it didn't fail.
+        (failed == 0).then(|| Self(unsafe { before.assume_init() }))
+    }
+}
+
+impl Drop for Masked {
+    fn drop(&mut self) {
+        // SAFETY: the mask that the system gave.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, null_mut()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The blocked signals of the calling thread, as bits, the first signal lowest.
+    fn blocked() -> u64 {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
+        u64::from_str_radix(line.trim(), 16).unwrap()
+    }
+
+    #[test]
+    fn threads_block_signals_but_faults_and_the_caller_stays_as_it_was() {
+        let before = blocked();
+        let theirs = spawn("test", blocked).unwrap().join().unwrap();
+        assert_eq!(blocked(), before);
+        for signal in [libc::SIGALRM, libc::SIGTERM, libc::SIGINT, libc::SIGUSR1, libc::SIGCHLD] {
+            assert_ne!(theirs & 1 << (signal - 1), 0, "signal {signal}");
+        }
+        for signal in [libc::SIGBUS, libc::SIGSEGV, libc::SIGFPE, libc::SIGILL] {
+            assert_eq!(theirs & 1 << (signal - 1), 0, "signal {signal}");
+        }
+    }
+
+    #[test]
+    fn a_process_has_one_number_and_one_of_each() {
+        static COUNT: PerProcess<u32> = PerProcess::new();
+        assert_eq!(id(), std::thread::spawn(id).join().unwrap());
+        *COUNT.get().lock().unwrap() += 1;
+        assert_eq!(*COUNT.get().lock().unwrap(), 1);
     }
 }

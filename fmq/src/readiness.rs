@@ -214,12 +214,9 @@ impl Bridge {
         if !wait_for_any(&[bridge.control.in_a_vector(1, Sharing::Threads)], None) {
             return Err(system("futex_waitv")(Errno::NOSYS));
         }
-        std::thread::Builder::new()
-            .name("fmq-readiness".into())
-            .spawn(move || bridge.run())
-            .map_err(|error| {
-                system("clone")(Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
-            })?;
+        process::spawn("fmq-readiness", move || bridge.run()).map_err(|error| {
+            system("clone")(Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
+        })?;
         Ok(bridge)
     }
 

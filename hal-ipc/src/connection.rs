@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use nnburst_hal::process::{self, Origin};
 use nnburst_hal::{Budget, ErrorStatus, ExecutionFailure, HalError, Result, TimePoint, bound};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -61,6 +62,8 @@ pub(crate) struct Connection {
     pool: Pool,
     /// What the peer's messages are charged to as they arrive.
     budget: Arc<Budget>,
+    /// In a child of this process the socket is the parent's: nothing is sent, locked or shut down there.
+    origin: Origin,
 }
 
 #[derive(Debug, Default)]
@@ -156,6 +159,7 @@ impl Connection {
             is_silent: AtomicBool::new(false),
             pool,
             budget,
+            origin: Origin::here(),
         })
     }
 
@@ -261,6 +265,9 @@ impl Connection {
 
     /// Ends the connection from this side.
     pub(crate) fn close(&self) {
+        if !self.origin.is_here() {
+            return;
+        }
         self.lose(&HalError::unavailable("the connection was closed"));
     }
 
@@ -283,13 +290,22 @@ impl Connection {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Why the peer is gone, if it is.
+    /// Fails in a child of the process that made the connection.
+    pub(crate) fn check_origin(&self) -> Result<()> {
+        self.origin.check()
+    }
+
+    /// Why the peer is gone, if it is; nothing is known in a child of the process that made the connection.
     pub(crate) fn lost(&self) -> Option<HalError> {
+        if !self.origin.is_here() {
+            return None;
+        }
         self.waiting().gone.clone()
     }
 
     /// A descriptor of the socket, for those who watch it by themselves.
     pub(crate) fn watch(&self) -> Result<OwnedFd> {
+        self.check_origin()?;
         self.socket
             .as_fd()
             .try_clone_to_owned()
@@ -321,6 +337,7 @@ impl Connection {
         fds: &[BorrowedFd<'_>],
         limit: Limit,
     ) -> Result<Frame> {
+        self.check_origin()?;
         // Relaxed: only uniqueness matters.
         let id = self.next_call.fetch_add(1, Ordering::Relaxed);
         let place = Arc::new(Place::default());
@@ -411,6 +428,7 @@ impl Connection {
     }
 
     fn send(&self, kind: Kind, id: u64, message: [&[u8]; 2], fds: &[BorrowedFd<'_>]) -> Result<()> {
+        self.check_origin()?;
         if let Some(gone) = self.lost() {
             return Err(gone);
         }
@@ -456,7 +474,7 @@ impl Connection {
             }
             connection.writer.give_back();
         };
-        let thread = std::thread::Builder::new().name("nnburst-writer".into()).spawn(send);
+        let thread = process::spawn("nnburst-writer", send);
         thread.map(drop).map_err(|error| {
             let gone = HalError::unavailable(format!("no thread to send the rest: {error}"));
             self.lose(&gone);

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use nnburst_hal::process::{self, Origin};
 use nnburst_hal::{
     Budget, ErrorStatus, Exhausted, HalError, Resource, Result, TimePoint, wait_for_fence,
 };
@@ -41,6 +42,8 @@ struct Shared {
     gone: Arc<AtomicBool>,
     budget: Option<Arc<Budget>>,
     state: Mutex<State>,
+    /// In a child of this process nobody waits, and nothing is locked.
+    origin: Origin,
 }
 
 #[derive(Default)]
@@ -53,13 +56,18 @@ struct State {
 impl FenceWaiter {
     /// For a client who is there until `gone` is set ([`Peer::gone`](crate::Peer::gone)).
     pub fn new(gone: Arc<AtomicBool>) -> Self {
-        Self(Arc::new(Shared { gone, budget: None, state: Mutex::default() }))
+        Self(Arc::new(Shared {
+            gone,
+            budget: None,
+            state: Mutex::default(),
+            origin: Origin::here(),
+        }))
     }
 
     /// As [`FenceWaiter::new`]; its thread is charged to the client's budget.
     pub fn charged_to(budget: &Arc<Budget>, gone: Arc<AtomicBool>) -> Self {
         let budget = Some(Arc::clone(budget));
-        Self(Arc::new(Shared { gone, budget, state: Mutex::default() }))
+        Self(Arc::new(Shared { gone, budget, state: Mutex::default(), origin: Origin::here() }))
     }
 
     /// Calls `then` once every fence has signalled, or with why they won't be waited for any longer:
@@ -74,6 +82,7 @@ impl FenceWaiter {
         deadline: Option<TimePoint>,
         then: impl FnOnce(Result<()>) + Send + 'static,
     ) -> Result<()> {
+        self.0.origin.check()?;
         let mut state = self.0.lock();
         let wake = match &state.wake {
             Some(wake) => Arc::clone(wake),
@@ -89,12 +98,11 @@ impl FenceWaiter {
                     .map_err(|errno| HalError::failure(format!("eventfd: {errno}")))?;
                 let (shared, wake) = (Arc::clone(&self.0), Arc::new(wake));
                 let waking = Arc::clone(&wake);
-                std::thread::Builder::new()
-                    .name("nnburst-fences".into())
-                    .spawn(move || {
-                        shared.run(&waking);
-                        drop(charge);
-                    })
+                let run = move || {
+                    shared.run(&waking);
+                    drop(charge);
+                };
+                process::spawn("nnburst-fences", run)
                     .map_err(|error| HalError::failure(format!("no thread for fences: {error}")))?;
                 state.wake = Some(Arc::clone(&wake));
                 wake

@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use nnburst_hal::Budget;
+use nnburst_hal::process::{self, Origin, PerProcess};
 
 /// A thread without work for this long ends.
 const IDLE: Duration = Duration::from_secs(2);
@@ -33,6 +34,8 @@ struct Shared {
     free: usize,
     state: Mutex<State>,
     work: Condvar,
+    /// In a child of this process there are no threads, and nothing is locked.
+    origin: Origin,
 }
 
 #[derive(Default)]
@@ -46,7 +49,7 @@ struct State {
 }
 
 /// All pools of this process.
-static POOLS: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+static POOLS: PerProcess<Vec<Weak<Shared>>> = PerProcess::new();
 
 impl Pool {
     /// A pool of at most `max_threads` (at least one), which carry `name`; `max_waiting` jobs may wait.
@@ -81,8 +84,9 @@ impl Pool {
             free,
             state: Mutex::default(),
             work: Condvar::new(),
+            origin: Origin::here(),
         });
-        let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pools = POOLS.get().lock().unwrap_or_else(PoisonError::into_inner);
         pools.retain(|pool| pool.strong_count() > 0);
         pools.push(Arc::downgrade(&shared));
         Self(shared)
@@ -91,7 +95,7 @@ impl Pool {
     /// Ends the threads of all pools of this process that have no work, for whoever is about to end it and
     /// wants to leave nothing behind. Pools go on working.
     pub fn end_idle_threads() {
-        let pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
+        let pools = POOLS.get().lock().unwrap_or_else(PoisonError::into_inner);
         for pool in pools.iter().filter_map(Weak::upgrade) {
             pool.lock().unwanted = true;
             pool.work.notify_all();
@@ -99,9 +103,9 @@ impl Pool {
     }
 
     /// Runs the job as soon as a thread is free; false, and the job is dropped, if too many wait already,
-    /// if there is no thread to be had, or after [`Pool::close`].
+    /// if there is no thread to be had, after [`Pool::close`], or in a child of the process that made the pool.
     pub fn submit(&self, job: impl FnOnce() + Send + 'static) -> bool {
-        if self.0.lock().jobs.len() >= self.0.max_waiting {
+        if !self.0.origin.is_here() || self.0.lock().jobs.len() >= self.0.max_waiting {
             return false;
         }
         self.submit_always(job)
@@ -109,6 +113,9 @@ impl Pool {
 
     /// Runs the job however many wait: for what there is a bounded number of anyway.
     pub(crate) fn submit_always(&self, job: impl FnOnce() + Send + 'static) -> bool {
+        if !self.0.origin.is_here() {
+            return false;
+        }
         let mut state = self.0.lock();
         if state.closed {
             return false;
@@ -136,6 +143,9 @@ impl Pool {
 
     /// Drops what waits and takes no more; the threads end after what they are at.
     pub fn close(&self) {
+        if !self.0.origin.is_here() {
+            return;
+        }
         let mut state = self.0.lock();
         state.closed = true;
         let jobs = std::mem::take(&mut state.jobs);
@@ -160,7 +170,7 @@ impl Shared {
             shared.run();
             drop(charge);
         };
-        std::thread::Builder::new().name(self.name.clone()).spawn(run).map(drop)
+        process::spawn(self.name.clone(), run).map(drop)
     }
 
     fn run(&self) {

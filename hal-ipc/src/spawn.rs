@@ -4,12 +4,13 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 
+use nnburst_hal::process::Origin;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags};
 
 use crate::client::{ConnectError, RemoteDevice};
 
-/// A driver's process and the device it serves; killed and reaped when dropped.
+/// A driver's process and the device it serves; killed and reaped when dropped, but not by a forked child of this process.
 ///
 /// If this process is killed instead, the system closes its end of the socket, and the child's
 /// [`Service::serve`](crate::Service::serve) returns. (A parent-death signal would be one more string
@@ -18,6 +19,7 @@ use crate::client::{ConnectError, RemoteDevice};
 pub struct Spawned {
     child: Child,
     device: RemoteDevice,
+    origin: Origin,
 }
 
 impl Spawned {
@@ -39,7 +41,7 @@ impl Spawned {
         // The command keeps its copy of the child's end; the child's death shows only once it is gone.
         command.stdin(Stdio::null());
         match RemoteDevice::from_socket(ours) {
-            Ok(device) => Ok(Self { child, device }),
+            Ok(device) => Ok(Self { child, device, origin: Origin::here() }),
             Err(error) => {
                 end(&mut child);
                 Err(error)
@@ -60,7 +62,10 @@ impl Spawned {
 
 impl Drop for Spawned {
     fn drop(&mut self) {
-        end(&mut self.child);
+        // A child of the process that started the driver has nothing to end.
+        if self.origin.is_here() {
+            end(&mut self.child);
+        }
     }
 }
 

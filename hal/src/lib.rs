@@ -42,6 +42,7 @@ pub mod diagnostics;
 mod error;
 mod fence;
 pub mod memory;
+pub mod process;
 mod settings;
 mod signatures;
 #[cfg(any(test, feature = "testing"))]

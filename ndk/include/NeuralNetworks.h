@@ -23,6 +23,19 @@
  *   - Calls on different objects may be made from different threads at a time; calls on one object wait for each
  *     other, but for those that say that they answer BAD_STATE meanwhile.
  *
+ * What holds for the program around it:
+ *
+ *   - Objects belong to the process that made them. In a child after fork() each call on one of them answers OP_FAILED
+ *     at once, freeing it does nothing, and exit() does nothing to the parent. What the child makes itself works.
+ *   - Calls need 256 KiB of stack. On a thread with less left they run on a thread of the library's, 0.1 ms slower;
+ *     OUT_OF_MEMORY says that there was none. Coroutines' stacks aren't measured: theirs to be large enough.
+ *   - Threads of the library block all signals but SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS and SIGTRAP. No function
+ *     may be called from a signal handler.
+ *   - Once a memory is mapped that its owner can cut short, the library handles SIGBUS, and passes on to the handler
+ *     before it what is not its own. A handler installed later is put behind when the next such memory is mapped:
+ *     one that is installed first, or calls the one before it, gets all that is meant for it.
+ *   - dlclose() doesn't unload the library.
+ *
  * "Level 29" and the like say since when Android has a function; all of them are here.
  */
 #ifndef ANDROID_FRAMEWORKS_ML_NN_RUNTIME_NEURAL_NETWORKS_H

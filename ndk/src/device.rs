@@ -1,12 +1,13 @@
 //! `ANeuralNetworksDevice`: the devices of this process, found at the first question about them.
 
 use std::ffi::{CString, c_char, c_int};
-use std::sync::OnceLock;
+use std::sync::{OnceLock, PoisonError};
 
 use nnburst::hal;
+use nnburst::hal::process::PerProcess;
 
 use crate::c::{Out, Text};
-use crate::error::{Error, Result, call, start_logging};
+use crate::error::{Code, Error, Result, call, start_logging};
 use crate::handle::{Handle, object};
 
 /// `ANEURALNETWORKS_DEVICE_UNKNOWN`.
@@ -30,10 +31,13 @@ struct Listed {
     handle: OnceLock<usize>,
 }
 
-/// All devices, `nnapi-reference` last.
+/// All devices of this process, `nnapi-reference` last.
 fn all() -> &'static [Listed] {
-    static DEVICES: OnceLock<Vec<Listed>> = OnceLock::new();
-    DEVICES.get_or_init(|| nnburst::devices().iter().map(Listed::new).collect())
+    static DEVICES: PerProcess<Option<&[Listed]>> = PerProcess::new();
+    let mut devices = DEVICES.get().lock().unwrap_or_else(PoisonError::into_inner);
+    devices.get_or_insert_with(|| {
+        nnburst::devices().iter().map(Listed::new).collect::<Vec<_>>().leak()
+    })
 }
 
 impl Listed {
@@ -70,7 +74,11 @@ pub(crate) fn list(handles: &[Handle<Device>]) -> Result<Vec<nnburst::Device>> {
             return Err(Error::data("a device is named twice"));
         }
         let device = handle.with(|device| Ok(device.0.device.clone()));
-        devices.push(device.map_err(|error| Error::data(error.reason))?);
+        devices.push(device.map_err(|error| match error.code {
+            // Of the process that this one was forked from.
+            Code::OpFailed => error,
+            _ => Error::data(error.reason),
+        })?);
     }
     Ok(devices)
 }

@@ -10,6 +10,8 @@ pub(crate) use nnburst::ResultCode as Code;
 use nnburst::RuntimeError;
 use nnburst::hal::{HalError, MemoryError, TimePoint, bound};
 
+use crate::stack::{ROOM, with_room};
+
 /// Why a call failed: the code that C sees, and the reason that `nnburst_lastError` tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Error {
@@ -85,12 +87,29 @@ thread_local! {
 /// Runs the body of a C function. A panic, which would be a bug of ours, ends here as `OP_FAILED`.
 #[inline]
 pub(crate) fn call(body: impl FnOnce() -> Result<()>) -> c_int {
-    let panicked = || Error::new(Code::OpFailed, "the library panicked: a bug of nnburst");
-    match catch_unwind(AssertUnwindSafe(|| bounded(body))) {
-        Ok(Ok(())) => 0,
-        Ok(Err(error)) => failed(error),
-        Err(_) => failed(panicked()),
+    let timeout = TIMEOUT.get();
+    match with_room(|| caught(|| bounded(timeout, body))) {
+        Some(Ok(())) => 0,
+        Some(Err(error)) => remember(error),
+        None => remember(no_room()),
     }
+}
+
+fn caught(body: impl FnOnce() -> Result<()>) -> Result<()> {
+    let panicked = || Error::new(Code::OpFailed, "the library panicked: a bug of nnburst");
+    let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| Err(panicked()));
+    if let Err(error) = &result {
+        say(error);
+    }
+    result
+}
+
+#[cold]
+fn no_room() -> Error {
+    let room = ROOM >> 10;
+    let reason =
+        format!("the stack has less than {room} KiB left, and there is no thread to be had");
+    Error::new(Code::OutOfMemory, reason)
 }
 
 thread_local! {
@@ -98,10 +117,10 @@ thread_local! {
     static TIMEOUT: Cell<Option<Duration>> = const { Cell::new(None) };
 }
 
-/// Runs what may call drivers, for as long as this thread lets calls take.
+/// Runs what may call drivers, for as long as the calling thread lets calls take: its `TIMEOUT`.
 #[inline]
-fn bounded<R>(body: impl FnOnce() -> R) -> R {
-    match TIMEOUT.get() {
+fn bounded<R>(timeout: Option<Duration>, body: impl FnOnce() -> R) -> R {
+    match timeout {
         None => body(),
         Some(timeout) => bound::until(TimePoint::after(timeout), body),
     }
@@ -122,11 +141,9 @@ pub(crate) fn start_logging() {
 }
 
 #[cold]
-fn failed(error: Error) -> c_int {
+fn say(error: &Error) {
     let code = error.code;
     tracing::warn!(target: "nnburst::manager", ?code, "{}", error.reason);
-    remember(error);
-    code as c_int
 }
 
 /// As [`call`], for functions that answer a number of the system, negated, where they fail.
@@ -134,7 +151,8 @@ pub(crate) fn number(
     body: impl FnOnce() -> std::result::Result<c_int, rustix::io::Errno>,
 ) -> c_int {
     let failed = || Err(rustix::io::Errno::IO);
-    match catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| failed()) {
+    let caught = || catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| failed());
+    match with_room(caught).unwrap_or(Err(rustix::io::Errno::NOMEM)) {
         Ok(number) => number,
         Err(errno) => -errno.raw_os_error(),
     }
@@ -143,10 +161,13 @@ pub(crate) fn number(
 /// As [`call`], for functions that answer nothing.
 pub(crate) fn quietly(body: impl FnOnce()) {
     // There is nobody to tell.
-    let _ = catch_unwind(AssertUnwindSafe(body));
+    let _ = with_room(|| catch_unwind(AssertUnwindSafe(body)));
 }
 
-fn remember(error: Error) {
+/// Notes why a call failed, for the calling thread; its code.
+#[cold]
+fn remember(error: Error) -> c_int {
+    let code = error.code;
     let text = error.reason.into_owned().replace('\0', " ");
     // While the thread ends there is no place to keep it.
     let _ = LAST.try_with(|last| {
@@ -154,6 +175,7 @@ fn remember(error: Error) {
             *last = CString::new(text).ok();
         }
     });
+    code as c_int
 }
 
 /// Why the last call of this thread that failed did; the empty string before that.

@@ -13,17 +13,25 @@
 //!   generation, state:   g EMPTY ──insert──► g LIVE ◄──with──► g LOCKED ──free──► g+1 EMPTY
 //! ```
 //!
+//! A forked child has the parent's objects in its memory, and must not touch them: a thread that it doesn't have may
+//! hold the place, and what they stand for (connections, queues, threads) is the parent's. So each place notes the
+//! process that it belongs to. In a child, calls with handles of its parent answer `OP_FAILED` before anything is
+//! locked, and freeing one does nothing; places of the parent are never used again there.
+//!
 //! | edge     | release                       | acquire                     | hands over             |
 //! |----------|-------------------------------|-----------------------------|------------------------|
 //! | `object` | `Table::insert`, `Locked`'s drop | `Slot::lock`             | the object of a place  |
 //! | `place`  | the lock of `Table::free`     | the same                    | a place without object |
+//! | `chunk`  | `Table::make_chunk`           | `Table::slot`               | a chunk of places      |
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
+
+use nnburst::hal::process::{self, PerProcess};
 
 use crate::error::{Code, Error, Result};
 
@@ -102,7 +110,7 @@ impl<T: Object> Handle<T> {
     /// Works with the object while nobody else does; waits for whoever does.
     ///
     /// # Errors
-    /// The handle is null or stands for nothing.
+    /// The handle is null or stands for nothing; `OP_FAILED` for one of the process that this one was forked from.
     #[inline]
     pub(crate) fn with<R>(self, work: impl FnOnce(&mut T) -> Result<R>) -> Result<R> {
         let (slot, generation) = self.find()?;
@@ -124,12 +132,13 @@ impl<T: Object> Handle<T> {
         }
     }
 
-    /// Takes the object back, waiting for whoever works with it. Null and what stands for nothing are let pass.
+    /// Takes the object back, waiting for whoever works with it. Null, what stands for nothing, and objects of the
+    /// process that this one was forked from are let pass.
     pub(crate) fn free(self) -> Option<T> {
-        let (place, generation) = self.decode().ok()?;
-        let locked = T::table().slot(place)?.lock(generation)?;
-        let object = locked.take();
-        T::table().free().places.push(place);
+        let (slot, generation) = self.find().ok()?;
+        let (place, _) = self.decode().ok()?;
+        let object = slot.lock(generation)?.take();
+        T::table().free().push(place);
         object
     }
 
@@ -137,7 +146,12 @@ impl<T: Object> Handle<T> {
     fn find(self) -> Result<(&'static Slot<T>, u32)> {
         let (place, generation) = self.decode()?;
         let slot = T::table().slot(place).ok_or_else(Self::stale)?;
-        Ok((slot, generation))
+        // Relaxed: whoever was given the handle sees what was written before that.
+        match slot.process.load(Ordering::Relaxed) {
+            process if process == process::id() => Ok((slot, generation)),
+            UNUSED => Err(Self::stale()),
+            _ => Err(Self::of_parent()),
+        }
     }
 
     fn encode(place: u32, generation: u32) -> Self {
@@ -164,6 +178,17 @@ impl<T: Object> Handle<T> {
     }
 
     #[cold]
+    fn of_parent() -> Error {
+        let what = T::NAME;
+        Error::new(
+            Code::OpFailed,
+            format!(
+                "the {what} belongs to the process that this one was forked from: make another here"
+            ),
+        )
+    }
+
+    #[cold]
     fn stale() -> Error {
         Error::state(format!("no {} stands behind the handle: freed, or never made", T::NAME))
     }
@@ -171,16 +196,12 @@ impl<T: Object> Handle<T> {
 
 /// All objects of one kind.
 pub(crate) struct Table<T> {
-    chunks: [OnceLock<Box<[Slot<T>]>>; CHUNKS],
-    free: Mutex<Free>,
-}
-
-#[derive(Default)]
-struct Free {
-    /// Used before.
-    places: Vec<u32>,
-    /// From here on never used.
-    fresh: u32,
+    /// The first place of each chunk; null until one of them is needed, never freed.
+    chunks: [AtomicPtr<Slot<T>>; CHUNKS],
+    /// Places that were used before, by this process.
+    free: PerProcess<Vec<u32>>,
+    /// From here on places were never used.
+    fresh: AtomicU32,
 }
 
 /// One place, on a cache line of its own.
@@ -188,8 +209,13 @@ struct Free {
 struct Slot<T> {
     /// The generation, and in the lowest bits the state.
     word: AtomicU32,
+    /// Whose it is: [`process::id`], for as long as that process lives.
+    process: AtomicU64,
     object: UnsafeCell<Option<T>>,
 }
+
+/// The process of a place that was never used.
+const UNUSED: u64 = 0;
 
 // SAFETY: the object is touched by whoever has locked the word, or has the place from the list of free ones: one
 // thread at a time, to which it is sent.
@@ -212,7 +238,11 @@ enum Busy {
 
 impl<T> Slot<T> {
     fn new() -> Self {
-        Self { word: AtomicU32::new(EMPTY), object: UnsafeCell::new(None) }
+        Self {
+            word: AtomicU32::new(EMPTY),
+            process: AtomicU64::new(UNUSED),
+            object: UnsafeCell::new(None),
+        }
     }
 
     #[inline]
@@ -292,12 +322,15 @@ impl<T> Drop for Locked<'_, T> {
 
 impl<T> Table<T> {
     pub(crate) const fn new() -> Self {
-        let free = Free { places: Vec::new(), fresh: 0 };
-        Self { chunks: [const { OnceLock::new() }; CHUNKS], free: Mutex::new(free) }
+        Self {
+            chunks: [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS],
+            free: PerProcess::new(),
+            fresh: AtomicU32::new(0),
+        }
     }
 
-    fn free(&self) -> MutexGuard<'_, Free> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    fn free(&'static self) -> MutexGuard<'static, Vec<u32>> {
+        self.free.get().lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Chunk and position within it: the first has 64 places, each other as many as all before it.
@@ -316,26 +349,38 @@ impl<T> Table<T> {
     #[inline]
     fn slot(&self, place: u32) -> Option<&Slot<T>> {
         let (chunk, at) = Self::find(place);
-        self.chunks.get(chunk)?.get()?.get(at)
+        // Acquire: edge chunk.
+        let first = self.chunks.get(chunk)?.load(Ordering::Acquire);
+        // SAFETY: null, or the first of a leaked chunk, within which `find` puts every place.
+        (!first.is_null()).then(|| unsafe { &*first.add(at) })
+    }
+
+    /// Makes the chunk of a place, unless it is there. For whoever has the lock of `free`: nobody else makes one.
+    fn make_chunk(&self, place: u32) -> Option<()> {
+        let (chunk, _) = Self::find(place);
+        let first = self.chunks.get(chunk)?;
+        // Relaxed: made under the same lock, or before the fork.
+        if first.load(Ordering::Relaxed).is_null() {
+            let length = FIRST_CHUNK << chunk.saturating_sub(1);
+            let made: Box<[Slot<T>]> = (0..length).map(|_| Slot::new()).collect();
+            first.store(Box::leak(made).as_mut_ptr(), Ordering::Release); // edge chunk
+        }
+        Some(())
     }
 }
 
 impl<T: Object> Table<T> {
-    fn insert(&self, object: T) -> Result<Handle<T>> {
+    fn insert(&'static self, object: T) -> Result<Handle<T>> {
         let full = || Error::new(Code::OutOfMemory, format!("too many objects: {}", T::NAME));
         let place = {
             let mut free = self.free();
-            match free.places.pop() {
+            match free.pop() {
                 Some(place) => place,
                 None => {
-                    let place = free.fresh;
-                    let (chunk, _) = Self::find(place);
-                    let chunk_length = FIRST_CHUNK << chunk.saturating_sub(1);
-                    self.chunks
-                        .get(chunk)
-                        .ok_or_else(full)?
-                        .get_or_init(|| (0..chunk_length).map(|_| Slot::new()).collect());
-                    free.fresh += 1;
+                    // Relaxed: only this process counts, under the lock.
+                    let place = self.fresh.load(Ordering::Relaxed);
+                    self.make_chunk(place).ok_or_else(full)?;
+                    self.fresh.store(place + 1, Ordering::Relaxed);
                     place
                 }
             }
@@ -345,6 +390,7 @@ impl<T: Object> Table<T> {
         let generation = slot.word.load(Ordering::Relaxed) >> STATE_BITS;
         // SAFETY: the place is from the list of free ones, hence ours alone.
         unsafe { *slot.object.get() = Some(object) };
+        slot.process.store(process::id(), Ordering::Relaxed); // published with the object
         // edge object (release): pairs with the exchange of whoever locks the place first.
         slot.word.store(generation << STATE_BITS | LIVE, Ordering::Release);
         Ok(Handle::encode(place, generation))

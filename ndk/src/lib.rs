@@ -11,7 +11,8 @@
 //! that C holds by [`handle`], each in the phase of its life that decides what may be done with it, turns
 //! arguments into those of `nnburst`, and its errors into result codes.
 //!
-//! `unsafe` lives in `c` alone, where pointers of C's are believed.
+//! `unsafe` lives in `c`, where pointers of C's are believed, in `handle`, and in `stack`, where calls are moved to threads with
+//! room for them.
 
 mod burst;
 mod c;
@@ -28,4 +29,5 @@ mod hardware_buffer;
 mod memory;
 mod memory_desc;
 mod model;
+mod stack;
 mod unload;

@@ -3,6 +3,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
+use nnburst_hal::process;
 use nnburst_hal::{
     ErrorStatus, FencedEnd, FencedExecution, FencedTiming, HalError, Result, TimePoint,
     wait_for_fence, wait_for_fences,
@@ -24,7 +25,7 @@ pub(crate) fn launch(
         let result = wait_for_fences(&wait_for, deadline).and_then(|()| outcome_of(work()?));
         end.report(result);
     };
-    std::thread::Builder::new().name("nnburst-fenced".into()).spawn(task).map_err(|error| {
+    process::spawn("nnburst-fenced", task).map_err(|error| {
         let reason = format!("no thread for the fenced execution: {error}");
         HalError::new(ErrorStatus::ResourceExhaustedTransient, reason)
     })?;

@@ -8,6 +8,7 @@ use nnburst_burst::{
     BurstController, BurstError, BurstStats, Closed, ControllerOptions, Fallback, LastRequest,
 };
 use nnburst_fmq::PeerWatch;
+use nnburst_hal::process::forked;
 use nnburst_hal::{
     BurstOptions as HalBurstOptions, ErrorStatus, ExecutionOptions, ExecutionOutcome,
     ExecutionPreference, ExecutionResult, HalError, Layer, MeasureTiming, Phase, PreparedModel,
@@ -457,6 +458,7 @@ fn gone(why: Closed) -> RuntimeError {
         Closed::DriverDied => RuntimeError::DeviceDied(HalError::unavailable(
             "the driver died in the middle of a burst",
         )),
+        Closed::Forked => forked().into(),
         other => HalError::unavailable(format!("the burst is over: {other}")).into(),
     }
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use nnburst_executor::Isa;
+use nnburst_hal::process;
 use nnburst_hal::trusted::TrustedDir;
 use nnburst_hal::{Memory, RealTimeProfile};
 use nnburst_hal_ipc::{service_dir, service_owners, services};
@@ -127,8 +128,8 @@ fn has_capability(number: u32) -> bool {
 fn real_time() -> Check {
     let profile =
         RealTimeProfile { fifo_priority: Some(FIFO_PRIORITY), ..RealTimeProfile::default() };
-    let tried = std::thread::spawn(move || nnburst_burst::realtime::apply(&profile)).join();
-    let refused = tried.unwrap_or_default();
+    let tried = process::spawn("nnburst-doctor", move || nnburst_burst::realtime::apply(&profile));
+    let refused = tried.ok().and_then(|thread| thread.join().ok()).unwrap_or_default();
     wish(
         "real-time priority",
         refused.is_empty(),

@@ -5,8 +5,9 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{MutexGuard, OnceLock, PoisonError};
 
+use nnburst_hal::process::PerProcess;
 use nnburst_hal::trusted::{Owners, read_trusted};
 use nnburst_hal::{
     Extension, ExtensionCode, ExtensionOperandType, Model, Operand, OperandType,
@@ -115,12 +116,13 @@ pub(crate) fn learn(model: &Model, devices: &[Device]) {
 
 /// Notes what the process's own devices offer; once.
 fn learn_devices() {
-    static LEARNT: OnceLock<()> = OnceLock::new();
-    LEARNT.get_or_init(|| {
+    static LEARNT: PerProcess<bool> = PerProcess::new();
+    let mut learnt = LEARNT.get().lock().unwrap_or_else(PoisonError::into_inner);
+    if !std::mem::replace(&mut *learnt, true) {
         for extensions in devices().iter().filter_map(|device| device.extensions().ok()) {
             registry().add(extensions);
         }
-    });
+    }
 }
 
 /// What is known of the extensions of this process.
@@ -132,9 +134,9 @@ struct Registry {
     prefixes: Vec<String>,
 }
 
-fn registry() -> std::sync::MutexGuard<'static, Registry> {
-    static REGISTRY: OnceLock<Mutex<Registry>> = OnceLock::new();
-    REGISTRY.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+fn registry() -> MutexGuard<'static, Registry> {
+    static REGISTRY: PerProcess<Registry> = PerProcess::new();
+    REGISTRY.get().lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Registry {

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use nnburst_hal::process;
 use nnburst_hal::{ExecutionOutcome, HalError, wait_for_fence};
 
 use crate::error::Result;
@@ -103,9 +104,7 @@ fn watch(ending: Option<Ending>, waker: &Waker) -> Result<Arc<Watch>> {
         let _ = wait_for_fence(fence.as_fd(), None);
         told.end();
     };
-    std::thread::Builder::new()
-        .name("nnburst-fence".into())
-        .spawn(wait)
+    process::spawn("nnburst-fence", wait)
         .map_err(|error| HalError::failure(format!("no thread for a fence: {error}")))?;
     Ok(watch)
 }

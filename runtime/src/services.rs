@@ -13,10 +13,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use nnburst_hal::environment;
+use nnburst_hal::process::{self, PerProcess};
 use nnburst_hal::trusted::{Owners, TrustError, TrustedDir, trusted_program};
 use nnburst_hal_ipc::{is_served, services, socket_path};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -159,7 +160,7 @@ fn start_configured(dir: &Path, name: &str, configured: &[Configured]) -> Result
 }
 
 /// What ends the threads that wait for started drivers to end.
-static STOP: Mutex<Option<Arc<OwnedFd>>> = Mutex::new(None);
+static STOP: PerProcess<Option<Arc<OwnedFd>>> = PerProcess::new();
 
 /// Reaps a driver whenever it ends, which is not ours to decide. Where no thread or descriptor is to be had, it
 /// stays behind as a zombie until this process ends.
@@ -173,11 +174,11 @@ fn reap(mut child: Child) {
             let _ = child.wait();
         }
     };
-    let _ = std::thread::Builder::new().name("nnburst-reaper".into()).spawn(wait);
+    let _ = process::spawn("nnburst-reaper", wait);
 }
 
 fn stop() -> Option<Arc<OwnedFd>> {
-    let mut stop = STOP.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut stop = STOP.get().lock().unwrap_or_else(PoisonError::into_inner);
     if stop.is_none() {
         *stop = eventfd(0, EventfdFlags::CLOEXEC).ok().map(Arc::new);
     }
@@ -186,7 +187,7 @@ fn stop() -> Option<Arc<OwnedFd>> {
 
 /// Ends the threads that wait for started drivers to end.
 pub(crate) fn stop_reaping() {
-    if let Some(stop) = STOP.lock().unwrap_or_else(PoisonError::into_inner).take() {
+    if let Some(stop) = STOP.get().lock().unwrap_or_else(PoisonError::into_inner).take() {
         // It can only fail if the count is at its end, which wakes the threads as well.
         let _ = rustix::io::write(&*stop, &1u64.to_ne_bytes());
     }

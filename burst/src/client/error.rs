@@ -38,6 +38,9 @@ pub enum Closed {
     /// The driver broke a queue.
     #[error("{0}")]
     Queue(QueueError),
+    /// This process is a child of the one that opened the burst, to which it and its queues belong.
+    #[error("the burst belongs to the process that this one was forked from")]
+    Forked,
     /// Among several answers one was malformed: no later one can be told from its rest.
     #[error("the answers are out of step: {0}")]
     OutOfStep(PacketError),

@@ -21,6 +21,7 @@ mod live;
 use std::sync::Arc;
 
 use nnburst_fmq::{Descriptor, PeerWatch};
+use nnburst_hal::process::{Origin, without_signals};
 use nnburst_hal::{
     BurstCallback, BurstContext, BurstFigures, BurstOptions, BurstTerms, HalError, PreparedModel,
     RealTimeProfile, Result,
@@ -48,6 +49,7 @@ pub struct BurstServer {
     live: Arc<Live>,
     terms: BurstTerms,
     thread: Option<JoinHandle<()>>,
+    origin: Origin,
 }
 
 impl BurstServer {
@@ -105,7 +107,7 @@ impl BurstServer {
         );
         let (thread, warnings) = start(listener, options.real_time.clone())?;
         let terms = BurstTerms { extended: options.extended, depth, warnings };
-        Ok(Self { control, live, terms, thread: Some(thread) })
+        Ok(Self { control, live, terms, thread: Some(thread), origin: Origin::here() })
     }
 
     /// Starts a burst for any prepared model; see [`PreparedModelExecutor`].
@@ -132,7 +134,9 @@ impl BurstServer {
 
 impl BurstContext for BurstServer {
     fn free_memory(&self, slot: i32) {
-        self.control.leave_word(|word| word.freed.push(slot));
+        if self.origin.is_here() {
+            self.control.leave_word(|word| word.freed.push(slot));
+        }
     }
 
     fn terms(&self) -> BurstTerms {
@@ -146,6 +150,11 @@ impl BurstContext for BurstServer {
 
 impl Drop for BurstServer {
     fn drop(&mut self) {
+        if !self.origin.is_here() {
+            // The thread, and whoever locks the control, are the parent's.
+            std::mem::forget(self.thread.take());
+            return;
+        }
         self.control.leave_word(|word| word.stop = true);
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != sync::current().id()
@@ -159,13 +168,13 @@ impl Drop for BurstServer {
 /// Starts the thread; returns once its real-time profile is applied, with what the system refused.
 fn start(listener: Listener, profile: RealTimeProfile) -> Result<(JoinHandle<()>, Vec<String>)> {
     let (ready, applied) = sync::channel();
-    let thread = sync::Builder::new()
-        .name("nnburst-burst".into())
-        .spawn(move || {
-            // Nobody listens any more only if the creator died, and then nobody needs the warnings.
-            let _ = ready.send(realtime::apply(&profile));
-            listener.run();
-        })
+    let run = move || {
+        // Nobody listens any more only if the creator died, and then nobody needs the warnings.
+        let _ = ready.send(realtime::apply(&profile));
+        listener.run();
+    };
+    let thread = sync::Builder::new().name("nnburst-burst".into());
+    let thread = without_signals(|| thread.spawn(run))
         .map_err(|error| HalError::failure(format!("no thread for the burst: {error}")))?;
     let warnings = applied.recv().unwrap_or_default();
     Ok((thread, warnings))

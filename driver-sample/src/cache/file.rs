@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nnburst_executor::{AlignedBytes, Snapshot, StripeSum};
+use nnburst_hal::process::without_signals;
 use nnburst_hal::{
     Access, Budget, CACHE_TOKEN_BYTES, HalError, Mapping, Memory, MemoryError, Result, View,
     check_file_size, gather_pages,
@@ -302,7 +303,7 @@ impl<'a> CacheFile<'a> {
                     drop(charge);
                 };
                 let thread = std::thread::Builder::new().name("nnburst-read".into());
-                thread.spawn_scoped(scope, help).ok()
+                without_signals(|| thread.spawn_scoped(scope, help)).ok()
             };
             // Where there is no thread to be had, fewer do it.
             let helping: Vec<_> = (0..helpers).map_while(|_| spawn()).collect();

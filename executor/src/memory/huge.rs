@@ -114,7 +114,8 @@ pub(super) unsafe fn get_later(bytes: Vec<Weak<AlignedBytes>>, budget: Option<&A
         }
         drop(charge);
     };
-    let _ = std::thread::Builder::new().name("nnburst-pages".into()).spawn(get);
+    // Without the thread, pages stay as they are.
+    let _ = nnburst_hal::process::spawn("nnburst-pages", get);
 }
 
 /// Puts a huge page with the same content in the place of `page`; `None` where the system has none.

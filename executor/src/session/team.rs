@@ -18,6 +18,7 @@ use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use nnburst_hal::Budget;
+use nnburst_hal::process::{self, Origin};
 
 /// How long a helper polls before it parks: longer than the pause between the steps of a plan and than
 /// the time a client takes to send the next frame back to back, shorter than what a battery notices.
@@ -62,6 +63,7 @@ pub(super) struct Team {
     alone: Option<Instant>,
     /// For how long when a helper is held up next.
     next_alone: Duration,
+    origin: Origin,
 }
 
 impl std::fmt::Debug for Team {
@@ -84,10 +86,9 @@ impl Team {
         let owner = rustix::thread::sched_getcpu();
         for helper in 0..size.saturating_sub(1) {
             let theirs = Arc::clone(&shared);
-            let thread = std::thread::Builder::new().name("nnburst-helper".into());
             let charge = budget.map(Budget::take_thread).transpose();
             let spawned = charge.map_err(std::io::Error::other).and_then(|charge| {
-                thread.spawn(move || {
+                process::spawn("nnburst-helper", move || {
                     help(&theirs, helper, owner);
                     drop(charge);
                 })
@@ -103,7 +104,7 @@ impl Team {
                 }
             }
         }
-        Self { shared, helpers, alone: None, next_alone: ALONE.0 }
+        Self { shared, helpers, alone: None, next_alone: ALONE.0, origin: Origin::here() }
     }
 
     /// How many work on a job at most, the owner included.
@@ -161,6 +162,11 @@ impl Team {
 
 impl Drop for Team {
     fn drop(&mut self) {
+        if !self.origin.is_here() {
+            // Threads of the process that this one was forked from: here nobody would ever end.
+            self.helpers.drain(..).for_each(std::mem::forget);
+            return;
+        }
         // Release: nothing but the flag; unpark orders the rest.
         self.shared.over.store(true, Ordering::Release);
         for (handle, thread) in self.helpers.drain(..) {

@@ -11,7 +11,6 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::Ordering;
 
-pub(crate) type AtomicPtr<T> = std::sync::atomic::AtomicPtr<T>;
 pub(crate) type AtomicU32 = std::sync::atomic::AtomicU32;
 pub(crate) type AtomicU64 = std::sync::atomic::AtomicU64;
 pub(crate) type Mutex<T> = std::sync::Mutex<T>;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use nnburst_hal::process::{self, Origin};
 use nnburst_hal::{
     BurstCallback, ExecutionCallback, ExecutionResult, HalError, Memory, PreparedModel,
     PreparedModelCallback, Result, TimePoint, bound,
@@ -46,6 +47,8 @@ pub(super) struct Callbacks {
     executed: Table<Owed<dyn ExecutionCallback>>,
     bursts: Table<Arc<dyn BurstCallback>>,
     clock: Clock,
+    /// In a child of this process nobody calls back, and nothing is locked.
+    origin: Origin,
 }
 
 /// The thread that ends what has a deadline. It comes with the first and goes when there is none.
@@ -58,7 +61,9 @@ struct Clock {
 impl Callbacks {
     fn add<C>(&self, table: &Table<C>, callback: C) -> u64 {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        lock(table).insert(id, callback);
+        if self.origin.is_here() {
+            lock(table).insert(id, callback);
+        }
         id
     }
 
@@ -74,7 +79,7 @@ impl Callbacks {
     }
 
     pub(super) fn take_prepared(&self, id: u64) -> Option<Owed<dyn PreparedModelCallback>> {
-        lock(&self.prepared).remove(&id)
+        self.origin.is_here().then(|| lock(&self.prepared).remove(&id))?
     }
 
     pub(super) fn add_executed(
@@ -89,7 +94,7 @@ impl Callbacks {
     }
 
     pub(super) fn take_executed(&self, id: u64) -> Option<Owed<dyn ExecutionCallback>> {
-        lock(&self.executed).remove(&id)
+        self.origin.is_here().then(|| lock(&self.executed).remove(&id))?
     }
 
     pub(super) fn add_burst(&self, callback: Arc<dyn BurstCallback>) -> u64 {
@@ -97,6 +102,9 @@ impl Callbacks {
     }
 
     pub(super) fn remove_burst(&self, id: u64) {
+        if !self.origin.is_here() {
+            return;
+        }
         // The lock is let go of before the callback.
         let callback = lock(&self.bursts).remove(&id);
         drop(callback);
@@ -125,9 +133,8 @@ impl Callbacks {
             return;
         }
         let callbacks = Arc::clone(self);
-        let clock = std::thread::Builder::new().name("nnburst-clock".into());
         // Without a thread the driver's own word is all there is.
-        *is_running = clock.spawn(move || callbacks.keep_time()).is_ok();
+        *is_running = process::spawn("nnburst-clock", move || callbacks.keep_time()).is_ok();
     }
 
     /// Ends what is due until there is nothing more with a deadline.

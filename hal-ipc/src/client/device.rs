@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use nnburst_hal::process::Origin;
 use nnburst_hal::trusted::TrustError;
 use nnburst_hal::{
     Buffer, BufferDesc, BufferRole, CacheFiles, CacheHandles, Capabilities, Device, DeviceStatus,
@@ -98,7 +99,7 @@ impl From<ConnectError> for HalError {
 ///
 /// When the driver dies, calls that wait and objects made before fail with `DEVICE_UNAVAILABLE`. The
 /// device itself connects again at its next call, if it was found by path and somebody serves there
-/// by then.
+/// by then. In a forked child everything made before the fork fails with `GENERAL_FAILURE`.
 #[derive(Debug)]
 pub struct RemoteDevice {
     name: String,
@@ -106,6 +107,7 @@ pub struct RemoteDevice {
     version: Version,
     path: Option<PathBuf>,
     link: Mutex<Arc<Link>>,
+    origin: Origin,
 }
 
 impl RemoteDevice {
@@ -143,7 +145,7 @@ impl RemoteDevice {
             .map_err(|error| ConnectError::Lost { why: error.to_string() })?;
         // A service that doesn't know the question was built before older drivers could be served.
         let version = link.query(&CallRef::InterfaceVersion).unwrap_or(Version::V1_3);
-        Ok(Self { name, version, path, link: Mutex::new(link) })
+        Ok(Self { name, version, path, link: Mutex::new(link), origin: Origin::here() })
     }
 
     /// The service's own name.
@@ -165,12 +167,13 @@ impl RemoteDevice {
     /// # Errors
     /// No descriptor is to be had.
     pub fn peer_watch_fd(&self) -> Result<OwnedFd> {
+        self.origin.check()?;
         self.link_as_it_is().watch()
     }
 
-    /// Why the driver is gone, if it is.
+    /// Why the driver is gone, if it is. A child of the process that connected isn't told.
     pub fn lost(&self) -> Option<HalError> {
-        self.link_as_it_is().lost()
+        self.origin.is_here().then(|| self.link_as_it_is().lost())?
     }
 
     fn link_as_it_is(&self) -> Arc<Link> {
@@ -179,6 +182,7 @@ impl RemoteDevice {
 
     /// The connection; a new one if the driver died and is back.
     fn link(&self) -> Result<Arc<Link>> {
+        self.origin.check()?;
         let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(lost) = link.lost() else { return Ok(Arc::clone(&link)) };
         let path = self.path.as_ref().ok_or(lost)?;

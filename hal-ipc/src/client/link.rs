@@ -1,9 +1,10 @@
 //! A client's connection: what all proxies of one service share.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
+use nnburst_hal::process::{self, PerProcess};
 use nnburst_hal::{
     Budget, ErrorStatus, ExecutionFailure, HalError, Layer, Memory, Phase, Result, TimePoint,
     bound, setting, trace_span,
@@ -40,12 +41,12 @@ pub(super) struct Link {
 }
 
 /// The connections of this process as a client.
-static CONNECTIONS: Mutex<Vec<Weak<Connection>>> = Mutex::new(Vec::new());
+static CONNECTIONS: PerProcess<Vec<Weak<Connection>>> = PerProcess::new();
 
 /// Hangs up on every service, for whoever is about to end the process, or to unload a library, and wants to leave nothing
 /// behind: the threads that read the connections end. To whoever still uses a device it is as if its driver had died.
 pub fn hang_up_on_all() {
-    let connections = CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    let connections = CONNECTIONS.get().lock().unwrap_or_else(PoisonError::into_inner);
     connections.iter().filter_map(Weak::upgrade).for_each(|connection| connection.close());
 }
 
@@ -58,7 +59,7 @@ impl Link {
             Connection::with_patience(socket, pool, Budget::root("service", limits), patience)
         };
         {
-            let mut all = CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = CONNECTIONS.get().lock().unwrap_or_else(PoisonError::into_inner);
             all.retain(|connection| connection.strong_count() > 0);
             all.push(Arc::downgrade(&connection));
         }
@@ -68,10 +69,13 @@ impl Link {
             callbacks: Arc::clone(&callbacks),
         });
         let listener = Arc::new(Listener { link: Arc::downgrade(&link), callbacks });
-        std::thread::Builder::new()
-            .name("nnburst-reader".into())
-            .spawn(move || connection.read_on(&listener))?;
+        process::spawn("nnburst-reader", move || connection.read_on(&listener))?;
         Ok(link)
+    }
+
+    /// Fails in a child of the process that connected.
+    pub(super) fn check_origin(&self) -> Result<()> {
+        self.connection.check_origin()
     }
 
     pub(super) fn lost(&self) -> Option<HalError> {

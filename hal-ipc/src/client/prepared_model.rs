@@ -71,6 +71,10 @@ impl PreparedModel for RemotePreparedModel {
         options: ExecutionOptions,
         callback: Arc<dyn ExecutionCallback>,
     ) -> Result<()> {
+        if let Err(error) = self.link.check_origin() {
+            callback.notify(Err(error.clone().into()));
+            return Err(error);
+        }
         let deadline = options.deadline.map(bound::answered_by);
         let deadline = bound::earlier(deadline, bound::bound());
         let id = self.link.callbacks.add_executed(callback, &self.link, deadline);

@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use nnburst_hal::process::{Origin, spawn};
 use nnburst_hal::{Budget, Charge, Exhausted, Resource};
 use rustix::net::{SendFlags, Shutdown};
 
@@ -130,10 +131,14 @@ impl Service {
         let listening = Arc::new(listening);
         let stop = Arc::new(AtomicBool::new(false));
         let (service, socket, stopping) = (self.clone(), Arc::clone(&listening), Arc::clone(&stop));
-        let acceptor = std::thread::Builder::new()
-            .name("nnburst-accept".into())
-            .spawn(move || service.accept_until(&socket, &stopping))?;
-        Ok(Serving { service: self.clone(), listening, stop, acceptor: Some(acceptor) })
+        let acceptor = spawn("nnburst-accept", move || service.accept_until(&socket, &stopping))?;
+        Ok(Serving {
+            service: self.clone(),
+            listening,
+            stop,
+            acceptor: Some(acceptor),
+            origin: Origin::here(),
+        })
     }
 
     fn accept_until(&self, listening: &Listening, stop: &AtomicBool) {
@@ -171,9 +176,9 @@ impl Service {
         let socket = Arc::new(socket);
         let greeter = self.0.greeters.arrive(peer.uid, &socket, place);
         let service = self.clone();
-        let spawned = std::thread::Builder::new()
-            .name("nnburst-client".into())
-            .spawn(move || service.serve_arrived(socket, peer, greeter));
+        let spawned = spawn("nnburst-client", move || {
+            service.serve_arrived(socket, peer, greeter);
+        });
         if let Err(error) = spawned {
             tracing::warn!(%error, "no thread for a client");
         }
@@ -318,6 +323,7 @@ pub struct Serving {
     listening: Arc<Listening>,
     stop: Arc<AtomicBool>,
     acceptor: Option<JoinHandle<()>>,
+    origin: Origin,
 }
 
 impl Serving {
@@ -329,6 +335,11 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
+        if !self.origin.is_here() {
+            // A child of the process that serves: the socket and its name stay.
+            std::mem::forget((Arc::clone(&self.listening), self.acceptor.take()));
+            return;
+        }
         // Release: pairs with the acquire of the accepting thread.
         self.stop.store(true, Ordering::Release);
         // Ends the accept that the thread waits in.

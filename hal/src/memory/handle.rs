@@ -11,6 +11,7 @@ use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 use super::backing::Backing;
 use super::mapping::{Access, Mapping};
 use crate::budget::{Budget, Charge, Exhausted};
+use crate::process::Origin;
 
 /// What kind of memory a handle names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -149,10 +150,14 @@ struct Inner {
     budget: Option<Arc<Budget>>,
     /// What its descriptor was charged.
     _descriptor: Option<Charge>,
+    origin: Origin,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if !self.origin.is_here() {
+            return; // the parent has it still, and its drivers the slots
+        }
         let observers = self.observers.get_mut().unwrap_or_else(PoisonError::into_inner);
         for observer in observers.iter().filter_map(Weak::upgrade) {
             observer.memory_gone(self.id);
@@ -305,6 +310,7 @@ impl Memory {
             watched: Mutex::default(),
             budget: None,
             _descriptor: None,
+            origin: Origin::here(),
         }))
     }
 

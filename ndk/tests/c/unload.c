@@ -93,6 +93,33 @@ static void fault(void) {
     close(fd);
 }
 
+static struct sigaction before_later;
+static volatile sig_atomic_t later;
+
+/* One that is installed over the library's, and calls it for all that it doesn't want itself. */
+static void on_sigbus_later(int signal, siginfo_t* info, void* context) {
+    later++;
+    before_later.sa_sigaction(signal, info, context);
+}
+
+/* The library puts itself in front again when it maps such a memory next, and nothing goes round in circles. */
+static void installed_later(void) {
+    struct sigaction action, now;
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = on_sigbus_later;
+    action.sa_flags = SA_SIGINFO;
+    TRUE_THAT(sigaction(SIGBUS, &action, &before_later) == 0);
+    TRUE_THAT(before_later.sa_sigaction != on_sigbus);
+    fault();
+    TRUE_THAT(later == 1);
+    compute();
+    TRUE_THAT(sigaction(SIGBUS, NULL, &now) == 0 && now.sa_sigaction != on_sigbus_later);
+    for (int round = 0; round < 3; round++) {
+        fault();
+        TRUE_THAT(later == 2 + round);
+    }
+}
+
 int main(void) {
     struct sigaction action, now;
     memset(&action, 0, sizeof action);
@@ -111,5 +138,8 @@ int main(void) {
         int before = handled;
         TRUE_THAT(raise(SIGBUS) == 0 && handled == before + 1);
     }
+    library = dlopen("libneuralnetworks.so", RTLD_NOW | RTLD_LOCAL);
+    TRUE_THAT(library != NULL);
+    installed_later();
     return 0;
 }

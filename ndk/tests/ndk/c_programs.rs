@@ -10,10 +10,13 @@ const PROGRAMS: &[&str] = &[
     "tests/c/delegate.c",
     "tests/c/domains.c",
     "tests/c/fences.c",
+    "tests/c/fork.c",
     "tests/c/handles.c",
     "tests/c/memories.c",
     "tests/c/runs.c",
     "tests/c/shapes.c",
+    "tests/c/signals.c",
+    "tests/c/stacks.c",
     "tests/c/states.c",
 ];
 
@@ -34,7 +37,12 @@ fn programs_run_under_valgrind_without_errors_or_leaks() {
     }
     for source in PROGRAMS {
         let Some(program) = common::compile("gcc", "c11", source) else { continue };
-        common::run(common::valgrind().arg(program));
+        let mut valgrind = common::valgrind();
+        if source.ends_with("fork.c") {
+            // What the parent's threads had on their stacks is lost to a child.
+            valgrind.arg("--leak-check=no");
+        }
+        common::run(valgrind.arg(program));
     }
 }
 

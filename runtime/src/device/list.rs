@@ -1,7 +1,8 @@
 //! The devices as NNAPI lists them.
 
-use std::sync::OnceLock;
+use std::sync::PoisonError;
 
+use nnburst_hal::process::PerProcess;
 use nnburst_hal::vlog;
 
 use super::Device;
@@ -26,8 +27,9 @@ const EMBEDDED: &str = "nnburst-embedded";
 /// a list of one device for a machine without NNAPI. With the setting `cpu-only` there is the reference
 /// device alone.
 pub fn devices() -> &'static [Device] {
-    static DEVICES: OnceLock<Vec<Device>> = OnceLock::new();
-    DEVICES.get_or_init(|| discover(&Settings::load()))
+    static DEVICES: PerProcess<Option<&[Device]>> = PerProcess::new();
+    let mut devices = DEVICES.get().lock().unwrap_or_else(PoisonError::into_inner);
+    devices.get_or_insert_with(|| discover(&Settings::load()).leak())
 }
 
 fn discover(settings: &Settings) -> Vec<Device> {

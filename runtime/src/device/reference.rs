@@ -2,10 +2,11 @@
 
 use std::any::Any;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use nnburst_fmq::Descriptor;
+use nnburst_hal::process::{PerProcess, without_signals};
 use nnburst_hal::{
     BurstCallback, BurstContext, BurstOptions, CacheHandles, Capabilities, Device as HalDevice,
     DeviceType, ExecutionCallback, ExecutionOptions, ExecutionResult, FencedExecution,
@@ -26,12 +27,13 @@ const DRIVER: &str = "nnapi-sample_all";
 
 /// The one of this process.
 pub(super) fn device() -> Device {
-    static DEVICE: OnceLock<Device> = OnceLock::new();
+    static DEVICE: PerProcess<Option<Device>> = PerProcess::new();
     let make = || {
         let hal: Arc<dyn HalDevice> = Arc::new(Reference { executor: executor() });
         Device::new(REFERENCE, Home::Here(hal))
     };
-    DEVICE.get_or_init(make).clone()
+    let mut device = DEVICE.get().lock().unwrap_or_else(PoisonError::into_inner);
+    device.get_or_insert_with(make).clone()
 }
 
 fn executor() -> Option<Arc<dyn HalDevice>> {
@@ -115,7 +117,7 @@ impl PreparedModel for ReferenceModel {
             return self.0.execute_synchronously(request, unmeasured(options));
         }
         let run = || self.0.execute_synchronously(request, unmeasured(options));
-        let joined = std::thread::scope(|scope| scope.spawn(run).join());
+        let joined = std::thread::scope(|scope| without_signals(|| scope.spawn(run)).join());
         joined.unwrap_or_else(|_| Err(HalError::failure("the executor panicked").into()))
     }
 

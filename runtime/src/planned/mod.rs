@@ -22,6 +22,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use nnburst_hal::process::{self, Origin};
 use nnburst_hal::{
     AllowUnspecifiedOutput, Direction, ExecutionCallback, ExecutionOptions, ExecutionResult,
     FencedExecution, HalError, Memory, MemoryError, Model, Operand, PreparedModel, Request, Result,
@@ -166,11 +167,14 @@ pub(crate) struct Planned {
     may_fall_back: bool,
     arenas: Mutex<Vec<Memory>>,
     whole: fallback::Whole,
+    /// Arenas, their lock and the devices' models are of the process that compiled.
+    origin: Origin,
 }
 
 impl Planned {
     pub(crate) fn new(plan: Plan, may_fall_back: bool) -> Self {
-        Self { plan, may_fall_back, arenas: Mutex::default(), whole: fallback::Whole::default() }
+        let (arenas, whole) = (Mutex::default(), fallback::Whole::default());
+        Self { plan, may_fall_back, arenas, whole, origin: Origin::here() }
     }
 
     /// The whole model on one device, which the reference device may stand in for.
@@ -290,6 +294,7 @@ impl Planned {
     }
 
     fn check(&self, request: &Request, allow: AllowUnspecifiedOutput) -> Result<()> {
+        self.origin.check()?;
         validate_request(request, &self.plan.model, Version::V1_3, allow)
             .map_err(|error| HalError::invalid(error.to_string()))
     }
@@ -335,9 +340,7 @@ impl PreparedModel for PlannedModel {
         let task = move || {
             callback.notify(planned.run(&request, &options, &mut InTurn));
         };
-        std::thread::Builder::new()
-            .name("nnburst-plan".into())
-            .spawn(task)
+        process::spawn("nnburst-plan", task)
             .map(drop)
             .map_err(|error| HalError::failure(format!("no thread for the execution: {error}")))
             .inspect_err(|error| told.notify(Err(error.clone().into())))

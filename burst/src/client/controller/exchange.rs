@@ -26,6 +26,10 @@ pub(super) enum Came {
 impl BurstController {
     /// Sends a packet, whole or not at all.
     pub(super) fn send(&mut self, inner: &mut Inner) -> Result<(), Fallback> {
+        self.close_if_forked();
+        if let Some(why @ Closed::Forked) = self.closed {
+            return Err(Fallback::Closed(why));
+        }
         match inner.deadline {
             Some(deadline) => bound::until(deadline, || self.slots.tell_put_off()),
             None => self.slots.tell_put_off(),
@@ -111,6 +115,7 @@ impl BurstController {
 
     /// Waits until an answer can be received: `true`; or until the deadline or the end of the burst.
     pub(super) fn await_answer(&mut self, deadline: Option<Instant>) -> bool {
+        self.close_if_forked();
         if self.closed.is_some() {
             return false;
         }
@@ -131,6 +136,7 @@ impl BurstController {
     /// Takes one answer, if one is here, to whom it belongs. `borrowed` is the frame of
     /// [`InFlight::Borrowed`], if there is one in flight.
     pub(super) fn receive(&mut self, borrowed: Option<&mut Inner>) -> Came {
+        self.close_if_forked();
         if self.closed.is_some() {
             return Came::Nothing;
         }
@@ -181,6 +187,14 @@ impl BurstController {
             self.close(Closed::OutOfStep(error));
         }
         came
+    }
+
+    /// Ends the burst for a child of the process that opened it.
+    #[inline]
+    pub(super) fn close_if_forked(&mut self) {
+        if !self.origin.is_here() {
+            self.close(Closed::Forked);
+        }
     }
 
     /// Ends the burst: what is in flight has no answer.

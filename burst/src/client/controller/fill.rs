@@ -4,7 +4,7 @@ use nnburst_hal::{ExecutionOptions, Memory, Request, RequestPool, TimePoint};
 
 use super::BurstController;
 use crate::client::scratch::Scratch;
-use crate::client::{Fallback, Frame};
+use crate::client::{Closed, Fallback, Frame};
 use crate::packet::{BurstPool, Dialect, serialize_request};
 use crate::server::MAX_SLOTS;
 
@@ -16,6 +16,10 @@ impl BurstController {
         request: &Request,
         options: &ExecutionOptions,
     ) -> Result<(), Fallback> {
+        self.close_if_forked();
+        if let Some(why @ Closed::Forked) = self.closed {
+            return Err(Fallback::Closed(why));
+        }
         let inner = frame.inner();
         inner.pools.clear();
         for pool in &request.pools {
@@ -43,7 +47,7 @@ impl BurstController {
         request: &Request,
         options: &ExecutionOptions,
     ) -> Result<(), Fallback> {
-        if !scratch.says(request, options) {
+        if !self.origin.is_here() || !scratch.says(request, options) {
             scratch.forget();
             self.fill(&mut scratch.frame, request, options)?;
             scratch.note(request, options);

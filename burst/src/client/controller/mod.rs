@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use nnburst_fmq::{PeerWatch, Producer, Queue, SetupError};
+use nnburst_hal::process::Origin;
 use nnburst_hal::{
     BurstCallback, BurstContext, ErrorStatus, ExecutionFailure, ExecutionOptions, ExecutionOutcome,
     ExecutionResult, HalError, Memory, PreparedModel, Request, RequestPool, Result, TimePoint,
@@ -33,7 +34,7 @@ pub use options::ControllerOptions;
 /// - [`execute_frame`](Self::execute_frame) takes one made ready by [`frame`](Self::frame), and allocates nothing;
 /// - [`try_submit`](Self::try_submit) and [`poll`](Self::poll) never wait, and keep several frames in flight.
 ///
-/// Dropping it ends the burst.
+/// Dropping it ends the burst. In a forked child it is [`Closed::Forked`] from the start, and dropping it does nothing.
 pub struct BurstController {
     // First, hence dropped first: the driver's end goes before the memories of requests underway.
     _context: Arc<dyn BurstContext>,
@@ -58,6 +59,8 @@ pub struct BurstController {
     last_taken: u64,
     /// Storage for answers that nobody waits for.
     late: BurstAnswer,
+    /// A child of this process has the queues mapped as well, and must not touch them.
+    origin: Origin,
 }
 
 /// Whose answer is due.
@@ -156,6 +159,7 @@ impl BurstController {
             stats: BurstStats::new().map_err(|error| HalError::failure(error.to_string()))?,
             last_taken: 0,
             late: BurstAnswer::default(),
+            origin: Origin::here(),
         })
     }
 
@@ -197,6 +201,9 @@ impl BurstController {
     /// Has the driver forget a memory, before it goes. Requests underway and frames must not use it any more.
     /// Dropping a memory's last handle does the same by itself.
     pub fn free_memory(&mut self, memory: &Memory) {
+        if !self.origin.is_here() {
+            return;
+        }
         self.known.remove(&memory.id());
         // Its packet may have the memory's slot.
         self.scratch.iter_mut().for_each(Scratch::forget);
