@@ -292,6 +292,7 @@ impl PreparedModel for SamplePreparedModel {
         result_channel: Descriptor,
         options: BurstOptions,
     ) -> Result<Arc<dyn BurstContext>> {
+        self.0.check_origin()?;
         if !self.0.client.trusted && options.real_time != RealTimeProfile::default() {
             return Err(HalError::invalid(
                 "real-time profiles are for clients of the driver's user",

@@ -15,7 +15,7 @@
 //! - Nobody starves: what was held up by a priority for [`PATIENCE`] takes a turn all the same. Where nobody at work
 //!   was seen at a poll for [`STUCK`], one more goes on beside them.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -62,7 +62,7 @@ pub(crate) struct User {
 
 #[derive(Debug, Default)]
 struct Queue {
-    users: HashMap<u32, Account>,
+    users: BTreeMap<u32, Account>,
     held_up: Vec<HeldUp>,
     /// The time that the user who went on last had had: what others begin with.
     now: Duration,

@@ -13,7 +13,7 @@ use nnburst_burst::{
     BurstController, BurstError, BurstServer, Closed, ControllerOptions, Fallback,
     PreparedModelExecutor,
 };
-use nnburst_fmq::{Descriptor, Queue, QueueError, Wait};
+use nnburst_fmq::{Descriptor, NOT_EMPTY, Queue, QueueError, Wait};
 use nnburst_hal::{BurstContext, BurstOptions, BurstTerms, ErrorStatus, ExecutionOptions};
 
 use crate::support::memory;
@@ -52,7 +52,9 @@ fn server(
 fn a_client_whose_counter_lies_ends_its_own_burst_and_is_told() {
     for lie in [64 * 24 + 24, 25, u64::MAX - 23] {
         let (server, [requests, results], _) = server(64, &BurstOptions::default());
+        let queue = Queue::<RequestDatum>::attach(requests.try_clone().unwrap()).unwrap();
         set_counter(&requests, 1, lie);
+        queue.event_flag().unwrap().wake(NOT_EMPTY).unwrap();
         let mut results = Queue::<ResultDatum>::attach(results).unwrap().into_consumer();
         results.wait_readable(2, Wait::Block.within(Duration::from_secs(10))).unwrap();
         let mut elements = [ResultDatum::default(); 2];
