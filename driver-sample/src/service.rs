@@ -29,7 +29,7 @@ pub fn serve_in(driver: &SampleDriver, dir: &Path) -> io::Result<Serving> {
 /// Serves the one client at the other end of an inherited socket, until it hangs up: what a driver
 /// does that [`Spawned`](nnburst_hal_ipc::Spawned) started.
 ///
-/// The hang-up stops what runs for the client, which takes some milliseconds. What does not stop within [`FAREWELL`]
+/// The hang-up stops what runs for the client, which takes some milliseconds. What does not stop within half a second
 /// goes on in threads of its own when this returns, and ends with the process.
 ///
 /// # Errors
