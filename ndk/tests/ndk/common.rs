@@ -91,6 +91,8 @@ pub(crate) fn valgrind() -> Command {
     valgrind
         .args(["--quiet", "--leak-check=full", "--errors-for-leak-kinds=definite,possible"])
         .args(["--error-exitcode=99", "--num-callers=30"])
+        // Threads of the library live until the program ends.
+        .arg(concat!("--suppressions=", env!("CARGO_MANIFEST_DIR"), "/tests/valgrind.supp"))
         // valgrind knows no AVX-512.
         .env("NNBURST_ISA", "avx2")
         // For programs that have a part which is none for valgrind.
