@@ -1,5 +1,5 @@
-//! Makes a fingerprint of this crate's sources: plans taken apart by another build are not to be trusted
-//! to mean the same.
+//! Makes a fingerprint of this crate's sources: plans taken apart by another build are not to be
+//! trusted to mean the same.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};

@@ -1,8 +1,9 @@
 //! Names the library and gives its symbols their versions, by whichever linker rustc uses.
 //!
 //! rustc hands the linker a version script of its own that has no name. gold, lld and mold join it
-//! with ours; GNU ld refuses to join a nameless script with any other. There the build puts a script
-//! in front of the linker that leaves rustc's out. A trial link with rustc shows which it takes.
+//! with ours; GNU ld refuses to join a nameless script with any other. There the build puts a
+//! script in front of the linker that leaves rustc's out. A trial link with rustc shows which it
+//! takes.
 
 use std::env;
 use std::ffi::OsString;

@@ -1,4 +1,5 @@
-//! What the calls of the queue cost on one core, beside other rings: `cargo bench -p benches -- fmq_ring/push_pop`.
+//! What the calls of the queue cost on one core, beside other rings:
+//! `cargo bench -p benches -- fmq_ring/push_pop`.
 
 #![expect(clippy::unwrap_used, reason = "a bench that fails should say so at once")]
 

@@ -1,5 +1,5 @@
-//! The clock of the samples: the CPU's own counter where there is one, since reading it costs a tenth of a round trip
-//! and a call of `Instant::now` costs a fifth.
+//! The clock of the samples: the CPU's own counter where there is one, since reading it costs a
+//! tenth of a round trip and a call of `Instant::now` costs a fifth.
 
 use std::time::{Duration, Instant};
 

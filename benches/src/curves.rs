@@ -1,4 +1,5 @@
-//! Percentile curves: `.hgrm` files, as HdrHistogram's plotters read them, and one HTML page with curves as inline SVG.
+//! Percentile curves: `.hgrm` files, as HdrHistogram's plotters read them, and one HTML page with
+//! curves as inline SVG.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -53,7 +54,8 @@ fn micros(ns: u64) -> f64 {
     ns as f64 / 1e3
 }
 
-/// The page: a chart per model, pace and neighbour, with a curve per road, and the table of figures.
+/// The page: a chart per model, pace and neighbour, with a curve per road, and the table of
+/// figures.
 ///
 /// # Errors
 /// If the file can't be written.

@@ -1,4 +1,5 @@
-//! The answering side: a child process, which is this program started again, and threads for what can't cross processes.
+//! The answering side: a child process, which is this program started again, and threads for what
+//! can't cross processes.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;

@@ -4,7 +4,8 @@ use hdrhistogram::Histogram;
 
 use crate::transport::Row;
 
-/// Above this the bare ping-pong goes beyond a shared cache: the cores are apart (on other dies, say).
+/// Above this the bare ping-pong goes beyond a shared cache: the cores are apart (on other dies,
+/// say).
 const FAR_FROM_NS: f64 = 250.0;
 /// Probes of one bracket that differ by more than this have seen the machine change in between.
 const STEADY: f64 = 1.25;
@@ -160,8 +161,9 @@ impl Series {
     }
 }
 
-/// What an operation of a block typically took: the mean of the middle half. The median would be quantised by the
-/// clock, which counts in steps of 10 ns on some machines; the mean would be the host's interruptions.
+/// What an operation of a block typically took: the mean of the middle half. The median would be
+/// quantised by the clock, which counts in steps of 10 ns on some machines; the mean would be the
+/// host's interruptions.
 #[must_use]
 pub fn typical(operations_ns: &[f64]) -> f64 {
     let mut sorted = operations_ns.to_vec();

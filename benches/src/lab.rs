@@ -166,7 +166,8 @@ impl Bench {
         let first = usize::try_from(round)? % group.len();
         let mut before = self.probe(plan, round, probe)?;
         for &index in group.iter().cycle().skip(first).take(group.len()) {
-            // The scheduler stops real-time threads for a while that leave nothing to others for a second.
+            // The scheduler stops real-time threads for a while that leave nothing to others for a
+            // second.
             std::thread::sleep(Duration::from_millis(1));
             let Some(side) = self.sides.get_mut(index) else { continue };
             let block = plan.block(&side.series.row);
@@ -185,8 +186,8 @@ impl Bench {
         self.probe_into(plan, round, (matching, 1), &mut Vec::new())
     }
 
-    /// Runs the bare ping-pong and the matching probe, the latter so many times as long as usual; its samples go into
-    /// `samples`, in nanoseconds.
+    /// Runs the bare ping-pong and the matching probe, the latter so many times as long as usual;
+    /// its samples go into `samples`, in nanoseconds.
     pub(crate) fn probe_into(
         &mut self,
         plan: &Plan,

@@ -1,8 +1,9 @@
-//! The latency lab: how long messages and inferences take between processes, and what of that is the machine's.
+//! The latency lab: how long messages and inferences take between processes, and what of that is
+//! the machine's.
 //!
-//! Absolute times drift with the machine's mood; ratios to a probe measured in the same milliseconds do not. So two
-//! pinned processes run every transport in turn, in short blocks, and each block has the probe right before and right
-//! after it:
+//! Absolute times drift with the machine's mood; ratios to a probe measured in the same
+//! milliseconds do not. So two pinned processes run every transport in turn, in short blocks, and
+//! each block has the probe right before and right after it:
 //!
 //! ```text
 //! round 1   probe | fmq 8 B | probe | fmq 64 B | probe | rtrb 8 B | probe | ...     then the next group, its own probe
@@ -10,7 +11,8 @@
 //!           \___ one block: kept if both probes agree, binned by where they say the cores are (near or far) ___/
 //! ```
 //!
-//! `docs/measuring.md` explains the method and the figures; the command is `cargo run --release -p benches --bin latency`.
+//! `docs/measuring.md` explains the method and the figures; the command is
+//! `cargo run --release -p benches --bin latency`.
 //!
 //! | for                                         | see                          |
 //! |---------------------------------------------|------------------------------|

@@ -1,4 +1,5 @@
-//! The control connection between the two processes of a run: commands, and the file descriptors of the transports.
+//! The control connection between the two processes of a run: commands, and the file descriptors of
+//! the transports.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;

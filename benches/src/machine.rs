@@ -1,4 +1,5 @@
-//! What the lab asks of the machine: two CPUs, real-time priority if allowed, cores that don't doze.
+//! What the lab asks of the machine: two CPUs, real-time priority if allowed, cores that don't
+//! doze.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,8 +46,8 @@ pub fn pin(cpu: usize) -> Result<()> {
     sched_setaffinity(None, &set).map_err(|error| format!("can't use CPU {cpu}: {error}").into())
 }
 
-/// Gives the calling thread real-time priority, above that of a burst's threads: probes go before listeners that poll.
-/// `false` if that is not allowed.
+/// Gives the calling thread real-time priority, above that of a burst's threads: probes go before
+/// listeners that poll. `false` if that is not allowed.
 #[must_use]
 pub fn real_time() -> bool {
     schedule(libc::SCHED_FIFO, 60)
@@ -58,8 +59,9 @@ fn schedule(policy: libc::c_int, priority: libc::c_int) -> bool {
     unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) == 0 }
 }
 
-/// Keeps both cores out of their sleep states while blocking transports are measured, by threads that run only when
-/// nothing else does (`SCHED_IDLE`). Without it one measures how long the hypervisor takes to wake a virtual core.
+/// Keeps both cores out of their sleep states while blocking transports are measured, by threads
+/// that run only when nothing else does (`SCHED_IDLE`). Without it one measures how long the
+/// hypervisor takes to wake a virtual core.
 #[derive(Debug)]
 pub struct KeepAwake([Heater; 2]);
 
@@ -93,8 +95,8 @@ impl Busy {
     }
 }
 
-/// A thread that spins while it is switched on, and sleeps without a timer while it is not: one that looked now and then
-/// would interrupt what is measured on its CPU.
+/// A thread that spins while it is switched on, and sleeps without a timer while it is not: one
+/// that looked now and then would interrupt what is measured on its CPU.
 #[derive(Debug)]
 struct Heater {
     active: Arc<AtomicBool>,
@@ -121,7 +123,8 @@ impl Heater {
     }
 
     fn set(&self, active: bool) {
-        // Relaxed: see above. `unpark` comes after it, so a thread that is about to sleep looks once more.
+        // Relaxed: see above. `unpark` comes after it, so a thread that is about to sleep looks
+        // once more.
         self.active.store(active, Ordering::Relaxed);
         if active {
             self.thread.unpark();

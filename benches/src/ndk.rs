@@ -1,10 +1,12 @@
-//! The C library's part: what `Execution_create`, an argument call each, `burstCompute` and `Execution_free` cost more
-//! than the burst in Rust on a driver in another process, and than the bare plan on the device in this process.
+//! The C library's part: what `Execution_create`, an argument call each, `burstCompute` and
+//! `Execution_free` cost more than the burst in Rust on a driver in another process, and than the
+//! bare plan on the device in this process.
 //!
-//! The library finds drivers as services and in no other way, so this part serves one: a child process of this program on
-//! the far CPU, in a directory of services of its own. A second child measures, as that directory has to be in its
-//! environment from the start. Blocks of either kind take turns; every pair of blocks gives one ratio or difference.
-//! Either way numbers are written in and read out each time: they change processors, which is no fault of who carries them.
+//! The library finds drivers as services and in no other way, so this part serves one: a child
+//! process of this program on the far CPU, in a directory of services of its own. A second child
+//! measures, as that directory has to be in its environment from the start. Blocks of either kind
+//! take turns; every pair of blocks gives one ratio or difference. Either way numbers are written
+//! in and read out each time: they change processors, which is no fault of who carries them.
 
 use std::io::Write;
 use std::path::Path;
@@ -103,7 +105,8 @@ struct Pair {
     bench: &'static str,
     arguments: &'static str,
     device: &'static str,
-    /// Median latencies of the blocks, in nanoseconds: by the C library, and by what it is held against.
+    /// Median latencies of the blocks, in nanoseconds: by the C library, and by what it is held
+    /// against.
     c: Vec<f64>,
     base: Vec<f64>,
     base_name: &'static str,

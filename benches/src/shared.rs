@@ -1,4 +1,5 @@
-//! Raw shared memory for the probes and models: words and spans in a memfd. All of the lab's `unsafe` about memory.
+//! Raw shared memory for the probes and models: words and spans in a memfd. All of the lab's
+//! `unsafe` about memory.
 
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
@@ -139,7 +140,8 @@ impl Span {
     #[inline(always)]
     pub fn store(&self, offset: usize, from: &[u8]) {
         let bytes = from.len().min(self.bytes.saturating_sub(offset));
-        // SAFETY: `offset + bytes` is at most the span's length; private memory never overlaps a mapping.
+        // SAFETY: `offset + bytes` is at most the span's length; private memory never overlaps a
+        // mapping.
         unsafe { self.at.as_ptr().add(offset.min(self.bytes)).copy_from(from.as_ptr(), bytes) };
     }
 
@@ -147,7 +149,8 @@ impl Span {
     #[inline(always)]
     pub fn load(&self, offset: usize, to: &mut [u8]) {
         let bytes = to.len().min(self.bytes.saturating_sub(offset));
-        // SAFETY: `offset + bytes` is at most the span's length; private memory never overlaps a mapping.
+        // SAFETY: `offset + bytes` is at most the span's length; private memory never overlaps a
+        // mapping.
         unsafe { to.as_mut_ptr().copy_from(self.at.as_ptr().add(offset.min(self.bytes)), bytes) };
         compiler_fence(Ordering::SeqCst);
     }

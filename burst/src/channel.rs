@@ -1,9 +1,9 @@
 //! The receiving end of either queue: packets out of elements, and how to wait for them.
 //!
-//! A packet is published with one store, so whoever sees its first element sees all of it. What can be read
-//! is read at once, into private storage of the queue's size. With one request in flight that is one packet,
-//! whatever it says; with several the packets' own sizes separate them, and a size that can't be true turns
-//! all that was read into one malformed packet.
+//! A packet is published with one store, so whoever sees its first element sees all of it. What can
+//! be read is read at once, into private storage of the queue's size. With one request in flight
+//! that is one packet, whatever it says; with several the packets' own sizes separate them, and a
+//! size that can't be true turns all that was read into one malformed packet.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -18,18 +18,19 @@ use nnburst_hal::ExecutionPreference;
 use crate::packet::{RequestDatum, RequestItem, ResultDatum, ResultItem};
 use crate::processor::{self, Processor, Whereabouts};
 
-/// Most elements that a queue of a burst may have: what is read goes into private storage of that size.
-/// Android's have 1024.
+/// Most elements that a queue of a burst may have: what is read goes into private storage of that
+/// size. Android's have 1024.
 pub const MAX_QUEUE_ELEMENTS: usize = 1 << 16;
 
 /// How long Android's bursts poll before they sleep.
 const ANDROID_WINDOW: Duration = Duration::from_micros(50);
 
-/// Who polls without end while nothing comes sleeps after this long: an idle burst costs no core. (No time passes in a
-/// model.)
+/// Who polls without end while nothing comes sleeps after this long: an idle burst costs no core.
+/// (No time passes in a model.)
 const LONGEST_POLL: Duration = Duration::from_secs(if cfg!(loom) { 0 } else { 1 });
 
-/// Who polls looks this often whether it keeps the other side from running: the scheduler may have moved it.
+/// Who polls looks this often whether it keeps the other side from running: the scheduler may have
+/// moved it.
 const GLANCE: Duration = Duration::from_micros(100);
 
 /// A client that sends one request after the other sends the next in less than this.
@@ -39,7 +40,8 @@ const SOON: Duration = Duration::from_millis(1);
 /// [`BurstExecutor::keep_warm`](crate::BurstExecutor::keep_warm).
 const LEISURE: Duration = Duration::from_millis(1);
 
-/// Who doesn't come to an end with that is interrupted, so as to look whether the other side still lives.
+/// Who doesn't come to an end with that is interrupted, so as to look whether the other side still
+/// lives.
 const MOST_AT_LEISURE: u32 = 1 << 14;
 
 /// How to wait for packets.
@@ -71,7 +73,8 @@ impl PollingWindow {
         }
     }
 
-    /// This window, or none where the machine has one processor: there, nobody answers while somebody polls.
+    /// This window, or none where the machine has one processor: there, nobody answers while
+    /// somebody polls.
     fn on_this_machine(self) -> Self {
         if processor::is_the_only_one() { Self::Zero } else { self }
     }
@@ -160,7 +163,8 @@ impl<D: Element> Receiver<D> {
     pub(crate) fn new(queue: Queue<D>, window: PollingWindow, pipelined: bool) -> Self {
         let storage = vec![D::zeroed(); queue.capacity()].into_boxed_slice();
         let mut consumer = queue.into_consumer();
-        // With one request in flight no sender ever waits for room, so making some is nobody's news.
+        // With one request in flight no sender ever waits for room, so making some is nobody's
+        // news.
         let wake = if pipelined { NOT_FULL } else { 0 };
         consumer.set_bits(Bits { wait: NOT_EMPTY, wake });
         Self {
@@ -185,7 +189,8 @@ impl<D: Element> Receiver<D> {
         self.is_due = true;
     }
 
-    /// From now on the packets that come say where the other side runs. Until the first has come, waits are slept through.
+    /// From now on the packets that come say where the other side runs. Until the first has come,
+    /// waits are slept through.
     pub(crate) fn expect_processor(&mut self) {
         self.is_unheard = true;
     }
@@ -215,15 +220,16 @@ impl<D: Element> Receiver<D> {
         (self.peer, self.peer_may_have_moved, self.is_unheard) = (processor, false, false);
     }
 
-    /// Takes note that the other side may have slept since its last packet, and been woken elsewhere.
+    /// Takes note that the other side may have slept since its last packet, and been woken
+    /// elsewhere.
     #[inline]
     pub(crate) fn let_peer_move(&mut self) {
         self.peer_may_have_moved = !self.peer.is_pinned();
     }
 
-    /// Waits until there is a packet to take. In the meantime, if it polls, every [`LEISURE`] calls `idle` until that
-    /// returns `false`, or a packet comes. `idle` gets the packet that was taken last, and may ask whether another has
-    /// come.
+    /// Waits until there is a packet to take. In the meantime, if it polls, every [`LEISURE`] calls
+    /// `idle` until that returns `false`, or a packet comes. `idle` gets the packet that was taken
+    /// last, and may ask whether another has come.
     pub(crate) fn wait(
         &mut self,
         deadline: Option<Instant>,
@@ -263,8 +269,9 @@ impl<D: Element> Receiver<D> {
         }
     }
 
-    /// Whether nothing can come while this side polls, given that both sides were on one processor: what is due comes from
-    /// there. Of a client that doesn't send at once nothing is known: it may have gone, or wait for something else.
+    /// Whether nothing can come while this side polls, given that both sides were on one processor:
+    /// what is due comes from there. Of a client that doesn't send at once nothing is known: it may
+    /// have gone, or wait for something else.
     fn keeps_peer_from_running(&self) -> bool {
         self.is_due || self.peer.is_pinned()
     }
@@ -274,14 +281,15 @@ impl<D: Element> Receiver<D> {
         self.consumer.wait_readable(1, WaitOptions { strategy: Wait::Block, deadline })
     }
 
-    /// Sleeps for as long as it takes a client to send the next request, if it sends one after the other.
+    /// Sleeps for as long as it takes a client to send the next request, if it sends one after the
+    /// other.
     fn sleep_for_a_moment(&mut self, deadline: Option<Instant>) -> Result<(), QueueError> {
         let soon = Instant::now().checked_add(SOON);
         self.sleep(soon.into_iter().chain(deadline).min())
     }
 
-    /// Polls as long as it is worth it, and for `longest` at most: [`QueueError::TimedOut`] reports that it is no
-    /// longer.
+    /// Polls as long as it is worth it, and for `longest` at most: [`QueueError::TimedOut`] reports
+    /// that it is no longer.
     fn poll(
         &mut self,
         longest: Duration,
@@ -351,7 +359,8 @@ impl<D: Element> Receiver<D> {
     }
 }
 
-/// How many of the elements are the first packet: its own size if that can be true, else all of them.
+/// How many of the elements are the first packet: its own size if that can be true, else all of
+/// them.
 fn first_packet<D: Element>(elements: &[D]) -> usize {
     let size = elements.first().and_then(Element::packet_size).unwrap_or(0);
     usize::try_from(size)

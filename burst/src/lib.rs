@@ -1,5 +1,5 @@
-//! Executions of a prepared model through two shared-memory queues: the burst protocol of the Android
-//! Neural Networks HAL 1.2 and 1.3, packet by packet, and what nnburst adds to it.
+//! Executions of a prepared model through two shared-memory queues: the burst protocol of the
+//! Android Neural Networks HAL 1.2 and 1.3, packet by packet, and what nnburst adds to it.
 //!
 //! ```text
 //!   client                                                    driver
@@ -8,10 +8,11 @@
 //!   BurstAnswer ◄─ result queue ◄─ ..., ResultDatum, ResultDatum ◄─ BurstAnswer ─┘
 //! ```
 //!
-//! A packet is a run of 24-byte elements, published with one store. The driver's end is a [`BurstServer`]: a
-//! thread that waits for packets, with a [`BurstExecutor`] that keeps memories mapped by slot. The client's end
-//! is a [`BurstController`]: it gives memories slots, sends, waits and notices when the driver dies.
-//! In the steady state neither allocates, locks or, while polling, makes a system call.
+//! A packet is a run of 24-byte elements, published with one store. The driver's end is a
+//! [`BurstServer`]: a thread that waits for packets, with a [`BurstExecutor`] that keeps memories
+//! mapped by slot. The client's end is a [`BurstController`]: it gives memories slots, sends, waits
+//! and notices when the driver dies. In the steady state neither allocates, locks or, while
+//! polling, makes a system call.
 //!
 //! ```
 //! use nnburst_burst::{BurstController, ControllerOptions, testing::AddOne};

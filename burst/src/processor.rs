@@ -1,7 +1,9 @@
-//! Where the two ends of a burst run: who polls on the other end's processor keeps it from answering.
+//! Where the two ends of a burst run: who polls on the other end's processor keeps it from
+//! answering.
 //!
-//! Each end of an extended burst writes its processor into the packets it sends. It is a hint that the peer chose: it
-//! decides between polling and sleeping, and so costs latency of that peer's own burst at most.
+//! Each end of an extended burst writes its processor into the packets it sends. It is a hint that
+//! the peer chose: it decides between polling and sleeping, and so costs latency of that peer's own
+//! burst at most.
 
 #[cfg(not(loom))]
 use std::sync::OnceLock;
@@ -71,8 +73,9 @@ pub(crate) struct Whereabouts {
 const ASKED_AGAIN_NS: u64 = 100_000_000;
 
 impl Whereabouts {
-    /// The processor that the calling thread runs on just now. Whether it is pinned, which others may change, is asked
-    /// of the system at the first time, and now and then where the thread has slept: polling stays free of system calls.
+    /// The processor that the calling thread runs on just now. Whether it is pinned, which others
+    /// may change, is asked of the system at the first time, and now and then where the thread has
+    /// slept: polling stays free of system calls.
     #[inline]
     pub(crate) fn at(&mut self, now_ns: u64, has_slept: bool) -> Processor {
         let age = now_ns.saturating_sub(self.asked_ns);
@@ -124,7 +127,8 @@ pub mod model {
         static SHARED: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// Has all threads of the models that this thread explores be pinned to the same processor, or run on unknown ones.
+    /// Has all threads of the models that this thread explores be pinned to the same processor, or
+    /// run on unknown ones.
     pub fn share_processor(shared: bool) {
         SHARED.set(shared);
     }

@@ -1,4 +1,5 @@
-//! Real-time profiles: what a thread asks of the system so that nothing comes between it and its work.
+//! Real-time profiles: what a thread asks of the system so that nothing comes between it and its
+//! work.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -8,8 +9,8 @@ use rustix::mm::MlockAllFlags;
 use rustix::process::Resource;
 use rustix::thread::CpuSet;
 
-/// Applies `profile` to the calling thread, and locking to its whole process. Returns what the system
-/// refused, one sentence each; the rest holds.
+/// Applies `profile` to the calling thread, and locking to its whole process. Returns what the
+/// system refused, one sentence each; the rest holds.
 pub fn apply(profile: &RealTimeProfile) -> Vec<String> {
     let steps = [
         pin(&profile.cpus),
@@ -46,8 +47,8 @@ fn fifo(priority: u8) -> Result<(), String> {
     Err(format!("SCHED_FIFO priority {priority} was refused: {error}"))
 }
 
-/// Locks what is mapped; what will be mapped only if no limit stands in the way, since under a limit every
-/// later allocation beyond it would fail.
+/// Locks what is mapped; what will be mapped only if no limit stands in the way, since under a
+/// limit every later allocation beyond it would fail.
 fn lock_memory() -> Result<(), String> {
     let unlimited = rustix::process::getrlimit(Resource::Memlock).current.is_none();
     let future = if unlimited { MlockAllFlags::FUTURE } else { MlockAllFlags::empty() };

@@ -8,7 +8,8 @@ use crate::packet::{BurstAnswer, DriverTimes};
 /// Longest time that is told from longer ones, in nanoseconds.
 const LONGEST_NS: u64 = 60_000_000_000;
 
-/// Latencies of a burst, in nanoseconds, to 1 %; what takes longer than a minute counts as a minute.
+/// Latencies of a burst, in nanoseconds, to 1 %; what takes longer than a minute counts as a
+/// minute.
 ///
 /// ```text
 /// latency   |---------------------------------------------|   sent .. answer taken
@@ -63,7 +64,8 @@ impl BurstStats {
         self.latency.len()
     }
 
-    /// Records an answer that was taken just now to a request that was sent at `sent`. Returns the time.
+    /// Records an answer that was taken just now to a request that was sent at `sent`. Returns the
+    /// time.
     pub(crate) fn record(&mut self, sent: u64, answer: &BurstAnswer) -> u64 {
         let missed = [ErrorStatus::MissedDeadlineTransient, ErrorStatus::MissedDeadlinePersistent];
         if missed.contains(&answer.status) {
@@ -92,7 +94,8 @@ struct Parts {
 }
 
 impl Parts {
-    /// The driver's figures count as far as they are possible: its part is not longer than the whole.
+    /// The driver's figures count as far as they are possible: its part is not longer than the
+    /// whole.
     fn of(sent: u64, taken: u64, driver: Option<DriverTimes>, last_ended: u64) -> Self {
         let latency = taken.saturating_sub(sent);
         let Some(DriverTimes { began, ended, .. }) = driver else {

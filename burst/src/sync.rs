@@ -1,8 +1,8 @@
-//! The one door to the locks, flags and threads that a burst's parties race on: std's, or loom's under `cfg(loom)`, so
-//! that loom explores the code that ships.
+//! The one door to the locks, flags and threads that a burst's parties race on: std's, or loom's
+//! under `cfg(loom)`, so that loom explores the code that ships.
 //!
-//! Two things stay outside, since nothing is handed over through them: the figures for onlookers (`server::live`), and
-//! reference counts.
+//! Two things stay outside, since nothing is handed over through them: the figures for onlookers
+//! (`server::live`), and reference counts.
 
 #[cfg(not(loom))]
 mod doors {

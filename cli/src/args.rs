@@ -7,7 +7,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Neural networks through the Android Neural Networks HAL, on Linux.
 ///
-/// Exit codes: 0 success, 1 a check failed, 2 bad usage, 3 the device was lost, 4 a deadline was missed.
+/// Exit codes: 0 success, 1 a check failed, 2 bad usage, 3 the device was lost, 4 a deadline was
+/// missed.
 #[derive(Debug, Parser)]
 #[command(name = "nnburst", version)]
 pub(crate) struct Cli {
@@ -17,7 +18,8 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show what a burst is worth: a driver in a process of its own, a built-in network, a table of latencies.
+    /// Show what a burst is worth: a driver in a process of its own, a built-in network, a table of
+    /// latencies.
     Demo(DemoArgs),
     /// Run a model on raw tensors, or classify a photo.
     Run(RunArgs),
@@ -44,9 +46,9 @@ pub(crate) enum Command {
 /// Which device, and how it is called.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Engine {
-    /// `embedded` (the driver in this process), `spawn:NAME` (a sample driver in a process of its own),
-    /// `nnapi-reference`, or the name of a service [default: spawn:nnapi-sample_all, embedded with --mode inproc; `run` prefers a service
-    /// that takes all of the model]
+    /// `embedded` (the driver in this process), `spawn:NAME` (a sample driver in a process of its
+    /// own), `nnapi-reference`, or the name of a service [default: spawn:nnapi-sample_all, embedded
+    /// with --mode inproc; `run` prefers a service that takes all of the model]
     #[arg(long, value_name = "NAME")]
     pub(crate) device: Option<String>,
     /// How executions are asked for.
@@ -55,14 +57,15 @@ pub(crate) struct Engine {
     /// Threads that compute one execution.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) threads: u16,
-    /// Has the model computed in a way that is quicker and less exact. It is taken for one that allows relaxed precision;
-    /// a service that runs already follows its own wishes.
+    /// Has the model computed in a way that is quicker and less exact. It is taken for one that
+    /// allows relaxed precision; a service that runs already follows its own wishes.
     #[arg(long, value_enum)]
     pub(crate) wish: Option<Wish>,
     /// How both ends of a burst wait for each other.
     #[arg(long, value_enum, default_value_t = WaitArg::Adaptive)]
     pub(crate) wait: WaitArg,
-    /// Milliseconds that each execution may take. Those that take longer are counted, and the exit code is 4.
+    /// Milliseconds that each execution may take. Those that take longer are counted, and the exit
+    /// code is 4.
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub(crate) deadline: Option<Duration>,
     /// Processors to run on: one for this process and one for the driver's burst thread.
@@ -76,7 +79,8 @@ pub(crate) struct Engine {
 /// What less exact ways there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Wish {
-    /// Factors of float convolutions and products are rounded to 8 bits of precision (16-bit numbers).
+    /// Factors of float convolutions and products are rounded to 8 bits of precision (16-bit
+    /// numbers).
     Bf16,
 }
 
@@ -138,7 +142,8 @@ impl WaitArg {
 /// How calls follow each other.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// Milliseconds from call to call, as a camera or sound card would pace them [default: back to back]
+    /// Milliseconds from call to call, as a camera or sound card would pace them [default: back to
+    /// back]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub(crate) period: Option<Duration>,
 }
@@ -173,8 +178,9 @@ pub(crate) struct RunArgs {
     /// A JPEG or PNG to classify.
     #[arg(long, value_name = "FILE", conflicts_with = "input")]
     pub(crate) image: Option<PathBuf>,
-    /// Raw little-endian bytes of an input, in the type that the model's file gives it, such as 0=frame.bin;
-    /// inputs left out are zeros. Of a device or a FIFO as many are read as the input takes.
+    /// Raw little-endian bytes of an input, in the type that the model's file gives it, such as
+    /// 0=frame.bin; inputs left out are zeros. Of a device or a FIFO as many are read as the input
+    /// takes.
     #[arg(long, value_name = "I=FILE", value_parser = numbered_file)]
     pub(crate) input: Vec<(usize, PathBuf)>,
     /// Names of the classes, one a line, as many as the first output has elements.
@@ -183,7 +189,8 @@ pub(crate) struct RunArgs {
     /// How many classes to show.
     #[arg(long, value_name = "K", default_value_t = 5)]
     pub(crate) top: usize,
-    /// Write the outputs to out0.bin, out1.bin and so on in this folder, in the types of the model's file.
+    /// Write the outputs to out0.bin, out1.bin and so on in this folder, in the types of the
+    /// model's file.
     #[arg(long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     /// Run on N consecutive inputs of each file, the model's state kept in between.
@@ -218,14 +225,15 @@ pub(crate) struct BenchArgs {
     /// Calls to measure, after a tenth as many (1000 at most) to warm up.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
-    /// Say where the time goes instead: a row per step of the plan, computed in this process, with its share
-    /// of what this machine could do.
+    /// Say where the time goes instead: a row per step of the plan, computed in this process, with
+    /// its share of what this machine could do.
     #[arg(long)]
     pub(crate) profile: bool,
     /// Measure this machine instead: the arithmetic and the memory of one core.
     #[arg(long)]
     pub(crate) ceiling: bool,
-    /// Prepare each model into a cache, and measure what is loaded from there; `compile_ms` is then the loading.
+    /// Prepare each model into a cache, and measure what is loaded from there; `compile_ms` is then
+    /// the loading.
     #[arg(long)]
     pub(crate) cache: bool,
     /// Print one JSON object per model.
@@ -349,7 +357,8 @@ pub(crate) struct VtsArgs {
     /// Prepare each model into a cache, and run what is loaded from there.
     #[arg(long)]
     pub(crate) cache: bool,
-    /// Through which interface. With ndk, devices are those of the library: nnapi-reference where none is named.
+    /// Through which interface. With ndk, devices are those of the library: nnapi-reference where
+    /// none is named.
     #[arg(long, value_enum, default_value = "rust")]
     pub(crate) api: Api,
     /// Print one JSON object at the end.

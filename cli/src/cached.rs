@@ -11,8 +11,8 @@ use nnburst::{
 /// Where files are in memory: on a disk, thousands of short lives take longer than the models do.
 const IN_MEMORY: &str = "/dev/shm";
 
-/// A model of that name, loaded from what its preparation left in the cache, and how long loading it took; `None`
-/// where the device has no cache.
+/// A model of that name, loaded from what its preparation left in the cache, and how long loading
+/// it took; `None` where the device has no cache.
 pub(crate) fn compile(
     (name, model): (&str, &Model),
     device: &Device,

@@ -6,8 +6,8 @@
 //!             └ photo, values: in and out               └ stats, table: what it took
 //! ```
 //!
-//! Standard output carries results, standard error one line on what went wrong. The exit code says what
-//! kind of failure it was; see [`failure`].
+//! Standard output carries results, standard error one line on what went wrong. The exit code says
+//! what kind of failure it was; see [`failure`].
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stderr, reason = "a command line tool talks")]
 
@@ -38,8 +38,8 @@ use failure::Failure;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    // What doesn't fit the limit of file sizes is an error (EFBIG) of the one who wanted it, not the end of a driver and
-    // all its clients. Nobody looks at the flag.
+    // What doesn't fit the limit of file sizes is an error (EFBIG) of the one who wanted it, not
+    // the end of a driver and all its clients. Nobody looks at the flag.
     if let Err(error) = signal_hook::flag::register(SIGXFSZ, Arc::default()) {
         warn(&format!("SIGXFSZ: {error}"));
     }

@@ -19,8 +19,8 @@ impl Pacer {
         Self { period, next: None, missed: 0 }
     }
 
-    /// Returns when the next call is due. A call that took longer than the period makes the next one due
-    /// at once; what was missed is not made up for, as a camera doesn't either.
+    /// Returns when the next call is due. A call that took longer than the period makes the next
+    /// one due at once; what was missed is not made up for, as a camera doesn't either.
     pub(crate) fn wait(&mut self) {
         let Some(period) = self.period else { return };
         let now = Instant::now();

@@ -51,8 +51,8 @@ pub(crate) fn open_device(engine: &Engine) -> Result<Device, Failure> {
     Ok(device)
 }
 
-/// As [`open_device`], for a model: where the options leave the device open, a service that takes all of it, as the
-/// library would choose, before a driver that is started for the occasion.
+/// As [`open_device`], for a model: where the options leave the device open, a service that takes
+/// all of it, as the library would choose, before a driver that is started for the occasion.
 pub(crate) fn open_device_for(model: &Model, engine: &Engine) -> Result<Device, Failure> {
     let is_open = engine.device.is_none()
         && engine.mode != Mode::Inproc

@@ -4,8 +4,8 @@ use nnburst::hal::{Operand, OperandType};
 
 use crate::failure::Failure;
 
-/// The real values of a tensor's little-endian bytes: quantised ones scaled; empty for types that are no
-/// numbers.
+/// The real values of a tensor's little-endian bytes: quantised ones scaled; empty for types that
+/// are no numbers.
 pub(crate) fn real_values(operand: &Operand, bytes: &[u8]) -> Vec<f64> {
     let scaled = |stored: i64| {
         // Stored values are of 16 bits at most; per-channel scales don't occur in outputs.

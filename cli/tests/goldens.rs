@@ -1,4 +1,5 @@
-//! Models and photos from beside the workspace, through a burst to a driver of its own, against their goldens.
+//! Models and photos from beside the workspace, through a burst to a driver of its own, against
+//! their goldens.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -12,7 +13,8 @@ use std::path::Path;
 use common::{json, path, run, shared, text};
 use serde_json::Value;
 
-/// Every case of every model in one process a model: the files one after the other, with a reset between.
+/// Every case of every model in one process a model: the files one after the other, with a reset
+/// between.
 #[test]
 fn every_model_gives_its_goldens() {
     let Some(models) = shared("models") else { return };
@@ -70,7 +72,8 @@ fn gather(models: &Path, cases: &[Value], which: &str, at: usize) -> Vec<u8> {
 fn check(models: &Path, name: &str, model: &Value, cases: &[Value], at: usize, got: &[u8]) {
     let kind = model["outputs"][at]["type"].as_str().unwrap();
     let golden = |which: &str| gather(models, cases, which, at);
-    // A hybrid model is computed with its weights widened, or as the interpreter does: there are goldens for both.
+    // A hybrid model is computed with its weights widened, or as the interpreter does: there are
+    // goldens for both.
     let is_hybrid = cases[0]["outputs_float_weights"].is_array();
     let mut worst = difference(kind, got, &golden("outputs"));
     let mut with = "";
@@ -94,9 +97,9 @@ fn files(case: &Value, which: &str) -> Vec<String> {
     list.iter().map(|file| file.as_str().unwrap().to_owned()).collect()
 }
 
-/// Quantised outputs are exact, but for what TFLite rounds once and NNAPI twice, in dense layers; behind one,
-/// the sigmoid of `dtln_lstm_int8` makes three steps of one. Floats may be off by what the sums' order makes,
-/// or by as much as the interpreter's own fast kernels are.
+/// Quantised outputs are exact, but for what TFLite rounds once and NNAPI twice, in dense layers;
+/// behind one, the sigmoid of `dtln_lstm_int8` makes three steps of one. Floats may be off by what
+/// the sums' order makes, or by as much as the interpreter's own fast kernels are.
 fn tolerance(name: &str, model: &Value, output: usize) -> f64 {
     match (model["outputs"][output]["type"].as_str().unwrap(), name) {
         ("FLOAT32", _) => {

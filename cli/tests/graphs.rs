@@ -1,5 +1,6 @@
-//! Valid graphs of chance on drivers in processes of their own, one for each kernel form: however an execution is
-//! asked for, the same bytes come back, and where results are exact, from every form the same.
+//! Valid random graphs on drivers in processes of their own, one for each kernel form: however an
+//! execution is asked for, the same bytes come back, and where results are exact, from every form
+//! the same.
 //!
 //! `NNBURST_SEED` runs one graph alone, `NNBURST_ROUNDS` more of them than the few of CI.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
@@ -12,7 +13,7 @@ use nnburst::hal::PrepareOptions;
 use nnburst::{BurstOptions, Compilation, Device, DriverOptions, Frame};
 use nnburst_conformance::{Case, write_file};
 use nnburst_executor::Isa;
-use nnburst_executor::testing::{Chance, Element, RandomModel, random_model};
+use nnburst_executor::testing::{Element, RandomModel, TestRng, random_model};
 
 /// A driver whose kernels are of one form at most.
 fn driver(dir: &Path, isa: Isa) -> Device {
@@ -80,7 +81,7 @@ fn a_random_model_is_a_case_for_vts() {
     let dir = tempfile::tempdir().unwrap();
     let mut cases = Vec::new();
     for element in Element::ALL {
-        let random = random_model(&mut Chance::of_seed(3), element, 5);
+        let random = random_model(&mut TestRng::of_seed(3), element, 5);
         let compilation = device.compile(&random.model, PrepareOptions::default()).unwrap();
         let mut frame = filled(&compilation, &random);
         compilation.execution().compute(&mut frame).unwrap();
@@ -107,7 +108,7 @@ fn a_random_model_is_a_case_for_vts() {
 }
 
 #[test]
-fn graphs_of_chance_give_the_same_by_every_road() {
+fn random_graphs_give_the_same_on_every_path() {
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
     let seeds: Vec<u64> = match number("NNBURST_SEED") {
         Some(seed) => vec![seed],
@@ -121,7 +122,7 @@ fn graphs_of_chance_give_the_same_by_every_road() {
         .collect();
     for &seed in &seeds {
         for element in Element::ALL {
-            let random = random_model(&mut Chance::of_seed(seed), element, 50);
+            let random = random_model(&mut TestRng::of_seed(seed), element, 50);
             let mut first: Option<Values> = None;
             for (isa, device) in &drivers {
                 let all = every_way(device, &random);

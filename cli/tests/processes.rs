@@ -237,7 +237,8 @@ fn spans_of_client_and_driver_lie_on_one_clock_in_one_file() {
         let outers = named(outer);
         let held = named(inner).into_iter().filter(|&(start, end, pid)| {
             outers.iter().any(|&(from, to, of)| {
-                // Spans are told to the nanosecond; what a process does after its answer overlaps a little.
+                // Spans are told to the nanosecond; what a process does after its answer overlaps a
+                // little.
                 from <= start && end <= to + 1000.0 && (of != pid) == another_process
             })
         });
@@ -301,7 +302,8 @@ fn run_without_a_device_takes_the_service_that_takes_all_of_the_model() {
     ended(&mut service);
 }
 
-/// Figures of equal kernels are equal, and a name that is served already is refused before anything is measured.
+/// Figures of equal kernels are equal, and a name that is served already is refused before anything
+/// is measured.
 #[test]
 fn a_service_is_calibrated_once_and_measures_itself_equal() {
     let dir = tempfile::tempdir().unwrap();

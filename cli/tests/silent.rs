@@ -1,4 +1,5 @@
-//! Services that say nothing, and a driver that may write no files: neither costs anybody else anything.
+//! Services that say nothing, and a driver that may write no files: neither costs anybody else
+//! anything.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 mod common;

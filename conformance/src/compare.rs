@@ -80,13 +80,15 @@ struct Tolerance {
 }
 
 impl Case {
-    /// Whether the case has to do with quantised numbers: an operand of any graph is of such a type.
+    /// Whether the case has to do with quantised numbers: an operand of any graph is of such a
+    /// type.
     pub fn is_quantised(&self) -> bool {
         let mut operands = self.graphs().flat_map(|graph| &graph.operands);
         operands.any(|operand| operand.kind.name().contains("QUANT"))
     }
 
-    /// Whether these are the very bytes that the case expects. Floats have a tolerance and count as exact.
+    /// Whether these are the very bytes that the case expects. Floats have a tolerance and count as
+    /// exact.
     pub fn is_exact(&self, index: usize, bytes: &[u8]) -> bool {
         self.outputs.get(index).is_none_or(|expected| {
             let is_float =
@@ -95,7 +97,8 @@ impl Case {
         })
     }
 
-    /// Judges an output: its shape, then its elements, row-major and little-endian. Ignored outputs pass.
+    /// Judges an output: its shape, then its elements, row-major and little-endian. Ignored outputs
+    /// pass.
     ///
     /// # Errors
     /// How the result is wrong, with the first wrong value.

@@ -5,8 +5,9 @@ use nnburst_hal::OperationType;
 use crate::Case;
 
 impl Case {
-    /// Words that the error of an expected failure must contain, so that it fails for the rule that it breaks and
-    /// not for something else. `None` where nothing is known about the case but that it must fail.
+    /// Words that the error of an expected failure must contain, so that it fails for the rule that
+    /// it breaks and not for something else. `None` where nothing is known about the case but that
+    /// it must fail.
     ///
     /// Loops that never end are told by their status instead; see [`Case::loops_forever`].
     pub fn broken_rule(&self) -> Option<&'static [&'static str]> {

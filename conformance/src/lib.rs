@@ -143,8 +143,9 @@ impl Case {
         self.graphs().flat_map(|graph| &graph.operands).any(|operand| operand.kind == kind)
     }
 
-    /// An expected failure of the other kind: the model is valid and must be accepted, its WHILE never
-    /// ends, and the loop timeout (1 ms in the reference suites) has to stop it with a missed deadline.
+    /// An expected failure of the other kind: the model is valid and must be accepted, its WHILE
+    /// never ends, and the loop timeout (1 ms in the reference suites) has to stop it with a missed
+    /// deadline.
     pub fn loops_forever(&self) -> bool {
         let first = self.model.main.operations.first();
         self.expect_failure && first.is_some_and(|first| first.kind == OperationType::While)

@@ -1,4 +1,5 @@
-//! A case as a request: inputs in one shared memory, outputs in another, as the reference suites do.
+//! A case as a request: inputs in one shared memory, outputs in another, as the reference suites
+//! do.
 
 use nnburst_hal::{DataLocation, Memory, Request, RequestArgument, RequestPool};
 
@@ -97,8 +98,8 @@ impl Case {
 }
 
 impl CaseRequest {
-    /// What now lies in an output's buffer, at most as many bytes as the buffer has; empty where there
-    /// is no such output.
+    /// What now lies in an output's buffer, at most as many bytes as the buffer has; empty where
+    /// there is no such output.
     ///
     /// # Errors
     /// The memory can't be read.

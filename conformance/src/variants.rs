@@ -27,10 +27,10 @@ impl Case {
         Some(case)
     }
 
-    /// The case with every `TENSOR_QUANT8_ASYMM` turned into `TENSOR_QUANT8_ASYMM_SIGNED`: zero points
-    /// and stored bytes less 128. A driver supports both or neither, and both give the right result; the twin of an
-    /// expected failure fails as well.
-    /// For single-operation cases, and not for the operations whose signed form differs or is missing.
+    /// The case with every `TENSOR_QUANT8_ASYMM` turned into `TENSOR_QUANT8_ASYMM_SIGNED`: zero
+    /// points and stored bytes less 128. A driver supports both or neither, and both give the right
+    /// result; the twin of an expected failure fails as well. For single-operation cases, and not
+    /// for the operations whose signed form differs or is missing.
     ///
     /// # Errors
     /// The pool of constants can't be read or made again.
@@ -77,8 +77,8 @@ impl Case {
 }
 
 impl Case {
-    /// The case with every constant tensor fed as a model input: shapes, axes and weights then come with the
-    /// request. `None` where there is none.
+    /// The case with every constant tensor fed as a model input: shapes, axes and weights then come
+    /// with the request. `None` where there is none.
     ///
     /// # Errors
     /// The pool of constants can't be read.
@@ -105,8 +105,9 @@ impl Case {
         Ok((case.inputs.len() > self.inputs.len()).then_some(case))
     }
 
-    /// The case with every input that an ADD can make made by one, of a new input and zero: the operations then see
-    /// temporaries. `None` where no input is of such a type, at most four extents and at least one element.
+    /// The case with every input that an ADD can make made by one, of a new input and zero: the
+    /// operations then see temporaries. `None` where no input is of such a type, at most four
+    /// extents and at least one element.
     pub fn inputs_as_internal(&self) -> Option<Self> {
         let mut case = self.clone();
         case.name.push_str("_all_inputs_as_internal");
@@ -168,7 +169,8 @@ impl Case {
     }
 }
 
-/// What leaves a tensor of the operand's type as it is when it is added; `None` for types that ADD doesn't take.
+/// What leaves a tensor of the operand's type as it is when it is added; `None` for types that ADD
+/// doesn't take.
 fn zero_of(operand: &Operand) -> Option<Vec<u8>> {
     match operand.kind {
         OperandType::TensorFloat32 => Some(0f32.to_le_bytes().to_vec()),

@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 
 use crate::{Case, LoadError};
 
-/// Writes cases into a `.json.gz` file that [`load_file`](crate::load_file) reads; missing folders are made.
+/// Writes cases into a `.json.gz` file that [`load_file`](crate::load_file) reads; missing folders
+/// are made.
 ///
 /// # Errors
 /// The file can't be written.

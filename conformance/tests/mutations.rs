@@ -1,5 +1,5 @@
-//! Every mutation of a valid model or request is refused. Over one case per specification, which has
-//! every operation in it.
+//! Every mutation of a valid model or request is refused. Over one case per specification, which
+//! has every operation in it.
 #![expect(clippy::unwrap_used, reason = "a test outside #[test] functions")]
 
 use std::collections::HashSet;

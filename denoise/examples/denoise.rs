@@ -1,9 +1,9 @@
 //! Takes the noise out of a recording as if it came from a microphone, 8 ms at a time:
 //! `cargo run --release -p nnburst-denoise --example denoise -- DTLN_1 DTLN_2 NOISY.wav CLEAN.wav [SERVICE]`.
 //!
-//! Every 8 ms a sound card would call with the next block and want one back before the block after it: what takes
-//! longer is a miss. The recording is mono, 16 kHz, 16 bits. The driver runs in this process; with a service named as a
-//! fifth argument, there.
+//! Every 8 ms a sound card would call with the next block and want one back before the block after
+//! it: what takes longer is a miss. The recording is mono, 16 kHz, 16 bits. The driver runs in this
+//! process; with a service named as a fifth argument, there.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "an example talks")]
 
 use std::path::Path;

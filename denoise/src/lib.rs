@@ -8,9 +8,9 @@
 //!                  128 samples ◄─ overlap-add ◄─ second network
 //! ```
 //!
-//! A [`Denoiser`] is what an audio callback owns: [`Denoiser::push`] takes a block and gives one, without
-//! allocating. Each network has a burst and a frame of its own, and its state goes from frame to frame
-//! without being copied.
+//! A [`Denoiser`] is what an audio callback owns: [`Denoiser::push`] takes a block and gives one,
+//! without allocating. Each network has a burst and a frame of its own, and its state goes from
+//! frame to frame without being copied.
 //!
 //! ```no_run
 //! use nnburst::{BurstOptions, Device};
@@ -86,8 +86,8 @@ pub struct Denoiser {
 }
 
 impl Denoiser {
-    /// Makes both models ready and opens a burst for each. A block takes [`BLOCK_TIME`] at most, or the timeout of
-    /// `options` for sound that is not live.
+    /// Makes both models ready and opens a burst for each. A block takes [`BLOCK_TIME`] at most, or
+    /// the timeout of `options` for sound that is not live.
     ///
     /// # Errors
     /// See [`DenoiseError`].
@@ -110,8 +110,9 @@ impl Denoiser {
     /// Takes a block and gives the one that was heard [`DELAY`] blocks before, silence at first.
     ///
     /// # Errors
-    /// [`DenoiseError::Runtime`] where the device fails, or does not answer in time (`MISSED_DEADLINE_TRANSIENT`). The
-    /// block is then missing in what comes out, and the next may be given.
+    /// [`DenoiseError::Runtime`] where the device fails, or does not answer in time
+    /// (`MISSED_DEADLINE_TRANSIENT`). The block is then missing in what comes out, and the next may
+    /// be given.
     pub fn push(
         &mut self,
         heard: &[f32; BLOCK],

@@ -1,4 +1,5 @@
-//! The noisy recording beside the workspace, block by block, against what the interpreter makes of it.
+//! The noisy recording beside the workspace, block by block, against what the interpreter makes of
+//! it.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::path::Path;

@@ -15,8 +15,8 @@ pub(crate) struct Buffers(Mutex<Tokens>);
 
 #[derive(Debug, Default)]
 struct Tokens {
-    /// By each prepared model that the buffer was made for: to any other model, a client's or not, a token says what one
-    /// that does not exist says, by the same way.
+    /// By each prepared model that the buffer was made for: to any other model, a client's or not,
+    /// a token says what one that does not exist says, by the same way.
     live: HashMap<(u64, u32), Weak<DriverBuffer>>,
     free: Vec<u32>,
     last: u32,
@@ -43,7 +43,8 @@ impl Buffers {
     }
 }
 
-/// Most that a buffer of unknown size can hold. Its memory is there once it is written, page by page.
+/// Most that a buffer of unknown size can hold. Its memory is there once it is written, page by
+/// page.
 const ROOM: usize = 64 << 20;
 
 /// A use of a buffer: prepared model, direction, position.

@@ -13,7 +13,7 @@ use nnburst_hal::{
 use crate::execution::{self, Pool, Pools};
 use crate::prepared_model::Compiled;
 
-/// Requests with a larger pool aren't rehearsed: that would take as much memory once more.
+/// Requests with a larger pool get no warm-up run: that would take as much memory once more.
 const STAGE: usize = 1 << 20;
 
 /// A memory behind a slot.
@@ -31,12 +31,13 @@ pub(crate) struct SampleBurst {
     /// An error: the client told a memory that can't be mapped.
     slots: SlotCache<Result<Mapped>>,
     last: LastPools,
-    /// What rehearsals read and write in place of every pool.
+    /// What warm-up runs read and write in place of every pool.
     stage: Option<Pool>,
 }
 
-/// The pools of the last frame, for the next that has the same: counting handles up and down costs as much as a small
-/// model. Nothing is kept once one of the slots is freed, nor of driver-managed buffers.
+/// The pools of the last frame, for the next that has the same: counting handles up and down costs
+/// as much as a small model. Nothing is kept once one of the slots is freed, nor of driver-managed
+/// buffers.
 #[derive(Debug, Default)]
 struct LastPools {
     /// Whether the rest says something.
@@ -98,8 +99,8 @@ impl SampleBurst {
         ran
     }
 
-    /// Has memory for rehearsals as large as any of the pools, if it can be had. Pools that are new are no steady state:
-    /// this may allocate.
+    /// Has memory for warm-up runs as large as any of the pools, if it can be had. Pools that are
+    /// new are no steady state: this may allocate.
     fn set_stage(&mut self, pools: &[BurstPool]) {
         let size = |pool: &BurstPool| match *pool {
             BurstPool::Slot(slot) => Some(self.slots.get(slot)?.as_ref().ok()?.pool.len()),
@@ -220,7 +221,7 @@ impl BurstExecutor for SampleBurst {
         }
     }
 
-    fn rehearse(
+    fn warm_up(
         &mut self,
         received: &mut BurstRequest,
         answer: &mut BurstAnswer,
@@ -230,11 +231,11 @@ impl BurstExecutor for SampleBurst {
             return;
         }
         let Some(stage) = self.stage.take() else { return };
-        let rehearsed = self.with_pools(received, |this, received| {
-            execution::rehearse(&mut this.session, &received.request, &Stage(&stage), is_over)
+        let warm_ups = self.with_pools(received, |this, received| {
+            execution::warm_up(&mut this.session, &received.request, &Stage(&stage), is_over)
         });
         self.stage = Some(stage);
-        if rehearsed.is_ok() {
+        if warm_ups.is_ok() {
             execution::copy_shapes(self.session.output_shapes(), &mut answer.output_shapes);
         }
     }

@@ -41,11 +41,12 @@ pub struct Options {
     pub limits: Limits,
     /// Figures that were measured on the machine, instead of the driver's own.
     pub measured: Option<Measured>,
-    /// Scratch memory and helping threads that no execution used for this long are given back. Bursts keep theirs,
-    /// to be quick at any time, until they are closed.
+    /// Scratch memory and helping threads that no execution used for this long are given back.
+    /// Bursts keep theirs, to be quick at any time, until they are closed.
     pub idle: Duration,
-    /// Whether bursts that poll touch weights and scratch memory of their model every millisecond while no request
-    /// comes, and rehearse the last one in memory of their own, so that the next finds all it needs in near caches.
+    /// Whether bursts that poll touch weights and scratch memory of their model every millisecond
+    /// while no request comes, and warm up the last one in memory of their own, so that the next
+    /// finds all it needs in near caches.
     pub keep_warm: bool,
 }
 
@@ -113,8 +114,8 @@ impl SampleDriver {
         self.0.figures.name
     }
 
-    /// The driver as a device in this process: it prepares models on the threads that ask for them, and tells their
-    /// callbacks before it returns.
+    /// The driver as a device in this process: it prepares models on the threads that ask for them,
+    /// and tells their callbacks before it returns.
     pub fn device(&self) -> Arc<dyn Device> {
         self.device_for(Client::new(Arc::default(), own_user(), None))
     }
@@ -160,11 +161,12 @@ pub(crate) struct Client {
     pub(crate) user: Arc<User>,
     /// Its place among those that the service serves, until the last of its work has ended.
     peer: Option<Peer>,
-    /// Whether it is of the driver's own user: what it asks of the whole machine (real-time scheduling, locked
-    /// memory) is for that user to grant.
+    /// Whether it is of the driver's own user: what it asks of the whole machine (real-time
+    /// scheduling, locked memory) is for that user to grant.
     pub(crate) trusted: bool,
-    /// Who prepares its models; `None`: whoever asks, since in this process threads that have nothing else to do would
-    /// but wait for others, and being woken takes as long as a small model.
+    /// Who prepares its models; `None`: whoever asks, since in this process threads that have
+    /// nothing else to do would but wait for others, and being woken takes as long as a small
+    /// model.
     preparations: Option<Pool>,
     fences: FenceWaiter,
     /// For each priority its own, so that none waits behind a lower one.

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use nnburst_hal::{ErrorStatus, HalError, Model, Result, TimePoint};
 
-/// The quickest of what was measured so far, per unit of work. Whoever can't be served in the time of the
-/// quickest run need not be tried; of the others nothing is foretold.
+/// The quickest of what was measured so far, per unit of work. Whoever can't be served in the time
+/// of the quickest run need not be tried; of the others nothing is foretold.
 #[derive(Debug, Default)]
 pub(crate) struct Quickest {
-    /// Nanoseconds of 2^20 units; 0 before the first. Relaxed, like the units: an estimate, whichever run it is of.
+    /// Nanoseconds of 2^20 units; 0 before the first. Relaxed, like the units: an estimate,
+    /// whichever run it is of.
     nanoseconds: AtomicU64,
-    /// Units of that run. More are not taken to need more: a small model's time is mostly not its size's, and
-    /// what is refused is never measured.
+    /// Units of that run. More are not taken to need more: a small model's time is mostly not its
+    /// size's, and what is refused is never measured.
     units: AtomicU64,
 }
 
@@ -43,9 +44,9 @@ impl Quickest {
     /// Whether work may yet be done by the deadline.
     ///
     /// # Errors
-    /// `MISSED_DEADLINE_PERSISTENT` if the deadline had passed, or was nearer than any run so far was quick, when the work
-    /// was asked for: an idle device doesn't meet it either. `MISSED_DEADLINE_TRANSIENT` if it became so while the work
-    /// `waited` for others.
+    /// `MISSED_DEADLINE_PERSISTENT` if the deadline had passed, or was nearer than any run so far
+    /// was quick, when the work was asked for: an idle device doesn't meet it either.
+    /// `MISSED_DEADLINE_TRANSIENT` if it became so while the work `waited` for others.
     pub(crate) fn check(
         &self,
         what: &str,
@@ -74,7 +75,8 @@ impl Quickest {
     }
 }
 
-/// What preparing a model costs grows with this: its operations, and kibibytes of constants to be packed.
+/// What preparing a model costs grows with this: its operations, and kibibytes of constants to be
+/// packed.
 pub(crate) fn size(model: &Model) -> u64 {
     let graphs = std::iter::once(&model.main).chain(&model.referenced);
     let operations: usize = graphs.map(|graph| graph.operations.len()).sum();

@@ -94,8 +94,9 @@ pub(crate) fn map(compiled: &Compiled, request: &Request) -> Result<Vec<Pool>> {
     request.pools.iter().map(pool).collect()
 }
 
-/// Runs a checked request, whose own pools are not looked at. The shapes are the session's to tell, if it succeeded or with
-/// `OUTPUT_INSUFFICIENT_SIZE`. `began` is when the driver took the call up, by [`Compiled::clock`].
+/// Runs a checked request, whose own pools are not looked at. The shapes are the session's to tell,
+/// if it succeeded or with `OUTPUT_INSUFFICIENT_SIZE`. `began` is when the driver took the call up,
+/// by [`Compiled::clock`].
 pub(crate) fn run(
     compiled: &Compiled,
     session: &mut Session,
@@ -135,12 +136,14 @@ pub(crate) fn run(
     if options.measure == MeasureTiming::No {
         return Ok(Timing::NONE);
     }
-    // The device is this very processor, and what is around the run is no more than a look at the clock of its own.
+    // The device is this very processor, and what is around the run is no more than a look at the
+    // clock of its own.
     let took = whole_microseconds(took);
     Ok(Timing { time_on_device: took, time_in_driver: took })
 }
 
-/// Refuses memories whose files were cut short while they were mapped: there are zeros in their place.
+/// Refuses memories whose files were cut short while they were mapped: there are zeros in their
+/// place.
 fn check_pages(pools: &impl Pools) -> Result<()> {
     if pools.any(|pool| pool.mapping().lost_pages()) {
         return Err(HalError::failure("a memory of the request was cut short while it was in use"));
@@ -148,16 +151,16 @@ fn check_pages(pools: &impl Pools) -> Result<()> {
     Ok(())
 }
 
-/// What [`run`] does, for what that does to code and caches alone: see [`Session::rehearse`]. No model waits for it, and
-/// nobody's figures count it.
-pub(crate) fn rehearse(
+/// What [`run`] does, for what that does to code and caches alone: see [`Session::warm_up`]. No
+/// model waits for it, and nobody's figures count it.
+pub(crate) fn warm_up(
     session: &mut Session,
     request: &Request,
     pools: &impl Pools,
     is_over: &mut dyn FnMut() -> bool,
 ) -> Result<()> {
     with_arguments(request, pools, &[], |inputs, outputs| {
-        session.rehearse(inputs, outputs, is_over);
+        session.warm_up(inputs, outputs, is_over);
         Ok(())
     })
 }
@@ -232,7 +235,8 @@ fn room<'a, T: Copy>(
     many
 }
 
-/// Checks the driver-managed buffers of a request; the shapes of those that are inputs, by position.
+/// Checks the driver-managed buffers of a request; the shapes of those that are inputs, by
+/// position.
 fn claim(compiled: &Compiled, request: &Request, pools: &impl Pools) -> Result<Vec<Vec<u32>>> {
     let mut outputs: Vec<*const DriverBuffer> = Vec::new();
     for (index, argument) in (0..).zip(&request.outputs) {

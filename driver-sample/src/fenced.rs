@@ -1,4 +1,5 @@
-//! Fenced executions: launched at once, begun when the last fence signals, over when their own does.
+//! Fenced executions: launched at once, begun when the last fence signals, over when their own
+//! does.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

@@ -1,13 +1,14 @@
-//! The vendor extension `com.example.fibonacci`, in the shape of the driver guide's example: a scalar type, a
-//! tensor type with parameters of its own, and one operation.
+//! The vendor extension `com.example.fibonacci`, in the shape of the driver guide's example: a
+//! scalar type, a tensor type with parameters of its own, and one operation.
 //!
 //! | number | type | |
 //! |---|---|---|
 //! | 0 | `EXAMPLE_INT64` | scalar of 64 bits |
 //! | 1 | `EXAMPLE_TENSOR_QUANT64_ASYMM` | tensor of 64-bit `q`, standing for `(q - zero_point) * scale`; [`QuantParams`] |
 //!
-//! Operation 0, `EXAMPLE_FIBONACCI`: input `n`, an `EXAMPLE_INT64` or a TENSOR_FLOAT32 of one element; output the
-//! first `n` Fibonacci numbers, a tensor of `[n]` in TENSOR_FLOAT32 or `EXAMPLE_TENSOR_QUANT64_ASYMM`.
+//! Operation 0, `EXAMPLE_FIBONACCI`: input `n`, an `EXAMPLE_INT64` or a TENSOR_FLOAT32 of one
+//! element; output the first `n` Fibonacci numbers, a tensor of `[n]` in TENSOR_FLOAT32 or
+//! `EXAMPLE_TENSOR_QUANT64_ASYMM`.
 
 use nnburst_executor::{ExtensionExecutor, Isa, Label, Lowered, OpBuilder, OpError, Shape, Words};
 use nnburst_hal::{
@@ -32,8 +33,8 @@ pub(crate) fn extension() -> Extension {
     Extension { name: FIBONACCI_EXTENSION.to_owned(), operand_types: TYPES.to_vec() }
 }
 
-/// Whether this is the extension's operation, with types that it takes: of this extension too, whatever prefixes stand
-/// for it, for the numbers of other extensions' types mean something else.
+/// Whether this is the extension's operation, with types that it takes: of this extension too,
+/// whatever prefixes stand for it, for the numbers of other extensions' types mean something else.
 pub(crate) fn takes(operation: &Operation, model: &Model) -> bool {
     let OperationType::Extension(code) = operation.kind else { return false };
     let operand = |operands: &[u32]| match operands {

@@ -85,7 +85,8 @@ static DRIVERS: [Figures; 5] = [
     },
 ];
 
-/// The driver with a vendor extension, [`FIBONACCI_EXTENSION`](crate::FIBONACCI_EXTENSION), and nothing else.
+/// The driver with a vendor extension, [`FIBONACCI_EXTENSION`](crate::FIBONACCI_EXTENSION), and
+/// nothing else.
 pub const FIBONACCI_DRIVER: &str = "nnapi-sample_fibonacci";
 
 static FIBONACCI: Figures = Figures {
@@ -142,7 +143,8 @@ impl Figures {
         main.operations.iter().map(taken).collect()
     }
 
-    /// `known` is what was found of the graphs referred to: branches of branches are looked at once.
+    /// `known` is what was found of the graphs referred to: branches of branches are looked at
+    /// once.
     fn takes(
         &self,
         operation: &Operation,
@@ -229,8 +231,8 @@ fn of_measured(measured: &Measured) -> Capabilities {
     }
 }
 
-/// Why a constant of the operation can't be read, if one can't: preparing reads them, and nothing is supported that can't
-/// be prepared.
+/// Why a constant of the operation can't be read, if one can't: preparing reads them, and nothing
+/// is supported that can't be prepared.
 pub(crate) fn unreadable(
     operation: &Operation,
     graph: &Subgraph,

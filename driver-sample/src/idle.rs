@@ -1,5 +1,5 @@
-//! The watchdog: scratch memory of models that nobody executes for a while is given back, and the threads that share
-//! its steps with it.
+//! The watchdog: scratch memory of models that nobody executes for a while is given back, and the
+//! threads that share its steps with it.
 //!
 //! One thread for all models of a driver; it is there while there are models.
 

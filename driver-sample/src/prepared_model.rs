@@ -30,10 +30,12 @@ use crate::reusable::Reusable;
 /// Sessions that wait for the next execution; more are dropped.
 const SPARE_SESSIONS: usize = 4;
 
-/// Looks of the watchdog that a session may wait through: it looks twice in the time that one may be idle for.
+/// Looks of the watchdog that a session may wait through: it looks twice in the time that one may
+/// be idle for.
 const PATIENCE: u8 = 2;
 
-/// A session that waits for the next execution. When it began to isn't noted: every call would look at the clock.
+/// A session that waits for the next execution. When it began to isn't noted: every call would look
+/// at the clock.
 #[derive(Debug)]
 struct Spare {
     session: Box<Session>,
@@ -116,8 +118,8 @@ impl Compiled {
         self.client.begin(self.priority, deadline)
     }
 
-    /// The clock, where it matters how long an execution takes: to whoever asks, has a deadline, or is the first.
-    /// Of a small model's call each look at it is a tenth.
+    /// The clock, where it matters how long an execution takes: to whoever asks, has a deadline, or
+    /// is the first. Of a small model's call each look at it is a tenth.
     pub(crate) fn clock(&self, options: &ExecutionOptions) -> Option<Instant> {
         let matters = options.measure == MeasureTiming::Yes
             || options.deadline.is_some()
@@ -142,7 +144,8 @@ impl Compiled {
         }
     }
 
-    /// A look of the watchdog, which gives back the scratch memory that has waited through some of them.
+    /// A look of the watchdog, which gives back the scratch memory that has waited through some of
+    /// them.
     pub(crate) fn release_idle(&self) {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         spare.retain_mut(|spare| {
@@ -170,7 +173,8 @@ impl Compiled {
         self.quickest.check("run", 1, options.deadline, waited)
     }
 
-    /// Executes a request that was checked. A panic costs this execution its result and its session.
+    /// Executes a request that was checked. A panic costs this execution its result and its
+    /// session.
     pub(crate) fn execute(
         &self,
         request: &Request,
@@ -335,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn rehearsals_leave_the_clients_memory_alone_and_can_be_turned_off() {
+    fn warm_up_runs_leave_the_clients_memory_alone_and_can_be_turned_off() {
         for keep_warm in [true, false] {
             let model = prepared(&Options { keep_warm, ..Options::default() });
             let compiled = &model.as_any().downcast_ref::<SamplePreparedModel>().unwrap().0;
@@ -351,25 +355,25 @@ mod tests {
                 ..BurstRequest::default()
             };
             let mut answer = BurstAnswer::default();
-            let rehearse = |burst: &mut SampleBurst| {
+            let warm_up = |burst: &mut SampleBurst| {
                 let mut asked = 0;
-                burst.rehearse(&mut received(), &mut BurstAnswer::default(), &mut || {
+                burst.warm_up(&mut received(), &mut BurstAnswer::default(), &mut || {
                     asked += 1;
                     false
                 });
                 asked
             };
-            assert_eq!(rehearse(&mut burst), 0, "nothing was executed yet");
+            assert_eq!(warm_up(&mut burst), 0, "nothing was executed yet");
             for _ in 0..2 {
                 burst.execute(&mut received(), &mut answer);
                 assert_eq!(answer.status, ErrorStatus::None);
                 assert_eq!(output().as_view().to_vec(), [0, 0, 128, 63, 0, 0, 0, 0]);
                 output().copy_from_slice(&[9; 8]);
-                assert_eq!(rehearse(&mut burst), u32::from(keep_warm), "its one step");
+                assert_eq!(warm_up(&mut burst), u32::from(keep_warm), "its one step");
                 assert_eq!(output().as_view().to_vec(), [9; 8]);
             }
             burst.remove(0);
-            assert_eq!(rehearse(&mut burst), 0, "the memory was freed");
+            assert_eq!(warm_up(&mut burst), 0, "the memory was freed");
         }
     }
 

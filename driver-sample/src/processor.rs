@@ -5,15 +5,18 @@
 //!   user B         └═ run ═ end ─┘                     who has had least goes first
 //! ```
 //!
-//! One for all clients of the process. While there are no more executions than cores, and none of a higher priority of
-//! the same user, everybody just runs: beginning and ending take an exchange on a word each, and a poll within two
-//! loads. When there are more, they take turns at their polls, a millisecond or so apart:
+//! One for all clients of the process. While there are no more executions than cores, and none of a
+//! higher priority of the same user, everybody just runs: beginning and ending take an exchange on
+//! a word each, and a poll within two loads. When there are more, they take turns at their polls, a
+//! millisecond or so apart:
 //!
-//! - Users share alike, however many executions each has: each user's time is counted, and the one who has had least
-//!   goes on next. A user who comes back begins with no more credit than the others have.
-//! - Among executions of one user, over all its clients, a higher priority holds up lower ones; alike take turns.
-//! - Nobody starves: what was held up by a priority for [`PATIENCE`] takes a turn all the same. Where nobody at work
-//!   was seen at a poll for [`STUCK`], one more goes on beside them.
+//! - Users share alike, however many executions each has: each user's time is counted, and the one
+//!   who has had least goes on next. A user who comes back begins with no more credit than the
+//!   others have.
+//! - Among executions of one user, over all its clients, a higher priority holds up lower ones;
+//!   alike take turns.
+//! - Nobody starves: what was held up by a priority for [`PATIENCE`] takes a turn all the same.
+//!   Where nobody at work was seen at a poll for [`STUCK`], one more goes on beside them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -44,8 +47,8 @@ const BELOW: u64 = ONE_ABOVE - 1;
 #[derive(Debug)]
 pub(crate) struct Processor {
     cores: u64,
-    /// How many are at work, and above how many are held up. While nobody is held up it alone says what there is; what
-    /// changes otherwise is changed under the lock.
+    /// How many are at work, and above how many are held up. While nobody is held up it alone says
+    /// what there is; what changes otherwise is changed under the lock.
     word: AtomicU64,
     queue: Mutex<Queue>,
     /// What the times of turns are counted from.
@@ -120,8 +123,9 @@ impl Processor {
         user
     }
 
-    /// Begins something for a user, until what it returns is dropped; that is also its checkpoint. Returns when it may
-    /// go on, or when it need not any more: the client is gone, or the deadline has passed.
+    /// Begins something for a user, until what it returns is dropped; that is also its checkpoint.
+    /// Returns when it may go on, or when it need not any more: the client is gone, or the deadline
+    /// has passed.
     pub(crate) fn begin<'a>(
         &'a self,
         user: &'a Arc<User>,
@@ -130,8 +134,8 @@ impl Processor {
         deadline: Option<TimePoint>,
     ) -> Running<'a> {
         if let Some(one) = counts_as(priority) {
-            // SeqCst, here and below: pairs with the loads of `has_higher`. Nothing is handed over, but one that begins
-            // must not find that none of a higher priority sees it.
+            // SeqCst, here and below: pairs with the loads of `has_higher`. Nothing is handed over,
+            // but one that begins must not find that none of a higher priority sees it.
             user.at_work.fetch_add(one, Ordering::SeqCst);
         }
         let running = Running {
@@ -182,7 +186,8 @@ impl Processor {
             let next = queue.held_up.remove(next);
             let had = queue.had(&next.user);
             queue.now = queue.now.max(had);
-            // One more at work, one less held up: under the lock, and nobody begins past those who are held up.
+            // One more at work, one less held up: under the lock, and nobody begins past those who
+            // are held up.
             self.word.fetch_sub(ONE_ABOVE - 1, Ordering::SeqCst);
             // Relaxed: the lock orders it.
             next.place.may_go_on.store(true, Ordering::Relaxed);
@@ -218,8 +223,8 @@ impl Queue {
         self.users.get(&user.uid).map_or(Duration::ZERO, |account| account.had)
     }
 
-    /// Who goes on next, of those who may: of the user who has had least the highest priority, and of those who waited
-    /// longest.
+    /// Who goes on next, of those who may: of the user who has had least the highest priority, and
+    /// of those who waited longest.
     fn next(&self) -> Option<usize> {
         let held_up = self.held_up.iter().enumerate().filter(|(_, it)| it.may_go_on());
         let rank = |it: &HeldUp| {
@@ -289,7 +294,8 @@ impl Running<'_> {
         }
     }
 
-    /// Adds the time since it was counted last to what the user has had, and returns how long the turn takes by now.
+    /// Adds the time since it was counted last to what the user has had, and returns how long the
+    /// turn takes by now.
     fn count_turn(&self, queue: &mut Queue) -> Duration {
         let now = self.processor.now();
         let counted = self.counted.swap(now, Ordering::Relaxed);

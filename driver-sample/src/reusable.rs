@@ -1,4 +1,5 @@
-//! Requests that are checked and mapped once and executed many times, by callers in the driver's own process.
+//! Requests that are checked and mapped once and executed many times, by callers in the driver's
+//! own process.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -11,9 +11,9 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::device::SampleDriver;
 
-/// Listens on the socket that systemd started this process with, or else as the driver's name in a directory
-/// of services ([`service_dir`](nnburst_hal_ipc::service_dir) is the usual one), until what it returns is
-/// dropped.
+/// Listens on the socket that systemd started this process with, or else as the driver's name in a
+/// directory of services ([`service_dir`](nnburst_hal_ipc::service_dir) is the usual one), until
+/// what it returns is dropped.
 ///
 /// # Errors
 /// The directory is not ours alone, or the name is served already.
@@ -29,8 +29,8 @@ pub fn serve_in(driver: &SampleDriver, dir: &Path) -> io::Result<Serving> {
 /// Serves the one client at the other end of an inherited socket, until it hangs up: what a driver
 /// does that [`Spawned`](nnburst_hal_ipc::Spawned) started.
 ///
-/// The hang-up stops what runs for the client, which takes some milliseconds. What does not stop within half a second
-/// goes on in threads of its own when this returns, and ends with the process.
+/// The hang-up stops what runs for the client, which takes some milliseconds. What does not stop
+/// within half a second goes on in threads of its own when this returns, and ends with the process.
 ///
 /// # Errors
 /// There is no such descriptor, or the system has no pipe or thread.
@@ -52,7 +52,8 @@ pub fn serve_inherited(driver: &SampleDriver, number: u32) -> io::Result<()> {
         }
     };
     let over = || PollFd::new(&over, PollFlags::empty());
-    // Hang-ups are told whether they are asked for or not; that of the client's half of the socket is.
+    // Hang-ups are told whether they are asked for or not; that of the client's half of the socket
+    // is.
     wait(&mut [over(), PollFd::new(&lifeline, PollFlags::RDHUP)], None)?;
     wait(&mut [over()], Some(&FAREWELL))?;
     Ok(())

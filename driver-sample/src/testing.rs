@@ -5,7 +5,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
-use nnburst_executor::testing::{Chance, Element, random_model};
+use nnburst_executor::testing::{Element, TestRng, random_model};
 use nnburst_hal::{
     Access, CACHE_TOKEN_BYTES, CacheHandles, DataLocation, Device, ExecutionOptions, ExtraParams,
     Memory, Model, OperandLifeTime, OperandType, OperationType, PrepareOptions, PreparedModel,
@@ -25,19 +25,19 @@ fn device() -> Option<Arc<dyn Device>> {
     driver.as_ref().map(SampleDriver::device)
 }
 
-/// Prepares a valid model of chance with a few changes of chance in it, and executes a request that fits it
-/// or nearly does. Whether the model was taken.
+/// Prepares a valid random model with a few random changes in it, and executes a request that fits
+/// it or nearly does. Whether the model was taken.
 ///
 /// # Panics
 /// A model was prepared that the driver said it wouldn't take: that is the finding.
 pub fn fuzz_prepare(bytes: &[u8]) -> bool {
     let Some(device) = device() else { return false };
-    let mut chance = Chance::of_bytes(bytes);
+    let mut rng = TestRng::of_bytes(bytes);
     let elements = [Element::Float32, Element::Unsigned, Element::Signed];
-    let element = pick(&mut chance, &elements).unwrap_or(Element::Float32);
-    let mut model = random_model(&mut chance, element, 6).model;
-    for _ in 0..chance.below(4) {
-        change(&mut model, &mut chance);
+    let element = pick(&mut rng, &elements).unwrap_or(Element::Float32);
+    let mut model = random_model(&mut rng, element, 6).model;
+    for _ in 0..rng.below(4) {
+        change(&mut model, &mut rng);
     }
     let taken = device.supported_operations(&model);
     let prepared = wait_for_prepared_model(|callback| {
@@ -46,47 +46,47 @@ pub fn fuzz_prepare(bytes: &[u8]) -> bool {
     });
     let Ok(prepared) = prepared else { return false };
     assert!(taken.is_ok_and(|taken| taken.iter().all(|&taken| taken)), "prepared, hence taken");
-    let slack = chance.below(3);
+    let slack = rng.below(3);
     execute(prepared.as_ref(), &model, slack);
     true
 }
 
-fn pick<T: Copy>(chance: &mut Chance, choices: &[T]) -> Option<T> {
-    choices.get(chance.below(choices.len())).copied()
+fn pick<T: Copy>(rng: &mut TestRng, choices: &[T]) -> Option<T> {
+    choices.get(rng.below(choices.len())).copied()
 }
 
 /// One field of a model, set to something else.
-fn change(model: &mut Model, chance: &mut Chance) {
-    let edge = |chance: &mut Chance| -> u32 {
-        let small = u32::try_from(chance.below(6)).unwrap_or(0);
-        chance.one_of(&[small, small, u32::MAX, u32::MAX - 1, 1 << 31, 1 << 16])
+fn change(model: &mut Model, rng: &mut TestRng) {
+    let edge = |rng: &mut TestRng| -> u32 {
+        let small = u32::try_from(rng.below(6)).unwrap_or(0);
+        rng.one_of(&[small, small, u32::MAX, u32::MAX - 1, 1 << 31, 1 << 16])
     };
     let operands = model.main.operands.len();
-    let at = chance.below(operands.max(1));
+    let at = rng.below(operands.max(1));
     let Some(operand) = model.main.operands.get_mut(at) else { return };
-    match chance.below(9) {
+    match rng.below(9) {
         0 => {
-            let value = edge(chance);
+            let value = edge(rng);
             if let Some(extent) = operand.dimensions.last_mut() {
                 *extent = value;
             }
         }
-        1 => operand.dimensions.push(edge(chance)),
-        2 => operand.kind = pick(chance, OperandType::BASE).unwrap_or(operand.kind),
-        3 => operand.scale = chance.one_of(&[0.0, 1e-30, f32::NAN, -1.0, f32::MAX]),
-        4 => operand.zero_point = edge(chance).cast_signed(),
-        5 => operand.lifetime = pick(chance, OperandLifeTime::ALL).unwrap_or(operand.lifetime),
+        1 => operand.dimensions.push(edge(rng)),
+        2 => operand.kind = pick(rng, OperandType::BASE).unwrap_or(operand.kind),
+        3 => operand.scale = rng.one_of(&[0.0, 1e-30, f32::NAN, -1.0, f32::MAX]),
+        4 => operand.zero_point = edge(rng).cast_signed(),
+        5 => operand.lifetime = pick(rng, OperandLifeTime::ALL).unwrap_or(operand.lifetime),
         6 => {
-            let (offset, length) = (edge(chance), edge(chance));
+            let (offset, length) = (edge(rng), edge(rng));
             operand.location = DataLocation { pool_index: 0, offset, length };
         }
         7 => operand.extra_params = ExtraParams::Extension(vec![1, 2]),
         _ => {
             let count = model.main.operations.len();
-            let kind = pick(chance, OperationType::BASE).unwrap_or(OperationType::Add);
-            let index = u32::try_from(chance.below(operands + 1)).unwrap_or(0);
-            let swap = chance.once_in(2);
-            if let Some(operation) = model.main.operations.get_mut(chance.below(count.max(1))) {
+            let kind = pick(rng, OperationType::BASE).unwrap_or(OperationType::Add);
+            let index = u32::try_from(rng.below(operands + 1)).unwrap_or(0);
+            let swap = rng.once_in(2);
+            if let Some(operation) = model.main.operations.get_mut(rng.below(count.max(1))) {
                 if swap {
                     operation.kind = kind;
                 } else if let Some(input) = operation.inputs.first_mut() {
@@ -121,8 +121,9 @@ fn execute(prepared: &dyn PreparedModel, model: &Model, slack: usize) {
     drop(prepared.execute_synchronously(&request, ExecutionOptions::default()));
 }
 
-/// Loads cache files that were saved and then changed as the bytes say, with sums put right at times, so that
-/// what lies behind them is reached. Whether a model came of it; it is executed then.
+/// Loads cache files that were saved and then changed as the bytes say, with sums put right at
+/// times, so that what lies behind them is reached. Whether a model came of it; it is executed
+/// then.
 pub fn fuzz_cache_files(bytes: &[u8]) -> bool {
     static SAVED: OnceLock<Option<[Vec<u8>; 2]>> = OnceLock::new();
     let (Some(device), Some(saved)) = (device(), SAVED.get_or_init(|| saved().ok())) else {
@@ -155,7 +156,8 @@ pub fn fuzz_cache_files(bytes: &[u8]) -> bool {
     let loaded =
         wait_for_prepared_model(|callback| device.prepare_model_from_cache(None, cache, callback));
     let Ok(loaded) = loaded else { return false };
-    // The model that was loaded may be another than was saved; its own is known to the driver alone.
+    // The model that was loaded may be another than was saved; its own is known to the driver
+    // alone.
     execute(loaded.as_ref(), &product(), 0);
     true
 }

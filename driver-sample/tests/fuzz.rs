@@ -1,4 +1,4 @@
-//! The fuzz bodies, driven by chance.
+//! The fuzz bodies, driven by random bytes.
 
 use nnburst_driver_sample::testing::{fuzz_cache_files, fuzz_prepare};
 use proptest::prelude::*;

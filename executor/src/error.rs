@@ -62,7 +62,8 @@ pub enum CompileError {
     /// The model breaks a rule of the interface.
     #[error(transparent)]
     Invalid(#[from] nnburst_hal::ValidationError),
-    /// What runs between inputs and outputs takes more memory than [`crate::CompileOptions::arena_limit`].
+    /// What runs between inputs and outputs takes more memory than
+    /// [`crate::CompileOptions::arena_limit`].
     #[error("{needed} bytes between inputs and outputs, of at most {limit}")]
     TooLarge {
         /// Bytes that it takes.

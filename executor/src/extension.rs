@@ -35,8 +35,9 @@ impl ExtensionRegistry {
         self.executors.insert(name.into(), executor);
     }
 
-    /// Sets who executes OEM_OPERATION: as operation 0 of an extension. TENSOR_OEM_BYTE is a tensor of bytes; the bytes
-    /// of an OEM_SCALAR are as many as its constant or argument has, and only [`OpBuilder::constant`] gives them whole.
+    /// Sets who executes OEM_OPERATION: as operation 0 of an extension. TENSOR_OEM_BYTE is a tensor
+    /// of bytes; the bytes of an OEM_SCALAR are as many as its constant or argument has, and only
+    /// [`OpBuilder::constant`] gives them whole.
     pub fn register_oem(&mut self, executor: Arc<dyn ExtensionExecutor>) {
         self.oem = Some(executor);
     }

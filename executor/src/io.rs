@@ -68,7 +68,8 @@ impl<'a> Io<'a> {
         Self { slots: self.slots, step: self.step, share: usize::MAX, first: self.first }
     }
 
-    /// Of a step that is several operations, one behind the other: those whose inputs and outputs begin behind so many.
+    /// Of a step that is several operations, one behind the other: those whose inputs and outputs
+    /// begin behind so many.
     pub(crate) fn behind(&self, inputs: usize, outputs: usize) -> Self {
         Self { first: [inputs, outputs], ..self.inputs_and_outputs() }
     }
@@ -136,7 +137,8 @@ impl<'a> Io<'a> {
         }
     }
 
-    /// Memory of the step's own, as many bytes as it asked for, at a multiple of 64; content arbitrary.
+    /// Memory of the step's own, as many bytes as it asked for, at a multiple of 64; content
+    /// arbitrary.
     pub fn scratch(&self) -> ViewMut<'a> {
         let all = resolve(&self.step.scratch, self.slots);
         let len = self.step.scratch_share;
@@ -156,8 +158,8 @@ impl<'a> Io<'a> {
             // No memory at all, hence at no aligned address.
             return &mut [];
         }
-        // SAFETY: our share of scratch lies in the arena: ours alone, aligned to 64, disjoint from all that is
-        // live during this step, and borrowed exclusively through `self`.
+        // SAFETY: our share of scratch lies in the arena: ours alone, aligned to 64, disjoint from
+        // all that is live during this step, and borrowed exclusively through `self`.
         unsafe { std::slice::from_raw_parts_mut(view.as_mut_ptr().cast::<T>(), len) }
     }
 }
@@ -167,8 +169,9 @@ pub(crate) fn share_stride(share: usize) -> usize {
     share.next_multiple_of(ALIGN)
 }
 
-/// The bytes of a place, from the first to the last. Places are laid out within their slots when the stage is planned; the range is
-/// checked all the same, since a client chooses the length of some of them.
+/// The bytes of a place, from the first to the last. Places are laid out within their slots when
+/// the stage is planned; the range is checked all the same, since a client chooses the length of
+/// some of them.
 #[inline]
 pub(crate) fn resolve<'a>(place: &Place, slots: &[Slot]) -> ViewMut<'a> {
     match place {

@@ -7,9 +7,9 @@
 //!   request's memory ──run──► Session (scratch, what was learnt; one per execution at a time) ──► outputs
 //! ```
 //!
-//! A plan is a list of steps over an arena: shapes are worked out, weights packed and kernels chosen
-//! when the model is compiled. What the model leaves open (unknown extents, shapes that are computed,
-//! branches, loops) is compiled at run time from the request, and kept for the next.
+//! A plan is a list of steps over an arena: shapes are worked out, weights packed and kernels
+//! chosen when the model is compiled. What the model leaves open (unknown extents, shapes that are
+//! computed, branches, loops) is compiled at run time from the request, and kept for the next.
 //!
 //! Where to look: `ops` has one file per operation or close family, with its shape rule and how it
 //! becomes steps; `kernels` the compute primitives with a form per instruction set; `quant` the
@@ -67,7 +67,8 @@ mod shape;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-/// Tells builds of this crate apart: what one packed or took apart ([`Snapshot`]) is of no use to another.
+/// Tells builds of this crate apart: what one packed or took apart ([`Snapshot`]) is of no use to
+/// another.
 pub const FINGERPRINT: u64 = include!(concat!(env!("OUT_DIR"), "/fingerprint.rs"));
 
 pub use element::{Element, Quantised, Real, quantised_range};

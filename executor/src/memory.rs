@@ -92,8 +92,8 @@ enum Memory {
     None,
     /// Theirs, of this layout.
     Own(Layout),
-    /// Theirs, from the system: where the mapping starts, how long it is, and how many of the bytes came in huge
-    /// pages.
+    /// Theirs, from the system: where the mapping starts, how long it is, and how many of the bytes
+    /// came in huge pages.
     Mapped { base: NonNull<c_void>, whole: usize, huge: usize },
     /// That of others, which are not written while this stays.
     Part { _whole: Arc<AlignedBytes> },
@@ -107,7 +107,8 @@ unsafe impl Send for AlignedBytes {}
 unsafe impl Sync for AlignedBytes {}
 
 impl AlignedBytes {
-    /// `len` zeros. For lengths that a model or a request chose there is [`AlignedBytes::try_zeroed`].
+    /// `len` zeros. For lengths that a model or a request chose there is
+    /// [`AlignedBytes::try_zeroed`].
     pub fn zeroed(len: usize) -> Self {
         let bytes = Self::try_zeroed(len);
         bytes
@@ -161,8 +162,8 @@ impl AlignedBytes {
         Ok(self)
     }
 
-    /// As [`AlignedBytes::try_zeroed`], but of large ones no page is there yet: for whoever fills them at once, by
-    /// several threads perhaps, each of them with [`AlignedBytes::take_page`].
+    /// As [`AlignedBytes::try_zeroed`], but of large ones no page is there yet: for whoever fills
+    /// them at once, by several threads perhaps, each of them with [`AlignedBytes::take_page`].
     pub fn try_untouched(len: usize) -> Option<Self> {
         if len >= HUGE_FROM { Self::reserved(len) } else { Self::try_zeroed(len) }
     }
@@ -170,14 +171,15 @@ impl AlignedBytes {
     /// The unit of [`AlignedBytes::take_page`].
     pub const PAGE: usize = HUGE_PAGE;
 
-    /// Has one of the pieces of [`AlignedBytes::PAGE`] of fresh bytes in memory before it is filled, in a huge page if
-    /// there is one at hand. Whether there was.
+    /// Has one of the pieces of [`AlignedBytes::PAGE`] of fresh bytes in memory before it is
+    /// filled, in a huge page if there is one at hand. Whether there was.
     pub fn take_page(piece: &mut [u8]) -> bool {
         let start = NonNull::from(piece).cast::<u8>();
         if !start.addr().get().is_multiple_of(HUGE_PAGE) {
             return true;
         }
-        // SAFETY: as far as the page is no mapping of ours, what is advised changes no content of it.
+        // SAFETY: as far as the page is no mapping of ours, what is advised changes no content of
+        // it.
         unsafe { huge::take(start, HUGE_PAGE) > 0 }
     }
 
@@ -188,7 +190,8 @@ impl AlignedBytes {
         }
     }
 
-    /// Bytes from the system, in huge pages where it has some at hand: weights and arenas are walked from end to end.
+    /// Bytes from the system, in huge pages where it has some at hand: weights and arenas are
+    /// walked from end to end.
     fn mapped(len: usize) -> Option<Self> {
         let mut bytes = Self::reserved(len)?;
         if let Memory::Mapped { huge, .. } = &mut bytes.memory {
@@ -210,7 +213,8 @@ impl AlignedBytes {
         let gap = base.cast::<u8>().align_offset(HUGE_PAGE);
         // SAFETY: less than a huge page, and the mapping is a huge page longer than `len`.
         let start = unsafe { base.cast::<u8>().add(gap.min(HUGE_PAGE)) };
-        // SAFETY: whole pages of the new mapping, the last one too: cut off, it would come in hundreds of small ones.
+        // SAFETY: whole pages of the new mapping, the last one too: cut off, it would come in
+        // hundreds of small ones.
         unsafe { huge::allow(start, pages) };
         let memory = Memory::Mapped { base, whole, huge: 0 };
         Some(Self { start, len, memory, charge: None })
@@ -226,7 +230,8 @@ impl AlignedBytes {
         }
     }
 
-    /// The first whole page `at` bytes or more behind those that came in huge pages, if these are not all.
+    /// The first whole page `at` bytes or more behind those that came in huge pages, if these are
+    /// not all.
     fn small_page(&self, at: usize) -> Option<NonNull<u8>> {
         let Memory::Mapped { huge, .. } = self.memory else { return None };
         let at = huge.checked_add(at)?;
@@ -234,8 +239,8 @@ impl AlignedBytes {
         (at < self.len).then(|| unsafe { self.start.add(at) })
     }
 
-    /// `len` bytes of `whole` from `start` on, read-only: [`AlignedBytes::as_mut_slice`] is empty. `None` where
-    /// they aren't within it or start at none that a vector may start at.
+    /// `len` bytes of `whole` from `start` on, read-only: [`AlignedBytes::as_mut_slice`] is empty.
+    /// `None` where they aren't within it or start at none that a vector may start at.
     pub(crate) fn part_of(whole: &Arc<Self>, start: usize, len: usize) -> Option<Self> {
         let bytes = whole.as_slice().get(start..start.checked_add(len)?)?;
         let start_of = NonNull::from(bytes).cast();
@@ -271,7 +276,8 @@ impl AlignedBytes {
 
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: `len` initialised bytes that are ours, or of a whole that is kept and, being shared, not written.
+        // SAFETY: `len` initialised bytes that are ours, or of a whole that is kept and, being
+        // shared, not written.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 
@@ -333,7 +339,8 @@ impl Drop for AlignedBytes {
             unsafe { dealloc(self.start.as_ptr(), layout) };
         }
         if let Memory::Mapped { base, whole, .. } = self.memory {
-            // SAFETY: a mapping of ours of this length; nothing refers to it any more. It can't fail.
+            // SAFETY: a mapping of ours of this length; nothing refers to it any more. It can't
+            // fail.
             let _ = unsafe { munmap(base.as_ptr(), whole) };
         }
     }
@@ -347,8 +354,9 @@ impl std::fmt::Debug for AlignedBytes {
 
 /// Huge pages that many small pieces share, one behind the other: weights that a run walks through.
 ///
-/// In pages of 4 KiB of their own they would cost a look at the page tables each, every time (products of few
-/// rows ran a fifth slower), and after a pause the tables are as cold as the weights.
+/// In pages of 4 KiB of their own they would cost a look at the page tables each, every time
+/// (products of few rows ran a fifth slower), and after a pause the tables are as cold as the
+/// weights.
 #[derive(Debug, Default)]
 pub(crate) struct Slab {
     /// The mapping that is being cut, and how much of it is taken.
@@ -419,8 +427,8 @@ impl Slab {
         }
     }
 
-    /// Gets huge pages in the background for what came in ordinary ones. What is asked for from now on lies
-    /// elsewhere.
+    /// Gets huge pages in the background for what came in ordinary ones. What is asked for from now
+    /// on lies elsewhere.
     ///
     /// # Safety
     /// Nobody writes the pieces that were handed out any more.

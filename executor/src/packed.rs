@@ -5,12 +5,12 @@
 //!   restore:  kernel ─ Packed::new(bytes, fill) ─► found in the file's bytes, `fill` is not called
 //! ```
 //!
-//! Kernels ask for their weights deep inside their constructors and need to know nothing of caches, so
-//! the operation that is being lowered is told by a scope of the thread ([`Packs::during`]) rather than by
-//! an argument of every constructor. Outside a scope, weights are simply packed.
+//! Kernels ask for their weights deep inside their constructors and need to know nothing of caches,
+//! so the operation that is being lowered is told by a scope of the thread ([`Packs::during`])
+//! rather than by an argument of every constructor. Outside a scope, weights are simply packed.
 //!
-//! What is packed may hold numbers to compute with, never lengths or positions: a file can be tampered
-//! with, and may at worst give wrong values.
+//! What is packed may hold numbers to compute with, never lengths or positions: a file can be
+//! tampered with, and may at worst give wrong values.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -21,7 +21,8 @@ use nnburst_hal::Budget;
 
 use crate::memory::{AlignedBytes, NoMemory, Slab};
 
-/// Which weights: of which operation, packed how. The order of asking tells several of one kernel apart.
+/// Which weights: of which operation, packed how. The order of asking tells several of one kernel
+/// apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     graph: usize,
@@ -30,14 +31,15 @@ struct Key {
     kernel: &'static str,
 }
 
-/// Weights as a kernel wants them; they start at a multiple of 64, are not written again, and clones share them.
+/// Weights as a kernel wants them; they start at a multiple of 64, are not written again, and
+/// clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Packed(Arc<AlignedBytes>);
 
 impl Packed {
     /// `bytes` zeros that `fill` packs, or what a cache has of the operation that is being lowered.
-    /// `kernel` names the layout: weights of another name are never taken for these. `None` where there is no memory
-    /// for them: the plan then fails with what [`Packs::take_failure`] tells.
+    /// `kernel` names the layout: weights of another name are never taken for these. `None` where
+    /// there is no memory for them: the plan then fails with what [`Packs::take_failure`] tells.
     pub(crate) fn new(
         kernel: &'static str,
         bytes: usize,
@@ -79,8 +81,8 @@ pub(crate) struct Packs {
     slab: Mutex<Slab>,
     /// What a cache has, by its entry without the place; kernels' names are known by their hashes.
     cached: Option<HashMap<PackedEntry, Packed>>,
-    /// Weights were asked for that the cache lacks: what was packed instead may be of constants that it
-    /// lacks as well. Relaxed: looked at by the thread that set it, or told in another way.
+    /// Weights were asked for that the cache lacks: what was packed instead may be of constants
+    /// that it lacks as well. Relaxed: looked at by the thread that set it, or told in another way.
     missed: AtomicBool,
     /// Why weights were not packed.
     failure: Mutex<Option<NoMemory>>,
@@ -104,8 +106,8 @@ pub struct PackedEntry {
 }
 
 impl Packs {
-    /// Those that a cache has. `None` where an entry reaches beyond the bytes, or starts at none that a
-    /// vector may start at.
+    /// Those that a cache has. `None` where an entry reaches beyond the bytes, or starts at none
+    /// that a vector may start at.
     pub(crate) fn cached(entries: &[PackedEntry], bytes: &Arc<AlignedBytes>) -> Option<Self> {
         let mut cached = HashMap::with_capacity(entries.len());
         let mut before: Vec<(u32, Packed)> = Vec::new();
@@ -185,8 +187,8 @@ impl Packs {
         found.cloned()
     }
 
-    /// Keeps weights for a cache. Where an operation had the very same before, as the steps of an unrolled
-    /// sequence have, those are given back: the cells then find them in the first caches.
+    /// Keeps weights for a cache. Where an operation had the very same before, as the steps of an
+    /// unrolled sequence have, those are given back: the cells then find them in the first caches.
     fn keep(&self, key: Key, packed: Packed) -> Packed {
         if self.cached.is_some() {
             return packed;
@@ -237,8 +239,8 @@ impl Packs {
     }
 }
 
-/// How many of the latest weights new ones are compared with: more than a step of a sequence has, and few
-/// enough that a model of many can't make it long.
+/// How many of the latest weights new ones are compared with: more than a step of a sequence has,
+/// and few enough that a model of many can't make it long.
 const LOOK_BACK: usize = 8;
 
 /// The first of some weights that are the same as these; or these.

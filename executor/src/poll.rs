@@ -1,13 +1,15 @@
-//! Polls inside long work: a run's stop flag, deadline and checkpoint are looked at within steps too.
+//! Polls inside long work: a run's stop flag, deadline and checkpoint are looked at within steps
+//! too.
 //!
-//! A loop that may take long reports what it is about to do ([`work`]), in nanoseconds of one core at the most. Each
-//! thread adds that up, and once [`EVERY_NS`] have come together it polls the [`Control`] that it works under. From the
-//! poll that says to end, each report fails: loops return at once, whatever they were to compute, and whoever runs the
-//! step asks [`halted`] before it believes any of the results.
+//! A loop that may take long reports what it is about to do ([`work`]), in nanoseconds of one core
+//! at the most. Each thread adds that up, and once [`EVERY_NS`] have come together it polls the
+//! [`Control`] that it works under. From the poll that says to end, each report fails: loops return
+//! at once, whatever they were to compute, and whoever runs the step asks [`halted`] before it
+//! believes any of the results.
 //!
-//! Nothing is passed down to kernels for that: the meter belongs to the thread, like the budget of cooperative tasks.
-//! A report costs a subtraction and a branch, so that loops report some thousand elements at a time, and small steps
-//! nothing at all.
+//! Nothing is passed down to kernels for that: the meter belongs to the thread, like the budget of
+//! cooperative tasks. A report costs a subtraction and a branch, so that loops report some thousand
+//! elements at a time, and small steps nothing at all.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -16,18 +18,20 @@ use std::ptr::NonNull;
 use crate::error::Halt;
 use crate::session::Control;
 
-/// Reported work between two polls, in nanoseconds. Reports are estimates: what takes ten times as long is still polled
-/// every 5 milliseconds.
+/// Reported work between two polls, in nanoseconds. Reports are estimates: what takes ten times as
+/// long is still polled every 5 milliseconds.
 const EVERY_NS: i64 = 500_000;
 
-/// What loops over elements report at a time: a few microseconds of vectors, half a millisecond of slow functions.
+/// What loops over elements report at a time: a few microseconds of vectors, half a millisecond of
+/// slow functions.
 pub(crate) const CHUNK: usize = 1 << 14;
 
 /// The work has to end; why is [`halted`]'s to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Halted(());
 
-/// Steps fail with words; these are never read, since whoever runs the step looks at [`halted`] first.
+/// Steps fail with words; these are never read, since whoever runs the step looks at [`halted`]
+/// first.
 impl From<Halted> for String {
     fn from(_: Halted) -> Self {
         "the run was ended".to_owned()
@@ -77,7 +81,8 @@ pub(crate) fn under<R>(control: &Control<'_>, act: impl FnOnce() -> R) -> R {
     act()
 }
 
-/// Reports work that begins now and takes at most so many nanoseconds, a millisecond or so at the most.
+/// Reports work that begins now and takes at most so many nanoseconds, a millisecond or so at the
+/// most.
 ///
 /// # Errors
 /// The work has to end.
@@ -99,8 +104,8 @@ fn poll(meter: &Meter) -> Result<(), Halted> {
         meter.left.set(if halted { -1 } else { EVERY_NS });
         return if halted { Err(Halted(())) } else { Ok(()) };
     };
-    // SAFETY: `under` borrows the control until it has taken the pointer back; the lifetime within is not used
-    // any longer than this call, and `Control` is the same type for each lifetime.
+    // SAFETY: `under` borrows the control until it has taken the pointer back; the lifetime within
+    // is not used any longer than this call, and `Control` is the same type for each lifetime.
     let checked = unsafe { control.as_ref() }.check();
     match checked {
         Ok(()) => {
@@ -115,7 +120,8 @@ fn poll(meter: &Meter) -> Result<(), Halted> {
     }
 }
 
-/// Whether work of this thread was ended since it came [`under`] its control: what it left is then no result.
+/// Whether work of this thread was ended since it came [`under`] its control: what it left is then
+/// no result.
 ///
 /// # Errors
 /// It was.
@@ -136,8 +142,8 @@ pub(crate) fn fill<T: Copy>(memory: &mut [T], value: T) -> Result<(), Halted> {
     Ok(())
 }
 
-/// The items of an iterator, each of which takes so many nanoseconds to work on beside what loops within report
-/// themselves; none any more once the work has to end.
+/// The items of an iterator, each of which takes so many nanoseconds to work on beside what loops
+/// within report themselves; none any more once the work has to end.
 #[inline]
 pub(crate) fn each<I: Iterator>(items: I, ns: usize) -> Each<I> {
     Each { items, ns, left: 0, batch: 0 }
@@ -158,8 +164,8 @@ pub(crate) struct Each<I: Iterator> {
 const REPORT_NS: usize = 20_000;
 
 impl<I: Iterator> Each<I> {
-    /// Reports the items before; those to come are reported when they are done, so that short loops don't report
-    /// more than they do.
+    /// Reports the items before; those to come are reported when they are done, so that short loops
+    /// don't report more than they do.
     #[inline(never)]
     fn report(&mut self) -> Result<(), Halted> {
         work(self.batch * self.ns)?;

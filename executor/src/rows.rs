@@ -1,8 +1,10 @@
-//! Tensors whose rows lie apart: some channels of each pixel of a wider image, say, read and written where they are.
+//! Tensors whose rows lie apart: some channels of each pixel of a wider image, say, read and
+//! written where they are.
 //!
-//! A tensor in one piece is rows of any length, one behind the other, so whatever takes rows takes it as well. What a
-//! row is, the plan knows ([`Apart`]); kernels that go through raw memory say how many rows of how many elements they
-//! will touch, once per call, and get an address and a distance ([`Pitched`]) in return.
+//! A tensor in one piece is rows of any length, one behind the other, so whatever takes rows takes
+//! it as well. What a row is, the plan knows ([`Apart`]); kernels that go through raw memory say
+//! how many rows of how many elements they will touch, once per call, and get an address and a
+//! distance ([`Pitched`]) in return.
 
 use std::ops::Range;
 
@@ -70,7 +72,8 @@ impl<T: Element> Piece for Out<'_, T> {
 pub(crate) struct Rows<P> {
     /// From the first element to the last, with what lies between the rows.
     all: P,
-    /// Elements of a row and from one to the next; both the same where the tensor is in one piece, which is then one row.
+    /// Elements of a row and from one to the next; both the same where the tensor is in one piece,
+    /// which is then one row.
     row: usize,
     pitch: usize,
 }
@@ -104,7 +107,8 @@ impl<P: Piece> Rows<P> {
         self.row == self.pitch
     }
 
-    /// Elements of its rows, 0 where it is in one piece; `None` where `from` isn't the start of one.
+    /// Elements of its rows, 0 where it is in one piece; `None` where `from` isn't the start of
+    /// one.
     fn whole_row(self, from: usize) -> Option<usize> {
         let row = if self.is_one_piece() { 0 } else { self.row };
         (row == 0 || from.is_multiple_of(row)).then_some(row)
@@ -135,7 +139,8 @@ impl<P: Piece> Rows<P> {
         self.all
     }
 
-    /// Elements from one of `rows` rows of `len` elements to the next, where this is at least as many.
+    /// Elements from one of `rows` rows of `len` elements to the next, where this is at least as
+    /// many.
     ///
     /// # Errors
     /// It is less, or its rows are of another length.
@@ -150,11 +155,13 @@ impl<P: Piece> Rows<P> {
 }
 
 impl<'a, T: Element> Rows<In<'a, T>> {
-    /// Copies some elements, whole rows of those that lie apart, to where element `to` of an output is.
+    /// Copies some elements, whole rows of those that lie apart, to where element `to` of an output
+    /// is.
     fn copy(self, part: Range<usize>, output: Rows<Out<'_, T>>, to: usize) {
         let row = if self.is_one_piece() { output.row } else { self.row };
         let size = size_of::<T>();
-        // Bytes from one row to the next: a division for each of them would take longer than what it has.
+        // Bytes from one row to the next: a division for each of them would take longer than what
+        // it has.
         let step = |is_one_piece, pitch| if is_one_piece { row * size } else { pitch * size };
         let from_step = step(self.is_one_piece(), self.pitch);
         let to_step = step(output.is_one_piece(), output.pitch);
@@ -188,11 +195,13 @@ impl<'a, T: Element> Rows<Out<'a, T>> {
     }
 }
 
-/// An operand of what is computed element by element: where it starts, and whether it moves along or repeats one element.
+/// An operand of what is computed element by element: where it starts, and whether it moves along
+/// or repeats one element.
 pub(crate) type Along<'a, T> = (Rows<In<'a, T>>, usize, bool);
 
-/// Calls `each` for stretches of `len` elements of some inputs and an output, in order. Short rows that lie apart come and
-/// go by blocks near the registers: a call for each would take longer than its elements.
+/// Calls `each` for stretches of `len` elements of some inputs and an output, in order. Short rows
+/// that lie apart come and go by blocks near the registers: a call for each would take longer than
+/// its elements.
 ///
 /// # Errors
 /// The first that `each` gives.
@@ -337,8 +346,8 @@ impl<T> Pitched<*mut T> {
     }
 }
 
-/// Sees that `compute` gives the same for rows that lie apart, of `channels` elements in and `columns` out, and writes
-/// nothing between them; `want` is what it makes of `image` in one piece.
+/// Sees that `compute` gives the same for rows that lie apart, of `channels` elements in and
+/// `columns` out, and writes nothing between them; `want` is what it makes of `image` in one piece.
 #[cfg(test)]
 pub(crate) fn check_apart<T: Element + PartialEq + std::fmt::Debug>(
     (image, channels): (&[T], usize),

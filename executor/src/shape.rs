@@ -7,7 +7,8 @@ use crate::error::OpError;
 
 /// Extents of a tensor, outermost first; empty for a scalar. A 0 is a real extent of 0.
 ///
-/// The product of the extents that aren't 0 fits 32 bits, so products of some of them can't overflow.
+/// The product of the extents that aren't 0 fits 32 bits, so products of some of them can't
+/// overflow.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Shape(Vec<usize>);
 
@@ -100,7 +101,8 @@ impl Shape {
         Self::new(extents)
     }
 
-    /// Strides with which a tensor of this shape is read as if it were of shape `wide`: 0 where it stretches.
+    /// Strides with which a tensor of this shape is read as if it were of shape `wide`: 0 where it
+    /// stretches.
     pub fn broadcast_strides(&self, wide: &Self) -> Vec<usize> {
         let missing = wide.rank() - self.rank();
         let own = self.strides();
@@ -127,8 +129,8 @@ impl fmt::Debug for Shape {
     }
 }
 
-/// Combines what is known of a shape from two sides; `0` and an empty list are unknown, as in the interface.
-/// `None` if the two contradict each other.
+/// Combines what is known of a shape from two sides; `0` and an empty list are unknown, as in the
+/// interface. `None` if the two contradict each other.
 pub(crate) fn merge(declared: &[u32], computed: &Shape) -> bool {
     declared.is_empty()
         || declared.len() == computed.rank()

@@ -1,5 +1,5 @@
-//! Conformance cases, straight through plans: `NNBURST_CASES=softmax` keeps the cases whose file or name
-//! contains that. Cases with an operation that isn't implemented are counted and left out.
+//! Conformance cases, straight through plans: `NNBURST_CASES=softmax` keeps the cases whose file or
+//! name contains that. Cases with an operation that isn't implemented are counted and left out.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -139,7 +139,8 @@ fn packed(snapshot: &Snapshot) -> AlignedBytes {
     AlignedBytes::copy_of(&bytes)
 }
 
-/// The outputs of a second run, so that what the first one learnt is used; with buffers that end with the value.
+/// The outputs of a second run, so that what the first one learnt is used; with buffers that end
+/// with the value.
 fn run_plan(case: &Case, plan: &Plan) -> Result<Vec<Value>, String> {
     let mut session = plan.session();
     let control = Control {

@@ -1,5 +1,5 @@
-//! Factors of exactly 1, 0 and powers of two change no number: float FULLY_CONNECTED by identities, permutations and
-//! scaled ones of any size, in every form, afresh and from a cache.
+//! Factors of exactly 1, 0 and powers of two change no number: float FULLY_CONNECTED by identities,
+//! permutations and scaled ones of any size, in every form, afresh and from a cache.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 

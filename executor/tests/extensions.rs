@@ -1,5 +1,5 @@
-//! Operations of extensions go to who is registered for them; those of nobody, and OEM operations, are refused
-//! with what they are.
+//! Operations of extensions go to who is registered for them; those of nobody, and OEM operations,
+//! are refused with what they are.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::sync::Arc;

@@ -1,13 +1,15 @@
-//! Valid graphs of chance, run every way there is: operation by operation and with what plans make of them, with
-//! every kernel form, with shapes that only the request tells, with constants that come with the request. Exact types must give the same bytes.
+//! Valid random graphs, run every way there is: operation by operation and with what plans make of
+//! them, with every kernel form, with shapes that only the request tells, with constants that come
+//! with the request. Exact types must give the same bytes.
 //!
-//! What fails is left as a small conformance case, for `nnburst vts`. `NNBURST_SEED` runs one graph alone, `NNBURST_ROUNDS` more of them than the few of CI.
+//! What fails is left as a small conformance case, for `nnburst vts`. `NNBURST_SEED` runs one graph
+//! alone, `NNBURST_ROUNDS` more of them than the few of CI.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use std::path::{Path, PathBuf};
 
 use nnburst_conformance::{Case, write_file};
-use nnburst_executor::testing::{Chance, Element, RandomModel, random_model, shrink};
+use nnburst_executor::testing::{Element, RandomModel, TestRng, random_model, shrink};
 use nnburst_executor::{CompileOptions, Control, Input, Isa, Output, Plan};
 use nnburst_hal::{OperandType, View, ViewMut};
 
@@ -67,7 +69,7 @@ fn same(kind: OperandType, got: &[u8], want: &[u8]) -> bool {
 fn check(random: &RandomModel, seed: u64, element: Element) {
     let graph = &random.model.main;
     if graph.operations.is_empty() {
-        return; // Chance found no operation for its first values, and that is no model.
+        return; // The generator found no operation for its first values, and that is no model.
     }
     let expected = random.outputs();
     let sizes: Vec<usize> = expected.iter().map(|(_, size)| *size).collect();
@@ -131,7 +133,8 @@ fn plain(random: &RandomModel) -> Option<Vec<Vec<u8>>> {
     Some(values.into_iter().map(|(_, bytes)| bytes).collect())
 }
 
-/// Writes the smallest part of a model that fails as a conformance case; what `nnburst vts` is to be given.
+/// Writes the smallest part of a model that fails as a conformance case; what `nnburst vts` is to
+/// be given.
 fn leave(
     random: &RandomModel,
     seed: u64,
@@ -152,7 +155,7 @@ fn leave(
 fn a_failing_graph_is_left_as_a_small_case() {
     let mut left = 0;
     for seed in 0..12 {
-        let random = random_model(&mut Chance::of_seed(seed), Element::ALL[0], 50);
+        let random = random_model(&mut TestRng::of_seed(seed), Element::ALL[0], 50);
         let operations = &random.model.main.operations;
         let Some(wrong) = operations.get(operations.len() / 2).map(|one| one.kind) else {
             continue;
@@ -178,7 +181,7 @@ fn a_failing_graph_is_left_as_a_small_case() {
 }
 
 #[test]
-fn graphs_of_chance_give_the_same_every_way() {
+fn random_graphs_give_the_same_every_way() {
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
     let seeds: Vec<u64> = match number("NNBURST_SEED") {
         Some(seed) => vec![seed],
@@ -188,7 +191,7 @@ fn graphs_of_chance_give_the_same_every_way() {
     let mut failed = Vec::new();
     for &seed in &seeds {
         for element in Element::ALL {
-            let random = random_model(&mut Chance::of_seed(seed), element, 50);
+            let random = random_model(&mut TestRng::of_seed(seed), element, 50);
             for operation in &random.model.main.operations {
                 *operations.entry(operation.kind.name()).or_insert(0) += 1;
             }

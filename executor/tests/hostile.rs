@@ -1,8 +1,9 @@
-//! Hostile values: whatever indexes, axes, shapes and sizes say, and whenever they change, a plan computes
-//! something or refuses, and stays within its tensors. The build checks indexes and overflow.
+//! Hostile values: whatever indexes, axes, shapes and sizes say, and whenever they change, a plan
+//! computes something or refuses, and stays within its tensors. The build checks indexes and
+//! overflow.
 //!
-//! The models are those of the conformance cases, with numbers and extents of chance put in; the seed of
-//! a failure is printed, and `NNBURST_SEED` runs that one alone.
+//! The models are those of the conformance cases, with random numbers and extents put in; the seed
+//! of a failure is printed, and `NNBURST_SEED` runs that one alone.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nnburst_conformance::{Case, load_dir, shared_dir};
-use nnburst_executor::testing::{Chance, fuzz_hostile_values};
+use nnburst_executor::testing::{TestRng, fuzz_hostile_values};
 use nnburst_executor::{CompileOptions, Control, Input, Output, Plan};
 use nnburst_hal::{Access, Memory, OperandLifeTime, OperandType, View, ViewMut};
 
@@ -34,54 +35,54 @@ const FLOATS: [f32; 12] = [
     300.0,
 ];
 
-/// Puts numbers of chance into some places of a value.
-fn spoil(kind: OperandType, bytes: &mut [u8], chance: &mut Chance) {
-    let mut put = |element: &[u8], chance: &mut Chance| {
+/// Puts random numbers into some places of a value.
+fn spoil(kind: OperandType, bytes: &mut [u8], rng: &mut TestRng) {
+    let mut put = |element: &[u8], rng: &mut TestRng| {
         let count = bytes.len() / element.len();
         if count > 0 {
-            let at = chance.below(count) * element.len();
+            let at = rng.below(count) * element.len();
             bytes[at..at + element.len()].copy_from_slice(element);
         }
     };
     match kind.element_bytes() {
         Some(4) if matches!(kind, OperandType::TensorFloat32 | OperandType::Float32) => {
-            put(&chance.one_of(&FLOATS).to_le_bytes(), chance);
+            put(&rng.one_of(&FLOATS).to_le_bytes(), rng);
         }
-        Some(4) => put(&chance.one_of(&INTS).to_le_bytes(), chance),
+        Some(4) => put(&rng.one_of(&INTS).to_le_bytes(), rng),
         Some(2) => {
-            let bits = [0x7c00u16, 0xfc00, 0x7e00, 0x7bff, 0, 0x8000, 1][chance.below(7)];
-            put(&bits.to_le_bytes(), chance);
+            let bits = [0x7c00u16, 0xfc00, 0x7e00, 0x7bff, 0, 0x8000, 1][rng.below(7)];
+            put(&bits.to_le_bytes(), rng);
         }
-        Some(1) => put(&[[0, 1, 255, 128, 127][chance.below(5)]], chance),
+        Some(1) => put(&[[0, 1, 255, 128, 127][rng.below(5)]], rng),
         _ => {}
     }
 }
 
 /// Changes constants, inputs, extents or quantisation of a case.
-fn mutate(case: &mut Case, chance: &mut Chance) {
-    for _ in 0..=chance.below(3) {
-        let operand = chance.below(case.model.main.operands.len());
+fn mutate(case: &mut Case, rng: &mut TestRng) {
+    for _ in 0..=rng.below(3) {
+        let operand = rng.below(case.model.main.operands.len());
         let operand = &mut case.model.main.operands[operand];
-        match (chance.below(8), operand.lifetime) {
+        match (rng.below(8), operand.lifetime) {
             (0, _) if !operand.dimensions.is_empty() => {
                 let extents = [0, 1, 2, 3, 7, 65_535, 65_536, 1 << 20, u32::MAX];
-                let at = chance.below(operand.dimensions.len());
-                operand.dimensions[at] = extents[chance.below(extents.len())];
+                let at = rng.below(operand.dimensions.len());
+                operand.dimensions[at] = extents[rng.below(extents.len())];
             }
-            (1, _) if operand.scale != 0.0 => operand.scale = chance.one_of(&FLOATS),
-            (2, _) if operand.scale != 0.0 => operand.zero_point = chance.one_of(&INTS),
+            (1, _) if operand.scale != 0.0 => operand.scale = rng.one_of(&FLOATS),
+            (2, _) if operand.scale != 0.0 => operand.zero_point = rng.one_of(&INTS),
             (_, OperandLifeTime::ConstantCopy) => {
                 let start = operand.location.offset as usize;
                 let end = start + operand.location.length as usize;
                 let kind = operand.kind;
                 if let Some(bytes) = case.model.operand_values.get_mut(start..end) {
-                    spoil(kind, bytes, chance);
+                    spoil(kind, bytes, rng);
                 }
             }
             _ if !case.inputs.is_empty() => {
-                let input = chance.below(case.inputs.len());
+                let input = rng.below(case.inputs.len());
                 let value = &mut case.inputs[input];
-                spoil(value.kind, &mut value.bytes, chance);
+                spoil(value.kind, &mut value.bytes, rng);
             }
             _ => {}
         }
@@ -120,12 +121,13 @@ fn run(case: &Case, inputs: &[Input<'_>], times: usize) {
 
 /// The fuzz target's body over many starts; that most of them compute something keeps it honest.
 #[test]
-fn models_of_chance_with_values_of_chance_are_computed_or_refused() {
-    // A PAD of an empty tensor that looked for its rows; rows of nothing that SOFTMAX was to read where they lie.
+fn random_models_with_random_values_are_computed_or_refused() {
+    // A PAD of an empty tensor that looked for its rows; rows of nothing that SOFTMAX was to read
+    // where they lie.
     let found = [866_533, 869];
     let computed = found.into_iter().chain(0..rounds(1) * 3000).filter(|seed| {
-        let mut chance = Chance::of_seed(*seed);
-        let bytes: Vec<u8> = (0..400).map(|_| chance.number().to_le_bytes()[0]).collect();
+        let mut rng = TestRng::of_seed(*seed);
+        let bytes: Vec<u8> = (0..400).map(|_| rng.number().to_le_bytes()[0]).collect();
         let outcome = std::panic::catch_unwind(|| fuzz_hostile_values(&bytes));
         outcome.unwrap_or_else(|_| panic!("seed {seed}"))
     });
@@ -159,7 +161,7 @@ fn spoilt_models_and_inputs_are_computed_or_refused() {
             let seed = only.unwrap_or(index as u64 * 1_000_003 + round);
             let outcome = std::panic::catch_unwind(|| {
                 let mut spoilt = case.clone();
-                mutate(&mut spoilt, &mut Chance::of_seed(seed));
+                mutate(&mut spoilt, &mut TestRng::of_seed(seed));
                 let inputs: Vec<_> = spoilt.inputs.iter().map(|v| argument(&v.bytes)).collect();
                 run(&spoilt, &inputs, 1);
             });
@@ -216,13 +218,13 @@ fn memory_that_changes_while_it_is_read_is_survived() {
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let mut chance = Chance::of_seed(index as u64);
+                let mut rng = TestRng::of_seed(index as u64);
                 // Relaxed: the flag hands nothing over.
                 while !done.load(Ordering::Relaxed) {
-                    let input = chance.below(case.inputs.len());
+                    let input = rng.below(case.inputs.len());
                     let (value, start) = (&case.inputs[input], offsets[input]);
                     let mut bytes = value.bytes.clone();
-                    spoil(value.kind, &mut bytes, &mut chance);
+                    spoil(value.kind, &mut bytes, &mut rng);
                     let target = writer.view_mut(start..start + bytes.len()).unwrap();
                     target.copy_from_slice(&bytes);
                 }

@@ -1,7 +1,9 @@
-//! Long work ends when it is to end: each operation, of a size that takes seconds or so many polls that one more or less
-//! doesn't matter, is stopped at one of its polls; and so are the passes that compile a model.
+//! Long work ends when it is to end: each operation, of a size that takes seconds or so many polls
+//! that one more or less doesn't matter, is stopped at one of its polls; and so are the passes that
+//! compile a model.
 //!
-//! Nothing is timed: a checkpoint counts the polls, and sets the stop flag at one that only a poll within a step is.
+//! Nothing is timed: a checkpoint counts the polls, and sets the stop flag at one that only a poll
+//! within a step is.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -651,7 +653,8 @@ fn passes_over_many_operations_are_polled_and_take_no_square_of_them() {
     let plan = Plan::compile_under(&model, &options, &counting.control());
     assert!(plan.is_ok());
     let polls = counting.polls.load(Ordering::Relaxed);
-    // Beyond the operands and operations, of which each is polled for: the arena alone is 160,000 reports.
+    // Beyond the operands and operations, of which each is polled for: the arena alone is 160,000
+    // reports.
     let each = 2 * COUNT as usize + 1;
     assert!((each + 20..each + 20_000).contains(&polls), "{polls} polls of {each}");
     for stop in [each / 4, each - 1, each + 10] {

@@ -1,4 +1,5 @@
-//! Products of bf16 numbers: where a model allows them and somebody wishes for them, and nowhere else.
+//! Products of bf16 numbers: where a model allows them and somebody wishes for them, and nowhere
+//! else.
 #![expect(clippy::unwrap_used, reason = "a test outside #[test] functions")]
 
 use nnburst_executor::{CompileOptions, Control, Input, Isa, Output, Plan};

@@ -20,7 +20,8 @@ thread_local! {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// SAFETY: the system's allocator does the work; counting touches no memory but a cell of the thread.
+// SAFETY: the system's allocator does the work; counting touches no memory but a cell of the
+// thread.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
@@ -49,7 +50,7 @@ fn a_run_allocates_nothing() {
     let before = ALLOCATIONS.get();
     for _ in 0..10 {
         session.run(&inputs, &outputs, &Control::default()).unwrap();
-        session.rehearse(&inputs, &outputs, &mut || false);
+        session.warm_up(&inputs, &outputs, &mut || false);
         while session.keep_warm() {}
     }
     assert_eq!(ALLOCATIONS.get() - before, 0);

@@ -2,8 +2,9 @@
 //!
 //!     cargo run --release -p nnburst-fmq --example two_processes
 //!
-//! The parent starts itself again as the child, with a Unix socket as its standard input. Over that socket go the
-//! descriptors, the files as ancillary data; afterwards it is the lifeline that each side watches.
+//! The parent starts itself again as the child, with a Unix socket as its standard input. Over that
+//! socket go the descriptors, the files as ancillary data; afterwards it is the lifeline that each
+//! side watches.
 
 use std::error::Error;
 use std::io::{IoSlice, IoSliceMut};
@@ -86,7 +87,8 @@ fn send(socket: &UnixStream, descriptor: Descriptor) -> Result<(), Box<dyn Error
     Ok(())
 }
 
-/// The other half of [`send`]. What is received is only parsed here; `attach` decides whether it is any good.
+/// The other half of [`send`]. What is received is only parsed here; `attach` decides whether it is
+/// any good.
 fn receive(socket: &UnixStream) -> Result<Descriptor, Box<dyn Error>> {
     let mut length = [0; 4];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];

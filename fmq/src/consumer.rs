@@ -12,9 +12,9 @@ use crate::wait::{Bits, WaitOptions, Waiter};
 
 /// The reading end: exactly one per queue, so `Send` but not `Clone`.
 ///
-/// Reads are all or nothing and copy items out: what is returned is private, so it can be validated and used. Each read
-/// frees its slots and announces that on the event flag, if the queue has one; that costs a system call only if the
-/// producer sleeps.
+/// Reads are all or nothing and copy items out: what is returned is private, so it can be validated
+/// and used. Each read frees its slots and announces that on the event flag, if the queue has one;
+/// that costs a system call only if the producer sleeps.
 #[derive(Debug)]
 pub struct Consumer<T> {
     pub(crate) cursor: Cursor<Reading, Of<T>>,
@@ -39,7 +39,8 @@ impl<T: Pod> Consumer<T> {
     /// Items that can be read now, at most the capacity; more may become so at any time.
     ///
     /// # Errors
-    /// [`QueueError::PeerLied`] or [`QueueError::Poisoned`] if the producer's counter is impossible.
+    /// [`QueueError::PeerLied`] or [`QueueError::Poisoned`] if the producer's counter is
+    /// impossible.
     #[inline]
     pub fn available_to_read(&mut self) -> Result<usize, QueueError> {
         self.cursor.usable()
@@ -48,8 +49,9 @@ impl<T: Pod> Consumer<T> {
     /// Fills all of `items`, or reads nothing.
     ///
     /// # Errors
-    /// [`QueueError::Empty`] if there are not that many now, [`QueueError::TooLarge`] if there never are,
-    /// [`QueueError::PeerLied`] or [`QueueError::Poisoned`] if the producer's counter is impossible.
+    /// [`QueueError::Empty`] if there are not that many now, [`QueueError::TooLarge`] if there
+    /// never are, [`QueueError::PeerLied`] or [`QueueError::Poisoned`] if the producer's counter is
+    /// impossible.
     #[inline]
     pub fn try_read(&mut self, items: &mut [T]) -> Result<(), QueueError> {
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(items);
@@ -71,8 +73,9 @@ impl<T: Pod> Consumer<T> {
     /// Fills all of `items`, waiting for them.
     ///
     /// # Errors
-    /// [`QueueError::TimedOut`], [`QueueError::Cancelled`] (once the items that were seen before are read),
-    /// [`QueueError::PeerDied`] (once what the peer had published is too little), [`QueueError::TooLarge`] at once, [`QueueError::NoEventFlag`] if it would have to sleep and
+    /// [`QueueError::TimedOut`], [`QueueError::Cancelled`] (once the items that were seen before
+    /// are read), [`QueueError::PeerDied`] (once what the peer had published is too little),
+    /// [`QueueError::TooLarge`] at once, [`QueueError::NoEventFlag`] if it would have to sleep and
     /// can't, and those of [`Self::try_read`].
     #[inline]
     pub fn read(
@@ -121,7 +124,8 @@ impl<T: Pod> Consumer<T> {
         Ok(ReadTransaction::new(self, count))
     }
 
-    /// A handle to the event-flag word, if the queue has one; what is attached to this end now ends its waits too.
+    /// A handle to the event-flag word, if the queue has one; what is attached to this end now ends
+    /// its waits too.
     #[must_use]
     pub fn event_flag(&self) -> Option<EventFlag> {
         self.waiter.event_flag()
@@ -132,8 +136,8 @@ impl<T: Pod> Consumer<T> {
         self.waiter.set_bits(bits);
     }
 
-    /// From now on this end sleeps and announces on another word than the queue's: libfmq's calls that are given an
-    /// `EventFlag`. The peer has to do so too.
+    /// From now on this end sleeps and announces on another word than the queue's: libfmq's calls
+    /// that are given an `EventFlag`. The peer has to do so too.
     pub fn set_event_flag(&mut self, flag: &EventFlag) {
         self.waiter.set_event_flag(flag);
     }

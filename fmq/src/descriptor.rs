@@ -1,11 +1,12 @@
 //! The descriptor of a queue: what one process sends another so that both map the same queue.
 //!
-//! Plain data ([`DescriptorData`]) and file descriptors ([`Descriptor::fds`]), to be carried by whatever transport the
-//! two have (a Unix socket with `SCM_RIGHTS`, binder, inheritance). Nothing in it is trusted before
-//! [`Queue::attach`](crate::Queue::attach) has checked it.
+//! Plain data ([`DescriptorData`]) and file descriptors ([`Descriptor::fds`]), to be carried by
+//! whatever transport the two have (a Unix socket with `SCM_RIGHTS`, binder, inheritance). Nothing
+//! in it is trusted before [`Queue::attach`](crate::Queue::attach) has checked it.
 //!
-//! Android has it in two forms: [HIDL's](DescriptorData) with unsigned fields and flags per grantor, and
-//! [AIDL's](AidlDescriptor) with signed fields; [`Descriptor`] converts to and from both.
+//! Android has it in two forms: [HIDL's](DescriptorData) with unsigned fields and flags per
+//! grantor, and [AIDL's](AidlDescriptor) with signed fields; [`Descriptor`] converts to and from
+//! both.
 
 use std::os::fd::OwnedFd;
 
@@ -13,7 +14,8 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::{Part, SetupError};
 
-/// Where one part of a queue lies. Layout and size (24 bytes) are those of libfmq's `GrantorDescriptor` in HIDL.
+/// Where one part of a queue lies. Layout and size (24 bytes) are those of libfmq's
+/// `GrantorDescriptor` in HIDL.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -58,14 +60,16 @@ impl From<RawGrantor> for Grantor {
     }
 }
 
-/// Whether one reader and the writer wait for each other, or the writer overwrites what any number of readers missed.
+/// Whether one reader and the writer wait for each other, or the writer overwrites what any number
+/// of readers missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 #[expect(clippy::exhaustive_enums, reason = "the format has these two")]
 pub enum Flavor {
     /// `kSynchronizedReadWrite`: [`Producer`](crate::Producer) and [`Consumer`](crate::Consumer).
     Synchronized = 1,
-    /// `kUnsynchronizedWrite`: [`unsync::Writer`](crate::unsync::Writer) and [`unsync::Reader`](crate::unsync::Reader).
+    /// `kUnsynchronizedWrite`: [`unsync::Writer`](crate::unsync::Writer) and
+    /// [`unsync::Reader`](crate::unsync::Reader).
     Unsynchronized = 2,
 }
 
@@ -115,8 +119,8 @@ impl Descriptor {
     /// The AIDL form. Its fields are signed, so what does not fit in them can't be said.
     ///
     /// # Errors
-    /// [`SetupError::Grantor`], [`SetupError::ItemSize`] or [`SetupError::Flavor`] naming the field that is more than
-    /// `i32::MAX`.
+    /// [`SetupError::Grantor`], [`SetupError::ItemSize`] or [`SetupError::Flavor`] naming the field
+    /// that is more than `i32::MAX`.
     pub fn into_aidl(self) -> Result<AidlDescriptor, SetupError> {
         let Self { data: DescriptorData { grantors, quantum, flags }, fds, .. } = self;
         let grantors: Result<Vec<_>, _> = (0..).zip(&grantors).map(|(i, g)| g.to_aidl(i)).collect();
@@ -134,7 +138,8 @@ impl Descriptor {
     /// Takes the AIDL form; its integers beside the files mean nothing and are dropped.
     ///
     /// # Errors
-    /// [`SetupError::Grantor`], [`SetupError::Quantum`] or [`SetupError::Flavor`] naming the field that is negative.
+    /// [`SetupError::Grantor`], [`SetupError::Quantum`] or [`SetupError::Flavor`] naming the field
+    /// that is negative.
     pub fn from_aidl(aidl: AidlDescriptor) -> Result<Self, SetupError> {
         let AidlDescriptor { grantors, fds, quantum, flags, ints: _ } = aidl;
         let grantors: Result<Vec<_>, _> = (0..).zip(&grantors).map(|(i, g)| g.to_hidl(i)).collect();
@@ -214,7 +219,8 @@ where
     })
 }
 
-/// The part that grantor `index` describes; those after the fourth describe none and count as the last.
+/// The part that grantor `index` describes; those after the fourth describe none and count as the
+/// last.
 fn part(index: usize) -> Part {
     match index {
         0 => Part::ReadCounter,

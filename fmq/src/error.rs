@@ -1,4 +1,5 @@
-//! What can go wrong: [`SetupError`] while a queue is made or attached, [`QueueError`] while it is used.
+//! What can go wrong: [`SetupError`] while a queue is made or attached, [`QueueError`] while it is
+//! used.
 
 use std::fmt;
 
@@ -30,8 +31,8 @@ pub enum QueueError {
         /// Items the queue can hold.
         capacity: usize,
     },
-    /// An unsynchronised writer was faster than this reader, which has lost items; the next read goes on with the
-    /// newer half of the history.
+    /// An unsynchronised writer was faster than this reader, which has lost items; the next read
+    /// goes on with the newer half of the history.
     #[error("{lost} items were overwritten before they were read")]
     Lost {
         /// Items that this reader will never see.
@@ -46,7 +47,8 @@ pub enum QueueError {
     /// The peer's process is gone, or its connection is; what it had published can still be read.
     #[error("the peer is gone")]
     PeerDied,
-    /// The queue has no event-flag word, so nobody can sleep on it: use [`Wait::Spin`](crate::Wait::Spin).
+    /// The queue has no event-flag word, so nobody can sleep on it: use
+    /// [`Wait::Spin`](crate::Wait::Spin).
     #[error("the queue has no event flag to sleep on")]
     NoEventFlag,
     /// A wait for no bits would never end.
@@ -60,7 +62,8 @@ pub enum QueueError {
         /// Bytes per item.
         quantum: usize,
     },
-    /// The peer's counter stands where no honest peer could have put it. From now on the queue is poisoned.
+    /// The peer's counter stands where no honest peer could have put it. From now on the queue is
+    /// poisoned.
     #[error("the peer lied: {0}")]
     PeerLied(Lie),
     /// The peer lied earlier; this queue stays closed for good.
@@ -68,7 +71,8 @@ pub enum QueueError {
     Poisoned(Lie),
 }
 
-/// The figures of a counter that no honest peer could have written. Counters are in bytes, modulo 2^64.
+/// The figures of a counter that no honest peer could have written. Counters are in bytes, modulo
+/// 2^64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lie {

@@ -1,21 +1,24 @@
 //! The event flag: 32 bits on which two processes wait for each other, as libfmq does it.
 //!
-//! A set bit says "this has happened since somebody last waited for it". Waiting clears the bits it waits for and sleeps
-//! if none was set; waking sets bits and calls the kernel only if one of them was clear, since only then can somebody
-//! sleep. So bits left over by nobody waiting cost one early return, and traffic without sleepers costs no system call.
+//! A set bit says "this has happened since somebody last waited for it". Waiting clears the bits it
+//! waits for and sleeps if none was set; waking sets bits and calls the kernel only if one of them
+//! was clear, since only then can somebody sleep. So bits left over by nobody waiting cost one
+//! early return, and traffic without sleepers costs no system call.
 //!
 //! # The two ways to wake
 //!
-//! - **Unconditional**, libfmq's: `fetch_or`, then the system call if a bit was clear. Safe against any waiter.
-//! - **Looking first**: a full fence, a plain load, and only if a bit is clear the same `fetch_or`. While nobody sleeps
-//!   the word's cache line stays shared, and traffic is 1.4 to 2 times as fast.
+//! - **Unconditional**, libfmq's: `fetch_or`, then the system call if a bit was clear. Safe against
+//!   any waiter.
+//! - **Looking first**: a full fence, a plain load, and only if a bit is clear the same `fetch_or`.
+//!   While nobody sleeps the word's cache line stays shared, and traffic is 1.4 to 2 times as fast.
 //!
-//! Looking first is a store-buffer pattern and needs a full fence on both sides: the waker between its publishing store
-//! and its look at the bits, the waiter between its clearing of the bits and its look at the counters. Ours has one
-//! ([`clear`]). libfmq's waiter has a sequentially consistent `fetch_and` followed by an acquire load, which is as good
-//! on x86-64 (a locked instruction is a full barrier) but not by the C++ model nor on Arm, where the load may pass the
-//! store of the bits. Hence [`Notify::Look`] on x86-64, and for pairs of one process (both sides are ours);
-//! [`Notify::Always`] for a peer elsewhere.
+//! Looking first is a store-buffer pattern and needs a full fence on both sides: the waker between
+//! its publishing store and its look at the bits, the waiter between its clearing of the bits and
+//! its look at the counters. Ours has one ([`clear`]). libfmq's waiter has a sequentially
+//! consistent `fetch_and` followed by an acquire load, which is as good on x86-64 (a locked
+//! instruction is a full barrier) but not by the C++ model nor on Arm, where the load may pass the
+//! store of the bits. Hence [`Notify::Look`] on x86-64, and for pairs of one process (both sides
+//! are ours); [`Notify::Always`] for a peer elsewhere.
 //!
 //! # Orderings
 //!
@@ -49,8 +52,8 @@ pub(crate) enum Notify {
 }
 
 impl Notify {
-    /// For a peer of whom nothing is known but that it follows libfmq's protocol. (In models always the unconditional
-    /// form, so that both are explored.)
+    /// For a peer of whom nothing is known but that it follows libfmq's protocol. (In models always
+    /// the unconditional form, so that both are explored.)
     pub(crate) const STRANGER: Self =
         if cfg!(all(target_arch = "x86_64", not(loom))) { Self::Look } else { Self::Always };
 }
@@ -61,7 +64,8 @@ pub(crate) fn wake(word: &FutexWord, mask: NonZeroU32, notify: Notify) {
     if notify == Notify::Look {
         // edge sleep (waker): the store that published must not pass the look at the bits.
         fence(Ordering::SeqCst);
-        // Relaxed: nothing is handed over; whoever clears the bit later looks at the counters after its own fence.
+        // Relaxed: nothing is handed over; whoever clears the bit later looks at the counters after
+        // its own fence.
         if word.load(Ordering::Relaxed) & mask.get() == mask.get() {
             return;
         }
@@ -76,7 +80,8 @@ pub(crate) fn wake(word: &FutexWord, mask: NonZeroU32, notify: Notify) {
 /// Clears the bits of `mask`; returns the word as it was before.
 #[inline]
 pub(crate) fn clear(word: &FutexWord, mask: NonZeroU32) -> u32 {
-    // Relaxed: the fence that follows orders it, and makes it an acquire of what the setter of a bit released (edge bits).
+    // Relaxed: the fence that follows orders it, and makes it an acquire of what the setter of a
+    // bit released (edge bits).
     let before = word.fetch_and(!mask.get(), Ordering::Relaxed);
     // edge sleep (waiter): the look at the counters that follows must not pass the clearing.
     fence(Ordering::SeqCst);
@@ -85,8 +90,8 @@ pub(crate) fn clear(word: &FutexWord, mask: NonZeroU32) -> u32 {
 
 /// A handle to a queue's event-flag word, for bits of one's own meaning or a protocol of one's own.
 ///
-/// A bit must have at most one waiter: all sleepers on it are woken, and the first one clears it. A handle that an end
-/// gives has the end's cancellation and watch; clones have those of the handle.
+/// A bit must have at most one waiter: all sleepers on it are woken, and the first one clears it. A
+/// handle that an end gives has the end's cancellation and watch; clones have those of the handle.
 #[derive(Clone, Debug)]
 pub struct EventFlag {
     word: Flag,
@@ -98,7 +103,8 @@ impl EventFlag {
         Self { word, interrupts }
     }
 
-    /// A flag over a word of somebody else's: in private memory, for threads, or in memory that processes share.
+    /// A flag over a word of somebody else's: in private memory, for threads, or in memory that
+    /// processes share.
     ///
     /// ```
     /// use std::{ptr::NonNull, sync::atomic::AtomicU32};
@@ -112,8 +118,8 @@ impl EventFlag {
     /// ```
     ///
     /// # Safety
-    /// As long as the handle, a clone of it, or an end that was given one of them lives, `word` is a readable and writable
-    /// 32-bit word, aligned to 4, that is accessed atomically only.
+    /// As long as the handle, a clone of it, or an end that was given one of them lives, `word` is
+    /// a readable and writable 32-bit word, aligned to 4, that is accessed atomically only.
     #[cfg(not(loom))]
     #[must_use]
     pub unsafe fn over(word: NonNull<u32>) -> Self {
@@ -121,7 +127,8 @@ impl EventFlag {
         Self::new(unsafe { Flag::foreign(word) }, Interrupts::default())
     }
 
-    /// The word's address, valid as long as the handle. Others may change the word at any time: access it atomically.
+    /// The word's address, valid as long as the handle. Others may change the word at any time:
+    /// access it atomically.
     #[cfg(not(loom))]
     #[must_use]
     pub fn address(&self) -> *mut u32 {
@@ -142,7 +149,8 @@ impl EventFlag {
         &self.word
     }
 
-    /// Sets the bits of `mask` and wakes those who wait for one of them. A system call only if one of them was clear.
+    /// Sets the bits of `mask` and wakes those who wait for one of them. A system call only if one
+    /// of them was clear.
     ///
     /// # Errors
     /// [`QueueError::NoBits`] if `mask` is 0.
@@ -152,12 +160,13 @@ impl EventFlag {
         Ok(())
     }
 
-    /// Waits until a bit of `mask` is set, or was since the last wait; clears and returns those that were.
+    /// Waits until a bit of `mask` is set, or was since the last wait; clears and returns those
+    /// that were.
     ///
     /// # Errors
-    /// [`QueueError::NoBits`] if `mask` is 0, [`QueueError::Cancelled`], [`QueueError::PeerDied`] or
-    /// [`QueueError::TimedOut`] once the one is the case without a bit: the bits are looked at first, so a deadline in the
-    /// past, or a peer that has died, still leaves those that are set.
+    /// [`QueueError::NoBits`] if `mask` is 0, [`QueueError::Cancelled`], [`QueueError::PeerDied`]
+    /// or [`QueueError::TimedOut`] once the one is the case without a bit: the bits are looked at
+    /// first, so a deadline in the past, or a peer that has died, still leaves those that are set.
     pub fn wait(&self, mask: u32, deadline: Option<Instant>) -> Result<u32, QueueError> {
         let mask = NonZeroU32::new(mask).ok_or(QueueError::NoBits)?;
         self.interrupts.follow_fork();

@@ -1,9 +1,9 @@
 //! What ends a wait from outside the queue: cancellation, and the death of the peer.
 //!
-//! Both are a [`Signal`]: a word of this process that pollers look at every few microseconds (no system call, and a line
-//! that nobody writes), and on which sleepers sleep beside the queue's event flag (`futex_waitv`). So a raised signal
-//! wakes whoever sleeps, by memory that no peer can reach: one that changes the flag's bits, or moves its sleepers to
-//! another futex, hides nothing.
+//! Both are a [`Signal`]: a word of this process that pollers look at every few microseconds (no
+//! system call, and a line that nobody writes), and on which sleepers sleep beside the queue's
+//! event flag (`futex_waitv`). So a raised signal wakes whoever sleeps, by memory that no peer can
+//! reach: one that changes the flag's bits, or moves its sleepers to another futex, hides nothing.
 //!
 //! | edge     | raiser                       | who waits                                                        |
 //! |----------|------------------------------|------------------------------------------------------------------|
@@ -104,8 +104,8 @@ impl Interrupts {
         Ok(())
     }
 
-    /// Sleeps until `word` is not `expected`, a wake of it meets `mask`, one of the signals is raised, the deadline, or for
-    /// no reason.
+    /// Sleeps until `word` is not `expected`, a wake of it meets `mask`, one of the signals is
+    /// raised, the deadline, or for no reason.
     pub(crate) fn sleep(
         &self,
         word: &FutexWord,
@@ -123,11 +123,14 @@ impl Interrupts {
     }
 }
 
-/// Ends the waits of the queues it is attached to: for tearing down, from any thread of this process.
+/// Ends the waits of the queues it is attached to: for tearing down, from any thread of this
+/// process.
 ///
 /// Cheap to clone; all clones are the same handle. Attach it with
-/// [`Producer::set_cancel`](crate::Producer::set_cancel), [`Consumer::set_cancel`](crate::Consumer::set_cancel) and
-/// [`EventFlag::set_cancel`](crate::EventFlag::set_cancel), to as many queues as one teardown concerns.
+/// [`Producer::set_cancel`](crate::Producer::set_cancel),
+/// [`Consumer::set_cancel`](crate::Consumer::set_cancel) and
+/// [`EventFlag::set_cancel`](crate::EventFlag::set_cancel), to as many queues as one teardown
+/// concerns.
 ///
 /// ```
 /// use nnburst_fmq::{Cancel, Queue, QueueError, Wait};

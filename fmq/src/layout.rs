@@ -1,6 +1,8 @@
-//! Where the parts of a queue lie: libfmq's packed layout, our spaced one, and the check of a stranger's.
+//! Where the parts of a queue lie: libfmq's packed layout, our spaced one, and the check of a
+//! stranger's.
 //!
-//! A part's place is said by its [`Grantor`], so any arrangement can be read by any peer, libfmq included:
+//! A part's place is said by its [`Grantor`], so any arrangement can be read by any peer, libfmq
+//! included:
 //!
 //! ```text
 //! packed (libfmq's allocator)        spaced (ours)               ring in a second file
@@ -10,8 +12,9 @@
 //! .. align8: event flag u32          384  ring
 //! ```
 //!
-//! Spaced keeps each word that one side writes and the other polls on cache lines of its own (128 bytes: CPUs fetch
-//! lines in pairs); packed puts both counters and the first items on one line, which both sides then fight for.
+//! Spaced keeps each word that one side writes and the other polls on cache lines of its own (128
+//! bytes: CPUs fetch lines in pairs); packed puts both counters and the first items on one line,
+//! which both sides then fight for.
 
 use crate::descriptor::Grantor;
 use crate::{Part, SetupError};
@@ -168,7 +171,8 @@ fn place(part: Part, grantor: &Grantor, files: usize) -> Result<Place, SetupErro
     if extent > LIMIT {
         return Err(refuse(part, "extent", extent, "beyond the limit of an int"));
     }
-    // Of a counter or flag only the word is used, however much is granted: that is what may not overlap.
+    // Of a counter or flag only the word is used, however much is granted: that is what may not
+    // overlap.
     let used = if part == Part::Ring { extent } else { least };
     Ok(Place { part, file, offset: u64::from(offset), extent: used })
 }

@@ -1,8 +1,10 @@
-//! A queue between two processes over shared memory, in the layout of Android's fast message queue (libfmq).
+//! A queue between two processes over shared memory, in the layout of Android's fast message queue
+//! (libfmq).
 //!
-//! One process writes items, another reads them; while both are busy no system call is made and no lock taken, and when
-//! there is nothing to do they can sleep. Either side may be a libfmq program. Whatever the other side does to the shared
-//! memory gives an error here, never undefined behaviour.
+//! One process writes items, another reads them; while both are busy no system call is made and no
+//! lock taken, and when there is nothing to do they can sleep. Either side may be a libfmq program.
+//! Whatever the other side does to the shared memory gives an error here, never undefined
+//! behaviour.
 //!
 //! ```text
 //!  producer's process              shared memory (sealed memfd)             consumer's process
@@ -17,7 +19,8 @@
 //!
 //! # Example
 //!
-//! Two threads here; between processes the [`Descriptor`] travels over a Unix socket (see `examples/two_processes.rs`).
+//! Two threads here; between processes the [`Descriptor`] travels over a Unix socket (see
+//! `examples/two_processes.rs`).
 //!
 //! ```
 //! use nnburst_fmq::{Queue, Wait};

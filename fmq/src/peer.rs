@@ -1,7 +1,8 @@
 //! [`PeerWatch`]: learns that the peer is gone, and ends the waits of the queues it is attached to.
 //!
-//! One thread per process sleeps in epoll over everything that is watched; it costs nothing until something dies. Waits
-//! look at an atomic that this thread sets, so polling stays free of system calls, and sleepers are woken.
+//! One thread per process sleeps in epoll over everything that is watched; it costs nothing until
+//! something dies. Waits look at an atomic that this thread sets, so polling stays free of system
+//! calls, and sleepers are woken.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,15 +18,18 @@ use crate::interrupt::{Interrupts, Signal, Watching};
 use crate::process::{self, PerProcess};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
-/// Watches one peer: its process, or a connection to it. Cheap to clone; the watch ends with the last clone and the last
-/// queue it is attached to.
+/// Watches one peer: its process, or a connection to it. Cheap to clone; the watch ends with the
+/// last clone and the last queue it is attached to.
 ///
-/// Attach it with [`Producer::set_peer`](crate::Producer::set_peer) and [`Consumer::set_peer`](crate::Consumer::set_peer).
-/// From the death on (within a scheduler's latency, well below 10 ms) every wait ends with
-/// [`QueueError::PeerDied`](crate::QueueError::PeerDied); what the peer had published can still be read.
+/// Attach it with [`Producer::set_peer`](crate::Producer::set_peer) and
+/// [`Consumer::set_peer`](crate::Consumer::set_peer). From the death on (within a scheduler's
+/// latency, well below 10 ms) every wait ends with
+/// [`QueueError::PeerDied`](crate::QueueError::PeerDied); what the peer had published can still be
+/// read.
 ///
-/// A child that this process forks may go on with the watches that it inherits: where a wait begins, one that was made by
-/// another process is made anew. Parent and child then both watch the peer, each by a thread of its own.
+/// A child that this process forks may go on with the watches that it inherits: where a wait
+/// begins, one that was made by another process is made anew. Parent and child then both watch the
+/// peer, each by a thread of its own.
 #[derive(Clone, Debug)]
 pub struct PeerWatch {
     watch: Arc<Watch>,
@@ -49,8 +53,9 @@ struct Place {
 }
 
 impl PeerWatch {
-    /// Watches the process `pid`. Make sure that the number still means the peer: its parent can (it has not waited for
-    /// it yet), as can one who got it from a connection's credentials and has seen no hang-up since.
+    /// Watches the process `pid`. Make sure that the number still means the peer: its parent can
+    /// (it has not waited for it yet), as can one who got it from a connection's credentials and
+    /// has seen no hang-up since.
     ///
     /// # Errors
     /// [`SetupError::System`] if there is no such process, or a system call fails.
@@ -69,11 +74,11 @@ impl PeerWatch {
         Self::watch(Arc::new(pidfd), epoll::EventFlags::IN)
     }
 
-    /// Watches a connection: a stream or seqpacket socket, or a pipe, whose other end the peer holds. Data on it are
-    /// left alone.
+    /// Watches a connection: a stream or seqpacket socket, or a pipe, whose other end the peer
+    /// holds. Data on it are left alone.
     ///
-    /// The watch keeps its share of `socket` open; the peer sees our hang-up only once all shares are gone, so give it a
-    /// clone of an `Arc` and drop the watch when you close the connection.
+    /// The watch keeps its share of `socket` open; the peer sees our hang-up only once all shares
+    /// are gone, so give it a clone of an `Arc` and drop the watch when you close the connection.
     ///
     /// # Errors
     /// [`SetupError::System`] if a system call fails.
@@ -81,8 +86,9 @@ impl PeerWatch {
         Self::watch(Arc::new(socket), epoll::EventFlags::RDHUP)
     }
 
-    /// Ends the watching thread, for whoever is about to end the process, or to unload a library, and wants to leave
-    /// nothing behind. Watches made before notice nothing from then on; the next one made starts a thread again.
+    /// Ends the watching thread, for whoever is about to end the process, or to unload a library,
+    /// and wants to leave nothing behind. Watches made before notice nothing from then on; the next
+    /// one made starts a thread again.
     pub fn stop_all() {
         if let Some(watcher) = lock(WATCHER.get()).take() {
             // It can only fail if the count is at its end, which wakes the thread as well.
@@ -133,8 +139,8 @@ impl Watching for Watch {
 }
 
 impl Watch {
-    /// In a child: leaves the parent's watcher alone and joins this process's. If that fails (no descriptors, no thread),
-    /// the next wait tries again.
+    /// In a child: leaves the parent's watcher alone and joins this process's. If that fails (no
+    /// descriptors, no thread), the next wait tries again.
     #[cold]
     fn move_house(&self) {
         // If a thread of the parent's had the lock, it isn't here to give it back.
@@ -148,7 +154,8 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        // The entry of a watch that was inherited is the parent's: an epoll descriptor is shared with children.
+        // The entry of a watch that was inherited is the parent's: an epoll descriptor is shared
+        // with children.
         if self.process.load(Ordering::Relaxed) == process::id() {
             let place = self.place.get_mut().unwrap_or_else(PoisonError::into_inner);
             place.watcher.remove(place.key);
@@ -221,13 +228,15 @@ impl Watcher {
         let key = entries.last_key;
         let events = events | epoll::EventFlags::ONESHOT;
         let add = |file: &Arc<dyn WatchedFile>| {
-            // Under the lock, so that an event finds its entry. A death is reported at once if it has already happened.
+            // Under the lock, so that an event finds its entry. A death is reported at once if it
+            // has already happened.
             epoll::add(&self.epoll, &**file, epoll::EventData::new_u64(key), events)
         };
         let mut file = Arc::clone(file);
         let mut added = add(&file);
         if added == Err(Errno::EXIST) {
-            // Watched already: epoll tells descriptors apart, so the second watch gets one of its own.
+            // Watched already: epoll tells descriptors apart, so the second watch gets one of its
+            // own.
             let own = rustix::io::fcntl_dupfd_cloexec(&*file, 0);
             file = Arc::new(own.map_err(system("fcntl(F_DUPFD_CLOEXEC)"))?);
             added = add(&file);

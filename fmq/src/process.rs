@@ -1,11 +1,13 @@
 //! Which process this is, and the threads that it starts.
 //!
-//! A forked child inherits its parent's memory, but none of the threads that work on it, and shares its sockets and epoll
-//! descriptors. So objects note the [`id`] of the process that they belong to, and what a process has one of is kept in a
+//! A forked child inherits its parent's memory, but none of the threads that work on it, and shares
+//! its sockets and epoll descriptors. So objects note the [`id`] of the process that they belong
+//! to, and what a process has one of is kept in a
 //! [`PerProcess`]: a child makes its own, and neither uses the inherited one nor waits for a lock that a thread of the
 //! parent's held.
 //!
-//! [`spawn`] is how the crates of this workspace start threads: the signals of the program are none of theirs.
+//! [`spawn`] is how the crates of this workspace start threads: the signals of the program are none
+//! of theirs.
 #![expect(clippy::disallowed_types, reason = "no memory of a queue's, and no part of a model")]
 
 use std::io;
@@ -17,7 +19,8 @@ use std::thread::{Builder, JoinHandle};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-/// A number that no process which forked this one, or was forked by it, has. Two loads but for the first time.
+/// A number that no process which forked this one, or was forked by it, has. Two loads but for the
+/// first time.
 #[inline]
 pub fn id() -> u64 {
     // Acquire: pairs with the exchange in `page`.
@@ -95,8 +98,9 @@ impl<T> PerProcess<T> {
 }
 
 impl<T: Default + Send + 'static> PerProcess<T> {
-    /// This process's; made when it is first asked for, and kept as long as the process. (What a child inherits stays
-    /// where it is: nobody can tell whether a thread of the parent's was at it.)
+    /// This process's; made when it is first asked for, and kept as long as the process. (What a
+    /// child inherits stays where it is: nobody can tell whether a thread of the parent's was at
+    /// it.)
     pub fn get(&'static self) -> &'static Mutex<T> {
         let process = id();
         // Acquire: pairs with the exchange below.
@@ -139,9 +143,10 @@ pub fn spawn<T: Send + 'static>(
     without_signals(|| Builder::new().name(name.into()).spawn(body))
 }
 
-/// Runs `start`, whose threads inherit a mask of signals: all are blocked but those that a thread brings upon itself
-/// (SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP). A program's handlers then run on its own threads, whose stacks and
-/// locks they are written for, and what interrupts a wait is meant for whoever waits.
+/// Runs `start`, whose threads inherit a mask of signals: all are blocked but those that a thread
+/// brings upon itself (SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP). A program's handlers then
+/// run on its own threads, whose stacks and locks they are written for, and what interrupts a wait
+/// is meant for whoever waits.
 pub fn without_signals<R>(start: impl FnOnce() -> R) -> R {
     let _restored = Masked::all_but_faults();
     start()
@@ -169,7 +174,8 @@ impl Masked {
             }
             mask.assume_init()
         };
-        // SAFETY: both masks are valid for what the call does with them; it fails for an unknown first argument alone.
+        // SAFETY: both masks are valid for what the call does with them; it fails for an unknown
+        // first argument alone.
         let failed = unsafe {
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask, before.as_mut_ptr())
         };

@@ -12,8 +12,9 @@ use crate::wait::{Bits, WaitOptions, Waiter};
 
 /// The writing end: exactly one per queue, so `Send` but not `Clone`.
 ///
-/// Batches are all or nothing and become visible to the consumer at once. Each publication is announced on the event
-/// flag, if the queue has one, whichever form made it; that costs a system call only if the consumer sleeps.
+/// Batches are all or nothing and become visible to the consumer at once. Each publication is
+/// announced on the event flag, if the queue has one, whichever form made it; that costs a system
+/// call only if the consumer sleeps.
 #[derive(Debug)]
 pub struct Producer<T> {
     pub(crate) cursor: Cursor<Writing, Of<T>>,
@@ -38,7 +39,8 @@ impl<T: Pod> Producer<T> {
     /// Items that can be written now, at most the capacity; more may become so at any time.
     ///
     /// # Errors
-    /// [`QueueError::PeerLied`] or [`QueueError::Poisoned`] if the consumer's counter is impossible.
+    /// [`QueueError::PeerLied`] or [`QueueError::Poisoned`] if the consumer's counter is
+    /// impossible.
     #[inline]
     pub fn available_to_write(&mut self) -> Result<usize, QueueError> {
         self.cursor.usable()
@@ -47,8 +49,9 @@ impl<T: Pod> Producer<T> {
     /// Writes all of `items`, or nothing.
     ///
     /// # Errors
-    /// [`QueueError::Full`] if there is no room for all of them now, [`QueueError::TooLarge`] if there never is,
-    /// [`QueueError::PeerLied`] or [`QueueError::Poisoned`] if the consumer's counter is impossible.
+    /// [`QueueError::Full`] if there is no room for all of them now, [`QueueError::TooLarge`] if
+    /// there never is, [`QueueError::PeerLied`] or [`QueueError::Poisoned`] if the consumer's
+    /// counter is impossible.
     #[inline]
     pub fn try_write(&mut self, items: &[T]) -> Result<(), QueueError> {
         let bytes: &[u8] = bytemuck::cast_slice(items);
@@ -71,9 +74,10 @@ impl<T: Pod> Producer<T> {
     /// Writes all of `items`, waiting for room.
     ///
     /// # Errors
-    /// [`QueueError::TimedOut`], [`QueueError::Cancelled`] or [`QueueError::PeerDied`] (even if there is room: nobody
-    /// will read it; but room that was seen before is filled without a look at either), [`QueueError::TooLarge`] at once, [`QueueError::NoEventFlag`] if it would have to sleep and
-    /// can't, and those of [`Self::try_write`].
+    /// [`QueueError::TimedOut`], [`QueueError::Cancelled`] or [`QueueError::PeerDied`] (even if
+    /// there is room: nobody will read it; but room that was seen before is filled without a look
+    /// at either), [`QueueError::TooLarge`] at once, [`QueueError::NoEventFlag`] if it would have
+    /// to sleep and can't, and those of [`Self::try_write`].
     #[inline]
     pub fn write(&mut self, items: &[T], wait: impl Into<WaitOptions>) -> Result<(), QueueError> {
         let bytes: &[u8] = bytemuck::cast_slice(items);
@@ -121,7 +125,8 @@ impl<T: Pod> Producer<T> {
         Ok(WriteTransaction::new(self, count))
     }
 
-    /// A handle to the event-flag word, if the queue has one; what is attached to this end now ends its waits too.
+    /// A handle to the event-flag word, if the queue has one; what is attached to this end now ends
+    /// its waits too.
     #[must_use]
     pub fn event_flag(&self) -> Option<EventFlag> {
         self.waiter.event_flag()
@@ -132,8 +137,8 @@ impl<T: Pod> Producer<T> {
         self.waiter.set_bits(bits);
     }
 
-    /// From now on this end sleeps and announces on another word than the queue's: libfmq's calls that are given an
-    /// `EventFlag`. The peer has to do so too.
+    /// From now on this end sleeps and announces on another word than the queue's: libfmq's calls
+    /// that are given an `EventFlag`. The peer has to do so too.
     pub fn set_event_flag(&mut self, flag: &EventFlag) {
         self.waiter.set_event_flag(flag);
     }

@@ -24,9 +24,9 @@ use crate::{Consumer, Producer, SetupError};
 
 /// A queue of `T` in this process's address space, which has not yet taken a side.
 ///
-/// One process makes it with [`Self::builder`] and sends the [`Self::descriptor`]; the other attaches with
-/// [`Self::attach`]. Then each becomes one end. Attaching never resets the counters, so an end that is replaced (its
-/// process was restarted, say) goes on where the last one stopped.
+/// One process makes it with [`Self::builder`] and sends the [`Self::descriptor`]; the other
+/// attaches with [`Self::attach`]. Then each becomes one end. Attaching never resets the counters,
+/// so an end that is replaced (its process was restarted, say) goes on where the last one stopped.
 ///
 /// `T` is plain data of at most 8-byte alignment in the ring; 16 works in libfmq's layout and ours.
 #[derive(Debug)]
@@ -94,7 +94,8 @@ impl<T: Pod> Queue<T> {
 
 #[cfg(not(loom))]
 impl<T: Pod> Queue<T> {
-    /// Maps the queue that `descriptor` describes, trusting nothing in it. See [`Self::attach_with`] for what is checked.
+    /// Maps the queue that `descriptor` describes, trusting nothing in it. See
+    /// [`Self::attach_with`] for what is checked.
     ///
     /// # Errors
     /// [`SetupError`] naming the rule that is broken.
@@ -104,10 +105,11 @@ impl<T: Pod> Queue<T> {
 
     /// [`Self::attach`] with exceptions.
     ///
-    /// Checked are: flavour and quantum; number of grantors; per grantor the file's index, an offset that is a multiple
-    /// of 8, an extent long enough and not absurd; a ring of a whole number of items; no two parts on the same bytes,
-    /// also through two descriptors of one file; seals, then each part's end against the file's size; and counters that
-    /// are whole items apart and at most the ring's size.
+    /// Checked are: flavour and quantum; number of grantors; per grantor the file's index, an
+    /// offset that is a multiple of 8, an extent long enough and not absurd; a ring of a whole
+    /// number of items; no two parts on the same bytes, also through two descriptors of one file;
+    /// seals, then each part's end against the file's size; and counters that are whole items apart
+    /// and at most the ring's size.
     ///
     /// # Errors
     /// [`SetupError`] naming the rule that is broken.
@@ -123,7 +125,8 @@ impl<T: Pod> Queue<T> {
     /// What another process needs to attach; a copy, with file descriptors of its own.
     ///
     /// # Errors
-    /// [`SetupError::Private`] for a queue in private memory, [`SetupError::System`] if the files can't be duplicated.
+    /// [`SetupError::Private`] for a queue in private memory, [`SetupError::System`] if the files
+    /// can't be duplicated.
     pub fn descriptor(&self) -> Result<Descriptor, SetupError> {
         self.descriptor.as_ref().ok_or(SetupError::Private)?.try_clone()
     }
@@ -156,19 +159,19 @@ pub struct AttachOptions {
 }
 
 impl AttachOptions {
-    /// Also maps files that are not sealed against shrinking and can't be: ashmem, files on disk, memfds made without
-    /// sealing. By default they are refused.
+    /// Also maps files that are not sealed against shrinking and can't be: ashmem, files on disk,
+    /// memfds made without sealing. By default they are refused.
     ///
-    /// Whoever holds such a file can shorten it, and then this process gets `SIGBUS` at its next access. Allow it for
-    /// peers that you trust that far, or with a handler for that signal.
+    /// Whoever holds such a file can shorten it, and then this process gets `SIGBUS` at its next
+    /// access. Allow it for peers that you trust that far, or with a handler for that signal.
     pub fn allow_unsealed(mut self, allow: bool) -> Self {
         self.allow_unsealed = allow;
         self
     }
 
-    /// Puts both counters to zero first, whatever they were: the queue is empty then. For the owner of a queue, who knows
-    /// that nobody is attached to it: an end that is would take it for a lie of its peer. Readers of the unsynchronised
-    /// flavour reset nothing.
+    /// Puts both counters to zero first, whatever they were: the queue is empty then. For the owner
+    /// of a queue, who knows that nobody is attached to it: an end that is would take it for a lie
+    /// of its peer. Readers of the unsynchronised flavour reset nothing.
     pub fn reset_counters(mut self, reset: bool) -> Self {
         self.reset_counters = reset;
         self
@@ -236,7 +239,8 @@ impl<T: Pod> QueueBuilder<T> {
     }
 }
 
-/// What a model has instead of files and a second process: the descriptor carries the memory itself.
+/// What a model has instead of files and a second process: the descriptor carries the memory
+/// itself.
 #[cfg(loom)]
 impl<T: Pod> QueueBuilder<T> {
     /// As the native one makes it.
@@ -267,7 +271,8 @@ impl<T: Pod> Queue<T> {
     /// Looks at the counters as the native one does.
     ///
     /// # Errors
-    /// [`SetupError::Private`] for a descriptor of no queue, [`SetupError::Counters`] if they make no sense.
+    /// [`SetupError::Private`] for a descriptor of no queue, [`SetupError::Counters`] if they make
+    /// no sense.
     pub fn attach(descriptor: Descriptor) -> Result<Self, SetupError> {
         let memory = descriptor.memory.ok_or(SetupError::Private)?;
         let counters = Counters::of_queue(&memory, size_of::<T>())?;
@@ -285,16 +290,17 @@ impl<T: Pod> Queue<T> {
 
 #[cfg(not(loom))]
 impl<T: Pod> QueueBuilder<T> {
-    /// Lays the region out byte for byte as libfmq's own allocator does, instead of giving each counter cache lines of
-    /// its own. Any libfmq peer reads either; this is for those that ignore the grantors.
+    /// Lays the region out byte for byte as libfmq's own allocator does, instead of giving each
+    /// counter cache lines of its own. Any libfmq peer reads either; this is for those that ignore
+    /// the grantors.
     pub fn packed(mut self) -> Self {
         self.style = Style::Packed;
         self
     }
 
-    /// Puts the ring into `file`, at its start, as libfmq does with a user's buffer; counters and flag get a file of
-    /// their own, in libfmq's places. The file must be long enough, and sealable against shrinking unless
-    /// [`Self::allow_unsealed`].
+    /// Puts the ring into `file`, at its start, as libfmq does with a user's buffer; counters and
+    /// flag get a file of their own, in libfmq's places. The file must be long enough, and sealable
+    /// against shrinking unless [`Self::allow_unsealed`].
     pub fn ring_in(mut self, file: std::os::fd::OwnedFd) -> Self {
         self.style = Style::TwoFiles;
         self.ring = Some(file);
@@ -310,8 +316,9 @@ impl<T: Pod> QueueBuilder<T> {
     /// Makes the queue in a memfd, sealed against shrinking, growing and further seals.
     ///
     /// # Errors
-    /// [`SetupError::NoCapacity`], [`SetupError::ItemSize`] or [`SetupError::TooLarge`] for impossible sizes;
-    /// [`SetupError::PastEnd`] or [`SetupError::Unsealed`] for a ring's file that will not do; [`SetupError::System`].
+    /// [`SetupError::NoCapacity`], [`SetupError::ItemSize`] or [`SetupError::TooLarge`] for
+    /// impossible sizes; [`SetupError::PastEnd`] or [`SetupError::Unsealed`] for a ring's file that
+    /// will not do; [`SetupError::System`].
     pub fn create(self) -> Result<Queue<T>, SetupError> {
         let (memory, descriptor) = self.build(Flavor::Synchronized)?;
         Ok(Queue { descriptor: Some(descriptor), ..Queue::fresh(memory) })

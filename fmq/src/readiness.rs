@@ -1,9 +1,10 @@
 //! [`Readiness`]: a queue as a file descriptor, for event loops and async runtimes.
 //!
-//! A futex word can't be put into epoll, so somebody has to sleep on it. One thread of the process does so for up to 42
-//! queues at once (`futex_waitv`, Linux 5.16), and writes to a queue's eventfd when its bit is set. The bridge is only in
-//! the way of those who use it: it costs the peer one wake-up and this process one more, so it is for queues that are
-//! one source among many; where latency counts, a thread of one's own with [`Wait`](crate::Wait) is faster.
+//! A futex word can't be put into epoll, so somebody has to sleep on it. One thread of the process
+//! does so for up to 42 queues at once (`futex_waitv`, Linux 5.16), and writes to a queue's eventfd
+//! when its bit is set. The bridge is only in the way of those who use it: it costs the peer one
+//! wake-up and this process one more, so it is for queues that are one source among many; where
+//! latency counts, a thread of one's own with [`Wait`](crate::Wait) is faster.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -20,11 +21,12 @@ use crate::{QueueError, SetupError};
 /// Tells an event loop when an end of a queue is ready: an eventfd that becomes readable.
 ///
 /// One-shot, in the manner of a poll function: ask [`poll_readable`](Self::poll_readable) or
-/// [`poll_writable`](Self::poll_writable); if the answer is `false`, wait until the descriptor is readable (epoll,
-/// `AsyncFd`, ..), then ask again. Death and cancellation make it readable too. It may be so for no reason.
+/// [`poll_writable`](Self::poll_writable); if the answer is `false`, wait until the descriptor is
+/// readable (epoll, `AsyncFd`, ..), then ask again. Death and cancellation make it readable too. It
+/// may be so for no reason.
 ///
-/// A child that this process forks must not share the descriptor, so there the first poll makes another one: ask for it
-/// ([`as_fd`](AsFd::as_fd)) after that.
+/// A child that this process forks must not share the descriptor, so there the first poll makes
+/// another one: ask for it ([`as_fd`](AsFd::as_fd)) after that.
 ///
 /// ```
 /// use nnburst_fmq::{Queue, Readiness};
@@ -52,7 +54,8 @@ impl Readiness {
     /// Makes an eventfd and a place on the bridge for it.
     ///
     /// # Errors
-    /// [`SetupError::System`] if there is no `futex_waitv` (Linux before 5.16), or no more descriptors.
+    /// [`SetupError::System`] if there is no `futex_waitv` (Linux before 5.16), or no more
+    /// descriptors.
     pub fn new() -> Result<Self, SetupError> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let fd = rustix::event::eventfd(0, flags).map_err(system("eventfd2"))?;
@@ -61,11 +64,12 @@ impl Readiness {
         Ok(Self { fd, key, bridge, process: process::id() })
     }
 
-    /// Whether `count` items can be read. If not (`false`), the descriptor becomes readable when that may have changed.
+    /// Whether `count` items can be read. If not (`false`), the descriptor becomes readable when
+    /// that may have changed.
     ///
     /// # Errors
-    /// As [`Consumer::wait_readable`](crate::Consumer::wait_readable), and [`QueueError::NoEventFlag`] in a forked child that
-    /// has no descriptor left for an eventfd.
+    /// As [`Consumer::wait_readable`](crate::Consumer::wait_readable), and
+    /// [`QueueError::NoEventFlag`] in a forked child that has no descriptor left for an eventfd.
     pub fn poll_readable<T: bytemuck::Pod>(
         &mut self,
         consumer: &mut crate::Consumer<T>,
@@ -80,7 +84,8 @@ impl Readiness {
         self.poll(waiter, || cursor.ready(bytes))
     }
 
-    /// Whether `count` items can be written. If not (`false`), the descriptor becomes readable when that may have changed.
+    /// Whether `count` items can be written. If not (`false`), the descriptor becomes readable when
+    /// that may have changed.
     ///
     /// # Errors
     /// As [`Producer::wait_writable`](crate::Producer::wait_writable).
@@ -123,7 +128,8 @@ impl AsFd for Readiness {
 
 impl Drop for Readiness {
     fn drop(&mut self) {
-        // A child leaves the parent's bridge alone: its lock may be held by a thread that is not here.
+        // A child leaves the parent's bridge alone: its lock may be held by a thread that is not
+        // here.
         if self.process == process::id() {
             lock(&self.bridge.places).retain(|place| place.key != self.key);
         }
@@ -154,7 +160,8 @@ struct Armed {
 }
 
 impl Armed {
-    /// Changes of other bits that are slept through; a peer that makes more makes us wake our owner, who then looks.
+    /// Changes of other bits that are slept through; a peer that makes more makes us wake our
+    /// owner, who then looks.
     const MOST_LOOKS: u32 = 64;
 
     /// Whether the owner has to look.
@@ -182,8 +189,8 @@ impl Armed {
 static BRIDGES: PerProcess<(Vec<&'static Bridge>, u64)> = PerProcess::new();
 
 impl Bridge {
-    /// Queues per thread: three words each (the queue's, a cancellation's and a death's) and the control word are what
-    /// one call can wait for.
+    /// Queues per thread: three words each (the queue's, a cancellation's and a death's) and the
+    /// control word are what one call can wait for.
     const MOST: usize = (128 - 1) / 3;
 
     /// A place on a bridge that has one, else on a new one.
@@ -231,7 +238,8 @@ impl Bridge {
     /// The thread: signals what fires, then sleeps on the rest.
     fn run(&self) {
         loop {
-            // Acquire: before the places are looked at; a change from here on makes the sleep return at once.
+            // Acquire: before the places are looked at; a change from here on makes the sleep
+            // return at once.
             let control = self.control.load(Ordering::Acquire);
             let sleeping: Vec<Armed> = self.signal();
             let control = self.control.in_a_vector(control, Sharing::Threads);
@@ -242,7 +250,8 @@ impl Bridge {
         }
     }
 
-    /// Signals and disarms the places that fire; returns the others, whose memory stays mapped as long as they are held.
+    /// Signals and disarms the places that fire; returns the others, whose memory stays mapped as
+    /// long as they are held.
     fn signal(&self) -> Vec<Armed> {
         let mut sleeping = Vec::new();
         for place in lock(&self.places).iter_mut() {

@@ -1,17 +1,19 @@
 //! The ring itself: two cursors over shared memory, each side's own one private.
 //!
-//! Counters are in bytes and grow for ever (modulo 2^64), as in libfmq; an item lies at `counter % ring_bytes`. Each
-//! side keeps its own counter and its place in the ring privately (no division per operation) and never reads its own
-//! counter back. It remembers the peer's counter and looks again only when what it remembers is not enough.
+//! Counters are in bytes and grow for ever (modulo 2^64), as in libfmq; an item lies at
+//! `counter % ring_bytes`. Each side keeps its own counter and its place in the ring privately (no
+//! division per operation) and never reads its own counter back. It remembers the peer's counter
+//! and looks again only when what it remembers is not enough.
 //!
 //! | edge      | release                            | acquire                       | hands over     |
 //! |-----------|------------------------------------|-------------------------------|----------------|
 //! | `publish` | [`Writing::publish`], `written`    | [`Reading::look`]             | filled items   |
 //! | `retire`  | [`Reading::publish`], `read`       | [`Writing::look`]             | slots to reuse |
 //!
-//! Every look checks what it saw: the peer's counter may only move towards ours, never past it, by whole items. The
-//! first lie poisons this side for good: what it remembers is set so that the fast path can never succeed again, and
-//! the slow path answers with the error. The fast path itself pays nothing for that.
+//! Every look checks what it saw: the peer's counter may only move towards ours, never past it, by
+//! whole items. The first lie poisons this side for good: what it remembers is set so that the fast
+//! path can never succeed again, and the slow path answers with the error. The fast path itself
+//! pays nothing for that.
 
 use crate::memory::{CACHE_LINE, Memory};
 use crate::sync::Ordering;
@@ -58,9 +60,11 @@ impl Quantum for Bytes {
     }
 }
 
-/// Which side of the ring a cursor is on: what is its own counter, which the peer's, and what a distance means.
+/// Which side of the ring a cursor is on: what is its own counter, which the peer's, and what a
+/// distance means.
 pub(crate) trait Side {
-    /// Whether this side has something to do after the peer's death: a reader has what was published.
+    /// Whether this side has something to do after the peer's death: a reader has what was
+    /// published.
     #[cfg(not(loom))]
     const OUTLIVES_PEER: bool;
 
@@ -71,7 +75,8 @@ pub(crate) trait Side {
     /// Called after `bytes` were published and announced.
     ///
     /// # Safety
-    /// The next `left` bytes, which begin at byte `position`, below the ring's size, are this side's already.
+    /// The next `left` bytes, which begin at byte `position`, below the ring's size, are this
+    /// side's already.
     unsafe fn ahead(memory: &Memory, position: usize, bytes: usize, left: usize);
     /// How far this side's counter may go when the peer's stands at `peer`.
     fn limit(peer: u64, ring_bytes: u64) -> u64;
@@ -101,15 +106,17 @@ impl Side for Writing {
 
     #[inline(always)]
     fn look(memory: &Memory) -> u64 {
-        // edge retire (acquire): pairs with `Reading::publish`; the consumer is done with the slots below this.
+        // edge retire (acquire): pairs with `Reading::publish`; the consumer is done with the slots
+        // below this.
         memory.read().load(Ordering::Acquire)
     }
 
     #[inline(always)]
     unsafe fn ahead(memory: &Memory, position: usize, bytes: usize, left: usize) {
-        // The consumer still has copies of the next lines from the last time round. Taking them back now, while it is
-        // busy with what was just published, takes that off the way of the next messages; several at a time, since
-        // their transfers overlap where a stream of counted items would wait for one after the other.
+        // The consumer still has copies of the next lines from the last time round. Taking them
+        // back now, while it is busy with what was just published, takes that off the way of the
+        // next messages; several at a time, since their transfers overlap where a stream of counted
+        // items would wait for one after the other.
         if enters(position, bytes, OWNED_AHEAD) {
             // SAFETY: the caller's words; those past the ring's end are left out.
             unsafe { memory.take_back(position, bytes.max(OWNED_AHEAD).min(left)) };
@@ -132,19 +139,22 @@ impl Side for Reading {
 
     #[inline(always)]
     fn publish(memory: &Memory, ours: u64) {
-        // edge retire (release): pairs with `Writing::look`; the items below `ours` have been copied out.
+        // edge retire (release): pairs with `Writing::look`; the items below `ours` have been
+        // copied out.
         memory.read().store(ours, Ordering::Release);
     }
 
     #[inline(always)]
     fn look(memory: &Memory) -> u64 {
-        // edge publish (acquire): pairs with `Writing::publish`; the items below this are visible from here on.
+        // edge publish (acquire): pairs with `Writing::publish`; the items below this are visible
+        // from here on.
         memory.written().load(Ordering::Acquire)
     }
 
     #[inline(always)]
     unsafe fn ahead(memory: &Memory, position: usize, bytes: usize, left: usize) {
-        // The items that wait already, a few lines on. Not the last ones: the producer may be writing in their lines.
+        // The items that wait already, a few lines on. Not the last ones: the producer may be
+        // writing in their lines.
         if enters(position, bytes, CACHE_LINE) && left >= 2 * FETCHED_AHEAD {
             memory.prefetch(position + FETCHED_AHEAD);
         }
@@ -165,7 +175,8 @@ const FETCHED_AHEAD: usize = 8 * CACHE_LINE;
 /// The least that a producer takes back at a time: as many lines as a core's store buffer overlaps.
 const OWNED_AHEAD: usize = 8 * CACHE_LINE;
 
-/// Whether the `bytes` before `position` ended in the block of `block` bytes that `position` is in, or at its start.
+/// Whether the `bytes` before `position` ended in the block of `block` bytes that `position` is in,
+/// or at its start.
 #[inline(always)]
 fn enters(position: usize, bytes: usize, block: usize) -> bool {
     position % block < bytes
@@ -175,10 +186,12 @@ fn enters(position: usize, bytes: usize, block: usize) -> bool {
 #[derive(Debug)]
 pub(crate) struct Cursor<S, Q> {
     memory: Memory,
-    /// Our counter; the truth. Shared memory has a copy for the peer. The only word that every operation changes: the
-    /// next one can't start before it is there, so nothing else should be waited for in the same way.
+    /// Our counter; the truth. Shared memory has a copy for the peer. The only word that every
+    /// operation changes: the next one can't start before it is there, so nothing else should be
+    /// waited for in the same way.
     ours: u64,
-    /// How far our counter may go by what was last seen and checked of the peer: at most `ring_bytes` past `ours`.
+    /// How far our counter may go by what was last seen and checked of the peer: at most
+    /// `ring_bytes` past `ours`.
     limit: u64,
     /// Our counter where this lap of the ring began: less than `ring_bytes` below `ours`.
     lap: u64,
@@ -189,8 +202,8 @@ pub(crate) struct Cursor<S, Q> {
 }
 
 impl<S: Side, Q: Quantum> Cursor<S, Q> {
-    /// A cursor at `ours`, with the peer's counter at `peer`; both as found in memory and checked by [`Counters`].
-    /// `ring_bytes` is a multiple of the quantum, which is not 0.
+    /// A cursor at `ours`, with the peer's counter at `peer`; both as found in memory and checked
+    /// by [`Counters`]. `ring_bytes` is a multiple of the quantum, which is not 0.
     pub(crate) fn new(memory: Memory, quantum: Q, ours: u64, peer: u64) -> Self {
         let ring_bytes = memory.ring_bytes();
         Self {
@@ -224,7 +237,8 @@ impl<S: Side, Q: Quantum> Cursor<S, Q> {
         self.ring_bytes
     }
 
-    /// Bytes usable by what we remember of the peer: never more than `ring_bytes`, by the checks in `refresh`.
+    /// Bytes usable by what we remember of the peer: never more than `ring_bytes`, by the checks in
+    /// `refresh`.
     #[inline(always)]
     pub(crate) fn remembered(&self) -> usize {
         usize_of(self.limit.wrapping_sub(self.ours))
@@ -328,8 +342,8 @@ impl<S: Side, Q: Quantum> Cursor<S, Q> {
         QueueError::PeerLied(lie)
     }
 
-    /// The two runs of the next `bytes`, which were claimed: positions and lengths; the second is empty if they don't
-    /// reach past the ring's end.
+    /// The two runs of the next `bytes`, which were claimed: positions and lengths; the second is
+    /// empty if they don't reach past the ring's end.
     #[cfg(not(loom))]
     #[inline(always)]
     pub(crate) fn runs(&self, bytes: usize) -> [(usize, usize); 2] {
@@ -338,7 +352,8 @@ impl<S: Side, Q: Quantum> Cursor<S, Q> {
         [(position, first), (0, bytes - first)]
     }
 
-    /// Moves on by `bytes`, which were claimed, and tells the peer. [`Self::settle`] has to follow, after the announcement.
+    /// Moves on by `bytes`, which were claimed, and tells the peer. [`Self::settle`] has to follow,
+    /// after the announcement.
     #[inline(always)]
     pub(crate) fn publish(&mut self, bytes: usize) {
         let ours = self.ours.wrapping_add(bytes as u64);
@@ -346,19 +361,20 @@ impl<S: Side, Q: Quantum> Cursor<S, Q> {
         S::publish(&self.memory, ours);
     }
 
-    /// Prepares what comes after the `bytes` that were published last. After the announcement, whose fence would wait
-    /// for the lines that are under way.
+    /// Prepares what comes after the `bytes` that were published last. After the announcement,
+    /// whose fence would wait for the lines that are under way.
     #[inline(always)]
     pub(crate) fn settle(&mut self, bytes: usize) {
         if self.position() >= self.ring_bytes {
             self.start_lap();
         }
-        // SAFETY: the cursor's position is in the ring, and what is remembered is claimed from there on.
+        // SAFETY: the cursor's position is in the ring, and what is remembered is claimed from
+        // there on.
         unsafe { S::ahead(&self.memory, self.position(), bytes, self.remembered()) };
     }
 
-    /// A call, so that the compiler makes a branch of it: rarely taken, hence foreseen, where a conditional move would
-    /// have every operation wait for the last one's.
+    /// A call, so that the compiler makes a branch of it: rarely taken, hence foreseen, where a
+    /// conditional move would have every operation wait for the last one's.
     #[cold]
     #[inline(never)]
     fn start_lap(&mut self) {
@@ -373,8 +389,8 @@ impl<Q: Quantum> Cursor<Writing, Q> {
     /// `item` is one quantum long, and as much is claimed.
     #[inline(always)]
     pub(crate) unsafe fn fill_one(&self, item: &[u8]) {
-        // SAFETY: the position is a multiple of the quantum below the ring's size, which is one too; the bytes are
-        // claimed, so the consumer is done with them.
+        // SAFETY: the position is a multiple of the quantum below the ring's size, which is one
+        // too; the bytes are claimed, so the consumer is done with them.
         unsafe { self.memory.copy_in(self.position(), item) };
     }
 
@@ -385,7 +401,8 @@ impl<Q: Quantum> Cursor<Writing, Q> {
     #[inline(always)]
     pub(crate) unsafe fn fill(&self, at: usize, items: &[u8]) {
         let start = wrap(self.position() + at, self.ring_bytes);
-        // SAFETY: `start` is in the ring; the bytes are claimed: no more than the ring, and the consumer is done with them.
+        // SAFETY: `start` is in the ring; the bytes are claimed: no more than the ring, and the
+        // consumer is done with them.
         unsafe { put(&self.memory, start, items) };
     }
 }
@@ -397,8 +414,8 @@ impl<Q: Quantum> Cursor<Reading, Q> {
     /// `item` is one quantum long, and as much is claimed.
     #[inline(always)]
     pub(crate) unsafe fn drain_one(&self, item: &mut [u8]) {
-        // SAFETY: the position is a multiple of the quantum below the ring's size, which is one too; the bytes are
-        // claimed, so the producer is done with them.
+        // SAFETY: the position is a multiple of the quantum below the ring's size, which is one
+        // too; the bytes are claimed, so the producer is done with them.
         unsafe { self.memory.copy_out(self.position(), item) };
     }
 
@@ -409,15 +426,18 @@ impl<Q: Quantum> Cursor<Reading, Q> {
     #[inline(always)]
     pub(crate) unsafe fn drain(&self, at: usize, items: &mut [u8]) {
         let start = wrap(self.position() + at, self.ring_bytes);
-        // SAFETY: `start` is in the ring; the bytes are claimed: no more than the ring, and the producer is done with them.
+        // SAFETY: `start` is in the ring; the bytes are claimed: no more than the ring, and the
+        // producer is done with them.
         unsafe { take(&self.memory, start, items) };
     }
 }
 
-/// Copies `items` into the ring from byte `start` on, going on at its start when its end is reached.
+/// Copies `items` into the ring from byte `start` on, going on at its start when its end is
+/// reached.
 ///
 /// # Safety
-/// `start` is below `ring_bytes`, `items` is no longer than that, and by the protocol the bytes are the caller's.
+/// `start` is below `ring_bytes`, `items` is no longer than that, and by the protocol the bytes are
+/// the caller's.
 #[inline(always)]
 pub(crate) unsafe fn put(memory: &Memory, start: usize, items: &[u8]) {
     let room = memory.ring_bytes() - start;
@@ -433,7 +453,8 @@ pub(crate) unsafe fn put(memory: &Memory, start: usize, items: &[u8]) {
     }
 }
 
-/// Copies from the ring from byte `start` on to `items`, going on at its start when its end is reached.
+/// Copies from the ring from byte `start` on to `items`, going on at its start when its end is
+/// reached.
 ///
 /// # Safety
 /// As [`put`].
@@ -475,8 +496,9 @@ pub(crate) struct Counters {
 impl Counters {
     /// Reads both counters of a queue to attach to.
     pub(crate) fn of_queue(memory: &Memory, quantum: usize) -> Result<Self, crate::SetupError> {
-        // The consumer may be at work: its counter is read first, so that it is never ahead of the other.
-        // edge retire (acquire), edge publish (acquire): as in `look`, for the cursors that start here.
+        // The consumer may be at work: its counter is read first, so that it is never ahead of the
+        // other. edge retire (acquire), edge publish (acquire): as in `look`, for the cursors that
+        // start here.
         let read = memory.read().load(Ordering::Acquire);
         let written = memory.written().load(Ordering::Acquire);
         let quantum = quantum as u64;

@@ -1,11 +1,13 @@
-//! Zero-copy transactions: filling or reading slots where they lie, then publishing them all at once.
+//! Zero-copy transactions: filling or reading slots where they lie, then publishing them all at
+//! once.
 //!
-//! A transaction borrows its end of the queue, so there is one at a time and nothing else happens meanwhile. Committing
-//! takes no count: it publishes what was begun, or less after [`WriteTransaction::truncate`], and can't publish more.
-//! Dropping it publishes nothing.
+//! A transaction borrows its end of the queue, so there is one at a time and nothing else happens
+//! meanwhile. Committing takes no count: it publishes what was begun, or less after
+//! [`WriteTransaction::truncate`], and can't publish more. Dropping it publishes nothing.
 //!
-//! The slots stay shared memory. Nothing here hands out a reference to them: copy in, copy out, or take the raw
-//! addresses of the two [`Slots`] runs and mind that a hostile peer may be writing too. Validate copies, not slots.
+//! The slots stay shared memory. Nothing here hands out a reference to them: copy in, copy out, or
+//! take the raw addresses of the two [`Slots`] runs and mind that a hostile peer may be writing
+//! too. Validate copies, not slots.
 
 use std::marker::PhantomData;
 
@@ -15,8 +17,9 @@ use crate::{Consumer, Producer, QueueError};
 
 /// One run of adjacent slots in the ring. Empty runs have a valid address too.
 ///
-/// The address is valid as long as the transaction. It is aligned to 8 at the ring's start and to the item's size from
-/// there, which for types that want more may not be their alignment: use unaligned accesses for those.
+/// The address is valid as long as the transaction. It is aligned to 8 at the ring's start and to
+/// the item's size from there, which for types that want more may not be their alignment: use
+/// unaligned accesses for those.
 #[derive(Debug)]
 pub struct Slots<'txn, T> {
     address: *mut T,
@@ -173,7 +176,8 @@ impl<'queue, T: Pod> ReadTransaction<'queue, T> {
     }
 }
 
-/// The byte at which slot `index` starts, if `items` slots from there on are among the first `count`.
+/// The byte at which slot `index` starts, if `items` slots from there on are among the first
+/// `count`.
 #[inline(always)]
 pub(crate) fn within<T>(index: usize, items: usize, count: usize) -> Result<usize, QueueError> {
     match index.checked_add(items) {

@@ -1,4 +1,5 @@
-//! How to wait: [`Wait`] for the strategy, [`WaitOptions`] with a deadline; and the one loop that does it.
+//! How to wait: [`Wait`] for the strategy, [`WaitOptions`] with a deadline; and the one loop that
+//! does it.
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
@@ -21,10 +22,11 @@ pub enum Wait {
     Spin,
     /// Sleeps in the kernel at once; needs an event flag.
     Block,
-    /// Polls for about as long as recent waits lasted, while that is short, then sleeps; needs an event flag.
+    /// Polls for about as long as recent waits lasted, while that is short, then sleeps; needs an
+    /// event flag.
     Adaptive {
-        /// Never polls longer than this. Waits that have lately been longer are slept through from the start,
-        /// but for a trial every now and then.
+        /// Never polls longer than this. Waits that have lately been longer are slept through from
+        /// the start, but for a trial every now and then.
         limit: Duration,
     },
 }
@@ -167,8 +169,8 @@ impl Waiter {
         waited
     }
 
-    /// Waits until `ready` says so. `ready` is asked at least once, and once more after a death or the deadline: what
-    /// came before those counts.
+    /// Waits until `ready` says so. `ready` is asked at least once, and once more after a death or
+    /// the deadline: what came before those counts.
     pub(crate) fn wait(
         &mut self,
         options: WaitOptions,
@@ -198,7 +200,8 @@ impl Waiter {
         let mut start = None;
         loop {
             for _ in 0..TURNS_PER_GLANCE {
-                // First the pause: the caller has just looked, and each look takes the counter's line from the peer.
+                // First the pause: the caller has just looked, and each look takes the counter's
+                // line from the peer.
                 spin_loop();
                 if ready()? {
                     return Ok(true);
@@ -225,7 +228,8 @@ impl Waiter {
         ready: &mut impl FnMut() -> Result<bool, QueueError>,
     ) -> Result<(), QueueError> {
         let window = self.recent.window(limit);
-        // The commonest wait is over within a few turns: it is neither timed nor does it ask for the time.
+        // The commonest wait is over within a few turns: it is neither timed nor does it ask for
+        // the time.
         let turns = if window.is_zero() { 1 } else { TURNS_PER_GLANCE };
         for _ in 0..turns {
             if ready()? {
@@ -255,7 +259,8 @@ impl Waiter {
             return Ok(());
         }
         let result = loop {
-            // Clearing fences (edge sleep): who publishes from here on finds our bits clear, or has done so before we look.
+            // Clearing fences (edge sleep): who publishes from here on finds our bits clear, or has
+            // done so before we look.
             let before = event_flag::clear(word, mask);
             match ready() {
                 Ok(true) => break Ok(()),
@@ -277,8 +282,8 @@ impl Waiter {
 
     /// Ends a sleep, or the preparations for one.
     fn rise(word: &FutexWord, mask: NonZeroU32) {
-        // Nobody sleeps any more: leave the bits set, so that the peer's next publication costs no system call.
-        // Relaxed: a hint to wakers; losing it to a race costs one needless call.
+        // Nobody sleeps any more: leave the bits set, so that the peer's next publication costs no
+        // system call. Relaxed: a hint to wakers; losing it to a race costs one needless call.
         if word.load(Ordering::Relaxed) & mask.get() != mask.get() {
             word.fetch_or(mask.get(), Ordering::Relaxed);
         }
@@ -327,15 +332,18 @@ struct Recent {
 }
 
 impl Recent {
-    /// Waits between two trials of polling while waits are long: what the trial may cost, spread over this many.
+    /// Waits between two trials of polling while waits are long: what the trial may cost, spread
+    /// over this many.
     const TRIAL_EVERY: u32 = 16;
-    /// A wait counts as at most this many limits, so that one long pause is forgotten after a few short waits.
+    /// A wait counts as at most this many limits, so that one long pause is forgotten after a few
+    /// short waits.
     const LONGEST: u32 = 4;
 
     /// How long to poll now.
     fn window(&mut self, limit: Duration) -> Duration {
         if self.average <= limit {
-            // Twice the average covers the ordinary spread; a floor keeps a lucky streak from ending in a sleep.
+            // Twice the average covers the ordinary spread; a floor keeps a lucky streak from
+            // ending in a sleep.
             return self.average.saturating_mul(2).max(limit / 4).min(limit);
         }
         self.since_trial += 1;
@@ -354,11 +362,12 @@ impl Recent {
 
 /// Whether the peer streams, and for how long to leave it alone then.
 ///
-/// Whoever catches up with a stream looks at the peer's counter after each message, takes the lines from the peer that it
-/// is writing just then, and both are slow. Hanging back for a moment lets the peer get ahead, and then both run; how long
-/// is enough depends on how far apart the two cores are, so it is found by trying. It lasts while there is at least a
-/// message for each turn, which is more than could go back and forth one by one. Who exchanges single messages finds one
-/// at a time and never hangs back.
+/// Whoever catches up with a stream looks at the peer's counter after each message, takes the lines
+/// from the peer that it is writing just then, and both are slow. Hanging back for a moment lets
+/// the peer get ahead, and then both run; how long is enough depends on how far apart the two cores
+/// are, so it is found by trying. It lasts while there is at least a message for each turn, which
+/// is more than could go back and forth one by one. Who exchanges single messages finds one at a
+/// time and never hangs back.
 #[derive(Debug, Default)]
 struct Stream {
     in_a_row: u32,
@@ -392,7 +401,8 @@ impl Stream {
         if self.in_a_row < Self::FEW {
             return;
         }
-        // A quarter to a half of the ring: both sides then have something to do while the other one works.
+        // A quarter to a half of the ring: both sides then have something to do while the other one
+        // works.
         self.turns = if messages < capacity / 4 {
             (self.turns * 2).clamp(Self::LEAST, Self::MOST)
         } else if messages > capacity / 2 {

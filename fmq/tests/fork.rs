@@ -1,7 +1,9 @@
-//! Forks: what a process has one of (the thread that watches peers, the one that sleeps for event loops) is not in a child.
+//! Forks: what a process has one of (the thread that watches peers, the one that sleeps for event
+//! loops) is not in a child.
 //!
-//! A child of a program with several threads may do little before it executes another one, so each test starts this
-//! program again for its role, in which one thread forks before there are others; the children end by `_exit`.
+//! A child of a program with several threads may do little before it executes another one, so each
+//! test starts this program again for its role, in which one thread forks before there are others;
+//! the children end by `_exit`.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -55,8 +57,9 @@ struct Child(libc::pid_t);
 
 impl Child {
     fn run(child: impl FnOnce() -> bool) -> Self {
-        // SAFETY: of this process's threads the child has this one, which holds no lock; it does no more than allocate,
-        // start threads and make system calls, which the C library allows after a fork, and ends without destructors.
+        // SAFETY: of this process's threads the child has this one, which holds no lock; it does no
+        // more than allocate, start threads and make system calls, which the C library allows after
+        // a fork, and ends without destructors.
         let pid = unsafe { libc::fork() };
         assert!(pid >= 0);
         if pid == 0 {

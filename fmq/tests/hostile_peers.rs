@@ -214,7 +214,8 @@ fn payload_that_changes_while_it_is_read_is_only_garbage() {
 #[test]
 fn death_at_every_step_ends_every_wait() {
     for strategy in STRATEGIES {
-        // The peer is the producer: it dies before, between and after two publications and two transactions.
+        // The peer is the producer: it dies before, between and after two publications and two
+        // transactions.
         for step in 0..5 {
             let (mut producer, mut consumer, mut hostile) = stage(8);
             consumer.set_peer(&hostile.connection());
@@ -242,7 +243,8 @@ fn death_at_every_step_ends_every_wait() {
 
 #[test]
 fn a_death_is_noticed_within_ten_milliseconds() {
-    // The bound is the promise, hence not a measure of speed: it allows a hundred times what it takes.
+    // The bound is the promise, hence not a measure of speed: it allows a hundred times what it
+    // takes.
     for strategy in STRATEGIES {
         let best = (0..5)
             .map(|_| {

@@ -1,4 +1,5 @@
-//! Memory layout and descriptors: what libfmq's side of the memory must find, and what ours refuses to be told.
+//! Memory layout and descriptors: what libfmq's side of the memory must find, and what ours refuses
+//! to be told.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::os::fd::OwnedFd;

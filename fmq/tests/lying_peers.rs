@@ -1,4 +1,5 @@
-//! Random sequences of our calls and of the peer's misdeeds, judged by a model; the bodies are those of the fuzz targets.
+//! Random sequences of our calls and of the peer's misdeeds, judged by a model; the bodies are
+//! those of the fuzz targets.
 
 use nnburst_fmq::testing::{any_descriptor, lying_consumer, lying_producer};
 use proptest::collection::vec;

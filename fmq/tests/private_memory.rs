@@ -1,5 +1,5 @@
-//! The queue in private memory, between two threads: no file and no second process, so that Miri and ThreadSanitizer
-//! can watch. (`cargo xtask miri`, `cargo xtask tsan`)
+//! The queue in private memory, between two threads: no file and no second process, so that Miri
+//! and ThreadSanitizer can watch. (`cargo xtask miri`, `cargo xtask tsan`)
 
 use std::thread;
 

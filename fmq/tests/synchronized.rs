@@ -1,4 +1,5 @@
-//! The synchronised flavour as its users see it: one end in this thread, the other attached through a descriptor.
+//! The synchronised flavour as its users see it: one end in this thread, the other attached through
+//! a descriptor.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 

@@ -1,7 +1,7 @@
 //! Two real processes: this test starts itself again as the other one.
 //!
-//! The other process is libfmq, played by [`ForeignPeer`], or our own end; it opens the memory through its parent's
-//! `/proc` entries, so that nothing is inherited.
+//! The other process is libfmq, played by [`ForeignPeer`], or our own end; it opens the memory
+//! through its parent's `/proc` entries, so that nothing is inherited.
 #![expect(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test")]
 
 use std::io::{BufRead, BufReader};
@@ -158,7 +158,8 @@ fn a_foreign_process_speaks_libfmq_on_the_same_memory() {
     }
 }
 
-/// Memory as libfmq's own allocator makes it: packed, of pages, with a flag, sealed only where the platform does so.
+/// Memory as libfmq's own allocator makes it: packed, of pages, with a flag, sealed only where the
+/// platform does so.
 fn libfmq_memory(capacity: usize, quantum: usize, sealed: bool) -> Descriptor {
     let ring = (capacity * quantum) as u32;
     let flag_at = (16 + ring).next_multiple_of(8);
@@ -222,7 +223,8 @@ fn we_join_queues_that_a_foreign_process_has_made() {
 
 #[test]
 fn a_foreign_process_reads_twice_what_it_is_written_at_a_time_and_the_reverse() {
-    // Two writes to a read, and a write to two reads, both blocking, over a ring that is always nearly full.
+    // Two writes to a read, and a write to two reads, both blocking, over a ring that is always
+    // nearly full.
     for (ours, theirs) in [(2, 4), (4, 2), (3, 3)] {
         let queue = Queue::<u64>::builder(5).event_flag(true).packed().create().unwrap();
         let foreign = ForeignPeer::new(&queue.descriptor().unwrap());
@@ -332,7 +334,8 @@ fn kill_dash_nine_at_any_time_loses_and_repeats_nothing() {
     }
 }
 
-/// Items of the ring that writers are killed over, 16 bytes each: copying a batch takes long enough to die in it.
+/// Items of the ring that writers are killed over, 16 bytes each: copying a batch takes long enough
+/// to die in it.
 const KILLED_RING: u64 = 1 << 19;
 
 /// An item that says where in the history it belongs, and who wrote it.
@@ -371,7 +374,8 @@ fn a_writer_that_is_killed_in_mid_batch_publishes_nothing_of_it_by_its_successor
         let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         assert!(lines.map_while(Result::ok).any(|line| line.contains("written")));
-        // An eighth of a ring behind the oldest item: what the batch goes over first is read already.
+        // An eighth of a ring behind the oldest item: what the batch goes over first is read
+        // already.
         let mut items = vec![[0; 2]; KILLED_RING as usize / 8];
         reader.try_read(&mut items).unwrap();
         assert_eq!(items, numbered(published, KILLED_RING / 8, round));

@@ -1,5 +1,5 @@
-//! A complete driver: computes models of one RELU over floats, for any client that asks for `example-relu`.
-//! `docs/hal.md` says more of it.
+//! A complete driver: computes models of one RELU over floats, for any client that asks for
+//! `example-relu`. `docs/hal.md` says more of it.
 
 use std::any::Any;
 use std::os::fd::{AsFd, OwnedFd};
@@ -26,13 +26,14 @@ impl Device for ReluDevice {
     }
 
     fn supported_operations(&self, model: &Model) -> Result<Vec<bool>> {
-        // Before this, nothing of a client's model is sure; after it, all that the interface promises is.
+        // Before this, nothing of a client's model is sure; after it, all that the interface
+        // promises is.
         validate_model(model, Version::V1_3)?;
         Ok(model.main.operations.iter().map(|operation| takes(operation, model)).collect())
     }
 
-    /// Dear preparations go to a thread, and `notify` with them. The callback hears of a refusal as well, which
-    /// whoever carries the call sees to.
+    /// Dear preparations go to a thread, and `notify` with them. The callback hears of a refusal as
+    /// well, which whoever carries the call sees to.
     fn prepare_model(
         &self,
         model: Model,

@@ -1,7 +1,7 @@
 //! Sockets that a service manager opened for us: systemd's socket activation.
 //!
-//! The manager listens, and starts us with the first client; descriptors 3 and up are ours if `LISTEN_PID` is us,
-//! and `LISTEN_FDS` says how many there are.
+//! The manager listens, and starts us with the first client; descriptors 3 and up are ours if
+//! `LISTEN_PID` is us, and `LISTEN_FDS` says how many there are.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -55,14 +55,16 @@ pub(crate) struct Connection {
     waiting: Mutex<Waiting>,
     /// Frames that the peer has sent. Relaxed: a count, which hands nothing over.
     heard: AtomicU64,
-    /// How long the peer may be silent while we wait for it; `None` for a peer that may be as slow as it likes.
+    /// How long the peer may be silent while we wait for it; `None` for a peer that may be as slow
+    /// as it likes.
     patience: Option<Duration>,
     /// Whether a call was given up and nothing has come since.
     is_silent: AtomicBool,
     pool: Pool,
     /// What the peer's messages are charged to as they arrive.
     budget: Arc<Budget>,
-    /// In a child of this process the socket is the parent's: nothing is sent, locked or shut down there.
+    /// In a child of this process the socket is the parent's: nothing is sent, locked or shut down
+    /// there.
     origin: Origin,
 }
 
@@ -142,7 +144,8 @@ impl Connection {
         Self::with_patience(socket, pool, budget, None)
     }
 
-    /// A connection to a peer that, while it is waited for, is lost if it is silent for twice as long as this.
+    /// A connection to a peer that, while it is waited for, is lost if it is silent for twice as
+    /// long as this.
     pub(crate) fn with_patience(
         socket: Socket,
         pool: Pool,
@@ -183,7 +186,8 @@ impl Connection {
         handler.hung_up(&gone);
     }
 
-    /// Waits for the next frame if the peer owes us a note, and ends the connection if it is silent meanwhile.
+    /// Waits for the next frame if the peer owes us a note, and ends the connection if it is silent
+    /// meanwhile.
     fn expect(&self, handler: &Arc<impl Handler>) {
         let Some(patience) = self.patience else { return };
         let mut pinged = None;
@@ -295,7 +299,8 @@ impl Connection {
         self.origin.check()
     }
 
-    /// Why the peer is gone, if it is; nothing is known in a child of the process that made the connection.
+    /// Why the peer is gone, if it is; nothing is known in a child of the process that made the
+    /// connection.
     pub(crate) fn lost(&self) -> Option<HalError> {
         if !self.origin.is_here() {
             return None;
@@ -406,7 +411,8 @@ impl Connection {
         self.send(Kind::Note, 0, [&head, &[]], &[])
     }
 
-    /// Answers a call of the peer. An answer that can't be sent turns into an error, if that can be.
+    /// Answers a call of the peer. An answer that can't be sent turns into an error, if that can
+    /// be.
     pub(crate) fn answer<T: Serialize>(
         &self,
         id: u64,
@@ -438,8 +444,8 @@ impl Connection {
         sent.map_err(|error| self.not_sent(&error))
     }
 
-    /// As [`Self::send`], until a deadline at most: a peer that is stopped reads nothing. What is left of a frame that
-    /// has begun is sent by a thread of its own.
+    /// As [`Self::send`], until a deadline at most: a peer that is stopped reads nothing. What is
+    /// left of a frame that has begun is sent by a thread of its own.
     fn send_until(
         self: &Arc<Self>,
         kind: Kind,
@@ -496,7 +502,8 @@ impl Connection {
     }
 }
 
-/// Whose turn it is to write: a lock that may pass to another thread, and for which one need not wait for ever.
+/// Whose turn it is to write: a lock that may pass to another thread, and for which one need not
+/// wait for ever.
 #[derive(Debug, Default)]
 struct Writer {
     is_busy: Mutex<bool>,

@@ -1,8 +1,10 @@
-//! Where services are found: a directory of sockets, `<instance>.sock`, that no other user can change.
+//! Where services are found: a directory of sockets, `<instance>.sock`, that no other user can
+//! change.
 //!
-//! Whoever owns a service's socket gets models and memories and gives the answers, so that a directory is walked as
-//! [`nnburst_hal::trusted`] says, a socket is connected to by what was examined and not by its name, and the
-//! server's user is looked at (`SO_PEERCRED`) before a byte is sent.
+//! Whoever owns a service's socket gets models and memories and gives the answers, so that a
+//! directory is walked as [`nnburst_hal::trusted`] says, a socket is connected to by what was
+//! examined and not by its name, and the server's user is looked at (`SO_PEERCRED`) before a byte
+//! is sent.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -107,8 +109,9 @@ fn state_home() -> Option<PathBuf> {
     environment("XDG_STATE_HOME").map(PathBuf::from).or_else(own)
 }
 
-/// The users whose directories, sockets and servers are trusted: root, this user, and the one that the setting
-/// `service-user` names, by uid or name, for a service of the system's that runs as a user of its own.
+/// The users whose directories, sockets and servers are trusted: root, this user, and the one that
+/// the setting `service-user` names, by uid or name, for a service of the system's that runs as a
+/// user of its own.
 ///
 /// # Errors
 /// [`DirectoryError::NoUser`] where the setting names nobody.
@@ -185,7 +188,8 @@ pub fn is_served(socket: &Path) -> Result<bool, DirectoryError> {
 /// Connects to a service's socket, and makes sure whose it is.
 ///
 /// # Errors
-/// Directory, socket or server is another user's, or nobody listens, or nobody accepts within `patience`.
+/// Directory, socket or server is another user's, or nobody listens, or nobody accepts within
+/// `patience`.
 pub(crate) fn connect(path: &Path, patience: Duration) -> Result<OwnedFd, DirectoryError> {
     let owners = service_owners()?;
     let failed = |source: io::Error| DirectoryError::System { path: path.to_owned(), source };
@@ -202,7 +206,8 @@ pub(crate) fn connect(path: &Path, patience: Duration) -> Result<OwnedFd, Direct
     Err(DirectoryError::OtherServer { path: path.to_owned(), uid, expected: owners.to_string() })
 }
 
-/// Connects without more ado. `patience` is for a listener whose queue of those who want to connect is full.
+/// Connects without more ado. `patience` is for a listener whose queue of those who want to connect
+/// is full.
 pub(crate) fn connect_to(path: &Path, patience: Duration) -> io::Result<OwnedFd> {
     let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
     let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;

@@ -5,8 +5,8 @@
 //!                        poll(all)  └─ error, deadline, client gone ──► failed there and then
 //! ```
 //!
-//! Nobody computes on this thread and nobody waits on those that compute, so that executions may hang on
-//! each other in any order.
+//! Nobody computes on this thread and nobody waits on those that compute, so that executions may
+//! hang on each other in any order.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,8 +32,8 @@ struct Hanging {
     then: Then,
 }
 
-/// What hangs on fences for one client: for drivers too, which otherwise would wait where a client that dies leaves
-/// them waiting.
+/// What hangs on fences for one client: for drivers too, which otherwise would wait where a client
+/// that dies leaves them waiting.
 ///
 /// Its thread comes with the first fence and goes with the last.
 pub struct FenceWaiter(Arc<Shared>);
@@ -70,9 +70,10 @@ impl FenceWaiter {
         Self(Arc::new(Shared { gone, budget, state: Mutex::default(), origin: Origin::here() }))
     }
 
-    /// Calls `then` once every fence has signalled, or with why they won't be waited for any longer:
-    /// `GENERAL_FAILURE` for a fence in error and when the client is gone, `MISSED_DEADLINE_TRANSIENT`. It runs on
-    /// the thread that waits for the others too, so it should hand dear work on.
+    /// Calls `then` once every fence has signalled, or with why they won't be waited for any
+    /// longer: `GENERAL_FAILURE` for a fence in error and when the client is gone,
+    /// `MISSED_DEADLINE_TRANSIENT`. It runs on the thread that waits for the others too, so it
+    /// should hand dear work on.
     ///
     /// # Errors
     /// There is no thread to wait; `then` was not called.

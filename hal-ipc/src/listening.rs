@@ -15,8 +15,9 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use crate::directory::{connect_to, socket_path};
 use crate::socket::is_answered;
 
-/// How long a name is waited for that is taken by somebody who doesn't answer. A service that was killed has its
-/// socket until the last of its threads is dead, and whoever starts services starts the next one before.
+/// How long a name is waited for that is taken by somebody who doesn't answer. A service that was
+/// killed has its socket until the last of its threads is dead, and whoever starts services starts
+/// the next one before.
 const PARTING: Duration = Duration::from_secs(2);
 
 /// How often it is tried.
@@ -37,7 +38,8 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// Listens as `name`. A socket nobody listens on any more is replaced; of two who come at a time one gets the name.
+    /// Listens as `name`. A socket nobody listens on any more is replaced; of two who come at a
+    /// time one gets the name.
     pub(crate) fn bind(dir: &Path, name: &str) -> io::Result<Self> {
         let path = socket_path(dir, name)?;
         let dir = Arc::new(own_directory(dir)?);
@@ -94,7 +96,8 @@ impl Drop for SocketFile {
     }
 }
 
-/// Owns a name in the directory. Its file goes when it is dropped, and stays where its owner was killed.
+/// Owns a name in the directory. Its file goes when it is dropped, and stays where its owner was
+/// killed.
 #[derive(Debug)]
 struct NameLock {
     file: std::fs::File,

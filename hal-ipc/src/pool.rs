@@ -14,7 +14,8 @@ type Job = Box<dyn FnOnce() + Send>;
 
 /// A bounded number of threads that come with the work and go without it; clones are the same pool.
 ///
-/// For drivers too: what a client launches runs on threads of the client's, and there are so many of them.
+/// For drivers too: what a client launches runs on threads of the client's, and there are so many
+/// of them.
 ///
 /// ```
 /// let pool = nnburst_hal_ipc::Pool::new("example", 2, 10);
@@ -52,7 +53,8 @@ struct State {
 static POOLS: PerProcess<Vec<Weak<Shared>>> = PerProcess::new();
 
 impl Pool {
-    /// A pool of at most `max_threads` (at least one), which carry `name`; `max_waiting` jobs may wait.
+    /// A pool of at most `max_threads` (at least one), which carry `name`; `max_waiting` jobs may
+    /// wait.
     pub fn new(name: impl Into<String>, max_threads: usize, max_waiting: usize) -> Self {
         Self::make(name.into(), (max_threads, max_waiting), None, usize::MAX)
     }
@@ -92,8 +94,8 @@ impl Pool {
         Self(shared)
     }
 
-    /// Ends the threads of all pools of this process that have no work, for whoever is about to end it and
-    /// wants to leave nothing behind. Pools go on working.
+    /// Ends the threads of all pools of this process that have no work, for whoever is about to end
+    /// it and wants to leave nothing behind. Pools go on working.
     pub fn end_idle_threads() {
         let pools = POOLS.get().lock().unwrap_or_else(PoisonError::into_inner);
         for pool in pools.iter().filter_map(Weak::upgrade) {
@@ -102,8 +104,9 @@ impl Pool {
         }
     }
 
-    /// Runs the job as soon as a thread is free; false, and the job is dropped, if too many wait already,
-    /// if there is no thread to be had, after [`Pool::close`], or in a child of the process that made the pool.
+    /// Runs the job as soon as a thread is free; false, and the job is dropped, if too many wait
+    /// already, if there is no thread to be had, after [`Pool::close`], or in a child of the
+    /// process that made the pool.
     pub fn submit(&self, job: impl FnOnce() + Send + 'static) -> bool {
         if !self.0.origin.is_here() || self.0.lock().jobs.len() >= self.0.max_waiting {
             return false;

@@ -274,7 +274,8 @@ impl Socket {
         Ok(Frame { kind, id, payload, fds: taken, charge, refused })
     }
 
-    /// Descriptors are taken with the header's bytes only: those sent later are closed by the system.
+    /// Descriptors are taken with the header's bytes only: those sent later are closed by the
+    /// system.
     fn receive_header(
         &self,
         bytes: &mut [u8],

@@ -10,11 +10,13 @@ use rustix::process::{PidfdFlags, PidfdGetfdFlags};
 
 use crate::client::{ConnectError, RemoteDevice};
 
-/// A driver's process and the device it serves; killed and reaped when dropped, but not by a forked child of this process.
+/// A driver's process and the device it serves; killed and reaped when dropped, but not by a forked
+/// child of this process.
 ///
 /// If this process is killed instead, the system closes its end of the socket, and the child's
-/// [`Service::serve`](crate::Service::serve) returns. (A parent-death signal would be one more string
-/// attached, and to the wrong thing: it fires when the *thread* that started the child ends.)
+/// [`Service::serve`](crate::Service::serve) returns. (A parent-death signal would be one more
+/// string attached, and to the wrong thing: it fires when the *thread* that started the child
+/// ends.)
 #[derive(Debug)]
 pub struct Spawned {
     child: Child,
@@ -38,7 +40,8 @@ impl Spawned {
         )
         .map_err(|errno| failed(errno.into()))?;
         let mut child = command.stdin(Stdio::from(theirs)).spawn().map_err(failed)?;
-        // The command keeps its copy of the child's end; the child's death shows only once it is gone.
+        // The command keeps its copy of the child's end; the child's death shows only once it is
+        // gone.
         command.stdin(Stdio::null());
         match RemoteDevice::from_socket(ours) {
             Ok(device) => Ok(Self { child, device, origin: Origin::here() }),

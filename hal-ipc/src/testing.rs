@@ -9,8 +9,8 @@ use crate::wire::{
     Header, MemoryBody, Question,
 };
 
-/// Reads bytes as everything that may come over a socket, on either side, with a few descriptors beside them.
-/// Whether any of it was a message.
+/// Reads bytes as everything that may come over a socket, on either side, with a few descriptors
+/// beside them. Whether any of it was a message.
 ///
 /// # Panics
 /// A header was taken that breaks its rules: that is the finding.

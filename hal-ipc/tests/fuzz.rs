@@ -1,4 +1,4 @@
-//! The fuzz body, driven by chance.
+//! The fuzz body, driven by random bytes.
 
 use nnburst_hal_ipc::testing::fuzz_wire;
 use proptest::prelude::*;

@@ -1,8 +1,10 @@
-//! The bound of a thread: how long its calls to drivers in other processes may take, whatever they are.
+//! The bound of a thread: how long its calls to drivers in other processes may take, whatever they
+//! are.
 //!
-//! Executions and preparations carry deadlines of their own. Device queries, copies of buffers and the opening of bursts
-//! have none in the interface; they, too, wait for another process, which may be stopped. Whoever can't wait for ever
-//! makes them within a bound. It holds for the calling thread and what is called from there.
+//! Executions and preparations carry deadlines of their own. Device queries, copies of buffers and
+//! the opening of bursts have none in the interface; they, too, wait for another process, which may
+//! be stopped. Whoever can't wait for ever makes them within a bound. It holds for the calling
+//! thread and what is called from there.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -14,7 +16,8 @@ thread_local! {
 }
 
 /// Runs `work`, whose calls to drivers in other processes end at `deadline` at the latest, with
-/// `MISSED_DEADLINE_TRANSIENT` where the driver has not answered. A bound within a bound ends with the earlier one.
+/// `MISSED_DEADLINE_TRANSIENT` where the driver has not answered. A bound within a bound ends with
+/// the earlier one.
 pub fn until<R>(deadline: TimePoint, work: impl FnOnce() -> R) -> R {
     struct Restore(Option<TimePoint>);
     impl Drop for Restore {
@@ -42,8 +45,9 @@ pub fn earlier(one: Option<TimePoint>, other: Option<TimePoint>) -> Option<TimeP
     }
 }
 
-/// How long after its deadline a driver in another process may take to report that it was missed: one that runs looks at
-/// the deadline every few milliseconds. Who waits longer waits for one that is stopped.
+/// How long after its deadline a driver in another process may take to report that it was missed:
+/// one that runs looks at the deadline every few milliseconds. Who waits longer waits for one that
+/// is stopped.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// When a driver has answered a call with this deadline, if it answers at all.

@@ -37,8 +37,9 @@ impl HalError {
         Self::new(ErrorStatus::GeneralFailure, reason)
     }
 
-    /// The status of a call that the system refused: [`ErrorStatus::ResourceExhaustedTransient`] where it is out of
-    /// descriptors, memory or threads, of which others may give some back, else [`ErrorStatus::GeneralFailure`].
+    /// The status of a call that the system refused: [`ErrorStatus::ResourceExhaustedTransient`]
+    /// where it is out of descriptors, memory or threads, of which others may give some back, else
+    /// [`ErrorStatus::GeneralFailure`].
     pub fn status_of_errno(errno: i32) -> ErrorStatus {
         use rustix::io::Errno;
         let exhausted = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS, Errno::AGAIN];

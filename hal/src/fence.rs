@@ -1,8 +1,9 @@
-//! Sync fences: any descriptor that becomes readable once it signals, such as an eventfd or the kernel's
-//! own sync_file.
+//! Sync fences: any descriptor that becomes readable once it signals, such as an eventfd or the
+//! kernel's own sync_file.
 //!
-//! A fence that never will signal is hung up or in error. Those of this workspace are pipes: a byte when the execution
-//! is over, and the pipe closed without one when it failed, or when the driver died over it.
+//! A fence that never will signal is hung up or in error. Those of this workspace are pipes: a byte
+//! when the execution is over, and the pipe closed without one when it failed, or when the driver
+//! died over it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +20,8 @@ use crate::types::{ErrorStatus, TimePoint};
 /// Waits until a fence signals, as long as `timeout` says; false if that passes first.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` for a fence in error: the other end hung up, or it is no descriptor to wait for.
+/// `INVALID_ARGUMENT` for a fence in error: the other end hung up, or it is no descriptor to wait
+/// for.
 pub fn wait_for_fence(fence: BorrowedFd<'_>, timeout: Option<Duration>) -> Result<bool> {
     let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let mut fds = [PollFd::from_borrowed_fd(fence, PollFlags::IN)];
@@ -59,7 +61,8 @@ pub fn unsignalled_fences(fences: Vec<OwnedFd>) -> Result<Vec<OwnedFd>> {
 /// Waits until every fence has signalled.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` for a fence in error; `MISSED_DEADLINE_TRANSIENT` if the deadline passes first.
+/// `INVALID_ARGUMENT` for a fence in error; `MISSED_DEADLINE_TRANSIENT` if the deadline passes
+/// first.
 pub fn wait_for_fences(fences: &[OwnedFd], deadline: Option<TimePoint>) -> Result<()> {
     for fence in fences {
         if !wait_for_fence(fence.as_fd(), deadline.map(TimePoint::remaining))? {

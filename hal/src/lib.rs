@@ -11,14 +11,14 @@
 //! processes offers them again on the other side. There are no queues, sockets or kernels in here.
 //!
 //! What a model or request has to be is in [`validate_model`] and [`validate_request`], with every
-//! operation's signatures as data behind [`operation_info`]. The modules [`v1_0`] to [`v1_3`] are the
-//! versions: what each can express, its traits, and drivers of one seen as those of another.
+//! operation's signatures as data behind [`operation_info`]. The modules [`v1_0`] to [`v1_3`] are
+//! the versions: what each can express, its traits, and drivers of one seen as those of another.
 //! [`diagnostics`] draws models, filters logs and writes spans.
 //!
 //! [`trusted`] opens files and directories that no other user can change.
 //!
-//! `unsafe` lives in [`memory`] alone: where a client's memory is mapped, watched and viewed; but for
-//! one question to the kernel in [`environment`].
+//! `unsafe` lives in [`memory`] alone: where a client's memory is mapped, watched and viewed; but
+//! for one question to the kernel in [`environment`].
 //!
 //! ```
 //! use nnburst_hal::{Model, Operand, OperandLifeTime, OperandType, Operation, OperationType, Subgraph};

@@ -1,9 +1,10 @@
 //! Objects that belong to one process, and the threads that it starts.
 //!
-//! A child that was forked off has every object of its parent in its memory, but none of the threads that serve them, and it
-//! shares the sockets and queues behind them with the parent. An object of that kind notes its [`Origin`]: in a child its
-//! calls fail at once, before they lock or send anything, and dropping it does nothing that the parent could notice. What is
-//! made anew in the child works.
+//! A child that was forked off has every object of its parent in its memory, but none of the
+//! threads that serve them, and it shares the sockets and queues behind them with the parent. An
+//! object of that kind notes its [`Origin`]: in a child its calls fail at once, before they lock or
+//! send anything, and dropping it does nothing that the parent could notice. What is made anew in
+//! the child works.
 
 pub use nnburst_fmq::process::{PerProcess, id, spawn, without_signals};
 
@@ -19,7 +20,8 @@ impl Origin {
         Self(id())
     }
 
-    /// Whether this is still the process that made the object, not a child of it. Two loads and a comparison.
+    /// Whether this is still the process that made the object, not a child of it. Two loads and a
+    /// comparison.
     #[inline]
     pub fn is_here(self) -> bool {
         self.0 == id()

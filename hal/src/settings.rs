@@ -1,4 +1,5 @@
-//! Settings of a process: variables of the environment, else lines of a file; in place of Android's properties.
+//! Settings of a process: variables of the environment, else lines of a file; in place of Android's
+//! properties.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -11,14 +12,15 @@ use crate::trusted::{Owners, TrustError, read_trusted};
 const FILE: &str = "/etc/nnburst/nnburst.conf";
 const FILE_VARIABLE: &str = "NNBURST_CONFIG";
 
-/// What a setting is set to: by its variable, or else by the file, as it was when a setting was first asked for. What is
-/// empty says nothing.
+/// What a setting is set to: by its variable, or else by the file, as it was when a setting was
+/// first asked for. What is empty says nothing.
 pub fn setting(name: &str) -> Option<OsString> {
     environment(&setting_variable(name)).or_else(|| in_file(name).map(Into::into))
 }
 
-/// A variable of the environment that isn't empty. A program that runs with more rights than whoever started it (set-uid,
-/// set-gid, with capabilities of its file: `AT_SECURE`) has none: the environment is another user's word.
+/// A variable of the environment that isn't empty. A program that runs with more rights than
+/// whoever started it (set-uid, set-gid, with capabilities of its file: `AT_SECURE`) has none: the
+/// environment is another user's word.
 pub fn environment(variable: &str) -> Option<OsString> {
     static SECURE: OnceLock<bool> = OnceLock::new();
     // SAFETY: `getauxval` reads what the kernel gave this process at its start.
@@ -47,8 +49,8 @@ pub fn settings_text() -> Result<String, TrustError> {
     }
 }
 
-/// The lines of a file of settings that aren't remarks, which begin with `#`: name and value, or the line where it is
-/// not `name = value`.
+/// The lines of a file of settings that aren't remarks, which begin with `#`: name and value, or
+/// the line where it is not `name = value`.
 pub fn settings_in(file: &str) -> impl Iterator<Item = Result<(&str, &str), &str>> {
     let lines = file.lines().map(str::trim);
     lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(|line| {

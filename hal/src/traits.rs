@@ -1,7 +1,8 @@
 //! The interfaces: what a driver offers and what a client is called back with.
 //!
-//! A driver implements the newest form, 1.3; objects are shared by reference and their methods may be
-//! called from several threads at once. Dropping the last reference releases what the object holds.
+//! A driver implements the newest form, 1.3; objects are shared by reference and their methods may
+//! be called from several threads at once. Dropping the last reference releases what the object
+//! holds.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -57,8 +58,8 @@ impl Default for ExecutionOptions {
 
 /// `IDevice`: a driver.
 pub trait Device: Send + Sync {
-    /// The newest version of the interface that the driver speaks: of an older driver's wrapper the driver's own,
-    /// by default the newest there is.
+    /// The newest version of the interface that the driver speaks: of an older driver's wrapper the
+    /// driver's own, by default the newest there is.
     fn interface_version(&self) -> Version {
         Version::V1_3
     }
@@ -103,7 +104,8 @@ pub trait Device: Send + Sync {
     /// `INVALID_ARGUMENT` for an invalid model.
     fn supported_operations(&self, model: &Model) -> Result<Vec<bool>>;
 
-    /// How many cache files the driver wants; none of either kind, as by default, means that it doesn't cache.
+    /// How many cache files the driver wants; none of either kind, as by default, means that it
+    /// doesn't cache.
     ///
     /// # Errors
     /// The driver is unavailable or failed.
@@ -126,8 +128,8 @@ pub trait Device: Send + Sync {
     /// Starts loading a model from the files that an earlier preparation wrote.
     ///
     /// # Errors
-    /// As for [`Device::prepare_model`]; `GENERAL_FAILURE` where the cache is of no use, and from drivers
-    /// without caching, as by default.
+    /// As for [`Device::prepare_model`]; `GENERAL_FAILURE` where the cache is of no use, and from
+    /// drivers without caching, as by default.
     fn prepare_model_from_cache(
         &self,
         deadline: Option<TimePoint>,
@@ -143,7 +145,8 @@ pub trait Device: Send + Sync {
     /// Makes a driver-managed buffer for the given inputs and outputs of prepared models.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` for roles that don't fit together, `GENERAL_FAILURE` where unsupported, as by default.
+    /// `INVALID_ARGUMENT` for roles that don't fit together, `GENERAL_FAILURE` where unsupported,
+    /// as by default.
     fn allocate(
         &self,
         desc: &BufferDesc,
@@ -168,8 +171,8 @@ pub trait PreparedModel: Send + Sync + std::any::Any {
         options: ExecutionOptions,
     ) -> ExecutionResult;
 
-    /// Launches an execution; `callback` is told exactly once how it ended, on every path. By default it is
-    /// over when this returns.
+    /// Launches an execution; `callback` is told exactly once how it ended, on every path. By
+    /// default it is over when this returns.
     ///
     /// # Errors
     /// The request is invalid or could not be launched; the callback was told the same.
@@ -203,26 +206,28 @@ pub trait PreparedModel: Send + Sync + std::any::Any {
         duration: Option<Duration>,
     ) -> Result<FencedExecution>;
 
-    /// Makes a request ready to be executed again and again by callers in this process: its arguments are checked.
-    /// Nothing, as by default, where the model has no way that is shorter than
-    /// [`PreparedModel::execute_synchronously`], or where that would refuse the request.
+    /// Makes a request ready to be executed again and again by callers in this process: its
+    /// arguments are checked. Nothing, as by default, where the model has no way that is shorter
+    /// than [`PreparedModel::execute_synchronously`], or where that would refuse the request.
     fn reusable_execution(&self, request: &Request) -> Option<Box<dyn ReusableExecution>> {
         let _ = request;
         None
     }
 
-    /// Whether [`PreparedModel::execute_fenced`] only launches: it returns while fences are yet to signal, and gives
-    /// up when its client is gone. By default it doesn't, and may wait where it was called; whoever carries the calls
-    /// of other processes then waits for the fences first, in its own time, and calls it without them.
+    /// Whether [`PreparedModel::execute_fenced`] only launches: it returns while fences are yet to
+    /// signal, and gives up when its client is gone. By default it doesn't, and may wait where it
+    /// was called; whoever carries the calls of other processes then waits for the fences first, in
+    /// its own time, and calls it without them.
     fn waits_in_background(&self) -> bool {
         false
     }
 
-    /// Opens a burst over two queues of the client's making: requests come in through the first, answers go
-    /// out through the second. Both need an event flag.
+    /// Opens a burst over two queues of the client's making: requests come in through the first,
+    /// answers go out through the second. Both need an event flag.
     ///
     /// # Errors
-    /// `GENERAL_FAILURE` for a queue that can't be used, and from drivers without bursts, as by default.
+    /// `GENERAL_FAILURE` for a queue that can't be used, and from drivers without bursts, as by
+    /// default.
     fn configure_execution_burst(
         &self,
         callback: Arc<dyn BurstCallback>,
@@ -238,18 +243,20 @@ pub trait PreparedModel: Send + Sync + std::any::Any {
     fn as_any(&self) -> &dyn std::any::Any;
 }
 
-/// A request that was made ready to be executed many times, one execution at a time; `IExecution` of later versions
-/// of the interface. It holds its model, and none of its memories.
+/// A request that was made ready to be executed many times, one execution at a time; `IExecution`
+/// of later versions of the interface. It holds its model, and none of its memories.
 pub trait ReusableExecution: Send + Sync {
-    /// Executes with these pools, in the places of those that the request had, and returns when done. They may be other
-    /// memories; what doesn't fit them is an error. Where all shapes are known, nothing is allocated from the second
-    /// time on.
+    /// Executes with these pools, in the places of those that the request had, and returns when
+    /// done. They may be other memories; what doesn't fit them is an error. Where all shapes are
+    /// known, nothing is allocated from the second time on.
     ///
     /// # Errors
-    /// As for [`PreparedModel::execute_synchronously`]; `INVALID_ARGUMENT` for a driver's buffer among the pools.
+    /// As for [`PreparedModel::execute_synchronously`]; `INVALID_ARGUMENT` for a driver's buffer
+    /// among the pools.
     fn compute(&mut self, pools: &[RequestPool], options: &ExecutionOptions) -> Result<Timing>;
 
-    /// The outputs' shapes after the last execution, where it succeeded or ended with `OUTPUT_INSUFFICIENT_SIZE`.
+    /// The outputs' shapes after the last execution, where it succeeded or ended with
+    /// `OUTPUT_INSUFFICIENT_SIZE`.
     fn output_shapes(&self) -> &[OutputShape];
 }
 
@@ -316,11 +323,13 @@ pub trait FencedExecutionCallback: Send + Sync {
 pub trait BurstContext: Send + Sync {
     /// Drops what is cached for a slot; unknown slots are ignored.
     ///
-    /// Returns once no later packet can reach what was cached: the client may then use the number again.
+    /// Returns once no later packet can reach what was cached: the client may then use the number
+    /// again.
     fn free_memory(&self, slot: i32);
 
-    /// As [`Self::free_memory`]; returns whether the driver has confirmed it. One in another process may not answer in
-    /// time: then the number is not used again until a later call was confirmed.
+    /// As [`Self::free_memory`]; returns whether the driver has confirmed it. One in another
+    /// process may not answer in time: then the number is not used again until a later call was
+    /// confirmed.
     fn try_free_memory(&self, slot: i32) -> bool {
         self.free_memory(slot);
         true
@@ -345,8 +354,8 @@ pub trait BurstCallback: Send + Sync {
     /// `INVALID_ARGUMENT` if any slot is unknown or freed.
     fn memories(&self, slots: &[i32]) -> Result<Vec<Memory>>;
 
-    /// Takes note that the driver's end keeps nothing for these slots any more, to make room for others. It asks for
-    /// their memories again when they are used.
+    /// Takes note that the driver's end keeps nothing for these slots any more, to make room for
+    /// others. It asks for their memories again when they are used.
     fn forgotten(&self, slots: &[i32]) {
         let _ = slots;
     }
@@ -370,13 +379,15 @@ pub trait Buffer: Send + Sync {
     /// Copies the content out.
     ///
     /// # Errors
-    /// `GENERAL_FAILURE` where nothing was ever written, `INVALID_ARGUMENT` for a memory of another size.
+    /// `GENERAL_FAILURE` where nothing was ever written, `INVALID_ARGUMENT` for a memory of another
+    /// size.
     fn copy_to(&self, destination: &Memory) -> Result<()>;
 
     /// Copies content in; `dimensions` may be empty only where the buffer's shape is fully known.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` for a memory or shape that doesn't fit; the buffer then counts as unwritten.
+    /// `INVALID_ARGUMENT` for a memory or shape that doesn't fit; the buffer then counts as
+    /// unwritten.
     fn copy_from(&self, source: &Memory, dimensions: &[u32]) -> Result<()>;
 }
 
@@ -422,7 +433,8 @@ impl FirstAnswer {
 }
 
 /// A memory that can't be mapped fails the work that needs it, as the HAL recommends; one for which
-/// its client has no budget left exhausts that, and where the system is out of something a later try may do.
+/// its client has no budget left exhausts that, and where the system is out of something a later
+/// try may do.
 impl From<crate::memory::MemoryError> for HalError {
     fn from(error: crate::memory::MemoryError) -> Self {
         use crate::memory::MemoryError;

@@ -1,15 +1,17 @@
-//! Model checks: loom runs the queue and the bursts that ship (their atomics, fences, locks and sleeping come through
-//! `sync` modules) in every interleaving of their threads, and in every order that the memory model allows, up to three
-//! preemptions; two where a model has two frames.
+//! Model checks: loom runs the queue and the bursts that ship (their atomics, fences, locks and
+//! sleeping come through `sync` modules) in every interleaving of their threads, and in every order
+//! that the memory model allows, up to three preemptions; two where a model has two frames.
 //!
-//! `cargo xtask loom` runs them; nothing here is built otherwise. `tests/ring.rs` is the ring by itself,
-//! `tests/waiting.rs` sleeping and waking, where a lost wake shows as a deadlock; `tests/bursts/` a burst's controller
-//! and server over both queues, the listener's thread included.
+//! `cargo xtask loom` runs them; nothing here is built otherwise. `tests/ring.rs` is the ring by
+//! itself, `tests/waiting.rs` sleeping and waking, where a lost wake shows as a deadlock;
+//! `tests/bursts/` a burst's controller and server over both queues, the listener's thread
+//! included.
 //!
 //! # Every ordering, and the model that fails without it
 //!
-//! `cargo xtask loom-mutants` weakens each of these in a copy (an access to `Relaxed`; a fence is taken out) and expects
-//! the model to fail. What is `Relaxed` in the code already is not in the table, and says there why.
+//! `cargo xtask loom-mutants` weakens each of these in a copy (an access to `Relaxed`; a fence is
+//! taken out) and expects the model to fail. What is `Relaxed` in the code already is not in the
+//! table, and says there why.
 //!
 //! | edge, and what is weakened         | in `fmq/src/`   | model that fails                                             |
 //! |------------------------------------|-----------------|--------------------------------------------------------------|
@@ -35,8 +37,8 @@
 //! | doom: the reader's fence           | `unsync/cursor.rs` | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one`  |
 //! | doom: taken over, never lowered    | `unsync/cursor.rs` | `what_a_dead_writer_has_not_published_is_never_read`         |
 //!
-//! A burst hands over through the queue, locks and the `raised` edge alone and has no orderings of its own. What can be
-//! weakened there is the order of its steps:
+//! A burst hands over through the queue, locks and the `raised` edge alone and has no orderings of
+//! its own. What can be weakened there is the order of its steps:
 //!
 //! | step                                        | in `burst/src/`        | model that fails                                              |
 //! |---------------------------------------------|------------------------|---------------------------------------------------------------|
@@ -47,7 +49,8 @@
 //!
 //! # What the models can't show
 //!
-//! loom treats `SeqCst` accesses as acquire and release, which is why the code relies on fences where it needs more. It
-//! doesn't reorder a load after a later store. Time does not pass: a deadline counts as over when it is first asked
-//! about. The kernel's futex is a mutex and a condition variable here; the epoll bridge (`readiness.rs`), which waits in
-//! the kernel only, is tested on real threads.
+//! loom treats `SeqCst` accesses as acquire and release, which is why the code relies on fences
+//! where it needs more. It doesn't reorder a load after a later store. Time does not pass: a
+//! deadline counts as over when it is first asked about. The kernel's futex is a mutex and a
+//! condition variable here; the epoll bridge (`readiness.rs`), which waits in the kernel only, is
+//! tested on real threads.

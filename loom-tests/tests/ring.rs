@@ -5,7 +5,8 @@ use loom::thread;
 use nnburst_fmq::unsync::Writer;
 use nnburst_fmq::{Consumer, Producer, Queue, QueueError, Wait};
 
-/// The shipped ring, on loom's atomics; without event flag, so that nothing but the counters hands anything over.
+/// The shipped ring, on loom's atomics; without event flag, so that nothing but the counters hands
+/// anything over.
 fn pair(capacity: usize) -> (Producer<u64>, Consumer<u64>) {
     Queue::builder(capacity).pair().unwrap()
 }

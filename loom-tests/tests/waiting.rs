@@ -22,8 +22,9 @@ fn unconditional(capacity: usize) -> Ends {
     (ours.into_producer(), theirs.into_consumer())
 }
 
-/// Traffic without sleepers leaves both bits set: then who looks before waking finds no reason to, and only the fences
-/// keep that look and the sleeper's clearing of the bit from missing each other.
+/// Traffic without sleepers leaves both bits set: then who looks before waking finds no reason to,
+/// and only the fences keep that look and the sleeper's clearing of the bit from missing each
+/// other.
 fn leave_bits_set(producer: &mut Producer<u64>, consumer: &mut Consumer<u64>) {
     producer.try_push(0).unwrap();
     assert_eq!(consumer.try_pop(), Ok(0));

@@ -1,4 +1,5 @@
-//! Links the tests with the library in `NNBURST_NDK_DIR`, or else with the one that this repository's release build makes.
+//! Links the tests with the library in `NNBURST_NDK_DIR`, or else with the one that this
+//! repository's release build makes.
 
 use std::path::PathBuf;
 

@@ -63,7 +63,8 @@ fn open(
     let wait =
         wait.map_or_else(|| compilation.with(|compilation| Ok(compilation.burst_wait)), Ok)?;
     let options = BurstOptions { wait, ..BurstOptions::default() };
-    // What can't have a burst takes the ordinary path, silently; what a dead driver made has no path at all.
+    // What can't have a burst takes the ordinary path, silently; what a dead driver made has no
+    // path at all.
     let opened = (!ready.is_here).then(|| ready.compilation.burst(&options)).transpose();
     let channel = match opened {
         Ok(channel) => channel,

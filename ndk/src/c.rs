@@ -1,10 +1,11 @@
 //! What C hands us: structures, arrays, strings and buffers, behind types whose methods are safe.
 //!
-//! C can't be made to keep its promises, so somebody has to believe them: the types of this module do, and
-//! nothing outside of it is `unsafe`. Each comes into being only as a parameter of an exported function, and
-//! stands for the duty that `NeuralNetworks.h` puts on callers: a pointer is null, or points to as many
-//! readable or writable elements as the parameter beside it says, for as long as the header says.
-//! Pointers to single structures are `Option<&T>` and `Out<T>`, which are pointers to C.
+//! C can't be made to keep its promises, so somebody has to believe them: the types of this module
+//! do, and nothing outside of it is `unsafe`. Each comes into being only as a parameter of an
+//! exported function, and stands for the duty that `NeuralNetworks.h` puts on callers: a pointer is
+//! null, or points to as many readable or writable elements as the parameter beside it says, for as
+//! long as the header says. Pointers to single structures are `Option<&T>` and `Out<T>`, which are
+//! pointers to C.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::MaybeUninit;
@@ -82,7 +83,8 @@ impl<T: Copy> Array<T> {
         {
             return Err(Error::data("an array that can't be"));
         }
-        // SAFETY: not null, aligned, and by the header's duty of `count` elements that nobody writes meanwhile.
+        // SAFETY: not null, aligned, and by the header's duty of `count` elements that nobody
+        // writes meanwhile.
         Ok(unsafe { std::slice::from_raw_parts(self.0, count) })
     }
 }
@@ -105,7 +107,8 @@ impl<T: Copy> ArrayMut<T> {
         if self.0.is_null() {
             return Err(Error::null(what));
         }
-        // SAFETY: by the header's duty there is room for as many elements as the object asked about has.
+        // SAFETY: by the header's duty there is room for as many elements as the object asked about
+        // has.
         unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), self.0, values.len()) };
         Ok(())
     }
@@ -140,7 +143,8 @@ pub(crate) struct Bytes(*const c_void);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BytesMut(*mut c_void);
 
-// SAFETY: an address; executions may look at it from another thread until they are over, as the header says.
+// SAFETY: an address; executions may look at it from another thread until they are over, as the
+// header says.
 unsafe impl Send for Bytes {}
 // SAFETY: as above.
 unsafe impl Send for BytesMut {}
@@ -152,7 +156,8 @@ impl Bytes {
 
     /// So many bytes, which are not null, to look at.
     pub(crate) fn view(&self, length: usize) -> View<'_> {
-        // SAFETY: by the header's duty readable for as long as the object that keeps the pointer looks.
+        // SAFETY: by the header's duty readable for as long as the object that keeps the pointer
+        // looks.
         unsafe { View::from_raw(self.0.cast(), length) }
     }
 }
@@ -164,7 +169,8 @@ impl BytesMut {
 
     /// So many bytes, which are not null, to write.
     pub(crate) fn view_mut(&self, length: usize) -> ViewMut<'_> {
-        // SAFETY: by the header's duty writable for as long as the object that keeps the pointer writes.
+        // SAFETY: by the header's duty writable for as long as the object that keeps the pointer
+        // writes.
         unsafe { ViewMut::from_raw(self.0.cast(), length) }
     }
 }
@@ -184,7 +190,8 @@ pub(crate) fn duplicate(fd: i32) -> std::io::Result<OwnedFd> {
 /// A descriptor that the caller gives away; `None` if nothing is open there.
 pub(crate) fn adopt(fd: i32) -> Option<OwnedFd> {
     let duplicate = duplicate(fd).ok()?;
-    // SAFETY: open, as the duplication shows, and by the header's duty nobody's but ours from now on.
+    // SAFETY: open, as the duplication shows, and by the header's duty nobody's but ours from now
+    // on.
     drop(unsafe { OwnedFd::from_raw_fd(fd) });
     Some(duplicate)
 }

@@ -34,7 +34,8 @@ pub(crate) struct Compilation {
 
 object!(Compilation, "compilation", 5);
 
-/// A model that is ready to run; executions and bursts share it, and outlive the compilation's handle.
+/// A model that is ready to run; executions and bursts share it, and outlive the compilation's
+/// handle.
 #[derive(Debug)]
 pub(crate) struct Ready {
     pub(crate) compilation: nnburst::Compilation,
@@ -87,8 +88,8 @@ impl Ready {
         spare.unwrap_or_else(|| Box::new(Call::new(self)))
     }
 
-    /// Takes note that an execution is over. What it carried its arguments in serves others, unless few executions are over
-    /// and not freed: those keep theirs, which costs nothing.
+    /// Takes note that an execution is over. What it carried its arguments in serves others, unless
+    /// few executions are over and not freed: those keep theirs, which costs nothing.
     pub(crate) fn finished(&self, call: &mut Call) {
         if call.keeps_memory {
             return;

@@ -1,6 +1,7 @@
 //! Diagnostics of support libraries: functions that clients look for, behind which nothing is kept.
 //!
-//! See `NeuralNetworksDiagnostic.h`. Getters share a function where their results have the same type.
+//! See `NeuralNetworksDiagnostic.h`. Getters share a function where their results have the same
+//! type.
 
 use std::ffi::{c_char, c_void};
 

@@ -42,8 +42,8 @@ impl Error {
         Self::new(Code::UnexpectedNull, what)
     }
 
-    /// How an execution ended, which travels as a status of the HAL: that has no word for a driver that died,
-    /// nor for memory that can't be had or mapped.
+    /// How an execution ended, which travels as a status of the HAL: that has no word for a driver
+    /// that died, nor for memory that can't be had or mapped.
     #[must_use]
     pub(crate) fn of_execution(mut self) -> Self {
         if matches!(self.code, Code::DeadObject | Code::OutOfMemory | Code::Unmappable) {

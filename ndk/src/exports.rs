@@ -1,8 +1,8 @@
 //! The functions by the names that C links.
 //!
-//! The names are defined in assembly, each a jump to its function: rustc knows nothing of them, so that its own
-//! list of exported symbols, which carries no versions, doesn't have them, and `libneuralnetworks.map` gives
-//! them Android's.
+//! The names are defined in assembly, each a jump to its function: rustc knows nothing of them, so
+//! that its own list of exported symbols, which carries no versions, doesn't have them, and
+//! `libneuralnetworks.map` gives them Android's.
 
 use std::arch::global_asm;
 

@@ -36,7 +36,8 @@ pub(crate) fn check_operand(code: ExtensionCode, operand: &Operand) -> Result<()
     data_size_of(operand.kind, &known).map(drop)
 }
 
-/// Whether the shape of an operand is not settled: types of extensions are tensors or scalars as their device says.
+/// Whether the shape of an operand is not settled: types of extensions are tensors or scalars as
+/// their device says.
 pub(crate) fn is_open(operand: &Operand) -> bool {
     let is_tensor = match operand.kind {
         OperandType::Extension(code) => {

@@ -1,22 +1,24 @@
 //! Handles: what C holds of our objects.
 //!
-//! A handle looks like a pointer and is a number: the kind of the object, its place in a table, and how often
-//! that place was used before. Nothing is ever found by following it, so that a handle that was freed, or that
-//! is of another kind, or that never was one, is told from a good one and answered with a code.
-//! (A place is used again after its object is freed; a stale handle is taken for a newer object only after
-//! 2^19 objects at the same place.)
+//! A handle looks like a pointer and is a number: the kind of the object, its place in a table, and
+//! how often that place was used before. Nothing is ever found by following it, so that a handle
+//! that was freed, or that is of another kind, or that never was one, is told from a good one and
+//! answered with a code. (A place is used again after its object is freed; a stale handle is taken
+//! for a newer object only after 2^19 objects at the same place.)
 //!
-//! Every function of the interface begins with a handle, and an inference takes six of them. So a place is
-//! locked, and its handle found to be good, by one exchange on a word, and unlocked by a store:
+//! Every function of the interface begins with a handle, and an inference takes six of them. So a
+//! place is locked, and its handle found to be good, by one exchange on a word, and unlocked by a
+//! store:
 //!
 //! ```text
 //!   generation, state:   g EMPTY ──insert──► g LIVE ◄──with──► g LOCKED ──free──► g+1 EMPTY
 //! ```
 //!
-//! A forked child has the parent's objects in its memory, and must not touch them: a thread that it doesn't have may
-//! hold the place, and what they stand for (connections, queues, threads) is the parent's. So each place notes the
-//! process that it belongs to. In a child, calls with handles of its parent answer `OP_FAILED` before anything is
-//! locked, and freeing one does nothing; places of the parent are never used again there.
+//! A forked child has the parent's objects in its memory, and must not touch them: a thread that it
+//! doesn't have may hold the place, and what they stand for (connections, queues, threads) is the
+//! parent's. So each place notes the process that it belongs to. In a child, calls with handles of
+//! its parent answer `OP_FAILED` before anything is locked, and freeing one does nothing; places of
+//! the parent are never used again there.
 //!
 //! | edge     | release                       | acquire                     | hands over             |
 //! |----------|-------------------------------|-----------------------------|------------------------|
@@ -110,7 +112,8 @@ impl<T: Object> Handle<T> {
     /// Works with the object while nobody else does; waits for whoever does.
     ///
     /// # Errors
-    /// The handle is null or stands for nothing; `OP_FAILED` for one of the process that this one was forked from.
+    /// The handle is null or stands for nothing; `OP_FAILED` for one of the process that this one
+    /// was forked from.
     #[inline]
     pub(crate) fn with<R>(self, work: impl FnOnce(&mut T) -> Result<R>) -> Result<R> {
         let (slot, generation) = self.find()?;
@@ -132,8 +135,8 @@ impl<T: Object> Handle<T> {
         }
     }
 
-    /// Takes the object back, waiting for whoever works with it. Null, what stands for nothing, and objects of the
-    /// process that this one was forked from are let pass.
+    /// Takes the object back, waiting for whoever works with it. Null, what stands for nothing, and
+    /// objects of the process that this one was forked from are let pass.
     pub(crate) fn free(self) -> Option<T> {
         let (slot, generation) = self.find().ok()?;
         let (place, _) = self.decode().ok()?;
@@ -217,8 +220,8 @@ struct Slot<T> {
 /// The process of a place that was never used.
 const UNUSED: u64 = 0;
 
-// SAFETY: the object is touched by whoever has locked the word, or has the place from the list of free ones: one
-// thread at a time, to which it is sent.
+// SAFETY: the object is touched by whoever has locked the word, or has the place from the list of
+// free ones: one thread at a time, to which it is sent.
 unsafe impl<T: Send> Sync for Slot<T> {}
 
 /// No object; the place is on the list of free ones, or with whoever took it from there.
@@ -248,8 +251,8 @@ impl<T> Slot<T> {
     #[inline]
     fn try_lock(&self, generation: u32) -> std::result::Result<Locked<'_, T>, Busy> {
         let (live, locked) = (generation << STATE_BITS | LIVE, generation << STATE_BITS | LOCKED);
-        // edge object (acquire): what was done to the object before is visible from here on. Relaxed where it fails:
-        // nothing is touched then.
+        // edge object (acquire): what was done to the object before is visible from here on.
+        // Relaxed where it fails: nothing is touched then.
         let exchanged =
             self.word.compare_exchange(live, locked, Ordering::Acquire, Ordering::Relaxed);
         match exchanged {
@@ -355,7 +358,8 @@ impl<T> Table<T> {
         (!first.is_null()).then(|| unsafe { &*first.add(at) })
     }
 
-    /// Makes the chunk of a place, unless it is there. For whoever has the lock of `free`: nobody else makes one.
+    /// Makes the chunk of a place, unless it is there. For whoever has the lock of `free`: nobody
+    /// else makes one.
     fn make_chunk(&self, place: u32) -> Option<()> {
         let (chunk, _) = Self::find(place);
         let first = self.chunks.get(chunk)?;
@@ -386,7 +390,8 @@ impl<T: Object> Table<T> {
             }
         };
         let slot = self.slot(place).ok_or_else(full)?;
-        // Relaxed: nobody writes the word of a free place, and the list handed it over (edge place).
+        // Relaxed: nobody writes the word of a free place, and the list handed it over (edge
+        // place).
         let generation = slot.word.load(Ordering::Relaxed) >> STATE_BITS;
         // SAFETY: the place is from the list of free ones, hence ours alone.
         unsafe { *slot.object.get() = Some(object) };

@@ -16,7 +16,8 @@ const BLOB: u32 = 0x21;
 /// Formats of pictures, and the bytes of a pixel.
 const FORMATS: [(u32, u64); 6] = [(1, 4), (2, 4), (3, 3), (4, 2), (0x16, 8), (0x2b, 4)];
 
-/// `AHardwareBuffer`. C counts references through one handle; memories have references of their own.
+/// `AHardwareBuffer`. C counts references through one handle; memories have references of their
+/// own.
 #[derive(Debug)]
 pub(crate) struct HardwareBuffer {
     bytes: Arc<Shared>,
@@ -167,7 +168,8 @@ pub(crate) extern "C" fn is_supported(desc: Option<&Desc>) -> c_int {
     c_int::from(desc.is_some_and(|desc| size(desc).is_some()))
 }
 
-/// `rect` and `usage` are hints that a mapping of all bytes has no use for. The fence is ours to close.
+/// `rect` and `usage` are hints that a mapping of all bytes has no use for. The fence is ours to
+/// close.
 pub(crate) extern "C" fn lock(
     buffer: Handle<HardwareBuffer>,
     _usage: u64,

@@ -7,12 +7,12 @@
 //!                                                 nnburst (runtime)                       everything else
 //! ```
 //!
-//! What each function does is in `include/NeuralNetworks.h`. The crate is a thin shell: it keeps the objects
-//! that C holds by [`handle`], each in the phase of its life that decides what may be done with it, turns
-//! arguments into those of `nnburst`, and its errors into result codes.
+//! What each function does is in `include/NeuralNetworks.h`. The crate is a thin shell: it keeps
+//! the objects that C holds by [`handle`], each in the phase of its life that decides what may be
+//! done with it, turns arguments into those of `nnburst`, and its errors into result codes.
 //!
-//! `unsafe` lives in `c`, where pointers of C's are believed, in `handle`, and in `stack`, where calls are moved to threads with
-//! room for them.
+//! `unsafe` lives in `c`, where pointers of C's are believed, in `handle`, and in `stack`, where
+//! calls are moved to threads with room for them.
 
 mod burst;
 mod c;

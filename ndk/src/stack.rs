@@ -1,8 +1,9 @@
-//! Room on the stack of whoever calls: a program's thread may have as little as 16 KiB, where compiling a model takes
-//! more than ten times that.
+//! Room on the stack of whoever calls: a program's thread may have as little as 16 KiB, where
+//! compiling a model takes more than ten times that.
 //!
-//! Where there is less than [`ROOM`] left, the call runs on a thread of the library's while the caller waits: 0.1 ms, and
-//! none of the program's business. Threads with the usual megabytes pay for a comparison.
+//! Where there is less than [`ROOM`] left, the call runs on a thread of the library's while the
+//! caller waits: 0.1 ms, and none of the program's business. Threads with the usual megabytes pay
+//! for a comparison.
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
@@ -22,7 +23,8 @@ thread_local! {
     static BOUNDS: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
 }
 
-/// Runs `work`, here or where there is room for it. `None` where there would have to be another thread, and is none.
+/// Runs `work`, here or where there is room for it. `None` where there would have to be another
+/// thread, and is none.
 #[inline]
 pub(crate) fn with_room<R>(work: impl FnOnce() -> R) -> Option<R> {
     if has_room() { Some(apart(work)) } else { elsewhere(work) }
@@ -41,7 +43,8 @@ fn has_room() -> bool {
     // While the thread ends its variables are gone: as good a place as any.
     let bounds = BOUNDS.try_with(|bounds| bounds.get().unwrap_or_else(|| look_up(bounds)));
     let (low, high) = bounds.unwrap_or_default();
-    // Elsewhere than on the thread's stack is a stack of the program's making, of which nothing is known.
+    // Elsewhere than on the thread's stack is a stack of the program's making, of which nothing is
+    // known.
     !(low..high).contains(&here) || here - low >= ROOM
 }
 
@@ -57,7 +60,8 @@ fn look_up(bounds: &Cell<Option<(usize, usize)>>) -> (usize, usize) {
 fn stack() -> Option<Range<usize>> {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     let (mut start, mut length) = (std::ptr::null_mut(), 0);
-    // SAFETY: of the calling thread, into attributes that are read and destroyed only where this went well.
+    // SAFETY: of the calling thread, into attributes that are read and destroyed only where this
+    // went well.
     unsafe {
         if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
             return None;
@@ -72,8 +76,9 @@ fn stack() -> Option<Range<usize>> {
 /// A call that another thread runs while this one waits.
 struct Lent<F>(F);
 
-// SAFETY: whoever made it doesn't touch what it borrows until the other thread is joined, and nothing that the calls of
-// this library work with belongs to a thread: the reason of a failure is noted by the caller's.
+// SAFETY: whoever made it doesn't touch what it borrows until the other thread is joined, and
+// nothing that the calls of this library work with belongs to a thread: the reason of a failure is
+// noted by the caller's.
 unsafe impl<F> Send for Lent<F> {}
 
 impl<R, F: FnOnce() -> R> Lent<F> {

@@ -1,4 +1,5 @@
-//! The end of the library, which is the end of the process: `dlclose` doesn't unload it (`-z nodelete`).
+//! The end of the library, which is the end of the process: `dlclose` doesn't unload it
+//! (`-z nodelete`).
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,8 @@ const NAMES: [&str; 7] = [
     "fmq-peer-watch",
 ];
 
-/// Called by the loader. Threads of ours that wait for work are reported as leaks by whoever looks for those at the end.
+/// Called by the loader. Threads of ours that wait for work are reported as leaks by whoever looks
+/// for those at the end.
 #[used]
 // Functions of this section are called once, without arguments, when the process exits.
 #[unsafe(link_section = ".fini_array")]

@@ -1,9 +1,9 @@
 //! A camera loop: 30 frames a second, each classified before the next one comes.
 //! `cargo run --release -p nnburst --example camera -- [FRAMES] [SERVICE]`.
 //!
-//! The camera writes each picture into the memory that the driver reads: nothing is copied on the way. Two frames take
-//! turns, so that the camera fills one while the result of the other is looked at. The driver is a process of its own,
-//! or with a service's name that service.
+//! The camera writes each picture into the memory that the driver reads: nothing is copied on the
+//! way. Two frames take turns, so that the camera fills one while the result of the other is looked
+//! at. The driver is a process of its own, or with a service's name that service.
 #![expect(clippy::print_stdout, reason = "an example talks")]
 
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! Fenced executions on what would wait where it is called: models of older drivers, plans with control flow, the
-//! reference device in place of a driver that failed.
+//! Fenced executions on what would wait where it is called: models of older drivers, plans with
+//! control flow, the reference device in place of a driver that failed.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -9,12 +9,13 @@ use nnburst_hal::{
     wait_for_fence, wait_for_fences,
 };
 
-/// Launches work in a thread of its own, which waits for the fences first, and then for what the work launched.
+/// Launches work in a thread of its own, which waits for the fences first, and then for what the
+/// work launched.
 ///
 /// # Errors
-/// `RESOURCE_EXHAUSTED_TRANSIENT` where no thread or pipe can be had. What comes later is reported by the callback:
-/// `MISSED_DEADLINE_TRANSIENT` where the deadline passes before the fences signal, a fence in error, what the work
-/// returned.
+/// `RESOURCE_EXHAUSTED_TRANSIENT` where no thread or pipe can be had. What comes later is reported
+/// by the callback: `MISSED_DEADLINE_TRANSIENT` where the deadline passes before the fences signal,
+/// a fence in error, what the work returned.
 pub(crate) fn launch(
     wait_for: Vec<OwnedFd>,
     deadline: Option<TimePoint>,

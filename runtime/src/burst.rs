@@ -25,13 +25,14 @@ use crate::settings::Settings;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wait {
-    /// As the setting `burst-wait` says; where that says nothing, [`Wait::Block`] for `LOW_POWER`, else
-    /// [`Wait::Adaptive`].
+    /// As the setting `burst-wait` says; where that says nothing, [`Wait::Block`] for `LOW_POWER`,
+    /// else [`Wait::Adaptive`].
     #[default]
     Auto,
     /// Poll: the shortest latency, for a core each. Sleeps only after a second without a frame.
     Spin,
-    /// Poll for about as long as recent waits took, while those are shorter than the setting `burst-window`; then sleep.
+    /// Poll for about as long as recent waits took, while those are shorter than the setting
+    /// `burst-window`; then sleep.
     Adaptive,
     /// Sleep at once: no core is burnt, every frame costs two wake-ups.
     Block,
@@ -70,8 +71,8 @@ pub struct BurstOptions {
     pub cpus: Vec<u32>,
     /// The processors that the driver's thread is to run on; empty for all.
     pub driver_cpus: Vec<u32>,
-    /// Whether both threads ask for real-time scheduling, their processes for locked memory. What is
-    /// refused is in [`Burst::warnings`].
+    /// Whether both threads ask for real-time scheduling, their processes for locked memory. What
+    /// is refused is in [`Burst::warnings`].
     pub realtime: bool,
     /// What the user cares for; `None` as in the compilation.
     pub preference: Option<ExecutionPreference>,
@@ -106,14 +107,14 @@ impl BurstOptions {
 
 /// An open burst. One thread drives it; dropping it ends it.
 ///
-/// What a burst can't carry (a request with too many arguments for its queues) takes the ordinary path
-/// by itself, and so does everything on a driver without bursts. A model over several devices has a burst for
-/// each of its steps. When the driver dies, whichever call waits fails within milliseconds with
-/// `DEVICE_UNAVAILABLE`.
+/// What a burst can't carry (a request with too many arguments for its queues) takes the ordinary
+/// path by itself, and so does everything on a driver without bursts. A model over several devices
+/// has a burst for each of its steps. When the driver dies, whichever call waits fails within
+/// milliseconds with `DEVICE_UNAVAILABLE`.
 ///
-/// A call whose time is over fails with `MISSED_DEADLINE_TRANSIENT`, also if the driver is stopped and does not answer. The
-/// burst goes on when the driver does: an answer that comes late is dropped. Until then the driver may still write to the
-/// frame's outputs.
+/// A call whose time is over fails with `MISSED_DEADLINE_TRANSIENT`, also if the driver is stopped
+/// and does not answer. The burst goes on when the driver does: an answer that comes late is
+/// dropped. Until then the driver may still write to the frame's outputs.
 #[derive(Debug)]
 pub struct Burst {
     way: Way,
@@ -225,8 +226,8 @@ impl Burst {
         self.compilation.frame()
     }
 
-    /// Asks the driver to measure; see [`Frame::timing`]. A driver of nnburst tells the time it took in
-    /// nanoseconds whether asked or not; see [`Frame::time_in_driver`].
+    /// Asks the driver to measure; see [`Frame::timing`]. A driver of nnburst tells the time it
+    /// took in nanoseconds whether asked or not; see [`Frame::time_in_driver`].
     #[must_use]
     pub fn measure(mut self, yes: bool) -> Self {
         self.measure = if yes { MeasureTiming::Yes } else { MeasureTiming::No };
@@ -246,8 +247,8 @@ impl Burst {
     /// Executes a frame and waits. From the second time on nothing is allocated.
     ///
     /// # Errors
-    /// What the driver answered; `DEVICE_UNAVAILABLE` where it is gone; `MISSED_DEADLINE_TRANSIENT` where the time of
-    /// [`BurstOptions::timeout`] is over.
+    /// What the driver answered; `DEVICE_UNAVAILABLE` where it is gone; `MISSED_DEADLINE_TRANSIENT`
+    /// where the time of [`BurstOptions::timeout`] is over.
     pub fn compute(&mut self, frame: &mut Frame) -> Result<()> {
         self.compute_with(frame, &CallOptions::default())
     }
@@ -290,8 +291,8 @@ impl Burst {
         }
     }
 
-    /// Executes a request of the caller's making and waits, until the deadline of `options` at most. What they leave open
-    /// is as in the burst's [`BurstOptions`].
+    /// Executes a request of the caller's making and waits, until the deadline of `options` at
+    /// most. What they leave open is as in the burst's [`BurstOptions`].
     ///
     /// # Errors
     /// As for [`Burst::compute`].
@@ -330,8 +331,8 @@ impl Burst {
         self.compilation.answer(result)
     }
 
-    /// Stands for the request that [`Burst::compute_request`] executed last, as long as it is that; `None` where the
-    /// burst keeps none.
+    /// Stands for the request that [`Burst::compute_request`] executed last, as long as it is that;
+    /// `None` where the burst keeps none.
     pub fn last_request(&self) -> Option<LastRequest> {
         match &self.way {
             Way::Direct(controller) => controller.last_request(),
@@ -339,9 +340,10 @@ impl Burst {
         }
     }
 
-    /// Executes the last request again, without looking at it: for callers who know that it is the same, with the burst's
-    /// own limits, in the same memories, which they keep. `None` where it is not the last one any more, or can't be sent
-    /// now: nothing has happened then. The shapes of outputs are those of the model.
+    /// Executes the last request again, without looking at it: for callers who know that it is the
+    /// same, with the burst's own limits, in the same memories, which they keep. `None` where it is
+    /// not the last one any more, or can't be sent now: nothing has happened then. The shapes of
+    /// outputs are those of the model.
     ///
     /// # Errors
     /// What the driver answered.
@@ -360,8 +362,8 @@ impl Burst {
         })
     }
 
-    /// Latencies so far: whole, in the driver, and the rest. Those of a model over several devices, or on a
-    /// driver without bursts, nobody keeps.
+    /// Latencies so far: whole, in the driver, and the rest. Those of a model over several devices,
+    /// or on a driver without bursts, nobody keeps.
     pub fn stats(&self) -> Option<&BurstStats> {
         match &self.way {
             Way::Direct(controller) => Some(controller.stats()),
@@ -392,7 +394,8 @@ impl Burst {
     }
 }
 
-/// Opens a burst on a device's own model, with queues for the arguments of `compilation`, or of Android's size.
+/// Opens a burst on a device's own model, with queues for the arguments of `compilation`, or of
+/// Android's size.
 fn configure(
     model: &Arc<dyn PreparedModel>,
     options: &BurstOptions,

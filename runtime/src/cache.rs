@@ -1,4 +1,5 @@
-//! Compilation caching as NNAPI does it: what a token is hashed with, and what the files are called.
+//! Compilation caching as NNAPI does it: what a token is hashed with, and what the files are
+//! called.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -10,10 +11,10 @@ use sha2::{Digest, Sha256};
 
 pub(crate) type Token = [u8; CACHE_TOKEN_BYTES];
 
-/// The token that a driver gets for one of its models: SHA-256 of the user's token, the operations of a step
-/// (where the model is spread: for each the graph and its place there), the device's name and version, the
-/// preference and the priority by its number in NNAPI. Neither the operations' kinds nor constants go in: the
-/// user's token stands for them.
+/// The token that a driver gets for one of its models: SHA-256 of the user's token, the operations
+/// of a step (where the model is spread: for each the graph and its place there), the device's name
+/// and version, the preference and the priority by its number in NNAPI. Neither the operations'
+/// kinds nor constants go in: the user's token stands for them.
 pub(crate) fn token(
     user: &Token,
     operations: Option<(Option<usize>, &[usize])>,
@@ -84,7 +85,8 @@ impl Files {
         })
     }
 
-    /// Removes the files that the driver left empty: it could not write them, the disk being full, say.
+    /// Removes the files that the driver left empty: it could not write them, the disk being full,
+    /// say.
     pub(crate) fn remove_empty(&self) {
         let Ok(dir) = TrustedDir::open(&self.dir, Owners::own()) else { return };
         let all = [('1', self.wanted.model), ('2', self.wanted.data)];

@@ -150,8 +150,8 @@ impl Compilation {
     /// A frame whose arguments have shapes and sizes of the caller's choosing.
     ///
     /// # Errors
-    /// [`RuntimeError::Argument`] if there are more or fewer than the model has; [`RuntimeError::Memory`]
-    /// where there is no room.
+    /// [`RuntimeError::Argument`] if there are more or fewer than the model has;
+    /// [`RuntimeError::Memory`] where there is no room.
     pub fn frame_with(&self, inputs: &[Argument], outputs: &[Argument]) -> Result<Frame> {
         Frame::new(self.inputs(), self.outputs(), inputs, outputs)
     }
@@ -203,8 +203,8 @@ impl Compilation {
         self.0.planned.as_ref()
     }
 
-    /// Launches a request that is executed once every fence of `wait_for` has signalled, and returns while they are yet
-    /// to; `duration` is what it may take from there.
+    /// Launches a request that is executed once every fence of `wait_for` has signalled, and
+    /// returns while they are yet to; `duration` is what it may take from there.
     ///
     /// # Errors
     /// It could not be launched, or a fence is in error. What comes later the callback reports,
@@ -229,7 +229,8 @@ impl Compilation {
         launched.map_err(|error| self.failed(error))
     }
 
-    /// Whether the call that launches fenced executions returns while their fences are yet to signal.
+    /// Whether the call that launches fenced executions returns while their fences are yet to
+    /// signal.
     fn waits_in_background(&self) -> bool {
         // A service says so for its driver, whatever that is; older ones have no such call.
         let is_new = |device: &Device| device.version_of_hal() >= Version::V1_3;
@@ -253,8 +254,8 @@ impl Compilation {
         }
     }
 
-    /// Holds the shapes that a driver tells of its outputs against those of the model: there are as many, or none
-    /// at all, and what was known stays.
+    /// Holds the shapes that a driver tells of its outputs against those of the model: there are as
+    /// many, or none at all, and what was known stays.
     ///
     /// # Errors
     /// `GENERAL_FAILURE`: such an execution has failed, whatever the driver says.
@@ -284,8 +285,8 @@ impl Compilation {
         Ok(outcome)
     }
 
-    /// The arguments of devices' models that one of the model's arguments is; `None` where the interpreter of
-    /// control flow has a hand in it.
+    /// The arguments of devices' models that one of the model's arguments is; `None` where the
+    /// interpreter of control flow has a hand in it.
     pub(crate) fn steps_of(
         &self,
         direction: Direction,

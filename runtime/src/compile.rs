@@ -28,8 +28,9 @@ pub struct CompileOptions {
     /// How the work is spread where no device is named; `None` is as the process is set
     /// ([`Settings`](crate::Settings)).
     pub partitioning: Option<Partitioning>,
-    /// Whether, where no device is named, a driver in another process that takes all of the model is preferred to
-    /// devices in this one, whatever their figures; `None` is as the process is set (`prefer-served`).
+    /// Whether, where no device is named, a driver in another process that takes all of the model
+    /// is preferred to devices in this one, whatever their figures; `None` is as the process is set
+    /// (`prefer-served`).
     pub prefer_served: Option<bool>,
 }
 
@@ -52,7 +53,8 @@ impl Default for CompileOptions {
 pub struct Caching {
     /// A directory of the application's own.
     pub dir: PathBuf,
-    /// Different for models that differ in anything: neither their operations nor constants are looked at.
+    /// Different for models that differ in anything: neither their operations nor constants are
+    /// looked at.
     pub token: [u8; CACHE_TOKEN_BYTES],
 }
 
@@ -74,19 +76,19 @@ impl CompileOptions {
 /// Compiles a model for the best of [`devices()`], spread over several where that is better.
 ///
 /// A served driver that takes all of the model is preferred to computing in this process
-/// ([`CompileOptions::prefer_served`]). Among the devices that are left, operations go by figures; those that differ by
-/// no more than figures scatter by are equal, and a model is spread over several devices only if that takes less time
-/// with the ways between them.
+/// ([`CompileOptions::prefer_served`]). Among the devices that are left, operations go by figures;
+/// those that differ by no more than figures scatter by are equal, and a model is spread over
+/// several devices only if that takes less time with the ways between them.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` where an operation is supported by no device; what a driver answered, where no fallback is
-/// allowed; [`RuntimeError::Argument`] for a timeout, which takes one named device.
+/// `INVALID_ARGUMENT` where an operation is supported by no device; what a driver answered, where
+/// no fallback is allowed; [`RuntimeError::Argument`] for a timeout, which takes one named device.
 pub fn compile(model: &Model, options: &CompileOptions) -> Result<Compilation> {
     compile_among(model, devices(), options)
 }
 
-/// As [`compile()`], with the best of these devices instead of [`devices()`]: for drivers that the process
-/// brings along, and for tests of fallback.
+/// As [`compile()`], with the best of these devices instead of [`devices()`]: for drivers that the
+/// process brings along, and for tests of fallback.
 ///
 /// # Errors
 /// As for [`compile()`].
@@ -109,7 +111,8 @@ pub fn compile_among(
     }
 }
 
-/// Compiles a model for the devices given, spread over them where that is better, and without fallback.
+/// Compiles a model for the devices given, spread over them where that is better, and without
+/// fallback.
 ///
 /// # Errors
 /// As for [`compile()`]; [`RuntimeError::Argument`] for an empty list, or one with a device twice.
@@ -131,9 +134,9 @@ pub fn compile_for(
     }
 }
 
-/// Loads a model from where [`CompileOptions::caching`] says, without preparing it anew where that fails, as
-/// [`compile_for`] would; `None` where the device caches nothing, or no place is named. `model` tells the arguments, and
-/// has to be the one that was compiled.
+/// Loads a model from where [`CompileOptions::caching`] says, without preparing it anew where that
+/// fails, as [`compile_for`] would; `None` where the device caches nothing, or no place is named.
+/// `model` tells the arguments, and has to be the one that was compiled.
 ///
 /// # Errors
 /// What is in the cache is of no use to the device, or nothing is there.
@@ -149,8 +152,9 @@ pub fn load_cached(
 /// For each operation of the main graph, whether one of the devices would take it.
 ///
 /// # Errors
-/// [`RuntimeError::Argument`] for an empty list, or one with a device twice; `MISSED_DEADLINE_TRANSIENT` where the bound of
-/// [`within`](crate::within) is over. A device that fails otherwise counts as one that takes nothing.
+/// [`RuntimeError::Argument`] for an empty list, or one with a device twice;
+/// `MISSED_DEADLINE_TRANSIENT` where the bound of [`within`](crate::within) is over. A device that
+/// fails otherwise counts as one that takes nothing.
 pub fn supported_operations(model: &Model, devices: &[Device]) -> Result<Vec<bool>> {
     check_list(devices)?;
     let mut supported = vec![false; model.main.operations.len()];
@@ -171,7 +175,8 @@ pub fn supported_operations(model: &Model, devices: &[Device]) -> Result<Vec<boo
     Ok(supported)
 }
 
-/// Compiles within the time that there is for it: preparing takes the rest of what asking the device leaves.
+/// Compiles within the time that there is for it: preparing takes the rest of what asking the
+/// device leaves.
 fn within<R>(timeout: Option<Duration>, compile: impl FnOnce() -> R) -> R {
     match timeout {
         Some(timeout) => bound::until(bound::answered_by(TimePoint::after(timeout)), compile),
@@ -224,8 +229,8 @@ pub fn explain_among(
     partition::explain(model, among, options, options.prefers_served())
 }
 
-/// The device in another process that [`compile()`] would take for all of a model; `None` where it would take several, or
-/// one of this process.
+/// The device in another process that [`compile()`] would take for all of a model; `None` where it
+/// would take several, or one of this process.
 pub fn served_device(model: &Model) -> Option<Device> {
     let devices = devices();
     let plan = explain_among(model, devices, &CompileOptions::default()).ok()?;

@@ -14,15 +14,18 @@ use crate::settings::Settings;
 /// How a sample driver is to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DriverOptions {
-    /// Threads that compute one execution; 0 counts as 1, which is what a pipeline that owns its cores wants.
+    /// Threads that compute one execution; 0 counts as 1, which is what a pipeline that owns its
+    /// cores wants.
     pub threads: usize,
-    /// Has models that allow relaxed precision computed with bf16 numbers, as the setting `wish` does for all drivers of
-    /// a process: of the factors of float convolutions and FULLY_CONNECTED only the upper halves are kept, rounded (8
-    /// bits of precision), and the sums are floats. Others are computed as ever, and so are all on machines without an
-    /// instruction for it, but for products of few rows.
+    /// Has models that allow relaxed precision computed with bf16 numbers, as the setting `wish`
+    /// does for all drivers of a process: of the factors of float convolutions and FULLY_CONNECTED
+    /// only the upper halves are kept, rounded (8 bits of precision), and the sums are floats.
+    /// Others are computed as ever, and so are all on machines without an instruction for it, but
+    /// for products of few rows.
     pub bf16: bool,
-    /// The program that [`Device::spawn`](crate::Device::spawn) starts; by default this one again. It is
-    /// called as `PROGRAM serve --driver NAME --fd 0 --threads N`, and `--wish bf16` where that is wished.
+    /// The program that [`Device::spawn`](crate::Device::spawn) starts; by default this one again.
+    /// It is called as `PROGRAM serve --driver NAME --fd 0 --threads N`, and `--wish bf16` where
+    /// that is wished.
     pub program: Option<PathBuf>,
 }
 
@@ -75,8 +78,8 @@ pub(crate) fn command(name: &str, options: &DriverOptions) -> Result<Command> {
     Ok(command)
 }
 
-/// Serves a sample driver to one client over a socket that this process was started with, until the client
-/// hangs up: what the child of [`Device::spawn`](crate::Device::spawn) does.
+/// Serves a sample driver to one client over a socket that this process was started with, until the
+/// client hangs up: what the child of [`Device::spawn`](crate::Device::spawn) does.
 ///
 /// # Errors
 /// There is no such driver or descriptor.
@@ -86,9 +89,10 @@ pub fn serve_inherited(driver: &str, fd: u32, options: &DriverOptions) -> Result
         .map_err(|error| RuntimeError::driver(format!("serving descriptor {fd}"), error))
 }
 
-/// Measures a sample driver's figures on this machine and keeps them: [`serve`] gives them from then on, to the same
-/// build with the same options. They are the shares of the reference device's time, and of its processor time, that the
-/// driver takes for each type of operands and for control flow; exactly 1 where there is no difference but noise.
+/// Measures a sample driver's figures on this machine and keeps them: [`serve`] gives them from
+/// then on, to the same build with the same options. They are the shares of the reference device's
+/// time, and of its processor time, that the driver takes for each type of operands and for control
+/// flow; exactly 1 where there is no difference but noise.
 ///
 /// # Errors
 /// There is no such driver, it is served already, or there is nowhere to keep the figures.
@@ -108,9 +112,9 @@ pub fn calibrate(driver: &str, options: &DriverOptions) -> Result<Measured> {
         .map_err(|error| failed(error.to_string()))
 }
 
-/// Serves a sample driver under its name in the directory of services, or on the socket that systemd started this
-/// process with, until the result is dropped. Its figures are those that [`calibrate`] kept for this build and these options, if it ever
-/// did.
+/// Serves a sample driver under its name in the directory of services, or on the socket that
+/// systemd started this process with, until the result is dropped. Its figures are those that
+/// [`calibrate`] kept for this build and these options, if it ever did.
 ///
 /// # Errors
 /// There is no such driver, it is served already, or the directory isn't ours alone.

@@ -115,7 +115,8 @@ impl<'a> Execution<'a> {
         Ok(Pending { started, compilation, kind: PendingKind::Callback(answer) })
     }
 
-    /// Launches an execution that starts once every fence of `wait_for` has signalled; the call returns before that.
+    /// Launches an execution that starts once every fence of `wait_for` has signalled; the call
+    /// returns before that.
     ///
     /// # Errors
     /// It could not be launched; fenced executions take outputs of known shape only.

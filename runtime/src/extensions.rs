@@ -1,7 +1,7 @@
 //! Extensions: what their operand types are, which numbers stand for them, and who may use them.
 //!
-//! A process knows every extension that one of its devices offers. Two devices that describe one name differently
-//! disable the name for good: nobody could tell what a tensor of it is.
+//! A process knows every extension that one of its devices offers. Two devices that describe one
+//! name differently disable the name for good: nobody could tell what a tensor of it is.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -18,12 +18,12 @@ use crate::device::{Device, devices};
 use crate::error::{Result, RuntimeError};
 use crate::settings::Settings;
 
-/// The prefix that stands for an extension in the models of this process: given in the order of first request,
-/// from 1 on, whether a device knows the name or not.
+/// The prefix that stands for an extension in the models of this process: given in the order of
+/// first request, from 1 on, whether a device knows the name or not.
 ///
 /// # Errors
-/// [`RuntimeError::Argument`] where this program may not use extensions ([`extensions_are_allowed`]), or all
-/// 65535 prefixes are given away.
+/// [`RuntimeError::Argument`] where this program may not use extensions
+/// ([`extensions_are_allowed`]), or all 65535 prefixes are given away.
 pub fn extension_prefix(name: &str) -> Result<u16> {
     if !extensions_are_allowed() {
         return Err(RuntimeError::Argument(format!(
@@ -33,8 +33,8 @@ pub fn extension_prefix(name: &str) -> Result<u16> {
     extension_number(name)
 }
 
-/// As [`extension_prefix`], for whoever asks for permission where the number is used, as NNAPI has it: it tells numbers to
-/// everybody.
+/// As [`extension_prefix`], for whoever asks for permission where the number is used, as NNAPI has
+/// it: it tells numbers to everybody.
 ///
 /// # Errors
 /// [`RuntimeError::Argument`] where all 65535 prefixes are given away.
@@ -53,9 +53,9 @@ pub fn extension_name(prefix: u16) -> Option<String> {
     registry().name(prefix).map(str::to_owned)
 }
 
-/// Whether this program may use extensions: whether its path is a line of the allowlist, whose place is a setting
-/// (`/etc/nnburst/extensions_allowlist`). Without a list that is root's or this user's, nobody may. Decided once per
-/// process.
+/// Whether this program may use extensions: whether its path is a line of the allowlist, whose
+/// place is a setting (`/etc/nnburst/extensions_allowlist`). Without a list that is root's or this
+/// user's, nobody may. Decided once per process.
 pub fn extensions_are_allowed() -> bool {
     static ALLOWED: OnceLock<bool> = OnceLock::new();
     *ALLOWED.get_or_init(|| {
@@ -65,7 +65,8 @@ pub fn extensions_are_allowed() -> bool {
     })
 }
 
-/// The paths of a list. Android's lists also name packages of applications, which there are none of here.
+/// The paths of a list. Android's lists also name packages of applications, which there are none of
+/// here.
 fn allowed_paths(list: &str) -> impl Iterator<Item = PathBuf> {
     list.lines().map(str::trim).filter_map(|line| {
         if line.starts_with('/') {

@@ -1,11 +1,11 @@
 //! Frames: the inputs and outputs of executions, in memory that the driver maps as well.
 //!
-//! All arguments of a frame lie in one shared memory, each at a cache line of its own, so that a burst
-//! has one slot to look up. The bytes belong to nobody: a driver that means ill may write them at any
-//! time, hence they are reached by copies and by [`View`]s, never by references.
+//! All arguments of a frame lie in one shared memory, each at a cache line of its own, so that a
+//! burst has one slot to look up. The bytes belong to nobody: a driver that means ill may write
+//! them at any time, hence they are reached by copies and by [`View`]s, never by references.
 //!
-//! A frame that went through a burst keeps its packet, so that the next time nothing is serialised: the
-//! packet is sent as it is. For a device in this process it keeps what that device made of it.
+//! A frame that went through a burst keeps its packet, so that the next time nothing is serialised:
+//! the packet is sent as it is. For a device in this process it keeps what that device made of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -251,8 +251,8 @@ impl Frame {
         }
     }
 
-    /// The driver's share of the last execution, as finely as it was told: to the nanosecond in a burst,
-    /// to the microsecond elsewhere. `None` where it was not measured.
+    /// The driver's share of the last execution, as finely as it was told: to the nanosecond in a
+    /// burst, to the microsecond elsewhere. `None` where it was not measured.
     pub fn time_in_driver(&self) -> Option<Duration> {
         let told = match &self.last {
             Last::Packet => self.answer().and_then(|answer| answer.driver_times),
@@ -264,7 +264,8 @@ impl Frame {
         }
     }
 
-    /// How long the last execution took, as the caller saw it; in a burst, from sending it to taking its answer.
+    /// How long the last execution took, as the caller saw it; in a burst, from sending it to
+    /// taking its answer.
     pub fn latency(&self) -> Duration {
         self.latency
     }
@@ -339,14 +340,16 @@ impl Frame {
 
     /// Takes note that the current packet was answered.
     pub(crate) fn packet_answered(&mut self) -> Result<()> {
-        // The burst has read the clock on both ways already; here that would cost as much as a cache line takes.
+        // The burst has read the clock on both ways already; here that would cost as much as a
+        // cache line takes.
         let packet = self.current.and_then(|at| self.packets.get(at));
         self.latency = packet.map_or(Duration::ZERO, |packet| packet.frame.latency());
         self.last = Last::Packet;
         self.check_pages()
     }
 
-    /// Executes by the way that a device in this process has for what comes again and again; `None` where it has none.
+    /// Executes by the way that a device in this process has for what comes again and again; `None`
+    /// where it has none.
     pub(crate) fn compute_here(
         &mut self,
         model: &Arc<dyn PreparedModel>,
@@ -405,8 +408,8 @@ impl Frame {
         self.packets.get(self.current?)?.frame.answer().ok()
     }
 
-    /// Lets the outcome outlive the current packet's turn. Shapes of exchanged arguments are fully known,
-    /// so nothing but the timing is worth keeping.
+    /// Lets the outcome outlive the current packet's turn. Shapes of exchanged arguments are fully
+    /// known, so nothing but the timing is worth keeping.
     fn keep_outcome(&mut self) {
         if matches!(self.last, Last::Packet | Last::Here) {
             let timing = self.timing();

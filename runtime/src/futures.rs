@@ -1,5 +1,5 @@
-//! Events as futures, for applications that wait in tasks instead of threads. Feature `futures`; no runtime is
-//! brought along, and none is asked for.
+//! Events as futures, for applications that wait in tasks instead of threads. Feature `futures`; no
+//! runtime is brought along, and none is asked for.
 
 use std::future::{Future, IntoFuture};
 use std::os::fd::AsFd;

@@ -1,4 +1,5 @@
-//! Neural networks on Linux through the Android Neural Networks HAL: devices, compilations, executions.
+//! Neural networks on Linux through the Android Neural Networks HAL: devices, compilations,
+//! executions.
 //!
 //! ```text
 //!   Device::embedded / spawn / connect
@@ -12,12 +13,12 @@
 //!     └─ burst() ──► Burst ───────┘  one packet through a queue in shared memory: microseconds
 //! ```
 //!
-//! A [`Frame`] is made once and used for every picture of a camera or block of sound: the driver maps
-//! it at its first use, reads the inputs and writes the outputs in place, and nothing of a tensor is
-//! copied on the way.
+//! A [`Frame`] is made once and used for every picture of a camera or block of sound: the driver
+//! maps it at its first use, reads the inputs and writes the outputs in place, and nothing of a
+//! tensor is copied on the way.
 //!
-//! Models are HAL types ([`hal::Model`]): read from a file, built by hand with [`ModelBuilder`], or one
-//! of the [`builtin`] networks.
+//! Models are HAL types ([`hal::Model`]): read from a file, built by hand with [`ModelBuilder`], or
+//! one of the [`builtin`] networks.
 //!
 //! ```no_run
 //! use nnburst::{BurstOptions, Device, PrepareOptions, builtin};
@@ -97,9 +98,10 @@ pub use partition::{Bid, Explained, Explanation, StepKind, StepSummary};
 pub use settings::{Current, Origin, Partitioning, SETTINGS, Setting, Settings};
 pub use watch::{ServiceBurst, Watched, services};
 
-/// Runs `work`, whose calls to drivers in other processes take `timeout` at most, whatever they are: compiling, executing,
-/// copying memory, opening bursts, asking a device. What the driver has not answered by then fails with
-/// `MISSED_DEADLINE_TRANSIENT`. It holds for calls of this thread; executions that it launches carry it as their deadline.
+/// Runs `work`, whose calls to drivers in other processes take `timeout` at most, whatever they
+/// are: compiling, executing, copying memory, opening bursts, asking a device. What the driver has
+/// not answered by then fails with `MISSED_DEADLINE_TRANSIENT`. It holds for calls of this thread;
+/// executions that it launches carry it as their deadline.
 ///
 /// ```
 /// use std::time::Duration;
@@ -113,9 +115,10 @@ pub fn within<R>(timeout: std::time::Duration, work: impl FnOnce() -> R) -> R {
     hal::bound::until(hal::TimePoint::after(timeout), work)
 }
 
-/// Hangs up on all services and ends the threads of this library that wait: for work, for answers, for deaths. For
-/// whoever is about to end the process, or to unload the library, and wants to leave nothing behind. What was made by
-/// services is dead from then on; devices come back with the next call, and threads with their work.
+/// Hangs up on all services and ends the threads of this library that wait: for work, for answers,
+/// for deaths. For whoever is about to end the process, or to unload the library, and wants to
+/// leave nothing behind. What was made by services is dead from then on; devices come back with the
+/// next call, and threads with their work.
 pub fn shut_down() {
     nnburst_hal_ipc::hang_up_on_all();
     nnburst_fmq::PeerWatch::stop_all();

@@ -1,20 +1,22 @@
-//! What the crates say as `tracing` events, written to standard error where the settings ask for it.
+//! What the crates say as `tracing` events, written to standard error where the settings ask for
+//! it.
 
 use std::io::{self, IsTerminal};
 use std::sync::Once;
 
 use nnburst_hal::{VlogMask, VlogTag, setting};
 
-/// Begins to write events and spans as the settings ask, once in a process; without these settings it does
-/// nothing. For programs, and for libraries whose programs know nothing of `tracing`; who installs a subscriber of
-/// their own needs it not.
+/// Begins to write events and spans as the settings ask, once in a process; without these settings
+/// it does nothing. For programs, and for libraries whose programs know nothing of `tracing`; who
+/// installs a subscriber of their own needs it not.
 ///
-/// Events go to standard error: those that `NNBURST_LOG` names (`debug`, `nnburst_burst=trace`), or else those of the tags
-/// that the setting `vlog` names, and all warnings. Spans of `process` go to the file that `NNBURST_TRACE` names.
+/// Events go to standard error: those that `NNBURST_LOG` names (`debug`, `nnburst_burst=trace`), or
+/// else those of the tags that the setting `vlog` names, and all warnings. Spans of `process` go to
+/// the file that `NNBURST_TRACE` names.
 ///
 /// # Errors
-/// A name in the setting `vlog` is no tag, or the file of `NNBURST_TRACE` can't be opened; all else that
-/// the settings ask for is done.
+/// A name in the setting `vlog` is no tag, or the file of `NNBURST_TRACE` can't be opened; all else
+/// that the settings ask for is done.
 pub fn start_logging(process: &str) -> Result<(), LoggingError> {
     static BEGUN: Once = Once::new();
     let mut result = Ok(());
@@ -31,7 +33,8 @@ pub fn start_logging(process: &str) -> Result<(), LoggingError> {
         if let Some(filter) = filter.filter(|_| has_stderr) {
             let colours = io::stderr().is_terminal();
             let events = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
-            // Saying that a full disk or a closed pipe takes nothing would panic, within a call of C's.
+            // Saying that a full disk or a closed pipe takes nothing would panic, within a call of
+            // C's.
             let events = events.log_internal_errors(false);
             // A program that listens already keeps its subscriber.
             let _ = events.with_writer(io::stderr).try_init();

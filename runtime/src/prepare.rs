@@ -23,7 +23,8 @@ impl<'a> Preparation<'a> {
         Self { options, prepare: options.prepare() }
     }
 
-    /// Prepares a model, or what `operations` of a model make: their graph and places, in the order added.
+    /// Prepares a model, or what `operations` of a model make: their graph and places, in the order
+    /// added.
     ///
     /// # Errors
     /// What the device answered.

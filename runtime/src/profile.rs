@@ -1,7 +1,7 @@
 //! Where a model's time goes, step by step, beside what this machine could do.
 //!
-//! A profile runs the plan in this process, without any device, queue or socket: what is measured is the
-//! arithmetic alone. [`Ceilings`] says how fast it could be.
+//! A profile runs the plan in this process, without any device, queue or socket: what is measured
+//! is the arithmetic alone. [`Ceilings`] says how fast it could be.
 
 use std::time::{Duration, Instant};
 
@@ -34,8 +34,8 @@ pub fn ceilings() -> Result<Ceilings> {
 }
 
 impl Profile {
-    /// Runs `model` on `inputs` (the bytes of each) `runs` times as it is, and as often step by step, computed as a driver
-    /// of these options would.
+    /// Runs `model` on `inputs` (the bytes of each) `runs` times as it is, and as often step by
+    /// step, computed as a driver of these options would.
     ///
     /// # Errors
     /// The model is invalid or beyond the executor; the inputs are too few or too short.

@@ -1,11 +1,13 @@
-//! Drivers that are started when somebody asks for them: `NAME.service` in a directory of configuration.
+//! Drivers that are started when somebody asks for them: `NAME.service` in a directory of
+//! configuration.
 //!
-//! The file has lines `name = value`; `exec` is the command, split at spaces, its program an absolute path. It runs in a
-//! process group of its own, with nothing on its standard streams and `NNBURST_SERVICE_DIR` as it is here, and has to
-//! serve NAME: whoever asked waits for its socket.
+//! The file has lines `name = value`; `exec` is the command, split at spaces, its program an
+//! absolute path. It runs in a process group of its own, with nothing on its standard streams and
+//! `NNBURST_SERVICE_DIR` as it is here, and has to serve NAME: whoever asked waits for its socket.
 //!
-//! Whoever writes such a file runs commands as this user. So they count in the user's own directory and in root's
-//! alone, never beside the sockets; file and program must be such that no other user could have changed them.
+//! Whoever writes such a file runs commands as this user. So they count in the user's own directory
+//! and in root's alone, never beside the sockets; file and program must be such that no other user
+//! could have changed them.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -41,8 +43,8 @@ struct Configured {
     owners: Owners,
 }
 
-/// The directories of `.service` files: the user's own, `nnburst/services` in `XDG_CONFIG_HOME` or `~/.config`, then
-/// those of the system.
+/// The directories of `.service` files: the user's own, `nnburst/services` in `XDG_CONFIG_HOME` or
+/// `~/.config`, then those of the system.
 fn configured() -> Vec<Configured> {
     let home = || Some(PathBuf::from(environment("HOME")?).join(".config"));
     let own = environment("XDG_CONFIG_HOME").map(PathBuf::from).or_else(home);
@@ -55,8 +57,8 @@ fn configured() -> Vec<Configured> {
 /// The names of all services, those that run and those that can be started, sorted.
 ///
 /// # Errors
-/// The directory of services is not this user's, or can't be read. A directory of configuration that isn't trusted is
-/// warned of and left out.
+/// The directory of services is not this user's, or can't be read. A directory of configuration
+/// that isn't trusted is warned of and left out.
 pub(crate) fn known(dir: &Path) -> Result<Vec<String>> {
     let failed = |error| RuntimeError::driver("looking for services", error);
     let mut names = services(dir).map_err(failed)?;
@@ -110,8 +112,8 @@ fn file_of(
 /// Starts a service that has a file and doesn't run, and waits until it can be reached.
 ///
 /// # Errors
-/// [`RuntimeError::Driver`] where the file has no command, or could be another user's, or its program can't be started
-/// or doesn't serve in time.
+/// [`RuntimeError::Driver`] where the file has no command, or could be another user's, or its
+/// program can't be started or doesn't serve in time.
 pub(crate) fn start(dir: &Path, name: &str) -> Result<()> {
     start_configured(dir, name, &configured())
 }
@@ -162,8 +164,8 @@ fn start_configured(dir: &Path, name: &str, configured: &[Configured]) -> Result
 /// What ends the threads that wait for started drivers to end.
 static STOP: PerProcess<Option<Arc<OwnedFd>>> = PerProcess::new();
 
-/// Reaps a driver whenever it ends, which is not ours to decide. Where no thread or descriptor is to be had, it
-/// stays behind as a zombie until this process ends.
+/// Reaps a driver whenever it ends, which is not ours to decide. Where no thread or descriptor is
+/// to be had, it stays behind as a zombie until this process ends.
 fn reap(mut child: Child) {
     let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return };
     let (Ok(ended), Some(stop)) = (pidfd_open(pid, PidfdFlags::empty()), stop()) else { return };

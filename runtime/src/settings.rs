@@ -1,7 +1,8 @@
 //! Settings of the process: what Android keeps in system properties.
 //!
-//! Each has a variable of the environment; where that is not set, a line `name = value` in the file that
-//! `NNBURST_CONFIG` names, else in `/etc/nnburst/nnburst.conf`, counts. Lines that begin with `#` are remarks.
+//! Each has a variable of the environment; where that is not set, a line `name = value` in the file
+//! that `NNBURST_CONFIG` names, else in `/etc/nnburst/nnburst.conf`, counts. Lines that begin with
+//! `#` are remarks.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -134,7 +135,7 @@ pub const SETTINGS: &[Setting] = &[
         "keep-warm",
         "",
         "1",
-        "0: drivers neither touch weights nor rehearse while their bursts poll and no request comes",
+        "0: drivers neither touch weights nor warm up while their bursts poll and no request comes",
     ),
     setting(
         "extensions-allowlist",
@@ -278,7 +279,8 @@ impl Settings {
         SETTINGS.iter().map(current).collect()
     }
 
-    /// What was set and has no effect: names that are no settings, values that none takes. One sentence each.
+    /// What was set and has no effect: names that are no settings, values that none takes. One
+    /// sentence each.
     pub fn mistakes() -> Vec<String> {
         Texts::read().mistakes()
     }

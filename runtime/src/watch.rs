@@ -37,7 +37,8 @@ impl Watched {
         self.0.name()
     }
 
-    /// Its bursts now, as far as this user may see them: those of its own processes, root those of all.
+    /// Its bursts now, as far as this user may see them: those of its own processes, root those of
+    /// all.
     ///
     /// # Errors
     /// The service is gone.

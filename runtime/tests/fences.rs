@@ -44,7 +44,8 @@ fn doubling() -> Model {
     graph.build().unwrap()
 }
 
-/// By what may have to wait: a device's own model, an older driver's, a plan with control flow, two devices.
+/// By what may have to wait: a device's own model, an older driver's, a plan with control flow, two
+/// devices.
 fn compilations() -> Vec<(&'static str, Compilation, f32)> {
     let options = CompileOptions::default();
     let whole = |device: &Device| device.compile(&doubling(), PrepareOptions::default()).unwrap();
@@ -110,7 +111,8 @@ fn deadlines_and_fences_in_error_end_the_wait() {
     }
 }
 
-/// A driver whose fenced executions can't be launched: the reference device stands in once the fences have signalled.
+/// A driver whose fenced executions can't be launched: the reference device stands in once the
+/// fences have signalled.
 #[test]
 fn who_stands_in_waits_in_the_background_as_well() {
     struct Refusing(Arc<dyn hal::Device>);

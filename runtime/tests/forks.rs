@@ -1,4 +1,5 @@
-//! Forks of a program that uses devices of all kinds: a program of its own, without other threads of a test harness.
+//! Forks of a program that uses devices of all kinds: a program of its own, without other threads
+//! of a test harness.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,7 +26,8 @@ fn main() {
         ours.computes();
         in_child(|| ours.fails());
         ours.computes();
-        // SAFETY: in the child this is the only one that is used or dropped: it ends without dropping `ours`.
+        // SAFETY: in the child this is the only one that is used or dropped: it ends without
+        // dropping `ours`.
         in_child(|| drop(unsafe { std::ptr::read(&raw const ours) }));
         ours.computes();
         in_child(|| {
@@ -97,7 +99,8 @@ impl Set {
         let frame = self.compilation.frame().unwrap();
         let started = execution.start(frame).map(|event| event.wait().1);
         assert!(!matches!(started, Ok(Ok(()))));
-        // Where the reference device may stand in there is a burst, which computes no more than the rest.
+        // Where the reference device may stand in there is a burst, which computes no more than the
+        // rest.
         let burst = self.compilation.burst(&BurstOptions::default());
         assert!(burst.and_then(|mut burst| burst.compute(&mut self.frame)).is_err());
     }
@@ -105,7 +108,8 @@ impl Set {
 
 /// Runs `work` in a child, which must end well; one that hangs is ended by the system.
 fn in_child(work: impl FnOnce()) {
-    // SAFETY: the child runs what was made for this, and ends without running what the parent has registered.
+    // SAFETY: the child runs what was made for this, and ends without running what the parent has
+    // registered.
     let child = unsafe { libc::fork() };
     if child == 0 {
         // SAFETY: a hang guard; its action is the default.

@@ -1,5 +1,6 @@
-//! What ends although something else never does, or fails without ending everything: silent services, full disks, limits
-//! of file sizes. In processes of their own: their environment and limits are theirs alone.
+//! What ends although something else never does, or fails without ending everything: silent
+//! services, full disks, limits of file sizes. In processes of their own: their environment and
+//! limits are theirs alone.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 #[path = "common/silent.rs"]
@@ -50,8 +51,8 @@ fn a_silent_service_is_left_out_of_lists() {
     assert!(command.status().unwrap().success());
 }
 
-/// Compiles a model with 16 KiB of constants, for which the cache has no room once the model is there and `limit` was
-/// called.
+/// Compiles a model with 16 KiB of constants, for which the cache has no room once the model is
+/// there and `limit` was called.
 fn compiles_without_cache(dir: &Path, limit: impl FnOnce()) {
     let mut builder = ModelBuilder::new();
     let input = builder.input(Operand::float32([1, 64]));

@@ -1,5 +1,6 @@
-//! Nothing is allocated while frames go through a burst: neither by the client nor by the driver, which
-//! for once run in the same process, so that one counter sees both. Nor is it where a device of this process computes.
+//! Nothing is allocated while frames go through a burst: neither by the client nor by the driver,
+//! which for once run in the same process, so that one counter sees both. Nor is it where a device
+//! of this process computes.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on panics")]
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -1,4 +1,5 @@
-//! A served driver whose process is stopped: calls with a limit end by it, and all goes on when the driver does.
+//! A served driver whose process is stopped: calls with a limit end by it, and all goes on when the
+//! driver does.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on panics")]
 
 use std::os::fd::OwnedFd;

@@ -1,7 +1,8 @@
 //! Builds the graph of a HAL model: operands, constants and operations.
 //!
 //! Constants of the file stay where they are and are referred to in pool 0. What the import makes
-//! itself travels with the model while it is small, and in pool 1 else, as the HAL's own runtime does.
+//! itself travels with the model while it is small, and in pool 1 else, as the HAL's own runtime
+//! does.
 
 use std::collections::HashMap;
 
@@ -145,7 +146,8 @@ impl Builder {
         self.add(operand)
     }
 
-    /// An omitted optional tensor. Its extents are empty rather than unknown, for HAL 1.0 has no unknown rank.
+    /// An omitted optional tensor. Its extents are empty rather than unknown, for HAL 1.0 has no
+    /// unknown rank.
     pub(crate) fn omitted(&mut self, kind: OperandType, rank: usize) -> u32 {
         // Types that have a scale have one even where there is no value.
         let scale = if is_quantized(kind) { 1.0 } else { 0.0 };

@@ -6,9 +6,10 @@
 //!           is checked             is in range           mapped or reported
 //! ```
 //!
-//! The reader verifies as it reads: a hostile file gives an error that names the field. Operators that the
-//! HAL hasn't are put together from those it has; whatever can't be mapped is reported, all at once, with
-//! its reason. Variable tensors become explicit inputs and outputs, listed as [`StatePair`]s.
+//! The reader verifies as it reads: a hostile file gives an error that names the field. Operators
+//! that the HAL hasn't are put together from those it has; whatever can't be mapped is reported,
+//! all at once, with its reason. Variable tensors become explicit inputs and outputs, listed as
+//! [`StatePair`]s.
 //!
 //! ```no_run
 //! let imported = nnburst_tflite::Imported::open("mobilenet.tflite")?;

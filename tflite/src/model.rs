@@ -95,7 +95,8 @@ impl TensorInfo {
     }
 }
 
-/// A value that is kept from one execution to the next: what the output gives, the input takes next.
+/// A value that is kept from one execution to the next: what the output gives, the input takes
+/// next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatePair {
     /// Index into the model's inputs.
@@ -134,8 +135,9 @@ enum Backing {
 }
 
 impl Imported {
-    /// Imports a file. The model's constants stay in it: pool 0 of the model is the file itself, mapped by
-    /// whoever executes the model, so that no weight is copied and all processes share one page cache.
+    /// Imports a file. The model's constants stay in it: pool 0 of the model is the file itself,
+    /// mapped by whoever executes the model, so that no weight is copied and all processes share
+    /// one page cache.
     ///
     /// # Errors
     /// The file can't be read or is broken, or some of its operators can't be mapped.
@@ -154,7 +156,8 @@ impl Imported {
         Self::import(&bytes, Backing::Descriptor(file.into()))
     }
 
-    /// Imports a file that is in memory already. Its constants are copied into a memory of their own.
+    /// Imports a file that is in memory already. Its constants are copied into a memory of their
+    /// own.
     ///
     /// # Errors
     /// The file is broken, or some of its operators can't be mapped.
@@ -225,8 +228,8 @@ pub(crate) struct Parts {
 }
 
 impl Import<'_> {
-    /// Holds the operations from `first` on against the HAL's signatures: types and ranks that an operator
-    /// has in the file need not be among those of its NNAPI namesake.
+    /// Holds the operations from `first` on against the HAL's signatures: types and ranks that an
+    /// operator has in the file need not be among those of its NNAPI namesake.
     fn check_operations(&self, first: usize) -> Result<(), Refusal> {
         let graph = &self.builder.graph;
         for operation in graph.operations.iter().skip(first) {
@@ -331,8 +334,9 @@ fn interface(refusal: Refusal) -> ImportError {
     }
 }
 
-/// Real zero, as the interpreter resets variables: the zero point of signed 8-bit tensors, else zeros. Charged thrice: a
-/// copy may be made for the model's constants, and another for whoever starts a session.
+/// Real zero, as the interpreter resets variables: the zero point of signed 8-bit tensors, else
+/// zeros. Charged thrice: a copy may be made for the model's constants, and another for whoever
+/// starts a session.
 fn initial(operand: &Operand, budget: &Budget) -> Result<Vec<u8>, ImportError> {
     let zero = match operand.kind {
         OperandType::TensorQuant8AsymmSigned => {

@@ -85,7 +85,8 @@ fn per_channel(tensor: &Tensor) -> Result<Operand, String> {
         tensor.shape.get(dim).is_some_and(|&extent| usize::try_from(extent) == Ok(count))
     };
     let declared = usize::try_from(quantization.dimension).ok().filter(fits);
-    // Filters count output channels in their first dimension, those of depthwise convolutions in their last.
+    // Filters count output channels in their first dimension, those of depthwise convolutions in
+    // their last.
     let dim = declared.or_else(|| {
         let last = tensor.shape.len().checked_sub(1)?;
         [0, last].into_iter().chain(0..last).find(fits)

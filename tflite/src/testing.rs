@@ -176,8 +176,8 @@ impl TfliteFile {
     }
 }
 
-/// The body of the fuzz target: whatever the bytes are, the import ends, and what it gives keeps the
-/// HAL's rules, for the import itself validates it.
+/// The body of the fuzz target: whatever the bytes are, the import ends, and what it gives keeps
+/// the HAL's rules, for the import itself validates it.
 ///
 /// # Errors
 /// As [`Imported::from_bytes`].

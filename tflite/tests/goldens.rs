@@ -1,4 +1,5 @@
-//! Runs every model of the shared folder on the executor, states and all, and compares with the goldens.
+//! Runs every model of the shared folder on the executor, states and all, and compares with the
+//! goldens.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test outside #[test] functions")]
 
@@ -21,8 +22,8 @@ struct Bound {
     real: f32,
 }
 
-/// A dense layer of integers is rounded once by TFLite and twice by NNAPI, hence is a step off now and
-/// then, which a sigmoid behind it stretches to 2.5 of its own; everything else is exact.
+/// A dense layer of integers is rounded once by TFLite and twice by NNAPI, hence is a step off now
+/// and then, which a sigmoid behind it stretches to 2.5 of its own; everything else is exact.
 fn bound(name: &str) -> Bound {
     match name {
         "dtln_lstm_int8" => Bound { steps: 3, real: 0.0 },

@@ -135,7 +135,8 @@ fn broken_bytes_are_named() {
     assert_eq!(failure(&with(root, 0)).field, "root");
 }
 
-/// Thousands of entries that all lead to one table with a long vector: copied out, far more than the file.
+/// Thousands of entries that all lead to one table with a long vector: copied out, far more than
+/// the file.
 #[test]
 fn amplification_is_refused() {
     let operator = vec![(1, Value::ints(&[0; 10_000])), (2, Value::ints(&[0]))];

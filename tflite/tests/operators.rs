@@ -1,4 +1,5 @@
-//! Operators one by one: what each becomes. Every import validates its model, so types and shapes are right too.
+//! Operators one by one: what each becomes. Every import validates its model, so types and shapes
+//! are right too.
 
 #![expect(clippy::unwrap_used, reason = "a test outside #[test] functions")]
 

@@ -1,5 +1,5 @@
-//! `cargo xtask fuzz`: every fuzz target, or those that are named, for a while, under AddressSanitizer. Where cargo-fuzz or the nightly
-//! toolchain is missing it says so and passes.
+//! `cargo xtask fuzz`: every fuzz target, or those that are named, for a while, under
+//! AddressSanitizer. Where cargo-fuzz or the nightly toolchain is missing it says so and passes.
 
 use crate::cargo::{Cargo, Outcome, workspace};
 

@@ -1,4 +1,5 @@
-//! `cargo xtask install`: the command, the C library and what belongs to them, where packages put them.
+//! `cargo xtask install`: the command, the C library and what belongs to them, where packages put
+//! them.
 //!
 //! ```text
 //!   PREFIX/bin/nnburst                           PREFIX/share/man/man1/nnburst*.1
@@ -6,7 +7,8 @@
 //!   PREFIX/LIBDIR/pkgconfig/neuralnetworks.pc    PREFIX/include/{,android,extensions}/*.h
 //! ```
 //!
-//! A release is built in a folder of its own, without the paths of this machine in it, and stripped.
+//! A release is built in a folder of its own, without the paths of this machine in it, and
+//! stripped.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -80,8 +82,8 @@ impl Options {
     }
 }
 
-/// The folder of libraries below a prefix: Debian's folder of the machine in the system's own prefix,
-/// `lib64` where the system has it beside `lib`, else `lib`.
+/// The folder of libraries below a prefix: Debian's folder of the machine in the system's own
+/// prefix, `lib64` where the system has it beside `lib`, else `lib`.
 fn usual_libdir(prefix: &Path, system: &Path, triplet: &str) -> PathBuf {
     let multiarch = Path::new("lib").join(triplet);
     if !triplet.is_empty() && system.join(&multiarch).is_dir() {

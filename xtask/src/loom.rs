@@ -8,8 +8,9 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     configure(cargo).args(["--"]).args(args).run()
 }
 
-/// The settings of every loom build: its own target folder, since the flag rebuilds everything, and a bound on how
-/// often a thread is interrupted: three find every weakening of `loom-mutants`, and keep the run to seconds.
+/// The settings of every loom build: its own target folder, since the flag rebuilds everything, and
+/// a bound on how often a thread is interrupted: three find every weakening of `loom-mutants`, and
+/// keep the run to seconds.
 pub(crate) fn configure(cargo: Cargo) -> Cargo {
     let preemptions = std::env::var("LOOM_MAX_PREEMPTIONS").unwrap_or_else(|_| "3".into());
     cargo

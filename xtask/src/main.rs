@@ -64,7 +64,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes the table of operations, which a test of the executor makes from signatures, steps and cases.
+/// Writes the table of operations, which a test of the executor makes from signatures, steps and
+/// cases.
 fn operations() -> Outcome {
     let test = ["test", "--package", "nnburst-executor", "--test", "operations"];
     Cargo::new("operations").args(test).env("NNBURST_WRITE_DOCS", "1").run()
@@ -100,8 +101,8 @@ fn soak(args: &[String]) -> Outcome {
     Cargo::new("soak").args(soak).args(args).run()
 }
 
-/// Random bursts between processes that are killed now and then, for as long as asked (a minute if not); with debug
-/// assertions, and built already where the tests were.
+/// Random bursts between processes that are killed now and then, for as long as asked (a minute if
+/// not); with debug assertions, and built already where the tests were.
 fn soak_burst(args: &[String]) -> Outcome {
     let minutes: u64 = match args {
         [] => 1,

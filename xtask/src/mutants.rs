@@ -1,5 +1,5 @@
-//! `cargo xtask loom-mutants`: weakens each ordering of the queue, and each step of a burst's hand-over, in a copy of
-//! them, and expects a model to fail.
+//! `cargo xtask loom-mutants`: weakens each ordering of the queue, and each step of a burst's
+//! hand-over, in a copy of them, and expects a model to fail.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! `cargo xtask neon`: the executor's kernels on aarch64, under an emulator. Where a part of what that takes
-//! is missing it says so and passes.
+//! `cargo xtask neon`: the executor's kernels on aarch64, under an emulator. Where a part of what
+//! that takes is missing it says so and passes.
 
 use std::process::Command;
 

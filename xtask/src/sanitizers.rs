@@ -1,5 +1,5 @@
-//! `cargo xtask miri` and `cargo xtask tsan`: checks that need the nightly toolchain. Where a part of it is missing they
-//! say so and pass: whoever installs it gets them.
+//! `cargo xtask miri` and `cargo xtask tsan`: checks that need the nightly toolchain. Where a part
+//! of it is missing they say so and pass: whoever installs it gets them.
 
 use crate::cargo::{Cargo, Outcome};
 

@@ -11,7 +11,8 @@ use benches::machine::Cpus;
 use benches::{Result, burst, curves, ndk, report};
 use clap::{Parser, ValueEnum};
 
-/// Measures round trips and throughput between two pinned processes, every figure beside what the bare machine takes.
+/// Measures round trips and throughput between two pinned processes, every figure beside what the
+/// bare machine takes.
 #[derive(Debug, Parser)]
 struct Options {
     /// What to measure.
@@ -29,11 +30,12 @@ struct Options {
     /// How many blocks every row gets: 60 for the queue and 3 for bursts if not said.
     #[arg(long, value_name = "N")]
     rounds: Option<u32>,
-    /// Only transports whose name contains this, and rows of the burst part like `add1 burst spin, back to back, idle`
-    /// (the probes always run).
+    /// Only transports whose name contains this, and rows of the burst part like
+    /// `add1 burst spin, back to back, idle` (the probes always run).
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
-    /// Let the cores doze while blocking transports are measured, so that the hypervisor's wake-ups count too.
+    /// Let the cores doze while blocking transports are measured, so that the hypervisor's wake-ups
+    /// count too.
     #[arg(long)]
     let_doze: bool,
     /// Write the burst part's histograms there, one .hgrm file each.

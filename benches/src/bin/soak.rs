@@ -1,5 +1,5 @@
-//! The soak of the queue: two processes, numbered items with checksums in batches of changing size, every wait
-//! strategy, and a reader or writer that is killed at random times and started again.
+//! The soak of the queue: two processes, numbered items with checksums in batches of changing size,
+//! every wait strategy, and a reader or writer that is killed at random times and started again.
 //!
 //! ```text
 //! parent: makes the queue, starts both ends, kills one of them now and then, starts it again on the same memory
@@ -7,7 +7,8 @@
 //!                                                           of the reader: again from where its counter stood
 //! ```
 //!
-//! Ends survive their peer's death by [`PeerWatch`](nnburst_fmq::PeerWatch): they are told, and attach anew.
+//! Ends survive their peer's death by [`PeerWatch`](nnburst_fmq::PeerWatch): they are told, and
+//! attach anew.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool talks")]
 
 use std::os::fd::AsFd;
@@ -97,7 +98,8 @@ fn end() -> Result<(Queue<Item>, Link)> {
 /// Waits are cut into pieces, so that an end sees it when it is to stop.
 const PIECE: Duration = Duration::from_millis(50);
 
-/// Writes until the parent closes the link. The number to begin with follows from the bytes written so far.
+/// Writes until the parent closes the link. The number to begin with follows from the bytes written
+/// so far.
 fn write(mut producer: Producer<Item>, link: &Link) -> Result<()> {
     let cancel = stop_with(link)?;
     producer.set_cancel(&cancel);
@@ -153,7 +155,8 @@ fn stop_with(link: &Link) -> Result<Cancel> {
     let cancel = Cancel::new();
     let raised = cancel.clone();
     let link = link.try_clone()?;
-    // The main thread reads its one message before anything else comes: the thread only peeks for the end.
+    // The main thread reads its one message before anything else comes: the thread only peeks for
+    // the end.
     std::thread::spawn(move || {
         link.wait_for_hang_up();
         raised.cancel();

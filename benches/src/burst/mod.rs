@@ -1,12 +1,13 @@
 //! The burst part: what a call costs on the way to a driver in another process, by every road.
 //!
-//! Each block opens one road, warms it up, makes its calls in windows, each between two probes (1 KiB copied there and
-//! back by polling), and closes it; roads take turns over several rounds. The driver is a child process of this program, on
-//! the other CPU.
+//! Each block opens one road, warms it up, makes its calls in windows, each between two probes (1
+//! KiB copied there and back by polling), and closes it; roads take turns over several rounds. The
+//! driver is a child process of this program, on the other CPU.
 //!
-//! Paced calls are due at fixed times. A call that is still running when the next one is due delays that one, and the
-//! delay counts: its latency begins when it was due, not when it was made. (Counting from when it was made would leave
-//! out the frames that waited, which is called coordinated omission.)
+//! Paced calls are due at fixed times. A call that is still running when the next one is due delays
+//! that one, and the delay counts: its latency begins when it was due, not when it was made.
+//! (Counting from when it was made would leave out the frames that waited, which is called
+//! coordinated omission.)
 
 mod path;
 mod row;
@@ -85,7 +86,8 @@ fn calls(plan: &Plan, row: &Row) -> u32 {
     if plan.quick { calls / 10 } else { calls }
 }
 
-/// Windows per block: where calls are short, there are enough of them to compare the tail of each window with its probe's.
+/// Windows per block: where calls are short, there are enough of them to compare the tail of each
+/// window with its probe's.
 fn windows(plan: &Plan, row: &Row) -> u32 {
     match (row.period_ms, row.model, row.road) {
         _ if plan.quick => 1,
@@ -167,8 +169,8 @@ impl Pace {
         Self { period: Duration::from_millis(period_ms), due: Instant::now() }
     }
 
-    /// Waits for the next call's time, if it has one and that is to come. Returns from when its latency counts, and
-    /// whether it is late.
+    /// Waits for the next call's time, if it has one and that is to come. Returns from when its
+    /// latency counts, and whether it is late.
     fn next(&mut self) -> (Instant, bool) {
         if self.period.is_zero() {
             return (Instant::now(), false);

@@ -19,8 +19,8 @@ pub(super) struct Path {
     driver: Option<u32>,
     compilation: Compilation,
     frame: Frame,
-    /// Not for add1, whose time in the driver is below the microsecond that the ordinary roads tell it in. (Bursts tell
-    /// it in nanoseconds, asked or not.)
+    /// Not for add1, whose time in the driver is below the microsecond that the ordinary roads tell
+    /// it in. (Bursts tell it in nanoseconds, asked or not.)
     timed: bool,
 }
 
@@ -69,8 +69,8 @@ impl Path {
         idle.iter_mut().try_for_each(|burst| burst.compute(frame)).map_err(Error::from)
     }
 
-    /// What each idle burst takes of a core: the driver's processor time over so many milliseconds, when the working
-    /// burst has nothing to do either and its window is over.
+    /// What each idle burst takes of a core: the driver's processor time over so many milliseconds,
+    /// when the working burst has nothing to do either and its window is over.
     pub(super) fn idle_share(&self, ms: u64) -> Result<Option<f64>> {
         let (Some(driver), false) = (self.driver, self.idle.is_empty()) else { return Ok(None) };
         std::thread::sleep(Duration::from_millis(1100));

@@ -53,7 +53,8 @@ pub struct Row {
     pub busy: bool,
     /// From when the call was due until its outputs were there, in nanoseconds.
     pub latency: Histogram<u64>,
-    /// The same, less what the driver says it took: nanoseconds through a burst, else whole microseconds.
+    /// The same, less what the driver says it took: nanoseconds through a burst, else whole
+    /// microseconds.
     pub overhead: Histogram<u64>,
     /// Overhead of each window (median) as a multiple of the probe around it.
     ratios: Vec<f64>,
@@ -142,7 +143,8 @@ impl Row {
         self.tails.extend(window.tail());
     }
 
-    /// Adds a window beside idle bursts and the one without them that went before, both at one place.
+    /// Adds a window beside idle bursts and the one without them that went before, both at one
+    /// place.
     pub(super) fn compare(&mut self, alone: &Window, beside: &Window) {
         if alone.bracket.placement().is_some()
             && alone.bracket.placement() == beside.bracket.placement()
@@ -151,8 +153,8 @@ impl Row {
         }
     }
 
-    /// How much further the overhead's tail reaches than the probe's, window by window. `None` where there are too
-    /// few calls to speak of one in a thousand.
+    /// How much further the overhead's tail reaches than the probe's, window by window. `None`
+    /// where there are too few calls to speak of one in a thousand.
     #[must_use]
     pub fn tail(&self) -> Option<Spread> {
         Spread::of(self.tails.iter().copied())
@@ -174,9 +176,9 @@ impl Row {
         Spread::of(self.slowdowns.iter().copied())
     }
 
-    /// What the probe takes as seldom, by the clock, as one call in a thousand takes its p99.9, in nanoseconds: an
-    /// interruption that comes so often a second meets few of many short round trips and more of the longer calls.
-    /// `None` where that has not been seen three times.
+    /// What the probe takes as seldom, by the clock, as one call in a thousand takes its p99.9, in
+    /// nanoseconds: an interruption that comes so often a second meets few of many short round
+    /// trips and more of the longer calls. `None` where that has not been seen three times.
     #[must_use]
     pub fn probe_as_seldom(&self) -> Option<u64> {
         let median = |histogram: &Histogram<u64>| {
@@ -215,8 +217,8 @@ impl Window {
         quantile(&self.overheads, 0.5)
     }
 
-    /// p99.9 over p50 of the overhead, as a multiple of the same of the probe. `None` where there are too few calls to
-    /// speak of one in a thousand.
+    /// p99.9 over p50 of the overhead, as a multiple of the same of the probe. `None` where there
+    /// are too few calls to speak of one in a thousand.
     fn tail(&self) -> Option<f64> {
         let reach = |samples: &[f64]| Some(quantile(samples, 0.999)? / quantile(samples, 0.5)?);
         let enough = self.overheads.len().min(self.probed.len()) >= 2000;

@@ -33,7 +33,8 @@ impl<W: Strategy> Strategy for Watched<W> {
 /// Both ends poll, and the queue has no event flag: nobody can ever sleep on it.
 #[derive(Debug)]
 pub struct Spin;
-/// Both ends poll a queue that has an event flag, so that each publication must look whether somebody sleeps.
+/// Both ends poll a queue that has an event flag, so that each publication must look whether
+/// somebody sleeps.
 #[derive(Debug)]
 pub struct SpinFlagged;
 /// Both ends sleep at once.
@@ -105,12 +106,14 @@ where
     }
 }
 
-/// A watch of a process that outlives the measurement: which one makes no difference to what a watch costs.
+/// A watch of a process that outlives the measurement: which one makes no difference to what a
+/// watch costs.
 fn living() -> Result<PeerWatch> {
     Ok(PeerWatch::process(std::process::id())?)
 }
 
-/// Up to this many bytes an item is passed by value; what is larger is written and read where it lies.
+/// Up to this many bytes an item is passed by value; what is larger is written and read where it
+/// lies.
 const FEW: usize = 64;
 
 /// One end and its strategy.

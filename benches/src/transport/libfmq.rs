@@ -1,9 +1,11 @@
-//! `libfmq-model`: what Android's libfmq does per operation, done again here, since its code can't be built here.
+//! `libfmq-model`: what Android's libfmq does per operation, done again here, since its code can't
+//! be built here.
 //!
-//! Counters, ring and flag word lie where its allocator puts them (both counters and the ring's first bytes in one
-//! cache line); every operation reads both counters from shared memory, takes the index modulo a size known at run time,
-//! and (in the blocking form) sets its bit with a locked operation each time. Facts: AOSP `libfmq/include/fmq`,
-//! `MessageQueueBase.h` and `EventFlag.cpp`, 2025. It is a lower bound of the real one's time: no logging, no checks.
+//! Counters, ring and flag word lie where its allocator puts them (both counters and the ring's
+//! first bytes in one cache line); every operation reads both counters from shared memory, takes
+//! the index modulo a size known at run time, and (in the blocking form) sets its bit with a locked
+//! operation each time. Facts: AOSP `libfmq/include/fmq`, `MessageQueueBase.h` and `EventFlag.cpp`,
+//! 2025. It is a lower bound of the real one's time: no logging, no checks.
 
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
@@ -37,7 +39,8 @@ pub struct End<W> {
     written: Word,
     flag: Word,
     ring: Span,
-    /// Read through `black_box`: the library learns it at run time, so the compiler must not know it.
+    /// Read through `black_box`: the library learns it at run time, so the compiler must not know
+    /// it.
     ring_bytes: u64,
     strategy: PhantomData<W>,
 }
@@ -81,7 +84,8 @@ impl<W: Strategy> End<W> {
     }
 
     fn try_write(&self, bytes: &[u8]) -> bool {
-        // Orderings are libfmq's: both counters acquired for the room, its own read again, published with release.
+        // Orderings are libfmq's: both counters acquired for the room, its own read again,
+        // published with release.
         let written = self.written.get().load(Ordering::Acquire);
         let read = self.read.get().load(Ordering::Acquire);
         let room = self.ring_bytes.wrapping_sub(written.wrapping_sub(read));
@@ -132,7 +136,8 @@ impl<W: Strategy> End<W> {
     }
 }
 
-/// The strategy's class: [`nnburst_fmq::Wait::Spin`] polls the plain calls, anything else uses the blocking ones.
+/// The strategy's class: [`nnburst_fmq::Wait::Spin`] polls the plain calls, anything else uses the
+/// blocking ones.
 fn polls<W: Strategy>() -> bool {
     W::WAIT == nnburst_fmq::Wait::Spin
 }

@@ -1,7 +1,8 @@
 //! What is measured: ways to get a message from one side to the other.
 //!
-//! A way is a [`Channel`] (or a pair of ends for two threads): one direction, a [`Tx`] and an [`Rx`]. From those the lab
-//! makes both its measurements, so that they are the same code for everyone:
+//! A way is a [`Channel`] (or a pair of ends for two threads): one direction, a [`Tx`] and an
+//! [`Rx`]. From those the lab makes both its measurements, so that they are the same code for
+//! everyone:
 //!
 //! ```text
 //! round trip   near: stamp, put -------> far: take          throughput   near: put put put ... ----> far: take take ...
@@ -99,7 +100,8 @@ pub trait Channel<M: Message> {
 
 /// The measuring side of a row.
 pub trait Near {
-    /// Runs `rounds` operations and adds what the clock said: a sample per round trip, or one for the whole flow.
+    /// Runs `rounds` operations and adds what the clock said: a sample per round trip, or one for
+    /// the whole flow.
     ///
     /// # Errors
     /// If the transport failed, or a message came back with the wrong number.

@@ -1,7 +1,9 @@
 //! The probes: what the machine itself takes, with no queue at all.
 //!
-//! - `raw-atomic`: a cache line each way, polled with a pause. Nothing between two cores that poll by loads is faster.
-//! - `raw-copy`: the same, with the message copied into shared memory and out again each way, always at one place.
+//! - `raw-atomic`: a cache line each way, polled with a pause. Nothing between two cores that poll
+//!   by loads is faster.
+//! - `raw-copy`: the same, with the message copied into shared memory and out again each way,
+//!   always at one place.
 //! - `raw-futex`: a futex word each way, and a real sleep on each side.
 
 use std::marker::PhantomData;
@@ -148,7 +150,8 @@ impl<M: Message> Rx<M> for CopyEnd {
     }
 }
 
-/// `raw-futex`: the lower half of the number, and the system calls to sleep for it and to wake for it.
+/// `raw-futex`: the lower half of the number, and the system calls to sleep for it and to wake for
+/// it.
 #[derive(Debug)]
 pub struct Futex;
 

@@ -1,4 +1,5 @@
-//! Queues between two threads of one process, polled: ours in private memory, `rtrb`, and `crossbeam` (`ArrayQueue`).
+//! Queues between two threads of one process, polled: ours in private memory, `rtrb`, and
+//! `crossbeam` (`ArrayQueue`).
 
 use std::sync::Arc;
 

@@ -58,8 +58,8 @@ pub enum BurstError {
     /// It was sent, and the burst ended before the answer. It may have been executed.
     #[error("the burst ended before the answer: {0}")]
     Closed(Closed),
-    /// Its deadline passed before the answer came. The burst goes on; an answer that comes later is dropped. It may
-    /// have been executed, and may be still.
+    /// Its deadline passed before the answer came. The burst goes on; an answer that comes later is
+    /// dropped. It may have been executed, and may be still.
     #[error("the driver has not answered by the deadline")]
     DeadlineMissed,
     /// The frame was never executed.

@@ -10,11 +10,11 @@ use crate::packet::{
 };
 use crate::processor::Processor;
 
-/// A request whose memories have slots and whose packet is written: executing it allocates nothing. It holds
-/// its memories, and the answer of its last execution.
+/// A request whose memories have slots and whose packet is written: executing it allocates nothing.
+/// It holds its memories, and the answer of its last execution.
 ///
-/// A frame belongs to the controller that made it. Another one would send slot numbers that mean nothing to
-/// its driver, or other memories.
+/// A frame belongs to the controller that made it. Another one would send slot numbers that mean
+/// nothing to its driver, or other memories.
 #[derive(Debug)]
 pub struct Frame {
     // Boxed, so that moving a frame in and out of a burst moves a pointer.
@@ -71,8 +71,8 @@ impl Frame {
         Duration::from_nanos(self.inner.taken.saturating_sub(self.inner.sent))
     }
 
-    /// Sets the deadline of later executions: how long they wait. Returns whether the driver will know of it: in the
-    /// original protocol no deadline travels.
+    /// Sets the deadline of later executions: how long they wait. Returns whether the driver will
+    /// know of it: in the original protocol no deadline travels.
     pub fn set_deadline(&mut self, deadline: Option<TimePoint>) -> bool {
         let loop_timeout = self.inner.loop_timeout;
         self.set_limits(deadline, loop_timeout)
@@ -105,7 +105,8 @@ impl Frame {
     pub(super) fn set_pool(&mut self, at: usize, pool: BurstPool) -> Result<(), PacketError> {
         let Inner { packet, pools, dialect, .. } = &mut *self.inner;
         let datum = pool_datum(pool, *dialect)?;
-        // After the pools come the limits, in every frame of an extended burst, and whether to measure.
+        // After the pools come the limits, in every frame of an extended burst, and whether to
+        // measure.
         let behind = if *dialect == Dialect::Extended { 2 } else { 1 };
         let first = packet.len().checked_sub(behind + pools.len());
         let place = first.and_then(|first| packet.get_mut(first + at));

@@ -1,8 +1,10 @@
-//! The packet of the last request that came without a frame: the same one, when it comes again, is not written anew.
+//! The packet of the last request that came without a frame: the same one, when it comes again, is
+//! not written anew.
 //!
-//! Applications make the same request over and over, maybe with two or three memories in turn. Its arguments tell
-//! whether it is the same; of its pools those that are others than last time are exchanged in the packet. Memories are
-//! told apart by their ids, which no other memory ever has, so nothing is kept alive for this.
+//! Applications make the same request over and over, maybe with two or three memories in turn. Its
+//! arguments tell whether it is the same; of its pools those that are others than last time are
+//! exchanged in the packet. Memories are told apart by their ids, which no other memory ever has,
+//! so nothing is kept alive for this.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -25,7 +27,8 @@ pub(super) struct Scratch {
     loop_timeout: Option<Duration>,
 }
 
-/// Stands for the request that a burst executed last; see [`BurstController::last_request`](super::BurstController::last_request).
+/// Stands for the request that a burst executed last; see
+/// [`BurstController::last_request`](super::BurstController::last_request).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastRequest(u64);
 

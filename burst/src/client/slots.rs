@@ -1,15 +1,15 @@
 //! The client's slots: which number stands for which memory, and the answer to a driver that asks.
 //!
-//! Three parties use the table: the controller binds memories when it meets new ones, the driver asks for
-//! memories while a request is underway, and memories tell when they go. None of that happens on the way of a
-//! frame whose memories are known, so a lock does.
+//! Three parties use the table: the controller binds memories when it meets new ones, the driver
+//! asks for memories while a request is underway, and memories tell when they go. None of that
+//! happens on the way of a frame whose memories are known, so a lock does.
 //!
 //! A number is used again only after the driver confirmed that it forgot the old memory.
 //!
-//! The confirmation is an answer over the control connection, so whoever delivers the driver's questions must not
-//! wait for it: its thread may be the one that reads answers. Yet such a thread can hold the last handle of a
-//! memory, namely one that it is just lending to the driver. What goes there is put off until the controller's
-//! next turn.
+//! The confirmation is an answer over the control connection, so whoever delivers the driver's
+//! questions must not wait for it: its thread may be the one that reads answers. Yet such a thread
+//! can hold the last handle of a memory, namely one that it is just lending to the driver. What
+//! goes there is put off until the controller's next turn.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -32,9 +32,11 @@ sync::thread_local! {
 #[derive(Default)]
 pub(super) struct Slots {
     table: Mutex<Table>,
-    /// Whether slots in [`Table::put_off`] wait for the controller. A hint: what is missed now is seen next time.
+    /// Whether slots in [`Table::put_off`] wait for the controller. A hint: what is missed now is
+    /// seen next time.
     has_put_off: AtomicBool,
-    /// The driver's end, known once the burst is open. Weak: the driver's end holds this as its callback.
+    /// The driver's end, known once the burst is open. Weak: the driver's end holds this as its
+    /// callback.
     context: OnceLock<Weak<dyn BurstContext>>,
 }
 
@@ -128,8 +130,8 @@ impl Slots {
         }
     }
 
-    /// Has the driver forget a slot that has no memory any more, and frees it. Where the driver doesn't confirm it in
-    /// time, that is put off.
+    /// Has the driver forget a slot that has no memory any more, and frees it. Where the driver
+    /// doesn't confirm it in time, that is put off.
     fn tell(&self, slot: i32) {
         // Outside the lock: the driver may be asking for memories right now.
         let context = self.context.get().and_then(Weak::upgrade);
@@ -173,8 +175,8 @@ impl Table {
 impl BurstCallback for Slots {
     fn memories(&self, slots: &[i32]) -> Result<Vec<Memory>> {
         DELIVERS.with(|delivers| delivers.set(true));
-        // Looked up under the lock, dropped outside of it: the last handle of a memory that goes comes back
-        // to `release`.
+        // Looked up under the lock, dropped outside of it: the last handle of a memory that goes
+        // comes back to `release`.
         let found: Vec<Option<Memory>> = {
             let table = self.table();
             slots.iter().map(|&slot| table.memory(slot)).collect()
@@ -184,7 +186,8 @@ impl BurstCallback for Slots {
     }
 }
 
-/// A handle of its own for the driver: one in this process too must not keep its client's memory from going.
+/// A handle of its own for the driver: one in this process too must not keep its client's memory
+/// from going.
 fn lend(memory: &Memory) -> Result<Memory> {
     let fd = memory.fd().try_clone_to_owned();
     let fd = fd.map_err(|error| HalError::failure(format!("no descriptor to lend: {error}")))?;

@@ -29,8 +29,8 @@ impl Default for BurstAnswer {
     }
 }
 
-/// When a driver began and ended, nanoseconds of `CLOCK_MONOTONIC`, and where it ran. Said by the driver, hence not to be
-/// trusted further than a figure in a table.
+/// When a driver began and ended, nanoseconds of `CLOCK_MONOTONIC`, and where it ran. Said by the
+/// driver, hence not to be trusted further than a figure in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriverTimes {
     /// When the driver had the packet in hand.
@@ -51,8 +51,8 @@ impl BurstAnswer {
     }
 }
 
-/// Writes the packet of an answer into `packet`, whose storage is used again. In [`Dialect::Android`] the
-/// statuses of 1.3 become `GENERAL_FAILURE`.
+/// Writes the packet of an answer into `packet`, whose storage is used again. In
+/// [`Dialect::Android`] the statuses of 1.3 become `GENERAL_FAILURE`.
 ///
 /// # Errors
 /// [`PacketError::TooMany`] for counts beyond 32 bits; the content of `packet` means nothing then.
@@ -93,8 +93,8 @@ pub fn serialize_answer(
     Ok(())
 }
 
-/// Takes a packet apart. `answer` is written anew; its storage is used again, so that packets of the shape
-/// of the last one allocate nothing.
+/// Takes a packet apart. `answer` is written anew; its storage is used again, so that packets of
+/// the shape of the last one allocate nothing.
 ///
 /// Shapes that came with a status that has none are dropped, as is the timing of a failure.
 ///

@@ -1,7 +1,8 @@
 //! The elements of packets, as they lie in the queues: 24 bytes each, tag first, then the payload.
 //!
-//! Layouts are those of Android's `FmqRequestDatum` and `FmqResultDatum` (HIDL safe unions). Bytes that
-//! carry nothing are always zero on the way out, the three after a bool too, and ignored on the way in.
+//! Layouts are those of Android's `FmqRequestDatum` and `FmqResultDatum` (HIDL safe unions). Bytes
+//! that carry nothing are always zero on the way out, the three after a bool too, and ignored on
+//! the way in.
 
 use bytemuck::{Pod, Zeroable};
 use nnburst_hal::{DataLocation, Timing};
@@ -71,8 +72,8 @@ pub enum RequestItem {
     PoolIdentifier(i32),
     /// Whether timing is wanted (6).
     MeasureTiming(bool),
-    /// Ours: when the answer is of no use any more, on the monotonic clock, and how long a WHILE may run;
-    /// nanoseconds, `u64::MAX` for no limit (7).
+    /// Ours: when the answer is of no use any more, on the monotonic clock, and how long a WHILE
+    /// may run; nanoseconds, `u64::MAX` for no limit (7).
     ExecutionLimits {
         /// Nanoseconds of `CLOCK_MONOTONIC`.
         deadline: u64,
@@ -108,7 +109,8 @@ pub enum ResultItem {
     Dimension(u32),
     /// How long it took (3).
     ExecutionTiming(Timing),
-    /// Ours: the driver's clock when it began and ended, nanoseconds of `CLOCK_MONOTONIC`, and where it ran (4).
+    /// Ours: the driver's clock when it began and ended, nanoseconds of `CLOCK_MONOTONIC`, and
+    /// where it ran (4).
     DriverTimes {
         /// When the driver had the packet in hand.
         began: u64,

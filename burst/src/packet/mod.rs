@@ -12,9 +12,10 @@
 //! What stands in italics is ours and travels only where both ends agreed to it
 //! ([`Dialect::Extended`]); the rest is Android's, bit for bit.
 //!
-//! Elements come from another process. They are copied out of shared memory before they get here, so they
-//! hold still, but they may say anything: every count is held against what is left of the packet before
-//! anything follows from it, and a packet that breaks a rule is a [`PacketError`] that names rule and place.
+//! Elements come from another process. They are copied out of shared memory before they get here,
+//! so they hold still, but they may say anything: every count is held against what is left of the
+//! packet before anything follows from it, and a packet that breaks a rule is a [`PacketError`]
+//! that names rule and place.
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
@@ -33,8 +34,8 @@ pub enum Dialect {
     /// Android's, of HAL 1.2 and 1.3.
     #[default]
     Android,
-    /// Android's and ours: deadlines, loop timeouts, driver-managed buffers, the driver's clock readings
-    /// and the statuses of 1.3.
+    /// Android's and ours: deadlines, loop timeouts, driver-managed buffers, the driver's clock
+    /// readings and the statuses of 1.3.
     Extended,
 }
 
@@ -117,8 +118,8 @@ impl<'a, D> Cursor<'a, D> {
         Some(value)
     }
 
-    /// A count of things of at least one element each: more than is left of the packet can't be true,
-    /// and is refused before it sizes anything.
+    /// A count of things of at least one element each: more than is left of the packet can't be
+    /// true, and is refused before it sizes anything.
     fn bounded(&self, count: u32, wanted: &'static str) -> Result<usize, PacketError> {
         let left = self.packet.len().saturating_sub(self.at);
         usize::try_from(count)

@@ -12,7 +12,8 @@ use crate::processor::Processor;
 /// What stands for a pool of a request in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BurstPool {
-    /// The number that client and driver gave to a memory; not negative unless it comes from a packet.
+    /// The number that client and driver gave to a memory; not negative unless it comes from a
+    /// packet.
     Slot(i32),
     /// A driver-managed buffer, in [`Dialect::Extended`] alone.
     Token(u32),
@@ -31,12 +32,12 @@ pub struct BurstRequest {
     pub processor: Processor,
 }
 
-/// Writes the packet of a request into `packet`, whose storage is used again. `request`'s own pools are
-/// not looked at. A deadline and a loop timeout travel in [`Dialect::Extended`] alone.
+/// Writes the packet of a request into `packet`, whose storage is used again. `request`'s own pools
+/// are not looked at. A deadline and a loop timeout travel in [`Dialect::Extended`] alone.
 ///
 /// # Errors
-/// [`PacketError::TooMany`] for counts beyond 32 bits, [`PacketError::Token`] for a driver-managed buffer
-/// in [`Dialect::Android`]. The content of `packet` means nothing then.
+/// [`PacketError::TooMany`] for counts beyond 32 bits, [`PacketError::Token`] for a driver-managed
+/// buffer in [`Dialect::Android`]. The content of `packet` means nothing then.
 pub fn serialize_request(
     request: &Request,
     pools: &[BurstPool],
@@ -95,8 +96,8 @@ pub(crate) fn pool_datum(pool: BurstPool, dialect: Dialect) -> Result<RequestDat
     }))
 }
 
-/// Takes a packet apart. `received` is written anew; its storage is used again, so that packets of the
-/// shape of the last one allocate nothing.
+/// Takes a packet apart. `received` is written anew; its storage is used again, so that packets of
+/// the shape of the last one allocate nothing.
 ///
 /// # Errors
 /// The rule that the packet breaks; the content of `received` means nothing then.

@@ -1,10 +1,11 @@
 //! The driver's slot cache: from a slot number in a packet to what an executor keeps for it.
 //!
-//! A slot is filled once and then hit on every frame, so a hit costs a bounds check and a load. Slot numbers
-//! come from the client: there are at most [`MAX_SLOTS`] of them, and an unknown one is an error of that
-//! request, never a reason to grow.
+//! A slot is filled once and then hit on every frame, so a hit costs a bounds check and a load.
+//! Slot numbers come from the client: there are at most [`MAX_SLOTS`] of them, and an unknown one
+//! is an error of that request, never a reason to grow.
 
-/// Slots that a burst may have at a time; a client with more memories runs some of them the ordinary way.
+/// Slots that a burst may have at a time; a client with more memories runs some of them the
+/// ordinary way.
 pub const MAX_SLOTS: usize = 4096;
 
 /// What is kept per slot: a memory, a mapping, whatever an executor needs to find at once.

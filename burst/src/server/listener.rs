@@ -14,9 +14,9 @@ use crate::packet::{
     deserialize_request, serialize_answer,
 };
 
-/// Requests that take longer aren't rehearsed, in nanoseconds: what a rehearsal saves, some 10 to 20 microseconds, is
-/// nothing beside them.
-const REHEARSED_NS: u64 = 2_000_000;
+/// Requests that take longer get no warm-up run, in nanoseconds: what a warm-up run saves, some 10
+/// to 20 microseconds, is nothing beside them.
+const WARMED_UP_NS: u64 = 2_000_000;
 
 /// Everything the thread holds. All storage is used again from frame to frame.
 pub(super) struct Listener {
@@ -36,8 +36,8 @@ pub(super) struct Listener {
     used: Vec<u64>,
     /// The number of the request at hand.
     number: u64,
-    /// Whether the last request is worth a rehearsal.
-    rehearses: bool,
+    /// Whether the last request is worth a warm-up run.
+    warms_up: bool,
 }
 
 /// The burst is over.
@@ -68,7 +68,7 @@ impl Listener {
             missing: Vec::new(),
             used: Vec::new(),
             number: 0,
-            rehearses: false,
+            warms_up: false,
         }
     }
 
@@ -79,7 +79,7 @@ impl Listener {
     /// Waits for a packet, or for word, and attends to it.
     fn turn(&mut self) -> Result<(), Over> {
         let Self { requests, executor, control, request, answer, packet, .. } = self;
-        let (dialect, rehearses) = (self.dialect, &mut self.rehearses);
+        let (dialect, warms_up) = (self.dialect, &mut self.warms_up);
         let idle = |last: &[RequestDatum], has_come: &mut dyn FnMut() -> bool| {
             // What panics has nothing left to do; the burst goes on.
             catch_unwind(AssertUnwindSafe(|| {
@@ -87,13 +87,13 @@ impl Listener {
                     return true;
                 }
                 // Last, so that what every request begins with stays nearest.
-                if *rehearses {
-                    *rehearses = false; // until it went well
+                if *warms_up {
+                    *warms_up = false; // until it went well
                     if deserialize_request(last, dialect, request).is_ok() {
                         let mut is_over = || has_come() || control.has_word();
-                        executor.rehearse(request, answer, &mut is_over);
+                        executor.warm_up(request, answer, &mut is_over);
                         let _ = serialize_answer(answer, dialect, packet);
-                        *rehearses = true;
+                        *warms_up = true;
                     }
                 }
                 false
@@ -114,8 +114,8 @@ impl Listener {
             }
             Err(_) => return self.give_up(),
         };
-        // Once the packet is here and before it is run: it may use slots anew that were freed before it was
-        // sent, maybe while this thread was attending to an earlier word.
+        // Once the packet is here and before it is run: it may use slots anew that were freed
+        // before it was sent, maybe while this thread was attending to an earlier word.
         if self.control.has_word() {
             self.attend()?;
         }
@@ -129,7 +129,7 @@ impl Listener {
         }
         let ended = TimePoint::now().nanoseconds;
         let took = ended.saturating_sub(began);
-        self.rehearses = self.answer.status == ErrorStatus::None && took <= REHEARSED_NS;
+        self.warms_up = self.answer.status == ErrorStatus::None && took <= WARMED_UP_NS;
         if self.dialect == Dialect::Extended {
             let processor = self.requests.here(ended);
             self.answer.driver_times = Some(DriverTimes { began, ended, processor });
@@ -166,7 +166,8 @@ impl Listener {
             return answer.fail(ErrorStatus::MissedDeadlineTransient);
         }
         let measure = request.options.measure == MeasureTiming::Yes;
-        // The storage of a broken run is written anew by the next; a panic there fails that request alone.
+        // The storage of a broken run is written anew by the next; a panic there fails that request
+        // alone.
         let run = AssertUnwindSafe(|| executor.execute(request, answer));
         if catch_unwind(run).is_err() {
             return answer.fail(ErrorStatus::GeneralFailure);
@@ -178,11 +179,11 @@ impl Listener {
         }
     }
 
-    /// Asks the client, once, for the memories behind all slots of the request that aren't cached yet. If it
-    /// doesn't tell, they stay absent, and the executor finds that out.
+    /// Asks the client, once, for the memories behind all slots of the request that aren't cached
+    /// yet. If it doesn't tell, they stay absent, and the executor finds that out.
     ///
-    /// Where the driver has no room for more, the slots that were used least recently make room: when they are used
-    /// again, they are asked for again.
+    /// Where the driver has no room for more, the slots that were used least recently make room:
+    /// when they are used again, they are asked for again.
     ///
     /// # Errors
     /// There is no room, and this burst holds nothing that could make any.
@@ -237,8 +238,8 @@ impl Listener {
         Ok(())
     }
 
-    /// Forgets at least so many slots that this request does not use, those used least recently first; returns whether
-    /// there were any.
+    /// Forgets at least so many slots that this request does not use, those used least recently
+    /// first; returns whether there were any.
     fn make_room(&mut self, least: usize) -> bool {
         let cached = |(index, &used): (usize, &u64)| {
             let slot = i32::try_from(index).ok()?;
@@ -277,8 +278,8 @@ impl Listener {
         self.try_send().map(drop)
     }
 
-    /// Whether there was room. With several requests in flight, earlier answers may still lie there: then it
-    /// waits until the client has taken them.
+    /// Whether there was room. With several requests in flight, earlier answers may still lie
+    /// there: then it waits until the client has taken them.
     fn try_send(&mut self) -> Result<bool, Over> {
         loop {
             let sent = if self.pipelined {
@@ -295,11 +296,13 @@ impl Listener {
         }
     }
 
-    /// The request queue can't be believed any more: tells the client, as far as it listens, and ends.
+    /// The request queue can't be believed any more: tells the client, as far as it listens, and
+    /// ends.
     fn give_up(&mut self) -> Result<(), Over> {
         self.answer.fail(ErrorStatus::GeneralFailure);
         if serialize_answer(&self.answer, self.dialect, &mut self.packet).is_ok() {
-            // A client that broke one queue may have broken the other; there is nobody left to tell.
+            // A client that broke one queue may have broken the other; there is nobody left to
+            // tell.
             let _ = self.results.try_write(&self.packet);
         }
         Err(Over)

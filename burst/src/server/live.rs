@@ -1,8 +1,8 @@
 //! What others may see of a burst's thread while it works: counters that it alone writes.
 //!
-//! Nothing is handed over through them, so every access is relaxed: a reader sees figures that were true a moment
-//! ago, each for itself. Having one writer, the thread adds with a load and a store and pays for no locked
-//! instruction.
+//! Nothing is handed over through them, so every access is relaxed: a reader sees figures that were
+//! true a moment ago, each for itself. Having one writer, the thread adds with a load and a store
+//! and pays for no locked instruction.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -70,7 +70,8 @@ impl Live {
         let executions = times.iter().fold(0u64, |sum, &count| sum.saturating_add(count));
         let longest = self.longest_ns.load(Relaxed);
         let quantile = |per_mille: u64| {
-            // The smallest time that so many in 1000 did not exceed, rounded up to its bucket's end.
+            // The smallest time that so many in 1000 did not exceed, rounded up to its bucket's
+            // end.
             let enough = executions.saturating_mul(per_mille).div_ceil(1000);
             let mut seen = 0u64;
             let reached = times.iter().position(|&count| {

@@ -1,16 +1,17 @@
-//! The driver's end of a burst: a thread that takes requests out of one queue, has them executed, and puts
-//! answers into the other.
+//! The driver's end of a burst: a thread that takes requests out of one queue, has them executed,
+//! and puts answers into the other.
 //!
-//! Whatever the client sends, the thread answers once per packet and lives on: malformed packets get
-//! `GENERAL_FAILURE`, unknown slots `INVALID_ARGUMENT`. Only a queue whose counters lie ends the burst, because
-//! nothing that follows could be believed.
+//! Whatever the client sends, the thread answers once per packet and lives on: malformed packets
+//! get `GENERAL_FAILURE`, unknown slots `INVALID_ARGUMENT`. Only a queue whose counters lie ends
+//! the burst, because nothing that follows could be believed.
 //!
-//! The thread alone holds the executor and its cache, so the way of a frame takes no lock. Who frees a slot or
-//! tears the burst down leaves word (`control`) and interrupts the thread's wait.
+//! The thread alone holds the executor and its cache, so the way of a frame takes no lock. Who
+//! frees a slot or tears the burst down leaves word (`control`) and interrupts the thread's wait.
 //!
-//! A client frees a slot before it uses the number again, and the packet that uses it is published after
-//! [`BurstServer::free_memory`](nnburst_hal::BurstContext::free_memory) returned; so the thread, which looks for
-//! word after it saw a packet and before it runs it, never runs a packet on a memory that was freed before.
+//! A client frees a slot before it uses the number again, and the packet that uses it is published
+//! after [`BurstServer::free_memory`](nnburst_hal::BurstContext::free_memory) returned; so the
+//! thread, which looks for word after it saw a packet and before it runs it, never runs a packet on
+//! a memory that was freed before.
 
 mod cache;
 mod control;
@@ -41,8 +42,8 @@ use crate::sync::{self, JoinHandle};
 /// Most requests of one burst in flight, whatever the client asks.
 const MAX_DEPTH: u32 = 64;
 
-/// A running burst, on the driver's side. Dropping it ends it: the thread is woken, finishes the request it is
-/// at, and is joined.
+/// A running burst, on the driver's side. Dropping it ends it: the thread is woken, finishes the
+/// request it is at, and is joined.
 #[derive(Debug)]
 pub struct BurstServer {
     control: Arc<Control>,
@@ -55,12 +56,12 @@ pub struct BurstServer {
 impl BurstServer {
     /// Starts a burst with an executor of the driver's own.
     ///
-    /// `peer`, where the driver has one, ends the burst's thread when the client dies; without it the owner
-    /// drops the server when the client's connection closes.
+    /// `peer`, where the driver has one, ends the burst's thread when the client dies; without it
+    /// the owner drops the server when the client's connection closes.
     ///
     /// # Errors
-    /// `GENERAL_FAILURE` for a queue that can't be used (not a synchronised queue of such elements, no event
-    /// flag, memory that could vanish) and if no thread can be had.
+    /// `GENERAL_FAILURE` for a queue that can't be used (not a synchronised queue of such elements,
+    /// no event flag, memory that could vanish) and if no thread can be had.
     pub fn create(
         callback: Arc<dyn BurstCallback>,
         request_channel: Descriptor,
@@ -125,7 +126,8 @@ impl BurstServer {
         Self::create(callback, request_channel, result_channel, executor, options, None)
     }
 
-    /// Whether the burst's thread still serves. It ends by itself only when the client is gone or lied.
+    /// Whether the burst's thread still serves. It ends by itself only when the client is gone or
+    /// lied.
     #[cfg(not(loom))] // loom's handles can't tell
     pub fn is_serving(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())

@@ -22,7 +22,8 @@ pub struct AddOne {
     this: Weak<Self>,
     /// How long an execution takes at least.
     pub pause: Duration,
-    /// How many outputs an answer reports beyond the one there is: for answers too long for their queue.
+    /// How many outputs an answer reports beyond the one there is: for answers too long for their
+    /// queue.
     pub extra_shapes: usize,
     /// Whether bursts go through [`PreparedModel::execute_synchronously`].
     pub plain: bool,
@@ -30,12 +31,13 @@ pub struct AddOne {
     pub before: Option<Box<dyn Fn() + Send + Sync>>,
     /// What [`BurstExecutor::keep_warm`] does.
     pub idle: Option<Box<dyn Fn() -> bool + Send + Sync>>,
-    /// What [`BurstExecutor::rehearse`] does with a request and with the question whether another has come.
-    pub rehearsal: Option<Box<Rehearse>>,
+    /// What [`BurstExecutor::warm_up`] does with a request and with the question whether another
+    /// has come.
+    pub warm_up: Option<Box<WarmUpFn>>,
 }
 
-/// See [`AddOne::rehearsal`].
-pub type Rehearse = dyn Fn(&Request, &mut dyn FnMut() -> bool) + Send + Sync;
+/// See [`AddOne::warm_up`].
+pub type WarmUpFn = dyn Fn(&Request, &mut dyn FnMut() -> bool) + Send + Sync;
 
 impl std::fmt::Debug for AddOne {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -61,7 +63,7 @@ impl AddOne {
                 plain: false,
                 before: None,
                 idle: None,
-                rehearsal: None,
+                warm_up: None,
             };
             change(&mut model);
             model
@@ -281,14 +283,14 @@ impl BurstExecutor for AddOneExecutor {
         }
     }
 
-    fn rehearse(
+    fn warm_up(
         &mut self,
         received: &mut BurstRequest,
         _: &mut BurstAnswer,
         is_over: &mut dyn FnMut() -> bool,
     ) {
-        if let Some(rehearsal) = &self.model.rehearsal {
-            rehearsal(&received.request, is_over);
+        if let Some(warm_up) = &self.model.warm_up {
+            warm_up(&received.request, is_over);
         }
     }
 

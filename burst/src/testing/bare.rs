@@ -1,5 +1,5 @@
-//! A client without any protection: it writes into the queue what elements it likes. With it, the conformance
-//! suite's checks of a burst (`ValidateBurst`) run against any driver.
+//! A client without any protection: it writes into the queue what elements it likes. With it, the
+//! conformance suite's checks of a burst (`ValidateBurst`) run against any driver.
 #![expect(clippy::unwrap_used, reason = "a driver that breaks a promise stops the test")]
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -63,8 +63,8 @@ impl std::fmt::Debug for BareClient {
 }
 
 impl BareClient {
-    /// Opens a burst that doesn't poll, as the suite does. The pools of `request`, memories all, are its slots from
-    /// 0 on.
+    /// Opens a burst that doesn't poll, as the suite does. The pools of `request`, memories all,
+    /// are its slots from 0 on.
     ///
     /// # Panics
     /// If the burst can't be opened.
@@ -171,8 +171,8 @@ impl BareClient {
         answer.status
     }
 
-    /// Each element of its own packet removed in turn, one of each kind of bad element added at every place, and each
-    /// replaced by each: all refused, and its own request works as before.
+    /// Each element of its own packet removed in turn, one of each kind of bad element added at
+    /// every place, and each replaced by each: all refused, and its own request works as before.
     ///
     /// # Panics
     /// If not.
@@ -202,8 +202,8 @@ impl BareClient {
         self.works();
     }
 
-    /// Bytes of an answer that carry nothing are zero: those behind `isSufficient` above all. Returns the number of
-    /// outputs that were told.
+    /// Bytes of an answer that carry nothing are zero: those behind `isSufficient` above all.
+    /// Returns the number of outputs that were told.
     ///
     /// # Panics
     /// If not.
@@ -221,8 +221,8 @@ impl BareClient {
         operands
     }
 
-    /// Slots that the client doesn't have are invalid arguments, and freeing slots that are known, unknown and
-    /// freed already is harmless.
+    /// Slots that the client doesn't have are invalid arguments, and freeing slots that are known,
+    /// unknown and freed already is harmless.
     ///
     /// # Panics
     /// If not.
@@ -244,8 +244,8 @@ impl BareClient {
         }
     }
 
-    /// Slots that are freed while a request with them is in flight: it is executed all the same, before or after, on
-    /// the memories that the client tells when it is asked anew.
+    /// Slots that are freed while a request with them is in flight: it is executed all the same,
+    /// before or after, on the memories that the client tells when it is asked anew.
     ///
     /// # Panics
     /// If not.

@@ -1,11 +1,13 @@
-//! A driver that does nothing by itself: the other end of a controller's queues, for a test to play.
+//! A driver that does nothing by itself: the other end of a controller's queues, for a test to
+//! play.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nnburst_fmq::Descriptor;
 use nnburst_hal::{BurstCallback, BurstContext, BurstOptions, BurstTerms, PreparedModel, Result};
 
-/// What a [`PreparedModel`] has besides `configure_execution_burst` where it executes in bursts alone.
+/// What a [`PreparedModel`] has besides `configure_execution_burst` where it executes in bursts
+/// alone.
 #[macro_export]
 macro_rules! bursts_alone {
     () => {

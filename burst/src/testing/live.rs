@@ -1,5 +1,5 @@
-//! Fuzz bodies with a live end: a server that gets any elements as requests, a controller that gets any
-//! elements as answers.
+//! Fuzz bodies with a live end: a server that gets any elements as requests, a controller that gets
+//! any elements as answers.
 #![expect(clippy::unwrap_used, reason = "a broken promise stops the fuzzer")]
 
 use std::sync::Arc;
@@ -31,7 +31,8 @@ fn packets<D: Pod>(mut bytes: &[u8]) -> impl Iterator<Item = Vec<D>> {
     })
 }
 
-/// A running server answers whatever comes, once per packet, and then still executes an honest request.
+/// A running server answers whatever comes, once per packet, and then still executes an honest
+/// request.
 ///
 /// # Panics
 /// If an answer is missing or malformed, or the honest request fails.
@@ -93,7 +94,8 @@ pub fn live_controller(bytes: &[u8]) {
     let memory = Memory::ashmem(64).unwrap();
     let request = AddOne::request(&memory, &memory, 64);
     for packet in packets(bytes) {
-        // Nobody takes the requests, so their queue fills; that is a reason to fall back, and to stop.
+        // Nobody takes the requests, so their queue fills; that is a reason to fall back, and to
+        // stop.
         let frame = burst.frame(&request, &ExecutionOptions::default()).unwrap();
         let submitted = burst.try_submit(frame).is_ok();
         match results.try_write(&packet) {

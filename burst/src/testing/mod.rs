@@ -7,7 +7,7 @@ mod hooked;
 mod live;
 mod packets;
 
-pub use add_one::{AddOne, Rehearse};
+pub use add_one::{AddOne, WarmUpFn};
 pub use bare::{BareClient, SlotTable, unusable_queues_are_refused};
 pub use hooked::Hooked;
 pub use live::{live_controller, live_server};

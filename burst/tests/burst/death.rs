@@ -47,7 +47,8 @@ fn time_to_notice(window: Duration) -> Duration {
 #[test]
 fn the_death_of_the_driver_is_noticed_within_10_ms_however_one_waits() {
     for window in WINDOWS {
-        // The promise is about us, not about what else the machine is busy with: the best of a few counts.
+        // The promise is about us, not about what else the machine is busy with: the best of a few
+        // counts.
         let best = (0..5).map(|_| time_to_notice(window)).min().unwrap();
         assert!(best <= Duration::from_millis(10), "{window:?}: {best:?}");
     }

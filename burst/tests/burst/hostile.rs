@@ -74,7 +74,8 @@ fn a_client_whose_counter_lies_ends_its_own_burst_and_is_told() {
 fn a_driver_whose_counter_lies_closes_the_burst() {
     for lie in [1024 * 24 + 24, 7, u64::MAX - 23] {
         let hooked = Hooked::with(BurstTerms::default());
-        // Polling: nobody would wake a sleeper, and without a watch over the driver it would sleep on.
+        // Polling: nobody would wake a sleeper, and without a watch over the driver it would sleep
+        // on.
         let polling_window = Some(Duration::MAX);
         let options = ControllerOptions { polling_window, ..ControllerOptions::default() };
         let mut burst = BurstController::configure(&hooked, &options, None).unwrap();

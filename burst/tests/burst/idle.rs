@@ -11,7 +11,8 @@ use nnburst_hal::{BurstOptions, ExecutionOptions, ExecutionPreference, RealTimeP
 use crate::remote::{Driver, Model};
 use crate::support::{bytes, memory};
 
-/// A burst of a model that counts how often it is asked to keep warm, and then does what `idle` does.
+/// A burst of a model that counts how often it is asked to keep warm, and then does what `idle`
+/// does.
 fn counted(
     window: Option<Duration>,
     idle: impl Fn() -> bool + Send + Sync + 'static,
@@ -29,7 +30,8 @@ fn counted(
     (BurstController::configure(&*model, &options, None).unwrap(), asked)
 }
 
-/// Waits for the burst to be asked so often more, which takes it a millisecond or so; then has it add one.
+/// Waits for the burst to be asked so often more, which takes it a millisecond or so; then has it
+/// add one.
 fn asked_then_adds(burst: &mut BurstController, asked: &AtomicUsize, more: usize) {
     let wanted = asked.load(Ordering::Relaxed) + more;
     while asked.load(Ordering::Relaxed) < wanted {
@@ -66,17 +68,17 @@ fn a_burst_outlives_what_panics_while_it_is_idle() {
     asked_then_adds(&mut burst, &asked, 2);
 }
 
-/// A burst that polls and counts its rehearsals, each of which does what `rehearsal` does.
-fn rehearsing(
-    rehearsal: impl Fn(&mut dyn FnMut() -> bool) + Send + Sync + 'static,
+/// A burst that polls and counts its warm-up runs, each of which does what `warm_up` does.
+fn warming_up(
+    warm_up: impl Fn(&mut dyn FnMut() -> bool) + Send + Sync + 'static,
 ) -> (BurstController, Arc<AtomicUsize>) {
     let counted = Arc::new(AtomicUsize::new(0));
     let model = AddOne::with(|model| {
         let counted = Arc::clone(&counted);
-        model.rehearsal = Some(Box::new(move |request, has_come| {
+        model.warm_up = Some(Box::new(move |request, has_come| {
             assert_eq!(request.inputs[0].location.length, 4, "the last request");
             counted.fetch_add(1, Ordering::Relaxed);
-            rehearsal(has_come);
+            warm_up(has_come);
         }));
     });
     let window = Some(Duration::MAX);
@@ -85,43 +87,43 @@ fn rehearsing(
     (BurstController::configure(&*model, &options, None).unwrap(), counted)
 }
 
-/// Waits for so many rehearsals in all.
-fn comes_to(rehearsed: &AtomicUsize, wanted: usize) {
-    while rehearsed.load(Ordering::Relaxed) < wanted {
+/// Waits for so many warm-up runs in all.
+fn comes_to(warm_ups: &AtomicUsize, wanted: usize) {
+    while warm_ups.load(Ordering::Relaxed) < wanted {
         std::thread::yield_now();
     }
 }
 
 #[test]
-fn the_last_request_is_rehearsed_until_another_comes() {
+fn the_last_request_is_warmed_up_until_another_comes() {
     // One that doesn't end by itself: only a request ends it.
-    let (mut burst, rehearsed) = rehearsing(|has_come| while !has_come() {});
+    let (mut burst, warm_ups) = warming_up(|has_come| while !has_come() {});
     std::thread::sleep(Duration::from_millis(5));
-    assert_eq!(rehearsed.load(Ordering::Relaxed), 0, "there was no request yet");
-    asked_then_adds(&mut burst, &rehearsed, 0);
+    assert_eq!(warm_ups.load(Ordering::Relaxed), 0, "there was no request yet");
+    asked_then_adds(&mut burst, &warm_ups, 0);
     for requests in 1..=5 {
-        comes_to(&rehearsed, requests);
-        asked_then_adds(&mut burst, &rehearsed, 0);
+        comes_to(&warm_ups, requests);
+        asked_then_adds(&mut burst, &warm_ups, 0);
     }
     // One that ends: another begins each millisecond.
-    let (mut burst, rehearsed) = rehearsing(|_| ());
-    asked_then_adds(&mut burst, &rehearsed, 0);
-    asked_then_adds(&mut burst, &rehearsed, 3);
+    let (mut burst, warm_ups) = warming_up(|_| ());
+    asked_then_adds(&mut burst, &warm_ups, 0);
+    asked_then_adds(&mut burst, &warm_ups, 3);
 }
 
 #[test]
-fn neither_requests_that_failed_nor_rehearsals_that_panicked_are_repeated() {
-    let (mut burst, rehearsed) = rehearsing(|_| panic!("this panic belongs here"));
-    asked_then_adds(&mut burst, &rehearsed, 0);
-    comes_to(&rehearsed, 1);
-    asked_then_adds(&mut burst, &rehearsed, 0);
+fn neither_requests_that_failed_nor_warm_up_runs_that_panicked_are_repeated() {
+    let (mut burst, warm_ups) = warming_up(|_| panic!("this panic belongs here"));
+    asked_then_adds(&mut burst, &warm_ups, 0);
+    comes_to(&warm_ups, 1);
+    asked_then_adds(&mut burst, &warm_ups, 0);
     let (input, output) = (memory(&[1; 4]), memory(&[0; 4]));
     let bad = AddOne::request(&input, &output, 5);
     burst.execute(&bad, &ExecutionOptions::default()).unwrap().unwrap_err();
-    let before = rehearsed.load(Ordering::Relaxed);
+    let before = warm_ups.load(Ordering::Relaxed);
     assert!((1..=2).contains(&before), "once for each good request at most, not {before} times");
     std::thread::sleep(Duration::from_millis(10));
-    assert_eq!(rehearsed.load(Ordering::Relaxed), before);
+    assert_eq!(warm_ups.load(Ordering::Relaxed), before);
 }
 
 #[test]
@@ -290,7 +292,8 @@ fn low_power_sleeps_at_once_on_both_sides_and_others_poll() {
         let thread = format!("{}/status", burst_thread(driver.id()));
         let slept = || [times_slept(), figure_of(&thread, "voluntary_ctxt_switches:")];
         burst.execute(&request, &ExecutionOptions::default()).unwrap().unwrap();
-        // Other programs may hold up a side until it finds its answer there: some round goes undisturbed.
+        // Other programs may hold up a side until it finds its answer there: some round goes
+        // undisturbed.
         let mut rounds = (0..ROUNDS).map(|_| {
             let before = slept();
             for _ in 0..FRAMES {
@@ -311,8 +314,9 @@ fn time_taken(thread: &str) -> Duration {
     Duration::from_nanos(figures.split_whitespace().next().unwrap().parse().unwrap())
 }
 
-/// Executes frames through a burst whose both ends are pinned to one processor, `pause` apart; returns how much processor
-/// time both took for each in the best of some rounds: other programs may disturb the others.
+/// Executes frames through a burst whose both ends are pinned to one processor, `pause` apart;
+/// returns how much processor time both took for each in the best of some rounds: other programs
+/// may disturb the others.
 fn time_taken_on_one_processor(window: Duration, pause: Duration) -> Duration {
     const FRAMES: u32 = 100;
     const ROUNDS: usize = 10;

@@ -1,7 +1,7 @@
 //! Bursts within one process and between processes.
 //!
-//! The drivers and clients of other processes are this binary again, running one of the `*_process` tests,
-//! which do nothing unless the environment gives them a part.
+//! The drivers and clients of other processes are this binary again, running one of the `*_process`
+//! tests, which do nothing unless the environment gives them a part.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on stops")]
 
 mod counting;

@@ -1,7 +1,7 @@
 //! A driver in a process of its own, and as much of a control connection as a burst needs.
 //!
-//! Messages are JSON in packets of a Unix socket, file descriptors beside them. The client answers the driver's
-//! questions on a thread of its own.
+//! Messages are JSON in packets of a Unix socket, file descriptors beside them. The client answers
+//! the driver's questions on a thread of its own.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -364,8 +364,8 @@ fn serve(socket: &Arc<OwnedFd>, model: &Model) {
     }
 }
 
-/// Watches the burst's thread for a number of frames: counts allocations, and marks begin and end with a system
-/// call that nothing else makes.
+/// Watches the burst's thread for a number of frames: counts allocations, and marks begin and end
+/// with a system call that nothing else makes.
 #[derive(Default)]
 struct Watched {
     frames: Mutex<u64>,

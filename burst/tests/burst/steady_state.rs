@@ -15,7 +15,8 @@ use crate::support::memory;
 const WARM_UP: u64 = 20;
 const FRAMES: u64 = 500;
 
-/// Executes frames through a polling burst, most of them watched. Returns the allocations of either side.
+/// Executes frames through a polling burst, most of them watched. Returns the allocations of either
+/// side.
 fn watched_run(depth: u32) -> [u64; 2] {
     let driver = Driver::spawn(&Model { watch: Some((WARM_UP, FRAMES)), ..Model::default() });
     let polling_window = Some(Duration::MAX);
@@ -130,7 +131,8 @@ fn nothing_calls_the_system_on_either_side() {
     }
 }
 
-/// For each pair of marks of a thread, the calls it made in between. Threads share their lines in time alone.
+/// For each pair of marks of a thread, the calls it made in between. Threads share their lines in
+/// time alone.
 fn calls_between_marks(log: &str) -> Vec<Vec<&str>> {
     let mut open: Vec<(&str, Vec<&str>)> = Vec::new();
     let mut runs = Vec::new();

@@ -34,7 +34,8 @@ fn soon() -> Option<TimePoint> {
     Some(TimePoint::after(Duration::from_millis(20)))
 }
 
-/// Calls that end by their deadlines while the driver is stopped, in a burst that goes on when the driver does.
+/// Calls that end by their deadlines while the driver is stopped, in a burst that goes on when the
+/// driver does.
 fn calls_are_bounded(window: Duration, extended: bool, depth: u32) {
     let driver = Driver::spawn(&Model::default());
     let polling_window = Some(window);
@@ -53,7 +54,8 @@ fn calls_are_bounded(window: Duration, extended: bool, depth: u32) {
     burst.execute(&second, &unbounded).unwrap().unwrap();
 
     stop(&driver);
-    // The first is in flight when it is given up, as many as the burst carries; later ones are not even sent.
+    // The first is in flight when it is given up, as many as the burst carries; later ones are not
+    // even sent.
     for _ in 0..depth + 2 {
         frame.set_deadline(soon());
         let error = burst.execute_frame(&mut frame).map(|_| ()).unwrap_err();

@@ -228,7 +228,8 @@ fn a_malformed_answer_is_a_failure_without_fallback_and_the_burst_goes_on() {
         scope.spawn(move || {
             liar.answer(&malformed);
             liar.answer(good);
-            // Once that is taken: answers to nothing, which are not the answer to the next request either.
+            // Once that is taken: answers to nothing, which are not the answer to the next request
+            // either.
             liar.results.wait_writable(1024, Wait::Spin).unwrap();
             liar.results.try_write(&malformed).unwrap();
             tell.send(()).unwrap();

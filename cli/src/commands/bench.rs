@@ -177,7 +177,8 @@ pub(crate) fn fill_inputs(session: &mut Session, source: &Source) -> Result<(), 
     Ok(())
 }
 
-/// Bytes that are neither zero nor all alike, and that are finite small numbers in every float type.
+/// Bytes that are neither zero nor all alike, and that are finite small numbers in every float
+/// type.
 pub(crate) fn sample(operand: &Operand) -> Vec<u8> {
     let length = operand.data_size().unwrap_or(0);
     let unit = |at: usize| f32::from(u8::try_from(at % 251).unwrap_or(0)) / 125.5 - 1.0;

@@ -141,8 +141,8 @@ fn print(
     Ok(())
 }
 
-/// What a device can't say itself: the operation with the types of its operands, so that the reader can
-/// look up who supports it, and since when.
+/// What a device can't say itself: the operation with the types of its operands, so that the reader
+/// can look up who supports it, and since when.
 fn why(source: &Source, operation: &Operation) -> String {
     let operand = |&index: &u32| {
         let at = usize::try_from(index).unwrap_or(usize::MAX);

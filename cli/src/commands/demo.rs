@@ -1,7 +1,8 @@
 //! `nnburst demo`: what a burst is worth, without any file.
 //!
-//! A driver in a process of its own and the same driver in this one run the same network on the same
-//! frames; the table sets the four ways of calling side by side, and the outputs have to be equal.
+//! A driver in a process of its own and the same driver in this one run the same network on the
+//! same frames; the table sets the four ways of calling side by side, and the outputs have to be
+//! equal.
 
 use std::io::Write;
 use std::time::{Duration, Instant};

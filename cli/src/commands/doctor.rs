@@ -1,4 +1,5 @@
-//! `nnburst doctor`: whether this machine lets bursts be quick, what to do where not, and what is set.
+//! `nnburst doctor`: whether this machine lets bursts be quick, what to do where not, and what is
+//! set.
 
 use std::io::Write;
 

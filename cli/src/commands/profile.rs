@@ -1,4 +1,5 @@
-//! `nnburst bench --profile` and `--ceiling`: where a model's time goes, and what this machine could do.
+//! `nnburst bench --profile` and `--ceiling`: where a model's time goes, and what this machine
+//! could do.
 
 use std::io::Write;
 use std::time::Duration;

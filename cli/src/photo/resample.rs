@@ -1,9 +1,10 @@
-//! Bilinear resampling as Pillow does it: a triangle filter as wide as the reduction, so that nothing of
-//! the picture is skipped, in two passes of integers.
+//! Bilinear resampling as Pillow does it: a triangle filter as wide as the reduction, so that
+//! nothing of the picture is skipped, in two passes of integers.
 //!
-//! The coefficients have 22 fractional bits and each pass rounds to whole steps, so their order shows:
-//! rows come first, but for pictures that lose more than twice as many lines as columns. With that, results
-//! equal those of Pillow 13's `resize(.., BILINEAR)` bit for bit; the order was found by comparing.
+//! The coefficients have 22 fractional bits and each pass rounds to whole steps, so their order
+//! shows: rows come first, but for pictures that lose more than twice as many lines as columns.
+//! With that, results equal those of Pillow 13's `resize(.., BILINEAR)` bit for bit; the order was
+//! found by comparing.
 
 use super::Picture;
 

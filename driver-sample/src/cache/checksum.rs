@@ -7,7 +7,8 @@ use nnburst_executor::StripeSum;
 /// Bytes that are summed up apart.
 pub(crate) const BLOCK: usize = 2 << 20;
 
-/// The sum of bytes that come piece by piece, each of which counts as filled up with zeros to a multiple of 64.
+/// The sum of bytes that come piece by piece, each of which counts as filled up with zeros to a
+/// multiple of 64.
 #[derive(Default)]
 pub(crate) struct Checksum {
     block: StripeSum,

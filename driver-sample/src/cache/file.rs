@@ -1,4 +1,5 @@
-//! One cache file: a header of fixed size and a body behind it, wherever the descriptor's offset stands.
+//! One cache file: a header of fixed size and a body behind it, wherever the descriptor's offset
+//! stands.
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,7 +23,8 @@ const _: () = assert!(BLOCK == AlignedBytes::PAGE);
 /// Raised with every change of what is written.
 const FORMAT: u32 = 4;
 
-/// From this many pages on, threads share them: starting one costs as much as reading a quarter of a page.
+/// From this many pages on, threads share them: starting one costs as much as reading a quarter of
+/// a page.
 const SHARED_PAGES: usize = 2;
 
 /// No body is longer, whatever its file says.
@@ -53,8 +55,9 @@ impl Role {
         }
     }
 
-    /// Bytes of the file with a body of this length. One with data ends with a whole huge page where it fills half of
-    /// it: it would be mapped in hundreds of small ones else, which takes a tenth of a millisecond, and again to undo.
+    /// Bytes of the file with a body of this length. One with data ends with a whole huge page
+    /// where it fills half of it: it would be mapped in hundreds of small ones else, which takes a
+    /// tenth of a millisecond, and again to undo.
     fn file_bytes(self, length: u64) -> Option<u64> {
         let bytes = length.checked_add(Header::BYTES)?;
         let page = u64::try_from(AlignedBytes::PAGE).ok()?;
@@ -149,8 +152,8 @@ impl<'a> CacheFile<'a> {
         }
     }
 
-    /// Cuts the file to nothing. An empty one is let be: ext4 takes the cut for the start of a replacement, and
-    /// sends such a file to the disk when it is closed, which takes milliseconds.
+    /// Cuts the file to nothing. An empty one is let be: ext4 takes the cut for the start of a
+    /// replacement, and sends such a file to the disk when it is closed, which takes milliseconds.
     pub(super) fn clear(&self) -> Result<()> {
         match fstat(self.0).map_err(failed("fstat"))?.st_size {
             0 => Ok(()),
@@ -195,7 +198,8 @@ impl<'a> CacheFile<'a> {
     }
 
     /// # Errors
-    /// `GENERAL_FAILURE` if the file doesn't start with a header of ours and go on for as long as that says.
+    /// `GENERAL_FAILURE` if the file doesn't start with a header of ours and go on for as long as
+    /// that says.
     pub(super) fn header(&self, role: Role) -> Result<Header> {
         let refused = |what: &str| HalError::failure(format!("the {role:?} cache {what}"));
         let mut bytes = [0; 128];
@@ -209,7 +213,8 @@ impl<'a> CacheFile<'a> {
         Ok(header)
     }
 
-    /// A copy of the body, whose sum must be this: for a short one, which mapping would take longer.
+    /// A copy of the body, whose sum must be this: for a short one, which mapping would take
+    /// longer.
     ///
     /// # Errors
     /// `GENERAL_FAILURE` for another sum, or a file that grew short meanwhile.
@@ -261,8 +266,8 @@ impl<'a> CacheFile<'a> {
         Ok((done, bytes))
     }
 
-    /// The body where it lies, and what is behind it: copied from there it passes through the core once, being summed
-    /// up meanwhile.
+    /// The body where it lies, and what is behind it: copied from there it passes through the core
+    /// once, being summed up meanwhile.
     fn map(&self, header: &Header) -> Result<Mapping> {
         let failed = |error: MemoryError| HalError::failure(format!("a cache file: {error}"));
         let file = self.0.try_clone().map_err(|error| HalError::failure(error.to_string()))?;
@@ -272,9 +277,10 @@ impl<'a> CacheFile<'a> {
         body.map(Access::Read).map_err(failed)
     }
 
-    /// Reads the pages of a body. The time goes into moving bytes and clearing fresh pages, which memory has the
-    /// breadth for to do for several cores: with many pages other threads lend a hand, from the end on, while this
-    /// one does `other`. Where there are none it does that afterwards: what it makes is then near for whoever goes on.
+    /// Reads the pages of a body. The time goes into moving bytes and clearing fresh pages, which
+    /// memory has the breadth for to do for several cores: with many pages other threads lend a
+    /// hand, from the end on, while this one does `other`. Where there are none it does that
+    /// afterwards: what it makes is then near for whoever goes on.
     fn read_pages<T>(
         &self,
         pages: &mut [Page<'_>],

@@ -5,11 +5,12 @@
 //!   data file    header | packed weights, each at a multiple of 64
 //! ```
 //!
-//! Both headers say whose the files are (driver, version, build, instruction set, threads: [`Identity`]), which
-//! token they are for, and what both bodies sum up to; so neither can be cut, changed, swapped or paired with
-//! another's without being refused. A header is the last thing written. Whoever makes up files with right
-//! sums gains nothing over preparing a model of their own: what is read is copied once, bounded by the file's
-//! length, and then validated as any client's model is; weights are numbers to compute with and no more.
+//! Both headers say whose the files are (driver, version, build, instruction set, threads:
+//! [`Identity`]), which token they are for, and what both bodies sum up to; so neither can be cut,
+//! changed, swapped or paired with another's without being refused. A header is the last thing
+//! written. Whoever makes up files with right sums gains nothing over preparing a model of their
+//! own: what is read is copied once, bounded by the file's length, and then validated as any
+//! client's model is; weights are numbers to compute with and no more.
 
 mod checksum;
 mod file;
@@ -81,7 +82,8 @@ pub(crate) fn is_complete(cache: &CacheHandles) -> bool {
     count(&cache.model) == Some(FILES.model) && count(&cache.data) == Some(FILES.data)
 }
 
-/// Writes a plan; what was in the files is lost first. Files that could not be written are left empty.
+/// Writes a plan; what was in the files is lost first. Files that could not be written are left
+/// empty.
 ///
 /// # Errors
 /// Not as many files as are needed, or they can't be written: the disk is full, say.
@@ -95,7 +97,8 @@ pub(crate) fn save(
     model_file.clear()?;
     data_file.clear()?;
     write(cache, identity, (plan, model), options).inspect_err(|_| {
-        // What is left of them takes room and is of no use; without a header it is refused all the same.
+        // What is left of them takes room and is of no use; without a header it is refused all the
+        // same.
         let _ = model_file.clear();
         let _ = data_file.clear();
     })
@@ -133,8 +136,8 @@ fn write(
 /// Reads a plan.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` for other than the files needed; `GENERAL_FAILURE` for files that don't hold what this
-/// driver wrote for this token.
+/// `INVALID_ARGUMENT` for other than the files needed; `GENERAL_FAILURE` for files that don't hold
+/// what this driver wrote for this token.
 pub(crate) fn load(
     cache: &CacheHandles,
     identity: Identity,

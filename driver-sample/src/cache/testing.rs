@@ -3,8 +3,8 @@
 use super::checksum::Checksum;
 use super::file::{Header, Role};
 
-/// The contents of model and data file with the headers that their bodies call for, in the name of whom the
-/// model file's header names, if it has one.
+/// The contents of model and data file with the headers that their bodies call for, in the name of
+/// whom the model file's header names, if it has one.
 pub(crate) fn with_right_sums([model, data]: [Vec<u8>; 2]) -> [Vec<u8>; 2] {
     let start = usize::try_from(Header::BYTES).unwrap_or(usize::MAX);
     let bodies = [&model, &data].map(|file| file.get(start..).unwrap_or_default());

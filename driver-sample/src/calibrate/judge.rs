@@ -3,15 +3,17 @@
 /// Pairs of runs; an odd number, so that there is a middle one.
 pub(super) const RUNS: usize = 41;
 
-/// How far from the middle the ranks are between which the true ratio lies in all but one of a thousand measurements:
-/// 3.3 times the standard deviation of a binomial distribution of as many runs, which is half their square root.
+/// How far from the middle the ranks are between which the true ratio lies in all but one of a
+/// thousand measurements: 3.3 times the standard deviation of a binomial distribution of as many
+/// runs, which is half their square root.
 const SPREAD: usize = 11;
 
 /// The least difference that is one, even if it were certain.
 const LEAST: f32 = 0.05;
 
-/// The share that one way to compute takes of another, by the ratios of runs in turns; exactly 1 where the ratios
-/// don't show with confidence that it is not, or where it is by less than a twentieth.
+/// The share that one way to compute takes of another, by the ratios of runs in turns; exactly 1
+/// where the ratios don't show with confidence that it is not, or where it is by less than a
+/// twentieth.
 pub(super) fn figure(mut ratios: [f32; RUNS]) -> f32 {
     ratios.sort_by(f32::total_cmp);
     let middle = RUNS / 2;
@@ -27,7 +29,8 @@ pub(super) fn figure(mut ratios: [f32; RUNS]) -> f32 {
 mod tests {
     use super::*;
 
-    /// Times of equal work on a loaded machine: a tenth of scatter, and now and then several times as long.
+    /// Times of equal work on a loaded machine: a tenth of scatter, and now and then several times
+    /// as long.
     fn time(random: &mut u64) -> f32 {
         let mut next = || {
             *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

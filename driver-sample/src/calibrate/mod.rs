@@ -1,9 +1,10 @@
 //! Capabilities measured on the machine: `nnburst serve --calibrate`.
 //!
-//! For each kind of [`Work`] a small network runs as the driver would run it, in turns with the reference device's way:
-//! the executor with one thread and no wishes, which is what a runtime takes its own CPU device's figures of 1 for. The
-//! figures are what the driver takes of that in time, and in time of processors for power; where the runs don't show a
-//! difference, exactly 1 ([`judge`]). They are kept in a file for the same build and threads, so that figures stay the
+//! For each kind of [`Work`] a small network runs as the driver would run it, in turns with the
+//! reference device's way: the executor with one thread and no wishes, which is what a runtime
+//! takes its own CPU device's figures of 1 for. The figures are what the driver takes of that in
+//! time, and in time of processors for power; where the runs don't show a difference, exactly 1
+//! ([`judge`]). They are kept in a file for the same build and threads, so that figures stay the
 //! same between starts, as the interface wants, until somebody measures again.
 
 mod judge;
@@ -110,13 +111,14 @@ impl Measured {
         Work::ALL.into_iter().zip(self.0)
     }
 
-    /// The figure of some work; that of the reference device for what has no meaning that could be measured.
+    /// The figure of some work; that of the reference device for what has no meaning that could be
+    /// measured.
     pub fn of(&self, work: Work) -> PerformanceInfo {
         self.figures().find(|&(one, _)| one == work).map_or(ONE, |(_, info)| info)
     }
 
-    /// What was kept for a driver of this build with these options; `None` if nothing was, if what is there says nothing
-    /// sensible, or if another user could have written it.
+    /// What was kept for a driver of this build with these options; `None` if nothing was, if what
+    /// is there says nothing sensible, or if another user could have written it.
     pub fn load(dir: &Path, driver: &str, options: &Options) -> Option<Self> {
         let text = match read_trusted(&dir.join(file(driver, options)), Owners::own()) {
             Err(error) if error.is_absent() => return None,
@@ -175,13 +177,15 @@ pub fn calibrate(driver: &str, options: Options) -> Result<Measured> {
     Ok(measured)
 }
 
-/// What was kept for a driver by [`calibrate`], if it ever was: by this build and with these options.
+/// What was kept for a driver by [`calibrate`], if it ever was: by this build and with these
+/// options.
 pub fn calibrated(driver: &str, options: &Options) -> Option<Measured> {
     Measured::load(&state_dir()?, driver, options)
 }
 
-/// Where figures are kept: the setting `state-dir` (`NNBURST_STATE_DIR`), a service manager's `STATE_DIRECTORY`, or `nnburst` in the
-/// user's directory for state; `None` for a user without any.
+/// Where figures are kept: the setting `state-dir` (`NNBURST_STATE_DIR`), a service manager's
+/// `STATE_DIRECTORY`, or `nnburst` in the user's directory for state; `None` for a user without
+/// any.
 pub fn state_dir() -> Option<PathBuf> {
     let set = |name| environment(name).map(PathBuf::from);
     let own = || set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")));
@@ -196,7 +200,8 @@ fn file(driver: &str, options: &Options) -> String {
     format!("{driver}.{}.figures", options.threads.max(1))
 }
 
-/// What figures hold for: another build computes otherwise, and so do other instructions and threads.
+/// What figures hold for: another build computes otherwise, and so do other instructions and
+/// threads.
 fn key(options: &Options) -> Result<String> {
     let isa = Isa::from_environment().map_err(|error| HalError::failure(error.to_string()))?;
     let (package, threads) = (env!("CARGO_PKG_VERSION"), options.threads.max(1));

@@ -74,7 +74,8 @@ fn users_share_alike_however_many_executions_each_has() {
     let run = |user: usize| {
         let running = processor.begin(&users[user], Priority::Medium, &NOBODY, None);
         while !over.load(Ordering::Relaxed) {
-            // Work is counted where one alone is at work: as long each time, however loaded the machine is.
+            // Work is counted where one alone is at work: as long each time, however loaded the
+            // machine is.
             let began = Instant::now();
             while began.elapsed() < Duration::from_micros(200) {
                 std::hint::spin_loop();

@@ -1,4 +1,5 @@
-//! Bursts over a socket; the conformance suite's checks of them (`ValidateBurst`) on a driver in a process of its own.
+//! Bursts over a socket; the conformance suite's checks of them (`ValidateBurst`) on a driver in a
+//! process of its own.
 
 use std::time::Duration;
 
@@ -134,7 +135,8 @@ fn an_answer_longer_than_its_queue_is_a_failure_without_shapes() {
         small.refuses(&small.valid(), "2 + 2 * 4 elements into 8");
     }
     assert_eq!(as_floats(&parts[3]), [7.0, 8.0], "it was executed");
-    // A controller sees a failure, and no reason to take the ordinary path: 7 elements there, 8 back.
+    // A controller sees a failure, and no reason to take the ordinary path: 7 elements there, 8
+    // back.
     let deep = prepare(spawned.device(), add_one(&[1, 1, 1, 1])).unwrap();
     let options = ControllerOptions { queue_elements: 7, ..ControllerOptions::default() };
     let mut burst = BurstController::configure(deep.as_ref(), &options, None).unwrap();

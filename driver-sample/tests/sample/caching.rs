@@ -261,7 +261,8 @@ fn changed_cut_and_swapped_files_are_refused_and_compiled_afresh() {
     assert_eq!(files.contents(), good, "what is saved depends on the model alone");
 }
 
-/// Saves a product by these weights, holds what is loaded against it, and gives back the device and the files.
+/// Saves a product by these weights, holds what is loaded against it, and gives back the device and
+/// the files.
 fn kept(weights: &[f32], units: usize) -> (Arc<dyn Device>, Files) {
     let (device, files) = (driver(ALL).device(), Files::new());
     let prepared = wait_for_prepared_model(|callback| {

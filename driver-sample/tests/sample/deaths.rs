@@ -1,4 +1,5 @@
-//! Death on either side while everything waits for something: within a second the other side has nothing of it left.
+//! Death on either side while everything waits for something: within a second the other side has
+//! nothing of it left.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -56,7 +57,8 @@ fn endless() -> Model {
     }
 }
 
-/// Executes for ever, in every way there is, behind fences that nobody signals too; until it is killed.
+/// Executes for ever, in every way there is, behind fences that nobody signals too; until it is
+/// killed.
 pub(crate) fn be_a_client_that_waits() {
     let device = RemoteDevice::connect(ALL).unwrap();
     let loops = device.interface_version() >= Version::V1_3;

@@ -390,7 +390,8 @@ fn a_deadline_ends_an_execution_of_any_kind_between_its_steps() {
         ("burst", &burst),
     ];
     for (kind, missed) in kinds {
-        // On a machine that had no time for it the deadline passed before the start, which is persistent.
+        // On a machine that had no time for it the deadline passed before the start, which is
+        // persistent.
         eventually(kind, || match missed() {
             ErrorStatus::MissedDeadlineTransient => true,
             status => {

@@ -1,4 +1,5 @@
-//! Clients that take what they can get: connections, descriptors, and time, by not reading or not going on.
+//! Clients that take what they can get: connections, descriptors, and time, by not reading or not
+//! going on.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;

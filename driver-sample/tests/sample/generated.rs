@@ -1,5 +1,6 @@
-//! Conformance cases through a driver in another process' place: over the socket, by every kind of execution,
-//! with every kind of output. Every 29th case is taken, and all that must fail; `nnburst vts` takes them all.
+//! Conformance cases through a driver in another process' place: over the socket, by every kind of
+//! execution, with every kind of output. Every 29th case is taken, and all that must fail;
+//! `nnburst vts` takes them all.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! What rests is given back, by a service in a process of its own, and is there again for the next call.
+//! What rests is given back, by a service in a process of its own, and is there again for the next
+//! call.
 
 use std::time::Duration;
 

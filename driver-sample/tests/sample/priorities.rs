@@ -6,7 +6,8 @@ use nnburst_hal::*;
 
 use crate::support::*;
 
-/// `count` RELUs one behind the other; the first one's result is an output too, so that a beginning shows.
+/// `count` RELUs one behind the other; the first one's result is an output too, so that a beginning
+/// shows.
 pub(crate) fn chain(count: u32, elements: u32) -> Model {
     let operand = |lifetime, consumers| Operand {
         number_of_consumers: consumers,
@@ -76,8 +77,8 @@ fn a_higher_priority_pauses_a_lower_one_between_its_steps() {
     let long = ones(LARGE);
     let short = ones(4);
     let words = begin(high.as_ref(), &long);
-    // 200 steps over four elements take no time by themselves; held up at each, they take longer than the
-    // 300 large ones, unless those take 200 times the patience of the lower one.
+    // 200 steps over four elements take no time by themselves; held up at each, they take longer
+    // than the 300 large ones, unless those take 200 times the patience of the lower one.
     low.execute_synchronously(&short.0, ExecutionOptions::default()).unwrap();
     assert!(is_written(&long.1[1]), "the higher one was over first");
     words.recv_timeout(HUNG).unwrap().unwrap();

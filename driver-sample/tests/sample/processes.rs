@@ -99,7 +99,8 @@ fn be_a_stranger() {
     let fenced = execute_fenced(model.as_ref(), &stolen, options).unwrap_err().status;
     assert_eq!(fenced, ErrorStatus::InvalidArgument, "fenced");
     refused("burst", burst.execute(&stolen, &options).unwrap());
-    // What is another's is answered as what does not exist, also where more is wrong with the request.
+    // What is another's is answered as what does not exist, also where more is wrong with the
+    // request.
     for (length, dimensions) in [(0, vec![]), (8, vec![]), (0, vec![3])] {
         let mut answers = [token, u32::MAX].map(|token: u32| {
             let mut request = stolen.clone();
@@ -201,8 +202,8 @@ fn a_killed_client_leaves_nothing_in_the_driver() {
     prepare(&device, add_one(&[1])).unwrap();
 }
 
-/// What a driver has that serves nobody. Whoever was served before has made what stays: the first session's leftovers
-/// are the baseline.
+/// What a driver has that serves nobody. Whoever was served before has made what stays: the first
+/// session's leftovers are the baseline.
 pub(crate) fn at_rest(pid: u32, dir: &Path) -> Footprint {
     drop(prepare(&connect(dir), add_one(&[1])).unwrap());
     let mut before = Footprint::of(pid);
@@ -223,8 +224,8 @@ fn a_client_that_lets_go_of_everything_while_it_executes_leaves_nothing() {
     let pid = driver.0.id();
     let before = at_rest(pid, dir.path());
     let device = connect(dir.path());
-    // Seconds of work, a fence that nobody signals, a burst, a buffer. (A callback that is owed a word keeps its
-    // connection until it has it; fenced executions owe none.)
+    // Seconds of work, a fence that nobody signals, a burst, a buffer. (A callback that is owed a
+    // word keeps its connection until it has it; fenced executions owe none.)
     let model = prepare(&device, crate::priorities::chain(4000, 1 << 20)).unwrap();
     let (request, _memories) = crate::priorities::ones(1 << 20);
     let launch = |wait_for| {

@@ -1,5 +1,5 @@
-//! Work that takes for ever in one step: it ends with its deadline, its client and its process, and others are served
-//! beside it.
+//! Work that takes for ever in one step: it ends with its deadline, its client and its process, and
+//! others are served beside it.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -16,7 +16,8 @@ use crate::priorities::{chain, ones};
 use crate::processes::{ALL, Killed, command, spawned};
 use crate::support::*;
 
-/// LOCAL_RESPONSE_NORMALIZATION of a line, each element by all of them: one step that takes a quarter of an hour.
+/// LOCAL_RESPONSE_NORMALIZATION of a line, each element by all of them: one step that takes a
+/// quarter of an hour.
 pub(crate) fn endless_step() -> (Model, Request) {
     const EXTENT: u32 = 1 << 19;
     let scalar = |kind, offset| {
@@ -156,8 +157,8 @@ fn higher_priorities_of_another_client_hold_lower_ones_up() {
         });
         let (request, _memories) = ones(4);
         eventually("the higher one is at work", || done.load(Ordering::Relaxed) > 0);
-        // Two steps of four elements take no time by themselves. Each waits for the end of a higher one, or for as
-        // long as patience is.
+        // Two steps of four elements take no time by themselves. Each waits for the end of a higher
+        // one, or for as long as patience is.
         for _ in 0..4 {
             low.execute_synchronously(&request, ExecutionOptions::default()).unwrap();
         }

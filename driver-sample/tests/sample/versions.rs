@@ -1,4 +1,5 @@
-//! Drivers of every version behind clients of every version: what both know works, what either lacks is refused.
+//! Drivers of every version behind clients of every version: what both know works, what either
+//! lacks is refused.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Convolutions one behind the other, some lines at a time, so that what lies between them stays in the cache.
+//! Convolutions one behind the other, some lines at a time, so that what lies between them stays in
+//! the cache.
 //!
 //! ```text
 //!   image ──expand──► wide lines ──depthwise──► wide lines ──project──► output (+ residual)
@@ -6,9 +7,10 @@
 //!                     the window goes down
 //! ```
 //!
-//! Of an inverted residual the wide activation is several times the second cache, and is written, read three
-//! times and written again. Here it exists a band at a time. Every stage computes what it would compute
-//! alone, bit by bit; nothing is computed twice but the lines that bands of different threads share.
+//! Of an inverted residual the wide activation is several times the second cache, and is written,
+//! read three times and written again. Here it exists a band at a time. Every stage computes what
+//! it would compute alone, bit by bit; nothing is computed twice but the lines that bands of
+//! different threads share.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,14 +21,16 @@ use super::lines::Lines;
 use crate::io::{In, Out};
 use crate::rows::{Pitched, Rows, each_stretch};
 
-/// Adds the residual: `(lines of the result, lines of the residual, where to)`, the first and the last the same.
+/// Adds the residual: `(lines of the result, lines of the residual, where to)`, the first and the
+/// last the same.
 pub(crate) type Combine =
     Arc<dyn Fn(View<'_>, View<'_>, ViewMut<'_>) -> Result<(), String> + Send + Sync>;
 
 /// Most stages of a chain.
 pub(crate) const MAX_STAGES: usize = 3;
 
-/// Bytes for all that lies between the stages: with the weights they take most of a second cache of 1 MiB.
+/// Bytes for all that lies between the stages: with the weights they take most of a second cache of
+/// 1 MiB.
 const BUDGET: usize = 384 << 10;
 
 /// Bytes of weights that stay in the second cache beside those.
@@ -117,8 +121,8 @@ impl Chain {
         }
     }
 
-    /// Bytes that are written and soon read again: lines between the stages, or where there is one alone, its result
-    /// and what is added to it.
+    /// Bytes that are written and soon read again: lines between the stages, or where there is one
+    /// alone, its result and what is added to it.
     fn near_bytes(&self) -> usize {
         match &self.stages[..] {
             [alone] => 2 * self.band * alone.line_bytes,
@@ -134,7 +138,8 @@ impl Chain {
         between.iter().map(end).max().unwrap_or(self.own_scratch)
     }
 
-    /// Bytes that lie between the stages where each is computed whole; of one alone, between it and a sum.
+    /// Bytes that lie between the stages where each is computed whole; of one alone, between it and
+    /// a sum.
     pub(crate) fn saved_bytes(&self) -> usize {
         let between = match &self.stages[..] {
             alone @ [_] => alone,
@@ -144,7 +149,8 @@ impl Chain {
         between.iter().map(|stage| stage.lines() * stage.line_bytes).sum()
     }
 
-    /// Bytes of weights that come from the third cache again for every band, where the second can't keep them.
+    /// Bytes of weights that come from the third cache again for every band, where the second can't
+    /// keep them.
     pub(crate) fn reread_bytes(&self) -> usize {
         let weights: usize = self.stages.iter().map(|stage| stage.kernel.weight_bytes()).sum();
         let bands = self.lines().div_ceil(self.band.max(1));
@@ -162,7 +168,8 @@ impl Chain {
         (self.stages.first().map_or(0, read), self.stages.last().map_or(0, Stage::pixel_bytes))
     }
 
-    /// Whether parts of the output that are computed apart share lines of a stage, which are then computed twice.
+    /// Whether parts of the output that are computed apart share lines of a stage, which are then
+    /// computed twice.
     pub(crate) fn overlaps(&self) -> bool {
         self.stages.len() > 1
     }
@@ -208,8 +215,8 @@ impl Chain {
     /// A band of the output, and what of the stages before it is not at hand yet.
     ///
     /// # Safety
-    /// Image and output are whole, the scratch memory as long as stated; `at_hand` is what this left there, or
-    /// nothing.
+    /// Image and output are whole, the scratch memory as long as stated; `at_hand` is what this
+    /// left there, or nothing.
     unsafe fn band(
         &self,
         image: Pitched<*const u8>,
@@ -247,7 +254,8 @@ impl Chain {
     }
 }
 
-/// Moves the lines that are still wanted up where there is no room below them, and gives those to compute.
+/// Moves the lines that are still wanted up where there is no room below them, and gives those to
+/// compute.
 fn make_room(
     stage: &Stage,
     room: &mut [u8],

@@ -3,8 +3,8 @@
 use core::arch::aarch64::{int8x16_t, int32x4_t};
 use core::arch::asm;
 
-/// Each lane of `sum` plus the products of four bytes of `a` by four of `b`. In assembly, since the intrinsic
-/// is younger than the compilers that this is built with.
+/// Each lane of `sum` plus the products of four bytes of `a` by four of `b`. In assembly, since the
+/// intrinsic is younger than the compilers that this is built with.
 #[inline]
 #[target_feature(enable = "neon,dotprod")]
 pub(super) fn dot(mut sum: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {

@@ -78,8 +78,8 @@ impl Isa {
         if self.detected() { Ok(self) } else { Err(IsaError::Absent(self)) }
     }
 
-    /// What the setting `isa` names (`NNBURST_ISA`, or a line of the file of settings), or the best of the machine where
-    /// it isn't set.
+    /// What the setting `isa` names (`NNBURST_ISA`, or a line of the file of settings), or the best
+    /// of the machine where it isn't set.
     ///
     /// # Errors
     /// The name is unknown or the machine lacks it.

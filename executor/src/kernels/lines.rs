@@ -1,5 +1,5 @@
-//! Convolutions that are computed by lines of their outputs: each of elements of its own, and all alike for those that
-//! compute several one behind the other.
+//! Convolutions that are computed by lines of their outputs: each of elements of its own, and all
+//! alike for those that compute several one behind the other.
 
 use std::ops::Range;
 
@@ -34,8 +34,9 @@ pub(crate) trait Convolution: std::fmt::Debug + Send + Sync {
     /// Computes some lines of the output.
     ///
     /// # Safety
-    /// `image` and `output` are where their first elements would be; readable and writable is what these lines need of
-    /// them, at any alignment. `scratch` is as long as [`Convolution::scratch_bytes`] says.
+    /// `image` and `output` are where their first elements would be; readable and writable is what
+    /// these lines need of them, at any alignment. `scratch` is as long as
+    /// [`Convolution::scratch_bytes`] says.
     unsafe fn run(
         &self,
         image: Pitched<*const Self::Element>,
@@ -92,9 +93,9 @@ pub(crate) trait Lines: std::fmt::Debug + Send + Sync {
     /// Computes some lines of the output.
     ///
     /// # Safety
-    /// `image` and `output` are where their first pixels would be, bytes apart; what these lines need of them is
-    /// readable and writable, at any alignment. The scratch memory is as long as stated and starts at a
-    /// multiple of 64.
+    /// `image` and `output` are where their first pixels would be, bytes apart; what these lines
+    /// need of them is readable and writable, at any alignment. The scratch memory is as long as
+    /// stated and starts at a multiple of 64.
     unsafe fn lines(
         &self,
         image: Pitched<*const u8>,

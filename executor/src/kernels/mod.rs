@@ -1,7 +1,8 @@
 //! The compute primitives, each with a plain scalar reference and SIMD forms beside it.
 //!
 //! A primitive has one function type and a table of forms; the plan takes the best form that the
-//! machine has and the user allows, tests and benches run them all. No intrinsics outside this module.
+//! machine has and the user allows, tests and benches run them all. No intrinsics outside this
+//! module.
 //!
 //! ```text
 //!   gemm_f32             tiles of a product: rows where they lie, weights in panels
@@ -27,9 +28,9 @@
 //!   ceiling              what a core can do at best, for profiles
 //! ```
 
-/// Repeats a block for `$at` from 0 up to `$count`, at most the number named first, each time with a known
-/// `$at`. A loop that the compiler doesn't unroll keeps the array it walks in memory, and with it what the
-/// inner loop of a product sums: three times slower.
+/// Repeats a block for `$at` from 0 up to `$count`, at most the number named first, each time with
+/// a known `$at`. A loop that the compiler doesn't unroll keeps the array it walks in memory, and
+/// with it what the inner loop of a product sums: three times slower.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! unrolled {
     (2: $at:ident < $count:expr, $body:block) => { unrolled!(@ $count, $body, $at: 0, 1) };
@@ -48,8 +49,8 @@ macro_rules! unrolled {
     )*}};
 }
 
-/// The forms of a loop that is written once over a trait of vectors, best first, the plain one last: for the vectors of
-/// AVX-512, AVX2 and NEON that lie beside the trait.
+/// The forms of a loop that is written once over a trait of vectors, best first, the plain one
+/// last: for the vectors of AVX-512, AVX2 and NEON that lie beside the trait.
 macro_rules! forms_of {
     ($home:ident::$vectors:ident, [$avx512:ident, $avx2:ident, $neon:ident], $kernel:ty, $scalar:expr) => {{
         #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -113,12 +114,13 @@ pub(crate) struct Form<T> {
 pub(crate) enum Precision {
     /// The floats that they are of.
     Single,
-    /// Weights, and rows where there are several, as bf16 (the upper half of a float, rounded), summed as floats.
+    /// Weights, and rows where there are several, as bf16 (the upper half of a float, rounded),
+    /// summed as floats.
     Bf16,
 }
 
-/// The best form that is no better than `most`; tables are best first and end with the scalar form, which
-/// `Isa::Scalar` and everything else allows.
+/// The best form that is no better than `most`; tables are best first and end with the scalar form,
+/// which `Isa::Scalar` and everything else allows.
 pub(crate) fn best<T: Copy>(forms: &[Form<T>], most: Isa) -> Form<T> {
     let allowed = |form: &&Form<T>| form.isa <= most && form.isa.detected();
     // The table is never empty: its last row is the scalar form.
@@ -137,7 +139,8 @@ pub(crate) fn check_lengths(given: usize, needed: usize) -> Result<(), String> {
     }
 }
 
-/// Asks for the line at an address, to be in the second cache a little later. Nothing need be there.
+/// Asks for the line at an address, to be in the second cache a little later. Nothing need be
+/// there.
 #[inline(always)]
 pub(crate) fn fetch<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]

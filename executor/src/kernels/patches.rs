@@ -1,7 +1,8 @@
 //! The implicit matrix of a convolution: one row per output pixel, the window's elements in it.
 //!
-//! Where the window is a single pixel the rows lie in the image as they are. Otherwise a row is gathered:
-//! for each line of the window one copy, since neighbouring pixels are neighbours in memory.
+//! Where the window is a single pixel the rows lie in the image as they are. Otherwise a row is
+//! gathered: for each line of the window one copy, since neighbouring pixels are neighbours in
+//! memory.
 
 use std::ops::Range;
 
@@ -153,7 +154,8 @@ impl Patches {
             let before = self.left.saturating_sub(start).min(self.filter_w);
             let room = (self.in_width + self.left).saturating_sub(start);
             let within = room.min(self.filter_w).saturating_sub(before);
-            // SAFETY: the three parts make up the window's line; the middle one is within the image.
+            // SAFETY: the three parts make up the window's line; the middle one is within the
+            // image.
             unsafe {
                 fill(out, before * channels, padding);
                 let from = (start + before).saturating_sub(self.left);
@@ -184,8 +186,8 @@ impl Patches {
 unsafe fn copy<T: Copy>(from: *const T, to: *mut T, len: usize) {
     let bytes = len * size_of::<T>();
     let (from, to) = (from.cast::<u8>(), to.cast::<u8>());
-    // A line of a small window is a dozen bytes: for those a call costs more than two moves that overlap.
-    // SAFETY: as the caller promises; as bytes, which have no alignment.
+    // A line of a small window is a dozen bytes: for those a call costs more than two moves that
+    // overlap. SAFETY: as the caller promises; as bytes, which have no alignment.
     unsafe {
         match bytes {
             8..=16 => {
@@ -221,7 +223,8 @@ unsafe fn fill<T: Copy>(to: *mut T, len: usize, value: T) {
 pub(super) mod tests {
     use super::*;
 
-    /// Windows of unlike strides, dilations, paddings and sizes, some larger than what is left at a border.
+    /// Windows of unlike strides, dilations, paddings and sizes, some larger than what is left at a
+    /// border.
     pub(in crate::kernels) fn cases(channels: usize) -> Vec<Patches> {
         let case = |filter: (usize, usize),
                     stride: (usize, usize),

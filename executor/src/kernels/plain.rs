@@ -1,8 +1,8 @@
-//! Loops in plain Rust, compiled for every instruction set: where the compiler finds the vectors by itself, one
-//! loop says all that a kernel of each would say.
+//! Loops in plain Rust, compiled for every instruction set: where the compiler finds the vectors by
+//! itself, one loop says all that a kernel of each would say.
 //!
-//! Elements go through blocks of our own: an operand that is written over may not be told from one that merely
-//! overlaps, which would keep the compiler from making vectors at all.
+//! Elements go through blocks of our own: an operand that is written over may not be told from one
+//! that merely overlaps, which would keep the compiler from making vectors at all.
 
 use super::Isa;
 use crate::element::Element;
@@ -86,8 +86,8 @@ impl<T: Element, U: Element, F: Fn(T) -> U> Loop for Map<'_, T, U, F> {
     }
 }
 
-/// A row of results from two operands, each a row as long or one number for all; of a row that is read, each
-/// element may be written over.
+/// A row of results from two operands, each a row as long or one number for all; of a row that is
+/// read, each element may be written over.
 pub(crate) struct Zip<'a, T, U, F> {
     pub(crate) a: In<'a, T>,
     pub(crate) b: In<'a, T>,
@@ -116,8 +116,8 @@ impl<T: Element, U: Element, F: Fn(T, T) -> U> Loop for Zip<'_, T, U, F> {
     }
 }
 
-/// Copies pieces of `len` bytes each: from where in the input to where in the output. A call for each piece, as of
-/// `memcpy`, would take longer than the few bytes that a pixel has.
+/// Copies pieces of `len` bytes each: from where in the input to where in the output. A call for
+/// each piece, as of `memcpy`, would take longer than the few bytes that a pixel has.
 pub(crate) fn copy_pieces(
     isa: Isa,
     input: In<'_, u8>,
@@ -134,7 +134,8 @@ pub(crate) fn copy_pieces(
     isa.run(Pieces { input, output, len, pieces });
 }
 
-/// What finding a piece takes at most, about, and as much as is reported at a time; a byte takes less than one.
+/// What finding a piece takes at most, about, and as much as is reported at a time; a byte takes
+/// less than one.
 const PIECE_NS: usize = 8;
 
 /// Pieces of more bytes are copied, and reported, one by one.

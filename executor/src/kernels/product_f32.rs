@@ -8,8 +8,8 @@ use super::{Isa, Precision};
 use crate::io::{In, Out};
 use crate::rows::{Port, Rows};
 
-/// Rows up to which weights are streamed once per row; tiles, whose rows share each load of a weight, are
-/// quicker from here on.
+/// Rows up to which weights are streamed once per row; tiles, whose rows share each load of a
+/// weight, are quicker from here on.
 pub(crate) const FEW_ROWS: usize = 4;
 
 /// Deeper rows are streamed whatever their number: sums of a tile are not cut.
@@ -25,8 +25,8 @@ pub(crate) enum Product {
 }
 
 impl Product {
-    /// Packs as many rows of `depth` weights as there are biases. `None` where the slices are of other
-    /// lengths.
+    /// Packs as many rows of `depth` weights as there are biases. `None` where the slices are of
+    /// other lengths.
     pub(crate) fn new(
         isa: Isa,
         precision: Precision,
@@ -72,7 +72,8 @@ impl Product {
         }
     }
 
-    /// Operands of a step that computes it whose rows may lie apart, and their bytes: input 0 and the output.
+    /// Operands of a step that computes it whose rows may lie apart, and their bytes: input 0 and
+    /// the output.
     pub(crate) fn rows(&self) -> Vec<(Port, Option<usize>)> {
         let row = |elements: usize| Some(elements * size_of::<f32>());
         match self {

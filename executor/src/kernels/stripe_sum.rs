@@ -1,9 +1,11 @@
-//! Summing bytes up, and copying them on the way: what a compilation cache keeps is known by its sum.
+//! Summing bytes up, and copying them on the way: what a compilation cache keeps is known by its
+//! sum.
 //!
-//! The mixing is that of XXH3's long inputs: eight lanes take a stripe of 64 bytes, in which each multiplies the
-//! halves of its word, a key laid over it, and adds its neighbour's word as well; after every sixteen stripes the
-//! lanes are stirred. Moving the bytes alone takes as long, so a copy is summed up for nothing: 14 MB that come
-//! from the third cache in 0.9 ms, where copying them first and XXH3 behind it took 1.6.
+//! The mixing is that of XXH3's long inputs: eight lanes take a stripe of 64 bytes, in which each
+//! multiplies the halves of its word, a key laid over it, and adds its neighbour's word as well;
+//! after every sixteen stripes the lanes are stirred. Moving the bytes alone takes as long, so a
+//! copy is summed up for nothing: 14 MB that come from the third cache in 0.9 ms, where copying
+//! them first and XXH3 behind it took 1.6.
 
 use nnburst_hal::View;
 
@@ -21,8 +23,8 @@ const STRIPES: usize = 16;
 
 /// The sum of bytes that come piece by piece. It tells damage, not intent.
 ///
-/// Every piece ends with a whole stripe of 64 bytes: those that it lacks count as zeros. So lengths that differ
-/// within a stripe are for others to tell.
+/// Every piece ends with a whole stripe of 64 bytes: those that it lacks count as zeros. So lengths
+/// that differ within a stripe are for others to tell.
 #[derive(Clone, Debug)]
 pub struct StripeSum {
     lanes: [u64; LANES],
@@ -41,8 +43,8 @@ impl StripeSum {
         Isa::best().run(Sum { sum: self, from: In::of(bytes), to: () });
     }
 
-    /// Adds a piece that may change meanwhile, and copies it: of what is added and what is copied each byte is the
-    /// same. As many bytes as both have.
+    /// Adds a piece that may change meanwhile, and copies it: of what is added and what is copied
+    /// each byte is the same. As many bytes as both have.
     pub fn add_copy(&mut self, from: View<'_>, to: &mut [u8]) {
         let len = from.len().min(to.len());
         let (from, to) = (In::new(from).slice(0..len), Out::of(to));
@@ -132,7 +134,7 @@ impl<C: Copied> Loop for Sum<'_, C> {
     }
 }
 
-/// Numbers of chance: for each stripe, and those that lanes begin and are stirred with.
+/// Random numbers: for each stripe, and those that lanes begin and are stirred with.
 const KEYS: [[u64; LANES]; STRIPES + 1] = {
     let mut keys = [[0; LANES]; STRIPES + 1];
     let (mut at, mut state) = (0, 0u64);

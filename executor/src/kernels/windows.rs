@@ -1,6 +1,7 @@
 //! Where the windows of outputs lie, cut where they leave the image.
 //!
-//! A window at the border is a smaller window. Pixels whose windows are cut alike come together as a
+//! A window at the border is a smaller window. Pixels whose windows are cut alike come together as
+//! a
 //! [`Region`]: the middle of the image, by far the most of it, is a single one.
 
 use std::ops::Range;
@@ -56,8 +57,8 @@ pub(crate) fn each_run(patches: &Patches, mut each: impl FnMut(Run)) {
 
 /// Calls `each` for the pixels of some lines (those of all batches count on).
 ///
-/// What is cut is found by arithmetic, not pixel by pixel: divisions for every pixel of a line took longer
-/// than a depthwise convolution of a few channels.
+/// What is cut is found by arithmetic, not pixel by pixel: divisions for every pixel of a line took
+/// longer than a depthwise convolution of a few channels.
 pub(crate) fn each_region(patches: &Patches, lines: Range<usize>, mut each: impl FnMut(Region)) {
     let p = patches;
     let vertical = Axis {

@@ -1,14 +1,16 @@
 //! Huge pages, at once where they come at once, and otherwise later.
 //!
-//! Most often a huge page takes the system a fifth of a millisecond. It takes ten, where others' pages have to be
-//! moved out of its way first, or where the machine is a virtual one whose host had taken the memory back: for the
-//! weights of a network that is a tenth of a second in which somebody waits for a model. So they are asked for one
-//! by one against the clock. Behind the first one that was dear come ordinary pages, which are mostly some that
-//! were in use lately and are at hand.
+//! Most often a huge page takes the system a fifth of a millisecond. It takes ten, where others'
+//! pages have to be moved out of its way first, or where the machine is a virtual one whose host
+//! had taken the memory back: for the weights of a network that is a tenth of a second in which
+//! somebody waits for a model. So they are asked for one by one against the clock. Behind the first
+//! one that was dear come ordinary pages, which are mostly some that were in use lately and are at
+//! hand.
 //!
-//! What was filled and is only read from then on gets its huge pages in the background ([`get_later`]): a copy
-//! is made in a new one and put in the old place in one step. Readers see the same bytes before and after, and are
-//! never held up. Left to itself the system would do that too, but keeps readers waiting for all of it.
+//! What was filled and is only read from then on gets its huge pages in the background
+//! ([`get_later`]): a copy is made in a new one and put in the old place in one step. Readers see
+//! the same bytes before and after, and are never held up. Left to itself the system would do that
+//! too, but keeps readers waiting for all of it.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -30,26 +32,27 @@ pub(super) const HUGE_PAGE: usize = 2 << 20;
 /// A huge page that took longer is the last for a while: five times what it takes to be cleared.
 const DEAR: Duration = Duration::from_millis(1);
 
-/// For how long nobody asks again: a dear page costs a fifth of it at most, and preparing with ordinary pages takes
-/// twice as long, which models that are prepared one behind the other would all do for a dear one of the first.
+/// For how long nobody asks again: a dear page costs a fifth of it at most, and preparing with
+/// ordinary pages takes twice as long, which models that are prepared one behind the other would
+/// all do for a dear one of the first.
 const WHILE: Duration = Duration::from_millis(50);
 
 /// When to ask again, in nanoseconds behind [`beginning`]. Relaxed: a hint that hands nothing over.
 static ASK_AGAIN: AtomicU64 = AtomicU64::new(0);
 
-/// Says that these bytes may come in huge pages: once for all of a mapping, as the system locks all memory of the
-/// process for it, and waits for threads that just get their pages.
+/// Says that these bytes may come in huge pages: once for all of a mapping, as the system locks all
+/// memory of the process for it, and waits for threads that just get their pages.
 ///
 /// # Safety
 /// Both are multiples of a huge page, within a mapping of the caller's that nobody else uses yet.
 pub(super) unsafe fn allow(start: NonNull<u8>, len: usize) {
-    // SAFETY: as the caller promises; advice doesn't change content. A system that doesn't follow it gives ordinary
-    // pages, now or when they are touched.
+    // SAFETY: as the caller promises; advice doesn't change content. A system that doesn't follow
+    // it gives ordinary pages, now or when they are touched.
     let _ = unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxHugepage) };
 }
 
-/// Has `len` fresh bytes from `start` on, which may come in huge pages, in memory before they are used, as far as they
-/// do so at once; the others are to be ordinary ones. Tells how far that is.
+/// Has `len` fresh bytes from `start` on, which may come in huge pages, in memory before they are
+/// used, as far as they do so at once; the others are to be ordinary ones. Tells how far that is.
 ///
 /// # Safety
 /// As for [`allow`].
@@ -88,10 +91,12 @@ pub(super) unsafe fn take_small(start: NonNull<u8>, len: usize) {
     let _ = unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxPopulateWrite) };
 }
 
-/// Gets huge pages for bytes that have none yet, by a thread of its own, for as long as somebody keeps the bytes.
+/// Gets huge pages for bytes that have none yet, by a thread of its own, for as long as somebody
+/// keeps the bytes.
 ///
-/// It takes part like any other: at a low priority the same work, a tenth of a second, would disturb runs on its
-/// core for many times as long, and they would have ordinary pages meanwhile (10 % of a run of MobileNet v1).
+/// It takes part like any other: at a low priority the same work, a tenth of a second, would
+/// disturb runs on its core for many times as long, and they would have ordinary pages meanwhile
+/// (10 % of a run of MobileNet v1).
 ///
 /// # Safety
 /// Nobody writes them any more.
@@ -129,8 +134,8 @@ unsafe fn replace(page: NonNull<u8>) -> Option<()> {
         unsafe { mmap_anonymous(std::ptr::null_mut(), 2 * HUGE_PAGE, access, flags) }.ok()?;
     let gap = base.cast::<u8>().align_offset(HUGE_PAGE).min(HUGE_PAGE);
     let fresh = base.wrapping_byte_add(gap);
-    // SAFETY: `fresh` is a huge page within the new mapping, `page` one that is only read. Moving it there takes it
-    // out of the new mapping, of which what is left is unmapped in any case.
+    // SAFETY: `fresh` is a huge page within the new mapping, `page` one that is only read. Moving
+    // it there takes it out of the new mapping, of which what is left is unmapped in any case.
     unsafe {
         let asked = madvise(fresh, HUGE_PAGE, Advice::LinuxHugepage);
         if asked.is_ok() {

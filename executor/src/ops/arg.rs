@@ -75,8 +75,8 @@ fn emit_arg<T: Element>(
     Ok(())
 }
 
-/// Values in descending order; of equal ones the larger index comes first, as in the reference, which
-/// sorts pairs of value and index.
+/// Values in descending order; of equal ones the larger index comes first, as in the reference,
+/// which sorts pairs of value and index.
 ///
 /// Source: NNAPI `TOPK_V2`, since HAL 1.2.
 fn lower_topk(op: &mut OpBuilder<'_>) -> Lowered {

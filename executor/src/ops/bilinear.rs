@@ -23,8 +23,9 @@ pub(super) struct Taps {
     pub(super) columns: Vec<Tap>,
 }
 
-/// Adds the step. Of bytes, the stored values are interpolated and rounded to nearest; the reference truncates, which
-/// is off by up to one, and the expected values of its own tests are the rounded ones.
+/// Adds the step. Of bytes, the stored values are interpolated and rounded to nearest; the
+/// reference truncates, which is off by up to one, and the expected values of its own tests are the
+/// rounded ones.
 pub(super) fn emit(op: &mut OpBuilder<'_>, taps: Taps) -> Lowered {
     dispatch!(op.input(0)?.kind, 0, real: real(op, taps), byte: byte(op, taps))
 }
@@ -72,7 +73,8 @@ impl Taps {
         self.to.batches * self.to.channels / self.lanes() * self.to.height
     }
 
-    /// Columns of the output that are computed at a time: what is kept of them stays in the first cache.
+    /// Columns of the output that are computed at a time: what is kept of them stays in the first
+    /// cache.
     fn strip(&self) -> usize {
         (STRIP / self.lanes()).clamp(1, self.to.width)
     }
@@ -92,8 +94,9 @@ const BLOCK: usize = 64;
 /// What of a strip is kept: of two lines the elements on either side, and the weights.
 const BUFFERS: usize = 5;
 
-/// Some lines of the output. Lines of the input are first spread over the columns of the output, so that what is left
-/// is one loop over elements that lie side by side, however few channels there are.
+/// Some lines of the output. Lines of the input are first spread over the columns of the output, so
+/// that what is left is one loop over elements that lie side by side, however few channels there
+/// are.
 struct Bilinear<'a, T, R, W> {
     taps: &'a Taps,
     lines: Range<usize>,
@@ -144,7 +147,8 @@ impl<T: Element, R: Fn(T) -> f32, W: Fn(f32) -> T> Loop for Bilinear<'_, T, R, W
     }
 }
 
-/// A strip of a line of the input: for each element of the output the one on its left and the one on its right.
+/// A strip of a line of the input: for each element of the output the one on its left and the one
+/// on its right.
 struct Spread<'a> {
     left: &'a mut [f32],
     right: &'a mut [f32],
@@ -180,8 +184,8 @@ impl<'a> Spread<'a> {
     }
 }
 
-/// A strip of a line of the output, from the lines above and below it, of which the second weighs `v`. Behind its end
-/// whatever is there is computed as well, and left out.
+/// A strip of a line of the output, from the lines above and below it, of which the second weighs
+/// `v`. Behind its end whatever is there is computed as well, and left out.
 #[inline(always)]
 fn between<T: Element>(
     [above, below]: [&Spread<'_>; 2],

@@ -1,5 +1,5 @@
-//! DEPTH_TO_SPACE, SPACE_TO_DEPTH, BATCH_TO_SPACE_ND and SPACE_TO_BATCH_ND: blocks of pixels moved to and
-//! from channels and batches.
+//! DEPTH_TO_SPACE, SPACE_TO_DEPTH, BATCH_TO_SPACE_ND and SPACE_TO_BATCH_ND: blocks of pixels moved
+//! to and from channels and batches.
 
 use super::Op;
 use super::strided::{Strided, signed};

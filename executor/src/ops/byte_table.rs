@@ -1,5 +1,5 @@
-//! LOGISTIC, TANH and HARD_SWISH. Quantised, they are functions of one byte: a table of 256 results is
-//! made when the model is compiled, by the reference's fixed-point arithmetic.
+//! LOGISTIC, TANH and HARD_SWISH. Quantised, they are functions of one byte: a table of 256 results
+//! is made when the model is compiled, by the reference's fixed-point arithmetic.
 
 use nnburst_hal::OperandType;
 
@@ -127,7 +127,8 @@ fn check_output(output: &Tensor, scale: f32, zero_point: i32) -> Result<(), OpEr
     Err(OpError::output(0, what))
 }
 
-/// Brings inputs into the fixed-point format with 4 integer bits, and knows beyond what they saturate.
+/// Brings inputs into the fixed-point format with 4 integer bits, and knows beyond what they
+/// saturate.
 #[derive(Clone, Copy, Debug)]
 struct Curve {
     multiplier: Multiplier,

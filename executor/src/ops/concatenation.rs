@@ -16,8 +16,8 @@ use crate::shape::Shape;
 
 pub(super) static CONCATENATION: Op = Op { lower };
 
-/// Negative axes are refused, as is a rank above 4: the reference's tests expect both to fail. Quantised
-/// inputs of other parameters are rescaled.
+/// Negative axes are refused, as is a rank above 4: the reference's tests expect both to fail.
+/// Quantised inputs of other parameters are rescaled.
 ///
 /// Source: NNAPI `CONCATENATION`, since HAL 1.0; rescaling and zero-sized inputs since 1.2.
 fn lower(op: &mut OpBuilder<'_>) -> Lowered {
@@ -142,7 +142,8 @@ fn copy<T: Element>(
     Ok(())
 }
 
-/// In `f32`, and for signed types on the unsigned range, which is the reference's order of rounding.
+/// In `f32`, and for signed types on the unsigned range, which is the reference's order of
+/// rounding.
 fn rescale<T: Quantised>(
     op: &mut OpBuilder<'_>,
     inputs: &[Tensor],

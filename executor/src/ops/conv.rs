@@ -43,8 +43,8 @@ impl Requantise {
         Scaling::new(own, channels, self.zero_point, (self.low, self.high))
     }
 
-    /// For inputs 0 (activations), 1 (weights) and 2 (bias) and output 0 of `op`; scales per channel must
-    /// lie along `channel_dim` of the weights.
+    /// For inputs 0 (activations), 1 (weights) and 2 (bias) and output 0 of `op`; scales per
+    /// channel must lie along `channel_dim` of the weights.
     pub(super) fn new(
         op: &OpBuilder<'_>,
         channel_dim: usize,
@@ -182,8 +182,8 @@ impl Sliding {
         Ok(within.unwrap_or(whole))
     }
 
-    /// The same over what is within borders of zeros around the image: its own padding, which stands for zeros as
-    /// well. `None` where it can't be.
+    /// The same over what is within borders of zeros around the image: its own padding, which
+    /// stands for zeros as well. `None` where it can't be.
     fn within(&self, sides: &[(usize, usize)]) -> Option<Self> {
         let &[(0, 0), a, b, c] = sides else { return None };
         let (rows, columns, channels) = if self.input.is_nchw() { (b, c, a) } else { (a, b, c) };
@@ -219,7 +219,8 @@ impl Sliding {
         }
     }
 
-    /// How the images get to kernels and back; `None` where they take them as they lie, as elements of `bytes` bytes.
+    /// How the images get to kernels and back; `None` where they take them as they lie, as elements
+    /// of `bytes` bytes.
     pub(super) fn staged(&self, bytes: usize, taken: usize, repeat: usize) -> Option<Staged> {
         let as_is = bytes == taken && repeat == 1 && !self.input.is_nchw();
         (!as_is).then(|| Staged::new(self.input, self.output).repeated(repeat))
@@ -232,7 +233,8 @@ impl Sliding {
     }
 }
 
-/// What a convolution's step is called, for windows of `filter` pixels and outputs of `taps` products each.
+/// What a convolution's step is called, for windows of `filter` pixels and outputs of `taps`
+/// products each.
 pub(super) fn label(
     kernel: &'static str,
     (input, output): (&Image, &Image),

@@ -23,8 +23,8 @@ pub(super) static CONV_2D: Op = Op { lower };
 #[derive(Clone, Copy, Debug)]
 struct Conv(Sliding);
 
-/// Explicit paddings: 10, 11 or 13 inputs; implicit: 7, 8 or 10. With 10 the type of input 7 tells: BOOL is
-/// the layout flag of the implicit form.
+/// Explicit paddings: 10, 11 or 13 inputs; implicit: 7, 8 or 10. With 10 the type of input 7 tells:
+/// BOOL is the layout flag of the implicit form.
 ///
 /// Source: NNAPI `CONV_2D`, since HAL 1.0; layout flag and dilation since 1.2; signed since 1.3.
 fn lower(op: &mut OpBuilder<'_>) -> Lowered {
@@ -56,8 +56,9 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
 }
 
 impl Conv {
-    /// Calls `sum(output position, output channel, taps)` for every output of some lines; a tap is the
-    /// position of a pixel's first channel in the input and of the filter's first weight for it.
+    /// Calls `sum(output position, output channel, taps)` for every output of some lines; a tap is
+    /// the position of a pixel's first channel in the input and of the filter's first weight for
+    /// it.
     fn each(
         &self,
         lines: Range<usize>,
@@ -111,8 +112,8 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
     Ok(())
 }
 
-/// A 1x1 convolution of few pixels, such as the classes at the end of a network, streams its weights: tiles
-/// would have too few sums to hide the latency of one. Whether it is one.
+/// A 1x1 convolution of few pixels, such as the classes at the end of a network, streams its
+/// weights: tiles would have too few sums to hide the latency of one. Whether it is one.
 fn few_pixels(op: &mut OpBuilder<'_>, conv: &Conv) -> Lowered<bool> {
     let patches = conv.0.patches(1);
     if !patches.is_matrix() || patches.rows() > product_f32::FEW_ROWS {

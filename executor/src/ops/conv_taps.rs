@@ -14,14 +14,15 @@ use crate::quant::{clamp_real, real_activation_range};
 
 /// Which products each output of a convolution sums.
 pub(super) trait Taps: Copy + Send + Sync + 'static {
-    /// Along which dimension of the filter the output channels lie, and scales where each has its own.
+    /// Along which dimension of the filter the output channels lie, and scales where each has its
+    /// own.
     const CHANNEL_DIM: usize = 0;
 
     /// How many lines the output has, those of all images.
     fn lines(&self) -> usize;
 
-    /// Calls `each(output position, output channel, taps)` for every output of some lines, a tap being
-    /// positions in input and filter.
+    /// Calls `each(output position, output channel, taps)` for every output of some lines, a tap
+    /// being positions in input and filter.
     fn each(
         &self,
         lines: Range<usize>,

@@ -30,10 +30,12 @@ struct Depthwise {
     multiplier: usize,
 }
 
-/// Explicit paddings: 11, 12 or 14 inputs; implicit: 8, 9 or 11. With 11 the type of input 8 tells: BOOL is
-/// the layout flag of the implicit form. Output channel `c * m + r` reads input channel `c`.
+/// Explicit paddings: 11, 12 or 14 inputs; implicit: 8, 9 or 11. With 11 the type of input 8 tells:
+/// BOOL is the layout flag of the implicit form. Output channel `c * m + r` reads input channel
+/// `c`.
 ///
-/// Source: NNAPI `DEPTHWISE_CONV_2D`, since HAL 1.0; layout flag and dilation since 1.2; signed since 1.3.
+/// Source: NNAPI `DEPTHWISE_CONV_2D`, since HAL 1.0; layout flag and dilation since 1.2; signed
+/// since 1.3.
 fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let (input, filter, bias) = (op.input(0)?, op.input(1)?, op.input(2)?);
     let explicit = match op.input_count() {

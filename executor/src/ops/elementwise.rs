@@ -160,7 +160,8 @@ fn quantised<T: Quantised>(
     Ok(())
 }
 
-/// ADD and SUB bring both operands to a common scale with 20 more bits, and the sum to that of the output.
+/// ADD and SUB bring both operands to a common scale with 20 more bits, and the sum to that of the
+/// output.
 #[derive(Clone, Copy, Debug)]
 struct Sum {
     zero_points: (i32, i32),

@@ -1,6 +1,7 @@
 //! Fingerprint64 of FarmHash, the hash that LSH_PROJECTION is defined by.
 //!
-//! Three constants, a mixing step, and one formula per range of lengths; all arithmetic modulo 2^64.
+//! Three constants, a mixing step, and one formula per range of lengths; all arithmetic modulo
+//! 2^64.
 
 const K0: u64 = 0xc3a5_c85c_97cb_3127;
 const K1: u64 = 0xb492_b66f_be98_f273;

@@ -83,8 +83,8 @@ fn emit_rows<T: Element>(op: &mut OpBuilder<'_>, rows: Rows) -> Lowered {
 
 /// A missing key gives a row of zero bytes, whatever the zero point, and a hit of 0.
 ///
-/// Source: NNAPI `HASHTABLE_LOOKUP`, since HAL 1.0. The reference compares keys by a subtraction that
-/// overflows; here they are compared.
+/// Source: NNAPI `HASHTABLE_LOOKUP`, since HAL 1.0. The reference compares keys by a subtraction
+/// that overflows; here they are compared.
 fn lower_hashtable(op: &mut OpBuilder<'_>) -> Lowered {
     let (lookups, keys, values) = (op.input(0)?, op.input(1)?, op.input(2)?);
     same_quantisation(&values, &op.output(0)?)?;

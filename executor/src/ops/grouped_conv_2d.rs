@@ -29,7 +29,8 @@ struct Conv {
     group_out: usize,
 }
 
-/// Explicit paddings with 12 inputs, implicit with 9; the layout flag is mandatory, dilation unknown.
+/// Explicit paddings with 12 inputs, implicit with 9; the layout flag is mandatory, dilation
+/// unknown.
 ///
 /// Source: NNAPI `GROUPED_CONV_2D`, since HAL 1.2; signed 8-bit since 1.3.
 fn lower(op: &mut OpBuilder<'_>) -> Lowered {

@@ -112,8 +112,9 @@ impl Reduction {
     }
 }
 
-/// The sums of all that are reduced into one. Of a line that is reduced every sixteenth element is added up by itself
-/// first, the same in every form: one sum alone waits for each addition, 0.3 us for 256 floats.
+/// The sums of all that are reduced into one. Of a line that is reduced every sixteenth element is
+/// added up by itself first, the same in every form: one sum alone waits for each addition, 0.3 us
+/// for 256 floats.
 struct Sums<'a, T, S, R> {
     reduction: &'a Reduction,
     input: In<'a, T>,
@@ -130,7 +131,8 @@ where
     #[inline(always)]
     fn run(self) {
         let Self { reduction, input, sums, read } = self;
-        // No closure: of one as large as this the compiler makes a function of its own, which has no vectors.
+        // No closure: of one as large as this the compiler makes a function of its own, which has
+        // no vectors.
         for Line { from, to, count, step } in reduction.lines() {
             if poll::work(8).is_err() {
                 return;
@@ -227,8 +229,8 @@ pub(super) fn divide_round(sum: i32, count: i32) -> i32 {
     if count > 1 << 12 {
         return sum / count;
     }
-    // Vectors divide floats alone. Sums of so few bytes are exact in them, and a quotient, up to 256, is further from
-    // the next whole number than it is rounded by: 2^-12 against 2^-17.
+    // Vectors divide floats alone. Sums of so few bytes are exact in them, and a quotient, up to
+    // 256, is further from the next whole number than it is rounded by: 2^-12 against 2^-17.
     #[expect(clippy::cast_precision_loss, reason = "exact")]
     truncate(sum as f32 / count as f32)
 }

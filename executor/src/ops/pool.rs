@@ -40,8 +40,8 @@ struct Pool {
 
 /// Padding never takes part: averages divide by the elements that are really there.
 ///
-/// Source: NNAPI `AVERAGE_POOL_2D`, `MAX_POOL_2D`, `L2_POOL_2D` (float alone), since HAL 1.0; NCHW since
-/// 1.2; signed since 1.3.
+/// Source: NNAPI `AVERAGE_POOL_2D`, `MAX_POOL_2D`, `L2_POOL_2D` (float alone), since HAL 1.0; NCHW
+/// since 1.2; signed since 1.3.
 fn lower(op: &mut OpBuilder<'_>, kind: Kind) -> Lowered {
     let input = op.input(0)?;
     let explicit = op.input_count() >= 10;
@@ -74,9 +74,9 @@ impl Pool {
     }
 }
 
-/// Folds the elements of every window of some lines, and finishes each fold with the number of elements in it: as many
-/// channels side by side as lie side by side in memory, and of these as many as registers hold from the first element of
-/// the window to the last.
+/// Folds the elements of every window of some lines, and finishes each fold with the number of
+/// elements in it: as many channels side by side as lie side by side in memory, and of these as
+/// many as registers hold from the first element of the window to the last.
 struct Windows<'a, T, S, F, G> {
     pool: &'a Pool,
     lines: Range<usize>,
@@ -144,8 +144,9 @@ struct Covered {
 }
 
 impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T, S, F, G> {
-    /// The lanes from `lane` on, as many as there are up to a block. Where there are fewer, what follows in memory is folded
-    /// as well and not stored: loops of sixteen elements are unrolled before they become vectors, and don't then.
+    /// The lanes from `lane` on, as many as there are up to a block. Where there are fewer, what
+    /// follows in memory is folded as well and not stored: loops of sixteen elements are unrolled
+    /// before they become vectors, and don't then.
     #[inline(always)]
     fn block(&self, window: &Covered, lane: usize) {
         let Covered { rows, columns, line, column: across, lanes, .. } = *window;

@@ -13,7 +13,8 @@ use crate::quant::round_half_away;
 pub(super) static QUANTIZE: Op = Op { lower: quantize };
 pub(super) static DEQUANTIZE: Op = Op { lower: dequantize };
 
-/// `clamp(zp + round(x / scale))` in `f32`, the zero point added after rounding. NaN gives the zero point.
+/// `clamp(zp + round(x / scale))` in `f32`, the zero point added after rounding. NaN gives the zero
+/// point.
 ///
 /// Source: NNAPI `QUANTIZE`, since HAL 1.2; signed since 1.3.
 fn quantize(op: &mut OpBuilder<'_>) -> Lowered {
@@ -46,9 +47,11 @@ fn quantize_to<T: Real, Q: Quantised>(op: &mut OpBuilder<'_>) -> Lowered {
     Ok(())
 }
 
-/// `scale * (q - zp)`: an integer difference and one multiplication; per channel where the input is.
+/// `scale * (q - zp)`: an integer difference and one multiplication; per channel where the input
+/// is.
 ///
-/// Source: NNAPI `DEQUANTIZE`, since HAL 1.0; symmetric types and float16 since 1.2; signed since 1.3.
+/// Source: NNAPI `DEQUANTIZE`, since HAL 1.0; symmetric types and float16 since 1.2; signed since
+/// 1.3.
 fn dequantize(op: &mut OpBuilder<'_>) -> Lowered {
     match op.output(0)?.kind {
         OperandType::TensorFloat32 => dequantize_to::<f32>(op),

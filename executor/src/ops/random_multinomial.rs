@@ -1,7 +1,7 @@
 //! RANDOM_MULTINOMIAL: class indexes drawn by unnormalised log-probabilities.
 //!
-//! Source: NNAPI, since HAL 1.2. The numbers are Android's: Philox 4x32-10 (Salmon et al., "Parallel random
-//! numbers: as easy as 1, 2, 3", 2011), two words for each sample.
+//! Source: NNAPI, since HAL 1.2. The numbers are Android's: Philox 4x32-10 (Salmon et al.,
+//! "Parallel random numbers: as easy as 1, 2, 3", 2011), two words for each sample.
 
 use std::hash::{BuildHasher, Hasher};
 

@@ -7,7 +7,8 @@ use crate::shape::Shape;
 
 pub(super) static RESHAPE: Op = Op { lower };
 
-/// Source: NNAPI `RESHAPE`, since HAL 1.0. At most one extent may be -1, worked out from the others.
+/// Source: NNAPI `RESHAPE`, since HAL 1.0. At most one extent may be -1, worked out from the
+/// others.
 fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let input = op.input(0)?;
     let wanted = op.i32s(1)?;

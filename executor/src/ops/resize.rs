@@ -1,5 +1,5 @@
-//! RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR. Indexes and weights along each axis are tables made when the
-//! shapes are known; [`super::bilinear`] computes with them.
+//! RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR. Indexes and weights along each axis are tables made
+//! when the shapes are known; [`super::bilinear`] computes with them.
 
 use nnburst_hal::OperandType;
 
@@ -17,8 +17,8 @@ use crate::rows::Port;
 pub(super) static RESIZE_BILINEAR: Op = Op { lower: |op| lower(op, true) };
 pub(super) static RESIZE_NEAREST_NEIGHBOR: Op = Op { lower: |op| lower(op, false) };
 
-/// The largest height or width that is computed: single precision tells positions apart up to here, and
-/// the tables that are made for each of them stay small.
+/// The largest height or width that is computed: single precision tells positions apart up to here,
+/// and the tables that are made for each of them stay small.
 const MAX_EXTENT: usize = 1 << 22;
 
 /// How positions of the output lie over those of the input.
@@ -30,8 +30,8 @@ struct Grid {
 
 /// Width comes before height. Sizes are INT32, or factors in float.
 ///
-/// Source: NNAPI `RESIZE_BILINEAR`, since HAL 1.0 (factors and layout since 1.2, corners and centers since
-/// 1.3), `RESIZE_NEAREST_NEIGHBOR`, since 1.2.
+/// Source: NNAPI `RESIZE_BILINEAR`, since HAL 1.0 (factors and layout since 1.2, corners and
+/// centers since 1.3), `RESIZE_NEAREST_NEIGHBOR`, since 1.2.
 fn lower(op: &mut OpBuilder<'_>, bilinear: bool) -> Lowered {
     let input = op.input(0)?;
     same_quantisation(&input, &op.output(0)?)?;
@@ -104,8 +104,8 @@ impl Grid {
         (0..output).map(|at| (position(at) as usize).min(input - 1)).collect()
     }
 
-    /// The second position is the one above, not the one behind the first: left of the first center both
-    /// are 0 and the weights cancel.
+    /// The second position is the one above, not the one behind the first: left of the first center
+    /// both are 0 and the weights cancel.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,

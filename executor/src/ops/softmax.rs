@@ -61,8 +61,8 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, axis: usize, beta: f32) -> Lowered {
     Ok(())
 }
 
-/// The reference's fixed-point arithmetic; `exp` depends on the distance to the largest byte alone and is a
-/// table of 256.
+/// The reference's fixed-point arithmetic; `exp` depends on the distance to the largest byte alone
+/// and is a table of 256.
 fn byte<T: Quantised>(op: &mut OpBuilder<'_>, axis: usize, beta: f32) -> Lowered {
     let (input, output) = (op.input(0)?, op.output(0)?);
     let fixed = output.scale.to_bits() == (1.0f32 / 256.0).to_bits()

@@ -1,7 +1,7 @@
-//! Images on their way to kernels, which take them in NHWC, in single precision or bytes, with a channel for each
-//! filter. What lies otherwise (FLOAT16, NCHW, groups of channels, several filters for a channel, transposed
-//! convolutions) is brought there in scratch memory, and the result back: a copy of two images, where plain code would
-//! go through every product one by one.
+//! Images on their way to kernels, which take them in NHWC, in single precision or bytes, with a
+//! channel for each filter. What lies otherwise (FLOAT16, NCHW, groups of channels, several filters
+//! for a channel, transposed convolutions) is brought there in scratch memory, and the result back:
+//! a copy of two images, where plain code would go through every product one by one.
 
 use std::sync::Arc;
 
@@ -77,8 +77,8 @@ impl Staged {
         Self { canvas: Some(canvas), ..self }
     }
 
-    /// Adds a step. `compute` gets the input and the place for the output as elements `S`, in NHWC, and
-    /// `scratch_bytes` of memory of its own; `read` and `write` convert.
+    /// Adds a step. `compute` gets the input and the place for the output as elements `S`, in NHWC,
+    /// and `scratch_bytes` of memory of its own; `read` and `write` convert.
     pub(super) fn emit<T: Element, S: Element, M: Element>(
         self,
         op: &mut OpBuilder<'_>,
@@ -172,7 +172,8 @@ impl Staged {
     }
 }
 
-/// Adds a step that computes a convolution line by line, or of images that have to be brought to it.
+/// Adds a step that computes a convolution line by line, or of images that have to be brought to
+/// it.
 pub(super) fn convolve<T: Element, C: Convolution + 'static>(
     op: &mut OpBuilder<'_>,
     label: Label,
@@ -202,7 +203,8 @@ pub(super) fn in_single_precision<T: Real>() -> Convert<T, f32> {
     (T::to_f32, T::from_f32)
 }
 
-/// Calls `each(pixel, position of its channel `first`, elements to its next channel)`, line by line.
+/// Calls `each(pixel, position of its channel `first`, elements to its next channel)`, line by
+/// line.
 fn each_pixel(image: &Image, first: usize, mut each: impl FnMut([usize; 3], usize, usize)) {
     let step = if image.is_nchw() { image.height * image.width } else { 1 };
     for batch in poll::each(0..image.batches, 8) {

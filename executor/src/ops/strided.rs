@@ -30,7 +30,8 @@ impl Strided {
         this
     }
 
-    /// Adds an axis inside the others. Where the axis outside steps over exactly this one, the two are one.
+    /// Adds an axis inside the others. Where the axis outside steps over exactly this one, the two
+    /// are one.
     fn push(&mut self, extent: usize, stride: isize) {
         if extent == 1 {
             return;
@@ -66,8 +67,9 @@ impl Strided {
         Ok(())
     }
 
-    /// Where the first byte lies and how rows do, if all of it is rows. Single elements are not: who reads them one by
-    /// one takes longer than copying and computing do (MUL of 128 floats 0.35 us for 0.19).
+    /// Where the first byte lies and how rows do, if all of it is rows. Single elements are not:
+    /// who reads them one by one takes longer than copying and computing do (MUL of 128 floats 0.35
+    /// us for 0.19).
     fn rows(&self, element: usize) -> Option<(usize, Apart)> {
         let (&[_, row], &[pitch, 1]) = (&self.extents[..], &self.strides[..]) else { return None };
         let pitch = pitch.try_into().ok().filter(|&pitch: &usize| pitch > row)?;

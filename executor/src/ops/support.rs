@@ -137,8 +137,8 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// The same windows over what is between `head` and `tail` positions of padding. `None` where nothing is left
-    /// of it, or where a window would be over nothing else: kernels take neither.
+    /// The same windows over what is between `head` and `tail` positions of padding. `None` where
+    /// nothing is left of it, or where a window would be over nothing else: kernels take neither.
     pub(crate) fn within(self, (head, tail): (usize, usize)) -> Option<Self> {
         let input = self.input.checked_sub(head + tail).filter(|&input| input > 0)?;
         let reach = (self.filter - 1) * self.dilation + 1;
@@ -155,7 +155,8 @@ impl Axis {
         start.saturating_sub(self.head).min(end)..end
     }
 
-    /// Input positions `(filter position, input position)` that the window at `output` really covers.
+    /// Input positions `(filter position, input position)` that the window at `output` really
+    /// covers.
     #[inline(always)]
     pub(crate) fn taps(self, output: usize) -> impl Iterator<Item = (usize, usize)> {
         let start = output * self.stride;
@@ -272,16 +273,16 @@ impl Padding {
     }
 }
 
-/// Positions in two operands that broadcast to one shape, in row-major order of that shape. Neighbouring axes
-/// that both operands walk alike are one.
+/// Positions in two operands that broadcast to one shape, in row-major order of that shape.
+/// Neighbouring axes that both operands walk alike are one.
 #[derive(Clone, Debug)]
 pub(crate) struct Broadcast {
     extents: Vec<usize>,
     strides: [Vec<usize>; 2],
 }
 
-/// A stretch of results: where it starts in the output and in both operands, how long it is, and whether each
-/// operand moves along (1) or repeats one element (0).
+/// A stretch of results: where it starts in the output and in both operands, how long it is, and
+/// whether each operand moves along (1) or repeats one element (0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) at: usize,
@@ -342,8 +343,8 @@ impl Broadcast {
         Ok(())
     }
 
-    /// Calls `row` with every stretch of two operands and the output that lies in one piece: as long each, or one element
-    /// of an operand that it repeats.
+    /// Calls `row` with every stretch of two operands and the output that lies in one piece: as
+    /// long each, or one element of an operand that it repeats.
     ///
     /// # Errors
     /// The first that `row` gives.
@@ -379,7 +380,8 @@ impl Broadcast {
 /// What finding a stretch of two operands takes at most, about.
 const LINE_NS: usize = 16;
 
-/// Computes each element of output 0 from the one of input 0 at its place; `each` does so for any stretch, in place too.
+/// Computes each element of output 0 from the one of input 0 at its place; `each` does so for any
+/// stretch, in place too.
 ///
 /// # Errors
 /// Those of `each`.
@@ -396,8 +398,8 @@ pub(crate) fn map_rows<T: Element, U: Element>(
     each_stretch(len, [(input, 0, true)], (output, 0), |[from], to| each(from, to))
 }
 
-/// Adds a step that computes each element of output 0 from the one of input 0 at its place; `each` does so for any stretch,
-/// in place too.
+/// Adds a step that computes each element of output 0 from the one of input 0 at its place; `each`
+/// does so for any stretch, in place too.
 pub(crate) fn emit_each<T: Element, U: Element>(
     op: &mut OpBuilder<'_>,
     label: Label,
@@ -408,7 +410,8 @@ pub(crate) fn emit_each<T: Element, U: Element>(
     op.rows(&EACH);
 }
 
-/// Operands of what computes each element of those at its place: rows of inputs and output may lie apart.
+/// Operands of what computes each element of those at its place: rows of inputs and output may lie
+/// apart.
 pub(crate) const EACH: [(Port, Option<usize>); 3] =
     [(Port::Input(0), None), (Port::Input(1), None), (Port::Output, None)];
 

@@ -51,7 +51,8 @@ impl Spread {
         Ok(Self { input, output, filter, stride, head })
     }
 
-    /// Paddings for an output extent that is asked for. The tail is not clamped at 0, as in the reference.
+    /// Paddings for an output extent that is asked for. The tail is not clamped at 0, as in the
+    /// reference.
     fn deduce(filter: usize, stride: usize, output: usize, same: bool) -> (usize, i64) {
         if !same {
             return (0, 0);
@@ -69,7 +70,8 @@ impl Spread {
         staged::Spread { extent, stride: self.stride, first: self.filter - 1, origin: self.head }
     }
 
-    /// `(tap, input position)` pairs that reach an output position, in the order of the input: that of kernels.
+    /// `(tap, input position)` pairs that reach an output position, in the order of the input: that
+    /// of kernels.
     fn taps(self, output: usize) -> impl Iterator<Item = (usize, usize)> {
         let padded = output + self.head;
         // Those alone that a tap of the filter brings here, however many there are.
@@ -88,8 +90,8 @@ struct Conv {
     activation: FusedActivation,
 }
 
-/// Explicit paddings with 11 inputs; with 9 the output's shape and a padding code, of which paddings are
-/// deduced. The extents that follow from the paddings count, not those asked for.
+/// Explicit paddings with 11 inputs; with 9 the output's shape and a padding code, of which
+/// paddings are deduced. The extents that follow from the paddings count, not those asked for.
 ///
 /// Source: NNAPI `TRANSPOSE_CONV_2D`, since HAL 1.2; signed 8-bit since 1.3.
 fn lower(op: &mut OpBuilder<'_>) -> Lowered {
@@ -136,11 +138,12 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     }
 }
 
-/// Zeros between pixels that a canvas may have for each of them: above that the plain code has less to do.
+/// Zeros between pixels that a canvas may have for each of them: above that the plain code has less
+/// to do.
 const MAX_SPREAD: usize = 16;
 
-/// With zeros between its pixels and around them, the input is that of an ordinary convolution by the filter turned
-/// round: many products are by zero, but kernels are faster by more than that.
+/// With zeros between its pixels and around them, the input is that of an ordinary convolution by
+/// the filter turned round: many products are by zero, but kernels are faster by more than that.
 impl Conv {
     fn patches(&self) -> Option<Patches> {
         let Self { input, output, vertical, horizontal, .. } = self;

@@ -16,11 +16,12 @@ pub(crate) struct Lifetime {
     pub(crate) last: usize,
 }
 
-/// More values than this are laid out in order of time: by size takes time that grows with their square.
+/// More values than this are laid out in order of time: by size takes time that grows with their
+/// square.
 const MANY: usize = 2048;
 
-/// Where each lies, and the size of the whole; offsets are multiples of 64. Nothing is said where the work is to end:
-/// see [`poll::halted`].
+/// Where each lies, and the size of the whole; offsets are multiples of 64. Nothing is said where
+/// the work is to end: see [`poll::halted`].
 pub(crate) fn lay_out(lifetimes: &[Lifetime]) -> (Vec<usize>, usize) {
     // What takes nothing lies anywhere: most locals, once steps are joined.
     let order: Vec<usize> = (0..lifetimes.len()).filter(|&at| lifetimes[at].bytes > 0).collect();
@@ -62,7 +63,8 @@ fn by_size(lifetimes: &[Lifetime], mut order: Vec<usize>) -> (Vec<usize>, usize)
     (offsets, total)
 }
 
-/// As they come to life, each in the smallest gap that those which live leave it, or else at the end.
+/// As they come to life, each in the smallest gap that those which live leave it, or else at the
+/// end.
 fn by_time(lifetimes: &[Lifetime], mut order: Vec<usize>) -> (Vec<usize>, usize) {
     order.sort_by_key(|&index| (lifetimes[index].first, Reverse(lifetimes[index].bytes)));
     let mut offsets = vec![0; lifetimes.len()];

@@ -84,7 +84,8 @@ pub struct Tensor {
 
 /// An operation being lowered: looks at operands, states the outputs' shapes, emits steps.
 ///
-/// Inputs and outputs go by their position in the operation, here and later in [`Io`](crate::io::Io).
+/// Inputs and outputs go by their position in the operation, here and later in
+/// [`Io`](crate::io::Io).
 #[derive(Debug)]
 pub struct OpBuilder<'a> {
     pub(super) context: &'a Context,
@@ -123,8 +124,9 @@ const TABLE_BYTES: usize = 16;
 const COPIES: usize = 4;
 
 impl OpBuilder<'_> {
-    /// Charges what lowering the operation may take beside packed weights: tables as long as an operand's extents for
-    /// as long as the stage stays, copies of constants as long as the returned charge.
+    /// Charges what lowering the operation may take beside packed weights: tables as long as an
+    /// operand's extents for as long as the stage stays, copies of constants as long as the
+    /// returned charge.
     pub(super) fn claim_lowering(&mut self) -> Result<Option<Charge>, NoMemory> {
         let has_tables = is_recurrent(self.kind());
         let (mut tables, mut copies) = (0usize, 0usize);
@@ -152,7 +154,8 @@ impl OpBuilder<'_> {
         Ok(())
     }
 
-    /// As the operation is about to make tables of so many bytes, or to take as many from the allocator in a run.
+    /// As the operation is about to make tables of so many bytes, or to take as many from the
+    /// allocator in a run.
     pub(crate) fn claim(&mut self, bytes: usize) -> Lowered {
         self.claim_tables(bytes).map_err(Stop::from)
     }
@@ -187,7 +190,8 @@ impl OpBuilder<'_> {
         self.context.threads
     }
 
-    /// Whether the input is there: neither beyond the list nor left out by the model or the request.
+    /// Whether the input is there: neither beyond the list nor left out by the model or the
+    /// request.
     pub fn has_input(&self, index: usize) -> bool {
         let value = self.input_value(index);
         value.is_ok_and(|value| !matches!(self.state.values[value].storage, Storage::Omitted))
@@ -243,9 +247,10 @@ impl OpBuilder<'_> {
         }
     }
 
-    /// An input's bytes, whatever they come from: for what shapes depend on. Where they are computed or
-    /// given with the request, the operation is lowered again once they are known, and again when
-    /// they change; so this is for few and small operands, asked for before anything is emitted.
+    /// An input's bytes, whatever they come from: for what shapes depend on. Where they are
+    /// computed or given with the request, the operation is lowered again once they are known, and
+    /// again when they change; so this is for few and small operands, asked for before anything is
+    /// emitted.
     ///
     /// # Errors
     /// The input is missing, or [`Stop`]: pass it on.
@@ -341,8 +346,9 @@ impl OpBuilder<'_> {
             .map_err(|_| OpError::input(index, format!("{code} is no fused activation")).into())
     }
 
-    /// The activation of output 0: the declared one or, where that is none and a RELU, RELU1 or RELU6 is all
-    /// that reads the output, the one of that operation, which then has nothing left to do.
+    /// The activation of output 0: the declared one or, where that is none and a RELU, RELU1 or
+    /// RELU6 is all that reads the output, the one of that operation, which then has nothing left
+    /// to do.
     ///
     /// # Errors
     /// As for [`OpBuilder::activation`].

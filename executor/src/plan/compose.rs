@@ -1,5 +1,5 @@
-//! Functions of bytes that become one: `x * logistic(x)` of bytes is a function of `x` alone, whose 256 results are known
-//! when the plan is made.
+//! Functions of bytes that become one: `x * logistic(x)` of bytes is a function of `x` alone, whose
+//! 256 results are known when the plan is made.
 
 use nnburst_hal::{View, ViewMut};
 

@@ -9,8 +9,8 @@ use super::stage::DynamicTarget;
 use super::state::{Storage, ValueId};
 use crate::error::OpError;
 
-/// The condition is a value like any other that lowering depends on: where it is constant the branch
-/// is chosen once, else a run keeps the stages of both branches as it comes to know them.
+/// The condition is a value like any other that lowering depends on: where it is constant the
+/// branch is chosen once, else a run keeps the stages of both branches as it comes to know them.
 ///
 /// Source: NNAPI `IF`, since HAL 1.3.
 pub(super) fn lower_if(op: &mut OpBuilder<'_>) -> Result<Next, Stop> {

@@ -18,7 +18,8 @@ use crate::poll;
 use crate::rows::{Apart, Port};
 use crate::shape::Shape;
 
-/// Where an operand will be, with locals still to be laid out: `len` bytes in one piece, or in rows.
+/// Where an operand will be, with locals still to be laid out: `len` bytes in one piece, or in
+/// rows.
 #[derive(Clone, Debug)]
 pub(super) enum DraftPlace {
     Omitted,
@@ -72,8 +73,8 @@ impl DraftPlace {
         }
     }
 
-    /// `len` bytes of it from byte `start` on, in rows of their own or as they lie here. `None` where that is neither one
-    /// piece nor rows.
+    /// `len` bytes of it from byte `start` on, in rows of their own or as they lie here. `None`
+    /// where that is neither one piece nor rows.
     pub(super) fn part(&self, start: usize, len: usize, rows: Option<Apart>) -> Option<Self> {
         let (gap, apart) = match (self.apart(), rows) {
             (None, rows) => (start, rows),
@@ -110,9 +111,11 @@ pub(super) struct DraftStep {
     pub(super) work: Work,
     /// What it can be joined with other steps by.
     pub(super) part: Option<Part>,
-    /// Inputs of the output's size that output 0 may be written over: each element is read before it is written.
+    /// Inputs of the output's size that output 0 may be written over: each element is read before
+    /// it is written.
     pub(super) in_place: &'static [usize],
-    /// Operands whose rows may lie apart, and how many bytes a row must have; `None`: as many as it likes.
+    /// Operands whose rows may lie apart, and how many bytes a row must have; `None`: as many as it
+    /// likes.
     pub(super) rows: Vec<(Port, Option<usize>)>,
 }
 
@@ -167,7 +170,8 @@ impl Readers {
         self.kept[local]
     }
 
-    /// Has those of a local read what it became a part of, but for some operands that nobody reads any more.
+    /// Has those of a local read what it became a part of, but for some operands that nobody reads
+    /// any more.
     pub(super) fn follow(&mut self, local: usize, root: usize, dropped: usize) {
         self.operands[root] += self.operands[local].saturating_sub(dropped);
         self.kept[root] |= self.kept[local];
@@ -222,7 +226,8 @@ impl Draft {
     /// The place in what it is a part of, if it is one.
     pub(super) fn resolve(&self, place: &DraftPlace) -> DraftPlace {
         let mut place = place.clone();
-        // Passes go through many of them. Whoever asks for so many looks whether the work is to end.
+        // Passes go through many of them. Whoever asks for so many looks whether the work is to
+        // end.
         let _ = poll::work(RESOLVE_NS);
         while let DraftPlace::Local { local, offset, len, apart } = place
             && let Some(home) = &self.locals[local].home
@@ -301,8 +306,8 @@ impl Draft {
         self.outputs.truncate(outputs);
     }
 
-    /// Takes the steps from `first` on out, into a draft of their own that has the locals from `local` on, counted from
-    /// there. `None`, and nothing is taken, where they touch others.
+    /// Takes the steps from `first` on out, into a draft of their own that has the locals from
+    /// `local` on, counted from there. `None`, and nothing is taken, where they touch others.
     pub(super) fn split_off(&mut self, first: usize, local: usize) -> Option<Self> {
         let mut own = Self { steps: self.steps.split_off(first), ..Self::default() };
         let is_own = |place: &&DraftPlace| !matches!(place, DraftPlace::Local { local: at, .. } if *at < local);

@@ -61,7 +61,8 @@ impl OpBuilder<'_> {
         Ok(())
     }
 
-    /// Makes an output, whose shape is set, the very bytes of an input: for what changes the shape alone.
+    /// Makes an output, whose shape is set, the very bytes of an input: for what changes the shape
+    /// alone.
     ///
     /// # Errors
     /// The two differ in size.
@@ -81,8 +82,8 @@ impl OpBuilder<'_> {
         Ok(())
     }
 
-    /// Makes an output, whose shape is set, the bytes of input 0 from byte `start` on, if nothing speaks against it:
-    /// the output is a temporary, and the input no constant. Whether it has.
+    /// Makes an output, whose shape is set, the bytes of input 0 from byte `start` on, if nothing
+    /// speaks against it: the output is a temporary, and the input no constant. Whether it has.
     ///
     /// # Errors
     /// There is no such input or output.
@@ -133,8 +134,9 @@ impl OpBuilder<'_> {
         }
     }
 
-    /// Says that a constant input is wholly in what was packed: no step reads it (it looks left out there),
-    /// nothing but packing has looked at its bytes, and a compilation cache can do without it.
+    /// Says that a constant input is wholly in what was packed: no step reads it (it looks left out
+    /// there), nothing but packing has looked at its bytes, and a compilation cache can do without
+    /// it.
     pub fn absorb(&mut self, input: usize) {
         if let (Some(_), Ok(_)) = (self.constant(input), self.input_value(input)) {
             self.absorbed.push(input);
@@ -161,10 +163,11 @@ impl OpBuilder<'_> {
         self.draft.steps.push(step);
     }
 
-    /// Adds a step whose work falls into `count` bands that may be computed in any order, also at the
-    /// same time: rows of an image, blocks of a product. Between bands a run may be stopped, and
-    /// [`OpBuilder::threads`] threads share them where that pays. `run` computes the bands it is given;
-    /// each thread has `scratch_bytes` of its own. A result must not depend on how bands are grouped.
+    /// Adds a step whose work falls into `count` bands that may be computed in any order, also at
+    /// the same time: rows of an image, blocks of a product. Between bands a run may be stopped,
+    /// and [`OpBuilder::threads`] threads share them where that pays. `run` computes the bands it
+    /// is given; each thread has `scratch_bytes` of its own. A result must not depend on how bands
+    /// are grouped.
     pub fn emit_bands(
         &mut self,
         label: Label,
@@ -179,8 +182,8 @@ impl OpBuilder<'_> {
         self.draft.steps.push(step);
     }
 
-    /// Says that the step just added is a convolution of input 0: it may be joined with its neighbours.
-    /// Rows of its images are their pixels.
+    /// Says that the step just added is a convolution of input 0: it may be joined with its
+    /// neighbours. Rows of its images are their pixels.
     pub(crate) fn join_lines(&mut self, lines: Arc<dyn Lines>) {
         let row = |channels: usize| Some(channels * lines.element_bytes());
         let (read, written) = (row(lines.patches().channels), row(lines.channels()));
@@ -190,38 +193,42 @@ impl OpBuilder<'_> {
         }
     }
 
-    /// Says that each element of the step just added is computed of those of inputs 0 and 1 at its place, as of a sum: it
-    /// may be joined with what computes one of them. `combine` computes any stretch of it, in place too.
+    /// Says that each element of the step just added is computed of those of inputs 0 and 1 at its
+    /// place, as of a sum: it may be joined with what computes one of them. `combine` computes any
+    /// stretch of it, in place too.
     pub(crate) fn join_sum(&mut self, combine: Combine) {
         if let Some(step) = self.draft.steps.last_mut() {
             step.part = Some(Part::Sum(combine));
         }
     }
 
-    /// Says that the step just added looks up each byte of input 0 in a table: it may be joined with what reads it.
+    /// Says that the step just added looks up each byte of input 0 in a table: it may be joined
+    /// with what reads it.
     pub(crate) fn join_table(&mut self, table: [u8; 256]) {
         if let Some(step) = self.draft.steps.last_mut() {
             step.part = Some(Part::Table(Box::new(table)));
         }
     }
 
-    /// Says that the step just added is one of a cell: others of the same weights may be computed with it.
+    /// Says that the step just added is one of a cell: others of the same weights may be computed
+    /// with it.
     pub(crate) fn join_cell(&mut self, cell: Arc<QuantizedCell>) {
         if let Some(step) = self.draft.steps.last_mut() {
             step.part = Some(Part::Cell(cell));
         }
     }
 
-    /// Says that the step just added makes each of `rows` rows of output 0 of a row of each of its first inputs, at an
-    /// offset in bytes, and leaves out those that look left out: what computes them may put them there by itself.
+    /// Says that the step just added makes each of `rows` rows of output 0 of a row of each of its
+    /// first inputs, at an offset in bytes, and leaves out those that look left out: what computes
+    /// them may put them there by itself.
     pub(crate) fn join_parts(&mut self, offsets: Vec<usize>, rows: usize) {
         if let Some(step) = self.draft.steps.last_mut() {
             step.part = Some(Part::Join { offsets, rows });
         }
     }
 
-    /// Says that the step just added makes this output alone, and that it is nothing but rows that lie in input 0, from
-    /// byte `start` on. Whoever takes such rows may read them there.
+    /// Says that the step just added makes this output alone, and that it is nothing but rows that
+    /// lie in input 0, from byte `start` on. Whoever takes such rows may read them there.
     pub(crate) fn take_rows(&mut self, output: usize, start: usize, apart: Apart) {
         if let Some(step) = self.draft.steps.last_mut() {
             step.part = Some(Part::Take { output, start, apart });
@@ -230,16 +237,18 @@ impl OpBuilder<'_> {
         }
     }
 
-    /// Says that rows of these operands of the step just added may lie apart, and how many bytes a row must then have;
-    /// `None`: as many as it likes. The step asks for them by `Io::input_rows` and `Io::output_rows`.
+    /// Says that rows of these operands of the step just added may lie apart, and how many bytes a
+    /// row must then have; `None`: as many as it likes. The step asks for them by `Io::input_rows`
+    /// and `Io::output_rows`.
     pub(crate) fn rows(&mut self, operands: &[(Port, Option<usize>)]) {
         if let Some(step) = self.draft.steps.last_mut() {
             step.rows.extend(operands);
         }
     }
 
-    /// Says that the step just added reads each element of these inputs, if they are of the output's size, before
-    /// it writes the one of output 0 that lies at the same place: it may be written over them.
+    /// Says that the step just added reads each element of these inputs, if they are of the
+    /// output's size, before it writes the one of output 0 that lies at the same place: it may be
+    /// written over them.
     pub fn in_place(&mut self, inputs: &'static [usize]) {
         if let Some(step) = self.draft.steps.last_mut() {
             step.in_place = inputs;

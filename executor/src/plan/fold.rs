@@ -1,7 +1,7 @@
 //! Constant folding: what is computed of constants alone is computed when the plan is made.
 //!
-//! Weights that a model stores narrow and widens with DEQUANTIZE or CAST become constants this way, and
-//! are packed like any others.
+//! Weights that a model stores narrow and widens with DEQUANTIZE or CAST become constants this way,
+//! and are packed like any others.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use crate::io::{Io, Slot};
 use crate::memory::AlignedBytes;
 use crate::poll;
 
-/// Larger results, with what computing them takes, are left to the run: a few bytes of a model may ask
-/// for gigabytes.
+/// Larger results, with what computing them takes, are left to the run: a few bytes of a model may
+/// ask for gigabytes.
 const MAX_BYTES: usize = 64 << 20;
 
 /// Most that all results of a stage may take, for the same reason.
 const MAX_TOTAL: usize = 1 << 30;
 
-/// Runs the steps from `first` on, whose locals are those from `first_local` on, if they read constants alone and write temporaries alone, and makes
-/// constants of what they write.
+/// Runs the steps from `first` on, whose locals are those from `first_local` on, if they read
+/// constants alone and write temporaries alone, and makes constants of what they write.
 ///
 /// # Errors
 /// A step meets a value that it can't compute with, as it would in every run.
@@ -77,7 +77,8 @@ fn reads_constants(inputs: &[DraftPlace]) -> bool {
     inputs.iter().all(|place| matches!(place, DraftPlace::Constant(_) | DraftPlace::Omitted))
 }
 
-/// Value, local and bytes of each output; `None` if one is no temporary of this stage or they are too large.
+/// Value, local and bytes of each output; `None` if one is no temporary of this stage or they are
+/// too large.
 fn results(
     outputs: &[ValueId],
     state: &State,

@@ -1,8 +1,8 @@
 //! Steps one behind the other that become one, so that what lies between them stays in the cache.
 //!
-//! An inverted residual (expand, depthwise, project, and the sum with what went in) and the pairs and triples
-//! of convolutions around a depthwise one are computed in bands of lines, and so is any convolution with a sum behind
-//! it: see `kernels::chain`.
+//! An inverted residual (expand, depthwise, project, and the sum with what went in) and the pairs
+//! and triples of convolutions around a depthwise one are computed in bands of lines, and so is any
+//! convolution with a sum behind it: see `kernels::chain`.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,7 +23,8 @@ use crate::rows::{Apart, Port};
 pub(super) enum Part {
     /// A convolution of input 0.
     Lines(Arc<dyn Lines>),
-    /// Each element from those of inputs 0 and 1 at its place, both of the output's shape: a sum, mostly.
+    /// Each element from those of inputs 0 and 1 at its place, both of the output's shape: a sum,
+    /// mostly.
     Sum(Combine),
     /// A function of each byte of input 0.
     Table(Box<[u8; 256]>),
@@ -76,8 +77,8 @@ struct Found {
     residual: Option<(Combine, DraftPlace)>,
 }
 
-/// The longest chain around a depthwise convolution that starts at step `from`; of bytes, of which a quarter lies in
-/// between, a convolution and a sum alone are worth it.
+/// The longest chain around a depthwise convolution that starts at step `from`; of bytes, of which
+/// a quarter lies in between, a convolution and a sum alone are worth it.
 fn find(draft: &Draft, readers: &Readers, from: usize) -> Option<Found> {
     let mut kernels = vec![lines_of(draft, from)?];
     let mut end = from + 1;

@@ -1,4 +1,5 @@
-//! A model's graphs as the plan keeps them: operands, operations, and constants copied out of the pools.
+//! A model's graphs as the plan keeps them: operands, operations, and constants copied out of the
+//! pools.
 
 use std::sync::Arc;
 
@@ -35,9 +36,8 @@ enum Readers {
 
 /// The main graph, and behind it the graphs that IF and WHILE refer to.
 ///
-/// With packed weights at hand, what refers to memories is wholly in those, and nobody looks at its bytes:
-/// some of the weights' stand for them.
-/// Bytes of a constant that are read between two polls.
+/// With packed weights at hand, what refers to memories is wholly in those, and nobody looks at its
+/// bytes: some of the weights' stand for them. Bytes of a constant that are read between two polls.
 const READ_BYTES: usize = 1 << 20;
 
 pub(crate) fn graphs(

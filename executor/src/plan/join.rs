@@ -1,11 +1,12 @@
 //! Values that lie within others, and steps that this makes needless.
 //!
-//! A part that only has to be copied into a whole is written there by whoever computes it; an element-wise
-//! result may take the memory of an operand that nobody reads any more; and borders of zeros need not exist
-//! where convolutions read what is within them.
+//! A part that only has to be copied into a whole is written there by whoever computes it; an
+//! element-wise result may take the memory of an operand that nobody reads any more; and borders of
+//! zeros need not exist where convolutions read what is within them.
 //!
-//! Rows may be of a single byte, and any number of bytes apart: convolutions and pooling take 0.31 to 0.99 of the time of copying
-//! them first, element-wise steps 0.15 to 0.9 where they read, 0.5 to 1.2 where they write (benches/results).
+//! Rows may be of a single byte, and any number of bytes apart: convolutions and pooling take 0.31
+//! to 0.99 of the time of copying them first, element-wise steps 0.15 to 0.9 where they read, 0.5
+//! to 1.2 where they write (benches/results).
 
 use std::ops::Range;
 
@@ -49,8 +50,8 @@ pub(super) fn drop_borders(draft: &mut Draft) {
     draft.steps = steps;
 }
 
-/// Has rows of a larger value read where they lie, and drops the steps that would copy them: where all that read them
-/// take them so.
+/// Has rows of a larger value read where they lie, and drops the steps that would copy them: where
+/// all that read them take them so.
 pub(super) fn view(draft: &mut Draft) {
     let kept = draft.kept_roots();
     let mut users = Users::of(draft);
@@ -84,7 +85,8 @@ pub(super) fn view(draft: &mut Draft) {
         .retain(|step| !matches!(step.part, Some(Part::Take { .. })) || !step.outputs.is_empty());
 }
 
-/// Has parts computed where they belong in the whole, and drops steps that are left with nothing to copy.
+/// Has parts computed where they belong in the whole, and drops steps that are left with nothing to
+/// copy.
 pub(super) fn join(draft: &mut Draft) {
     let mut readers = draft.readers();
     let mut users = Users::of(draft);
@@ -143,7 +145,8 @@ struct Whole {
     home: DraftPlace,
 }
 
-/// The value that the input `first` of a step is, or that it and those behind it are all parts of, one behind the other.
+/// The value that the input `first` of a step is, or that it and those behind it are all parts of,
+/// one behind the other.
 fn whole_of(
     draft: &Draft,
     at: usize,
@@ -189,7 +192,8 @@ fn row_of(draft: &Draft, place: &DraftPlace, rows: usize) -> Option<(usize, usiz
     }
 }
 
-/// Whether all operands that are a local or rows of it, but for those `but` says, may lie in rows of `row` bytes.
+/// Whether all operands that are a local or rows of it, but for those `but` says, may lie in rows
+/// of `row` bytes.
 fn all_take_rows(
     draft: &Draft,
     users: &Users,
@@ -211,7 +215,8 @@ fn all_take_rows(
     })
 }
 
-/// Puts element-wise results where an operand was that is not read again: its lines are in the cache.
+/// Puts element-wise results where an operand was that is not read again: its lines are in the
+/// cache.
 pub(super) fn share(draft: &mut Draft) {
     let (mut kept, mut last) = (draft.kept_roots(), vec![0; draft.local_count()]);
     for (at, step) in draft.steps.iter().enumerate() {

@@ -12,19 +12,22 @@ pub struct Label {
     pub form: crate::kernels::Isa,
     /// Shapes in words.
     pub shape: Words,
-    /// Arithmetic operations of one run, a multiply-add counting as two; 0 where it moves data only.
+    /// Arithmetic operations of one run, a multiply-add counting as two; 0 where it moves data
+    /// only.
     pub operations: u64,
 }
 
 impl Label {
-    /// Whether the arithmetic is that of 8-bit numbers, which kernels have at the end of their names.
+    /// Whether the arithmetic is that of 8-bit numbers, which kernels have at the end of their
+    /// names.
     pub fn is_integer(&self) -> bool {
         self.kernel.ends_with("_i8") || self.kernel.ends_with("_byte")
     }
 }
 
-/// Words that are put together only when somebody reads them: most plans are never asked for their labels, and a tenth
-/// of the instructions that compiling one from a cache took went into numbers in decimal.
+/// Words that are put together only when somebody reads them: most plans are never asked for their
+/// labels, and a tenth of the instructions that compiling one from a cache took went into numbers
+/// in decimal.
 ///
 /// ```
 /// use nnburst_executor::Words;

@@ -1,8 +1,8 @@
 //! From operations to stages.
 //!
-//! A stage takes as many operations as can be lowered with the shapes and values known. What needs a
-//! value that isn't known ends the stage; lowering goes on at run time, from the state kept in it,
-//! when the steps so far have computed that value.
+//! A stage takes as many operations as can be lowered with the shapes and values known. What needs
+//! a value that isn't known ends the stage; lowering goes on at run time, from the state kept in
+//! it, when the steps so far have computed that value.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -45,7 +45,8 @@ pub(super) struct LoopDraft {
     pub(super) outputs: Vec<DynamicTarget>,
 }
 
-/// Lowers from `state` until the end or until a value is needed; `control` is looked at before each operation.
+/// Lowers from `state` until the end or until a value is needed; `control` is looked at before each
+/// operation.
 pub(crate) fn lower(
     context: &Context,
     mut state: State,

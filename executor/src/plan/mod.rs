@@ -58,21 +58,23 @@ pub struct CompileOptions {
     pub isa: Option<Isa>,
     /// Who executes operations of extensions.
     pub extensions: ExtensionRegistry,
-    /// Most bytes that a stage of the plan may take between inputs and outputs: a few bytes of shapes
-    /// must not eat the machine.
+    /// Most bytes that a stage of the plan may take between inputs and outputs: a few bytes of
+    /// shapes must not eat the machine.
     pub arena_limit: usize,
-    /// Leaves operations that break a rule of theirs (shapes that don't fit, values out of range) to the
-    /// runs, which fail: so the reference has it, whose preparation looks at types alone.
+    /// Leaves operations that break a rule of theirs (shapes that don't fit, values out of range)
+    /// to the runs, which fail: so the reference has it, whose preparation looks at types alone.
     pub late_errors: bool,
-    /// Lets models that allow relaxed precision have float convolutions and FULLY_CONNECTED computed of bf16 numbers:
-    /// of floats only the upper half is kept, rounded, which is 8 bits of precision; sums stay floats. Products of rows
-    /// are so where the machine has an instruction for it (AVX512_BF16), weights of up to four rows on every machine.
+    /// Lets models that allow relaxed precision have float convolutions and FULLY_CONNECTED
+    /// computed of bf16 numbers: of floats only the upper half is kept, rounded, which is 8 bits of
+    /// precision; sums stay floats. Products of rows are so where the machine has an instruction
+    /// for it (AVX512_BF16), weights of up to four rows on every machine.
     pub bf16: bool,
-    /// Leaves every operation a step by itself, and every value memory of its own: slower, with the same
-    /// results. For finding out who is to blame for a wrong one.
+    /// Leaves every operation a step by itself, and every value memory of its own: slower, with the
+    /// same results. For finding out who is to blame for a wrong one.
     pub apart: bool,
-    /// What the memory of plan and sessions is charged to, before it is taken: constants, packed weights, arenas,
-    /// values whose sizes come with a run, and threads that share steps. `None`: nobody bounds it.
+    /// What the memory of plan and sessions is charged to, before it is taken: constants, packed
+    /// weights, arenas, values whose sizes come with a run, and threads that share steps. `None`:
+    /// nobody bounds it.
     pub memory: Option<Arc<Budget>>,
 }
 
@@ -105,7 +107,8 @@ pub(crate) struct Context {
     pub(crate) arena_limit: usize,
     /// Whether steps and values stay apart.
     pub(crate) apart: bool,
-    /// Most operations that are lowered at a time: branches of branches must not multiply without end.
+    /// Most operations that are lowered at a time: branches of branches must not multiply without
+    /// end.
     pub(crate) operation_limit: usize,
     /// Most values that these may have.
     pub(crate) value_limit: usize,
@@ -117,7 +120,8 @@ pub(crate) struct Context {
     pub(crate) budget: Option<Arc<Budget>>,
 }
 
-/// A model, compiled. Immutable and shared; each execution at a time needs a [`Session`] of its own.
+/// A model, compiled. Immutable and shared; each execution at a time needs a [`Session`] of its
+/// own.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(crate) context: Arc<Context>,
@@ -126,8 +130,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Compiles a model. Constants are copied; the model and its pools need not stay. What is not valid
-    /// for HAL 1.3 is refused, so that operations can rely on types, counts and quantisation.
+    /// Compiles a model. Constants are copied; the model and its pools need not stay. What is not
+    /// valid for HAL 1.3 is refused, so that operations can rely on types, counts and quantisation.
     ///
     /// # Errors
     /// The model breaks a rule, an operation isn't implemented, or a constant can't be read. What
@@ -137,9 +141,9 @@ impl Plan {
         Self::compile_under(model, options, &Control::default())
     }
 
-    /// As [`Plan::compile`], until `control` says to end: it is polled before each constant that is copied and each
-    /// operation that is compiled, and every millisecond or so while weights are packed, constants folded and steps
-    /// and memory laid out.
+    /// As [`Plan::compile`], until `control` says to end: it is polled before each constant that is
+    /// copied and each operation that is compiled, and every millisecond or so while weights are
+    /// packed, constants folded and steps and memory laid out.
     ///
     /// # Errors
     /// As for [`Plan::compile`], [`CompileError::Stopped`] and [`CompileError::DeadlineMissed`].
@@ -151,7 +155,8 @@ impl Plan {
         Self::compile_with(model, options, Packs::default(), None, control)
     }
 
-    /// As [`Plan::compile`], with packed weights at hand: constants of the model's memories are among those.
+    /// As [`Plan::compile`], with packed weights at hand: constants of the model's memories are
+    /// among those.
     fn compile_with(
         model: &Model,
         options: &CompileOptions,
@@ -233,8 +238,8 @@ impl Plan {
         Session::new(self)
     }
 
-    /// As [`Plan::session`], with all the memory that is known to be needed: [`Session::run`] asks for it again where it
-    /// could not be had.
+    /// As [`Plan::session`], with all the memory that is known to be needed: [`Session::run`] asks
+    /// for it again where it could not be had.
     ///
     /// # Errors
     /// There is no memory for it.
@@ -283,8 +288,8 @@ impl Context {
     }
 }
 
-/// Whether the executor computes operations of this kind. Those of extensions depend on the registry, as OEM operations
-/// do, which count as none.
+/// Whether the executor computes operations of this kind. Those of extensions depend on the
+/// registry, as OEM operations do, which count as none.
 pub fn is_implemented(kind: OperationType) -> bool {
     match kind {
         OperationType::If | OperationType::While | OperationType::Extension(_) => true,

@@ -5,23 +5,25 @@ use super::label::Label;
 use super::stage::Work;
 use crate::kernels::Isa;
 
-/// A run looks at its deadline, and lets others go first, about this often at least, in nanoseconds.
+/// A run looks at its deadline, and lets others go first, about this often at least, in
+/// nanoseconds.
 const LOOK_EVERY: u64 = 500_000;
 
-/// From here on, in nanoseconds of one thread, sharing a step pays: opening and closing a job takes two
-/// exchanges of a cache line between cores, up to 1 us each where the cores are far apart. A step that is not
-/// shared fetches what others wrote from their caches, a line in 70 ns: next to shared ones even short steps gain.
+/// From here on, in nanoseconds of one thread, sharing a step pays: opening and closing a job takes
+/// two exchanges of a cache line between cores, up to 1 us each where the cores are far apart. A
+/// step that is not shared fetches what others wrote from their caches, a line in 70 ns: next to
+/// shared ones even short steps gain.
 const SHARE_FROM: u64 = 8_000;
 
-/// A piece of a shared step takes at least this long, in nanoseconds: every piece reads the weights anew, and few
-/// lines leave tiles half empty.
+/// A piece of a shared step takes at least this long, in nanoseconds: every piece reads the weights
+/// anew, and few lines leave tiles half empty.
 const SHARED_PIECE: u64 = 50_000;
 
 /// Pieces per thread: whoever is late or slow then leaves the others little to wait for.
 const PIECES_PER_THREAD: u64 = 4;
 
-/// Stages that take one thread less than this, in nanoseconds, aren't shared at all: so much of them is steps that
-/// can't be, and what goes from core to core in between, that nothing is gained.
+/// Stages that take one thread less than this, in nanoseconds, aren't shared at all: so much of
+/// them is steps that can't be, and what goes from core to core in between, that nothing is gained.
 const SHARE_STAGES_FROM: u64 = 500_000;
 
 /// How bands are grouped.
@@ -39,8 +41,8 @@ impl Pieces {
         Self::with(label, count, threads, (LOOK_EVERY, PIECES_PER_THREAD))
     }
 
-    /// For bands of which neighbours share work, which is done again where a piece ends: a piece per thread,
-    /// and longer ones.
+    /// For bands of which neighbours share work, which is done again where a piece ends: a piece
+    /// per thread, and longer ones.
     pub(super) fn overlapping(label: &Label, count: usize, threads: usize) -> Self {
         Self::with(label, count, threads, (8 * LOOK_EVERY, 1))
     }
@@ -78,8 +80,8 @@ pub(super) fn keep_short_whole(steps: &mut [DraftStep]) {
     }
 }
 
-/// Nanoseconds that a step takes about: what vector kernels reach where they are slow, so that little
-/// work is not taken for much.
+/// Nanoseconds that a step takes about: what vector kernels reach where they are slow, so that
+/// little work is not taken for much.
 pub(crate) fn estimate(label: &Label) -> u64 {
     let per_nanosecond = match (label.form, label.kernel) {
         (Isa::Scalar, _) => 1,

@@ -1,5 +1,5 @@
-//! What a compilation cache keeps of a plan: the model, the constants that steps or shapes depend on, and
-//! the packed weights. The steps are made anew; that is quick once nothing is packed.
+//! What a compilation cache keeps of a plan: the model, the constants that steps or shapes depend
+//! on, and the packed weights. The steps are made anew; that is quick once nothing is packed.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,16 +12,18 @@ use crate::memory::AlignedBytes;
 use crate::packed::{Packed, PackedEntry, Packs};
 use crate::session::Control;
 
-/// A plan, taken apart to be kept. [`Plan::restore`] puts it together again, on a machine with the same
-/// instruction sets, with the same options and the same build of this crate ([`crate::FINGERPRINT`]).
+/// A plan, taken apart to be kept. [`Plan::restore`] puts it together again, on a machine with the
+/// same instruction sets, with the same options and the same build of this crate
+/// ([`crate::FINGERPRINT`]).
 #[derive(Debug)]
 pub struct Snapshot {
-    /// The model, without memories. Constants are copied ones, but for those that are wholly in packed weights:
-    /// they refer to a memory 0 that nobody needs any more.
+    /// The model, without memories. Constants are copied ones, but for those that are wholly in
+    /// packed weights: they refer to a memory 0 that nobody needs any more.
     pub model: Model,
     /// Bytes of that memory.
     pub absent: u64,
-    /// Where the packed weights lie, if those of [`Snapshot::weights`] start each at a multiple of 64.
+    /// Where the packed weights lie, if those of [`Snapshot::weights`] start each at a multiple of
+    /// 64.
     pub entries: Vec<PackedEntry>,
     weights: Vec<Packed>,
 }
@@ -34,8 +36,8 @@ impl Snapshot {
 }
 
 impl Plan {
-    /// Takes the plan apart; `model` is what it was compiled of. `None` where its constants take more than
-    /// 4 GiB together.
+    /// Takes the plan apart; `model` is what it was compiled of. `None` where its constants take
+    /// more than 4 GiB together.
     pub fn snapshot(&self, model: &Model) -> Option<Snapshot> {
         let absorbed = self.absorbed();
         let mut values = Constants::default();
@@ -65,18 +67,20 @@ impl Plan {
         Some(Snapshot { model: copy, absent, entries, weights })
     }
 
-    /// What the steps read of packed weights alone. Of a plan that is not fixed nothing counts: what is
-    /// compiled at run time may need any constant.
+    /// What the steps read of packed weights alone. Of a plan that is not fixed nothing counts:
+    /// what is compiled at run time may need any constant.
     fn absorbed(&self) -> HashSet<(usize, usize, usize)> {
         let first = self.first.as_ref().filter(|_| self.is_static());
         first.iter().flat_map(|stage| stage.absorbed.iter().copied()).collect()
     }
 
-    /// Puts a plan together from the parts of a [`Snapshot`], which need not be trusted: the model is
-    /// validated like any other, and the weights are numbers to compute with. Also gives back the model.
+    /// Puts a plan together from the parts of a [`Snapshot`], which need not be trusted: the model
+    /// is validated like any other, and the weights are numbers to compute with. Also gives back
+    /// the model.
     ///
     /// # Errors
-    /// As for [`Plan::compile_under`], and [`CompileError::Cache`] if the parts don't belong together.
+    /// As for [`Plan::compile_under`], and [`CompileError::Cache`] if the parts don't belong
+    /// together.
     pub fn restore(
         mut model: Model,
         absent: u64,
@@ -291,7 +295,8 @@ mod tests {
     #[test]
     fn weights_that_are_no_numbers_are_seen_in_what_a_cache_has() {
         let mut made = Convolutions::new(&IMAGE);
-        // In the last tap, which isn't among the bytes that stand in for the weights once they are packed.
+        // In the last tap, which isn't among the bytes that stand in for the weights once they are
+        // packed.
         made.depthwise(|at| if at == 8 * CHANNELS + 7 { f32::INFINITY } else { 0.5 }, 0.0);
         check_restored(&made.model(), 9 * CHANNELS * 4);
     }
@@ -305,7 +310,8 @@ mod tests {
         check_restored(&made.model(), 10 * CHANNELS * 4);
     }
 
-    /// What a plan is once it was taken apart and put together again, and the bytes that are kept packed alone.
+    /// What a plan is once it was taken apart and put together again, and the bytes that are kept
+    /// packed alone.
     fn through_a_cache(plan: &Plan, model: &Model) -> (Plan, u64) {
         let snapshot = plan.snapshot(model).unwrap();
         let mut weights = AlignedBytes::zeroed(1 << 16);

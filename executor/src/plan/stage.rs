@@ -18,8 +18,8 @@ pub(crate) enum Place {
     Omitted,
     /// In the model.
     Constant(Arc<AlignedBytes>),
-    /// In the memory of an argument, of an arena, or of a value that came with a shape of its own: `len` bytes in one
-    /// piece, or in rows.
+    /// In the memory of an argument, of an arena, or of a value that came with a shape of its own:
+    /// `len` bytes in one piece, or in rows.
     Slot { slot: usize, offset: usize, len: usize, apart: Option<Apart> },
 }
 
@@ -34,7 +34,8 @@ impl Place {
     }
 }
 
-/// What a step computes. An error is a value that can't be computed with, such as an index out of range.
+/// What a step computes. An error is a value that can't be computed with, such as an index out of
+/// range.
 pub(crate) type Run = dyn Fn(Io<'_>) -> Result<(), String> + Send + Sync;
 
 /// What a step computes of some of its bands.
@@ -44,7 +45,8 @@ pub(crate) type RunBands = dyn Fn(Io<'_>, Range<usize>) -> Result<(), String> + 
 pub(crate) enum Work {
     /// Not at all.
     Whole(Box<Run>),
-    /// In bands that don't depend on each other: between them a run may be stopped, and threads share them.
+    /// In bands that don't depend on each other: between them a run may be stopped, and threads
+    /// share them.
     Bands {
         /// How many.
         count: usize,

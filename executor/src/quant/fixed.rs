@@ -1,7 +1,7 @@
 //! Functions on fixed-point numbers of 32 and 16 bits, after gemmlowp's, bit for bit.
 //!
-//! A number in format `m` has `m` integer bits, a sign, and fraction bits for the rest. The product of
-//! formats `a` and `b` has format `a + b`. One in format 0 is the largest integer.
+//! A number in format `m` has `m` integer bits, a sign, and fraction bits for the rest. The product
+//! of formats `a` and `b` has format `a + b`. One in format 0 is the largest integer.
 
 use super::{rdbpot, srdhm};
 
@@ -61,7 +61,8 @@ pub const fn srdhm16(a: i16, b: i16) -> i16 {
     ((a as i32 * b as i32 + (1 << 14)) >> 15) as i16
 }
 
-/// `x * 2^exponent`, saturated to `T`; rounding, halves away from zero, where the exponent is negative.
+/// `x * 2^exponent`, saturated to `T`; rounding, halves away from zero, where the exponent is
+/// negative.
 pub fn scale_by_power<T: Fixed>(x: T, exponent: i32) -> T {
     if exponent <= 0 {
         return T::wrap(rdbpot(x.into(), -exponent));
@@ -176,8 +177,8 @@ pub fn tanh<T: Fixed>(a: T, m: i32) -> T {
     if raw > 0 { t } else { T::wrap(-t_raw) }
 }
 
-/// `1 / sqrt(v)` as a fraction of 31 bits and a shift that is never positive; for `v` of at most 1 the
-/// largest fraction.
+/// `1 / sqrt(v)` as a fraction of 31 bits and a shift that is never positive; for `v` of at most 1
+/// the largest fraction.
 pub fn inverse_sqrt(v: i32) -> (i32, i32) {
     if v <= 1 {
         return (i32::MAX, 0);

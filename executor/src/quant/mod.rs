@@ -1,7 +1,8 @@
 //! Quantised arithmetic, bit-equal to the reference's: multipliers, roundings, activation ranges.
 //!
-//! The functions on fixed-point numbers (exp, logistic, tanh, reciprocal, inverse square root) are in
-//! [`fixed`]. Source: the arithmetic of NNAPI's CPU path; its parts are known from gemmlowp and TFLite.
+//! The functions on fixed-point numbers (exp, logistic, tanh, reciprocal, inverse square root) are
+//! in [`fixed`]. Source: the arithmetic of NNAPI's CPU path; its parts are known from gemmlowp and
+//! TFLite.
 
 pub mod fixed;
 
@@ -26,13 +27,15 @@ pub fn truncate(x: f32) -> i32 {
 #[inline(always)]
 #[expect(clippy::cast_precision_loss, reason = "a whole number that was a float is one again")]
 pub fn round_half_away(x: f32) -> i32 {
-    // Not `round`, which is a call where there is no instruction for it, and keeps loops from becoming vectors.
+    // Not `round`, which is a call where there is no instruction for it, and keeps loops from
+    // becoming vectors.
     let whole = truncate(x);
     let rest = x - whole as f32;
     whole.saturating_add(i32::from(rest >= 0.5)).saturating_sub(i32::from(rest <= -0.5))
 }
 
-/// As [`round_half_away`] for numbers that only those within some 2^20 of 0 matter of; NaN is one beyond.
+/// As [`round_half_away`] for numbers that only those within some 2^20 of 0 matter of; NaN is one
+/// beyond.
 #[inline(always)]
 #[expect(clippy::cast_precision_loss, reason = "a whole number that was a float is one again")]
 pub(crate) fn round_small(x: f32) -> i32 {
@@ -117,16 +120,17 @@ fn frexp(m: f64) -> (f64, i32) {
     (fraction, field - 1022 - extra)
 }
 
-/// The multiplier of a convolution-like operation: `s_in * s_weights / s_out`, the product in `f32`.
+/// The multiplier of a convolution-like operation: `s_in * s_weights / s_out`, the product in
+/// `f32`.
 pub fn product_multiplier(input: f32, weights: f32, output: f32) -> Multiplier {
     Multiplier::new(f64::from(input * weights) / f64::from(output))
 }
 
 /// As [`product_multiplier`], for weights with a scale per channel: the product in `f64`.
 ///
-/// Decided as TFLite does it. Android's CPU path rounds this product to `f32` as well, which moves about
-/// one result in 100,000 by a step; models with such weights come from TFLite's converter, and are
-/// expected to give TFLite's bytes.
+/// Decided as TFLite does it. Android's CPU path rounds this product to `f32` as well, which moves
+/// about one result in 100,000 by a step; models with such weights come from TFLite's converter,
+/// and are expected to give TFLite's bytes.
 pub fn channel_multiplier(input: f32, weights: f32, output: f32) -> Multiplier {
     Multiplier::new(f64::from(input) * f64::from(weights) / f64::from(output))
 }
@@ -193,7 +197,8 @@ pub fn clamp_real(x: f32, low: f32, high: f32) -> f32 {
 }
 
 /// From one quantisation to another, as MAXIMUM, MINIMUM and SELECT do:
-/// `((q - zp_in) * s_in) / s_out + zp_out` in `f64`, the first product in `f32`; clamped, then rounded.
+/// `((q - zp_in) * s_in) / s_out + zp_out` in `f64`, the first product in `f32`; clamped, then
+/// rounded.
 #[expect(clippy::cast_possible_truncation, reason = "clamped to the range before")]
 pub fn requantise(q: i32, from: (f32, i32), to: (f32, i32), (min, max): (i32, i32)) -> i32 {
     #[expect(clippy::cast_precision_loss, reason = "stored values have 16 bits")]

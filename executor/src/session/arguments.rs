@@ -1,4 +1,5 @@
-//! What a request brings: its arguments, held against what the model declares, and where outputs go.
+//! What a request brings: its arguments, held against what the model declares, and where outputs
+//! go.
 
 use std::sync::Arc;
 
@@ -112,8 +113,8 @@ pub(super) fn input_slot(
     let (Input::Value { bytes, .. }, ArgumentShape::Known(dimensions)) = (input, shape) else {
         return Ok(Slot::EMPTY);
     };
-    // An overflow here would have been refused when the shape was lowered; types that nobody described
-    // have no size, and reads are checked in any case.
+    // An overflow here would have been refused when the shape was lowered; types that nobody
+    // described have no size, and reads are checked in any case.
     let elements = dimensions.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent as usize));
     let needed =
         elements.and_then(|elements| elements.checked_mul(element_bytes)).unwrap_or(usize::MAX);

@@ -46,12 +46,13 @@ fn piece(at: usize, count: usize, pieces: usize) -> Range<usize> {
 
 /// Pieces that nobody has taken, at either end.
 ///
-/// Whoever owns the run takes them from the front, helpers from the back: in the next step each then mostly reads
-/// lines that it wrote itself. From another core's cache a line takes 70 ns: depthwise convolutions took
-/// up to six times as long as alone where pieces went to whoever came first.
+/// Whoever owns the run takes them from the front, helpers from the back: in the next step each
+/// then mostly reads lines that it wrote itself. From another core's cache a line takes 70 ns:
+/// depthwise convolutions took up to six times as long as alone where pieces went to whoever came
+/// first.
 struct Untaken {
-    /// Taken from the back, shifted, and from the front. Relaxed: the numbers are all that is handed out; the team
-    /// orders the rest.
+    /// Taken from the back, shifted, and from the front. Relaxed: the numbers are all that is
+    /// handed out; the team orders the rest.
     taken: AtomicU64,
     pieces: u64,
 }

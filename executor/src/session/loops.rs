@@ -1,7 +1,7 @@
 //! WHILE: a condition and a body that are graphs of their own, run until the condition is false.
 //!
-//! State goes from one iteration to the next between two sets of buffers. Shapes may grow with every
-//! iteration; the body's runner then specialises for the new ones.
+//! State goes from one iteration to the next between two sets of buffers. Shapes may grow with
+//! every iteration; the body's runner then specialises for the new ones.
 
 use std::time::Instant;
 

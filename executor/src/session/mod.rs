@@ -3,10 +3,10 @@
 mod arguments;
 mod bands;
 mod loops;
-mod rehearsal;
 mod runner;
 mod team;
 mod warm;
+mod warm_up;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,10 +19,10 @@ use crate::memory::NoMemory;
 use crate::plan::{Context, MAIN, Plan, Stage};
 use crate::poll;
 use arguments::Sink;
-use rehearsal::Rehearsal;
 use runner::Runner;
 use team::Team;
 use warm::Warmth;
+use warm_up::WarmUp;
 
 /// An input of an execution.
 #[derive(Clone, Copy, Debug)]
@@ -66,15 +66,16 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Where a run may be held up: called before each step, and every millisecond or so within longer ones; while a model
-/// is compiled, before each operation and within longer ones and passes. Whoever schedules runs waits in here.
+/// Where a run may be held up: called before each step, and every millisecond or so within longer
+/// ones; while a model is compiled, before each operation and within longer ones and passes.
+/// Whoever schedules runs waits in here.
 pub trait Checkpoint: std::fmt::Debug + Sync {
     /// Returns when the run may go on.
     fn pass(&self);
 }
 
-/// What may end a run early or hold it up. Polled between steps, between operations that are compiled, and every
-/// millisecond or so within those that take long.
+/// What may end a run early or hold it up. Polled between steps, between operations that are
+/// compiled, and every millisecond or so within those that take long.
 #[derive(Clone, Copy, Debug)]
 pub struct Control<'a> {
     /// Passed at each poll, ahead of what follows.
@@ -140,8 +141,8 @@ pub struct Session {
     /// Helpers, from the first run on.
     team: Option<Team>,
     warmth: Warmth,
-    /// Whether a rehearsal does what a run does, and nothing else.
-    rehearses: bool,
+    /// Whether a warm-up run does what a run does, and nothing else.
+    warms_up: bool,
 }
 
 /// What a run goes by: its control, who helps, and where the times of its steps go.
@@ -150,15 +151,15 @@ struct Orders<'a> {
     control: &'a Control<'a>,
     team: Option<&'a mut Team>,
     times: Option<&'a mut Vec<StepTime>>,
-    rehearsal: Option<Rehearsal<'a>>,
+    warm_up: Option<WarmUp<'a>>,
 }
 
 impl Orders<'_> {
     /// Whether the run may go on.
     #[inline]
     fn check(&mut self) -> Result<(), Halt> {
-        if let Some(rehearsal) = &mut self.rehearsal
-            && (rehearsal.is_over)()
+        if let Some(warm_up) = &mut self.warm_up
+            && (warm_up.is_over)()
         {
             return Err(Halt::Stopped);
         }
@@ -173,10 +174,10 @@ impl Session {
         let shares = plan.context.threads > 1 && first.is_none_or(Stage::may_share);
         let warmth = Warmth::new(plan.context.packs.in_order());
         // What operations of drivers' own do beside computing is not ours to repeat.
-        let rehearses =
+        let warms_up =
             plan.context.extension_names.is_empty() && plan.context.extensions.oem().is_none();
         let context = Arc::clone(&plan.context);
-        Self { context, runner, shares, team: None, warmth, rehearses }
+        Self { context, runner, shares, team: None, warmth, warms_up }
     }
 
     /// Has the memory that is known to be needed.
@@ -184,35 +185,38 @@ impl Session {
         self.runner.take_memory(&self.context)
     }
 
-    /// Touches a few lines of the weights and the memory that the next run will use, to have them in near caches when
-    /// it comes; `false` ends a round, after which some time may pass. It takes a small part of a microsecond, and
-    /// neither allocates nor locks nor calls the system. Weights that are packed at run time are left out.
+    /// Touches a few lines of the weights and the memory that the next run will use, to have them
+    /// in near caches when it comes; `false` ends a round, after which some time may pass. It takes
+    /// a small part of a microsecond, and neither allocates nor locks nor calls the system. Weights
+    /// that are packed at run time are left out.
     pub fn keep_warm(&mut self) -> bool {
         self.warmth.touch(self.runner.arena())
     }
 
-    /// Takes the steps of a run of these shapes, as far as they are known, for what it does to code and caches alone:
-    /// of steps that are cut in bands the first band, those that take long in one piece not at all. What the outputs
-    /// hold then means nothing. Looks between steps, hence every 20 microseconds or so, whether it `is_over`. Like a run
-    /// it neither allocates nor locks nor calls the system; models with operations of extensions are not rehearsed.
-    pub fn rehearse(
+    /// Takes the steps of a run of these shapes, as far as they are known, for what it does to code
+    /// and caches alone: of steps that are cut in bands the first band, those that take long in one
+    /// piece not at all. What the outputs hold then means nothing. Looks between steps, hence every
+    /// 20 microseconds or so, whether it `is_over`. Like a run it neither allocates nor locks nor
+    /// calls the system; models with operations of extensions get no warm-up runs.
+    pub fn warm_up(
         &mut self,
         inputs: &[Input<'_>],
         outputs: &[Output<'_>],
         is_over: &mut dyn FnMut() -> bool,
     ) {
-        if !self.rehearses {
+        if !self.warms_up {
             return;
         }
         let control = &Control::default();
-        let rehearsal = Some(Rehearsal { is_over });
-        let mut orders = Orders { control, team: None, times: None, rehearsal };
+        let warm_up = Some(WarmUp { is_over });
+        let mut orders = Orders { control, team: None, times: None, warm_up };
         let ran = self.runner.run(&self.context, inputs, &mut Sink::Given(outputs), &mut orders);
         // What fails with values that mean nothing would do so each time, and make words of it.
-        self.rehearses = matches!(ran, Ok(()) | Err(RunError::Stopped));
+        self.warms_up = matches!(ran, Ok(()) | Err(RunError::Stopped));
     }
 
-    /// Executes the plan. Where the plan is static this neither allocates nor locks nor calls the system.
+    /// Executes the plan. Where the plan is static this neither allocates nor locks nor calls the
+    /// system.
     ///
     /// # Errors
     /// See [`RunError`]; outputs may then be partly written.
@@ -251,7 +255,7 @@ impl Session {
             let size = self.context.threads.min(team::cores());
             self.team = Some(Team::new(size, self.context.budget.as_ref()));
         }
-        let mut orders = Orders { control, team: self.team.as_mut(), times, rehearsal: None };
+        let mut orders = Orders { control, team: self.team.as_mut(), times, warm_up: None };
         poll::under(control, || {
             self.runner.run(&self.context, inputs, &mut Sink::Given(outputs), &mut orders)
         })

@@ -1,8 +1,9 @@
 //! Runs a graph: finds or makes the stages that fit the request, binds memory, takes the steps.
 //!
-//! Stages form a tree. Its roots are told apart by the arguments' shapes; where a stage ends because
-//! what follows depends on a value, its children are told apart by that value or by the shapes that
-//! came out. A run walks down one path, and only where the path is new does it compile and allocate.
+//! Stages form a tree. Its roots are told apart by the arguments' shapes; where a stage ends
+//! because what follows depends on a value, its children are told apart by that value or by the
+//! shapes that came out. A run walks down one path, and only where the path is new does it compile
+//! and allocate.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,7 +13,7 @@ use nnburst_hal::{Budget, Charge, Layer, OutputShape, Phase, Resource, View, Vie
 use super::arguments::{Sink, argument_shape, check_count, fits, input_slot};
 use super::bands::run_bands;
 use super::loops::Loop;
-use super::rehearsal::rehearse;
+use super::warm_up::warm_up;
 use super::{Control, Input, Orders, Output, StepTime};
 use crate::error::{CompileError, RunError};
 use crate::io::{Io, Slot, resolve};
@@ -178,7 +179,8 @@ impl Runner {
         walk.down(&mut root.node, outputs_from)
     }
 
-    /// The tree that fits the arguments, compiled if it is new. A rehearsal compiles nothing: `None` for it then.
+    /// The tree that fits the arguments, compiled if it is new. A warm-up run compiles nothing:
+    /// `None` for it then.
     fn root(
         &mut self,
         context: &Context,
@@ -196,7 +198,7 @@ impl Runner {
         if let Some(found) = self.roots.iter().position(fits) {
             return Ok(Some(found));
         }
-        if orders.rehearsal.is_some() {
+        if orders.warm_up.is_some() {
             return Ok(None);
         }
         let inputs = inputs
@@ -231,7 +233,7 @@ impl Walk<'_, '_, '_, '_> {
                 self.orders.check()?;
                 self.step(step)?;
             }
-            if self.orders.rehearsal.is_some() {
+            if self.orders.warm_up.is_some() {
                 return Ok(());
             }
             let guard = match &stage.tail {
@@ -328,9 +330,9 @@ impl Walk<'_, '_, '_, '_> {
 
     #[inline]
     fn step(&mut self, step: &Step) -> Result<(), RunError> {
-        if self.orders.rehearsal.is_some() {
+        if self.orders.warm_up.is_some() {
             let io = Io::new(self.slots, step);
-            return rehearse(step, io).map_err(|what| failed(step, what));
+            return warm_up(step, io).map_err(|what| failed(step, what));
         }
         let _span = trace_span(Layer::Cpu, Phase::Computation, step.name);
         let start = self.orders.times.is_some().then(Instant::now);
@@ -391,8 +393,8 @@ impl Walk<'_, '_, '_, '_> {
             return Err(failed(step, what));
         }
         kept.clear();
-        // All shapes are told before any output is found too small: a client then asks once more, not
-        // once per output.
+        // All shapes are told before any output is found too small: a client then asks once more,
+        // not once per output.
         for (target, made) in targets.iter().zip(&made) {
             if let Some(shape) = target.output.and_then(|index| self.shapes.get_mut(index)) {
                 shape.dimensions = made.shape.to_u32();

@@ -1,15 +1,15 @@
 //! Threads that stand by to share a step with the one that runs a session.
 //!
-//! Whoever runs the session always works, and never waits for a helper to begin: it opens a job, takes
-//! pieces of it like everybody else, closes it, and waits only for those who are still inside. A helper
-//! whose core is busy comes too late, finds the job closed, and costs nothing.
+//! Whoever runs the session always works, and never waits for a helper to begin: it opens a job,
+//! takes pieces of it like everybody else, closes it, and waits only for those who are still
+//! inside. A helper whose core is busy comes too late, finds the job closed, and costs nothing.
 //!
-//! Helpers poll for [`HOT`] after the last job and then park. A job opens with one store; parked helpers
-//! cost a system call to wake, polling ones none.
+//! Helpers poll for [`HOT`] after the last job and then park. A job opens with one store; parked
+//! helpers cost a system call to wake, polling ones none.
 //!
-//! A helper may also be held up within a job, where something else wants its core: the owner then waits for
-//! as long as the system gives that to others, which is many times the job. Whoever was made to wait like that works
-//! alone for a while, for longer each time it happens again.
+//! A helper may also be held up within a job, where something else wants its core: the owner then
+//! waits for as long as the system gives that to others, which is many times the job. Whoever was
+//! made to wait like that works alone for a while, for longer each time it happens again.
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;
@@ -20,12 +20,13 @@ use std::time::{Duration, Instant};
 use nnburst_hal::Budget;
 use nnburst_hal::process::{self, Origin};
 
-/// How long a helper polls before it parks: longer than the pause between the steps of a plan and than
-/// the time a client takes to send the next frame back to back, shorter than what a battery notices.
+/// How long a helper polls before it parks: longer than the pause between the steps of a plan and
+/// than the time a client takes to send the next frame back to back, shorter than what a battery
+/// notices.
 const HOT: Duration = Duration::from_millis(2);
 
-/// A helper that keeps the owner waiting for so much longer than the owner itself worked is held up: pieces are
-/// alike, so it is not its work that takes it so long.
+/// A helper that keeps the owner waiting for so much longer than the owner itself worked is held
+/// up: pieces are alike, so it is not its work that takes it so long.
 const HELD_UP: Duration = Duration::from_micros(200);
 
 /// How long the owner then works alone, at first and at most.
@@ -144,7 +145,8 @@ impl Team {
         let shared = &*self.shared;
         let begun = shared.state.load(Ordering::Relaxed) >> JOB;
         let job_address: *const (dyn Fn(usize) + Sync + '_) = job;
-        // SAFETY: the same fat pointer; it is followed only before `Closing` returns, as the caller promises.
+        // SAFETY: the same fat pointer; it is followed only before `Closing` returns, as the caller
+        // promises.
         let erased: *const Job = unsafe { std::mem::transmute(job_address) };
         // SAFETY: closed and empty, so nobody reads.
         unsafe { *shared.job.get() = Some(erased) };
@@ -182,7 +184,8 @@ struct Closing<'a>(&'a Shared);
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
-        // Acquire here and below: pairs with the release of those who leave, whose results are then seen.
+        // Acquire here and below: pairs with the release of those who leave, whose results are then
+        // seen.
         let mut state = self.0.state.fetch_and(!OPEN, Ordering::AcqRel);
         let mut polls = 0u32;
         while state & INSIDE != 0 {
@@ -262,9 +265,10 @@ pub(super) fn cores() -> usize {
     allowed.map_or(usize::MAX, |cores| usize::try_from(cores.count()).unwrap_or(usize::MAX))
 }
 
-/// A thread inherits the cores of the one that made it, which may be pinned to the one it polls on; a
-/// helper goes where the process as a whole may go, but not there. Nor to the core that the owner is on: the
-/// system would move one of the two away in the end, but until then each waits for the other's slice of time.
+/// A thread inherits the cores of the one that made it, which may be pinned to the one it polls on;
+/// a helper goes where the process as a whole may go, but not there. Nor to the core that the owner
+/// is on: the system would move one of the two away in the end, but until then each waits for the
+/// other's slice of time.
 fn spread_out(owner: usize) {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     let (Ok(inherited), Ok(mut allowed)) =

@@ -5,8 +5,8 @@ use crate::packed::Packed;
 /// Read at a time: some hundred nanoseconds from the third cache.
 const PIECE: usize = 2 << 10;
 
-/// What is touched at most. Of larger models the first weights: those that come later are fetched while the first are
-/// used, and all of them again and again would keep memory busy for nothing.
+/// What is touched at most. Of larger models the first weights: those that come later are fetched
+/// while the first are used, and all of them again and again would keep memory busy for nothing.
 const MOST: usize = 4 << 20;
 
 /// What is fetched at a time by the machine.
@@ -15,7 +15,8 @@ const LINE: usize = 64;
 /// Where a round of touching stands.
 #[derive(Debug)]
 pub(super) struct Warmth {
-    /// In the order they are touched: what the first steps use comes last, so as to stay in the nearest cache.
+    /// In the order they are touched: what the first steps use comes last, so as to stay in the
+    /// nearest cache.
     weights: Vec<Packed>,
     /// Which of them is next, and from which byte on; the arena comes behind the last.
     next: usize,

@@ -1,7 +1,7 @@
-//! Valid graphs of chance, in the spirit of Android's random graph tests.
+//! Valid random graphs, in the spirit of Android's random graph tests.
 //!
-//! The maker works out every shape by itself, so that a model which isn't computed, or comes out with
-//! another shape, is a finding about the executor.
+//! The maker works out every shape by itself, so that a model which isn't computed, or comes out
+//! with another shape, is a finding about the executor.
 
 use half::f16;
 use nnburst_hal::{
@@ -9,8 +9,8 @@ use nnburst_hal::{
     operation_since,
 };
 
-use super::chance::Chance;
 use super::operations::TABLE;
+use super::test_rng::TestRng;
 
 /// What a graph computes with, mostly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,8 @@ pub struct RandomModel {
 }
 
 impl RandomModel {
-    /// The same model with the extents of everything but constants unknown; requests tell the inputs'.
+    /// The same model with the extents of everything but constants unknown; requests tell the
+    /// inputs'.
     pub fn with_unknown_shapes(&self) -> Self {
         let mut this = self.clone();
         for operand in &mut this.model.main.operands {
@@ -100,23 +101,23 @@ impl RandomModel {
 }
 
 /// A valid model of at most `most` operations.
-pub fn random_model(chance: &mut Chance, element: Element, most: usize) -> RandomModel {
+pub fn random_model(rng: &mut TestRng, element: Element, most: usize) -> RandomModel {
     let mut maker = Maker {
-        chance,
+        rng,
         element,
         graph: Subgraph::default(),
         constants: Vec::new(),
         live: Vec::new(),
         inputs: Vec::new(),
     };
-    for _ in 0..maker.chance.between(1, 3) {
+    for _ in 0..maker.rng.between(1, 3) {
         maker.add_input();
     }
-    let wanted = 1 + maker.chance.below(most);
+    let wanted = 1 + maker.rng.below(most);
     let mut tries = 0;
     while maker.graph.operations.len() < wanted && tries < wanted * 8 {
         tries += 1;
-        let at = maker.chance.below(TABLE.len());
+        let at = maker.rng.below(TABLE.len());
         if let Some(make) = TABLE.get(at) {
             maker.attempt(*make);
         }
@@ -179,7 +180,7 @@ pub(super) type Make = fn(&mut Maker<'_>) -> Option<(OperationType, Vec<u32>, Ve
 
 /// A graph in the making.
 pub(super) struct Maker<'c> {
-    pub(super) chance: &'c mut Chance,
+    pub(super) rng: &'c mut TestRng,
     pub(super) element: Element,
     graph: Subgraph,
     constants: Vec<u8>,
@@ -195,13 +196,13 @@ impl Maker<'_> {
     pub(super) fn pick(&mut self, fits: impl Fn(&Value) -> bool) -> Option<Value> {
         let fitting: Vec<usize> =
             (0..self.live.len()).filter(|&at| self.live.get(at).is_some_and(&fits)).collect();
-        let (a, b) = (self.chance.below(fitting.len()), self.chance.below(fitting.len()));
+        let (a, b) = (self.rng.below(fitting.len()), self.rng.below(fitting.len()));
         self.live.get(*fitting.get(a.max(b))?).cloned()
     }
 
     pub(super) fn quantisation(&mut self) -> (f32, i32) {
-        let scale = self.chance.one_of(&[0.5f32, 0.25, 0.031_25, 0.1, 0.013, 1.0]);
-        (scale, self.chance.one_of(&[0, 128, 255, 3, 100]))
+        let scale = self.rng.one_of(&[0.5f32, 0.25, 0.031_25, 0.1, 0.013, 1.0]);
+        (scale, self.rng.one_of(&[0, 128, 255, 3, 100]))
     }
 
     pub(super) fn int(&mut self, value: i32) -> u32 {
@@ -232,7 +233,7 @@ impl Maker<'_> {
         self.ints(values, vec![len])
     }
 
-    /// A constant tensor of chance.
+    /// A random constant tensor.
     pub(super) fn weights(&mut self, like: &Value) -> u32 {
         let bytes = self.bytes(like);
         let operand = Operand::tensor(like.kind, like.dims.clone());
@@ -256,24 +257,24 @@ impl Maker<'_> {
         u32::try_from(self.graph.operands.len() - 1).unwrap_or(u32::MAX)
     }
 
-    /// Elements of chance.
+    /// Random elements.
     fn bytes(&mut self, like: &Value) -> Vec<u8> {
         let count = usize::try_from(like.elements()).unwrap_or(0);
         let mut bytes = Vec::new();
         for _ in 0..count {
             match like.kind {
-                OperandType::TensorFloat32 => bytes.extend(self.chance.real().to_le_bytes()),
+                OperandType::TensorFloat32 => bytes.extend(self.rng.real().to_le_bytes()),
                 OperandType::TensorFloat16 => {
-                    bytes.extend(f16::from_f32(self.chance.real()).to_le_bytes());
+                    bytes.extend(f16::from_f32(self.rng.real()).to_le_bytes());
                 }
                 OperandType::TensorInt32 => {
-                    let value = self.chance.between(0, 400).cast_signed() - 200;
+                    let value = self.rng.between(0, 400).cast_signed() - 200;
                     bytes.extend(value.to_le_bytes());
                 }
-                OperandType::TensorBool8 => bytes.push(u8::from(self.chance.once_in(2))),
+                OperandType::TensorBool8 => bytes.push(u8::from(self.rng.once_in(2))),
                 _ => {
-                    let any = u8::try_from(self.chance.below(256)).unwrap_or(0);
-                    bytes.push(if self.chance.once_in(8) { 255 } else { any });
+                    let any = u8::try_from(self.rng.below(256)).unwrap_or(0);
+                    bytes.push(if self.rng.once_in(8) { 255 } else { any });
                 }
             }
         }
@@ -281,13 +282,9 @@ impl Maker<'_> {
     }
 
     fn add_input(&mut self) {
-        let rank = self.chance.one_of(&[4, 4, 4, 2, 3, 1]);
+        let rank = self.rng.one_of(&[4, 4, 4, 2, 3, 1]);
         let dims: Vec<u32> = (0..rank)
-            .map(
-                |axis| {
-                    if axis == 0 { self.chance.between(1, 2) } else { self.chance.between(1, 9) }
-                },
-            )
+            .map(|axis| if axis == 0 { self.rng.between(1, 2) } else { self.rng.between(1, 9) })
             .collect();
         let mut value =
             Value { operand: 0, kind: self.element.kind(), dims, scale: 0.0, zero_point: 0 };

@@ -1,21 +1,21 @@
-//! The body of the fuzz target: valid models of chance with values of chance.
+//! The body of the fuzz target: valid random models with random values.
 
 use nnburst_hal::{OperandLifeTime, View, ViewMut};
 
-use super::chance::Chance;
 use super::graph::{Element, random_model};
+use super::test_rng::TestRng;
 use crate::{CompileOptions, Control, Input, Output, Plan};
 
-/// Makes a model of the bytes, puts numbers of chance where axes, shapes, indexes and sizes stand, and
-/// extents of chance where shapes are declared; compiles it and runs it twice, the values having changed
-/// in between. Anything but a panic or a fault will do.
+/// Makes a model of the bytes, puts random numbers where axes, shapes, indexes and sizes stand, and
+/// random extents where shapes are declared; compiles it and runs it twice, the values having
+/// changed in between. Anything but a panic or a fault will do.
 ///
 /// Gives whether the second run computed something.
 pub fn fuzz_hostile_values(bytes: &[u8]) -> bool {
-    let chance = &mut Chance::of_bytes(bytes);
-    let element = *Element::ALL.get(chance.below(Element::ALL.len())).unwrap_or(&Element::Float32);
-    let mut random = random_model(chance, element, 4);
-    if chance.once_in(2) {
+    let rng = &mut TestRng::of_bytes(bytes);
+    let element = *Element::ALL.get(rng.below(Element::ALL.len())).unwrap_or(&Element::Float32);
+    let mut random = random_model(rng, element, 4);
+    if rng.once_in(2) {
         random = random.with_constants_as_inputs();
     }
     let sizes: Vec<usize> = random.outputs().iter().map(|(_, size)| *size).collect();
@@ -26,27 +26,27 @@ pub fn fuzz_hostile_values(bytes: &[u8]) -> bool {
         .filter_map(|&index| graph.operands.get(index as usize))
         .map(|operand| operand.dimensions.clone())
         .collect();
-    if chance.once_in(2) {
+    if rng.once_in(2) {
         random = random.with_unknown_shapes();
     }
     let extents = random.model.main.operands.len();
-    if chance.once_in(3)
-        && let Some(operand) = random.model.main.operands.get_mut(chance.below(extents))
+    if rng.once_in(3)
+        && let Some(operand) = random.model.main.operands.get_mut(rng.below(extents))
     {
-        let at = chance.below(operand.dimensions.len());
+        let at = rng.below(operand.dimensions.len());
         if let Some(extent) = operand.dimensions.get_mut(at) {
-            *extent = chance.one_of(&[0, 1, 3, 255, 65_535, 65_536, 1 << 20, u32::MAX]);
+            *extent = rng.one_of(&[0, 1, 3, 255, 65_535, 65_536, 1 << 20, u32::MAX]);
         }
     }
-    if chance.once_in(2) {
+    if rng.once_in(2) {
         for operand in &random.model.main.operands {
             let start = operand.location.offset as usize;
             let end = start + operand.location.length as usize;
             if operand.lifetime == OperandLifeTime::ConstantCopy
-                && chance.once_in(6)
+                && rng.once_in(6)
                 && let Some(value) = random.model.operand_values.get_mut(start..end)
             {
-                spoil(value, chance);
+                spoil(value, rng);
             }
         }
     }
@@ -66,8 +66,8 @@ pub fn fuzz_hostile_values(bytes: &[u8]) -> bool {
             buffers.iter_mut().map(|buffer| Output::new(ViewMut::of(buffer))).collect();
         computed = session.run(&inputs, &outputs, &Control::default()).is_ok();
         for value in &mut random.inputs {
-            if chance.once_in(2) {
-                spoil(value, chance);
+            if rng.once_in(2) {
+                spoil(value, rng);
             }
         }
     }
@@ -75,12 +75,12 @@ pub fn fuzz_hostile_values(bytes: &[u8]) -> bool {
 }
 
 /// Puts a number that index computations go wrong on somewhere into a value.
-fn spoil(value: &mut [u8], chance: &mut Chance) {
+fn spoil(value: &mut [u8], rng: &mut TestRng) {
     const EDGES: [i32; 13] =
         [0, 1, -1, 2, -2, 7, 65_535, 65_536, 0x7fff_0000, i32::MAX, i32::MIN, -8, 1 << 20];
-    let at = chance.below(value.len() / 4) * 4;
+    let at = rng.below(value.len() / 4) * 4;
     if let Some(element) = value.get_mut(at..at + 4) {
-        element.copy_from_slice(&chance.one_of(&EDGES).to_le_bytes());
+        element.copy_from_slice(&rng.one_of(&EDGES).to_le_bytes());
     } else if let Some(byte) = value.first_mut() {
         *byte = u8::MAX;
     }

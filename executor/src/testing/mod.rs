@@ -1,12 +1,12 @@
-//! Models of chance, for property tests and fuzz targets; feature `testing`.
+//! Random models, for property tests and fuzz targets; feature `testing`.
 
-mod chance;
 mod graph;
 mod hostile;
 mod operations;
 mod shrink;
+mod test_rng;
 
-pub use chance::Chance;
 pub use graph::{Element, RandomModel, random_model};
 pub use hostile::fuzz_hostile_values;
 pub use shrink::shrink;
+pub use test_rng::TestRng;

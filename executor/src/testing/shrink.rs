@@ -5,8 +5,8 @@ use nnburst_hal::{Operand, OperandLifeTime, Operation, Subgraph};
 use super::RandomModel;
 
 /// The smallest part of a model that fails still: the first operation that does with all that leads
-/// to it, then as few of those as do. What they would have computed becomes an input, with the value that
-/// `evaluate` finds: the bytes of each output of a model, by kernels that are trusted.
+/// to it, then as few of those as do. What they would have computed becomes an input, with the
+/// value that `evaluate` finds: the bytes of each output of a model, by kernels that are trusted.
 pub fn shrink(
     random: &RandomModel,
     fails: impl Fn(&RandomModel) -> bool,

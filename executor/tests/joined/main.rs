@@ -1,5 +1,5 @@
-//! What a plan makes of several operations at once, beside the same operations one by one: the bytes must be the
-//! same, and the steps fewer.
+//! What a plan makes of several operations at once, beside the same operations one by one: the
+//! bytes must be the same, and the steps fewer.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod cells;
@@ -10,7 +10,8 @@ use nnburst_hal::{Operand, OperandType, OperationType as Op};
 
 use net::{Net, compare, floats, run, signed, unsigned};
 
-/// Runs a model of each type in every form, joined and apart, and looks at the kernels that are left.
+/// Runs a model of each type in every form, joined and apart, and looks at the kernels that are
+/// left.
 fn check(what: &str, left: &[&str], make: impl Fn(&mut Net) -> Vec<u32>) {
     for like in [floats(), unsigned(), signed()] {
         let mut net = Net::new(like.clone());
@@ -210,8 +211,8 @@ fn channels_are_computed_where_they_belong() {
     });
 }
 
-/// What a later stage reads stays in one piece: stages behind it, like this one of borders that are computed, know where
-/// a value starts alone.
+/// What a later stage reads stays in one piece: stages behind it, like this one of borders that are
+/// computed, know where a value starts alone.
 #[test]
 fn parts_that_later_stages_read_are_in_one_piece() {
     let mut net = Net::new(floats());
@@ -380,7 +381,8 @@ fn results_take_the_memory_of_operands_that_nobody_reads_again() {
         let x = net.input(&[1, 4, 4, 8]);
         let a = net.conv(x, [8, 1, 1, 8], 1);
         let rows = net.split(a, 1, 4);
-        // A row of it is added to all of it: not in place, even if it is the first. Its sum with itself is.
+        // A row of it is added to all of it: not in place, even if it is the first. Its sum with
+        // itself is.
         let b = net.sum(a, rows[2]);
         let b = net.relu(b);
         let row = net.split(b, 1, 4)[0];

@@ -145,7 +145,8 @@ impl Net {
     }
 }
 
-/// Bytes of chance, or floats that are small multiples of a power of two: sums are then exact in any order.
+/// Random bytes, or floats that are small multiples of a power of two: sums are then exact in any
+/// order.
 pub(crate) fn some_bytes(operand: &Operand, seed: u32) -> Vec<u8> {
     let count: u32 = operand.dimensions.iter().product();
     let numbers = (0..count).map(|i| (i + seed).wrapping_mul(2_654_435_761) >> 13);
@@ -189,8 +190,8 @@ pub(crate) fn signed() -> Operand {
     Operand::tensor(OperandType::TensorQuant8AsymmSigned, Vec::new()).with_quantization(0.125, -7)
 }
 
-/// Runs a model in every form, joined and apart, which must give the same, and has a look at the names of the kernels that are
-/// left and of all.
+/// Runs a model in every form, joined and apart, which must give the same, and has a look at the
+/// names of the kernels that are left and of all.
 pub(crate) fn compare(
     what: &str,
     model: &Model,

@@ -1,7 +1,8 @@
 //! Writes the table of `docs/operations.md`, or checks that it is current.
 //!
-//! `cargo xtask operations` writes it. Types come from the signatures of `hal`, kernels and forms from the
-//! steps that the conformance cases are compiled to, the figures from running every plain case once.
+//! `cargo xtask operations` writes it. Types come from the signatures of `hal`, kernels and forms
+//! from the steps that the conformance cases are compiled to, the figures from running every plain
+//! case once.
 
 mod table;
 mod tally;

@@ -86,7 +86,8 @@ impl Tally {
     }
 }
 
-/// The operation that a case is about: its first that isn't one of the ADDs that variations put around it.
+/// The operation that a case is about: its first that isn't one of the ADDs that variations put
+/// around it.
 fn named_after(case: &Case) -> Option<OperationType> {
     let mut kinds = case.model.main.operations.iter().map(|operation| operation.kind);
     let first = kinds.clone().next();

@@ -1,5 +1,5 @@
-//! The arithmetic of quantised numbers, written from the interface's definitions with numbers so wide that
-//! nothing can overflow unseen; shares nothing with the executor's.
+//! The arithmetic of quantised numbers, written from the interface's definitions with numbers so
+//! wide that nothing can overflow unseen; shares nothing with the executor's.
 
 use nnburst_hal::OperandType;
 
@@ -99,7 +99,8 @@ pub(crate) fn stored(kind: OperandType, byte: u8) -> i64 {
     if kind == OperandType::TensorQuant8Asymm { byte.into() } else { byte.cast_signed().into() }
 }
 
-/// Fixed-point numbers of 16 or 32 bits; one in format `m` has `m` bits before the point, and the sign.
+/// Fixed-point numbers of 16 or 32 bits; one in format `m` has `m` bits before the point, and the
+/// sign.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Format(pub(crate) u32);
 

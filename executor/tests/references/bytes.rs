@@ -1,6 +1,7 @@
-//! Operations of bytes whose results are defined to the last bit: functions, softmax, norms, pools, means.
+//! Operations of bytes whose results are defined to the last bit: functions, softmax, norms, pools,
+//! means.
 
-use nnburst_executor::testing::Chance;
+use nnburst_executor::testing::TestRng;
 use nnburst_hal::{Operand, OperandType as T, OperationType as Op};
 
 use crate::arithmetic::{
@@ -21,8 +22,8 @@ fn numbers(value: &Value, kind: T) -> Vec<i64> {
     value.bytes.iter().map(|&byte| stored(kind, byte)).collect()
 }
 
-fn scale_of_chance(chance: &mut Chance) -> f32 {
-    chance.one_of(&[0.05f32, 0.5, 0.02, 0.1, 1.0, 0.007_843, 2.0])
+fn scale_at_random(rng: &mut TestRng) -> f32 {
+    rng.one_of(&[0.05f32, 0.5, 0.02, 0.1, 1.0, 0.007_843, 2.0])
 }
 
 /// Radius beyond which a function of format 4 has reached its end, and the scaled input.
@@ -94,11 +95,11 @@ fn hard_swish(scale: f32, d: i64, out: f32) -> i64 {
 fn functions_of_one_byte() {
     const OPS: [Op; 6] = [Op::Logistic, Op::Tanh, Op::HardSwish, Op::Relu, Op::Relu1, Op::Relu6];
     for seed in seeds(150) {
-        let chance = &mut Chance::of_seed(seed);
-        let (kind, op) = (KINDS[chance.below(2)], OPS[chance.below(6)]);
+        let rng = &mut TestRng::of_seed(seed);
+        let (kind, op) = (KINDS[rng.below(2)], OPS[rng.below(6)]);
         // Every byte, and lengths with every tail.
-        let count = if chance.once_in(2) { 256 } else { chance.one_of(&SIZES) };
-        let (scale, zp) = (scale_of_chance(chance), zero_point(chance, kind));
+        let count = if rng.once_in(2) { 256 } else { rng.one_of(&SIZES) };
+        let (scale, zp) = (scale_at_random(rng), zero_point(rng, kind));
         let bytes: Vec<u8> = (0..count)
             .map(|at| at.to_le_bytes()[0].wrapping_mul(if count < 256 { 37 } else { 1 }))
             .collect();
@@ -106,9 +107,7 @@ fn functions_of_one_byte() {
             Op::Logistic => (1.0 / 256.0, offset(kind) as i32),
             Op::Tanh => (1.0 / 128.0, (offset(kind) + 128) as i32),
             // The output's multiplier is at most 1.
-            Op::HardSwish => {
-                (scale * chance.one_of(&[0.5, 1.0, 2.0, 7.0]), zero_point(chance, kind))
-            }
+            Op::HardSwish => (scale * rng.one_of(&[0.5, 1.0, 2.0, 7.0]), zero_point(rng, kind)),
             _ => (scale, zp),
         };
         let code = match op {
@@ -174,24 +173,24 @@ fn l2_norm(row: &[i64]) -> Vec<i64> {
 #[test]
 fn softmax_and_norms_along_any_axis() {
     for seed in seeds(200) {
-        let chance = &mut Chance::of_seed(seed);
-        let kind = KINDS[chance.below(2)];
-        let is_softmax = chance.once_in(2);
-        let rank = 1 + chance.below(4);
-        let mut dims: Vec<i64> = (0..rank).map(|_| i64::from(chance.between(1, 4))).collect();
-        let axis = chance.below(rank);
-        dims[axis] = i64::from(if chance.once_in(6) { 700 } else { chance.one_of(&SIZES) });
-        let (scale, zp) = (scale_of_chance(chance), zero_point(chance, kind));
-        let extreme = chance.once_in(3);
-        let mut x = values(chance, kind, &dims, (scale, zp), extreme);
+        let rng = &mut TestRng::of_seed(seed);
+        let kind = KINDS[rng.below(2)];
+        let is_softmax = rng.once_in(2);
+        let rank = 1 + rng.below(4);
+        let mut dims: Vec<i64> = (0..rank).map(|_| i64::from(rng.between(1, 4))).collect();
+        let axis = rng.below(rank);
+        dims[axis] = i64::from(if rng.once_in(6) { 700 } else { rng.one_of(&SIZES) });
+        let (scale, zp) = (scale_at_random(rng), zero_point(rng, kind));
+        let extreme = rng.once_in(3);
+        let mut x = values(rng, kind, &dims, (scale, zp), extreme);
         // Many equals: the sum overflows the format, and the shares are 0.
-        if chance.once_in(8)
+        if rng.once_in(8)
             && let Arg::Other(_, bytes) = &mut x.arg
         {
             bytes.fill(200);
             x.numbers.fill((stored(kind, 200) - i64::from(zp)) as f64);
         }
-        let beta = chance.one_of(&[1.0f32, 0.125, 3.0, 0.01]);
+        let beta = rng.one_of(&[1.0f32, 0.125, 3.0, 0.01]);
         let inner: i64 = dims[axis + 1..].iter().product();
         let mut want = vec![0; x.numbers.len()];
         for at in 0..want.len() {
@@ -231,26 +230,26 @@ fn divided(sum: i64, count: i64) -> i64 {
 fn pools_of_bytes() {
     let mut compared = 0;
     for seed in seeds(250) {
-        let chance = &mut Chance::of_seed(seed);
-        let (kind, average) = (KINDS[chance.below(2)], chance.once_in(2));
-        let large = chance.once_in(10);
-        let mut upto = |low: u32, high: u32| i64::from(chance.between(low, high));
+        let rng = &mut TestRng::of_seed(seed);
+        let (kind, average) = (KINDS[rng.below(2)], rng.once_in(2));
+        let large = rng.once_in(10);
+        let mut upto = |low: u32, high: u32| i64::from(rng.between(low, high));
         let most = if large { 20 } else { 9 };
         let (n, h, w) = (upto(1, 2), upto(1, most), upto(1, most));
         let (fh, fw) = if large { (h, w) } else { (upto(1, 4), upto(1, 4)) };
         let (sh, sw) = (upto(1, 3), upto(1, 3));
         let [top, bottom] = [(); 2].map(|()| upto(0, (fh - 1) as u32));
         let [left, right] = [(); 2].map(|()| upto(0, (fw - 1) as u32));
-        let c = i64::from(chance.one_of(&SIZES));
+        let c = i64::from(rng.one_of(&SIZES));
         let (rows, columns) = (h + top + bottom - fh, w + left + right - fw);
         if rows < 0 || columns < 0 {
             continue;
         }
         compared += 1;
-        let code = chance.one_of(&[0, 1, 2, 3]);
-        let (scale, zp) = (scale_of_chance(chance), zero_point(chance, kind));
-        let extreme = chance.once_in(3);
-        let x = values(chance, kind, &[n, h, w, c], (scale, zp), extreme);
+        let code = rng.one_of(&[0, 1, 2, 3]);
+        let (scale, zp) = (scale_at_random(rng), zero_point(rng, kind));
+        let extreme = rng.once_in(3);
+        let x = values(rng, kind, &[n, h, w, c], (scale, zp), extreme);
         let (low, high) = activation(code, kind, scale, zp);
         let mut want = Vec::new();
         let dims = [n, rows / sh + 1, columns / sw + 1, c];
@@ -290,14 +289,14 @@ fn pools_of_bytes() {
 #[test]
 fn means_of_bytes() {
     for seed in seeds(80) {
-        let chance = &mut Chance::of_seed(seed);
-        let kind = KINDS[chance.below(2)];
-        let [n, h, w] = [(); 3].map(|()| i64::from(chance.between(1, 9)));
-        let c = i64::from(chance.one_of(&SIZES));
-        let (scale, zp) = (scale_of_chance(chance), zero_point(chance, kind));
-        let extreme = chance.once_in(3);
-        let x = values(chance, kind, &[n, h, w, c], (scale, zp), extreme);
-        let last = chance.once_in(2);
+        let rng = &mut TestRng::of_seed(seed);
+        let kind = KINDS[rng.below(2)];
+        let [n, h, w] = [(); 3].map(|()| i64::from(rng.between(1, 9)));
+        let c = i64::from(rng.one_of(&SIZES));
+        let (scale, zp) = (scale_at_random(rng), zero_point(rng, kind));
+        let extreme = rng.once_in(3);
+        let x = values(rng, kind, &[n, h, w, c], (scale, zp), extreme);
+        let last = rng.once_in(2);
         // Over height and width, or over the channels.
         let (axes, count) = if last { (vec![-1], c) } else { (vec![1, 2], h * w) };
         let results = n * h * w * c / count;
@@ -324,16 +323,16 @@ fn means_of_bytes() {
 #[test]
 fn to_bytes_and_back() {
     for seed in seeds(120) {
-        let chance = &mut Chance::of_seed(seed);
-        let kind = KINDS[chance.below(2)];
-        let (scale, zp) = (chance.one_of(&[0.5f32, 0.25, 0.1, 2.0, 1.0]), zero_point(chance, kind));
-        let count = chance.one_of(&SIZES);
+        let rng = &mut TestRng::of_seed(seed);
+        let kind = KINDS[rng.below(2)];
+        let (scale, zp) = (rng.one_of(&[0.5f32, 0.25, 0.1, 2.0, 1.0]), zero_point(rng, kind));
+        let count = rng.one_of(&SIZES);
         let reals: Vec<f32> = (0..count)
-            .map(|_| match chance.below(12) {
+            .map(|_| match rng.below(12) {
                 0 => f32::INFINITY,
                 1 => f32::NEG_INFINITY,
                 2 => 1e30,
-                _ => chance.real() * 300.0,
+                _ => rng.real() * 300.0,
             })
             .collect();
         let (low, high) = range(kind);
@@ -348,7 +347,7 @@ fn to_bytes_and_back() {
         compute_all(Op::Quantize, &args, &[Out(kind, scale, zp)], 80, |what, got| {
             assert_eq!(numbers(&got[0], kind), want, "{what}, seed {seed}, {scale} {zp}");
         });
-        let x = values(chance, kind, &[count.into()], (scale, zp), false);
+        let x = values(rng, kind, &[count.into()], (scale, zp), false);
         let want: Vec<f32> = x.numbers.iter().map(|&d| d as f32 * scale).collect();
         compute_all(Op::Dequantize, &[x.arg], &[crate::model::F32], 80, |what, got| {
             assert_eq!(got[0].floats(), want, "{what}, seed {seed}");
@@ -360,20 +359,20 @@ fn to_bytes_and_back() {
 #[test]
 fn concatenations_of_other_scales() {
     for seed in seeds(100) {
-        let chance = &mut Chance::of_seed(seed);
-        let kind = KINDS[chance.below(2)];
-        let (scale, zp) = (scale_of_chance(chance), zero_point(chance, kind));
+        let rng = &mut TestRng::of_seed(seed);
+        let kind = KINDS[rng.below(2)];
+        let (scale, zp) = (scale_at_random(rng), zero_point(rng, kind));
         let shift = -offset(kind);
-        let rows = i64::from(chance.between(1, 3));
-        let parts: Vec<(Vec<i64>, i64, Arg)> = (0..chance.between(1, 4))
+        let rows = i64::from(rng.between(1, 3));
+        let parts: Vec<(Vec<i64>, i64, Arg)> = (0..rng.between(1, 4))
             .map(|_| {
-                let width = i64::from(chance.one_of(&SIZES));
-                let (own_scale, own_zp) = if chance.once_in(3) {
+                let width = i64::from(rng.one_of(&SIZES));
+                let (own_scale, own_zp) = if rng.once_in(3) {
                     (scale, zp)
                 } else {
-                    (scale_of_chance(chance), zero_point(chance, kind))
+                    (scale_at_random(rng), zero_point(rng, kind))
                 };
-                let x = values(chance, kind, &[rows, width], (own_scale, own_zp), false);
+                let x = values(rng, kind, &[rows, width], (own_scale, own_zp), false);
                 let stored = x.numbers.iter().map(|&d| d as i64 + i64::from(own_zp));
                 let made = stored.map(|q| {
                     if (own_scale, own_zp) == (scale, zp) {

@@ -1,10 +1,11 @@
-//! Values that steer an operation (indexes, axes, shapes, paddings, sizes) in memory that another thread scribbles
-//! into while the operation runs: each is read once, checked and only then used, so the operation computes
-//! something or refuses, and nothing is read or written outside its tensors. The build checks indexes.
+//! Values that steer an operation (indexes, axes, shapes, paddings, sizes) in memory that another
+//! thread scribbles into while the operation runs: each is read once, checked and only then used,
+//! so the operation computes something or refuses, and nothing is read or written outside its
+//! tensors. The build checks indexes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nnburst_executor::testing::Chance;
+use nnburst_executor::testing::TestRng;
 use nnburst_executor::{CompileOptions, Control, Input, Output, Plan};
 use nnburst_hal::{Access, Memory, OperandType, OperationType as Op, ViewMut};
 
@@ -18,7 +19,7 @@ const EDGES: [i32; 14] =
 type Case = (Op, Vec<Arg>, Vec<Out>);
 
 fn floats(dims: &[u32]) -> Arg {
-    Arg::random(&mut Chance::of_seed(7), dims)
+    Arg::random(&mut TestRng::of_seed(7), dims)
 }
 
 fn table(rows: &[u32], values: &[i32]) -> Arg {
@@ -174,17 +175,17 @@ fn what_steers_an_operation_may_change_while_it_runs() {
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let mut chance = Chance::of_seed(at as u64);
+                let mut rng = TestRng::of_seed(at as u64);
                 // Relaxed: the flag hands nothing over.
                 while !done.load(Ordering::Relaxed) {
-                    let input = chance.below(given.len());
+                    let input = rng.below(given.len());
                     if !steering[input] {
                         continue;
                     }
                     let mut bytes = given[input].clone();
-                    if chance.once_in(2) {
-                        let element = chance.below(bytes.len() / 4) * 4;
-                        let edge = chance.one_of(&EDGES).to_le_bytes();
+                    if rng.once_in(2) {
+                        let element = rng.below(bytes.len() / 4) * 4;
+                        let edge = rng.one_of(&EDGES).to_le_bytes();
                         bytes[element..element + 4].copy_from_slice(&edge);
                     }
                     let start = starts[input];

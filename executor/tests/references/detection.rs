@@ -1,6 +1,6 @@
 //! Boxes and keypoints: ties, limits of every kind, several classes for a box.
 
-use nnburst_executor::testing::Chance;
+use nnburst_executor::testing::TestRng;
 use nnburst_hal::OperationType as Op;
 
 use crate::model::{Arg, F32, I32, Value, assert_near, compute, seeds};
@@ -9,11 +9,11 @@ use crate::model::{Arg, F32, I32, Value, assert_near, compute, seeds};
 pub(crate) type Corners = [f32; 4];
 
 /// Boxes on a grid, so that many overlap by the same share.
-fn boxes(chance: &mut Chance, count: usize, most: u32) -> Vec<Corners> {
+fn boxes(rng: &mut TestRng, count: usize, most: u32) -> Vec<Corners> {
     (0..count)
         .map(|_| {
-            let (x, y) = (chance.between(0, most - 2) as f32, chance.between(0, most - 2) as f32);
-            let (w, h) = (chance.between(1, 4) as f32, chance.between(1, 4) as f32);
+            let (x, y) = (rng.between(0, most - 2) as f32, rng.between(0, most - 2) as f32);
+            let (w, h) = (rng.between(1, 4) as f32, rng.between(1, 4) as f32);
             [x, y, (x + w).min(most as f32), (y + h).min(most as f32)]
         })
         .collect()
@@ -51,8 +51,8 @@ fn suppressed(
 }
 
 /// Scores with ties.
-fn scores(chance: &mut Chance, count: usize) -> Vec<f32> {
-    (0..count).map(|_| chance.between(0, 16) as f32 / 16.0).collect()
+fn scores(rng: &mut TestRng, count: usize) -> Vec<f32> {
+    (0..count).map(|_| rng.between(0, 16) as f32 / 16.0).collect()
 }
 
 pub(crate) fn flat(boxes: &[Corners]) -> Vec<f32> {
@@ -69,17 +69,17 @@ type Kept = (f32, Corners, i32, i32);
 #[test]
 fn boxes_by_class_and_image() {
     for seed in seeds(200) {
-        let chance = &mut Chance::of_seed(seed);
-        let (rows, classes) = (chance.between(1, 24) as usize, chance.between(2, 4) as usize);
-        let given = scores(chance, rows * classes);
-        let corners = boxes(chance, rows * classes, 9);
-        let mut images: Vec<i32> = (0..rows).map(|_| chance.between(0, 2).cast_signed()).collect();
+        let rng = &mut TestRng::of_seed(seed);
+        let (rows, classes) = (rng.between(1, 24) as usize, rng.between(2, 4) as usize);
+        let given = scores(rng, rows * classes);
+        let corners = boxes(rng, rows * classes, 9);
+        let mut images: Vec<i32> = (0..rows).map(|_| rng.between(0, 2).cast_signed()).collect();
         images.sort_unstable();
-        let kernel = chance.one_of(&[0, 1, 2]);
-        let most = chance.one_of(&[-1, 1, 3, 10]);
-        let threshold = chance.one_of(&[0.0f32, 0.25, 0.5]);
-        let iou = chance.one_of(&[0.25f32, 0.5, 1.0 / 3.0, 0.75]);
-        let (sigma, least) = (chance.one_of(&[0.5f32, 1.0]), chance.one_of(&[0.1f32, 0.0625, 0.3]));
+        let kernel = rng.one_of(&[0, 1, 2]);
+        let most = rng.one_of(&[-1, 1, 3, 10]);
+        let threshold = rng.one_of(&[0.0f32, 0.25, 0.5]);
+        let iou = rng.one_of(&[0.25f32, 0.5, 1.0 / 3.0, 0.75]);
+        let (sigma, least) = (rng.one_of(&[0.5f32, 1.0]), rng.one_of(&[0.1f32, 0.0625, 0.3]));
         let mut want: Vec<Kept> = Vec::new();
         for image in 0..=2 {
             let mut kept: Vec<Kept> = Vec::new();
@@ -161,16 +161,13 @@ fn four(values: &[f32], at: usize) -> Corners {
 #[test]
 fn boxes_moved_within_their_images() {
     for seed in seeds(60) {
-        let chance = &mut Chance::of_seed(seed);
-        let (rows, classes, images) = (
-            chance.between(1, 6) as usize,
-            chance.between(1, 3) as usize,
-            chance.between(1, 3) as usize,
-        );
-        let places = boxes(chance, rows, 12);
-        let deltas: Vec<f32> = (0..rows * classes * 4).map(|_| chance.real()).collect();
-        let of: Vec<i32> = (0..rows).map(|_| chance.below(images) as i32).collect();
-        let sizes: Vec<f32> = (0..images * 2).map(|_| chance.between(4, 12) as f32).collect();
+        let rng = &mut TestRng::of_seed(seed);
+        let (rows, classes, images) =
+            (rng.between(1, 6) as usize, rng.between(1, 3) as usize, rng.between(1, 3) as usize);
+        let places = boxes(rng, rows, 12);
+        let deltas: Vec<f32> = (0..rows * classes * 4).map(|_| rng.real()).collect();
+        let of: Vec<i32> = (0..rows).map(|_| rng.below(images) as i32).collect();
+        let sizes: Vec<f32> = (0..images * 2).map(|_| rng.between(4, 12) as f32).collect();
         let want: Vec<Corners> = (0..rows * classes)
             .map(|at| {
                 let image = of[at / classes] as usize * 2;
@@ -192,28 +189,28 @@ fn boxes_moved_within_their_images() {
 #[test]
 fn proposals() {
     for seed in seeds(150) {
-        let chance = &mut Chance::of_seed(seed);
-        let mut upto = |low: u32, high: u32| chance.between(low, high) as usize;
+        let rng = &mut TestRng::of_seed(seed);
+        let mut upto = |low: u32, high: u32| rng.between(low, high) as usize;
         let [n, h, w, anchors] = [upto(1, 2), upto(1, 4), upto(1, 4), upto(1, 3)];
-        let nchw = chance.once_in(2);
+        let nchw = rng.once_in(2);
         let count = h * w * anchors;
         // All unequal, so that rounding can't change an order.
         let mut given: Vec<f32> = (0..n * count).map(|at| at as f32 / 64.0).collect();
         for at in 0..given.len() {
-            let other = chance.below(given.len());
+            let other = rng.below(given.len());
             given.swap(at, other);
         }
-        let deltas: Vec<f32> = (0..n * count * 4).map(|_| chance.real() / 4.0).collect();
+        let deltas: Vec<f32> = (0..n * count * 4).map(|_| rng.real() / 4.0).collect();
         let frames: Vec<Corners> = (0..anchors)
             .map(|_| {
-                let (x, y) = (chance.between(1, 5) as f32, chance.between(1, 5) as f32);
+                let (x, y) = (rng.between(1, 5) as f32, rng.between(1, 5) as f32);
                 [-x, -y, x, y]
             })
             .collect();
-        let sizes: Vec<f32> = (0..n * 2).map(|_| chance.between(8, 30) as f32).collect();
-        let stride = [chance.one_of(&[3.0f32, 5.0, 7.0]), chance.one_of(&[2.0f32, 4.0, 9.0])];
-        let (before, after) = (chance.one_of(&[-1, 0, 3, 100]), chance.one_of(&[-1, 0, 1, 4]));
-        let (iou, least) = (chance.one_of(&[0.2f32, 0.5, 0.9]), chance.one_of(&[0.0f32, 2.0, 4.0]));
+        let sizes: Vec<f32> = (0..n * 2).map(|_| rng.between(8, 30) as f32).collect();
+        let stride = [rng.one_of(&[3.0f32, 5.0, 7.0]), rng.one_of(&[2.0f32, 4.0, 9.0])];
+        let (before, after) = (rng.one_of(&[-1, 0, 3, 100]), rng.one_of(&[-1, 0, 1, 4]));
+        let (iou, least) = (rng.one_of(&[0.2f32, 0.5, 0.9]), rng.one_of(&[0.0f32, 2.0, 4.0]));
         let (mut best, mut places, mut images) = (Vec::new(), Vec::new(), Vec::new());
         for image in 0..n {
             let size = (sizes[image * 2], sizes[image * 2 + 1]);
@@ -282,21 +279,21 @@ fn proposals() {
 #[test]
 fn detections() {
     for seed in seeds(200) {
-        let chance = &mut Chance::of_seed(seed);
-        let mut upto = |low: u32, high: u32| chance.between(low, high) as usize;
+        let rng = &mut TestRng::of_seed(seed);
+        let mut upto = |low: u32, high: u32| rng.between(low, high) as usize;
         let [n, anchors, classes] = [upto(1, 2), upto(1, 12), upto(2, 5)];
         let (most, each, of_class) = (upto(1, 8), upto(1, 5), upto(1, 4));
-        let (regular, label) = (chance.once_in(2), chance.once_in(2));
+        let (regular, label) = (rng.once_in(2), rng.once_in(2));
         // All unequal.
         let mut given: Vec<f32> = (0..n * anchors * classes).map(|at| at as f32 / 256.0).collect();
         for at in 0..given.len() {
-            let other = chance.below(given.len());
+            let other = rng.below(given.len());
             given.swap(at, other);
         }
-        let deltas: Vec<f32> = (0..n * anchors * 4).map(|_| chance.real()).collect();
-        let frames: Vec<f32> = (0..anchors * 4).map(|_| chance.between(1, 6) as f32).collect();
+        let deltas: Vec<f32> = (0..n * anchors * 4).map(|_| rng.real()).collect();
+        let frames: Vec<f32> = (0..anchors * 4).map(|_| rng.between(1, 6) as f32).collect();
         let scale = [1.0, 2.0, 4.0, 5.0];
-        let (threshold, iou) = (chance.one_of(&[0.0f32, 0.1]), chance.one_of(&[0.1f32, 0.4, 0.8]));
+        let (threshold, iou) = (rng.one_of(&[0.0f32, 0.1]), rng.one_of(&[0.1f32, 0.4, 0.8]));
         let rows = if regular { most } else { most * each };
         let (mut scored, mut places) = (vec![0.0; n * rows], vec![[0.0; 4]; n * rows]);
         let (mut labels, mut valid) = (vec![0; n * rows], Vec::new());
@@ -363,14 +360,11 @@ fn detections() {
 #[test]
 fn keypoints() {
     for seed in seeds(80) {
-        let chance = &mut Chance::of_seed(seed);
-        let (count, side, points) = (
-            chance.between(1, 3) as usize,
-            chance.between(2, 8) as usize,
-            chance.between(1, 4) as usize,
-        );
-        let maps: Vec<f32> = (0..count * side * side * points).map(|_| chance.real()).collect();
-        let places = boxes(chance, count, 20);
+        let rng = &mut TestRng::of_seed(seed);
+        let (count, side, points) =
+            (rng.between(1, 3) as usize, rng.between(2, 8) as usize, rng.between(1, 4) as usize);
+        let maps: Vec<f32> = (0..count * side * side * points).map(|_| rng.real()).collect();
+        let places = boxes(rng, count, 20);
         let (mut scores, mut peaks) = (Vec::new(), Vec::new());
         for (map, point) in (0..count).flat_map(|map| (0..points).map(move |p| (map, p))) {
             let at = |y: usize, x: usize| maps[((map * side + y) * side + x) * points + point];

@@ -1,6 +1,7 @@
-//! Two tensors, element by element: every way to broadcast, every activation, lengths around those of vectors.
+//! Two tensors, element by element: every way to broadcast, every activation, lengths around those
+//! of vectors.
 
-use nnburst_executor::testing::Chance;
+use nnburst_executor::testing::TestRng;
 use nnburst_hal::{Operand, OperandType as T, OperationType as Op};
 
 use crate::arithmetic::{activation, fixed, halved, high_product_32, range};
@@ -8,23 +9,23 @@ use crate::model::{Arg, Out, compute_all, place, positions, seeds};
 use crate::tensors::{SIZES, Values, clamped, is_byte, near, values, zero_point};
 
 /// Two shapes that broadcast, and what to.
-fn shapes(chance: &mut Chance) -> [Vec<u32>; 3] {
-    let rank = 1 + chance.below(4);
-    let mut wide: Vec<u32> = (0..rank).map(|_| chance.between(1, 4)).collect();
+fn shapes(rng: &mut TestRng) -> [Vec<u32>; 3] {
+    let rank = 1 + rng.below(4);
+    let mut wide: Vec<u32> = (0..rank).map(|_| rng.between(1, 4)).collect();
     // The last or the only long one.
-    let long = if chance.once_in(4) { 0 } else { rank - 1 };
-    wide[long] = chance.one_of(&SIZES);
-    let part = |chance: &mut Chance| -> Vec<u32> {
-        match chance.below(6) {
+    let long = if rng.once_in(4) { 0 } else { rank - 1 };
+    wide[long] = rng.one_of(&SIZES);
+    let part = |rng: &mut TestRng| -> Vec<u32> {
+        match rng.below(6) {
             0 | 1 => wide.clone(),
             2 => vec![1],
             // A trailing part.
-            3 => wide[chance.below(rank)..].to_vec(),
+            3 => wide[rng.below(rank)..].to_vec(),
             // Any extents 1, those in the middle too.
-            _ => wide.iter().map(|&n| if chance.once_in(2) { 1 } else { n }).collect(),
+            _ => wide.iter().map(|&n| if rng.once_in(2) { 1 } else { n }).collect(),
         }
     };
-    let (a, b) = (part(chance), part(chance));
+    let (a, b) = (part(rng), part(rng));
     let out = broadcast(&a, &b);
     [a, b, out]
 }
@@ -126,24 +127,24 @@ fn arithmetic_of_any_shapes() {
         [T::TensorFloat32, T::TensorFloat16, T::TensorQuant8Asymm, T::TensorQuant8AsymmSigned];
     const OPS: [Op; 7] = [Op::Add, Op::Sub, Op::Mul, Op::Maximum, Op::Minimum, Op::Prelu, Op::Div];
     for seed in seeds(500) {
-        let chance = &mut Chance::of_seed(seed);
-        let kind = KINDS[chance.below(KINDS.len())];
-        let op = OPS[chance.below(OPS.len() - usize::from(is_byte(kind)))];
-        let code = chance.one_of(&[0, 1, 2, 3]);
-        let [a, b, out] = shapes(chance);
+        let rng = &mut TestRng::of_seed(seed);
+        let kind = KINDS[rng.below(KINDS.len())];
+        let op = OPS[rng.below(OPS.len() - usize::from(is_byte(kind)))];
+        let code = rng.one_of(&[0, 1, 2, 3]);
+        let [a, b, out] = shapes(rng);
         let mut quant = || {
-            let scale = chance.one_of(&[0.5f32, 0.013, 0.1, 1.0, 0.031_25, 2.5]);
-            if is_byte(kind) { (scale, zero_point(chance, kind)) } else { (0.0, 0) }
+            let scale = rng.one_of(&[0.5f32, 0.013, 0.1, 1.0, 0.031_25, 2.5]);
+            if is_byte(kind) { (scale, zero_point(rng, kind)) } else { (0.0, 0) }
         };
         let (qa, qb, mut qo) = (quant(), quant(), quant());
         if op == Op::Mul {
             // The multiplier must be less than 1.
             qo.0 = qo.0.max(qa.0 * qb.0 * 1.01);
         }
-        let extreme = chance.once_in(4) && !matches!(op, Op::Maximum | Op::Minimum);
+        let extreme = rng.once_in(4) && !matches!(op, Op::Maximum | Op::Minimum);
         let signed = |dims: &[u32]| dims.iter().map(|&n| i64::from(n)).collect::<Vec<_>>();
-        let x = values(chance, kind, &signed(&a), qa, extreme);
-        let y = values(chance, kind, &signed(&b), qb, extreme);
+        let x = values(rng, kind, &signed(&a), qa, extreme);
+        let y = values(rng, kind, &signed(&b), qb, extreme);
         let want: Vec<(f64, f64)> = positions(&out)
             .iter()
             .map(|position| {
@@ -175,15 +176,15 @@ fn arithmetic_of_any_shapes() {
 #[test]
 fn integers_wrap_and_divide_downwards() {
     for seed in seeds(120) {
-        let chance = &mut Chance::of_seed(seed);
-        let [a, b, out] = shapes(chance);
+        let rng = &mut TestRng::of_seed(seed);
+        let [a, b, out] = shapes(rng);
         let mut ints = |dims: &[u32]| {
             let edges = [0, 1, -1, 7, -7, 1000, i32::MAX, i32::MIN];
             let count = dims.iter().product::<u32>();
             let values: Vec<i32> = (0..count)
-                .map(|_| match chance.below(2) {
-                    0 => chance.one_of(&edges),
-                    _ => chance.between(0, 2000).cast_signed() - 1000,
+                .map(|_| match rng.below(2) {
+                    0 => rng.one_of(&edges),
+                    _ => rng.between(0, 2000).cast_signed() - 1000,
                 })
                 .collect();
             values
@@ -222,19 +223,19 @@ fn comparisons_of_any_shapes() {
     const OPS: [Op; 6] =
         [Op::Equal, Op::NotEqual, Op::Less, Op::LessEqual, Op::Greater, Op::GreaterEqual];
     for seed in seeds(200) {
-        let chance = &mut Chance::of_seed(seed);
+        let rng = &mut TestRng::of_seed(seed);
         let kind =
-            [T::TensorFloat32, T::TensorQuant8Asymm, T::TensorQuant8AsymmSigned][chance.below(3)];
-        let [a, b, out] = shapes(chance);
+            [T::TensorFloat32, T::TensorQuant8Asymm, T::TensorQuant8AsymmSigned][rng.below(3)];
+        let [a, b, out] = shapes(rng);
         let mut quant = || {
-            let scale = chance.one_of(&[0.5f32, 0.25, 1.0]);
-            if is_byte(kind) { (scale, zero_point(chance, kind)) } else { (0.0, 0) }
+            let scale = rng.one_of(&[0.5f32, 0.25, 1.0]);
+            if is_byte(kind) { (scale, zero_point(rng, kind)) } else { (0.0, 0) }
         };
         let (qa, qb) = (quant(), quant());
         let signed = |dims: &[u32]| dims.iter().map(|&n| i64::from(n)).collect::<Vec<_>>();
-        let extreme = chance.once_in(3);
-        let x = values(chance, kind, &signed(&a), qa, extreme);
-        let y = values(chance, kind, &signed(&b), qb, extreme);
+        let extreme = rng.once_in(3);
+        let x = values(rng, kind, &signed(&a), qa, extreme);
+        let y = values(rng, kind, &signed(&b), qb, extreme);
         let scale = |quant: Quant| if is_byte(kind) { f64::from(quant.0) } else { 1.0 };
         for op in OPS {
             let want: Vec<u8> = positions(&out)
@@ -270,11 +271,11 @@ fn comparisons_of_any_shapes() {
 #[test]
 fn selections() {
     for seed in seeds(60) {
-        let chance = &mut Chance::of_seed(seed);
-        let count = chance.one_of(&SIZES);
-        let condition: Vec<u8> = (0..count).map(|_| [0, 0, 1, 2, 255][chance.below(5)]).collect();
-        let x = values(chance, T::TensorFloat32, &[count.into()], (0.0, 0), true);
-        let y = values(chance, T::TensorFloat32, &[count.into()], (0.0, 0), true);
+        let rng = &mut TestRng::of_seed(seed);
+        let count = rng.one_of(&SIZES);
+        let condition: Vec<u8> = (0..count).map(|_| [0, 0, 1, 2, 255][rng.below(5)]).collect();
+        let x = values(rng, T::TensorFloat32, &[count.into()], (0.0, 0), true);
+        let y = values(rng, T::TensorFloat32, &[count.into()], (0.0, 0), true);
         let want: Vec<(f64, f64)> = (0..count as usize)
             .map(|at| (if condition[at] == 0 { y.numbers[at] } else { x.numbers[at] }, 0.0))
             .collect();

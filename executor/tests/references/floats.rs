@@ -1,6 +1,6 @@
 //! Functions and normalisations of floats, in both precisions, with NaN and infinities.
 
-use nnburst_executor::testing::Chance;
+use nnburst_executor::testing::TestRng;
 use nnburst_hal::{OperandType as T, OperationType as Op};
 
 use crate::model::{Arg, Out, Value, compute_all, seeds};
@@ -117,12 +117,12 @@ fn functions_of_one_number() {
         Op::Elu,
     ];
     for seed in seeds(320) {
-        let chance = &mut Chance::of_seed(seed);
-        let (op, kind) = (OPS[seed as usize % 16], KINDS[chance.below(2)]);
-        let count = chance.one_of(&SIZES);
-        let size = chance.one_of(&[1.0f32, 8.0, 60.0]);
+        let rng = &mut TestRng::of_seed(seed);
+        let (op, kind) = (OPS[seed as usize % 16], KINDS[rng.below(2)]);
+        let count = rng.one_of(&SIZES);
+        let size = rng.one_of(&[1.0f32, 8.0, 60.0]);
         let numbers: Vec<f32> = (0..count)
-            .map(|_| match chance.below(20) {
+            .map(|_| match rng.below(20) {
                 0 => f32::NAN,
                 1 => f32::INFINITY,
                 2 => f32::NEG_INFINITY,
@@ -131,7 +131,7 @@ fn functions_of_one_number() {
                 5 => 1e4,
                 6 => -1e4,
                 7 => 1e-7,
-                _ => chance.real() * size,
+                _ => rng.real() * size,
             })
             .collect();
         // Large arguments of a sine have few places left behind the point.
@@ -178,33 +178,33 @@ fn normalisations_along_any_axis() {
     const OPS: [Op; 4] =
         [Op::Softmax, Op::LogSoftmax, Op::L2Normalization, Op::LocalResponseNormalization];
     for seed in seeds(240) {
-        let chance = &mut Chance::of_seed(seed);
-        let (op, kind) = (OPS[seed as usize % 4], KINDS[chance.below(2)]);
-        let rank = 1 + chance.below(4);
-        let mut dims: Vec<u32> = (0..rank).map(|_| chance.between(1, 4)).collect();
-        let axis = chance.below(rank);
-        dims[axis] = chance.one_of(&SIZES);
+        let rng = &mut TestRng::of_seed(seed);
+        let (op, kind) = (OPS[seed as usize % 4], KINDS[rng.below(2)]);
+        let rank = 1 + rng.below(4);
+        let mut dims: Vec<u32> = (0..rank).map(|_| rng.between(1, 4)).collect();
+        let axis = rng.below(rank);
+        dims[axis] = rng.one_of(&SIZES);
         let count: u32 = dims.iter().product();
-        let zeros = chance.once_in(6);
+        let zeros = rng.once_in(6);
         let numbers: Vec<f32> = (0..count)
             .map(|_| {
-                let masked = op == Op::Softmax && chance.once_in(15);
+                let masked = op == Op::Softmax && rng.once_in(15);
                 if zeros {
                     0.0
                 } else if masked {
                     f32::NEG_INFINITY
                 } else {
-                    chance.real() * 4.0
+                    rng.real() * 4.0
                 }
             })
             .collect();
         let (input, numbers) = tensor(kind, &dims, &numbers);
-        let beta = chance.one_of(&[1.0f32, 0.5, 2.0]);
-        let radius = chance.one_of(&[0, 1, 2, 5, 40]);
+        let beta = rng.one_of(&[1.0f32, 0.5, 2.0]);
+        let radius = rng.one_of(&[0, 1, 2, 5, 40]);
         let (bias, alpha, power) = (
-            chance.one_of(&[1.0f32, 2.0, 9.0]),
-            chance.one_of(&[0.5f32, 1.0, 4.0]),
-            chance.one_of(&[0.5f32, 0.75, 1.0]),
+            rng.one_of(&[1.0f32, 2.0, 9.0]),
+            rng.one_of(&[0.5f32, 1.0, 4.0]),
+            rng.one_of(&[0.5f32, 0.75, 1.0]),
         );
         let mut want = vec![0.0; numbers.len()];
         let mut skipped = vec![false; numbers.len()];
@@ -254,12 +254,12 @@ fn normalisations_along_any_axis() {
 #[test]
 fn instances_of_any_size() {
     for seed in seeds(60) {
-        let chance = &mut Chance::of_seed(seed);
-        let kind = KINDS[chance.below(2)];
-        let nchw = chance.once_in(2);
-        let [n, h, w] = [(); 3].map(|()| chance.between(1, 7) as usize);
-        let c = chance.one_of(&SIZES) as usize;
-        let numbers: Vec<f32> = (0..n * h * w * c).map(|_| chance.real() * 3.0).collect();
+        let rng = &mut TestRng::of_seed(seed);
+        let kind = KINDS[rng.below(2)];
+        let nchw = rng.once_in(2);
+        let [n, h, w] = [(); 3].map(|()| rng.between(1, 7) as usize);
+        let c = rng.one_of(&SIZES) as usize;
+        let numbers: Vec<f32> = (0..n * h * w * c).map(|_| rng.real() * 3.0).collect();
         let dims = if nchw { [n, c, h, w] } else { [n, h, w, c] }.map(|n| n as u32);
         let (input, numbers) = tensor(kind, &dims, &numbers);
         let place = |batch: usize, pixel: usize, channel: usize| {

@@ -1,6 +1,7 @@
-//! The two quantised LSTMs, to the last bit: clips, peepholes, hidden zero points, with and without normalisation.
+//! The two quantised LSTMs, to the last bit: clips, peepholes, hidden zero points, with and without
+//! normalisation.
 
-use nnburst_executor::testing::Chance;
+use nnburst_executor::testing::TestRng;
 use nnburst_hal::{Operand, OperandLifeTime, OperandType as T, OperationType as Op};
 
 use crate::arithmetic::{Format, fixed, halved, high_product_16, inverse_root};
@@ -27,12 +28,12 @@ fn none(kind: T) -> Stored {
     Stored { arg, q: Vec::new(), scale }
 }
 
-fn stored(chance: &mut Chance, kind: T, dims: &[usize], scale: f32, zero_point: i32) -> Stored {
+fn stored(rng: &mut TestRng, kind: T, dims: &[usize], scale: f32, zero_point: i32) -> Stored {
     let count: usize = dims.iter().product();
     let mut bytes = Vec::new();
     let q: Vec<i64> = (0..count)
         .map(|_| {
-            let any = chance.between(0, 0xffff);
+            let any = rng.between(0, 0xffff);
             match kind {
                 T::TensorInt32 => {
                     let value = any.cast_signed() - 0x8000;
@@ -101,21 +102,21 @@ struct Lstm {
 }
 
 impl Lstm {
-    fn of(chance: &mut Chance) -> Self {
-        let mut upto = |low: u32, high: u32| chance.between(low, high) as usize;
+    fn of(rng: &mut TestRng) -> Self {
+        let mut upto = |low: u32, high: u32| rng.between(low, high) as usize;
         let [batches, inputs, units] = [upto(1, 3), upto(1, 20), upto(2, 18)];
-        let projects = chance.once_in(2);
-        let outputs = if projects { chance.between(1, 17) as usize } else { units };
-        let coupled = chance.once_in(3);
-        let (peeps, norms) = (chance.once_in(2), chance.once_in(2));
-        let power = chance.one_of(&[-9, -11, -12, -15]);
+        let projects = rng.once_in(2);
+        let outputs = if projects { rng.between(1, 17) as usize } else { units };
+        let coupled = rng.once_in(3);
+        let (peeps, norms) = (rng.once_in(2), rng.once_in(2));
+        let power = rng.one_of(&[-9, -11, -12, -15]);
         let (x_zero, state_zero) =
-            (chance.one_of(&[0, -128, 127, 5]), chance.one_of(&[0, -128, 127, -3]));
+            (rng.one_of(&[0, -128, 127, 5]), rng.one_of(&[0, -128, 127, -3]));
         let weight = 0.007_8f32;
         let is_there = |k: usize| k > 0 || !coupled;
         let mut gates = |kind: T, there: &dyn Fn(usize) -> bool, dims: &[usize], scale: f32| {
             (0..4)
-                .map(|k| if there(k) { stored(chance, kind, dims, scale, 0) } else { none(kind) })
+                .map(|k| if there(k) { stored(rng, kind, dims, scale, 0) } else { none(kind) })
                 .collect::<Vec<_>>()
         };
         let to_gate = gates(T::TensorQuant8Symm, &is_there, &[units, inputs], weight);
@@ -124,15 +125,15 @@ impl Lstm {
             gates(T::TensorQuant16Symm, &|k| peeps && k != 2 && is_there(k), &[units], 0.000_03);
         let bias = gates(T::TensorInt32, &is_there, &[units], 0.0);
         let norm = gates(T::TensorQuant16Symm, &|k| norms && is_there(k), &[units], 0.000_06);
-        let x = stored(chance, T::TensorQuant8AsymmSigned, &[batches, inputs], 0.0078, x_zero);
+        let x = stored(rng, T::TensorQuant8AsymmSigned, &[batches, inputs], 0.0078, x_zero);
         let state =
-            stored(chance, T::TensorQuant8AsymmSigned, &[batches, outputs], 0.0061, state_zero);
-        let cell = stored(chance, T::TensorQuant16Symm, &[batches, units], 2f32.powi(power), 0);
+            stored(rng, T::TensorQuant8AsymmSigned, &[batches, outputs], 0.0061, state_zero);
+        let cell = stored(rng, T::TensorQuant16Symm, &[batches, units], 2f32.powi(power), 0);
         let projection = projects.then(|| {
-            let weights = stored(chance, T::TensorQuant8Symm, &[outputs, units], 0.0035, 0);
-            let has_bias = chance.once_in(2);
+            let weights = stored(rng, T::TensorQuant8Symm, &[outputs, units], 0.0035, 0);
+            let has_bias = rng.once_in(2);
             let bias = if has_bias {
-                stored(chance, T::TensorInt32, &[outputs], 0.0035 * 0.007, 0)
+                stored(rng, T::TensorInt32, &[outputs], 0.0035 * 0.007, 0)
             } else {
                 none(T::TensorInt32)
             };
@@ -156,10 +157,10 @@ impl Lstm {
             cell,
             power,
             norm,
-            cell_clip: chance.one_of(&[0.0, 0.0, 1.5, 0.25]),
-            projection_clip: chance.one_of(&[0.0, 0.0, 0.2, 0.05]),
+            cell_clip: rng.one_of(&[0.0, 0.0, 1.5, 0.25]),
+            projection_clip: rng.one_of(&[0.0, 0.0, 0.2, 0.05]),
             between: [0.004, 0.008, 0.002, 0.006],
-            hidden_zero: chance.one_of(&[0, 3, -7]),
+            hidden_zero: rng.one_of(&[0, 3, -7]),
             hidden_scale: 0.007,
         }
     }
@@ -286,7 +287,7 @@ impl Lstm {
 #[test]
 fn quantised_lstm_with_every_part() {
     for seed in seeds(200) {
-        let lstm = Lstm::of(&mut Chance::of_seed(seed));
+        let lstm = Lstm::of(&mut TestRng::of_seed(seed));
         let (cells, outputs) = lstm.run();
         let state = Out(T::TensorQuant8AsymmSigned, lstm.state.scale, lstm.state_zero);
         let outs = [state, Out(T::TensorQuant16Symm, lstm.cell.scale, 0), state];
@@ -307,19 +308,17 @@ fn quantised_lstm_with_every_part() {
     }
 }
 
-/// Each row of weights is first the recurrent ones, then the input's; what it meets is the input first.
+/// Each row of weights is first the recurrent ones, then the input's; what it meets is the input
+/// first.
 #[test]
 fn lstm_of_16_bits() {
     for seed in seeds(120) {
-        let chance = &mut Chance::of_seed(seed);
-        let (b, i, o) = (
-            chance.between(1, 3) as usize,
-            chance.between(1, 20) as usize,
-            chance.between(1, 18) as usize,
-        );
-        let (scale, zero) = (chance.one_of(&[0.006f32, 0.003]), chance.one_of(&[128, 0, 255, 100]));
+        let rng = &mut TestRng::of_seed(seed);
+        let (b, i, o) =
+            (rng.between(1, 3) as usize, rng.between(1, 20) as usize, rng.between(1, 18) as usize);
+        let (scale, zero) = (rng.one_of(&[0.006f32, 0.003]), rng.one_of(&[128, 0, 255, 100]));
         let mut tensor =
-            |kind: T, dims: &[usize], scale: f32, zp: i32| stored(chance, kind, dims, scale, zp);
+            |kind: T, dims: &[usize], scale: f32, zp: i32| stored(rng, kind, dims, scale, zp);
         let x = tensor(T::TensorQuant8Asymm, &[b, i], 1.0 / 128.0, 128);
         let own: Vec<_> =
             (0..4).map(|_| tensor(T::TensorQuant8Asymm, &[o, i], scale, zero)).collect();

@@ -1,5 +1,6 @@
-//! Operations against references written plainly from the interface's definitions, which share no code with the
-//! executor: the parameters and sizes that the conformance cases leave alone. `tests/README.md` says what is where.
+//! Operations against references written plainly from the interface's definitions, which share no
+//! code with the executor: the parameters and sizes that the conformance cases leave alone.
+//! `tests/README.md` says what is where.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 #![expect(
     clippy::cast_possible_truncation,

@@ -1,6 +1,6 @@
 //! Models of one operation.
 
-use nnburst_executor::testing::Chance;
+use nnburst_executor::testing::TestRng;
 use nnburst_executor::{CompileOptions, Control, Input, Isa, Output, Plan};
 use nnburst_hal::{
     DataLocation, Model, Operand, OperandLifeTime, OperandType, Operation, OperationType, Subgraph,
@@ -23,10 +23,10 @@ pub(crate) enum Arg {
 }
 
 impl Arg {
-    /// Numbers of chance.
-    pub(crate) fn random(chance: &mut Chance, dims: &[u32]) -> Self {
+    /// Random numbers.
+    pub(crate) fn random(rng: &mut TestRng, dims: &[u32]) -> Self {
         let count: u32 = dims.iter().product();
-        Self::Floats(dims.to_vec(), (0..count).map(|_| chance.real()).collect())
+        Self::Floats(dims.to_vec(), (0..count).map(|_| rng.real()).collect())
     }
 
     pub(crate) fn list(values: &[i32]) -> Self {
@@ -93,8 +93,8 @@ impl Value {
     }
 }
 
-/// Computes the operation with tensors and scalars as constants, and again with them as inputs of the
-/// model; both must give the same, floats as near as sums in another order are.
+/// Computes the operation with tensors and scalars as constants, and again with them as inputs of
+/// the model; both must give the same, floats as near as sums in another order are.
 pub(crate) fn compute(
     kind: OperationType,
     args: &[Arg],
@@ -135,8 +135,9 @@ struct Way {
     threads: usize,
 }
 
-/// Computes the operation with every kernel form that the machine has, with one thread and two, with weights
-/// that are constants and with weights that come with the request, and gives each result to `check`.
+/// Computes the operation with every kernel form that the machine has, with one thread and two,
+/// with weights that are constants and with weights that come with the request, and gives each
+/// result to `check`.
 pub(crate) fn compute_all(
     kind: OperationType,
     args: &[Arg],
@@ -187,8 +188,8 @@ fn compute_once(
         .collect())
 }
 
-/// A model of the operation alone, its outputs of unknown shape, and what its inputs are given. All arguments are
-/// inputs; if they are to be constant, only the first, so that there is one.
+/// A model of the operation alone, its outputs of unknown shape, and what its inputs are given. All
+/// arguments are inputs; if they are to be constant, only the first, so that there is one.
 pub(crate) fn model_of(
     kind: OperationType,
     args: &[Arg],
@@ -250,8 +251,8 @@ pub(crate) fn place(dims: &[u32], position: &[u32]) -> usize {
     dims.iter().zip(position).fold(0, |at, (&extent, &p)| at * extent as usize + p as usize)
 }
 
-pub(crate) fn dims_of_chance(chance: &mut Chance, rank: usize) -> Vec<u32> {
-    (0..rank).map(|_| chance.between(1, 5)).collect()
+pub(crate) fn dims_at_random(rng: &mut TestRng, rank: usize) -> Vec<u32> {
+    (0..rank).map(|_| rng.between(1, 5)).collect()
 }
 
 /// Differs by at most a few units of single precision of what is summed.

@@ -1,9 +1,9 @@
 //! What moves elements.
 
-use nnburst_executor::testing::Chance;
+use nnburst_executor::testing::TestRng;
 use nnburst_hal::OperationType as Op;
 
-use crate::model::{Arg, F32, Value, compute, dims_of_chance, place, positions, seeds};
+use crate::model::{Arg, F32, Value, compute, dims_at_random, place, positions, seeds};
 
 const ELEMENTS: usize = 60_000;
 
@@ -20,15 +20,15 @@ fn check(op: Op, args: &[Arg], out: &[u32], from: impl Fn(&[u32]) -> Vec<u32>) {
 fn strided_slices_of_every_rank_and_mask() {
     let mut compared = 0;
     for seed in seeds(600) {
-        let chance = &mut Chance::of_seed(seed);
-        let rank = 1 + chance.below(4);
-        let dims = dims_of_chance(chance, rank);
+        let rng = &mut TestRng::of_seed(seed);
+        let rank = 1 + rng.below(4);
+        let dims = dims_at_random(rng, rank);
         let mut numbers = |low: i32, high: u32| -> Vec<i32> {
-            (0..rank).map(|_| low + chance.between(0, high).cast_signed()).collect()
+            (0..rank).map(|_| low + rng.between(0, high).cast_signed()).collect()
         };
         let (begins, ends) = (numbers(-7, 14), numbers(-7, 14));
-        let steps: Vec<i32> = (0..rank).map(|_| chance.one_of(&[1, 1, 2, 3, -1, -2, -3])).collect();
-        let mut mask = || chance.below(16).cast_signed() & (chance.below(16).cast_signed());
+        let steps: Vec<i32> = (0..rank).map(|_| rng.one_of(&[1, 1, 2, 3, -1, -2, -3])).collect();
+        let mut mask = || rng.below(16).cast_signed() & (rng.below(16).cast_signed());
         let (begin_mask, end_mask) =
             (i32::try_from(mask()).unwrap(), i32::try_from(mask()).unwrap());
         let mut ranges = Vec::new();
@@ -42,10 +42,9 @@ fn strided_slices_of_every_rank_and_mask() {
         }
         // An axis may shrink that has one element left and is walked forwards.
         let may_shrink = |axis: usize| steps[axis] > 0 && ranges[axis].len() == 1;
-        let shrinks: Vec<bool> =
-            (0..rank).map(|axis| may_shrink(axis) && chance.once_in(2)).collect();
+        let shrinks: Vec<bool> = (0..rank).map(|axis| may_shrink(axis) && rng.once_in(2)).collect();
         let shrink_mask = shrinks.iter().rev().fold(0, |mask, &bit| mask << 1 | i32::from(bit));
-        let input = Arg::random(chance, &dims);
+        let input = Arg::random(rng, &dims);
         let args = [
             input,
             Arg::list(&begins),
@@ -101,14 +100,14 @@ fn range(extent: i32, begin: Option<i32>, end: Option<i32>, step: i32) -> Vec<u3
 #[test]
 fn transposes_of_every_rank() {
     for seed in seeds(150) {
-        let chance = &mut Chance::of_seed(seed);
-        let rank = 1 + chance.below(4);
-        let dims = dims_of_chance(chance, rank);
+        let rng = &mut TestRng::of_seed(seed);
+        let rank = 1 + rng.below(4);
+        let dims = dims_at_random(rng, rank);
         let mut axes: Vec<usize> = (0..rank).collect();
-        (1..rank).for_each(|at| axes.swap(at, chance.below(at + 1)));
+        (1..rank).for_each(|at| axes.swap(at, rng.below(at + 1)));
         let out: Vec<u32> = axes.iter().map(|&axis| dims[axis]).collect();
         let codes: Vec<i32> = axes.iter().map(|&axis| i32::try_from(axis).unwrap()).collect();
-        let args = [Arg::random(chance, &dims), Arg::list(&codes)];
+        let args = [Arg::random(rng, &dims), Arg::list(&codes)];
         check(Op::Transpose, &args, &out, |position| {
             let mut from = vec![0; rank];
             axes.iter().zip(position).for_each(|(&axis, &at)| from[axis] = at);
@@ -120,19 +119,19 @@ fn transposes_of_every_rank() {
 #[test]
 fn tiles_shuffles_and_gathers() {
     for seed in seeds(200) {
-        let chance = &mut Chance::of_seed(seed);
-        let rank = 1 + chance.below(4);
-        let dims = dims_of_chance(chance, rank);
-        let input = Arg::random(chance, &dims);
-        let times: Vec<u32> = (0..rank).map(|_| chance.between(1, 3)).collect();
+        let rng = &mut TestRng::of_seed(seed);
+        let rank = 1 + rng.below(4);
+        let dims = dims_at_random(rng, rank);
+        let input = Arg::random(rng, &dims);
+        let times: Vec<u32> = (0..rank).map(|_| rng.between(1, 3)).collect();
         let wide: Vec<u32> = dims.iter().zip(&times).map(|(extent, n)| extent * n).collect();
         let codes: Vec<i32> = times.iter().map(|n| n.cast_signed()).collect();
         check(Op::Tile, &[input.clone(), Arg::list(&codes)], &wide, |position| {
             position.iter().zip(&dims).map(|(at, extent)| at % extent).collect()
         });
 
-        let axis = chance.below(rank);
-        let code = i32::try_from(axis).unwrap() - i32::try_from(rank * chance.below(2)).unwrap();
+        let axis = rng.below(rank);
+        let code = i32::try_from(axis).unwrap() - i32::try_from(rank * rng.below(2)).unwrap();
         let extent = dims[axis];
         for groups in (1..=extent).filter(|groups| extent.is_multiple_of(*groups)) {
             let args = [input.clone(), Arg::Int(groups.cast_signed()), Arg::Int(code)];
@@ -144,9 +143,9 @@ fn tiles_shuffles_and_gathers() {
             });
         }
 
-        let shape = dims_of_chance(chance, 1 + chance.clone().below(3));
+        let shape = dims_at_random(rng, 1 + rng.clone().below(3));
         let count: u32 = shape.iter().product();
-        let rows: Vec<u32> = (0..count).map(|_| chance.between(0, extent - 1)).collect();
+        let rows: Vec<u32> = (0..count).map(|_| rng.between(0, extent - 1)).collect();
         let codes = rows.iter().map(|row| row.cast_signed()).collect();
         let args = [input, Arg::Int(code), Arg::Ints(shape.clone(), codes)];
         let out: Vec<u32> = [&dims[..axis], &shape, &dims[axis + 1..]].concat();
@@ -163,12 +162,12 @@ fn tiles_shuffles_and_gathers() {
 #[test]
 fn blocks_of_unequal_extents() {
     for seed in seeds(150) {
-        let chance = &mut Chance::of_seed(seed);
-        let (bh, bw) = (chance.between(1, 3), chance.between(1, 3));
-        let (n, h, w, c) = (chance.between(1, 2), chance.between(1, 4), chance.between(1, 4), 3);
+        let rng = &mut TestRng::of_seed(seed);
+        let (bh, bw) = (rng.between(1, 3), rng.between(1, 3));
+        let (n, h, w, c) = (rng.between(1, 2), rng.between(1, 4), rng.between(1, 4), 3);
         let dims = [n * bh * bw, h, w, c];
         let args = [
-            Arg::random(chance, &dims),
+            Arg::random(rng, &dims),
             Arg::list(&[bh.cast_signed(), bw.cast_signed()]),
             Arg::Bool(false),
         ];
@@ -176,20 +175,14 @@ fn blocks_of_unequal_extents() {
             vec![(p[1] % bh * bw + p[2] % bw) * n + p[0], p[1] / bh, p[2] / bw, p[3]]
         });
         let b = bh;
-        let args = [
-            Arg::random(chance, &[n, h, w, c * b * b]),
-            Arg::Int(b.cast_signed()),
-            Arg::Bool(false),
-        ];
+        let args =
+            [Arg::random(rng, &[n, h, w, c * b * b]), Arg::Int(b.cast_signed()), Arg::Bool(false)];
         check(Op::DepthToSpace, &args, &[n, h * b, w * b, c], |p| {
             vec![p[0], p[1] / b, p[2] / b, (p[1] % b * b + p[2] % b) * c + p[3]]
         });
         // In the other layout, and back.
-        let args = [
-            Arg::random(chance, &[n, c, h * b, w * b]),
-            Arg::Int(b.cast_signed()),
-            Arg::Bool(true),
-        ];
+        let args =
+            [Arg::random(rng, &[n, c, h * b, w * b]), Arg::Int(b.cast_signed()), Arg::Bool(true)];
         check(Op::SpaceToDepth, &args, &[n, c * b * b, h, w], |p| {
             let (block, channel) = (p[1] / c, p[1] % c);
             vec![p[0], channel, p[2] * b + block / b, p[3] * b + block % b]
@@ -200,13 +193,13 @@ fn blocks_of_unequal_extents() {
 #[test]
 fn nearest_neighbours_at_any_size() {
     for seed in seeds(200) {
-        let chance = &mut Chance::of_seed(seed);
-        let dims = [chance.between(1, 2), chance.between(1, 9), chance.between(1, 9), 2];
-        let (h, w) = (chance.between(1, 12), chance.between(1, 12));
-        let mode = chance.below(3);
+        let rng = &mut TestRng::of_seed(seed);
+        let dims = [rng.between(1, 2), rng.between(1, 9), rng.between(1, 9), 2];
+        let (h, w) = (rng.between(1, 12), rng.between(1, 12));
+        let mode = rng.below(3);
         let (corners, half) = (mode == 1, mode == 2);
         let args = [
-            Arg::random(chance, &dims),
+            Arg::random(rng, &dims),
             Arg::Int(w.cast_signed()),
             Arg::Int(h.cast_signed()),
             Arg::Bool(false),
@@ -232,33 +225,29 @@ fn nearest_neighbours_at_any_size() {
 #[test]
 fn the_same_elements_in_another_shape() {
     for seed in seeds(100) {
-        let chance = &mut Chance::of_seed(seed);
-        let rank = 1 + chance.below(4);
-        let mut dims = dims_of_chance(chance, rank);
-        let input = Arg::random(chance, &dims);
+        let rng = &mut TestRng::of_seed(seed);
+        let rank = 1 + rng.below(4);
+        let mut dims = dims_at_random(rng, rank);
+        let input = Arg::random(rng, &dims);
         let mut to: Vec<u32> = dims.clone();
-        to.rotate_left(chance.below(rank));
+        to.rotate_left(rng.below(rank));
         let mut asked: Vec<i32> = to.iter().map(|&n| n.cast_signed()).collect();
-        if chance.once_in(2) {
-            asked[chance.below(rank)] = -1;
+        if rng.once_in(2) {
+            asked[rng.below(rank)] = -1;
         }
         let got = compute(Op::Reshape, &[input, Arg::list(&asked)], &[F32], ELEMENTS).unwrap();
         assert_eq!(got[0].dims, to, "{dims:?} to {asked:?}");
 
-        dims.iter_mut().for_each(|n| *n = if chance.once_in(2) { 1 } else { *n });
-        let input = Arg::random(chance, &dims);
+        dims.iter_mut().for_each(|n| *n = if rng.once_in(2) { 1 } else { *n });
+        let input = Arg::random(rng, &dims);
         let mut axes = Vec::new();
         for axis in (0..rank).filter(|&axis| dims[axis] == 1) {
             let axis = i32::try_from(axis).unwrap();
-            if chance.once_in(2) {
-                axes.push(if chance.once_in(2) {
-                    axis - i32::try_from(rank).unwrap()
-                } else {
-                    axis
-                });
+            if rng.once_in(2) {
+                axes.push(if rng.once_in(2) { axis - i32::try_from(rank).unwrap() } else { axis });
             }
         }
-        let all = chance.once_in(3);
+        let all = rng.once_in(3);
         let is_gone = |axis: usize| {
             let (axis, rank) = (i32::try_from(axis).unwrap(), i32::try_from(rank).unwrap());
             all || axes.contains(&axis) || axes.contains(&(axis - rank))

@@ -1,10 +1,10 @@
 //! Reductions, extremes, casts and what else computes element by element.
 
-use nnburst_executor::testing::Chance;
+use nnburst_executor::testing::TestRng;
 use nnburst_hal::{OperandType, OperationType as Op};
 
 use crate::model::{
-    Arg, F32, I32, Out, assert_near, compute, dims_of_chance, place, positions, seeds,
+    Arg, F32, I32, Out, assert_near, compute, dims_at_random, place, positions, seeds,
 };
 
 const ELEMENTS: usize = 2000;
@@ -12,20 +12,20 @@ const ELEMENTS: usize = 2000;
 #[test]
 fn reductions_over_any_axes() {
     for seed in seeds(200) {
-        let chance = &mut Chance::of_seed(seed);
-        let rank = 1 + chance.below(4);
-        let dims = dims_of_chance(chance, rank);
-        let gone: Vec<bool> = (0..rank).map(|axis| axis == 0 || chance.once_in(2)).collect();
-        let keep = chance.once_in(2);
+        let rng = &mut TestRng::of_seed(seed);
+        let rank = 1 + rng.below(4);
+        let dims = dims_at_random(rng, rank);
+        let gone: Vec<bool> = (0..rank).map(|axis| axis == 0 || rng.once_in(2)).collect();
+        let keep = rng.once_in(2);
         let mut axes: Vec<i32> = Vec::new();
         for axis in (0..rank).filter(|&axis| gone[axis]) {
             let axis = i32::try_from(axis).unwrap();
-            axes.push(if chance.once_in(2) { axis - i32::try_from(rank).unwrap() } else { axis });
-            if chance.once_in(4) {
+            axes.push(if rng.once_in(2) { axis - i32::try_from(rank).unwrap() } else { axis });
+            if rng.once_in(4) {
                 axes.push(axis);
             }
         }
-        let input = Arg::random(chance, &dims);
+        let input = Arg::random(rng, &dims);
         let kept: Vec<u32> =
             (0..rank).map(|axis| if gone[axis] { 1 } else { dims[axis] }).collect();
         let mut out: Vec<u32> =
@@ -66,20 +66,20 @@ fn reductions_over_any_axes() {
 }
 
 /// Few different values, so that there are ties.
-fn ties(chance: &mut Chance, dims: &[u32]) -> (Arg, Vec<i32>) {
+fn ties(rng: &mut TestRng, dims: &[u32]) -> (Arg, Vec<i32>) {
     let count: u32 = dims.iter().product();
-    let values: Vec<i32> = (0..count).map(|_| chance.between(0, 3).cast_signed()).collect();
+    let values: Vec<i32> = (0..count).map(|_| rng.between(0, 3).cast_signed()).collect();
     (Arg::Ints(dims.to_vec(), values.clone()), values)
 }
 
 #[test]
 fn the_first_of_equals_is_the_extreme_along_any_axis() {
     for seed in seeds(100) {
-        let chance = &mut Chance::of_seed(seed);
-        let rank = 1 + chance.below(4);
-        let dims = dims_of_chance(chance, rank);
-        let axis = chance.below(rank);
-        let (input, values) = ties(chance, &dims);
+        let rng = &mut TestRng::of_seed(seed);
+        let rank = 1 + rng.below(4);
+        let dims = dims_at_random(rng, rank);
+        let axis = rng.below(rank);
+        let (input, values) = ties(rng, &dims);
         let mut out = dims.clone();
         out.remove(axis);
         let want = |better: &dyn Fn(i32, i32) -> bool| -> Vec<i32> {
@@ -110,9 +110,9 @@ fn the_first_of_equals_is_the_extreme_along_any_axis() {
 #[test]
 fn the_best_k_of_each_row_the_later_of_equals_first() {
     for seed in seeds(100) {
-        let chance = &mut Chance::of_seed(seed);
-        let dims = dims_of_chance(chance, 1 + chance.clone().below(3));
-        let (input, values) = ties(chance, &dims);
+        let rng = &mut TestRng::of_seed(seed);
+        let dims = dims_at_random(rng, 1 + rng.clone().below(3));
+        let (input, values) = ties(rng, &dims);
         let extent = *dims.last().unwrap() as usize;
         for k in 1..=extent {
             let (mut want_values, mut want_indices) = (Vec::new(), Vec::new());
@@ -169,14 +169,14 @@ fn casts_of_what_does_not_fit() {
 #[test]
 fn prelu_broadcasts_both_ways() {
     for seed in seeds(100) {
-        let chance = &mut Chance::of_seed(seed);
-        let wide = dims_of_chance(chance, 1 + chance.clone().below(4));
-        let narrow = |chance: &mut Chance| -> Vec<u32> {
-            let skip = chance.below(wide.len());
-            wide[skip..].iter().map(|&n| if chance.once_in(3) { 1 } else { n }).collect()
+        let rng = &mut TestRng::of_seed(seed);
+        let wide = dims_at_random(rng, 1 + rng.clone().below(4));
+        let narrow = |rng: &mut TestRng| -> Vec<u32> {
+            let skip = rng.below(wide.len());
+            wide[skip..].iter().map(|&n| if rng.once_in(3) { 1 } else { n }).collect()
         };
-        let (a, b) = (narrow(chance), narrow(chance));
-        let (x, alpha) = (Arg::random(chance, &a), Arg::random(chance, &b));
+        let (a, b) = (narrow(rng), narrow(rng));
+        let (x, alpha) = (Arg::random(rng, &a), Arg::random(rng, &b));
         let rank = a.len().max(b.len());
         let at = |dims: &[u32], axis: usize| {
             (axis + dims.len()).checked_sub(rank).map_or(1, |axis| dims[axis])
@@ -214,11 +214,11 @@ fn a_maximum_of_quantised_values_is_that_of_what_they_stand_for() {
 #[test]
 fn sparse_projections_are_the_dense_bits_put_together() {
     for seed in seeds(40) {
-        let chance = &mut Chance::of_seed(seed);
-        let (functions, bits) = (chance.between(1, 4), chance.between(1, 9));
-        let hash = Arg::random(chance, &[functions, bits]);
-        let items = chance.between(1, 5);
-        let input = Arg::random(chance, &[items, 3]);
+        let rng = &mut TestRng::of_seed(seed);
+        let (functions, bits) = (rng.between(1, 4), rng.between(1, 9));
+        let hash = Arg::random(rng, &[functions, bits]);
+        let items = rng.between(1, 5);
+        let input = Arg::random(rng, &[items, 3]);
         let ones = Arg::Floats(vec![items], vec![1.0; items as usize]);
         let project = |weight: Arg, kind: i32| {
             let args = [hash.clone(), input.clone(), weight, Arg::Int(kind)];
@@ -242,8 +242,8 @@ fn sparse_projections_are_the_dense_bits_put_together() {
 #[test]
 fn reductions_of_rows() {
     for &extent in &crate::tensors::SIZES {
-        let chance = &mut Chance::of_seed(extent.into());
-        let input = Arg::random(chance, &[3, extent]);
+        let rng = &mut TestRng::of_seed(extent.into());
+        let input = Arg::random(rng, &[3, extent]);
         let rows = input.floats().chunks(extent as usize);
         let fold = |start: f32, f: fn(f32, f32) -> f32| -> Vec<f32> {
             rows.clone().map(|row| row.iter().copied().fold(start, f)).collect()
@@ -257,11 +257,11 @@ fn reductions_of_rows() {
             let got = compute(op, &args, &[F32], ELEMENTS).unwrap();
             assert_near(&got[0].floats(), &want, &format!("{op} of rows of {extent}"));
             // A list without axes can't be declared; over an axis of one everything stays as well.
-            let args = [Arg::random(chance, &[1, extent]), Arg::list(&[0]), Arg::Bool(true)];
+            let args = [Arg::random(rng, &[1, extent]), Arg::list(&[0]), Arg::Bool(true)];
             let got = compute(op, &args, &[F32], ELEMENTS).unwrap();
             assert_eq!(got[0].floats(), args[0].floats(), "{op} over an axis of one");
         }
-        let truths: Vec<u8> = (0..3 * extent).map(|_| [0, 1, 2, 255][chance.below(4)]).collect();
+        let truths: Vec<u8> = (0..3 * extent).map(|_| [0, 1, 2, 255][rng.below(4)]).collect();
         let operand = nnburst_hal::Operand::tensor(OperandType::TensorBool8, vec![3, extent]);
         for (op, all) in [(Op::ReduceAll, true), (Op::ReduceAny, false)] {
             let want: Vec<u8> = truths

@@ -1,7 +1,7 @@
-//! Convolutions and dense layers: every type, layout, window and activation, sizes around those of vectors,
-//! bytes at their ends, NaN and infinities; in every kernel form.
+//! Convolutions and dense layers: every type, layout, window and activation, sizes around those of
+//! vectors, bytes at their ends, NaN and infinities; in every kernel form.
 
-use nnburst_executor::testing::Chance;
+use nnburst_executor::testing::TestRng;
 use nnburst_hal::{ChannelQuant, ExtraParams, Operand, OperandType as T, OperationType as Op};
 
 use crate::arithmetic::{Fixed, activation, fixed};
@@ -11,7 +11,8 @@ use crate::tensors::{SIZES, clamped, is_byte, near, number, values, zero_point};
 /// Depths of products, of which no conformance case has more than a handful.
 const DEPTHS: [u32; 11] = [1, 7, 8, 15, 16, 17, 63, 64, 65, 576, 4608];
 
-/// A product of windows by filters, with all its parameters; a dense layer is a window of one pixel.
+/// A product of windows by filters, with all its parameters; a dense layer is a window of one
+/// pixel.
 #[derive(Clone, Debug)]
 struct Product {
     op: Op,
@@ -170,34 +171,34 @@ impl Product {
         args
     }
 
-    fn check(mut self, chance: &mut Chance) -> bool {
+    fn check(mut self, rng: &mut TestRng) -> bool {
         let Some(out) = self.resolve() else { return false };
         let [input_kind, weight_kind, bias_kind] = self.kinds;
         let is_byte = is_byte(input_kind);
-        let (zp_in, zp_w) = (zero_point(chance, input_kind), zero_point(chance, weight_kind));
-        let scale = if is_byte { chance.one_of(&[0.5, 0.02, 1.0, 0.007_843]) } else { 0.0 };
+        let (zp_in, zp_w) = (zero_point(rng, input_kind), zero_point(rng, weight_kind));
+        let scale = if is_byte { rng.one_of(&[0.5, 0.02, 1.0, 0.007_843]) } else { 0.0 };
         let per_channel = weight_kind == T::TensorQuant8SymmPerChannel;
         let weight_scale = if is_byte && !per_channel { 0.013 } else { 0.0 };
         let dims = laid_out(self.input, self.nchw);
-        let x = values(chance, input_kind, &dims, (scale, zp_in), self.extreme);
+        let x = values(rng, input_kind, &dims, (scale, zp_in), self.extreme);
         let filter = self.filter_dims();
         // An infinite weight times the zeros of the padding is NaN or left out, as the form likes.
         let extreme = self.extreme && is_byte;
-        let mut w = values(chance, weight_kind, &filter, (weight_scale, zp_w), extreme);
+        let mut w = values(rng, weight_kind, &filter, (weight_scale, zp_w), extreme);
         let scales: Vec<f32> = (0..self.outputs)
-            .map(|_| if per_channel { chance.one_of(&[0.013, 0.001, 0.2]) } else { weight_scale })
+            .map(|_| if per_channel { rng.one_of(&[0.013, 0.001, 0.2]) } else { weight_scale })
             .collect();
         if let (true, Arg::Other(operand, _)) = (per_channel, &mut w.arg) {
             let channel_dim = if self.op == Op::DepthwiseConv2d { 3 } else { 0 };
             operand.extra_params =
                 ExtraParams::ChannelQuant(ChannelQuant { scales: scales.clone(), channel_dim });
         }
-        let (bias, biases) = self.bias(chance, bias_kind, scale * weight_scale);
+        let (bias, biases) = self.bias(rng, bias_kind, scale * weight_scale);
         // A result that mostly stays within the range, and multipliers that are often above 1.
         let depth: i64 = filter.iter().product::<i64>() / self.outputs.max(1);
-        let typical = chance.one_of(&[0.3f32, 40.0, 900.0]) * (depth.max(1) as f32).sqrt();
+        let typical = rng.one_of(&[0.3f32, 40.0, 900.0]) * (depth.max(1) as f32).sqrt();
         let out_scale = if is_byte { scale * 0.013 * typical } else { 0.0 };
-        let zp_out = zero_point(chance, input_kind);
+        let zp_out = zero_point(rng, input_kind);
         let mut args = vec![x.arg, w.arg, bias];
         args.extend(self.parameters());
         let (out_dims, count) = if self.op == Op::FullyConnected {
@@ -246,21 +247,22 @@ impl Product {
         true
     }
 
-    fn bias(&self, chance: &mut Chance, kind: T, scale: f32) -> (Arg, Vec<f64>) {
+    fn bias(&self, rng: &mut TestRng, kind: T, scale: f32) -> (Arg, Vec<f64>) {
         let count = number(self.outputs);
         if kind != T::TensorInt32 {
-            let bias = values(chance, kind, &[self.outputs], (0.0, 0), false);
+            let bias = values(rng, kind, &[self.outputs], (0.0, 0), false);
             return (bias.arg, bias.numbers);
         }
         let biases: Vec<i32> =
-            (0..count).map(|_| chance.between(0, 20_000).cast_signed() - 10_000).collect();
+            (0..count).map(|_| rng.between(0, 20_000).cast_signed() - 10_000).collect();
         let operand = Operand::tensor(kind, vec![count]).with_quantization(scale, 0);
         let bytes = biases.iter().flat_map(|b| b.to_le_bytes()).collect();
         (Arg::Other(operand, bytes), biases.into_iter().map(f64::from).collect())
     }
 }
 
-/// Scales of whole tensors are multiplied in f32, those of channels in f64 (see `channel_multiplier`).
+/// Scales of whole tensors are multiplied in f32, those of channels in f64 (see
+/// `channel_multiplier`).
 fn multiplier(per_channel: bool, input: f32, weights: f32, output: f32) -> Fixed {
     let product = if per_channel {
         f64::from(input) * f64::from(weights)
@@ -271,19 +273,19 @@ fn multiplier(per_channel: bool, input: f32, weights: f32, output: f32) -> Fixed
 }
 
 /// Windows of any shape over images of few pixels and many or few channels.
-fn window_of_chance(chance: &mut Chance, op: Op) -> Product {
-    let size = |chance: &mut Chance| i64::from(chance.one_of(&SIZES));
-    let (mut channels, mut outputs, mut groups) = (size(chance), size(chance), 1);
+fn window_at_random(rng: &mut TestRng, op: Op) -> Product {
+    let size = |rng: &mut TestRng| i64::from(rng.one_of(&SIZES));
+    let (mut channels, mut outputs, mut groups) = (size(rng), size(rng), 1);
     match op {
-        Op::DepthwiseConv2d => outputs = channels * i64::from(chance.one_of(&[1, 1, 2, 3, 5])),
+        Op::DepthwiseConv2d => outputs = channels * i64::from(rng.one_of(&[1, 1, 2, 3, 5])),
         Op::GroupedConv2d => {
-            groups = i64::from(chance.between(1, 6));
-            channels = groups * i64::from(chance.one_of(&[1, 2, 3, 8, 17]));
-            outputs = groups * i64::from(chance.one_of(&[1, 2, 5, 16]));
+            groups = i64::from(rng.between(1, 6));
+            channels = groups * i64::from(rng.one_of(&[1, 2, 3, 8, 17]));
+            outputs = groups * i64::from(rng.one_of(&[1, 2, 5, 16]));
         }
         _ => {}
     }
-    let mut upto = |low: u32, high: u32| i64::from(chance.between(low, high));
+    let mut upto = |low: u32, high: u32| i64::from(rng.between(low, high));
     let input = [upto(1, 2), upto(1, 9), upto(1, 9), channels];
     // The window that has kernels of its own, often.
     let filter = if upto(0, 2) == 0 { [3, 3] } else { [upto(1, 4), upto(1, 4)] };
@@ -297,8 +299,8 @@ fn window_of_chance(chance: &mut Chance, op: Op) -> Product {
     let pads = [pad(0), pad(0), pad(1), pad(1)];
     Product {
         op,
-        kinds: TYPES[chance.below(TYPES.len())],
-        nchw: chance.once_in(4),
+        kinds: TYPES[rng.below(TYPES.len())],
+        nchw: rng.once_in(4),
         input,
         outputs,
         filter,
@@ -306,40 +308,40 @@ fn window_of_chance(chance: &mut Chance, op: Op) -> Product {
         dilation,
         pads,
         implicit: [None, None, Some(1), Some(2)]
-            [if op == Op::TransposeConv2d { 0 } else { chance.below(4) }],
+            [if op == Op::TransposeConv2d { 0 } else { rng.below(4) }],
         groups,
-        activation: chance.one_of(&[0, 1, 2, 3]),
-        extreme: chance.once_in(3),
+        activation: rng.one_of(&[0, 1, 2, 3]),
+        extreme: rng.once_in(3),
     }
 }
 
-fn windows_of_chance(op: Op, count: u64) {
+fn windows_at_random(op: Op, count: u64) {
     let (mut compared, seeds) = (0, seeds(count));
     for seed in seeds.clone() {
-        let chance = &mut Chance::of_seed(seed);
-        compared += u64::from(window_of_chance(chance, op).check(chance));
+        let rng = &mut TestRng::of_seed(seed);
+        compared += u64::from(window_at_random(rng, op).check(rng));
     }
     assert!(compared > seeds.end / 2, "{compared} of {seeds:?}");
 }
 
 #[test]
 fn convolutions_of_any_window() {
-    windows_of_chance(Op::Conv2d, 250);
+    windows_at_random(Op::Conv2d, 250);
 }
 
 #[test]
 fn depthwise_convolutions_of_any_window() {
-    windows_of_chance(Op::DepthwiseConv2d, 300);
+    windows_at_random(Op::DepthwiseConv2d, 300);
 }
 
 #[test]
 fn grouped_convolutions_of_any_type() {
-    windows_of_chance(Op::GroupedConv2d, 120);
+    windows_at_random(Op::GroupedConv2d, 120);
 }
 
 #[test]
 fn transposed_convolutions_of_any_type() {
-    windows_of_chance(Op::TransposeConv2d, 150);
+    windows_at_random(Op::TransposeConv2d, 150);
 }
 
 /// A dense layer, or a convolution of one pixel.
@@ -366,16 +368,16 @@ fn products_of_every_depth() {
     for kinds in TYPES {
         for (at, &depth) in DEPTHS.iter().enumerate() {
             for extreme in [false, true] {
-                let chance = &mut Chance::of_seed(at as u64);
-                let outputs = i64::from(chance.one_of(&[1, 3, 16, 17, 33]));
-                let rows = [2, i64::from(chance.between(1, 3)), i64::from(chance.between(1, 5))];
+                let rng = &mut TestRng::of_seed(at as u64);
+                let outputs = i64::from(rng.one_of(&[1, 3, 16, 17, 33]));
+                let rows = [2, i64::from(rng.between(1, 3)), i64::from(rng.between(1, 5))];
                 let depth = i64::from(depth);
-                let activation = chance.one_of(&[0, 1, 2, 3]);
+                let activation = rng.one_of(&[0, 1, 2, 3]);
                 let product = flat(Op::Conv2d, kinds, rows, depth, outputs);
-                assert!(Product { extreme, activation, ..product }.check(chance));
+                assert!(Product { extreme, activation, ..product }.check(rng));
                 if kinds[1] != T::TensorQuant8SymmPerChannel {
                     let product = flat(Op::FullyConnected, kinds, [1, 1, rows[2]], depth, outputs);
-                    assert!(Product { extreme, activation, ..product }.check(chance));
+                    assert!(Product { extreme, activation, ..product }.check(rng));
                 }
             }
         }
@@ -386,13 +388,13 @@ fn products_of_every_depth() {
 #[test]
 fn dense_layers_of_every_shape() {
     for seed in seeds(160) {
-        let chance = &mut Chance::of_seed(seed);
-        let kinds = [TYPES[0], TYPES[1], TYPES[2], TYPES[4]][chance.below(4)];
-        let [rows, depth, units] = [(); 3].map(|()| i64::from(chance.one_of(&SIZES)));
-        let activation = chance.one_of(&[0, 1, 2, 3]);
-        let extreme = chance.once_in(4);
+        let rng = &mut TestRng::of_seed(seed);
+        let kinds = [TYPES[0], TYPES[1], TYPES[2], TYPES[4]][rng.below(4)];
+        let [rows, depth, units] = [(); 3].map(|()| i64::from(rng.one_of(&SIZES)));
+        let activation = rng.one_of(&[0, 1, 2, 3]);
+        let extreme = rng.once_in(4);
         let product = flat(Op::FullyConnected, kinds, [1, 1, rows], depth, units);
-        assert!(Product { extreme, activation, ..product }.check(chance));
+        assert!(Product { extreme, activation, ..product }.check(rng));
     }
 }
 
@@ -401,10 +403,10 @@ fn dense_layers_of_every_shape() {
 fn deep_windows() {
     for kinds in TYPES {
         for channels in [64, 512] {
-            let chance = &mut Chance::of_seed(channels);
+            let rng = &mut TestRng::of_seed(channels);
             let product = flat(Op::Conv2d, kinds, [1, 3, 4], channels.cast_signed(), 5);
             let product = Product { filter: [3, 3], implicit: Some(1), stride: [1, 2], ..product };
-            assert!(product.check(chance));
+            assert!(product.check(rng));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Recurrent operations: clips, activations, peepholes, projections, layer norms and ranks.
 
-use nnburst_executor::testing::Chance;
+use nnburst_executor::testing::TestRng;
 use nnburst_hal::{OperandType, OperationType as Op};
 
 use crate::model::{Arg, F32, assert_near, compute, seeds};
@@ -29,15 +29,15 @@ pub(crate) fn product(x: &[f32], w: &[f32], width: usize, row: usize, unit: usiz
 #[test]
 fn rnn_with_every_activation() {
     for seed in seeds(60) {
-        let chance = &mut Chance::of_seed(seed);
-        let (b, i, u) = (chance.between(1, 3), chance.between(1, 19), chance.between(1, 17));
-        let code = chance.one_of(&[0, 1, 3, 4, 6]);
+        let rng = &mut TestRng::of_seed(seed);
+        let (b, i, u) = (rng.between(1, 3), rng.between(1, 19), rng.between(1, 17));
+        let code = rng.one_of(&[0, 1, 3, 4, 6]);
         let args = [
-            Arg::random(chance, &[b, i]),
-            Arg::random(chance, &[u, i]),
-            Arg::random(chance, &[u, u]),
-            Arg::random(chance, &[u]),
-            Arg::random(chance, &[b, u]),
+            Arg::random(rng, &[b, i]),
+            Arg::random(rng, &[u, i]),
+            Arg::random(rng, &[u, u]),
+            Arg::random(rng, &[u]),
+            Arg::random(rng, &[b, u]),
             Arg::Int(code),
         ];
         let [x, w, r, bias, h] = [0, 1, 2, 3, 4].map(|at| args[at].floats());
@@ -58,19 +58,18 @@ fn rnn_with_every_activation() {
 #[test]
 fn svdf_of_any_rank_with_activations() {
     for seed in seeds(60) {
-        let chance = &mut Chance::of_seed(seed);
-        let (b, i) = (chance.between(1, 3), chance.between(1, 9));
-        let (units, rank, memory) =
-            (chance.between(1, 5), chance.between(1, 3), chance.between(1, 7));
+        let rng = &mut TestRng::of_seed(seed);
+        let (b, i) = (rng.between(1, 3), rng.between(1, 9));
+        let (units, rank, memory) = (rng.between(1, 5), rng.between(1, 3), rng.between(1, 7));
         let features = units * rank;
-        let code = chance.one_of(&[0, 1, 3, 4, 6]);
-        let bias = if chance.once_in(3) { NONE } else { Arg::random(chance, &[units]) };
+        let code = rng.one_of(&[0, 1, 3, 4, 6]);
+        let bias = if rng.once_in(3) { NONE } else { Arg::random(rng, &[units]) };
         let args = [
-            Arg::random(chance, &[b, i]),
-            Arg::random(chance, &[features, i]),
-            Arg::random(chance, &[features, memory]),
+            Arg::random(rng, &[b, i]),
+            Arg::random(rng, &[features, i]),
+            Arg::random(rng, &[features, memory]),
             bias,
-            Arg::random(chance, &[b, memory * features]),
+            Arg::random(rng, &[b, memory * features]),
             Arg::Int(rank.cast_signed()),
             Arg::Int(code),
         ];
@@ -117,22 +116,22 @@ pub(crate) struct Parts {
 #[test]
 fn lstm_with_every_part() {
     for seed in seeds(200) {
-        let chance = &mut Chance::of_seed(seed);
-        let projection = chance.once_in(2);
+        let rng = &mut TestRng::of_seed(seed);
+        let projection = rng.once_in(2);
         let parts = Parts {
-            coupled: chance.once_in(3),
-            peephole: chance.once_in(2),
+            coupled: rng.once_in(3),
+            peephole: rng.once_in(2),
             projection,
-            projection_bias: projection && chance.once_in(2),
-            layer_norm: chance.once_in(2),
-            activation: chance.one_of(&[0, 1, 3, 4, 6]),
-            cell_clip: chance.one_of(&[0.0, 0.0, 0.3, 0.05]),
-            projection_clip: chance.one_of(&[0.0, 0.2, 0.05]),
+            projection_bias: projection && rng.once_in(2),
+            layer_norm: rng.once_in(2),
+            activation: rng.one_of(&[0, 1, 3, 4, 6]),
+            cell_clip: rng.one_of(&[0.0, 0.0, 0.3, 0.05]),
+            projection_clip: rng.one_of(&[0.0, 0.2, 0.05]),
         };
-        let (b, i, u) = (chance.between(1, 3), chance.between(1, 6), chance.between(2, 9));
-        let o = if projection { chance.between(1, 5) } else { u };
+        let (b, i, u) = (rng.between(1, 3), rng.between(1, 6), rng.between(2, 9));
+        let o = if projection { rng.between(1, 5) } else { u };
         let mut some = |there: bool, dims: &[u32]| {
-            if there { Arg::random(chance, dims) } else { NONE }
+            if there { Arg::random(rng, dims) } else { NONE }
         };
         let input_gate = !parts.coupled;
         let mut args = vec![some(true, &[b, i])];

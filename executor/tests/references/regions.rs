@@ -1,6 +1,7 @@
-//! Regions of feature maps, floats and bytes: strides and sizes unlike in height and width, samples of any number.
+//! Regions of feature maps, floats and bytes: strides and sizes unlike in height and width, samples
+//! of any number.
 
-use nnburst_executor::testing::Chance;
+use nnburst_executor::testing::TestRng;
 use nnburst_hal::{Operand, OperandType as T, OperationType as Op};
 
 use crate::arithmetic::{fixed, nearest, range};
@@ -23,35 +24,35 @@ struct Features {
 }
 
 impl Features {
-    fn of(chance: &mut Chance) -> Self {
+    fn of(rng: &mut TestRng) -> Self {
         let kind =
-            [T::TensorFloat32, T::TensorQuant8Asymm, T::TensorQuant8AsymmSigned][chance.below(3)];
+            [T::TensorFloat32, T::TensorQuant8Asymm, T::TensorQuant8AsymmSigned][rng.below(3)];
         let quant = match kind {
             T::TensorFloat32 => (0.0, 0),
-            _ => (0.25, zero_point(chance, kind)),
+            _ => (0.25, zero_point(rng, kind)),
         };
-        let mut upto = |low: u32, high: u32| chance.between(low, high) as usize;
+        let mut upto = |low: u32, high: u32| rng.between(low, high) as usize;
         let [n, h, w] = [upto(1, 2), upto(3, 9), upto(3, 9)];
         let out = [upto(1, 4), upto(1, 4)];
         let count = upto(1, 5);
-        let c = chance.one_of(&SIZES) as usize;
-        let stride = [chance.one_of(&[1.0f32, 2.0, 4.0]), chance.one_of(&[1.0f32, 2.0, 8.0])];
+        let c = rng.one_of(&SIZES) as usize;
+        let stride = [rng.one_of(&[1.0f32, 2.0, 4.0]), rng.one_of(&[1.0f32, 2.0, 8.0])];
         let dims = [n, h, w, c];
-        let x = values(chance, kind, &dims.map(|n| n as i64), quant, false);
+        let x = values(rng, kind, &dims.map(|n| n as i64), quant, false);
         let regions = (0..count)
             .map(|_| {
                 // In eighths of a pixel, within the image.
                 let mut span = |extent: usize, stride: f32| {
                     let most = extent as f32 * stride * 8.0;
-                    let a = chance.between(0, most as u32);
-                    let b = chance.between(0, most as u32);
+                    let a = rng.between(0, most as u32);
+                    let b = rng.between(0, most as u32);
                     [a.min(b) as f32 / 8.0, a.max(b) as f32 / 8.0]
                 };
                 let ([x1, x2], [y1, y2]) = (span(w, stride[1]), span(h, stride[0]));
                 [x1, y1, x2, y2]
             })
             .collect();
-        let images = (0..count).map(|_| chance.below(n) as i32).collect();
+        let images = (0..count).map(|_| rng.below(n) as i32).collect();
         Self { kind, quant, dims, input: x.arg, numbers: x.numbers, regions, images, out, stride }
     }
 
@@ -103,12 +104,12 @@ fn taps(at: f32, extent: usize) -> (usize, usize, f32) {
 #[test]
 fn regions_by_samples() {
     for seed in seeds(150) {
-        let chance = &mut Chance::of_seed(seed);
-        let f = Features::of(chance);
-        let ratio = [chance.one_of(&[0, 1, 2, 3]), chance.one_of(&[0, 1, 2, 5])];
+        let rng = &mut TestRng::of_seed(seed);
+        let f = Features::of(rng);
+        let ratio = [rng.one_of(&[0, 1, 2, 3]), rng.one_of(&[0, 1, 2, 5])];
         let out = match f.kind {
             T::TensorFloat32 => F32,
-            kind => Out(kind, chance.one_of(&[0.3f32, 0.5]), zero_point(chance, kind)),
+            kind => Out(kind, rng.one_of(&[0.3f32, 0.5]), zero_point(rng, kind)),
         };
         let [_, h, w, channels] = f.dims;
         let mut want = Vec::new();
@@ -167,8 +168,8 @@ fn regions_by_samples() {
 #[test]
 fn regions_by_their_largest() {
     for seed in seeds(150) {
-        let chance = &mut Chance::of_seed(seed);
-        let f = Features::of(chance);
+        let rng = &mut TestRng::of_seed(seed);
+        let f = Features::of(rng);
         let [_, h, w, channels] = f.dims;
         let mut want = Vec::new();
         for (region, &image) in f.regions.iter().zip(&f.images) {

@@ -1,7 +1,7 @@
-//! Recurrent operations over sequences: the step written out, as often as there are steps, in both orders of time,
-//! with a second input linked in every way.
+//! Recurrent operations over sequences: the step written out, as often as there are steps, in both
+//! orders of time, with a second input linked in every way.
 
-use nnburst_executor::testing::Chance;
+use nnburst_executor::testing::TestRng;
 use nnburst_hal::OperationType as Op;
 
 use crate::model::{Arg, F32, assert_near, compute, seeds};
@@ -18,16 +18,16 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn of(chance: &mut Chance, projects: bool) -> Self {
-        let mut upto = |low: u32, high: u32| chance.between(low, high) as usize;
+    fn of(rng: &mut TestRng, projects: bool) -> Self {
+        let mut upto = |low: u32, high: u32| rng.between(low, high) as usize;
         let (t, b, i, u) = (upto(1, 6), upto(1, 3), upto(1, 18), upto(2, 17));
         Self { t, b, i, u, o: if projects { upto(1, 9) } else { u } }
     }
 }
 
-fn random(chance: &mut Chance, dims: &[usize]) -> Arg {
+fn random(rng: &mut TestRng, dims: &[usize]) -> Arg {
     let dims: Vec<u32> = dims.iter().map(|&n| n as u32).collect();
-    Arg::random(chance, &dims)
+    Arg::random(rng, &dims)
 }
 
 /// From time first to batch first, and back.
@@ -58,9 +58,9 @@ struct Direction {
 }
 
 impl Direction {
-    fn of(chance: &mut Chance, parts: Parts, Sizes { b, i, u, o, .. }: Sizes) -> Self {
+    fn of(rng: &mut TestRng, parts: Parts, Sizes { b, i, u, o, .. }: Sizes) -> Self {
         let mut some = |there: bool, dims: &[usize]| {
-            if there { random(chance, dims) } else { NONE }
+            if there { random(rng, dims) } else { NONE }
         };
         let is_there = |k: usize| k > 0 || !parts.coupled;
         let mut operands: Vec<Arg> = (0..4).map(|k| some(is_there(k), &[u, i])).collect();
@@ -74,7 +74,8 @@ impl Direction {
         Self { operands, output, cell, norms }
     }
 
-    /// All steps, from the last where `backwards`; outputs lie where their inputs did. Then the states.
+    /// All steps, from the last where `backwards`; outputs lie where their inputs did. Then the
+    /// states.
     fn run(&self, parts: Parts, sizes: Sizes, x: &[f32], backwards: bool) -> [Vec<f32>; 3] {
         let Sizes { t, b, i, u, o } = sizes;
         let (mut output, mut cell) = (self.output.floats().to_vec(), self.cell.floats().to_vec());
@@ -97,30 +98,30 @@ impl Direction {
     }
 }
 
-fn parts_of(chance: &mut Chance) -> Parts {
-    let projection = chance.once_in(2);
+fn parts_of(rng: &mut TestRng) -> Parts {
+    let projection = rng.once_in(2);
     Parts {
-        coupled: chance.once_in(3),
-        peephole: chance.once_in(2),
+        coupled: rng.once_in(3),
+        peephole: rng.once_in(2),
         projection,
-        projection_bias: projection && chance.once_in(2),
-        layer_norm: chance.once_in(2),
-        activation: chance.one_of(&[4, 4, 1, 3, 6]),
-        cell_clip: chance.one_of(&[0.0, 0.0, 0.3]),
-        projection_clip: chance.one_of(&[0.0, 0.2]),
+        projection_bias: projection && rng.once_in(2),
+        layer_norm: rng.once_in(2),
+        activation: rng.one_of(&[4, 4, 1, 3, 6]),
+        cell_clip: rng.one_of(&[0.0, 0.0, 0.3]),
+        projection_clip: rng.one_of(&[0.0, 0.2]),
     }
 }
 
 #[test]
 fn lstm_forwards() {
     for seed in seeds(120) {
-        let chance = &mut Chance::of_seed(seed);
-        let parts = parts_of(chance);
-        let sizes = Sizes::of(chance, parts.projection);
+        let rng = &mut TestRng::of_seed(seed);
+        let parts = parts_of(rng);
+        let sizes = Sizes::of(rng, parts.projection);
         let Sizes { t, b, i, o, .. } = sizes;
-        let time_major = chance.once_in(2);
-        let x = random(chance, &[t, b, i]);
-        let direction = Direction::of(chance, parts, sizes);
+        let time_major = rng.once_in(2);
+        let x = random(rng, &[t, b, i]);
+        let direction = Direction::of(rng, parts, sizes);
         let [all, output, cell] = direction.run(parts, sizes, x.floats(), false);
         let mut args = vec![sequence(x.floats(), [t, b, i], time_major)];
         args.extend(direction.operands.iter().cloned());
@@ -140,19 +141,19 @@ fn lstm_forwards() {
 #[test]
 fn lstm_both_ways() {
     for seed in seeds(80) {
-        let chance = &mut Chance::of_seed(seed);
-        let parts = Parts { layer_norm: chance.once_in(3), ..parts_of(chance) };
-        let sizes = Sizes::of(chance, parts.projection);
+        let rng = &mut TestRng::of_seed(seed);
+        let parts = Parts { layer_norm: rng.once_in(3), ..parts_of(rng) };
+        let sizes = Sizes::of(rng, parts.projection);
         let Sizes { t, b, i, u, o } = sizes;
-        let (time_major, merge) = (chance.once_in(2), chance.once_in(2));
+        let (time_major, merge) = (rng.once_in(2), rng.once_in(2));
         // No second input; it alone backwards; or both in both directions.
-        let link = chance.below(3);
-        let (x, aux) = (random(chance, &[t, b, i]), random(chance, &[t, b, i]));
-        let directions = [(); 2].map(|()| Direction::of(chance, parts, sizes));
+        let link = rng.below(3);
+        let (x, aux) = (random(rng, &[t, b, i]), random(rng, &[t, b, i]));
+        let directions = [(); 2].map(|()| Direction::of(rng, parts, sizes));
         let linked: Vec<Arg> = (0..8)
             .map(|k| {
                 let there = link == 2 && (k % 4 > 0 || !parts.coupled);
-                if there { random(chance, &[u, i]) } else { NONE }
+                if there { random(rng, &[u, i]) } else { NONE }
             })
             .collect();
         let mut results = Vec::new();
@@ -236,13 +237,13 @@ fn check_both(
 #[test]
 fn rnn_forwards_with_every_activation() {
     for seed in seeds(80) {
-        let chance = &mut Chance::of_seed(seed);
-        let Sizes { t, b, i, u, .. } = Sizes::of(chance, false);
-        let (time_major, code) = (chance.once_in(2), chance.one_of(&[0, 1, 3, 4, 6]));
-        let x = random(chance, &[t, b, i]);
+        let rng = &mut TestRng::of_seed(seed);
+        let Sizes { t, b, i, u, .. } = Sizes::of(rng, false);
+        let (time_major, code) = (rng.once_in(2), rng.one_of(&[0, 1, 3, 4, 6]));
+        let x = random(rng, &[t, b, i]);
         // Small enough to stay finite without an activation.
         let args: Vec<Arg> = [vec![u, i], vec![u, u], vec![u], vec![b, u]]
-            .map(|dims| match random(chance, &dims) {
+            .map(|dims| match random(rng, &dims) {
                 Arg::Floats(dims, values) => {
                     Arg::Floats(dims, values.iter().map(|x| x / 8.0).collect())
                 }

@@ -1,6 +1,6 @@
-//! Tensors of chance of every type, and how near a result has to be.
+//! Random tensors of every type, and how near a result has to be.
 
-use nnburst_executor::testing::Chance;
+use nnburst_executor::testing::TestRng;
 use nnburst_hal::{Operand, OperandType as T};
 
 use crate::arithmetic::stored;
@@ -26,17 +26,17 @@ pub(crate) fn number(n: i64) -> u32 {
 }
 
 /// A zero point that the type can have, the ends of its range among them.
-pub(crate) fn zero_point(chance: &mut Chance, kind: T) -> i32 {
+pub(crate) fn zero_point(rng: &mut TestRng, kind: T) -> i32 {
     match kind {
-        T::TensorQuant8Asymm => chance.one_of(&[0, 255, 128, 3, 131]),
-        T::TensorQuant8AsymmSigned => chance.one_of(&[-128, 127, 0, -5, 77]),
+        T::TensorQuant8Asymm => rng.one_of(&[0, 255, 128, 3, 131]),
+        T::TensorQuant8AsymmSigned => rng.one_of(&[-128, 127, 0, -5, 77]),
         _ => 0,
     }
 }
 
-/// Tensor of chance.
+/// Random tensor.
 pub(crate) fn values(
-    chance: &mut Chance,
+    rng: &mut TestRng,
     kind: T,
     dims: &[i64],
     quant: (f32, i32),
@@ -46,14 +46,14 @@ pub(crate) fn values(
     let count: u32 = dims.iter().product();
     let (mut bytes, mut numbers) = (Vec::new(), Vec::new());
     for _ in 0..count {
-        let special = extreme && chance.once_in(97);
-        let real = match chance.below(3) {
+        let special = extreme && rng.once_in(97);
+        let real = match rng.below(3) {
             0 if special => f32::NAN,
             1 if special => f32::INFINITY,
             2 if special => f32::NEG_INFINITY,
-            _ => chance.real(),
+            _ => rng.real(),
         };
-        let byte = u8::try_from(chance.below(256)).unwrap();
+        let byte = u8::try_from(rng.below(256)).unwrap();
         let byte = if extreme { [0, 255][usize::from(byte & 1)] } else { byte };
         match kind {
             T::TensorFloat32 => {

@@ -1,8 +1,8 @@
-//! Types, shorter signatures and empty tensors that no conformance case has: against the same operation in the
-//! form that cases do have.
+//! Types, shorter signatures and empty tensors that no conformance case has: against the same
+//! operation in the form that cases do have.
 
 use half::f16;
-use nnburst_executor::testing::Chance;
+use nnburst_executor::testing::TestRng;
 use nnburst_executor::{CompileOptions, Control, Input, Output, Plan};
 use nnburst_hal::{
     ChannelQuant, DataLocation, ExtraParams, Model, Operand, OperandLifeTime, OperandType as T,
@@ -86,13 +86,14 @@ fn choices_copies_and_quantisations_of_signed_bytes() {
         let got = one(Op::Quantize, &[whole(real, &[3], &[1, -2, 3])], Out(signed, 0.5, -7));
         assert_eq!(got.bytes, [-5i8, -11, -1].map(i8::cast_unsigned), "{real:?}");
     }
-    // Its signature is there, and nothing says what it computes: Android's reference has no code for it.
+    // Its signature is there, and nothing says what it computes: Android's reference has no code
+    // for it.
     let args = [a.clone(), a, Arg::Int(0)];
     assert!(compute(Op::Div, &args, &[out(signed)], 8).is_err());
 }
 
-/// Which bits come out follows from the hash of the input's bytes, so they are the same for every type of the
-/// hash functions.
+/// Which bits come out follows from the hash of the input's bytes, so they are the same for every
+/// type of the hash functions.
 #[test]
 fn projections_of_every_type() {
     let halves = [0.5f32, -0.25, 0.75, -1.0, 0.125, 0.5];
@@ -115,9 +116,9 @@ fn projections_of_every_type() {
 /// With the layout left out, and with what follows it left out.
 #[test]
 fn shorter_signatures_mean_the_longer_ones_with_defaults() {
-    let chance = &mut Chance::of_seed(1);
+    let rng = &mut TestRng::of_seed(1);
     let mut numbers = |count: usize| -> Vec<i8> {
-        (0..count).map(|_| i8::try_from(chance.below(7)).unwrap() - 3).collect()
+        (0..count).map(|_| i8::try_from(rng.below(7)).unwrap() - 3).collect()
     };
     let no = || Arg::Bool(false);
     let ints = |values: &[i32]| values.iter().map(|&value| Arg::Int(value)).collect::<Vec<_>>();
@@ -172,9 +173,9 @@ fn shorter_signatures_mean_the_longer_ones_with_defaults() {
 
 #[test]
 fn shorter_signatures_of_convolutions() {
-    let chance = &mut Chance::of_seed(2);
+    let rng = &mut TestRng::of_seed(2);
     let mut numbers = |count: usize| -> Vec<i8> {
-        (0..count).map(|_| i8::try_from(chance.below(4)).unwrap()).collect()
+        (0..count).map(|_| i8::try_from(rng.below(4)).unwrap()).collect()
     };
     let ints = |values: &[i32]| values.iter().map(|&value| Arg::Int(value)).collect::<Vec<_>>();
     let per_channel = T::TensorQuant8SymmPerChannel;
@@ -218,8 +219,8 @@ fn shorter_signatures_of_convolutions() {
     }
 }
 
-/// The shape and the size of what comes of these arguments, with nothing left of some of them along axis 0: a
-/// model's inputs can't be empty, but what SLICE leaves can.
+/// The shape and the size of what comes of these arguments, with nothing left of some of them along
+/// axis 0: a model's inputs can't be empty, but what SLICE leaves can.
 fn of_nothing(op: Op, args: &[Arg], emptied: &[u32], out: Out) -> (Vec<u32>, usize) {
     let (mut model, given) = model_of(op, args, &[out], false);
     let Model { main, operand_values, .. } = &mut model;

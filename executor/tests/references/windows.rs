@@ -1,6 +1,6 @@
 //! Windows that slide: other strides, filters and paddings than square and equal ones.
 
-use nnburst_executor::testing::Chance;
+use nnburst_executor::testing::TestRng;
 use nnburst_hal::OperationType as Op;
 
 use crate::model::{Arg, F32, assert_near, compute, seeds};
@@ -34,7 +34,8 @@ fn each(extents: [i32; 4]) -> impl Iterator<Item = [i32; 4]> {
     })
 }
 
-/// Filter height and width, strides along both, and paddings (top, bottom, left, right), all unequal.
+/// Filter height and width, strides along both, and paddings (top, bottom, left, right), all
+/// unequal.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     filter: [i32; 2],
@@ -43,8 +44,8 @@ struct Window {
 }
 
 impl Window {
-    fn of(chance: &mut Chance) -> Self {
-        let mut upto = |low: u32, high: u32| chance.between(low, high).cast_signed();
+    fn of(rng: &mut TestRng) -> Self {
+        let mut upto = |low: u32, high: u32| rng.between(low, high).cast_signed();
         let filter = [upto(1, 4), upto(1, 4)];
         let stride = [upto(1, 3), upto(1, 3)];
         let mut pad = |axis: usize| upto(0, u32::try_from(filter[axis] - 1).unwrap());
@@ -66,9 +67,9 @@ impl Window {
     }
 }
 
-fn image(chance: &mut Chance, channels: u32) -> (Arg, [i32; 4]) {
-    let extents = [chance.between(1, 2), chance.between(2, 8), chance.between(2, 8), channels];
-    (Arg::random(chance, &extents), extents.map(u32::cast_signed))
+fn image(rng: &mut TestRng, channels: u32) -> (Arg, [i32; 4]) {
+    let extents = [rng.between(1, 2), rng.between(2, 8), rng.between(2, 8), channels];
+    (Arg::random(rng, &extents), extents.map(u32::cast_signed))
 }
 
 fn clamped(activation: i32, x: f32) -> f32 {
@@ -84,11 +85,11 @@ fn clamped(activation: i32, x: f32) -> f32 {
 fn pools_of_any_window() {
     let mut compared = 0;
     for seed in seeds(200) {
-        let chance = &mut Chance::of_seed(seed);
-        let channels = chance.between(1, 5);
-        let (input, extents) = image(chance, channels);
-        let window = Window::of(chance);
-        let activation = chance.one_of(&[0, 1, 2, 3]);
+        let rng = &mut TestRng::of_seed(seed);
+        let channels = rng.between(1, 5);
+        let (input, extents) = image(rng, channels);
+        let window = Window::of(rng);
+        let activation = rng.one_of(&[0, 1, 2, 3]);
         let [n, h, w, c] = extents;
         let Some([out_h, out_w]) = window.output(h, w) else { continue };
         compared += 1;
@@ -130,19 +131,19 @@ fn pools_of_any_window() {
 fn grouped_convolutions_of_any_window() {
     let mut compared = 0;
     for seed in seeds(150) {
-        let chance = &mut Chance::of_seed(seed);
-        let groups = chance.between(1, 4);
-        let (group_in, group_out) = (chance.between(1, 3), chance.between(1, 3));
-        let (input, extents) = image(chance, groups * group_in);
-        let window = Window::of(chance);
+        let rng = &mut TestRng::of_seed(seed);
+        let groups = rng.between(1, 4);
+        let (group_in, group_out) = (rng.between(1, 3), rng.between(1, 3));
+        let (input, extents) = image(rng, groups * group_in);
+        let window = Window::of(rng);
         let [n, h, w, _] = extents;
         let Some([out_h, out_w]) = window.output(h, w) else { continue };
         compared += 1;
         let outputs = groups * group_out;
         let [fh, fw] = window.filter;
         let [fh_u, fw_u] = window.filter.map(i32::cast_unsigned);
-        let filter = Arg::random(chance, &[outputs, fh_u, fw_u, group_in]);
-        let bias = Arg::random(chance, &[outputs]);
+        let filter = Arg::random(rng, &[outputs, fh_u, fw_u, group_in]);
+        let bias = Arg::random(rng, &[outputs]);
         let (source, weights) = (
             Image(input.floats(), extents),
             Image(filter.floats(), [outputs.cast_signed(), fh, fw, group_in.cast_signed()]),
@@ -175,11 +176,11 @@ fn grouped_convolutions_of_any_window() {
 #[test]
 fn transposed_convolutions_of_any_window() {
     for seed in seeds(150) {
-        let chance = &mut Chance::of_seed(seed);
-        let channels = chance.between(1, 4);
-        let (input, extents) = image(chance, channels);
-        let window = Window::of(chance);
-        let outputs = chance.between(1, 4).cast_signed();
+        let rng = &mut TestRng::of_seed(seed);
+        let channels = rng.between(1, 4);
+        let (input, extents) = image(rng, channels);
+        let window = Window::of(rng);
+        let outputs = rng.between(1, 4).cast_signed();
         let [n, h, w, c] = extents;
         let ([fh, fw], [sh, sw]) = (window.filter, window.stride);
         let [top, bottom, left, right] = window.pads;
@@ -187,8 +188,8 @@ fn transposed_convolutions_of_any_window() {
         if out_h < 1 || out_w < 1 {
             continue;
         }
-        let filter = Arg::random(chance, &dims([outputs, fh, fw, c]));
-        let bias = Arg::random(chance, &[outputs.cast_unsigned()]);
+        let filter = Arg::random(rng, &dims([outputs, fh, fw, c]));
+        let bias = Arg::random(rng, &[outputs.cast_unsigned()]);
         let (source, weights) =
             (Image(input.floats(), extents), Image(filter.floats(), [outputs, fh, fw, c]));
         let to = [n, out_h, out_w, outputs];
@@ -218,12 +219,11 @@ fn transposed_convolutions_of_any_window() {
 #[test]
 fn bilinear_images_of_any_size() {
     for seed in seeds(200) {
-        let chance = &mut Chance::of_seed(seed);
-        let (input, extents) = image(chance, 2);
+        let rng = &mut TestRng::of_seed(seed);
+        let (input, extents) = image(rng, 2);
         let [n, h, w, c] = extents;
-        let (out_h, out_w) =
-            (chance.between(1, 12).cast_signed(), chance.between(1, 12).cast_signed());
-        let mode = chance.below(3);
+        let (out_h, out_w) = (rng.between(1, 12).cast_signed(), rng.between(1, 12).cast_signed());
+        let mode = rng.below(3);
         let source = Image(input.floats(), extents);
         // Positions below, above, and how near the one above is.
         let taps = |at: i32, from: i32, to: i32| -> (i32, i32, f32) {

@@ -11,8 +11,8 @@ use crate::{
 
 /// `nnburst_fmq_end`.
 ///
-/// The two fields are borrowed one by one, never the whole: any thread may wake by the flag while the end's own thread has
-/// the side to itself.
+/// The two fields are borrowed one by one, never the whole: any thread may wake by the flag while
+/// the end's own thread has the side to itself.
 #[derive(Debug)]
 pub struct End {
     flag: Option<EventFlag>,
@@ -99,7 +99,8 @@ macro_rules! any {
     };
 }
 
-/// Calls the same method of whichever side that can wait it is; [`invalid`] for those that never do.
+/// Calls the same method of whichever side that can wait it is; [`invalid`] for those that never
+/// do.
 macro_rules! waiting {
     ($side:expr, $it:ident => $call:expr) => {
         match $side {
@@ -381,7 +382,8 @@ unsafe fn read(end: *mut End, items: *mut u8, count: usize, wait: Option<WaitOpt
         }
         (Some(Side::Reader(reader)), None) => {
             queue_status(reader.begin(count).and_then(|runs| {
-                // SAFETY: just begun; what the writer overwrites meanwhile is not vouched for by the commit.
+                // SAFETY: just begun; what the writer overwrites meanwhile is not vouched for by
+                // the commit.
                 unsafe { copy(items, runs) };
                 reader.commit(count)
             }))
@@ -402,7 +404,8 @@ unsafe fn copy(mut to: *mut u8, runs: [Run; 2]) {
     }
 }
 
-/// Bytes of `count` items, which the queue could hold: no more is ever touched of a caller's buffer.
+/// Bytes of `count` items, which the queue could hold: no more is ever touched of a caller's
+/// buffer.
 fn bytes(count: usize, quantum: usize, capacity: usize) -> Result<usize, QueueError> {
     let too_large = QueueError::TooLarge { asked: count, capacity };
     if count > capacity { Err(too_large) } else { count.checked_mul(quantum).ok_or(too_large) }

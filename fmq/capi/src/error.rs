@@ -50,7 +50,8 @@ thread_local! {
 }
 
 fn remember(failure: Failure) {
-    // Fails only while the thread ends, or for a caller that is called back from here: there is none.
+    // Fails only while the thread ends, or for a caller that is called back from here: there is
+    // none.
     let _ = LAST.try_with(|last| {
         if let Ok(mut last) = last.try_borrow_mut() {
             *last = Some(failure);

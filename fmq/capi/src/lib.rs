@@ -1,7 +1,8 @@
 //! The C interface of `nnburst-fmq`; what each function does is said in `include/nnburst_fmq.h`.
 //!
-//! A thin shell over [`nnburst_fmq::erased`]: pointers become references, errors become numbers. The header is written by
-//! hand, and the C tests of this crate compare its constants and sizes with ours.
+//! A thin shell over [`nnburst_fmq::erased`]: pointers become references, errors become numbers.
+//! The header is written by hand, and the C tests of this crate compare its constants and sizes
+//! with ours.
 #![expect(
     clippy::missing_safety_doc,
     reason = "the duties are the header's: pointers are valid or null"

@@ -43,7 +43,8 @@ pub enum CQueue {
     Unsynchronized(Unsynchronized),
 }
 
-/// An unsynchronised queue that has not yet taken a side; readers map it otherwise than the writer does.
+/// An unsynchronised queue that has not yet taken a side; readers map it otherwise than the writer
+/// does.
 #[derive(Debug)]
 pub struct Unsynchronized {
     /// Of a queue that was made here.
@@ -252,7 +253,8 @@ pub unsafe extern "C" fn nnburst_fmq_consumer(queue: *mut CQueue, out: *mut *mut
 }
 
 /// # Safety
-/// `queue` is null or a queue of ours, which is gone afterwards; `out` is valid for a write, or null.
+/// `queue` is null or a queue of ours, which is gone afterwards; `out` is valid for a write, or
+/// null.
 unsafe fn become_an_end(
     queue: *mut CQueue,
     side: impl FnOnce(CQueue) -> Result<End, SetupError>,

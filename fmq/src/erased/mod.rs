@@ -1,8 +1,9 @@
-//! Queues whose item size is known only at run time: items are runs of bytes. For bindings to other languages, and for
-//! generic tools; libfmq has the like in `MQErased`.
+//! Queues whose item size is known only at run time: items are runs of bytes. For bindings to other
+//! languages, and for generic tools; libfmq has the like in `MQErased`.
 //!
-//! The rings, checks and waits are those of the typed ends. Transactions are begun and ended by separate calls, since
-//! those for whom this is made can't hold a borrow; their end can't exceed their beginning all the same.
+//! The rings, checks and waits are those of the typed ends. Transactions are begun and ended by
+//! separate calls, since those for whom this is made can't hold a borrow; their end can't exceed
+//! their beginning all the same.
 //!
 //! ```
 //! use nnburst_fmq::{Wait, erased::Queue};
@@ -49,7 +50,8 @@ impl Queue {
         }
     }
 
-    /// Maps the queue that `descriptor` describes, trusting nothing in it: its items have to be of `quantum` bytes.
+    /// Maps the queue that `descriptor` describes, trusting nothing in it: its items have to be of
+    /// `quantum` bytes.
     ///
     /// # Errors
     /// As [`Queue::attach`](crate::Queue::attach).
@@ -206,7 +208,8 @@ impl<S: Side> End<S> {
     /// Waits until this end can write or read `count` items.
     ///
     /// # Errors
-    /// As [`Producer::write`](crate::Producer::write) and [`Consumer::read`](crate::Consumer::read).
+    /// As [`Producer::write`](crate::Producer::write) and
+    /// [`Consumer::read`](crate::Consumer::read).
     pub fn wait(&mut self, count: usize, wait: impl Into<WaitOptions>) -> Result<(), QueueError> {
         let bytes = count.saturating_mul(self.quantum());
         if self.cursor.has(bytes) {
@@ -225,11 +228,12 @@ impl<S: Side> End<S> {
         waiter.wait_for(cursor, bytes, wait.into())
     }
 
-    /// Begins a transaction over `count` items: the runs of slots up to the ring's end and from its start, valid until
-    /// [`Self::commit`] or the end's drop. Another `begin` forgets this one.
+    /// Begins a transaction over `count` items: the runs of slots up to the ring's end and from its
+    /// start, valid until [`Self::commit`] or the end's drop. Another `begin` forgets this one.
     ///
     /// # Errors
-    /// As [`Producer::try_write`](crate::Producer::try_write) and [`Consumer::try_read`](crate::Consumer::try_read).
+    /// As [`Producer::try_write`](crate::Producer::try_write) and
+    /// [`Consumer::try_read`](crate::Consumer::try_read).
     pub fn begin(&mut self, count: usize) -> Result<[Run; 2], QueueError> {
         self.begun = 0;
         let bytes = count.saturating_mul(self.quantum());
@@ -260,7 +264,8 @@ impl<S: Side> End<S> {
         self.waiter.set_bits(bits);
     }
 
-    /// From now on this end sleeps and announces on another word than the queue's; the peer has to do so too.
+    /// From now on this end sleeps and announces on another word than the queue's; the peer has to
+    /// do so too.
     pub fn set_event_flag(&mut self, flag: &EventFlag) {
         self.waiter.set_event_flag(flag);
     }

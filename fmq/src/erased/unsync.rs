@@ -11,7 +11,8 @@ use crate::ring::Bytes;
 use crate::unsync::{ReadCursor, WriteCursor, attach, seal_future_writes};
 use crate::{QueueError, SetupError};
 
-/// The writing end of an unsynchronised queue of bytes; as [`unsync::Writer`](crate::unsync::Writer).
+/// The writing end of an unsynchronised queue of bytes; as
+/// [`unsync::Writer`](crate::unsync::Writer).
 #[derive(Debug)]
 pub struct Writer {
     cursor: WriteCursor<Bytes>,
@@ -83,7 +84,8 @@ impl Writer {
     /// Writes all of `items`, over the oldest ones if need be.
     ///
     /// # Errors
-    /// As [`unsync::Writer::try_write`](crate::unsync::Writer::try_write), and [`QueueError::Uneven`].
+    /// As [`unsync::Writer::try_write`](crate::unsync::Writer::try_write), and
+    /// [`QueueError::Uneven`].
     pub fn try_write(&mut self, items: &[u8]) -> Result<(), QueueError> {
         whole(items.len(), self.quantum())?;
         self.begun = 0;
@@ -161,7 +163,8 @@ impl Reader {
         self.cursor.quantum()
     }
 
-    /// Items that can be read now, at most the capacity; after an overflow, what its report will leave.
+    /// Items that can be read now, at most the capacity; after an overflow, what its report will
+    /// leave.
     ///
     /// # Errors
     /// [`QueueError::PeerLied`] or [`QueueError::Poisoned`] if the writer's counter is impossible.
@@ -172,7 +175,8 @@ impl Reader {
     /// Fills all of `items`, or reads nothing.
     ///
     /// # Errors
-    /// As [`unsync::Reader::try_read`](crate::unsync::Reader::try_read), and [`QueueError::Uneven`].
+    /// As [`unsync::Reader::try_read`](crate::unsync::Reader::try_read), and
+    /// [`QueueError::Uneven`].
     pub fn try_read(&mut self, items: &mut [u8]) -> Result<(), QueueError> {
         whole(items.len(), self.quantum())?;
         self.begun = 0;
@@ -182,8 +186,9 @@ impl Reader {
         self.cursor.commit(items.len())
     }
 
-    /// Begins a transaction over `count` items. The memory is mapped for reading only, and the writer may overwrite it
-    /// meanwhile: what is copied counts once [`Self::commit`] has returned `Ok`.
+    /// Begins a transaction over `count` items. The memory is mapped for reading only, and the
+    /// writer may overwrite it meanwhile: what is copied counts once [`Self::commit`] has returned
+    /// `Ok`.
     ///
     /// # Errors
     /// As [`unsync::Reader::try_read`](crate::unsync::Reader::try_read).
@@ -198,8 +203,9 @@ impl Reader {
     /// Ends the transaction, moving on past its first `count` items.
     ///
     /// # Errors
-    /// [`QueueError::TooLarge`] for more items than were begun; the transaction goes on then. Else as
-    /// [`unsync::ReadTransaction::commit`](crate::unsync::ReadTransaction::commit), which ends it.
+    /// [`QueueError::TooLarge`] for more items than were begun; the transaction goes on then. Else
+    /// as [`unsync::ReadTransaction::commit`](crate::unsync::ReadTransaction::commit), which ends
+    /// it.
     pub fn commit(&mut self, count: usize) -> Result<(), QueueError> {
         let bytes = committed(count, self.begun, self.quantum())?;
         self.begun = 0;

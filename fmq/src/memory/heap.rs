@@ -51,6 +51,7 @@ pub(crate) fn memory(
         ring: at(RING_AT),
         ring_bytes,
     };
-    // SAFETY: offsets and sizes as `Memory` wants them by the constants of `layout`; the block lives in the backing.
+    // SAFETY: offsets and sizes as `Memory` wants them by the constants of `layout`; the block
+    // lives in the backing.
     Ok(unsafe { Memory::new(parts, Arc::new(Heap { block, layout })) })
 }

@@ -1,8 +1,9 @@
-//! A queue's memory in files that other processes map too: made by us, or handed over by a stranger.
+//! A queue's memory in files that other processes map too: made by us, or handed over by a
+//! stranger.
 //!
-//! A file that can be shortened under a mapping raises `SIGBUS` in whoever touches the lost pages, so files are sealed
-//! against that before they are mapped: ours at birth, a stranger's if they are not yet. What can't be sealed is
-//! refused, unless the caller vouches for it.
+//! A file that can be shortened under a mapping raises `SIGBUS` in whoever touches the lost pages,
+//! so files are sealed against that before they are mapped: ours at birth, a stranger's if they are
+//! not yet. What can't be sealed is refused, unless the caller vouches for it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
@@ -72,7 +73,8 @@ pub(crate) fn map(places: &Places, fds: &[OwnedFd], policy: Policy) -> Result<Me
         file.check(policy.allow_unsealed)?;
         let mapping = file.map(policy.access)?;
         for place in &file.places {
-            // SAFETY: the file's mapping starts at `start` and reaches to the end of each of its places.
+            // SAFETY: the file's mapping starts at `start` and reaches to the end of each of its
+            // places.
             found.push((place.part, unsafe {
                 mapping.at.add(to_usize(place.offset - mapping.start))
             }));
@@ -95,8 +97,8 @@ pub(crate) fn map(places: &Places, fds: &[OwnedFd], policy: Policy) -> Result<Me
         ring,
         ring_bytes: to_usize(places.ring.extent),
     };
-    // SAFETY: places are aligned to 8 in page-aligned mappings, lie within files that can't shrink (or for which the
-    // caller vouched), do not overlap, and stay mapped while `mappings` lives.
+    // SAFETY: places are aligned to 8 in page-aligned mappings, lie within files that can't shrink
+    // (or for which the caller vouched), do not overlap, and stay mapped while `mappings` lives.
     Ok(unsafe { Memory::new(parts, Arc::new(mappings)) })
 }
 
@@ -108,7 +110,8 @@ struct File<'fds> {
 }
 
 impl File<'_> {
-    /// Seals, then looks at the size: in this order the size can only be what it will stay at least.
+    /// Seals, then looks at the size: in this order the size can only be what it will stay at
+    /// least.
     fn check(&self, allow_unsealed: bool) -> Result<(), SetupError> {
         let part = self.places.first().map_or(Part::Ring, |place| place.part);
         if let Err(source) = seal(self.fd)
@@ -187,7 +190,8 @@ unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by us with this length, and `Memory` was the only user. An error would leave it mapped.
+        // SAFETY: mapped by us with this length, and `Memory` was the only user. An error would
+        // leave it mapped.
         let _ = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), self.length) };
     }
 }

@@ -1,4 +1,5 @@
-//! [`Memory`] for loom: its atomics, and a ring of cells, one per item, in which it sees every race.
+//! [`Memory`] for loom: its atomics, and a ring of cells, one per item, in which it sees every
+//! race.
 
 use std::sync::Arc;
 
@@ -37,7 +38,8 @@ impl std::ops::Deref for Flag {
 enum Ring {
     /// Of the synchronised flavour: whoever touches a slot has it alone, and loom panics if not.
     Owned(Vec<UnsafeCell<Vec<u8>>>),
-    /// Of the other flavour, which copies first and asks later: 8-byte items, each copied in one step.
+    /// Of the other flavour, which copies first and asks later: 8-byte items, each copied in one
+    /// step.
     Racy(Vec<AtomicU64>),
 }
 
@@ -137,7 +139,8 @@ impl Memory {
     /// Cells have no caches.
     pub(crate) fn prefetch(&self, _position: usize) {}
 
-    /// Cells have no caches; what is left of taking lines back is that they are written, which is what may race.
+    /// Cells have no caches; what is left of taking lines back is that they are written, which is
+    /// what may race.
     ///
     /// # Safety
     /// As in the native build; here a breach is a panic of loom's.

@@ -28,17 +28,19 @@ pub(crate) struct Memory {
     _backing: Arc<dyn Backing>,
 }
 
-// SAFETY: the addresses are valid in every thread while `_backing` lives, counters and flag are atomics, and the ring
-// is touched only by `copy_in` and `copy_out`, whose callers own the bytes they name.
+// SAFETY: the addresses are valid in every thread while `_backing` lives, counters and flag are
+// atomics, and the ring is touched only by `copy_in` and `copy_out`, whose callers own the bytes
+// they name.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
 impl Memory {
     /// # Safety
-    /// While `backing` lives: the counters are readable 64-bit words aligned to 8, the flag a readable and writable
-    /// 32-bit word aligned to 4, the ring `ring_bytes` readable bytes aligned to 8; none overlap, and all of them are
-    /// accessed by this process only through `Memory`. Where a side's role writes, they are writable too.
+    /// While `backing` lives: the counters are readable 64-bit words aligned to 8, the flag a
+    /// readable and writable 32-bit word aligned to 4, the ring `ring_bytes` readable bytes aligned
+    /// to 8; none overlap, and all of them are accessed by this process only through `Memory`.
+    /// Where a side's role writes, they are writable too.
     pub(crate) unsafe fn new(parts: Parts, backing: Arc<dyn Backing>) -> Self {
         Self { parts, _backing: backing }
     }
@@ -46,8 +48,9 @@ impl Memory {
     /// Bytes read since the start: the consumer's counter.
     #[inline(always)]
     pub(crate) fn read(&self) -> &AtomicU64 {
-        // SAFETY: `new` was promised an aligned word that lives as long as `self` and is accessed atomically only.
-        // Not `from_ptr`, which asks for memory that can be written: a reader of the unsynchronised flavour's can't be.
+        // SAFETY: `new` was promised an aligned word that lives as long as `self` and is accessed
+        // atomically only. Not `from_ptr`, which asks for memory that can be written: a reader of
+        // the unsynchronised flavour's can't be.
         unsafe { self.parts.read.cast::<AtomicU64>().as_ref() }
     }
 
@@ -83,7 +86,8 @@ impl Memory {
     /// Copies `items` into the ring at byte `position`.
     ///
     /// # Safety
-    /// `position + items.len()` is at most `ring_bytes`, and by the protocol these bytes are the caller's to write.
+    /// `position + items.len()` is at most `ring_bytes`, and by the protocol these bytes are the
+    /// caller's to write.
     #[inline(always)]
     pub(crate) unsafe fn copy_in(&self, position: usize, items: &[u8]) {
         // SAFETY: within the ring, which stays mapped as long as `self`.
@@ -93,25 +97,28 @@ impl Memory {
     /// Copies bytes of the ring from byte `position` on into `items`.
     ///
     /// # Safety
-    /// `position + items.len()` is at most `ring_bytes`, and by the protocol these bytes are the caller's to read.
+    /// `position + items.len()` is at most `ring_bytes`, and by the protocol these bytes are the
+    /// caller's to read.
     #[inline(always)]
     pub(crate) unsafe fn copy_out(&self, position: usize, items: &mut [u8]) {
         // SAFETY: within the ring, which stays mapped as long as `self`.
         unsafe { copy::load(items, self.parts.ring.as_ptr().add(position)) };
     }
 
-    /// Asks for the cache line of byte `position`, without waiting for it. A hint: nothing is read by it.
+    /// Asks for the cache line of byte `position`, without waiting for it. A hint: nothing is read
+    /// by it.
     #[inline(always)]
     pub(crate) fn prefetch(&self, position: usize) {
         copy::prefetch(self.parts.ring.as_ptr().wrapping_add(position));
     }
 
-    /// Takes the cache lines of `bytes` bytes from byte `position` on, as far as [`TAKEN_BACK`] and the ring's end, without
-    /// waiting for them: by writing into each, since a prefetch for writing does nothing for a line of which this core has a
-    /// copy still. What was there is lost.
+    /// Takes the cache lines of `bytes` bytes from byte `position` on, as far as [`TAKEN_BACK`] and
+    /// the ring's end, without waiting for them: by writing into each, since a prefetch for writing
+    /// does nothing for a line of which this core has a copy still. What was there is lost.
     ///
     /// # Safety
-    /// `position` is below `ring_bytes`, and by the protocol the bytes (those before the ring's end) are the caller's to write.
+    /// `position` is below `ring_bytes`, and by the protocol the bytes (those before the ring's
+    /// end) are the caller's to write.
     #[inline(never)]
     pub(crate) unsafe fn take_back(&self, position: usize, bytes: usize) {
         let end = position.saturating_add(bytes.min(TAKEN_BACK)).min(self.parts.ring_bytes);
@@ -136,8 +143,8 @@ unsafe impl Sync for Flag {}
 
 impl Flag {
     /// # Safety
-    /// As long as this handle or a clone of it lives, `word` is a readable and writable 32-bit word, aligned to 4, that is
-    /// accessed atomically only.
+    /// As long as this handle or a clone of it lives, `word` is a readable and writable 32-bit
+    /// word, aligned to 4, that is accessed atomically only.
     pub(crate) unsafe fn foreign(word: NonNull<u32>) -> Self {
         Self { word: word.cast(), _backing: Arc::new(Foreign) }
     }
@@ -148,8 +155,8 @@ impl Deref for Flag {
 
     #[inline(always)]
     fn deref(&self) -> &FutexWord {
-        // SAFETY: an aligned word that lives as long as `self` and is accessed atomically only, by `Memory::new` or
-        // `foreign`; a `FutexWord` is a transparent `AtomicU32`.
+        // SAFETY: an aligned word that lives as long as `self` and is accessed atomically only, by
+        // `Memory::new` or `foreign`; a `FutexWord` is a transparent `AtomicU32`.
         unsafe { self.word.as_ref() }
     }
 }

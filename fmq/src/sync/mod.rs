@@ -1,8 +1,9 @@
-//! The one door to atomics, fences, locks and sleeping: std's and the kernel's, or loom's under `cfg(loom)`.
+//! The one door to atomics, fences, locks and sleeping: std's and the kernel's, or loom's under
+//! `cfg(loom)`.
 //!
-//! Everything of this crate that two threads or processes race on goes through here, so that loom explores the code
-//! that ships. `clippy.toml` bans the std types elsewhere. Aliases rather than re-exports, because that lint sees
-//! through `pub use`.
+//! Everything of this crate that two threads or processes race on goes through here, so that loom
+//! explores the code that ships. `clippy.toml` bans the std types elsewhere. Aliases rather than
+//! re-exports, because that lint sees through `pub use`.
 //!
 //! | here           | native                                     | under loom                                 |
 //! |----------------|--------------------------------------------|--------------------------------------------|

@@ -21,7 +21,8 @@ pub(crate) fn fence(order: Ordering) {
     loom::sync::atomic::fence(order);
 }
 
-/// Time does not pass in a model: deadlines and polling windows count as over the first time they are asked about.
+/// Time does not pass in a model: deadlines and polling windows count as over the first time they
+/// are asked about.
 pub(crate) mod clock {
     use std::time::{Duration, Instant};
 
@@ -34,7 +35,8 @@ pub(crate) mod clock {
     }
 }
 
-/// A word on which threads can sleep, as the kernel defines it: compare and go to sleep are one step to wakers.
+/// A word on which threads can sleep, as the kernel defines it: compare and go to sleep are one
+/// step to wakers.
 #[derive(Debug, Default)]
 pub(crate) struct FutexWord {
     word: AtomicU32,
@@ -66,7 +68,8 @@ impl FutexWord {
         self.word.fetch_and(bits, order)
     }
 
-    /// Sleeps until a wake of one of the words. A sleep with a deadline ends at once: see [`clock`].
+    /// Sleeps until a wake of one of the words. A sleep with a deadline ends at once: see
+    /// [`clock`].
     pub(crate) fn wait<'words>(
         &'words self,
         expected: u32,
@@ -97,7 +100,8 @@ impl FutexWord {
     /// Whether the word is `expected`; then `thread` is among its sleepers.
     fn enqueue(&self, expected: u32, mask: u32, thread: &Arc<Thread>) -> bool {
         let mut bucket = super::lock(&self.bucket);
-        // The kernel reads the word under its bucket's lock, which wakers take after they changed the word.
+        // The kernel reads the word under its bucket's lock, which wakers take after they changed
+        // the word.
         if self.word.load(Ordering::SeqCst) != expected {
             return false;
         }

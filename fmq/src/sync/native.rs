@@ -15,8 +15,9 @@ pub(crate) type AtomicU32 = std::sync::atomic::AtomicU32;
 pub(crate) type AtomicU64 = std::sync::atomic::AtomicU64;
 pub(crate) type Mutex<T> = std::sync::Mutex<T>;
 
-/// How often a poller looks between two glances at the clock. A turn is a pause of some 20-60 ns on current machines,
-/// so deadlines are kept to about 3 microseconds and the clock costs a poller next to nothing.
+/// How often a poller looks between two glances at the clock. A turn is a pause of some 20-60 ns on
+/// current machines, so deadlines are kept to about 3 microseconds and the clock costs a poller
+/// next to nothing.
 pub(crate) const TURNS_PER_GLANCE: u32 = 64;
 
 #[inline(always)]
@@ -44,8 +45,8 @@ pub(crate) mod clock {
 
 /// A 32-bit word in memory that other processes may share, on which threads can sleep.
 ///
-/// The futexes are the shared kind: the kernel finds the waiters by the page behind the address, whichever process
-/// mapped it where. Layout: exactly the `u32` of libfmq.
+/// The futexes are the shared kind: the kernel finds the waiters by the page behind the address,
+/// whichever process mapped it where. Layout: exactly the `u32` of libfmq.
 #[repr(transparent)]
 #[derive(Debug, Default)]
 pub(crate) struct FutexWord(AtomicU32);
@@ -82,8 +83,9 @@ impl FutexWord {
         self.0.as_ptr()
     }
 
-    /// Sleeps while the word is `expected` and each of `others` is 0, until a wake of one of them (for the word: whose bits
-    /// meet `mask`), the deadline, a signal, or no reason. `others` are private to the process, and at most
+    /// Sleeps while the word is `expected` and each of `others` is 0, until a wake of one of them
+    /// (for the word: whose bits meet `mask`), the deadline, a signal, or no reason. `others` are
+    /// private to the process, and at most
     /// [`MOST_OTHERS`]: more are left out.
     ///
     /// The caller looks at its condition after every return, so the reason is not handed back.
@@ -104,10 +106,12 @@ impl FutexWord {
         }
         let words = words.get(..count).unwrap_or(&words);
         if count == 1 || !wait_for_any(words, deadline) {
-            // Linux before 5.16, or a sandbox that doesn't know the call: looks at `others` by and by.
+            // Linux before 5.16, or a sandbox that doesn't know the call: looks at `others` by and
+            // by.
             let look = (count > 1).then(|| Instant::now().checked_add(LONGEST_UNATTENDED_SLEEP));
             let until = deadline.into_iter().chain(look.flatten()).min().map(absolute);
-            // Every error (changed word, interrupted, timed out) means the same to the caller: look again.
+            // Every error (changed word, interrupted, timed out) means the same to the caller: look
+            // again.
             let _ =
                 futex::wait_bitset(&self.0, futex::Flags::empty(), expected, until.as_ref(), mask);
         }
@@ -141,7 +145,8 @@ impl FutexWord {
     }
 }
 
-/// The futex calls count absolute time on `CLOCK_MONOTONIC`, and an [`Instant`] does not give its reading away.
+/// The futex calls count absolute time on `CLOCK_MONOTONIC`, and an [`Instant`] does not give its
+/// reading away.
 pub(crate) fn absolute(deadline: Instant) -> Timespec {
     let left = deadline.saturating_duration_since(Instant::now());
     let now = clock_gettime(ClockId::Monotonic);
@@ -149,7 +154,8 @@ pub(crate) fn absolute(deadline: Instant) -> Timespec {
     Timespec::try_from(left).ok().and_then(|left| now.checked_add(left)).unwrap_or(far)
 }
 
-/// Who may sleep on a word: the kernel looks for sleepers by the page of memory, or faster by the address.
+/// Who may sleep on a word: the kernel looks for sleepers by the page of memory, or faster by the
+/// address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sharing {
     Processes,
@@ -159,7 +165,8 @@ pub(crate) enum Sharing {
 /// Words beside the first that a sleep ends by: one of a cancellation, one of a death.
 const MOST_OTHERS: usize = 2;
 
-/// Sleeps until one of `words` is woken or differs, or the deadline; `false` if the kernel doesn't know the call.
+/// Sleeps until one of `words` is woken or differs, or the deadline; `false` if the kernel doesn't
+/// know the call.
 pub(crate) fn wait_for_any(words: &[futex::Wait], deadline: Option<Instant>) -> bool {
     let until = deadline.map(absolute);
     let flags = futex::WaitvFlags::empty();
@@ -167,5 +174,6 @@ pub(crate) fn wait_for_any(words: &[futex::Wait], deadline: Option<Instant>) -> 
     !matches!(slept, Err(Errno::NOSYS | Errno::PERM))
 }
 
-/// The longest sleep between two looks at cancellation and death where the kernel can't wait for several words.
+/// The longest sleep between two looks at cancellation and death where the kernel can't wait for
+/// several words.
 pub(crate) const LONGEST_UNATTENDED_SLEEP: Duration = Duration::from_millis(10);

@@ -7,8 +7,8 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use crate::descriptor::{AidlDescriptor, AidlGrantor, Descriptor, DescriptorData, Grantor};
 use crate::{AttachOptions, Consumer, Queue, QueueError, SetupError, unsync};
 
-/// Attaches to whatever `bytes` describe, in every flavour and form, and uses what comes of it. Panics if that is
-/// neither an error nor a queue that works.
+/// Attaches to whatever `bytes` describe, in every flavour and form, and uses what comes of it.
+/// Panics if that is neither an error nor a queue that works.
 pub fn any_descriptor(bytes: &[u8]) {
     let mut bytes = Bytes(bytes);
     let sizes: Vec<u16> = (0..bytes.byte() % 4).map(|_| bytes.short()).collect();
@@ -60,7 +60,8 @@ fn attach<T: bytemuck::Pod + PartialEq + std::fmt::Debug>(descriptor: Descriptor
         ));
     }
     if let Ok(mut reader) = unsync::Reader::<T>::attach(copy()) {
-        // Zeroed memory, in which the writer has not begun, unless parts alias what a sync queue wrote above.
+        // Zeroed memory, in which the writer has not begun, unless parts alias what a sync queue
+        // wrote above.
         let _ = reader.try_pop();
     }
     let quantum = copy().data.quantum as usize;

@@ -1,7 +1,8 @@
 //! [`ForeignPeer`]: libfmq's behaviour, written from its description and sharing no code with the queue under test.
 //!
-//! It maps each grantor by itself, re-reads both counters from shared memory at every call, divides to find an index,
-//! and wakes by the unconditional `fetch_or`: what a real libfmq process does on the same memory.
+//! It maps each grantor by itself, re-reads both counters from shared memory at every call, divides
+//! to find an index, and wakes by the unconditional `fetch_or`: what a real libfmq process does on
+//! the same memory.
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};

@@ -77,7 +77,8 @@ impl HostilePeer {
         self.descriptor.fds.iter().any(|fd| rustix::fs::ftruncate(fd, 0).is_ok())
     }
 
-    /// Opens a connection whose other end is watched: dropping this peer, or calling [`Self::die`], is its death.
+    /// Opens a connection whose other end is watched: dropping this peer, or calling [`Self::die`],
+    /// is its death.
     pub fn connection(&mut self) -> PeerWatch {
         let (theirs, ours) = std::os::unix::net::UnixStream::pair().expect("a socket pair");
         self.connection = Some(theirs);

@@ -1,4 +1,5 @@
-//! Random calls of ours against random misdeeds of the peer, judged by a model that is written from the rules alone.
+//! Random calls of ours against random misdeeds of the peer, judged by a model that is written from
+//! the rules alone.
 
 use std::time::Instant;
 
@@ -9,7 +10,8 @@ use crate::{QueueError, Wait};
 /// Item sizes that the scripts choose from.
 const QUANTA: [usize; 6] = [1, 3, 8, 12, 16, 24];
 
-/// Plays `script` on a consumer whose producer lies. Panics if the consumer does anything but what the model says.
+/// Plays `script` on a consumer whose producer lies. Panics if the consumer does anything but what
+/// the model says.
 pub fn lying_producer(script: &[u8]) {
     let Some((mut stage, script)) = Stage::set(script) else { return };
     let mut victim = stage.queue().into_consumer();
@@ -20,7 +22,8 @@ pub fn lying_producer(script: &[u8]) {
     }
 }
 
-/// Plays `script` on a producer whose consumer lies. Panics if the producer does anything but what the model says.
+/// Plays `script` on a producer whose consumer lies. Panics if the producer does anything but what
+/// the model says.
 pub fn lying_consumer(script: &[u8]) {
     let Some((mut stage, script)) = Stage::set(script) else { return };
     let mut victim = stage.queue().into_producer();
@@ -205,7 +208,8 @@ impl Stage {
                 assert_eq!(items, held);
             }
             self.advance(items.len());
-            // Nothing is published for no items; else our counter stands, whatever it was overwritten with.
+            // Nothing is published for no items; else our counter stands, whatever it was
+            // overwritten with.
             let ours = self.peer.counters().0;
             assert!(count == 0 || ours == self.model.ours, "the read counter: {ours}");
         }
@@ -230,13 +234,15 @@ impl Stage {
         assert_eq!(answer(&got), expected, "{count} items: {got:?}, {:?}", self.model);
         if got.is_ok() {
             self.advance(items.len());
-            // Nothing is published for no items; else our counter stands, whatever it was overwritten with.
+            // Nothing is published for no items; else our counter stands, whatever it was
+            // overwritten with.
             let ours = self.peer.counters().1;
             assert!(count == 0 || ours == self.model.ours, "the write counter: {ours}");
         }
     }
 
-    /// What the model says to this step's call; asked once per call, since asking can be the first look at a lie.
+    /// What the model says to this step's call; asked once per call, since asking can be the first
+    /// look at a lie.
     fn ask(&mut self, call: u8, count: usize) -> Answer {
         if call.is_multiple_of(5) {
             return match self.model.look(self.theirs) {

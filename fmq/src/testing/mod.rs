@@ -1,4 +1,5 @@
-//! Doubles of the other side, for the tests of this crate and of those built on it (feature `testing`).
+//! Doubles of the other side, for the tests of this crate and of those built on it (feature
+//! `testing`).
 //!
 //! | for                                                        | see                                            |
 //! |------------------------------------------------------------|------------------------------------------------|
@@ -7,7 +8,8 @@
 //! | random calls against random misdeeds, judged by a model     | [`lying_producer`], [`lying_consumer`]         |
 //! | random bytes as a descriptor                                | [`any_descriptor`]                             |
 //!
-//! The last two rows are plain functions of bytes: property tests drive them here, cargo-fuzz in `fuzz/`.
+//! The last two rows are plain functions of bytes: property tests drive them here, cargo-fuzz in
+//! `fuzz/`.
 #![expect(
     clippy::expect_used,
     clippy::panic,

@@ -1,5 +1,6 @@
-//! The two ends of the flavour over bytes: what [`Writer`](super::Writer) and [`Reader`](super::Reader) are for items of
-//! a type, and [`erased`](crate::erased)'s for items of a size.
+//! The two ends of the flavour over bytes: what [`Writer`](super::Writer) and
+//! [`Reader`](super::Reader) are for items of a type, and [`erased`](crate::erased)'s for items of
+//! a size.
 
 use crate::memory::Memory;
 use crate::ring::{Quantum, put, take, usize_of, wrap};
@@ -39,11 +40,13 @@ impl<Q: Quantum> WriteCursor<Q> {
             None => 0..=written,
             Some(oldest) => oldest..=written,
         };
-        // An impossible mark is one of no writer of ours: libfmq's leave it at 0. They may have overwritten anything.
+        // An impossible mark is one of no writer of ours: libfmq's leave it at 0. They may have
+        // overwritten anything.
         let trusted = doomed.contains(&mark) && mark.is_multiple_of(bytes);
         let doomed = if trusted { mark } else { written };
         if doomed != mark {
-            // Relaxed: readers look at it after a copy, and it is fenced before the next item goes over an old one.
+            // Relaxed: readers look at it after a copy, and it is fenced before the next item goes
+            // over an old one.
             memory.read().store(doomed, Ordering::Relaxed);
         }
         let position = usize_of(written % ring_bytes);
@@ -63,15 +66,17 @@ impl<Q: Quantum> WriteCursor<Q> {
         self.memory.ring_bytes() / self.quantum.bytes()
     }
 
-    /// Claims the next `bytes`: from here on readers take nothing any more from the slots that they go over.
+    /// Claims the next `bytes`: from here on readers take nothing any more from the slots that they
+    /// go over.
     pub(crate) fn begin(&mut self, bytes: usize) -> Result<(), QueueError> {
         let ring_bytes = self.memory.ring_bytes();
         if bytes > ring_bytes {
             let asked = bytes / self.quantum.bytes();
             return Err(QueueError::TooLarge { asked, capacity: self.capacity() });
         }
-        // edge doom (writer): what lies a ring before the batch's end is about to be overwritten. In the first lap there is
-        // nothing. Never less than before: a batch that was begun and not published has done its damage.
+        // edge doom (writer): what lies a ring before the batch's end is about to be overwritten.
+        // In the first lap there is nothing. Never less than before: a batch that was begun and not
+        // published has done its damage.
         let end = self.written.wrapping_add(bytes as u64);
         if let Some(doomed) = end.checked_sub(ring_bytes as u64) {
             self.doomed = self.doomed.max(doomed);
@@ -87,8 +92,8 @@ impl<Q: Quantum> WriteCursor<Q> {
     /// `at + items.len()` bytes are begun.
     pub(crate) unsafe fn fill(&self, at: usize, items: &[u8]) {
         let start = wrap(self.position + at, self.memory.ring_bytes());
-        // SAFETY: `start` is in the ring, the items are no more than it, and the writer owns every slot; readers drop what
-        // they copied from slots that were doomed.
+        // SAFETY: `start` is in the ring, the items are no more than it, and the writer owns every
+        // slot; readers drop what they copied from slots that were doomed.
         unsafe { put(&self.memory, start, items) };
     }
 
@@ -139,7 +144,8 @@ impl<Q: Quantum> ReadCursor<Q> {
         self.memory.ring_bytes() / self.quantum.bytes()
     }
 
-    /// Items that can be read now, at most the capacity; after an overflow, what its report will leave.
+    /// Items that can be read now, at most the capacity; after an overflow, what its report will
+    /// leave.
     pub(crate) fn available(&mut self) -> Result<usize, QueueError> {
         let ahead = self.look()?;
         let kept = if ahead > self.ring_bytes() { self.half() } else { ahead };
@@ -163,14 +169,16 @@ impl<Q: Quantum> ReadCursor<Q> {
         Ok(())
     }
 
-    /// Copies the bytes from `at` bytes after the cursor on. What is copied counts once [`Self::commit`] has vouched for it.
+    /// Copies the bytes from `at` bytes after the cursor on. What is copied counts once
+    /// [`Self::commit`] has vouched for it.
     ///
     /// # Safety
     /// `at + items.len()` bytes are begun.
     pub(crate) unsafe fn drain(&self, at: usize, items: &mut [u8]) {
         let start = wrap(self.position() + at, self.memory.ring_bytes());
-        // SAFETY: `start` is in the ring and the items are no more than it. The writer may overwrite them meanwhile: then
-        // `items` holds a mixture, and `commit` doesn't vouch for it.
+        // SAFETY: `start` is in the ring and the items are no more than it. The writer may
+        // overwrite them meanwhile: then `items` holds a mixture, and `commit` doesn't vouch for
+        // it.
         unsafe { take(&self.memory, start, items) };
     }
 
@@ -217,9 +225,11 @@ impl<Q: Quantum> ReadCursor<Q> {
         if let Some(lie) = self.lie {
             return Err(QueueError::Poisoned(lie));
         }
-        // Relaxed, and a fence: of memory that is mapped for reading alone, std allows no load but a relaxed one.
+        // Relaxed, and a fence: of memory that is mapped for reading alone, std allows no load but
+        // a relaxed one.
         let seen = self.memory.written().load(Ordering::Relaxed);
-        // edge publish (acquire): pairs with `WriteCursor::publish`; the items below are visible from here on.
+        // edge publish (acquire): pairs with `WriteCursor::publish`; the items below are visible
+        // from here on.
         fence(Ordering::Acquire);
         let ahead = seen.wrapping_sub(self.read);
         if ahead < self.written.wrapping_sub(self.read) {

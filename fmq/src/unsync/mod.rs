@@ -1,26 +1,30 @@
-//! The unsynchronised flavour: one [`Writer`] that never waits, any number of [`Reader`]s that learn what they missed.
+//! The unsynchronised flavour: one [`Writer`] that never waits, any number of [`Reader`]s that
+//! learn what they missed.
 //!
-//! Each reader has a private cursor; the writer knows of none. When a reader falls more than a ring behind, its next
-//! read reports how many items it lost, and the one after goes on with the newer half of the history (as libfmq since
-//! 2024): a reader that started at the very oldest item would lose it again at once.
+//! Each reader has a private cursor; the writer knows of none. When a reader falls more than a ring
+//! behind, its next read reports how many items it lost, and the one after goes on with the newer
+//! half of the history (as libfmq since 2024): a reader that started at the very oldest item would
+//! lose it again at once.
 //!
 //! # A slot may be overwritten while it is read
 //!
-//! So a read copies first and then asks whether what it copied was still in place, as a seqlock does. The write counter
-//! alone can't tell, since slots are overwritten before it moves. libfmq leaves the shared read counter unused in this
-//! flavour; our writer says there up to where it is about to overwrite, before it does:
+//! So a read copies first and then asks whether what it copied was still in place, as a seqlock
+//! does. The write counter alone can't tell, since slots are overwritten before it moves. libfmq
+//! leaves the shared read counter unused in this flavour; our writer says there up to where it is
+//! about to overwrite, before it does:
 //!
 //! | edge      | writer                                      | reader                                         |
 //! |-----------|---------------------------------------------|------------------------------------------------|
 //! | `publish` | items; `written` Release                    | `written` Acquire; items                       |
 //! | `doom`    | `read` Relaxed; fence Release; items        | items; fence Acquire; `read` and `written`     |
 //!
-//! A reader that has seen a byte of a new item sees the doom that went before it, and drops its copy. The mark never goes
-//! back: a writer that follows one that died in mid batch takes it over, so that what the dead one wrote and never
-//! published is not read as something older. With libfmq's writer, which makes no mark, a read of the oldest items can be
-//! torn, there as here.
+//! A reader that has seen a byte of a new item sees the doom that went before it, and drops its
+//! copy. The mark never goes back: a writer that follows one that died in mid batch takes it over,
+//! so that what the dead one wrote and never published is not read as something older. With
+//! libfmq's writer, which makes no mark, a read of the oldest items can be torn, there as here.
 //!
-//! Readers map the memory read-only, and [`Writer::seal_future_writes`] makes the kernel insist on that.
+//! Readers map the memory read-only, and [`Writer::seal_future_writes`] makes the kernel insist on
+//! that.
 
 mod cursor;
 mod transaction;
@@ -47,7 +51,8 @@ use crate::{QueueError, SetupError};
 pub(crate) use cursor::{ReadCursor, WriteCursor};
 pub use transaction::{ReadTransaction, WriteTransaction};
 
-/// The writing end of an unsynchronised queue; made by [`QueueBuilder::create_unsync`](crate::QueueBuilder::create_unsync).
+/// The writing end of an unsynchronised queue; made by
+/// [`QueueBuilder::create_unsync`](crate::QueueBuilder::create_unsync).
 ///
 /// ```
 /// use nnburst_fmq::{Queue, QueueError, unsync::Reader};
@@ -88,7 +93,8 @@ impl<T: Pod> Writer<T> {
         Ok(Self { cursor, descriptor, _items: PhantomData })
     }
 
-    /// Forbids everyone to map the memory for writing from now on; this end's own mapping stays writable.
+    /// Forbids everyone to map the memory for writing from now on; this end's own mapping stays
+    /// writable.
     ///
     /// # Errors
     /// [`SetupError::System`] if a file can't be sealed so (Linux before 5.1, or no memfd).
@@ -116,8 +122,8 @@ impl<T: Pod> Writer<T> {
         self.descriptor.try_clone()
     }
 
-    /// Writes all of `items`, over the oldest ones if need be. Never waits, and wakes nobody: this flavour has no
-    /// blocking reads (an event flag, if there is one, is for bits of your own).
+    /// Writes all of `items`, over the oldest ones if need be. Never waits, and wakes nobody: this
+    /// flavour has no blocking reads (an event flag, if there is one, is for bits of your own).
     ///
     /// # Errors
     /// [`QueueError::TooLarge`] for more items than the queue holds.
@@ -138,8 +144,8 @@ impl<T: Pod> Writer<T> {
         self.try_write(std::slice::from_ref(&item))
     }
 
-    /// Begins to write `count` items in place; see [`WriteTransaction`]. From here on, committed or not, readers take nothing
-    /// any more from the slots that they go over.
+    /// Begins to write `count` items in place; see [`WriteTransaction`]. From here on, committed or
+    /// not, readers take nothing any more from the slots that they go over.
     ///
     /// # Errors
     /// As [`Self::try_write`].
@@ -158,7 +164,8 @@ impl<T: Pod> Writer<T> {
     }
 }
 
-/// A reading end of an unsynchronised queue, with a cursor of its own. It maps the memory read-only.
+/// A reading end of an unsynchronised queue, with a cursor of its own. It maps the memory
+/// read-only.
 #[derive(Debug)]
 pub struct Reader<T> {
     cursor: ReadCursor<Of<T>>,
@@ -166,8 +173,8 @@ pub struct Reader<T> {
 
 #[cfg(not(loom))]
 impl<T: Pod> Reader<T> {
-    /// Attaches as one more reader, at the beginning of the history: if part of it is gone already, the first read
-    /// reports that as lost.
+    /// Attaches as one more reader, at the beginning of the history: if part of it is gone already,
+    /// the first read reports that as lost.
     ///
     /// # Errors
     /// As [`Queue::attach`](crate::Queue::attach).
@@ -193,7 +200,8 @@ impl<T: Pod> Reader<T> {
         self.cursor.capacity()
     }
 
-    /// Items that can be read now, at most the capacity; after an overflow, what its report will leave.
+    /// Items that can be read now, at most the capacity; after an overflow, what its report will
+    /// leave.
     ///
     /// # Errors
     /// [`QueueError::PeerLied`] or [`QueueError::Poisoned`] if the writer's counter is impossible.
@@ -204,9 +212,10 @@ impl<T: Pod> Reader<T> {
     /// Fills all of `items`, or reads nothing.
     ///
     /// # Errors
-    /// [`QueueError::Empty`] if there are not that many now, [`QueueError::TooLarge`] if there never are,
-    /// [`QueueError::Lost`] once after the writer has overtaken this reader (what `items` holds then means nothing),
-    /// [`QueueError::PeerLied`] or [`QueueError::Poisoned`] if the writer's counter is impossible.
+    /// [`QueueError::Empty`] if there are not that many now, [`QueueError::TooLarge`] if there
+    /// never are, [`QueueError::Lost`] once after the writer has overtaken this reader (what
+    /// `items` holds then means nothing), [`QueueError::PeerLied`] or [`QueueError::Poisoned`] if
+    /// the writer's counter is impossible.
     pub fn try_read(&mut self, items: &mut [T]) -> Result<(), QueueError> {
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(items);
         self.cursor.begin(bytes.len())?;
@@ -267,7 +276,8 @@ impl<T: Pod> Writer<T> {
     /// As the native one does.
     ///
     /// # Errors
-    /// [`SetupError::Private`] for a descriptor of no queue, [`SetupError::Counters`] if they make no sense.
+    /// [`SetupError::Private`] for a descriptor of no queue, [`SetupError::Counters`] if they make
+    /// no sense.
     pub fn attach(descriptor: Descriptor) -> Result<Self, SetupError> {
         let memory = descriptor.memory.clone().ok_or(SetupError::Private)?;
         let cursor = WriteCursor::attach(memory, Of::NEW)?;

@@ -1,5 +1,5 @@
-//! Zero-copy transactions of the unsynchronised flavour; how they are used is as in [`crate::WriteTransaction`] and
-//! [`crate::ReadTransaction`].
+//! Zero-copy transactions of the unsynchronised flavour; how they are used is as in
+//! [`crate::WriteTransaction`] and [`crate::ReadTransaction`].
 
 use bytemuck::Pod;
 
@@ -10,7 +10,8 @@ use crate::transaction::within;
 #[cfg(not(loom))]
 use crate::transaction::{Slots, slots};
 
-/// Slots that are being written; readers see none of them before [`Self::commit`], and nothing any more of what was there.
+/// Slots that are being written; readers see none of them before [`Self::commit`], and nothing any
+/// more of what was there.
 ///
 /// ```
 /// # use nnburst_fmq::{Queue, unsync::Reader};
@@ -83,8 +84,8 @@ impl<'queue, T: Pod> WriteTransaction<'queue, T> {
     }
 }
 
-/// Slots that are being read, while the writer may overwrite them: what was copied out of them counts once
-/// [`Self::commit`] has vouched for it.
+/// Slots that are being read, while the writer may overwrite them: what was copied out of them
+/// counts once [`Self::commit`] has vouched for it.
 #[derive(Debug)]
 #[must_use = "what is not committed is not taken, and may be torn"]
 pub struct ReadTransaction<'queue, T> {
@@ -130,7 +131,8 @@ impl<'queue, T: Pod> ReadTransaction<'queue, T> {
         self.count = self.count.min(count);
     }
 
-    /// The raw slots: the run up to the ring's end, and the one from its start. They are mapped for reading only.
+    /// The raw slots: the run up to the ring's end, and the one from its start. They are mapped for
+    /// reading only.
     #[cfg(not(loom))]
     #[must_use]
     pub fn slots(&self) -> [Slots<'_, T>; 2] {
@@ -141,9 +143,9 @@ impl<'queue, T: Pod> ReadTransaction<'queue, T> {
     /// Moves on past the slots.
     ///
     /// # Errors
-    /// [`QueueError::Lost`] if the writer has overwritten one of them meanwhile: what was copied means nothing then, and the
-    /// next read goes on with the newer half of the history. [`QueueError::PeerLied`] or [`QueueError::Poisoned`] if the
-    /// writer's counter is impossible.
+    /// [`QueueError::Lost`] if the writer has overwritten one of them meanwhile: what was copied
+    /// means nothing then, and the next read goes on with the newer half of the history.
+    /// [`QueueError::PeerLied`] or [`QueueError::Poisoned`] if the writer's counter is impossible.
     pub fn commit(self) -> Result<(), QueueError> {
         self.cursor.commit(self.count * size_of::<T>())
     }

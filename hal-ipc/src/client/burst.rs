@@ -55,7 +55,8 @@ impl BurstContext for RemoteBurst {
     }
 
     fn try_free_memory(&self, slot: i32) -> bool {
-        // Who drops a memory doesn't wait for a driver that is stopped, and once for one that doesn't answer.
+        // Who drops a memory doesn't wait for a driver that is stopped, and once for one that
+        // doesn't answer.
         let patience = if self.link.is_silent() { Duration::ZERO } else { PATIENCE };
         let call = CallRef::FreeMemory { burst: self.object, slot };
         match self.link.call_for::<()>(&call, patience) {

@@ -38,7 +38,8 @@ const LINGER: Duration = Duration::from_secs(1);
 
 type Table<C> = Mutex<HashMap<u64, C>>;
 
-/// By the numbers that the driver knows them by. Whoever takes one out tells it, so each is told once.
+/// By the numbers that the driver knows them by. Whoever takes one out tells it, so each is told
+/// once.
 #[derive(Default)]
 pub(super) struct Callbacks {
     /// Relaxed: only uniqueness matters.

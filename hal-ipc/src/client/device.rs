@@ -97,9 +97,9 @@ impl From<ConnectError> for HalError {
 
 /// A driver in another process.
 ///
-/// When the driver dies, calls that wait and objects made before fail with `DEVICE_UNAVAILABLE`. The
-/// device itself connects again at its next call, if it was found by path and somebody serves there
-/// by then. In a forked child everything made before the fork fails with `GENERAL_FAILURE`.
+/// When the driver dies, calls that wait and objects made before fail with `DEVICE_UNAVAILABLE`.
+/// The device itself connects again at its next call, if it was found by path and somebody serves
+/// there by then. In a forked child everything made before the fork fails with `GENERAL_FAILURE`.
 #[derive(Debug)]
 pub struct RemoteDevice {
     name: String,
@@ -161,8 +161,8 @@ impl RemoteDevice {
         self.query(&CallRef::Bursts)
     }
 
-    /// A descriptor that hangs up (`POLLHUP`, `POLLRDHUP`) when the driver is gone. Other events on it mean
-    /// nothing to anybody but us; it must not be read.
+    /// A descriptor that hangs up (`POLLHUP`, `POLLRDHUP`) when the driver is gone. Other events on
+    /// it mean nothing to anybody but us; it must not be read.
     ///
     /// # Errors
     /// No descriptor is to be had.

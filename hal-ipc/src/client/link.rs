@@ -23,11 +23,13 @@ use crate::wire::{self, CallRef, DescriptorsIn, DescriptorsOut, Event, Kind, Mad
 const THREADS: usize = 4;
 const WAITING: usize = 4096;
 
-/// How long a service may take to be connected to, to greet and to answer a query, where the setting says nothing else.
+/// How long a service may take to be connected to, to greet and to answer a query, where the
+/// setting says nothing else.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a service may take to be connected to, to greet and to answer a query, and how often one that computes is
-/// asked whether it is still there: the setting `service-timeout`, in milliseconds.
+/// How long a service may take to be connected to, to greet and to answer a query, and how often
+/// one that computes is asked whether it is still there: the setting `service-timeout`, in
+/// milliseconds.
 pub(crate) fn service_timeout() -> Duration {
     let set = setting("service-timeout").and_then(|value| value.to_str()?.parse().ok());
     set.filter(|&ms| ms > 0).map_or(TIMEOUT, Duration::from_millis)
@@ -43,8 +45,9 @@ pub(super) struct Link {
 /// The connections of this process as a client.
 static CONNECTIONS: PerProcess<Vec<Weak<Connection>>> = PerProcess::new();
 
-/// Hangs up on every service, for whoever is about to end the process, or to unload a library, and wants to leave nothing
-/// behind: the threads that read the connections end. To whoever still uses a device it is as if its driver had died.
+/// Hangs up on every service, for whoever is about to end the process, or to unload a library, and
+/// wants to leave nothing behind: the threads that read the connections end. To whoever still uses
+/// a device it is as if its driver had died.
 pub fn hang_up_on_all() {
     let connections = CONNECTIONS.get().lock().unwrap_or_else(PoisonError::into_inner);
     connections.iter().filter_map(Weak::upgrade).for_each(|connection| connection.close());
@@ -117,7 +120,8 @@ impl Link {
         self.call_within(call, tail, fds, Limit { deadline: limit(call), ..Limit::default() })
     }
 
-    /// As [`Self::call_with`], for a call that makes an object: one that is made too late is released.
+    /// As [`Self::call_with`], for a call that makes an object: one that is made too late is
+    /// released.
     pub(super) fn call_making<T: DeserializeOwned + Made>(
         &self,
         call: &CallRef<'_>,
@@ -169,8 +173,8 @@ impl Drop for Link {
     }
 }
 
-/// Until when a call is waited for: its own deadline and some time for the driver to report that it was missed, or the
-/// calling thread's bound.
+/// Until when a call is waited for: its own deadline and some time for the driver to report that it
+/// was missed, or the calling thread's bound.
 fn limit(call: &CallRef<'_>) -> Option<TimePoint> {
     bound::earlier(call.deadline().map(bound::answered_by), bound::bound())
 }

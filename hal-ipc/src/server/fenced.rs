@@ -1,4 +1,5 @@
-//! Fenced executions: of drivers that only launch them, and of those that would wait on a thread of the client's.
+//! Fenced executions: of drivers that only launch them, and of those that would wait on a thread of
+//! the client's.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,8 +34,8 @@ pub(super) struct FencedObject {
 }
 
 impl Session {
-    /// Launches, and answers: at once where the driver waits in the background, else once its fences have signalled.
-    /// No thread that answers calls is held up by a fence.
+    /// Launches, and answers: at once where the driver waits in the background, else once its
+    /// fences have signalled. No thread that answers calls is held up by a fence.
     ///
     /// # Errors
     /// It was not launched, and nothing was answered.
@@ -69,7 +70,8 @@ impl Session {
         self.fences.wait(fences, options.deadline, move |ready| launch.after(ready))
     }
 
-    /// Drops an object that the client let go of. What a fenced execution takes stays taken until it is over.
+    /// Drops an object that the client let go of. What a fenced execution takes stays taken until
+    /// it is over.
     pub(super) fn let_go(&self, held: Held) {
         let running = match held.object() {
             Object::Fenced(fenced) => fenced.fence.as_ref().and_then(|fence| {

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use nnburst_hal::Charge;
 use rustix::net::Shutdown;
 
-/// Those who have connected and are yet to greet, the oldest of each user first. They keep nobody out: where a user has no
-/// room for a newcomer, the oldest of the user's is disconnected.
+/// Those who have connected and are yet to greet, the oldest of each user first. They keep nobody
+/// out: where a user has no room for a newcomer, the oldest of the user's is disconnected.
 #[derive(Default)]
 pub(super) struct Greeters(Mutex<Table>);
 
@@ -40,8 +40,8 @@ impl Greeters {
         Greeter { all: Arc::clone(self), user, id }
     }
 
-    /// Disconnects the one of a user that has been waiting for the longest, and gives its place back; false if there is
-    /// none.
+    /// Disconnects the one of a user that has been waiting for the longest, and gives its place
+    /// back; false if there is none.
     pub(super) fn disconnect_oldest(&self, user: u32) -> bool {
         let oldest = self.lock().waiting.get_mut(&user).and_then(VecDeque::pop_front);
         let Some(Waiting { socket, .. }) = oldest else { return false };

@@ -10,8 +10,8 @@ use crate::process;
 
 /// A client: what the system says of it (`SO_PEERCRED`), and whether it is still there.
 ///
-/// Whatever goes on working for a client that is gone keeps a clone: until the last is dropped, the client counts among
-/// the connections of its user.
+/// Whatever goes on working for a client that is gone keeps a clone: until the last is dropped, the
+/// client counts among the connections of its user.
 #[derive(Clone, Debug)]
 pub struct Peer {
     /// Its process at the time it connected.
@@ -22,7 +22,8 @@ pub struct Peer {
     pub gid: u32,
     gone: Arc<AtomicBool>,
     budget: Arc<Budget>,
-    /// Its place among the connections of its user: given back when all that works for it has ended.
+    /// Its place among the connections of its user: given back when all that works for it has
+    /// ended.
     #[expect(dead_code, reason = "held for its end")]
     place: Option<Arc<Charge>>,
 }

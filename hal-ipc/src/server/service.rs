@@ -102,16 +102,18 @@ impl Service {
         }))
     }
 
-    /// Listens in a directory of services, which is made if need be, with mode 0700; the socket has mode 0600.
+    /// Listens in a directory of services, which is made if need be, with mode 0700; the socket has
+    /// mode 0600.
     ///
     /// # Errors
-    /// The name is none for a service, the directory is not ours alone, or the name is served already.
+    /// The name is none for a service, the directory is not ours alone, or the name is served
+    /// already.
     pub fn listen(&self, dir: &Path) -> io::Result<Serving> {
         self.accept_from(Listening::bind(dir, &self.0.name)?)
     }
 
-    /// Listens on a Unix socket that somebody else bound and whose file is theirs to remove, such as a
-    /// service manager's.
+    /// Listens on a Unix socket that somebody else bound and whose file is theirs to remove, such
+    /// as a service manager's.
     ///
     /// # Errors
     /// The descriptor is no listening Unix socket.
@@ -119,7 +121,8 @@ impl Service {
         self.accept_from(Listening::adopt(activation::listening(socket)?)?)
     }
 
-    /// Listens on the socket that systemd started this process with (`LISTEN_FDS`); `None` if it didn't.
+    /// Listens on the socket that systemd started this process with (`LISTEN_FDS`); `None` if it
+    /// didn't.
     ///
     /// # Errors
     /// What came is not one listening Unix socket.

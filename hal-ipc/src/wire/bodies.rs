@@ -235,7 +235,8 @@ pub(crate) struct CacheBody {
 }
 
 impl CacheBody {
-    /// Files that a driver would refuse, on FUSE or a network file system, stay here: it then does without a cache.
+    /// Files that a driver would refuse, on FUSE or a network file system, stay here: it then does
+    /// without a cache.
     pub(crate) fn new<'a>(cache: &'a CacheHandles, out: &mut DescriptorsOut<'a>) -> Result<Self> {
         let files = cache.model.iter().chain(&cache.data);
         if let Some(error) =

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::bodies::{CacheBody, MemoryBody, ModelBody, ModelRef, QueueBody, RequestBody};
 
-/// Every answer is a `Result` of what the call gives and this: shapes stay empty but for executions.
+/// Every answer is a `Result` of what the call gives and this: shapes stay empty but for
+/// executions.
 pub(crate) type Failure = ExecutionFailure;
 
 /// Declares the client's calls twice, once borrowing the model to send it and once owning it.

@@ -7,8 +7,9 @@
 //!
 //! All numbers are little-endian; messages are bincode 2 "standard" (variable-length integers). A
 //! frame's file descriptors come with its first byte. The tail is whatever follows the message: the
-//! constants of a model, which are not worth a second copy. Everything the crate knows of bincode is
-//! in this module, and golden bytes pin what it makes, so that another encoder can take its place.
+//! constants of a model, which are not worth a second copy. Everything the crate knows of bincode
+//! is in this module, and golden bytes pin what it makes, so that another encoder can take its
+//! place.
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 mod bodies;

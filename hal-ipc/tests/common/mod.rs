@@ -93,8 +93,8 @@ impl Device for AddOneDevice {
         Ok(CacheFiles { model: 1, data: 2 })
     }
 
-    /// Models without operations are refused; those with the flag are forgotten; others get ready on
-    /// a thread of their own.
+    /// Models without operations are refused; those with the flag are forgotten; others get ready
+    /// on a thread of their own.
     fn prepare_model(
         &self,
         model: Model,

@@ -7,10 +7,10 @@ use crate::types::{Model, Operand, OperandLifeTime, OperandType};
 
 /// The model's main graph as Graphviz text, under a name that goes into the first line.
 ///
-/// Operations are boxes `n<index>`, operands ellipses `d<index>` with type, shape and, of constants and
-/// what is left out, the lifetime; scalar constants show their value. Inputs and outputs of the model
-/// are white on black. Edges are numbered where there are several. Referenced graphs are counted in a
-/// comment.
+/// Operations are boxes `n<index>`, operands ellipses `d<index>` with type, shape and, of constants
+/// and what is left out, the lifetime; scalar constants show their value. Inputs and outputs of the
+/// model are white on black. Edges are numbered where there are several. Referenced graphs are
+/// counted in a comment.
 ///
 /// ```
 /// use nnburst_hal::{Model, dot};
@@ -24,8 +24,8 @@ pub fn dot(model: &Model, name: &str) -> String {
     text
 }
 
-/// Logs the lines of [`dot`] under the tag `compilation`, an event each; nothing where the tag is off or
-/// nobody listens.
+/// Logs the lines of [`dot`] under the tag `compilation`, an event each; nothing where the tag is
+/// off or nobody listens.
 pub fn log_dot(model: &Model, name: &str) {
     const TARGET: &str = VlogTag::Compilation.target();
     if vlog_is_on(VlogTag::Compilation) && tracing::enabled!(target: TARGET, tracing::Level::DEBUG)

@@ -1,13 +1,13 @@
-//! Spans on a timeline: a file that Perfetto and chrome://tracing open, written by every process that
-//! takes part, on the one clock that they share.
+//! Spans on a timeline: a file that Perfetto and chrome://tracing open, written by every process
+//! that takes part, on the one clock that they share.
 //!
 //! ```text
 //!   client, NNBURST_TRACE=t.json ──┐ one line per span, appended whole
 //!   driver, NNBURST_TRACE=t.json ──┴──► [ {"name":"[NN_LR_PE]..","ph":"X","ts":..,"dur":..,"pid":..}, ..
 //! ```
 //!
-//! Off, a span costs one load. On, it costs a write, so figures are to be taken with it off. The file is
-//! an array that is never closed, which its format allows.
+//! Off, a span costs one load. On, it costs a write, so figures are to be taken with it off. The
+//! file is an array that is never closed, which its format allows.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -110,8 +110,8 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Opens a file for spans; several processes may open the same one. What is there already stays. A new file has
-    /// mode 0600.
+    /// Opens a file for spans; several processes may open the same one. What is there already
+    /// stays. A new file has mode 0600.
     ///
     /// # Errors
     /// The file can't be opened or written, or another user could have put it there

@@ -1,9 +1,9 @@
 //! Log tags: which parts of the stack talk, by the value of the setting `vlog` (`NNBURST_VLOG`).
 //!
-//! The value is empty for silence, `1` or `all` for everything, else tags split by spaces, commas or
-//! colons. Messages go through `tracing` under a target per tag, so that a subscriber can choose once
-//! more. The mask is read when a model is made, in a client and in a driver; before the first reading everything
-//! is on.
+//! The value is empty for silence, `1` or `all` for everything, else tags split by spaces, commas
+//! or colons. Messages go through `tracing` under a target per tag, so that a subscriber can choose
+//! once more. The mask is read when a model is made, in a client and in a driver; before the first
+//! reading everything is on.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -106,7 +106,8 @@ impl VlogMask {
 /// Everything is on until the first reading. Relaxed: a flag that hands nothing over.
 static MASK: AtomicU8 = AtomicU8::new(VlogMask::ALL.0);
 
-/// Takes the set from the setting `vlog`; called whenever a model is made. Unknown names are logged.
+/// Takes the set from the setting `vlog`; called whenever a model is made. Unknown names are
+/// logged.
 pub fn read_vlog_mask() {
     let value = setting("vlog").unwrap_or_default();
     let value = value.to_string_lossy();

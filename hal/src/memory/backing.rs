@@ -1,12 +1,13 @@
 //! The kinds of file that a memory may be: those whose pages come at once.
 //!
-//! A page of a mapping is fetched at the first access, by whoever makes that access. From a file system in another
-//! process (FUSE) or on another machine (NFS) it comes when that peer likes, or never, and the thread that waits can't be
-//! interrupted. Seals say nothing about such files, nor about memfds of huge pages: those can be punched although they
-//! are sealed against shrinking, and raise SIGBUS when the system has no huge page left.
+//! A page of a mapping is fetched at the first access, by whoever makes that access. From a file
+//! system in another process (FUSE) or on another machine (NFS) it comes when that peer likes, or
+//! never, and the thread that waits can't be interrupted. Seals say nothing about such files, nor
+//! about memfds of huge pages: those can be punched although they are sealed against shrinking, and
+//! raise SIGBUS when the system has no huge page left.
 //!
-//! Asking may not block either, as `fstat` and `fstatfs` do on a file system in another process: seals and `/proc` are
-//! answered by the kernel itself.
+//! Asking may not block either, as `fstat` and `fstatfs` do on a file system in another process:
+//! seals and `/proc` are answered by the kernel itself.
 
 use std::fs::read_to_string;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -28,7 +29,8 @@ const LOCAL: [&str; 24] = [
 /// What a descriptor's pages come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Backing {
-    /// Memory, a device's buffer or a local disk: pages come at once, or a fault says that they don't.
+    /// Memory, a device's buffer or a local disk: pages come at once, or a fault says that they
+    /// don't.
     Local,
     /// Pages come when somebody else likes, if at all.
     Elsewhere {
@@ -62,7 +64,8 @@ impl Backing {
         match mount.and_then(|mount| file_system(&mounts, mount)) {
             Some(name) if LOCAL.contains(&name) => Self::Local,
             Some(name) => Self::Elsewhere { file_system: name.to_owned() },
-            // Mounted for others alone, as in a container: what lies on a block device is mounted by root.
+            // Mounted for others alone, as in a container: what lies on a block device is mounted
+            // by root.
             None if device_major != 0 => Self::Local,
             None => Self::Elsewhere { file_system: "a file system not mounted here".to_owned() },
         }
@@ -80,8 +83,8 @@ impl Backing {
     }
 }
 
-/// Refuses a peer's descriptor if reading, writing or polling it could wait for another process or machine: files on FUSE
-/// and network file systems, and devices. Doesn't wait itself.
+/// Refuses a peer's descriptor if reading, writing or polling it could wait for another process or
+/// machine: files on FUSE and network file systems, and devices. Doesn't wait itself.
 ///
 /// # Errors
 /// [`MemoryError::Elsewhere`], [`MemoryError::NoSuchFile`]; the system refused.
@@ -133,7 +136,8 @@ fn status(fd: BorrowedFd<'_>) -> Result<Statx, MemoryError> {
     statx(fd, "", flags, StatxFlags::TYPE).map_err(MemoryError::system("statx"))
 }
 
-/// The type of the mount with this number, out of `/proc/self/mountinfo`: the first word after the dash.
+/// The type of the mount with this number, out of `/proc/self/mountinfo`: the first word after the
+/// dash.
 fn file_system<'a>(mounts: &'a str, mount: &str) -> Option<&'a str> {
     let is_it = |line: &&str| line.split(' ').next() == Some(mount);
     let (_, rest) = mounts.lines().find(is_it)?.split_once(" - ")?;
@@ -187,7 +191,8 @@ mod tests {
         check_prompt(status.as_fd()).unwrap_err();
     }
 
-    /// Where the system has no huge pages such a memfd can be made all the same; it is only mapped in vain.
+    /// Where the system has no huge pages such a memfd can be made all the same; it is only mapped
+    /// in vain.
     #[test]
     fn memfds_of_huge_pages_are_refused() {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB;

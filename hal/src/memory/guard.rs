@@ -1,10 +1,11 @@
-//! The SIGBUS guard: a client that truncates a file under a mapping costs one execution, no process.
+//! The SIGBUS guard: a client that truncates a file under a mapping costs one execution, no
+//! process.
 //!
 //! A list of watched mappings. It grows by chunks that are never freed, because the signal handler
-//! that searches it ([`sigbus`]) may neither allocate nor lock. The first fault in a mapping replaces
-//! the whole of it by zeros of its own, so that one memory costs one mapping however much of its file
-//! is gone, and marks it; an address that no entry has goes to whoever handled SIGBUS before.
-//! Display servers do the same for their clients' buffers.
+//! that searches it ([`sigbus`]) may neither allocate nor lock. The first fault in a mapping
+//! replaces the whole of it by zeros of its own, so that one memory costs one mapping however much
+//! of its file is gone, and marks it; an address that no entry has goes to whoever handled SIGBUS
+//! before. Display servers do the same for their clients' buffers.
 //!
 //! ```text
 //!   state of an entry:   WHOLE ──first fault──► REPLACING ──mmap──► LOST
@@ -27,7 +28,8 @@ use super::sigbus;
 /// Entries of a chunk.
 const CHUNK: usize = 512;
 
-/// Watched mappings that a process may have where the system doesn't say how many mappings those are.
+/// Watched mappings that a process may have where the system doesn't say how many mappings those
+/// are.
 const DEFAULT_MAX_MAP_COUNT: usize = 65_530;
 
 static FIRST: Chunk = Chunk::new();
@@ -67,7 +69,8 @@ impl Guard {
     /// Watches the mapping of `len` bytes from `start` on.
     ///
     /// # Errors
-    /// Half of the mappings that the system allows a process are watched already; no handler can be installed.
+    /// Half of the mappings that the system allows a process are watched already; no handler can be
+    /// installed.
     pub(super) fn watch(start: usize, len: usize) -> Result<Self, MemoryError> {
         sigbus::install()?;
         let limit = max_guarded_mappings();
@@ -200,8 +203,8 @@ fn chunks() -> impl Iterator<Item = &'static Chunk> {
     std::iter::successors(Some(&FIRST), |chunk| chunk.next())
 }
 
-/// Most watched mappings of this process: half of the mappings that the system allows it (`vm.max_map_count`). What one
-/// user may have of them is the service's to say.
+/// Most watched mappings of this process: half of the mappings that the system allows it
+/// (`vm.max_map_count`). What one user may have of them is the service's to say.
 pub fn max_guarded_mappings() -> usize {
     static LIMIT: AtomicUsize = AtomicUsize::new(0);
     // Relaxed: whoever comes first works it out, several may.

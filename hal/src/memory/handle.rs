@@ -104,7 +104,8 @@ pub enum MemoryError {
         /// What it is.
         what: &'static str,
     },
-    /// The file's pages come from another process or machine, for which a driver would wait without an end.
+    /// The file's pages come from another process or machine, for which a driver would wait without
+    /// an end.
     #[error(
         "a file on {file_system} can't be shared with a driver; a memfd or a file on a local disk can"
     )]
@@ -128,7 +129,8 @@ impl MemoryError {
     }
 }
 
-/// A shared memory by its handle. Clones are the same memory; so is what [`Memory::id`] tells apart.
+/// A shared memory by its handle. Clones are the same memory; so is what [`Memory::id`] tells
+/// apart.
 #[derive(Clone, Debug)]
 pub struct Memory(Arc<Inner>);
 
@@ -165,9 +167,11 @@ impl Drop for Inner {
     }
 }
 
-/// Is told when a memory's last handle in this process is gone: whatever was kept for it can go too.
+/// Is told when a memory's last handle in this process is gone: whatever was kept for it can go
+/// too.
 pub trait MemoryObserver: Send + Sync {
-    /// The memory with this [`Memory::id`] is gone. Runs on the thread that dropped the last handle, once.
+    /// The memory with this [`Memory::id`] is gone. Runs on the thread that dropped the last
+    /// handle, once.
     fn memory_gone(&self, id: u64);
 }
 
@@ -176,8 +180,8 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 const PROT_WRITE: i32 = 2;
 
-/// Whether the process may have a file of this size (`RLIMIT_FSIZE`). To be asked before a file grows: going beyond ends
-/// the process by SIGXFSZ, whose disposition is the host program's own.
+/// Whether the process may have a file of this size (`RLIMIT_FSIZE`). To be asked before a file
+/// grows: going beyond ends the process by SIGXFSZ, whose disposition is the host program's own.
 ///
 /// # Errors
 /// `EFBIG`.
@@ -206,8 +210,8 @@ impl Memory {
         Ok(Self::new(MemoryKind::Ashmem, fd, 0, size, true, Vec::new()))
     }
 
-    /// Stands for `size` bytes that nobody has any more, where a model's rules want a memory: mapping or reading it is
-    /// an error. It costs a tenth of one that has bytes.
+    /// Stands for `size` bytes that nobody has any more, where a model's rules want a memory:
+    /// mapping or reading it is an error. It costs a tenth of one that has bytes.
     ///
     /// # Errors
     /// The system is out of descriptors.
@@ -219,12 +223,13 @@ impl Memory {
 
     /// `size` bytes of a file from `offset` on, as `mmap_fd`; any offset, aligned or not.
     ///
-    /// A file on a file system of another process or machine (FUSE, NFS) that is only read is copied here and now, since no
-    /// driver takes such files; later changes of it are not seen. One that is to be written is of use to devices of this
-    /// process alone.
+    /// A file on a file system of another process or machine (FUSE, NFS) that is only read is
+    /// copied here and now, since no driver takes such files; later changes of it are not seen. One
+    /// that is to be written is of use to devices of this process alone.
     ///
     /// # Errors
-    /// [`MemoryError::OutOfFile`] if the file ends before the range does; [`MemoryError::NoSuchFile`].
+    /// [`MemoryError::OutOfFile`] if the file ends before the range does;
+    /// [`MemoryError::NoSuchFile`].
     pub fn from_fd(
         fd: OwnedFd,
         offset: u64,
@@ -244,8 +249,8 @@ impl Memory {
 
     /// The memory behind a handle of the interface: a name, descriptors, numbers and a size.
     ///
-    /// The handle may come from a peer: files whose pages are somebody else's to send are refused, without a call that such
-    /// a file system could hold up.
+    /// The handle may come from a peer: files whose pages are somebody else's to send are refused,
+    /// without a call that such a file system could hold up.
     ///
     /// # Errors
     /// What about the handle is wrong. The descriptors are closed then.
@@ -390,10 +395,11 @@ impl Memory {
         Mapping::new(self.fd(), self.0.offset, self.0.size, access, self.0.budget.as_ref())
     }
 
-    /// The memory in this process, for writing too where that can be. What is sealed against shrinking is
-    /// mapped once for all handles of the memory and stays so as long as there is one: an execution that
-    /// maps its memory anew costs microseconds, more than a small model. What can be cut short is watched for that,
-    /// hence stays mapped only as long as somebody holds what this returns, and is mapped anew after pages were lost.
+    /// The memory in this process, for writing too where that can be. What is sealed against
+    /// shrinking is mapped once for all handles of the memory and stays so as long as there is one:
+    /// an execution that maps its memory anew costs microseconds, more than a small model. What can
+    /// be cut short is watched for that, hence stays mapped only as long as somebody holds what
+    /// this returns, and is mapped anew after pages were lost.
     ///
     /// # Errors
     /// As for [`Memory::map`].
@@ -423,8 +429,8 @@ impl Memory {
         Ok(mapping)
     }
 
-    /// Copies bytes out without mapping: the way for what is read once, such as a model's constants,
-    /// because a truncation then gives an error and nothing else.
+    /// Copies bytes out without mapping: the way for what is read once, such as a model's
+    /// constants, because a truncation then gives an error and nothing else.
     ///
     /// # Errors
     /// The range is not within the memory, or the file ends early.

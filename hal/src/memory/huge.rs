@@ -13,13 +13,14 @@ const HUGE_PAGE: usize = 2 << 20;
 /// A piece that took longer is the last: six times what it takes to be copied.
 const DEAR: Duration = Duration::from_millis(5);
 
-/// Gathers the pages of the first `len` bytes of a file in huge ones, as far as those are whole and the system
-/// has some at hand, and tells how many bytes are gathered.
+/// Gathers the pages of the first `len` bytes of a file in huge ones, as far as those are whole and
+/// the system has some at hand, and tells how many bytes are gathered.
 ///
-/// Files of tmpfs come in pages of 4 KiB, and looking each of them up takes most of the time of reading
-/// such a file (14 MB: 2.0 ms, gathered 0.5). It takes 0.8 ms for each 2 MiB, so it is for what is read
-/// more often than written. File systems that have large pages of their own accord, as ext4 has, refuse at once.
-/// The content stays as it is, and whoever else has the file mapped sees no difference.
+/// Files of tmpfs come in pages of 4 KiB, and looking each of them up takes most of the time of
+/// reading such a file (14 MB: 2.0 ms, gathered 0.5). It takes 0.8 ms for each 2 MiB, so it is for
+/// what is read more often than written. File systems that have large pages of their own accord, as
+/// ext4 has, refuse at once. The content stays as it is, and whoever else has the file mapped sees
+/// no difference.
 pub fn gather_pages(file: BorrowedFd<'_>, len: u64) -> u64 {
     let whole = usize::try_from(len).unwrap_or(0) / HUGE_PAGE * HUGE_PAGE;
     if whole == 0 {
@@ -50,9 +51,9 @@ fn gather(start: *mut c_void, len: usize) -> usize {
     len
 }
 
-/// Maps `len` bytes of a file from `offset` on, which is a multiple of a page, shared, where there is room. What has
-/// huge pages gets an address, if there is one, at which they are pages of the mapping too: elsewhere every 64 KiB take
-/// a fault, and copying 14 MB takes 1.3 ms instead of 0.8.
+/// Maps `len` bytes of a file from `offset` on, which is a multiple of a page, shared, where there
+/// is room. What has huge pages gets an address, if there is one, at which they are pages of the
+/// mapping too: elsewhere every 64 KiB take a fault, and copying 14 MB takes 1.3 ms instead of 0.8.
 pub(super) fn map_file(
     len: usize,
     access: ProtFlags,
@@ -69,7 +70,8 @@ fn room_for(len: usize, offset: u64) -> Option<*mut c_void> {
     let room = len.checked_add(HUGE_PAGE).filter(|_| len >= HUGE_PAGE)?;
     let offset = usize::try_from(offset).ok()?;
     let (access, flags) = (ProtFlags::empty(), MapFlags::PRIVATE);
-    // SAFETY: a new mapping, where the system likes it, that is unmapped again before anybody knows of it.
+    // SAFETY: a new mapping, where the system likes it, that is unmapped again before anybody knows
+    // of it.
     let base = unsafe {
         let base = mmap_anonymous(std::ptr::null_mut(), room, access, flags).ok()?;
         let _ = munmap(base, room);

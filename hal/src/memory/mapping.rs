@@ -70,7 +70,8 @@ impl Mapping {
         let charge = budget.map(|budget| {
             let guards = u64::from(!is_sealed);
             budget.take_all(&[
-                // The system may have joined it with its neighbours, of which the guard takes it out.
+                // The system may have joined it with its neighbours, of which the guard takes it
+                // out.
                 (Resource::Mappings, guards.saturating_add(1)),
                 (Resource::AddressSpace, total),
                 (Resource::GuardedMappings, guards),
@@ -114,8 +115,9 @@ impl Mapping {
         self.guard.is_some()
     }
 
-    /// Whether pages went away while somebody looked: from then on zeros are read in place of all bytes, and what is
-    /// written is lost. Stays true, so a mapping with lost pages is of no use to any later execution.
+    /// Whether pages went away while somebody looked: from then on zeros are read in place of all
+    /// bytes, and what is written is lost. Stays true, so a mapping with lost pages is of no use to
+    /// any later execution.
     #[inline]
     pub fn lost_pages(&self) -> bool {
         self.guard.as_ref().is_some_and(Guard::tripped)
@@ -158,8 +160,8 @@ impl Drop for Mapping {
         // The guard first: it must not watch an address range that is somebody else's by then.
         self.guard = None;
         if self.mapped > 0 {
-            // SAFETY: `base` and `mapped` are what mmap gave; views borrow the mapping, so none is left.
-            // An error would mean that the range is not mapped: nothing to release then.
+            // SAFETY: `base` and `mapped` are what mmap gave; views borrow the mapping, so none is
+            // left. An error would mean that the range is not mapped: nothing to release then.
             let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast::<c_void>(), self.mapped) };
         }
     }

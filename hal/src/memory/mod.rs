@@ -1,15 +1,15 @@
 //! Memory that travels between processes, and how it is looked at.
 //!
 //! [`Memory`] is a handle: a file descriptor with a range, cheap to clone, equal by identity. A
-//! [`Mapping`] is that range in this process. A [`View`] or [`ViewMut`] is a part of a mapping or of
-//! private memory: pointer, length, lifetime, and nothing that promises that the bytes stay as they
-//! are, because the process on the other side may write, truncate or unmap at any time.
+//! [`Mapping`] is that range in this process. A [`View`] or [`ViewMut`] is a part of a mapping or
+//! of private memory: pointer, length, lifetime, and nothing that promises that the bytes stay as
+//! they are, because the process on the other side may write, truncate or unmap at any time.
 //!
 //! What can be sealed is sealed against shrinking. What can't (a model file, a file in /dev/shm) is
 //! watched ([`max_guarded_mappings`] at a time): touching a page that a truncation took away raises
 //! SIGBUS, which the guard answers with zeros in place of the mapping and a mark on it, so that the
-//! one execution fails and the process lives. Files whose pages come from another process or machine
-//! are refused, as [`check_prompt`] says.
+//! one execution fails and the process lives. Files whose pages come from another process or
+//! machine are refused, as [`check_prompt`] says.
 
 mod backing;
 mod guard;

@@ -1,10 +1,12 @@
 //! The process's SIGBUS handler: faults in watched mappings are ours, all others go on.
 //!
-//! It stands in front of whatever handler it finds. One that the program installs later takes its place; it is put in
-//! front again when the next mapping is watched. A handler that was installed over ours may call ours for what isn't
-//! its own: then the one that stood there before both is called, and nothing goes round in circles.
+//! It stands in front of whatever handler it finds. One that the program installs later takes its
+//! place; it is put in front again when the next mapping is watched. A handler that was installed
+//! over ours may call ours for what isn't its own: then the one that stood there before both is
+//! called, and nothing goes round in circles.
 //!
-//! Everything here that runs in signal context uses atomics and system calls, nothing that locks or allocates.
+//! Everything here that runs in signal context uses atomics and system calls, nothing that locks or
+//! allocates.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -14,14 +16,16 @@ use rustix::io::Errno;
 use super::guard::entry_of;
 use super::handle::MemoryError;
 
-/// The file has no such page (any more). From <asm-generic/siginfo.h>; libc doesn't have it for every target.
+/// The file has no such page (any more). From <asm-generic/siginfo.h>; libc doesn't have it for
+/// every target.
 const BUS_ADRERR: c_int = 2;
 
-/// Handlers that are remembered. Programs install one; whoever goes on replacing ours is left alone in the end.
+/// Handlers that are remembered. Programs install one; whoever goes on replacing ours is left alone
+/// in the end.
 const MOST_HANDLERS: usize = 32;
 
-/// Mappings that are set aside for when the system allows no more of them: a replacement that takes a part out of what
-/// the system had joined needs two more.
+/// Mappings that are set aside for when the system allows no more of them: a replacement that takes
+/// a part out of what the system had joined needs two more.
 const RESERVE_PAGES: usize = 8;
 
 /// What handled SIGBUS before us, the newest first; never freed.
@@ -81,7 +85,8 @@ fn exchange(new: Option<&libc::sigaction>) -> Result<libc::sigaction, Errno> {
     // SAFETY: all zeros is a valid sigaction.
     let mut current: libc::sigaction = unsafe { std::mem::zeroed() };
     let new = new.map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: `new` is null or complete, with a handler of the three arguments that SA_SIGINFO asks for.
+    // SAFETY: `new` is null or complete, with a handler of the three arguments that SA_SIGINFO asks
+    // for.
     if unsafe { libc::sigaction(libc::SIGBUS, new, &raw mut current) } != 0 {
         let error = std::io::Error::last_os_error();
         return Err(Errno::from_io_error(&error).unwrap_or(Errno::INVAL));
@@ -166,11 +171,12 @@ extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// Replaces the `len` bytes at `start`, a mapping of ours, by private zeros, which cost nothing until they are written.
+/// Replaces the `len` bytes at `start`, a mapping of ours, by private zeros, which cost nothing
+/// until they are written.
 fn put_zeros(start: usize, len: usize) -> bool {
     let map = || {
-        // SAFETY: the range is a mapping that a live `Mapping` owns (the faulting access goes through one of its
-        // views), so replacing it takes nothing from anybody else.
+        // SAFETY: the range is a mapping that a live `Mapping` owns (the faulting access goes
+        // through one of its views), so replacing it takes nothing from anybody else.
         let mapped = unsafe {
             libc::mmap(
                 start as *mut c_void,
@@ -215,9 +221,9 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let frame = (&raw const marker).addr();
     let front = exchange(None).map_or(0, |action| action.sa_sigaction);
     let place = PASSING.get(info.addr() / 64 % PASSING.len());
-    // Only this thread has a siginfo at this address, hence relaxed throughout. Ours was called by a handler that it
-    // called itself if that is further down the stack, under the same handler of the kernel's; all else is left from a
-    // handler that jumped away.
+    // Only this thread has a siginfo at this address, hence relaxed throughout. Ours was called by
+    // a handler that it called itself if that is further down the stack, under the same handler of
+    // the kernel's; all else is left from a handler that jumped away.
     let nested = place.filter(|place| {
         place.info.load(Ordering::Relaxed) == info.addr()
             && place.front.load(Ordering::Relaxed) == front

@@ -27,8 +27,8 @@ pub struct ViewMut<'a> {
 unsafe impl Send for View<'_> {}
 // SAFETY: as for Send.
 unsafe impl Sync for View<'_> {}
-// SAFETY: a view is an address range that stays mapped for 'a; who writes it when is the owner's care,
-// and with another process in the game nobody's.
+// SAFETY: a view is an address range that stays mapped for 'a; who writes it when is the owner's
+// care, and with another process in the game nobody's.
 unsafe impl Send for ViewMut<'_> {}
 // SAFETY: as for Send.
 unsafe impl Sync for ViewMut<'_> {}

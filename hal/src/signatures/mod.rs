@@ -11,9 +11,9 @@
 //!       └ first version of the HAL that takes it
 //! ```
 //!
-//! The rows are those of the reference validators, compared with them case by case. Control flow, OEM
-//! and extension operations have no signatures: [`crate::validate_model`] knows the rules of the
-//! first, drivers those of the others.
+//! The rows are those of the reference validators, compared with them case by case. Control flow,
+//! OEM and extension operations have no signatures: [`crate::validate_model`] knows the rules of
+//! the first, drivers those of the others.
 
 mod rows;
 mod v1_0;
@@ -88,15 +88,15 @@ pub enum Ranks {
     PairUpTo4,
     /// Input and filter have 4 dimensions.
     InputAndFilter4,
-    /// Input 2 to 4 dimensions, weights 2, bias 1, and the numbers of elements fit; checked where all
-    /// three ranks are known.
+    /// Input 2 to 4 dimensions, weights 2, bias 1, and the numbers of elements fit; checked where
+    /// all three ranks are known.
     FullyConnected,
     /// Input and output have the same shape; checked where the output's is fully known.
     SameShape,
 }
 
-/// Conditions of a signature on quantisation and rank. Those "before 1.2" need version 1.2 where they
-/// are not met.
+/// Conditions of a signature on quantisation and rank. Those "before 1.2" need version 1.2 where
+/// they are not met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// Before 1.2 the first input has 4 dimensions; an unknown rank counts as not 4.

@@ -1,7 +1,8 @@
 //! Bodies of fuzz targets: plain functions of bytes, for cargo-fuzz and for property tests alike.
 //!
-//! The bytes steer the making of a model or request, so that most bytes make a structure that gets past
-//! the first rules. What is asked: no panic, no endless loop, and what must hold of a valid value holds.
+//! The bytes steer the making of a model or request, so that most bytes make a structure that gets
+//! past the first rules. What is asked: no panic, no endless loop, and what must hold of a valid
+//! value holds.
 
 use crate::diagnostics::dot;
 use crate::types::{
@@ -74,7 +75,7 @@ pub fn fuzz_validate_request(bytes: &[u8]) {
     }
 }
 
-/// A valid model with one operand or operation of chance in it.
+/// A valid model with one random operand or operation in it.
 fn near_valid(bytes: &mut Bytes<'_>) -> Model {
     let mut model = relu_model(&[2]);
     let index = usize::from(bytes.next() % 2);
@@ -86,7 +87,7 @@ fn near_valid(bytes: &mut Bytes<'_>) -> Model {
     model
 }
 
-/// Chance, byte by byte; zeros when it runs out.
+/// Random decisions, byte by byte; zeros when it runs out.
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {
@@ -203,7 +204,7 @@ impl Bytes<'_> {
         if self.next().is_multiple_of(2) {
             pools.push(RequestPool::Token(self.number()));
         }
-        // One of each is what the model has, so that is what chance makes most often.
+        // One of each is what the model has, so that is what the generator makes most often.
         let count = |byte: u8| if byte < 7 { 1 } else { 2 };
         Request {
             inputs: (0..count(inputs)).map(|_| self.argument()).collect(),

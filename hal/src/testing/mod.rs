@@ -1,4 +1,5 @@
-//! The other side, for tests: drivers of every version, and models and requests with one thing wrong.
+//! The other side, for tests: drivers of every version, and models and requests with one thing
+//! wrong.
 //!
 //! Behind the feature `testing`; nothing a driver or client ships needs it.
 

@@ -1,7 +1,7 @@
 //! Models with one thing wrong, in the spirit of the conformance suites' `ValidateModel`.
 //!
-//! Each is to be refused with `INVALID_ARGUMENT` by whoever takes models. Codes outside the enums can't
-//! be said with these types; whoever decodes them tests those.
+//! Each is to be refused with `INVALID_ARGUMENT` by whoever takes models. Codes outside the enums
+//! can't be said with these types; whoever decodes them tests those.
 
 use crate::types::{
     DataLocation, Model, Operand, OperandLifeTime, OperandType, Operation, OperationType, Version,
@@ -19,8 +19,8 @@ pub struct ModelMutation {
 
 type Mutations<'a> = Box<dyn Iterator<Item = ModelMutation> + 'a>;
 
-/// Every way to break a valid model's main graph with one change, for a version of the HAL. Lazily: a
-/// large model has many, each with the model's bytes.
+/// Every way to break a valid model's main graph with one change, for a version of the HAL. Lazily:
+/// a large model has many, each with the model's bytes.
 pub fn model_mutations(model: &Model, version: Version) -> impl Iterator<Item = ModelMutation> {
     let kinds: [Mutations<'_>; 17] = [
         Box::new(execution_order(model)),
@@ -146,8 +146,8 @@ fn zero_points(model: &Model) -> impl Iterator<Item = ModelMutation> {
     })
 }
 
-/// What is written becomes an input or a constant, what is not becomes a temporary or an output; the
-/// lists are adjusted.
+/// What is written becomes an input or a constant, what is not becomes a temporary or an output;
+/// the lists are adjusted.
 fn lifetimes(model: &Model) -> impl Iterator<Item = ModelMutation> {
     use OperandLifeTime as L;
     operands(model).flat_map(move |(index, operand)| {
@@ -230,8 +230,8 @@ fn second_writers(model: &Model) -> impl Iterator<Item = ModelMutation> {
     })
 }
 
-/// Whether every operation that uses an operand, and there is one, has a signature for it as it is now:
-/// then a changed argument is another valid use, not a mutation.
+/// Whether every operation that uses an operand, and there is one, has a signature for it as it is
+/// now: then a changed argument is another valid use, not a mutation.
 fn is_accepted(model: &Model, version: Version, uses: impl Fn(&Operation) -> bool) -> bool {
     let mut users = model.main.operations.iter().filter(|operation| uses(operation));
     users.all(|operation| {

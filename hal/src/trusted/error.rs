@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-/// Why a file or directory is not used: others than the user and root have, or could have, a say in it.
+/// Why a file or directory is not used: others than the user and root have, or could have, a say in
+/// it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrustError {

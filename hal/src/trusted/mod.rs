@@ -6,11 +6,12 @@
 //!   /tmp/mine    ours, nobody else may write   below a shared directory: no links at all
 //! ```
 //!
-//! A path is walked from `/`. Each directory on the way belongs to root, to this process's user or to a user who
-//! is named, and nobody else may write it. Whoever can't write a directory can't put another file at its names, so
-//! that what was examined is what is used. Sticky directories of root's that everybody may write, such as `/tmp`,
-//! are passed through: what is in them must be a trusted user's own. Symbolic links are followed only where root
-//! made them in a directory that root alone writes, never below a shared directory.
+//! A path is walked from `/`. Each directory on the way belongs to root, to this process's user or
+//! to a user who is named, and nobody else may write it. Whoever can't write a directory can't put
+//! another file at its names, so that what was examined is what is used. Sticky directories of
+//! root's that everybody may write, such as `/tmp`, are passed through: what is in them must be a
+//! trusted user's own. Symbolic links are followed only where root made them in a directory that
+//! root alone writes, never below a shared directory.
 
 mod error;
 mod owners;
@@ -35,7 +36,8 @@ const MOST_LINKS: usize = 40;
 /// The bits that let others than the owner write.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// A directory that nobody but trusted users can change, and neither can they any directory on the way to it.
+/// A directory that nobody but trusted users can change, and neither can they any directory on the
+/// way to it.
 #[derive(Debug)]
 pub struct TrustedDir {
     fd: OwnedFd,
@@ -64,8 +66,8 @@ impl TrustedDir {
         Self::walked(path, owners, true)?.not_shared()
     }
 
-    /// As [`TrustedDir::open`], but may be a sticky directory of root's, such as `/tmp`: for files in it that are
-    /// examined themselves.
+    /// As [`TrustedDir::open`], but may be a sticky directory of root's, such as `/tmp`: for files
+    /// in it that are examined themselves.
     fn open_shared(path: &Path, owners: Owners) -> Result<Self, TrustError> {
         Self::walked(path, owners, false)
     }
@@ -120,11 +122,13 @@ impl TrustedDir {
         Ok(names)
     }
 
-    /// Opens a regular file in it, as `flags` say, without following a link; made with mode 0600 where they have
-    /// [`OFlags::CREATE`]. [`OFlags::TRUNC`] is not for here: the file is examined after it was opened.
+    /// Opens a regular file in it, as `flags` say, without following a link; made with mode 0600
+    /// where they have [`OFlags::CREATE`]. [`OFlags::TRUNC`] is not for here: the file is examined
+    /// after it was opened.
     ///
     /// # Errors
-    /// It isn't a trusted user's, others may write it, it has further names (hard links), or can't be opened.
+    /// It isn't a trusted user's, others may write it, it has further names (hard links), or can't
+    /// be opened.
     pub fn file(&self, name: &OsStr, flags: OFlags) -> Result<File, TrustError> {
         let path = self.path.join(name);
         // Not waiting for whoever has the other end of a FIFO.
@@ -174,7 +178,8 @@ impl AsFd for TrustedDir {
 /// The text of a regular file of one of `owners`, which nobody else can change.
 ///
 /// # Errors
-/// The file, or a directory on the way, isn't there, isn't theirs, or can be written by others; it is no text.
+/// The file, or a directory on the way, isn't there, isn't theirs, or can be written by others; it
+/// is no text.
 pub fn read_trusted(path: &Path, owners: Owners) -> Result<String, TrustError> {
     let step = walk(path, owners, false)?;
     step.check_file(owners)?;
@@ -185,8 +190,8 @@ pub fn read_trusted(path: &Path, owners: Owners) -> Result<String, TrustError> {
     Ok(text)
 }
 
-/// Opens a file to append to, made with mode 0600 where it isn't there. Its directory may be a shared one, such as
-/// `/tmp`; the file itself must be a trusted user's.
+/// Opens a file to append to, made with mode 0600 where it isn't there. Its directory may be a
+/// shared one, such as `/tmp`; the file itself must be a trusted user's.
 ///
 /// # Errors
 /// As for [`TrustedDir::file`] and [`TrustedDir::open`].

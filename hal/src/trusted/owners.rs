@@ -30,9 +30,9 @@ impl Owners {
         uid == 0 || self.own == Some(uid) || self.named == Some(uid)
     }
 
-    /// Whether an owner is root. In a user namespace without root, such as the one that systemd's user manager makes
-    /// for its sandboxes, root's files look like those of every user who isn't mapped; outside of shared
-    /// directories they count as root's.
+    /// Whether an owner is root. In a user namespace without root, such as the one that systemd's
+    /// user manager makes for its sandboxes, root's files look like those of every user who isn't
+    /// mapped; outside of shared directories they count as root's.
     pub(super) fn is_root(self, uid: u32, shared: bool) -> bool {
         uid == 0 || (!shared && Some(uid) == unmapped())
     }
@@ -46,7 +46,8 @@ impl fmt::Display for Owners {
     }
 }
 
-/// The uid that stands for root among others, if this process is in a user namespace that knows neither.
+/// The uid that stands for root among others, if this process is in a user namespace that knows
+/// neither.
 fn unmapped() -> Option<u32> {
     static UNMAPPED: OnceLock<Option<u32>> = OnceLock::new();
     *UNMAPPED.get_or_init(|| {

@@ -1,7 +1,7 @@
 //! What a client asks of a burst beyond the interface, and what the driver agreed to.
 //!
-//! The interface's `configureExecutionBurst` takes a callback and two queues. A driver that knows no more
-//! ignores the rest and answers [`BurstTerms::default`]: the original protocol.
+//! The interface's `configureExecutionBurst` takes a callback and two queues. A driver that knows
+//! no more ignores the rest and answers [`BurstTerms::default`]: the original protocol.
 
 use std::time::Duration;
 
@@ -12,10 +12,11 @@ use super::codes::ExecutionPreference;
 /// What the client of a burst asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BurstOptions {
-    /// Packets may carry deadlines, loop timeouts, driver-managed buffers, the statuses of 1.3 and the
-    /// driver's clock.
+    /// Packets may carry deadlines, loop timeouts, driver-managed buffers, the statuses of 1.3 and
+    /// the driver's clock.
     pub extended: bool,
-    /// Most requests in flight at a time; at least 1, which is all that the original protocol allows.
+    /// Most requests in flight at a time; at least 1, which is all that the original protocol
+    /// allows.
     pub depth: u32,
     /// How long the driver's thread polls for a packet before it sleeps: zero sleeps at once,
     /// [`Duration::MAX`] polls on. `None`: as the preference says.
@@ -39,8 +40,8 @@ impl Default for BurstOptions {
     }
 }
 
-/// How a thread is to run so that nothing comes between it and its work. What the system refuses is said
-/// in a warning and does no further harm.
+/// How a thread is to run so that nothing comes between it and its work. What the system refuses is
+/// said in a warning and does no further harm.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RealTimeProfile {
     /// The processors it may run on; empty for all.

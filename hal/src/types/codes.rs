@@ -1,4 +1,5 @@
-//! The numbered enums of the interface: code, name and first version of each value, in one table each.
+//! The numbered enums of the interface: code, name and first version of each value, in one table
+//! each.
 
 use serde::{Deserialize, Serialize};
 
@@ -122,7 +123,8 @@ macro_rules! open_codes {
     };
 }
 
-/// The code of an extension's operand type or operation: prefix in the high 16 bits, number in the low.
+/// The code of an extension's operand type or operation: prefix in the high 16 bits, number in the
+/// low.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExtensionCode {
     /// The prefix that the model's table of names gives to the extension; not 0.

@@ -50,8 +50,8 @@ impl OperandType {
     }
 }
 
-/// The alignment of a value of so many bytes in a pool that a client fills: none for one byte, 2 for two
-/// or three, 4 beyond.
+/// The alignment of a value of so many bytes in a pool that a client fills: none for one byte, 2
+/// for two or three, 4 beyond.
 pub const fn pool_alignment(length: usize) -> usize {
     match length {
         0 | 1 => 1,
@@ -97,7 +97,8 @@ pub enum ExtraParams {
 pub struct Operand {
     /// Scalar or tensor, and of what elements.
     pub kind: OperandType,
-    /// Extents, outermost first; 0 is an unknown extent, empty a scalar or a tensor of unknown rank.
+    /// Extents, outermost first; 0 is an unknown extent, empty a scalar or a tensor of unknown
+    /// rank.
     pub dimensions: Vec<u32>,
     /// How many operation inputs of the graph read the operand.
     pub number_of_consumers: u32,
@@ -201,8 +202,8 @@ impl Operand {
         u32::try_from(bytes).is_ok().then_some(bytes)
     }
 
-    /// Whether rank or an extent is unknown. Of extension types nobody but their driver knows, so those
-    /// without dimensions count as known.
+    /// Whether rank or an extent is unknown. Of extension types nobody but their driver knows, so
+    /// those without dimensions count as known.
     pub fn has_unspecified_dimensions(&self) -> bool {
         let is_tensor = !self.kind.is_scalar() && !self.kind.is_extension();
         self.dimensions.contains(&0) || (is_tensor && self.dimensions.is_empty())
@@ -222,8 +223,8 @@ impl Operand {
     }
 }
 
-/// Whether a shape says all that another one says: its rank and every extent of it that isn't 0. One without
-/// extents says nothing, so that its rank is open.
+/// Whether a shape says all that another one says: its rank and every extent of it that isn't 0.
+/// One without extents says nothing, so that its rank is open.
 pub fn extends_shape(known: &[u32], told: &[u32]) -> bool {
     known.is_empty()
         || known.len() == told.len()

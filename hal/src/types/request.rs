@@ -21,8 +21,8 @@ pub struct RequestArgument {
 }
 
 impl PartialEq for RequestArgument {
-    /// Compares dimensions one by one: most have none, and an empty slice may lie where nothing is mapped, where the C
-    /// library's masked comparison of no bytes costs 80 ns on some processors.
+    /// Compares dimensions one by one: most have none, and an empty slice may lie where nothing is
+    /// mapped, where the C library's masked comparison of no bytes costs 80 ns on some processors.
     #[inline]
     fn eq(&self, other: &Self) -> bool {
         self.has_no_value == other.has_no_value

@@ -155,8 +155,8 @@ fn is_condition(operand: &Operand) -> bool {
     operand.kind == OperandType::TensorBool8 && operand.dimensions == [1]
 }
 
-/// Same type and quantisation, and shapes that may turn out equal. An operand that isn't there (a bad
-/// index in a referenced graph) is reported where its own graph is checked.
+/// Same type and quantisation, and shapes that may turn out equal. An operand that isn't there (a
+/// bad index in a referenced graph) is reported where its own graph is checked.
 fn compatible(outer: Option<Named<'_>>, inner: Option<Named<'_>>) -> Result<(), Rule> {
     let (Some((outer, a)), Some((inner, b))) = (outer, inner) else { return Ok(()) };
     let same = a.kind == b.kind

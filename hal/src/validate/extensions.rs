@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use super::error::{Place, Rule, ValidationError};
 use crate::types::{Extension, ExtensionNameAndPrefix};
 
-/// The list of extensions that a driver supports: names in reverse domain form (`a-z`, `0-9`, `_` and
-/// dots, at least one of them), no name and no type of an extension twice.
+/// The list of extensions that a driver supports: names in reverse domain form (`a-z`, `0-9`, `_`
+/// and dots, at least one of them), no name and no type of an extension twice.
 ///
 /// # Errors
 /// The first extension that breaks a rule.

@@ -46,8 +46,8 @@ fn check_list(
     }
 }
 
-/// In the order of execution every operation reads what has a value and writes what has none; in the
-/// end everything has one, and every operand is read as often as it says.
+/// In the order of execution every operation reads what has a value and writes what has none; in
+/// the end everything has one, and every operand is read as often as it says.
 pub(super) fn check_flow(graph: &Subgraph, id: GraphId) -> Result<(), ValidationError> {
     let mut known: Vec<bool> = graph.operands.iter().map(has_value_before).collect();
     let mut reads = vec![0u32; graph.operands.len()];

@@ -26,8 +26,8 @@ pub struct MemoryRoles {
     pub operand: Operand,
 }
 
-/// Whether a buffer can be made for these uses of these models. That the models are the driver's own
-/// only the driver knows.
+/// Whether a buffer can be made for these uses of these models. That the models are the driver's
+/// own only the driver knows.
 ///
 /// # Errors
 /// The first rule that is broken.

@@ -6,13 +6,13 @@
 //!   validate_memory_desc  roles ► one combined operand
 //! ```
 //!
-//! Everything here comes from another process, so sizes are computed in 64 bits, nothing is allocated
-//! by a number that was not checked against what is there, nothing recurses, and nothing panics. A
-//! failure names the operand or operation and the rule, with the figures; at the HAL's boundary it is
-//! `INVALID_ARGUMENT`.
+//! Everything here comes from another process, so sizes are computed in 64 bits, nothing is
+//! allocated by a number that was not checked against what is there, nothing recurses, and nothing
+//! panics. A failure names the operand or operation and the rule, with the figures; at the HAL's
+//! boundary it is `INVALID_ARGUMENT`.
 //!
-//! Where the reference's validator is more lenient than its own documentation, the doc comments here
-//! say what was decided and why.
+//! Where the reference's validator is more lenient than its own documentation, the doc comments
+//! here say what was decided and why.
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 mod arguments;

@@ -9,8 +9,8 @@ use super::operation::{Operands, check_signature, extension_prefix};
 use crate::memory::{Memory, MemoryKind};
 use crate::types::{Model, OperandLifeTime, Operation, OperationType, Subgraph, Version};
 
-/// How deep IF and WHILE may be nested. The interface sets no limit; this one keeps whoever walks the
-/// graphs by recursion off the end of the stack, far beyond what models do.
+/// How deep IF and WHILE may be nested. The interface sets no limit; this one keeps whoever walks
+/// the graphs by recursion off the end of the stack, far beyond what models do.
 pub const MAX_SUBGRAPH_DEPTH: usize = 64;
 
 /// Who asks.
@@ -24,8 +24,8 @@ pub enum ValidationMode {
 
 /// Whether a model is valid for a version of the HAL.
 ///
-/// Sizes within a WHILE may be unknown ([`ValidationMode::Runtime`]); a driver that can't resolve them
-/// asks [`validate_model_in`].
+/// Sizes within a WHILE may be unknown ([`ValidationMode::Runtime`]); a driver that can't resolve
+/// them asks [`validate_model_in`].
 ///
 /// # Errors
 /// The first rule that the model breaks, and where.
@@ -76,8 +76,8 @@ pub fn validate_pool(pool: &Memory, version: Version) -> Result<(), Rule> {
     if known { Ok(()) } else { Err(Rule::MemoryKind { kind, version }) }
 }
 
-/// What a model of the version has no field for must not be there. The relaxed flag, which 1.0 lacks,
-/// is a permission that a driver may ignore, so it may be there.
+/// What a model of the version has no field for must not be there. The relaxed flag, which 1.0
+/// lacks, is a permission that a driver may ignore, so it may be there.
 fn check_expressible(model: &Model, version: Version) -> Result<(), ValidationError> {
     let fields = [
         ("extensions", !model.extension_name_to_prefix.is_empty(), Version::V1_2),
@@ -129,8 +129,8 @@ fn check_not_empty(graph: &Subgraph) -> Result<(), Rule> {
     }
 }
 
-/// Whether an operation may be added to the main graph of a model whose operands, and graphs referred to, are
-/// there: its signature, and for IF and WHILE the graphs.
+/// Whether an operation may be added to the main graph of a model whose operands, and graphs
+/// referred to, are there: its signature, and for IF and WHILE the graphs.
 ///
 /// # Errors
 /// The rule it breaks.
@@ -197,8 +197,8 @@ struct Step {
     depth_below: usize,
 }
 
-/// No referenced graph reaches itself, and they aren't nested too deep. Depth first, with a stack of
-/// its own; every operand is looked at once.
+/// No referenced graph reaches itself, and they aren't nested too deep. Depth first, with a stack
+/// of its own; every operand is looked at once.
 fn check_nesting(model: &Model) -> Result<(), ValidationError> {
     let mut visits = vec![Visit::Unseen; model.referenced.len()];
     for start in 0..model.referenced.len() {

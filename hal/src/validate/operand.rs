@@ -25,9 +25,9 @@ pub(super) fn validate_operand(operand: &Operand, context: &Context<'_>) -> Resu
     check_location(operand, context)
 }
 
-/// Whether an operand's type, shape and quantisation go together, wherever its value lives: what can be said
-/// before the value and the parameters per channel are known. Of an extension's type only the size is checked
-/// and that it has no quantisation.
+/// Whether an operand's type, shape and quantisation go together, wherever its value lives: what
+/// can be said before the value and the parameters per channel are known. Of an extension's type
+/// only the size is checked and that it has no quantisation.
 ///
 /// # Errors
 /// The rule it breaks.

@@ -1,4 +1,5 @@
-//! One operation: its arguments against the signatures, and the conditions on ranks and quantisation.
+//! One operation: its arguments against the signatures, and the conditions on ranks and
+//! quantisation.
 
 use super::error::{Direction, Rule};
 use crate::signatures::{Condition, OperationInfo, Ranks, Run, Signature, operation_info};
@@ -19,8 +20,8 @@ impl<'a> Operands<'a> {
     }
 }
 
-/// The first version of the HAL whose signatures and conditions an operation meets; control flow and
-/// OEM operations have none and count by their introduction.
+/// The first version of the HAL whose signatures and conditions an operation meets; control flow
+/// and OEM operations have none and count by their introduction.
 ///
 /// # Errors
 /// No version takes the operation: the rule it breaks.
@@ -158,8 +159,8 @@ fn check_ranks(operation: &Operation, operands: Operands<'_>, ranks: Ranks) -> R
     if met { Ok(()) } else { Err(Rule::Ranks { ranks }) }
 }
 
-/// Input of any rank is taken as `[batch, input size]`; weights are `[units, input size]`, the bias is
-/// `[units]`. An extent of 0 is unknown and fits.
+/// Input of any rank is taken as `[batch, input size]`; weights are `[units, input size]`, the bias
+/// is `[units]`. An extent of 0 is unknown and fits.
 fn fully_connected_fits(input: &[u32], weights: &[u32], bias: &[u32]) -> bool {
     if input.is_empty() || weights.is_empty() || bias.is_empty() {
         return true;

@@ -22,9 +22,9 @@ pub enum AllowUnspecifiedOutput {
 
 /// Whether a request is valid for a model, by the rules of a version of the HAL.
 ///
-/// Two rules are stricter than the reference's: an input must not be shorter than its value, which the
-/// reference does not look at; and an input of unknown rank needs dimensions from the request, where
-/// the reference lets it through and computes with a shape of no dimensions.
+/// Two rules are stricter than the reference's: an input must not be shorter than its value, which
+/// the reference does not look at; and an input of unknown rank needs dimensions from the request,
+/// where the reference lets it through and computes with a shape of no dimensions.
 ///
 /// # Errors
 /// The first rule that the request breaks, and where.

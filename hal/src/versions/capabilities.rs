@@ -1,9 +1,9 @@
 //! Performance figures of older versions, upwards and downwards.
 //!
-//! 1.0 and 1.1 have one figure for float and one for quantised types; 1.2 has one per type; 1.3 adds
-//! control flow. Upwards every type of 1.0 gets its group's figure. The reference leaves
-//! TENSOR_QUANT8_ASYMM out and relies on a search that lands on the next entry; the search here wants
-//! the type itself, so the entry is there.
+//! 1.0 and 1.1 have one figure for float and one for quantised types; 1.2 has one per type; 1.3
+//! adds control flow. Upwards every type of 1.0 gets its group's figure. The reference leaves
+//! TENSOR_QUANT8_ASYMM out and relies on a search that lands on the next entry; the search here
+//! wants the type itself, so the entry is there.
 
 use super::{v1_0, v1_1, v1_2};
 use crate::types::{Capabilities, OperandPerformance, OperandType, PerformanceInfo, Version};
@@ -109,8 +109,8 @@ impl Capabilities {
         (capabilities, losses.map(|(what, _)| CapabilityLoss { what }).collect())
     }
 
-    /// The figures that a driver of 1.2 reports: without the types of 1.3, which it doesn't know, and
-    /// control flow. What has figures and is left out is logged as a warning.
+    /// The figures that a driver of 1.2 reports: without the types of 1.3, which it doesn't know,
+    /// and control flow. What has figures and is left out is logged as a warning.
     pub fn to_v1_2(&self) -> v1_2::Capabilities {
         let known = |entry: &&OperandPerformance| entry.kind.since() <= Version::V1_2;
         let flow = [self.if_performance, self.while_performance];

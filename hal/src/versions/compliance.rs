@@ -8,7 +8,8 @@ use crate::validate::{operation_since, validate_pool};
 /// Whether a version of the HAL can express every operation of a valid model's main graph, with the
 /// operands it uses.
 ///
-/// The relaxed flag plays no part: a driver of 1.0 computes with full precision, which is always allowed.
+/// The relaxed flag plays no part: a driver of 1.0 computes with full precision, which is always
+/// allowed.
 pub fn compliant_with(model: &Model, version: Version) -> bool {
     let check = Check { model, version };
     model.main.operations.iter().all(|operation| check.operation(operation))

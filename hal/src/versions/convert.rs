@@ -57,9 +57,9 @@ pub enum Loss {
     },
 }
 
-/// The model in the terms of a version of the HAL. Towards 1.3 nothing changes. What an older version
-/// has no field for is dropped; what it has no code for stays, and the receiver will refuse it. Losses
-/// are also logged, as warnings.
+/// The model in the terms of a version of the HAL. Towards 1.3 nothing changes. What an older
+/// version has no field for is dropped; what it has no code for stays, and the receiver will refuse
+/// it. Losses are also logged, as warnings.
 pub fn convert_to(mut model: Model, version: Version) -> Converted<Model> {
     let mut losses: Vec<Loss> = noncompliant_operations(&model, version)
         .into_iter()

@@ -1,5 +1,5 @@
-//! What lies between the versions of the HAL: which models an older one can express, what a conversion
-//! loses, and drivers of one version seen as those of another.
+//! What lies between the versions of the HAL: which models an older one can express, what a
+//! conversion loses, and drivers of one version seen as those of another.
 //!
 //! ```text
 //!   client of 1.3 ──Device──► upgrade() ──► v1_0::Device, v1_1::Device, v1_2::Device (driver)

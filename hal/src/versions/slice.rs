@@ -19,8 +19,8 @@ pub struct ModelSlice {
 
 /// The operations of a valid model that a version of the HAL can express, with their operands.
 ///
-/// What the left-out operations would write becomes an input, what they would read an output. `None`
-/// where nothing is left, or what is left is no valid model.
+/// What the left-out operations would write becomes an input, what they would read an output.
+/// `None` where nothing is left, or what is left is no valid model.
 pub fn slice_for(model: &Model, version: Version) -> Option<ModelSlice> {
     let dropped = noncompliant_operations(model, version);
     let keep: Vec<bool> = {
@@ -156,8 +156,8 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Leaves out the pools that no operand uses: the version may not know them. A version with referenced
-/// graphs knows them all.
+/// Leaves out the pools that no operand uses: the version may not know them. A version with
+/// referenced graphs knows them all.
 fn without_idle_pools(mut model: Model) -> Model {
     if !model.referenced.is_empty() {
         return model;

@@ -6,8 +6,8 @@ use super::*;
 use crate::testing::{ReluDriver, relu_model, relu_request};
 use crate::*;
 
-/// The same driver, seen by a client of 1.3 through every older interface, and through a newer one that
-/// was made older and newer again.
+/// The same driver, seen by a client of 1.3 through every older interface, and through a newer one
+/// that was made older and newer again.
 fn devices() -> Vec<(&'static str, Version, Arc<dyn Device>)> {
     let newest: Arc<dyn Device> = Arc::new(ReluDriver);
     vec![

@@ -8,11 +8,11 @@ use crate::types::{
 };
 
 /// Removes trailing constant arguments equal to their defaults from every operation of every graph;
-/// gives back how many. Operands that nothing reads any more go too, because an older version may not
-/// know their type; those behind them move up.
+/// gives back how many. Operands that nothing reads any more go too, because an older version may
+/// not know their type; those behind them move up.
 ///
-/// Only values within the model ([`OperandLifeTime::ConstantCopy`]) are looked at: one in a memory may
-/// change.
+/// Only values within the model ([`OperandLifeTime::ConstantCopy`]) are looked at: one in a memory
+/// may change.
 pub fn trim_default_arguments(model: &mut Model) -> usize {
     let mut removed = 0usize;
     let values = &model.operand_values;
@@ -35,7 +35,8 @@ pub fn trim_default_arguments(model: &mut Model) -> usize {
     removed
 }
 
-/// Takes operands out of a graph; an index of one that is taken out stays, and the graph is invalid.
+/// Takes operands out of a graph; an index of one that is taken out stays, and the graph is
+/// invalid.
 fn remove_operands(graph: &mut Subgraph, remove: &[bool]) {
     let mut next = 0u32;
     let moved: Vec<Option<u32>> = remove

@@ -1,9 +1,10 @@
 //! A driver of an older version as one of 1.3.
 //!
-//! What the older interface can't be told (priorities, deadlines, loop timeouts) is left out, as the
-//! reference's runtime does; what it can't do (driver-managed buffers) is refused; a fenced execution
-//! waits for its fences and then executes. A model goes through if the version can express all of it;
-//! asked what it supports of any other, the driver is asked about the part that it understands.
+//! What the older interface can't be told (priorities, deadlines, loop timeouts) is left out, as
+//! the reference's runtime does; what it can't do (driver-managed buffers) is refused; a fenced
+//! execution waits for its fences and then executes. A model goes through if the version can
+//! express all of it; asked what it supports of any other, the driver is asked about the part that
+//! it understands.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -172,7 +173,8 @@ struct UpgradedModel<P: ?Sized> {
 impl<P: OldPreparedModel + ?Sized> UpgradedModel<P> {
     fn check(&self, request: &Request, allow: AllowUnspecifiedOutput) -> Result<()> {
         if !request_compliant_with(request, P::VERSION) {
-            // Not the request's fault: a newer driver takes it. The reference's runtime says so too.
+            // Not the request's fault: a newer driver takes it. The reference's runtime says so
+            // too.
             let version = P::VERSION;
             return Err(HalError::failure(format!("a driver of {version:?} can't take the pools")));
         }

@@ -1,4 +1,5 @@
-//! HAL 1.2: 57 more operations, dynamic shapes, extensions, caching, synchronous executions and bursts.
+//! HAL 1.2: 57 more operations, dynamic shapes, extensions, caching, synchronous executions and
+//! bursts.
 
 use std::sync::Arc;
 
@@ -116,7 +117,8 @@ pub trait PreparedModel: Send + Sync {
     /// Opens a burst over two queues of the client's making.
     ///
     /// # Errors
-    /// `GENERAL_FAILURE` for a queue that can't be used, and from drivers without bursts, as by default.
+    /// `GENERAL_FAILURE` for a queue that can't be used, and from drivers without bursts, as by
+    /// default.
     fn configure_execution_burst(
         &self,
         callback: Arc<dyn BurstCallback>,

@@ -1,9 +1,10 @@
-//! A burst's two ends, handing requests, answers, slots and their own end to each other: the shipped controller and
-//! the shipped server, its thread included, over the shipped queue.
+//! A burst's two ends, handing requests, answers, slots and their own end to each other: the
+//! shipped controller and the shipped server, its thread included, over the shipped queue.
 //!
-//! Tensors are loom's cells: the client writes one before it sends and reads it after the answer, the driver changes it
-//! in between, and loom panics where the hand-over doesn't order the three. A memory's size is the number of its tensor,
-//! so an executor that is given a wrong memory changes a wrong tensor.
+//! Tensors are loom's cells: the client writes one before it sends and reads it after the answer,
+//! the driver changes it in between, and loom panics where the hand-over doesn't order the three. A
+//! memory's size is the number of its tensor, so an executor that is given a wrong memory changes a
+//! wrong tensor.
 #![cfg(loom)]
 
 mod driver;
@@ -16,8 +17,8 @@ use nnburst_burst::{BurstController, BurstError, Closed, Fallback, Frame};
 use nnburst_fmq::PeerWatch;
 use nnburst_hal::{ErrorStatus, ExecutionOptions, Memory, TimePoint};
 
-/// Explores a model of two frames, which takes fewer interruptions of a thread than others to be long: two find every
-/// weakening that is tried.
+/// Explores a model of two frames, which takes fewer interruptions of a thread than others to be
+/// long: two find every weakening that is tried.
 fn two_frames(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.map(|bound| bound.min(2));
@@ -128,7 +129,8 @@ fn a_cancelled_request_leaves_nothing_to_the_next() {
         let cancelled = frame(&mut burst, &given_up);
         burst.try_submit(cancelled).unwrap();
         burst.forget();
-        // Its last handle but the one that the request keeps: else the slot would go to the next memory.
+        // Its last handle but the one that the request keeps: else the slot would go to the next
+        // memory.
         drop(given_up);
         let mut frame = frame(&mut burst, &next);
         burst.execute_frame(&mut frame).unwrap();
@@ -137,7 +139,8 @@ fn a_cancelled_request_leaves_nothing_to_the_next() {
     });
 }
 
-/// A memory goes, and another one comes, which may get its slot: the driver never takes one for the other.
+/// A memory goes, and another one comes, which may get its slot: the driver never takes one for the
+/// other.
 fn a_memory_goes_as_another_comes(goes: fn(Memory) -> Option<thread::JoinHandle<()>>) {
     two_frames(move || {
         let (tensors, mut burst) = burst_on(2, 1, Duration::ZERO);

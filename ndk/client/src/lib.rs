@@ -1,6 +1,6 @@
-//! A client of `libneuralnetworks.so` that knows nothing of what is behind it: the library is found with
-//! `dlopen`, its functions by name, as TFLite's delegate does it. `nnburst vts --api ndk` runs the conformance
-//! cases through it.
+//! A client of `libneuralnetworks.so` that knows nothing of what is behind it: the library is found
+//! with `dlopen`, its functions by name, as TFLite's delegate does it. `nnburst vts --api ndk` runs
+//! the conformance cases through it.
 //!
 //! ```text
 //!   hal::Model, hal::Request ──► Library, Model, Compilation ──► ANeuralNetworks*()  in the loaded library
@@ -19,7 +19,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `unsafe` is where the library is called; each call hands over pointers to values that outlive it.
+//! `unsafe` is where the library is called; each call hands over pointers to values that outlive
+//! it.
 
 mod api;
 mod model;
@@ -52,8 +53,8 @@ pub struct Library(Arc<Api>);
 pub struct Device(*const std::ffi::c_void);
 
 impl Library {
-    /// Loads the library: the one that `NNBURST_NDK` names, else the one beside this program or in `deps` beside
-    /// it, as cargo builds it, else whichever the loader finds.
+    /// Loads the library: the one that `NNBURST_NDK` names, else the one beside this program or in
+    /// `deps` beside it, as cargo builds it, else whichever the loader finds.
     ///
     /// # Errors
     /// It can't be loaded, or is of a level below 30.

@@ -1,5 +1,5 @@
-//! The same inference again and again, as applications make it: each time an execution of its own, its arguments in
-//! buffers or in memories.
+//! The same inference again and again, as applications make it: each time an execution of its own,
+//! its arguments in buffers or in memories.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use crate::api::{Api, Object};
 use crate::model::Compilation;
 use crate::object::Owned;
 
-/// Room for a model's arguments, and executions over it. Nothing is allocated here from one to the next.
+/// Room for a model's arguments, and executions over it. Nothing is allocated here from one to the
+/// next.
 #[derive(Debug)]
 pub struct Repeated<'c> {
     compilation: &'c Compilation,
@@ -103,7 +104,8 @@ impl Repeated<'_> {
         }
     }
 
-    /// One inference by `Execution_create`, an argument call each, `burstCompute` and `Execution_free`.
+    /// One inference by `Execution_create`, an argument call each, `burstCompute` and
+    /// `Execution_free`.
     ///
     /// # Errors
     /// What the library answered.

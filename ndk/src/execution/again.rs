@@ -1,4 +1,5 @@
-//! The quickest road through a burst for arguments in memories: the request of the execution before, sent again.
+//! The quickest road through a burst for arguments in memories: the request of the execution
+//! before, sent again.
 
 use nnburst::hal::{RequestArgument, RequestPool};
 use nnburst::{Burst, LastRequest, RuntimeError};
@@ -7,7 +8,8 @@ use super::call::{Argument, Call, Source};
 use crate::compilation::Ready;
 use crate::error::Result;
 
-/// The request that a burst executed last for a call: its pools, by the memories' ids. It keeps none of them.
+/// The request that a burst executed last for a call: its pools, by the memories' ids. It keeps
+/// none of them.
 #[derive(Debug)]
 pub(super) struct Again {
     last: LastRequest,
@@ -15,8 +17,8 @@ pub(super) struct Again {
 }
 
 impl Call {
-    /// Sends the request of the execution before, if this one has the same arguments in the same memories and nothing
-    /// else went through the burst; `None` where it has to be written.
+    /// Sends the request of the execution before, if this one has the same arguments in the same
+    /// memories and nothing else went through the burst; `None` where it has to be written.
     pub(super) fn run_again(&mut self, ready: &Ready, burst: &mut Burst) -> Option<Result<()>> {
         let again = self.again.as_ref()?;
         if self.has_wishes() || !again.is_same(self) {

@@ -17,8 +17,8 @@ use crate::error::{Code, Error, Result};
 use crate::extension;
 use crate::model::operand_of;
 
-/// The arguments and options of one execution. Executions of a compilation hand their calls on, so that from
-/// the second on nothing is allocated.
+/// The arguments and options of one execution. Executions of a compilation hand their calls on, so
+/// that from the second on nothing is allocated.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) inputs: Vec<Argument<Bytes>>,
@@ -177,7 +177,8 @@ impl Call {
         self.request = std::mem::take(&mut other.request);
     }
 
-    /// Lets go of what it carried its arguments in: a driver that has not answered may be at work on it.
+    /// Lets go of what it carried its arguments in: a driver that has not answered may be at work
+    /// on it.
     pub(super) fn abandon_memory(&mut self) {
         self.staging = Staging::default();
         (self.framed, self.here, self.again) = (None, None, None);
@@ -251,8 +252,8 @@ impl Call {
     /// Whether everything is there that an execution takes.
     ///
     /// # Errors
-    /// `BAD_DATA` for an argument that was not given, `OP_FAILED` for an input in a memory that holds no value,
-    /// or one of another shape.
+    /// `BAD_DATA` for an argument that was not given, `OP_FAILED` for an input in a memory that
+    /// holds no value, or one of another shape.
     pub(crate) fn check(&self, ready: &Ready) -> Result<()> {
         for (input, operand) in self.inputs.iter().zip(ready.compilation.inputs()) {
             match &input.source {
@@ -327,7 +328,8 @@ impl Call {
         result.and(noted)
     }
 
-    /// A driver may fill in what was unknown about a shape, to the model or to the caller, and nothing else.
+    /// A driver may fill in what was unknown about a shape, to the model or to the caller, and
+    /// nothing else.
     fn check_shapes(&self, ready: &Ready) -> Result<()> {
         ready.compilation.check_shapes(&self.shapes)?;
         let outputs = self.outputs.iter().zip(ready.compilation.outputs());
@@ -401,8 +403,8 @@ fn given(kind: Option<&OperandType>) -> Result<&[u32]> {
     }
 }
 
-/// Whether an argument may be of the type and shape that the caller gives for it, or where none is given, of
-/// the model's.
+/// Whether an argument may be of the type and shape that the caller gives for it, or where none is
+/// given, of the model's.
 #[inline]
 fn check_type(parameter: &Parameter, kind: Option<&OperandType>, may_be_open: bool) -> Result<()> {
     match kind {
@@ -427,8 +429,8 @@ fn check_given_type(operand: &Operand, kind: &OperandType, may_be_open: bool) ->
     Err(Error::data(format!("shape {:?} given, the model has {known:?}", given.dimensions)))
 }
 
-/// Whether an argument of this length holds a value of the shape that is given for it, else of the model's, whose size
-/// is known; as far as the shape is.
+/// Whether an argument of this length holds a value of the shape that is given for it, else of the
+/// model's, whose size is known; as far as the shape is.
 #[inline]
 fn check_length(parameter: &Parameter, kind: Option<&OperandType>, length: u32) -> Result<()> {
     let type_code = parameter.operand.kind;

@@ -63,11 +63,12 @@ impl Flight {
         Arc::new(Self::with(ready, Some(call), Some(fenced)))
     }
 
-    /// A fenced one whose outputs go to memory of the caller's when it is over: by a thread, and a fence of our own
-    /// signals after that.
+    /// A fenced one whose outputs go to memory of the caller's when it is over: by a thread, and a
+    /// fence of our own signals after that.
     ///
     /// # Errors
-    /// There is no thread or fence to be had; the execution goes on without anybody who asks for it.
+    /// There is no thread or fence to be had; the execution goes on without anybody who asks for
+    /// it.
     pub(super) fn copying(
         ready: Arc<Ready>,
         call: Box<Call>,
@@ -197,7 +198,8 @@ impl Flight {
             if result.is_ok() {
                 call.copy_outputs();
             }
-            // Optimistically noted at the launch, so that the next execution may be launched behind this one.
+            // Optimistically noted at the launch, so that the next execution may be launched behind
+            // this one.
             if let Err(error) = &result {
                 let _ = call.note_contents(&self.ready, false);
                 if error.code == Code::MissedDeadlineTransient {

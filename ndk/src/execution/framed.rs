@@ -1,4 +1,5 @@
-//! The quickest road through a burst: arguments that are pointers, carried by a frame that keeps its packet.
+//! The quickest road through a burst: arguments that are pointers, carried by a frame that keeps
+//! its packet.
 
 use nnburst::{Argument, Burst, Frame, RuntimeError};
 
@@ -15,8 +16,9 @@ pub(super) struct Framed {
 }
 
 impl Call {
-    /// Runs by a frame, in a burst where the device has one; `None` where a frame can't carry the call: an argument
-    /// lies in a memory, an output's shape is open, or the call has wishes of its own.
+    /// Runs by a frame, in a burst where the device has one; `None` where a frame can't carry the
+    /// call: an argument lies in a memory, an output's shape is open, or the call has wishes of its
+    /// own.
     pub(super) fn run_framed(
         &mut self,
         ready: &Ready,
@@ -93,7 +95,7 @@ fn fits<P>(source: &Source<P>, dimensions: &[u32], made: &Argument) -> bool {
         Source::Pointer { length, .. } => usize::try_from(*length).unwrap_or(usize::MAX),
         Source::Unset | Source::Memory { .. } => return false,
     };
-    // Element by element: an empty slice may lie where nothing is mapped, and the C library's masked comparison of no
-    // bytes there costs 80 ns on some processors.
+    // Element by element: an empty slice may lie where nothing is mapped, and the C library's
+    // masked comparison of no bytes there costs 80 ns on some processors.
     length == made.length && dimensions.iter().eq(&made.dimensions)
 }

@@ -24,7 +24,8 @@ impl std::fmt::Debug for Here {
 }
 
 impl Call {
-    /// Runs the request on the device of this process; `None` where that has no shorter way for it than the ordinary.
+    /// Runs the request on the device of this process; `None` where that has no shorter way for it
+    /// than the ordinary.
     pub(super) fn run_here(
         &mut self,
         ready: &Ready,

@@ -125,7 +125,8 @@ fn fill<P>(
                 };
             }
         }
-        // Most are empty, and the C library's copy of no bytes may cost 80 ns, as its comparison does.
+        // Most are empty, and the C library's copy of no bytes may cost 80 ns, as its comparison
+        // does.
         if !argument.dimensions.is_empty() {
             filled.dimensions.extend_from_slice(&argument.dimensions);
         }

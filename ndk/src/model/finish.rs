@@ -8,8 +8,8 @@ use nnburst::hal::{self, OperandLifeTime, Subgraph, Version};
 use super::Finished;
 use crate::error::{Error, Result};
 
-/// Puts the operations in order, checks everything, and drops trailing arguments that say what would hold
-/// without them, so that older drivers can take the model.
+/// Puts the operations in order, checks everything, and drops trailing arguments that say what
+/// would hold without them, so that older drivers can take the model.
 pub(super) fn finish(mut model: hal::Model) -> Result<Finished> {
     model.extension_name_to_prefix = extensions(&model);
     let order = sort(&mut model.main)?;
@@ -30,8 +30,8 @@ pub(super) fn supported(finished: &Finished, devices: &[nnburst::Device]) -> Res
     Ok(supported)
 }
 
-/// Operations in an order in which each comes after those that it reads from: the one they were added in, as
-/// far as that goes. Returns which each was before.
+/// Operations in an order in which each comes after those that it reads from: the one they were
+/// added in, as far as that goes. Returns which each was before.
 fn sort(graph: &mut Subgraph) -> Result<Vec<usize>> {
     let operations = &graph.operations;
     let mut readers: HashMap<u32, Vec<usize>> = HashMap::new();

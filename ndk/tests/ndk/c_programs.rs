@@ -1,4 +1,5 @@
-//! The C programs of this crate: compiled by two compilers without a warning, run, and run under valgrind.
+//! The C programs of this crate: compiled by two compilers without a warning, run, and run under
+//! valgrind.
 
 use std::process::Command;
 
@@ -115,7 +116,8 @@ fn headers_stand_alone() {
     }
 }
 
-/// A program that knows nothing of the library learns from its user's environment what went wrong, and where time went.
+/// A program that knows nothing of the library learns from its user's environment what went wrong,
+/// and where time went.
 #[test]
 fn the_environment_asks_for_reasons_and_spans() {
     let Some(program) = common::compile("gcc", "c11", "tests/c/states.c") else { return };

@@ -39,8 +39,8 @@ pub(crate) fn found(what: &str, found: bool) -> bool {
     found
 }
 
-/// Compiles a C or C++ program of this crate by a compiler, its name and perhaps an option; `None` where it is not
-/// installed.
+/// Compiles a C or C++ program of this crate by a compiler, its name and perhaps an option; `None`
+/// where it is not installed.
 pub(crate) fn compile(compiler: &str, standard: &str, source: &str) -> Option<PathBuf> {
     let (program, option) = compiler.split_once(' ').unwrap_or((compiler, "-pedantic"));
     if !is_installed(program) {

@@ -1,5 +1,5 @@
-//! Drivers of the tests' own making, which processes of their own serve: one that fails every execution, one with an OEM
-//! operation, one with an extension that nobody uses.
+//! Drivers of the tests' own making, which processes of their own serve: one that fails every
+//! execution, one with an OEM operation, one with an extension that nobody uses.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -156,7 +156,8 @@ impl PreparedModel for Failing {
     }
 }
 
-/// OEM_OPERATION of this driver: input 0, a TENSOR_OEM_BYTE, in reverse; each byte plus the first of input 1, an OEM_SCALAR.
+/// OEM_OPERATION of this driver: input 0, a TENSOR_OEM_BYTE, in reverse; each byte plus the first
+/// of input 1, an OEM_SCALAR.
 struct Reversing {
     added: u8,
 }

@@ -1,7 +1,7 @@
 //! The library's names and versions by every linker that is installed, for each target of CI.
 //!
-//! The build script and the map are the library's own; the functions are empty, so that a link takes
-//! a second. `cargo xtask symbols` looks at whole libraries.
+//! The build script and the map are the library's own; the functions are empty, so that a link
+//! takes a second. `cargo xtask symbols` looks at whole libraries.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -103,7 +103,8 @@ fn programs_run_on_a_driver_in_another_process() {
     }
 }
 
-/// A program that names no device: the served driver computes, unless a setting says that figures decide.
+/// A program that names no device: the served driver computes, unless a setting says that figures
+/// decide.
 #[test]
 fn a_program_without_a_device_in_mind_computes_in_the_driver_s_process() {
     let Some(program) = common::compile("gcc", "c11", "tests/c/chosen.c") else { return };
@@ -137,7 +138,8 @@ fn oem_operations_go_to_the_driver_that_has_them() {
     common::run(command.env(DIR, served.dir.path()).env("NNBURST_TEST_DEVICE", drivers::OEM));
 }
 
-/// Neither runs under valgrind: 10,000 executions take long there, and limits of milliseconds are over too soon.
+/// Neither runs under valgrind: 10,000 executions take long there, and limits of milliseconds are
+/// over too soon.
 #[test]
 fn limits_hold_while_the_driver_is_stopped_and_executions_keep_no_descriptors() {
     let served = Served::start(ALL);

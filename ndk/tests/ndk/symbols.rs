@@ -1,4 +1,5 @@
-//! What the library exports is what the headers declare, and what the linker's map lists, no more and no less.
+//! What the library exports is what the headers declare, and what the linker's map lists, no more
+//! and no less.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Services that a C program that lists devices has nothing to do with: another user's, and silent ones.
+//! Services that a C program that lists devices has nothing to do with: another user's, and silent
+//! ones.
 
 #[path = "../../../runtime/tests/common/silent.rs"]
 mod silent;

@@ -145,8 +145,8 @@ impl Net {
         self.graph.build()
     }
 
-    /// Spread so that values neither die out nor blow up over the layers: variance 2 / fan-in in front
-    /// of an activation that drops half of them (He), 1 / fan-in without one.
+    /// Spread so that values neither die out nor blow up over the layers: variance 2 / fan-in in
+    /// front of an activation that drops half of them (He), 1 / fan-in without one.
     fn weights<const N: usize>(
         &mut self,
         dimensions: [u32; N],

@@ -1,5 +1,5 @@
-//! Networks that the project makes itself, with weights of a fixed seed: nobody needs a file to try,
-//! measure or test a device. Their speed is real, their answers are not.
+//! Networks that the project makes itself, with weights of a fixed seed: nobody needs a file to
+//! try, measure or test a device. Their speed is real, their answers are not.
 //!
 //! ```
 //! let model = nnburst::builtin::model("add1")?;

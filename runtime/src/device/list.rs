@@ -17,15 +17,15 @@ const MOST_CACHE_FILES: u32 = 32;
 /// A second name for the embedded executor, listed where no service runs.
 const EMBEDDED: &str = "nnburst-embedded";
 
-/// The devices of this process, found once: the services in the directory of services, in the order of
-/// their names (those that this user or root configured with a `.service` file are started), then
-/// [`Device::reference`].
+/// The devices of this process, found once: the services in the directory of services, in the order
+/// of their names (those that this user or root configured with a `.service` file are started),
+/// then [`Device::reference`].
 ///
-/// A service that doesn't answer what it is asked first (figures, version, type, extensions, number of
-/// cache files), or wants more than 32 cache files of a kind, is left out. Where no service is found, the embedded
-/// executor is listed under the name `nnburst-embedded` as well: clients such as TFLite's delegate take
-/// a list of one device for a machine without NNAPI. With the setting `cpu-only` there is the reference
-/// device alone.
+/// A service that doesn't answer what it is asked first (figures, version, type, extensions, number
+/// of cache files), or wants more than 32 cache files of a kind, is left out. Where no service is
+/// found, the embedded executor is listed under the name `nnburst-embedded` as well: clients such
+/// as TFLite's delegate take a list of one device for a machine without NNAPI. With the setting
+/// `cpu-only` there is the reference device alone.
 pub fn devices() -> &'static [Device] {
     static DEVICES: PerProcess<Option<&[Device]>> = PerProcess::new();
     let mut devices = DEVICES.get().lock().unwrap_or_else(PoisonError::into_inner);

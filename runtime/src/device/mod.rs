@@ -77,16 +77,16 @@ impl Device {
         Ok(Self::new(format!("embedded:{driver}"), Home::Here(hal)))
     }
 
-    /// A sample driver in a child process of its own, killed and reaped when the last clone of the device
-    /// and of its compilations is dropped, and gone by itself if this process dies.
+    /// A sample driver in a child process of its own, killed and reaped when the last clone of the
+    /// device and of its compilations is dropped, and gone by itself if this process dies.
     ///
     /// The child is this program again, as `PROGRAM serve --driver NAME --fd 0`: call
-    /// [`serve_inherited`](crate::serve_inherited) where your `main` sees that, or name another program in
-    /// [`DriverOptions::program`].
+    /// [`serve_inherited`](crate::serve_inherited) where your `main` sees that, or name another
+    /// program in [`DriverOptions::program`].
     ///
     /// # Errors
-    /// [`RuntimeError::UnknownDevice`]; [`RuntimeError::Driver`] where the process can't be started or
-    /// doesn't serve.
+    /// [`RuntimeError::UnknownDevice`]; [`RuntimeError::Driver`] where the process can't be started
+    /// or doesn't serve.
     pub fn spawn(driver: &str) -> Result<Self> {
         Self::spawn_with(driver, &DriverOptions::default())
     }
@@ -105,8 +105,8 @@ impl Device {
     /// A service that runs already, found by name in the directory of services.
     ///
     /// # Errors
-    /// [`RuntimeError::UnknownDevice`] naming the services there are; [`RuntimeError::Driver`] where one of
-    /// the name doesn't answer.
+    /// [`RuntimeError::UnknownDevice`] naming the services there are; [`RuntimeError::Driver`]
+    /// where one of the name doesn't answer.
     pub fn connect(instance: &str) -> Result<Self> {
         let dir = directory()?;
         let known = services::known(&dir)?;
@@ -124,8 +124,8 @@ impl Device {
         Ok(Self::new(instance, Home::Service(device)))
     }
 
-    /// A device of the caller's making: any driver object in this process, also one of an older version behind
-    /// `hal::v1_0::upgrade` and its kin.
+    /// A device of the caller's making: any driver object in this process, also one of an older
+    /// version behind `hal::v1_0::upgrade` and its kin.
     pub fn from_hal(name: impl Into<String>, hal: Arc<dyn HalDevice>) -> Self {
         Self::new(name, Home::Here(hal))
     }
@@ -136,23 +136,23 @@ impl Device {
         Self::new(name, Home::Elsewhere(hal))
     }
 
-    /// The embedded executor as NNAPI's CPU device, [`REFERENCE`]: always there, computes everything but
-    /// extensions, measures nothing, caches nothing. One per process.
+    /// The embedded executor as NNAPI's CPU device, [`REFERENCE`]: always there, computes
+    /// everything but extensions, measures nothing, caches nothing. One per process.
     pub fn reference() -> Self {
         reference::device()
     }
 
-    /// Whatever can be opened by name: the embedded devices, the services that answer, the reference device.
-    /// [`devices`](crate::devices) are those that models are spread over. Services that are left out are told of as
-    /// warnings; [`Device::list_with`] tells the caller.
+    /// Whatever can be opened by name: the embedded devices, the services that answer, the
+    /// reference device. [`devices`](crate::devices) are those that models are spread over.
+    /// Services that are left out are told of as warnings; [`Device::list_with`] tells the caller.
     pub fn list() -> Vec<Self> {
         Self::list_with(|error| {
             tracing::warn!(target: "nnburst::manager", %error, "left out");
         })
     }
 
-    /// [`Device::list`]; `left_out` is told of each service that doesn't answer or isn't trusted, and of a directory of
-    /// services that isn't.
+    /// [`Device::list`]; `left_out` is told of each service that doesn't answer or isn't trusted,
+    /// and of a directory of services that isn't.
     pub fn list_with(mut left_out: impl FnMut(RuntimeError)) -> Vec<Self> {
         let mut devices: Vec<_> =
             driver::names().filter_map(|name| Self::embedded(name).ok()).collect();
@@ -189,8 +189,8 @@ impl Device {
         *self == Self::reference()
     }
 
-    /// Why the driver is gone, if it is. What was made by it stays dead; the device itself comes back
-    /// once its service does.
+    /// Why the driver is gone, if it is. What was made by it stays dead; the device itself comes
+    /// back once its service does.
     pub fn lost(&self) -> Option<RuntimeError> {
         match &self.0.home {
             Home::Here(_) => None,
@@ -202,12 +202,12 @@ impl Device {
         .map(RuntimeError::DeviceDied)
     }
 
-    /// Waits until the device answers: returns at once for one that lives; for a service that died, when
-    /// it is back.
+    /// Waits until the device answers: returns at once for one that lives; for a service that died,
+    /// when it is back.
     ///
     /// # Errors
-    /// [`RuntimeError::DeviceDied`] where that can't be, as the driver's process was this device's own,
-    /// or `timeout` passed first. Without a timeout the wait is as long as it takes.
+    /// [`RuntimeError::DeviceDied`] where that can't be, as the driver's process was this device's
+    /// own, or `timeout` passed first. Without a timeout the wait is as long as it takes.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
         let end = timeout.and_then(|timeout| std::time::Instant::now().checked_add(timeout));
         loop {

@@ -51,8 +51,8 @@ impl Reference {
     }
 }
 
-/// As the interface has it, the CPU device knows no extensions and keeps no cache; memory of its own it doesn't need,
-/// as it can map all there is.
+/// As the interface has it, the CPU device knows no extensions and keeps no cache; memory of its
+/// own it doesn't need, as it can map all there is.
 impl HalDevice for Reference {
     fn capabilities(&self) -> Result<Capabilities> {
         let one = PerformanceInfo { exec_time: 1.0, power_usage: 1.0 };
@@ -130,8 +130,8 @@ impl PreparedModel for ReferenceModel {
         self.0.execute(request, unmeasured(options), callback)
     }
 
-    /// Runs before it returns where every fence has signalled, and gives no fence; else the executor waits for them, in
-    /// the background.
+    /// Runs before it returns where every fence has signalled, and gives no fence; else the
+    /// executor waits for them, in the background.
     fn execute_fenced(
         &self,
         request: Request,

@@ -29,7 +29,8 @@ use crate::error::{Result, RuntimeError};
 #[derive(Clone, Debug, Default)]
 pub struct MemoryDescriptor {
     roles: Vec<Role>,
-    /// Of the first role; the shape is what all roles and [`MemoryDescriptor::set_dimensions`] settle.
+    /// Of the first role; the shape is what all roles and [`MemoryDescriptor::set_dimensions`]
+    /// settle.
     operand: Option<Operand>,
     dimensions: Vec<u32>,
     finished: bool,
@@ -41,12 +42,13 @@ impl MemoryDescriptor {
         Self::default()
     }
 
-    /// Adds a use: argument `index` of a compilation, in `frequency` (above 0, at most 1) of the executions.
+    /// Adds a use: argument `index` of a compilation, in `frequency` (above 0, at most 1) of the
+    /// executions.
     ///
     /// # Errors
-    /// [`RuntimeError::State`] after [`MemoryDescriptor::finish`]; [`RuntimeError::Argument`] for an argument that the model
-    /// doesn't have, a role given twice, another frequency, or an operand that doesn't go together with those before
-    /// in type, quantisation or shape.
+    /// [`RuntimeError::State`] after [`MemoryDescriptor::finish`]; [`RuntimeError::Argument`] for
+    /// an argument that the model doesn't have, a role given twice, another frequency, or an
+    /// operand that doesn't go together with those before in type, quantisation or shape.
     pub fn add_role(
         &mut self,
         compilation: &Compilation,
@@ -100,7 +102,8 @@ impl MemoryDescriptor {
     /// Settles the shape, or as much of it as is not 0.
     ///
     /// # Errors
-    /// [`RuntimeError::State`] after [`MemoryDescriptor::finish`]; [`RuntimeError::Argument`] where the roles contradict.
+    /// [`RuntimeError::State`] after [`MemoryDescriptor::finish`]; [`RuntimeError::Argument`] where
+    /// the roles contradict.
     pub fn set_dimensions(&mut self, dimensions: &[u32]) -> Result<()> {
         self.check_open()?;
         let is_scalar = self.operand.as_ref().is_some_and(|operand| operand.kind.is_scalar());
@@ -138,11 +141,13 @@ impl MemoryDescriptor {
         self.finished
     }
 
-    /// Makes a memory: the device's own if all roles are on one device and it has such, else shared.
+    /// Makes a memory: the device's own if all roles are on one device and it has such, else
+    /// shared.
     ///
     /// # Errors
-    /// [`RuntimeError::State`] before [`MemoryDescriptor::finish`]; `GENERAL_FAILURE`, or the device's answer, where a
-    /// shape is open or a device was named for a role, and it has no memory of its own.
+    /// [`RuntimeError::State`] before [`MemoryDescriptor::finish`]; `GENERAL_FAILURE`, or the
+    /// device's answer, where a shape is open or a device was named for a role, and it has no
+    /// memory of its own.
     pub fn create_memory(&self) -> Result<Memory> {
         let (Some(operand), true) = (&self.operand, self.finished) else {
             return Err(RuntimeError::State("the descriptor is not finished".into()));

@@ -94,8 +94,8 @@ impl Memory {
         Ok(HalMemory::ashmem(size)?.into())
     }
 
-    /// `size` bytes of a file from `offset` on; any file that can be mapped, at any offset, written to only if
-    /// `writable`. The descriptor is this memory's own: hand over a duplicate.
+    /// `size` bytes of a file from `offset` on; any file that can be mapped, at any offset, written
+    /// to only if `writable`. The descriptor is this memory's own: hand over a duplicate.
     ///
     /// # Errors
     /// [`RuntimeError::Memory`] if the file ends before the range does.
@@ -103,8 +103,9 @@ impl Memory {
         Ok(HalMemory::from_fd(fd, offset, size, writable)?.into())
     }
 
-    /// A hardware buffer: what stands in for Android's `AHardwareBuffer` is a memfd or dma-buf. A `blob` is a
-    /// run of bytes; other formats are for arguments alone, whole, on devices that know them.
+    /// A hardware buffer: what stands in for Android's `AHardwareBuffer` is a memfd or dma-buf. A
+    /// `blob` is a run of bytes; other formats are for arguments alone, whole, on devices that know
+    /// them.
     ///
     /// # Errors
     /// [`RuntimeError::Memory`] if the file is shorter than `size`.
@@ -141,8 +142,9 @@ impl Memory {
         }
     }
 
-    /// Has shared memory stay mapped in this process from now on, as long as it lives: for executions on devices of this
-    /// process, each of which would map what can be cut short anew. Nothing happens where it can't be mapped.
+    /// Has shared memory stay mapped in this process from now on, as long as it lives: for
+    /// executions on devices of this process, each of which would map what can be cut short anew.
+    /// Nothing happens where it can't be mapped.
     pub fn stay_mapped(&self) {
         let Some(shared) = self.shared() else { return };
         let mut mapping = self.0.mapping.lock().unwrap_or_else(PoisonError::into_inner);
@@ -157,12 +159,12 @@ impl Memory {
         self.0.domain.is_some()
     }
 
-    /// Where an argument of an execution is, if it may be there: bytes `offset..offset + length`, or all of it
-    /// where both are 0.
+    /// Where an argument of an execution is, if it may be there: bytes `offset..offset + length`,
+    /// or all of it where both are 0.
     ///
     /// # Errors
-    /// [`RuntimeError::Argument`] for a range outside the memory or of no bytes, a part of what is used whole, or a
-    /// use that is none of its roles.
+    /// [`RuntimeError::Argument`] for a range outside the memory or of no bytes, a part of what is
+    /// used whole, or a use that is none of its roles.
     pub fn place(
         &self,
         compilation: &Compilation,
@@ -195,7 +197,8 @@ impl Memory {
     /// As [`Memory::place`], for a constant of a model.
     ///
     /// # Errors
-    /// As for [`Memory::place`]; memories from descriptors and buffers with a format hold no constants.
+    /// As for [`Memory::place`]; memories from descriptors and buffers with a format hold no
+    /// constants.
     pub fn place_constant(&self, offset: u32, length: u32) -> Result<DataLocation> {
         if self.is_image() || self.has_roles() {
             return Err(RuntimeError::Argument("such a memory holds no constants".into()));
@@ -220,8 +223,8 @@ impl Memory {
         Ok(())
     }
 
-    /// Before an execution reads it: the shape of what it holds, where it keeps count of that. `dimensions` are those
-    /// that the execution was given, or empty.
+    /// Before an execution reads it: the shape of what it holds, where it keeps count of that.
+    /// `dimensions` are those that the execution was given, or empty.
     ///
     /// # Errors
     /// `GENERAL_FAILURE` where nothing was ever written, or something of another shape.
@@ -266,8 +269,8 @@ impl Memory {
     /// Copies all of a memory to another.
     ///
     /// # Errors
-    /// [`RuntimeError::Argument`] where they don't fit one another, or the source was never written;
-    /// [`RuntimeError::Memory`] for what can't be mapped.
+    /// [`RuntimeError::Argument`] where they don't fit one another, or the source was never
+    /// written; [`RuntimeError::Memory`] for what can't be mapped.
     pub fn copy(from: &Self, to: &Self) -> Result<()> {
         copy::copy(from, to)
     }
@@ -347,7 +350,8 @@ impl std::fmt::Debug for Memory {
     }
 }
 
-/// Two shapes in one, if they can be: what one leaves open (an extent of 0, or the rank) the other settles.
+/// Two shapes in one, if they can be: what one leaves open (an extent of 0, or the rank) the other
+/// settles.
 pub(crate) fn combine(one: &[u32], other: &[u32]) -> Option<Vec<u32>> {
     match (one, other) {
         ([], shape) | (shape, []) => Some(shape.to_vec()),

@@ -1,8 +1,9 @@
 //! What operations are given beside tensors: numbers, lists, sizes, paddings.
 //!
-//! Each is a type that values convert into, so that `2`, `(2, 1)`, `[1, -1]` or an operand that holds the value can stand
-//! where one is asked for. What NNAPI spreads over several arguments (a stride in two directions, a padding
-//! of one or four numbers, the gates of an LSTM) is one value here and can't be given by half or in the wrong order.
+//! Each is a type that values convert into, so that `2`, `(2, 1)`, `[1, -1]` or an operand that
+//! holds the value can stand where one is asked for. What NNAPI spreads over several arguments (a
+//! stride in two directions, a padding of one or four numbers, the gates of an LSTM) is one value
+//! here and can't be given by half or in the wrong order.
 
 use nnburst_hal::{FusedActivation, OperandType};
 
@@ -96,10 +97,11 @@ macro_rules! one_argument {
 one_argument! {
     /// An INT32 scalar: a number, or an operand that holds one.
     Int { i32: value => Argument::I32(value); }
-    /// A floating-point scalar of the type that the operation takes with its tensors, FLOAT32 or FLOAT16: a number, or an
-    /// operand that holds one.
+    /// A floating-point scalar of the type that the operation takes with its tensors, FLOAT32 or
+    /// FLOAT16: a number, or an operand that holds one.
     Float { f32: value => Argument::F32(value); }
-    /// A scalar of the kind that goes with the tensors: `f32` for those of floats, `i32` for the others.
+    /// A scalar of the kind that goes with the tensors: `f32` for those of floats, `i32` for the
+    /// others.
     Number {
         i32: value => Argument::I32(value);
         f32: value => Argument::F32(value);
@@ -212,7 +214,8 @@ impl Push for MaybeInts {
     }
 }
 
-/// Pairs of INT32, such as what to pad before and behind each dimension: the pairs, or an operand of shape `[n, 2]`.
+/// Pairs of INT32, such as what to pad before and behind each dimension: the pairs, or an operand
+/// of shape `[n, 2]`.
 #[derive(Clone, Debug)]
 pub struct Pairs(Argument);
 
@@ -241,7 +244,8 @@ impl Push for Pairs {
     }
 }
 
-/// Two numbers, for the directions of a picture: one for both, or `(width, height)`, in this order everywhere.
+/// Two numbers, for the directions of a picture: one for both, or `(width, height)`, in this order
+/// everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Across.
@@ -284,8 +288,8 @@ impl Push for Rows {
     }
 }
 
-/// Two ratios for the directions of a picture: one for both, or `(width, height)`. The operations take the height first;
-/// nobody who gives them needs to know.
+/// Two ratios for the directions of a picture: one for both, or `(width, height)`. The operations
+/// take the height first; nobody who gives them needs to know.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
     /// Across.

@@ -1,7 +1,9 @@
-//! One operation on its way into the model: which signature it is, what its scalars and outputs are of.
+//! One operation on its way into the model: which signature it is, what its scalars and outputs are
+//! of.
 //!
-//! The signatures are the tables of `hal`; shapes come from the executor's own rules, by compiling the operation alone
-//! with its tensors as inputs. So a builder's method says nothing that is said elsewhere already.
+//! The signatures are the tables of `hal`; shapes come from the executor's own rules, by compiling
+//! the operation alone with its tensors as inputs. So a builder's method says nothing that is said
+//! elsewhere already.
 
 use half::f16;
 use nnburst_executor::{CompileError, CompileOptions, Isa, OpError, Plan};
@@ -237,8 +239,8 @@ impl ModelBuilder {
         }
     }
 
-    /// A model of one operation: small constants are its own, everything else comes in. `None` where the shape of
-    /// something that comes in is open.
+    /// A model of one operation: small constants are its own, everything else comes in. `None`
+    /// where the shape of something that comes in is open.
     fn alone(
         &self,
         kind: OperationType,
@@ -281,8 +283,8 @@ impl ModelBuilder {
     }
 }
 
-/// What is wrong with an operation that was compiled alone, its arguments by their names. Operands of that model are the
-/// inputs and then the outputs.
+/// What is wrong with an operation that was compiled alone, its arguments by their names. Operands
+/// of that model are the inputs and then the outputs.
 fn told_by_name(error: &CompileError, arguments: &Arguments, inputs: usize) -> String {
     let (at, what) = match error {
         CompileError::Operation { error: OpError::Input { index, what }, .. } => {

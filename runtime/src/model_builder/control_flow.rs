@@ -13,9 +13,10 @@ pub struct GraphRef {
 }
 
 impl ModelBuilder {
-    /// A graph of its own, for [`ModelBuilder::if_else`] and [`ModelBuilder::while_loop`]: `build` gets this builder with
-    /// an empty graph and says its inputs, operations and outputs. It can't read operands of other graphs, constants
-    /// included: what it needs comes in by its inputs or is made in it.
+    /// A graph of its own, for [`ModelBuilder::if_else`] and [`ModelBuilder::while_loop`]: `build`
+    /// gets this builder with an empty graph and says its inputs, operations and outputs. It can't
+    /// read operands of other graphs, constants included: what it needs comes in by its inputs or
+    /// is made in it.
     ///
     /// ```
     /// use nnburst::{ModelBuilder, hal::Operand};
@@ -48,7 +49,8 @@ impl ModelBuilder {
         GraphRef { model: self.number, at }
     }
 
-    /// IF: one of two graphs, which take the same inputs and give the same outputs, by a BOOL8 of one element.
+    /// IF: one of two graphs, which take the same inputs and give the same outputs, by a BOOL8 of
+    /// one element.
     pub fn if_else(
         &mut self,
         condition: OperandId,
@@ -67,8 +69,9 @@ impl ModelBuilder {
         self.operation_with_outputs(OperationType::If, &arguments, outputs)
     }
 
-    /// WHILE: a body that runs as long as a condition holds. Both take the values of the loop; the body gives the first
-    /// of them anew, which are the outputs when it is over, the others stay. The condition gives a BOOL8 of one element.
+    /// WHILE: a body that runs as long as a condition holds. Both take the values of the loop; the
+    /// body gives the first of them anew, which are the outputs when it is over, the others stay.
+    /// The condition gives a BOOL8 of one element.
     ///
     /// ```
     /// use nnburst::{ModelBuilder, hal::Operand};

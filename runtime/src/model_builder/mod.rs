@@ -1,7 +1,7 @@
 //! Models by hand: operands and operations in the order of a recipe, checked once at the end.
 //!
-//! Operands are named by the [`OperandId`] that made them, so an operation can only read what exists
-//! already: a graph built this way is in execution order by construction.
+//! Operands are named by the [`OperandId`] that made them, so an operation can only read what
+//! exists already: a graph built this way is in execution order by construction.
 
 mod arguments;
 mod call;
@@ -34,9 +34,9 @@ pub struct OperandId {
 
 /// Builds a [`Model`].
 ///
-/// There is a method for each operation, which takes the operands and numbers that it can't do without; the others have
-/// setters, and `done` adds it and gives its output. What an output is follows from the inputs: type, shape and,
-/// where the interface fixes it, scale and zero point.
+/// There is a method for each operation, which takes the operands and numbers that it can't do
+/// without; the others have setters, and `done` adds it and gives its output. What an output is
+/// follows from the inputs: type, shape and, where the interface fixes it, scale and zero point.
 ///
 /// ```
 /// use nnburst::{ModelBuilder, hal::Operand};
@@ -55,8 +55,9 @@ pub struct OperandId {
 /// # Ok::<(), nnburst::RuntimeError>(())
 /// ```
 ///
-/// A rule that is broken is told by [`ModelBuilder::build`]: the first one, with operation and operand. Operations that
-/// are no methods, such as those of extensions, go in by [`ModelBuilder::operation`].
+/// A rule that is broken is told by [`ModelBuilder::build`]: the first one, with operation and
+/// operand. Operations that are no methods, such as those of extensions, go in by
+/// [`ModelBuilder::operation`].
 #[derive(Debug)]
 #[must_use]
 pub struct ModelBuilder {
@@ -72,7 +73,8 @@ pub struct ModelBuilder {
 }
 
 /// Constants up to this size live in the model itself, larger ones in a shared memory, so that they
-/// cross to the driver as a descriptor. The bound is NNAPI's (`MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES`).
+/// cross to the driver as a descriptor. The bound is NNAPI's
+/// (`MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES`).
 const IMMEDIATE_BYTES: usize = 128;
 /// Where small constants start.
 const COPIED_ALIGNMENT: usize = 4;
@@ -100,8 +102,8 @@ impl ModelBuilder {
         }
     }
 
-    /// An input of the model, or of the graph that [`ModelBuilder::subgraph`] builds; inputs are numbered in the order of
-    /// these calls.
+    /// An input of the model, or of the graph that [`ModelBuilder::subgraph`] builds; inputs are
+    /// numbered in the order of these calls.
     pub fn input(&mut self, operand: Operand) -> OperandId {
         let id = self.push(operand.with_lifetime(OperandLifeTime::SubgraphInput));
         self.current().input_indexes.push(id.at);
@@ -139,7 +141,8 @@ impl ModelBuilder {
         }))
     }
 
-    /// A constant by values of the type that holds its elements, such as `i8` for TENSOR_QUANT8_ASYMM_SIGNED.
+    /// A constant by values of the type that holds its elements, such as `i8` for
+    /// TENSOR_QUANT8_ASYMM_SIGNED.
     pub fn constant_of<T: Element>(&mut self, operand: Operand, values: &[T]) -> OperandId {
         if !T::KINDS.contains(&operand.kind) {
             let at = self.current().operands.len();
@@ -212,8 +215,8 @@ impl ModelBuilder {
         ids
     }
 
-    /// Makes what an operation computed an output of the model, or of the graph that [`ModelBuilder::subgraph`] builds;
-    /// outputs are numbered in the order of these calls.
+    /// Makes what an operation computed an output of the model, or of the graph that
+    /// [`ModelBuilder::subgraph`] builds; outputs are numbered in the order of these calls.
     pub fn output(&mut self, id: OperandId) {
         match self.operand_mut(id) {
             Some(operand) if operand.lifetime == OperandLifeTime::TemporaryVariable => {
@@ -227,8 +230,9 @@ impl ModelBuilder {
         }
     }
 
-    /// The extents of an operand, as far as they are known: 0 is an unknown extent, none at all a scalar or a tensor of
-    /// unknown rank. Shapes follow from the operations but where they depend on values that only a run brings.
+    /// The extents of an operand, as far as they are known: 0 is an unknown extent, none at all a
+    /// scalar or a tensor of unknown rank. Shapes follow from the operations but where they depend
+    /// on values that only a run brings.
     pub fn shape(&self, id: OperandId) -> &[u32] {
         self.operand(id).map_or(&[], |operand| &operand.dimensions)
     }
@@ -241,7 +245,8 @@ impl ModelBuilder {
     /// The model.
     ///
     /// # Errors
-    /// [`RuntimeError::Model`] with the first rule broken, and the operation or operand that breaks it; [`RuntimeError::Memory`] where the constants find no room.
+    /// [`RuntimeError::Model`] with the first rule broken, and the operation or operand that breaks
+    /// it; [`RuntimeError::Memory`] where the constants find no room.
     pub fn build(mut self) -> Result<Model> {
         if let Some(broken) = self.broken {
             return Err(RuntimeError::Model(broken));

@@ -163,8 +163,8 @@ impl Push for MaybeGates {
     }
 }
 
-/// The scales of what an LSTM of 8-bit numbers computes for its gates before their functions: of the input, forget, cell
-/// and output gate.
+/// The scales of what an LSTM of 8-bit numbers computes for its gates before their functions: of
+/// the input, forget, cell and output gate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GateScales {
     /// Of the input gate.

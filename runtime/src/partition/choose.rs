@@ -1,7 +1,8 @@
 //! Which device is best for each operation of a graph, and what the others would have cost.
 //!
-//! Devices whose figures differ by no more than figures scatter by are equals, and equals never split a model: of those
-//! that are as good as the best one, the operation goes to the one that takes most of the graph.
+//! Devices whose figures differ by no more than figures scatter by are equals, and equals never
+//! split a model: of those that are as good as the best one, the operation goes to the one that
+//! takes most of the graph.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -25,8 +26,8 @@ pub(super) struct Chooser<'a> {
     strict_slicing: bool,
     /// Whether this process is left alone where a driver in another one takes all of the model.
     prefer_served: bool,
-    /// What a device asks for all operations of a referenced graph, by their places: graphs may refer to
-    /// one another in more ways than could be walked.
+    /// What a device asks for all operations of a referenced graph, by their places: graphs may
+    /// refer to one another in more ways than could be walked.
     sums: RefCell<HashMap<(usize, usize), Price>>,
 }
 
@@ -65,11 +66,11 @@ pub(super) enum Choice {
 /// A device's bid for an operation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Bid {
-    /// It takes the operation at this cost: time, or energy if the preference is low power; relative to
-    /// the reference device.
+    /// It takes the operation at this cost: time, or energy if the preference is low power;
+    /// relative to the reference device.
     Cost(f32),
-    /// It takes the operation at this cost, and runs in this process, where a driver in another one takes all of the
-    /// model.
+    /// It takes the operation at this cost, and runs in this process, where a driver in another one
+    /// takes all of the model.
     InProcess(f32),
     /// It doesn't take it.
     Refused,
@@ -99,8 +100,8 @@ impl<'a> Chooser<'a> {
         Self { model, devices, preference, strict_slicing, prefer_served, sums }
     }
 
-    /// The devices that operations may go to: all of them, or those in other processes alone, where one of these takes
-    /// all of the model and that is preferred.
+    /// The devices that operations may go to: all of them, or those in other processes alone, where
+    /// one of these takes all of the model and that is preferred.
     ///
     /// # Errors
     /// A device gave no figures.
@@ -123,8 +124,9 @@ impl<'a> Chooser<'a> {
         ranked
     }
 
-    /// The candidates in the order in which equal ones are taken: those that take the most operations of a graph, and
-    /// of these the ones that ask least for them; of equals the reference device, which costs no way, then the first.
+    /// The candidates in the order in which equal ones are taken: those that take the most
+    /// operations of a graph, and of these the ones that ask least for them; of equals the
+    /// reference device, which costs no way, then the first.
     fn ranked(&self, bids: &[Vec<Bid>], candidates: &[bool]) -> Vec<usize> {
         let places = (0..self.devices.len()).filter(|&at| candidates.get(at) == Some(&true));
         let standing = |at: usize| {
@@ -169,7 +171,8 @@ impl<'a> Chooser<'a> {
             _ => None,
         };
         let least = ranked.iter().filter_map(|&at| cost(at)).min_by(f32::total_cmp);
-        // What is cheaper by no more than figures scatter by is as good as who takes more of the model.
+        // What is cheaper by no more than figures scatter by is as good as who takes more of the
+        // model.
         let is_as_good = |&&at: &&usize| {
             least.zip(cost(at)).is_some_and(|(least, cost)| least >= (1.0 - NOISE) * cost)
         };
@@ -222,7 +225,8 @@ impl<'a> Chooser<'a> {
             .collect()
     }
 
-    /// Estimated nanoseconds of operations of a graph on the device at `place`, the way there and back included.
+    /// Estimated nanoseconds of operations of a graph on the device at `place`, the way there and
+    /// back included.
     pub(super) fn time(&self, place: usize, graph: &Subgraph, operations: &[usize]) -> f32 {
         let Some(device) = self.devices.get(place) else { return f32::MAX };
         let Ok(figures) = device.figures() else { return f32::MAX };
@@ -334,8 +338,8 @@ impl<'a> Chooser<'a> {
     }
 }
 
-/// The figures of the first entry that is not below the type, as the reference looks them up; the worst
-/// past the last.
+/// The figures of the first entry that is not below the type, as the reference looks them up; the
+/// worst past the last.
 pub(super) fn lookup(figures: &Capabilities, kind: OperandType) -> PerformanceInfo {
     let entries = &figures.operand_performance;
     let at = entries.partition_point(|entry| entry.kind < kind);

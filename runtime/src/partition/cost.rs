@@ -1,18 +1,21 @@
 //! The cost of a plan: estimated time of its operations, and of the crossings into other processes.
 //!
-//! Figures say how a device compares with the reference device, per operation. A plan of more than one step also pays
-//! for every step that runs in another process, and for the bytes that go there and come back. To hold both against each
-//! other, operations get an estimate of the reference device's time. It is rough, and only asked whether a plan of
-//! several steps is worth more than its crossings.
+//! Figures say how a device compares with the reference device, per operation. A plan of more than
+//! one step also pays for every step that runs in another process, and for the bytes that go there
+//! and come back. To hold both against each other, operations get an estimate of the reference
+//! device's time. It is rough, and only asked whether a plan of several steps is worth more than
+//! its crossings.
 
 use nnburst_hal::{Operand, OperandLifeTime, Operation, OperationType, Subgraph};
 
 use super::graphs::{is_computed, operand};
 
-/// Estimated nanoseconds of a step on a device in another process, beside what it computes: a request and a response
-/// through the control connection, or through a burst whose ends sleep, measured on ordinary machines.
+/// Estimated nanoseconds of a step on a device in another process, beside what it computes: a
+/// request and a response through the control connection, or through a burst whose ends sleep,
+/// measured on ordinary machines.
 const STEP_NS: f32 = 25_000.0;
-/// Estimated nanoseconds of a byte that one process writes and another one reads: the line moves from core to core.
+/// Estimated nanoseconds of a byte that one process writes and another one reads: the line moves
+/// from core to core.
 const BYTE_NS: f32 = 0.1;
 
 /// Estimated nanoseconds of any operation: the least that one takes.
@@ -22,8 +25,8 @@ const PRODUCT_NS: f32 = 0.05;
 /// Of an element that is read or written.
 const ELEMENT_NS: f32 = 0.25;
 
-/// The advantage below which figures count as equal: measured figures of equal devices scatter by a tenth to either
-/// side.
+/// The advantage below which figures count as equal: measured figures of equal devices scatter by a
+/// tenth to either side.
 pub(super) const NOISE: f32 = 0.185;
 
 /// What a step on a device costs beside what it computes; nothing in this process.
@@ -87,7 +90,8 @@ fn elements(operand: &Operand) -> f32 {
     operand.dimensions.iter().map(|&extent| extent.max(1) as f32).product()
 }
 
-/// Estimated nanoseconds of an operation on the reference device; of control flow, without what it refers to.
+/// Estimated nanoseconds of an operation on the reference device; of control flow, without what it
+/// refers to.
 pub(super) fn nanoseconds(graph: &Subgraph, operation: &Operation) -> f32 {
     let of = |indexes: &[u32]| -> f32 {
         indexes.iter().filter_map(|&index| operand(graph, index)).map(elements).sum()

@@ -28,8 +28,8 @@ pub struct Explained {
     pub operation: usize,
     /// What it computes.
     pub kind: OperationType,
-    /// The device, by its place in [`Explanation::devices`]; `None` where control flow is interpreted, so that the
-    /// graphs that it refers to are spread as well.
+    /// The device, by its place in [`Explanation::devices`]; `None` where control flow is
+    /// interpreted, so that the graphs that it refers to are spread as well.
     pub device: Option<usize>,
     /// What each device bid.
     pub bids: Vec<Bid>,

@@ -7,8 +7,8 @@
 //!         ─► StepModel for each step ─► its device prepares it ─► Plan ─► Planned, a prepared model
 //! ```
 //!
-//! What fails on the way (and is not the caller's mistake) sends all of the model to the reference device, if
-//! that is allowed.
+//! What fails on the way (and is not the caller's mistake) sends all of the model to the reference
+//! device, if that is allowed.
 
 mod choose;
 mod cost;

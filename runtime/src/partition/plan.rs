@@ -1,4 +1,5 @@
-//! From the walk to a plan: each step's model made ready, each value that moves between steps with a home.
+//! From the walk to a plan: each step's model made ready, each value that moves between steps with
+//! a home.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};

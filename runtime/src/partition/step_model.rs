@@ -29,8 +29,9 @@ pub(super) struct StepModel {
 impl StepModel {
     /// The operations of step `step` of a graph.
     ///
-    /// Inputs are those of the graph first, then temporaries of other steps, then outputs of the graph that
-    /// other steps write; outputs those of the graph, then temporaries that other steps read.
+    /// Inputs are those of the graph first, then temporaries of other steps, then outputs of the
+    /// graph that other steps write; outputs those of the graph, then temporaries that other steps
+    /// read.
     pub(super) fn of(
         model: &Model,
         graph: &Subgraph,

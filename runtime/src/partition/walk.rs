@@ -1,7 +1,7 @@
 //! From the choice of a device for each operation to steps in the order of execution.
 //!
-//! The plan is flat. Each use of a graph is a *scope* of its own, because a graph may be referred to from
-//! several places:
+//! The plan is flat. Each use of a graph is a *scope* of its own, because a graph may be referred
+//! to from several places:
 //!
 //! ```text
 //!   IF      if    then-steps  goto end   else-steps
@@ -70,8 +70,9 @@ pub(super) struct Walk {
 const MOST_SCOPES: usize = 1024;
 
 impl Walk {
-    /// Walks a valid model. Where the best devices for its operations are several, and one device takes all of it in no
-    /// more time than they need with the ways between them, that device gets it.
+    /// Walks a valid model. Where the best devices for its operations are several, and one device
+    /// takes all of it in no more time than they need with the ways between them, that device gets
+    /// it.
     pub(super) fn of(model: &Model, chooser: &Chooser<'_>) -> Result<Self> {
         let candidates = chooser.candidates()?;
         let spread = Self::among(model, chooser, &candidates)?;
@@ -285,8 +286,8 @@ impl Ready {
         }
     }
 
-    /// The interpreter first, then the devices from the last to the first: those in front, which are
-    /// preferred, then find more of their inputs made.
+    /// The interpreter first, then the devices from the last to the first: those in front, which
+    /// are preferred, then find more of their inputs made.
     fn next_queue(&mut self) -> Option<(Choice, VecDeque<usize>)> {
         if !self.interpreter.is_empty() {
             return Some((Choice::Interpreter, std::mem::take(&mut self.interpreter)));

@@ -65,8 +65,8 @@ impl Planned {
         })
     }
 
-    /// The device whose memory a token of an argument stands for: the one that uses the argument. Devices number
-    /// their memories each for itself.
+    /// The device whose memory a token of an argument stands for: the one that uses the argument.
+    /// Devices number their memories each for itself.
     fn device_of(&self, direction: Direction, at: usize) -> Option<&Device> {
         let inputs = self.plan.model.main.input_indexes.len();
         self.executions().find_map(|(_, step)| {
@@ -79,7 +79,8 @@ impl Planned {
     }
 }
 
-/// Runs a request on the reference device; `device` says whose memory a token of an argument stands for.
+/// Runs a request on the reference device; `device` says whose memory a token of an argument stands
+/// for.
 fn run<'d>(
     prepared: &dyn PreparedModel,
     model: &Model,
@@ -196,8 +197,8 @@ impl StandIn {
         DataLocation { pool_index, ..argument.location }
     }
 
-    /// Gives the outputs that were too small the room that they need; false if others were too small as well, which
-    /// are the caller's.
+    /// Gives the outputs that were too small the room that they need; false if others were too
+    /// small as well, which are the caller's.
     fn enlarge(&mut self, model: &Model, shapes: &mut [OutputShape]) -> Result<bool> {
         for output in &mut self.outputs {
             let Some(shape) = shapes.get_mut(output.at).filter(|shape| !shape.is_sufficient) else {

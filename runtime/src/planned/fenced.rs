@@ -36,8 +36,8 @@ pub(super) fn run(
     }
 }
 
-/// Runs the whole model on the reference device: once the fences have signalled, and the steps that were launched are
-/// over, however they end.
+/// Runs the whole model on the reference device: once the fences have signalled, and the steps that
+/// were launched are over, however they end.
 fn on_reference(
     planned: &Arc<Planned>,
     request: &Request,

@@ -34,7 +34,8 @@ impl Run<'_> {
         Ok(next)
     }
 
-    /// The step behind a WHILE: reached once from before it, then from the ends of condition and body.
+    /// The step behind a WHILE: reached once from before it, then from the ends of condition and
+    /// body.
     pub(super) fn repeat(&mut self, at: usize, step: &LoopStep) -> Result<usize, Stop> {
         let mut state = match self.loops.remove(&at) {
             Some(state) => state,

@@ -1,4 +1,5 @@
-//! A model over several devices, or over one that may be stood in for: a prepared model like any other.
+//! A model over several devices, or over one that may be stood in for: a prepared model like any
+//! other.
 //!
 //! ```text
 //!   request ─► Planned ─► Run: places of all values, step by step
@@ -7,8 +8,9 @@
 //!                          └ values between steps: an arena in shared memory, kept for the next run
 //! ```
 //!
-//! A step's request refers to the caller's own memories for the model's inputs and outputs, and to the arena
-//! for what goes from step to step, so nothing is copied but what a loop hands out at its end.
+//! A step's request refers to the caller's own memories for the model's inputs and outputs, and to
+//! the arena for what goes from step to step, so nothing is copied but what a loop hands out at its
+//! end.
 
 mod call;
 mod fallback;
@@ -215,7 +217,8 @@ impl Planned {
         })
     }
 
-    /// The arguments of steps that one of the model's arguments is; `None` where control flow uses it.
+    /// The arguments of steps that one of the model's arguments is; `None` where control flow uses
+    /// it.
     pub(crate) fn steps_of(
         &self,
         direction: Direction,
@@ -256,8 +259,8 @@ impl Planned {
         self.plan.steps.len() > 1
     }
 
-    /// Whether all steps can be launched while fences are yet to signal: the interpreter decides by values, and models
-    /// of older drivers wait where they are called.
+    /// Whether all steps can be launched while fences are yet to signal: the interpreter decides by
+    /// values, and models of older drivers wait where they are called.
     fn waits_in_background(&self) -> bool {
         self.plan.steps.iter().all(|step| match step {
             Step::Execution(step) => {

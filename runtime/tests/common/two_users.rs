@@ -157,7 +157,8 @@ fn file(path: &Path, text: &str, owner: u32, mode: u32) {
     chmod(path, mode);
 }
 
-/// An attack: what it is called, where the attacker's socket is, and what the victim's environment says.
+/// An attack: what it is called, where the attacker's socket is, and what the victim's environment
+/// says.
 struct Attack {
     what: &'static str,
     /// Of services: the attacker's socket `planted.sock` is put there.
@@ -167,8 +168,8 @@ struct Attack {
     then: fn(&Path),
 }
 
-/// Directories below `/tmp`, the home and others, with everything of the attacker's in them that could be run or
-/// connected to.
+/// Directories below `/tmp`, the home and others, with everything of the attacker's in them that
+/// could be run or connected to.
 fn attacks(users: &TwoUsers) -> Vec<Attack> {
     let (tmp, home) = (users.tmp(), users.home());
     let services = |path: &str| tmp.join(path);
@@ -253,7 +254,8 @@ fn plant_commands(users: &TwoUsers) -> PathBuf {
     executed
 }
 
-/// Runs the victim's command against every attack. Nothing may be executed, nothing sent, and the command ends well.
+/// Runs the victim's command against every attack. Nothing may be executed, nothing sent, and the
+/// command ends well.
 pub fn withstands(users: &TwoUsers, command: impl Fn() -> Command) {
     let attacks = attacks(users);
     let executed = plant_commands(users);

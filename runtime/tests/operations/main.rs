@@ -1,4 +1,5 @@
-//! Every operation by its method: it builds, its outputs have the types and shapes that a run then gives.
+//! Every operation by its method: it builds, its outputs have the types and shapes that a run then
+//! gives.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on panics")]
 
 mod control_flow;

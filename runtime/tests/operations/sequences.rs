@@ -97,7 +97,8 @@ fn gates(graph: &mut ModelBuilder, operand: Operand) -> Gates {
     }
 }
 
-/// Input, weights and states of an LSTM of 5 units with peephole and projection to 4, over 3 values.
+/// Input, weights and states of an LSTM of 5 units with peephole and projection to 4, over 3
+/// values.
 fn lstm(graph: &mut ModelBuilder, batches: u32) -> (OperandId, LstmWeights, LstmState) {
     let input = graph.input(Operand::float32([batches, 3]));
     let hidden = graph.input(Operand::float32([batches, 4]));

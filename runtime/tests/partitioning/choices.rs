@@ -1,4 +1,5 @@
-//! What decides between devices: versions, figures by type, settings, operations that only some know.
+//! What decides between devices: versions, figures by type, settings, operations that only some
+//! know.
 
 use nnburst::hal::{Operand, OperandType, OperationType, Version};
 use nnburst::{
@@ -36,7 +37,8 @@ fn what_only_the_newest_can_say_goes_to_the_newest() {
     assert!(plan.is_simple());
 }
 
-/// Either way round: what an old driver is asked about is a part, what it answers is about the whole.
+/// Either way round: what an old driver is asked about is a part, what it answers is about the
+/// whole.
 #[test]
 fn old_drivers_take_their_part_of_a_model_in_its_order() {
     for add_first in [true, false] {

@@ -1,4 +1,5 @@
-//! Drivers of the tests' own making: the embedded executor behind figures, tastes and faults of choice.
+//! Drivers of the tests' own making: the embedded executor behind figures, tastes and faults of
+//! choice.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

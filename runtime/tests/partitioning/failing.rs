@@ -128,7 +128,8 @@ fn an_output_too_small_is_never_tried_again() {
     }
 }
 
-/// A loop that the interpreter runs, and behind it a device that fails: the whole is computed anew, once.
+/// A loop that the interpreter runs, and behind it a device that fails: the whole is computed anew,
+/// once.
 #[test]
 fn a_failure_behind_an_interpreted_loop_is_recovered_from() {
     let mut graph = ModelBuilder::new();

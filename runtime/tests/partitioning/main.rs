@@ -1,4 +1,5 @@
-//! Models spread over devices: plans, control flow, what happens when a device fails, and graphs of chance.
+//! Models spread over devices: plans, control flow, what happens when a device fails, and random
+//! graphs.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on panics")]
 
 mod choices;

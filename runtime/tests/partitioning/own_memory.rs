@@ -1,4 +1,5 @@
-//! Executions that devices fail, with arguments in memory of the devices' own: the reference device stands in.
+//! Executions that devices fail, with arguments in memory of the devices' own: the reference device
+//! stands in.
 
 use nnburst::hal::{
     Access, DataLocation, Direction, ErrorStatus, Model, Operand, OperationType, Request,

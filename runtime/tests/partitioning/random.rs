@@ -1,4 +1,4 @@
-//! Graphs of chance over drivers of chance give what the whole model gives on one device.
+//! Random graphs over random drivers give what the whole model gives on one device.
 
 use nnburst::hal::{Model, Operand, OperationType, Version};
 use nnburst::{
@@ -9,9 +9,9 @@ use crate::devices::Picky;
 use crate::plans::tensor;
 
 /// A generator of small numbers that tests can repeat.
-struct Chance(u64);
+struct TestRng(u64);
 
-impl Chance {
+impl TestRng {
     fn below(&mut self, bound: usize) -> usize {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -29,24 +29,23 @@ const BINARY: [OperationType; 5] = [
     OperationType::Minimum,
 ];
 
-fn model(chance: &mut Chance) -> Model {
-    let extent = u32::try_from(1 + chance.below(8)).unwrap();
+fn model(rng: &mut TestRng) -> Model {
+    let extent = u32::try_from(1 + rng.below(8)).unwrap();
     let shape = [extent, extent];
     let mut graph = ModelBuilder::new();
-    let mut values: Vec<_> =
-        (0..1 + chance.below(3)).map(|_| graph.input(tensor(&shape))).collect();
+    let mut values: Vec<_> = (0..1 + rng.below(3)).map(|_| graph.input(tensor(&shape))).collect();
     let constant: Vec<f32> = (0..extent * extent).map(|at| at as f32 * 0.125 - 1.0).collect();
     values.push(graph.tensor_f32(shape.to_vec(), &constant));
     let mut made = Vec::new();
-    for _ in 0..1 + chance.below(100) {
+    for _ in 0..1 + rng.below(100) {
         // Now and then a shape is left for the execution to find.
-        let output = if chance.below(100) < 3 { tensor(&[0, extent]) } else { tensor(&shape) };
-        let a = values[chance.below(values.len())];
-        let id = if chance.below(3) == 0 {
-            graph.operation(UNARY[chance.below(UNARY.len())], &[a], output)
+        let output = if rng.below(100) < 3 { tensor(&[0, extent]) } else { tensor(&shape) };
+        let a = values[rng.below(values.len())];
+        let id = if rng.below(3) == 0 {
+            graph.operation(UNARY[rng.below(UNARY.len())], &[a], output)
         } else {
-            let kind = BINARY[chance.below(BINARY.len())];
-            let b = values[chance.below(values.len())];
+            let kind = BINARY[rng.below(BINARY.len())];
+            let b = values[rng.below(values.len())];
             let has_activation =
                 matches!(kind, OperationType::Add | OperationType::Mul | OperationType::Sub);
             let none = graph.scalar_i32(0);
@@ -59,7 +58,7 @@ fn model(chance: &mut Chance) -> Model {
     // The last value is an output, and some of the others.
     graph.output(made.pop().unwrap());
     for id in made {
-        if chance.below(6) == 0 {
+        if rng.below(6) == 0 {
             graph.output(id);
         }
     }
@@ -69,17 +68,17 @@ fn model(chance: &mut Chance) -> Model {
     model
 }
 
-fn device(chance: &mut Chance, at: usize) -> Device {
-    let (salt, share) = (chance.below(1000), 1 + chance.below(4));
-    let cost = [0.5, 0.8, 1.0, 1.3][chance.below(4)];
-    let version = Version::ALL[chance.below(4)];
+fn device(rng: &mut TestRng, at: usize) -> Device {
+    let (salt, share) = (rng.below(1000), 1 + rng.below(4));
+    let cost = [0.5, 0.8, 1.0, 1.3][rng.below(4)];
+    let version = Version::ALL[rng.below(4)];
     // The same of an operation in a step as in the whole model: a driver keeps its word.
     let taste = move |operation: &nnburst::hal::Operation, _: &Model| {
         let kind = usize::try_from(operation.kind.code()).unwrap();
         let doubled = usize::from(operation.inputs.first() == operation.inputs.get(1));
         !(kind * 7 + doubled * 3 + salt).is_multiple_of(share + 1)
     };
-    Picky::new(cost, taste).device(&format!("chance-{at}"), version)
+    Picky::new(cost, taste).device(&format!("random-{at}"), version)
 }
 
 fn outputs(compilation: &nnburst::Compilation, model: &Model) -> Vec<Vec<u32>> {
@@ -111,10 +110,9 @@ fn outputs(compilation: &nnburst::Compilation, model: &Model) -> Vec<Vec<u32>> {
 fn spread_models_compute_what_whole_ones_do() {
     let mut compound = 0;
     for seed in 0..225 {
-        let mut chance = Chance(seed * 2_654_435_761 + 1);
-        let model = model(&mut chance);
-        let mut devices: Vec<_> =
-            (0..1 + chance.below(4)).map(|at| device(&mut chance, at)).collect();
+        let mut rng = TestRng(seed * 2_654_435_761 + 1);
+        let model = model(&mut rng);
+        let mut devices: Vec<_> = (0..1 + rng.below(4)).map(|at| device(&mut rng, at)).collect();
         devices.push(Device::reference());
         let options = CompileOptions {
             partitioning: Some(Partitioning::WithFallback),

@@ -192,7 +192,8 @@ fn ssd(net: &mut Network) {
     net.output(&scores);
 }
 
-/// DeepLab v3: dilated windows, the mean of all beside them, and classes of each pixel brought to the image's size.
+/// DeepLab v3: dilated windows, the mean of all beside them, and classes of each pixel brought to
+/// the image's size.
 fn deeplab(net: &mut Network) {
     let image = net.image(&[1, 256, 256, 3]);
     let levels = trunk(net, &image, Window::square(3, 1).dilated(2));
@@ -261,7 +262,8 @@ fn yolo(net: &mut Network) {
     net.output(&scores);
 }
 
-/// Convolutions along a second of sound, and a GRU of eight steps taken apart into its products and sums.
+/// Convolutions along a second of sound, and a GRU of eight steps taken apart into its products and
+/// sums.
 fn speech(net: &mut Network) {
     let sound = net.image(&[1, 1, 128, 40]);
     let mut x = net.conv(&sound, Window::line(5, 2), 64, Fused::Relu);

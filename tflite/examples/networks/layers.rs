@@ -1,4 +1,4 @@
-//! Layers of networks whose weights are left to chance, in float or quantised as converters do it.
+//! Layers of networks whose weights are random, in float or quantised as converters do it.
 
 use nnburst_tflite::TensorKind;
 use nnburst_tflite::testing::{Fields, TfliteFile, Value};
@@ -11,7 +11,8 @@ pub(crate) enum Numbers {
     Unsigned,
     /// Signed bytes, weights symmetrical with a scale per channel.
     Signed,
-    /// Signed bytes, weights symmetrical with one scale: what converters make of a model if asked not to go by channels.
+    /// Signed bytes, weights symmetrical with one scale: what converters make of a model if asked
+    /// not to go by channels.
     SignedPerTensor,
 }
 
@@ -65,7 +66,7 @@ impl Window {
 pub(crate) struct Network {
     file: TfliteFile,
     numbers: Numbers,
-    chance: u64,
+    rng: u64,
     pub(crate) input: Vec<i32>,
     outputs: Vec<i32>,
 }
@@ -76,7 +77,7 @@ const SCALE: f32 = 0.05;
 impl Network {
     pub(crate) fn new(numbers: Numbers) -> Self {
         let (input, outputs) = (Vec::new(), Vec::new());
-        Self { file: TfliteFile::new(), numbers, chance: 1, input, outputs }
+        Self { file: TfliteFile::new(), numbers, rng: 1, input, outputs }
     }
 
     pub(crate) fn kind(&self) -> TensorKind {
@@ -104,7 +105,8 @@ impl Network {
         self.outputs.push(of.id);
     }
 
-    /// The zero point of numbers of either sign, not quite in the middle, as ranges that were observed have it.
+    /// The zero point of numbers of either sign, not quite in the middle, as ranges that were
+    /// observed have it.
     fn middle(&self) -> i64 {
         if self.numbers == Numbers::Unsigned { 125 } else { -3 }
     }
@@ -136,23 +138,24 @@ impl Network {
     /// A number in `0 .. below`.
     fn below(&mut self, below: u64) -> u64 {
         // xorshift64*: Vigna, "An experimental exploration of Marsaglia's xorshift generators".
-        self.chance ^= self.chance >> 12;
-        self.chance ^= self.chance << 25;
-        self.chance ^= self.chance >> 27;
-        (self.chance.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) % below
+        self.rng ^= self.rng >> 12;
+        self.rng ^= self.rng << 25;
+        self.rng ^= self.rng >> 27;
+        (self.rng.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) % below
     }
 
     fn bytes(&mut self, count: usize, below: u64) -> Vec<u8> {
         (0..count).map(|_| u8::try_from(self.below(below)).unwrap_or(0)).collect()
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a number of chance")]
+    #[expect(clippy::cast_precision_loss, reason = "a random number")]
     fn floats(&mut self, count: usize, most: f32) -> Vec<f32> {
         let unit = |n: u64| n as f32 / (1 << 20) as f32 * 2.0 - 1.0;
         (0..count).map(|_| unit(self.below(1 << 20)) * most).collect()
     }
 
-    /// Weights and bias of a layer whose results sum up `taps` products, a channel of them along axis `axis`.
+    /// Weights and bias of a layer whose results sum up `taps` products, a channel of them along
+    /// axis `axis`.
     #[expect(clippy::cast_precision_loss, reason = "extents")]
     fn weights(&mut self, shape: &[i32], axis: i32, taps: i32, input: &Tensor) -> [i32; 2] {
         let (count, channels) = (count(shape), shape[usize::try_from(axis).unwrap_or(0)]);
@@ -243,7 +246,8 @@ impl Network {
     /// FULLY_CONNECTED of a matrix of rows.
     pub(crate) fn dense(&mut self, x: &Tensor, units: i32, fused: Fused) -> Tensor {
         let &[rows, depth] = &x.shape[..] else { return x.clone() };
-        // Before 2.17 or so the file format knew no scales per channel here; most files have one for all.
+        // Before 2.17 or so the file format knew no scales per channel here; most files have one
+        // for all.
         let numbers = self.numbers;
         if numbers == Numbers::Signed {
             self.numbers = Numbers::SignedPerTensor;

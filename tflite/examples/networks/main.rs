@@ -1,12 +1,12 @@
-//! Writes networks of chance weights, each in float and as several converters quantise it, where engines are measured
-//! side by side on models that nobody tuned them for.
+//! Writes networks of random weights, each in float and as several converters quantise it, where
+//! engines are measured side by side on models that nobody tuned them for.
 //!
 //! ```text
 //!   cargo run --release -p nnburst-tflite --example networks -- DIR
 //! ```
 //!
-//! `DIR` then holds a folder for each with `model.tflite`, an input and what our executor makes of it, and a
-//! `manifest.json` that names them: what `cargo xtask peers --rows others` measures.
+//! `DIR` then holds a folder for each with `model.tflite`, an input and what our executor makes of
+//! it, and a `manifest.json` that names them: what `cargo xtask peers --rows others` measures.
 
 mod kinds;
 mod layers;

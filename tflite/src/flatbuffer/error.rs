@@ -50,7 +50,8 @@ pub enum Problem {
         /// First byte of the vector.
         at: usize,
     },
-    /// The file refers to the same bytes so often that reading it would take memory out of proportion.
+    /// The file refers to the same bytes so often that reading it would take memory out of
+    /// proportion.
     #[error("its {count} elements make the file grow out of proportion")]
     Amplified {
         /// Elements of the vector at which patience ended.

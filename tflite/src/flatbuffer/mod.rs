@@ -8,9 +8,9 @@
 //!                            [table: i32 back to its vtable, fields inline or as u32 forward offsets]
 //! ```
 //!
-//! Offsets to tables, vectors and strings lead forward only, hence there are no cycles. What is left is
-//! amplification: a million entries may lead to one long vector. Therefore whatever is copied out of the
-//! file is paid for from a [`Budget`] in proportion to the file.
+//! Offsets to tables, vectors and strings lead forward only, hence there are no cycles. What is
+//! left is amplification: a million entries may lead to one long vector. Therefore whatever is
+//! copied out of the file is paid for from a [`Budget`] in proportion to the file.
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
@@ -51,7 +51,8 @@ impl Budget {
         Self(Cell::new(bytes.len().saturating_mul(16).saturating_add(1 << 20)))
     }
 
-    /// Takes bytes that no field of the file holds; false, and nothing is taken, if there are not as many.
+    /// Takes bytes that no field of the file holds; false, and nothing is taken, if there are not
+    /// as many.
     pub(crate) fn take(&self, bytes: usize) -> bool {
         let left = self.0.get().checked_sub(bytes);
         self.0.set(left.unwrap_or_else(|| self.0.get()));

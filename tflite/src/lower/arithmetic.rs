@@ -42,8 +42,8 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// Whether the HAL has no quantised form: division never, multiplication of unsigned numbers only
-    /// where the product of the scales is finer than the result's.
+    /// Whether the HAL has no quantised form: division never, multiplication of unsigned numbers
+    /// only where the product of the scales is finer than the result's.
     fn needs_float(&self, kind: OperationType, a: u32, b: u32, output: u32) -> bool {
         let [a, b, output] = [a, b, output].map(|index| self.import.builder.operand(index));
         match kind {
@@ -95,8 +95,8 @@ impl Lower<'_, '_> {
         self.unary_into(kind, input, output)
     }
 
-    /// Operations whose quantised result has fixed parameters, or those of the input, give a result with
-    /// others by way of FLOAT32.
+    /// Operations whose quantised result has fixed parameters, or those of the input, give a result
+    /// with others by way of FLOAT32.
     pub(super) fn unary_into(&mut self, kind: OperationType, input: u32, output: u32) -> Lowered {
         let [x, y] = [input, output].map(|index| self.import.builder.operand(index));
         let direct = match (kind, y.kind) {

@@ -178,7 +178,8 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// The operator's result, and the matrix to compute: the same unless the result has another rank.
+    /// The operator's result, and the matrix to compute: the same unless the result has another
+    /// rank.
     fn matrix_output(&mut self, batch: u32, units: u32) -> Lowered<(u32, u32)> {
         let dims = [batch, units];
         let output = self.output(0, Some(&dims))?;
@@ -194,7 +195,8 @@ impl Lower<'_, '_> {
         self.reshape_into(product, output)
     }
 
-    /// A dense layer with scales per output, which FULLY_CONNECTED hasn't: as a convolution over one pixel.
+    /// A dense layer with scales per output, which FULLY_CONNECTED hasn't: as a convolution over
+    /// one pixel.
     fn dense_per_channel(
         &mut self,
         [input, weights, bias, activation]: [u32; 4],

@@ -1,7 +1,7 @@
 //! The integer LSTM of interpreters: 8-bit inputs, weights and output, 16-bit gates and cell state.
 //!
-//! NNAPI's QUANTIZED_LSTM has the same arithmetic, for one step at a time. So the sequence is taken apart,
-//! each step is one operation, and the outputs are joined again:
+//! NNAPI's QUANTIZED_LSTM has the same arithmetic, for one step at a time. So the sequence is taken
+//! apart, each step is one operation, and the outputs are joined again:
 //!
 //! ```text
 //!   x [B, T, I] ─SPLIT─► T × [B, 1, I] ─RESHAPE─► [B, I] ─QUANTIZED_LSTM─► [B, O] ─RESHAPE─► CONCATENATION
@@ -9,11 +9,13 @@
 //! ```
 //!
 //! Without layer normalisation the gates are 16-bit numbers with 12 fraction bits, which is an
-//! intermediate scale of 2^-12, and the biases belong to the products of the inputs; with it the file says
-//! the scales. The zero point of the hidden state changes its sign on the way, see `step_constants`.
+//! intermediate scale of 2^-12, and the biases belong to the products of the inputs; with it the
+//! file says the scales. The zero point of the hidden state changes its sign on the way, see
+//! `step_constants`.
 //!
-//! QUANTIZED_LSTM has to add the biases where there is no layer normalisation, as its documentation says
-//! and the reference forgets; with that, results are those of the interpreter, bit for bit. An own operation for the whole sequence would save the split and little else.
+//! QUANTIZED_LSTM has to add the biases where there is no layer normalisation, as its documentation
+//! says and the reference forgets; with that, results are those of the interpreter, bit for bit. An
+//! own operation for the whole sequence would save the split and little else.
 
 use nnburst_hal::{Operand, OperandType, OperationType};
 
@@ -121,8 +123,8 @@ impl Lower<'_, '_> {
         }
         let hidden = self.intermediate(4)?;
         after_states.extend(scalars.into_iter().map(|value| self.builder().float(value)));
-        // QUANTIZED_LSTM subtracts the zero point of the hidden state where a zero point is added, and
-        // adds it back before the projection; interpreters mean the usual sign.
+        // QUANTIZED_LSTM subtracts the zero point of the hidden state where a zero point is added,
+        // and adds it back before the projection; interpreters mean the usual sign.
         after_states.push(self.builder().int(-hidden.zero_point));
         after_states.push(self.builder().float(hidden.scale));
         Ok(StepConstants { before_states, after_states })

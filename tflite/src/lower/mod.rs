@@ -270,7 +270,8 @@ fn shape_of_constant(tensor: &Tensor) -> Vec<u32> {
     if tensor.shape.is_empty() { vec![1] } else { tensor.shape.clone() }
 }
 
-/// 64-bit integers as 32-bit ones. The greatest and least stand for "to the end" in slices, hence saturate.
+/// 64-bit integers as 32-bit ones. The greatest and least stand for "to the end" in slices, hence
+/// saturate.
 fn narrow(tensor: &Tensor, values: &[i64]) -> Lowered<Vec<i32>> {
     let narrow = |&value: &i64| match value {
         i64::MAX => Ok(i32::MAX),

@@ -33,7 +33,8 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// Truth values are no numbers to NNAPI, so they are selected from numbers, and compared with 0.
+    /// Truth values are no numbers to NNAPI, so they are selected from numbers, and compared with
+    /// 0.
     pub(super) fn cast(&mut self) -> Lowered {
         let input = self.input(0)?;
         let dims = self.import.builder.dims(input).to_vec();

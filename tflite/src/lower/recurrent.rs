@@ -1,6 +1,6 @@
-//! Recurrent layers. Their states are variable tensors in the file, which the operator changes in place;
-//! in NNAPI an operation takes the old state and gives the new one, and the model's inputs and outputs
-//! carry it from one execution to the next.
+//! Recurrent layers. Their states are variable tensors in the file, which the operator changes in
+//! place; in NNAPI an operation takes the old state and gives the new one, and the model's inputs
+//! and outputs carry it from one execution to the next.
 
 use nnburst_hal::{OperandType, OperationType};
 
@@ -47,7 +47,8 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Arguments 0 to 17 of an LSTM, those of one direction: weights, peepholes, biases, projection.
+    /// Arguments 0 to 17 of an LSTM, those of one direction: weights, peepholes, biases,
+    /// projection.
     fn gate_arguments(&mut self, input: u32) -> Lowered<Vec<u32>> {
         let mut inputs = vec![input];
         for argument in lstm::WEIGHTS {
@@ -302,8 +303,9 @@ impl Lower<'_, '_> {
         Ok([batch, units.ok_or_else(|| format!("its rank is {rank}"))?])
     }
 
-    /// The 8-bit SVDF of interpreters, with 16-bit state and weights over time, is none of NNAPI's; it goes
-    /// by way of FLOAT32, with a state of that type. Results may differ by the rounding of the 16-bit state.
+    /// The 8-bit SVDF of interpreters, with 16-bit state and weights over time, is none of NNAPI's;
+    /// it goes by way of FLOAT32, with a state of that type. Results may differ by the rounding of
+    /// the 16-bit state.
     fn integer_svdf(&mut self, rank: i32, activation: i8) -> Lowered {
         let input = self.input(0)?;
         let real = self.as_float(input);

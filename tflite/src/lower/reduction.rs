@@ -28,7 +28,8 @@ impl Lower<'_, '_> {
         Ok((self.builder().ints(&axes), left))
     }
 
-    /// NNAPI's mean of quantised numbers keeps their scale; into another one it goes by way of FLOAT32.
+    /// NNAPI's mean of quantised numbers keeps their scale; into another one it goes by way of
+    /// FLOAT32.
     pub(super) fn mean(&mut self) -> Lowered {
         use options::reducer as o;
         let keep_dims = self.options(o::KIND)?.boolean(o::KEEP_DIMS, false)?;

@@ -13,7 +13,8 @@ impl Lower<'_, '_> {
         let input = self.input(0)?;
         let inferred = match builtin {
             Builtin::Reshape => self.wanted_shape(input)?,
-            // An empty shape is a scalar's, or one that isn't known; one element is a scalar either way.
+            // An empty shape is a scalar's, or one that isn't known; one element is a scalar either
+            // way.
             _ if self.import.builder.operand(input).element_count() == Some(1) => Some(Vec::new()),
             _ => None,
         };
@@ -29,7 +30,8 @@ impl Lower<'_, '_> {
         self.reshape_into(input, output)
     }
 
-    /// The shape that RESHAPE asks for in its options or its second argument, for files whose results have none.
+    /// The shape that RESHAPE asks for in its options or its second argument, for files whose
+    /// results have none.
     fn wanted_shape(&self, input: u32) -> Lowered<Option<Vec<u32>>> {
         use options::reshape as o;
         let mut wanted: Vec<i64> = match self.constant_ints(1) {
@@ -163,7 +165,8 @@ impl Lower<'_, '_> {
         result.splice(axis..=axis, self.known_dims(indexes)?);
         let axis = self.builder().int(int_of(axis)?);
         let output = self.output(0, Some(&result))?;
-        // A scalar index takes its axis away; as one element of one dimension it leaves an extent of 1.
+        // A scalar index takes its axis away; as one element of one dimension it leaves an extent
+        // of 1.
         let scalar = self.tensor(1)?.shape.is_empty() && self.import.builder.dims(output) != result;
         let gathered = if scalar { self.builder().like(output, result) } else { output };
         self.emit(OperationType::Gather, &[input, axis, indexes], &[gathered]);
@@ -200,7 +203,8 @@ impl Lower<'_, '_> {
         self.reshape_into(gathered, output)
     }
 
-    /// Sum of index times stride, along the last axis of the indexes, which stays as an extent of 1.
+    /// Sum of index times stride, along the last axis of the indexes, which stays as an extent of
+    /// 1.
     fn flat_indexes(&mut self, indexes: u32, dims: &[u32], outer: &[u32]) -> Lowered<u32> {
         let mut part_dims = dims.to_vec();
         if let Some(last) = part_dims.last_mut() {

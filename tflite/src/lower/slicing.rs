@@ -109,8 +109,8 @@ impl Lower<'_, '_> {
         Ok(bounds.map(|((&begin, &end), &stride)| [begin, end, stride].map(clamp)).collect())
     }
 
-    /// The slice with one entry per dimension: the file may give fewer, skip some with an ellipsis and
-    /// insert new axes; NNAPI knows neither.
+    /// The slice with one entry per dimension: the file may give fewer, skip some with an ellipsis
+    /// and insert new axes; NNAPI knows neither.
     pub(super) fn slice_plan(&self, dims: &[u32]) -> Lowered<SlicePlan> {
         use options::strided_slice as o;
         let options = self.options(o::KIND)?;
@@ -234,7 +234,8 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// The value is a tensor in the file, a scalar in NNAPI; for quantised tensors the stored integer.
+    /// The value is a tensor in the file, a scalar in NNAPI; for quantised tensors the stored
+    /// integer.
     pub(super) fn pad_v2(&mut self) -> Lowered {
         let (input, paddings) = (self.input(0)?, self.input(1)?);
         let index = self.tensor_index(2)?;
@@ -334,7 +335,8 @@ impl SlicePlan {
         self.strides.push(1);
     }
 
-    /// A dimension that is dropped has one element, whatever its end says; NNAPI wants the end to say so.
+    /// A dimension that is dropped has one element, whatever its end says; NNAPI wants the end to
+    /// say so.
     fn tidy_shrunk(&mut self) {
         for axis in 0..self.extents.len() {
             let bit = 1 << axis;

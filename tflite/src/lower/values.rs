@@ -12,8 +12,8 @@ const MAX_FOLDED: usize = 1 << 16;
 impl Lower<'_, '_> {
     /// An argument as the weights of an operation over `input`: where the input is FLOAT32 and the
     /// weights are not, they are widened. Converters compress weights this way ("dynamic range"),
-    /// and the interpreter quantises activations on the fly; NNAPI has no such operation, so that what
-    /// comes out is that of the widened network.
+    /// and the interpreter quantises activations on the fly; NNAPI has no such operation, so that
+    /// what comes out is that of the widened network.
     pub(super) fn weights(&mut self, argument: usize, input: u32) -> Lowered<u32> {
         let index = self.tensor_index(argument)?;
         let kind = operand_of(&self.import.graph.tensors[index])?.kind;
@@ -36,8 +36,8 @@ impl Lower<'_, '_> {
         Ok(widened)
     }
 
-    /// The value of a tensor; INT8 constants without a zero point as TENSOR_QUANT8_SYMM, which HAL 1.2
-    /// dequantises while the asymmetric signed type needs 1.3.
+    /// The value of a tensor; INT8 constants without a zero point as TENSOR_QUANT8_SYMM, which HAL
+    /// 1.2 dequantises while the asymmetric signed type needs 1.3.
     pub(super) fn symmetric(&mut self, index: usize) -> Lowered<u32> {
         let tensor = &self.import.graph.tensors[index];
         let operand = operand_of(tensor)?;
@@ -136,8 +136,9 @@ impl Lower<'_, '_> {
         self.import.add_state(index, operand)
     }
 
-    /// Computes the operator at import if its results are integers that follow from shapes and constants:
-    /// converters leave such arithmetic behind where shapes were dynamic once. Tells if it did.
+    /// Computes the operator at import if its results are integers that follow from shapes and
+    /// constants: converters leave such arithmetic behind where shapes were dynamic once. Tells if
+    /// it did.
     pub(super) fn fold(&mut self) -> Lowered<bool> {
         let Ok(tensor) = self.output_tensor(0) else { return Ok(false) };
         let integers = matches!(tensor.kind, TensorKind::Int32 | TensorKind::Int64);

@@ -1,7 +1,7 @@
 //! The parts of the .tflite format that an import needs, read into structures that can't be wrong.
 //!
-//! Names, slots and meanings are those of the format's public schema, version 3. What training tools
-//! leave behind (metadata, signatures, min and max of a quantisation) isn't read.
+//! Names, slots and meanings are those of the format's public schema, version 3. What training
+//! tools leave behind (metadata, signatures, min and max of a quantisation) isn't read.
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
@@ -115,7 +115,8 @@ fn read_buffer(file: &[u8], table: &Table<'_>) -> Result<Range<usize>, FormatErr
     const DATA: Field = Field::new(0, "Buffer.data");
     const OFFSET: Field = Field::new(1, "Buffer.offset");
     const SIZE: Field = Field::new(2, "Buffer.size");
-    // Files beyond 2 GiB keep the bytes behind the FlatBuffer; offsets 0 and 1 mean that they don't.
+    // Files beyond 2 GiB keep the bytes behind the FlatBuffer; offsets 0 and 1 mean that they
+    // don't.
     let offset = table.scalar(OFFSET, 0u64)?;
     if offset <= 1 {
         return Ok(table.byte_range(DATA)?.unwrap_or_default());
@@ -132,7 +133,8 @@ fn read_code(table: &Table<'_>) -> Result<OperatorCode, FormatError> {
     const DEPRECATED: Field = Field::new(0, "OperatorCode.deprecated_builtin_code");
     const CUSTOM: Field = Field::new(1, "OperatorCode.custom_code");
     const BUILTIN: Field = Field::new(3, "OperatorCode.builtin_code");
-    // The first field was a byte; when codes outgrew it, a second one was added. The greater counts.
+    // The first field was a byte; when codes outgrew it, a second one was added. The greater
+    // counts.
     let code = i32::from(table.scalar(DEPRECATED, 0i8)?).max(table.scalar(BUILTIN, 0i32)?);
     Ok(OperatorCode { builtin: Builtin::from_code(code), custom: table.string(CUSTOM)? })
 }

@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::Options;
 use super::rows::{Origin, Row, What};
 
-/// The package that the peers' scripts need; the version that the project's targets were measured with.
+/// The package that the peers' scripts need; the version that the project's targets were measured
+/// with.
 const PACKAGES: [&str; 2] = ["numpy", "ai-edge-litert==2.3.0"];
 /// Milliseconds and least calls of a paced measurement.
 const PACED_MS: f64 = 2000.0;
@@ -39,7 +40,7 @@ pub(super) struct Engines {
     python: PathBuf,
     scripts: PathBuf,
     models: PathBuf,
-    /// Where the networks of chance weights are, once they are made.
+    /// Where the networks of random weights are, once they are made.
     pub(super) made: PathBuf,
     nnburst: PathBuf,
     cpu: String,
@@ -120,7 +121,8 @@ impl Engines {
         worker
     }
 
-    /// Theirs in their own process; ours through a burst to another, whose thread polls on the other core.
+    /// Theirs in their own process; ours through a burst to another, whose thread polls on the
+    /// other core.
     fn paced(&self, model: Model<'_>, period_ms: f64) -> Result<Round, String> {
         let calls = (PACED_MS / period_ms).ceil().max(PACED_CALLS);
         let (period, calls) = (period_ms.to_string(), calls.to_string());

@@ -5,11 +5,12 @@
 //!                     [--nnburst FILE] [--shared DIR] [--json]
 //! ```
 //!
-//! The peers' scripts lie beside the models (`peers/infer` in the shared folder); `DIR` is where a virtual
-//! environment with them is, or is made, with pip. Networks of chance weights (`--rows other`) are written
-//! into `target/networks` first. Each row is measured in rounds, a process of theirs and
-//! one of ours in turn on one pinned core; a round gives a ratio, and the row the median of the ratios and
-//! their spread. The machine drifts from minute to minute: only ratios of one run mean anything.
+//! The peers' scripts lie beside the models (`peers/infer` in the shared folder); `DIR` is where a
+//! virtual environment with them is, or is made, with pip. Networks of random weights
+//! (`--rows other`) are written into `target/networks` first. Each row is measured in rounds, a
+//! process of theirs and one of ours in turn on one pinned core; a round gives a ratio, and the row
+//! the median of the ratios and their spread. The machine drifts from minute to minute: only ratios
+//! of one run mean anything.
 
 mod engines;
 mod report;
@@ -77,7 +78,7 @@ fn build() -> Result<PathBuf, String> {
     Ok(target().join("release/nnburst"))
 }
 
-/// Writes the networks of chance weights; where.
+/// Writes the networks of random weights; where.
 fn make_networks() -> Result<PathBuf, String> {
     let folder = target().join("networks");
     let example = ["run", "--release", "--quiet", "-p", "nnburst-tflite", "--example", "networks"];

@@ -18,7 +18,7 @@ pub(super) struct Row {
 pub(super) enum Origin {
     /// The shared folder.
     Shared,
-    /// Made of chance weights by the example `networks` of `nnburst-tflite`.
+    /// Made with random weights by the example `networks` of `nnburst-tflite`.
     Made,
 }
 
@@ -27,9 +27,11 @@ pub(super) enum Origin {
 pub(super) enum What {
     /// Calls back to back.
     Calls,
-    /// Calls so many milliseconds apart; ours go through a burst to another process, theirs are made in their own.
+    /// Calls so many milliseconds apart; ours go through a burst to another process, theirs are
+    /// made in their own.
     Paced(f64),
-    /// Making it ready: ours afresh or from a cache, theirs the interpreter, its memory and its delegate.
+    /// Making it ready: ours afresh or from a cache, theirs the interpreter, its memory and its
+    /// delegate.
     Preparing {
         /// Ours from a cache.
         cached: bool,

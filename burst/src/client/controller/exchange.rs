@@ -11,8 +11,8 @@ use crate::client::{BurstError, Closed, Fallback};
 use crate::packet::deserialize_answer;
 use crate::processor::Processor;
 
-/// How long an answer tells where the driver's thread runs, unless that is pinned: later it may have slept, and be woken
-/// elsewhere.
+/// How long an answer tells where the driver's thread runs, unless that is pinned: later it may
+/// have slept, and be woken elsewhere.
 const FRESH_NS: u64 = 1_000_000;
 
 /// What a look at the result queue brought.
@@ -104,8 +104,8 @@ impl BurstController {
         }
     }
 
-    /// Stops waiting for the answer of the borrowed frame. Until that comes, it counts towards the depth and its
-    /// memories are kept: the driver may be at work on them.
+    /// Stops waiting for the answer of the borrowed frame. Until that comes, it counts towards the
+    /// depth and its memories are kept: the driver may be at work on them.
     fn give_up(&mut self, inner: &Inner) {
         let borrowed = self.in_flight.iter_mut().find(|entry| matches!(entry, InFlight::Borrowed));
         if let Some(entry) = borrowed {
@@ -113,7 +113,8 @@ impl BurstController {
         }
     }
 
-    /// Waits until an answer can be received: `true`; or until the deadline or the end of the burst.
+    /// Waits until an answer can be received: `true`; or until the deadline or the end of the
+    /// burst.
     pub(super) fn await_answer(&mut self, deadline: Option<Instant>) -> bool {
         self.close_if_forked();
         if self.closed.is_some() {

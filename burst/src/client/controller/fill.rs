@@ -25,7 +25,8 @@ impl BurstController {
         for pool in &request.pools {
             inner.pools.push(self.burst_pool(pool)?);
         }
-        // The limits are always there in an extended frame, so that `Frame::set_deadline` has their place.
+        // The limits are always there in an extended frame, so that `Frame::set_deadline` has their
+        // place.
         let (mut options, deadline) = (*options, options.deadline);
         if self.dialect == Dialect::Extended {
             options.deadline.get_or_insert(TimePoint { nanoseconds: u64::MAX });

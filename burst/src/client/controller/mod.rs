@@ -27,14 +27,17 @@ pub use options::ControllerOptions;
 
 /// The client's end of a burst.
 ///
-/// One thread drives it (`&mut self`); it may move between threads. Requests are answered in the order in which
-/// they were sent. Three ways to execute, from convenient to quick:
+/// One thread drives it (`&mut self`); it may move between threads. Requests are answered in the
+/// order in which they were sent. Three ways to execute, from convenient to quick:
 ///
 /// - [`execute`](Self::execute) takes any request;
-/// - [`execute_frame`](Self::execute_frame) takes one made ready by [`frame`](Self::frame), and allocates nothing;
-/// - [`try_submit`](Self::try_submit) and [`poll`](Self::poll) never wait, and keep several frames in flight.
+/// - [`execute_frame`](Self::execute_frame) takes one made ready by [`frame`](Self::frame), and
+///   allocates nothing;
+/// - [`try_submit`](Self::try_submit) and [`poll`](Self::poll) never wait, and keep several frames
+///   in flight.
 ///
-/// Dropping it ends the burst. In a forked child it is [`Closed::Forked`] from the start, and dropping it does nothing.
+/// Dropping it ends the burst. In a forked child it is [`Closed::Forked`] from the start, and
+/// dropping it does nothing.
 pub struct BurstController {
     // First, hence dropped first: the driver's end goes before the memories of requests underway.
     _context: Arc<dyn BurstContext>,
@@ -71,7 +74,8 @@ enum InFlight {
     Forgotten(Frame),
     /// The frame that [`BurstController::execute_frame`] borrows.
     Borrowed,
-    /// Such a frame whose deadline has passed. Its memories stay until the driver is done with them.
+    /// Such a frame whose deadline has passed. Its memories stay until the driver is done with
+    /// them.
     GivenUp {
         _memories: Vec<Memory>,
     },
@@ -101,8 +105,8 @@ impl std::fmt::Debug for BurstController {
 impl BurstController {
     /// Makes the queues and opens a burst on `prepared`.
     ///
-    /// `peer` watches the driver's process or the connection to it; without one, as within one process, the
-    /// death of the driver is not noticed.
+    /// `peer` watches the driver's process or the connection to it; without one, as within one
+    /// process, the death of the driver is not noticed.
     ///
     /// # Errors
     /// The queues can't be made, or the driver's answer.
@@ -198,8 +202,8 @@ impl BurstController {
         self.results.set_window(window);
     }
 
-    /// Has the driver forget a memory, before it goes. Requests underway and frames must not use it any more.
-    /// Dropping a memory's last handle does the same by itself.
+    /// Has the driver forget a memory, before it goes. Requests underway and frames must not use it
+    /// any more. Dropping a memory's last handle does the same by itself.
     pub fn free_memory(&mut self, memory: &Memory) {
         if !self.origin.is_here() {
             return;
@@ -210,10 +214,11 @@ impl BurstController {
         self.slots.release(memory.id());
     }
 
-    /// Executes a request and waits for the answer. The request that was executed last costs less than another one, with
-    /// other memories too. An error without fallback comes as `GENERAL_FAILURE`;
-    /// [`closed`](Self::closed) then tells whether the driver is gone. Where the deadline of `options` passes first, the
-    /// result is `MISSED_DEADLINE_TRANSIENT`, whatever the driver does, and the burst goes on.
+    /// Executes a request and waits for the answer. The request that was executed last costs less
+    /// than another one, with other memories too. An error without fallback comes as
+    /// `GENERAL_FAILURE`; [`closed`](Self::closed) then tells whether the driver is gone. Where the
+    /// deadline of `options` passes first, the result is `MISSED_DEADLINE_TRANSIENT`, whatever the
+    /// driver does, and the burst goes on.
     ///
     /// # Errors
     /// [`Fallback`]: it was not sent, take the ordinary path.
@@ -240,15 +245,16 @@ impl BurstController {
         result
     }
 
-    /// Stands for the request that [`execute`](Self::execute) executed last, until that executes another one, or one with
-    /// other memories.
+    /// Stands for the request that [`execute`](Self::execute) executed last, until that executes
+    /// another one, or one with other memories.
     pub fn last_request(&self) -> Option<LastRequest> {
         self.scratch.as_ref()?.written()
     }
 
-    /// Executes the last request again, without looking at it: with the same arguments and options, but for the deadline,
-    /// which is `deadline`, in the same memories. Those have to be there still; otherwise the driver answers an error, or takes others. `None`
-    /// where it is not the last one any more.
+    /// Executes the last request again, without looking at it: with the same arguments and options,
+    /// but for the deadline, which is `deadline`, in the same memories. Those have to be there
+    /// still; otherwise the driver answers an error, or takes others. `None` where it is not the
+    /// last one any more.
     ///
     /// # Errors
     /// As for [`execute_frame`](Self::execute_frame).
@@ -282,8 +288,8 @@ impl BurstController {
         Ok(frame)
     }
 
-    /// Executes a frame and waits for its answer, and so for those of all frames submitted before; until the frame's
-    /// deadline at most ([`Frame::set_deadline`]), whatever the driver does.
+    /// Executes a frame and waits for its answer, and so for those of all frames submitted before;
+    /// until the frame's deadline at most ([`Frame::set_deadline`]), whatever the driver does.
     ///
     /// # Errors
     /// There is no answer; [`BurstError::NotSent`] leaves the ordinary path open.
@@ -318,8 +324,8 @@ impl BurstController {
         self.done.pop_front()
     }
 
-    /// Waits for the oldest submitted frame, until `deadline` at most. `None` at the deadline, the frame then
-    /// being in flight still, and where nothing is in flight.
+    /// Waits for the oldest submitted frame, until `deadline` at most. `None` at the deadline, the
+    /// frame then being in flight still, and where nothing is in flight.
     pub fn wait_until(&mut self, deadline: Instant) -> Option<Frame> {
         self.wait_for_frame(Some(deadline))
     }
@@ -335,8 +341,8 @@ impl BurstController {
         self.in_flight.iter().filter(awaited).count()
     }
 
-    /// Gives up all frames in flight. Their answers will be thrown away when they come; until then they count
-    /// towards the depth and keep their memories, for the driver may be at work on them.
+    /// Gives up all frames in flight. Their answers will be thrown away when they come; until then
+    /// they count towards the depth and keep their memories, for the driver may be at work on them.
     pub fn forget(&mut self) {
         for entry in &mut self.in_flight {
             *entry = match std::mem::replace(entry, InFlight::Borrowed) {

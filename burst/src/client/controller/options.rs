@@ -17,15 +17,16 @@ const SHORTEST_QUEUE: usize = 64;
 pub struct ControllerOptions {
     /// Elements of either queue: the longest packet. Android's have 1024.
     pub queue_elements: usize,
-    /// How long this side polls for an answer before it sleeps: zero sleeps at once, [`Duration::MAX`] polls
-    /// on. `None`: as the preference says.
+    /// How long this side polls for an answer before it sleeps: zero sleeps at once,
+    /// [`Duration::MAX`] polls on. `None`: as the preference says.
     pub polling_window: Option<Duration>,
     /// What is asked of the driver.
     pub burst: BurstOptions,
 }
 
 impl Default for ControllerOptions {
-    /// Android's sizes and windows; extended packets if the driver takes them, one request in flight.
+    /// Android's sizes and windows; extended packets if the driver takes them, one request in
+    /// flight.
     fn default() -> Self {
         let burst = BurstOptions { extended: true, ..BurstOptions::default() };
         Self { queue_elements: QUEUE_ELEMENTS, polling_window: None, burst }
@@ -33,11 +34,12 @@ impl Default for ControllerOptions {
 }
 
 impl ControllerOptions {
-    /// Elements of a queue for requests on arguments of these ranks, as short as serves so many in flight: packets
-    /// that go round a short ring meet cache lines that are at hand.
+    /// Elements of a queue for requests on arguments of these ranks, as short as serves so many in
+    /// flight: packets that go round a short ring meet cache lines that are at hand.
     #[must_use]
     pub fn queue_elements_for(ranks: impl IntoIterator<Item = usize>, depth: u32) -> usize {
-        // An argument has its extents and at most a pool of its own; information, limits and timing go round them.
+        // An argument has its extents and at most a pool of its own; information, limits and timing
+        // go round them.
         let arguments = ranks.into_iter().map(|rank| rank.saturating_add(2));
         let packet = arguments.fold(3usize, usize::saturating_add);
         let in_flight = usize::try_from(depth.max(1)).unwrap_or(usize::MAX);

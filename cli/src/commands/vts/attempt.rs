@@ -25,7 +25,8 @@ impl From<Verdict> for Attempt {
     }
 }
 
-/// Runs the case; `Ok` where it ended as it has to, and whether with the very bytes that it expects.
+/// Runs the case; `Ok` where it ended as it has to, and whether with the very bytes that it
+/// expects.
 pub(super) fn attempt(case: &Case, device: &Device, args: &VtsArgs) -> Result<bool, Attempt> {
     if !case.expect_failure && !is_supported(case, device) {
         return Err(Verdict::Skipped("the device refuses an operation").into());
@@ -88,7 +89,8 @@ pub(super) fn request_of(case: &Case, args: &VtsArgs) -> Result<CaseRequest, Att
     Ok(request.map_err(|error| Verdict::Failed(error.to_string()))?)
 }
 
-/// An error where one has to come is right, if it is for the rule that the case breaks; the loss of the device never is.
+/// An error where one has to come is right, if it is for the rule that the case breaks; the loss of
+/// the device never is.
 pub(super) fn expected_failure(case: &Case, error: RuntimeError) -> Result<bool, Attempt> {
     if error.is_device_lost() {
         return Err(Attempt::Lost(error.into()));

@@ -7,7 +7,8 @@ use nnburst_conformance::{Case, CaseRequest};
 use super::Verdict;
 use super::attempt::Attempt;
 
-/// A request over driver-managed buffers. Arguments without a value or a known size stay where they were.
+/// A request over driver-managed buffers. Arguments without a value or a known size stay where they
+/// were.
 pub(super) struct DeviceMemory {
     request: Request,
     /// Per output, its buffer, its shape, and how many bytes that has.
@@ -56,7 +57,8 @@ impl DeviceMemory {
         &self.request
     }
 
-    /// What an output's buffer has once the execution succeeded; `None` for an output that has none.
+    /// What an output's buffer has once the execution succeeded; `None` for an output that has
+    /// none.
     pub(super) fn output(&self, index: usize) -> Option<Result<Vec<u8>, Attempt>> {
         let (buffer, shape, size) = self.outputs.get(index)?.as_ref()?;
         let read = || -> Result<Vec<u8>, RuntimeError> {

@@ -35,7 +35,8 @@ impl Ndk {
         taken.is_ok_and(|taken| taken.into_iter().all(|yes| yes))
     }
 
-    /// Runs the case; `Ok` where it ended as it has to, and whether every value is the one expected.
+    /// Runs the case; `Ok` where it ended as it has to, and whether every value is the one
+    /// expected.
     pub(super) fn attempt(&self, case: &Case, args: &VtsArgs) -> Result<bool, Attempt> {
         let model = match self.library.model(&case.model) {
             Ok(model) => model,
@@ -83,8 +84,8 @@ impl Ndk {
     }
 }
 
-/// The library finds drivers as services, so that `spawn:NAME` is this command again beside a service of that name
-/// in a directory of its own; nothing where another device is asked for.
+/// The library finds drivers as services, so that `spawn:NAME` is this command again beside a
+/// service of that name in a directory of its own; nothing where another device is asked for.
 pub(super) fn beside_a_service(engine: &Engine) -> Option<Result<(), Failure>> {
     let name = engine.device.as_deref()?.strip_prefix("spawn:")?;
     Some(run_beside(name))

@@ -11,7 +11,8 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// From the counts per length and the values, as a DHT segment carries them; `None` if they are no code.
+    /// From the counts per length and the values, as a DHT segment carries them; `None` if they are
+    /// no code.
     pub(super) fn new(counts: &[u8; 16], values: &[u8]) -> Option<Self> {
         let mut table = Self { largest: [-1; 16], offset: [0; 16], values: values.to_vec() };
         let (mut code, mut next) = (0i32, 0i32);
@@ -45,7 +46,8 @@ impl<'a> Bits<'a> {
         Self { bytes, at: 0, buffer: 0, held: 0 }
     }
 
-    /// The value of the next code; `None` at the end of the data or at a code that isn't in the table.
+    /// The value of the next code; `None` at the end of the data or at a code that isn't in the
+    /// table.
     pub(super) fn value(&mut self, table: &Table) -> Option<u8> {
         let mut code = 0;
         for (&largest, &offset) in table.largest.iter().zip(&table.offset) {
@@ -71,7 +73,8 @@ impl<'a> Bits<'a> {
         while self.held < count {
             let byte = *self.bytes.get(self.at)?;
             if byte == 0xFF {
-                // A stuffed zero follows a byte of ones; anything else is a marker, where data ends.
+                // A stuffed zero follows a byte of ones; anything else is a marker, where data
+                // ends.
                 if *self.bytes.get(self.at + 1)? != 0 {
                     return None;
                 }

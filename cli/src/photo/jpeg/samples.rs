@@ -1,11 +1,11 @@
-//! From coefficients to pixels, with the arithmetic of the IJG's library to the last bit: its accurate
-//! integer transform, its triangle upsampling and its colour tables. Other decoders differ by a few steps,
-//! which is enough to move a quantised classifier's answer.
+//! From coefficients to pixels, with the arithmetic of the IJG's library to the last bit: its
+//! accurate integer transform, its triangle upsampling and its colour tables. Other decoders differ
+//! by a few steps, which is enough to move a quantised classifier's answer.
 
 /// The inverse transform of a block of dequantised coefficients, in natural order.
 ///
-/// The algorithm of Loeffler, Ligtenberg and Moschytz with 13 fractional bits, columns first with two
-/// guard bits left in between, as in `jidctint.c`.
+/// The algorithm of Loeffler, Ligtenberg and Moschytz with 13 fractional bits, columns first with
+/// two guard bits left in between, as in `jidctint.c`.
 pub(super) fn inverse_dct(block: &[i32; 64]) -> [u8; 64] {
     const PASS1_BITS: u32 = 2;
     let mut columns = [0i64; 64];
@@ -70,8 +70,8 @@ impl Plane {
         match (h, v) {
             (2, 1) if fancy => widen(out, near.len(), |x| u32::from(near[x]), [2, 1, 2], 2),
             (2, 2) if fancy => {
-                // A quarter of the next row: the one above for the upper of the two, else the one below;
-                // past the edge the last row counts again.
+                // A quarter of the next row: the one above for the upper of the two, else the one
+                // below; past the edge the last row counts again.
                 let far = if y.is_multiple_of(2) { (y / 2).saturating_sub(1) } else { y / 2 + 1 };
                 let far = self.row(far);
                 let column = |x: usize| u32::from(near[x]) * 3 + u32::from(far[x]);
@@ -86,8 +86,9 @@ impl Plane {
     }
 }
 
-/// Twice as wide: each of two pixels is three quarters of its sample and a quarter of the neighbour on its
-/// side. `bias` of the edge, the left and the right pixel; sums are shifted right by `shift`.
+/// Twice as wide: each of two pixels is three quarters of its sample and a quarter of the neighbour
+/// on its side. `bias` of the edge, the left and the right pixel; sums are shifted right by
+/// `shift`.
 fn widen(
     out: &mut [u8],
     width: usize,

@@ -24,11 +24,12 @@ pub(crate) struct Rows {
     near: Option<Near>,
 }
 
-/// The result to within `margin`, by one multiplication for each operand: `(a * x + b * y + offset) >> bits`,
-/// where x and y are bytes read as unsigned ones.
+/// The result to within `margin`, by one multiplication for each operand:
+/// `(a * x + b * y + offset) >> bits`, where x and y are bytes read as unsigned ones.
 ///
-/// The reference rounds six times. All that may add up to a small part of a step, so that the result is certain
-/// unless it lies next to where rounding changes, which is rare; only then the reference's way must be gone.
+/// The reference rounds six times. All that may add up to a small part of a step, so that the
+/// result is certain unless it lies next to where rounding changes, which is rare; only then the
+/// reference's way must be gone.
 #[derive(Clone, Copy, Debug)]
 struct Near {
     a: i32,
@@ -55,8 +56,9 @@ impl Near {
         #[expect(clippy::cast_possible_truncation, reason = "below 2^30")]
         let nearest = |x: f64| (x * step).round() as i32;
         let (a, b) = (nearest(a), nearest(b));
-        // Of each factor half a unit times a byte; of each operand two roundings to whole numbers at most, as
-        // those of the sum; and what the sum's own first rounding is worth after the shift.
+        // Of each factor half a unit times a byte; of each operand two roundings to whole numbers
+        // at most, as those of the sum; and what the sum's own first rounding is worth after the
+        // shift.
         let error = 255.0 / step + 2.0 * real(sum).abs() + 2f64.powi(sum.shift);
         let margin = nearest(error) + 2;
         let away = |factor: i32, bytes: Bytes| factor.wrapping_mul(bytes.zero_point);
@@ -68,7 +70,8 @@ impl Near {
 }
 
 /// # Safety
-/// The rows are as long as stated, the scalings as wide as a vector; the machine has the instruction set.
+/// The rows are as long as stated, the scalings as wide as a vector; the machine has the
+/// instruction set.
 pub(crate) type Run = unsafe fn(&Rows);
 
 /// Best first.
@@ -89,8 +92,8 @@ pub(crate) struct Add {
 }
 
 impl Add {
-    /// Multipliers are for operands with [`EXTRA_BITS`] more bits and shift right alone; a negative fraction
-    /// subtracts.
+    /// Multipliers are for operands with [`EXTRA_BITS`] more bits and shift right alone; a negative
+    /// fraction subtracts.
     pub(crate) fn new(
         isa: Isa,
         bytes: [Bytes; 2],

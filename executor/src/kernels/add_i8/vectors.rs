@@ -1,4 +1,5 @@
-//! Four vectors at a time, the last few elements under a mask, where the result is certain; else vector by vector.
+//! Four vectors at a time, the last few elements under a mask, where the result is certain; else
+//! vector by vector.
 
 use super::{EXTRA_BITS, Near, Rows};
 use crate::kernels::numbers::{Kernel, Numbers, lanes_of};
@@ -98,7 +99,8 @@ impl<V: Numbers> Certain<V> {
     }
 }
 
-/// A block with an uncertain result: a function of its own, out of the way of the loop that is nearly always gone.
+/// A block with an uncertain result: a function of its own, out of the way of the loop that is
+/// nearly always gone.
 struct Exact;
 
 impl Kernel for Exact {

@@ -78,7 +78,8 @@ impl Each for Mul {
 }
 
 /// # Safety
-/// The rows are as long as stated, or one number where a step is 0; the machine has the instruction set.
+/// The rows are as long as stated, or one number where a step is 0; the machine has the instruction
+/// set.
 type Run = unsafe fn(&Rows);
 
 /// Best first.

@@ -13,7 +13,8 @@ impl<E: Each> Kernel for Vectors<E> {
 
     #[inline(always)]
     unsafe fn run<V: Floats>(rows: &Rows) {
-        // SAFETY: as the caller promises; each arm differs in the steps from element to element alone.
+        // SAFETY: as the caller promises; each arm differs in the steps from element to element
+        // alone.
         unsafe {
             match rows.steps {
                 (0, _) => of_steps::<V, E, 0, 1>(rows),

@@ -1,8 +1,10 @@
-//! Thirty-two bytes at a time, the table in sixteen parts of sixteen bytes, as many as a shuffle chooses from.
+//! Thirty-two bytes at a time, the table in sixteen parts of sixteen bytes, as many as a shuffle
+//! chooses from.
 //!
-//! A shuffle gives 0 where the number is negative and looks at its lowest four bits elsewhere. So a number that
-//! is brought down by 16 from part to part and stays negative once it is, meets all parts up to its own, and what
-//! they find is brought together by exclusive or: each part is stored as what changes from the one before.
+//! A shuffle gives 0 where the number is negative and looks at its lowest four bits elsewhere. So a
+//! number that is brought down by 16 from part to part and stays negative once it is, meets all
+//! parts up to its own, and what they find is brought together by exclusive or: each part is stored
+//! as what changes from the one before.
 
 use core::arch::x86_64::{
     __m256i, _mm_loadu_si128, _mm256_broadcastsi128_si256, _mm256_loadu_si256, _mm256_set1_epi8,

@@ -35,7 +35,8 @@ pub(super) unsafe fn look_up(row: &Row<'_>) {
     }
 }
 
-/// An instruction chooses from half of the table by seven bits; the eighth tells which half it was to be.
+/// An instruction chooses from half of the table by seven bits; the eighth tells which half it was
+/// to be.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
 fn found(table: &[__m512i; 4], x: __m512i) -> __m512i {

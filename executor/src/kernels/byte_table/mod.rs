@@ -33,7 +33,8 @@ impl Row<'_> {
 /// The row is as long as stated; the machine has the instruction set.
 type Run = unsafe fn(&Row<'_>);
 
-/// Best first. AVX-512 without VBMI has no instruction that beats those of AVX2 by more than their width.
+/// Best first. AVX-512 without VBMI has no instruction that beats those of AVX2 by more than their
+/// width.
 const FORMS: &[Form<Run>] = &[
     #[cfg(target_arch = "x86_64")]
     Form { isa: Isa::Avx512Vbmi, run: avx512::look_up },

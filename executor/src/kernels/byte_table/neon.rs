@@ -21,7 +21,8 @@ pub(super) unsafe fn look_up(row: &Row<'_>) {
     for at in (0..whole).step_by(LANES) {
         // SAFETY: sixteen bytes are there.
         let mut x = unsafe { vld1q_u8(row.input.add(at)) };
-        // Numbers that are none of a quarter's find 0 in the first, and keep what they have in the others.
+        // Numbers that are none of a quarter's find 0 in the first, and keep what they have in the
+        // others.
         let mut y = vqtbl4q_u8(table[0], x);
         for &part in &table[1..] {
             x = vsubq_u8(x, quarter);

@@ -1,4 +1,5 @@
-//! Eight lanes: FMA; `vpmaddwd` and an addition, which is what an exact product of bytes takes here.
+//! Eight lanes: FMA; `vpmaddwd` and an addition, which is what an exact product of bytes takes
+//! here.
 
 use core::arch::x86_64::{
     _mm256_add_epi32, _mm256_fmadd_ps, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_or_si256,

@@ -1,8 +1,8 @@
 //! What one core can do at best: the figures that profiles are held against.
 //!
-//! Each form multiplies and adds registers that depend on nothing but themselves, and sums memory that fits
-//! one level of the caches. The best of many short samples counts: what disturbs a sample makes it slower,
-//! never faster.
+//! Each form multiplies and adds registers that depend on nothing but themselves, and sums memory
+//! that fits one level of the caches. The best of many short samples counts: what disturbs a sample
+//! makes it slower, never faster.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -20,8 +20,8 @@ use crate::plan::Label;
 /// What is measured of an instruction set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Probes {
-    /// Does `rounds` rounds of independent float multiply-adds; gives how many operations that were, a
-    /// multiply-add being two.
+    /// Does `rounds` rounds of independent float multiply-adds; gives how many operations that
+    /// were, a multiply-add being two.
     ///
     /// # Safety
     /// The machine has the instruction set; so for all three.
@@ -91,7 +91,8 @@ impl Ceilings {
         let peaks = forms.iter().map(peak).collect();
         let read = forms.first().map_or(scalar::PROBES.read, |form| form.run.read);
         let levels = cache_bytes();
-        // Half of a cache fits it whatever else lies there; memory has to be far larger than the last.
+        // Half of a cache fits it whatever else lies there; memory has to be far larger than the
+        // last.
         let far = levels.last().map_or(0, |&(_, bytes)| bytes.saturating_mul(4)).min(256 << 20);
         let bandwidth = |&(level, bytes): &(&'static str, usize)| Bandwidth {
             level,
@@ -104,9 +105,9 @@ impl Ceilings {
         Self { peaks, bandwidths }
     }
 
-    /// The least time in which a step could be done: that of its arithmetic on the best instruction set or
-    /// that of reading `bytes`, whichever is longer. Bytes are taken to come from the nearest level that
-    /// holds them.
+    /// The least time in which a step could be done: that of its arithmetic on the best instruction
+    /// set or that of reading `bytes`, whichever is longer. Bytes are taken to come from the
+    /// nearest level that holds them.
     pub fn least(&self, label: &Label, bytes: usize) -> Duration {
         let of = |peak: &Peak| if label.is_integer() { peak.i8_gops } else { peak.f32_gflops };
         let nanoseconds = |count: f64, rate: f64| if rate > 0.0 { count / rate } else { 0.0 };

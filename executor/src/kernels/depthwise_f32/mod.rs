@@ -1,4 +1,5 @@
-//! Depthwise convolution of floats: channels in lanes, a window's weights in registers where it is 3x3.
+//! Depthwise convolution of floats: channels in lanes, a window's weights in registers where it is
+//! 3x3.
 
 mod scalar;
 mod vectors;
@@ -17,7 +18,8 @@ use crate::rows::Pitched;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pixels {
     input: *const f32,
-    /// Elements between taps of a column and of a line, and between the windows of neighbouring pixels.
+    /// Elements between taps of a column and of a line, and between the windows of neighbouring
+    /// pixels.
     tap_line: usize,
     tap_column: usize,
     step: usize,
@@ -43,8 +45,8 @@ pub(crate) struct Pixels {
 }
 
 /// # Safety
-/// All that the pixels' windows cover is readable, their outputs are writable, weights and bias padded to
-/// [`PADDING`] channels; the machine has the instruction set.
+/// All that the pixels' windows cover is readable, their outputs are writable, weights and bias
+/// padded to [`PADDING`] channels; the machine has the instruction set.
 pub(crate) type Run = unsafe fn(&Pixels);
 
 /// Best first.
@@ -53,8 +55,9 @@ pub(crate) const FORMS: &[Form<Run>] = simd::forms!(vectors::Windows, scalar::pi
 /// Channels that weights and bias are padded to.
 const PADDING: usize = 16;
 
-/// Pixels so many floats apart lie in a few sets of the first cache, and those of three lines push each other
-/// out. So a slice of the channels is copied together first: 26 GFLOP/s within a network instead of 16.
+/// Pixels so many floats apart lie in a few sets of the first cache, and those of three lines push
+/// each other out. So a slice of the channels is copied together first: 26 GFLOP/s within a network
+/// instead of 16.
 const CLASHING: usize = 256;
 
 /// Channels of such a slice: a line of the cache.
@@ -127,8 +130,8 @@ impl Depthwise {
         })?;
         let clashes = channels.is_multiple_of(CLASHING) && patches.batches == 1;
         let sliced = clashes.then(|| {
-            // Nothing comes of zeros, unless they meet what is no number. What is packed is asked: a model from a cache
-            // lacks the constants of which it was made.
+            // Nothing comes of zeros, unless they meet what is no number. What is packed is asked:
+            // a model from a cache lacks the constants of which it was made.
             let (_bias, taps) = packed.typed::<f32>().split_at(padded);
             Sliced::new(patches, taps.iter().all(|weight| weight.is_finite()))
         });
@@ -212,7 +215,8 @@ impl Depthwise {
 }
 
 impl Sliced {
-    /// With borders of zeros on all sides, where weights are finite and the borders not wider than the image.
+    /// With borders of zeros on all sides, where weights are finite and the borders not wider than
+    /// the image.
     fn new(image: Patches, finite: bool) -> Self {
         let mut patches = image;
         let reach_w = (image.filter_w - 1) * image.dilation_w + 1;
@@ -292,7 +296,8 @@ impl Convolution for Depthwise {
                         let from = from.wrapping_add(pixel * image.pitch);
                         fetch(from.wrapping_add(SLICE));
                         let (from, bytes) = (from.cast::<u8>(), size_of_val(to));
-                        // SAFETY: these channels of a pixel that the band's windows cover, and room for them.
+                        // SAFETY: these channels of a pixel that the band's windows cover, and room
+                        // for them.
                         unsafe {
                             to.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(from, bytes);
                         }

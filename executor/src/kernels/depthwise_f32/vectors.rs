@@ -40,9 +40,10 @@ struct Line {
 
 /// All lines of the pixels, with whether all lanes of the vector are channels.
 ///
-/// Lines are innermost, so that what windows of neighbouring lines share is in the first cache: a line of a few channels
-/// fits it where one of all channels doesn't. What is done with them is no closure: a large one would be a function of
-/// its own, without the instruction set, where each intrinsic is a call.
+/// Lines are innermost, so that what windows of neighbouring lines share is in the first cache: a
+/// line of a few channels fits it where one of all channels doesn't. What is done with them is no
+/// closure: a large one would be a function of its own, without the instruction set, where each
+/// intrinsic is a call.
 #[inline(always)]
 fn lines<V: Floats>(p: &Pixels) -> impl Iterator<Item = (Line, bool)> {
     (0..p.channels).step_by(V::LANES).flat_map(move |channel| {

@@ -1,9 +1,10 @@
 //! Depthwise convolution of bytes: channels in lanes.
 //!
-//! 3x3 and 5x5 windows of enough channels go line by line through [`strips`]; all others here, pixel by pixel.
+//! 3x3 and 5x5 windows of enough channels go line by line through [`strips`]; all others here,
+//! pixel by pixel.
 //!
-//! Inputs and weights are differences from their zero points. A product of two fits 18 bits, so `madd`
-//! with an empty upper half is a multiplication and sums are exact.
+//! Inputs and weights are differences from their zero points. A product of two fits 18 bits, so
+//! `madd` with an empty upper half is a multiplication and sums are exact.
 
 mod pixels;
 mod scalar;
@@ -31,7 +32,8 @@ use crate::rows::{Pitched, Rows};
 pub(crate) struct Pixels {
     input: *const u8,
     bytes: Bytes,
-    /// Elements between taps of a column and of a line, and between the windows of neighbouring pixels.
+    /// Elements between taps of a column and of a line, and between the windows of neighbouring
+    /// pixels.
     tap_line: usize,
     tap_column: usize,
     step: usize,
@@ -54,8 +56,8 @@ pub(crate) struct Pixels {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernel {
     /// # Safety
-    /// All that the pixels' windows cover is readable, their outputs are writable, weights and bias padded to
-    /// [`PADDING`] channels; the machine has the instruction set.
+    /// All that the pixels' windows cover is readable, their outputs are writable, weights and bias
+    /// padded to [`PADDING`] channels; the machine has the instruction set.
     pixels: unsafe fn(&Pixels),
     strips: Option<strips::Kernel>,
 }

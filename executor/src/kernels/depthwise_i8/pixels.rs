@@ -40,7 +40,8 @@ unsafe fn quick<V: Numbers, const NEGATIVE: bool>(p: &Pixels) {
     }
 }
 
-/// `VECTORS` vectors of channels, of each of which `lanes` are there; returns how many channels these are.
+/// `VECTORS` vectors of channels, of each of which `lanes` are there; returns how many channels
+/// these are.
 ///
 /// # Safety
 /// As for the pixels, of which all channels are quick.
@@ -50,13 +51,15 @@ unsafe fn vectors<V: Numbers, const NEGATIVE: bool, const VECTORS: usize>(
     channel: usize,
     lanes: usize,
 ) -> usize {
-    // SAFETY: bias, weights and scaling are padded to whole vectors; loads and stores keep to the channels.
+    // SAFETY: bias, weights and scaling are padded to whole vectors; loads and stores keep to the
+    // channels.
     unsafe {
         let weights = |line: usize, column: usize, v: usize| {
             let tap = line * p.weight_line + column * p.weight_column;
             V::load(p.weights.add(tap + channel + v * V::LANES))
         };
-        // Bytes are multiplied as they are: what the zero point takes off is the same for all pixels.
+        // Bytes are multiplied as they are: what the zero point takes off is the same for all
+        // pixels.
         let (zero_point, range) = (V::splat(-p.bytes.zero_point), V::narrow(&p.scaling));
         let mut start = [zero_point; VECTORS];
         unrolled!(4: v < VECTORS, {
@@ -109,7 +112,8 @@ unsafe fn general<V: Numbers>(p: &Pixels) {
 /// As for the pixels.
 #[inline(always)]
 unsafe fn channels<V: Numbers>(p: &Pixels, channel: usize, count: usize) {
-    // SAFETY: bias, weights and scaling are padded to whole vectors; loads and stores keep to the channels.
+    // SAFETY: bias, weights and scaling are padded to whole vectors; loads and stores keep to the
+    // channels.
     unsafe {
         let (by, zero_point) = (V::multipliers(&p.scaling, channel), V::splat(p.bytes.zero_point));
         for pixel in 0..p.count {

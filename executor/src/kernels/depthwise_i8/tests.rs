@@ -14,7 +14,8 @@ fn every_form_gives_the_convolution() {
     };
     for channels in (1..=33).chain([64]) {
         for (case, patches) in cases(channels).into_iter().enumerate() {
-            // Differences of weights reach 255 and -255: more than two signed bytes, and as much as two.
+            // Differences of weights reach 255 and -255: more than two signed bytes, and as much as
+            // two.
             let (image, weights) = match case % 4 {
                 0 => (Bytes::new(0, 131), Bytes::new(0, 3)),
                 1 => (Bytes::new(128, -128), Bytes::new(128, 0)),

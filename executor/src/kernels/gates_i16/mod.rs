@@ -1,8 +1,9 @@
-//! What goes into the gates of quantised cells: two rows of sums, each by a multiplier of its own, added up and
-//! saturated to 16 bits at each step.
+//! What goes into the gates of quantised cells: two rows of sums, each by a multiplier of its own,
+//! added up and saturated to 16 bits at each step.
 //!
-//! One call does all gates of a cell, one behind the other, since a gate of few units would be over before its first
-//! vector is. Each gate is done in whole vectors; what they say of the next gate's units, that says again.
+//! One call does all gates of a cell, one behind the other, since a gate of few units would be over
+//! before its first vector is. Each gate is done in whole vectors; what they say of the next gate's
+//! units, that says again.
 
 mod scalar;
 mod vectors;
@@ -15,7 +16,8 @@ use crate::quant::Multiplier;
 #[derive(Clone, Copy, Debug)]
 struct Rows {
     inputs: [*const i32; 2],
-    /// Of each gate: of the first row to 16 bits, of the second to more than make a difference; all lanes alike.
+    /// Of each gate: of the first row to 16 bits, of the second to more than make a difference; all
+    /// lanes alike.
     scalings: [[Channels; 2]; MOST],
     /// Those that are there.
     gates: usize,

@@ -63,7 +63,8 @@ impl<const COUNT: usize> Line for Vectors<COUNT> {
         for (v, sum) in self.0.into_iter().enumerate() {
             let lanes = tile.columns.saturating_sub(v * LANES).min(LANES);
             let at = tile.output.wrapping_add(row * tile.stride + v * LANES);
-            // SAFETY: columns that are there, or eight floats of our own; a line is proof of the instruction set.
+            // SAFETY: columns that are there, or eight floats of our own; a line is proof of the
+            // instruction set.
             unsafe {
                 // NaN stays: of an unordered pair these return the second operand.
                 let y = _mm256_max_ps(_mm256_set1_ps(tile.low), sum);

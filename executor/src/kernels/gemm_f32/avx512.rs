@@ -11,7 +11,8 @@ use super::panels::{Kernel, Width};
 use super::rows::{Line, twelve};
 use super::tile::{AHEAD, Tile};
 
-/// Half vectors cost half on cores that split whole ones in two (Zen 4), and nothing extra on others.
+/// Half vectors cost half on cores that split whole ones in two (Zen 4), and nothing extra on
+/// others.
 pub(super) const KERNEL: Kernel = Kernel {
     rows: 12,
     widths: &[

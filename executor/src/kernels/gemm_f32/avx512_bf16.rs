@@ -1,5 +1,5 @@
-//! Tiles as in `avx512`, of elements that are two numbers of 16 bits each: one instruction multiplies both pairs and
-//! adds the products, so a tile takes half as many steps.
+//! Tiles as in `avx512`, of elements that are two numbers of 16 bits each: one instruction
+//! multiplies both pairs and adds the products, so a tile takes half as many steps.
 
 use core::arch::x86_64::{
     __m256, __m256bh, __m256i, __m512, __m512bh, __m512i, _mm256_dpbf16_ps, _mm256_set1_epi32,
@@ -34,7 +34,8 @@ unsafe fn tile<const WHOLE: usize, const HALF: bool>(tile: &Tile) {
     unsafe { twelve::<OfPairs<WHOLE, HALF>>(tile) };
 }
 
-/// Weights in pairs, or sums of floats. Vectors of floats and of twice as many halves are the same bits.
+/// Weights in pairs, or sums of floats. Vectors of floats and of twice as many halves are the same
+/// bits.
 #[derive(Clone, Copy)]
 struct OfPairs<const WHOLE: usize, const HALF: bool>(Vectors<WHOLE, HALF>);
 

@@ -1,14 +1,15 @@
 //! Products of float matrices: rows of patches by packed weights, bias and clamping fused.
 //!
 //! Weights are packed once, in panels of as many columns as a tile is wide: first the bias of the
-//! columns, then their weights, one line per element of depth. Rows are read where they lie: those of a
-//! 1x1 convolution are the pixels, and those of a larger window are, line by line of the window,
-//! stretches of the image. So there is no copy, but where lines are too short to fill tiles.
-//! Panels of weights are outermost: each meets all rows of a block that fits the second cache.
+//! columns, then their weights, one line per element of depth. Rows are read where they lie: those
+//! of a 1x1 convolution are the pixels, and those of a larger window are, line by line of the
+//! window, stretches of the image. So there is no copy, but where lines are too short to fill
+//! tiles. Panels of weights are outermost: each meets all rows of a block that fits the second
+//! cache.
 //!
-//! Where a user wishes it, and the machine has the instruction, plain rows go through the same tiles as pairs of
-//! numbers of 16 bits (bf16: a float without the lower half of its bits), summed as floats: twice as many products in
-//! the same time, of which each may be off by a 256th part.
+//! Where a user wishes it, and the machine has the instruction, plain rows go through the same
+//! tiles as pairs of numbers of 16 bits (bf16: a float without the lower half of its bits), summed
+//! as floats: twice as many products in the same time, of which each may be off by a 256th part.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -52,15 +53,16 @@ pub(crate) const FORMS: &[Form<Kernel>] = &[
 /// Bytes of rows that are worked on at a time: leaves room in a second cache of 512 KiB.
 const BLOCK_BYTES: usize = 192 << 10;
 
-/// Nanoseconds that a tile takes at most, about, where rows are so deep that few make one; and as many as are reported
-/// at a time.
+/// Nanoseconds that a tile takes at most, about, where rows are so deep that few make one; and as
+/// many as are reported at a time.
 const TILE_NS: usize = 2_000_000;
 const REPORT_NS: usize = 20_000;
 
 /// Rows of more elements are for others to multiply, who stop within a row.
 const DEEPEST: usize = 1 << 20;
 
-/// Lines of outputs shorter than this leave too many tiles half empty: their rows are copied together.
+/// Lines of outputs shorter than this leave too many tiles half empty: their rows are copied
+/// together.
 const SHORT_LINE: usize = 10;
 
 /// Where rows come from.
@@ -92,8 +94,8 @@ impl Gemm {
     /// Packs `columns` rows of weights, each as long as the patches are deep, and as many biases.
     /// `None` where the slices are of other lengths.
     ///
-    /// [`Precision::Bf16`] is for plain matrices where the machine has an instruction for it; others are computed with
-    /// floats all the same.
+    /// [`Precision::Bf16`] is for plain matrices where the machine has an instruction for it;
+    /// others are computed with floats all the same.
     pub(crate) fn new(
         isa: Isa,
         precision: Precision,
@@ -118,7 +120,8 @@ impl Gemm {
             let weights = Packed::new("gemm_bf16", bytes, |packed| {
                 let mut rounded = vec![0.0; half * columns];
                 for (from, to) in weights.chunks_exact(depth).zip(rounded.chunks_exact_mut(half)) {
-                    // SAFETY: a row of floats, and half as many pairs; the machine has what `Pairs::of` gives.
+                    // SAFETY: a row of floats, and half as many pairs; the machine has what
+                    // `Pairs::of` gives.
                     unsafe { round(from.as_ptr(), depth, to.as_mut_ptr()) };
                 }
                 pack_panels(&kernel, pack, (&rounded, bias), packed.typed_mut());
@@ -140,8 +143,8 @@ impl Gemm {
         self.form.isa
     }
 
-    /// Whether all weights and biases are numbers, as they are packed: a model from a cache lacks the constants of which
-    /// they were made. For single precision.
+    /// Whether all weights and biases are numbers, as they are packed: a model from a cache lacks
+    /// the constants of which they were made. For single precision.
     pub(crate) fn is_finite(&self) -> bool {
         self.weights.typed::<f32>().iter().all(|weight| weight.is_finite())
     }
@@ -247,19 +250,20 @@ impl Gemm {
         });
     }
 
-    /// Cuts a tile of any number of rows and takes it with a panel, the first `skipped` floats of weights
-    /// left out.
+    /// Cuts a tile of any number of rows and takes it with a panel, the first `skipped` floats of
+    /// weights left out.
     ///
     /// # Safety
     /// Its rows are readable, its outputs writable.
     #[inline]
     unsafe fn tiles(&self, panel: &Panel, whole: &Tile, skipped: usize) {
-        // As even as can be: 49 rows in tiles of 12 are 10, 10, 10, 10, 9. Of the deepest rows fewer: a tile takes a
-        // millisecond or so at the most.
+        // As even as can be: 49 rows in tiles of 12 are 10, 10, 10, 10, 9. Of the deepest rows
+        // fewer: a tile takes a millisecond or so at the most.
         let depth = (whole.segments.0 * whole.segments.1 * whole.len).max(1);
         let row_ns = (depth * panel.columns / self.per_ns()).max(1);
         let count = whole.rows.div_ceil(self.form.run.rows.min(TILE_NS / row_ns).max(1));
-        // Tiles are reported together while they are small: a report for each would take a hundredth of their time.
+        // Tiles are reported together while they are small: a report for each would take a
+        // hundredth of their time.
         let reported = (REPORT_NS / (row_ns * self.form.run.rows)).max(1);
         let mut first = 0;
         for tile in 0..count {
@@ -409,8 +413,8 @@ impl Source {
     }
 }
 
-/// Rows so many floats apart start in the same set of the first cache, which holds 8 or 12 of them: a tile
-/// of 12 rows would push itself out.
+/// Rows so many floats apart start in the same set of the first cache, which holds 8 or 12 of them:
+/// a tile of 12 rows would push itself out.
 const CLASHING: usize = 1024;
 
 /// Floats between rows that are copied together.

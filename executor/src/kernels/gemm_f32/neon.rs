@@ -60,10 +60,11 @@ impl<const COUNT: usize> Line for Vectors<COUNT> {
         for (v, sum) in self.0.into_iter().enumerate() {
             let lanes = tile.columns.saturating_sub(v * LANES).min(LANES);
             let at = tile.output.wrapping_add(row * tile.stride + v * LANES);
-            // SAFETY: columns that are there, or four floats of our own; a line is proof of the instruction set.
+            // SAFETY: columns that are there, or four floats of our own; a line is proof of the
+            // instruction set.
             unsafe {
-                // NaN stays: it compares false, where the instructions for minimum and maximum would keep its
-                // payload but not tell -0 from 0 as the other forms do.
+                // NaN stays: it compares false, where the instructions for minimum and maximum
+                // would keep its payload but not tell -0 from 0 as the other forms do.
                 let (low, high) = (vdupq_n_f32(tile.low), vdupq_n_f32(tile.high));
                 let y = vbslq_f32(vcltq_f32(sum, low), low, sum);
                 let y = vbslq_f32(vcgtq_f32(y, high), high, y);

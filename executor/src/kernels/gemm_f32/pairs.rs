@@ -15,8 +15,8 @@ pub(super) struct Pairs {
 }
 
 impl Pairs {
-    /// Those of the best instruction set up to `isa`. There is no form in plain code: it would take several times as
-    /// long as floats, for less exact results.
+    /// Those of the best instruction set up to `isa`. There is no form in plain code: it would take
+    /// several times as long as floats, for less exact results.
     pub(super) fn of(isa: Isa) -> Option<Form<Self>> {
         #[cfg(target_arch = "x86_64")]
         if isa >= Isa::Avx512 && is_x86_feature_detected!("avx512bf16") {

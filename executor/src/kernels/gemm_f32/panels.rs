@@ -18,8 +18,8 @@ pub(crate) struct Kernel {
 pub(super) struct Width {
     pub(super) columns: usize,
     /// # Safety
-    /// The machine has the instruction set; the segments of the rows are readable, panels as [`Tile`]
-    /// says, output writable.
+    /// The machine has the instruction set; the segments of the rows are readable, panels as
+    /// [`Tile`] says, output writable.
     pub(super) run: unsafe fn(&Tile),
 }
 

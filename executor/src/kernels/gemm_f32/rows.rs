@@ -4,8 +4,8 @@ use super::tile::{ROWS_PER_BASE, Tile, bases};
 
 /// As many floats as a panel is wide, in registers: a line of weights, or the sums of one row.
 ///
-/// Whoever makes one vouches that the machine has the instruction set. The methods are always inlined, into functions
-/// that state it.
+/// Whoever makes one vouches that the machine has the instruction set. The methods are always
+/// inlined, into functions that state it.
 pub(super) trait Line: Copy {
     /// Columns of the panel.
     const COLUMNS: usize;

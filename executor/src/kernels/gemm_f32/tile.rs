@@ -37,8 +37,9 @@ pub(super) struct Segment {
 }
 
 impl Tile {
-    /// Asks for the lines that the next tile writes, below the `rows` by `width` of this one. Those of a large image are
-    /// in no cache: the first convolutions of MobileNet v1 took a fifth longer, waiting with each store.
+    /// Asks for the lines that the next tile writes, below the `rows` by `width` of this one. Those
+    /// of a large image are in no cache: the first convolutions of MobileNet v1 took a fifth
+    /// longer, waiting with each store.
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     #[inline(always)]
     pub(super) fn fetch_next_outputs(&self, rows: usize, width: usize) {
@@ -68,16 +69,16 @@ impl Tile {
 /// Rows that are addressed from one register: it, and once and twice the stride behind it.
 pub(super) const ROWS_PER_BASE: usize = 3;
 
-/// How many floats ahead weights are fetched: a panel is too large for the first cache, and the machine's own
-/// prefetching ends with each page. For 49 rows it makes 100 GFLOP/s of 94.
+/// How many floats ahead weights are fetched: a panel is too large for the first cache, and the
+/// machine's own prefetching ends with each page. For 49 rows it makes 100 GFLOP/s of 94.
 #[cfg(target_arch = "x86_64")]
 pub(super) const AHEAD: usize = 256;
 
 /// Addresses of every third row.
 ///
-/// Left to itself the compiler computes an address per row in each step where registers run out (12 rows
-/// and strides known at run time alone); kept from seeing how the bases belong together it keeps what it
-/// has. Measured: 2 % with AVX-512, 25 % with AVX2.
+/// Left to itself the compiler computes an address per row in each step where registers run out (12
+/// rows and strides known at run time alone); kept from seeing how the bases belong together it
+/// keeps what it has. Measured: 2 % with AVX-512, 25 % with AVX2.
 #[inline(always)]
 pub(super) fn bases<const COUNT: usize>(first: *const f32, stride: usize) -> [*const f32; COUNT] {
     std::array::from_fn(|i| std::hint::black_box(first.wrapping_add(i * ROWS_PER_BASE * stride)))

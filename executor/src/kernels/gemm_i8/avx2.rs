@@ -1,4 +1,5 @@
-//! Tiles of 6 by 16 with `vpmaddwd` on 16-bit differences: exact, where the byte form would saturate.
+//! Tiles of 6 by 16 with `vpmaddwd` on 16-bit differences: exact, where the byte form would
+//! saturate.
 
 use core::arch::x86_64::{
     __m256i, _mm_loadu_si128, _mm_set1_epi8, _mm_xor_si128, _mm256_add_epi32, _mm256_cvtepu8_epi16,

@@ -1,5 +1,5 @@
-//! Tiles of 6 by 64 with `vpdpbusd`: 24 sums in registers, six words broadcast from the image itself, four
-//! lines of weights.
+//! Tiles of 6 by 64 with `vpdpbusd`: 24 sums in registers, six words broadcast from the image
+//! itself, four lines of weights.
 
 use core::arch::x86_64::{
     __m512i, _mm_mask_storeu_epi8, _mm256_mask_storeu_epi8, _mm256_mask_storeu_epi32,

@@ -1,15 +1,16 @@
-//! Where windows lie in memory: in the image itself, or in a copy of a few of its lines with their padding.
+//! Where windows lie in memory: in the image itself, or in a copy of a few of its lines with their
+//! padding.
 //!
-//! Copying costs one pass over the image, far less than gathering every window does, and the lines of a
-//! band are still near when they are read.
+//! Copying costs one pass over the image, far less than gathering every window does, and the lines
+//! of a band are still near when they are read.
 
 use super::{Bytes, Encoding};
 use crate::kernels::patches::Patches;
 use crate::poll;
 use crate::rows::Pitched;
 
-/// Bytes of input that are worked on at a time: what stays in the first levels of the caches while all
-/// panels of weights pass by.
+/// Bytes of input that are worked on at a time: what stays in the first levels of the caches while
+/// all panels of weights pass by.
 const BAND_BYTES: usize = 96 << 10;
 
 /// Bytes behind a copy that the last window's last word may reach.
@@ -133,8 +134,8 @@ impl Bands {
     /// The first window of `line`: in the image, or in a copy that is made here.
     ///
     /// # Safety
-    /// `image` is readable for the patches' elements, the machine has what `encode` needs, and `copy` is as
-    /// long as a band's copy.
+    /// `image` is readable for the patches' elements, the machine has what `encode` needs, and
+    /// `copy` is as long as a band's copy.
     pub(in crate::kernels) unsafe fn input(
         &self,
         encode: unsafe fn(*const u8, usize, Bytes, *mut u8),

@@ -1,4 +1,5 @@
-//! What a form of the product is: how wide its panels are, what its words are made of, and how it computes a run.
+//! What a form of the product is: how wide its panels are, what its words are made of, and how it
+//! computes a run.
 
 use crate::kernels::requantise::Channels;
 
@@ -20,7 +21,8 @@ pub(crate) struct Run {
     pub(super) weights: *const i32,
     /// Per window, what its zero point correction subtracts; null where there is none.
     pub(super) corrections: *const i32,
-    /// Where tiles sum windows themselves, per word of a segment what its bytes are multiplied with; else null.
+    /// Where tiles sum windows themselves, per word of a segment what its bytes are multiplied
+    /// with; else null.
     pub(super) factors: *const i32,
     pub(super) output: *mut u8,
     /// Elements between rows of the output.
@@ -65,8 +67,8 @@ pub(crate) struct Kernel {
     pub(super) single: unsafe fn(&Run),
 }
 
-/// Windows of so many words by so many columns at most, and a whole tile of rows at least: summing such windows
-/// ahead costs more than another product per word does.
+/// Windows of so many words by so many columns at most, and a whole tile of rows at least: summing
+/// such windows ahead costs more than another product per word does.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Few {
     pub(super) words: usize,
@@ -97,8 +99,8 @@ impl Encoding {
     }
 }
 
-/// Bytes with their zero point. `flip` is 0x80 for signed bytes: with it they are read as unsigned ones whose
-/// zero point is 128 more, which stand for the same numbers.
+/// Bytes with their zero point. `flip` is 0x80 for signed bytes: with it they are read as unsigned
+/// ones whose zero point is 128 more, which stand for the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bytes {
     pub(crate) flip: u8,

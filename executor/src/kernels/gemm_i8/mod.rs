@@ -1,18 +1,20 @@
-//! Products of 8-bit matrices: windows of an image by packed weights, bias and requantisation fused.
+//! Products of 8-bit matrices: windows of an image by packed weights, bias and requantisation
+//! fused.
 //!
 //! ```text
 //!   image ──in place, where a window is one pixel of whole words──┐
 //!     └─ lines copied with their padding, a few at a time ────────┴─► runs of windows ─► tiles ─► bytes
 //! ```
 //!
-//! Nothing is gathered into rows: a window is a few segments of memory (one per line of the filter) and its
-//! neighbour lies a fixed distance further, so a tile broadcasts words right from the image.
+//! Nothing is gathered into rows: a window is a few segments of memory (one per line of the filter)
+//! and its neighbour lies a fixed distance further, so a tile broadcasts words right from the
+//! image.
 //!
-//! Two ways to the same exact sums. With dot products windows are bytes (unsigned for VNNI, signed for `sdot`)
-//! and weights signed bytes, four to a word; zero points are left out of the product and put right by sums:
-//! those of the weights go into the bias when packing, those of the windows are taken ahead of the product.
-//! Without, both sides are 16-bit differences from their zero points, two to a word, whose products are added
-//! without loss.
+//! Two ways to the same exact sums. With dot products windows are bytes (unsigned for VNNI, signed
+//! for `sdot`) and weights signed bytes, four to a word; zero points are left out of the product
+//! and put right by sums: those of the weights go into the bias when packing, those of the windows
+//! are taken ahead of the product. Without, both sides are 16-bit differences from their zero
+//! points, two to a word, whose products are added without loss.
 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod avx2;
@@ -81,8 +83,8 @@ pub(crate) struct Gemm {
 }
 
 impl Gemm {
-    /// Packs `bias.len()` rows of weights, each as long as the patches are deep. `None` where the slices
-    /// are of other lengths.
+    /// Packs `bias.len()` rows of weights, each as long as the patches are deep. `None` where the
+    /// slices are of other lengths.
     pub(crate) fn new(
         isa: Isa,
         patches: Patches,
@@ -210,8 +212,8 @@ impl Gemm {
 }
 
 impl Gemm {
-    /// Calls `each` for as many rows of a run at a time as take a millisecond or so, each with so many columns; it gets
-    /// the first of them, too.
+    /// Calls `each` for as many rows of a run at a time as take a millisecond or so, each with so
+    /// many columns; it gets the first of them, too.
     #[inline]
     fn in_parts(&self, run: Run, columns: usize, mut each: impl FnMut(&Run, usize)) {
         let per_ns = if self.form.isa == Isa::Scalar { 1 } else { 16 };

@@ -1,4 +1,5 @@
-//! Tiles of 6 by 8: widening multiply-adds of 16-bit differences, for machines without dot products.
+//! Tiles of 6 by 8: widening multiply-adds of 16-bit differences, for machines without dot
+//! products.
 
 use core::arch::aarch64::{
     int16x4_t, int16x8x2_t, int32x4_t, vdup_n_u8, vdup_n_u32, vdupq_n_s16, vdupq_n_s32, veor_u8,

@@ -1,5 +1,5 @@
-//! Tiles of 6 by 16 with `sdot`: 24 sums in registers, words broadcast from the image itself, four lines of
-//! weights.
+//! Tiles of 6 by 16 with `sdot`: 24 sums in registers, words broadcast from the image itself, four
+//! lines of weights.
 
 use core::arch::aarch64::{
     int8x16_t, int32x4_t, uint8x16_t, vaddvq_s32, vdupq_n_s8, vdupq_n_s32, vdupq_n_u8, vdupq_n_u32,

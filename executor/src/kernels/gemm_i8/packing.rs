@@ -38,8 +38,8 @@ pub(super) fn pack(kernel: &Kernel, bands: &Bands, rows: &Unpacked<'_>, packed: 
     }
 }
 
-/// What the product of bytes as stored lacks of that of differences, but for the part that depends on windows:
-/// `-zp_image * sum(w) + depth * zp_image * zp_weights`.
+/// What the product of bytes as stored lacks of that of differences, but for the part that depends
+/// on windows: `-zp_image * sum(w) + depth * zp_image * zp_weights`.
 fn correction(row: &[u8], rows: &Unpacked<'_>) -> i32 {
     let zero_point = rows.quantised.zero_point - 128;
     let sum =

@@ -1,4 +1,5 @@
-//! Two neighbouring windows as one: where the columns fill but half of a last vector, twice as many fill it.
+//! Two neighbouring windows as one: where the columns fill but half of a last vector, twice as many
+//! fill it.
 //!
 //! ```text
 //!   8 columns, windows 3 wide, 2 apart    16 columns, windows 5 wide, 4 apart
@@ -46,7 +47,8 @@ impl Pairs {
     }
 }
 
-/// Steps of a window: a product per word and vector of columns, and about four more to bring that to bytes.
+/// Steps of a window: a product per word and vector of columns, and about four more to bring that
+/// to bytes.
 fn cost(kernel: &Kernel, p: &Patches, columns: usize) -> usize {
     let words = p.filter_h * (p.filter_w * p.channels).div_ceil(kernel.encoding.per_word());
     columns.div_ceil(kernel.lanes) * (words + 4)

@@ -5,8 +5,8 @@ use crate::kernels::requantise::Channels;
 
 /// Sums of neighbouring columns of one window, in registers.
 ///
-/// Whoever makes them vouches that the machine has the instruction set; what exists can be computed with. The methods
-/// are always inlined, into functions that state it.
+/// Whoever makes them vouches that the machine has the instruction set; what exists can be computed
+/// with. The methods are always inlined, into functions that state it.
 pub(super) trait Sums: Copy {
     /// Columns.
     const LANES: usize;
@@ -19,7 +19,8 @@ pub(super) trait Sums: Copy {
     type Word: Copy;
     /// A word of weights for each column.
     type Weights: Copy;
-    /// What brings sums of a panel's columns to bytes, as far as that is worth keeping from tile to tile.
+    /// What brings sums of a panel's columns to bytes, as far as that is worth keeping from tile to
+    /// tile.
     type Finish<const VECTORS: usize>: Copy;
 
     /// # Safety
@@ -60,8 +61,8 @@ pub(super) trait Sums: Copy {
     /// Brings sums to bytes and stores them, but for columns that the run doesn't have.
     ///
     /// # Safety
-    /// As many rows from `row` on as there are sums are the run's, scalings are padded to whole panels, and the machine
-    /// has the instruction set.
+    /// As many rows from `row` on as there are sums are the run's, scalings are padded to whole
+    /// panels, and the machine has the instruction set.
     unsafe fn store<const ROWS: usize, const VECTORS: usize>(
         run: &Run,
         row: usize,
@@ -108,9 +109,11 @@ pub(super) unsafe fn tiles<S: Sums, const MOST: usize>(run: &Run) {
 /// As for [`tiles`].
 #[inline(always)]
 unsafe fn of_width<S: Sums, const VECTORS: usize>(run: &Run) {
-    // SAFETY: as the caller promises; each arm differs in the height of tiles alone. Rows are there.
+    // SAFETY: as the caller promises; each arm differs in the height of tiles alone. Rows are
+    // there.
     unsafe {
-        // Once for all tiles: behind a store the compiler would load it again (with AVX2 up to 20 % of the time).
+        // Once for all tiles: behind a store the compiler would load it again (with AVX2 up to 20 %
+        // of the time).
         let finish = &S::finish::<VECTORS>(&run.scaling);
         match run.rows {
             2 | 3 => overlapping::<S, 2, VECTORS>(run, finish),
@@ -124,8 +127,8 @@ unsafe fn of_width<S: Sums, const VECTORS: usize>(run: &Run) {
     }
 }
 
-/// Tiles of six rows, the last few of them of four where that computes less again: images of 14 or 7 columns would have
-/// 18 or 12 rows of tiles to a line otherwise.
+/// Tiles of six rows, the last few of them of four where that computes less again: images of 14 or
+/// 7 columns would have 18 or 12 rows of tiles to a line otherwise.
 ///
 /// # Safety
 /// As for [`tiles`]; there are six rows at least.
@@ -152,8 +155,9 @@ unsafe fn sixes_and_fours<S: Sums, const VECTORS: usize, const SUM: bool>(
     }
 }
 
-/// One tile of rows for each half of a panel of four vectors: the lines of images of seven columns would take two tiles of
-/// four rows otherwise, an eighth too much, and all sums at once leave no registers for weights.
+/// One tile of rows for each half of a panel of four vectors: the lines of images of seven columns
+/// would take two tiles of four rows otherwise, an eighth too much, and all sums at once leave no
+/// registers for weights.
 ///
 /// # Safety
 /// As for [`tiles`]; there are `ROWS` rows.
@@ -174,10 +178,11 @@ unsafe fn halves<S: Sums, const ROWS: usize>(run: &Run) {
     }
 }
 
-/// Tiles of `ROWS` rows; the last overlaps the one before rather than being smaller, and computes the same again.
+/// Tiles of `ROWS` rows; the last overlaps the one before rather than being smaller, and computes
+/// the same again.
 ///
-/// The tile is no closure: of those the compiler makes functions of their own where they are large, which have the
-/// instruction set no more, and there each intrinsic is a call (sixty times slower).
+/// The tile is no closure: of those the compiler makes functions of their own where they are large,
+/// which have the instruction set no more, and there each intrinsic is a call (sixty times slower).
 ///
 /// # Safety
 /// As for [`tiles`]; there are so many rows at least.
@@ -194,8 +199,8 @@ unsafe fn overlapping<S: Sums, const ROWS: usize, const VECTORS: usize>(
     }
 }
 
-/// `ROWS` windows by `VECTORS` vectors of a panel that has `PANEL`. With `SUM` the tile sums its windows itself: one more
-/// product per word, in every lane the same.
+/// `ROWS` windows by `VECTORS` vectors of a panel that has `PANEL`. With `SUM` the tile sums its
+/// windows itself: one more product per word, in every lane the same.
 ///
 /// # Safety
 /// As for [`tiles`]; the windows from `row` on are there.
@@ -211,7 +216,8 @@ unsafe fn tile<
     finish: &S::Finish<VECTORS>,
     row: usize,
 ) {
-    // SAFETY: a line of bias, then one of weights for each word of the window's segments; as the caller promises.
+    // SAFETY: a line of bias, then one of weights for each word of the window's segments; as the
+    // caller promises.
     unsafe {
         let (flip, nothing) = (S::flip(run.flip), S::splat(0));
         let mut w = run.weights;

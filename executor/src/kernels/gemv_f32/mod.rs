@@ -1,13 +1,13 @@
 //! Products of few rows by a float matrix: as fast as weights come from the caches.
 //!
-//! With one row every weight is used once, so nothing but their stream counts. They lie in panels of up to
-//! 64 columns, one line per element of depth: a single address that only goes up, which the hardware
-//! prefetches best, and eight vectors of sums at a time, as many as hide the latency of a multiply-add
-//! (a tile of the matrix product has two for one row, and reached a fifth of this). Narrower panels, at the
-//! end, sum several lines side by side instead.
+//! With one row every weight is used once, so nothing but their stream counts. They lie in panels
+//! of up to 64 columns, one line per element of depth: a single address that only goes up, which
+//! the hardware prefetches best, and eight vectors of sums at a time, as many as hide the latency
+//! of a multiply-add (a tile of the matrix product has two for one row, and reached a fifth of
+//! this). Narrower panels, at the end, sum several lines side by side instead.
 //!
-//! Weights that a converter had compressed to bytes, and that were widened again, take half of the memory; so do others
-//! as bf16, where a user wishes it.
+//! Weights that a converter had compressed to bytes, and that were widened again, take half of the
+//! memory; so do others as bf16, where a user wishes it.
 
 mod scalar;
 mod steps;
@@ -44,9 +44,9 @@ impl Weight for f32 {
     }
 }
 
-/// The upper half of a float, all that a number of steps takes: an instruction makes it whole again, where a
-/// byte takes two of which one is slow. Columns lie in pairs, sixteen apart, so that a load has those of two
-/// vectors.
+/// The upper half of a float, all that a number of steps takes: an instruction makes it whole
+/// again, where a byte takes two of which one is slow. Columns lie in pairs, sixteen apart, so that
+/// a load has those of two vectors.
 impl Weight for u16 {
     const ARE_STEPS: bool = true;
     const NARROW: usize = 32;
@@ -89,8 +89,8 @@ struct Kernel {
     steps: Runs<u16>,
 }
 
-/// Best first. Vectors times lines at a time is about eight, what hides the latency; with 32 registers sixteen
-/// sums and their weights fit.
+/// Best first. Vectors times lines at a time is about eight, what hides the latency; with 32
+/// registers sixteen sums and their weights fit.
 const FORMS: &[Form<Kernel>] = &[
     #[cfg(target_arch = "x86_64")]
     Form {
@@ -137,7 +137,8 @@ const FORMS: &[Form<Kernel>] = &[
 /// Columns of the widest panel.
 const WIDE: usize = 64;
 
-/// Lines of a panel that are gone through between two polls; sums of deeper ones go on from those of the lines before.
+/// Lines of a panel that are gone through between two polls; sums of deeper ones go on from those
+/// of the lines before.
 const DEEP: usize = 1 << 16;
 
 /// What the sums of a product start with.
@@ -170,8 +171,8 @@ enum Weights {
 }
 
 impl Gemv {
-    /// Packs rows of weights, each `depth` long and for one column of the product. `None` where they don't
-    /// come out even.
+    /// Packs rows of weights, each `depth` long and for one column of the product. `None` where
+    /// they don't come out even.
     pub(crate) fn new(
         isa: Isa,
         precision: Precision,
@@ -182,8 +183,8 @@ impl Gemv {
             return None;
         }
         let columns = weights.len() / depth;
-        // Zeros where weights are no steps. That is settled within the packed bytes, since a plan that comes from
-        // a cache has nothing but these of the weights.
+        // Zeros where weights are no steps. That is settled within the packed bytes, since a plan
+        // that comes from a cache has nothing but these of the weights.
         let padded = padded::<u16>(columns);
         let scales = Packed::new("gemv_f32_scales", padded * size_of::<f32>(), |packed| {
             let scales = &mut packed.typed_mut::<f32>()[..columns];
@@ -221,8 +222,8 @@ impl Gemv {
         self.columns
     }
 
-    /// `output[row] = clamp(start + weights * xs[row])` for `rows` rows; those of the output begin `stride`
-    /// elements apart.
+    /// `output[row] = clamp(start + weights * xs[row])` for `rows` rows; those of the output begin
+    /// `stride` elements apart.
     ///
     /// # Errors
     /// An operand is too short.
@@ -285,7 +286,8 @@ impl Gemv {
                     return;
                 }
                 if self.depth <= DEEP {
-                    // SAFETY: lengths as checked, the panel as packed; `best` chose what the machine has.
+                    // SAFETY: lengths as checked, the panel as packed; `best` chose what the
+                    // machine has.
                     unsafe { run(&whole) };
                     continue;
                 }

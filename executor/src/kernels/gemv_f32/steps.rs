@@ -1,8 +1,8 @@
 //! Weights that are whole steps of one scale per column: what a converter had compressed to bytes.
 //!
-//! Nobody says so, since a model widens them by an operation like any other (or did before it was written),
-//! but the numbers show it: each is *exactly* the product of an integer up to 255 and its row's scale. Of a float
-//! that is such an integer the lower half is zeros.
+//! Nobody says so, since a model widens them by an operation like any other (or did before it was
+//! written), but the numbers show it: each is *exactly* the product of an integer up to 255 and its
+//! row's scale. Of a float that is such an integer the lower half is zeros.
 
 use crate::poll;
 
@@ -20,8 +20,8 @@ pub(super) fn scales(weights: &[f32], depth: usize) -> Option<Vec<f32>> {
     weights.chunks_exact(depth).map(scale).collect()
 }
 
-/// How many steps make up a weight of a row of that scale, as the upper half of a float. A quotient that is off by a
-/// rounding is nearest to the whole number that it should be.
+/// How many steps make up a weight of a row of that scale, as the upper half of a float. A quotient
+/// that is off by a rounding is nearest to the whole number that it should be.
 pub(super) fn upper_half(weight: f32, scale: f32) -> u16 {
     half::bf16::from_f32(weight / scale).to_bits()
 }
@@ -30,8 +30,8 @@ fn count(weight: f32, scale: f32) -> f32 {
     (weight / scale).round()
 }
 
-/// Converters make the largest weight of a row, or of some of its rows, the last step. Rows that are not made of
-/// steps differ from all candidates within a few weights.
+/// Converters make the largest weight of a row, or of some of its rows, the last step. Rows that
+/// are not made of steps differ from all candidates within a few weights.
 fn scale(row: &[f32]) -> Option<f32> {
     let most = row.iter().fold(0.0f32, |most, weight| most.max(weight.abs()));
     if most == 0.0 {

@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 use super::{Panel, Weight};
 use crate::kernels::simd::{Floats, Kernel};
 
-/// A panel of `VECTORS` vectors, `LINES` lines at a time: so many sums side by side that the latency of a
-/// multiply-add is hidden.
+/// A panel of `VECTORS` vectors, `LINES` lines at a time: so many sums side by side that the
+/// latency of a multiply-add is hidden.
 pub(super) struct Lines<W, const VECTORS: usize, const LINES: usize>(PhantomData<W>);
 
 impl<W: Load, const VECTORS: usize, const LINES: usize> Kernel for Lines<W, VECTORS, LINES> {
@@ -80,8 +80,8 @@ impl Load for u16 {
 }
 
 /// # Safety
-/// The element and the line are there, and where weights are steps a scale for every column of the panel; the machine
-/// has the instruction set.
+/// The element and the line are there, and where weights are steps a scale for every column of the
+/// panel; the machine has the instruction set.
 #[inline(always)]
 unsafe fn line<V: Floats, W: Load, const VECTORS: usize>(
     sums: &mut [V; VECTORS],
@@ -94,8 +94,8 @@ unsafe fn line<V: Floats, W: Load, const VECTORS: usize>(
         let x = V::splat(x.read_unaligned());
         let weights = W::load::<V, VECTORS>(w);
         for (vector, (sum, &weights)) in sums.iter_mut().zip(&weights).enumerate() {
-            // The very weight that was packed: sums of steps, scaled in the end, would be rounded where the weight
-            // is not, and a factor of 1 would change numbers.
+            // The very weight that was packed: sums of steps, scaled in the end, would be rounded
+            // where the weight is not, and a factor of 1 would change numbers.
             let weights = match W::ARE_STEPS {
                 true => weights.mul(V::load(scales.wrapping_add(vector * V::LANES))),
                 false => weights,

@@ -52,7 +52,8 @@ impl Sums for Pairs {
     #[inline(always)]
     unsafe fn store(self, start: *const i32, to: *mut i32) {
         let [a, b, c, d] = self.0;
-        // SAFETY: as the caller promises, eight columns each; sums are proof of the instruction set.
+        // SAFETY: as the caller promises, eight columns each; sums are proof of the instruction
+        // set.
         unsafe {
             for (at, low, high) in [(0, a, b), (8, c, d)] {
                 let both = _mm256_hadd_epi32(low, high);

@@ -1,9 +1,9 @@
-//! Products of rows of bytes by a matrix of signed bytes, exact sums in 32 bits: the gates of quantised
-//! cells, where weights are used once per step, or for the inputs of many steps at once.
+//! Products of rows of bytes by a matrix of signed bytes, exact sums in 32 bits: the gates of
+//! quantised cells, where weights are used once per step, or for the inputs of many steps at once.
 //!
 //! Weights lie in panels of 16 columns, four elements of depth side by side for each column, as the
-//! dot-product instruction of 8-bit numbers wants them. That of x86 multiplies unsigned by signed bytes, so the
-//! row is shifted up by 128 for it and what that adds is taken off ahead.
+//! dot-product instruction of 8-bit numbers wants them. That of x86 multiplies unsigned by signed
+//! bytes, so the row is shifted up by 128 for it and what that adds is taken off ahead.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -27,7 +27,8 @@ use crate::poll;
 struct Panels {
     /// `words` lines of 64 bytes per panel.
     weights: *const i8,
-    /// Four bytes each, shifted up by 128 unless the kernel takes them signed; one row behind the other.
+    /// Four bytes each, shifted up by 128 unless the kernel takes them signed; one row behind the
+    /// other.
     row: *const u32,
     rows: usize,
     words: usize,
@@ -79,8 +80,8 @@ pub(crate) struct GemvBytes {
 }
 
 impl GemvBytes {
-    /// Packs rows of weights, each `depth` long and for one column of the product; rows to multiply have
-    /// this zero point, `bias` is added. `None` where they don't come out even.
+    /// Packs rows of weights, each `depth` long and for one column of the product; rows to multiply
+    /// have this zero point, `bias` is added. `None` where they don't come out even.
     pub(crate) fn new(
         isa: Isa,
         weights: &[i8],
@@ -155,8 +156,8 @@ impl GemvBytes {
         Ok(())
     }
 
-    /// `sums[column] = bias + sum((x - zero point) * weight)`, wrapping, for each of `rows` that were kept one behind the
-    /// other; so lie their sums.
+    /// `sums[column] = bias + sum((x - zero point) * weight)`, wrapping, for each of `rows` that
+    /// were kept one behind the other; so lie their sums.
     ///
     /// # Errors
     /// Memory is missing.

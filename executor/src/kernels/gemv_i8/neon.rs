@@ -52,7 +52,8 @@ impl Sums for Pairs {
     #[inline(always)]
     unsafe fn store(self, start: *const i32, to: *mut i32) {
         for (quarter, [low, high]) in self.0.into_iter().enumerate() {
-            // SAFETY: as the caller promises, four columns each; sums are proof of the instruction set.
+            // SAFETY: as the caller promises, four columns each; sums are proof of the instruction
+            // set.
             unsafe {
                 let start = vld1q_s32(start.add(quarter * 4));
                 vst1q_s32(to.add(quarter * 4), vaddq_s32(start, vpaddq_s32(low, high)));

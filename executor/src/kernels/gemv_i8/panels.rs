@@ -4,8 +4,8 @@ use super::{COLUMNS, DEPTH, Panels};
 
 /// The sums of a panel's columns, in registers.
 ///
-/// Whoever makes them vouches that the machine has the instruction set. The methods are always inlined, into functions
-/// that state it.
+/// Whoever makes them vouches that the machine has the instruction set. The methods are always
+/// inlined, into functions that state it.
 pub(super) trait Sums: Copy {
     /// Four bytes of the row, for every column.
     type Word: Copy;
@@ -31,8 +31,9 @@ pub(super) trait Sums: Copy {
     unsafe fn store(self, start: *const i32, to: *mut i32);
 }
 
-/// All panels, `SIDE` of them at a time: so many that the latency of a product is hidden. They meet `ROWS` rows at a
-/// time, then those that are left, and are in the first cache from the second time on.
+/// All panels, `SIDE` of them at a time: so many that the latency of a product is hidden. They meet
+/// `ROWS` rows at a time, then those that are left, and are in the first cache from the second time
+/// on.
 ///
 /// # Safety
 /// As for [`super::Kernel::run`].

@@ -24,7 +24,8 @@ pub(crate) struct Rows {
 }
 
 /// # Safety
-/// The rows are as long as stated, the scaling as wide as a vector; the machine has the instruction set.
+/// The rows are as long as stated, the scaling as wide as a vector; the machine has the instruction
+/// set.
 pub(crate) type Run = unsafe fn(&Rows);
 
 /// Best first.

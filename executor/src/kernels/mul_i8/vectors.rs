@@ -1,5 +1,5 @@
-//! Four vectors at a time, the last few elements under a mask, where the multiplier is quick, as it nearly always is;
-//! else vector by vector.
+//! Four vectors at a time, the last few elements under a mask, where the multiplier is quick, as it
+//! nearly always is; else vector by vector.
 
 use super::Rows;
 use crate::kernels::numbers::{Kernel, Numbers, lanes_of};
@@ -12,7 +12,8 @@ impl Kernel for Mul {
 
     #[inline(always)]
     unsafe fn run<V: Numbers>(rows: &Rows) {
-        // SAFETY: as the caller promises; each arm differs in the steps from element to element of `b` alone.
+        // SAFETY: as the caller promises; each arm differs in the steps from element to element of
+        // `b` alone.
         unsafe { if rows.step == 1 { of_step::<V, 1>(rows) } else { of_step::<V, 0>(rows) } };
     }
 }
@@ -21,7 +22,8 @@ impl Kernel for Mul {
 /// As for the rows.
 #[inline(always)]
 unsafe fn of_step<V: Numbers, const STEP: usize>(rows: &Rows) {
-    // SAFETY: `b` has one element at least; there are as many channels as lanes; elements of the rows.
+    // SAFETY: `b` has one element at least; there are as many channels as lanes; elements of the
+    // rows.
     unsafe {
         let operands = Operands {
             flip: rows.flip,

@@ -184,7 +184,8 @@ impl Numbers for I32x16 {
 
     #[inline(always)]
     unsafe fn store_narrow([a, b, c, d]: [Self; 4], range: &Narrow, to: *mut u8, count: usize) {
-        // SAFETY: as the caller promises, what is behind is masked out; a vector is proof of the instruction set.
+        // SAFETY: as the caller promises, what is behind is masked out; a vector is proof of the
+        // instruction set.
         unsafe {
             let bytes = range.bytes([a.0, b.0, c.0, d.0]);
             match count {

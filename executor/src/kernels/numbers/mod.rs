@@ -1,8 +1,9 @@
-//! Vectors of 32-bit numbers that come from bytes or sums of them and go back to bytes, so that one loop serves every
-//! instruction set: what `simd` is for floats.
+//! Vectors of 32-bit numbers that come from bytes or sums of them and go back to bytes, so that one
+//! loop serves every instruction set: what `simd` is for floats.
 //!
-//! A kernel is a [`Kernel`]: its loop, for vectors of any width. [`Numbers::run`] compiles it for those of one
-//! instruction set, and tables of forms name it with each. All methods are always inlined there.
+//! A kernel is a [`Kernel`]: its loop, for vectors of any width. [`Numbers::run`] compiles it for
+//! those of one instruction set, and tables of forms name it with each. All methods are always
+//! inlined there.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -34,8 +35,8 @@ pub(super) trait Kernel {
 
 /// A vector of numbers. They wrap.
 ///
-/// Whoever makes one vouches that the machine has the instruction set; what exists can be computed with.
-/// Addresses need no alignment.
+/// Whoever makes one vouches that the machine has the instruction set; what exists can be computed
+/// with. Addresses need no alignment.
 pub(super) trait Numbers: Copy {
     /// Numbers of a vector.
     const LANES: usize;
@@ -89,7 +90,8 @@ pub(super) trait Numbers: Copy {
 
     fn mul(self, other: Self) -> Self;
 
-    /// The sum with the products of numbers that fit 16 bits. Of `factors` the upper halves are 0, whatever the sign.
+    /// The sum with the products of numbers that fit 16 bits. Of `factors` the upper halves are 0,
+    /// whatever the sign.
     fn mul_add_16(self, numbers: Self, factors: Self) -> Self;
 
     fn and(self, other: Self) -> Self;
@@ -126,16 +128,16 @@ pub(super) trait Numbers: Copy {
     /// As for [`Numbers::multipliers`]; `channel` is a multiple of the lanes.
     unsafe fn quick(channels: &Channels, channel: usize) -> Self::Quick;
 
-    /// What is stored for these sums, read as unsigned bytes but not yet within their range. Without `NEGATIVE` what
-    /// lies below the zero point is arbitrary there.
+    /// What is stored for these sums, read as unsigned bytes but not yet within their range.
+    /// Without `NEGATIVE` what lies below the zero point is arbitrary there.
     fn rounded<const NEGATIVE: bool>(self, by: &Self::Quick) -> Self;
 
     /// # Safety
     /// The machine has the instruction set.
     unsafe fn narrow(channels: &Channels) -> Self::Narrow;
 
-    /// Stores the first `count` lanes of four vectors of unsigned bytes, at most all, as what is stored for them; they may
-    /// lie beyond both ends of their range.
+    /// Stores the first `count` lanes of four vectors of unsigned bytes, at most all, as what is
+    /// stored for them; they may lie beyond both ends of their range.
     ///
     /// # Safety
     /// So many bytes are writable.
@@ -182,7 +184,8 @@ unsafe fn store_few(bytes: u64, to: *mut u8, count: usize) {
     }
 }
 
-/// Of the first `count` lanes of four vectors, how many are lanes of vector `at`, each having `lanes`.
+/// Of the first `count` lanes of four vectors, how many are lanes of vector `at`, each having
+/// `lanes`.
 #[inline(always)]
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(super) const fn lanes_of(at: usize, count: usize, lanes: usize) -> usize {

@@ -89,7 +89,8 @@ impl Numbers for I32x4x2 {
     #[inline(always)]
     unsafe fn store_bytes(self, to: *mut u8, count: usize) {
         let [low, high] = self.0;
-        // SAFETY: as many as the caller promises, or our own eight; a vector is proof of the instruction set.
+        // SAFETY: as many as the caller promises, or our own eight; a vector is proof of the
+        // instruction set.
         unsafe {
             let bytes = vmovn_s16(vcombine_s16(vmovn_s32(low), vmovn_s32(high)));
             let bytes = vreinterpret_u8_s8(bytes);

@@ -1,8 +1,8 @@
 //! Rows of 32-bit words into a panel: word `k` of row `r` goes to `panel[k * width + r]`.
 //!
-//! A product's tile broadcasts one word per row and step; with the rows interleaved these lie side by
-//! side, and one address register serves all of them. (Rows read in place through run-time strides
-//! keep a dozen registers busy and reach little more than half the speed.)
+//! A product's tile broadcasts one word per row and step; with the rows interleaved these lie side
+//! by side, and one address register serves all of them. (Rows read in place through run-time
+//! strides keep a dozen registers busy and reach little more than half the speed.)
 
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -14,8 +14,8 @@ use super::{Form, Isa};
 /// Interleaves `rows` (at most `width`) of `words` words each.
 ///
 /// # Safety
-/// Each row is readable for `words` words, the panel writable for `words * width`; the machine has the
-/// instruction set.
+/// Each row is readable for `words` words, the panel writable for `words * width`; the machine has
+/// the instruction set.
 pub(crate) type Run = unsafe fn(rows: &[*const u32], words: usize, width: usize, panel: *mut u32);
 
 /// Best first.
@@ -36,7 +36,8 @@ unsafe fn scalar(rows: &[*const u32], words: usize, width: usize, panel: *mut u3
     }
 }
 
-/// Calls `block(four rows, word, where to)` for every four words of four rows, and moves the rest itself.
+/// Calls `block(four rows, word, where to)` for every four words of four rows, and moves the rest
+/// itself.
 ///
 /// # Safety
 /// As for [`Run`]; `block` writes four words of four lines.

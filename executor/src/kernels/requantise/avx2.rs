@@ -105,7 +105,8 @@ impl QuickLanes {
     #[inline]
     #[target_feature(enable = "avx2")]
     pub(in crate::kernels) unsafe fn load(channels: &Channels, channel: usize) -> Self {
-        // SAFETY: as the caller promises; addends have two numbers each, those of sixteen channels together.
+        // SAFETY: as the caller promises; addends have two numbers each, those of sixteen channels
+        // together.
         unsafe {
             let addends = channels.addends.add(channel / 16 * 32 + channel % 16);
             let even = _mm256_loadu_si256(channels.fraction.add(channel).cast());
@@ -137,8 +138,8 @@ impl QuickLanes {
     }
 }
 
-/// As [`QuickLanes::rounded`] for multipliers of any kind, of sixteen channels. Rare, so it is kept out of the way
-/// of the code around.
+/// As [`QuickLanes::rounded`] for multipliers of any kind, of sixteen channels. Rare, so it is kept
+/// out of the way of the code around.
 ///
 /// # Safety
 /// The channels are there.
@@ -175,8 +176,8 @@ impl Narrow {
         }
     }
 
-    /// Twice sixteen results as bytes, of which the first register has four of each eight, and the second the
-    /// other four.
+    /// Twice sixteen results as bytes, of which the first register has four of each eight, and the
+    /// second the other four.
     #[inline]
     #[target_feature(enable = "avx2")]
     pub(in crate::kernels) fn bytes(&self, results: [[__m256i; 2]; 2]) -> __m256i {

@@ -66,8 +66,9 @@ impl Lanes {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     pub(in crate::kernels) fn scaled(&self, accumulators: __m512i) -> __m512i {
         let x = _mm512_sllv_epi32(accumulators, self.left);
-        // The rounding doubled high product, even lanes and odd lanes by themselves. Fractions are never
-        // the one value that overflows, and the bits wanted lie below the sign: a logical shift will do.
+        // The rounding doubled high product, even lanes and odd lanes by themselves. Fractions are
+        // never the one value that overflows, and the bits wanted lie below the sign: a logical
+        // shift will do.
         let nudge = _mm512_set1_epi64(1 << 30);
         let odd = |v: __m512i| _mm512_srli_epi64::<32>(v);
         let even_product = _mm512_add_epi64(_mm512_mul_epi32(x, self.fraction), nudge);
@@ -148,7 +149,8 @@ impl QuickLanes {
             even_sum = _mm512_sub_epi64(even_sum, _mm512_and_si512(even, sign));
             odd_sum = _mm512_sub_epi64(odd_sum, _mm512_and_si512(odd, sign));
         }
-        // Shifts alone: a shuffle that brings both together first is the one unit's that packing needs too.
+        // Shifts alone: a shuffle that brings both together first is the one unit's that packing
+        // needs too.
         let even_result = _mm512_srav_epi64(even_sum, self.even_right);
         _mm512_mask_srav_epi32(even_result, 0xAAAA, odd_sum, self.right)
     }
@@ -156,8 +158,8 @@ impl QuickLanes {
 
 /// Brings sums to stored values: `ROWS` pixels of `VECTORS` times sixteen channels.
 ///
-/// Always a part of the tile that calls it, whose sums would go through memory otherwise; for that it must not
-/// state the instruction set itself.
+/// Always a part of the tile that calls it, whose sums would go through memory otherwise; for that
+/// it must not state the instruction set itself.
 ///
 /// # Safety
 /// The channels are there, and the machine has AVX-512.
@@ -200,8 +202,8 @@ unsafe fn quick<const NEGATIVE: bool, const ROWS: usize, const VECTORS: usize>(
     });
 }
 
-/// As [`rounded`] for multipliers of any kind, `vectors` in a pixel. Rare, so it is kept out of the way of the
-/// code around.
+/// As [`rounded`] for multipliers of any kind, `vectors` in a pixel. Rare, so it is kept out of the
+/// way of the code around.
 ///
 /// # Safety
 /// The channels are there.

@@ -16,9 +16,9 @@ use crate::quant::Multiplier;
 /// How each output channel is brought to stored values.
 #[derive(Debug)]
 pub(crate) struct Scaling {
-    /// Per channel, padded: fractions, left shifts, right shifts; then what [`Quick`] needs: shifts, those of even
-    /// channels with the way to the upper half, and per sixteen channels the addends of the even and of the odd ones,
-    /// 64 bits each.
+    /// Per channel, padded: fractions, left shifts, right shifts; then what [`Quick`] needs:
+    /// shifts, those of even channels with the way to the upper half, and per sixteen channels the
+    /// addends of the even and of the odd ones, 64 bits each.
     lines: AlignedBytes,
     padded: usize,
     pub(crate) zero_point: i32,
@@ -46,18 +46,19 @@ pub(crate) struct Channels {
     pub(super) quick: Option<Quick>,
 }
 
-/// The two roundings in one shift of 64 bits, where every channel shifts right by 1 to 22 bits and what is
-/// stored is a byte; true of nearly every convolution.
+/// The two roundings in one shift of 64 bits, where every channel shifts right by 1 to 22 bits and
+/// what is stored is a byte; true of nearly every convolution.
 ///
-/// With the product `P = x * fraction`, the first rounding is `h = floor((P + 2^30) / 2^31)` and the second
-/// `floor((h + 2^(r-1)) / 2^r)`, for negative `h` of `h - 1`. Floors of floors are one floor, hence
-/// `floor((P + 2^30 + 2^(30+r)) / 2^(31+r))`, where `2^31` less is divided if `x` is negative. (Were `h` 0 in
-/// spite of that, as for `x = -1` and a fraction of `2^30`, the quotient would be 0 either way.) The zero
-/// point goes into the addend, and the upper half of the 64 bits is shifted by `r - 1`.
+/// With the product `P = x * fraction`, the first rounding is `h = floor((P + 2^30) / 2^31)` and
+/// the second `floor((h + 2^(r-1)) / 2^r)`, for negative `h` of `h - 1`. Floors of floors are one
+/// floor, hence `floor((P + 2^30 + 2^(30+r)) / 2^(31+r))`, where `2^31` less is divided if `x` is
+/// negative. (Were `h` 0 in spite of that, as for `x = -1` and a fraction of `2^30`, the quotient
+/// would be 0 either way.) The zero point goes into the addend, and the upper half of the 64 bits
+/// is shifted by `r - 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quick {
-    /// Whether results below the zero point are stored: where they are not, how negative numbers are rounded
-    /// is all the same.
+    /// Whether results below the zero point are stored: where they are not, how negative numbers
+    /// are rounded is all the same.
     pub(super) negative: bool,
 }
 
@@ -65,8 +66,8 @@ pub(crate) struct Quick {
 const QUICK_SHIFT: i32 = 22;
 
 impl Scaling {
-    /// For `channels` channels; a single multiplier serves all. Reading is safe up to the next multiple of
-    /// 64 channels.
+    /// For `channels` channels; a single multiplier serves all. Reading is safe up to the next
+    /// multiple of 64 channels.
     pub(crate) fn new(
         multipliers: &[Multiplier],
         channels: usize,

@@ -43,8 +43,9 @@ impl Lanes {
         }
     }
 
-    /// Four numbers times their multipliers, rounded twice. The doubling multiplication rounds as the reference
-    /// does, which was made for it; the shift rounds halves up, so negative numbers lose one ahead of it.
+    /// Four numbers times their multipliers, rounded twice. The doubling multiplication rounds as
+    /// the reference does, which was made for it; the shift rounds halves up, so negative numbers
+    /// lose one ahead of it.
     #[inline]
     #[target_feature(enable = "neon")]
     pub(in crate::kernels) fn scaled(&self, accumulators: int32x4_t) -> int32x4_t {

@@ -51,7 +51,8 @@ fn check_x86(channels: &Channels, accumulator: i32, want: [i32; 16]) {
     }
     if crate::Isa::Avx2.detected() {
         for first in [0, 8] {
-            // SAFETY: the machine has it; eight channels from `first` on; a vector is eight numbers.
+            // SAFETY: the machine has it; eight channels from `first` on; a vector is eight
+            // numbers.
             let got: [i32; 8] = unsafe {
                 let lanes = avx2::Lanes::load(channels, first);
                 std::mem::transmute(lanes.stored(_mm256_set1_epi32(accumulator)))

@@ -87,7 +87,8 @@ impl Floats for F32x8 {
     /// Four, two and one: stores under a mask take some twenty cycles on several machines.
     #[inline(always)]
     unsafe fn store_first(self, mut to: *mut f32, count: usize) {
-        // SAFETY: as the caller promises, those of each step; a vector is proof of the instruction set.
+        // SAFETY: as the caller promises, those of each step; a vector is proof of the instruction
+        // set.
         unsafe {
             if count >= Self::LANES {
                 return self.store(to);

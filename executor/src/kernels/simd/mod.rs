@@ -1,8 +1,8 @@
 //! Vectors of floats, so that one loop serves every instruction set.
 //!
-//! A kernel is a [`Kernel`]: its loop, for vectors of any width. [`Floats::run`] compiles it for those of one
-//! instruction set, and tables of forms name it with each. All methods are always inlined there, so
-//! that what is left of them are the instructions themselves.
+//! A kernel is a [`Kernel`]: its loop, for vectors of any width. [`Floats::run`] compiles it for
+//! those of one instruction set, and tables of forms name it with each. All methods are always
+//! inlined there, so that what is left of them are the instructions themselves.
 //!
 //! What a form does by other steps than the rest stays in files of its own.
 
@@ -34,8 +34,8 @@ pub(super) trait Kernel {
 
 /// A vector of floats.
 ///
-/// Whoever makes one vouches that the machine has the instruction set; what exists can be computed with.
-/// Addresses need no alignment.
+/// Whoever makes one vouches that the machine has the instruction set; what exists can be computed
+/// with. Addresses need no alignment.
 pub(super) trait Floats: Copy {
     /// Floats of a vector.
     const LANES: usize;
@@ -102,7 +102,8 @@ pub(super) trait Floats: Copy {
     /// `2^self` for whole numbers below 128; of less than -126 it may be `2^-126`.
     fn power_of_two(self) -> Self;
 
-    /// The product with `2^n` for whole `n` from -252 to 254, rounded once. The vector's numbers are about 1.
+    /// The product with `2^n` for whole `n` from -252 to 254, rounded once. The vector's numbers
+    /// are about 1.
     fn scaled(self, n: Self) -> Self;
 
     /// `-|self|`.

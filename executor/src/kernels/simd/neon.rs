@@ -127,9 +127,9 @@ impl Floats for F32x4 {
 
     #[inline(always)]
     fn clamp(self, low: Self, high: Self) -> Self {
-        // NaN stays: it compares false, where the instructions for minimum and maximum would keep its payload
-        // but not tell -0 from 0 as the other forms do.
-        // SAFETY: a vector is proof of the instruction set.
+        // NaN stays: it compares false, where the instructions for minimum and maximum would keep
+        // its payload but not tell -0 from 0 as the other forms do. SAFETY: a vector is proof of
+        // the instruction set.
         unsafe {
             let y = vbslq_f32(vcltq_f32(self.0, low.0), low.0, self.0);
             Self(vbslq_f32(vcgtq_f32(y, high.0), high.0, y))

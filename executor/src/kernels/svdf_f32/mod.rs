@@ -1,8 +1,8 @@
 //! The memory of SVDF: each feature keeps its last few activations, weighs them and moves on.
 //!
-//! A feature's slots are some ten floats, so calls and copies per feature would cost more than the sums:
-//! weighing, adding up over the features of a unit and shifting are one pass over the state, which is read
-//! and written where it lies.
+//! A feature's slots are some ten floats, so calls and copies per feature would cost more than the
+//! sums: weighing, adding up over the features of a unit and shifting are one pass over the state,
+//! which is read and written where it lies.
 
 mod scalar;
 mod vectors;
@@ -29,8 +29,8 @@ struct Row {
 }
 
 /// # Safety
-/// The row is as large as [`Row`] says, at any alignment, and what is written overlaps nothing else; the
-/// machine has the instruction set.
+/// The row is as large as [`Row`] says, at any alignment, and what is written overlaps nothing
+/// else; the machine has the instruction set.
 type Run = unsafe fn(&Row);
 
 /// Best first.
@@ -56,8 +56,8 @@ impl Filter {
         self.form.isa
     }
 
-    /// One batch row: adds to `sums` what the slots, `newest` being the last of each, weigh, and writes them
-    /// to `next`, one further.
+    /// One batch row: adds to `sums` what the slots, `newest` being the last of each, weigh, and
+    /// writes them to `next`, one further.
     ///
     /// # Errors
     /// An operand is too short.
@@ -99,8 +99,8 @@ impl Filter {
                 units,
                 ..row
             };
-            // SAFETY: lengths as checked; weights, newest and sums are ours, and a plan lays the old state and
-            // the next one apart; `best` chose what the machine has.
+            // SAFETY: lengths as checked; weights, newest and sums are ours, and a plan lays the
+            // old state and the next one apart; `best` chose what the machine has.
             unsafe { (form.run)(&part) };
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! A vector of slots at a time, of the last of a feature a part; the features of a unit share their sums, and
-//! four units what brings those down to one number each.
+//! A vector of slots at a time, of the last of a feature a part; the features of a unit share their
+//! sums, and four units what brings those down to one number each.
 
 use super::Row;
 use crate::kernels::simd::{Floats, Kernel};

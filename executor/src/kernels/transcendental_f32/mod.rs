@@ -1,8 +1,9 @@
 //! The logistic function, the hyperbolic tangent and the exponential of rows of floats.
 //!
-//! All three come from `q = exp(r) - 1` on half a binary order around 0 and a power of two: the polynomial
-//! for `q` keeps its relative precision down to 0, so that `tanh` needs no second branch near 0. Every form
-//! computes the same in the same order: the same bits, within 4 units in the last place of the true value.
+//! All three come from `q = exp(r) - 1` on half a binary order around 0 and a power of two: the
+//! polynomial for `q` keeps its relative precision down to 0, so that `tanh` needs no second branch
+//! near 0. Every form computes the same in the same order: the same bits, within 4 units in the
+//! last place of the true value.
 
 mod scalar;
 mod vectors;
@@ -29,7 +30,8 @@ pub(crate) struct Row {
 }
 
 /// # Safety
-/// `len` floats are readable at the row's input and writable at its output; the machine has the instruction set.
+/// `len` floats are readable at the row's input and writable at its output; the machine has the
+/// instruction set.
 pub(crate) type Run = unsafe fn(&Row);
 
 /// Best first.
@@ -59,8 +61,8 @@ impl Map {
     pub(crate) fn compute(self, input: In<'_, f32>, output: Out<'_, f32>) {
         let len = input.len().min(output.len());
         let row = Row { input: input.as_ptr(), output: output.as_mut_ptr(), len };
-        // SAFETY: lengths as checked; an input that overlaps its output is the whole of it, as tensors
-        // are; `best` chose what the machine has.
+        // SAFETY: lengths as checked; an input that overlaps its output is the whole of it, as
+        // tensors are; `best` chose what the machine has.
         unsafe { (self.0.run)(&row) };
     }
 

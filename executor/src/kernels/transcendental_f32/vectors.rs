@@ -51,8 +51,8 @@ impl Each for Tanh {
     #[inline(always)]
     fn of<V: Floats>(x: V) -> V {
         let (n, q) = parts(all::<V>(2.0).mul(x.negative()));
-        // exp(-2|x|) - 1, and its quotient with exp(-2|x|) + 1. Long before the power is too small for a normal
-        // number the result is 1.
+        // exp(-2|x|) - 1, and its quotient with exp(-2|x|) + 1. Long before the power is too small
+        // for a normal number the result is 1.
         let power = n.power_of_two();
         let m = power.mul_add(q, power.sub(all(1.0)));
         m.div(m.add(all(2.0))).with_signs(x)

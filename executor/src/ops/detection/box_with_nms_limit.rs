@@ -1,7 +1,7 @@
 //! BOX_WITH_NMS_LIMIT: the best boxes of each class of each image, by hard or soft suppression.
 //!
-//! Source: NNAPI, since HAL 1.2; signed 8-bit scores since 1.3. Within an image the result is ordered
-//! by class, then by falling score, as the reference's is.
+//! Source: NNAPI, since HAL 1.2; signed 8-bit scores since 1.3. Within an image the result is
+//! ordered by class, then by falling score, as the reference's is.
 
 use super::boxes::{Corners, OVERLAP_NS, by_score, corners, overlap};
 use super::numbers::{Numbers, claim_run, pack_i32};
@@ -114,7 +114,8 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
 }
 
 impl Rules {
-    /// Images follow each other in the order of the input: an image is a run of equal batch indexes.
+    /// Images follow each other in the order of the input: an image is a run of equal batch
+    /// indexes.
     fn choose_all(
         &self,
         mut scores: Vec<f32>,

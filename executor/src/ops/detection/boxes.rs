@@ -17,8 +17,8 @@ pub(super) fn in_order([x1, y1, x2, y2]: Corners) -> bool {
     x1 <= x2 && y1 <= y2
 }
 
-/// Intersection over union. 0/0 gives NaN, every comparison with which is false: boxes without an area
-/// suppress nothing.
+/// Intersection over union. 0/0 gives NaN, every comparison with which is false: boxes without an
+/// area suppress nothing.
 pub(super) fn overlap(a: Corners, b: Corners) -> f32 {
     let area = |[x1, y1, x2, y2]: Corners| (x2 - x1) * (y2 - y1);
     let width = (a[2].min(b[2]) - a[0].max(b[0])).max(0.0);
@@ -52,8 +52,9 @@ pub(super) fn by_score(scores: &[f32], positions: &mut [usize]) -> Result<(), St
     sort_vec_by(positions, |&a, &b| scores[b].total_cmp(&scores[a]))
 }
 
-/// Hard non-maximum suppression: takes the highest score (the first of equals), drops what overlaps it by
-/// `threshold` or more, and so on, at most `limit` times. Returns positions in order of choice.
+/// Hard non-maximum suppression: takes the highest score (the first of equals), drops what overlaps
+/// it by `threshold` or more, and so on, at most `limit` times. Returns positions in order of
+/// choice.
 pub(super) fn hard_nms(
     scores: &[f32],
     mut candidates: Vec<usize>,

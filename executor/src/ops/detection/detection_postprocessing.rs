@@ -1,7 +1,7 @@
 //! DETECTION_POSTPROCESSING: from scores and deltas of anchors to the detections of each image.
 //!
-//! Source: NNAPI, since HAL 1.2; FLOAT32 and FLOAT16. Class 0 is the background. Rows that no detection
-//! fills are zero.
+//! Source: NNAPI, since HAL 1.2; FLOAT32 and FLOAT16. Class 0 is the background. Rows that no
+//! detection fills are zero.
 
 use super::boxes::{Corners, by_score, hard_nms};
 use super::numbers::{Numbers, claim_run, operands};

@@ -1,7 +1,7 @@
 //! GENERATE_PROPOSALS: regions from anchors, deltas and scores.
 //!
-//! Source: NNAPI, since HAL 1.2; signed 8-bit since 1.3. A limit of 0 or less is none, before and after
-//! suppression, as documented; the reference selects nothing for a later limit of 0.
+//! Source: NNAPI, since HAL 1.2; signed 8-bit since 1.3. A limit of 0 or less is none, before and
+//! after suppression, as documented; the reference selects nothing for a later limit of 0.
 
 use super::boxes::{by_score, hard_nms, transform};
 use super::numbers::{Numbers, claim_run, operands, pack_i32};

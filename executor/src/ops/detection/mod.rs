@@ -1,8 +1,8 @@
 //! Operations on boxes and regions of interest.
 //!
-//! Coordinates of the quantised forms are QUANT16_ASYMM of scale 1/8 and zero point 0; those forms are
-//! dequantised to `f32`, computed as the float forms are, and quantised again, but for the features of
-//! ROI_ALIGN and ROI_POOLING. FLOAT16 is computed in `f32` and rounded once.
+//! Coordinates of the quantised forms are QUANT16_ASYMM of scale 1/8 and zero point 0; those forms
+//! are dequantised to `f32`, computed as the float forms are, and quantised again, but for the
+//! features of ROI_ALIGN and ROI_POOLING. FLOAT16 is computed in `f32` and rounded once.
 
 mod bbox_transform;
 mod box_with_nms_limit;

@@ -11,8 +11,8 @@ use crate::plan::{Lowered, OpBuilder, Tensor};
 use crate::poll::{self, Halted};
 use crate::quant::round_half_away;
 
-/// Bytes that a run takes from the allocator for each element of its inputs: as a number, within a box, and in a list
-/// or two of candidates.
+/// Bytes that a run takes from the allocator for each element of its inputs: as a number, within a
+/// box, and in a list or two of candidates.
 const RUN_BYTES: usize = 64;
 
 /// Charges what a run of an operation takes from the allocator, which depends on its inputs' sizes.

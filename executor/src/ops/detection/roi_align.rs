@@ -40,8 +40,8 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
 
 const MAX_RATIO: usize = 1 << 12;
 
-/// The work is of four taps a sample; where their number follows from the regions, as many as a region of the
-/// whole map has.
+/// The work is of four taps a sample; where their number follows from the regions, as many as a
+/// region of the whole map has.
 fn label(regions: &Regions, ratios: Ratios) -> Result<Label, OpError> {
     let out = regions.out.shape()?;
     let along = |ratio: usize, extent: usize, bins: usize| {
@@ -146,7 +146,8 @@ fn split(position: f32, extent: usize) -> (usize, usize, f32) {
     }
 }
 
-/// Calls `each(image, position in the output, samples, channel)` for every element of some lines of the output.
+/// Calls `each(image, position in the output, samples, channel)` for every element of some lines of
+/// the output.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

@@ -1,7 +1,8 @@
-//! The fixed-point logistic function and hyperbolic tangent of 16 bits as tables of all 65,536 results.
+//! The fixed-point logistic function and hyperbolic tangent of 16 bits as tables of all 65,536
+//! results.
 //!
-//! Computed one by one they took most of a quantised cell's time (some 40 ns each); a table of 128 KiB, of
-//! which a model touches a small part, answers in a few. They are made once per process.
+//! Computed one by one they took most of a quantised cell's time (some 40 ns each); a table of 128
+//! KiB, of which a model touches a small part, answers in a few. They are made once per process.
 
 use std::sync::OnceLock;
 

@@ -1,4 +1,5 @@
-//! Products of rows by several weight matrices at once, the gates of a cell: packed where they are constant.
+//! Products of rows by several weight matrices at once, the gates of a cell: packed where they are
+//! constant.
 
 use std::borrow::Cow;
 
@@ -39,7 +40,8 @@ impl Linear {
         if self.packed.is_some() { &self.matrices } else { &[] }
     }
 
-    /// Adds the products of `xs`, rows of `width`, to rows of sums that begin `stride` elements apart.
+    /// Adds the products of `xs`, rows of `width`, to rows of sums that begin `stride` elements
+    /// apart.
     pub(super) fn add(
         &self,
         operands: &Operands,
@@ -63,7 +65,8 @@ impl Linear {
     }
 }
 
-/// What the gates' sums start with: for all rows of a sequence the products of the input, and the bias.
+/// What the gates' sums start with: for all rows of a sequence the products of the input, and the
+/// bias.
 #[derive(Debug)]
 pub(super) struct Inputs {
     linear: Linear,

@@ -1,7 +1,7 @@
 //! LSTM, UNIDIRECTIONAL_SEQUENCE_LSTM and BIDIRECTIONAL_SEQUENCE_LSTM, FLOAT32 and FLOAT16.
 //!
-//! Source: NNAPI, LSTM since HAL 1.0 (27 inputs and FLOAT16 since 1.2), the sequences since 1.2, their
-//! state outputs since 1.3. FLOAT16 is computed in `f32` and rounded once.
+//! Source: NNAPI, LSTM since HAL 1.0 (27 inputs and FLOAT16 since 1.2), the sequences since 1.2,
+//! their state outputs since 1.3. FLOAT16 is computed in `f32` and rounded once.
 
 use super::direction::{Direction, State, emit};
 use super::lstm_cell::{Cell, CellInputs};

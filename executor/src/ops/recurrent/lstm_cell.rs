@@ -1,7 +1,8 @@
 //! The float LSTM cell that LSTM and the sequence forms share.
 //!
-//! `z_k = x Wx_k^T + h Wh_k^T (+ aux A_k^T)` for the gates input, forget, cell, output; then peephole,
-//! layer normalisation, activation. Source: NNAPI LSTM family, HAL 1.0 to 1.3 (ops: recurrent).
+//! `z_k = x Wx_k^T + h Wh_k^T (+ aux A_k^T)` for the gates input, forget, cell, output; then
+//! peephole, layer normalisation, activation. Source: NNAPI LSTM family, HAL 1.0 to 1.3 (ops:
+//! recurrent).
 
 use super::direction::{self, States};
 use super::linear::{Inputs, Linear};
@@ -33,7 +34,8 @@ pub(super) struct CellInputs {
 }
 
 impl CellInputs {
-    /// The order that all operations of the family keep from the first weights to the projection's bias.
+    /// The order that all operations of the family keep from the first weights to the projection's
+    /// bias.
     pub(super) fn starting_at(first: usize, output_state: usize, cell_state: usize) -> Self {
         let four = |at: usize| [first + at, first + at + 1, first + at + 2, first + at + 3];
         Self {
@@ -89,7 +91,8 @@ const CELL: usize = 2;
 const OUTPUT: usize = 3;
 
 impl Cell {
-    /// Checks the operands of a cell that reads `input` values per batch row (and `aux` auxiliary ones).
+    /// Checks the operands of a cell that reads `input` values per batch row (and `aux` auxiliary
+    /// ones).
     pub(super) fn new(
         op: &OpBuilder<'_>,
         operands: &mut Operands,
@@ -170,7 +173,8 @@ impl Cell {
         ids[4 - self.gates()..].to_vec()
     }
 
-    /// The products of the input over a sequence of `rows`. With layer normalisation the bias comes behind it.
+    /// The products of the input over a sequence of `rows`. With layer normalisation the bias comes
+    /// behind it.
     pub(super) fn inputs(&self, isa: Isa, operands: &Operands, rows: usize) -> Inputs {
         let bias = self.layer_norm.is_none().then(|| self.of_gates(self.bias));
         let matrices = (self.of_gates(self.input_to), bias);

@@ -90,8 +90,8 @@ impl Operands {
         Ok(Id(self.parts.len() - 1))
     }
 
-    /// Copies what isn't constant into the scratch memory, and splits that: the copies, to be given to
-    /// [`Operands::get`], and what is left for the cells to work in.
+    /// Copies what isn't constant into the scratch memory, and splits that: the copies, to be given
+    /// to [`Operands::get`], and what is left for the cells to work in.
     pub(super) fn load<'s>(&self, io: &'s mut Io<'_>) -> (&'s [f32], &'s mut [f32]) {
         let inputs = io.inputs_and_outputs();
         let (copies, work) = io.scratch_slice::<f32>().split_at_mut(self.scratch);

@@ -1,9 +1,9 @@
 //! QUANTIZED_16BIT_LSTM: 8-bit activations and weights, 16-bit gates and cell state.
 //!
-//! Source: NNAPI `QUANTIZED_16BIT_LSTM`, since HAL 1.2. Decided as the reference is, since all its test data
-//! depends on it: a gate's weight row is laid out as recurrent weights, then input weights, but the
-//! vector it multiplies as input, then previous output; so entry `k` of the one meets entry `k` of the
-//! other whatever the two are.
+//! Source: NNAPI `QUANTIZED_16BIT_LSTM`, since HAL 1.2. Decided as the reference is, since all its
+//! test data depends on it: a gate's weight row is laid out as recurrent weights, then input
+//! weights, but the vector it multiplies as input, then previous output; so entry `k` of the one
+//! meets entry `k` of the other whatever the two are.
 
 use nnburst_hal::OperandType;
 

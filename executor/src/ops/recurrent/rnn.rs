@@ -1,8 +1,8 @@
 //! RNN, UNIDIRECTIONAL_SEQUENCE_RNN and BIDIRECTIONAL_SEQUENCE_RNN: `act(x W^T + h R^T + b)`.
 //!
-//! Source: NNAPI, RNN since HAL 1.0, the sequences since 1.2, their state outputs since 1.3. FLOAT16 is
-//! computed in `f32` and rounded once, where the reference rounds every step; both are within the
-//! tolerance of half precision.
+//! Source: NNAPI, RNN since HAL 1.0, the sequences since 1.2, their state outputs since 1.3.
+//! FLOAT16 is computed in `f32` and rounded once, where the reference rounds every step; both are
+//! within the tolerance of half precision.
 
 use super::direction::{Cell, Direction, State, States, emit};
 use super::linear::{Inputs, Linear};
@@ -144,7 +144,8 @@ fn lower_bidirectional(op: &mut OpBuilder<'_>) -> Lowered {
 }
 
 impl Parts {
-    /// `[weights, recurrent weights, bias, state]` are at `at`, the activation's code at `activation`.
+    /// `[weights, recurrent weights, bias, state]` are at `at`, the activation's code at
+    /// `activation`.
     fn new(
         op: &OpBuilder<'_>,
         operands: &mut Operands,

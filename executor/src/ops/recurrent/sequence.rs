@@ -125,7 +125,8 @@ pub(super) enum Linking {
 }
 
 impl Linking {
-    /// Which of the three: from whether the auxiliary input and its weights of each direction are there.
+    /// Which of the three: from whether the auxiliary input and its weights of each direction are
+    /// there.
     pub(super) fn of(aux: bool, forward: bool, backward: bool) -> Result<Self, OpError> {
         match (aux, forward, backward) {
             (false, false, false) => Ok(Self::None),

@@ -1,4 +1,4 @@
-//! How each operation of a graph of chance is made, with its shape rule.
+//! How each operation of a random graph is made, with its shape rule.
 
 mod moves;
 mod windows;
@@ -66,7 +66,7 @@ fn signed(values: &[u32]) -> Vec<i32> {
 }
 
 fn activation(m: &mut Maker<'_>) -> u32 {
-    let code = m.chance.one_of(&[0, 0, 1, 2, 3]);
+    let code = m.rng.one_of(&[0, 0, 1, 2, 3]);
     m.int(code)
 }
 
@@ -78,7 +78,7 @@ fn unary(m: &mut Maker<'_>) -> Made {
     let smooth =
         [Op::Relu, Op::Relu1, Op::Relu6, Op::Logistic, Op::Tanh, Op::HardSwish, Op::Abs, Op::Neg];
     let x = m.pick(|_| true)?;
-    let at = m.chance.below(smooth.len() + 1);
+    let at = m.rng.below(smooth.len() + 1);
     let kind = smooth.get(at).copied();
     let kind = match kind {
         Some(kind) => kind,
@@ -120,16 +120,17 @@ fn broadcast(a: &[u32], b: &[u32]) -> Option<Vec<u32>> {
 fn arithmetic(m: &mut Maker<'_>, a: &Value, b: &Value, b_operand: u32) -> Made {
     let dims = broadcast(&a.dims, &b.dims)?;
     let kinds = [Op::Add, Op::Sub, Op::Mul, Op::Maximum, Op::Minimum];
-    let kind = *kinds.get(m.chance.below(kinds.len()))?;
+    let kind = *kinds.get(m.rng.below(kinds.len()))?;
     let mut out = a.of(dims);
     if kind == Op::Mul {
         out = product_of(m, &out, b, 1);
-    } else if m.chance.once_in(2) {
+    } else if m.rng.once_in(2) {
         let (scale, zero_point) = m.quantisation();
         out = out.rescaled(scale, zero_point);
     }
     if matches!(kind, Op::Add | Op::Sub) && a.is_quantised() {
-        // Sums have 20 bits more than the wider operand, and results that are finer still are refused.
+        // Sums have 20 bits more than the wider operand, and results that are finer still are
+        // refused.
         let finest = a.scale.max(b.scale) / (1u32 << 19) as f32;
         if out.scale <= finest {
             return None;
@@ -152,9 +153,9 @@ fn binary(m: &mut Maker<'_>) -> Made {
 
 fn binary_constant(m: &mut Maker<'_>) -> Made {
     let a = m.pick(|v| v.rank() <= 4 && v.kind != OperandType::TensorBool8)?;
-    let skip = m.chance.below(a.rank());
+    let skip = m.rng.below(a.rank());
     let dims: Vec<u32> =
-        a.dims.iter().skip(skip).map(|&n| if m.chance.once_in(3) { 1 } else { n }).collect();
+        a.dims.iter().skip(skip).map(|&n| if m.rng.once_in(3) { 1 } else { n }).collect();
     let (scale, zero_point) = m.quantisation();
     let b = a.of(dims).rescaled(scale, zero_point);
     let constant = m.weights(&b);
@@ -163,10 +164,10 @@ fn binary_constant(m: &mut Maker<'_>) -> Made {
 
 fn axis_of(m: &mut Maker<'_>, x: &Value) -> (usize, i32) {
     // Twice as often the innermost, along which most kernels work.
-    let axis = m.chance.below(x.rank() + 1).min(x.rank().saturating_sub(1));
+    let axis = m.rng.below(x.rank() + 1).min(x.rank().saturating_sub(1));
     let rank = i32::try_from(x.rank()).unwrap_or(0);
     let code = i32::try_from(axis).unwrap_or(0);
-    (axis, if m.chance.once_in(2) { code - rank } else { code })
+    (axis, if m.rng.once_in(2) { code - rank } else { code })
 }
 
 fn softmax(m: &mut Maker<'_>) -> Made {
@@ -180,8 +181,8 @@ fn softmax(m: &mut Maker<'_>) -> Made {
 
 /// Axes to reduce, and what is left.
 fn reduction(m: &mut Maker<'_>, x: &Value) -> (u32, bool, Vec<u32>) {
-    let gone: Vec<bool> = x.dims.iter().map(|_| m.chance.once_in(2)).collect();
-    let keep = m.chance.once_in(2);
+    let gone: Vec<bool> = x.dims.iter().map(|_| m.rng.once_in(2)).collect();
+    let keep = m.rng.once_in(2);
     let rank = i32::try_from(x.rank()).unwrap_or(0);
     let axes: Vec<i32> =
         gone.iter().zip(0..).filter(|(gone, _)| **gone).map(|(_, axis)| axis - rank).collect();
@@ -226,7 +227,7 @@ fn reduce(m: &mut Maker<'_>) -> Made {
         OperandType::TensorBool8 => [Op::ReduceAll, Op::ReduceAny],
         _ => [Op::ReduceMax, Op::ReduceMin],
     };
-    let kind = *kinds.get(m.chance.below(2))?;
+    let kind = *kinds.get(m.rng.below(2))?;
     let keep = m.bool(keep);
     Some((kind, vec![x.operand, axes, keep], vec![x.of(dims)]))
 }
@@ -247,7 +248,7 @@ fn arg(m: &mut Maker<'_>) -> Made {
     if dims.is_empty() {
         dims.push(1);
     }
-    let kind = if m.chance.once_in(2) { Op::Argmax } else { Op::Argmin };
+    let kind = if m.rng.once_in(2) { Op::Argmax } else { Op::Argmin };
     let out = x.as_kind(OperandType::TensorInt32).of(dims);
     Some((kind, vec![x.operand, m.int(code)], vec![out]))
 }
@@ -255,7 +256,7 @@ fn arg(m: &mut Maker<'_>) -> Made {
 fn topk(m: &mut Maker<'_>) -> Made {
     let x = exact(m)?;
     let extent = *x.dims.last()?;
-    let k = m.chance.between(1, extent);
+    let k = m.rng.between(1, extent);
     let mut dims = x.dims.clone();
     *dims.last_mut()? = k;
     let values = x.of(dims);
@@ -271,7 +272,7 @@ fn convert(m: &mut Maker<'_>) -> Made {
         _ => OperandType::TensorFloat32,
     };
     let same = x.of(x.dims.clone());
-    if x.is_quantised() && m.chance.once_in(2) {
+    if x.is_quantised() && m.rng.once_in(2) {
         return Some((Op::Dequantize, vec![x.operand], vec![same.as_kind(float)]));
     }
     if x.is_real() && m.element.is_exact() {
@@ -281,7 +282,7 @@ fn convert(m: &mut Maker<'_>) -> Made {
         return Some((Op::Quantize, vec![x.operand], vec![out]));
     }
     let targets = [OperandType::TensorFloat16, OperandType::TensorFloat32];
-    let to = *targets.get(m.chance.below(2))?;
+    let to = *targets.get(m.rng.below(2))?;
     Some((Op::Cast, vec![x.operand], vec![same.as_kind(to)]))
 }
 
@@ -291,7 +292,7 @@ fn compare(m: &mut Maker<'_>) -> Made {
         m.pick(|v| v.kind == a.kind && v.rank() <= 4 && broadcast(&v.dims, &a.dims).is_some())?;
     let dims = broadcast(&a.dims, &b.dims)?;
     let kinds = [Op::Equal, Op::NotEqual, Op::Less, Op::LessEqual, Op::Greater, Op::GreaterEqual];
-    let kind = *kinds.get(m.chance.below(kinds.len()))?;
+    let kind = *kinds.get(m.rng.below(kinds.len()))?;
     let out = a.as_kind(OperandType::TensorBool8).of(dims);
     Some((kind, vec![a.operand, b.operand], vec![out]))
 }

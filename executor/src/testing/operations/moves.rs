@@ -10,14 +10,14 @@ pub(super) fn reshape(m: &mut Maker<'_>) -> Made {
     let x = m.pick(|_| true)?;
     let count = u32::try_from(x.elements()).ok()?;
     let first = (1..=8).filter(|&part| count.is_multiple_of(part)).max()?;
-    let dims = if m.chance.once_in(3) {
+    let dims = if m.rng.once_in(3) {
         vec![1, first, 1, count / first]
     } else {
         vec![first, count / first]
     };
     let mut wanted = signed(&dims);
-    if m.chance.once_in(2) {
-        let at = m.chance.below(wanted.len());
+    if m.rng.once_in(2) {
+        let at = m.rng.below(wanted.len());
         *wanted.get_mut(at)? = -1;
     }
     let shape = m.list(&wanted);
@@ -28,7 +28,7 @@ pub(super) fn transpose(m: &mut Maker<'_>) -> Made {
     let x = m.pick(|v| (1..=4).contains(&v.rank()))?;
     let mut axes: Vec<usize> = (0..x.rank()).collect();
     for at in (1..axes.len()).rev() {
-        axes.swap(at, m.chance.below(at + 1));
+        axes.swap(at, m.rng.below(at + 1));
     }
     let dims = axes.iter().filter_map(|&axis| x.dims.get(axis)).copied().collect();
     let axes: Vec<i32> = axes.iter().filter_map(|&axis| i32::try_from(axis).ok()).collect();
@@ -40,9 +40,9 @@ pub(super) fn slice(m: &mut Maker<'_>) -> Made {
     let x = m.pick(|_| true)?;
     let (mut begins, mut sizes, mut dims) = (Vec::new(), Vec::new(), Vec::new());
     for &extent in &x.dims {
-        let begin = m.chance.between(0, extent - 1);
-        let size = m.chance.between(1, extent - begin);
-        let rest = size == extent - begin && m.chance.once_in(2);
+        let begin = m.rng.between(0, extent - 1);
+        let size = m.rng.between(1, extent - begin);
+        let rest = size == extent - begin && m.rng.once_in(2);
         begins.push(begin.cast_signed());
         sizes.push(if rest { -1 } else { size.cast_signed() });
         dims.push(size);
@@ -55,17 +55,17 @@ pub(super) fn strided_slice(m: &mut Maker<'_>) -> Made {
     let x = m.pick(|v| v.rank() <= 4)?;
     let (mut begins, mut ends, mut steps, mut dims) = (vec![], vec![], vec![], vec![]);
     for &extent in &x.dims {
-        let step = m.chance.between(1, 3);
-        let (low, high) = (m.chance.between(0, extent - 1), extent);
+        let step = m.rng.between(1, 3);
+        let (low, high) = (m.rng.between(0, extent - 1), extent);
         let count = (high - low).div_ceil(step);
         let (low, high, extent) = (low.cast_signed(), high.cast_signed(), extent.cast_signed());
-        if m.chance.once_in(3) {
+        if m.rng.once_in(3) {
             // Backwards from the last to the first.
             begins.push(high - 1);
             ends.push(low - 1 - extent);
             steps.push(-step.cast_signed());
         } else {
-            begins.push(if m.chance.once_in(2) { low - extent } else { low });
+            begins.push(if m.rng.once_in(2) { low - extent } else { low });
             ends.push(high + 5);
             steps.push(step.cast_signed());
         }
@@ -81,7 +81,7 @@ pub(super) fn pad(m: &mut Maker<'_>) -> Made {
     let x = m.pick(|v| v.rank() <= 4)?;
     let (mut paddings, mut dims) = (Vec::new(), Vec::new());
     for &extent in &x.dims {
-        let (head, tail) = (m.chance.between(0, 2), m.chance.between(0, 2));
+        let (head, tail) = (m.rng.between(0, 2), m.rng.between(0, 2));
         paddings.extend([head.cast_signed(), tail.cast_signed()]);
         dims.push(extent + head + tail);
     }
@@ -101,13 +101,13 @@ pub(super) fn concatenation(m: &mut Maker<'_>) -> Made {
     };
     let mut out = a.of(a.dims.clone());
     let mut inputs = vec![a.operand];
-    for _ in 0..m.chance.between(1, 3) {
+    for _ in 0..m.rng.between(1, 3) {
         // Now and then the same tensor again.
         let b = m.pick(fits)?;
         *out.dims.get_mut(axis)? += b.dims.get(axis)?;
         inputs.push(b.operand);
     }
-    if m.chance.once_in(2) {
+    if m.rng.once_in(2) {
         let (scale, zero_point) = m.quantisation();
         out = out.rescaled(scale, zero_point);
     }
@@ -128,7 +128,7 @@ pub(super) fn split(m: &mut Maker<'_>) -> Made {
 
 pub(super) fn tile(m: &mut Maker<'_>) -> Made {
     let x = m.pick(|v| v.elements() < 500)?;
-    let multiples: Vec<u32> = x.dims.iter().map(|_| m.chance.between(1, 2)).collect();
+    let multiples: Vec<u32> = x.dims.iter().map(|_| m.rng.between(1, 2)).collect();
     let dims = x.dims.iter().zip(&multiples).map(|(extent, times)| extent * times).collect();
     let multiples = m.list(&signed(&multiples));
     Some((Op::Tile, vec![x.operand, multiples], vec![x.of(dims)]))
@@ -136,7 +136,7 @@ pub(super) fn tile(m: &mut Maker<'_>) -> Made {
 
 pub(super) fn expand_dims(m: &mut Maker<'_>) -> Made {
     let x = m.pick(|v| v.rank() < 4)?;
-    let at = m.chance.below(x.rank() + 1);
+    let at = m.rng.below(x.rank() + 1);
     let mut dims = x.dims.clone();
     dims.insert(at, 1);
     let axis = m.int(i32::try_from(at).ok()?);
@@ -165,10 +165,10 @@ pub(super) fn gather(m: &mut Maker<'_>) -> Made {
     let x = m.pick(|v| v.rank() <= 4)?;
     let (axis, code) = axis_of(m, &x);
     let extent = *x.dims.get(axis)?;
-    let shape = if m.chance.once_in(2) { vec![2, 3] } else { vec![4] };
+    let shape = if m.rng.once_in(2) { vec![2, 3] } else { vec![4] };
     let count: u32 = shape.iter().product();
     let indices: Vec<i32> =
-        (0..count).map(|_| m.chance.between(0, extent - 1).cast_signed()).collect();
+        (0..count).map(|_| m.rng.between(0, extent - 1).cast_signed()).collect();
     let mut dims = x.dims.clone();
     dims.splice(axis..=axis, shape.iter().copied());
     let indices = m.ints(&indices, shape);
@@ -176,7 +176,7 @@ pub(super) fn gather(m: &mut Maker<'_>) -> Made {
 }
 
 pub(super) fn space_to_depth(m: &mut Maker<'_>) -> Made {
-    let (x, nchw) = (image(m)?, m.chance.once_in(4));
+    let (x, nchw) = (image(m)?, m.rng.once_in(4));
     let [n, h, w, c] = extents(&x, nchw)?;
     let block = (1..=3).filter(|block| h % block == 0 && w % block == 0).max()?;
     let dims = laid_out([n, h / block, w / block, c * block * block], nchw);
@@ -185,7 +185,7 @@ pub(super) fn space_to_depth(m: &mut Maker<'_>) -> Made {
 }
 
 pub(super) fn depth_to_space(m: &mut Maker<'_>) -> Made {
-    let (x, nchw) = (image(m)?, m.chance.once_in(4));
+    let (x, nchw) = (image(m)?, m.rng.once_in(4));
     let [n, h, w, c] = extents(&x, nchw)?;
     let block = (1..=3).filter(|block| c.is_multiple_of(block * block)).max()?;
     let dims = laid_out([n, h * block, w * block, c / (block * block)], nchw);
@@ -194,10 +194,10 @@ pub(super) fn depth_to_space(m: &mut Maker<'_>) -> Made {
 }
 
 pub(super) fn space_to_batch(m: &mut Maker<'_>) -> Made {
-    let (x, nchw) = (image(m)?, m.chance.once_in(4));
+    let (x, nchw) = (image(m)?, m.rng.once_in(4));
     let [n, h, w, c] = extents(&x, nchw)?;
-    let (bh, bw) = (m.chance.between(1, 3), m.chance.between(1, 3));
-    let (top, left) = (m.chance.between(0, 1), m.chance.between(0, 1));
+    let (bh, bw) = (m.rng.between(1, 3), m.rng.between(1, 3));
+    let (top, left) = (m.rng.between(0, 1), m.rng.between(0, 1));
     let bottom = (h + top).next_multiple_of(bh) - h - top;
     let right = (w + left).next_multiple_of(bw) - w - left;
     let dims = [n * bh * bw, (h + top + bottom) / bh, (w + left + right) / bw, c];
@@ -208,10 +208,10 @@ pub(super) fn space_to_batch(m: &mut Maker<'_>) -> Made {
 }
 
 pub(super) fn resize(m: &mut Maker<'_>) -> Made {
-    let (x, nchw) = (image(m)?, m.chance.once_in(4));
+    let (x, nchw) = (image(m)?, m.rng.once_in(4));
     let [n, _, _, c] = extents(&x, nchw)?;
-    let (h, w) = (m.chance.between(1, 8), m.chance.between(1, 8));
-    let kind = if m.chance.once_in(2) { Op::ResizeBilinear } else { Op::ResizeNearestNeighbor };
+    let (h, w) = (m.rng.between(1, 8), m.rng.between(1, 8));
+    let kind = if m.rng.once_in(2) { Op::ResizeBilinear } else { Op::ResizeNearestNeighbor };
     let inputs = vec![x.operand, m.int(w.cast_signed()), m.int(h.cast_signed()), m.bool(nchw)];
     Some((kind, inputs, vec![x.of(laid_out([n, h, w, c], nchw))]))
 }

@@ -28,20 +28,20 @@ fn slid(input: u32, pads: u32, filter: u32, stride: u32) -> Option<u32> {
     Some((input + pads).checked_sub(filter)? / stride + 1)
 }
 
-/// A quantisation for products of so many terms, where the type has one. Products of products have tiny scales, which some
-/// operations refuse: they stay above.
+/// A quantisation for products of so many terms, where the type has one. Products of products have
+/// tiny scales, which some operations refuse: they stay above.
 pub(super) fn product_of(m: &mut Maker<'_>, x: &Value, weights: &Value, terms: u32) -> Value {
     let (_, zero_point) = m.quantisation();
     #[expect(clippy::cast_precision_loss, reason = "few terms")]
-    let spread = m.chance.one_of(&[1.5f32, 8.0, 40.0]) * (terms as f32).sqrt();
+    let spread = m.rng.one_of(&[1.5f32, 8.0, 40.0]) * (terms as f32).sqrt();
     x.rescaled((x.scale * weights.scale * spread).max(1e-6), zero_point)
 }
 
 /// Weights for an input: of its own type, or signed per tensor.
 pub(super) fn weights_like(m: &mut Maker<'_>, x: &Value, dims: Vec<u32>) -> Value {
     let weights = x.of(dims);
-    let zero_point = m.chance.one_of(&[128, 0, 255, 77]);
-    weights.rescaled(m.chance.one_of(&[0.01f32, 0.5, 0.003]), zero_point)
+    let zero_point = m.rng.one_of(&[128, 0, 255, 77]);
+    weights.rescaled(m.rng.one_of(&[0.01f32, 0.5, 0.003]), zero_point)
 }
 
 fn bias(m: &mut Maker<'_>, x: &Value, weights: &Value, count: u32) -> u32 {
@@ -56,15 +56,15 @@ fn bias(m: &mut Maker<'_>, x: &Value, weights: &Value, count: u32) -> u32 {
 }
 
 pub(super) fn conv_2d(m: &mut Maker<'_>) -> Made {
-    let (x, nchw) = (image(m)?, m.chance.once_in(4));
+    let (x, nchw) = (image(m)?, m.rng.once_in(4));
     let [n, h, w, c] = extents(&x, nchw)?;
-    let (fh, fw) = (m.chance.between(1, 3), m.chance.between(1, 3));
-    let (sw, sh) = (m.chance.between(1, 2), m.chance.between(1, 2));
-    let (dw, dh) = (m.chance.between(1, 2), m.chance.between(1, 2));
+    let (fh, fw) = (m.rng.between(1, 3), m.rng.between(1, 3));
+    let (sw, sh) = (m.rng.between(1, 2), m.rng.between(1, 2));
+    let (dw, dh) = (m.rng.between(1, 2), m.rng.between(1, 2));
     let (reach_h, reach_w) = ((fh - 1) * dh + 1, (fw - 1) * dw + 1);
-    let mut pad = |reach: u32| m.chance.between(0, reach - 1);
+    let mut pad = |reach: u32| m.rng.between(0, reach - 1);
     let [l, r, t, b] = [pad(reach_w), pad(reach_w), pad(reach_h), pad(reach_h)];
-    let outputs = m.chance.between(1, 20);
+    let outputs = m.rng.between(1, 20);
     let weights = weights_like(m, &x, vec![outputs, fh, fw, c]);
     let filter = m.weights(&weights);
     let bias = bias(m, &x, &weights, outputs);
@@ -78,13 +78,13 @@ pub(super) fn conv_2d(m: &mut Maker<'_>) -> Made {
 }
 
 pub(super) fn depthwise(m: &mut Maker<'_>) -> Made {
-    let (x, nchw) = (image(m)?, m.chance.once_in(4));
+    let (x, nchw) = (image(m)?, m.rng.once_in(4));
     let [n, h, w, c] = extents(&x, nchw)?;
-    let (fh, fw) = (m.chance.between(1, 3), m.chance.between(1, 3));
-    let (sw, sh) = (m.chance.between(1, 2), m.chance.between(1, 2));
-    let mut pad = |reach: u32| m.chance.between(0, reach - 1);
+    let (fh, fw) = (m.rng.between(1, 3), m.rng.between(1, 3));
+    let (sw, sh) = (m.rng.between(1, 2), m.rng.between(1, 2));
+    let mut pad = |reach: u32| m.rng.between(0, reach - 1);
     let [l, r, t, b] = [pad(fw), pad(fw), pad(fh), pad(fh)];
-    let multiplier = m.chance.between(1, 3);
+    let multiplier = m.rng.between(1, 3);
     let outputs = c * multiplier;
     let weights = weights_like(m, &x, vec![1, fh, fw, outputs]);
     let filter = m.weights(&weights);
@@ -98,14 +98,14 @@ pub(super) fn depthwise(m: &mut Maker<'_>) -> Made {
 }
 
 pub(super) fn grouped(m: &mut Maker<'_>) -> Made {
-    let (x, nchw) = (image(m)?, m.chance.once_in(4));
+    let (x, nchw) = (image(m)?, m.rng.once_in(4));
     let [n, h, w, c] = extents(&x, nchw)?;
     let groups = (1..=4).filter(|groups| c % groups == 0).max()?;
-    let (fh, fw) = (m.chance.between(1, 3), m.chance.between(1, 3));
-    let (sw, sh) = (m.chance.between(1, 2), m.chance.between(1, 2));
-    let mut pad = |reach: u32| m.chance.between(0, reach - 1);
+    let (fh, fw) = (m.rng.between(1, 3), m.rng.between(1, 3));
+    let (sw, sh) = (m.rng.between(1, 2), m.rng.between(1, 2));
+    let mut pad = |reach: u32| m.rng.between(0, reach - 1);
     let [l, r, t, b] = [pad(fw), pad(fw), pad(fh), pad(fh)];
-    let outputs = groups * m.chance.between(1, 4);
+    let outputs = groups * m.rng.between(1, 4);
     let weights = weights_like(m, &x, vec![outputs, fh, fw, c / groups]);
     let filter = m.weights(&weights);
     let bias = bias(m, &x, &weights, outputs);
@@ -118,15 +118,15 @@ pub(super) fn grouped(m: &mut Maker<'_>) -> Made {
 }
 
 pub(super) fn transpose_conv(m: &mut Maker<'_>) -> Made {
-    let (x, nchw) = (image(m)?, m.chance.once_in(4));
+    let (x, nchw) = (image(m)?, m.rng.once_in(4));
     let [n, h, w, c] = extents(&x, nchw)?;
-    let (fh, fw) = (m.chance.between(1, 3), m.chance.between(1, 3));
-    let (sw, sh) = (m.chance.between(1, 3), m.chance.between(1, 3));
-    let outputs = m.chance.between(1, 5);
+    let (fh, fw) = (m.rng.between(1, 3), m.rng.between(1, 3));
+    let (sw, sh) = (m.rng.between(1, 3), m.rng.between(1, 3));
+    let outputs = m.rng.between(1, 5);
     let weights = weights_like(m, &x, vec![outputs, fh, fw, c]);
     let filter = m.weights(&weights);
     let bias = bias(m, &x, &weights, outputs);
-    let (t, l) = (m.chance.between(0, 1), m.chance.between(0, 1));
+    let (t, l) = (m.rng.between(0, 1), m.rng.between(0, 1));
     let out_h = ((h - 1) * sh + fh).checked_sub(t)?;
     let out_w = ((w - 1) * sw + fw).checked_sub(l)?;
     let dims = laid_out([n, out_h, out_w, outputs], nchw);
@@ -142,7 +142,7 @@ pub(super) fn fully_connected(m: &mut Maker<'_>) -> Made {
     let x = m.pick(|v| v.kind == kind && (2..=4).contains(&v.rank()))?;
     let size = *x.dims.last()?;
     let rows = u32::try_from(x.elements()).ok()? / size;
-    let units = m.chance.between(1, 33);
+    let units = m.rng.between(1, 33);
     let weights = weights_like(m, &x, vec![units, size]);
     let filter = m.weights(&weights);
     let bias = bias(m, &x, &weights, units);
@@ -152,14 +152,14 @@ pub(super) fn fully_connected(m: &mut Maker<'_>) -> Made {
 }
 
 pub(super) fn pool(m: &mut Maker<'_>) -> Made {
-    let (x, nchw) = (image(m)?, m.chance.once_in(4));
+    let (x, nchw) = (image(m)?, m.rng.once_in(4));
     let [n, h, w, c] = extents(&x, nchw)?;
-    let (fh, fw) = (m.chance.between(1, 4), m.chance.between(1, 4));
-    let (sw, sh) = (m.chance.between(1, 3), m.chance.between(1, 3));
-    let mut pad = |reach: u32| m.chance.between(0, reach - 1);
+    let (fh, fw) = (m.rng.between(1, 4), m.rng.between(1, 4));
+    let (sw, sh) = (m.rng.between(1, 3), m.rng.between(1, 3));
+    let mut pad = |reach: u32| m.rng.between(0, reach - 1);
     let [l, r, t, b] = [pad(fw), pad(fw), pad(fh), pad(fh)];
     let dims = [n, slid(h, t + b, fh, sh)?, slid(w, l + r, fw, sw)?, c];
-    let kind = if m.chance.once_in(2) { Op::AveragePool2d } else { Op::MaxPool2d };
+    let kind = if m.rng.once_in(2) { Op::AveragePool2d } else { Op::MaxPool2d };
     let mut inputs = vec![x.operand];
     inputs.extend(numbers(m, &[l, r, t, b, sw, sh, fw, fh]));
     inputs.extend([activation(m), m.bool(nchw)]);

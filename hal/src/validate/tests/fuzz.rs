@@ -1,4 +1,4 @@
-//! The fuzz bodies, driven by chance.
+//! The fuzz bodies, driven by random bytes.
 
 use proptest::prelude::*;
 

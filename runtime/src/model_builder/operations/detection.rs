@@ -1,5 +1,5 @@
-//! Objects in pictures: proposals, regions, boxes. Boxes are `[left, top, right, bottom]`; 8-bit models have them in
-//! eighths of a pixel, as TENSOR_QUANT16_ASYMM.
+//! Objects in pictures: proposals, regions, boxes. Boxes are `[left, top, right, bottom]`; 8-bit
+//! models have them in eighths of a pixel, as TENSOR_QUANT16_ASYMM.
 
 use super::*;
 
@@ -46,7 +46,8 @@ operations! {
         scale_h: Float = 5.0,
         /// What encodings of the width are divided by.
         scale_w: Float = 5.0,
-        /// Whether each class is looked at by itself, which is slower, rather than the best class of each box.
+        /// Whether each class is looked at by itself, which is slower, rather than the best class
+        /// of each box.
         regular_nms: Flag = false,
         max_detections,
         /// Most classes of one box, unless classes are looked at by themselves.
@@ -99,18 +100,19 @@ operations! {
         /// `[boxes, keypoints, 2]`: x, y.
         keypoints
     };
-    /// The parts of a picture in boxes, brought to `size` by means of samples between the pixels; a feature is `stride`
-    /// pixels of the boxes' picture.
+    /// The parts of a picture in boxes, brought to `size` by means of samples between the pixels; a
+    /// feature is `stride` pixels of the boxes' picture.
     RoiAlign roi_align(
         features: OperandId, boxes: OperandId, batch_index: OperandId, size: Rows, stride: Ratio
     ) {
-        /// How many samples go into a pixel in each direction; 0 takes as many as there are features.
+        /// How many samples go into a pixel in each direction; 0 takes as many as there are
+        /// features.
         samples: Rows = 0,
         /// Whether channels come before height and width.
         nchw: Flag = false,
     } => one;
-    /// The parts of a picture in boxes, brought to `size` by the greatest in each; a feature is `stride` pixels of the
-    /// boxes' picture.
+    /// The parts of a picture in boxes, brought to `size` by the greatest in each; a feature is
+    /// `stride` pixels of the boxes' picture.
     RoiPooling roi_pooling(
         features: OperandId, boxes: OperandId, batch_index: OperandId, size: Rows, stride: Ratio
     ) {

@@ -18,7 +18,8 @@ operations! {
     Minimum minimum(a: OperandId, b: OperandId) => one;
     /// `base` to the power of `exponent`, with extents as for [`ModelBuilder::add`].
     Pow pow(base: OperandId, exponent: OperandId) => one;
-    /// `input` where it is positive, `alpha * input` elsewhere, with extents as for [`ModelBuilder::add`].
+    /// `input` where it is positive, `alpha * input` elsewhere, with extents as for
+    /// [`ModelBuilder::add`].
     Prelu prelu(input: OperandId, alpha: OperandId) => one;
 
     /// Whether `a = b`, as BOOL8, with extents as for [`ModelBuilder::add`].
@@ -39,7 +40,8 @@ operations! {
     LogicalOr logical_or(a: OperandId, b: OperandId) => one;
     /// Whether a BOOL8 is false.
     LogicalNot logical_not(a: OperandId) => one;
-    /// From `if_true` where `condition`, a BOOL8 of the same shape, is true, from `if_false` elsewhere.
+    /// From `if_true` where `condition`, a BOOL8 of the same shape, is true, from `if_false`
+    /// elsewhere.
     Select select(condition: OperandId, if_true: OperandId, if_false: OperandId) => one;
 
     /// `|x|`.
@@ -79,8 +81,8 @@ operations! {
 
     /// The same values in the type that `to` says.
     Cast cast(input: OperandId) => one;
-    /// Real numbers in 8 bits: TENSOR_QUANT8_ASYMM, where `to` says nothing else, by the scale and zero point that
-    /// `quantized` says.
+    /// Real numbers in 8 bits: TENSOR_QUANT8_ASYMM, where `to` says nothing else, by the scale and
+    /// zero point that `quantized` says.
     Quantize quantize(real: OperandId) => one;
     /// 8-bit values as the numbers that they stand for: FLOAT32, where `to` says nothing else.
     Dequantize dequantize(quantized_values: OperandId) => one;

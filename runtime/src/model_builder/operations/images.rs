@@ -1,5 +1,5 @@
-//! Convolutions, pooling, dense layers and what changes the size of pictures. Pictures are `[batches, height, width,
-//! channels]`, or `[batches, channels, height, width]` with `nchw`.
+//! Convolutions, pooling, dense layers and what changes the size of pictures. Pictures are
+//! `[batches, height, width, channels]`, or `[batches, channels, height, width]` with `nchw`.
 
 use super::*;
 use nnburst_hal::FusedActivation;
@@ -36,7 +36,8 @@ operations! {
         /// How far apart the filter's elements are.
         dilation: Size = 1,
     ] => one;
-    /// Convolution of each channel by itself, with `filter`, `[1, height, width, in * multiplier]`, and `bias`.
+    /// Convolution of each channel by itself, with `filter`, `[1, height, width, in * multiplier]`,
+    /// and `bias`.
     DepthwiseConv2d depthwise_conv_2d(input: OperandId, filter: OperandId, bias: OperandId) {
         padding: Padding = Padding::Valid,
         /// How far the filter moves.
@@ -50,7 +51,8 @@ operations! {
         /// How far apart the filter's elements are.
         dilation: Size = 1,
     ] => one;
-    /// Convolution of `groups` of channels by themselves, with `filter`, `[out, height, width, in / groups]`, and `bias`.
+    /// Convolution of `groups` of channels by themselves, with `filter`,
+    /// `[out, height, width, in / groups]`, and `bias`.
     GroupedConv2d grouped_conv_2d(
         input: OperandId, filter: OperandId, bias: OperandId; groups: Int
     ) {
@@ -62,8 +64,8 @@ operations! {
         /// Whether channels come before height and width.
         nchw: Flag = false,
     } => one;
-    /// The transpose of a convolution with `filter`, `[out, height, width, in]`: what it makes of a small picture is a
-    /// large one, whose shape `padding` tells or implies.
+    /// The transpose of a convolution with `filter`, `[out, height, width, in]`: what it makes of a
+    /// small picture is a large one, whose shape `padding` tells or implies.
     TransposeConv2d transpose_conv_2d(
         input: OperandId, filter: OperandId, bias: OperandId, padding: TransposePadding
     ) {
@@ -73,7 +75,8 @@ operations! {
         /// Whether channels come before height and width.
         nchw: Flag = false,
     } => one;
-    /// A dense layer: `input`, seen as `[batches, in]`, by `weights`, `[units, in]`, and `bias`, `[units]`.
+    /// A dense layer: `input`, seen as `[batches, in]`, by `weights`, `[units, in]`, and `bias`,
+    /// `[units]`.
     FullyConnected fully_connected(input: OperandId, weights: OperandId, bias: OperandId) {
         activation: Activation = FusedActivation::None,
     } => one;
@@ -124,7 +127,8 @@ operations! {
         /// Whether channels come before height and width.
         nchw: Flag = false,
     ] => one;
-    /// Gathers blocks of `blocks` pixels, height and width, in batches, once pixels are put before and behind each.
+    /// Gathers blocks of `blocks` pixels, height and width, in batches, once pixels are put before
+    /// and behind each.
     SpaceToBatchNd space_to_batch_nd(input: OperandId, blocks: Ints, paddings: Pairs) [
         /// Whether channels come before height and width.
         nchw: Flag = false,
@@ -151,7 +155,8 @@ operations! {
         /// The dimension; -1 is the last.
         axis: Int = -1,
     ] => one;
-    /// Divides by `(bias + alpha * sum of squares) ^ beta` over the `radius` neighbours on both sides along an axis.
+    /// Divides by `(bias + alpha * sum of squares) ^ beta` over the `radius` neighbours on both
+    /// sides along an axis.
     LocalResponseNormalization local_response_normalization(input: OperandId, radius: Int) {
         /// What keeps the divisor from 0.
         bias: Float = 1.0,

@@ -1,8 +1,9 @@
 //! A type for each operation, with setters for what it can do without being told.
 //!
-//! They come from the methods of [`ModelBuilder`](crate::ModelBuilder): `graph.conv_2d(input, filter, bias)` is a
-//! [`Conv2d`] with one pixel as stride and no padding, `stride` and `padding` change that, `done` adds it to the model.
-//! Names are those of NNAPI, as are meanings; what they compute is said there and in short here.
+//! They come from the methods of [`ModelBuilder`](crate::ModelBuilder):
+//! `graph.conv_2d(input, filter, bias)` is a [`Conv2d`] with one pixel as stride and no padding,
+//! `stride` and `padding` change that, `done` adds it to the model. Names are those of NNAPI, as
+//! are meanings; what they compute is said there and in short here.
 //!
 //! | argument | given as |
 //! |---|---|
@@ -82,7 +83,8 @@ impl Ready<'_> {
 ///                                             => one;                                   in [] those that a list can end without
 /// ```
 ///
-/// with outputs `one`, `many` (then the type has `outputs`, their number) or a struct's name and fields.
+/// with outputs `one`, `many` (then the type has `outputs`, their number) or a struct's name and
+/// fields.
 macro_rules! operations {
     ($(
         $(#[$doc:meta])*
@@ -136,7 +138,8 @@ $($(
                     }
                 )+)?
 
-                /// Scale and zero point of the first output, where it is quantised and they don't follow from the inputs.
+                /// Scale and zero point of the first output, where it is quantised and they don't
+                /// follow from the inputs.
                 pub fn quantized(mut self, scale: f32, zero_point: i32) -> Self {
                     self.pending.told.quantization = Some((scale, zero_point));
                     self
@@ -148,8 +151,8 @@ $($(
                     self
                 }
 
-                /// All of an output by its position: type, shape and quantisation, in place of what follows from the
-                /// inputs.
+                /// All of an output by its position: type, shape and quantisation, in place of what
+                /// follows from the inputs.
                 pub fn output(mut self, position: usize, operand: Operand) -> Self {
                     self.pending.told.outputs.push((position, operand));
                     self
@@ -199,7 +202,8 @@ macro_rules! setter {
         }
     };
     ($(#[$doc:meta])* $slot:ident Activation = $default:expr) => {
-        /// The activation behind the operation; see also `relu`, `relu1` and `relu6`. Else there is none.
+        /// The activation behind the operation; see also `relu`, `relu1` and `relu6`. Else there is
+        /// none.
         pub fn $slot(mut self, $slot: impl Into<Activation>) -> Self {
             self.$slot = $slot.into();
             self

@@ -5,7 +5,8 @@ use nnburst_hal::FusedActivation;
 use super::*;
 
 operations! {
-    /// A step of an LSTM over `input`, `[batches, inputs]`, from the state that the step before left.
+    /// A step of an LSTM over `input`, `[batches, inputs]`, from the state that the step before
+    /// left.
     Lstm lstm(input: OperandId, weights: LstmWeights, state: LstmState) {
         /// Of the cell's content.
         activation: CellActivation = CellActivation::Tanh,
@@ -58,7 +59,8 @@ operations! {
         cell_clip: Float = 0.0,
         /// The bound of the projected outputs; 0 is none.
         projection_clip: Float = 0.0,
-        /// Whether there is one output, with the forward cell's before the backward cell's, rather than two.
+        /// Whether there is one output, with the forward cell's before the backward cell's, rather
+        /// than two.
         merge_outputs: bool = false,
         /// Whether sequences are `[times, batches, inputs]`.
         time_major: Flag = false,
@@ -89,7 +91,8 @@ operations! {
         /// `[batches, units]`, or as wide as the projection.
         output
     };
-    /// A step of an LSTM of 8-bit values with a 16-bit state, whose gates have neither peephole nor projection.
+    /// A step of an LSTM of 8-bit values with a 16-bit state, whose gates have neither peephole nor
+    /// projection.
     Quantized16bitLstm quantized_16bit_lstm(
         input: OperandId, input_weights: Gates, recurrent_weights: Gates, bias: Gates,
         cell: OperandId, hidden: OperandId
@@ -99,7 +102,8 @@ operations! {
         /// The output, and what to hand to the next step as `hidden`.
         hidden
     };
-    /// A step of a plain recurrent cell: `activation(input * weights + hidden * recurrent_weights + bias)`.
+    /// A step of a plain recurrent cell:
+    /// `activation(input * weights + hidden * recurrent_weights + bias)`.
     Rnn rnn(
         input: OperandId, weights: OperandId, recurrent_weights: OperandId, bias: OperandId,
         hidden: OperandId
@@ -122,7 +126,8 @@ operations! {
         /// Whether sequences are `[times, batches, inputs]`.
         time_major: Flag = false,
     } => one;
-    /// Two plain recurrent cells over whole sequences, `[batches, times, inputs]`, one of them from the end.
+    /// Two plain recurrent cells over whole sequences, `[batches, times, inputs]`, one of them from
+    /// the end.
     BidirectionalSequenceRnn bidirectional_sequence_rnn(
         input: OperandId, forward: RnnWeights, backward: RnnWeights
     ) {
@@ -136,7 +141,8 @@ operations! {
         activation: CellActivation = CellActivation::Tanh,
         /// Whether sequences are `[times, batches, inputs]`.
         time_major: Flag = false,
-        /// Whether there is one output, with the forward cell's before the backward cell's, rather than two.
+        /// Whether there is one output, with the forward cell's before the backward cell's, rather
+        /// than two.
         merge_outputs: bool = false,
     } => many;
     /// A layer in two stages, of features and of their course in time, `rank` features to a unit.
@@ -198,8 +204,8 @@ impl BidirectionalSequenceLstm<'_> {
         if self.merge_outputs { 1 } else { 2 }
     }
 
-    /// As `done`, with the states behind the last steps as outputs too: the forward cell's hidden and cell state, then the
-    /// backward cell's.
+    /// As `done`, with the states behind the last steps as outputs too: the forward cell's hidden
+    /// and cell state, then the backward cell's.
     pub fn done_with_state(self) -> Vec<OperandId> {
         let outputs = self.outputs() + 4;
         self.ready().add_many(outputs)
@@ -211,7 +217,8 @@ impl BidirectionalSequenceRnn<'_> {
         if self.merge_outputs { 1 } else { 2 }
     }
 
-    /// As `done`, with the last hidden states as outputs too: the forward cell's, then the backward cell's.
+    /// As `done`, with the last hidden states as outputs too: the forward cell's, then the backward
+    /// cell's.
     pub fn done_with_state(self) -> Vec<OperandId> {
         let outputs = self.outputs() + 2;
         self.ready().add_many(outputs)

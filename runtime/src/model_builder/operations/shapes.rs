@@ -12,7 +12,8 @@ operations! {
     } => one;
     /// With a dimension of extent 1 more, before `axis`.
     ExpandDims expand_dims(input: OperandId, axis: Int) => one;
-    /// With the dimensions in another order: the opposite one, where `permutation` says nothing else.
+    /// With the dimensions in another order: the opposite one, where `permutation` says nothing
+    /// else.
     Transpose transpose(input: OperandId) {
         /// For each dimension of the output which of the input it is.
         permutation: MaybeInts = None,
@@ -23,7 +24,8 @@ operations! {
     Split split(input: OperandId, axis: Int, parts: i32) => many;
     /// From `begin` so many elements of each dimension as `size` says; -1 is all that follow.
     Slice slice(input: OperandId, begin: Ints, size: Ints) => one;
-    /// From `begin` up to `end`, every so many as `strides` says, in each dimension. Bits of the masks stand for dimensions.
+    /// From `begin` up to `end`, every so many as `strides` says, in each dimension. Bits of the
+    /// masks stand for dimensions.
     StridedSlice strided_slice(input: OperandId, begin: Ints, end: Ints, strides: Ints) {
         /// Where `begin` doesn't count: from the first.
         begin_mask: Int = 0,
@@ -36,7 +38,8 @@ operations! {
     Tile tile(input: OperandId, multiples: Ints) => one;
     /// With zeros before and behind each dimension.
     Pad pad(input: OperandId, paddings: Pairs) => one;
-    /// With `value` before and behind each dimension: an `f32` with floats, an `i32`, as stored, with 8-bit values.
+    /// With `value` before and behind each dimension: an `f32` with floats, an `i32`, as stored,
+    /// with 8-bit values.
     PadV2 pad_v2(input: OperandId, paddings: Pairs, value: Number) => one;
     /// A tensor of this shape that is `value` throughout.
     Fill fill(shape: Ints, value: Number) => one;
@@ -52,9 +55,11 @@ operations! {
         /// 1 for each key that is there, else 0, as TENSOR_QUANT8_ASYMM.
         hits
     };
-    /// Bits of the input by the hashes `hash`, `[hashes, bits]`: inputs that are alike agree in most.
+    /// Bits of the input by the hashes `hash`, `[hashes, bits]`: inputs that are alike agree in
+    /// most.
     LshProjection lsh_projection(hash: OperandId, input: OperandId, projection: Projection) => one;
-    /// `samples` numbers of classes by chance, from `log_probabilities`, `[batches, classes]`; the two `seeds` fix them.
+    /// `samples` numbers of classes at random, from `log_probabilities`, `[batches, classes]`; the
+    /// two `seeds` fix them.
     RandomMultinomial random_multinomial(log_probabilities: OperandId, samples: Int, seeds: Ints)
     => one;
 }

@@ -133,7 +133,8 @@ fn equal_devices_never_split_a_model_whatever_the_noise() {
     }
 }
 
-/// A device that is somewhat quicker for some of the work gets it if that is worth the ways, and only then.
+/// A device that is somewhat quicker for some of the work gets it if that is worth the ways, and
+/// only then.
 #[test]
 fn ways_between_processes_are_part_of_the_cost() {
     let quick = |at: fn(&str, Priced) -> Device| {

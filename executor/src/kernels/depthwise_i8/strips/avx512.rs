@@ -188,8 +188,8 @@ impl<T: Turn, const PARTS: usize> Word for Lines<T, PARTS> {
     }
 }
 
-/// How sixteen bytes of four lines each are turned so that a lane has those of one channel. What does it is hidden from
-/// the compiler, which makes eight shuffles of it where it sees the order.
+/// How sixteen bytes of four lines each are turned so that a lane has those of one channel. What
+/// does it is hidden from the compiler, which makes eight shuffles of it where it sees the order.
 trait Turn: Copy {
     /// Runs a job as compiled for the instruction set.
     ///
@@ -204,7 +204,8 @@ trait Turn: Copy {
     fn turned(&self, lines: __m512i) -> __m512i;
 }
 
-/// Words of four bytes first, which may change places over the whole vector, then bytes within them.
+/// Words of four bytes first, which may change places over the whole vector, then bytes within
+/// them.
 #[derive(Clone, Copy)]
 struct Twice {
     words: __m512i,

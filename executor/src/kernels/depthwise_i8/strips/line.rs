@@ -5,15 +5,17 @@ use std::marker::PhantomData;
 use super::{LANES, Strip};
 use crate::kernels::requantise::{Channels, Quick};
 
-/// How sums become bytes: no result is below the zero point, some are, or multipliers are of any kind.
+/// How sums become bytes: no result is below the zero point, some are, or multipliers are of any
+/// kind.
 const POSITIVE: u8 = 0;
 pub(super) const NEGATIVE: u8 = 1;
 pub(super) const GENERAL: u8 = 2;
 
-/// Some lines of a column of the image, or of a window's weights: of sixteen channels, in registers.
+/// Some lines of a column of the image, or of a window's weights: of sixteen channels, in
+/// registers.
 ///
-/// Whoever makes one vouches that the machine has the instruction set; what exists can be computed with.
-/// The methods are always inlined, into functions that state the instruction set.
+/// Whoever makes one vouches that the machine has the instruction set; what exists can be computed
+/// with. The methods are always inlined, into functions that state the instruction set.
 pub(super) trait Word: Copy {
     /// A sum for each channel.
     type Sums: Copy;
@@ -51,7 +53,8 @@ pub(super) trait Word: Copy {
     /// There are sixteen words; the machine has the instruction set.
     unsafe fn weights(from: *const i32) -> Self;
 
-    /// `count` lines of the image, `line` bytes apart; what stands in the place of others is arbitrary.
+    /// `count` lines of the image, `line` bytes apart; what stands in the place of others is
+    /// arbitrary.
     ///
     /// # Safety
     /// Sixteen channels of so many lines are readable; the machine has the instruction set.
@@ -83,8 +86,8 @@ pub(super) trait Job {
     unsafe fn run(s: &Strip);
 }
 
-/// Windows of `SIDE` lines and columns, up to `PIXELS` at a time; `WORDS` words hold the lines of one window
-/// and of the one below.
+/// Windows of `SIDE` lines and columns, up to `PIXELS` at a time; `WORDS` words hold the lines of
+/// one window and of the one below.
 ///
 /// # Safety
 /// As for [`Job::run`]; the machine has the instruction set.
@@ -143,8 +146,8 @@ unsafe fn sharing<
     }
 }
 
-/// A whole strip, `ROWS` lines of outputs, `PIXELS` windows at a time that lie `STEP` taps apart. What all tiles
-/// need is loaded once: behind a store the compiler would load it again.
+/// A whole strip, `ROWS` lines of outputs, `PIXELS` windows at a time that lie `STEP` taps apart.
+/// What all tiles need is loaded once: behind a store the compiler would load it again.
 struct Line<
     W,
     const SIDE: usize,
@@ -169,7 +172,8 @@ impl<
     unsafe fn run(s: &Strip) {
         // SAFETY: a block of weights has a line of bias, and one of each word of each column.
         let (bias, first) = unsafe { (W::sums(s.weights), W::weights(s.weights.add(LANES))) };
-        // What fits signed bytes, and what is left; of the second row of windows a line further down.
+        // What fits signed bytes, and what is left; of the second row of windows a line further
+        // down.
         let mut weights = [[[[first; WORDS]; SIDE]; 2]; ROWS];
         for at in 0..W::PARTS * SIDE * WORDS {
             let (part, tap, word) = (at / WORDS / SIDE, at / WORDS % SIDE, at % WORDS);

@@ -1,17 +1,19 @@
-//! 3x3 and 5x5 windows, several lines of a column in each 32-bit lane: one instruction then multiplies two, three
-//! or four lines of a window's column.
+//! 3x3 and 5x5 windows, several lines of a column in each 32-bit lane: one instruction then
+//! multiplies two, three or four lines of a window's column.
 //!
 //! ```text
 //!   four lines of 16 bytes ──interleaved──► lane c: line 0, 1, 2, 3 of channel c
 //!   weights (w0, w1, w2, 0) ► output line 0;  (0, w0, w1, w2) ► output line 1
 //! ```
 //!
-//! Five lines, and the sixth of the windows below, take two words; what is right for three is right for them.
-//! Without instructions for products of bytes, lanes hold one or two lines of 16-bit differences, and there are more words.
+//! Five lines, and the sixth of the windows below, take two words; what is right for three is right
+//! for them. Without instructions for products of bytes, lanes hold one or two lines of 16-bit
+//! differences, and there are more words.
 //!
-//! Lines come with their padding from a copy (see [`Bands`]), so every window is whole. The difference of a
-//! weight from its zero point may take 9 bits: of bytes, what doesn't fit a signed one goes into a second product,
-//! which is left out where all of it is 0, and the image's zero point is in the bias.
+//! Lines come with their padding from a copy (see [`Bands`]), so every window is whole. The
+//! difference of a weight from its zero point may take 9 bits: of bytes, what doesn't fit a signed
+//! one goes into a second product, which is left out where all of it is 0, and the image's zero
+//! point is in the bias.
 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod avx2;
@@ -48,8 +50,8 @@ pub(crate) struct Kernel {
     /// Windows of three and of five lines and columns.
     ///
     /// # Safety
-    /// The strip's input is readable, weights and scaling are there, its output is writable; the machine has the
-    /// instruction set.
+    /// The strip's input is readable, weights and scaling are there, its output is writable; the
+    /// machine has the instruction set.
     pub(super) three: unsafe fn(&Strip),
     pub(super) five: unsafe fn(&Strip),
 }
@@ -68,7 +70,8 @@ impl Kernel {
         }
     }
 
-    /// Lines of a block of weights: the bias, then the words of each column, then what is left of them.
+    /// Lines of a block of weights: the bias, then the words of each column, then what is left of
+    /// them.
     fn block_lines(&self, side: usize) -> usize {
         1 + self.parts() * side * self.words(side)
     }
@@ -121,8 +124,8 @@ pub(super) struct Strip {
 }
 
 impl Strips {
-    /// `None` for windows that are neither 3x3 nor 5x5, for channels that don't fill vectors, and where lanes hold
-    /// bytes for weights that may be 255, which is no sum of two signed ones.
+    /// `None` for windows that are neither 3x3 nor 5x5, for channels that don't fill vectors, and
+    /// where lanes hold bytes for weights that may be 255, which is no sum of two signed ones.
     pub(super) fn new(
         kernel: Kernel,
         patches: Patches,
@@ -135,7 +138,8 @@ impl Strips {
         let several = LANES.is_multiple_of(channels)
             && p.stride_w == 1
             && (p.out_width * channels).is_multiple_of(LANES);
-        // Told by the zero point alone: weights that come out of a cache aren't there to be looked at.
+        // Told by the zero point alone: weights that come out of a cache aren't there to be looked
+        // at.
         let bytes = kernel.encoding == Encoding::Bytes;
         let in_parts = !bytes || quantised.zero_point > 0;
         let side = p.filter_h;
@@ -193,8 +197,9 @@ impl Strips {
     }
 
     /// # Safety
-    /// `image` is readable for the patches' elements, `output` writable for rows times channels; the lines are
-    /// there, `scratch` is as long as it has to be, and the machine has the form's instruction set.
+    /// `image` is readable for the patches' elements, `output` writable for rows times channels;
+    /// the lines are there, `scratch` is as long as it has to be, and the machine has the form's
+    /// instruction set.
     pub(super) unsafe fn run(
         &self,
         image: Pitched<*const u8>,
@@ -275,8 +280,8 @@ impl Strips {
         }
     }
 
-    /// Lines of output whose input stays in the first cache from one block of channels to the next: they share
-    /// its lines of 64 bytes.
+    /// Lines of output whose input stays in the first cache from one block of channels to the next:
+    /// they share its lines of 64 bytes.
     fn near_lines(&self) -> usize {
         let p = &self.bands.patches;
         let pixel = p.channels.min(CACHE_LINE);

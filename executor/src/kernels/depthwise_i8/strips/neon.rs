@@ -37,7 +37,8 @@ unsafe fn five(s: &Strip) {
     unsafe { strip::<Line, 5, 6, 2>(s) };
 }
 
-/// A line of 16-bit differences. Multiply-adds widen by themselves, so there is nothing to interleave.
+/// A line of 16-bit differences. Multiply-adds widen by themselves, so there is nothing to
+/// interleave.
 #[derive(Clone, Copy)]
 struct Line([int16x8_t; 2]);
 

@@ -1,7 +1,8 @@
 //! The cell: from the gates and its state to the next state and the output.
 //!
-//! All that is done to every unit alike runs over rows of the cell's own memory, whole vectors long, in loops that
-//! are compiled for the machine's instruction set; what lies behind the units means nothing and goes nowhere.
+//! All that is done to every unit alike runs over rows of the cell's own memory, whole vectors
+//! long, in loops that are compiled for the machine's instruction set; what lies behind the units
+//! means nothing and goes nowhere.
 
 use nnburst_hal::OperandType;
 
@@ -99,7 +100,8 @@ impl Cell {
         self.products.sums() + 4 * self.padded() + self.products.work()
     }
 
-    /// One batch row; `known` are the sums of its products by input, where they were computed ahead.
+    /// One batch row; `known` are the sums of its products by input, where they were computed
+    /// ahead.
     pub(super) fn run(
         &self,
         io: &Io<'_>,

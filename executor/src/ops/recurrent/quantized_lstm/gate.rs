@@ -1,4 +1,5 @@
-//! A gate: behind the scaled sums of its products come peephole, layer normalisation, and its function.
+//! A gate: behind the scaled sums of its products come peephole, layer normalisation, and its
+//! function.
 
 use super::super::curves::{self, Curve};
 use super::super::quantized_16bit_lstm::saturate;

@@ -1,10 +1,10 @@
-//! QUANTIZED_LSTM: 8-bit activations and weights, 16-bit gates with scales of their own, optionally with
-//! layer normalisation and projection.
+//! QUANTIZED_LSTM: 8-bit activations and weights, 16-bit gates with scales of their own, optionally
+//! with layer normalisation and projection.
 //!
-//! Source: NNAPI `QUANTIZED_LSTM`, since HAL 1.3. Decided otherwise than in the reference, where no test of
-//! its own tells the difference: without layer normalisation the gates' biases are added (the
-//! reference forgets them), and the peephole of the input and forget gates reads the previous cell
-//! state (the reference reads its output buffer before writing it). An omitted clip is none.
+//! Source: NNAPI `QUANTIZED_LSTM`, since HAL 1.3. Decided otherwise than in the reference, where no
+//! test of its own tells the difference: without layer normalisation the gates' biases are added
+//! (the reference forgets them), and the peephole of the input and forget gates reads the previous
+//! cell state (the reference reads its output buffer before writing it). An omitted clip is none.
 
 mod cell;
 mod gate;

@@ -77,7 +77,8 @@ impl Products {
         self.scaled.row()
     }
 
-    /// Numbers of work memory that [`Products::compute`] takes: both products and the row they are of.
+    /// Numbers of work memory that [`Products::compute`] takes: both products and the row they are
+    /// of.
     pub(super) fn work(&self) -> usize {
         2 * self.sums() + self.width.max(self.outputs)
     }
@@ -97,8 +98,8 @@ impl Products {
         self.gates.iter().take_while(|&&(at, _)| at < gate).count() * self.units
     }
 
-    /// The scaled sums of one batch row, of 16 bits each: one gate after the other. `known` are those of the products by
-    /// input, where they were computed ahead.
+    /// The scaled sums of one batch row, of 16 bits each: one gate after the other. `known` are
+    /// those of the products by input, where they were computed ahead.
     pub(super) fn compute(
         &self,
         io: &Io<'_>,

@@ -1,6 +1,8 @@
-//! Steps of a network that was unrolled: the same cell again and again, with what comes of all inputs in one product.
+//! Steps of a network that was unrolled: the same cell again and again, with what comes of all
+//! inputs in one product.
 //!
-//! Alone each step reads all weights from the second cache, of which those of the input may be three quarters.
+//! Alone each step reads all weights from the second cache, of which those of the input may be
+//! three quarters.
 
 use std::sync::Arc;
 
@@ -19,7 +21,8 @@ pub(crate) struct Steps {
 }
 
 impl Cell {
-    /// Whether a step may be computed with this one: the sums of its input come of the same weights.
+    /// Whether a step may be computed with this one: the sums of its input come of the same
+    /// weights.
     pub(crate) fn goes_with(&self, other: &Self) -> bool {
         let both = self.products.by_input().zip(other.products.by_input());
         self.batch == other.batch && both.is_some_and(|(one, other)| one.is_same(other))
@@ -27,7 +30,8 @@ impl Cell {
 }
 
 impl Steps {
-    /// Steps that go with the first. `None` where there are none, or their weights are no constants.
+    /// Steps that go with the first. `None` where there are none, or their weights are no
+    /// constants.
     pub(crate) fn new(steps: Vec<(Arc<Cell>, [usize; 2])>) -> Option<Self> {
         let (first, _) = steps.first()?;
         let by_input = first.products.by_input()?;

@@ -1,4 +1,5 @@
-//! Runs that nobody waits for: they bring code, branches and tables of pages back to where a run finds them at once.
+//! Runs that nobody waits for: they bring code, branches and tables of pages back to where a run
+//! finds them at once.
 
 use std::time::Duration;
 
@@ -9,21 +10,22 @@ use crate::io::Io;
 use crate::plan::{Step, Work, estimate};
 use crate::poll;
 
-/// A step that takes longer in one piece, in nanoseconds, is left out: a request that comes in the meantime waits for it.
+/// A step that takes longer in one piece, in nanoseconds, is left out: a request that comes in the
+/// meantime waits for it.
 const LONG: u64 = 20_000;
 
 /// Bytes that are moved in a nanosecond.
 const MOVED: u64 = 10;
 
-/// That a run is a rehearsal, and when it is to end.
-pub(super) struct Rehearsal<'a> {
+/// That a run is a warm-up run, and when it is to end.
+pub(super) struct WarmUp<'a> {
     /// Asked between steps: whether somebody waits now.
     pub(super) is_over: &'a mut dyn FnMut() -> bool,
 }
 
-impl std::fmt::Debug for Rehearsal<'_> {
+impl std::fmt::Debug for WarmUp<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Rehearsal").finish_non_exhaustive()
+        f.debug_struct("WarmUp").finish_non_exhaustive()
     }
 }
 
@@ -34,7 +36,7 @@ const MOST: Duration = Duration::from_micros(200);
 ///
 /// # Errors
 /// Those of the step.
-pub(super) fn rehearse(step: &Step, io: Io<'_>) -> Result<(), String> {
+pub(super) fn warm_up(step: &Step, io: Io<'_>) -> Result<(), String> {
     let control = Control { deadline: Some(TimePoint::after(MOST)), ..Control::default() };
     poll::under(&control, || {
         let ran = match &step.work {
@@ -42,12 +44,12 @@ pub(super) fn rehearse(step: &Step, io: Io<'_>) -> Result<(), String> {
             Work::Whole(run) => run(io),
             Work::Bands { count, run, .. } => run(io, 0..1.min(*count)),
         };
-        // Ended early it is no worse a rehearsal.
+        // Ended early it is no worse a warm-up run.
         if poll::halted().is_ok() { ran } else { Ok(()) }
     })
 }
 
-/// Whether a step that can't be cut takes too long to be rehearsed.
+/// Whether a step that can't be cut takes too long to be warmed up.
 fn is_long(step: &Step) -> bool {
     let moves = u64::try_from(step.bytes()).unwrap_or(u64::MAX) / MOVED;
     estimate(&step.label).max(moves) > LONG
@@ -80,33 +82,33 @@ mod tests {
     }
 
     #[test]
-    fn a_rehearsal_takes_the_steps_until_it_is_over_and_compiles_nothing() {
+    fn a_warm_up_runs_takes_the_steps_until_it_is_over_and_compiles_nothing() {
         let plan = Plan::compile(&relu(&[1, 4]), &CompileOptions::default()).unwrap();
         let mut session = plan.session();
         let given: Vec<u8> = [-1f32, 2.0, -3.0, 4.0].iter().flat_map(|x| x.to_le_bytes()).collect();
-        let rehearse = |session: &mut crate::Session, is_over, dimensions: &[u32]| {
+        let warm_up = |session: &mut crate::Session, is_over, dimensions: &[u32]| {
             let mut made = [7; 16];
             let inputs = [Input::Value { bytes: View::of(&given), dimensions }];
             let outputs = [Output::new(ViewMut::of(&mut made))];
             let mut asked = 0;
-            session.rehearse(&inputs, &outputs, &mut || {
+            session.warm_up(&inputs, &outputs, &mut || {
                 asked += 1;
                 is_over
             });
             (asked, made)
         };
-        assert_eq!(rehearse(&mut session, true, &[]), (1, [7; 16]), "over before it began");
-        let (asked, made) = rehearse(&mut session, false, &[]);
+        assert_eq!(warm_up(&mut session, true, &[]), (1, [7; 16]), "over before it began");
+        let (asked, made) = warm_up(&mut session, false, &[]);
         assert_eq!((asked, &made[..8]), (1, &[0, 0, 0, 0, 0, 0, 0, 64][..]));
 
-        // Shapes that nobody ran are left alone, and a session still runs and rehearses.
+        // Shapes that nobody ran are left alone, and a session still runs and warms up.
         let free = Plan::compile(&relu(&[1, 0]), &CompileOptions::default()).unwrap();
         let mut session = free.session();
-        assert_eq!(rehearse(&mut session, false, &[1, 4]), (0, [7; 16]));
+        assert_eq!(warm_up(&mut session, false, &[1, 4]), (0, [7; 16]));
         let mut made = [7; 16];
         let inputs = [Input::Value { bytes: View::of(&given), dimensions: &[1, 4] }];
         let outputs = [Output::new(ViewMut::of(&mut made))];
         session.run(&inputs, &outputs, &Control::default()).unwrap();
-        assert_eq!(rehearse(&mut session, false, &[1, 4]), (1, made));
+        assert_eq!(warm_up(&mut session, false, &[1, 4]), (1, made));
     }
 }

@@ -1,15 +1,15 @@
-//! Decisions of chance, from bytes and then from a seed.
+//! Random decisions, from bytes and then from a seed.
 
-/// Decides by the bytes given, one or two for each decision; when they run out, by numbers made of the
-/// seed. The same start always makes the same decisions.
+/// Decides by the bytes given, one or two for each decision; when they run out, by numbers made of
+/// the seed. The same start always makes the same decisions.
 #[derive(Clone, Debug)]
-pub struct Chance {
+pub struct TestRng {
     bytes: Vec<u8>,
     used: usize,
     state: u64,
 }
 
-impl Chance {
+impl TestRng {
     /// Decides by a seed.
     pub fn of_seed(seed: u64) -> Self {
         Self { bytes: Vec::new(), used: 0, state: seed }
