@@ -9,7 +9,7 @@
 //! | random bytes as a descriptor                                | [`any_descriptor`]                             |
 //!
 //! The last two rows are plain functions of bytes: property tests drive them here, cargo-fuzz in
-//! `fuzz/`.
+//! `tools/fuzz/`.
 #![expect(
     clippy::expect_used,
     clippy::panic,

@@ -125,8 +125,10 @@ pub fn load_str(text: &str) -> Result<Vec<Case>, LoadError> {
 /// A folder of test data shared between checkouts: `$NNBURST_SHARED/name`, else `shared/name`
 /// beside the workspace. `None` where there is none; tests then say what they skip.
 pub fn shared_dir(name: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("NNBURST_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"), PathBuf::from);
+    let root = std::env::var_os("NNBURST_SHARED").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
+        PathBuf::from,
+    );
     Some(root.join(name)).filter(|path| path.is_dir())
 }
 

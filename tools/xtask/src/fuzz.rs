@@ -17,7 +17,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         }
         chosen => (SECONDS, chosen),
     };
-    let folder = workspace().join("fuzz");
+    let folder = workspace().join("tools/fuzz");
     let cargo = || Cargo::nightly("fuzzing").in_folder(&folder);
     let (found, said) = cargo().args(["fuzz", "list"]).ask().unwrap_or((false, String::new()));
     if !found {

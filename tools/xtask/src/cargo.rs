@@ -63,5 +63,8 @@ impl Cargo {
 
 /// The workspace's folder.
 pub(crate) fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, Path::to_path_buf)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .map_or_else(PathBuf::new, Path::to_path_buf)
 }
