@@ -16,6 +16,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::*;
+use nnburst_hal::testing::stop_process;
 use nnburst_hal::*;
 use nnburst_hal_ipc::{Limits, RemoteDevice, Spawned, inherited};
 
@@ -179,8 +180,7 @@ fn a_stopped_driver_is_lost_to_every_call() {
     let (input, output) = (memory(&[255]), memory(&[0]));
     let (callback, words) = tell();
     model.execute(request(&input, &output), ExecutionOptions::default(), callback).unwrap();
-    let pid = rustix::process::Pid::from_child(&driver.0);
-    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    stop_process(driver.0.id()).unwrap();
     let failure = model
         .execute_synchronously(&request(&input, &output), ExecutionOptions::default())
         .unwrap_err();

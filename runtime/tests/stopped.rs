@@ -13,8 +13,9 @@ use nnburst::{
     Burst, BurstOptions, CallOptions, Compilation, CompileOptions, Device, DriverOptions, Frame,
     ModelBuilder, RuntimeError, Wait, builtin, compile_for, within,
 };
+use nnburst_hal::testing::{continue_process, stop_process};
 use nnburst_hal_ipc::RemoteDevice;
-use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const SERVES: &str = "NNBURST_TEST_SERVES";
 const SOON: Duration = Duration::from_millis(20);
@@ -47,24 +48,12 @@ impl Driver {
         Self { child, device: Device::from_hal("served", Arc::new(remote)) }
     }
 
-    fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
-        kill_process(pid, signal).unwrap();
+    fn stop(&self) {
+        stop_process(self.child.id()).unwrap();
     }
 
-    /// Stops all threads of the driver.
-    fn stop(&self) {
-        self.signal(Signal::STOP);
-        let is_stopped = || {
-            let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
-            tasks.flatten().all(|task| {
-                let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-                stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
-            })
-        };
-        while !is_stopped() {
-            std::thread::yield_now();
-        }
+    fn go_on(&self) {
+        continue_process(self.child.id()).unwrap();
     }
 
     fn compile(&self) -> Compilation {
@@ -127,7 +116,7 @@ fn calls_in_bursts_end_by_their_limit() {
     }
     missed("the burst's own limit", limited.compute(&mut frame));
     missed("opening", within(SOON, || compilation.burst(&BurstOptions::default())));
-    driver.signal(Signal::CONT);
+    driver.go_on();
 
     for round in 0..3u8 {
         for (at, burst) in bursts.iter_mut().enumerate() {
@@ -154,7 +143,7 @@ fn calls_over_the_connection_end_by_their_limit() {
         missed("fenced", pending.and_then(nnburst::Pending::wait));
     }
     missed("within", within(SOON, || compilation.execution().compute(&mut frame)));
-    driver.signal(Signal::CONT);
+    driver.go_on();
 
     adds(&mut frame, 2.0, |frame| compilation.execution().compute(frame).unwrap());
     let pending = compilation.execution().start(frame).unwrap();
@@ -190,7 +179,7 @@ fn compilations_and_questions_end_by_their_limit() {
         missed("questions", within(SOON, || device.supported_operations(model)));
     }
     missed("capabilities", within(SOON, || device.capabilities()));
-    driver.signal(Signal::CONT);
+    driver.go_on();
 
     device.capabilities().unwrap();
     let compilation = driver.compile();

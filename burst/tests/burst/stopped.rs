@@ -4,31 +4,11 @@ use std::time::Duration;
 
 use nnburst_burst::testing::AddOne;
 use nnburst_burst::{BurstController, BurstError, ControllerOptions};
+use nnburst_hal::testing::{continue_process, stop_process};
 use nnburst_hal::{BurstOptions, ErrorStatus, ExecutionOptions, TimePoint};
-use rustix::process::{Pid, Signal, kill_process};
 
 use crate::remote::{Driver, Model};
 use crate::support::{bytes, memory};
-
-fn signal(driver: &Driver, signal: Signal) {
-    let pid = Pid::from_raw(i32::try_from(driver.id()).unwrap()).unwrap();
-    kill_process(pid, signal).unwrap();
-}
-
-/// Stops all threads of the driver.
-fn stop(driver: &Driver) {
-    signal(driver, Signal::STOP);
-    let is_stopped = || {
-        let mut tasks = std::fs::read_dir(format!("/proc/{}/task", driver.id())).unwrap();
-        tasks.all(|task| {
-            let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
-            stat.rsplit_once(") ").unwrap().1.starts_with('T')
-        })
-    };
-    while !is_stopped() {
-        std::thread::yield_now();
-    }
-}
 
 fn soon() -> Option<TimePoint> {
     Some(TimePoint::after(Duration::from_millis(20)))
@@ -53,7 +33,7 @@ fn calls_are_bounded(window: Duration, extended: bool, depth: u32) {
     assert_eq!(burst.execute_frame(&mut frame).unwrap().output_shapes[0].dimensions, [1, 4]);
     burst.execute(&second, &unbounded).unwrap().unwrap();
 
-    stop(&driver);
+    stop_process(driver.id()).unwrap();
     // The first is in flight when it is given up, as many as the burst carries; later ones are not
     // even sent.
     for _ in 0..depth + 2 {
@@ -69,7 +49,7 @@ fn calls_are_bounded(window: Duration, extended: bool, depth: u32) {
     assert_eq!(missed.unwrap_err(), BurstError::DeadlineMissed, "{what}");
     assert_eq!(burst.closed(), None, "{what}");
 
-    signal(&driver, Signal::CONT);
+    continue_process(driver.id()).unwrap();
     for _ in 0..3 {
         // The answers that are late are those of other shapes.
         let outcome = burst.execute(&second, &unbounded).unwrap().unwrap();

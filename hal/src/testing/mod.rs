@@ -7,8 +7,10 @@ mod fuzz;
 mod model_mutations;
 mod relu_driver;
 mod request_mutations;
+mod stopped;
 
 pub use fuzz::{fuzz_validate_model, fuzz_validate_request};
 pub use model_mutations::{ModelMutation, model_mutations};
 pub use relu_driver::{ReluDriver, relu_model, relu_request};
 pub use request_mutations::{RequestMutation, request_mutations};
+pub use stopped::{continue_process, stop_process};
