@@ -4,6 +4,8 @@
 
 use std::process::{Command, Output};
 
+use nnburst_fmq::testing::is_there;
+
 fn run(command: &str, args: &[&str]) -> Output {
     let output = Command::new(command).args(args).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
@@ -11,10 +13,15 @@ fn run(command: &str, args: &[&str]) -> Output {
     output
 }
 
+/// Whether both sides of the lab can have a processor each.
+fn two_processors() -> bool {
+    let processors = std::thread::available_parallelism().map_or(1, |processors| processors.get());
+    is_there("processors", processors >= 2)
+}
+
 #[test]
 fn every_line_of_the_queue_part_has_the_agreed_fields() {
-    if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() < 2) {
-        println!("skipped: the lab needs two CPUs");
+    if !two_processors() {
         return;
     }
     let output = run(env!("CARGO_BIN_EXE_latency"), &["fmq", "--quick", "--json"]);
@@ -41,8 +48,7 @@ fn every_line_of_the_queue_part_has_the_agreed_fields() {
 
 #[test]
 fn calls_by_every_road_give_figures_and_files() {
-    if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() < 2) {
-        println!("skipped: the lab needs two CPUs");
+    if !two_processors() {
         return;
     }
     let folder = std::env::temp_dir().join(format!("nnburst-lab-{}", std::process::id()));
@@ -65,8 +71,7 @@ fn calls_by_every_road_give_figures_and_files() {
 
 #[test]
 fn the_c_library_is_held_against_rust() {
-    if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() < 2) {
-        println!("skipped: the lab needs two CPUs");
+    if !two_processors() {
         return;
     }
     let output = run(env!("CARGO_BIN_EXE_latency"), &["ndk", "--quick", "--json"]);

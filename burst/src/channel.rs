@@ -13,7 +13,7 @@ use nnburst_fmq::{
     Bits, Cancel, Consumer, Descriptor, NOT_EMPTY, NOT_FULL, PeerWatch, Queue, QueueError,
     SetupError, Wait, WaitOptions,
 };
-use nnburst_hal::ExecutionPreference;
+use nnburst_hal::{ErrorStatus, ExecutionPreference, HalError};
 
 use crate::packet::{RequestDatum, RequestItem, ResultDatum, ResultItem};
 use crate::processor::{self, Processor, Whereabouts};
@@ -31,18 +31,18 @@ const LONGEST_POLL: Duration = Duration::from_secs(if cfg!(loom) { 0 } else { 1 
 
 /// Who polls looks this often whether it keeps the other side from running: the scheduler may have
 /// moved it.
-const GLANCE: Duration = Duration::from_micros(100);
+const CHECK_INTERVAL: Duration = Duration::from_micros(100);
 
 /// A client that sends one request after the other sends the next in less than this.
 const SOON: Duration = Duration::from_millis(1);
 
 /// Who polls has something better to do with its processor this often; see
 /// [`BurstExecutor::keep_warm`](crate::BurstExecutor::keep_warm).
-const LEISURE: Duration = Duration::from_millis(1);
+const IDLE_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Who doesn't come to an end with that is interrupted, so as to look whether the other side still
 /// lives.
-const MOST_AT_LEISURE: u32 = 1 << 14;
+const MOST_IDLE_CALLS: u32 = 1 << 14;
 
 /// How to wait for packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,12 +81,12 @@ impl PollingWindow {
 }
 
 /// An element that may be a packet's first.
-pub(crate) trait Element: Pod {
+pub(crate) trait PacketElement: Pod {
     /// The size of the packet that starts here, in elements.
     fn packet_size(&self) -> Option<u32>;
 }
 
-impl Element for RequestDatum {
+impl PacketElement for RequestDatum {
     fn packet_size(&self) -> Option<u32> {
         match self.item() {
             Some(RequestItem::PacketInformation { packet_size, .. }) => Some(packet_size),
@@ -95,7 +95,7 @@ impl Element for RequestDatum {
     }
 }
 
-impl Element for ResultDatum {
+impl PacketElement for ResultDatum {
     fn packet_size(&self) -> Option<u32> {
         match self.item() {
             Some(ResultItem::PacketInformation { packet_size, .. }) => Some(packet_size),
@@ -129,6 +129,39 @@ pub(crate) enum ChannelError {
     TooLarge { elements: usize, limit: usize },
     #[error("a burst's queue needs an event flag")]
     NoEventFlag,
+    #[error("no memory for packets of {elements} elements")]
+    NoMemory { elements: usize },
+}
+
+impl ChannelError {
+    /// The error of the call that was to open a burst with the queue called `which`.
+    pub(crate) fn of_queue(self, which: &str) -> HalError {
+        let status = match &self {
+            Self::Setup(error) => status_of(error),
+            Self::NoMemory { .. } => ErrorStatus::ResourceExhaustedTransient,
+            Self::TooLarge { .. } | Self::NoEventFlag => ErrorStatus::GeneralFailure,
+        };
+        HalError::new(status, format!("{which}: {self}"))
+    }
+}
+
+/// The status of a queue that can't be made or attached to.
+pub(crate) fn status_of(error: &SetupError) -> ErrorStatus {
+    match error {
+        SetupError::System { source, .. } => HalError::status_of_errno(source.raw_os_error()),
+        _ => ErrorStatus::GeneralFailure,
+    }
+}
+
+/// Storage for packets of at most `elements` elements.
+///
+/// # Errors
+/// [`ChannelError::NoMemory`]: the other side chose the queue's size, so it must not end the
+/// process.
+pub(crate) fn packet_storage<D>(elements: usize) -> Result<Vec<D>, ChannelError> {
+    let mut storage = Vec::new();
+    storage.try_reserve_exact(elements).map_err(|_| ChannelError::NoMemory { elements })?;
+    Ok(storage)
 }
 
 /// Takes packets out of a queue.
@@ -159,17 +192,24 @@ pub(crate) struct Receiver<D> {
     is_unheard: bool,
 }
 
-impl<D: Element> Receiver<D> {
-    pub(crate) fn new(queue: Queue<D>, window: PollingWindow, pipelined: bool) -> Self {
-        let storage = vec![D::zeroed(); queue.capacity()].into_boxed_slice();
+impl<D: PacketElement> Receiver<D> {
+    /// # Errors
+    /// [`ChannelError::NoMemory`] for a packet of the queue's size.
+    pub(crate) fn new(
+        queue: Queue<D>,
+        window: PollingWindow,
+        pipelined: bool,
+    ) -> Result<Self, ChannelError> {
+        let mut storage = packet_storage(queue.capacity())?;
+        storage.resize(queue.capacity(), D::zeroed());
         let mut consumer = queue.into_consumer();
         // With one request in flight no sender ever waits for room, so making some is nobody's
         // news.
         let wake = if pipelined { NOT_FULL } else { 0 };
         consumer.set_bits(Bits { wait: NOT_EMPTY, wake });
-        Self {
+        Ok(Self {
             consumer,
-            storage,
+            storage: storage.into_boxed_slice(),
             unread: 0..0,
             last: 0..0,
             window: window.on_this_machine(),
@@ -181,7 +221,7 @@ impl<D: Element> Receiver<D> {
             pipelined,
             is_due: false,
             is_unheard: false,
-        }
+        })
     }
 
     /// From now on whoever waits here has asked for what comes.
@@ -227,7 +267,7 @@ impl<D: Element> Receiver<D> {
         self.peer_may_have_moved = !self.peer.is_pinned();
     }
 
-    /// Waits until there is a packet to take. In the meantime, if it polls, every [`LEISURE`] calls
+    /// Waits until there is a packet to take. In the meantime, if it polls, every [`IDLE_INTERVAL`] calls
     /// `idle` until that returns `false`, or a packet comes. `idle` gets the packet that was taken
     /// last, and may ask whether another has come.
     pub(crate) fn wait(
@@ -298,13 +338,13 @@ impl<D: Element> Receiver<D> {
     ) -> Result<(), QueueError> {
         let start = Instant::now();
         let end = start.checked_add(longest).into_iter().chain(deadline).min();
-        let mut glance = start;
-        let mut leisure = start.checked_add(LEISURE);
+        let mut check = start;
+        let mut idle_at = start.checked_add(IDLE_INTERVAL);
         loop {
-            glance = glance.checked_add(GLANCE).into_iter().chain(end).min().unwrap_or(glance);
-            let polled = WaitOptions { strategy: Wait::Spin, deadline: Some(glance) };
+            check = check.checked_add(CHECK_INTERVAL).into_iter().chain(end).min().unwrap_or(check);
+            let polled = WaitOptions { strategy: Wait::Spin, deadline: Some(check) };
             match self.consumer.wait_readable(1, polled) {
-                Err(QueueError::TimedOut) if Some(glance) < end => {}
+                Err(QueueError::TimedOut) if Some(check) < end => {}
                 other => return other,
             }
             // The scheduler may have moved this side next to the other.
@@ -313,18 +353,18 @@ impl<D: Element> Receiver<D> {
                     return Err(QueueError::TimedOut);
                 }
                 match self.sleep_for_a_moment(end) {
-                    Err(QueueError::TimedOut) => glance = Instant::now(),
+                    Err(QueueError::TimedOut) => check = Instant::now(),
                     other => return other,
                 }
             }
-            if Some(glance) >= leisure {
-                let mut more = 0..MOST_AT_LEISURE;
+            if Some(check) >= idle_at {
+                let mut more = 0..MOST_IDLE_CALLS;
                 let last = self.storage.get(self.last.clone()).unwrap_or_default();
                 let consumer = &mut self.consumer;
                 // A peer that lied is found out when the packet is taken.
                 let mut has_come = || consumer.available_to_read() != Ok(0);
                 while more.next().is_some() && idle(last, &mut has_come) && !has_come() {}
-                leisure = glance.checked_add(LEISURE);
+                idle_at = check.checked_add(IDLE_INTERVAL);
             }
         }
     }
@@ -361,8 +401,8 @@ impl<D: Element> Receiver<D> {
 
 /// How many of the elements are the first packet: its own size if that can be true, else all of
 /// them.
-fn first_packet<D: Element>(elements: &[D]) -> usize {
-    let size = elements.first().and_then(Element::packet_size).unwrap_or(0);
+fn first_packet<D: PacketElement>(elements: &[D]) -> usize {
+    let size = elements.first().and_then(PacketElement::packet_size).unwrap_or(0);
     usize::try_from(size)
         .ok()
         .filter(|size| (1..=elements.len()).contains(size))

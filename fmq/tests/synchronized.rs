@@ -14,7 +14,7 @@ use nnburst_fmq::{
 };
 
 /// A guard against a hang, never a measure of speed.
-const HANG: Duration = Duration::from_secs(20);
+const HANG: Duration = Duration::from_secs(60);
 
 fn ends<T: bytemuck::Pod>(capacity: usize, event_flag: bool) -> (Producer<T>, Consumer<T>) {
     let queue = Queue::<T>::builder(capacity).event_flag(event_flag).create().unwrap();

@@ -16,7 +16,7 @@ use nnburst_fmq::{
 use rustix::fs::{MemfdFlags, SealFlags};
 
 /// A guard against a hang, never a measure of speed.
-const HANG: Duration = Duration::from_secs(20);
+const HANG: Duration = Duration::from_secs(60);
 const ROLE: &str = "FMQ_TEST_ROLE";
 
 /// A descriptor in words: process, files, quantum, flags, grantors.

@@ -175,14 +175,21 @@ impl Table {
 impl BurstCallback for Slots {
     fn memories(&self, slots: &[i32]) -> Result<Vec<Memory>> {
         DELIVERS.with(|delivers| delivers.set(true));
+        if slots.len() > MAX_SLOTS {
+            let asked = slots.len();
+            return Err(HalError::invalid(format!("{asked} slots, of at most {MAX_SLOTS}")));
+        }
         // Looked up under the lock, dropped outside of it: the last handle of a memory that goes
         // comes back to `release`.
         let found: Vec<Option<Memory>> = {
             let table = self.table();
             slots.iter().map(|&slot| table.memory(slot)).collect()
         };
-        let unknown = || HalError::invalid(format!("one of the slots {slots:?} has no memory"));
-        found.iter().map(|memory| lend(memory.as_ref().ok_or_else(unknown)?)).collect()
+        let lent = found.iter().zip(slots).map(|(memory, slot)| {
+            let unknown = || HalError::invalid(format!("slot {slot} has no memory"));
+            lend(memory.as_ref().ok_or_else(unknown)?)
+        });
+        lent.collect()
     }
 }
 
@@ -190,7 +197,7 @@ impl BurstCallback for Slots {
 /// from going.
 fn lend(memory: &Memory) -> Result<Memory> {
     let fd = memory.fd().try_clone_to_owned();
-    let fd = fd.map_err(|error| HalError::failure(format!("no descriptor to lend: {error}")))?;
+    let fd = fd.map_err(|error| HalError::exhausted(format!("no descriptor to lend: {error}")))?;
     let ints = memory.ints().to_vec();
     Ok(Memory::from_handle(memory.kind().name(), vec![fd], ints, memory.size())?)
 }

@@ -2,7 +2,7 @@
 
 use nnburst_hal::{ErrorStatus, OutputShape, Timing};
 
-use super::{Cursor, Dialect, PacketError, ResultDatum, ResultItem, count};
+use super::{Cursor, Dialect, PacketError, ResultDatum, ResultItem, count, make_room};
 use crate::processor::Processor;
 
 /// How an execution went, in storage that is used again.
@@ -113,6 +113,7 @@ pub fn deserialize_answer(
     let unknown = PacketError::Unexpected { at: 0, wanted: "known status" };
     answer.status = ErrorStatus::try_from(status).map_err(|_| unknown)?;
     let operands = cursor.bounded(operands, OPERAND)?;
+    make_room(&mut answer.output_shapes, operands, "operands")?;
     answer
         .output_shapes
         .resize_with(operands, || OutputShape { dimensions: Vec::new(), is_sufficient: false });
@@ -123,7 +124,9 @@ pub fn deserialize_answer(
         })?;
         shape.is_sufficient = is_sufficient;
         shape.dimensions.clear();
-        for _ in 0..cursor.bounded(dimensions, DIMENSION)? {
+        let dimensions = cursor.bounded(dimensions, DIMENSION)?;
+        make_room(&mut shape.dimensions, dimensions, "dimensions")?;
+        for _ in 0..dimensions {
             shape.dimensions.push(cursor.next(DIMENSION, |datum| match datum.item()? {
                 ResultItem::Dimension(extent) => Some(extent),
                 _ => None,

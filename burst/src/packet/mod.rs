@@ -78,6 +78,14 @@ pub enum PacketError {
         /// Of what.
         what: &'static str,
     },
+    /// There is no memory for what the packet holds.
+    #[error("no memory for {count} {what}")]
+    NoMemory {
+        /// How many.
+        count: usize,
+        /// Of what.
+        what: &'static str,
+    },
     /// What only [`Dialect::Extended`] can say.
     #[error("a driver-managed buffer can't travel in a burst of the original protocol")]
     Token,
@@ -134,6 +142,13 @@ impl<'a, D> Cursor<'a, D> {
             left => Err(PacketError::Leftover { left }),
         }
     }
+}
+
+/// Makes room in `list` for `count` elements in all, which a packet has said and
+/// [`Cursor::bounded`] has allowed: no packet may end the process.
+fn make_room<T>(list: &mut Vec<T>, count: usize, what: &'static str) -> Result<(), PacketError> {
+    let missing = count.saturating_sub(list.len());
+    list.try_reserve(missing).map_err(|_| PacketError::NoMemory { count, what })
 }
 
 /// A length as a packet counts it.

@@ -6,7 +6,7 @@ use nnburst_hal::{
     DataLocation, ExecutionOptions, MeasureTiming, Request, RequestArgument, TimePoint,
 };
 
-use super::{Cursor, Dialect, PacketError, RequestDatum, RequestItem, count};
+use super::{Cursor, Dialect, PacketError, RequestDatum, RequestItem, count, make_room};
 use crate::processor::Processor;
 
 /// What stands for a pool of a request in a packet.
@@ -116,6 +116,7 @@ pub fn deserialize_request(
     take_arguments::<Outputs>(&mut cursor, outputs, &mut received.request.outputs)?;
     let pools = cursor.bounded(pools, "pool identifier")?;
     received.pools.clear();
+    make_room(&mut received.pools, pools, "pools")?;
     for _ in 0..pools {
         let pool = cursor.next("pool identifier", |datum| match (datum.item()?, dialect) {
             (RequestItem::PoolIdentifier(slot), _) => Some(BurstPool::Slot(slot)),
@@ -222,14 +223,18 @@ fn take_arguments<S: Side>(
     said: u32,
     arguments: &mut Vec<RequestArgument>,
 ) -> Result<(), PacketError> {
-    arguments.resize_with(cursor.bounded(said, S::OPERAND)?, RequestArgument::default);
+    let said = cursor.bounded(said, S::OPERAND)?;
+    make_room(arguments, said, "operands")?;
+    arguments.resize_with(said, RequestArgument::default);
     for argument in arguments {
         let (has_no_value, location, dimensions) =
             cursor.next(S::OPERAND, |datum| S::operand(datum.item()?))?;
         argument.has_no_value = has_no_value;
         argument.location = location;
         argument.dimensions.clear();
-        for _ in 0..cursor.bounded(dimensions, S::DIMENSION)? {
+        let dimensions = cursor.bounded(dimensions, S::DIMENSION)?;
+        make_room(&mut argument.dimensions, dimensions, "dimensions")?;
+        for _ in 0..dimensions {
             let extent = cursor.next(S::DIMENSION, |datum| S::dimension(datum.item()?))?;
             argument.dimensions.push(extent);
         }

@@ -29,13 +29,18 @@ impl<T> SlotCache<T> {
     /// Keeps `value` for `slot`; gives it back if there is no such slot.
     ///
     /// # Errors
-    /// `value`, for a negative number and those from [`MAX_SLOTS`] on.
+    /// `value`, for a negative number and those from [`MAX_SLOTS`] on, and where there is no memory
+    /// to keep it in.
     pub fn insert(&mut self, slot: i32, value: T) -> Result<(), T> {
         let Some(index) = usize::try_from(slot).ok().filter(|&index| index < MAX_SLOTS) else {
             return Err(value);
         };
         if index >= self.slots.len() {
-            self.slots.resize_with(index.saturating_add(1), || None);
+            let wanted = index.saturating_add(1);
+            if self.slots.try_reserve(wanted.saturating_sub(self.slots.len())).is_err() {
+                return Err(value);
+            }
+            self.slots.resize_with(wanted, || None);
         }
         if let Some(entry) = self.slots.get_mut(index) {
             *entry = Some(value);

@@ -6,6 +6,8 @@
 
 use nnburst_fmq::Cancel;
 
+use super::MAX_SLOTS;
+use super::listener::index;
 use crate::sync::{Mutex, lock};
 
 /// Shared by the burst's thread and those who have something to say to it.
@@ -23,6 +25,21 @@ pub(super) struct Word {
     pub(super) freed: Vec<i32>,
     /// Whether to end.
     pub(super) stop: bool,
+}
+
+impl Word {
+    /// Has the thread drop `slot`. What is kept is bounded by the number of slots there are,
+    /// however often a client frees them while the thread is busy.
+    pub(super) fn free(&mut self, slot: i32) {
+        if index(slot).is_none() {
+            return;
+        }
+        if self.freed.len() >= 2 * MAX_SLOTS {
+            self.freed.sort_unstable();
+            self.freed.dedup();
+        }
+        self.freed.push(slot);
+    }
 }
 
 impl Control {
@@ -50,5 +67,23 @@ impl Control {
         self.interrupt.reset();
         let mut word = lock(&self.word);
         Word { freed: std::mem::take(&mut word.freed), stop: word.stop }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_frees_without_end_costs_a_bounded_list() {
+        let mut word = Word::default();
+        let most = i32::try_from(MAX_SLOTS).unwrap();
+        for round in 0..8 {
+            (-2..most + 2).for_each(|slot| word.free(slot));
+            assert!(word.freed.len() <= 2 * MAX_SLOTS, "round {round}");
+        }
+        word.freed.sort_unstable();
+        word.freed.dedup();
+        assert_eq!(word.freed, Vec::from_iter(0..most), "every slot, and no other");
     }
 }

@@ -20,58 +20,30 @@ const WARMED_UP_NS: u64 = 2_000_000;
 
 /// Everything the thread holds. All storage is used again from frame to frame.
 pub(super) struct Listener {
-    requests: Receiver<RequestDatum>,
-    results: Producer<ResultDatum>,
-    executor: Box<dyn BurstExecutor>,
-    callback: Arc<dyn BurstCallback>,
-    control: Arc<Control>,
-    live: Arc<Live>,
-    dialect: Dialect,
-    pipelined: bool,
-    request: BurstRequest,
-    answer: BurstAnswer,
-    packet: Vec<ResultDatum>,
-    missing: Vec<i32>,
+    pub(super) requests: Receiver<RequestDatum>,
+    pub(super) results: Producer<ResultDatum>,
+    pub(super) executor: Box<dyn BurstExecutor>,
+    pub(super) callback: Arc<dyn BurstCallback>,
+    pub(super) control: Arc<Control>,
+    pub(super) live: Arc<Live>,
+    pub(super) dialect: Dialect,
+    pub(super) pipelined: bool,
+    pub(super) request: BurstRequest,
+    pub(super) answer: BurstAnswer,
+    pub(super) packet: Vec<ResultDatum>,
+    pub(super) missing: Vec<i32>,
     /// By slot, the number of the request that used it last; 0 for none.
-    used: Vec<u64>,
+    pub(super) used: Vec<u64>,
     /// The number of the request at hand.
-    number: u64,
+    pub(super) number: u64,
     /// Whether the last request is worth a warm-up run.
-    warms_up: bool,
+    pub(super) warms_up: bool,
 }
 
 /// The burst is over.
 struct Over;
 
 impl Listener {
-    pub(super) fn new(
-        (requests, results): (Receiver<RequestDatum>, Producer<ResultDatum>),
-        executor: Box<dyn BurstExecutor>,
-        callback: Arc<dyn BurstCallback>,
-        (control, live): (Arc<Control>, Arc<Live>),
-        dialect: Dialect,
-        pipelined: bool,
-    ) -> Self {
-        let packet = Vec::with_capacity(results.capacity());
-        Self {
-            requests,
-            results,
-            executor,
-            callback,
-            control,
-            live,
-            dialect,
-            pipelined,
-            request: BurstRequest::default(),
-            answer: BurstAnswer::default(),
-            packet,
-            missing: Vec::new(),
-            used: Vec::new(),
-            number: 0,
-            warms_up: false,
-        }
-    }
-
     pub(super) fn run(mut self) {
         while self.turn().is_ok() {}
     }
@@ -228,7 +200,11 @@ impl Listener {
             }
             let Some(index) = index(slot) else { continue };
             if self.used.len() <= index {
-                self.used.resize(index.saturating_add(1), 0);
+                let wanted = index.saturating_add(1);
+                if self.used.try_reserve(wanted.saturating_sub(self.used.len())).is_err() {
+                    continue; // it is never idle then, and keeps its place
+                }
+                self.used.resize(wanted, 0);
             }
             if let Some(used) = self.used.get_mut(index) {
                 *used = self.number;
@@ -310,6 +286,6 @@ impl Listener {
 }
 
 /// The place of a slot, if its number can be one.
-fn index(slot: i32) -> Option<usize> {
+pub(super) fn index(slot: i32) -> Option<usize> {
     usize::try_from(slot).ok().filter(|&slot| slot < MAX_SLOTS)
 }

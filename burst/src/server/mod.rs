@@ -34,8 +34,8 @@ pub use executor::{BurstExecutor, PreparedModelExecutor};
 use listener::Listener;
 use live::Live;
 
-use crate::channel::{ChannelError, PollingWindow, Receiver, attach};
-use crate::packet::{Dialect, RequestDatum, ResultDatum};
+use crate::channel::{ChannelError, PollingWindow, Receiver, attach, packet_storage};
+use crate::packet::{BurstAnswer, BurstRequest, Dialect, RequestDatum, ResultDatum};
 use crate::realtime;
 use crate::sync::{self, JoinHandle};
 
@@ -61,7 +61,8 @@ impl BurstServer {
     ///
     /// # Errors
     /// `GENERAL_FAILURE` for a queue that can't be used (not a synchronised queue of such elements,
-    /// no event flag, memory that could vanish) and if no thread can be had.
+    /// no event flag, memory that could vanish); `RESOURCE_EXHAUSTED_TRANSIENT` where there is no
+    /// thread, memory or descriptor to be had.
     pub fn create(
         callback: Arc<dyn BurstCallback>,
         request_channel: Descriptor,
@@ -70,10 +71,10 @@ impl BurstServer {
         options: &BurstOptions,
         peer: Option<&PeerWatch>,
     ) -> Result<Self> {
-        let refuse =
-            |which| move |error: ChannelError| HalError::failure(format!("{which}: {error}"));
-        let requests = attach::<RequestDatum>(request_channel).map_err(refuse("request queue"))?;
-        let results = attach::<ResultDatum>(result_channel).map_err(refuse("result queue"))?;
+        let refuse = |which| move |error: ChannelError| error.of_queue(which);
+        let [of_requests, of_results] = ["request queue", "result queue"].map(refuse);
+        let requests = attach::<RequestDatum>(request_channel).map_err(of_requests)?;
+        let results = attach::<ResultDatum>(result_channel).map_err(of_results)?;
 
         // Every request in flight must find room for an answer of two elements at least.
         let fitting = u32::try_from(results.capacity() / 2).unwrap_or(u32::MAX).max(1);
@@ -86,7 +87,8 @@ impl BurstServer {
             .map_or_else(|| PollingWindow::for_preference(options.preference), PollingWindow::of);
         let control = Arc::new(Control::default());
         let live = Arc::new(Live::new());
-        let mut requests = Receiver::new(requests, window, depth > 1);
+        let mut requests = Receiver::new(requests, window, depth > 1).map_err(of_requests)?;
+        let answer = packet_storage(results.capacity()).map_err(of_results)?;
         let mut results = results.into_producer();
         requests.set_cancel(control.interrupt());
         results.set_cancel(control.interrupt());
@@ -98,14 +100,23 @@ impl BurstServer {
         if options.extended {
             requests.expect_processor();
         }
-        let listener = Listener::new(
-            (requests, results),
+        let listener = Listener {
+            requests,
+            results,
             executor,
             callback,
-            (Arc::clone(&control), Arc::clone(&live)),
+            control: Arc::clone(&control),
+            live: Arc::clone(&live),
             dialect,
-            depth > 1,
-        );
+            pipelined: depth > 1,
+            request: BurstRequest::default(),
+            answer: BurstAnswer::default(),
+            packet: answer,
+            missing: Vec::new(),
+            used: Vec::new(),
+            number: 0,
+            warms_up: false,
+        };
         let (thread, warnings) = start(listener, options.real_time.clone())?;
         let terms = BurstTerms { extended: options.extended, depth, warnings };
         Ok(Self { control, live, terms, thread: Some(thread), origin: Origin::here() })
@@ -137,7 +148,7 @@ impl BurstServer {
 impl BurstContext for BurstServer {
     fn free_memory(&self, slot: i32) {
         if self.origin.is_here() {
-            self.control.leave_word(|word| word.freed.push(slot));
+            self.control.leave_word(|word| word.free(slot));
         }
     }
 
@@ -177,7 +188,7 @@ fn start(listener: Listener, profile: RealTimeProfile) -> Result<(JoinHandle<()>
     };
     let thread = sync::Builder::new().name("nnburst-burst".into());
     let thread = without_signals(|| thread.spawn(run))
-        .map_err(|error| HalError::failure(format!("no thread for the burst: {error}")))?;
+        .map_err(|error| HalError::exhausted(format!("no thread for the burst: {error}")))?;
     let warnings = applied.recv().unwrap_or_default();
     Ok((thread, warnings))
 }

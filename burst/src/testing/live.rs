@@ -17,7 +17,7 @@ use crate::packet::{
 use crate::{BurstController, ControllerOptions, PollingWindow};
 
 /// Long enough to tell a hang from a busy machine.
-const HANG: Duration = Duration::from_secs(20);
+const HANG: Duration = Duration::from_secs(60);
 const ELEMENTS: usize = 64;
 
 /// Packets out of bytes: one byte says how many elements follow.

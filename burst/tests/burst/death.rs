@@ -8,7 +8,7 @@ use nnburst_burst::{BurstController, BurstError, Closed, ControllerOptions, Fall
 use nnburst_hal::{BurstOptions, ExecutionOptions};
 
 use crate::remote::{self, Driver, Model};
-use crate::support::memory;
+use crate::support::{HANG, memory};
 
 const WINDOWS: [Duration; 3] = [Duration::ZERO, Duration::from_micros(50), Duration::MAX];
 
@@ -18,9 +18,9 @@ fn options(window: Duration) -> ControllerOptions {
     ControllerOptions { polling_window, burst, ..ControllerOptions::default() }
 }
 
-/// Kills the driver in the middle of an execution; how long the client took to notice.
+/// Kills the driver in the middle of an execution; returns how long the client took to notice.
 fn time_to_notice(window: Duration) -> Duration {
-    let model = Model { pause: Duration::from_secs(60), ..Model::default() };
+    let model = Model { pause: 2 * HANG, ..Model::default() };
     let mut driver = Driver::spawn(&model);
     let watch = driver.watch();
     let mut burst = BurstController::configure(&driver, &options(window), Some(watch)).unwrap();
@@ -45,10 +45,18 @@ fn time_to_notice(window: Duration) -> Duration {
 }
 
 #[test]
-fn the_death_of_the_driver_is_noticed_within_10_ms_however_one_waits() {
+fn the_death_of_the_driver_ends_every_wait_however_one_waits() {
     for window in WINDOWS {
-        // The promise is about us, not about what else the machine is busy with: the best of a few
-        // counts.
+        let taken = time_to_notice(window);
+        // No deadline was set: nothing but the death ends the wait.
+        assert!(taken < HANG, "{window:?}: {taken:?}");
+    }
+}
+
+#[test]
+#[ignore = "measures time: run it on an idle machine"]
+fn the_death_of_the_driver_is_noticed_within_10_ms() {
+    for window in WINDOWS {
         let best = (0..5).map(|_| time_to_notice(window)).min().unwrap();
         assert!(best <= Duration::from_millis(10), "{window:?}: {best:?}");
     }
@@ -122,26 +130,27 @@ pub(crate) fn holdings(pid: u32) -> [usize; 3] {
     ]
 }
 
-pub(crate) fn within(time: Duration, what: &str, done: impl Fn() -> bool) {
+/// Waits until `done`; fails as `what` if that never comes.
+pub(crate) fn until(what: &str, done: impl Fn() -> bool) {
     let start = Instant::now();
     while !done() {
-        assert!(start.elapsed() < time, "{what}");
+        assert!(start.elapsed() < HANG, "{what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
 #[test]
-fn a_dead_client_leaves_nothing_behind_within_a_second() {
+fn a_dead_client_leaves_nothing_behind() {
     for window in WINDOWS {
         let (driver, mut client) = remote::driver_and_client("death::client_process", window);
         let running = || {
             let [threads, mappings, _files] = holdings(driver.id());
             threads == 1 && mappings == 4 // two queues, two memories
         };
-        within(Duration::from_secs(20), "the client never got going", running);
+        until("the client never got going", running);
         std::thread::sleep(Duration::from_millis(20));
         client.kill();
         let gone = || holdings(driver.id()) == [0; 3];
-        within(Duration::from_secs(1), "something of the client is left", gone);
+        until("something of the client is left", gone);
     }
 }

@@ -13,10 +13,12 @@ use nnburst_burst::{
     BurstController, BurstError, BurstServer, Closed, ControllerOptions, Fallback,
     PreparedModelExecutor,
 };
-use nnburst_fmq::{Descriptor, NOT_EMPTY, Queue, QueueError, Wait};
-use nnburst_hal::{BurstContext, BurstOptions, BurstTerms, ErrorStatus, ExecutionOptions};
+use nnburst_fmq::{Consumer, Descriptor, NOT_EMPTY, Queue, QueueError, Wait};
+use nnburst_hal::{
+    BurstContext, BurstOptions, BurstTerms, ErrorStatus, ExecutionOptions, TimePoint,
+};
 
-use crate::support::memory;
+use crate::support::{HANG, memory};
 
 /// Overwrites a counter of a queue: 0 what was read, 1 what was written.
 fn set_counter(queue: &Descriptor, which: usize, value: u64) {
@@ -48,54 +50,121 @@ fn server(
     (server.unwrap(), both(), packet)
 }
 
+/// Counters of a request queue that no honest client could have written.
+const LIES: [u64; 3] = [64 * 24 + 24, 25, u64::MAX - 23];
+
+fn waits_for(window: Duration) -> BurstOptions {
+    BurstOptions { polling_window: Some(window), ..BurstOptions::default() }
+}
+
+/// Whether the client is told within `time` that the burst has failed.
+fn is_told(results: &mut Consumer<ResultDatum>, time: Duration) -> bool {
+    if results.wait_readable(2, Wait::Block.within(time)).is_err() {
+        return false;
+    }
+    let mut elements = [ResultDatum::default(); 2];
+    results.try_read(&mut elements).unwrap();
+    let mut answer = BurstAnswer::default();
+    deserialize_answer(&elements, Dialect::Android, &mut answer).unwrap();
+    answer.status == ErrorStatus::GeneralFailure
+}
+
+/// The end of the burst that has told of a lie.
+fn ends(server: &BurstServer) {
+    let patience = Instant::now() + HANG;
+    while server.is_serving() {
+        assert!(Instant::now() < patience, "the thread goes on");
+        std::thread::yield_now();
+    }
+}
+
+/// Who polls needs no wake to find a lie: its next look at the counter shows it.
 #[test]
-fn a_client_whose_counter_lies_ends_its_own_burst_and_is_told() {
-    for lie in [64 * 24 + 24, 25, u64::MAX - 23] {
-        let (server, [requests, results], _) = server(64, &BurstOptions::default());
-        let queue = Queue::<RequestDatum>::attach(requests.try_clone().unwrap()).unwrap();
-        set_counter(&requests, 1, lie);
-        queue.event_flag().unwrap().wake(NOT_EMPTY).unwrap();
-        let mut results = Queue::<ResultDatum>::attach(results).unwrap().into_consumer();
-        results.wait_readable(2, Wait::Block.within(Duration::from_secs(10))).unwrap();
-        let mut elements = [ResultDatum::default(); 2];
-        results.try_read(&mut elements).unwrap();
-        let mut answer = BurstAnswer::default();
-        deserialize_answer(&elements, Dialect::Android, &mut answer).unwrap();
-        assert_eq!(answer.status, ErrorStatus::GeneralFailure, "{lie}");
-        let patience = Instant::now() + Duration::from_secs(10);
-        while server.is_serving() {
-            assert!(Instant::now() < patience, "the thread goes on: {lie}");
-            std::thread::yield_now();
+fn a_polling_driver_finds_its_clients_lie_at_the_next_poll_and_tells() {
+    for lie in LIES {
+        // Polling ends after a second without a packet: on a machine that keeps this thread from
+        // its processor for so long, once more.
+        let found = (0..10).any(|_| {
+            let (server, [requests, results], _) = server(64, &waits_for(Duration::MAX));
+            let mut results = Queue::<ResultDatum>::attach(results).unwrap().into_consumer();
+            set_counter(&requests, 1, lie);
+            let told = is_told(&mut results, HANG / 10);
+            if told {
+                ends(&server);
+            }
+            told
+        });
+        assert!(found, "{lie}");
+    }
+}
+
+/// Who sleeps finds a lie when it is woken, by whatever wakes it: the client's wake, or a word of
+/// others.
+#[test]
+fn a_sleeping_driver_finds_its_clients_lie_when_it_wakes_and_tells() {
+    for lie in LIES {
+        for by_the_client in [true, false] {
+            let (server, [requests, results], _) = server(64, &waits_for(Duration::ZERO));
+            let queue = Queue::<RequestDatum>::attach(requests.try_clone().unwrap()).unwrap();
+            let mut results = Queue::<ResultDatum>::attach(results).unwrap().into_consumer();
+            set_counter(&requests, 1, lie);
+            if by_the_client {
+                queue.event_flag().unwrap().wake(NOT_EMPTY).unwrap();
+            } else {
+                server.free_memory(0);
+            }
+            assert!(is_told(&mut results, HANG), "{lie}");
+            ends(&server);
         }
     }
+}
+
+/// A lie that wakes nobody harms nobody: the driver's thread sleeps as it does beside an idle
+/// client, costs nothing, and goes when its burst does.
+#[test]
+fn a_sleeping_driver_is_not_harmed_by_a_lie_that_wakes_nobody() {
+    for lie in LIES {
+        let (server, [requests, _results], _) = server(64, &waits_for(Duration::ZERO));
+        set_counter(&requests, 1, lie);
+        drop(server); // joins the thread
+    }
+}
+
+/// A client that executes on a driver which lies instead of answering.
+fn executes_beside_a_lie(window: Duration, lie: u64, deadline: Duration) {
+    let hooked = Hooked::with(BurstTerms::default());
+    let polling_window = Some(window);
+    let options = ControllerOptions { polling_window, ..ControllerOptions::default() };
+    let mut burst = BurstController::configure(&hooked, &options, None).unwrap();
+    let [_requests, results] = hooked.take_queues().unwrap();
+    let memory = memory(&[0; 4]);
+    let request = AddOne::request(&memory, &memory, 4);
+    let mut frame = burst.frame(&request, &ExecutionOptions::default()).unwrap();
+    frame.set_deadline(Some(TimePoint::after(deadline)));
+    let ended = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(10));
+            set_counter(&results, 1, lie);
+        });
+        burst.execute_frame(&mut frame).map(|_| ()).unwrap_err()
+    });
+    let refused = burst.execute(&request, &ExecutionOptions::default()).unwrap_err();
+    let Fallback::Closed(why @ Closed::Queue(QueueError::PeerLied(_))) = refused else {
+        panic!("{lie}: {refused:?}");
+    };
+    assert_eq!(burst.closed(), Some(why));
+    // Where the lie came after the deadline only, the wait had ended before it.
+    let in_time = ended == BurstError::Closed(why);
+    assert!(in_time || (ended == BurstError::DeadlineMissed && deadline < HANG), "{ended:?}");
 }
 
 #[test]
 fn a_driver_whose_counter_lies_closes_the_burst() {
     for lie in [1024 * 24 + 24, 7, u64::MAX - 23] {
-        let hooked = Hooked::with(BurstTerms::default());
-        // Polling: nobody would wake a sleeper, and without a watch over the driver it would sleep
-        // on.
-        let polling_window = Some(Duration::MAX);
-        let options = ControllerOptions { polling_window, ..ControllerOptions::default() };
-        let mut burst = BurstController::configure(&hooked, &options, None).unwrap();
-        let [_requests, results] = hooked.take_queues().unwrap();
-        let memory = memory(&[0; 4]);
-        let request = AddOne::request(&memory, &memory, 4);
-        let mut frame = burst.frame(&request, &ExecutionOptions::default()).unwrap();
-        let closed = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                std::thread::sleep(Duration::from_millis(10));
-                set_counter(&results, 1, lie);
-            });
-            burst.execute_frame(&mut frame).map(|_| ()).unwrap_err()
-        });
-        let BurstError::Closed(why @ Closed::Queue(QueueError::PeerLied(_))) = closed else {
-            panic!("{lie}: {closed:?}");
-        };
-        assert_eq!(burst.closed(), Some(why));
-        let refused = burst.execute(&request, &ExecutionOptions::default()).unwrap_err();
-        assert_eq!(refused, Fallback::Closed(why));
+        // Who polls finds it at the next poll, long before the deadline.
+        executes_beside_a_lie(Duration::MAX, lie, HANG);
+        // Who sleeps, and is not woken, when the wait ends.
+        executes_beside_a_lie(Duration::ZERO, lie, Duration::from_secs(1));
     }
 }
 
@@ -110,13 +179,13 @@ fn a_client_that_stops_reading_holds_up_itself_alone() {
     for _ in 0..4 {
         requests.try_write(&packet).unwrap();
     }
-    results.wait_readable(1, Wait::Block.within(Duration::from_secs(10))).unwrap();
+    results.wait_readable(1, Wait::Block.within(HANG)).unwrap();
     std::thread::sleep(Duration::from_millis(20));
     // The thread waits for room, and still listens to others.
     server.free_memory(0);
     let mut answer = BurstAnswer::default();
     for _ in 0..4 {
-        results.wait_readable(1, Wait::Block.within(Duration::from_secs(10))).unwrap();
+        results.wait_readable(1, Wait::Block.within(HANG)).unwrap();
         let mut elements = vec![ResultDatum::default(); results.available_to_read().unwrap()];
         results.try_read(&mut elements).unwrap();
         deserialize_answer(&elements, Dialect::Extended, &mut answer).unwrap();
@@ -126,7 +195,7 @@ fn a_client_that_stops_reading_holds_up_itself_alone() {
     for _ in 0..4 {
         requests.try_write(&packet).unwrap();
     }
-    results.wait_readable(1, Wait::Block.within(Duration::from_secs(10))).unwrap();
+    results.wait_readable(1, Wait::Block.within(HANG)).unwrap();
     drop(server);
 }
 
@@ -142,7 +211,7 @@ fn more_requests_at_once_than_agreed_are_all_answered_or_one_malformed_packet() 
         let mut results = Queue::<ResultDatum>::attach(results).unwrap().into_consumer();
         requests.try_write(&packet.repeat(SENT)).unwrap();
         let mut statuses = || {
-            results.wait_readable(2, Wait::Block.within(Duration::from_secs(10))).unwrap();
+            results.wait_readable(2, Wait::Block.within(HANG)).unwrap();
             let mut elements = vec![ResultDatum::default(); results.available_to_read().unwrap()];
             results.try_read(&mut elements).unwrap();
             let status = |element: &ResultDatum| match element.item() {

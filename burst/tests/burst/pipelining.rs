@@ -7,14 +7,17 @@ use nnburst_burst::{BurstController, ControllerOptions, SubmitError};
 use nnburst_hal::{BurstOptions, ErrorStatus, ExecutionOptions, Memory, TimePoint};
 
 use crate::remote::{Driver, Model};
-use crate::support::{bytes, memory};
+use crate::support::{HANG, bytes, memory};
 
-fn open(driver: &Driver, depth: u32) -> BurstController {
-    let options = ControllerOptions {
+fn options(depth: u32) -> ControllerOptions {
+    ControllerOptions {
         burst: BurstOptions { extended: true, depth, ..BurstOptions::default() },
         ..ControllerOptions::default()
-    };
-    BurstController::configure(driver, &options, Some(driver.watch())).unwrap()
+    }
+}
+
+fn open(driver: &Driver, depth: u32) -> BurstController {
+    BurstController::configure(driver, &options(depth), Some(driver.watch())).unwrap()
 }
 
 fn frames(burst: &mut BurstController, count: u8) -> (Vec<nnburst_burst::Frame>, Vec<Memory>) {
@@ -59,8 +62,13 @@ fn frames_in_flight_are_answered_in_order() {
 
 #[test]
 fn a_full_burst_hands_the_frame_back() {
-    let driver = Driver::spawn(&Model { pause: Duration::from_millis(20), ..Model::default() });
-    let mut burst = open(&driver, 2);
+    // The driver executes nothing before it is told to.
+    let (go, told) = std::sync::mpsc::channel();
+    let told = std::sync::Mutex::new(told);
+    let model = AddOne::with(|model| {
+        model.before = Some(Box::new(move || told.lock().unwrap().recv_timeout(HANG).unwrap()));
+    });
+    let mut burst = BurstController::configure(&*model, &options(2), None).unwrap();
     let (frames, _outputs) = frames(&mut burst, 3);
     let mut refused = 0;
     for frame in frames {
@@ -77,7 +85,8 @@ fn a_full_burst_hands_the_frame_back() {
     let soon = Instant::now() + Duration::from_millis(1);
     assert!(burst.wait_until(soon).is_none(), "nor in a millisecond");
     assert_eq!(burst.in_flight(), 2, "it goes on");
-    let later = Instant::now() + Duration::from_secs(10);
+    (0..2).for_each(|_| go.send(()).unwrap());
+    let later = Instant::now() + HANG;
     assert!(burst.wait_until(later).is_some() && burst.wait_until(later).is_some());
 }
 

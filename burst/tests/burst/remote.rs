@@ -22,6 +22,8 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::support::HANG;
+
 /// What the driver's model is like.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Model {
@@ -232,7 +234,7 @@ impl Link {
     fn call(&self, message: &Message, fds: &[BorrowedFd<'_>]) -> Option<Message> {
         let replies = self.replies.lock().unwrap();
         send(self.socket.as_fd(), message, fds).then_some(())?;
-        replies.recv_timeout(Duration::from_secs(10)).ok()
+        replies.recv_timeout(HANG).ok()
     }
 }
 
@@ -288,7 +290,7 @@ pub(crate) fn serve_if_asked() {
     let socket = Arc::new(rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 3).unwrap());
     serve(&socket, &model);
     if model.linger {
-        std::thread::sleep(Duration::from_secs(60));
+        std::thread::sleep(2 * HANG);
     }
 }
 

@@ -223,5 +223,5 @@ fn kill_a_client(dice: &mut Dice) {
     client.kill();
     drop(client);
     let gone = || death::holdings(driver.id()) == [0; 3];
-    death::within(Duration::from_secs(5), "something of the client is left", gone);
+    death::until("something of the client is left", gone);
 }

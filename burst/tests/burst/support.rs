@@ -1,6 +1,7 @@
 //! What the tests share.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use nnburst_burst::bursts_alone;
 use nnburst_burst::testing::AddOne;
@@ -8,6 +9,9 @@ use nnburst_fmq::Descriptor;
 use nnburst_hal::{
     Access, BurstCallback, BurstContext, BurstOptions, Memory, PreparedModel, Result,
 };
+
+/// A guard against a hang, never a measure of speed.
+pub(crate) const HANG: Duration = Duration::from_secs(60);
 
 /// Memory that holds `bytes`.
 pub(crate) fn memory(bytes: &[u8]) -> Memory {

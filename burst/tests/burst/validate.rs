@@ -14,7 +14,7 @@ use nnburst_fmq::{Consumer, Producer, Queue, Wait};
 use nnburst_hal::{ErrorStatus, ExecutionOptions, MeasureTiming, Memory, Request, Timing};
 
 use crate::remote::{Driver, Model};
-use crate::support::{bytes, memory};
+use crate::support::{HANG, bytes, memory};
 
 /// A bare client of a driver, its memories, and what the driver makes of them.
 struct Bare {
@@ -202,7 +202,7 @@ fn liar(options: &ControllerOptions) -> (BurstController, Liar) {
 impl Liar {
     /// Takes a request, then sends these elements.
     fn answer(&mut self, elements: &[ResultDatum]) -> BurstRequest {
-        self.requests.wait_readable(1, Wait::Block.within(Duration::from_secs(10))).unwrap();
+        self.requests.wait_readable(1, Wait::Block.within(HANG)).unwrap();
         let mut packet = vec![RequestDatum::default(); self.requests.available_to_read().unwrap()];
         self.requests.try_read(&mut packet).unwrap();
         self.results.try_write(elements).unwrap();

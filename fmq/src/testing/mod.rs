@@ -26,3 +26,18 @@ pub use any_descriptor::any_descriptor;
 pub use foreign::ForeignPeer;
 pub use hostile::HostilePeer;
 pub use lying::{lying_consumer, lying_producer};
+
+/// Whether something that a test needs is there: `true` lets the test go on. What is missing is a
+/// failure where `NNBURST_REQUIRE`, a list with commas, names it, and is reported elsewhere.
+///
+/// # Panics
+/// If it is required and missing.
+#[expect(clippy::print_stderr, reason = "a test that can't run says so")]
+pub fn is_there(what: &str, is_there: bool) -> bool {
+    if !is_there {
+        let required = std::env::var("NNBURST_REQUIRE").unwrap_or_default();
+        assert!(!required.split(',').any(|name| name == what), "{what} are required and missing");
+        eprintln!("not run: {what} missing");
+    }
+    is_there
+}

@@ -18,7 +18,7 @@ use nnburst_hal::{
 use super::scratch::{LastRequest, Scratch};
 use super::slots::Slots;
 use super::{BurstError, Closed, Fallback, Frame, SubmitError};
-use crate::channel::{PollingWindow, Receiver};
+use crate::channel::{PollingWindow, Receiver, status_of};
 use crate::packet::{BurstAnswer, Dialect, RequestDatum, ResultDatum};
 use crate::stats::BurstStats;
 use exchange::Came;
@@ -115,7 +115,9 @@ impl BurstController {
         options: &ControllerOptions,
         peer: Option<PeerWatch>,
     ) -> Result<Self> {
-        let setup = |error: SetupError| HalError::failure(format!("queue of a burst: {error}"));
+        let setup = |error: SetupError| {
+            HalError::new(status_of(&error), format!("queue of a burst: {error}"))
+        };
         let elements = options.queue_elements;
         let requests = Queue::builder(elements).event_flag(true).create().map_err(setup)?;
         let results = Queue::builder(elements).event_flag(true).create().map_err(setup)?;
@@ -137,7 +139,8 @@ impl BurstController {
             || PollingWindow::for_preference(options.burst.preference),
             PollingWindow::of,
         );
-        let mut results = Receiver::new(results, window, depth > 1);
+        let results = Receiver::new(results, window, depth > 1);
+        let mut results = results.map_err(|error| error.of_queue("result queue"))?;
         results.set_due();
         if let Some(peer) = &peer {
             results.set_peer(peer);
@@ -156,8 +159,8 @@ impl BurstController {
             dialect,
             depth,
             warnings: terms.warnings,
-            in_flight: VecDeque::with_capacity(depth),
-            done: VecDeque::with_capacity(depth),
+            in_flight: of_depth(depth)?,
+            done: of_depth(depth)?,
             closed: None,
             scratch: Some(Scratch::new(dialect)),
             stats: BurstStats::new().map_err(|error| HalError::failure(error.to_string()))?,
@@ -362,6 +365,14 @@ impl BurstController {
             }
         }
     }
+}
+
+/// Room for the frames of a burst of this depth, which the driver has had a say in.
+fn of_depth<T>(depth: usize) -> Result<VecDeque<T>> {
+    let mut frames = VecDeque::new();
+    let no_memory = |_| HalError::exhausted(format!("no memory for {depth} frames in flight"));
+    frames.try_reserve(depth).map_err(no_memory)?;
+    Ok(frames)
 }
 
 /// The answer as the ordinary path would have given it.
