@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::session::DEFAULT_DRIVER;
+
 /// Neural networks through the Android Neural Networks HAL, on Linux.
 ///
 /// Exit codes: 0 success, 1 a check failed, 2 bad usage, 3 the device was lost, 4 a deadline was
@@ -46,8 +48,7 @@ pub(crate) enum Command {
 /// Which device, and how it is called.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Engine {
-    /// `embedded` (the driver in this process), `spawn:NAME` (a sample driver in a process of its
-    /// own), `nnapi-reference`, or the name of a service [default: spawn:nnapi-sample_all, embedded
+    /// `embedded` (the driver in this process), `spawn:NAME` (a driver in a process of its own), `nnapi-reference`, or the name of a service [default: spawn:nnburst-cpu, embedded
     /// with --mode inproc; `run` prefers a service that takes all of the model]
     #[arg(long, value_name = "NAME")]
     pub(crate) device: Option<String>,
@@ -291,8 +292,8 @@ pub(crate) struct DotArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct ServeArgs {
-    /// Which sample driver, such as nnapi-sample_all.
-    #[arg(long, value_name = "NAME")]
+    /// The driver: nnburst-cpu, or a sample driver such as nnapi-sample_all.
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_DRIVER)]
     pub(crate) driver: String,
     /// First measure the driver's figures on this machine; they are kept for its next starts.
     #[arg(long)]

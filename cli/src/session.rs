@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::source::{Source, State};
 
 /// The device that is used where none is named.
-pub(crate) const DEFAULT_DRIVER: &str = "nnapi-sample_all";
+pub(crate) const DEFAULT_DRIVER: &str = "nnburst-cpu";
 
 /// How a driver of this program is to compute.
 pub(crate) fn driver_options(threads: u16, wish: Option<Wish>) -> DriverOptions {

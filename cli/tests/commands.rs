@@ -435,7 +435,7 @@ fn every_tag_has_messages_and_a_wrong_one_is_an_error() {
     }
     // The graph as the runtime and the driver have it.
     let (_, error) = said("compilation");
-    for line in ["// runtime", "// nnapi-sample_all", "label=\"0: ADD\""] {
+    for line in ["// runtime", "// nnburst-cpu", "label=\"0: ADD\""] {
         assert!(error.contains(line), "{line} in {error}");
     }
     let (code, error) = said("execution,rocket");

@@ -294,10 +294,10 @@ fn run_without_a_device_takes_the_service_that_takes_all_of_the_model() {
         assert!(output.status.success(), "{said}");
         said
     };
-    assert!(run("").contains("spawn:nnapi-sample_all"), "nothing is served");
+    assert!(run("").contains("spawn:nnburst-cpu"), "nothing is served");
     let (mut service, _) = serve(&services, &[]);
     assert!(run("").contains("\"nnapi-sample_all\""), "{}", run(""));
-    assert!(run("0").contains("spawn:nnapi-sample_all"));
+    assert!(run("0").contains("spawn:nnburst-cpu"));
     signal("-9", service.id());
     ended(&mut service);
 }

@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     };
     let device = match service.first() {
         Some(name) => Device::connect(name),
-        None => Device::embedded("nnapi-sample_all"),
+        None => Device::embedded("nnburst-cpu"),
     };
     let paths = [noisy.as_ref(), clean.as_ref()];
     match device.map_err(Into::into).and_then(|it| run(&it, [first, second], paths, u32::MAX)) {

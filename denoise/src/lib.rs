@@ -16,7 +16,7 @@
 //! use nnburst::{BurstOptions, Device};
 //! use nnburst_denoise::{BLOCK, Denoiser};
 //!
-//! let device = Device::spawn("nnapi-sample_all")?;
+//! let device = Device::spawn("nnburst-cpu")?;
 //! let mut denoiser =
 //!     Denoiser::open(&device, "dtln_1.tflite", "dtln_2.tflite", &BurstOptions::default())?;
 //! let (heard, mut clean) = ([0.0; BLOCK], [0.0; BLOCK]);

@@ -13,6 +13,7 @@
 use nnburst_executor::{ExtensionExecutor, Isa, Label, Lowered, OpBuilder, OpError, Shape, Words};
 use nnburst_hal::{
     Extension, ExtensionOperandType, ExtraParams, Model, OperandType, Operation, OperationType,
+    Subgraph,
 };
 
 /// The extension's name.
@@ -35,10 +36,10 @@ pub(crate) fn extension() -> Extension {
 
 /// Whether this is the extension's operation, with types that it takes: of this extension too,
 /// whatever prefixes stand for it, for the numbers of other extensions' types mean something else.
-pub(crate) fn takes(operation: &Operation, model: &Model) -> bool {
+pub(crate) fn takes(operation: &Operation, graph: &Subgraph, model: &Model) -> bool {
     let OperationType::Extension(code) = operation.kind else { return false };
     let operand = |operands: &[u32]| match operands {
-        &[one] => model.main.operands.get(usize::try_from(one).ok()?),
+        &[one] => graph.operands.get(usize::try_from(one).ok()?),
         _ => None,
     };
     let (Some(input), Some(output)) = (operand(&operation.inputs), operand(&operation.outputs))
@@ -169,7 +170,7 @@ fn numbers() -> impl Iterator<Item = f64> {
 
 #[cfg(test)]
 mod tests {
-    use nnburst_hal::{ExtensionCode, ExtensionNameAndPrefix, Operand, OperandLifeTime, Subgraph};
+    use nnburst_hal::{ExtensionCode, ExtensionNameAndPrefix, Operand, OperandLifeTime};
 
     use super::*;
 
@@ -213,7 +214,7 @@ mod tests {
             ("two names for a prefix", 3, [3, 3], &[names[0], ("com.example.other", 3)], false),
         ] {
             let model = model(operation, types, names);
-            assert_eq!(takes(&model.main.operations[0], &model), taken, "{what}");
+            assert_eq!(takes(&model.main.operations[0], &model.main, &model), taken, "{what}");
         }
     }
 }

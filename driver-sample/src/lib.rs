@@ -1,41 +1,41 @@
 //! The sample drivers of the Neural Networks HAL: five that differ in figures and in what they
-//! support, and one with a vendor extension, all computing on the CPU.
-//!
-//! ```text
-//!   SampleDriver ── device() ──► dyn Device, in this process
-//!        │ prepare_model: validate ► Plan (executor) ► PreparedModel: sync, async, fenced, burst
-//!        └ service(): behind a socket, a device for each client (hal-ipc)
-//! ```
+//! support, and one with a vendor extension, all of them personalities of the CPU driver.
 //!
 //! ```
-//! use nnburst_driver_sample::{Options, SampleDriver, names};
+//! use nnburst_driver::Options;
+//! use nnburst_driver_sample::{names, sample_driver};
 //!
 //! assert!(names().any(|name| name == "nnapi-sample_all"));
-//! let driver = SampleDriver::new("nnapi-sample_all", Options::default())?;
+//! let driver = sample_driver("nnapi-sample_all", Options::default())?;
 //! assert_eq!(driver.device().version_string()?, env!("CARGO_PKG_VERSION"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
 
-mod buffer;
-mod burst;
-mod cache;
-mod calibrate;
-mod device;
-mod estimate;
-mod execution;
-mod fenced;
 mod fibonacci;
-mod figures;
-mod idle;
-mod prepared_model;
-mod processor;
-mod reusable;
-pub mod service;
-#[cfg(feature = "testing")]
-pub mod testing;
+mod personalities;
 
-pub use calibrate::{Measured, Work, calibrate, calibrated, state_dir};
-pub use device::{Options, SampleDriver, UnknownDriver};
+use std::sync::Arc;
+
+use nnburst_driver::{CpuDriver, Options};
+
 pub use fibonacci::FIBONACCI_EXTENSION;
-pub use figures::{FIBONACCI_DRIVER, names};
+pub use personalities::{FIBONACCI_DRIVER, names};
+
+/// There is no sample driver of this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no sample driver {name:?}; there are {}, {FIBONACCI_DRIVER}", names().collect::<Vec<_>>().join(", "))]
+pub struct UnknownDriver {
+    /// The name that was asked for.
+    pub name: String,
+}
+
+/// Makes the sample driver of this name.
+///
+/// # Errors
+/// There is none; see [`names`].
+pub fn sample_driver(name: &str, options: Options) -> Result<CpuDriver, UnknownDriver> {
+    let sample =
+        personalities::find(name).ok_or_else(|| UnknownDriver { name: name.to_owned() })?;
+    Ok(CpuDriver::with_personality(Arc::new(sample), options))
+}

@@ -4,7 +4,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nnburst_burst::{BurstController, ControllerOptions};
-use nnburst_driver_sample::{Options, SampleDriver};
+use nnburst_driver::Options;
+use nnburst_driver_sample::sample_driver;
 use nnburst_hal::*;
 
 /// Allocations and releases of the whole process, in which this is the only test.
@@ -49,7 +50,7 @@ fn relu(dimensions: &[u32]) -> Model {
 
 #[test]
 fn a_frame_of_a_burst_allocates_nothing() {
-    let driver = SampleDriver::new("nnapi-sample_all", Options::default()).unwrap();
+    let driver = sample_driver("nnapi-sample_all", Options::default()).unwrap();
     let device = driver.device();
     let model = wait_for_prepared_model(|callback| {
         let options = PrepareOptions::default();

@@ -17,7 +17,7 @@
 //! use nnburst_hal::Device;
 //! use nnburst_hal_ipc::RemoteDevice;
 //!
-//! let device = RemoteDevice::connect("nnapi-sample_all")?;
+//! let device = RemoteDevice::connect("nnburst-cpu")?;
 //! println!("{} {}", device.name(), device.version_string()?);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

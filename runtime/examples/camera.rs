@@ -30,7 +30,7 @@ fn main() -> Result<()> {
     let frames = frames.map_err(|_| "usage: camera [FRAMES] [SERVICE]")?;
     let device = match args.get(1) {
         Some(service) => Device::connect(service)?,
-        None => Device::spawn("nnapi-sample_all")?,
+        None => Device::spawn("nnburst-cpu")?,
     };
     println!("{}", run(&device, frames)?);
     Ok(())

@@ -1,17 +1,17 @@
-//! The sample drivers: made in this process, started in another, served to others.
+//! The CPU driver and the sample drivers: made in this process, started in another, served to others.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-pub use nnburst_driver_sample::Measured;
-pub(crate) use nnburst_driver_sample::names;
-use nnburst_driver_sample::{Options, SampleDriver, calibrated, service};
+pub use nnburst_driver::Measured;
+use nnburst_driver::{CPU, CpuDriver, Options, calibrated, service};
+use nnburst_driver_sample::sample_driver;
 use nnburst_hal_ipc::{Serving, service_dir, socket_path};
 
 use crate::error::{Result, RuntimeError};
 use crate::settings::Settings;
 
-/// How a sample driver is to run.
+/// How a driver is to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DriverOptions {
     /// Threads that compute one execution; 0 counts as 1, which is what a pipeline that owns its
@@ -29,35 +29,44 @@ pub struct DriverOptions {
     pub program: Option<PathBuf>,
 }
 
-/// A sample driver.
-pub(crate) fn find(name: &str, options: &DriverOptions) -> Result<SampleDriver> {
+/// The names of the drivers that are built in, `nnburst-cpu` first.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    [CPU].into_iter().chain(nnburst_driver_sample::names())
+}
+
+/// A driver that is built in.
+pub(crate) fn find(name: &str, options: &DriverOptions) -> Result<CpuDriver> {
     find_with(name, options, None)
 }
 
-/// A sample driver that nobody's wishes make less exact.
-pub(crate) fn exact(name: &str) -> Option<SampleDriver> {
-    SampleDriver::new(name, Options::default()).ok()
+/// The CPU driver.
+pub(crate) fn cpu(options: &DriverOptions) -> CpuDriver {
+    CpuDriver::new(driver_options(options))
 }
 
-fn find_with(
-    name: &str,
-    options: &DriverOptions,
-    measured: Option<Measured>,
-) -> Result<SampleDriver> {
-    let mut sample_options = sample_options(options);
-    sample_options.measured = measured;
-    SampleDriver::new(name, sample_options).map_err(|error| RuntimeError::UnknownDevice {
+/// The CPU driver without any precision hint.
+pub(crate) fn exact() -> CpuDriver {
+    CpuDriver::new(Options::default())
+}
+
+fn find_with(name: &str, options: &DriverOptions, measured: Option<Measured>) -> Result<CpuDriver> {
+    let mut driver_options = driver_options(options);
+    driver_options.measured = measured;
+    if name == CPU {
+        return Ok(CpuDriver::new(driver_options));
+    }
+    sample_driver(name, driver_options).map_err(|error| RuntimeError::UnknownDevice {
         name: error.name,
         known: names().collect::<Vec<_>>().join(", "),
     })
 }
 
-fn sample_options(options: &DriverOptions) -> Options {
-    let mut sample_options = Options::default();
-    sample_options.threads = options.threads.max(1);
-    sample_options.bf16 = options.bf16 || Settings::of_process().bf16;
-    sample_options.keep_warm = Settings::of_process().keep_warm;
-    sample_options
+fn driver_options(options: &DriverOptions) -> Options {
+    let mut driver_options = Options::default();
+    driver_options.threads = options.threads.max(1);
+    driver_options.bf16 = options.bf16 || Settings::of_process().bf16;
+    driver_options.keep_warm = Settings::of_process().keep_warm;
+    driver_options
 }
 
 /// The command that serves a driver on its standard input.
@@ -78,7 +87,7 @@ pub(crate) fn command(name: &str, options: &DriverOptions) -> Result<Command> {
     Ok(command)
 }
 
-/// Serves a sample driver to one client over a socket that this process was started with, until the
+/// Serves a driver to one client over a socket that this process was started with, until the
 /// client hangs up: what the child of [`Device::spawn`](crate::Device::spawn) does.
 ///
 /// # Errors
@@ -89,7 +98,7 @@ pub fn serve_inherited(driver: &str, fd: u32, options: &DriverOptions) -> Result
         .map_err(|error| RuntimeError::driver(format!("serving descriptor {fd}"), error))
 }
 
-/// Measures a sample driver's figures on this machine and keeps them: [`serve`] gives them from
+/// Measures a driver's figures on this machine and keeps them: [`serve`] gives them from
 /// then on, to the same build with the same options. They are the shares of the reference device's
 /// time, and of its processor time, that the driver takes for each type of operands and for control
 /// flow; exactly 1 where there is no difference but noise.
@@ -108,18 +117,18 @@ pub fn calibrate(driver: &str, options: &DriverOptions) -> Result<Measured> {
             return Err(failed(format!("it is served already, on {path}: end that service first")));
         }
     }
-    nnburst_driver_sample::calibrate(known.name(), sample_options(options))
+    nnburst_driver::calibrate(known.name(), driver_options(options))
         .map_err(|error| failed(error.to_string()))
 }
 
-/// Serves a sample driver under its name in the directory of services, or on the socket that
+/// Serves a driver under its name in the directory of services, or on the socket that
 /// systemd started this process with, until the result is dropped. Its figures are those that
 /// [`calibrate`] kept for this build and these options, if it ever did.
 ///
 /// # Errors
 /// There is no such driver, it is served already, or the directory isn't ours alone.
 pub fn serve(driver: &str, options: &DriverOptions) -> Result<Serving> {
-    let driver = find_with(driver, options, calibrated(driver, &sample_options(options)))?;
+    let driver = find_with(driver, options, calibrated(driver, &driver_options(options)))?;
     let failed = |what: String, error: std::io::Error| {
         RuntimeError::driver(format!("serving {what}"), error)
     };

@@ -23,7 +23,7 @@
 //! ```no_run
 //! use nnburst::{BurstOptions, Device, PrepareOptions, builtin};
 //!
-//! let device = Device::spawn("nnapi-sample_all")?; // a driver in a process of its own
+//! let device = Device::spawn("nnburst-cpu")?; // a driver in a process of its own
 //! let model = device.compile(&builtin::model("mobilenet_v2_1.0_224")?, PrepareOptions::default())?;
 //! let mut burst = model.burst(&BurstOptions::default())?;
 //! let mut frame = burst.frame()?;
@@ -106,7 +106,7 @@ pub use watch::{ServiceBurst, Watched, services};
 /// ```
 /// use std::time::Duration;
 ///
-/// let device = nnburst::Device::embedded("nnapi-sample_all")?;
+/// let device = nnburst::Device::embedded("nnburst-cpu")?;
 /// let figures = nnburst::within(Duration::from_millis(100), || device.capabilities())?;
 /// # let _ = figures;
 /// # Ok::<(), nnburst::RuntimeError>(())

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use nnburst::hal::{self, ErrorStatus, FenceSignal, Model, Operand};
 use nnburst::{Compilation, CompileOptions, Device, ModelBuilder, PrepareOptions, compile_for};
-use nnburst_driver_sample::{Options, SampleDriver};
+use nnburst_driver::Options;
+use nnburst_driver_sample::sample_driver;
 
 /// `x + 1` until it is 10.
 fn counting() -> Model {
@@ -31,7 +32,7 @@ fn counting() -> Model {
 }
 
 fn old_device() -> Device {
-    let driver = SampleDriver::new("nnapi-sample_all", Options::default()).unwrap();
+    let driver = sample_driver("nnapi-sample_all", Options::default()).unwrap();
     let old = hal::v1_2::upgrade(hal::v1_2::downgrade(driver.device()));
     Device::from_hal("old", old)
 }
@@ -174,7 +175,7 @@ fn who_stands_in_waits_in_the_background_as_well() {
             self
         }
     }
-    let driver = SampleDriver::new("nnapi-sample_all", Options::default()).unwrap();
+    let driver = sample_driver("nnapi-sample_all", Options::default()).unwrap();
     let refusing = Device::from_hal("refusing", Arc::new(Refusing(driver.device())));
     let partitioning = Some(nnburst::Partitioning::WithFallback);
     let options = CompileOptions { partitioning, ..CompileOptions::default() };

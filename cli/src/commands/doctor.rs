@@ -54,7 +54,7 @@ pub(crate) fn doctor(args: &DoctorArgs, out: &mut dyn Write) -> Result<(), Failu
         if names.contains(&"nnburst-embedded") {
             writeln!(
                 out,
-                "nnburst-embedded is the driver nnapi-sample_all in the program's own process, \
+                "nnburst-embedded is the driver nnburst-cpu in the program's own process, \
                  listed where no driver is served"
             )?;
         }

@@ -24,7 +24,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nnburst_burst::{BurstController, ControllerOptions};
-use nnburst_driver_sample::{Options, SampleDriver};
+use nnburst_driver::Options;
+use nnburst_driver_sample::sample_driver;
 use nnburst_hal::*;
 use nnburst_hal_ipc::{ProcessLimits, RemoteDevice, inherited, raise_descriptor_limit};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -318,7 +319,7 @@ pub(crate) fn be_the_target() {
             _ => {}
         }
     }
-    let driver = SampleDriver::new(ALL, options(&limits)).unwrap();
+    let driver = sample_driver(ALL, options(&limits)).unwrap();
     assert!(process_limits(&limits).apply(), "nobody came before");
     let _serving = driver.service().listen_on(inherited(0).unwrap()).unwrap();
     loop {

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use nnburst_driver_sample::{Options, SampleDriver};
+use nnburst_driver::Options;
+use nnburst_driver_sample::sample_driver;
 use nnburst_hal::*;
 use nnburst_hal_ipc::{Serving, service_dir};
 
@@ -17,7 +18,7 @@ pub(crate) fn serve() -> Serving {
     let mut options = Options::default();
     options.idle = Duration::from_secs(2);
     options.threads = 3;
-    SampleDriver::new(ALL, options).unwrap().service().listen(&service_dir().unwrap()).unwrap()
+    sample_driver(ALL, options).unwrap().service().listen(&service_dir().unwrap()).unwrap()
 }
 
 /// What it needs beside its arguments is scratch memory.

@@ -1,6 +1,7 @@
 //! Queries and preparations.
 
-use nnburst_driver_sample::{Options, SampleDriver, names};
+use nnburst_driver::Options;
+use nnburst_driver_sample::{names, sample_driver};
 use nnburst_hal::*;
 
 use crate::support::*;
@@ -24,7 +25,7 @@ fn the_five_drivers_introduce_themselves() {
         assert!(capabilities.operand_performance.iter().all(|entry| positive(entry.info)));
         assert!(positive(capabilities.if_performance) && positive(capabilities.while_performance));
     }
-    assert!(SampleDriver::new("nnapi-sample_none", Options::default()).is_err());
+    assert!(sample_driver("nnapi-sample_none", Options::default()).is_err());
 }
 
 #[test]

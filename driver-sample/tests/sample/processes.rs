@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nnburst_burst::{BurstController, ControllerOptions};
-use nnburst_driver_sample::service;
+use nnburst_driver::service;
 use nnburst_fmq::PeerWatch;
 use nnburst_hal::*;
 use nnburst_hal_ipc::{RemoteDevice, Spawned, service_dir};

@@ -3,7 +3,8 @@
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use nnburst_driver_sample::{Options, SampleDriver};
+use nnburst_driver::{CpuDriver, Options};
+use nnburst_driver_sample::sample_driver;
 use nnburst_hal::*;
 use nnburst_hal_ipc::{RemoteDevice, Serving};
 
@@ -31,8 +32,8 @@ pub(crate) fn served(name: &str) -> Served {
     Served { device, serving, _dir: dir }
 }
 
-pub(crate) fn driver(name: &str) -> SampleDriver {
-    SampleDriver::new(name, Options::default()).unwrap()
+pub(crate) fn driver(name: &str) -> CpuDriver {
+    sample_driver(name, Options::default()).unwrap()
 }
 
 pub(crate) fn tensor(kind: OperandType, dimensions: &[u32], lifetime: OperandLifeTime) -> Operand {

@@ -13,7 +13,8 @@ use nnburst::hal::{
     OperandType, Operation, OperationType, PerformanceInfo, PrepareOptions, PreparedModel,
     PreparedModelCallback, Request, RequestArgument, RequestPool, Timing,
 };
-use nnburst_driver_sample::{Options, SampleDriver};
+use nnburst_driver::Options;
+use nnburst_driver_sample::sample_driver;
 use nnburst_hal_ipc::{Peer, Service, Serving};
 
 /// Takes all operations, and fails every execution.
@@ -38,7 +39,7 @@ struct Driver {
 
 impl Driver {
     fn new(name: &str) -> Self {
-        let executor = SampleDriver::new("nnapi-sample_all", Options::default()).unwrap().device();
+        let executor = sample_driver("nnapi-sample_all", Options::default()).unwrap().device();
         Self { name: name.to_owned(), executor }
     }
 

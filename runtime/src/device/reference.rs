@@ -5,14 +5,15 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use nnburst_driver::uniform_capabilities;
 use nnburst_fmq::Descriptor;
 use nnburst_hal::process::{PerProcess, without_signals};
 use nnburst_hal::{
     BurstCallback, BurstContext, BurstOptions, CacheHandles, Capabilities, Device as HalDevice,
     DeviceType, ExecutionCallback, ExecutionOptions, ExecutionResult, FencedExecution,
-    FencedTiming, HalError, MeasureTiming, Model, OperandPerformance, OperandType, OutputShape,
-    PerformanceInfo, PrepareOptions, PreparedModel, PreparedModelCallback, Request, RequestPool,
-    Result, ReusableExecution, TimePoint, Timing, unsignalled_fences,
+    FencedTiming, HalError, MeasureTiming, Model, OutputShape, PerformanceInfo, PrepareOptions,
+    PreparedModel, PreparedModelCallback, Request, RequestPool, Result, ReusableExecution,
+    TimePoint, Timing, unsignalled_fences,
 };
 
 use super::{Device, Home};
@@ -22,51 +23,26 @@ use crate::settings::Settings;
 /// The name of the CPU device, by which clients of NNAPI know it.
 pub const REFERENCE: &str = "nnapi-reference";
 
-/// The driver whose executor it is.
-const DRIVER: &str = "nnapi-sample_all";
-
 /// The one of this process.
 pub(super) fn device() -> Device {
     static DEVICE: PerProcess<Option<Device>> = PerProcess::new();
     let make = || {
-        let hal: Arc<dyn HalDevice> = Arc::new(Reference { executor: executor() });
+        let hal: Arc<dyn HalDevice> = Arc::new(Reference { executor: driver::exact().device() });
         Device::new(REFERENCE, Home::Here(hal))
     };
     let mut device = DEVICE.get().lock().unwrap_or_else(PoisonError::into_inner);
     device.get_or_insert_with(make).clone()
 }
 
-fn executor() -> Option<Arc<dyn HalDevice>> {
-    driver::exact(DRIVER).map(|driver| driver.device())
-}
-
 struct Reference {
-    /// There as long as there is a driver of that name.
-    executor: Option<Arc<dyn HalDevice>>,
-}
-
-impl Reference {
-    fn executor(&self) -> Result<&dyn HalDevice> {
-        self.executor.as_deref().ok_or_else(|| HalError::unavailable("no executor is built in"))
-    }
+    executor: Arc<dyn HalDevice>,
 }
 
 /// As the interface has it, the CPU device knows no extensions and keeps no cache; memory of its
 /// own it doesn't need, as it can map all there is.
 impl HalDevice for Reference {
     fn capabilities(&self) -> Result<Capabilities> {
-        let one = PerformanceInfo { exec_time: 1.0, power_usage: 1.0 };
-        let kinds = OperandType::BASE.iter().filter(|&&kind| kind != OperandType::Subgraph);
-        let mut operand_performance: Vec<_> =
-            kinds.map(|&kind| OperandPerformance { kind, info: one }).collect();
-        operand_performance.sort_by_key(|entry| entry.kind);
-        Ok(Capabilities {
-            relaxed_float32_to_float16_scalar: one,
-            relaxed_float32_to_float16_tensor: one,
-            operand_performance,
-            if_performance: one,
-            while_performance: one,
-        })
+        Ok(uniform_capabilities(PerformanceInfo { exec_time: 1.0, power_usage: 1.0 }))
     }
 
     fn version_string(&self) -> Result<String> {
@@ -78,7 +54,7 @@ impl HalDevice for Reference {
     }
 
     fn supported_operations(&self, model: &Model) -> Result<Vec<bool>> {
-        self.executor()?.supported_operations(model)
+        self.executor.supported_operations(model)
     }
 
     fn prepare_model(
@@ -88,7 +64,7 @@ impl HalDevice for Reference {
         cache: CacheHandles,
         callback: Arc<dyn PreparedModelCallback>,
     ) -> Result<()> {
-        self.executor()?.prepare_model(model, options, cache, Arc::new(Wrapping(callback)))
+        self.executor.prepare_model(model, options, cache, Arc::new(Wrapping(callback)))
     }
 }
 

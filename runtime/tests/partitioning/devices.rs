@@ -13,7 +13,8 @@ use nnburst::hal::{
     OperandPerformance, OperandType, Operation, PerformanceInfo, PrepareOptions, PreparedModel,
     PreparedModelCallback, Request, Version,
 };
-use nnburst_driver_sample::{Options, SampleDriver};
+use nnburst_driver::Options;
+use nnburst_driver_sample::sample_driver;
 
 /// What a driver does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +54,7 @@ impl Picky {
         exec_time: f32,
         taste: impl Fn(&Operation, &Model) -> bool + Send + Sync + 'static,
     ) -> Self {
-        let driver = SampleDriver::new("nnapi-sample_all", Options::default()).unwrap();
+        let driver = sample_driver("nnapi-sample_all", Options::default()).unwrap();
         Self {
             executor: driver.device(),
             exec_time,

@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let _ = nnburst_driver_sample::testing::fuzz_cache_files(bytes);
+    let _ = nnburst_driver::testing::fuzz_cache_files(bytes);
 });

@@ -136,7 +136,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     for page in files(&root.join("cli/man"), "1")? {
         put(&page, &prefix.join("share/man/man1"), 0o644)?;
     }
-    let units = root.join("driver-sample/systemd");
+    let units = root.join("driver/systemd");
     for unit in [files(&units, "service")?, files(&units, "socket")?].concat() {
         let text = fs::read_to_string(&unit).map_err(at(&unit.display()))?;
         let text = text.replace("/usr/bin/", &format!("{}/", bin.display()));

@@ -164,9 +164,9 @@ fn fits(made: &[u32], shape: &[u32]) -> bool {
 
 /// The client's hold of a buffer.
 #[derive(Debug)]
-pub(crate) struct SampleBuffer(Arc<DriverBuffer>);
+pub(crate) struct CpuBuffer(Arc<DriverBuffer>);
 
-impl SampleBuffer {
+impl CpuBuffer {
     pub(crate) fn allocate(
         home: &Arc<Buffers>,
         roles: &MemoryRoles,
@@ -218,7 +218,7 @@ impl SampleBuffer {
     }
 }
 
-impl Buffer for SampleBuffer {
+impl Buffer for CpuBuffer {
     fn token(&self) -> u32 {
         self.0.token
     }

@@ -25,7 +25,7 @@ struct Mapped {
 
 /// Executes the frames of one burst.
 #[derive(Debug)]
-pub(crate) struct SampleBurst {
+pub(crate) struct CpuBurst {
     compiled: Arc<Compiled>,
     session: Box<Session>,
     /// An error: the client told a memory that can't be mapped.
@@ -56,7 +56,7 @@ impl LastPools {
     }
 }
 
-impl SampleBurst {
+impl CpuBurst {
     pub(crate) fn new(compiled: Arc<Compiled>) -> Result<Self> {
         let (session, slots) = (compiled.kept_session()?, SlotCache::new());
         Ok(Self { compiled, session, slots, last: LastPools::default(), stage: None })
@@ -182,7 +182,7 @@ impl Pools for Stage<'_> {
     }
 }
 
-impl BurstExecutor for SampleBurst {
+impl BurstExecutor for CpuBurst {
     fn is_cached(&self, slot: i32) -> bool {
         // What there was no room for is asked for again: there may be room by now.
         let is_kept = |told: &Result<Mapped>| match told {

@@ -1,6 +1,6 @@
 //! The fuzz bodies, driven by random bytes.
 
-use nnburst_driver_sample::testing::{fuzz_cache_files, fuzz_prepare};
+use nnburst_driver::testing::{fuzz_cache_files, fuzz_prepare};
 use proptest::prelude::*;
 
 proptest! {

@@ -14,15 +14,13 @@ use nnburst_hal::{
 use rustix::fs::MemfdFlags;
 
 use crate::cache::testing::with_right_sums;
-use crate::{Options, SampleDriver};
+use crate::{CpuDriver, Options};
 
 const TOKEN: [u8; CACHE_TOKEN_BYTES] = [5; CACHE_TOKEN_BYTES];
 
-fn device() -> Option<Arc<dyn Device>> {
-    static DRIVER: OnceLock<Option<SampleDriver>> = OnceLock::new();
-    let driver =
-        DRIVER.get_or_init(|| SampleDriver::new("nnapi-sample_all", Options::default()).ok());
-    driver.as_ref().map(SampleDriver::device)
+fn device() -> Arc<dyn Device> {
+    static DRIVER: OnceLock<CpuDriver> = OnceLock::new();
+    DRIVER.get_or_init(|| CpuDriver::new(Options::default())).device()
 }
 
 /// Prepares a valid random model with a few random changes in it, and executes a request that fits
@@ -31,7 +29,7 @@ fn device() -> Option<Arc<dyn Device>> {
 /// # Panics
 /// A model was prepared that the driver said it wouldn't take: that is the finding.
 pub fn fuzz_prepare(bytes: &[u8]) -> bool {
-    let Some(device) = device() else { return false };
+    let device = device();
     let mut rng = TestRng::of_bytes(bytes);
     let elements = [Element::Float32, Element::Unsigned, Element::Signed];
     let element = pick(&mut rng, &elements).unwrap_or(Element::Float32);
@@ -126,9 +124,7 @@ fn execute(prepared: &dyn PreparedModel, model: &Model, slack: usize) {
 /// then.
 pub fn fuzz_cache_files(bytes: &[u8]) -> bool {
     static SAVED: OnceLock<Option<[Vec<u8>; 2]>> = OnceLock::new();
-    let (Some(device), Some(saved)) = (device(), SAVED.get_or_init(|| saved().ok())) else {
-        return false;
-    };
+    let Some(saved) = SAVED.get_or_init(|| saved().ok()) else { return false };
     let mut files = saved.clone();
     let (&first, edits) = bytes.split_first().unwrap_or((&0, &[]));
     for edit in edits.chunks(4) {
@@ -153,8 +149,9 @@ pub fn fuzz_cache_files(bytes: &[u8]) -> bool {
     let handles = files.iter().map(|bytes| file(bytes)).collect::<Result<Vec<_>>>();
     let Ok(Ok([model, data])) = handles.map(<[OwnedFd; 2]>::try_from) else { return false };
     let cache = CacheHandles { model: vec![model], data: vec![data], token: TOKEN };
-    let loaded =
-        wait_for_prepared_model(|callback| device.prepare_model_from_cache(None, cache, callback));
+    let loaded = wait_for_prepared_model(|callback| {
+        device().prepare_model_from_cache(None, cache, callback)
+    });
     let Ok(loaded) = loaded else { return false };
     // The model that was loaded may be another than was saved; its own is known to the driver
     // alone.
@@ -164,7 +161,7 @@ pub fn fuzz_cache_files(bytes: &[u8]) -> bool {
 
 /// What a driver saves of a model.
 fn saved() -> Result<[Vec<u8>; 2]> {
-    let device = device().ok_or_else(|| nnburst_hal::HalError::failure("no driver"))?;
+    let device = device();
     let (model, data) = (file(&[])?, file(&[])?);
     let again = |file: &OwnedFd| {
         file.try_clone().map_err(|error| nnburst_hal::HalError::failure(error.to_string()))

@@ -1,11 +1,11 @@
 //! Times preparing a model, afresh and from cache files:
-//! `cargo run --release -p nnburst-driver-sample --example prepare -- model.tflite [times]`.
+//! `cargo run --release -p nnburst-driver --example prepare -- model.tflite [times]`.
 #![expect(clippy::print_stdout, reason = "a command")]
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use nnburst_driver_sample::{Options, SampleDriver};
+use nnburst_driver::{CpuDriver, Options};
 use nnburst_hal::{
     CACHE_TOKEN_BYTES, CacheHandles, Device, Model, PrepareOptions, Result, wait_for_prepared_model,
 };
@@ -18,7 +18,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         None => 15,
     };
     let model = nnburst_tflite::Imported::open(&path)?.model;
-    let driver = SampleDriver::new("nnapi-sample_all", Options::default())?;
+    let driver = CpuDriver::new(Options::default());
     let device = driver.device();
     let files = [tempfile::tempfile()?, tempfile::tempfile()?].map(OwnedFd::from);
     let cache = || -> std::io::Result<CacheHandles> {

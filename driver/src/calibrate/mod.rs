@@ -1,7 +1,7 @@
 //! Capabilities measured on the machine: `nnburst serve --calibrate`.
 //!
 //! For each kind of [`Work`] a small network runs as the driver would run it, in turns with the
-//! reference device's way: the executor with one thread and no wishes, which is what a runtime
+//! reference device's way: the executor with one thread and no hints, which is what a runtime
 //! takes its own CPU device's figures of 1 for. The figures are what the driver takes of that in
 //! time, and in time of processors for power; where the runs don't show a difference, exactly 1
 //! ([`judge`]). They are kept in a file for the same build and threads, so that figures stay the
@@ -26,11 +26,8 @@ use nnburst_hal::{
 use rustix::fs::{OFlags, renameat};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use crate::device::{Options, SampleDriver};
+use crate::device::{CpuDriver, Options};
 use judge::RUNS;
-
-/// The driver of which the reference device is the executor: it takes everything.
-const ALL: &str = "nnapi-sample_all";
 
 /// What a figure is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,9 +94,7 @@ impl Measured {
     /// The executor can't compute, `NNBURST_ISA` being set to what the machine lacks.
     pub fn take(options: Options) -> Result<Self> {
         let mut measured = Self([ONE; Work::ALL.len()]);
-        let unknown = |error: crate::UnknownDriver| HalError::failure(error.to_string());
-        let reference = SampleDriver::new(ALL, Options::default()).map_err(unknown)?;
-        let driver = SampleDriver::new(ALL, options).map_err(unknown)?;
+        let (reference, driver) = (CpuDriver::new(Options::default()), CpuDriver::new(options));
         for (work, info) in Work::ALL.into_iter().zip(&mut measured.0) {
             *info = share(&work::model(work), [&reference, &driver])?;
         }
@@ -216,7 +211,7 @@ struct Runner {
 }
 
 impl Runner {
-    fn new(driver: &SampleDriver, model: &Model) -> Result<Self> {
+    fn new(driver: &CpuDriver, model: &Model) -> Result<Self> {
         let prepared = wait_for_prepared_model(|callback| {
             let (options, cache) = (PrepareOptions::default(), CacheHandles::default());
             driver.device().prepare_model(model.clone(), options, cache, callback)
@@ -250,7 +245,7 @@ impl Runner {
 }
 
 /// Time and processor time of the second driver, as shares of what the first takes.
-fn share(model: &Model, [reference, driver]: [&SampleDriver; 2]) -> Result<PerformanceInfo> {
+fn share(model: &Model, [reference, driver]: [&CpuDriver; 2]) -> Result<PerformanceInfo> {
     let (one, other) = (Runner::new(reference, model)?, Runner::new(driver, model)?);
     // What comes first pays for caches and pages.
     for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! What `nnburst serve` does: a sample driver behind a socket.
+//! What `nnburst serve` does: a driver behind a socket.
 
 use std::io;
 use std::path::Path;
@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use crate::device::SampleDriver;
+use crate::device::CpuDriver;
 
 /// Listens on the socket that systemd started this process with, or else as the driver's name in a
 /// directory of services ([`service_dir`](nnburst_hal_ipc::service_dir) is the usual one), until
@@ -17,7 +17,7 @@ use crate::device::SampleDriver;
 ///
 /// # Errors
 /// The directory is not ours alone, or the name is served already.
-pub fn serve_in(driver: &SampleDriver, dir: &Path) -> io::Result<Serving> {
+pub fn serve_in(driver: &CpuDriver, dir: &Path) -> io::Result<Serving> {
     raise_descriptor_limit();
     let service = driver.service();
     match service.listen_activated()? {
@@ -34,7 +34,7 @@ pub fn serve_in(driver: &SampleDriver, dir: &Path) -> io::Result<Serving> {
 ///
 /// # Errors
 /// There is no such descriptor, or the system has no pipe or thread.
-pub fn serve_inherited(driver: &SampleDriver, number: u32) -> io::Result<()> {
+pub fn serve_inherited(driver: &CpuDriver, number: u32) -> io::Result<()> {
     raise_descriptor_limit();
     let socket = inherited(number)?;
     let lifeline = socket.try_clone()?;

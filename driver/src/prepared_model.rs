@@ -19,7 +19,7 @@ use nnburst_hal::{
 };
 
 use crate::buffer::Buffers;
-use crate::burst::SampleBurst;
+use crate::burst::CpuBurst;
 use crate::device::{Client, Shared, no_thread};
 use crate::estimate::Quickest;
 use crate::execution;
@@ -216,11 +216,11 @@ impl Drop for Compiled {
     }
 }
 
-/// A prepared model of a sample driver.
+/// A prepared model of the driver.
 #[derive(Debug)]
-pub(crate) struct SamplePreparedModel(Arc<Compiled>);
+pub(crate) struct CpuPreparedModel(Arc<Compiled>);
 
-impl SamplePreparedModel {
+impl CpuPreparedModel {
     pub(crate) fn new(compiled: Arc<Compiled>) -> Self {
         Self(compiled)
     }
@@ -232,7 +232,7 @@ impl SamplePreparedModel {
     }
 }
 
-impl PreparedModel for SamplePreparedModel {
+impl PreparedModel for CpuPreparedModel {
     fn execute_synchronously(
         &self,
         request: &Request,
@@ -302,7 +302,7 @@ impl PreparedModel for SamplePreparedModel {
                 "real-time profiles are for clients of the driver's user",
             ));
         }
-        let executor = Box::new(SampleBurst::new(Arc::clone(&self.0))?);
+        let executor = Box::new(CpuBurst::new(Arc::clone(&self.0))?);
         let server = BurstServer::create(
             callback,
             request_channel,
@@ -327,10 +327,10 @@ mod tests {
     use nnburst_hal::{CacheHandles, PrepareOptions, wait_for_prepared_model};
 
     use super::*;
-    use crate::{Options, SampleDriver};
+    use crate::{CpuDriver, Options};
 
     fn prepared(options: &Options) -> Arc<dyn PreparedModel> {
-        let device = SampleDriver::new("nnapi-sample_all", *options).unwrap().device();
+        let device = CpuDriver::new(*options).device();
         wait_for_prepared_model(|callback| {
             let (options, cache) = (PrepareOptions::default(), CacheHandles::default());
             device.prepare_model(relu_model(&[2]), options, cache, callback)
@@ -342,8 +342,8 @@ mod tests {
     fn warm_up_runs_leave_the_clients_memory_alone_and_can_be_turned_off() {
         for keep_warm in [true, false] {
             let model = prepared(&Options { keep_warm, ..Options::default() });
-            let compiled = &model.as_any().downcast_ref::<SamplePreparedModel>().unwrap().0;
-            let mut burst = SampleBurst::new(Arc::clone(compiled)).unwrap();
+            let compiled = &model.as_any().downcast_ref::<CpuPreparedModel>().unwrap().0;
+            let mut burst = CpuBurst::new(Arc::clone(compiled)).unwrap();
             let (request, memory) = relu_request(&[1.0, -1.0]).unwrap();
             let mapping = memory.mapped().unwrap();
             let output = || mapping.view_mut(8..16).unwrap();
@@ -355,7 +355,7 @@ mod tests {
                 ..BurstRequest::default()
             };
             let mut answer = BurstAnswer::default();
-            let warm_up = |burst: &mut SampleBurst| {
+            let warm_up = |burst: &mut CpuBurst| {
                 let mut asked = 0;
                 burst.warm_up(&mut received(), &mut BurstAnswer::default(), &mut || {
                     asked += 1;
@@ -380,7 +380,7 @@ mod tests {
     #[test]
     fn a_model_that_rested_works_again() {
         let model = prepared(&Options::default());
-        let compiled = &model.as_any().downcast_ref::<SamplePreparedModel>().unwrap().0;
+        let compiled = &model.as_any().downcast_ref::<CpuPreparedModel>().unwrap().0;
         let spare = || compiled.spare.lock().unwrap().len();
         let (request, _memory) = relu_request(&[1.0, -1.0]).unwrap();
         let execute = || model.execute_synchronously(&request, ExecutionOptions::default());

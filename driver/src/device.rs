@@ -16,15 +16,15 @@ use nnburst_hal::{
 };
 use nnburst_hal_ipc::{Driver, FenceWaiter, Limits, Peer, Pool, Service};
 
-use crate::buffer::{Buffers, SampleBuffer};
+use crate::buffer::{Buffers, CpuBuffer};
 use crate::cache::{self, Identity};
 use crate::calibrate::Measured;
 use crate::estimate::{self, Quickest};
-use crate::fibonacci::{self, Fibonacci};
-use crate::figures::{self, FIBONACCI_DRIVER, Figures};
 use crate::idle::IdleWatch;
-use crate::prepared_model::{Compiled, SamplePreparedModel};
+use crate::personality::{Cpu, Personality, PersonalityExtension, measured_capabilities};
+use crate::prepared_model::{Compiled, CpuPreparedModel};
 use crate::processor::{Processor, Running, User};
+use crate::support::{supported, unreadable};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -63,22 +63,14 @@ impl Default for Options {
     }
 }
 
-/// There is no sample driver of this name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no sample driver {name:?}; there are {}, {FIBONACCI_DRIVER}", figures::names().collect::<Vec<_>>().join(", "))]
-pub struct UnknownDriver {
-    /// What was asked for.
-    pub name: String,
-}
-
-/// One of the sample drivers; clones are the same driver.
+/// A driver; clones are the same driver.
 #[derive(Clone, Debug)]
-pub struct SampleDriver(Arc<Shared>);
+pub struct CpuDriver(Arc<Shared>);
 
 /// What all devices of one driver share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    figures: &'static Figures,
+    personality: Arc<dyn Personality>,
     options: Options,
     pub(crate) buffers: Arc<Buffers>,
     pub(crate) idle: Arc<IdleWatch>,
@@ -90,15 +82,16 @@ pub(crate) struct Shared {
     origin: Origin,
 }
 
-impl SampleDriver {
-    /// The driver of this name.
-    ///
-    /// # Errors
-    /// There is none; see [`names`](crate::names).
-    pub fn new(name: &str, options: Options) -> std::result::Result<Self, UnknownDriver> {
-        let figures = figures::find(name).ok_or_else(|| UnknownDriver { name: name.to_owned() })?;
-        Ok(Self(Arc::new(Shared {
-            figures,
+impl CpuDriver {
+    /// The CPU driver, `nnburst-cpu`.
+    pub fn new(options: Options) -> Self {
+        Self::with_personality(Arc::new(Cpu), options)
+    }
+
+    /// A driver of another name, with figures, operations and extensions of its own.
+    pub fn with_personality(personality: Arc<dyn Personality>, options: Options) -> Self {
+        Self(Arc::new(Shared {
+            personality,
             options,
             buffers: Arc::default(),
             idle: Arc::new(IdleWatch::new(options.idle)),
@@ -106,12 +99,12 @@ impl SampleDriver {
             restoring: Quickest::default(),
             next_model: AtomicU64::new(1),
             origin: Origin::here(),
-        })))
+        }))
     }
 
     /// Its name.
-    pub fn name(&self) -> &'static str {
-        self.0.figures.name
+    pub fn name(&self) -> &str {
+        self.0.name()
     }
 
     /// The driver as a device in this process: it prepares models on the threads that ask for them,
@@ -126,11 +119,11 @@ impl SampleDriver {
     }
 
     fn device_for(&self, client: Client) -> Arc<dyn Device> {
-        Arc::new(SampleDevice { shared: Arc::clone(&self.0), client: Arc::new(client) })
+        Arc::new(CpuDevice { shared: Arc::clone(&self.0), client: Arc::new(client) })
     }
 }
 
-impl Driver for SampleDriver {
+impl Driver for CpuDriver {
     fn device(&self, peer: &Peer) -> Arc<dyn Device> {
         let mut client = Client::of(peer.budget(), peer.gone(), peer.uid);
         client.peer = Some(peer.clone());
@@ -143,7 +136,7 @@ impl Driver for SampleDriver {
 }
 
 /// The driver as one client sees it.
-struct SampleDevice {
+struct CpuDevice {
     shared: Arc<Shared>,
     client: Arc<Client>,
 }
@@ -243,9 +236,10 @@ impl Drop for Client {
     }
 }
 
-impl Device for SampleDevice {
+impl Device for CpuDevice {
     fn capabilities(&self) -> Result<Capabilities> {
-        Ok(self.shared.figures.capabilities(self.shared.options.measured))
+        let measured = self.shared.options.measured.as_ref();
+        Ok(measured.map_or_else(|| self.shared.personality.capabilities(), measured_capabilities))
     }
 
     fn version_string(&self) -> Result<String> {
@@ -261,12 +255,13 @@ impl Device for SampleDevice {
     }
 
     fn supported_extensions(&self) -> Result<Vec<Extension>> {
-        Ok(if self.shared.figures.has_extension() { vec![fibonacci::extension()] } else { vec![] })
+        let extensions = self.shared.personality.extensions();
+        Ok(extensions.into_iter().map(|extension| extension.extension).collect())
     }
 
     fn supported_operations(&self, model: &Model) -> Result<Vec<bool>> {
         validate_model(model, Version::V1_3).map_err(|error| invalid(&error))?;
-        Ok(self.shared.figures.supported(model))
+        Ok(supported(self.shared.personality.as_ref(), model))
     }
 
     fn number_of_cache_files_needed(&self) -> Result<CacheFiles> {
@@ -322,7 +317,7 @@ impl Device for SampleDevice {
     ) -> Result<Arc<dyn Buffer>> {
         self.shared.origin.check()?;
         let own = |(at, model): (usize, &'_ Arc<dyn PreparedModel>)| {
-            SamplePreparedModel::of(model.as_ref(), &self.shared)
+            CpuPreparedModel::of(model.as_ref(), &self.shared)
                 .ok_or_else(|| HalError::invalid(format!("model {at} is not of this driver")))
         };
         let models: Vec<_> = models.iter().enumerate().map(own).collect::<Result<_>>()?;
@@ -331,11 +326,11 @@ impl Device for SampleDevice {
             .map_err(|error| invalid(&error))?;
         let ids: Vec<_> = models.iter().map(|model| model.id()).collect();
         let budget = self.client.budget();
-        Ok(Arc::new(SampleBuffer::allocate(&self.shared.buffers, &roles, &ids, budget)?))
+        Ok(Arc::new(CpuBuffer::allocate(&self.shared.buffers, &roles, &ids, budget)?))
     }
 }
 
-impl SampleDevice {
+impl CpuDevice {
     /// Prepares, in the background where the client has threads for that.
     fn launch(
         &self,
@@ -349,7 +344,7 @@ impl SampleDevice {
             let compiled = catch_unwind(AssertUnwindSafe(|| prepare(preparation)))
                 .unwrap_or_else(|_| Err(HalError::failure("the driver panicked")));
             let watched = compiled.as_ref().ok().map(Arc::downgrade);
-            callback.notify(compiled.map(|it| Arc::new(SamplePreparedModel::new(it)) as _));
+            callback.notify(compiled.map(|it| Arc::new(CpuPreparedModel::new(it)) as _));
             // Afterwards, since it may start a thread, and nobody is to wait for that.
             if let Some(compiled) = watched {
                 shared.idle.watch(compiled);
@@ -388,7 +383,7 @@ impl Preparation {
         let waited = self.launched.elapsed();
         self.shared.preparing.check("preparation", size, options.deadline, waited)?;
         self.check(&model)?;
-        log_dot(&model, self.shared.figures.name);
+        log_dot(&model, self.shared.name());
         let (compile, began) = (self.compile_options(), Instant::now());
         let running = self.begin(options.priority, options.deadline);
         let plan =
@@ -442,18 +437,18 @@ impl Preparation {
     }
 
     fn check(&self, model: &Model) -> Result<()> {
-        let figures = self.shared.figures;
-        let Some(refused) = figures.supported(model).iter().position(|&taken| !taken) else {
+        let taken = supported(self.shared.personality.as_ref(), model);
+        let Some(refused) = taken.iter().position(|&taken| !taken) else {
             return Ok(());
         };
         let operation = model.main.operations.get(refused);
-        let unreadable = operation.and_then(|it| figures::unreadable(it, &model.main, model));
+        let unreadable = operation.and_then(|it| unreadable(it, &model.main, model));
         if let Some(error) = unreadable {
             let what = format!("constants of operation {refused} can't be read: {error}");
             return Err(HalError::invalid(what));
         }
         let kind = operation.map(|operation| operation.kind);
-        let (name, kind) = (figures.name, kind.map_or("", |kind| kind.name()));
+        let (name, kind) = (self.shared.name(), kind.map_or("", |kind| kind.name()));
         Err(HalError::invalid(format!("{name} doesn't take operation {refused}, {kind}")))
     }
 
@@ -470,6 +465,10 @@ impl Preparation {
 }
 
 impl Shared {
+    fn name(&self) -> &str {
+        self.personality.name()
+    }
+
     pub(crate) fn keeps_warm(&self) -> bool {
         self.options.keep_warm
     }
@@ -481,15 +480,15 @@ impl Shared {
             late_errors: true,
             ..CompileOptions::default()
         };
-        if self.figures.has_extension() {
-            options.extensions.register(fibonacci::FIBONACCI_EXTENSION, Arc::new(Fibonacci));
+        for PersonalityExtension { extension, executor } in self.personality.extensions() {
+            options.extensions.register(extension.name, executor);
         }
         options
     }
 
     /// What its cache files are bound to.
     fn identity(&self, compile: &CompileOptions) -> Result<Identity> {
-        Identity::new(self.figures.name, VERSION, compile)
+        Identity::new(self.name(), VERSION, compile)
     }
 }
 
@@ -513,7 +512,7 @@ mod tests {
 
     #[test]
     fn real_time_profiles_are_for_the_driver_s_own_user() {
-        let driver = SampleDriver::new("nnapi-sample_all", Options::default()).unwrap();
+        let driver = CpuDriver::new(Options::default());
         for (trusted, real_time) in [(true, true), (false, false), (false, true)] {
             let uid = if trusted { own_user() } else { own_user() + 1 };
             let device = driver.device_for(Client::new(Arc::default(), uid, None));
@@ -535,10 +534,10 @@ mod tests {
 
     #[test]
     fn a_preparation_that_panics_is_a_failure() {
-        let driver = SampleDriver::new("nnapi-sample_all", Options::default()).unwrap();
+        let driver = CpuDriver::new(Options::default());
         for preparations in [None, Some(Pool::new("test", 1, 1))] {
             let client = Arc::new(Client::new(Arc::default(), own_user(), preparations));
-            let device = SampleDevice { shared: Arc::clone(&driver.0), client };
+            let device = CpuDevice { shared: Arc::clone(&driver.0), client };
             let panicking = |callback| device.launch(callback, |_| panic!("as it is meant to"));
             let error = wait_for_prepared_model(panicking).map(drop).unwrap_err();
             assert_eq!(error, HalError::failure("the driver panicked"));
@@ -547,7 +546,7 @@ mod tests {
 
     #[test]
     fn preparations_end_with_their_client() {
-        let driver = SampleDriver::new("nnapi-sample_all", Options::default()).unwrap();
+        let driver = CpuDriver::new(Options::default());
         let gone = Arc::new(AtomicBool::new(false));
         let device = driver.device_for(Client::new(Arc::clone(&gone), own_user(), None));
         let prepare = || {

@@ -1,0 +1,43 @@
+//! The CPU driver of the Neural Networks HAL: the device `nnburst-cpu`, in this process or as a
+//! service to others.
+//!
+//! ```text
+//!   CpuDriver ── device() ──► dyn Device, in this process
+//!        │ prepare_model: validate ► Plan (executor) ► PreparedModel: sync, async, fenced, burst
+//!        └ service(): behind a socket, a device for each client (hal-ipc)
+//! ```
+//!
+//! ```
+//! use nnburst_driver::{CPU, CpuDriver, Options};
+//!
+//! let driver = CpuDriver::new(Options::default());
+//! assert_eq!(driver.name(), CPU);
+//! assert_eq!(driver.device().version_string()?, env!("CARGO_PKG_VERSION"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A driver of another name, with other figures, fewer operations or a vendor extension is a
+//! [`Personality`] of it.
+#![forbid(unsafe_code)]
+
+mod buffer;
+mod burst;
+mod cache;
+mod calibrate;
+mod device;
+mod estimate;
+mod execution;
+mod fenced;
+mod idle;
+mod personality;
+mod prepared_model;
+mod processor;
+mod reusable;
+pub mod service;
+mod support;
+#[cfg(feature = "testing")]
+pub mod testing;
+
+pub use calibrate::{Measured, Work, calibrate, calibrated, state_dir};
+pub use device::{CpuDriver, Options};
+pub use personality::{CPU, Personality, PersonalityExtension, uniform_capabilities};
