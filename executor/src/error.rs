@@ -1,49 +1,8 @@
 //! What can go wrong: in an operation, while compiling, while running.
 
 use nnburst_hal::{ErrorStatus, HalError, MemoryError};
-
-use crate::memory::NoMemory;
-
-/// An operation that breaks one of its rules.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OpError {
-    /// An operand of it is not as it must be.
-    #[error("input {index}: {what}")]
-    Input {
-        /// Position among the operation's inputs.
-        index: usize,
-        /// The rule, with the figures.
-        what: String,
-    },
-    /// A result of it is not as it must be.
-    #[error("output {index}: {what}")]
-    Output {
-        /// Position among the operation's outputs.
-        index: usize,
-        /// The rule, with the figures.
-        what: String,
-    },
-    /// The operands don't fit together.
-    #[error("{0}")]
-    Rule(String),
-}
-
-impl OpError {
-    /// The operands don't fit together in the way told.
-    pub fn rule(what: impl Into<String>) -> Self {
-        Self::Rule(what.into())
-    }
-
-    /// An input breaks the rule told.
-    pub fn input(index: usize, what: impl Into<String>) -> Self {
-        Self::Input { index, what: what.into() }
-    }
-
-    /// An output breaks the rule told.
-    pub fn output(index: usize, what: impl Into<String>) -> Self {
-        Self::Output { index, what: what.into() }
-    }
-}
+use nnburst_kernels::tensor::poll::Halt;
+use nnburst_kernels::tensor::{NoMemory, OpError};
 
 /// Why a model has no plan, or why a run could not specialise it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -92,7 +51,7 @@ pub enum CompileError {
     },
     /// `NNBURST_ISA` or the option asks for what this machine or program doesn't have.
     #[error(transparent)]
-    Isa(#[from] crate::kernels::IsaError),
+    Isa(#[from] nnburst_kernels::simd::IsaError),
     /// The parts of a plan that was kept don't belong together, or are of another build.
     #[error("the cached plan doesn't fit its model")]
     Cache,
@@ -185,15 +144,6 @@ pub enum RunError {
         /// The limit.
         timeout: std::time::Duration,
     },
-}
-
-/// Why work ends that could go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Halt {
-    /// Somebody said so.
-    Stopped,
-    /// It is too late.
-    DeadlineMissed,
 }
 
 impl From<Halt> for CompileError {

@@ -12,8 +12,9 @@
 //! computed, branches, loops) is compiled at run time from the request, and kept for the next.
 //!
 //! Where to look: `ops` has one file per operation or close family, with its shape rule and how it
-//! becomes steps; `kernels` the compute primitives with a form per instruction set; `quant` the
-//! arithmetic of quantised numbers; `plan` and `session` how steps come about and run.
+//! becomes steps; `plan` and `session` how steps come about and run. The compute primitives, with a
+//! variant per instruction set, and the tensors that they work on are a crate of their own,
+//! `nnburst-kernels`.
 //!
 //! ```
 //! use nnburst_executor::{CompileOptions, Control, Input, Output, Plan};
@@ -50,37 +51,34 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod element;
 mod error;
 mod extension;
 mod io;
-mod kernels;
-mod memory;
 mod ops;
-mod packed;
 mod plan;
-mod poll;
-pub mod quant;
-mod rows;
 mod session;
-mod shape;
 #[cfg(feature = "testing")]
 pub mod testing;
 
 /// Tells builds of this crate apart: what one packed or took apart ([`Snapshot`]) is of no use to
 /// another.
-pub const FINGERPRINT: u64 = include!(concat!(env!("OUT_DIR"), "/fingerprint.rs"));
+pub const FINGERPRINT: u64 = include!(concat!(env!("OUT_DIR"), "/fingerprint.rs"))
+    ^ nnburst_kernels::FINGERPRINT.rotate_left(1);
 
-pub use element::{Element, Quantised, Real, quantised_range};
-pub use error::{CompileError, OpError, RunError};
+pub use error::{CompileError, RunError};
 pub use extension::{ExtensionExecutor, ExtensionRegistry};
-pub use io::{In, Io, Out};
-pub use kernels::{Bandwidth, Ceilings, Isa, IsaError, Peak, StripeSum};
-pub use memory::{AlignedBytes, NoMemory};
-pub use packed::PackedEntry;
+pub use io::Io;
+pub use nnburst_kernels::kernels::stripe_sum::StripeSum;
+pub use nnburst_kernels::simd::{Isa, IsaError};
+pub use nnburst_kernels::tensor::packed::PackedEntry;
+pub use nnburst_kernels::tensor::{
+    AlignedBytes, Element, In, NoMemory, OpError, Out, Quantised, Real, Shape, Tensor, quant,
+    quantised_range,
+};
 pub use plan::{
     CompileOptions, DynamicOutput, Label, Lowered, MAX_THREADS, OpBuilder, Plan, Snapshot, Stop,
-    Tensor, Words, is_implemented,
+    Words, is_implemented,
 };
-pub use session::{Checkpoint, Control, Input, Output, Session, StepTime};
-pub use shape::Shape;
+pub use session::{
+    Bandwidth, Ceilings, Checkpoint, Control, Input, Output, Peak, Session, StepTime,
+};

@@ -1,15 +1,14 @@
 //! RELU, RELU1, RELU6: clamping, in the real or in the stored range.
 
 use nnburst_hal::{FusedActivation, OperandType};
+use nnburst_kernels::kernels::binary_f32::{Arithmetic, Binary};
+use nnburst_kernels::kernels::plain::map;
+use nnburst_kernels::tensor::quant::{activation_range, clamp_real, real_activation_range};
+use nnburst_kernels::tensor::{In, Quantised, Real};
 
 use super::Op;
 use super::support::{compiled, dispatch, emit_each, plain, same_quantisation};
-use crate::element::{Quantised, Real};
-use crate::io::In;
-use crate::kernels::binary_f32::{Arithmetic, Binary};
-use crate::kernels::plain::map;
 use crate::plan::{Label, Lowered, OpBuilder};
-use crate::quant::{activation_range, clamp_real, real_activation_range};
 
 pub(super) static RELU: Op = Op { lower: |op| lower(op, FusedActivation::Relu) };
 pub(super) static RELU1: Op = Op { lower: |op| lower(op, FusedActivation::Relu1) };

@@ -2,16 +2,13 @@
 
 use half::f16;
 use nnburst_hal::OperandType;
+use nnburst_kernels::tensor::{Element, OpError, Shape, poll};
 
 use super::Op;
 use super::sort::sort_by;
 use super::support::{bad_kind, plain, same_quantisation};
-use crate::element::Element;
-use crate::error::OpError;
 use crate::io::Io;
 use crate::plan::{Lowered, OpBuilder};
-use crate::poll;
-use crate::shape::Shape;
 
 pub(super) static ARGMAX: Op = Op { lower: |op| lower_arg(op, true) };
 pub(super) static ARGMIN: Op = Op { lower: |op| lower_arg(op, false) };

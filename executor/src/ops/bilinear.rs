@@ -2,14 +2,13 @@
 
 use std::ops::Range;
 
+use nnburst_kernels::kernels::plain::Loop;
+use nnburst_kernels::tensor::quant::round_small;
+use nnburst_kernels::tensor::rows::{Port, Rows};
+use nnburst_kernels::tensor::{Element, In, Out, Quantised, Real, poll};
+
 use super::support::{Image, compiled, dispatch};
-use crate::element::{Element, Quantised, Real};
-use crate::io::{In, Out};
-use crate::kernels::plain::Loop;
 use crate::plan::{Lowered, OpBuilder};
-use crate::poll;
-use crate::quant::round_small;
-use crate::rows::{Port, Rows};
 
 /// Two positions and the weight of the second.
 pub(super) type Tap = (usize, usize, f32);

@@ -2,15 +2,16 @@
 
 use half::f16;
 use nnburst_hal::{FusedActivation, OperandType};
+use nnburst_kernels::kernels::plain::Zip;
+use nnburst_kernels::tensor::quant::{
+    Multiplier, product_multiplier, real_activation_range, requantise,
+};
+use nnburst_kernels::tensor::{Element, OpError, Quantised, Real, Tensor};
 
 use super::Op;
 use super::support::{Broadcast, EACH, bad_kind, compiled, dispatch};
-use crate::element::{Element, Quantised, Real};
-use crate::error::OpError;
 use crate::io::Io;
-use crate::kernels::plain::Zip;
-use crate::plan::{Lowered, OpBuilder, Tensor};
-use crate::quant::{Multiplier, product_multiplier, real_activation_range, requantise};
+use crate::plan::{Lowered, OpBuilder};
 
 pub(super) static DIV: Op = Op { lower: lower_div };
 pub(super) static MAXIMUM: Op = Op { lower: |op| lower_extreme(op, true) };

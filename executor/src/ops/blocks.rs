@@ -1,15 +1,13 @@
 //! DEPTH_TO_SPACE, SPACE_TO_DEPTH, BATCH_TO_SPACE_ND and SPACE_TO_BATCH_ND: blocks of pixels moved
 //! to and from channels and batches.
 
+use nnburst_kernels::tensor::{Element, OpError, Tensor, poll, quantised_range};
+
 use super::Op;
 use super::strided::{Strided, signed};
 use super::support::{Image, by_width, plain, same_quantisation};
-use crate::element::Element;
-use crate::error::OpError;
 use crate::io::Io;
-use crate::plan::{Lowered, OpBuilder, Tensor};
-use crate::poll;
-use crate::quantised_range;
+use crate::plan::{Lowered, OpBuilder};
 
 pub(super) static DEPTH_TO_SPACE: Op = Op { lower: lower_depth_to_space };
 pub(super) static SPACE_TO_DEPTH: Op = Op { lower: lower_space_to_depth };

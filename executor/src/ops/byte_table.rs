@@ -2,16 +2,15 @@
 //! is made when the model is compiled, by the reference's fixed-point arithmetic.
 
 use nnburst_hal::OperandType;
+use nnburst_kernels::kernels::byte_table::ByteTable;
+use nnburst_kernels::kernels::plain::map;
+use nnburst_kernels::tensor::quant::fixed::{logistic, srdhm16, tanh};
+use nnburst_kernels::tensor::quant::{Multiplier, rdbpot, srdhm};
+use nnburst_kernels::tensor::{OpError, Quantised, Real, Tensor};
 
 use super::Op;
 use super::support::{compiled, dispatch, emit_each, plain};
-use crate::element::{Quantised, Real};
-use crate::error::OpError;
-use crate::kernels::byte_table::ByteTable;
-use crate::kernels::plain::map;
-use crate::plan::{Label, Lowered, OpBuilder, Tensor};
-use crate::quant::fixed::{logistic, srdhm16, tanh};
-use crate::quant::{Multiplier, rdbpot, srdhm};
+use crate::plan::{Label, Lowered, OpBuilder};
 
 pub(super) static LOGISTIC: Op = Op { lower: |op| lower(op, Function::Logistic) };
 pub(super) static TANH: Op = Op { lower: |op| lower(op, Function::Tanh) };
@@ -32,7 +31,7 @@ fn lower(op: &mut OpBuilder<'_>, function: Function) -> Lowered {
 }
 
 fn real<T: Real>(op: &mut OpBuilder<'_>, function: Function) -> Lowered {
-    use crate::kernels::transcendental_f32 as vector;
+    use nnburst_kernels::kernels::transcendental_f32 as vector;
     let curve = match function {
         Function::Logistic => Some(vector::Function::Sigmoid),
         Function::Tanh => Some(vector::Function::Tanh),

@@ -2,11 +2,10 @@
 
 use half::f16;
 use nnburst_hal::OperandType;
+use nnburst_kernels::tensor::{Element, OpError};
 
 use super::Op;
 use super::support::{bad_kind, by_width, plain};
-use crate::element::Element;
-use crate::error::OpError;
 use crate::io::Io;
 use crate::plan::{Lowered, OpBuilder};
 

@@ -2,15 +2,13 @@
 
 use half::f16;
 use nnburst_hal::OperandType;
+use nnburst_kernels::kernels::plain::Zip;
+use nnburst_kernels::tensor::{Element, OpError, Quantised, Shape, Tensor};
 
 use super::Op;
 use super::support::{Broadcast, EACH, bad_kind, compiled, plain};
-use crate::element::{Element, Quantised};
-use crate::error::OpError;
 use crate::io::Io;
-use crate::kernels::plain::Zip;
-use crate::plan::{Lowered, OpBuilder, Tensor};
-use crate::shape::Shape;
+use crate::plan::{Lowered, OpBuilder};
 
 pub(super) static EQUAL: Op = Op { lower: |op| lower(op, Test::Equal) };
 pub(super) static NOT_EQUAL: Op = Op { lower: |op| lower(op, Test::NotEqual) };

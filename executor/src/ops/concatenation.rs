@@ -1,18 +1,14 @@
 //! CONCATENATION: tensors joined along an axis.
 
 use nnburst_hal::OperandType;
+use nnburst_kernels::kernels::plain::copy_pieces;
+use nnburst_kernels::tensor::quant::round_half_away;
+use nnburst_kernels::tensor::rows::Port;
+use nnburst_kernels::tensor::{Element, In, OpError, Out, Quantised, Shape, Tensor, poll};
 
 use super::Op;
 use super::support::{by_width, compiled, plain};
-use crate::element::{Element, Quantised};
-use crate::error::OpError;
-use crate::io::{In, Out};
-use crate::kernels::plain::copy_pieces;
-use crate::plan::{Lowered, OpBuilder, Tensor};
-use crate::poll;
-use crate::quant::round_half_away;
-use crate::rows::Port;
-use crate::shape::Shape;
+use crate::plan::{Lowered, OpBuilder};
 
 pub(super) static CONCATENATION: Op = Op { lower };
 
@@ -122,7 +118,7 @@ fn copy<T: Element>(
             poll::work(NEAR_BYTES / 8 + 16 * lens.len())?;
             for (index, (&start, &len)) in starts.iter().zip(&lens).enumerate() {
                 let input = io.input_rows(index);
-                if input.len() == 0 {
+                if input.is_empty() {
                     continue;
                 }
                 if outer == 1 {

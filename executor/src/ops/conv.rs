@@ -3,20 +3,18 @@
 use std::sync::Arc;
 
 use nnburst_hal::{FusedActivation, OperandType};
+use nnburst_kernels::kernels::gemm_i8::Bytes;
+use nnburst_kernels::kernels::patches::Patches;
+use nnburst_kernels::simd::Isa;
+use nnburst_kernels::simd::requantise::Scaling;
+use nnburst_kernels::tensor::quant::{
+    Multiplier, channel_multiplier, check_bias_scale, output_range, product_multiplier,
+};
+use nnburst_kernels::tensor::{AlignedBytes, OpError, Quantised, Tensor};
 
 use super::staged::Staged;
 use super::support::{Axis, Image, Window};
-use crate::element::Quantised;
-use crate::error::OpError;
-use crate::kernels::Isa;
-use crate::kernels::gemm_i8::Bytes;
-use crate::kernels::patches::Patches;
-use crate::kernels::requantise::Scaling;
-use crate::memory::AlignedBytes;
-use crate::plan::{Label, Lowered, OpBuilder, Tensor, Words};
-use crate::quant::{
-    Multiplier, channel_multiplier, check_bias_scale, output_range, product_multiplier,
-};
+use crate::plan::{Label, Lowered, OpBuilder, Words};
 
 /// From accumulators of one output channel each to stored values.
 #[derive(Clone, Debug, PartialEq, Eq)]

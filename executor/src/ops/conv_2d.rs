@@ -3,6 +3,9 @@
 use std::ops::Range;
 
 use nnburst_hal::OperandType;
+use nnburst_kernels::kernels::{gemm_f32, gemm_i8, product_f32};
+use nnburst_kernels::tensor::quant::{clamp_real, real_activation_range};
+use nnburst_kernels::tensor::{OpError, Quantised, Real, poll};
 
 use super::Op;
 use super::conv::{
@@ -10,12 +13,7 @@ use super::conv::{
 };
 use super::staged::{AS_IS, convolve, in_single_precision};
 use super::support::{Image, Window};
-use crate::element::{Quantised, Real};
-use crate::error::OpError;
-use crate::kernels::{gemm_f32, gemm_i8, product_f32};
 use crate::plan::{Label, Lowered, OpBuilder};
-use crate::poll;
-use crate::quant::{clamp_real, real_activation_range};
 
 pub(super) static CONV_2D: Op = Op { lower };
 

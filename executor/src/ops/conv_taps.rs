@@ -3,14 +3,12 @@
 use std::ops::Range;
 
 use nnburst_hal::FusedActivation;
+use nnburst_kernels::tensor::quant::{clamp_real, real_activation_range};
+use nnburst_kernels::tensor::{OpError, Quantised, Real, poll};
 
 use super::conv::Requantise;
-use crate::element::{Quantised, Real};
-use crate::error::OpError;
 use crate::io::Io;
 use crate::plan::{Label, Lowered, OpBuilder};
-use crate::poll;
-use crate::quant::{clamp_real, real_activation_range};
 
 /// Which products each output of a convolution sums.
 pub(super) trait Taps: Copy + Send + Sync + 'static {

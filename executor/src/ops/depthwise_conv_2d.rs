@@ -3,6 +3,11 @@
 use std::ops::Range;
 
 use nnburst_hal::{FusedActivation, OperandType};
+use nnburst_kernels::kernels::patches::Patches;
+use nnburst_kernels::kernels::{depthwise_f32, depthwise_i8};
+use nnburst_kernels::tensor::quant::real_activation_range;
+use nnburst_kernels::tensor::rows::Port;
+use nnburst_kernels::tensor::{OpError, Quantised, Real, poll};
 
 use super::Op;
 use super::conv::{
@@ -11,14 +16,7 @@ use super::conv::{
 use super::conv_taps::{self, Taps};
 use super::staged::{AS_IS, convolve, in_single_precision};
 use super::support::{Image, Window};
-use crate::element::{Quantised, Real};
-use crate::error::OpError;
-use crate::kernels::patches::Patches;
-use crate::kernels::{depthwise_f32, depthwise_i8};
 use crate::plan::{Label, Lowered, OpBuilder};
-use crate::poll;
-use crate::quant::real_activation_range;
-use crate::rows::Port;
 
 pub(super) static DEPTHWISE_CONV_2D: Op = Op { lower };
 

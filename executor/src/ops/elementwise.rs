@@ -3,23 +3,22 @@
 use std::sync::Arc;
 
 use nnburst_hal::{FusedActivation, OperandType};
+use nnburst_kernels::kernels::add_i8::Add;
+use nnburst_kernels::kernels::binary_f32::{Arithmetic, Binary};
+use nnburst_kernels::kernels::gemm_i8::Bytes;
+use nnburst_kernels::kernels::mul_i8::Mul;
+use nnburst_kernels::kernels::plain::Zip;
+use nnburst_kernels::kernels::spans::each_stretch;
+use nnburst_kernels::tensor::quant::{
+    Multiplier, clamp_real, output_range, product_multiplier, rdbpot, real_activation_range, srdhm,
+};
+use nnburst_kernels::tensor::rows::Rows;
+use nnburst_kernels::tensor::{Element, In, OpError, Out, Quantised, Shape, Tensor};
 
 use super::Op;
 use super::support::{Broadcast, EACH, bad_kind, compiled, plain};
-use crate::element::{Element, Quantised};
-use crate::error::OpError;
-use crate::io::{In, Io, Out};
-use crate::kernels::add_i8::Add;
-use crate::kernels::binary_f32::{Arithmetic, Binary};
-use crate::kernels::gemm_i8::Bytes;
-use crate::kernels::mul_i8::Mul;
-use crate::kernels::plain::Zip;
-use crate::plan::{Label, Lowered, OpBuilder, Tensor};
-use crate::quant::{
-    Multiplier, clamp_real, output_range, product_multiplier, rdbpot, real_activation_range, srdhm,
-};
-use crate::rows::{Rows, each_stretch};
-use crate::shape::Shape;
+use crate::io::Io;
+use crate::plan::{Label, Lowered, OpBuilder};
 
 pub(super) static ADD: Op = Op { lower: |op| lower(op, Arithmetic::Add) };
 pub(super) static SUB: Op = Op { lower: |op| lower(op, Arithmetic::Sub) };

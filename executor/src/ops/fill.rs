@@ -1,12 +1,11 @@
 //! FILL and RANK.
 
+use nnburst_kernels::tensor::{Element, OpError, Shape};
+
 use super::Op;
 use super::support::{by_width, plain};
-use crate::element::Element;
-use crate::error::OpError;
 use crate::io::Io;
 use crate::plan::{Lowered, OpBuilder};
-use crate::shape::Shape;
 
 pub(super) static FILL: Op = Op { lower: lower_fill };
 pub(super) static RANK: Op = Op { lower: lower_rank };

@@ -1,21 +1,19 @@
 //! FULLY_CONNECTED.
 
 use nnburst_hal::FusedActivation;
+use nnburst_kernels::kernels::lines::Convolution;
+use nnburst_kernels::kernels::patches::Patches;
+use nnburst_kernels::kernels::{gemm_i8, product_f32};
+use nnburst_kernels::simd::Isa;
+use nnburst_kernels::tensor::quant::{clamp_real, real_activation_range};
+use nnburst_kernels::tensor::rows::Port;
+use nnburst_kernels::tensor::{OpError, Quantised, Real, Shape, poll};
 
 use super::Op;
 use super::conv::{Requantise, Types, bytes, check_bias, constants, types};
 use super::staged::{Staged, in_single_precision};
 use super::support::Image;
-use crate::element::{Quantised, Real};
-use crate::error::OpError;
-use crate::kernels::lines::Convolution;
-use crate::kernels::patches::Patches;
-use crate::kernels::{Isa, gemm_i8, product_f32};
 use crate::plan::{Label, Lowered, OpBuilder, Words};
-use crate::poll;
-use crate::quant::{clamp_real, real_activation_range};
-use crate::rows::Port;
-use crate::shape::Shape;
 
 pub(super) static FULLY_CONNECTED: Op = Op { lower };
 

@@ -2,14 +2,12 @@
 //!
 //! Numbers come from tensors that may change while the step runs: each is read once, checked, used.
 
+use nnburst_kernels::tensor::{Element, OpError, Shape, poll};
+
 use super::Op;
 use super::support::{by_width, plain, same_quantisation};
-use crate::element::Element;
-use crate::error::OpError;
 use crate::io::Io;
 use crate::plan::{Lowered, OpBuilder};
-use crate::poll;
-use crate::shape::Shape;
 
 pub(super) static GATHER: Op = Op { lower: lower_gather };
 pub(super) static EMBEDDING_LOOKUP: Op = Op { lower: lower_embedding };

@@ -1,14 +1,12 @@
 //! LSH_PROJECTION: locality-sensitive hashes of a tensor's items.
 
+use nnburst_kernels::tensor::{OpError, Real, Shape, poll};
+
 use super::Op;
 use super::farmhash::fingerprint64;
 use super::support::{by_real, plain};
-use crate::element::Real;
-use crate::error::OpError;
 use crate::io::Io;
 use crate::plan::{Lowered, OpBuilder};
-use crate::poll;
-use crate::shape::Shape;
 
 pub(super) static LSH_PROJECTION: Op = Op { lower };
 

@@ -1,17 +1,14 @@
 //! MEAN: the average over some axes.
 
+use nnburst_kernels::kernels::plain::{Loop, map};
+use nnburst_kernels::kernels::spans::in_chunks;
+use nnburst_kernels::simd::Isa;
+use nnburst_kernels::tensor::quant::truncate;
+use nnburst_kernels::tensor::{Element, In, OpError, Quantised, Real, Shape, poll};
+
 use super::Op;
 use super::support::{compiled, dispatch, same_quantisation};
-use crate::element::{Element, Quantised, Real};
-use crate::error::OpError;
-use crate::io::In;
-use crate::kernels::Isa;
-use crate::kernels::plain::{Loop, map};
 use crate::plan::{Lowered, OpBuilder};
-use crate::poll;
-use crate::quant::truncate;
-use crate::rows::in_chunks;
-use crate::shape::Shape;
 
 pub(super) static MEAN: Op = Op { lower };
 

@@ -1,14 +1,13 @@
 //! L2_NORMALIZATION, LOCAL_RESPONSE_NORMALIZATION, INSTANCE_NORMALIZATION and LOG_SOFTMAX.
 
+use nnburst_kernels::tensor::quant::fixed::inverse_sqrt;
+use nnburst_kernels::tensor::quant::{rdbpot, srdhm};
+use nnburst_kernels::tensor::{OpError, Quantised, Real, Tensor, poll};
+
 use super::Op;
 use super::support::{Image, by_real, dispatch, plain};
-use crate::element::{Quantised, Real};
-use crate::error::OpError;
 use crate::io::Io;
-use crate::plan::{Lowered, OpBuilder, Tensor};
-use crate::poll;
-use crate::quant::fixed::inverse_sqrt;
-use crate::quant::{rdbpot, srdhm};
+use crate::plan::{Lowered, OpBuilder};
 
 pub(super) static L2_NORMALIZATION: Op = Op { lower: lower_l2 };
 pub(super) static LOCAL_RESPONSE_NORMALIZATION: Op = Op { lower: lower_lrn };

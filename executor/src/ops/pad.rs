@@ -1,14 +1,11 @@
 //! PAD and PAD_V2: a border around a tensor.
 
 use nnburst_hal::OperandType;
+use nnburst_kernels::tensor::{Element, OpError, Shape, Tensor, poll};
 
 use super::Op;
 use super::support::{bad_kind, by_width, plain, same_quantisation};
-use crate::element::Element;
-use crate::error::OpError;
-use crate::plan::{Lowered, OpBuilder, Tensor};
-use crate::poll;
-use crate::shape::Shape;
+use crate::plan::{Lowered, OpBuilder};
 
 pub(super) static PAD: Op = Op { lower: |op| lower(op, false) };
 pub(super) static PAD_V2: Op = Op { lower: |op| lower(op, true) };

@@ -3,18 +3,15 @@
 use std::ops::Range;
 
 use nnburst_hal::FusedActivation;
+use nnburst_kernels::kernels::plain::Loop;
+use nnburst_kernels::tensor::quant::{activation_range, clamp_real, real_activation_range};
+use nnburst_kernels::tensor::rows::Port;
+use nnburst_kernels::tensor::{Element, In, OpError, Out, Quantised, Real, poll};
 
 use super::mean::divide_round;
 use super::support::{Axis, Image, Window, by_real, dispatch, same_quantisation};
 use super::{Op, conv};
-use crate::element::{Element, Quantised, Real};
-use crate::error::OpError;
-use crate::io::{In, Out};
-use crate::kernels::plain::Loop;
 use crate::plan::{Label, Lowered, OpBuilder};
-use crate::poll;
-use crate::quant::{activation_range, clamp_real, real_activation_range};
-use crate::rows::Port;
 
 pub(super) static AVERAGE_POOL_2D: Op = Op { lower: |op| lower(op, Kind::Average) };
 pub(super) static MAX_POOL_2D: Op = Op { lower: |op| lower(op, Kind::Max) };

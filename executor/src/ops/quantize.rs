@@ -1,14 +1,13 @@
 //! QUANTIZE and DEQUANTIZE.
 
 use nnburst_hal::OperandType;
+use nnburst_kernels::kernels::plain::map;
+use nnburst_kernels::tensor::quant::round_half_away;
+use nnburst_kernels::tensor::{OpError, Quantised, Real};
 
 use super::Op;
 use super::support::{bad_kind, compiled, emit_each, plain};
-use crate::element::{Quantised, Real};
-use crate::error::OpError;
-use crate::kernels::plain::map;
 use crate::plan::{Lowered, OpBuilder};
-use crate::quant::round_half_away;
 
 pub(super) static QUANTIZE: Op = Op { lower: quantize };
 pub(super) static DEQUANTIZE: Op = Op { lower: dequantize };

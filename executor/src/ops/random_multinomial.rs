@@ -5,14 +5,12 @@
 
 use std::hash::{BuildHasher, Hasher};
 
+use nnburst_kernels::tensor::{OpError, Real, Shape, poll};
+
 use super::Op;
 use super::support::{by_real, plain};
-use crate::element::Real;
-use crate::error::OpError;
 use crate::io::Io;
 use crate::plan::{Lowered, OpBuilder};
-use crate::poll;
-use crate::shape::Shape;
 
 pub(super) static RANDOM_MULTINOMIAL: Op = Op { lower };
 

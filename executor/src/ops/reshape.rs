@@ -1,9 +1,9 @@
 //! RESHAPE: the same elements under another shape.
 
+use nnburst_kernels::tensor::{OpError, Shape};
+
 use super::Op;
-use crate::error::OpError;
 use crate::plan::{Lowered, OpBuilder};
-use crate::shape::Shape;
 
 pub(super) static RESHAPE: Op = Op { lower };
 

@@ -2,17 +2,15 @@
 //! when the shapes are known; [`super::bilinear`] computes with them.
 
 use nnburst_hal::OperandType;
+use nnburst_kernels::kernels::plain::copy_pieces;
+use nnburst_kernels::tensor::rows::Port;
+use nnburst_kernels::tensor::{Element, OpError, poll};
 
 use super::Op;
 use super::bilinear::{self, Tap, Taps};
 use super::support::{Image, by_width, compiled, same_quantisation};
-use crate::element::Element;
-use crate::error::OpError;
 use crate::io::Io;
-use crate::kernels::plain::copy_pieces;
 use crate::plan::{Lowered, OpBuilder};
-use crate::poll;
-use crate::rows::Port;
 
 pub(super) static RESIZE_BILINEAR: Op = Op { lower: |op| lower(op, true) };
 pub(super) static RESIZE_NEAREST_NEIGHBOR: Op = Op { lower: |op| lower(op, false) };

@@ -1,15 +1,13 @@
 //! SELECT: one of two tensors, element by element. All three operands have one shape.
 
 use nnburst_hal::OperandType;
+use nnburst_kernels::tensor::quant::requantise;
+use nnburst_kernels::tensor::{Element, OpError, Quantised, Tensor, poll};
 
 use super::Op;
 use super::support::{bad_kind, by_width, plain};
-use crate::element::{Element, Quantised};
-use crate::error::OpError;
 use crate::io::Io;
-use crate::plan::{Lowered, OpBuilder, Tensor};
-use crate::poll;
-use crate::quant::requantise;
+use crate::plan::{Lowered, OpBuilder};
 
 pub(super) static SELECT: Op = Op { lower };
 

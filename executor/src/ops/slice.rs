@@ -1,11 +1,11 @@
 //! SLICE, STRIDED_SLICE, SPLIT and TILE: parts of a tensor, and repeats of it.
 
+use nnburst_kernels::tensor::{OpError, Shape};
+
 use super::Op;
 use super::strided::{Strided, signed};
 use super::support::same_quantisation;
-use crate::error::OpError;
 use crate::plan::{Lowered, OpBuilder};
-use crate::shape::Shape;
 
 pub(super) static SLICE: Op = Op { lower: lower_slice };
 pub(super) static STRIDED_SLICE: Op = Op { lower: lower_strided_slice };

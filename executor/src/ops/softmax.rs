@@ -1,14 +1,13 @@
 //! SOFTMAX along an axis.
 
+use nnburst_kernels::kernels::transcendental_f32::{Function, Map};
+use nnburst_kernels::tensor::quant::fixed::{exp_negative, one_over_one_plus};
+use nnburst_kernels::tensor::quant::{Multiplier, rdbpot, srdhm};
+use nnburst_kernels::tensor::{OpError, Quantised, Real, poll};
+
 use super::Op;
 use super::support::{dispatch, plain};
-use crate::element::{Quantised, Real};
-use crate::error::OpError;
-use crate::kernels::transcendental_f32::{Function, Map};
 use crate::plan::{Label, Lowered, OpBuilder};
-use crate::poll;
-use crate::quant::fixed::{exp_negative, one_over_one_plus};
-use crate::quant::{Multiplier, rdbpot, srdhm};
 
 pub(super) static SOFTMAX: Op = Op { lower };
 

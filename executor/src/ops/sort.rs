@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::poll::{self, Halted};
+use nnburst_kernels::tensor::poll::{self, Halted};
 
 /// What a comparison takes, about.
 const COMPARE_NS: usize = 8;

@@ -1,10 +1,10 @@
 //! SQUEEZE and EXPAND_DIMS: extents of 1 that go and come, over the same bytes.
 
+use nnburst_kernels::tensor::{OpError, Shape};
+
 use super::Op;
 use super::support::same_quantisation;
-use crate::error::OpError;
 use crate::plan::{Lowered, OpBuilder};
-use crate::shape::Shape;
 
 pub(super) static SQUEEZE: Op = Op { lower: lower_squeeze };
 pub(super) static EXPAND_DIMS: Op = Op { lower: lower_expand };

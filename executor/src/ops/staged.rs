@@ -5,14 +5,12 @@
 
 use std::sync::Arc;
 
-use crate::element::{Element, Real};
-use crate::io::{In, Out};
-use crate::kernels::check_lengths;
-use crate::kernels::lines::Convolution;
-use crate::memory::ALIGN;
+use nnburst_kernels::kernels::lines::Convolution;
+use nnburst_kernels::tensor::memory::ALIGN;
+use nnburst_kernels::tensor::{Element, In, Out, Real, check_lengths, poll};
+
 use crate::ops::support::Image;
 use crate::plan::{Label, OpBuilder};
-use crate::poll;
 
 /// Where an operation's images lie, and what kernels want of them.
 #[derive(Clone, Copy, Debug)]

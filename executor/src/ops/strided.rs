@@ -1,14 +1,14 @@
 //! Elements taken from regular places: transposes, slices, tiles, shuffles and block moves are all
 //! one loop over the output whose steps in the input are fixed for each axis.
 
-use crate::element::Element;
-use crate::io::{In, Io, Out};
-use crate::kernels::Isa;
-use crate::kernels::plain::copy_pieces;
+use nnburst_kernels::kernels::plain::copy_pieces;
+use nnburst_kernels::simd::Isa;
+use nnburst_kernels::tensor::rows::Apart;
+use nnburst_kernels::tensor::{Element, In, Out, poll};
+
+use crate::io::Io;
 use crate::ops::support::{by_width, compiled, plain};
 use crate::plan::{Lowered, OpBuilder};
-use crate::poll;
-use crate::rows::Apart;
 
 /// Where each element of an output comes from: `base + sum(position[axis] * strides[axis])`.
 #[derive(Clone, Debug, PartialEq, Eq)]

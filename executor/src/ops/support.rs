@@ -1,15 +1,13 @@
 //! What many operations share: labels, type dispatch, layouts, padding, broadcasting.
 
 use nnburst_hal::OperandType;
+use nnburst_kernels::kernels::spans::each_stretch;
+use nnburst_kernels::simd::Isa;
+use nnburst_kernels::tensor::rows::{Port, Rows};
+use nnburst_kernels::tensor::{Element, In, OpError, Out, Shape, Tensor, poll};
 
-use crate::element::Element;
-use crate::error::OpError;
-use crate::io::{In, Io, Out};
-use crate::kernels::Isa;
-use crate::plan::{Label, Lowered, OpBuilder, Tensor, Words};
-use crate::poll;
-use crate::rows::{Port, Rows, each_stretch};
-use crate::shape::Shape;
+use crate::io::Io;
+use crate::plan::{Label, Lowered, OpBuilder, Words};
 
 /// A label for plain code.
 pub(crate) fn plain(kernel: &'static str, shape: &Shape, operations: u64) -> Label {

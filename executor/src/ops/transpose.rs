@@ -1,11 +1,11 @@
 //! TRANSPOSE and CHANNEL_SHUFFLE.
 
+use nnburst_kernels::tensor::{OpError, Shape};
+
 use super::Op;
 use super::strided::{Strided, signed};
 use super::support::same_quantisation;
-use crate::error::OpError;
 use crate::plan::{Lowered, OpBuilder};
-use crate::shape::Shape;
 
 pub(super) static TRANSPOSE: Op = Op { lower: lower_transpose };
 pub(super) static CHANNEL_SHUFFLE: Op = Op { lower: lower_shuffle };

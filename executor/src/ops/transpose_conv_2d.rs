@@ -3,19 +3,17 @@
 use std::ops::Range;
 
 use nnburst_hal::FusedActivation;
+use nnburst_kernels::kernels::patches::Patches;
+use nnburst_kernels::kernels::{Precision, gemm_f32, gemm_i8};
+use nnburst_kernels::tensor::quant::real_activation_range;
+use nnburst_kernels::tensor::{OpError, Quantised, Real, poll};
 
 use super::Op;
 use super::conv::{self, Requantise, Types, bytes, check_bias, constants, filter_extents, types};
 use super::conv_taps::{self, Taps};
 use super::staged::{self, AS_IS, Canvas, Staged, in_single_precision};
 use super::support::Image;
-use crate::element::{Quantised, Real};
-use crate::error::OpError;
-use crate::kernels::patches::Patches;
-use crate::kernels::{Precision, gemm_f32, gemm_i8};
 use crate::plan::{Label, Lowered, OpBuilder};
-use crate::poll;
-use crate::quant::real_activation_range;
 
 pub(super) static TRANSPOSE_CONV_2D: Op = Op { lower };
 

@@ -2,11 +2,11 @@
 
 use half::f16;
 use nnburst_hal::OperandType;
+use nnburst_kernels::kernels::plain::map;
+use nnburst_kernels::tensor::{Element, Real};
 
 use super::Op;
 use super::support::{bad_kind, by_real, compiled, emit_each};
-use crate::element::{Element, Real};
-use crate::kernels::plain::map;
 use crate::plan::{Lowered, OpBuilder};
 
 pub(super) static ABS: Op = Op { lower: |op| lower(op, f32::abs, Some(i32::wrapping_abs)) };

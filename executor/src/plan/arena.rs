@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use crate::memory::ALIGN;
-use crate::poll;
+use nnburst_kernels::tensor::memory::ALIGN;
+use nnburst_kernels::tensor::poll;
 
 /// A stretch of memory that is needed from one step to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

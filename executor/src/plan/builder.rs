@@ -4,18 +4,17 @@ use std::sync::Arc;
 
 use half::f16;
 use nnburst_hal::{
-    ChannelQuant, Charge, ExtraParams, FusedActivation, Operand, OperandType, Operation,
-    OperationType,
+    Charge, ExtraParams, FusedActivation, Operand, OperandType, Operation, OperationType,
 };
+use nnburst_kernels::kernels::Precision;
+use nnburst_kernels::simd::Isa;
+use nnburst_kernels::tensor::memory::claim;
+use nnburst_kernels::tensor::{AlignedBytes, NoMemory, OpError, Shape, Tensor};
 
 use super::Context;
 use super::draft::{Draft, DraftPlace, DraftStep};
 use super::stage::{DynamicTarget, RunDynamic};
 use super::state::{State, Storage, ValueId};
-use crate::error::OpError;
-use crate::kernels::{Isa, Precision};
-use crate::memory::{AlignedBytes, NoMemory, claim};
-use crate::shape::Shape;
 
 /// Why lowering an operation ends before its end.
 ///
@@ -66,21 +65,6 @@ impl From<NoMemory> for Stop {
 
 /// What lowering an operation gives.
 pub type Lowered<T = ()> = Result<T, Stop>;
-
-/// An operand with its shape.
-#[derive(Clone, Debug)]
-pub struct Tensor {
-    /// Scalar or tensor, and of what elements.
-    pub kind: OperandType,
-    /// Its extents, all known.
-    pub shape: Shape,
-    /// Quantisation scale; 0 for types without one.
-    pub scale: f32,
-    /// The stored value that stands for 0.
-    pub zero_point: i32,
-    /// Scales per channel, where it has them.
-    pub channel_quant: Option<ChannelQuant>,
-}
 
 /// An operation being lowered: looks at operands, states the outputs' shapes, emits steps.
 ///

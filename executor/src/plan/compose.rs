@@ -2,15 +2,15 @@
 //! 256 results are known when the plan is made.
 
 use nnburst_hal::{View, ViewMut};
+use nnburst_kernels::kernels::byte_table::ByteTable;
+use nnburst_kernels::simd::Isa;
+use nnburst_kernels::tensor::poll;
 
 use super::draft::{Draft, DraftPlace, DraftStep, Readers};
 use super::fuse::Part;
 use super::label::Label;
 use super::stage::Work;
-use crate::kernels::Isa;
-use crate::kernels::byte_table::ByteTable;
 use crate::ops::support::map_rows;
-use crate::poll;
 
 /// Makes one table of a table and what alone reads it, together with what the table is of.
 pub(super) fn compose(draft: &mut Draft, isa: Isa) {

@@ -1,13 +1,13 @@
 //! IF becomes the operations of the branch taken; WHILE becomes a loop over plans of its own.
 
 use nnburst_hal::OperandType;
+use nnburst_kernels::tensor::OpError;
 
 use super::builder::{OpBuilder, Reason, Stop};
 use super::draft::DraftPlace;
 use super::lower::{LoopDraft, Next};
 use super::stage::DynamicTarget;
 use super::state::{Storage, ValueId};
-use crate::error::OpError;
 
 /// The condition is a value like any other that lowering depends on: where it is constant the
 /// branch is chosen once, else a run keeps the stages of both branches as it comes to know them.

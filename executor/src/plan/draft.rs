@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use nnburst_hal::{Charge, OperandType};
+use nnburst_kernels::simd::Isa;
+use nnburst_kernels::tensor::rows::{Apart, Port};
+use nnburst_kernels::tensor::{AlignedBytes, In, Shape, poll};
 
 use super::arena::{Lifetime, lay_out};
 use super::fuse::Part;
@@ -10,13 +13,7 @@ use super::label::{Label, Words};
 use super::stage::{KnownOutput, Place, Step, Work};
 use super::state::{Storage, Value};
 use crate::extension::Types;
-use crate::io::In;
-use crate::kernels::Isa;
-use crate::memory::AlignedBytes;
 use crate::ops::support::map_rows;
-use crate::poll;
-use crate::rows::{Apart, Port};
-use crate::shape::Shape;
 
 /// Where an operand will be, with locals still to be laid out: `len` bytes in one piece, or in
 /// rows.

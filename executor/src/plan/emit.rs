@@ -3,6 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use nnburst_kernels::kernels::chain::Combine;
+use nnburst_kernels::kernels::lines::Lines;
+use nnburst_kernels::tensor::rows::{Apart, Port};
+use nnburst_kernels::tensor::shape::merge;
+use nnburst_kernels::tensor::{OpError, Shape};
+
 use super::builder::{DynamicDraft, Lowered, OpBuilder, Reason, Stop};
 use super::draft::{DraftPlace, DraftStep};
 use super::fuse::Part;
@@ -10,13 +16,8 @@ use super::label::Label;
 use super::pieces::Pieces;
 use super::stage::{DynamicOutput, DynamicTarget, Work};
 use super::state::{Border, Storage};
-use crate::error::OpError;
 use crate::io::{Io, share_stride};
-use crate::kernels::chain::Combine;
-use crate::kernels::lines::Lines;
 use crate::ops::QuantizedCell;
-use crate::rows::{Apart, Port};
-use crate::shape::{Shape, merge};
 
 impl OpBuilder<'_> {
     /// States the shape of an output. Every output needs one before steps are emitted.

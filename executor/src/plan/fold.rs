@@ -6,13 +6,11 @@
 use std::sync::Arc;
 
 use nnburst_hal::OperationType;
+use nnburst_kernels::tensor::{AlignedBytes, OpError, poll};
 
 use super::draft::{Draft, DraftPlace};
 use super::state::{State, Storage, ValueId};
-use crate::error::OpError;
 use crate::io::{Io, Slot};
-use crate::memory::AlignedBytes;
-use crate::poll;
 
 /// Larger results, with what computing them takes, are left to the run: a few bytes of a model may
 /// ask for gigabytes.

@@ -7,16 +7,17 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use nnburst_kernels::kernels::chain::{Chain, Combine, MAX_STAGES};
+use nnburst_kernels::kernels::lines::Lines;
+use nnburst_kernels::tensor::poll;
+use nnburst_kernels::tensor::rows::{Apart, Port};
+
 use super::draft::{Draft, DraftPlace, DraftStep, Readers};
 use super::label::{Label, Words};
 use super::pieces::Pieces;
 use super::stage::Work;
 use crate::io::{Io, share_stride};
-use crate::kernels::chain::{Chain, Combine, MAX_STAGES};
-use crate::kernels::lines::Lines;
 use crate::ops::QuantizedCell;
-use crate::poll;
-use crate::rows::{Apart, Port};
 
 /// What of a step other steps could be joined with.
 #[derive(Clone)]

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use nnburst_hal::{
     Budget, DataLocation, Model, Operand, OperandLifeTime, OperandType, Operation, Subgraph,
 };
+use nnburst_kernels::tensor::memory::Slab;
+use nnburst_kernels::tensor::{AlignedBytes, poll};
 
 use crate::error::CompileError;
-use crate::memory::{AlignedBytes, Slab};
-use crate::poll;
 use crate::session::Control;
 
 /// One graph of a model. Indices in it have been checked.

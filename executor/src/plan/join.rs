@@ -10,10 +10,11 @@
 
 use std::ops::Range;
 
+use nnburst_kernels::tensor::poll;
+use nnburst_kernels::tensor::rows::{Apart, Port};
+
 use super::draft::{Draft, DraftPlace};
 use super::fuse::Part;
-use crate::poll;
-use crate::rows::{Apart, Port};
 
 /// The steps that touch each local or a part of it.
 struct Users(Vec<Vec<usize>>);

@@ -9,7 +9,7 @@ pub struct Label {
     /// The primitive, such as `gemm_f32`.
     pub kernel: &'static str,
     /// The instruction set of the form that was chosen, such as `Avx512`; `Scalar` for plain code.
-    pub form: crate::kernels::Isa,
+    pub form: nnburst_kernels::simd::Isa,
     /// Shapes in words.
     pub shape: Words,
     /// Arithmetic operations of one run, a multiply-add counting as two; 0 where it moves data

@@ -8,6 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use nnburst_hal::OperationType;
+use nnburst_kernels::tensor::shape::merge;
+use nnburst_kernels::tensor::{OpError, poll};
 
 use super::Context;
 use super::builder::{DynamicDraft, OpBuilder, Reason, Stop};
@@ -20,10 +22,8 @@ use super::pieces::keep_short_whole;
 use super::sequence::sequence;
 use super::stage::{DynamicTarget, LoopTail, Stage, Tail};
 use super::state::{State, Storage, ValueId};
-use crate::error::{CompileError, OpError};
-use crate::poll;
+use crate::error::CompileError;
 use crate::session::Control;
-use crate::shape::merge;
 
 /// How an operation leaves lowering.
 pub(super) enum Next {

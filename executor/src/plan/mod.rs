@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use nnburst_hal::{Budget, Model, OperationType, Version, validate_model, vlog};
 
-pub use builder::{Lowered, OpBuilder, Stop, Tensor};
+pub use builder::{Lowered, OpBuilder, Stop};
 pub(crate) use graph::{Graph, MAIN};
 pub use label::{Label, Words};
 pub(crate) use lower::lower;
@@ -39,11 +39,12 @@ pub(crate) use state::{ArgumentShape, State, Storage};
 
 use crate::error::CompileError;
 use crate::extension::{ExtensionRegistry, Types};
-use crate::kernels::{Isa, Precision};
-use crate::memory::{AlignedBytes, NoMemory};
-use crate::packed::Packs;
-use crate::poll;
 use crate::session::{Control, Session};
+use nnburst_kernels::kernels::Precision;
+use nnburst_kernels::simd::Isa;
+use nnburst_kernels::tensor::packed::Packs;
+use nnburst_kernels::tensor::poll;
+use nnburst_kernels::tensor::{AlignedBytes, NoMemory};
 
 /// The most threads that work on one execution: every one has scratch of its own, and no step has
 /// pieces for more.

@@ -1,9 +1,10 @@
 //! Into how many pieces a step's bands are grouped, and whether threads gain by sharing them.
 
+use nnburst_kernels::simd::Isa;
+
 use super::draft::DraftStep;
 use super::label::Label;
 use super::stage::Work;
-use crate::kernels::Isa;
 
 /// A run looks at its deadline, and lets others go first, about this often at least, in
 /// nanoseconds.

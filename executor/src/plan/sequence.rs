@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use nnburst_kernels::tensor::poll;
+
 use super::draft::{Draft, DraftPlace, DraftStep};
 use super::fuse::Part;
 use super::label::{Label, Words};
 use super::stage::Work;
 use crate::ops::{QuantizedCell, QuantizedSteps};
-use crate::poll;
 
 /// Between steps a run may be stopped: what is one lasts for a few milliseconds at most.
 const MOST_OPERATIONS: u64 = 1 << 28;

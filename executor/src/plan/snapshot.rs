@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use nnburst_hal::{DataLocation, Memory, Model, OperandLifeTime, Subgraph};
+use nnburst_kernels::tensor::AlignedBytes;
+use nnburst_kernels::tensor::packed::{Packed, PackedEntry, Packs};
 
 use super::{CompileOptions, Plan};
 use crate::error::CompileError;
-use crate::memory::AlignedBytes;
-use crate::packed::{Packed, PackedEntry, Packs};
 use crate::session::Control;
 
 /// A plan, taken apart to be kept. [`Plan::restore`] puts it together again, on a machine with the

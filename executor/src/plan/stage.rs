@@ -4,12 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use nnburst_hal::Charge;
+use nnburst_kernels::tensor::AlignedBytes;
+use nnburst_kernels::tensor::rows::Apart;
 
 use super::label::Label;
 use super::state::{State, ValueId};
 use crate::io::Io;
-use crate::memory::AlignedBytes;
-use crate::rows::Apart;
 
 /// Where an operand's bytes are at run time.
 #[derive(Clone, Debug)]
@@ -121,7 +121,7 @@ pub(crate) type RunDynamic = dyn Fn(Io<'_>) -> Result<Vec<DynamicOutput>, String
 #[derive(Debug)]
 pub struct DynamicOutput {
     /// Its shape.
-    pub shape: crate::Shape,
+    pub shape: nnburst_kernels::tensor::Shape,
     /// Its elements.
     pub bytes: AlignedBytes,
 }

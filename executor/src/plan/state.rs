@@ -4,10 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use nnburst_hal::OperationType;
+use nnburst_kernels::tensor::{AlignedBytes, Shape};
 
 use super::graph::Graph;
-use crate::memory::AlignedBytes;
-use crate::shape::Shape;
 
 /// A value of one execution: an operand of the graph, or of a branch of an IF that was taken.
 pub(crate) type ValueId = usize;
@@ -92,7 +91,7 @@ impl State {
         graph: usize,
         inputs: &[ArgumentShape],
         omitted_outputs: &[bool],
-    ) -> Result<Self, crate::OpError> {
+    ) -> Result<Self, nnburst_kernels::tensor::OpError> {
         let mut state = Self {
             values: Vec::new(),
             frames: Vec::new(),

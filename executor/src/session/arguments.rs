@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use nnburst_hal::{Budget, Operand};
+use nnburst_kernels::tensor::AlignedBytes;
 
 use super::{Input, Output};
 use crate::error::RunError;
 use crate::extension::Types;
 use crate::io::Slot;
-use crate::memory::AlignedBytes;
 use crate::plan::ArgumentShape;
 
 /// Where outputs go.

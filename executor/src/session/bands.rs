@@ -4,10 +4,11 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use nnburst_kernels::tensor::poll;
+
 use super::Control;
 use super::team::Team;
 use crate::error::RunError;
-use crate::poll;
 
 /// Runs `count` bands in `pieces` pieces; `run` gets the number of the thread and the bands.
 ///

@@ -6,15 +6,14 @@
 use std::time::Instant;
 
 use nnburst_hal::View;
+use nnburst_kernels::tensor::{AlignedBytes, Shape};
 
 use super::arguments::Sink;
 use super::runner::{Runner, view_of};
 use super::{Input, Orders};
 use crate::error::{CompileError, RunError};
 use crate::io::Slot;
-use crate::memory::AlignedBytes;
 use crate::plan::{Context, DynamicOutput, LoopTail};
-use crate::shape::Shape;
 
 /// The runners of a WHILE and its state.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod bands;
+mod ceilings;
 mod loops;
 mod runner;
 mod team;
@@ -14,11 +15,13 @@ use std::time::Duration;
 
 use nnburst_hal::{OutputShape, TimePoint, View, ViewMut};
 
-use crate::error::{Halt, RunError};
-use crate::memory::NoMemory;
+use crate::error::RunError;
 use crate::plan::{Context, MAIN, Plan, Stage};
-use crate::poll;
 use arguments::Sink;
+pub use ceilings::{Bandwidth, Ceilings, Peak};
+use nnburst_kernels::tensor::NoMemory;
+use nnburst_kernels::tensor::poll;
+use nnburst_kernels::tensor::poll::Halt;
 use runner::Runner;
 use team::Team;
 use warm::Warmth;
@@ -113,6 +116,12 @@ impl Control<'_> {
             return Err(Halt::DeadlineMissed);
         }
         Ok(())
+    }
+}
+
+impl poll::Poll for Control<'_> {
+    fn poll(&self) -> Result<(), Halt> {
+        self.check()
     }
 }
 

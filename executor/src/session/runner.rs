@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use nnburst_hal::{Budget, Charge, Layer, OutputShape, Phase, Resource, View, ViewMut, trace_span};
+use nnburst_kernels::tensor::shape::merge;
+use nnburst_kernels::tensor::{AlignedBytes, NoMemory, Shape, poll};
 
 use super::arguments::{Sink, argument_shape, check_count, fits, input_slot};
 use super::bands::run_bands;
@@ -17,13 +19,10 @@ use super::warm_up::warm_up;
 use super::{Control, Input, Orders, Output, StepTime};
 use crate::error::{CompileError, RunError};
 use crate::io::{Io, Slot, resolve};
-use crate::memory::{AlignedBytes, NoMemory};
 use crate::plan::{
     ArgumentShape, Context, DynamicOutput, DynamicTarget, Place, Stage, State, Step, Storage, Tail,
     Work, lower,
 };
-use crate::poll;
-use crate::shape::{Shape, merge};
 
 /// Paths kept at each fork; the oldest makes room.
 const MAX_VARIANTS: usize = 8;
@@ -480,7 +479,7 @@ fn learn(
 fn is_value(guard: &Guard, bytes: View<'_>) -> bool {
     // Compared byte by byte through the view: nobody may promise that the bytes hold still.
     matches!(guard, Guard::Value(known) if known.len() == bytes.len()
-        && crate::io::In::<u8>::new(bytes).iter().eq(known.as_slice().iter().copied()))
+        && nnburst_kernels::tensor::In::<u8>::new(bytes).iter().eq(known.as_slice().iter().copied()))
 }
 
 fn failed(step: &Step, what: String) -> RunError {
@@ -491,7 +490,7 @@ fn failed(step: &Step, what: String) -> RunError {
 fn tail_step(index: usize) -> Step {
     let label = crate::Label {
         kernel: "while",
-        form: crate::kernels::Isa::Scalar,
+        form: nnburst_kernels::simd::Isa::Scalar,
         shape: crate::Words::default(),
         operations: 0,
     };
@@ -506,14 +505,6 @@ fn tail_step(index: usize) -> Step {
         work: Work::Whole(Box::new(|_| Ok(()))),
     }
 }
-
-impl PartialEq for AlignedBytes {
-    fn eq(&self, other: &Self) -> bool {
-        self.as_slice() == other.as_slice()
-    }
-}
-
-impl Eq for AlignedBytes {}
 
 /// Views to hand to an inner run.
 pub(super) fn view_of(place: &Place, slots: &[Slot]) -> View<'static> {

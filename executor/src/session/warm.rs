@@ -1,6 +1,6 @@
 //! Keeping near what a run reads: packed weights and scratch memory, a few lines at a time.
 
-use crate::packed::Packed;
+use nnburst_kernels::tensor::packed::Packed;
 
 /// Read at a time: some hundred nanoseconds from the third cache.
 const PIECE: usize = 2 << 10;
@@ -59,7 +59,7 @@ impl Warmth {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::AlignedBytes;
+    use nnburst_kernels::tensor::AlignedBytes;
 
     fn weights(bytes: usize) -> Packed {
         Packed::new("test", bytes, |_| ()).unwrap()

@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use nnburst_hal::TimePoint;
+use nnburst_kernels::tensor::poll;
 
 use super::Control;
 use crate::io::Io;
 use crate::plan::{Step, Work, estimate};
-use crate::poll;
 
 /// A step that takes longer in one piece, in nanoseconds, is left out: a request that comes in the
 /// meantime waits for it.

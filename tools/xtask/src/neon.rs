@@ -16,7 +16,15 @@ pub(crate) fn run() -> Outcome {
         return Ok(());
     }
     // Whole models take minutes there; the kernels' tests and the random graphs reach every form.
-    let tests = ["test", "--package", "nnburst-executor", "--target", TARGET];
+    let tests = [
+        "test",
+        "--package",
+        "nnburst-kernels",
+        "--package",
+        "nnburst-executor",
+        "--target",
+        TARGET,
+    ];
     let chosen = ["--lib", "--test", "graphs", "--test", "references"];
     with_linker(Cargo::new("NEON").args(tests).args(chosen))
         .env(

@@ -2,15 +2,14 @@
 //!
 //! Source: NNAPI, since HAL 1.2; signed 8-bit deltas since 1.3.
 
+use nnburst_kernels::tensor::{OpError, Shape, poll};
+
 use super::boxes::{Corners, in_order, transform};
 use super::numbers::Numbers;
-use crate::error::OpError;
 use crate::io::Io;
 use crate::ops::Op;
 use crate::ops::support::plain;
 use crate::plan::{Lowered, OpBuilder};
-use crate::poll;
-use crate::shape::Shape;
 
 pub(in crate::ops) static AXIS_ALIGNED_BBOX_TRANSFORM: Op = Op { lower };
 

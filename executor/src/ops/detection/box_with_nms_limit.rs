@@ -3,17 +3,16 @@
 //! Source: NNAPI, since HAL 1.2; signed 8-bit scores since 1.3. Within an image the result is
 //! ordered by class, then by falling score, as the reference's is.
 
+use nnburst_kernels::tensor::poll::{self, Halted};
+use nnburst_kernels::tensor::{AlignedBytes, OpError, Shape};
+
 use super::boxes::{Corners, OVERLAP_NS, by_score, corners, overlap};
 use super::numbers::{Numbers, claim_run, pack_i32};
-use crate::error::OpError;
 use crate::io::Io;
-use crate::memory::AlignedBytes;
 use crate::ops::Op;
 use crate::ops::sort::sort_vec_by;
 use crate::ops::support::plain;
 use crate::plan::{DynamicOutput, Lowered, OpBuilder};
-use crate::poll::{self, Halted};
-use crate::shape::Shape;
 
 pub(in crate::ops) static BOX_WITH_NMS_LIMIT: Op = Op { lower };
 

@@ -1,7 +1,8 @@
 //! Boxes by their corners, their overlap, and non-maximum suppression.
 
+use nnburst_kernels::tensor::poll;
+
 use crate::ops::sort::sort_vec_by;
-use crate::poll;
 
 /// Corners `[x1, y1, x2, y2]`.
 pub(super) type Corners = [f32; 4];

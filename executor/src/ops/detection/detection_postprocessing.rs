@@ -3,16 +3,15 @@
 //! Source: NNAPI, since HAL 1.2; FLOAT32 and FLOAT16. Class 0 is the background. Rows that no
 //! detection fills are zero.
 
+use nnburst_kernels::tensor::{OpError, Shape, poll};
+
 use super::boxes::{Corners, by_score, hard_nms};
 use super::numbers::{Numbers, claim_run, operands};
-use crate::error::OpError;
 use crate::io::Io;
 use crate::ops::Op;
 use crate::ops::sort::sort_vec_by;
 use crate::ops::support::plain;
 use crate::plan::{Lowered, OpBuilder};
-use crate::poll;
-use crate::shape::Shape;
 
 pub(in crate::ops) static DETECTION_POSTPROCESSING: Op = Op { lower };
 

@@ -3,15 +3,15 @@
 //! Source: NNAPI, since HAL 1.2; signed 8-bit since 1.3. A limit of 0 or less is none, before and
 //! after suppression, as documented; the reference selects nothing for a later limit of 0.
 
+use nnburst_kernels::tensor::poll::{self, Halted};
+use nnburst_kernels::tensor::{OpError, Shape};
+
 use super::boxes::{by_score, hard_nms, transform};
 use super::numbers::{Numbers, claim_run, operands, pack_i32};
-use crate::error::OpError;
 use crate::io::Io;
 use crate::ops::Op;
 use crate::ops::support::{Image, plain};
 use crate::plan::{DynamicOutput, Lowered, OpBuilder};
-use crate::poll::{self, Halted};
-use crate::shape::Shape;
 
 pub(in crate::ops) static GENERATE_PROPOSALS: Op = Op { lower };
 

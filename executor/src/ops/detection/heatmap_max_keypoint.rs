@@ -3,16 +3,14 @@
 //! Source: NNAPI, since HAL 1.2; signed 8-bit heatmaps since 1.3.
 
 use nnburst_hal::{OperandType, View};
+use nnburst_kernels::tensor::{OpError, Shape, poll};
 
 use super::boxes::{Corners, in_order};
 use super::numbers::Numbers;
-use crate::error::OpError;
 use crate::io::Io;
 use crate::ops::Op;
 use crate::ops::support::{Image, plain};
 use crate::plan::{Lowered, OpBuilder};
-use crate::poll;
-use crate::shape::Shape;
 
 pub(in crate::ops) static HEATMAP_MAX_KEYPOINT: Op = Op { lower };
 

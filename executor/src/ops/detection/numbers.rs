@@ -2,14 +2,13 @@
 
 use half::f16;
 use nnburst_hal::{OperandType, View, ViewMut};
+use nnburst_kernels::tensor::poll::{self, Halted};
+use nnburst_kernels::tensor::quant::round_half_away;
+use nnburst_kernels::tensor::{AlignedBytes, In, OpError, Out, Tensor};
 
-use crate::error::OpError;
-use crate::io::{In, Io, Out};
-use crate::memory::AlignedBytes;
+use crate::io::Io;
 use crate::ops::support::bad_kind;
-use crate::plan::{Lowered, OpBuilder, Tensor};
-use crate::poll::{self, Halted};
-use crate::quant::round_half_away;
+use crate::plan::{Lowered, OpBuilder};
 
 /// Bytes that a run takes from the allocator for each element of its inputs: as a number, within a
 /// box, and in a list or two of candidates.

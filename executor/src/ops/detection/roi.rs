@@ -1,12 +1,13 @@
 //! What ROI_ALIGN and ROI_POOLING share: operands, and regions brought to the feature map's scale.
 
+use nnburst_kernels::tensor::{OpError, Tensor};
+
 use super::bbox_transform::image_index;
 use super::boxes::{Corners, in_order};
 use super::numbers::Numbers;
-use crate::error::OpError;
 use crate::io::Io;
 use crate::ops::support::Image;
-use crate::plan::{Lowered, OpBuilder, Tensor};
+use crate::plan::{Lowered, OpBuilder};
 
 /// The operands both operations start with.
 #[derive(Clone, Copy, Debug)]

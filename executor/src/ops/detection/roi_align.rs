@@ -4,16 +4,15 @@
 
 use std::ops::Range;
 
+use nnburst_kernels::tensor::quant::{Multiplier, round_half_away};
+use nnburst_kernels::tensor::{OpError, Quantised, Real, poll};
+
 use super::boxes::Corners;
 use super::roi::Regions;
-use crate::element::{Quantised, Real};
-use crate::error::OpError;
 use crate::io::Io;
 use crate::ops::Op;
 use crate::ops::support::{dispatch, plain};
 use crate::plan::{Label, Lowered, OpBuilder};
-use crate::poll;
-use crate::quant::{Multiplier, round_half_away};
 
 pub(in crate::ops) static ROI_ALIGN: Op = Op { lower };
 

@@ -2,15 +2,15 @@
 //!
 //! Source: NNAPI, since HAL 1.2; signed 8-bit since 1.3. An empty bin gives zero.
 
+use nnburst_kernels::tensor::quant::round_half_away;
+use nnburst_kernels::tensor::{Element, Quantised, Real, poll};
+
 use super::boxes::Corners;
 use super::roi::Regions;
-use crate::element::{Element, Quantised, Real};
 use crate::io::Io;
 use crate::ops::Op;
 use crate::ops::support::{dispatch, plain, same_quantisation};
 use crate::plan::{Lowered, OpBuilder};
-use crate::poll;
-use crate::quant::round_half_away;
 
 pub(in crate::ops) static ROI_POOLING: Op = Op { lower };
 

@@ -6,7 +6,7 @@
 
 use std::sync::OnceLock;
 
-use crate::quant::fixed;
+use nnburst_kernels::tensor::quant::fixed;
 
 /// A function of 16 bits.
 pub(super) type Curve = &'static [i16; COUNT];

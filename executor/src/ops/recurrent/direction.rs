@@ -8,12 +8,13 @@
 //!
 //! What doesn't depend on the state is one product over all steps, in which weights are read once.
 
+use nnburst_kernels::tensor::poll;
+
 use super::linear::{Inputs, Linear};
 use super::operands::{Id, Operands, store};
 use super::sequence::{Sequence, SequenceTo};
 use crate::io::Io;
 use crate::plan::{Label, Lowered, OpBuilder, Words};
-use crate::poll;
 
 /// What becomes of the sums of a cell's gates.
 pub(super) trait Cell: std::fmt::Debug + Send + Sync + 'static {
@@ -92,7 +93,7 @@ pub(super) fn emit<C: Cell>(
     let (columns, h) = first.map_or((0, 0), |first| (first.columns, first.h.len));
     let label = Label {
         kernel,
-        form: first.map_or(crate::kernels::Isa::Scalar, |first| first.x.1.isa()),
+        form: first.map_or(nnburst_kernels::simd::Isa::Scalar, |first| first.x.1.isa()),
         shape: Words::new(move |f| write!(f, "{time} steps of {batch}, {columns} sums, {h} out")),
         operations: u64::try_from(2 * multiplies).unwrap_or(u64::MAX),
     };

@@ -3,13 +3,14 @@
 
 use std::borrow::Cow;
 
+use nnburst_kernels::kernels::gemv_f32::{Gemv, Start};
+use nnburst_kernels::kernels::product_f32::Product;
+use nnburst_kernels::kernels::{NO_CLAMP, Precision};
+use nnburst_kernels::simd::Isa;
+use nnburst_kernels::tensor::{In, Out, poll};
+
 use super::math::add_batch_products;
 use super::operands::{Id, Operands};
-use crate::io::{In, Out};
-use crate::kernels::gemv_f32::{Gemv, Start};
-use crate::kernels::product_f32::Product;
-use crate::kernels::{Isa, NO_CLAMP, Precision};
-use crate::poll;
 
 /// `[columns, width]`: matrices of `columns / matrices` rows each, one below the other.
 #[derive(Debug)]

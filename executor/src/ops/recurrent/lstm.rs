@@ -3,14 +3,14 @@
 //! Source: NNAPI, LSTM since HAL 1.0 (27 inputs and FLOAT16 since 1.2), the sequences since 1.2,
 //! their state outputs since 1.3. FLOAT16 is computed in `f32` and rounded once.
 
+use nnburst_kernels::tensor::{OpError, Shape};
+
 use super::direction::{Direction, State, emit};
 use super::lstm_cell::{Cell, CellInputs};
 use super::operands::{Id, Operands, is_half};
 use super::sequence::{Linking, Sequence, SequenceTo, set_sequence_outputs};
-use crate::error::OpError;
 use crate::ops::Op;
 use crate::plan::{Lowered, OpBuilder};
-use crate::shape::Shape;
 
 pub(in crate::ops) static LSTM: Op = Op { lower: lower_lstm };
 pub(in crate::ops) static UNIDIRECTIONAL_SEQUENCE_LSTM: Op = Op { lower: lower_unidirectional };

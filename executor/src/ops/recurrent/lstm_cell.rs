@@ -4,15 +4,15 @@
 //! peephole, layer normalisation, activation. Source: NNAPI LSTM family, HAL 1.0 to 1.3 (ops:
 //! recurrent).
 
+use nnburst_kernels::kernels::plain::Loop;
+use nnburst_kernels::simd::Isa;
+use nnburst_kernels::tensor::{OpError, poll};
+
 use super::direction::{self, States};
 use super::linear::{Inputs, Linear};
 use super::math::{Activation, Functions};
 use super::operands::{Id, Operands};
-use crate::error::OpError;
-use crate::kernels::Isa;
-use crate::kernels::plain::Loop;
 use crate::plan::{Lowered, OpBuilder};
-use crate::poll;
 
 /// Positions of a cell's operands among the inputs of its operation; in each list the order of the
 /// gates is input, forget, cell, output.

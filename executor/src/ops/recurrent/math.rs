@@ -1,9 +1,8 @@
 //! What recurrent cells are made of: products with weight rows, and activations.
 
-use crate::error::OpError;
-use crate::kernels::Isa;
-use crate::kernels::transcendental_f32::{Function, Map};
-use crate::poll;
+use nnburst_kernels::kernels::transcendental_f32::{Function, Map};
+use nnburst_kernels::simd::Isa;
+use nnburst_kernels::tensor::{OpError, poll};
 
 /// Activations of recurrent operations; their codes differ from those of fused activations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,12 +8,10 @@ use std::sync::Arc;
 
 use half::f16;
 use nnburst_hal::OperandType;
+use nnburst_kernels::tensor::{AlignedBytes, In, OpError, poll};
 
-use crate::error::OpError;
-use crate::io::{In, Io};
-use crate::memory::AlignedBytes;
+use crate::io::Io;
 use crate::plan::{Lowered, OpBuilder};
-use crate::poll;
 
 /// Where an operand's numbers are while the step runs.
 #[derive(Clone, Debug)]

@@ -6,17 +6,15 @@
 //! meets entry `k` of the other whatever the two are.
 
 use nnburst_hal::OperandType;
+use nnburst_kernels::tensor::quant::fixed::{logistic, scale_by_power, srdhm16, tanh};
+use nnburst_kernels::tensor::quant::{Multiplier, rdbpot};
+use nnburst_kernels::tensor::{In, OpError, Shape, Tensor, poll};
 
 use super::lstm_cell::extents_2d;
-use crate::error::OpError;
-use crate::io::{In, Io};
+use crate::io::Io;
 use crate::ops::Op;
 use crate::ops::support::plain;
-use crate::plan::{Lowered, OpBuilder, Tensor};
-use crate::poll;
-use crate::quant::fixed::{logistic, scale_by_power, srdhm16, tanh};
-use crate::quant::{Multiplier, rdbpot};
-use crate::shape::Shape;
+use crate::plan::{Lowered, OpBuilder};
 
 pub(in crate::ops) static QUANTIZED_16BIT_LSTM: Op = Op { lower };
 

@@ -4,16 +4,16 @@
 //! FLOAT16 is computed in `f32` and rounded once, where the reference rounds every step; both are
 //! within the tolerance of half precision.
 
+use nnburst_kernels::tensor::{OpError, Shape};
+
 use super::direction::{Cell, Direction, State, States, emit};
 use super::linear::{Inputs, Linear};
 use super::lstm_cell::extents_2d;
 use super::math::{Activation, Functions};
 use super::operands::{Id, Operands, is_half};
 use super::sequence::{Linking, Sequence, SequenceTo, set_sequence_outputs};
-use crate::error::OpError;
 use crate::ops::Op;
 use crate::plan::{Lowered, OpBuilder};
-use crate::shape::Shape;
 
 pub(in crate::ops) static RNN: Op = Op { lower: lower_rnn };
 pub(in crate::ops) static UNIDIRECTIONAL_SEQUENCE_RNN: Op = Op { lower: lower_unidirectional };

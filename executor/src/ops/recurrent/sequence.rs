@@ -1,8 +1,8 @@
 //! Steps along time: where the rows of a step lie, and in which order the steps go.
 
-use crate::error::OpError;
+use nnburst_kernels::tensor::{OpError, Shape};
+
 use crate::plan::{Lowered, OpBuilder};
-use crate::shape::Shape;
 
 /// The time and batch extents of `[time, batch, width]` or `[batch, time, width]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,19 +4,18 @@
 //! wide: the documentation says one memory slot less, the implementation and every test say this.
 
 use half::f16;
+use nnburst_kernels::kernels::gemv_f32::{Gemv, Start};
+use nnburst_kernels::kernels::svdf_f32::Filter;
+use nnburst_kernels::kernels::{NO_CLAMP, Precision};
+use nnburst_kernels::simd::Isa;
+use nnburst_kernels::tensor::{In, OpError, Out, Shape, poll};
 
 use super::lstm_cell::extents_2d;
 use super::math::{Activation, Functions, dot};
 use super::operands::{Id, Operands, is_half};
-use crate::error::OpError;
-use crate::io::{In, Io, Out};
-use crate::kernels::gemv_f32::{Gemv, Start};
-use crate::kernels::svdf_f32::Filter;
-use crate::kernels::{Isa, NO_CLAMP, Precision};
+use crate::io::Io;
 use crate::ops::Op;
 use crate::plan::{Label, Lowered, OpBuilder, Words};
-use crate::poll;
-use crate::shape::Shape;
 
 pub(in crate::ops) static SVDF: Op = Op { lower };
 

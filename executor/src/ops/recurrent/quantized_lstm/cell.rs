@@ -5,6 +5,12 @@
 //! means nothing and goes nowhere.
 
 use nnburst_hal::OperandType;
+use nnburst_kernels::kernels::gates_i16::LANES;
+use nnburst_kernels::kernels::plain::Loop;
+use nnburst_kernels::simd::Isa;
+use nnburst_kernels::tensor::quant::Multiplier;
+use nnburst_kernels::tensor::quant::fixed::tanh;
+use nnburst_kernels::tensor::{In, OpError, poll};
 
 use super::super::curves::{self, Curve};
 use super::super::lstm_cell::extents_2d;
@@ -16,15 +22,8 @@ use super::{
     CELL, CELL_CLIP, CELL_STATE, FORGET, HIDDEN_SCALE, HIDDEN_ZERO_POINT, INPUT, INPUT_TO, OUTPUT,
     OUTPUT_STATE, RECURRENT_TO, check, clip,
 };
-use crate::error::OpError;
-use crate::io::{In, Io};
-use crate::kernels::Isa;
-use crate::kernels::gates_i16::LANES;
-use crate::kernels::plain::Loop;
+use crate::io::Io;
 use crate::plan::{Lowered, OpBuilder};
-use crate::poll;
-use crate::quant::Multiplier;
-use crate::quant::fixed::tanh;
 
 #[derive(Debug)]
 pub(crate) struct Cell {
@@ -231,7 +230,7 @@ impl Loop for Hide<'_> {
     }
 }
 
-/// [`crate::quant::rdbpot`] of a product of 16-bit numbers, by 1 to 30.
+/// [`nnburst_kernels::tensor::quant::rdbpot`] of a product of 16-bit numbers, by 1 to 30.
 #[inline(always)]
 fn shifted(product: i32, power: i32) -> i32 {
     // At most 2^30 and 2^29.
@@ -266,7 +265,7 @@ fn power_of_two(scale: f32) -> Result<i32, OpError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quant::rdbpot;
+    use nnburst_kernels::tensor::quant::rdbpot;
 
     #[test]
     fn products_are_shifted_as_the_reference_rounds() {

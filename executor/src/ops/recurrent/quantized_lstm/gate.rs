@@ -1,14 +1,15 @@
 //! A gate: behind the scaled sums of its products come peephole, layer normalisation, and its
 //! function.
 
+use nnburst_hal::OperandType;
+use nnburst_kernels::tensor::quant::Multiplier;
+use nnburst_kernels::tensor::quant::fixed::inverse_sqrt;
+
 use super::super::curves::{self, Curve};
 use super::super::quantized_16bit_lstm::saturate;
 use super::{BIAS, CELL, INPUT_TO, INTERMEDIATE_SCALE, LAYER_NORM, PEEPHOLE, RECURRENT_TO, check};
 use crate::io::Io;
 use crate::plan::{Lowered, OpBuilder};
-use crate::quant::Multiplier;
-use crate::quant::fixed::inverse_sqrt;
-use nnburst_hal::OperandType;
 
 #[derive(Debug)]
 pub(super) struct Gate {

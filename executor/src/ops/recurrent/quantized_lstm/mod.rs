@@ -18,13 +18,13 @@ use nnburst_hal::OperandType;
 
 pub(crate) use self::cell::Cell;
 pub(crate) use self::steps::Steps;
-use crate::error::OpError;
 use crate::io::Io;
 use crate::ops::Op;
 use crate::ops::support::plain;
 use crate::plan::{Lowered, OpBuilder};
-use crate::poll;
-use crate::shape::Shape;
+use nnburst_kernels::tensor::OpError;
+use nnburst_kernels::tensor::Shape;
+use nnburst_kernels::tensor::poll;
 
 pub(in crate::ops) static QUANTIZED_LSTM: Op = Op { lower };
 

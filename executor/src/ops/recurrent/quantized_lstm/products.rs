@@ -1,13 +1,14 @@
 //! The products of input and state by the weights of all gates, and their scaled sums.
 
+use nnburst_kernels::kernels::gates_i16::Gates;
+use nnburst_kernels::kernels::gemv_i8::GemvBytes;
+use nnburst_kernels::simd::Isa;
+use nnburst_kernels::tensor::{In, poll};
+
 use super::gate::Gate;
 use super::{BIAS, INPUT_TO, OUTPUT_STATE, RECURRENT_TO};
-use crate::io::{In, Io};
-use crate::kernels::Isa;
-use crate::kernels::gates_i16::Gates;
-use crate::kernels::gemv_i8::GemvBytes;
+use crate::io::Io;
 use crate::plan::OpBuilder;
-use crate::poll;
 
 #[derive(Debug)]
 pub(super) struct Products {

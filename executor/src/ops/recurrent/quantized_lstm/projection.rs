@@ -1,14 +1,14 @@
 //! From the hidden values of a cell to its output.
 
 use nnburst_hal::OperandType;
+use nnburst_kernels::tensor::poll;
+use nnburst_kernels::tensor::quant::Multiplier;
 
 use super::{
     HIDDEN_SCALE, OUTPUT_STATE, PROJECTION, PROJECTION_BIAS, PROJECTION_CLIP, check, clip,
 };
 use crate::io::Io;
 use crate::plan::{Lowered, OpBuilder};
-use crate::poll;
-use crate::quant::Multiplier;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Projection {

@@ -6,9 +6,10 @@
 
 use std::sync::Arc;
 
+use nnburst_kernels::kernels::gates_i16::LANES;
+
 use super::cell::Cell;
 use crate::io::Io;
-use crate::kernels::gates_i16::LANES;
 
 /// Steps, each with the number of inputs and outputs of the operation.
 #[derive(Debug)]

@@ -1,0 +1,158 @@
+//! Four vectors at a time, the last few elements under a mask, where the result is certain; else
+//! vector by vector.
+
+use super::{EXTRA_BITS, Near, Rows};
+use crate::simd::numbers::{Kernel, Numbers, lanes_of};
+
+pub(super) struct Add;
+
+impl Kernel for Add {
+    type Work = Rows;
+
+    #[inline(always)]
+    unsafe fn run<V: Numbers>(rows: &Rows) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match rows.near {
+                Some(near) => Certain::<V>::new(rows, near).all(rows),
+                None => exact::<V>(rows, 0, rows.len),
+            }
+        }
+    }
+}
+
+/// What the near way takes.
+struct Certain<V: Numbers> {
+    a: V,
+    b: V,
+    offset: V,
+    bits: V,
+    fraction: V,
+    margin: V,
+    within: V,
+    range: V::Narrow,
+}
+
+impl<V: Numbers> Certain<V> {
+    /// # Safety
+    /// The machine has the instruction set.
+    #[inline(always)]
+    unsafe fn new(rows: &Rows, near: Near) -> Self {
+        let step = 1 << near.bits;
+        // SAFETY: as the caller promises.
+        unsafe {
+            Self {
+                a: V::splat(near.a),
+                b: V::splat(near.b),
+                offset: V::splat(near.offset),
+                bits: V::splat(near.bits),
+                fraction: V::splat(step - 1),
+                margin: V::splat(near.margin),
+                within: V::splat(step - 2 * near.margin),
+                range: V::narrow(&rows.sum),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for the rows.
+    #[inline(always)]
+    unsafe fn all(&self, rows: &Rows) {
+        let block = 4 * V::LANES;
+        let whole = rows.len / block * block;
+        // SAFETY: elements of the rows.
+        unsafe {
+            for at in (0..whole).step_by(block) {
+                self.block(rows, at, block);
+            }
+            if whole < rows.len {
+                self.block(rows, whole, rows.len - whole);
+            }
+        }
+    }
+
+    /// Up to four vectors from element `at` on; the exact way if a result is uncertain.
+    ///
+    /// # Safety
+    /// As for the rows, which have `count` elements there.
+    #[inline(always)]
+    unsafe fn block(&self, rows: &Rows, at: usize, count: usize) {
+        // SAFETY: as the caller promises; none are read where there are none.
+        unsafe {
+            let (mut values, mut furthest) = ([self.a; 4], V::splat(0));
+            for (v, value) in values.iter_mut().enumerate() {
+                let (at, lanes) = (at + v * V::LANES, lanes_of(v, count, V::LANES));
+                let x = V::first_bytes(rows.a.wrapping_add(at), lanes, rows.flip).mul(self.a);
+                let y = V::first_bytes(rows.b.wrapping_add(at), lanes, rows.flip).mul(self.b);
+                let sum = x.add(y).add(self.offset);
+                // How far above the margin it is, as an unsigned number.
+                let above = sum.and(self.fraction).sub(self.margin);
+                furthest = furthest.max_unsigned(above.first(lanes));
+                *value = sum.shift_right(self.bits);
+            }
+            if furthest.any_reaches_unsigned(self.within) {
+                V::run::<Exact>(&(*rows, at, at + count));
+            } else {
+                V::store_narrow(values, &self.range, rows.output.add(at), count);
+            }
+        }
+    }
+}
+
+/// A block with an uncertain result: a function of its own, out of the way of the loop that is
+/// nearly always gone.
+struct Exact;
+
+impl Kernel for Exact {
+    /// The rows, and where the block begins and ends.
+    type Work = (Rows, usize, usize);
+
+    #[inline(always)]
+    unsafe fn run<V: Numbers>(&(ref rows, first, end): &(Rows, usize, usize)) {
+        // SAFETY: as the caller promises.
+        unsafe { exact::<V>(rows, first, end) };
+    }
+}
+
+/// As the reference, rounding by rounding.
+///
+/// # Safety
+/// As for the rows.
+#[inline(always)]
+unsafe fn exact<V: Numbers>(rows: &Rows, first: usize, end: usize) {
+    let whole = first + (end - first) / V::LANES * V::LANES;
+    // SAFETY: scalings are as wide as a vector; elements of the rows.
+    unsafe {
+        let scales = Scales {
+            operands: [0, 1].map(|which| V::multipliers(&rows.scalings[which], 0)),
+            zero_points: rows.zero_points.map(|zero_point| V::splat(zero_point)),
+            sum: V::multipliers(&rows.sum, 0),
+        };
+        for at in (first..whole).step_by(V::LANES) {
+            let (x, y) = (V::bytes(rows.a.add(at), rows.flip), V::bytes(rows.b.add(at), rows.flip));
+            scales.sum(x, y).store_bytes(rows.output.add(at), V::LANES);
+        }
+        let rest = end - whole;
+        if rest > 0 {
+            let x = V::first_bytes(rows.a.add(whole), rest, rows.flip);
+            let y = V::first_bytes(rows.b.add(whole), rest, rows.flip);
+            scales.sum(x, y).store_bytes(rows.output.add(whole), rest);
+        }
+    }
+}
+
+/// What the exact way takes.
+struct Scales<V: Numbers> {
+    operands: [V::Multipliers; 2],
+    zero_points: [V; 2],
+    sum: V::Multipliers,
+}
+
+impl<V: Numbers> Scales<V> {
+    #[inline(always)]
+    fn sum(&self, x: V, y: V) -> V {
+        let x = x.sub(self.zero_points[0]).shift_left::<EXTRA_BITS>().scaled(&self.operands[0]);
+        let y = y.sub(self.zero_points[1]).shift_left::<EXTRA_BITS>().scaled(&self.operands[1]);
+        x.add(y).stored(&self.sum)
+    }
+}

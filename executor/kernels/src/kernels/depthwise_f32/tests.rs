@@ -1,0 +1,100 @@
+//! Every form against a convolution written out.
+
+use super::*;
+use crate::kernels::patches::tests::cases;
+use crate::tensor::rows::check_apart;
+use crate::tensor::{In, Out};
+
+#[test]
+fn every_form_gives_the_convolution() {
+    let number = |seed: usize| ((seed * 2_654_435_761) % 1000) as f32 / 500.0 - 1.0;
+    for channels in (1..=33).chain([64, CLASHING]) {
+        let alone = |of: Patches| Patches { batches: 1, ..of };
+        for patches in cases(channels).into_iter().flat_map(|all| [all, alone(all)]) {
+            let image: Vec<f32> = (0..patches.elements()).map(number).collect();
+            let weights: Vec<f32> = (0..patches.depth()).map(|i| number(i + 5)).collect();
+            let bias: Vec<f32> = (0..channels).map(|i| number(i + 9)).collect();
+            let mut row = vec![0.0; patches.depth()];
+            for form in crate::simd::detected(FORMS) {
+                let range = (-0.8, 1.5);
+                let conv = Depthwise::new(form.isa, patches, &weights, &bias, range).unwrap();
+                let mut got = vec![99.0; (patches.rows() + 1) * channels];
+                let mut scratch = vec![7.0; conv.scratch_bytes() / 4];
+                assert_eq!(scratch.is_empty(), channels != CLASHING || patches.batches != 1);
+                for lines in [0..1, 1..patches.lines()] {
+                    conv.compute(In::of(&image), Out::of(&mut got), lines, &mut scratch).unwrap();
+                }
+                let want = &got[..patches.rows() * channels];
+                check_apart((&image, channels), (want, channels), 99.0, |image, output| {
+                    let mut scratch = scratch.clone();
+                    conv.compute(image, output, 0..patches.lines(), &mut scratch).unwrap();
+                });
+                for (at, &y) in got.iter().enumerate().take(patches.rows() * channels) {
+                    let (pixel, channel) = (at / channels, at % channels);
+                    // SAFETY: the image as stated, a row of the patches' depth.
+                    unsafe { patches.gather(patches.dense(&image), pixel, 0.0, row.as_mut_ptr()) };
+                    let pairs = row.iter().zip(&weights).skip(channel).step_by(channels);
+                    let want =
+                        pairs.fold(bias[channel], |sum, (x, w)| sum + x * w).clamp(-0.8, 1.5);
+                    assert!(
+                        (y - want).abs() < 1e-5,
+                        "{:?} {patches:?} at {at}: {y} for {want}",
+                        form.isa
+                    );
+                }
+                assert!(got[patches.rows() * channels..].iter().all(|&x| x == 99.0));
+            }
+        }
+    }
+}
+
+#[test]
+fn weights_beyond_the_image_count_nothing() {
+    for channels in [5, CLASHING] {
+        let patches = Patches { batches: 1, ..cases(channels)[0] };
+        let (image, bias) = (vec![1.0; patches.elements()], vec![0.0; channels]);
+        let mut weights = vec![1.0; patches.depth()];
+        weights[..channels].fill(f32::INFINITY);
+        for form in crate::simd::detected(FORMS) {
+            let conv = Depthwise::new(form.isa, patches, &weights, &bias, super::super::NO_CLAMP);
+            let conv = conv.unwrap();
+            let mut got = vec![0.0; patches.rows() * channels];
+            let mut scratch = vec![7.0; conv.scratch_bytes() / 4];
+            let lines = 0..patches.lines();
+            conv.compute(In::of(&image), Out::of(&mut got), lines, &mut scratch).unwrap();
+            assert!(patches.top > 0 && patches.left > 0);
+            assert!(got[..channels].iter().all(|y| y.is_finite()), "{:?}: {}", form.isa, got[0]);
+            let middle = (patches.out_width + 1) * channels;
+            assert_eq!(got[middle], f32::INFINITY);
+        }
+    }
+}
+
+#[test]
+fn far_borders_and_far_taps_take_no_memory() {
+    let far = 1 << 28;
+    let image = Patches { channels: CLASHING, in_width: 2, ..Patches::matrix(2, CLASHING) };
+    let image = Patches { in_height: 2, ..image };
+    let border = Patches { out_width: 3, stride_w: far, left: far, out_height: 3, ..image };
+    let border = Patches { stride_h: far, top: far, ..border };
+    let taps = Patches { filter_h: 3, filter_w: 3, dilation_h: far, dilation_w: far, ..border };
+    for patches in [border, Patches { out_width: 1, out_height: 1, ..taps }] {
+        let (weights, bias) = (vec![2.0; patches.depth()], vec![0.5; CLASHING]);
+        let pixels: Vec<f32> = (0..patches.elements()).map(|at| at as f32).collect();
+        for form in crate::simd::detected(FORMS) {
+            let range = super::super::NO_CLAMP;
+            let conv = Depthwise::new(form.isa, patches, &weights, &bias, range).unwrap();
+            assert!(conv.scratch_bytes() <= 4 * SLICE * 4, "{}", conv.scratch_bytes());
+            let mut got = vec![0.0; patches.rows() * CLASHING];
+            let mut scratch = vec![7.0; conv.scratch_bytes() / 4];
+            let lines = 0..patches.lines();
+            conv.compute(In::of(&pixels), Out::of(&mut got), lines, &mut scratch).unwrap();
+            // The first pixel alone is met, by the window or the tap in the middle.
+            for (at, got) in got.iter().enumerate() {
+                let met = at / CLASHING == patches.rows() / 2;
+                let want = if met { 2.0 * pixels[at % CLASHING] + 0.5 } else { 0.5 };
+                assert_eq!(*got, want, "{:?} {at}", form.isa);
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! A vector of channels at a time.
+
+use super::Pixels;
+use crate::simd::floats::{Floats, Kernel};
+
+/// Windows that slide together: enough sums to hide an addition's latency, and each pixel that they
+/// share is loaded once.
+const TOGETHER: usize = 4;
+
+pub(super) struct Windows;
+
+impl Kernel for Windows {
+    type Work = Pixels;
+
+    #[inline(always)]
+    unsafe fn run<V: Floats>(p: &Pixels) {
+        // A copy, which the compiler knows that no store changes.
+        let p = &{ *p };
+        // SAFETY: as the caller promises.
+        unsafe {
+            match (p.columns, p.step) {
+                (3, step) if step == p.tap_column => slide::<V, 3, 1>(p),
+                (3, step) if step == 2 * p.tap_column => slide::<V, 3, 2>(p),
+                (5, step) if step == p.tap_column => slide::<V, 5, 1>(p),
+                (5, step) if step == 2 * p.tap_column => slide::<V, 5, 2>(p),
+                _ => any::<V>(p),
+            }
+        }
+    }
+}
+
+/// A vector of channels of a line of pixels.
+#[derive(Clone, Copy)]
+struct Line {
+    channel: usize,
+    /// The first pixel's window, and its output, at that channel.
+    input: *const f32,
+    output: *mut f32,
+}
+
+/// All lines of the pixels, with whether all lanes of the vector are channels.
+///
+/// Lines are innermost, so that what windows of neighbouring lines share is in the first cache: a
+/// line of a few channels fits it where one of all channels doesn't. What is done with them is no
+/// closure: a large one would be a function of its own, without the instruction set, where each
+/// intrinsic is a call.
+#[inline(always)]
+fn lines<V: Floats>(p: &Pixels) -> impl Iterator<Item = (Line, bool)> {
+    (0..p.channels).step_by(V::LANES).flat_map(move |channel| {
+        (0..p.height).map(move |at| {
+            let input = p.input.wrapping_add(at * p.input_line + channel);
+            let output = p.output.wrapping_add(at * p.output_line + channel);
+            (Line { channel, input, output }, channel + V::LANES <= p.channels)
+        })
+    })
+}
+
+/// Windows of `COLUMNS` columns, `STRIDE` columns apart.
+///
+/// # Safety
+/// As for the pixels.
+#[inline(always)]
+unsafe fn slide<V: Floats, const COLUMNS: usize, const STRIDE: usize>(p: &Pixels) {
+    for (line, whole) in lines::<V>(p) {
+        // SAFETY: as the caller promises; a line at a time.
+        unsafe {
+            if whole {
+                slide_line::<V, COLUMNS, STRIDE, true>(p, line);
+            } else {
+                slide_line::<V, COLUMNS, STRIDE, false>(p, line);
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As for the pixels.
+#[inline(always)]
+unsafe fn slide_line<V: Floats, const COLUMNS: usize, const STRIDE: usize, const WHOLE: bool>(
+    p: &Pixels,
+    line: Line,
+) {
+    let whole = p.count / TOGETHER * TOGETHER;
+    // SAFETY: as the caller promises; a part of the pixels each time.
+    unsafe {
+        for pixel in (0..whole).step_by(TOGETHER) {
+            windows::<V, TOGETHER, COLUMNS, STRIDE, WHOLE>(p, line, pixel);
+        }
+        match p.count - whole {
+            3 => windows::<V, 3, COLUMNS, STRIDE, WHOLE>(p, line, whole),
+            2 => windows::<V, 2, COLUMNS, STRIDE, WHOLE>(p, line, whole),
+            1 => windows::<V, 1, COLUMNS, STRIDE, WHOLE>(p, line, whole),
+            _ => {}
+        }
+    }
+}
+
+/// `COUNT` neighbouring windows of `COLUMNS` columns, `STRIDE` columns apart.
+///
+/// # Safety
+/// As for the pixels.
+#[inline(always)]
+unsafe fn windows<
+    V: Floats,
+    const COUNT: usize,
+    const COLUMNS: usize,
+    const STRIDE: usize,
+    const WHOLE: bool,
+>(
+    p: &Pixels,
+    place: Line,
+    pixel: usize,
+) {
+    let channel = place.channel;
+    // SAFETY: bias and weights are padded to whole vectors; the windows are over the image.
+    unsafe {
+        let mut sums = [V::load(p.bias.add(channel)); COUNT];
+        let first = place.input.add(pixel * p.step);
+        for line in 0..p.lines {
+            let mut weights = [V::splat(0.0); COLUMNS];
+            for (tap, weight) in weights.iter_mut().enumerate() {
+                let at = line * p.weight_line + tap * p.weight_column + channel;
+                *weight = V::load(p.weights.add(at));
+            }
+            let first = first.add(line * p.tap_line);
+            for column in 0..(COUNT - 1) * STRIDE + COLUMNS {
+                let x: V = load::<V, WHOLE>(p, channel, first.add(column * p.tap_column));
+                for (at, sum) in sums.iter_mut().enumerate() {
+                    if column >= at * STRIDE && column - at * STRIDE < COLUMNS {
+                        *sum = x.mul_add(weights[column - at * STRIDE], *sum);
+                    }
+                }
+            }
+        }
+        for (at, &sum) in sums.iter().enumerate() {
+            store::<V, WHOLE>(p, place, pixel + at, sum);
+        }
+    }
+}
+
+/// Windows of any shape, one at a time.
+///
+/// # Safety
+/// As for the pixels.
+#[inline(always)]
+unsafe fn any<V: Floats>(p: &Pixels) {
+    for (line, whole) in lines::<V>(p) {
+        // SAFETY: as the caller promises; a line at a time.
+        unsafe {
+            if whole {
+                any_line::<V, true>(p, line);
+            } else {
+                any_line::<V, false>(p, line);
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As for the pixels.
+#[inline(always)]
+unsafe fn any_line<V: Floats, const WHOLE: bool>(p: &Pixels, place: Line) {
+    let channel = place.channel;
+    // SAFETY: as for `windows`.
+    unsafe {
+        for pixel in 0..p.count {
+            let mut sum = V::load(p.bias.add(channel));
+            for line in 0..p.lines {
+                let taps = place.input.add(pixel * p.step + line * p.tap_line);
+                let weights = p.weights.add(line * p.weight_line + channel);
+                for column in 0..p.columns {
+                    let x: V = load::<V, WHOLE>(p, channel, taps.add(column * p.tap_column));
+                    sum = x.mul_add(V::load(weights.add(column * p.weight_column)), sum);
+                }
+            }
+            store::<V, WHOLE>(p, place, pixel, sum);
+        }
+    }
+}
+
+/// # Safety
+/// The channels are readable.
+#[inline(always)]
+unsafe fn load<V: Floats, const WHOLE: bool>(p: &Pixels, channel: usize, from: *const f32) -> V {
+    // SAFETY: as the caller promises.
+    unsafe { if WHOLE { V::load(from) } else { V::load_first(from, p.channels - channel) } }
+}
+
+/// # Safety
+/// The pixel's channels are writable.
+#[inline(always)]
+unsafe fn store<V: Floats, const WHOLE: bool>(p: &Pixels, line: Line, pixel: usize, sum: V) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let y = sum.clamp(V::splat(p.low), V::splat(p.high));
+        let to = line.output.add(pixel * p.output_step);
+        if WHOLE {
+            y.store(to);
+        } else {
+            y.store_first(to, p.channels - line.channel);
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The loop over a strip: the same for every instruction set.
+
+use std::marker::PhantomData;
+
+use super::{LANES, Strip};
+use crate::simd::requantise::{Channels, Quick};
+
+/// How sums become bytes: no result is below the zero point, some are, or multipliers are of any
+/// kind.
+const POSITIVE: u8 = 0;
+pub(super) const NEGATIVE: u8 = 1;
+pub(super) const GENERAL: u8 = 2;
+
+/// Some lines of a column of the image, or of a window's weights: of sixteen channels, in
+/// registers.
+///
+/// Whoever makes one vouches that the machine has the instruction set; what exists can be computed
+/// with. The methods are always inlined, into functions that state the instruction set.
+pub(super) trait Word: Copy {
+    /// A sum for each channel.
+    type Sums: Copy;
+    /// What lines are turned by when they are loaded.
+    type Order: Copy;
+    /// What makes sums into bytes.
+    type Finish: Copy;
+
+    /// Lines of a word.
+    const LINES: usize;
+    /// Products for each word: two where weights are split.
+    const PARTS: usize;
+    /// Whether [`Quick`] multipliers have a way of their own.
+    const QUICK: bool;
+
+    /// Runs a job as compiled for the instruction set.
+    ///
+    /// # Safety
+    /// The machine has it; as for the job.
+    unsafe fn apart<J: Job>(s: &Strip);
+
+    /// # Safety
+    /// The machine has the instruction set.
+    unsafe fn order() -> Self::Order;
+
+    /// # Safety
+    /// There are sixteen channels; the machine has the instruction set.
+    unsafe fn finish(scaling: &Channels) -> Self::Finish;
+
+    /// # Safety
+    /// There are sixteen numbers; the machine has the instruction set.
+    unsafe fn sums(from: *const i32) -> Self::Sums;
+
+    /// # Safety
+    /// There are sixteen words; the machine has the instruction set.
+    unsafe fn weights(from: *const i32) -> Self;
+
+    /// `count` lines of the image, `line` bytes apart; what stands in the place of others is
+    /// arbitrary.
+    ///
+    /// # Safety
+    /// Sixteen channels of so many lines are readable; the machine has the instruction set.
+    unsafe fn lines(order: &Self::Order, from: *const u8, line: usize, count: usize) -> Self;
+
+    /// Weights of the window below: each a line further down, the first what the word before loses.
+    fn lowered(self, before: Option<Self>) -> Self;
+
+    /// Adds the products with weights.
+    fn dot(self, weights: Self, sums: Self::Sums) -> Self::Sums;
+
+    /// Writes the results of neighbouring windows, `step` bytes apart.
+    ///
+    /// # Safety
+    /// They are writable, and the channels are there. But for [`GENERAL`] all of them are quick.
+    unsafe fn store<const FINISH: u8, const PIXELS: usize>(
+        finish: &Self::Finish,
+        scaling: &Channels,
+        sums: [Self::Sums; PIXELS],
+        to: *mut u8,
+        step: usize,
+    );
+}
+
+/// A part of the work that is a function of its own.
+pub(super) trait Job {
+    /// # Safety
+    /// The strip's input is readable, weights and scaling are there, its output is writable.
+    unsafe fn run(s: &Strip);
+}
+
+/// Windows of `SIDE` lines and columns, up to `PIXELS` at a time; `WORDS` words hold the lines of
+/// one window and of the one below.
+///
+/// # Safety
+/// As for [`Job::run`]; the machine has the instruction set.
+#[inline(always)]
+pub(super) unsafe fn strip<W: Word, const SIDE: usize, const WORDS: usize, const PIXELS: usize>(
+    s: &Strip,
+) {
+    // SAFETY: as the caller promises; each arm differs in how sums become bytes alone.
+    unsafe {
+        match (s.two, s.scaling.quick) {
+            (true, _) if !W::QUICK => sharing::<W, SIDE, WORDS, PIXELS, 2, GENERAL>(s),
+            (false, _) if !W::QUICK => sharing::<W, SIDE, WORDS, PIXELS, 1, GENERAL>(s),
+            (true, Some(Quick { negative: false })) => {
+                sharing::<W, SIDE, WORDS, PIXELS, 2, POSITIVE>(s);
+            }
+            (true, Some(Quick { negative: true })) => {
+                sharing::<W, SIDE, WORDS, PIXELS, 2, NEGATIVE>(s);
+            }
+            (false, Some(Quick { negative: false })) => {
+                sharing::<W, SIDE, WORDS, PIXELS, 1, POSITIVE>(s);
+            }
+            (false, Some(Quick { negative: true })) => {
+                sharing::<W, SIDE, WORDS, PIXELS, 1, NEGATIVE>(s);
+            }
+            (true, None) => W::apart::<Line<W, SIDE, WORDS, 2, 1, 0, GENERAL>>(s),
+            (false, None) => W::apart::<Line<W, SIDE, WORDS, 1, 1, 0, GENERAL>>(s),
+        }
+    }
+}
+
+/// Neighbours share columns of the image unless they are too far apart, or too few.
+///
+/// # Safety
+/// As for [`strip`].
+#[inline(always)]
+unsafe fn sharing<
+    W: Word,
+    const SIDE: usize,
+    const WORDS: usize,
+    const PIXELS: usize,
+    const ROWS: usize,
+    const FINISH: u8,
+>(
+    s: &Strip,
+) {
+    // SAFETY: as the caller promises; each arm differs in how windows share columns alone.
+    unsafe {
+        match s.step {
+            _ if s.count < PIXELS => W::apart::<Line<W, SIDE, WORDS, ROWS, 1, 0, FINISH>>(s),
+            step if step == s.tap => W::apart::<Line<W, SIDE, WORDS, ROWS, PIXELS, 1, FINISH>>(s),
+            step if step == 2 * s.tap => {
+                W::apart::<Line<W, SIDE, WORDS, ROWS, PIXELS, 2, FINISH>>(s);
+            }
+            _ => W::apart::<Line<W, SIDE, WORDS, ROWS, 1, 0, FINISH>>(s),
+        }
+    }
+}
+
+/// A whole strip, `ROWS` lines of outputs, `PIXELS` windows at a time that lie `STEP` taps apart.
+/// What all tiles need is loaded once: behind a store the compiler would load it again.
+struct Line<
+    W,
+    const SIDE: usize,
+    const WORDS: usize,
+    const ROWS: usize,
+    const PIXELS: usize,
+    const STEP: usize,
+    const FINISH: u8,
+>(PhantomData<W>);
+
+impl<
+    W: Word,
+    const SIDE: usize,
+    const WORDS: usize,
+    const ROWS: usize,
+    const PIXELS: usize,
+    const STEP: usize,
+    const FINISH: u8,
+> Job for Line<W, SIDE, WORDS, ROWS, PIXELS, STEP, FINISH>
+{
+    #[inline(always)]
+    unsafe fn run(s: &Strip) {
+        // SAFETY: a block of weights has a line of bias, and one of each word of each column.
+        let (bias, first) = unsafe { (W::sums(s.weights), W::weights(s.weights.add(LANES))) };
+        // What fits signed bytes, and what is left; of the second row of windows a line further
+        // down.
+        let mut weights = [[[[first; WORDS]; SIDE]; 2]; ROWS];
+        for at in 0..W::PARTS * SIDE * WORDS {
+            let (part, tap, word) = (at / WORDS / SIDE, at / WORDS % SIDE, at % WORDS);
+            // SAFETY: as above; there are as many parts as the form multiplies.
+            let all = unsafe { W::weights(s.weights.add((1 + at) * LANES)) };
+            weights[0][part][tap][word] = all;
+            if ROWS == 2 {
+                let before = (word > 0).then(|| weights[0][part][tap][word - 1]);
+                weights[1][part][tap][word] = all.lowered(before);
+            }
+        }
+        // SAFETY: sixteen channels; the machine has the instruction set.
+        let (order, finish) = unsafe { (W::order(), W::finish(&s.scaling)) };
+        for x in (0..s.count).step_by(PIXELS) {
+            // The last tile overlaps the one before.
+            let x = x.min(s.count - PIXELS);
+            let mut sums = [[bias; PIXELS]; ROWS];
+            let from = s.input.wrapping_add(x * s.step);
+            // The loops within are short enough for the compiler to unroll them by itself.
+            unrolled!(12: column < (PIXELS - 1) * STEP + SIDE, {
+                for word in 0..WORDS {
+                    let above = word * W::LINES;
+                    let first = from.wrapping_add(column * s.tap + above * s.line);
+                    let count = (SIDE + ROWS - 1 - above).min(W::LINES);
+                    // SAFETY: a column of a window, or of two.
+                    let lines = unsafe { W::lines(&order, first, s.line, count) };
+                    for (p, r) in (0..PIXELS * ROWS).map(|at| (at / ROWS, at % ROWS)) {
+                        let over = column >= p * STEP && column - p * STEP < SIDE;
+                        if over && above < SIDE + r && above + W::LINES > r {
+                            for part in 0..W::PARTS {
+                                let weights = weights[r][part][column - p * STEP][word];
+                                sums[r][p] = lines.dot(weights, sums[r][p]);
+                            }
+                        }
+                    }
+                }
+            });
+            for (r, sums) in sums.into_iter().enumerate() {
+                let to = s.output.wrapping_add(r * s.out_line + x * s.out_step);
+                // SAFETY: the outputs of the windows.
+                unsafe { W::store::<FINISH, PIXELS>(&finish, &s.scaling, sums, to, s.out_step) };
+            }
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! 3x3 and 5x5 windows, several lines of a column in each 32-bit lane: one instruction then
+//! multiplies two, three or four lines of a window's column.
+//!
+//! ```text
+//!   four lines of 16 bytes ──interleaved──► lane c: line 0, 1, 2, 3 of channel c
+//!   weights (w0, w1, w2, 0) ► output line 0;  (0, w0, w1, w2) ► output line 1
+//! ```
+//!
+//! Five lines, and the sixth of the windows below, take two words; what is right for three is right
+//! for them. Without instructions for products of bytes, lanes hold one or two lines of 16-bit
+//! differences, and there are more words.
+//!
+//! Lines come with their padding from a copy (see [`Bands`]), so every window is whole. The
+//! difference of a weight from its zero point may take 9 bits: of bytes, what doesn't fit a signed
+//! one goes into a second product, which is left out where all of it is 0, and the image's zero
+//! point is in the bias.
+
+#[cfg(target_arch = "x86_64")]
+pub(super) mod avx2;
+#[cfg(target_arch = "x86_64")]
+pub(super) mod avx512;
+mod line;
+#[cfg(target_arch = "aarch64")]
+pub(super) mod neon;
+
+use std::ops::Range;
+
+use super::super::gemm_i8::bands::Bands;
+use super::super::gemm_i8::{Bytes, Encoding};
+use crate::kernels::patches::Patches;
+use crate::simd::requantise::{Channels, Scaling};
+use crate::tensor::packed::Packed;
+use crate::tensor::poll;
+use crate::tensor::rows::Pitched;
+
+/// Channels of a block.
+pub(super) const LANES: usize = 16;
+
+/// A form's strips.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kernel {
+    /// What lanes hold.
+    pub(super) encoding: Encoding,
+    /// Lines of a word.
+    pub(super) lines: usize,
+    /// Copies bytes of the image so encoded.
+    pub(super) encode: unsafe fn(*const u8, usize, Bytes, *mut u8),
+    /// The channel in each lane of a block.
+    pub(super) order: [usize; LANES],
+    /// Windows of three and of five lines and columns.
+    ///
+    /// # Safety
+    /// The strip's input is readable, weights and scaling are there, its output is writable; the
+    /// machine has the instruction set.
+    pub(super) three: unsafe fn(&Strip),
+    pub(super) five: unsafe fn(&Strip),
+}
+
+impl Kernel {
+    /// Words that the lines of a window and of the one below take.
+    fn words(&self, side: usize) -> usize {
+        (side + 1).div_ceil(self.lines)
+    }
+
+    /// Words that a line of a column of weights takes.
+    fn parts(&self) -> usize {
+        match self.encoding {
+            Encoding::Bytes => 2,
+            Encoding::Differences => 1,
+        }
+    }
+
+    /// Lines of a block of weights: the bias, then the words of each column, then what is left of
+    /// them.
+    fn block_lines(&self, side: usize) -> usize {
+        1 + self.parts() * side * self.words(side)
+    }
+}
+
+/// Bytes that the first cache holds of the input beside weights and output.
+const NEAR_BYTES: usize = 20 << 10;
+
+/// Windows of a strip that a kernel gets at a time, and what one takes at most, about.
+const LONGEST: usize = 1 << 14;
+const PIXEL_NS: usize = 8;
+
+/// Bytes that come from memory together.
+const CACHE_LINE: usize = 64;
+
+/// A 3x3 or 5x5 depthwise convolution, packed in blocks of sixteen lanes.
+#[derive(Debug)]
+pub(super) struct Strips {
+    kernel: Kernel,
+    bands: Bands,
+    image: Bytes,
+    weights: Packed,
+    /// Whether weights leave something for a second product.
+    split: bool,
+    scaling: Scaling,
+}
+
+/// One or two neighbouring lines of outputs, of one block of channels.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Strip {
+    pub(super) input: *const u8,
+    /// Bytes between lines of input, taps of a line, windows.
+    pub(super) line: usize,
+    pub(super) tap: usize,
+    pub(super) step: usize,
+    /// A block: lines of sixteen words.
+    pub(super) weights: *const i32,
+    /// Whether weights leave something for a second product.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "AVX-512 reads it"))]
+    pub(super) split: bool,
+    pub(super) output: *mut u8,
+    /// Bytes between lines and vectors of output.
+    pub(super) out_line: usize,
+    pub(super) out_step: usize,
+    /// Vectors in a line.
+    pub(super) count: usize,
+    /// Whether there are two lines.
+    pub(super) two: bool,
+    pub(super) scaling: Channels,
+}
+
+impl Strips {
+    /// `None` for windows that are neither 3x3 nor 5x5, for channels that don't fill vectors, and
+    /// where lanes hold bytes for weights that may be 255, which is no sum of two signed ones.
+    pub(super) fn new(
+        kernel: Kernel,
+        patches: Patches,
+        image: Bytes,
+        (weights, quantised): (&[u8], Bytes),
+        bias: &[i32],
+        scaling: &Scaling,
+    ) -> Option<Self> {
+        let (p, channels) = (&patches, patches.channels);
+        let several = LANES.is_multiple_of(channels)
+            && p.stride_w == 1
+            && (p.out_width * channels).is_multiple_of(LANES);
+        // Told by the zero point alone: weights that come out of a cache aren't there to be looked
+        // at.
+        let bytes = kernel.encoding == Encoding::Bytes;
+        let in_parts = !bytes || quantised.zero_point > 0;
+        let side = p.filter_h;
+        let fits = matches!((side, p.filter_w), (3, 3) | (5, 5))
+            && (channels >= LANES || several)
+            && in_parts;
+        if !fits || p.rows() == 0 || p.in_height == 0 || p.in_width == 0 {
+            return None;
+        }
+        let lanes = channels.next_multiple_of(LANES);
+        let channel =
+            |lane: usize| channel(channels, lane / LANES * LANES + kernel.order[lane % LANES]);
+        let scaling = scaling.rearranged(lanes, channel);
+        let words = kernel.words(side);
+        let block_len = kernel.block_lines(side) * LANES;
+        let packed = Packed::new("depthwise_i8 strips", lanes / LANES * block_len * 4, |packed| {
+            let blocks = packed.typed_mut::<i32>().chunks_exact_mut(block_len);
+            for (block, lines) in blocks.enumerate() {
+                for lane in 0..LANES {
+                    let channel = channel(block * LANES + lane);
+                    let weight = |tap: usize| {
+                        let stored = weights[tap * channels + channel] ^ quantised.flip;
+                        i32::from(stored) - quantised.zero_point
+                    };
+                    let sum: i32 = (0..side * side).map(weight).sum();
+                    let away = if bytes { sum.wrapping_mul(image.zero_point) } else { 0 };
+                    lines[lane] = bias[channel].wrapping_sub(away);
+                    for (at, line) in (1..kernel.block_lines(side)).enumerate() {
+                        let (part, column, word) =
+                            (at / words / side, at / words % side, at % words);
+                        let line_of_word = |at: usize| match word * kernel.lines + at {
+                            row if row >= side => 0,
+                            row if !bytes => weight(row * side + column),
+                            row if part == 0 => most(weight(row * side + column)),
+                            row => weight(row * side + column) - most(weight(row * side + column)),
+                        };
+                        lines[line * LANES + lane] = packed_word(kernel.lines, line_of_word);
+                    }
+                }
+            }
+        })?;
+        let rests = packed.typed::<i32>().chunks_exact(block_len);
+        let split =
+            rests.flat_map(|block| &block[(1 + side * words) * LANES..]).any(|&rest| rest != 0);
+        let bands = Bands::new(patches, kernel.encoding);
+        Some(Self { kernel, bands, image, weights: packed, split, scaling })
+    }
+
+    pub(super) fn lines(&self) -> usize {
+        self.bands.lines()
+    }
+
+    pub(super) fn scratch_bytes(&self) -> usize {
+        self.bands.scratch_bytes()
+    }
+
+    /// # Safety
+    /// `image` is readable for the patches' elements, `output` writable for rows times channels;
+    /// the lines are there, `scratch` is as long as it has to be, and the machine has the form's
+    /// instruction set.
+    pub(super) unsafe fn run(
+        &self,
+        image: Pitched<*const u8>,
+        output: Pitched<*mut u8>,
+        scratch: &mut [u32],
+        lines: Range<usize>,
+    ) {
+        let mut line = lines.start;
+        while line < lines.end {
+            let end = self.bands.end(line).min(lines.end);
+            // SAFETY: as the caller promises; the lines are those of a band.
+            unsafe {
+                let bands = &self.bands;
+                let encode = self.kernel.encode;
+                let input = bands.input(encode, image, self.image, line, end - line, scratch);
+                self.band(input, output, line..end);
+            }
+            line = end;
+        }
+    }
+
+    /// # Safety
+    /// As for `run`; `input` is the copy of the lines' input.
+    unsafe fn band(&self, input: *const u8, output: Pitched<*mut u8>, lines: Range<usize>) {
+        let p = &self.bands.patches;
+        let line_bytes = self.bands.line_bytes;
+        let (channels, out_line) = (p.channels, p.out_width * output.pitch);
+        let element = self.kernel.encoding.element();
+        // Few channels: a vector is several pixels.
+        let vector = channels.max(LANES);
+        let (step, out_step) =
+            if channels < LANES { (LANES, LANES) } else { (p.stride_w * channels, output.pitch) };
+        let pairs = if (p.stride_h, p.dilation_h) == (1, 1) { 2 } else { 1 };
+        let lines_each = self.near_lines().next_multiple_of(pairs);
+        for first_line in lines.clone().step_by(lines_each) {
+            let near = first_line..lines.end.min(first_line + lines_each);
+            let block_len = self.kernel.block_lines(p.filter_h) * LANES;
+            let blocks = self.weights.typed::<i32>().chunks_exact(block_len);
+            for (block, weights) in blocks.enumerate() {
+                let first = if channels < LANES { 0 } else { channel(channels, block * LANES) };
+                for at in near.clone().step_by(pairs) {
+                    let above = (at - lines.start) * p.stride_h * line_bytes;
+                    let strip = Strip {
+                        input: input.wrapping_add(above + first * element),
+                        line: p.dilation_h * line_bytes,
+                        tap: p.dilation_w * channels * element,
+                        step: step * element,
+                        weights: weights.as_ptr(),
+                        split: self.split,
+                        output: output.row(at * p.out_width).wrapping_add(first),
+                        out_line,
+                        out_step,
+                        count: p.out_width * channels / vector,
+                        two: pairs == 2 && at + 1 < near.end,
+                        scaling: self.scaling.from(block * LANES),
+                    };
+                    for from in (0..strip.count).step_by(LONGEST) {
+                        let count = LONGEST.min(strip.count - from);
+                        if poll::work(count * PIXEL_NS).is_err() {
+                            return;
+                        }
+                        let part = Strip {
+                            input: strip.input.wrapping_add(from * strip.step),
+                            output: strip.output.wrapping_add(from * out_step),
+                            count,
+                            ..strip
+                        };
+                        // SAFETY: windows within the copy, outputs as promised.
+                        unsafe {
+                            match p.filter_h {
+                                3 => (self.kernel.three)(&part),
+                                _ => (self.kernel.five)(&part),
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lines of output whose input stays in the first cache from one block of channels to the next:
+    /// they share its lines of 64 bytes.
+    fn near_lines(&self) -> usize {
+        let p = &self.bands.patches;
+        let pixel = p.channels.min(CACHE_LINE);
+        let lines = NEAR_BYTES / (pixel * self.bands.line_bytes / p.channels).max(1);
+        (lines.saturating_sub(p.reach_h()) / p.stride_h + 1).max(1)
+    }
+}
+
+/// The channel in a lane: few channels repeat, the last block of many overlaps the one before.
+fn channel(channels: usize, lane: usize) -> usize {
+    if channels < LANES {
+        return lane % channels;
+    }
+    (lane / LANES * LANES).min(channels - LANES) + lane % LANES
+}
+
+/// Some numbers that fill a word, one behind the other.
+fn packed_word(count: usize, number: impl Fn(usize) -> i32) -> i32 {
+    let bits = 32 / count;
+    let mask = u32::MAX >> (32 - bits);
+    let word =
+        (0..count).fold(0, |word, at| word | (number(at).cast_unsigned() & mask) << (at * bits));
+    word.cast_signed()
+}
+
+/// What of a weight fits a signed byte.
+fn most(weight: i32) -> i32 {
+    weight.clamp(-128, 127)
+}

@@ -1,0 +1,63 @@
+//! Every form against a convolution written out: bit by bit.
+
+use super::*;
+use crate::kernels::patches::tests::cases;
+use crate::tensor::quant::Multiplier;
+use crate::tensor::rows::check_apart;
+
+#[test]
+fn every_form_gives_the_convolution() {
+    let byte = |seed: usize| match seed % 7 {
+        0 => 0,
+        1 => 255,
+        _ => ((seed * 2_654_435_761) >> 7).to_le_bytes()[0],
+    };
+    for channels in (1..=33).chain([64]) {
+        for (case, patches) in cases(channels).into_iter().enumerate() {
+            // Differences of weights reach 255 and -255: more than two signed bytes, and as much as
+            // two.
+            let (image, weights) = match case % 4 {
+                0 => (Bytes::new(0, 131), Bytes::new(0, 3)),
+                1 => (Bytes::new(128, -128), Bytes::new(128, 0)),
+                2 => (Bytes::new(0, 0), Bytes::new(0, 0)),
+                _ => (Bytes::new(0, 255), Bytes::new(0, 255)),
+            };
+            let xs: Vec<u8> = (0..patches.elements()).map(byte).collect();
+            let ws: Vec<u8> = (0..patches.depth()).map(|i| byte(i + 5)).collect();
+            let bias: Vec<i32> = (0..channels).map(|i| i32::from(byte(i)) * 300 - 30_000).collect();
+            let multipliers: Vec<_> =
+                (0..channels).map(|i| Multiplier::new(0.0005 * (i + 1) as f64)).collect();
+            let real = |byte: u8, bytes: Bytes| i32::from(byte ^ bytes.flip) - bytes.zero_point;
+            let zero = image.zero_point.to_le_bytes()[0] ^ image.flip;
+            let mut row = vec![0; patches.depth()];
+            for form in crate::simd::detected(FORMS) {
+                let scaling = Scaling::new(&multipliers, channels, 17, (3, 250));
+                let conv = Depthwise::new(form.isa, patches, image, (&ws, weights), &bias, scaling)
+                    .unwrap();
+                let mut got = vec![99; (patches.rows() + 1) * channels];
+                let mut scratch = vec![0; conv.scratch_bytes().div_ceil(4)];
+                let (input, output) = (In::of(&xs[..]), Out::of(&mut got[..]));
+                conv.compute(input, output, &mut scratch, 0..conv.bands()).unwrap();
+                let want = &got[..patches.rows() * channels];
+                if conv.takes_rows() {
+                    check_apart((&xs, channels), (want, channels), 99, |image, output| {
+                        let mut scratch = scratch.clone();
+                        conv.compute(image, output, &mut scratch, 0..conv.bands()).unwrap();
+                    });
+                }
+                for (at, &y) in got.iter().enumerate().take(patches.rows() * channels) {
+                    let (pixel, channel) = (at / channels, at % channels);
+                    // SAFETY: the image as stated, a row of the patches' depth.
+                    unsafe { patches.gather(patches.dense(&xs), pixel, zero, row.as_mut_ptr()) };
+                    let pairs = row.iter().zip(&ws).skip(channel).step_by(channels);
+                    let sum = pairs.fold(bias[channel], |sum, (&x, &w)| {
+                        sum + real(x, image) * real(w, weights)
+                    });
+                    let want = (multipliers[channel].apply(sum) + 17).clamp(3, 250);
+                    assert_eq!(i32::from(y), want, "{:?} {patches:?} at {at}", form.isa);
+                }
+                assert!(got[patches.rows() * channels..].iter().all(|&x| x == 99));
+            }
+        }
+    }
+}

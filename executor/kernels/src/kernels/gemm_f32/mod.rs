@@ -1,0 +1,427 @@
+//! Products of float matrices: rows of patches by packed weights, bias and clamping fused.
+//!
+//! Weights are packed once, in panels of as many columns as a tile is wide: first the bias of the
+//! columns, then their weights, one line per element of depth. Rows are read where they lie: those
+//! of a 1x1 convolution are the pixels, and those of a larger window are, line by line of the
+//! window, stretches of the image. So there is no copy, but where lines are too short to fill
+//! tiles. Panels of weights are outermost: each meets all rows of a block that fits the second
+//! cache.
+//!
+//! Where a user wishes it, and the machine has the instruction, plain rows go through the same
+//! tiles as pairs of numbers of 16 bits (bf16: a float without the lower half of its bits), summed
+//! as floats: twice as many products in the same time, of which each may be off by a 256th part.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod avx512_bf16;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod pairs;
+mod panels;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod rows;
+mod scalar;
+mod tile;
+
+use std::ops::Range;
+
+use self::pairs::Pairs;
+use self::panels::{Kernel, Panel, pack_panels};
+use self::tile::Tile;
+use super::lines::Convolution;
+use super::patches::Patches;
+use super::windows::each_region;
+use super::{Precision, pack};
+use crate::simd::{Form, Isa, best};
+use crate::tensor::packed::Packed;
+use crate::tensor::poll;
+use crate::tensor::rows::Pitched;
+
+/// Best first.
+pub const FORMS: &[Form<Kernel>] = &[
+    #[cfg(target_arch = "x86_64")]
+    Form { isa: Isa::Avx512, run: avx512::KERNEL },
+    #[cfg(target_arch = "x86_64")]
+    Form { isa: Isa::Avx2, run: avx2::KERNEL },
+    #[cfg(target_arch = "aarch64")]
+    Form { isa: Isa::Neon, run: neon::KERNEL },
+    Form { isa: Isa::Scalar, run: scalar::KERNEL },
+];
+
+/// Bytes of rows that are worked on at a time: leaves room in a second cache of 512 KiB.
+const BLOCK_BYTES: usize = 192 << 10;
+
+/// Nanoseconds that a tile takes at most, about, where rows are so deep that few make one; and as
+/// many as are reported at a time.
+const TILE_NS: usize = 2_000_000;
+const REPORT_NS: usize = 20_000;
+
+/// Rows of more elements are for others to multiply, who stop within a row.
+const DEEPEST: usize = 1 << 20;
+
+/// Lines of outputs shorter than this leave too many tiles half empty: their rows are copied
+/// together.
+const SHORT_LINE: usize = 10;
+
+/// Where rows come from.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    /// They lie one behind the other.
+    Matrix,
+    /// Line by line in the image, cut at its borders.
+    Windows,
+    /// Copied together.
+    Copied,
+    /// Copied one behind the other as pairs of bf16.
+    Rounded(unsafe fn(*const f32, usize, *mut f32)),
+}
+
+/// Weights, packed for a form.
+#[derive(Debug)]
+pub struct Gemm {
+    form: Form<Kernel>,
+    patches: Patches,
+    source: Source,
+    columns: usize,
+    weights: Packed,
+    low: f32,
+    high: f32,
+}
+
+impl Gemm {
+    /// Packs `columns` rows of weights, each as long as the patches are deep, and as many biases.
+    /// `None` where the slices are of other lengths.
+    ///
+    /// [`Precision::Bf16`] is for plain matrices where the machine has an instruction for it;
+    /// others are computed with floats all the same.
+    pub fn new(
+        isa: Isa,
+        precision: Precision,
+        patches: Patches,
+        weights: &[f32],
+        bias: &[f32],
+        (low, high): (f32, f32),
+    ) -> Option<Self> {
+        let pack = best(pack::FORMS, isa);
+        let (depth, columns) = (patches.depth(), bias.len());
+        let fits = depth > 0 && columns > 0 && weights.len() == depth * columns;
+        // A row by a panel is not cut.
+        if !fits || depth > DEEPEST {
+            return None;
+        }
+        let pairs = Pairs::of(isa).filter(|_| precision == Precision::Bf16 && patches.is_matrix());
+        let (form, source, weights) = if let Some(Form { isa, run: Pairs { kernel, round } }) =
+            pairs
+        {
+            let half = depth.div_ceil(2);
+            let bytes = kernel.packed_columns(columns) * (half + 1) * 4;
+            let weights = Packed::new("gemm_bf16", bytes, |packed| {
+                let mut rounded = vec![0.0; half * columns];
+                for (from, to) in weights.chunks_exact(depth).zip(rounded.chunks_exact_mut(half)) {
+                    // SAFETY: a row of floats, and half as many pairs; the machine has what
+                    // `Pairs::of` gives.
+                    unsafe { round(from.as_ptr(), depth, to.as_mut_ptr()) };
+                }
+                pack_panels(&kernel, pack, (&rounded, bias), packed.typed_mut());
+            })?;
+            (Form { isa, run: kernel }, Source::Rounded(round), weights)
+        } else {
+            let form = best(FORMS, isa);
+            let bytes = form.run.packed_columns(columns) * (depth + 1) * 4;
+            let weights = Packed::new("gemm_f32", bytes, |packed| {
+                pack_panels(&form.run, pack, (weights, bias), packed.typed_mut());
+            })?;
+            (form, Source::of(&patches), weights)
+        };
+        Some(Self { form, patches, source, columns, weights, low, high })
+    }
+
+    /// The form that was chosen.
+    pub fn isa(&self) -> Isa {
+        self.form.isa
+    }
+
+    /// Whether all weights and biases are numbers, as they are packed: a model from a cache lacks
+    /// the constants of which they were made. For single precision.
+    pub fn is_finite(&self) -> bool {
+        self.weights.typed::<f32>().iter().all(|weight| weight.is_finite())
+    }
+
+    /// Name of the kernel.
+    pub fn kernel(&self) -> &'static str {
+        match self.source {
+            Source::Rounded(_) => "gemm_bf16",
+            _ => "gemm_f32",
+        }
+    }
+
+    /// Multiplications of a nanosecond, where they are slow.
+    fn per_ns(&self) -> usize {
+        if self.form.isa == Isa::Scalar { 1 } else { 16 }
+    }
+
+    /// Elements of a row as tiles take it.
+    fn tile_depth(&self) -> usize {
+        match self.source {
+            Source::Rounded(_) => self.patches.depth().div_ceil(2),
+            _ => self.patches.depth(),
+        }
+    }
+
+    /// Rows that are worked on at a time.
+    fn block_rows(&self) -> usize {
+        let rows = self.patches.rows().max(1);
+        let most = (BLOCK_BYTES / (self.patches.depth() * 4)).max(self.form.run.rows);
+        // As even as can be.
+        rows.div_ceil(rows.div_ceil(most))
+    }
+
+    /// All columns of rows, the first of which is that of `input`.
+    ///
+    /// # Safety
+    /// As for [`Convolution::run`].
+    unsafe fn matrix(
+        &self,
+        input: Pitched<*const f32>,
+        rows: Range<usize>,
+        output: Pitched<*mut f32>,
+    ) {
+        let whole = Tile {
+            input: input.start,
+            row_stride: input.pitch,
+            segments: (1, 1),
+            input_steps: (0, 0),
+            weights_steps: (0, 0),
+            len: self.tile_depth(),
+            output: output.row(rows.start),
+            rows: rows.len(),
+            ..self.empty_tile(output.pitch)
+        };
+        self.each_panel(|panel| {
+            // SAFETY: the rows are there, and panels as packed.
+            unsafe { self.tiles(panel, &whole, 0) };
+        });
+    }
+
+    /// All columns of some lines of outputs.
+    ///
+    /// # Safety
+    /// As for [`Convolution::run`].
+    unsafe fn windows(
+        &self,
+        image: Pitched<*const f32>,
+        lines: Range<usize>,
+        output: Pitched<*mut f32>,
+    ) {
+        let p = &self.patches;
+        self.each_panel(|panel| {
+            let (line, tap) = (p.filter_w * p.channels * panel.width.columns, p.channels);
+            each_region(p, lines.clone(), |region| {
+                // Neighbouring taps of a line are one stretch, if they are neighbours in memory.
+                let (columns, len) = match p.dilation_w {
+                    1 if image.pitch == tap => (1, region.columns.len() * tap),
+                    _ => (region.columns.len(), tap),
+                };
+                let skipped =
+                    region.lines.start * line + region.columns.start * tap * panel.width.columns;
+                for at in 0..region.height {
+                    let input = region.input + at * p.stride_h * p.in_width;
+                    let output_at = region.output + at * p.out_width;
+                    let whole = Tile {
+                        input: image.row(input),
+                        row_stride: p.stride_w * image.pitch,
+                        segments: (region.lines.len(), columns),
+                        input_steps: (
+                            p.dilation_h * p.in_width * image.pitch,
+                            p.dilation_w * image.pitch,
+                        ),
+                        weights_steps: (line, tap * panel.width.columns),
+                        len,
+                        output: output.row(output_at),
+                        rows: region.width,
+                        ..self.empty_tile(output.pitch)
+                    };
+                    // SAFETY: regions keep to the image, and panels are as packed.
+                    unsafe { self.tiles(panel, &whole, skipped) };
+                }
+            });
+        });
+    }
+
+    /// Cuts a tile of any number of rows and takes it with a panel, the first `skipped` floats of
+    /// weights left out.
+    ///
+    /// # Safety
+    /// Its rows are readable, its outputs writable.
+    #[inline]
+    unsafe fn tiles(&self, panel: &Panel, whole: &Tile, skipped: usize) {
+        // As even as can be: 49 rows in tiles of 12 are 10, 10, 10, 10, 9. Of the deepest rows
+        // fewer: a tile takes a millisecond or so at the most.
+        let depth = (whole.segments.0 * whole.segments.1 * whole.len).max(1);
+        let row_ns = (depth * panel.columns / self.per_ns()).max(1);
+        let count = whole.rows.div_ceil(self.form.run.rows.min(TILE_NS / row_ns).max(1));
+        // Tiles are reported together while they are small: a report for each would take a
+        // hundredth of their time.
+        let reported = (REPORT_NS / (row_ns * self.form.run.rows)).max(1);
+        let mut first = 0;
+        for tile in 0..count {
+            if tile % reported == 0 {
+                let tiles = reported.min(count - tile);
+                if poll::work(row_ns * tiles * whole.rows.div_ceil(count)).is_err() {
+                    return;
+                }
+            }
+            let rows = whole.rows / count + usize::from(tile < whole.rows % count);
+            let tile = Tile {
+                input: whole.input.wrapping_add(first * whole.row_stride),
+                bias: panel.lines,
+                weights: panel.lines.wrapping_add(panel.width.columns + skipped),
+                output: whole.output.wrapping_add(first * whole.stride + panel.first),
+                rows,
+                columns: panel.columns,
+                ..*whole
+            };
+            // SAFETY: as the caller promises; `best` chose what the machine has.
+            unsafe { (panel.width.run)(&tile) };
+            first += rows;
+        }
+    }
+
+    fn each_panel(&self, mut each: impl FnMut(&Panel)) {
+        let (depth, kernel) = (self.tile_depth(), &self.form.run);
+        let mut lines = self.weights.typed::<f32>().as_ptr();
+        for first in (0..self.columns).step_by(kernel.columns()) {
+            let columns = kernel.columns().min(self.columns - first);
+            let width = kernel.width(columns);
+            each(&Panel { lines, width, first, columns });
+            lines = lines.wrapping_add(width.columns * (depth + 1));
+        }
+    }
+
+    fn empty_tile(&self, stride: usize) -> Tile {
+        Tile {
+            input: std::ptr::null(),
+            row_stride: 0,
+            segments: (0, 0),
+            input_steps: (0, 0),
+            weights_steps: (0, 0),
+            len: 0,
+            bias: std::ptr::null(),
+            weights: std::ptr::null(),
+            output: std::ptr::null_mut(),
+            stride,
+            rows: 0,
+            columns: 0,
+            low: self.low,
+            high: self.high,
+        }
+    }
+}
+
+impl Convolution for Gemm {
+    type Element = f32;
+    type Scratch = f32;
+
+    const DEPTHWISE: bool = false;
+
+    fn patches(&self) -> &Patches {
+        &self.patches
+    }
+
+    fn channels(&self) -> usize {
+        self.columns
+    }
+
+    fn scratch_bytes(&self) -> usize {
+        match self.source {
+            Source::Copied | Source::Rounded(_) => {
+                self.block_rows() * copied_stride(self.tile_depth()) * 4
+            }
+            _ => 0,
+        }
+    }
+
+    fn weight_bytes(&self) -> usize {
+        self.weights.as_slice().len()
+    }
+
+    unsafe fn run(
+        &self,
+        image: Pitched<*const f32>,
+        output: Pitched<*mut f32>,
+        lines: Range<usize>,
+        scratch: &mut [f32],
+    ) {
+        let (depth, width) = (self.patches.depth(), self.patches.out_width);
+        let rows = lines.start * width..lines.end * width;
+        let block = self.block_rows();
+        // SAFETY: as the caller promises; blocks and lines lie within what was asked for.
+        unsafe {
+            match self.source {
+                Source::Matrix => {
+                    for first in rows.clone().step_by(block) {
+                        let rows = first..(first + block).min(rows.end);
+                        let image = Pitched { start: image.row(first), ..image };
+                        self.matrix(image, rows, output);
+                    }
+                }
+                Source::Windows => {
+                    let most = (BLOCK_BYTES / self.patches.input_bytes_per_line::<f32>()).max(1);
+                    for first in lines.clone().step_by(most) {
+                        self.windows(image, first..(first + most).min(lines.end), output);
+                    }
+                }
+                Source::Copied => {
+                    let stride = copied_stride(depth);
+                    for first in rows.clone().step_by(block) {
+                        let rows = first..(first + block).min(rows.end);
+                        let copied = rows.clone().zip(scratch.chunks_exact_mut(stride));
+                        for (row, to) in poll::each(copied, 16 + depth) {
+                            self.patches.gather(image, row, 0.0, to.as_mut_ptr());
+                        }
+                        let copies = Pitched { start: scratch.as_ptr(), pitch: stride };
+                        self.matrix(copies, rows, output);
+                    }
+                }
+                Source::Rounded(round) => {
+                    let stride = copied_stride(self.tile_depth());
+                    for first in rows.clone().step_by(block) {
+                        let rows = first..(first + block).min(rows.end);
+                        let rounded = rows.clone().zip(scratch.chunks_exact_mut(stride));
+                        for (row, to) in poll::each(rounded, 16 + depth) {
+                            round(image.row(row), depth, to.as_mut_ptr());
+                        }
+                        let copies = Pitched { start: scratch.as_ptr(), pitch: stride };
+                        self.matrix(copies, rows, output);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Source {
+    fn of(p: &Patches) -> Self {
+        let is_matrix = p.is_matrix() && !p.depth().is_multiple_of(CLASHING);
+        match is_matrix {
+            true => Self::Matrix,
+            false if p.out_width < SHORT_LINE || p.depth().is_multiple_of(CLASHING) => Self::Copied,
+            false => Self::Windows,
+        }
+    }
+}
+
+/// Rows so many floats apart start in the same set of the first cache, which holds 8 or 12 of them:
+/// a tile of 12 rows would push itself out.
+const CLASHING: usize = 1024;
+
+/// Floats between rows that are copied together.
+fn copied_stride(depth: usize) -> usize {
+    if depth.is_multiple_of(CLASHING) { depth + 16 } else { depth }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! Panels of weights: how wide a form's are, and how they are packed.
+
+use super::tile::Tile;
+use crate::kernels::pack;
+use crate::simd::Form;
+use crate::tensor::poll;
+
+/// A form's tiles.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernel {
+    /// Most rows of a tile.
+    pub(super) rows: usize,
+    /// Widths of panels, ascending.
+    pub(super) widths: &'static [Width],
+}
+
+/// Tiles of one width.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Width {
+    pub(super) columns: usize,
+    /// # Safety
+    /// The machine has the instruction set; the segments of the rows are readable, panels as
+    /// [`Tile`] says, output writable.
+    pub(super) run: unsafe fn(&Tile),
+}
+
+impl Kernel {
+    /// Columns of a full panel.
+    pub(super) fn columns(&self) -> usize {
+        self.widths.last().map_or(1, |width| width.columns)
+    }
+
+    /// The narrowest panel for so many columns.
+    pub(super) fn width(&self, columns: usize) -> Width {
+        let fits = |width: &&Width| width.columns >= columns;
+        *self.widths.iter().find(fits).unwrap_or(&self.widths[self.widths.len() - 1])
+    }
+
+    /// Columns of all panels.
+    pub(super) fn packed_columns(&self, columns: usize) -> usize {
+        let rest = columns % self.columns();
+        columns - rest + if rest == 0 { 0 } else { self.width(rest).columns }
+    }
+}
+
+/// A panel of weights.
+pub(super) struct Panel {
+    /// A line of bias, then the weights.
+    pub(super) lines: *const f32,
+    pub(super) width: Width,
+    /// The columns it is for.
+    pub(super) first: usize,
+    pub(super) columns: usize,
+}
+
+/// Panel by panel: the bias, then the weights, transposed.
+pub(super) fn pack_panels(
+    kernel: &Kernel,
+    pack: Form<pack::Run>,
+    (weights, bias): (&[f32], &[f32]),
+    mut out: &mut [f32],
+) {
+    let depth = weights.len() / bias.len();
+    let panels = bias.chunks(kernel.columns());
+    for (bias, weights) in panels.zip(weights.chunks(kernel.columns() * depth)) {
+        if poll::work(depth.saturating_mul(bias.len()) / 2).is_err() {
+            return;
+        }
+        let width = kernel.width(bias.len()).columns;
+        let (panel, rest) = out.split_at_mut(width * (depth + 1));
+        let (line, lines) = panel.split_at_mut(width);
+        line[..bias.len()].copy_from_slice(bias);
+        let mut rows = [std::ptr::null(); MAX_COLUMNS];
+        for (pointer, row) in rows.iter_mut().zip(weights.chunks_exact(depth)) {
+            *pointer = row.as_ptr().cast();
+        }
+        // SAFETY: rows of `depth` weights, at most `width` of them, and as many lines of `width`.
+        unsafe { (pack.run)(&rows[..bias.len()], depth, width, lines.as_mut_ptr().cast()) };
+        out = rest;
+    }
+}
+
+/// Columns of the widest panel of any form.
+const MAX_COLUMNS: usize = 32;

@@ -1,0 +1,30 @@
+//! Plain Rust.
+
+use super::panels::{Kernel, Width};
+use super::tile::Tile;
+
+pub(super) const KERNEL: Kernel =
+    Kernel { rows: 4, widths: &[Width { columns: COLUMNS, run: tile }] };
+
+const COLUMNS: usize = 8;
+
+unsafe fn tile(tile: &Tile) {
+    for row in 0..tile.rows {
+        for column in 0..tile.columns {
+            // SAFETY: a line of bias.
+            let mut sum = unsafe { *tile.bias.add(column) };
+            for segment in tile.segments() {
+                for k in 0..tile.len {
+                    // SAFETY: `len` lines of weights, and as many elements of each row.
+                    sum += unsafe {
+                        let x = segment.rows.add(row * tile.row_stride + k).read_unaligned();
+                        x * *segment.weights.add(k * COLUMNS + column)
+                    };
+                }
+            }
+            let y = crate::tensor::quant::clamp_real(sum, tile.low, tile.high);
+            // SAFETY: within the tile's part of the output.
+            unsafe { tile.output.add(row * tile.stride + column).write_unaligned(y) };
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Tiles of 6 by 64 with `vpdpbusd`: 24 sums in registers, six words broadcast from the image
+//! itself, four lines of weights.
+
+use core::arch::x86_64::{
+    __m512i, _mm_mask_storeu_epi8, _mm256_mask_storeu_epi8, _mm256_mask_storeu_epi32,
+    _mm256_mullo_epi32, _mm256_set1_epi32, _mm512_add_epi64, _mm512_castsi512_si128,
+    _mm512_castsi512_si256, _mm512_cvtepi64_epi32, _mm512_dpbusd_epi32, _mm512_extracti32x4_epi32,
+    _mm512_extracti64x4_epi64, _mm512_loadu_si512, _mm512_mask_storeu_epi8,
+    _mm512_maskz_loadu_epi8, _mm512_maskz_mov_epi8, _mm512_sad_epu8, _mm512_set1_epi8,
+    _mm512_set1_epi32, _mm512_setzero_si512, _mm512_shuffle_i64x2, _mm512_sub_epi32,
+    _mm512_unpackhi_epi64, _mm512_unpacklo_epi64, _mm512_xor_si512,
+};
+
+use super::tile::{Sums, one, tiles};
+use super::{Bytes, Encoding, Few, Kernel, Run};
+use crate::simd::requantise::Channels;
+use crate::simd::requantise::avx512::{Narrow, rounded};
+
+pub(super) const KERNEL: Kernel = Kernel {
+    columns: 4 * LANES,
+    lanes: LANES,
+    encoding: Encoding::Bytes,
+    signed: false,
+    few: Some(Few { words: 12, columns: 3 * LANES, rows: 6 }),
+    encode,
+    sums,
+    run,
+    single,
+};
+
+const LANES: usize = 16;
+
+/// Windows whose sums are taken together.
+const SUMS: usize = 8;
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+pub(crate) unsafe fn encode(from: *const u8, count: usize, bytes: Bytes, to: *mut u8) {
+    let flip = _mm512_set1_epi8(bytes.flip.cast_signed());
+    for at in (0..count).step_by(64) {
+        // SAFETY: bytes beyond the count are masked out.
+        unsafe {
+            let x = _mm512_maskz_loadu_epi8(mask(count - at), from.add(at).cast());
+            let to = to.add(at).cast();
+            _mm512_mask_storeu_epi8(to, mask(count - at), _mm512_xor_si512(x, flip));
+        }
+    }
+}
+
+/// The lowest `count` bits, at most 64.
+#[inline(always)]
+fn mask(count: usize) -> u64 {
+    u64::MAX >> (64 - count.min(64))
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+unsafe fn sums(run: &Run, bytes: usize, factor: i32, sums: *mut i32) {
+    let flip = _mm512_set1_epi8(run.flip.cast_signed());
+    for row in (0..run.rows).step_by(SUMS) {
+        let count = SUMS.min(run.rows - row);
+        let mut eights = [_mm512_setzero_si512(); SUMS];
+        for (at, eights) in eights.iter_mut().enumerate() {
+            // The last few windows stand in for those behind the end.
+            let from = (row + at.min(count - 1)) * run.step;
+            for segment in 0..run.segment_count {
+                for byte in (0..bytes).step_by(64) {
+                    let mask = mask(bytes - byte);
+                    // SAFETY: a segment of a window; bytes behind it are masked out.
+                    let x = unsafe {
+                        let from = run.input.add(from + *run.segments.add(segment) + byte);
+                        _mm512_maskz_loadu_epi8(mask, from.cast())
+                    };
+                    let x = _mm512_maskz_mov_epi8(mask, _mm512_xor_si512(x, flip));
+                    let sums = _mm512_sad_epu8(x, _mm512_setzero_si512());
+                    *eights = _mm512_add_epi64(*eights, sums);
+                }
+            }
+        }
+        let sum = _mm512_cvtepi64_epi32(across(&eights));
+        let product = _mm256_mullo_epi32(sum, _mm256_set1_epi32(factor));
+        let mask = mask(count).to_le_bytes()[0];
+        // SAFETY: a sum per window, those behind the end masked out.
+        unsafe { _mm256_mask_storeu_epi32(sums.add(row), mask, product) };
+    }
+}
+
+/// The sum of each vector.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+fn across(v: &[__m512i; SUMS]) -> __m512i {
+    let pair = |a, b| _mm512_add_epi64(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+    let four = |a, b| {
+        let (even, odd) = (_mm512_shuffle_i64x2::<0x88>(a, b), _mm512_shuffle_i64x2::<0xDD>(a, b));
+        _mm512_add_epi64(even, odd)
+    };
+    let low = four(pair(v[0], v[1]), pair(v[2], v[3]));
+    let high = four(pair(v[4], v[5]), pair(v[6], v[7]));
+    four(low, high)
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+unsafe fn run(run: &Run) {
+    // SAFETY: as the caller promises.
+    unsafe { tiles::<__m512i, 4>(run) };
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+unsafe fn single(run: &Run) {
+    // SAFETY: as the caller promises.
+    unsafe { one::<__m512i, 4>(run) };
+}
+
+impl Sums for __m512i {
+    const LANES: usize = LANES;
+    const SUMS_WINDOWS: bool = true;
+
+    type Flip = Self;
+    type Word = Self;
+    type Weights = Self;
+    /// Loaded for each tile: kept over the next one's products, it costs narrow panels 1 to 4 %.
+    type Finish<const VECTORS: usize> = ();
+
+    #[inline(always)]
+    unsafe fn load(from: *const i32) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { _mm512_loadu_si512(from.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn splat(x: i32) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { _mm512_set1_epi32(x) }
+    }
+
+    #[inline(always)]
+    unsafe fn flip(flip: u8) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { _mm512_set1_epi8(flip.cast_signed()) }
+    }
+
+    #[inline(always)]
+    unsafe fn word(from: *const u8, flip: Self) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { _mm512_xor_si512(Self::splat(from.cast::<i32>().read_unaligned()), flip) }
+    }
+
+    #[inline(always)]
+    unsafe fn weights(from: *const i32) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { Self::load(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn same_weights(word: i32) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { Self::splat(word) }
+    }
+
+    #[inline(always)]
+    fn with_products(self, word: Self, weights: Self) -> Self {
+        // SAFETY: sums are proof of the instruction set.
+        unsafe { _mm512_dpbusd_epi32(self, word, weights) }
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        // SAFETY: sums are proof of the instruction set.
+        unsafe { _mm512_sub_epi32(self, other) }
+    }
+
+    #[inline(always)]
+    unsafe fn finish<const VECTORS: usize>(_: &Channels) {}
+
+    #[inline(always)]
+    unsafe fn store<const ROWS: usize, const VECTORS: usize>(
+        run: &Run,
+        row: usize,
+        (): &(),
+        sums: [[Self; VECTORS]; ROWS],
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let values = rounded(&run.scaling, sums);
+            let output = run.output.add(row * run.stride);
+            store(run, &Narrow::new(&run.scaling), output, &values);
+        }
+    }
+}
+
+/// # Safety
+/// The run's columns of as many rows as there are values are writable.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+unsafe fn store<const ROWS: usize, const VECTORS: usize>(
+    run: &Run,
+    narrow: &Narrow,
+    output: *mut u8,
+    values: &[[__m512i; VECTORS]; ROWS],
+) {
+    let none = _mm512_setzero_si512();
+    let at = |r: usize, v: usize| if r < ROWS && v < VECTORS { values[r][v] } else { none };
+    let mask = mask(run.columns);
+    // Sixty-four bytes are one row, two or four, as wide as the tile is.
+    // SAFETY: columns beyond the run's are masked out, rows beyond the tile's left out.
+    unsafe {
+        match VECTORS {
+            1 => unrolled!(7: r < ROWS, {
+                if r.is_multiple_of(4) {
+                    let all = narrow.bytes([at(r, 0), at(r + 1, 0), at(r + 2, 0), at(r + 3, 0)]);
+                    let mask = u16::try_from(mask).unwrap_or(u16::MAX);
+                    let rows = [
+                        _mm512_castsi512_si128(all),
+                        _mm512_extracti32x4_epi32::<1>(all),
+                        _mm512_extracti32x4_epi32::<2>(all),
+                        _mm512_extracti32x4_epi32::<3>(all),
+                    ];
+                    let mut to = output.add(r * run.stride);
+                    for row in rows.into_iter().take(ROWS - r) {
+                        _mm_mask_storeu_epi8(to.cast(), mask, row);
+                        to = to.wrapping_add(run.stride);
+                    }
+                }
+            }),
+            2 => unrolled!(7: r < ROWS, {
+                if r.is_multiple_of(2) {
+                    let all = narrow.bytes([at(r, 0), at(r, 1), at(r + 1, 0), at(r + 1, 1)]);
+                    let mask = u32::try_from(mask).unwrap_or(u32::MAX);
+                    let to = output.add(r * run.stride).cast();
+                    _mm256_mask_storeu_epi8(to, mask, _mm512_castsi512_si256(all));
+                    if r + 1 < ROWS {
+                        let row = _mm512_extracti64x4_epi64::<1>(all);
+                        let to = output.add((r + 1) * run.stride).cast();
+                        _mm256_mask_storeu_epi8(to, mask, row);
+                    }
+                }
+            }),
+            _ => unrolled!(7: r < ROWS, {
+                let all = narrow.bytes([at(r, 0), at(r, 1), at(r, 2), at(r, 3)]);
+                _mm512_mask_storeu_epi8(output.add(r * run.stride).cast(), mask, all);
+            }),
+        }
+    }
+}

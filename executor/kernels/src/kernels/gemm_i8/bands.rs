@@ -1,0 +1,189 @@
+//! Where windows lie in memory: in the image itself, or in a copy of a few of its lines with their
+//! padding.
+//!
+//! Copying costs one pass over the image, far less than gathering every window does, and the lines
+//! of a band are still near when they are read.
+
+use super::{Bytes, Encoding};
+use crate::kernels::patches::Patches;
+use crate::tensor::poll;
+use crate::tensor::rows::Pitched;
+
+/// Bytes of input that are worked on at a time: what stays in the first levels of the caches while
+/// all panels of weights pass by.
+const BAND_BYTES: usize = 96 << 10;
+
+/// Bytes behind a copy that the last window's last word may reach.
+const SLACK: usize = 64;
+
+/// How windows lie, and in how many pieces.
+#[derive(Debug)]
+pub(crate) struct Bands {
+    pub(crate) patches: Patches,
+    /// Whether windows are read from the image itself.
+    pub(crate) in_place: bool,
+    /// Where a window's segments start.
+    pub(crate) segments: Vec<usize>,
+    pub(crate) segment_words: usize,
+    pub(crate) segment_bytes: usize,
+    /// Bytes of a line of the image or its copy.
+    pub(crate) line_bytes: usize,
+    /// Bytes of an element.
+    element: usize,
+    /// Lines of output in a band.
+    band_lines: usize,
+}
+
+impl Bands {
+    pub(crate) fn new(patches: Patches, encoding: Encoding) -> Self {
+        let p = &patches;
+        let element = encoding.element();
+        let in_place = encoding == Encoding::Bytes && p.is_direct() && p.channels.is_multiple_of(4);
+        let pixel = p.channels * element;
+        let line_bytes = if in_place { p.in_width } else { reach_w(p) } * pixel;
+        let across = if p.dilation_w == 1 { 1 } else { p.filter_w };
+        let start = |at: usize| {
+            at / across * p.dilation_h * line_bytes + at % across * p.dilation_w * pixel
+        };
+        let segments: Vec<usize> = (0..p.filter_h * across).map(start).collect();
+        let elements = p.depth() / segments.len();
+        let mut bands = Self {
+            in_place,
+            segment_words: elements.div_ceil(encoding.per_word()),
+            segment_bytes: elements * element,
+            segments,
+            line_bytes,
+            element,
+            band_lines: 1,
+            patches,
+        };
+        let lines = patches.out_height.max(1);
+        let fits = |&lines: &usize| bands.input_lines(lines) * bands.line_bytes <= BAND_BYTES;
+        bands.band_lines = (1..=lines).take_while(fits).last().unwrap_or(1);
+        if bands.one_run() {
+            // Lines are of no account then, nor are batches.
+            bands.band_lines = (BAND_BYTES / line_bytes.max(1)).max(1);
+        }
+        bands
+    }
+
+    /// Lines of output, those of all batches.
+    pub(crate) fn lines(&self) -> usize {
+        self.patches.batches * self.patches.out_height
+    }
+
+    /// The line behind the band that starts with `line`.
+    pub(crate) fn end(&self, line: usize) -> usize {
+        let end = line + self.band_lines;
+        if self.one_run() {
+            return end;
+        }
+        // Bands keep to one image.
+        end.min((line / self.patches.out_height + 1) * self.patches.out_height)
+    }
+
+    /// Words of a window.
+    pub(crate) fn words(&self) -> usize {
+        self.segments.len() * self.segment_words
+    }
+
+    /// Windows of the largest band.
+    pub(crate) fn rows_of_band(&self) -> usize {
+        self.band_lines.min(self.lines().max(1)) * self.patches.out_width
+    }
+
+    /// The corrections of a band's windows, and the copy.
+    pub(crate) fn scratch_bytes(&self) -> usize {
+        let copy = self.input_lines(self.band_lines) * self.line_bytes + SLACK;
+        self.rows_of_band() * 4 + if self.in_place { 0 } else { copy.next_multiple_of(4) }
+    }
+
+    /// Bytes from pixel to pixel of the image, `pitch` apart, or of its copy.
+    fn pixel(&self, pitch: usize) -> usize {
+        if self.in_place { pitch } else { self.patches.channels * self.element }
+    }
+
+    /// Bytes from a window to its neighbour, where the image's pixels lie `pitch` apart.
+    pub(crate) fn step(&self, pitch: usize) -> usize {
+        self.patches.stride_w * self.pixel(pitch)
+    }
+
+    /// How `lines` lines fall into runs: how many, how long, and bytes from one to the next.
+    pub(crate) fn runs(&self, lines: usize, pitch: usize) -> (usize, usize, usize) {
+        let width = self.patches.out_width;
+        if self.one_run() {
+            return (1, lines * width, 0);
+        }
+        let pixels = if self.in_place { self.patches.in_width } else { reach_w(&self.patches) };
+        (lines, width, self.patches.stride_h * pixels * self.pixel(pitch))
+    }
+
+    /// Whether all windows lie equally far apart.
+    fn one_run(&self) -> bool {
+        let p = &self.patches;
+        self.in_place && (p.stride_h, p.stride_w) == (1, 1)
+            || self.in_place && p.out_width == 1 && p.out_height == 1 && p.batches == 1
+    }
+
+    /// Lines of input that lines of output take.
+    fn input_lines(&self, lines: usize) -> usize {
+        let p = &self.patches;
+        (lines.max(1) - 1) * p.stride_h + (p.filter_h - 1) * p.dilation_h + 1
+    }
+
+    /// The first window of `line`: in the image, or in a copy that is made here.
+    ///
+    /// # Safety
+    /// `image` is readable for the patches' elements, the machine has what `encode` needs, and
+    /// `copy` is as long as a band's copy.
+    pub(crate) unsafe fn input(
+        &self,
+        encode: unsafe fn(*const u8, usize, Bytes, *mut u8),
+        image: Pitched<*const u8>,
+        bytes: Bytes,
+        line: usize,
+        lines: usize,
+        copy: &mut [u32],
+    ) -> *const u8 {
+        let p = &self.patches;
+        let (batch, y) = (line / p.out_height, line % p.out_height);
+        if self.in_place {
+            let line = batch * p.in_height + y * p.stride_h;
+            return image.row(line * p.in_width);
+        }
+        let copy: &mut [u8] = bytemuck::cast_slice_mut(copy);
+        // What stands for 0, encoded: differences are 0, unsigned bytes the zero point.
+        let zero = if self.element == 1 { bytes.zero_point.to_le_bytes()[0] } else { 0 };
+        let pixel = p.channels * self.element;
+        let copies = copy.chunks_exact_mut(self.line_bytes).take(self.input_lines(lines));
+        for (at, line) in poll::each(copies.enumerate(), self.line_bytes / 4) {
+            let in_y = (y * p.stride_h + at).wrapping_sub(p.top);
+            if in_y >= p.in_height {
+                line.fill(zero);
+                continue;
+            }
+            let pixels = self.line_bytes / pixel;
+            let before = p.left.min(pixels);
+            let within = p.in_width.min(pixels - before);
+            line[..before * pixel].fill(zero);
+            line[(before + within) * pixel..].fill(zero);
+            let from = (batch * p.in_height + in_y) * p.in_width;
+            let to = &mut line[before * pixel..][..within * pixel];
+            if image.pitch == p.channels {
+                // SAFETY: part of a line of the image, and as many elements of the copy.
+                unsafe { encode(image.row(from), within * p.channels, bytes, to.as_mut_ptr()) };
+                continue;
+            }
+            for (at, to) in to.chunks_exact_mut(pixel).enumerate() {
+                // SAFETY: a pixel of the image, and as many elements of the copy.
+                unsafe { encode(image.row(from + at), p.channels, bytes, to.as_mut_ptr()) };
+            }
+        }
+        copy.as_ptr()
+    }
+}
+
+/// Pixels of a line of the image, with its padding, that windows reach over.
+fn reach_w(p: &Patches) -> usize {
+    (p.out_width.max(1) - 1) * p.stride_w + (p.filter_w - 1) * p.dilation_w + 1
+}

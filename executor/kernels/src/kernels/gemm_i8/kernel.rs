@@ -1,0 +1,136 @@
+//! What a form of the product is: how wide its panels are, what its words are made of, and how it
+//! computes a run.
+
+use crate::simd::requantise::Channels;
+
+/// Windows that lie equally far apart, by one panel of weights.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    /// The first window.
+    pub(super) input: *const u8,
+    /// Bytes from one window to the next.
+    pub(super) step: usize,
+    /// Where a window's segments start.
+    pub(super) segments: *const usize,
+    pub(super) segment_count: usize,
+    /// Words of a segment; those of the last reach beyond it where its weights are 0.
+    pub(super) words: usize,
+    /// What unsigned bytes differ by from those in memory.
+    pub(super) flip: u8,
+    /// A line of bias, then a line per word, as wide as the panel.
+    pub(super) weights: *const i32,
+    /// Per window, what its zero point correction subtracts; null where there is none.
+    pub(super) corrections: *const i32,
+    /// Where tiles sum windows themselves, per word of a segment what its bytes are multiplied
+    /// with; else null.
+    pub(super) factors: *const i32,
+    pub(super) output: *mut u8,
+    /// Elements between rows of the output.
+    pub(super) stride: usize,
+    /// Windows, at least one.
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    pub(super) scaling: Channels,
+}
+
+/// A form's panels and how it computes with them.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernel {
+    /// Columns of the widest panel.
+    pub(super) columns: usize,
+    /// Panels are multiples of this wide.
+    pub(super) lanes: usize,
+    pub(super) encoding: Encoding,
+    /// Whether the bytes of windows are signed, as those of weights are, rather than unsigned.
+    pub(super) signed: bool,
+    /// Which products have their windows summed by the tiles.
+    pub(super) few: Option<Few>,
+    /// Copies `count` bytes of the image in the kernel's encoding.
+    ///
+    /// # Safety
+    /// The machine has the instruction set; `count` bytes are readable, their encoding writable.
+    pub(super) encode: unsafe fn(from: *const u8, count: usize, bytes: Bytes, to: *mut u8),
+    /// For each window of a run `factor` times the sum of its bytes, segments being `bytes` long.
+    ///
+    /// # Safety
+    /// As for `run`; `sums` is writable for the run's rows.
+    pub(super) sums: unsafe fn(run: &Run, bytes: usize, factor: i32, sums: *mut i32),
+    /// Of two windows or more.
+    ///
+    /// # Safety
+    /// The machine has the instruction set; memory is as [`Run`] says.
+    pub(super) run: unsafe fn(&Run),
+    /// Of one window: a small function, since the way into that of all tiles takes 30 ns.
+    ///
+    /// # Safety
+    /// As for `run`.
+    pub(super) single: unsafe fn(&Run),
+}
+
+/// Windows of so many words by so many columns at most, and a whole tile of rows at least: summing
+/// such windows ahead costs more than another product per word does.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Few {
+    pub(super) words: usize,
+    pub(super) columns: usize,
+    pub(super) rows: usize,
+}
+
+/// What a word is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// Four bytes, as they are stored but for the sign; those of weights are signed.
+    Bytes,
+    /// Two 16-bit differences from the zero point.
+    Differences,
+}
+
+impl Encoding {
+    pub(crate) const fn per_word(self) -> usize {
+        4 / self.element()
+    }
+
+    /// Bytes of an element.
+    pub(crate) const fn element(self) -> usize {
+        match self {
+            Self::Bytes => 1,
+            Self::Differences => 2,
+        }
+    }
+}
+
+/// Bytes with their zero point. `flip` is 0x80 for signed bytes: with it they are read as unsigned
+/// ones whose zero point is 128 more, which stand for the same numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bytes {
+    /// Bits that are flipped when a byte is read: 0x80 for signed bytes, else 0.
+    pub flip: u8,
+    /// Of the unsigned reading.
+    pub zero_point: i32,
+}
+
+impl Bytes {
+    /// Of a quantised type whose stored range starts at `-to_unsigned`.
+    pub const fn new(to_unsigned: i32, zero_point: i32) -> Self {
+        Self { flip: if to_unsigned == 0 { 0 } else { 0x80 }, zero_point: zero_point + to_unsigned }
+    }
+
+    /// The same read as signed bytes.
+    pub(super) const fn signed(self) -> Self {
+        Self { flip: self.flip ^ 0x80, zero_point: self.zero_point - 128 }
+    }
+}
+
+impl Kernel {
+    /// Columns of the panel that holds `columns`, or of all panels.
+    pub(super) const fn width(&self, columns: usize) -> usize {
+        columns.next_multiple_of(self.lanes)
+    }
+}
+
+/// How far a byte is from its zero point.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "within -255 to 255")]
+pub(super) fn difference(byte: u8, bytes: Bytes) -> i16 {
+    (i32::from(byte ^ bytes.flip) - bytes.zero_point) as i16
+}

@@ -1,0 +1,299 @@
+//! Products of 8-bit matrices: windows of an image by packed weights, bias and requantisation
+//! fused.
+//!
+//! ```text
+//!   image ──in place, where a window is one pixel of whole words──┐
+//!     └─ lines copied with their padding, a few at a time ────────┴─► runs of windows ─► tiles ─► bytes
+//! ```
+//!
+//! Nothing is gathered into rows: a window is a few segments of memory (one per line of the filter)
+//! and its neighbour lies a fixed distance further, so a tile broadcasts words right from the
+//! image.
+//!
+//! Two ways to the same exact sums. With dot products windows are bytes (unsigned for VNNI, signed
+//! for `sdot`) and weights signed bytes, four to a word; zero points are left out of the product
+//! and put right by sums: those of the weights go into the bias when packing, those of the windows
+//! are taken ahead of the product. Without, both sides are 16-bit differences from their zero
+//! points, two to a word, whose products are added without loss.
+
+#[cfg(target_arch = "x86_64")]
+pub(super) mod avx2;
+#[cfg(target_arch = "x86_64")]
+pub(super) mod avx512;
+pub(super) mod bands;
+mod kernel;
+#[cfg(target_arch = "aarch64")]
+pub(super) mod neon;
+#[cfg(target_arch = "aarch64")]
+mod neon_dot;
+mod packing;
+mod pairs;
+mod scalar;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod tile;
+
+use std::ops::Range;
+
+use super::lines::Convolution;
+use super::patches::Patches;
+use crate::simd::requantise::Scaling;
+use crate::simd::{Form, Isa, best};
+use crate::tensor::packed::Packed;
+use crate::tensor::poll;
+use crate::tensor::rows::Pitched;
+use bands::Bands;
+pub(super) use kernel::Encoding;
+pub use kernel::{Bytes, Kernel};
+use kernel::{Few, Run, difference};
+use packing::Unpacked;
+use pairs::Pairs;
+
+/// Best first.
+pub const FORMS: &[Form<Kernel>] = &[
+    #[cfg(target_arch = "x86_64")]
+    Form { isa: Isa::Avx512, run: avx512::KERNEL },
+    #[cfg(target_arch = "x86_64")]
+    Form { isa: Isa::Avx2, run: avx2::KERNEL },
+    #[cfg(target_arch = "aarch64")]
+    Form { isa: Isa::NeonDot, run: neon_dot::KERNEL },
+    #[cfg(target_arch = "aarch64")]
+    Form { isa: Isa::Neon, run: neon::KERNEL },
+    Form { isa: Isa::Scalar, run: scalar::KERNEL },
+];
+
+/// Nanoseconds that a kernel takes at a time, about, where there is much to do.
+const RUN_NS: usize = 2_000_000;
+
+/// Windows of more elements are for others to multiply, who stop within a window.
+const DEEPEST: usize = 1 << 21;
+
+/// Weights, packed for a form, and how windows lie.
+#[derive(Debug)]
+pub struct Gemm {
+    form: Form<Kernel>,
+    bands: Bands,
+    columns: usize,
+    image: Bytes,
+    /// What a window's sum is multiplied with to correct for the weights' zero point.
+    factor: i32,
+    /// The same per byte, four to a word of a segment, where tiles sum windows; 0 behind its end.
+    factors: Vec<i32>,
+    weights: Packed,
+    scaling: Scaling,
+}
+
+impl Gemm {
+    /// Packs `bias.len()` rows of weights, each as long as the patches are deep. `None` where the
+    /// slices are of other lengths.
+    pub fn new(
+        isa: Isa,
+        patches: Patches,
+        image: Bytes,
+        (weights, quantised): (&[u8], Bytes),
+        bias: &[i32],
+        scaling: Scaling,
+    ) -> Option<Self> {
+        let form = best(FORMS, isa);
+        let (depth, columns) = (patches.depth(), bias.len());
+        let fits = depth > 0 && columns > 0 && weights.len() == depth * columns;
+        // A window by a panel is not cut.
+        if !fits || depth > DEEPEST {
+            return None;
+        }
+        let image = if form.run.signed { image.signed() } else { image };
+        let rows = Unpacked { weights, quantised, bias, image, depth };
+        if let Some(Pairs { patches, weights, bias }) = Pairs::new(&form.run, &patches, &rows) {
+            let rows = Unpacked { weights: &weights, bias: &bias, depth: patches.depth(), ..rows };
+            let scaling = scaling.rearranged(bias.len(), |lane| lane % columns);
+            return Self::packed(form, patches, &rows, scaling);
+        }
+        Self::packed(form, patches, &rows, scaling)
+    }
+
+    fn packed(
+        form: Form<Kernel>,
+        patches: Patches,
+        rows: &Unpacked<'_>,
+        scaling: Scaling,
+    ) -> Option<Self> {
+        let (image, columns) = (rows.image, rows.bias.len());
+        let bands = Bands::new(patches, form.run.encoding);
+        let size = form.run.width(columns) * (bands.words() + 1) * 4;
+        let weights = Packed::new("gemm_i8 segments", size, |packed| {
+            packing::pack(&form.run, &bands, rows, packed.typed_mut());
+        })?;
+        let factor = match form.run.encoding {
+            Encoding::Bytes => rows.quantised.zero_point - 128,
+            Encoding::Differences => 0,
+        };
+        let few = |few: &Few| bands.words() <= few.words && columns <= few.columns && factor != 0;
+        let factors = form.run.few.filter(few).map_or_else(Vec::new, |_| factors(&bands, factor));
+        Some(Self { form, bands, columns, image, factor, factors, weights, scaling })
+    }
+
+    /// The form that was chosen.
+    pub fn isa(&self) -> Isa {
+        self.form.isa
+    }
+
+    /// Lines of one batch that fit the scratch memory.
+    ///
+    /// # Safety
+    /// `image` is readable for the patches' elements and `output` writable for rows times columns;
+    /// `scratch` is as long as [`Convolution::scratch_bytes`] says.
+    unsafe fn band(
+        &self,
+        image: Pitched<*const u8>,
+        output: Pitched<*mut u8>,
+        scratch: &mut [u32],
+        lines: Range<usize>,
+    ) {
+        let (kernel, bands) = (&self.form.run, &self.bands);
+        let (corrections, copy) = scratch.split_at_mut(bands.rows_of_band());
+        let corrections: &mut [i32] = bytemuck::cast_slice_mut(corrections);
+        // SAFETY: the image as promised; the copy is as large as a band.
+        let input = unsafe {
+            bands.input(kernel.encode, image, self.image, lines.start, lines.len(), copy)
+        };
+        let (runs, rows, line_step) = bands.runs(lines.len(), image.pitch);
+        let enough = kernel.few.is_some_and(|few| rows >= few.rows);
+        let summed = enough && !self.factors.is_empty();
+        let factors = if summed { self.factors.as_ptr() } else { std::ptr::null() };
+        let ahead = if summed { 0 } else { self.factor };
+        let width = bands.patches.out_width;
+        let of = |at: usize| Run {
+            input: input.wrapping_add(at * line_step),
+            step: bands.step(image.pitch),
+            segments: bands.segments.as_ptr(),
+            segment_count: bands.segments.len(),
+            words: bands.segment_words,
+            flip: if bands.in_place { self.image.flip } else { 0 },
+            weights: std::ptr::null(),
+            corrections: std::ptr::null(),
+            factors,
+            output: output.row((lines.start + at) * width),
+            stride: output.pitch,
+            rows,
+            columns: 0,
+            scaling: self.scaling.from(0),
+        };
+        if ahead != 0 {
+            for (at, sums) in corrections.chunks_mut(rows).enumerate().take(runs) {
+                let sums = sums.as_mut_ptr();
+                self.in_parts(of(at), 1, |run, first| {
+                    let sums = sums.wrapping_add(first);
+                    // SAFETY: windows and sums as promised; `best` chose what the machine has.
+                    unsafe { (kernel.sums)(run, bands.segment_bytes, ahead, sums) };
+                });
+            }
+        }
+        let mut weights = self.weights.typed::<i32>();
+        for column in (0..self.columns).step_by(kernel.columns) {
+            let columns = kernel.columns.min(self.columns - column);
+            for (at, sums) in corrections.chunks(rows).enumerate().take(runs) {
+                let run = of(at);
+                let corrections = if ahead == 0 { run.corrections } else { sums.as_ptr() };
+                let run = Run {
+                    weights: weights.as_ptr(),
+                    corrections,
+                    output: run.output.wrapping_add(column),
+                    columns,
+                    scaling: self.scaling.from(column),
+                    ..run
+                };
+                self.in_parts(run, columns, |run, _| {
+                    // SAFETY: panels as packed for this form, rows and columns within the output.
+                    unsafe { if run.rows == 1 { (kernel.single)(run) } else { (kernel.run)(run) } };
+                });
+            }
+            weights = &weights[kernel.width(columns) * (bands.words() + 1)..];
+        }
+    }
+}
+
+impl Gemm {
+    /// Calls `each` for as many rows of a run at a time as take a millisecond or so, each with so
+    /// many columns; it gets the first of them, too.
+    #[inline]
+    fn in_parts(&self, run: Run, columns: usize, mut each: impl FnMut(&Run, usize)) {
+        let per_ns = if self.form.isa == Isa::Scalar { 1 } else { 16 };
+        let row_ns = (self.bands.words() * 4 * columns / per_ns).max(1);
+        let most = (RUN_NS / row_ns).max(1);
+        if run.rows <= most {
+            if poll::work(row_ns * run.rows).is_ok() {
+                each(&run, 0);
+            }
+            return;
+        }
+        for first in (0..run.rows).step_by(most) {
+            let rows = most.min(run.rows - first);
+            if poll::work(row_ns * rows).is_err() {
+                return;
+            }
+            let corrections = match run.corrections.is_null() {
+                true => run.corrections,
+                false => run.corrections.wrapping_add(first),
+            };
+            let part = Run {
+                input: run.input.wrapping_add(first * run.step),
+                output: run.output.wrapping_add(first * run.stride),
+                corrections,
+                rows,
+                ..run
+            };
+            each(&part, first);
+        }
+    }
+}
+
+impl Convolution for Gemm {
+    type Element = u8;
+    type Scratch = u32;
+
+    const DEPTHWISE: bool = false;
+
+    fn patches(&self) -> &Patches {
+        &self.bands.patches
+    }
+
+    fn channels(&self) -> usize {
+        self.columns
+    }
+
+    fn scratch_bytes(&self) -> usize {
+        self.bands.scratch_bytes()
+    }
+
+    fn weight_bytes(&self) -> usize {
+        self.weights.as_slice().len()
+    }
+
+    /// Band by band.
+    unsafe fn run(
+        &self,
+        image: Pitched<*const u8>,
+        output: Pitched<*mut u8>,
+        lines: Range<usize>,
+        scratch: &mut [u32],
+    ) {
+        let mut line = lines.start;
+        while line < lines.end {
+            let end = self.bands.end(line).min(lines.end);
+            // SAFETY: as the caller promises.
+            unsafe { self.band(image, output, scratch, line..end) };
+            line = end;
+        }
+    }
+}
+
+/// The factor for each byte of a segment, which may end within a word.
+fn factors(bands: &Bands, factor: i32) -> Vec<i32> {
+    // It is a zero point less 128.
+    let [byte, ..] = factor.to_le_bytes();
+    let within = |at: usize| if at < bands.segment_bytes { byte } else { 0 };
+    let word = |at: usize| [0, 1, 2, 3].map(|byte| within(at * 4 + byte));
+    (0..bands.segment_words).map(|at| i32::from_le_bytes(word(at))).collect()
+}
+
+#[cfg(test)]
+mod tests;

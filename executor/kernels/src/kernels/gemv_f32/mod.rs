@@ -1,0 +1,357 @@
+//! Products of few rows by a float matrix: as fast as weights come from the caches.
+//!
+//! With one row every weight is used once, so nothing but their stream counts. They lie in panels
+//! of up to 64 columns, one line per element of depth: a single address that only goes up, which
+//! the hardware prefetches best, and eight vectors of sums at a time, as many as hide the latency
+//! of a multiply-add (a tile of the matrix product has two for one row, and reached a fifth of
+//! this). Narrower panels, at the end, sum several lines side by side instead.
+//!
+//! Weights that a converter had compressed to bytes, and that were widened again, take half of the
+//! memory; so do others as bf16, where a user wishes it.
+
+mod scalar;
+mod steps;
+mod vectors;
+
+use self::vectors::Lines;
+use super::Precision;
+#[cfg(target_arch = "aarch64")]
+use crate::simd::floats::F32x4;
+use crate::simd::floats::Floats;
+#[cfg(target_arch = "x86_64")]
+use crate::simd::floats::{F32x8, F32x16};
+use crate::simd::{Form, Isa, best};
+use crate::tensor::packed::Packed;
+use crate::tensor::poll;
+use crate::tensor::{In, Out};
+
+/// What weights are kept as.
+trait Weight: Copy {
+    /// Whether they count steps of their column's scale.
+    const ARE_STEPS: bool;
+    /// Columns of the narrowest panel.
+    const NARROW: usize;
+
+    /// Where in a line of a panel the weight of a column is.
+    fn place(column: usize) -> usize;
+}
+
+impl Weight for f32 {
+    const ARE_STEPS: bool = false;
+    const NARROW: usize = 16;
+
+    fn place(column: usize) -> usize {
+        column
+    }
+}
+
+/// The upper half of a float, all that a number of steps takes: an instruction makes it whole
+/// again, where a byte takes two of which one is slow. Columns lie in pairs, sixteen apart, so that
+/// a load has those of two vectors.
+impl Weight for u16 {
+    const ARE_STEPS: bool = true;
+    const NARROW: usize = 32;
+
+    fn place(column: usize) -> usize {
+        let (pairs, at) = (column / 32 * 32, column % 32);
+        pairs + at % 16 * 2 + at / 16
+    }
+}
+
+/// One row by one panel.
+#[derive(Clone, Copy, Debug)]
+struct Panel<W> {
+    /// `depth` lines as wide as the panel.
+    weights: *const W,
+    /// As many as the panel is wide, where weights are steps.
+    scales: *const f32,
+    depth: usize,
+    /// `depth` elements.
+    x: *const f32,
+    /// What sums start with, one per column; may be the output.
+    start: *const f32,
+    output: *mut f32,
+    /// Those that are there; the rest of the panel is zeros.
+    columns: usize,
+    low: f32,
+    high: f32,
+}
+
+/// The kernels for panels of one, two and so on times the narrowest width.
+///
+/// # Safety
+/// The machine has the instruction set; the panel is as [`Panel`] says, at any alignment.
+type Runs<W> = &'static [unsafe fn(&Panel<W>)];
+
+/// The kernels of a form, by what weights are kept as.
+#[derive(Clone, Copy, Debug)]
+struct Kernel {
+    floats: Runs<f32>,
+    steps: Runs<u16>,
+}
+
+/// Best first. Vectors times lines at a time is about eight, what hides the latency; with 32
+/// registers sixteen sums and their weights fit.
+const FORMS: &[Form<Kernel>] = &[
+    #[cfg(target_arch = "x86_64")]
+    Form {
+        isa: Isa::Avx512,
+        run: Kernel {
+            floats: &[
+                F32x16::run::<Lines<f32, 1, 8>>,
+                F32x16::run::<Lines<f32, 2, 4>>,
+                F32x16::run::<Lines<f32, 3, 3>>,
+                F32x16::run::<Lines<f32, 4, 2>>,
+            ],
+            steps: &[F32x16::run::<Lines<u16, 2, 4>>, F32x16::run::<Lines<u16, 4, 2>>],
+        },
+    },
+    #[cfg(target_arch = "x86_64")]
+    Form {
+        isa: Isa::Avx2,
+        run: Kernel {
+            floats: &[
+                F32x8::run::<Lines<f32, 2, 4>>,
+                F32x8::run::<Lines<f32, 4, 2>>,
+                F32x8::run::<Lines<f32, 6, 1>>,
+                F32x8::run::<Lines<f32, 8, 1>>,
+            ],
+            steps: &[F32x8::run::<Lines<u16, 4, 2>>, F32x8::run::<Lines<u16, 8, 1>>],
+        },
+    },
+    #[cfg(target_arch = "aarch64")]
+    Form {
+        isa: Isa::Neon,
+        run: Kernel {
+            floats: &[
+                F32x4::run::<Lines<f32, 4, 4>>,
+                F32x4::run::<Lines<f32, 8, 2>>,
+                F32x4::run::<Lines<f32, 12, 1>>,
+                F32x4::run::<Lines<f32, 16, 1>>,
+            ],
+            steps: &[F32x4::run::<Lines<u16, 8, 2>>, F32x4::run::<Lines<u16, 16, 1>>],
+        },
+    },
+    Form { isa: Isa::Scalar, run: scalar::KERNEL },
+];
+
+/// Columns of the widest panel.
+const WIDE: usize = 64;
+
+/// Lines of a panel that are gone through between two polls; sums of deeper ones go on from those
+/// of the lines before.
+const DEEP: usize = 1 << 16;
+
+/// What the sums of a product start with.
+#[derive(Clone, Copy, Debug)]
+pub enum Start<'a> {
+    /// A number per column, the same for all rows.
+    Bias(&'a [f32]),
+    /// What the output holds.
+    Output,
+}
+
+/// Weights, packed.
+#[derive(Debug)]
+pub struct Gemv {
+    form: Form<Kernel>,
+    depth: usize,
+    columns: usize,
+    weights: Weights,
+}
+
+#[derive(Debug)]
+enum Weights {
+    Floats(Packed),
+    /// Half of the memory, and with its traffic half of the time, where nothing is lost.
+    Steps {
+        steps: Packed,
+        /// One per column of all panels.
+        scales: Packed,
+    },
+}
+
+impl Gemv {
+    /// Packs rows of weights, each `depth` long and for one column of the product. `None` where
+    /// they don't come out even.
+    pub fn new(isa: Isa, precision: Precision, weights: &[f32], depth: usize) -> Option<Self> {
+        if depth == 0 || weights.is_empty() || !weights.len().is_multiple_of(depth) {
+            return None;
+        }
+        let columns = weights.len() / depth;
+        // Zeros where weights are no steps. That is settled within the packed bytes, since a plan
+        // that comes from a cache has nothing but these of the weights.
+        let padded = padded::<u16>(columns);
+        let scales = Packed::new("gemv_f32_scales", padded * size_of::<f32>(), |packed| {
+            let scales = &mut packed.typed_mut::<f32>()[..columns];
+            match (steps::scales(weights, depth), precision) {
+                (Some(found), _) => scales.copy_from_slice(&found),
+                // Halves that stand for themselves.
+                (None, Precision::Bf16) => scales.fill(1.0),
+                (None, Precision::Single) => {}
+            }
+        })?;
+        let weights = if scales.typed::<f32>().first().is_none_or(|&scale| scale == 0.0) {
+            let bytes = self::padded::<f32>(columns) * depth * size_of::<f32>();
+            Weights::Floats(Packed::new("gemv_f32", bytes, |packed| {
+                pack(packed.typed_mut::<f32>(), weights, depth, |_, weight| weight);
+            })?)
+        } else {
+            let steps =
+                Packed::new("gemv_f32_steps", padded * depth * size_of::<u16>(), |packed| {
+                    let scale = |column: usize| scales.typed::<f32>()[column];
+                    let upper = |column, weight| steps::upper_half(weight, scale(column));
+                    pack(packed.typed_mut::<u16>(), weights, depth, upper);
+                })?;
+            Weights::Steps { steps, scales }
+        };
+        Some(Self { form: best(FORMS, isa), depth, columns, weights })
+    }
+
+    /// The form that was chosen.
+    pub fn isa(&self) -> Isa {
+        self.form.isa
+    }
+
+    /// Columns of the product.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// `output[row] = clamp(start + weights * xs[row])` for `rows` rows; those of the output begin
+    /// `stride` elements apart.
+    ///
+    /// # Errors
+    /// An operand is too short.
+    pub fn compute(
+        &self,
+        xs: In<'_, f32>,
+        rows: usize,
+        start: Start<'_>,
+        output: Out<'_, f32>,
+        stride: usize,
+        (low, high): (f32, f32),
+    ) -> Result<(), String> {
+        let Some(last) = rows.checked_sub(1) else { return Ok(()) };
+        crate::tensor::check_lengths(xs.len(), rows * self.depth)?;
+        crate::tensor::check_lengths(output.len(), last * stride + self.columns)?;
+        if let Start::Bias(bias) = start {
+            crate::tensor::check_lengths(bias.len(), self.columns)?;
+        }
+        let product = Product { xs, rows, start, output, stride, low, high };
+        match &self.weights {
+            Weights::Floats(packed) => self.panels(self.form.run.floats, packed, &[], product),
+            Weights::Steps { steps, scales } => {
+                self.panels(self.form.run.steps, steps, scales.typed(), product);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lengths are checked.
+    #[inline]
+    fn panels<W: Weight + crate::tensor::Element>(
+        &self,
+        runs: Runs<W>,
+        weights: &Packed,
+        scales: &[f32],
+        product: Product<'_>,
+    ) {
+        let Product { xs, rows, start, output, stride, low, high } = product;
+        let mut weights = weights.typed::<W>();
+        let per_ns = if self.form.isa == Isa::Scalar { 1 } else { 8 };
+        for (first, width) in panels::<W>(self.columns) {
+            let run = runs[width / W::NARROW - 1];
+            for row in 0..rows {
+                let output = output.as_mut_ptr().wrapping_add(row * stride + first);
+                let whole = Panel {
+                    weights: weights.as_ptr(),
+                    scales: scales.as_ptr().wrapping_add(first),
+                    depth: self.depth,
+                    x: xs.as_ptr().wrapping_add(row * self.depth),
+                    start: match start {
+                        Start::Bias(bias) => bias.as_ptr().wrapping_add(first),
+                        Start::Output => output.cast_const(),
+                    },
+                    output,
+                    columns: width.min(self.columns - first),
+                    low,
+                    high,
+                };
+                if poll::work(self.depth.min(DEEP) * width / per_ns).is_err() {
+                    return;
+                }
+                if self.depth <= DEEP {
+                    // SAFETY: lengths as checked, the panel as packed; `best` chose what the
+                    // machine has.
+                    unsafe { run(&whole) };
+                    continue;
+                }
+                for from in (0..self.depth).step_by(DEEP) {
+                    let (is_first, is_last) = (from == 0, self.depth - from <= DEEP);
+                    let part = Panel {
+                        weights: whole.weights.wrapping_add(from * width),
+                        depth: DEEP.min(self.depth - from),
+                        x: whole.x.wrapping_add(from),
+                        start: if is_first { whole.start } else { output.cast_const() },
+                        low: if is_last { low } else { f32::NEG_INFINITY },
+                        high: if is_last { high } else { f32::INFINITY },
+                        ..whole
+                    };
+                    if poll::work(DEEP * width / per_ns).is_err() {
+                        return;
+                    }
+                    // SAFETY: as above, for some lines of the panel; sums go on in the output.
+                    unsafe { run(&part) };
+                }
+            }
+            weights = &weights[width * self.depth..];
+        }
+    }
+}
+
+/// Operands of a product.
+#[derive(Clone, Copy, Debug)]
+struct Product<'a> {
+    xs: In<'a, f32>,
+    rows: usize,
+    start: Start<'a>,
+    output: Out<'a, f32>,
+    stride: usize,
+    low: f32,
+    high: f32,
+}
+
+/// Panel by panel, transposed; `keep` gets the column and the weight.
+fn pack<W: Weight>(
+    mut to: &mut [W],
+    weights: &[f32],
+    depth: usize,
+    keep: impl Fn(usize, f32) -> W,
+) {
+    for (first, width) in panels::<W>(weights.len() / depth) {
+        let (panel, behind) = std::mem::take(&mut to).split_at_mut(width * depth);
+        to = behind;
+        let rows = weights.chunks_exact(depth).skip(first).take(width);
+        for (column, row) in rows.enumerate() {
+            let lines = panel[W::place(column)..].iter_mut().step_by(width);
+            for (out, &weight) in poll::each(lines.zip(row), 4) {
+                *out = keep(first + column, weight);
+            }
+        }
+    }
+}
+
+/// First column and width of each panel.
+fn panels<W: Weight>(columns: usize) -> impl Iterator<Item = (usize, usize)> {
+    let width = move |first: usize| (columns - first).next_multiple_of(W::NARROW).min(WIDE);
+    (0..columns).step_by(WIDE).map(move |first| (first, width(first)))
+}
+
+/// Columns of all panels.
+fn padded<W: Weight>(columns: usize) -> usize {
+    panels::<W>(columns).map(|(_, width)| width).sum()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! Weights that are whole steps of one scale per column: what a converter had compressed to bytes.
+//!
+//! Nobody says so, since a model widens them by an operation like any other (or did before it was
+//! written), but the numbers show it: each is *exactly* the product of an integer up to 255 and its
+//! row's scale. Of a float that is such an integer the lower half is zeros.
+
+use crate::tensor::poll;
+
+/// As far as a byte counts on either side of a zero point.
+const MOST: u8 = 255;
+
+/// Fewer weights than this aren't worth a look: they stay in the first cache as floats.
+const WORTH: usize = 4096;
+
+/// The scale of each row of `depth` weights; `None` where one of the rows has none.
+pub(super) fn scales(weights: &[f32], depth: usize) -> Option<Vec<f32>> {
+    if weights.len() < WORTH {
+        return None;
+    }
+    weights.chunks_exact(depth).map(scale).collect()
+}
+
+/// How many steps make up a weight of a row of that scale, as the upper half of a float. A quotient
+/// that is off by a rounding is nearest to the whole number that it should be.
+pub(super) fn upper_half(weight: f32, scale: f32) -> u16 {
+    half::bf16::from_f32(weight / scale).to_bits()
+}
+
+fn count(weight: f32, scale: f32) -> f32 {
+    (weight / scale).round()
+}
+
+/// Converters make the largest weight of a row, or of some of its rows, the last step. Rows that
+/// are not made of steps differ from all candidates within a few weights.
+fn scale(row: &[f32]) -> Option<f32> {
+    let most = row.iter().fold(0.0f32, |most, weight| most.max(weight.abs()));
+    if most == 0.0 {
+        return Some(1.0);
+    }
+    let near = |steps: u8| {
+        let scale = most / f32::from(steps);
+        // The quotient of a rounded product may be off by one rounding.
+        [scale, scale.next_down(), scale.next_up()]
+    };
+    let fits = |scale: &f32| poll::each(row.iter(), 4).all(|&w| count(w, *scale) * scale == w);
+    (1..=MOST).rev().flat_map(near).filter(|scale| scale.is_normal()).find(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(of: impl Fn(usize, usize) -> f32) -> Vec<f32> {
+        (0..64).flat_map(|row| (0..70).map(move |at| (row, at))).map(|(r, a)| of(r, a)).collect()
+    }
+
+    #[test]
+    fn widened_bytes_are_found_and_come_back() {
+        let steps = |row: usize, at: usize| ((row * 31 + at * 17) % 255) as f32 - 127.0;
+        for (what, scale) in [
+            ("a scale per row", (|row| 0.001 + row as f32 * 0.000_37) as fn(usize) -> f32),
+            ("a scale of all", |_| 0.0123),
+            ("a power of two", |_| 0.0625),
+        ] {
+            let weights = rows(|row, at| steps(row, at) * scale(row));
+            for (row, scale) in weights.chunks(70).zip(scales(&weights, 70).expect(what)) {
+                for &weight in row {
+                    let steps = f32::from_bits(u32::from(upper_half(weight, scale)) << 16);
+                    assert_eq!(steps * scale, weight, "{what}");
+                }
+            }
+        }
+        // Rows whose largest step is not the last one, as where a scale serves several rows.
+        let weights = rows(|row, at| ((row + at) % 41) as f32 * 0.37);
+        assert!(scales(&weights, 70).is_some());
+    }
+
+    #[test]
+    fn other_weights_stay_floats() {
+        let float = |row: usize, at: usize| ((row * 70 + at) as f32 * 0.7).sin();
+        assert_eq!(scales(&rows(float), 70), None);
+        let one_is_off = |row, at| if (row, at) == (63, 69) { 0.511 } else { at as f32 * 0.5 };
+        assert_eq!(scales(&rows(one_is_off), 70), None);
+        for bad in [f32::NAN, f32::INFINITY, f32::MIN_POSITIVE / 4.0] {
+            let with = |_, at| if at == 3 { bad } else { at as f32 };
+            assert_eq!(scales(&rows(with), 70), None, "{bad}");
+        }
+        assert_eq!(scales(&[0.5; 64], 8), None, "not worth it");
+    }
+}

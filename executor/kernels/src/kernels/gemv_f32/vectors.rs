@@ -1,0 +1,124 @@
+//! Panels of whole vectors; one broadcast per line.
+
+use std::marker::PhantomData;
+
+use super::{Panel, Weight};
+use crate::simd::floats::{Floats, Kernel};
+
+/// A panel of `VECTORS` vectors, `LINES` lines at a time: so many sums side by side that the
+/// latency of a multiply-add is hidden.
+pub(super) struct Lines<W, const VECTORS: usize, const LINES: usize>(PhantomData<W>);
+
+impl<W: Load, const VECTORS: usize, const LINES: usize> Kernel for Lines<W, VECTORS, LINES> {
+    type Work = Panel<W>;
+
+    #[inline(always)]
+    unsafe fn run<V: Floats>(panel: &Panel<W>) {
+        // SAFETY: the machine has the instruction set.
+        let mut sums = unsafe { [[V::splat(0.0); VECTORS]; LINES] };
+        let (mut x, mut w) = (panel.x, panel.weights);
+        for _ in 0..panel.depth / LINES {
+            for sums in &mut sums {
+                // SAFETY: this line and its element are there.
+                unsafe { line(sums, x, w, panel.scales) };
+                (x, w) = (x.wrapping_add(1), w.wrapping_add(VECTORS * V::LANES));
+            }
+        }
+        for sums in sums.iter_mut().take(panel.depth % LINES) {
+            // SAFETY: as above.
+            unsafe { line(sums, x, w, panel.scales) };
+            (x, w) = (x.wrapping_add(1), w.wrapping_add(VECTORS * V::LANES));
+        }
+        for vector in 0..VECTORS {
+            let mut sum = sums[0][vector];
+            for sums in &sums[1..] {
+                sum = sum.add(sums[vector]);
+            }
+            // SAFETY: as the caller promises.
+            unsafe { store(panel, vector * V::LANES, sum) };
+        }
+    }
+}
+
+/// The weights of a line.
+pub(super) trait Load: Weight {
+    /// # Safety
+    /// They are there; the machine has the instruction set.
+    unsafe fn load<V: Floats, const VECTORS: usize>(from: *const Self) -> [V; VECTORS];
+}
+
+impl Load for f32 {
+    #[inline(always)]
+    unsafe fn load<V: Floats, const VECTORS: usize>(from: *const Self) -> [V; VECTORS] {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let mut line = [V::splat(0.0); VECTORS];
+            for (vector, weights) in line.iter_mut().enumerate() {
+                *weights = V::load(from.add(vector * V::LANES));
+            }
+            line
+        }
+    }
+}
+
+impl Load for u16 {
+    #[inline(always)]
+    unsafe fn load<V: Floats, const VECTORS: usize>(from: *const Self) -> [V; VECTORS] {
+        // Vectors until the columns that are the second of their pairs.
+        let apart = 16 / V::LANES;
+        // SAFETY: as the caller promises.
+        unsafe {
+            let mut line = [V::splat(0.0); VECTORS];
+            for pair in 0..VECTORS / 2 {
+                let at = pair / apart * 2 * apart + pair % apart;
+                let pairs = V::load_halves(from.add(pair * 2 * V::LANES));
+                [line[at], line[at + apart]] = pairs;
+            }
+            line
+        }
+    }
+}
+
+/// # Safety
+/// The element and the line are there, and where weights are steps a scale for every column of the
+/// panel; the machine has the instruction set.
+#[inline(always)]
+unsafe fn line<V: Floats, W: Load, const VECTORS: usize>(
+    sums: &mut [V; VECTORS],
+    x: *const f32,
+    w: *const W,
+    scales: *const f32,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let x = V::splat(x.read_unaligned());
+        let weights = W::load::<V, VECTORS>(w);
+        for (vector, (sum, &weights)) in sums.iter_mut().zip(&weights).enumerate() {
+            // The very weight that was packed: sums of steps, scaled in the end, would be rounded
+            // where the weight is not, and a factor of 1 would change numbers.
+            let weights = match W::ARE_STEPS {
+                true => weights.mul(V::load(scales.wrapping_add(vector * V::LANES))),
+                false => weights,
+            };
+            *sum = x.mul_add(weights, *sum);
+        }
+    }
+}
+
+/// # Safety
+/// As for the panel.
+#[inline(always)]
+unsafe fn store<V: Floats, W: Weight>(panel: &Panel<W>, column: usize, sum: V) {
+    let count = panel.columns.saturating_sub(column).min(V::LANES);
+    let (start, output) = (panel.start.wrapping_add(column), panel.output.wrapping_add(column));
+    // SAFETY: as many as there are columns.
+    unsafe {
+        let (low, high) = (V::splat(panel.low), V::splat(panel.high));
+        if count == V::LANES {
+            sum.add(V::load(start)).clamp(low, high).store(output);
+        } else {
+            let sum = sum.add(V::load_first(start, count));
+            sum.clamp(low, high).store_first(output, count);
+        }
+    }
+}

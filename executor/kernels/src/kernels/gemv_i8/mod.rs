@@ -1,0 +1,211 @@
+//! Products of rows of bytes by a matrix of signed bytes, exact sums in 32 bits: the gates of
+//! quantised cells, where weights are used once per step, or for the inputs of many steps at once.
+//!
+//! Weights lie in panels of 16 columns, four elements of depth side by side for each column, as the
+//! dot-product instruction of 8-bit numbers wants them. That of x86 multiplies unsigned by signed
+//! bytes, so the row is shifted up by 128 for it and what that adds is taken off ahead.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+#[cfg(target_arch = "aarch64")]
+mod neon_dot;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod panels;
+mod scalar;
+
+use crate::simd::{Form, Isa, best};
+use crate::tensor::packed::Packed;
+use crate::tensor::{In, poll};
+
+/// Rows by all panels.
+#[derive(Clone, Copy, Debug)]
+struct Panels {
+    /// `words` lines of 64 bytes per panel.
+    weights: *const i8,
+    /// Four bytes each, shifted up by 128 unless the kernel takes them signed; one row behind the
+    /// other.
+    row: *const u32,
+    rows: usize,
+    words: usize,
+    /// What the sums of each row start with, [`COLUMNS`] per panel.
+    start: *const i32,
+    /// As many for each row.
+    sums: *mut i32,
+    panels: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Kernel {
+    /// # Safety
+    /// Weights, rows and sums are as large as [`Panels`] says; the machine has the instruction set.
+    run: unsafe fn(&Panels),
+    /// Whether the row's bytes are taken as signed.
+    signed: bool,
+}
+
+/// Best first.
+const FORMS: &[Form<Kernel>] = &[
+    #[cfg(target_arch = "x86_64")]
+    Form { isa: Isa::Avx512, run: avx512::KERNEL },
+    #[cfg(target_arch = "x86_64")]
+    Form { isa: Isa::Avx2, run: avx2::KERNEL },
+    #[cfg(target_arch = "aarch64")]
+    Form { isa: Isa::NeonDot, run: neon_dot::KERNEL },
+    #[cfg(target_arch = "aarch64")]
+    Form { isa: Isa::Neon, run: neon::KERNEL },
+    Form { isa: Isa::Scalar, run: scalar::KERNEL },
+];
+
+/// Nanoseconds of what is done at once, about.
+const PART_NS: usize = 500_000;
+
+/// Columns of a panel.
+const COLUMNS: usize = 16;
+/// Elements of depth that lie side by side.
+const DEPTH: usize = 4;
+
+/// Weights, packed.
+#[derive(Debug)]
+pub struct GemvBytes {
+    form: Form<Kernel>,
+    depth: usize,
+    weights: Packed,
+    /// What the sums start with, whole panels of them.
+    start: Vec<i32>,
+}
+
+impl GemvBytes {
+    /// Packs rows of weights, each `depth` long and for one column of the product; rows to multiply
+    /// have this zero point, `bias` is added. `None` where they don't come out even.
+    pub fn new(
+        isa: Isa,
+        weights: &[i8],
+        depth: usize,
+        zero_point: i32,
+        bias: &[i32],
+    ) -> Option<Self> {
+        if depth == 0 || bias.is_empty() || weights.len() != depth * bias.len() {
+            return None;
+        }
+        let (panels, words) = (bias.len().div_ceil(COLUMNS), depth.div_ceil(DEPTH));
+        let line = COLUMNS * DEPTH;
+        let packed = Packed::new("gemv_i8", panels * words * line, |packed| {
+            let out = packed.typed_mut::<i8>();
+            for (column, row) in poll::each(weights.chunks_exact(depth).enumerate(), depth) {
+                let panel = column / COLUMNS * words * line + column % COLUMNS * DEPTH;
+                for (k, &weight) in row.iter().enumerate() {
+                    out[panel + k / DEPTH * line + k % DEPTH] = weight;
+                }
+            }
+        })?;
+        let form = best(FORMS, isa);
+        let shift = i32::from(form.run.shift());
+        let mut start = vec![0i32; panels * COLUMNS];
+        for ((start, row), bias) in start.iter_mut().zip(weights.chunks_exact(depth)).zip(bias) {
+            let sum = row.iter().fold(0i32, |sum, &weight| sum.wrapping_add(weight.into()));
+            *start = bias.wrapping_sub(sum.wrapping_mul(zero_point.wrapping_add(shift)));
+        }
+        Some(Self { form, depth, weights: packed, start })
+    }
+
+    /// The form that was chosen.
+    pub fn isa(&self) -> Isa {
+        self.form.isa
+    }
+
+    /// Whether the other gives the same for every row.
+    pub fn is_same(&self, other: &Self) -> bool {
+        // Weights that are the same are kept once.
+        std::ptr::eq(self.weights.as_slice(), other.weights.as_slice())
+            && self.depth == other.depth
+            && self.form.isa == other.form.isa
+            && self.start == other.start
+    }
+
+    /// Words that a row is kept in.
+    pub fn words(&self) -> usize {
+        self.depth.div_ceil(DEPTH)
+    }
+
+    /// Sums of a row: of whole vectors of columns, those that aren't there included.
+    pub fn sums(&self) -> usize {
+        self.start.len()
+    }
+
+    /// Keeps a row as [`GemvBytes::compute`] takes it.
+    ///
+    /// # Errors
+    /// Memory is missing.
+    pub fn keep(&self, x: In<'_, i8>, row: &mut [i32]) -> Result<(), String> {
+        crate::tensor::check_lengths(x.len(), self.depth)?;
+        crate::tensor::check_lengths(row.len(), self.words())?;
+        let row = &mut row[..self.words()];
+        if let Some(last) = row.last_mut() {
+            *last = 0;
+        }
+        x.copy_to(&mut bytemuck::cast_slice_mut(row)[..self.depth]);
+        if !self.form.run.signed {
+            // By 128; what stands behind the row meets zeros.
+            row.iter_mut().for_each(|word| *word ^= i32::from_ne_bytes([0x80; DEPTH]));
+        }
+        Ok(())
+    }
+
+    /// `sums[column] = bias + sum((x - zero point) * weight)`, wrapping, for each of `rows` that
+    /// were kept one behind the other; so lie their sums.
+    ///
+    /// # Errors
+    /// Memory is missing.
+    pub fn compute(&self, kept: &[i32], rows: usize, sums: &mut [i32]) -> Result<(), String> {
+        crate::tensor::check_lengths(kept.len(), rows * self.words())?;
+        crate::tensor::check_lengths(sums.len(), rows * self.sums())?;
+        let panels = Panels {
+            weights: self.weights.typed::<i8>().as_ptr(),
+            row: kept.as_ptr().cast(),
+            rows,
+            words: self.words(),
+            start: self.start.as_ptr(),
+            sums: sums.as_mut_ptr(),
+            panels: self.start.len() / COLUMNS,
+        };
+        let per_ns = if self.form.isa == Isa::Scalar { 1 } else { 16 };
+        let panel_ns = self.depth * COLUMNS / per_ns + 1;
+        if panel_ns * panels.panels * rows <= PART_NS {
+            poll::work(panel_ns * panels.panels * rows)?;
+            // SAFETY: lengths as checked, weights as packed; `best` chose what the machine has.
+            unsafe { (self.form.run.run)(&panels) };
+            return Ok(());
+        }
+        // One by one: rows are then summed with each panel as they are with all.
+        let (row_words, row_sums) = (self.words(), self.sums());
+        for (row, panel) in (0..rows).flat_map(|row| (0..panels.panels).map(move |at| (row, at))) {
+            poll::work(panel_ns)?;
+            let part = Panels {
+                weights: panels.weights.wrapping_add(panel * row_words * COLUMNS * DEPTH),
+                row: panels.row.wrapping_add(row * row_words),
+                rows: 1,
+                start: panels.start.wrapping_add(panel * COLUMNS),
+                sums: panels.sums.wrapping_add(row * row_sums + panel * COLUMNS),
+                panels: 1,
+                ..panels
+            };
+            // SAFETY: as above, for a row and a panel.
+            unsafe { (self.form.run.run)(&part) };
+        }
+        Ok(())
+    }
+}
+
+impl Kernel {
+    /// What the row's bytes are shifted up by; flipping that bit does it.
+    const fn shift(&self) -> u8 {
+        if self.signed { 0 } else { 0x80 }
+    }
+}
+
+#[cfg(test)]
+mod tests;

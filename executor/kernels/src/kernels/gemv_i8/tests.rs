@@ -1,0 +1,53 @@
+//! Every form against the sums written out, extreme bytes included.
+
+use super::*;
+
+#[test]
+fn every_form_gives_the_exact_sums() {
+    let byte = |at: usize| match at % 7 {
+        0 => i8::MIN,
+        1 => i8::MAX,
+        _ => (at.wrapping_mul(2_654_435_761) >> 8).to_le_bytes()[0].cast_signed(),
+    };
+    for form in crate::simd::detected(FORMS) {
+        for depth in [1, 3, 4, 5, 7, 8, 16, 17, 63, 64, 65, 257, 576, 4608] {
+            for columns in [1, 15, 16, 17, 31, 33, 64, 80, 130] {
+                for zero_point in [-128, 0, 127] {
+                    let x: Vec<i8> = (0..depth).map(byte).collect();
+                    let weights: Vec<i8> = (0..depth * columns).map(|i| byte(i + 3)).collect();
+                    let bias: Vec<i32> = (0..columns).map(|i| i32::from(byte(i)) << 20).collect();
+                    let gemv = GemvBytes::new(form.isa, &weights, depth, zero_point, &bias);
+                    let gemv = gemv.unwrap();
+                    assert_eq!(gemv.isa(), form.isa);
+                    // All of some rows alike would not tell one from another.
+                    let rows =
+                        if columns > 64 || depth > 256 { 1 } else { 1 + (depth + columns) % 7 };
+                    let xs: Vec<Vec<i8>> = (0..rows)
+                        .map(|row| x.iter().map(|x| x.wrapping_add(byte(row))).collect())
+                        .collect();
+                    let mut kept = vec![0; rows * gemv.words()];
+                    for (x, kept) in xs.iter().zip(kept.chunks_exact_mut(gemv.words())) {
+                        gemv.keep(In::of(x), kept).unwrap();
+                    }
+                    let mut sums = vec![0; rows * gemv.sums()];
+                    gemv.compute(&kept, rows, &mut sums).unwrap();
+                    for (x, sums) in xs.iter().zip(sums.chunks_exact(gemv.sums())) {
+                        for (column, &bias) in bias.iter().enumerate() {
+                            let products = x.iter().zip(&weights[column * depth..]);
+                            let want = products.fold(bias, |sum, (&x, &w)| {
+                                sum.wrapping_add((i32::from(x) - zero_point) * i32::from(w))
+                            });
+                            let what = format!("{rows} rows, {depth}x{columns}");
+                            assert_eq!(sums[column], want, "{:?} {what}", form.isa);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    let one = GemvBytes::new(Isa::Scalar, &[1], 1, 0, &[0]).unwrap();
+    assert!(one.keep(In::of(&[]), &mut [0]).is_err());
+    assert!(one.compute(&[0], 2, &mut [0; 32]).is_err());
+    assert!(one.compute(&[0; 2], 2, &mut [0; 31]).is_err());
+    assert!(GemvBytes::new(Isa::Scalar, &[1; 3], 2, 0, &[0]).is_none());
+}

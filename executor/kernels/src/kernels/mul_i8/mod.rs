@@ -1,0 +1,96 @@
+//! Products of two rows of bytes, brought to the output's scale; either may be one byte for all.
+
+mod scalar;
+mod vectors;
+
+use super::gemm_i8::Bytes;
+use crate::simd::requantise::{Channels, Scaling};
+use crate::simd::{Form, Isa, best, numbers};
+use crate::tensor::quant::Multiplier;
+use crate::tensor::{In, Out};
+
+/// Rows of `len` bytes; `step` is 0 where there is one byte of `b` for all, else 1.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows {
+    a: *const u8,
+    b: *const u8,
+    step: usize,
+    output: *mut u8,
+    len: usize,
+    /// `0x80` where the bytes are signed; zero points are those of the unsigned reading.
+    flip: u8,
+    zero_points: [i32; 2],
+    product: Channels,
+}
+
+/// # Safety
+/// The rows are as long as stated, the scaling as wide as a vector; the machine has the instruction
+/// set.
+pub type Run = unsafe fn(&Rows);
+
+/// Best first.
+pub const FORMS: &[Form<Run>] = numbers::forms!(vectors::Mul, scalar::mul);
+
+/// The product of two tensors, row by row.
+#[derive(Debug)]
+pub struct Mul {
+    form: Form<Run>,
+    flip: u8,
+    zero_points: [i32; 2],
+    product: Scaling,
+}
+
+impl Mul {
+    /// Takes the best variant up to `isa`, for inputs of these zero points; results are clamped to
+    /// `range`.
+    pub fn new(
+        isa: Isa,
+        bytes: [Bytes; 2],
+        multiplier: Multiplier,
+        zero_point: i32,
+        range: (i32, i32),
+    ) -> Self {
+        Self {
+            form: best(FORMS, isa),
+            flip: bytes[0].flip,
+            zero_points: bytes.map(|bytes| bytes.zero_point),
+            // As many as the widest vectors have lanes.
+            product: Scaling::new(&[multiplier], 64, zero_point, range),
+        }
+    }
+
+    /// The form that was chosen.
+    pub fn isa(&self) -> Isa {
+        self.form.isa
+    }
+
+    /// Computes a row. An operand of one element is repeated.
+    ///
+    /// # Errors
+    /// An operand is neither that nor as long as the output.
+    pub fn compute(&self, a: In<'_, u8>, b: In<'_, u8>, output: Out<'_, u8>) -> Result<(), String> {
+        let len = output.len();
+        let swapped = a.len() == 1 && len > 1;
+        let (a, b) = if swapped { (b, a) } else { (a, b) };
+        let [za, zb] = self.zero_points;
+        crate::tensor::check_lengths(a.len(), len)?;
+        let step = usize::from(b.len() != 1 || len == 1);
+        crate::tensor::check_lengths(b.len(), if step == 1 { len } else { 1 })?;
+        let rows = Rows {
+            a: a.as_ptr(),
+            b: b.as_ptr(),
+            step,
+            output: output.as_mut_ptr(),
+            len,
+            flip: self.flip,
+            zero_points: if swapped { [zb, za] } else { [za, zb] },
+            product: self.product.from(0),
+        };
+        // SAFETY: lengths as checked; `best` chose what the machine has.
+        unsafe { (self.form.run)(&rows) };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

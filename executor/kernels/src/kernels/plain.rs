@@ -1,0 +1,244 @@
+//! Loops in plain Rust, compiled for every instruction set: where the compiler finds the vectors by
+//! itself, one loop says all that a kernel of each would say.
+//!
+//! Elements go through blocks of our own: an operand that is written over may not be told from one
+//! that merely overlaps, which would keep the compiler from making vectors at all.
+
+use crate::simd::Isa;
+use crate::tensor::{Element, In, Out, poll};
+
+/// What to run. Its body must be `#[inline(always)]`, as it is compiled where it ends up.
+pub trait Loop {
+    /// Runs the loop.
+    fn run(self);
+}
+
+impl Isa {
+    /// What a loop that is run for this instruction set is compiled for.
+    pub fn of_loops(self) -> Self {
+        match self {
+            Self::Avx512Vbmi => Self::Avx512,
+            // Plain code has it there.
+            _ if cfg!(target_arch = "aarch64") => Self::Neon,
+            isa => isa,
+        }
+    }
+
+    /// Runs a loop as compiled for this instruction set, if the machine has it.
+    pub fn run(self, work: impl Loop) {
+        match self {
+            // SAFETY: the machine has it.
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 | Self::Avx512Vbmi if self.detected() => unsafe { avx512(work) },
+            // SAFETY: the machine has it.
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 if self.detected() => unsafe { avx2(work) },
+            // On aarch64 plain code is compiled for Advanced SIMD anyway.
+            _ => work.run(),
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn avx512(work: impl Loop) {
+    work.run();
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn avx2(work: impl Loop) {
+    work.run();
+}
+
+/// Elements of a block.
+const BLOCK: usize = 64;
+
+/// Each element of `output` from the one of `input` at its place, which it may be written over.
+pub fn map<T: Element, U: Element>(
+    isa: Isa,
+    input: In<'_, T>,
+    output: Out<'_, U>,
+    each: impl Fn(T) -> U,
+) {
+    isa.run(Map { input, output, each });
+}
+
+struct Map<'a, T, U, F> {
+    input: In<'a, T>,
+    output: Out<'a, U>,
+    each: F,
+}
+
+impl<T: Element, U: Element, F: Fn(T) -> U> Loop for Map<'_, T, U, F> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { input, output, each } = self;
+        let len = input.len().min(output.len());
+        let whole = len / BLOCK * BLOCK;
+        for at in (0..whole).step_by(BLOCK) {
+            let (xs, mut ys) = (input.block::<BLOCK>(at), [U::default(); BLOCK]);
+            ys.iter_mut().zip(&xs).for_each(|(y, &x)| *y = each(x));
+            output.set_block(at, ys);
+        }
+        (whole..len).for_each(|at| output.set(at, each(input.get(at))));
+    }
+}
+
+/// A row of results from two operands, each a row as long or one number for all; of a row that is
+/// read, each element may be written over.
+#[derive(Debug)]
+pub struct Zip<'a, T, U, F> {
+    /// The first operand.
+    pub a: In<'a, T>,
+    /// The second operand.
+    pub b: In<'a, T>,
+    /// The results.
+    pub output: Out<'a, U>,
+    /// The function.
+    pub each: F,
+}
+
+impl<T: Element, U: Element, F: Fn(T, T) -> U> Loop for Zip<'_, T, U, F> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { a, b, output, each } = self;
+        let len = output.len();
+        let block = |of: In<'_, T>, at: usize| match of.len() == len {
+            true => of.block::<BLOCK>(at),
+            false => [of.get(0); BLOCK],
+        };
+        let one = |of: In<'_, T>, at: usize| of.get(if of.len() == len { at } else { 0 });
+        let whole = len / BLOCK * BLOCK;
+        for at in (0..whole).step_by(BLOCK) {
+            let (xs, ys) = (block(a, at), block(b, at));
+            let mut zs = [U::default(); BLOCK];
+            zs.iter_mut().zip(&xs).zip(&ys).for_each(|((z, &x), &y)| *z = each(x, y));
+            output.set_block(at, zs);
+        }
+        (whole..len).for_each(|at| output.set(at, each(one(a, at), one(b, at))));
+    }
+}
+
+/// Copies pieces of `len` bytes each: from where in the input to where in the output. A call for
+/// each piece, as of `memcpy`, would take longer than the few bytes that a pixel has.
+pub fn copy_pieces(
+    isa: Isa,
+    input: In<'_, u8>,
+    output: Out<'_, u8>,
+    len: usize,
+    pieces: impl Iterator<Item = (usize, usize)>,
+) {
+    if len > LONG {
+        for (from, to) in pieces {
+            output.slice(to..to + len).copy_from(input.slice(from..from + len));
+        }
+        return;
+    }
+    isa.run(Pieces { input, output, len, pieces });
+}
+
+/// What finding a piece takes at most, about, and as much as is reported at a time; a byte takes
+/// less than one.
+const PIECE_NS: usize = 8;
+
+/// Pieces of more bytes are copied, and reported, one by one.
+const LONG: usize = 1 << 20;
+
+const REPORT_NS: usize = 1 << 14;
+
+struct Pieces<'a, P> {
+    input: In<'a, u8>,
+    output: Out<'a, u8>,
+    len: usize,
+    pieces: P,
+}
+
+impl<P: Iterator<Item = (usize, usize)>> Loop for Pieces<'_, P> {
+    #[inline(always)]
+    fn run(self) {
+        match self.len {
+            0 => {}
+            1 => self.by::<1>(),
+            2 | 3 => self.by::<2>(),
+            4..8 => self.by::<4>(),
+            8..16 => self.by::<8>(),
+            16..32 => self.by::<16>(),
+            32..64 => self.by::<32>(),
+            _ => self.by::<64>(),
+        }
+    }
+}
+
+impl<P: Iterator<Item = (usize, usize)>> Pieces<'_, P> {
+    /// `N` bytes at a time, of which a piece has as many at least; the last overlap those before.
+    #[inline(always)]
+    fn by<const N: usize>(self) {
+        let Self { input, output, len, pieces } = self;
+        let mut unreported = 0;
+        for (from, to) in pieces {
+            unreported += len + PIECE_NS;
+            if unreported > REPORT_NS {
+                if poll::work(unreported).is_err() {
+                    return;
+                }
+                unreported = 0;
+            }
+            for at in (0..len - N).step_by(N) {
+                output.set_block(to + at, input.block::<N>(from + at));
+            }
+            output.set_block(to + len - N, input.block::<N>(from + len - N));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_any_length_arrive() {
+        let bytes: Vec<u8> = (0..=255).cycle().take(3 * 300).collect();
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.detected()) {
+            for len in (0..=130).chain([255, 300]) {
+                let mut got = vec![0; 3 * 300];
+                let places = [(0, 600), (300, 0), (600, 300)];
+                copy_pieces(isa, In::of(&bytes), Out::of(&mut got), len, places.into_iter());
+                let mut want = vec![0; 3 * 300];
+                for (from, to) in places {
+                    want[to..to + len].copy_from_slice(&bytes[from..from + len]);
+                }
+                assert_eq!(got, want, "{isa:?}, {len} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn every_form_gives_the_same_in_place_too() {
+        let numbers: Vec<i32> = (0..200).map(|i| i * i - 700).collect();
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.detected()) {
+            for len in (0..=130).chain([200]) {
+                let want: Vec<i32> = numbers[..len].iter().map(|x| x * 3 + 1).collect();
+                let mut got = numbers[..len].to_vec();
+                let output = Out::of(&mut got);
+                map(isa, output.as_in(), output, |x: i32| x * 3 + 1);
+                assert_eq!(got, want, "{isa:?}");
+                let want: Vec<i32> = numbers[..len].iter().zip(&want).map(|(x, y)| x - y).collect();
+                let output = Out::of(&mut got);
+                let b = output.as_in();
+                isa.run(Zip {
+                    a: In::of(&numbers[..len]),
+                    b,
+                    output,
+                    each: |x: i32, y: i32| x - y,
+                });
+                assert_eq!(got, want, "{isa:?}");
+                let want: Vec<i32> = want.iter().map(|y| 5 * y).collect();
+                let output = Out::of(&mut got);
+                let b = output.as_in();
+                isa.run(Zip { a: In::of(&[5]), b, output, each: |x: i32, y: i32| x * y });
+                assert_eq!(got, want, "{isa:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Products of float matrices with packed weights, by whichever kernel suits the number of rows.
+
+use super::Precision;
+use super::gemm_f32::Gemm;
+use super::gemv_f32::{Gemv, Start};
+use super::lines::Convolution as _;
+use super::patches::Patches;
+use crate::simd::Isa;
+use crate::tensor::rows::{Port, Rows};
+use crate::tensor::{In, Out};
+
+/// Rows up to which weights are streamed once per row; tiles, whose rows share each load of a
+/// weight, are quicker from here on.
+pub const FEW_ROWS: usize = 4;
+
+/// Deeper rows are streamed whatever their number: sums of a tile are not cut.
+const DEEP: usize = 1 << 20;
+
+/// `rows` rows of `depth` elements by packed weights.
+#[derive(Debug)]
+pub enum Product {
+    /// By [`Gemv`].
+    Few {
+        /// The packed weights.
+        gemv: Gemv,
+        /// Precision of the weights.
+        precision: Precision,
+        /// Rows of the input.
+        rows: usize,
+        /// A bias per column.
+        bias: Vec<f32>,
+        /// Range that results are clamped to.
+        range: (f32, f32),
+    },
+    /// By [`Gemm`].
+    Many(Box<Gemm>),
+}
+
+impl Product {
+    /// Packs as many rows of `depth` weights as there are biases. `None` where the slices are of
+    /// other lengths.
+    pub fn new(
+        isa: Isa,
+        precision: Precision,
+        (rows, depth): (usize, usize),
+        weights: &[f32],
+        bias: &[f32],
+        range: (f32, f32),
+    ) -> Option<Self> {
+        if weights.len() != bias.len() * depth {
+            return None;
+        }
+        if rows <= FEW_ROWS || depth > DEEP {
+            let gemv = Gemv::new(isa, precision, weights, depth)?;
+            return Some(Self::Few { gemv, precision, rows, bias: bias.to_vec(), range });
+        }
+        let patches = Patches::matrix(rows, depth);
+        let gemm = Gemm::new(isa, precision, patches, weights, bias, range)?;
+        Some(Self::Many(Box::new(gemm)))
+    }
+
+    /// The form that was chosen.
+    pub fn isa(&self) -> Isa {
+        match self {
+            Self::Few { gemv, .. } => gemv.isa(),
+            Self::Many(gemm) => gemm.isa(),
+        }
+    }
+
+    /// Name of the kernel.
+    pub fn kernel(&self) -> &'static str {
+        match self {
+            Self::Few { precision: Precision::Bf16, .. } => "gemv_bf16",
+            Self::Few { .. } => "gemv_f32",
+            Self::Many(gemm) => gemm.kernel(),
+        }
+    }
+
+    /// Scratch memory of a run.
+    pub fn scratch_bytes(&self) -> usize {
+        match self {
+            Self::Few { .. } => 0,
+            Self::Many(gemm) => gemm.scratch_bytes(),
+        }
+    }
+
+    /// Operands of a step that computes it whose rows may lie apart, and their bytes: input 0 and
+    /// the output.
+    pub fn rows(&self) -> Vec<(Port, Option<usize>)> {
+        let row = |elements: usize| Some(elements * size_of::<f32>());
+        match self {
+            Self::Few { gemv, .. } => vec![(Port::Output, row(gemv.columns()))],
+            Self::Many(gemm) => {
+                let (read, written) = (row(gemm.patches().depth()), row(gemm.channels()));
+                vec![(Port::Input(0), read), (Port::Output, written)]
+            }
+        }
+    }
+
+    /// Computes all rows.
+    ///
+    /// # Errors
+    /// Memory is missing.
+    pub fn compute<'a>(
+        &self,
+        xs: impl Into<Rows<In<'a, f32>>>,
+        output: impl Into<Rows<Out<'a, f32>>>,
+        scratch: &mut [f32],
+    ) -> Result<(), String> {
+        match self {
+            Self::Few { gemv, rows, bias, range, .. } => {
+                let (xs, output) = (xs.into().all(), output.into());
+                let stride = output.pitch(*rows, gemv.columns())?;
+                gemv.compute(xs, *rows, Start::Bias(bias), output.all(), stride, *range)
+            }
+            Self::Many(gemm) => gemm.compute(xs, output, 0..gemm.patches().lines(), scratch),
+        }
+    }
+}

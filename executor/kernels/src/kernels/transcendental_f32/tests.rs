@@ -1,0 +1,85 @@
+//! Every form against double precision.
+
+use super::*;
+
+fn truth(function: Function, x: f64) -> f64 {
+    match function {
+        Function::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+        Function::Tanh => x.tanh(),
+        Function::Exp => x.exp(),
+    }
+}
+
+const ALL: [Function; 3] = [Function::Sigmoid, Function::Tanh, Function::Exp];
+
+#[test]
+fn every_form_is_near_the_true_value() {
+    // Dense near 0, and out to where all three have gone flat or over.
+    let near = (-4000..=4000i16).map(|i| f32::from(i) / 1000.0);
+    let far = (-1300..=1300i16).map(|i| f32::from(i) / 10.0);
+    let tiny = (1..60).map(|i| 2f32.powi(-i)).flat_map(|x| [x, -x]);
+    let input: Vec<f32> = near.chain(far).chain(tiny).collect();
+    for function in ALL {
+        let mut first: Option<Vec<f32>> = None;
+        for form in crate::simd::detected(forms(function)) {
+            let mut output = vec![0.0; input.len()];
+            Map(form).compute(In::of(&input), Out::of(&mut output));
+            let same = first.get_or_insert_with(|| output.clone());
+            assert_eq!(*same, output, "{function:?} {:?}", form.isa);
+            for (&x, &y) in input.iter().zip(&output) {
+                let want = truth(function, f64::from(x));
+                if want > f64::from(f32::MAX) {
+                    assert_eq!(y, f32::INFINITY, "{function:?} {:?} of {x}", form.isa);
+                    continue;
+                }
+                let error = (f64::from(y) - want).abs();
+                // Subnormal results have fewer digits.
+                let bound = 4.0 * f64::from(f32::EPSILON) / 2.0 * want.abs() + 2e-38;
+                assert!(error <= bound, "{function:?} {:?} of {x}: {y} for {want}", form.isa);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_no_number_stays_so_and_ends_are_flat() {
+    let (inf, nan) = (f32::INFINITY, f32::NAN);
+    for (function, x, want) in [
+        (Function::Sigmoid, inf, 1.0),
+        (Function::Sigmoid, -inf, 0.0),
+        (Function::Sigmoid, 0.0, 0.5),
+        (Function::Tanh, inf, 1.0),
+        (Function::Tanh, -inf, -1.0),
+        (Function::Tanh, 0.0, 0.0),
+        (Function::Exp, inf, inf),
+        (Function::Exp, -inf, 0.0),
+        (Function::Exp, 0.0, 1.0),
+    ] {
+        for form in crate::simd::detected(forms(function)) {
+            for len in [1, 7, 8, 16, 17] {
+                let mut values = vec![x; len];
+                Map(form).apply(&mut values);
+                let fine = values.iter().all(|&y| (y - want).abs() < 1e-30 || y == want);
+                assert!(fine, "{function:?} {:?} of {x}: {values:?}", form.isa);
+                values.fill(nan);
+                Map(form).apply(&mut values);
+                assert!(values.iter().all(|y| y.is_nan()), "{function:?} {:?}", form.isa);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_tail_stays_within_its_row() {
+    for function in ALL {
+        for form in crate::simd::detected(forms(function)) {
+            for len in 0..=67 {
+                let input = vec![0.25f32; len];
+                let mut output = vec![9.0; len + 1];
+                Map(form).compute(In::of(&input), Out::of(&mut output[..len]));
+                assert_eq!(output[len], 9.0, "{function:?} {:?} of {len}", form.isa);
+                assert!(output[..len].iter().all(|y| (0.2..1.3).contains(y)));
+            }
+        }
+    }
+}

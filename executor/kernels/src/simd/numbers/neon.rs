@@ -1,0 +1,243 @@
+//! Eight numbers in two registers, as eight bytes widen to.
+
+use core::arch::aarch64::{
+    int32x4_t, uint32x4_t, vaddq_s32, vandq_s32, vcgeq_u32, vcltq_s32, vcombine_s16, vdup_n_u8,
+    vdupq_n_s32, veor_u8, vget_high_u16, vget_lane_u64, vget_low_u16, vld1_u8, vld1q_s32,
+    vmaxq_s32, vmaxq_u32, vmaxvq_u32, vminq_s32, vmlal_s16, vmovl_u8, vmovl_u16, vmovn_s16,
+    vmovn_s32, vmulq_s32, vnegq_s32, vorrq_u32, vreinterpret_u8_s8, vreinterpret_u64_u8,
+    vreinterpretq_s32_u32, vreinterpretq_u32_s32, vshlq_s32, vst1_u8, vst1q_s32, vsubq_s32,
+};
+
+use super::{Channels, Kernel, Numbers, lanes_of, load_few, store_few};
+use crate::simd::requantise::neon::Lanes;
+
+#[derive(Clone, Copy)]
+pub(crate) struct I32x4x2(pub(crate) [int32x4_t; 2]);
+
+impl I32x4x2 {
+    /// The same of both registers.
+    #[inline(always)]
+    fn both(self, other: Self, each: impl Fn(int32x4_t, int32x4_t) -> int32x4_t) -> Self {
+        let ([a, b], [c, d]) = (self.0, other.0);
+        Self([each(a, c), each(b, d)])
+    }
+
+    #[inline(always)]
+    fn unsigned(self) -> [uint32x4_t; 2] {
+        let [a, b] = self.0;
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe { [vreinterpretq_u32_s32(a), vreinterpretq_u32_s32(b)] }
+    }
+}
+
+impl Numbers for I32x4x2 {
+    const LANES: usize = 8;
+
+    type Multipliers = [Lanes; 2];
+    /// The multiplication of this instruction set rounds as it should, so there is nothing quicker.
+    type Quick = ([Lanes; 2], i32);
+    type Narrow = (i32, i32, i32);
+
+    #[target_feature(enable = "neon")]
+    unsafe fn run<K: Kernel>(work: &K::Work) {
+        // SAFETY: as the caller promises.
+        unsafe { K::run::<Self>(work) };
+    }
+
+    #[inline(always)]
+    unsafe fn splat(x: i32) -> Self {
+        // SAFETY: as the caller promises.
+        Self([unsafe { vdupq_n_s32(x) }; 2])
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const i32) -> Self {
+        // SAFETY: as the caller promises.
+        Self(unsafe { [vld1q_s32(from), vld1q_s32(from.add(4))] })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut i32) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            vst1q_s32(to, self.0[0]);
+            vst1q_s32(to.add(4), self.0[1]);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn bytes(from: *const u8, flip: u8) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let wide = vmovl_u8(veor_u8(vld1_u8(from), vdup_n_u8(flip)));
+            let (low, high) = (vmovl_u16(vget_low_u16(wide)), vmovl_u16(vget_high_u16(wide)));
+            Self([vreinterpretq_s32_u32(low), vreinterpretq_s32_u32(high)])
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn first_bytes(from: *const u8, count: usize, flip: u8) -> Self {
+        // SAFETY: as many as the caller promises, or our own eight.
+        unsafe {
+            if count >= Self::LANES {
+                return Self::bytes(from, flip);
+            }
+            Self::bytes(load_few(from, count).to_le_bytes().as_ptr(), flip)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_bytes(self, to: *mut u8, count: usize) {
+        let [low, high] = self.0;
+        // SAFETY: as many as the caller promises, or our own eight; a vector is proof of the
+        // instruction set.
+        unsafe {
+            let bytes = vmovn_s16(vcombine_s16(vmovn_s32(low), vmovn_s32(high)));
+            let bytes = vreinterpret_u8_s8(bytes);
+            if count >= Self::LANES {
+                return vst1_u8(to, bytes);
+            }
+            store_few(vget_lane_u64::<0>(vreinterpret_u64_u8(bytes)), to, count);
+        }
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        self.both(other, |a, b| unsafe { vaddq_s32(a, b) })
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        self.both(other, |a, b| unsafe { vsubq_s32(a, b) })
+    }
+
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        self.both(other, |a, b| unsafe { vmulq_s32(a, b) })
+    }
+
+    #[inline(always)]
+    fn mul_add_16(self, numbers: Self, factors: Self) -> Self {
+        let ([a, b], [x, y], [v, w]) = (self.0, numbers.0, factors.0);
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe {
+            Self([
+                vmlal_s16(a, vmovn_s32(x), vmovn_s32(v)),
+                vmlal_s16(b, vmovn_s32(y), vmovn_s32(w)),
+            ])
+        }
+    }
+
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        self.both(other, |a, b| unsafe { vandq_s32(a, b) })
+    }
+
+    #[inline(always)]
+    fn first(self, count: usize) -> Self {
+        let count = i32::try_from(count).unwrap_or(i32::MAX);
+        let [low, high] = self.0;
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe {
+            let at = vld1q_s32([0, 1, 2, 3].as_ptr());
+            let within = |count| vreinterpretq_s32_u32(vcltq_s32(at, vdupq_n_s32(count)));
+            Self([vandq_s32(low, within(count)), vandq_s32(high, within(count.saturating_sub(4)))])
+        }
+    }
+
+    #[inline(always)]
+    fn shift_left<const BITS: i32>(self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        self.both(self, |a, _| unsafe { vshlq_s32(a, vdupq_n_s32(BITS)) })
+    }
+
+    #[inline(always)]
+    fn shift_right(self, bits: Self) -> Self {
+        // The instruction shifts to the left.
+        // SAFETY: a vector is proof of the instruction set.
+        self.both(bits, |a, bits| unsafe { vshlq_s32(a, vnegq_s32(bits)) })
+    }
+
+    #[inline(always)]
+    fn clamp(self, low: Self, high: Self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        let above = self.both(low, |a, low| unsafe { vmaxq_s32(a, low) });
+        // SAFETY: as above.
+        above.both(high, |a, high| unsafe { vminq_s32(a, high) })
+    }
+
+    #[inline(always)]
+    fn max_unsigned(self, other: Self) -> Self {
+        let ([a, b], [c, d]) = (self.unsigned(), other.unsigned());
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe {
+            Self([vreinterpretq_s32_u32(vmaxq_u32(a, c)), vreinterpretq_s32_u32(vmaxq_u32(b, d))])
+        }
+    }
+
+    #[inline(always)]
+    fn any_reaches_unsigned(self, limit: Self) -> bool {
+        let ([a, b], [c, d]) = (self.unsigned(), limit.unsigned());
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe { vmaxvq_u32(vorrq_u32(vcgeq_u32(a, c), vcgeq_u32(b, d))) != 0 }
+    }
+
+    #[inline(always)]
+    unsafe fn multipliers(channels: &Channels, channel: usize) -> [Lanes; 2] {
+        // SAFETY: as the caller promises.
+        unsafe { [Lanes::load(channels, channel), Lanes::load(channels, channel + 4)] }
+    }
+
+    #[inline(always)]
+    fn scaled(self, [low, high]: &[Lanes; 2]) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe { Self([low.scaled(self.0[0]), high.scaled(self.0[1])]) }
+    }
+
+    #[inline(always)]
+    fn stored(self, [low, high]: &[Lanes; 2]) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe { Self([low.stored(self.0[0]), high.stored(self.0[1])]) }
+    }
+
+    #[inline(always)]
+    unsafe fn quick(channels: &Channels, channel: usize) -> ([Lanes; 2], i32) {
+        // SAFETY: as the caller promises.
+        let lanes = unsafe { Self::multipliers(channels, channel) };
+        (lanes, crate::simd::requantise::offset(channels.low))
+    }
+
+    #[inline(always)]
+    fn rounded<const NEGATIVE: bool>(self, (lanes, offset): &([Lanes; 2], i32)) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        self.stored(lanes).add(unsafe { Self::splat(*offset) })
+    }
+
+    #[inline(always)]
+    unsafe fn narrow(channels: &Channels) -> (i32, i32, i32) {
+        let offset = crate::simd::requantise::offset(channels.low);
+        (channels.low, channels.high, offset)
+    }
+
+    #[inline(always)]
+    unsafe fn store_narrow(
+        four: [Self; 4],
+        &(low, high, offset): &(i32, i32, i32),
+        to: *mut u8,
+        count: usize,
+    ) {
+        unrolled!(4: v < 4, {
+            // SAFETY: as the caller promises; a vector is proof of the instruction set.
+            unsafe {
+                let value = four[v].sub(Self::splat(offset));
+                let value = value.clamp(Self::splat(low), Self::splat(high));
+                let to = to.wrapping_add(v * Self::LANES);
+                value.store_bytes(to, lanes_of(v, count, Self::LANES));
+            }
+        });
+    }
+}

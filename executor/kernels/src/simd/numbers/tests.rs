@@ -1,0 +1,97 @@
+//! Every vector against its lanes one by one.
+
+use super::*;
+use crate::simd::requantise::{Quick, Scaling};
+use crate::simd::{Form, detected};
+use crate::tensor::quant::Multiplier;
+
+struct Lanes;
+
+impl Kernel for Lanes {
+    type Work = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Numbers>((): &()) {
+        let number = |at: u32| at.wrapping_mul(2_654_435_761).cast_signed();
+        let xs: Vec<i32> = (0..80).map(number).collect();
+        let lanes = |v: V| {
+            let mut lanes = vec![0; V::LANES];
+            // SAFETY: as many numbers as a vector has.
+            unsafe { v.store(lanes.as_mut_ptr()) };
+            lanes
+        };
+        let of = |each: &dyn Fn(usize) -> i32| (0..V::LANES).map(each).collect::<Vec<_>>();
+        // SAFETY: enough numbers for four vectors; the form's test runs where the machine has them.
+        let [a, b, c, d] = [0, 1, 2, 3].map(|at| unsafe { V::load(xs[at * V::LANES..].as_ptr()) });
+        let (x, y) = (|at: usize| xs[at], |at: usize| xs[V::LANES + at]);
+        // SAFETY: as above.
+        let all = |x: i32| unsafe { V::splat(x) };
+        assert_eq!(lanes(a.add(b)), of(&|at| x(at).wrapping_add(y(at))));
+        assert_eq!(lanes(a.sub(b)), of(&|at| x(at).wrapping_sub(y(at))));
+        assert_eq!(lanes(a.mul(b)), of(&|at| x(at).wrapping_mul(y(at))));
+        assert_eq!(lanes(a.and(b)), of(&|at| x(at) & y(at)));
+        assert_eq!(lanes(a.shift_left::<20>()), of(&|at| x(at) << 20));
+        assert_eq!(lanes(a.shift_right(all(9))), of(&|at| x(at) >> 9));
+        assert_eq!(lanes(a.clamp(all(-77), all(1 << 20))), of(&|at| x(at).clamp(-77, 1 << 20)));
+        let greater = |at: usize| x(at).cast_unsigned().max(y(at).cast_unsigned()).cast_signed();
+        assert_eq!(lanes(a.max_unsigned(b)), of(&greater));
+        let most = (0..V::LANES).map(|at| x(at).cast_unsigned()).max().unwrap();
+        assert!(a.any_reaches_unsigned(all(most.cast_signed())));
+        assert!(!a.any_reaches_unsigned(all((most + 1).cast_signed())));
+        let small = a.shift_right(all(22));
+        let factors = b.shift_right(all(22)).and(all(0xffff));
+        let product = |at: usize| xs[2 * V::LANES + at].wrapping_add((x(at) >> 22) * (y(at) >> 22));
+        assert_eq!(lanes(c.mul_add_16(small, factors)), of(&product));
+        let bytes: Vec<u8> = xs.iter().map(|x| x.to_le_bytes()[3]).collect();
+        // SAFETY: more bytes than lanes.
+        let wide = unsafe { V::bytes(bytes.as_ptr(), 0x80) };
+        assert_eq!(lanes(wide), of(&|at| i32::from(bytes[at] ^ 0x80)));
+        for count in 0..=V::LANES {
+            let kept = |at: usize| if at < count { x(at) } else { 0 };
+            assert_eq!(lanes(a.first(count)), of(&kept));
+            // SAFETY: as above.
+            let first = lanes(unsafe { V::first_bytes(bytes.as_ptr(), count, 0x80) });
+            assert_eq!(first[..count], lanes(wide)[..count]);
+            let mut got = vec![9; V::LANES + 1];
+            // SAFETY: at most a vector.
+            unsafe { a.store_bytes(got.as_mut_ptr(), count) };
+            let want: Vec<_> = xs[..count].iter().map(|x| x.to_le_bytes()[0]).collect();
+            assert_eq!((&got[..count], got[count]), (&want[..], 9));
+        }
+        for (negative, range) in [(true, (-100, 120)), (false, (-3, 127)), (true, (5, 250))] {
+            let one = Multiplier::new(0.000_013);
+            let scaling = Scaling::new(&[one], 64, if negative { 7 } else { -3 }, range);
+            let channels = scaling.from(0);
+            assert_eq!(channels.quick, Some(Quick { negative }));
+            // SAFETY: sixty-four channels, and room for four vectors.
+            unsafe {
+                let (by, quick) = (V::multipliers(&channels, 0), V::quick(&channels, 0));
+                let want = |at: usize| channels.stored(xs[at] >> 6, at);
+                let sums = [a, b, c, d].map(|v| v.shift_right(all(6)));
+                assert_eq!(lanes(sums[0].scaled(&by)), of(&|at| one.apply(x(at) >> 6)));
+                assert_eq!(lanes(sums[0].stored(&by)), of(&want));
+                let rounded = sums.map(|v| match negative {
+                    true => v.rounded::<true>(&quick),
+                    false => v.rounded::<false>(&quick),
+                });
+                for count in 0..=4 * V::LANES {
+                    let mut got = vec![9; 4 * V::LANES + 1];
+                    V::store_narrow(rounded, &V::narrow(&channels), got.as_mut_ptr(), count);
+                    for (at, got) in got.into_iter().enumerate() {
+                        let want = if at < count { want(at).to_le_bytes()[0] } else { 9 };
+                        assert_eq!(got, want, "{range:?}, {at} of {count}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_vector_is_its_lanes() {
+    const FORMS: &[Form<unsafe fn(&())>] = forms!(Lanes, |()| ());
+    for form in detected(FORMS) {
+        // SAFETY: the machine has it.
+        unsafe { (form.run)(&()) };
+    }
+}

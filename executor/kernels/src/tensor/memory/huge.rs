@@ -1,0 +1,214 @@
+//! Huge pages, at once where they come at once, and otherwise later.
+//!
+//! Most often a huge page takes the system a fifth of a millisecond. It takes ten, where others'
+//! pages have to be moved out of its way first, or where the machine is a virtual one whose host
+//! had taken the memory back: for the weights of a network that is a tenth of a second in which
+//! somebody waits for a model. So they are asked for one by one against the clock. Behind the first
+//! one that was dear come ordinary pages, which are mostly some that were in use lately and are at
+//! hand.
+//!
+//! What was filled and is only read from then on gets its huge pages in the background
+//! ([`get_later`]): a copy is made in a new one and put in the old place in one step. Readers see
+//! the same bytes before and after, and are never held up. Left to itself the system would do that
+//! too, but keeps readers waiting for all of it.
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
+
+use nnburst_hal::Budget;
+use rustix::mm::{
+    Advice, MapFlags, MremapFlags, ProtFlags, madvise, mmap_anonymous, mremap_fixed, munmap,
+};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::tensor::AlignedBytes;
+
+/// What the system gives huge pages by, where it can.
+pub(super) const HUGE_PAGE: usize = 2 << 20;
+
+/// A huge page that took longer is the last for a while: five times what it takes to be cleared.
+const DEAR: Duration = Duration::from_millis(1);
+
+/// For how long nobody asks again: a dear page costs a fifth of it at most, and preparing with
+/// ordinary pages takes twice as long, which models that are prepared one behind the other would
+/// all do for a dear one of the first.
+const WHILE: Duration = Duration::from_millis(50);
+
+/// When to ask again, in nanoseconds behind [`beginning`]. Relaxed: a hint that hands nothing over.
+static ASK_AGAIN: AtomicU64 = AtomicU64::new(0);
+
+/// Says that these bytes may come in huge pages: once for all of a mapping, as the system locks all
+/// memory of the process for it, and waits for threads that just get their pages.
+///
+/// # Safety
+/// Both are multiples of a huge page, within a mapping of the caller's that nobody else uses yet.
+pub(super) unsafe fn allow(start: NonNull<u8>, len: usize) {
+    // SAFETY: as the caller promises; advice doesn't change content. A system that doesn't follow
+    // it gives ordinary pages, now or when they are touched.
+    let _ = unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxHugepage) };
+}
+
+/// Has `len` fresh bytes from `start` on, which may come in huge pages, in memory before they are
+/// used, as far as they do so at once; the others are to be ordinary ones. Tells how far that is.
+///
+/// # Safety
+/// As for [`allow`].
+pub(super) unsafe fn take(start: NonNull<u8>, len: usize) -> usize {
+    let mut taken = 0;
+    if nanoseconds(beginning().elapsed()) >= ASK_AGAIN.load(Ordering::Relaxed) {
+        let mut before = worked();
+        while taken < len {
+            let page: *mut c_void = start.as_ptr().wrapping_add(taken).cast();
+            // SAFETY: a page of that mapping, of which this changes no content.
+            let _ = unsafe { madvise(page, HUGE_PAGE, Advice::LinuxPopulateWrite) };
+            taken += HUGE_PAGE;
+            let now = worked();
+            if now.saturating_sub(before) > DEAR {
+                let again = nanoseconds(beginning().elapsed() + WHILE);
+                ASK_AGAIN.store(again, Ordering::Relaxed);
+                break;
+            }
+            before = now;
+        }
+    }
+    if taken < len {
+        let rest: *mut c_void = start.as_ptr().wrapping_add(taken).cast();
+        // SAFETY: as above.
+        let _ = unsafe { madvise(rest, len - taken, Advice::LinuxNoHugepage) };
+    }
+    taken
+}
+
+/// Has these bytes, which came in ordinary pages, in memory before they are used.
+///
+/// # Safety
+/// As for [`allow`].
+pub(super) unsafe fn take_small(start: NonNull<u8>, len: usize) {
+    // SAFETY: as the caller promises; it doesn't change content.
+    let _ = unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxPopulateWrite) };
+}
+
+/// Gets huge pages for bytes that have none yet, by a thread of its own, for as long as somebody
+/// keeps the bytes.
+///
+/// It takes part like any other: at a low priority the same work, a tenth of a second, would
+/// disturb runs on its core for many times as long, and they would have ordinary pages meanwhile
+/// (10 % of a run of MobileNet v1).
+///
+/// # Safety
+/// Nobody writes them any more.
+pub(super) unsafe fn get_later(bytes: Vec<Weak<AlignedBytes>>, budget: Option<&Arc<Budget>>) {
+    // Without the thread, pages stay as they are.
+    let Ok(charge) = budget.map(Budget::take_thread).transpose() else { return };
+    let get = move || {
+        for bytes in bytes {
+            let mut at = 0;
+            // Kept for a page at a time, so that memory goes when its owner does.
+            while let Some(bytes) = bytes.upgrade()
+                && let Some(page) = bytes.small_page(at)
+            {
+                // SAFETY: a whole page of a mapping that is kept meanwhile, and that nobody writes.
+                if unsafe { replace(page) }.is_none() {
+                    return;
+                }
+                at += HUGE_PAGE;
+            }
+        }
+        drop(charge);
+    };
+    // Without the thread, pages stay as they are.
+    let _ = nnburst_hal::process::spawn("nnburst-pages", get);
+}
+
+/// Puts a huge page with the same content in the place of `page`; `None` where the system has none.
+///
+/// # Safety
+/// It is a whole one of a mapping, and nobody writes it.
+unsafe fn replace(page: NonNull<u8>) -> Option<()> {
+    let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+    // SAFETY: a new mapping, where the system likes it.
+    let base =
+        unsafe { mmap_anonymous(std::ptr::null_mut(), 2 * HUGE_PAGE, access, flags) }.ok()?;
+    let gap = base.cast::<u8>().align_offset(HUGE_PAGE).min(HUGE_PAGE);
+    let fresh = base.wrapping_byte_add(gap);
+    // SAFETY: `fresh` is a huge page within the new mapping, `page` one that is only read. Moving
+    // it there takes it out of the new mapping, of which what is left is unmapped in any case.
+    unsafe {
+        let asked = madvise(fresh, HUGE_PAGE, Advice::LinuxHugepage);
+        if asked.is_ok() {
+            std::ptr::copy_nonoverlapping(page.as_ptr(), fresh.cast::<u8>(), HUGE_PAGE);
+        }
+        let moved = asked.and_then(|()| {
+            let to = page.as_ptr().cast();
+            mremap_fixed(fresh, HUGE_PAGE, HUGE_PAGE, MremapFlags::MAYMOVE, to)
+        });
+        if moved.is_err() {
+            let _ = munmap(fresh, HUGE_PAGE);
+        }
+        let _ = munmap(base, gap);
+        let _ = munmap(fresh.wrapping_byte_add(HUGE_PAGE), HUGE_PAGE - gap);
+        moved.ok().map(|_| ())
+    }
+}
+
+/// How long this thread has worked: a page is not dear for what others did on the core meanwhile.
+fn worked() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+/// What moments are told from.
+fn beginning() -> Instant {
+    static BEGINNING: OnceLock<Instant> = OnceLock::new();
+    *BEGINNING.get_or_init(Instant::now)
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers, in memory for which no huge pages were asked for.
+    fn numbers() -> Arc<AlignedBytes> {
+        ASK_AGAIN.store(u64::MAX, Ordering::Relaxed);
+        let mut bytes = AlignedBytes::zeroed(3 * HUGE_PAGE);
+        ASK_AGAIN.store(0, Ordering::Relaxed);
+        bytes.typed_mut::<u32>().iter_mut().zip(0..).for_each(|(number, at)| *number = at);
+        Arc::new(bytes)
+    }
+
+    fn are_numbers(bytes: &AlignedBytes) -> bool {
+        bytes.typed::<u32>().iter().zip(0u32..).all(|(&number, at)| number == at)
+    }
+
+    #[test]
+    fn pages_are_replaced_under_the_eyes_of_readers() {
+        let bytes = numbers();
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| (0..20).all(|_| are_numbers(&bytes)));
+            for at in (0..3).rev() {
+                let page = bytes.small_page(at * HUGE_PAGE).unwrap();
+                // SAFETY: a whole page, and from here on nobody writes.
+                unsafe { replace(page) };
+            }
+            assert!(bytes.small_page(3 * HUGE_PAGE).is_none());
+            assert!(reader.join().unwrap());
+        });
+        assert!(are_numbers(&bytes));
+    }
+
+    #[test]
+    fn bytes_may_go_while_they_get_their_pages() {
+        for read in [true, false] {
+            let bytes = numbers();
+            bytes.settle(None);
+            assert!(!read || are_numbers(&bytes));
+        }
+    }
+}
