@@ -45,14 +45,14 @@ pub(crate) enum Command {
     Dump(DumpArgs),
 }
 
-/// Which device, and how it is called.
+/// The device, and the way it is called.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Engine {
     /// `embedded` (the driver in this process), `spawn:NAME` (a driver in a process of its own), `nnapi-reference`, or the name of a service [default: spawn:nnburst-cpu, embedded
     /// with --mode inproc; `run` prefers a service that takes all of the model]
     #[arg(long, value_name = "NAME")]
     pub(crate) device: Option<String>,
-    /// How executions are asked for.
+    /// The kind of call that executes.
     #[arg(long, value_enum, default_value_t = Mode::Burst)]
     pub(crate) mode: Mode,
     /// Threads that compute one execution.
@@ -62,7 +62,7 @@ pub(crate) struct Engine {
     /// allows relaxed precision; a service that runs already follows its own wishes.
     #[arg(long, value_enum)]
     pub(crate) wish: Option<Wish>,
-    /// How both ends of a burst wait for each other.
+    /// The strategy by which both ends of a burst wait for each other.
     #[arg(long, value_enum, default_value_t = WaitArg::Adaptive)]
     pub(crate) wait: WaitArg,
     /// Milliseconds that each execution may take. Those that take longer are counted, and the exit
@@ -77,7 +77,7 @@ pub(crate) struct Engine {
     pub(crate) realtime: bool,
 }
 
-/// What less exact ways there are.
+/// The precision hints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Wish {
     /// Factors of float convolutions and products are rounded to 8 bits of precision (16-bit
@@ -85,7 +85,7 @@ pub(crate) enum Wish {
     Bf16,
 }
 
-/// Which interface the cases go through.
+/// The interface that the cases go through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Api {
     /// The Rust interface of this program.
@@ -140,7 +140,7 @@ impl WaitArg {
     }
 }
 
-/// How calls follow each other.
+/// The pace of the calls.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Pace {
     /// Milliseconds from call to call, as a camera or sound card would pace them [default: back to
@@ -187,7 +187,7 @@ pub(crate) struct RunArgs {
     /// Names of the classes, one a line, as many as the first output has elements.
     #[arg(long, value_name = "FILE")]
     pub(crate) labels: Option<PathBuf>,
-    /// How many classes to show.
+    /// The number of classes to show.
     #[arg(long, value_name = "K", default_value_t = 5)]
     pub(crate) top: usize,
     /// Write the outputs to out0.bin, out1.bin and so on in this folder, in the types of the

@@ -8,7 +8,8 @@ use nnburst::{
     Caching, Compilation, CompileOptions, Device, RuntimeError, compile_for, load_cached,
 };
 
-/// Where files are in memory: on a disk, thousands of short lives take longer than the models do.
+/// The directory of files in memory: on a disk, thousands of short lives take longer than the
+/// models do.
 const IN_MEMORY: &str = "/dev/shm";
 
 /// A model of that name, loaded from what its preparation left in the cache, and how long loading
@@ -32,7 +33,7 @@ pub(crate) fn compile(
     Ok(loaded.map(|compilation| (compilation, start.elapsed())))
 }
 
-/// What the cache knows the model by: its name, folded.
+/// Returns the token by which the cache knows the model: its name, folded.
 fn token(name: &str) -> [u8; CACHE_TOKEN_BYTES] {
     let mut token = [0u8; CACHE_TOKEN_BYTES];
     for (at, byte) in name.bytes().enumerate() {

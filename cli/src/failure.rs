@@ -1,4 +1,4 @@
-//! How a command fails: one line, and the exit code that says what kind of failure it was.
+//! The failure of a command: one line, and the exit code that says what kind of failure it was.
 
 use nnburst::RuntimeError;
 
@@ -13,7 +13,7 @@ const DEADLINE: u8 = 4;
 pub(crate) struct Failure {
     /// One line for standard error; none where nobody wants to hear more.
     pub(crate) message: String,
-    /// What the process exits with.
+    /// The exit code of the process.
     pub(crate) code: u8,
 }
 
@@ -33,7 +33,7 @@ impl Failure {
         Self { message: message.into(), code: DEADLINE }
     }
 
-    /// Whether a deadline was missed.
+    /// Returns whether a deadline was missed.
     pub(crate) fn is_deadline(&self) -> bool {
         self.code == DEADLINE
     }

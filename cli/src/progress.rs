@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How far long work is.
+/// The progress of long work.
 #[derive(Debug)]
 pub(crate) struct Progress(ProgressBar);
 

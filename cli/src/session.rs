@@ -14,7 +14,7 @@ use crate::source::{Source, State};
 /// The device that is used where none is named.
 pub(crate) const DEFAULT_DRIVER: &str = "nnburst-cpu";
 
-/// How a driver of this program is to compute.
+/// Returns the options of a driver of this program.
 pub(crate) fn driver_options(threads: u16, wish: Option<Wish>) -> DriverOptions {
     let bf16 = wish == Some(Wish::Bf16);
     DriverOptions { threads: usize::from(threads), bf16, program: None }
@@ -64,7 +64,7 @@ pub(crate) fn open_device_for(model: &Model, engine: &Engine) -> Result<Device, 
     open_device(engine)
 }
 
-/// What one call took.
+/// The times of one call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     /// From before the call until the outputs are there.
@@ -73,13 +73,13 @@ pub(crate) struct Sample {
     pub(crate) driver: Option<Duration>,
 }
 
-/// How requests reach the device.
+/// The path of requests to the device.
 #[derive(Debug)]
 pub(crate) struct Caller {
     pub(crate) compilation: Compilation,
     mode: Mode,
     burst: Option<Burst>,
-    /// How long a call may take.
+    /// The time that a call may take.
     deadline: Option<Duration>,
 }
 
@@ -156,7 +156,7 @@ impl Caller {
         }
     }
 
-    /// What of the real-time profile was refused.
+    /// Returns the parts of the real-time profile that were refused.
     pub(crate) fn warnings(&self) -> Vec<String> {
         self.burst.as_ref().map(|burst| burst.warnings().to_vec()).unwrap_or_default()
     }
@@ -193,7 +193,7 @@ pub(crate) struct Session {
     caller: Caller,
     frame: Option<Frame>,
     states: Vec<State>,
-    /// How long the device took to make the model ready, or to load it.
+    /// The time that the device took to prepare the model, or to load it.
     pub(crate) compile: Duration,
 }
 

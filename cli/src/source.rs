@@ -1,4 +1,4 @@
-//! Where a model comes from: a .tflite file, a folder with one in it, or a built-in network.
+//! The source of a model: a .tflite file, a folder with one in it, or a built-in network.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 /// A model, and what is known of it beside.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// What the user called it.
+    /// The user's name for it.
     pub(crate) name: String,
     pub(crate) model: Model,
     /// Values that the session keeps from step to step.
@@ -22,7 +22,7 @@ pub(crate) struct Source {
     pub(crate) wide: Wide,
     /// For each operation what it stems from; empty where that says nothing more.
     pub(crate) origins: Vec<String>,
-    /// How long reading took.
+    /// The time that reading took.
     pub(crate) load: Duration,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Wide {
     pub(crate) outputs: Vec<usize>,
 }
 
-/// What an output gives, an input takes at the next step.
+/// An output's value that an input takes at the next step.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     pub(crate) input: usize,

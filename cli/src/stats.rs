@@ -17,7 +17,7 @@ pub(crate) struct Latencies {
     sum: u128,
 }
 
-/// What is told of them, in microseconds.
+/// The summary of samples, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Summary {
     pub(crate) min: f64,
@@ -67,7 +67,7 @@ impl Latencies {
         nanoseconds.max(self.min).min(self.max)
     }
 
-    /// How many lie from `low` up to, but not including, `high`.
+    /// Returns the number of samples from `low` up to, but not including, `high`.
     pub(crate) fn count_between(&self, low: Duration, high: Duration) -> u64 {
         let buckets = self.histogram.iter_recorded();
         // By one value each, so that no bucket counts on both sides of a bound.

@@ -37,7 +37,7 @@ use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 /// Samples of a block: 8 ms at 16 kHz.
 pub const BLOCK: usize = 128;
 
-/// How long a block sounds.
+/// The duration of a block.
 pub const BLOCK_TIME: Duration = Duration::from_millis(8);
 
 /// Samples that the networks see at a time.
@@ -78,10 +78,10 @@ pub struct Denoiser {
     speech: Network,
     /// The last samples heard.
     window: [f32; WINDOW],
-    /// What comes out next, with what later blocks add to it.
+    /// The next samples, with the parts that later blocks add to them.
     sum: [f32; WINDOW],
     transform: Transform,
-    /// How long a block may take.
+    /// The time that a block may take.
     limit: Duration,
 }
 

@@ -34,8 +34,9 @@ pub(crate) fn extension() -> Extension {
     Extension { name: FIBONACCI_EXTENSION.to_owned(), operand_types: TYPES.to_vec() }
 }
 
-/// Whether this is the extension's operation, with types that it takes: of this extension too,
-/// whatever prefixes stand for it, for the numbers of other extensions' types mean something else.
+/// Returns whether this is the extension's operation, with types that it takes: of this extension
+/// too, whatever prefixes stand for it, for the numbers of other extensions' types mean something
+/// else.
 pub(crate) fn takes(operation: &Operation, graph: &Subgraph, model: &Model) -> bool {
     let OperationType::Extension(code) = operation.kind else { return false };
     let operand = |operands: &[u32]| match operands {
@@ -58,7 +59,7 @@ pub(crate) fn takes(operation: &Operation, graph: &Subgraph, model: &Model) -> b
         && (is_float(output.kind) || quant_params(output.kind, &output.extra_params).is_some())
 }
 
-/// Whether a prefix stands for this extension in a model.
+/// Returns whether a prefix stands for this extension in a model.
 fn is_ours(prefix: u16, model: &Model) -> bool {
     let mut named = model.extension_name_to_prefix.iter().filter(|entry| entry.prefix == prefix);
     named.next().is_some_and(|entry| entry.name == FIBONACCI_EXTENSION) && named.next().is_none()
@@ -76,7 +77,8 @@ fn number(kind: OperandType) -> Option<u16> {
     }
 }
 
-/// What `EXAMPLE_TENSOR_QUANT64_ASYMM` adds: 16 bytes, an f64 and an i64, little-endian.
+/// The parameters that `EXAMPLE_TENSOR_QUANT64_ASYMM` adds: 16 bytes, an f64 and an i64,
+/// little-endian.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct QuantParams {
     scale: f64,
@@ -143,7 +145,7 @@ impl ExtensionExecutor for Fibonacci {
     }
 }
 
-/// How many numbers are wanted: at least one.
+/// Returns the number of elements that are wanted: at least one.
 fn count(op: &OpBuilder<'_>) -> Lowered<usize> {
     let kind = op.input_kind(0)?;
     let wanted = if is_float(kind) {

@@ -59,7 +59,7 @@ pub(crate) struct DriverBuffer {
     mapping: Mapping,
     state: Mutex<State>,
     home: Arc<Buffers>,
-    /// What it takes of its client's budget.
+    /// The charge to its client's budget.
     _charge: Option<Charge>,
     origin: Origin,
 }
@@ -155,7 +155,7 @@ fn size_of_shape(operand: &Operand, shape: &[u32]) -> Option<usize> {
     Operand { dimensions: shape.to_vec(), ..operand.clone() }.data_size()
 }
 
-/// Whether `shape` keeps every known extent of `made`.
+/// Returns whether `shape` keeps every known extent of `made`.
 fn fits(made: &[u32], shape: &[u32]) -> bool {
     made.is_empty()
         || made.len() == shape.len()

@@ -31,7 +31,7 @@ pub(crate) struct CpuBurst {
     /// An error: the client told a memory that can't be mapped.
     slots: SlotCache<Result<Mapped>>,
     last: LastPools,
-    /// What warm-up runs read and write in place of every pool.
+    /// The memory that warm-up runs read and write in place of every pool.
     stage: Option<Pool>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct CpuBurst {
 /// buffers.
 #[derive(Debug, Default)]
 struct LastPools {
-    /// Whether the rest says something.
+    /// True if the rest says something.
     is_known: bool,
     pools: Vec<BurstPool>,
     memories: Vec<RequestPool>,

@@ -28,7 +28,7 @@ use crate::support::{supported, unreadable};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// How a driver is to work.
+/// The options of a driver.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Options {
@@ -37,14 +37,14 @@ pub struct Options {
     /// Lets models that allow relaxed precision be computed with bf16 numbers: see
     /// [`CompileOptions::bf16`](nnburst_executor::CompileOptions::bf16).
     pub bf16: bool,
-    /// What one client of the service may have.
+    /// The limits of one client of the service.
     pub limits: Limits,
     /// Figures that were measured on the machine, instead of the driver's own.
     pub measured: Option<Measured>,
     /// Scratch memory and helping threads that no execution used for this long are given back.
     /// Bursts keep theirs, to be quick at any time, until they are closed.
     pub idle: Duration,
-    /// Whether bursts that poll touch weights and scratch memory of their model every millisecond
+    /// True if bursts that poll touch weights and scratch memory of their model every millisecond
     /// while no request comes, and warm up the last one in memory of their own, so that the next
     /// finds all it needs in near caches.
     pub keep_warm: bool,
@@ -67,7 +67,7 @@ impl Default for Options {
 #[derive(Clone, Debug)]
 pub struct CpuDriver(Arc<Shared>);
 
-/// What all devices of one driver share.
+/// The state that all devices of one driver share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     personality: Arc<dyn Personality>,
@@ -145,7 +145,7 @@ struct CpuDevice {
 const PREPARING: usize = 2;
 const EXECUTING: usize = 4;
 
-/// What the models of one client share.
+/// The state that the models of one client share.
 #[derive(Debug)]
 pub(crate) struct Client {
     /// Set when the client is gone: what runs for it stops.
@@ -154,11 +154,11 @@ pub(crate) struct Client {
     pub(crate) user: Arc<User>,
     /// Its place among those that the service serves, until the last of its work has ended.
     peer: Option<Peer>,
-    /// Whether it is of the driver's own user: what it asks of the whole machine (real-time
+    /// True if it is of the driver's own user: what it asks of the whole machine (real-time
     /// scheduling, locked memory) is for that user to grant.
     pub(crate) trusted: bool,
-    /// Who prepares its models; `None`: whoever asks, since in this process threads that have
-    /// nothing else to do would but wait for others, and being woken takes as long as a small
+    /// The pool that prepares its models; `None`: whoever asks, since in this process threads that
+    /// have nothing else to do would but wait for others, and being woken takes as long as a small
     /// model.
     preparations: Option<Pool>,
     fences: FenceWaiter,
@@ -203,7 +203,7 @@ impl Client {
         }
     }
 
-    /// What is charged for what is made for it, if anything is.
+    /// Returns the budget that the client's objects are charged to, if there is one.
     pub(crate) fn budget(&self) -> Option<&Arc<Budget>> {
         self.budget.as_ref()
     }
@@ -213,7 +213,7 @@ impl Client {
         Processor::of_process().begin(&self.user, priority, &self.gone, deadline)
     }
 
-    /// Who waits for the fences of its executions.
+    /// Returns the waiter for the fences of its executions.
     pub(crate) fn fences(&self) -> &FenceWaiter {
         &self.fences
     }
@@ -486,7 +486,7 @@ impl Shared {
         options
     }
 
-    /// What its cache files are bound to.
+    /// Returns the identity that its cache files are bound to.
     fn identity(&self, compile: &CompileOptions) -> Result<Identity> {
         Identity::new(self.name(), VERSION, compile)
     }

@@ -29,19 +29,19 @@ impl Quickest {
         }
     }
 
-    /// Whether nothing was measured yet.
+    /// Returns whether nothing was measured yet.
     pub(crate) fn is_unknown(&self) -> bool {
         self.nanoseconds.load(Ordering::Relaxed) == 0
     }
 
-    /// How long work takes at the least.
+    /// Returns the least time of some work.
     pub(crate) fn least(&self, units: u64) -> Duration {
         let units = units.min(self.units.load(Ordering::Relaxed));
         let whole = u128::from(self.nanoseconds.load(Ordering::Relaxed)) * u128::from(units);
         Duration::from_nanos(u64::try_from(whole >> 20).unwrap_or(u64::MAX))
     }
 
-    /// Whether work may yet be done by the deadline.
+    /// Returns whether work may yet be done by the deadline.
     ///
     /// # Errors
     /// `MISSED_DEADLINE_PERSISTENT` if the deadline had passed, or was nearer than any run so far
@@ -75,8 +75,8 @@ impl Quickest {
     }
 }
 
-/// What preparing a model costs grows with this: its operations, and kibibytes of constants to be
-/// packed.
+/// Returns the measure with which the cost of preparing a model grows: its operations, and
+/// kibibytes of constants to be packed.
 pub(crate) fn size(model: &Model) -> u64 {
     let graphs = std::iter::once(&model.main).chain(&model.referenced);
     let operations: usize = graphs.map(|graph| graph.operations.len()).sum();

@@ -151,7 +151,7 @@ fn check_pages(pools: &impl Pools) -> Result<()> {
     Ok(())
 }
 
-/// What [`run`] does, for what that does to code and caches alone: see [`Session::warm_up`]. No
+/// Runs as [`run`] does, for its effect on code and caches alone: see [`Session::warm_up`]. No
 /// model waits for it, and nobody's figures count it.
 pub(crate) fn warm_up(
     session: &mut Session,

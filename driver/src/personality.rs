@@ -1,4 +1,4 @@
-//! What one driver on the executor differs in from another: name, figures, operations, extensions.
+//! The differences between drivers on the executor: name, figures, operations, extensions.
 
 use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::calibrate::{Measured, Work};
 /// The name of the CPU driver and its device.
 pub const CPU: &str = "nnburst-cpu";
 
-/// What a driver on top of this crate's device differs in from `nnburst-cpu`.
+/// The differences of a driver on top of this crate's device from `nnburst-cpu`.
 pub trait Personality: Debug + Send + Sync {
     /// The name of the driver, its device and its service.
     fn name(&self) -> &str;

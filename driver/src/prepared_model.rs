@@ -94,7 +94,7 @@ impl Compiled {
         &self.shared.buffers
     }
 
-    /// Whether bursts touch what the next request needs.
+    /// Returns whether bursts touch what the next request needs.
     pub(crate) fn keeps_warm(&self) -> bool {
         self.shared.keeps_warm()
     }
@@ -161,7 +161,7 @@ impl Compiled {
         }
     }
 
-    /// Whether a deadline may be met by an execution that was asked for so long ago.
+    /// Returns whether a deadline may be met by an execution that was asked for so long ago.
     ///
     /// # Errors
     /// As for [`Quickest::check`].

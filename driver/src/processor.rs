@@ -26,10 +26,10 @@ use std::time::{Duration, Instant};
 use nnburst_executor::Checkpoint;
 use nnburst_hal::{Priority, TimePoint};
 
-/// How long a higher priority may hold up the next turn of a lower one.
+/// The time that a higher priority may hold up the next turn of a lower one.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// How long those at work may be without a poll before others go on beside them.
+/// The time that those at work may be without a poll before others go on beside them.
 const STUCK: Duration = Duration::from_millis(200);
 
 /// A turn takes at least this long, lest more time goes into taking turns than into work.
@@ -43,15 +43,15 @@ const HALF: u32 = 32;
 const ONE_ABOVE: u64 = 1 << HALF;
 const BELOW: u64 = ONE_ABOVE - 1;
 
-/// What runs for whom.
+/// The executions at work, and the users they are for.
 #[derive(Debug)]
 pub(crate) struct Processor {
     cores: u64,
-    /// How many are at work, and above how many are held up. While nobody is held up it alone says
+    /// The number at work, and above it the number held up. While nobody is held up it alone says
     /// what there is; what changes otherwise is changed under the lock.
     word: AtomicU64,
     queue: Mutex<Queue>,
-    /// What the times of turns are counted from.
+    /// The start that the times of turns are counted from.
     start: Instant,
 }
 
@@ -88,7 +88,7 @@ struct HeldUp {
     place: Arc<Place>,
 }
 
-/// Where one that is held up waits.
+/// The place in which one that is held up waits.
 #[derive(Debug, Default)]
 struct Place {
     may_go_on: AtomicBool,
@@ -198,7 +198,7 @@ impl Processor {
 }
 
 impl User {
-    /// Whether something of a higher priority of the same user is at work.
+    /// Returns whether something of a higher priority of the same user is at work.
     fn has_higher(&self, priority: Priority) -> bool {
         let at_work = self.at_work.load(Ordering::SeqCst);
         match priority {
@@ -209,7 +209,8 @@ impl User {
     }
 }
 
-/// What one of this priority adds to [`User::at_work`]: nobody is held up by the lowest.
+/// Returns the amount that one of this priority adds to [`User::at_work`]: nobody is held up by the
+/// lowest.
 fn counts_as(priority: Priority) -> Option<u64> {
     match priority {
         Priority::Low => None,
@@ -223,8 +224,8 @@ impl Queue {
         self.users.get(&user.uid).map_or(Duration::ZERO, |account| account.had)
     }
 
-    /// Who goes on next, of those who may: of the user who has had least the highest priority, and
-    /// of those who waited longest.
+    /// Returns the next that goes on, of those that may: of the user who has had least the highest
+    /// priority, and of those who waited longest.
     fn next(&self) -> Option<usize> {
         let held_up = self.held_up.iter().enumerate().filter(|(_, it)| it.may_go_on());
         let rank = |it: &HeldUp| {
@@ -253,7 +254,7 @@ pub(crate) struct Running<'a> {
     priority: Priority,
     gone: &'a AtomicBool,
     deadline: Option<TimePoint>,
-    /// Whether it counts among those at work. Relaxed, as the following: this thread's alone.
+    /// True if it counts among those at work. Relaxed, as the following: this thread's alone.
     is_at_work: AtomicBool,
     /// Nanoseconds from the processor's start to that of the turn; 0 where it wasn't noted.
     began: AtomicU64,
@@ -273,7 +274,7 @@ impl Checkpoint for Running<'_> {
 }
 
 impl Running<'_> {
-    /// Whether others went first at any time.
+    /// Returns whether others went first at any time.
     pub(crate) fn was_held_up(&self) -> bool {
         self.was_held_up.load(Ordering::Relaxed)
     }
@@ -307,7 +308,7 @@ impl Running<'_> {
         Duration::from_nanos(now.saturating_sub(self.began.load(Ordering::Relaxed)))
     }
 
-    /// Whether somebody else goes on instead.
+    /// Returns whether somebody else goes on instead.
     fn yields(&self, queue: &Queue, turn: Duration) -> bool {
         if self.user.has_higher(self.priority) {
             return true;

@@ -1,4 +1,4 @@
-//! What `nnburst serve` does: a driver behind a socket.
+//! The serving of `nnburst serve`: a driver behind a socket.
 
 use std::io;
 use std::path::Path;
@@ -59,5 +59,5 @@ pub fn serve_inherited(driver: &CpuDriver, number: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// How long what runs for a client that hung up may take to stop.
+/// The time that work for a disconnected client may take to stop.
 const FAREWELL: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };

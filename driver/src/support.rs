@@ -1,4 +1,4 @@
-//! Which operations of a model a driver takes.
+//! The operations of a model that a driver takes.
 
 use std::cell::Cell;
 
@@ -32,8 +32,8 @@ impl Support<'_> {
             && self.computes(operation, graph)
     }
 
-    /// Whether the executor has the operation, and all of the graphs it refers to. A valid model's
-    /// graphs don't refer in circles.
+    /// Returns whether the executor has the operation, and all of the graphs it refers to. A valid
+    /// model's graphs don't refer in circles.
     fn computes(&self, operation: &Operation, graph: &Subgraph) -> bool {
         match operation.kind {
             OperationType::Extension(_) => self.has_extensions,

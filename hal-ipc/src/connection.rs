@@ -19,7 +19,7 @@ use crate::pool::Pool;
 use crate::socket::{Frame, Sent, Socket, SocketError};
 use crate::wire::{self, DescriptorsIn, Failure, Kind};
 
-/// What a peer asks of us, and that it is gone. Runs on the connection's pool.
+/// The receiver of a peer's requests and of its disconnection. Runs on the connection's pool.
 pub(crate) trait Handler: Send + Sync + 'static {
     /// A call or note; calls are to be answered with [`Connection::answer`].
     fn handle(self: Arc<Self>, connection: &Arc<Connection>, frame: Frame);
@@ -31,7 +31,7 @@ pub(crate) trait Handler: Send + Sync + 'static {
         Some(frame)
     }
 
-    /// Whether the peer owes us a note: then we make sure that it is still there.
+    /// Returns whether the peer owes us a note: then we make sure that it is still there.
     fn expects(&self) -> bool {
         false
     }
@@ -55,13 +55,13 @@ pub(crate) struct Connection {
     waiting: Mutex<Waiting>,
     /// Frames that the peer has sent. Relaxed: a count, which hands nothing over.
     heard: AtomicU64,
-    /// How long the peer may be silent while we wait for it; `None` for a peer that may be as slow
-    /// as it likes.
+    /// The time that the peer may be silent while we wait for it; `None` for a peer that may be as
+    /// slow as it likes.
     patience: Option<Duration>,
-    /// Whether a call was given up and nothing has come since.
+    /// True if a call was given up and nothing has come since.
     is_silent: AtomicBool,
     pool: Pool,
-    /// What the peer's messages are charged to as they arrive.
+    /// The budget that the peer's messages are charged to as they arrive.
     budget: Arc<Budget>,
     /// In a child of this process the socket is the parent's: nothing is sent, locked or shut down
     /// there.
@@ -82,21 +82,21 @@ enum Waiter {
     Nobody(Late),
 }
 
-/// What is done with an answer that comes after its call was given up.
+/// The handler of an answer that comes after its call was given up.
 pub(crate) type Late = fn(&Connection, &Frame);
 
-/// How long a call may take.
+/// The time that a call may take.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Limit {
     /// `None` for as long as it takes.
     pub(crate) deadline: Option<TimePoint>,
-    /// How long a peer may take that is there: one that takes longer is `DEVICE_UNAVAILABLE`.
+    /// The time that a live peer may take: one that takes longer is `DEVICE_UNAVAILABLE`.
     pub(crate) within: Option<Duration>,
-    /// What is done with an answer that comes later, if anything.
+    /// The handler of an answer that comes later, if any.
     pub(crate) late: Option<Late>,
 }
 
-/// Where a call waits for its answer.
+/// The place in which a call waits for its answer.
 #[derive(Debug, Default)]
 struct Place {
     outcome: Mutex<Outcome>,
@@ -257,12 +257,12 @@ impl Connection {
         if self.pool.submit(handled) { Ok(()) } else { Err(too_busy()) }
     }
 
-    /// What the peer's messages are charged to.
+    /// Returns the budget that the peer's messages are charged to.
     pub(crate) fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
 
-    /// What the pool of this connection does besides calls.
+    /// Returns the pool of this connection, for work besides calls.
     pub(crate) fn pool(&self) -> &Pool {
         &self.pool
     }
@@ -399,7 +399,7 @@ impl Connection {
         Err(bound::missed("call"))
     }
 
-    /// Whether the peer has left a call without an answer, and has said nothing since.
+    /// Returns whether the peer has left a call without an answer, and has said nothing since.
     pub(crate) fn is_silent(&self) -> bool {
         // Relaxed: a hint about the peer.
         self.is_silent.load(Ordering::Relaxed)

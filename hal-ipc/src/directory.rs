@@ -1,4 +1,4 @@
-//! Where services are found: a directory of sockets, `<instance>.sock`, that no other user can
+//! The directories of services: a directory of sockets, `<instance>.sock`, that no other user can
 //! change.
 //!
 //! Whoever owns a service's socket gets models and memories and gives the answers, so that a
@@ -171,7 +171,7 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
-/// Whether somebody listens on a service's socket.
+/// Returns whether somebody listens on a service's socket.
 ///
 /// # Errors
 /// Others than trusted users have, or could have, a say in who does.

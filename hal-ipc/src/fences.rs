@@ -1,4 +1,5 @@
-//! Who waits for the fences that executions hang on: one thread per client, however many there are.
+//! The waiter for the fences that executions depend on: one thread per client, however many there
+//! are.
 //!
 //! ```text
 //!   execute_fenced ──► FenceWaiter ── all fences signalled ──► the client's threads
@@ -19,10 +20,10 @@ use nnburst_hal::{
 };
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-/// How often the waiter looks whether its client is still there.
+/// The period at which the waiter polls whether its client is still there.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// What is to be done once fences have signalled, or won't.
+/// The continuation once fences have signalled, or won't.
 type Then = Box<dyn FnOnce(Result<()>) + Send>;
 
 /// An execution that hangs on fences.
@@ -32,8 +33,8 @@ struct Hanging {
     then: Then,
 }
 
-/// What hangs on fences for one client: for drivers too, which otherwise would wait where a client
-/// that dies leaves them waiting.
+/// The executions of one client that depend on fences: for drivers too, which otherwise would wait
+/// where a client that dies leaves them waiting.
 ///
 /// Its thread comes with the first fence and goes with the last.
 pub struct FenceWaiter(Arc<Shared>);
@@ -177,7 +178,7 @@ impl Shared {
     }
 }
 
-/// Whether a fence has signalled.
+/// Returns whether a fence has signalled.
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` if it is in error already.

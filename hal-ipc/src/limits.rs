@@ -1,4 +1,4 @@
-//! What one client may have of a service.
+//! The limits of one client of a service.
 
 use nnburst_hal::{Amounts, Resource};
 

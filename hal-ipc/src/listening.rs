@@ -15,12 +15,12 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use crate::directory::{connect_to, socket_path};
 use crate::socket::is_answered;
 
-/// How long a name is waited for that is taken by somebody who doesn't answer. A service that was
+/// The time to wait for a name that is held by a process which doesn't answer. A service that was
 /// killed has its socket until the last of its threads is dead, and whoever starts services starts
 /// the next one before.
 const PARTING: Duration = Duration::from_secs(2);
 
-/// How often it is tried.
+/// The period of the tries.
 const GLANCE: Duration = Duration::from_millis(5);
 
 /// Clients that may wait to be accepted.
@@ -33,7 +33,7 @@ pub(crate) struct Listening {
     path: PathBuf,
     /// `None` where the file is somebody else's to remove.
     _file: Option<SocketFile>,
-    /// What owning the name means; the system lifts it when the process is gone.
+    /// The lock that owning the name means; the system lifts it when the process is gone.
     _lock: Option<NameLock>,
 }
 
@@ -117,7 +117,7 @@ impl NameLock {
         if lock.is_there() { Ok(Some(lock)) } else { Ok(None) }
     }
 
-    /// Whether the file of that name is the one that is locked.
+    /// Returns whether the file of that name is the one that is locked.
     fn is_there(&self) -> bool {
         let ours = rustix::fs::fstat(&self.file).map(|file| (file.st_dev, file.st_ino));
         matches!((inode(&self.dir, &self.name), ours), (Ok(found), Ok(ours)) if found == ours)
@@ -172,7 +172,7 @@ fn own(dir: &Arc<TrustedDir>, lock_name: &OsString, socket: &OsString) -> io::Re
     }
 }
 
-/// Who listens on a socket.
+/// The listener on a socket.
 enum Presence {
     Nobody,
     /// A service.

@@ -15,8 +15,8 @@ use rustix::process::{Resource as Rlimit, getrlimit, setrlimit};
 
 use crate::wire::MAX_DESCRIPTORS;
 
-/// What all clients of this process's services may have together, and one user half of: each may
-/// have at most as much as is left.
+/// The limits of all clients of this process's services together, of which one user may have half:
+/// each may have at most as much as is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProcessLimits {
@@ -34,7 +34,7 @@ pub struct ProcessLimits {
     pub memory_bytes: u64,
 }
 
-/// What the kernel allows where it doesn't say.
+/// The kernel's limit where it doesn't report one.
 const MAX_MAP_COUNT: u64 = 65_530;
 
 /// File descriptors that a service uses for itself.
@@ -43,7 +43,7 @@ const OWN_DESCRIPTORS: u64 = 32;
 /// Bytes of the address space that a thread takes, mostly of its heap, where that is limited.
 const THREAD_SPACE: u64 = 4 << 20;
 
-/// What there is room for in 47 bits beside everything else.
+/// The room in 47 bits of addresses beside everything else.
 const ADDRESS_SPACE: u64 = 1 << 46;
 
 impl ProcessLimits {
@@ -170,7 +170,7 @@ pub(crate) fn by_user(
     budget
 }
 
-/// What is left of a limit in bytes; `None` where there is none.
+/// Returns the rest of a limit in bytes; `None` where there is none.
 fn left_of_rlimit(limit: Rlimit, used: &str) -> Option<u64> {
     let used = field("/proc/self/status", used).unwrap_or(0).saturating_mul(1024);
     Some(getrlimit(limit).current?.saturating_sub(used))

@@ -16,7 +16,8 @@ use rustix::net::{
 
 use crate::wire::{self, GREETING_BYTES, HEADER_BYTES, Header, Kind, MAX_DESCRIPTORS, WireError};
 
-/// How long a peer may take to read what we send, or to greet, before it counts as gone.
+/// The time that a peer may take to read what we send, or to greet, before it counts as
+/// disconnected.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Bytes of a frame that are allocated before any of them has arrived.
@@ -41,7 +42,7 @@ pub(crate) enum SocketError {
     Wire(#[from] WireError),
 }
 
-/// How much of a frame was sent before a deadline.
+/// The part of a frame that was sent before a deadline.
 #[derive(Debug)]
 pub(crate) enum Sent {
     Whole,
@@ -390,7 +391,7 @@ impl Socket {
         }
     }
 
-    /// Whether anything arrives, or the peer hangs up, within `patience`.
+    /// Returns whether anything arrives, or the peer hangs up, within `patience`.
     pub(crate) fn is_readable_within(&self, patience: Duration) -> bool {
         let timeout = Timespec::try_from(patience).ok();
         // Interrupted: as if something had come.
@@ -418,7 +419,7 @@ fn grow(
 /// The descriptors of a header.
 struct Fds {
     taken: Arrived,
-    /// How many came; `None` if the system kept some back.
+    /// The number that came; `None` if the system kept some back.
     count: Option<usize>,
     refused: Option<HalError>,
 }
@@ -455,7 +456,7 @@ fn system(call: &'static str) -> impl FnOnce(Errno) -> SocketError {
     move |errno| SocketError::System { call, errno }
 }
 
-/// Whether whoever is at the other end greets, whatever they say.
+/// Returns whether whoever is at the other end greets, whatever they say.
 pub(crate) fn is_answered(socket: OwnedFd, patience: Duration) -> bool {
     let ask = || -> Result<_, SocketError> {
         let socket = Socket::new(socket, 0)?;

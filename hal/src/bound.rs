@@ -45,9 +45,9 @@ pub fn earlier(one: Option<TimePoint>, other: Option<TimePoint>) -> Option<TimeP
     }
 }
 
-/// How long after its deadline a driver in another process may take to report that it was missed:
-/// one that runs looks at the deadline every few milliseconds. Who waits longer waits for one that
-/// is stopped.
+/// The time after its deadline that a driver in another process may take to report that it was
+/// missed: one that runs looks at the deadline every few milliseconds. Who waits longer waits for
+/// one that is stopped.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// When a driver has answered a call with this deadline, if it answers at all.

@@ -110,20 +110,20 @@ impl Amounts {
         self
     }
 
-    /// How much of one kind.
+    /// Returns the limit of one resource.
     pub const fn of(&self, resource: Resource) -> u64 {
         self.0[resource as usize]
     }
 }
 
-/// What one holder may have of each resource, and what it has. A holder is a connection, a user, or
-/// the process.
+/// The limits of one holder for each resource, and its use of them. A holder is a connection, a
+/// user, or the process.
 #[derive(Debug)]
 pub struct Budget {
-    /// Who holds it, for messages.
+    /// The holder's name, for messages.
     whose: String,
     parent: Option<Arc<Self>>,
-    /// Whether this one may have no more than its parent has left.
+    /// True if this one may have no more than its parent has left.
     is_fair: bool,
     limits: Amounts,
     used: [AtomicU64; Resource::ALL.len()],
@@ -150,7 +150,7 @@ impl Budget {
         Self { whose, parent, is_fair, limits, used: Default::default() }
     }
 
-    /// How much is in use.
+    /// Returns the amount in use.
     pub fn used(&self, resource: Resource) -> u64 {
         // Relaxed: a figure, which hands nothing over.
         self.used.get(resource as usize).map_or(0, |used| used.load(Ordering::Relaxed))
@@ -186,7 +186,7 @@ impl Budget {
         self.take_all(&Self::THREAD)
     }
 
-    /// What [`Budget::take_thread`] takes.
+    /// The charge of [`Budget::take_thread`].
     pub const THREAD: [(Resource, u64); 3] =
         [(Resource::Threads, 1), (Resource::Mappings, 6), (Resource::Memory, 64 << 10)];
 
@@ -223,7 +223,7 @@ impl Budget {
         })
     }
 
-    /// What a fair one's parent has left, and what it would have left at most after half was taken.
+    /// Returns the rest of a fair one's parent, and its rest at most after half was taken.
     fn share(&self, resource: Resource) -> (u64, u64) {
         let whole = self.parent.as_ref().map_or(u64::MAX, |parent| parent.limits.of(resource));
         match &self.parent {
@@ -287,7 +287,7 @@ impl Charge {
         part
     }
 
-    /// How much of a resource it has taken.
+    /// Returns the amount of a resource that it has taken.
     pub fn amount(&self, resource: Resource) -> u64 {
         let known = self.amounts.iter().find(|(known, _)| *known == resource);
         known.map_or(0, |&(_, amount)| amount)
@@ -318,18 +318,18 @@ impl Drop for Charge {
 pub struct Exhausted {
     /// The holder of the budget.
     pub whose: String,
-    /// What there is too little of.
+    /// The resource of which there is too little.
     pub resource: Resource,
-    /// How much was asked for.
+    /// The amount that was asked for.
     pub amount: u64,
-    /// How much is in use.
+    /// Returns the amount in use.
     pub used: u64,
-    /// What the holder may have when nobody else has any.
+    /// The limit of the holder when nobody else has any.
     pub limit: u64,
 }
 
 impl Exhausted {
-    /// Whether it could not be had even if the holder gave everything back.
+    /// Returns whether it could not be had even if the holder gave everything back.
     pub fn is_persistent(&self) -> bool {
         self.amount > self.limit
     }

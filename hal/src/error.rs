@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::{ErrorStatus, ExecutionOutcome, OutputShape};
 
-/// What a HAL call answers.
+/// The result of a HAL call.
 pub type Result<T> = std::result::Result<T, HalError>;
 
 /// A HAL status other than `NONE`, with the reason in words.
@@ -92,5 +92,5 @@ impl From<HalError> for ExecutionFailure {
     }
 }
 
-/// What an execution answers.
+/// The result of an execution.
 pub type ExecutionResult = std::result::Result<ExecutionOutcome, ExecutionFailure>;

@@ -96,7 +96,7 @@ impl FenceSignal {
     }
 }
 
-/// Where the end of a fenced execution is reported: once, also if nobody gets to it.
+/// The reporter of a fenced execution's end: once, also if nobody gets to it.
 #[derive(Debug)]
 pub struct FencedEnd {
     info: Arc<FencedInfo>,
@@ -139,7 +139,7 @@ impl Drop for FencedEnd {
     }
 }
 
-/// How a fenced execution went, once it is over.
+/// The result of a fenced execution, once it is over.
 #[derive(Debug, Default)]
 struct FencedInfo(Mutex<Option<Result<FencedTiming>>>);
 

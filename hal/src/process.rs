@@ -20,8 +20,8 @@ impl Origin {
         Self(id())
     }
 
-    /// Whether this is still the process that made the object, not a child of it. Two loads and a
-    /// comparison.
+    /// Returns whether this is still the process that made the object, not a child of it. Two loads
+    /// and a comparison.
     #[inline]
     pub fn is_here(self) -> bool {
         self.0 == id()

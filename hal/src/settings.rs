@@ -12,8 +12,8 @@ use crate::trusted::{Owners, TrustError, read_trusted};
 const FILE: &str = "/etc/nnburst/nnburst.conf";
 const FILE_VARIABLE: &str = "NNBURST_CONFIG";
 
-/// What a setting is set to: by its variable, or else by the file, as it was when a setting was
-/// first asked for. What is empty says nothing.
+/// Returns the value of a setting: by its variable, or else by the file, as it was when a setting
+/// was first asked for. What is empty says nothing.
 pub fn setting(name: &str) -> Option<OsString> {
     environment(&setting_variable(name)).or_else(|| in_file(name).map(Into::into))
 }

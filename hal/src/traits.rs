@@ -18,10 +18,10 @@ use crate::types::{
     MeasureTiming, Model, OutputShape, Priority, Request, RequestPool, TimePoint, Timing, Version,
 };
 
-/// How a model is to be prepared.
+/// The options of a preparation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct PrepareOptions {
-    /// What the user cares for.
+    /// The user's execution preference.
     pub preference: ExecutionPreference,
     /// Among the models of one client.
     pub priority: Priority,
@@ -39,14 +39,14 @@ impl Default for PrepareOptions {
     }
 }
 
-/// How a request is to be executed.
+/// The options of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ExecutionOptions {
-    /// Whether [`Timing`] is wanted.
+    /// True if [`Timing`] is wanted.
     pub measure: MeasureTiming,
     /// When the result is of no use any more.
     pub deadline: Option<TimePoint>,
-    /// How long a WHILE may run; [`crate::DEFAULT_LOOP_TIMEOUT`] where nothing is said.
+    /// The time that a WHILE may run; [`crate::DEFAULT_LOOP_TIMEOUT`] where nothing is said.
     pub loop_timeout: Option<Duration>,
 }
 
@@ -76,13 +76,13 @@ pub trait Device: Send + Sync {
     /// The driver is unavailable or failed.
     fn version_string(&self) -> Result<String>;
 
-    /// What kind of device computes.
+    /// Returns the kind of device that computes.
     ///
     /// # Errors
     /// The driver is unavailable or failed.
     fn device_type(&self) -> Result<DeviceType>;
 
-    /// Whether the driver can be used now; by default it can.
+    /// Returns whether the driver can be used now; by default it can.
     ///
     /// # Errors
     /// The driver is unavailable or failed.
@@ -104,8 +104,8 @@ pub trait Device: Send + Sync {
     /// `INVALID_ARGUMENT` for an invalid model.
     fn supported_operations(&self, model: &Model) -> Result<Vec<bool>>;
 
-    /// How many cache files the driver wants; none of either kind, as by default, means that it
-    /// doesn't cache.
+    /// Returns the number of cache files that the driver wants; none of either kind, as by default,
+    /// means that it doesn't cache.
     ///
     /// # Errors
     /// The driver is unavailable or failed.
@@ -214,10 +214,10 @@ pub trait PreparedModel: Send + Sync + std::any::Any {
         None
     }
 
-    /// Whether [`PreparedModel::execute_fenced`] only launches: it returns while fences are yet to
-    /// signal, and gives up when its client is gone. By default it doesn't, and may wait where it
-    /// was called; whoever carries the calls of other processes then waits for the fences first, in
-    /// its own time, and calls it without them.
+    /// Returns whether [`PreparedModel::execute_fenced`] only launches: it returns while fences are
+    /// yet to signal, and gives up when its client is gone. By default it doesn't, and may wait
+    /// where it was called; whoever carries the calls of other processes then waits for the fences
+    /// first, in its own time, and calls it without them.
     fn waits_in_background(&self) -> bool {
         false
     }
@@ -312,7 +312,7 @@ pub struct FencedTiming {
 
 /// `IFencedExecutionCallback`.
 pub trait FencedExecutionCallback: Send + Sync {
-    /// How the execution went.
+    /// Returns the result of the execution.
     ///
     /// # Errors
     /// `GENERAL_FAILURE` before completion, else the execution's own error.
@@ -335,12 +335,13 @@ pub trait BurstContext: Send + Sync {
         true
     }
 
-    /// What the driver agreed to of the [`BurstOptions`]; by default the original protocol.
+    /// Returns the part of the [`BurstOptions`] that the driver agreed to; by default the original
+    /// protocol.
     fn terms(&self) -> BurstTerms {
         BurstTerms::default()
     }
 
-    /// How the burst is doing, where the driver keeps count.
+    /// Returns the burst's figures, where the driver keeps them.
     fn figures(&self) -> Option<BurstFigures> {
         None
     }
@@ -363,7 +364,7 @@ pub trait BurstCallback: Send + Sync {
 
 /// `IBuffer`: a driver-managed buffer; dropping it frees its token.
 pub trait Buffer: Send + Sync {
-    /// What stands for the buffer in a request; not 0.
+    /// Returns the token that stands for the buffer in a request; not 0.
     fn token(&self) -> u32;
 
     /// Bytes of the driver's memory that the buffer takes, which count against its client's limit.
@@ -371,7 +372,7 @@ pub trait Buffer: Send + Sync {
         0
     }
 
-    /// Whether the driver that made it is gone; of one in this process it never is.
+    /// Returns whether the driver that made it is gone; of one in this process it never is.
     fn is_lost(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! What C hands us: structures, arrays, strings and buffers, behind types whose methods are safe.
+//! Arguments from C: structures, arrays, strings and buffers, behind types whose methods are safe.
 //!
 //! C can't be made to keep its promises, so somebody has to believe them: the types of this module
 //! do, and nothing outside of it is `unsafe`. Each comes into being only as a parameter of an
@@ -15,7 +15,7 @@ use nnburst::hal::{View, ViewMut};
 
 use crate::error::{Error, Result};
 
-/// Where a result goes; `None` is C's null.
+/// The place for a result; `None` is C's null.
 pub(crate) type Out<'a, T> = Option<&'a mut MaybeUninit<T>>;
 
 /// `ANeuralNetworksOperandType`.

@@ -26,9 +26,9 @@ pub(crate) struct Compilation {
     /// As named by the caller; `None` leaves the choice to the runtime.
     devices: Option<Vec<nnburst::Device>>,
     options: CompileOptions,
-    /// How bursts wait that are opened from now on.
+    /// The wait strategy of bursts that are opened from now on.
     pub(crate) burst_wait: Wait,
-    /// How `finish` ended, once it was called.
+    /// The result of `finish`, once it was called.
     outcome: Option<Result<Arc<Ready>>>,
 }
 
@@ -39,15 +39,15 @@ object!(Compilation, "compilation", 5);
 #[derive(Debug)]
 pub(crate) struct Ready {
     pub(crate) compilation: nnburst::Compilation,
-    /// Whether the caller named exactly one: then times can be measured and limited.
+    /// True if the caller named exactly one: then times can be measured and limited.
     pub(crate) one_device: bool,
-    /// Whether the model leaves the shape of an output open.
+    /// True if the model leaves the shape of an output open.
     pub(crate) has_open_output: bool,
-    /// Whether all of it is on devices of this process.
+    /// True if all of it is on devices of this process.
     pub(crate) is_here: bool,
     inputs: Vec<Parameter>,
     outputs: Vec<Parameter>,
-    /// What executions left behind for those to come.
+    /// The calls that executions left behind for those to come.
     #[expect(clippy::vec_box, reason = "boxes go from here to executions and back without a copy")]
     spare: Mutex<Vec<Box<Call>>>,
     /// Finished executions that have kept their memory.
@@ -60,7 +60,7 @@ pub(crate) struct Parameter {
     pub(crate) operand: Operand,
     /// Bytes in the model's own shape; 0 where that is open, or any length goes.
     pub(crate) size: u64,
-    /// Whether the model leaves the shape open.
+    /// True if the model leaves the shape open.
     pub(crate) is_open: bool,
 }
 
@@ -82,7 +82,7 @@ impl Parameter {
 const SPARE: usize = 16;
 
 impl Ready {
-    /// What an execution needs: left by an earlier one, or new.
+    /// Returns the buffers that an execution needs: left by an earlier one, or new.
     pub(crate) fn take_call(&self) -> Box<Call> {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
         spare.unwrap_or_else(|| Box::new(Call::new(self)))
@@ -142,7 +142,7 @@ fn parameter<'a>(what: &str, all: &'a [Parameter], index: u32) -> Result<&'a Par
 }
 
 impl Compilation {
-    /// What executions and bursts are made of.
+    /// Returns the compiled model that executions and bursts are made of.
     ///
     /// # Errors
     /// `BAD_STATE` if the compilation is not finished, or failed.

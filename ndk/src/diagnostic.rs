@@ -5,7 +5,7 @@
 
 use std::ffi::{c_char, c_void};
 
-/// What call-backs and infos are: never called, never followed.
+/// The type of callbacks and infos: never called, never followed.
 type Opaque = *const c_void;
 
 pub(crate) extern "C" fn register_callbacks(_: Opaque, _: Opaque, _: Opaque) {}

@@ -19,7 +19,7 @@ pub(crate) struct Error {
     pub(crate) reason: Cow<'static, str>,
 }
 
-/// What calls answer.
+/// The result of calls.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
@@ -42,8 +42,8 @@ impl Error {
         Self::new(Code::UnexpectedNull, what)
     }
 
-    /// How an execution ended, which travels as a status of the HAL: that has no word for a driver
-    /// that died, nor for memory that can't be had or mapped.
+    /// Maps the result of an execution, which travels as a status of the HAL: that has no word for
+    /// a driver that died, nor for memory that can't be had or mapped.
     #[must_use]
     pub(crate) fn of_execution(mut self) -> Self {
         if matches!(self.code, Code::DeadObject | Code::OutOfMemory | Code::Unmappable) {
@@ -52,7 +52,8 @@ impl Error {
         self
     }
 
-    /// How a driver's copy or allocation ended: one that died in it, or before, has failed it.
+    /// Maps the result of a driver's copy or allocation: one that died in it, or before, has failed
+    /// it.
     #[must_use]
     pub(crate) fn of_buffer(mut self) -> Self {
         if self.code == Code::DeadObject {
@@ -113,7 +114,7 @@ fn no_room() -> Error {
 }
 
 thread_local! {
-    /// How long each call of this thread may wait for drivers in other processes.
+    /// The time that each call of this thread may wait for drivers in other processes.
     static TIMEOUT: Cell<Option<Duration>> = const { Cell::new(None) };
 }
 

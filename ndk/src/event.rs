@@ -22,7 +22,7 @@ pub(crate) enum Event {
 
 object!(Arc<Event>, "event", 8);
 
-/// What an event is to the execution that depends on it.
+/// The role of an event for the execution that depends on it.
 pub(crate) enum Dependency {
     /// A fence that the driver waits for.
     Fence(OwnedFd),

@@ -9,7 +9,7 @@ use crate::error::{Error, Result, call};
 use crate::handle::Handle;
 use crate::model::Model;
 
-/// Whether this process may use extensions.
+/// Returns whether this process may use extensions.
 ///
 /// # Errors
 /// `BAD_DATA` if it may not.
@@ -20,7 +20,7 @@ pub(crate) fn check_allowed() -> Result<()> {
     Err(Error::data("this program is not on the list of those that may use extensions"))
 }
 
-/// Whether an operand of an extension's type may be.
+/// Returns whether an operand of an extension's type may be.
 ///
 /// # Errors
 /// `BAD_DATA` with the rule it breaks.
@@ -36,8 +36,8 @@ pub(crate) fn check_operand(code: ExtensionCode, operand: &Operand) -> Result<()
     data_size_of(operand.kind, &known).map(drop)
 }
 
-/// Whether the shape of an operand is not settled: types of extensions are tensors or scalars as
-/// their device says.
+/// Returns whether the shape of an operand is not settled: types of extensions are tensors or
+/// scalars as their device says.
 pub(crate) fn is_open(operand: &Operand) -> bool {
     let is_tensor = match operand.kind {
         OperandType::Extension(code) => {

@@ -48,12 +48,12 @@ const CHUNKS: usize = 15;
 
 /// An object that C may hold.
 pub(crate) trait Object: Sized + Send + 'static {
-    /// What it is called in errors.
+    /// Its name in errors.
     const NAME: &'static str;
     /// Tells handles of this kind from those of others; 1 to 15.
     const TAG: u64;
 
-    /// Where all of them are.
+    /// Returns the table of all of them.
     fn table() -> &'static Table<Self>;
 }
 
@@ -82,7 +82,7 @@ impl<T> std::fmt::Debug for Handle<T> {
 }
 
 impl<T> Handle<T> {
-    /// What C calls a null pointer.
+    /// The null pointer of C.
     pub(crate) const NULL: Self = Self(std::ptr::null_mut(), PhantomData);
 
     pub(crate) fn is_null(self) -> bool {

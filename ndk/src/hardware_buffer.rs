@@ -26,7 +26,7 @@ pub(crate) struct HardwareBuffer {
 
 object!(HardwareBuffer, "hardware buffer", 4);
 
-/// What outlives the handle in memories made from it.
+/// The part that outlives the handle in memories made from it.
 #[derive(Debug)]
 struct Shared {
     desc: Desc,

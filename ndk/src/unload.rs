@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::quietly;
 
-/// How long threads are waited for: they have nothing to do but to end.
+/// The time that threads are waited for: they have nothing to do but to end.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Threads that end when they are asked to.
@@ -36,7 +36,8 @@ extern "C" fn end() {
     });
 }
 
-/// Whether a thread of ours is there still, in the eyes of the kernel: only then is its stack free.
+/// Returns whether a thread of ours is there still, in the eyes of the kernel: only then is its
+/// stack free.
 fn is_any_left() -> bool {
     let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return false };
     threads.flatten().any(|thread| {

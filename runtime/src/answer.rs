@@ -29,7 +29,7 @@ impl Answer {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a driver is given to tell the answer.
+    /// The callback through which a driver reports the result.
     pub(crate) fn callback(&self) -> Arc<dyn ExecutionCallback> {
         Arc::new(Callback(self.clone()))
     }
@@ -61,7 +61,7 @@ impl Answer {
         }
     }
 
-    /// Whether there is an answer; if not, `waker` is woken once there is.
+    /// Returns whether there is an answer; if not, `waker` is woken once there is.
     #[cfg(feature = "futures")]
     pub(crate) fn is_there(&self, waker: &Waker) -> bool {
         let mut state = self.state();

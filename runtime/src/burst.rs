@@ -21,7 +21,7 @@ use crate::frame::Frame;
 use crate::planned::{Call, Planned};
 use crate::settings::Settings;
 
-/// How the two ends of a burst wait for each other.
+/// The strategy by which the two ends of a burst wait for each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wait {
@@ -50,7 +50,7 @@ impl Wait {
         }
     }
 
-    /// How long to poll at most.
+    /// Returns the longest time to poll.
     fn window(self, preference: ExecutionPreference) -> Duration {
         let settings = Settings::of_process();
         let chosen = if self == Self::Auto { settings.burst_wait } else { self };
@@ -62,32 +62,32 @@ impl Wait {
     }
 }
 
-/// What a burst is to be like.
+/// The options of a burst.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BurstOptions {
-    /// How both ends wait.
+    /// The wait strategy of both ends.
     pub wait: Wait,
     /// The processors that the calling thread is to run on; empty for all.
     pub cpus: Vec<u32>,
     /// The processors that the driver's thread is to run on; empty for all.
     pub driver_cpus: Vec<u32>,
-    /// Whether both threads ask for real-time scheduling, their processes for locked memory. What
+    /// True if both threads ask for real-time scheduling, their processes for locked memory. What
     /// is refused is in [`Burst::warnings`].
     pub realtime: bool,
-    /// What the user cares for; `None` as in the compilation.
+    /// The user's execution preference; `None` as in the compilation.
     pub preference: Option<ExecutionPreference>,
-    /// How long each call may take, whatever the driver does; `None` for as long as it takes.
+    /// The time that each call may take, whatever the driver does; `None` for as long as it takes.
     pub timeout: Option<Duration>,
-    /// How long a WHILE may run; `None` for two seconds.
+    /// The time that a WHILE may run; `None` for two seconds.
     pub loop_timeout: Option<Duration>,
 }
 
 /// Limits of one call in a burst. What is `None` is as in the burst's [`BurstOptions`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallOptions {
-    /// How long the call may take, whatever the driver does. Zero: it fails at once.
+    /// The time that the call may take, whatever the driver does. Zero: it fails at once.
     pub timeout: Option<Duration>,
-    /// How long a WHILE may run.
+    /// Limits the time that a WHILE may run.
     pub loop_timeout: Option<Duration>,
 }
 
@@ -127,7 +127,7 @@ pub struct Burst {
     warnings: Vec<String>,
 }
 
-/// How requests reach the devices.
+/// The path of requests to the devices.
 #[derive(Debug)]
 enum Way {
     /// One device, one burst.
@@ -371,7 +371,7 @@ impl Burst {
         }
     }
 
-    /// What of the real-time profile the system refused.
+    /// Returns the parts of the real-time profile that the system refused.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -402,7 +402,7 @@ fn configure(
     preference: ExecutionPreference,
     compilation: Option<&Compilation>,
 ) -> Result<BurstController> {
-    /// Where a rank is unknown.
+    /// The rank that is allowed for where a rank is unknown.
     const HIGHEST_RANK: usize = 8;
     let defaults = ControllerOptions::default();
     let queue_elements = compilation.map_or(defaults.queue_elements, |compilation| {

@@ -30,10 +30,10 @@ pub struct Compilation(Arc<Inner>);
 struct Inner {
     // Before the devices: the model goes first, its driver's process after it.
     prepared: Arc<dyn PreparedModel>,
-    /// Where there is more to it than a device's own model.
+    /// The plan, where there is more to it than a device's own model.
     planned: Option<Arc<Planned>>,
     devices: Vec<Device>,
-    /// Whether the caller named the devices.
+    /// True if the caller named the devices.
     is_explicit: bool,
     signature: Signature,
     preference: ExecutionPreference,
@@ -174,7 +174,7 @@ impl Compilation {
         &self.0.devices
     }
 
-    /// What the caller cared for when the model was compiled.
+    /// Returns the preference that the model was compiled with.
     pub fn preference(&self) -> ExecutionPreference {
         self.0.preference
     }
@@ -184,12 +184,12 @@ impl Compilation {
         self.devices().first().map_or("no device", Device::name)
     }
 
-    /// Whether the caller named the devices.
+    /// Returns whether the caller named the devices.
     pub fn is_explicit(&self) -> bool {
         self.0.is_explicit
     }
 
-    /// Whether both are the same compilation.
+    /// Returns whether both are the same compilation.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -229,8 +229,8 @@ impl Compilation {
         launched.map_err(|error| self.failed(error))
     }
 
-    /// Whether the call that launches fenced executions returns while their fences are yet to
-    /// signal.
+    /// Returns whether the call that launches fenced executions returns while their fences are yet
+    /// to signal.
     fn waits_in_background(&self) -> bool {
         // A service says so for its driver, whatever that is; older ones have no such call.
         let is_new = |device: &Device| device.version_of_hal() >= Version::V1_3;
@@ -310,7 +310,8 @@ impl Compilation {
     }
 }
 
-/// What hangs up when the driver of a model dies; nothing for one that dies with us.
+/// Returns the descriptor that disconnects when the driver of a model dies; nothing for one that
+/// dies with us.
 pub(crate) fn peer_watch_fd(model: &Arc<dyn PreparedModel>) -> Result<Option<OwnedFd>> {
     Ok(remote(model).map(RemotePreparedModel::peer_watch_fd).transpose()?)
 }

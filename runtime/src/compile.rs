@@ -14,18 +14,19 @@ use crate::partition::{self, Explanation};
 use crate::prepare::Preparation;
 use crate::settings::{Partitioning, Settings};
 
-/// How a model is to be compiled.
+/// The options of a compilation.
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
-    /// What the user cares for.
+    /// The user's execution preference.
     pub preference: ExecutionPreference,
     /// Among the models of this process.
     pub priority: Priority,
-    /// How long the compilation may take, from the call on; only with exactly one named device.
+    /// The time that the compilation may take, from the call on; only with exactly one named
+    /// device.
     pub timeout: Option<Duration>,
-    /// Where drivers may keep what they made of the model.
+    /// The compilation cache, in which drivers may keep what they made of the model.
     pub caching: Option<Caching>,
-    /// How the work is spread where no device is named; `None` is as the process is set
+    /// The partitioning where no device is named; `None` is as the process is set
     /// ([`Settings`](crate::Settings)).
     pub partitioning: Option<Partitioning>,
     /// Whether, where no device is named, a driver in another process that takes all of the model
@@ -63,7 +64,7 @@ impl CompileOptions {
         self.prefer_served.unwrap_or_else(|| Settings::load().prefer_served)
     }
 
-    /// What a driver is told; the time that is left counts from here.
+    /// Returns the options that a driver is given; the time that is left counts from here.
     pub(crate) fn prepare(&self) -> PrepareOptions {
         PrepareOptions {
             preference: self.preference,
@@ -184,7 +185,7 @@ fn within<R>(timeout: Option<Duration>, compile: impl FnOnce() -> R) -> R {
     }
 }
 
-/// What a device doesn't say that it takes, it is not given, even if it would prepare it.
+/// Refuses a model of which the device doesn't take every operation, even if it would prepare it.
 fn check_taken(model: &Model, device: &Device) -> Result<()> {
     // A device that can't answer fails to prepare as well, and says why then.
     let Ok(taken) = device.supported_operations(model) else { return Ok(()) };
@@ -206,8 +207,8 @@ fn check_list(devices: &[Device]) -> Result<()> {
     Ok(())
 }
 
-/// How a model would be spread over devices, and why: [`compile_for`] does what this says. For
-/// [`compile()`], there is [`explain_among`].
+/// Explains how a model would be spread over devices, and why: [`compile_for`] does what this says.
+/// For [`compile()`], there is [`explain_among`].
 ///
 /// # Errors
 /// The model is invalid, or an operation is supported by no device.
@@ -216,7 +217,8 @@ pub fn explain(model: &Model, devices: &[Device], options: &CompileOptions) -> R
     partition::explain(model, devices, options, false)
 }
 
-/// How [`compile_among`] would spread a model, and [`compile()`] over [`devices()`], and why.
+/// Explains how [`compile_among`] would spread a model, and [`compile()`] over [`devices()`], and
+/// why.
 ///
 /// # Errors
 /// As for [`explain`].

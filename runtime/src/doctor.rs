@@ -1,4 +1,5 @@
-//! Whether this machine lets bursts be as quick as they can be, and what to do where it doesn't.
+//! Checks whether this machine lets bursts be as quick as they can be, with the cure where it
+//! doesn't.
 
 use std::path::Path;
 
@@ -13,7 +14,7 @@ use crate::burst::FIFO_PRIORITY;
 use crate::extensions::extensions_are_allowed;
 use crate::settings::Settings;
 
-/// How a check came out.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// As it should be.
@@ -27,13 +28,13 @@ pub enum Verdict {
 /// One thing that was looked at.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// What.
+    /// The thing that was checked.
     pub what: &'static str,
-    /// How it came out.
+    /// Its result.
     pub verdict: Verdict,
-    /// What was found.
+    /// The state that was found.
     pub found: String,
-    /// What to do about it; empty where nothing is to be done.
+    /// The cure; empty where nothing is to be done.
     pub advice: &'static str,
 }
 

@@ -11,7 +11,7 @@ use nnburst_hal_ipc::{Serving, service_dir, socket_path};
 use crate::error::{Result, RuntimeError};
 use crate::settings::Settings;
 
-/// How a driver is to run.
+/// The options of a driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DriverOptions {
     /// Threads that compute one execution; 0 counts as 1, which is what a pipeline that owns its

@@ -1,4 +1,4 @@
-//! Which Rust type holds the elements of which operand.
+//! The Rust types that hold the elements of operands.
 
 use nnburst_hal::OperandType;
 

@@ -1,8 +1,8 @@
-//! What can go wrong between an application and a device.
+//! The errors of an application's calls to a device.
 
 use nnburst_hal::{ErrorStatus, ExecutionFailure, HalError, MemoryError, OutputShape};
 
-/// What the calls of this crate answer.
+/// The result of this crate's calls.
 pub type Result<T> = std::result::Result<T, RuntimeError>;
 
 /// Why a call failed.
@@ -26,15 +26,15 @@ pub enum RuntimeError {
     /// There is no such device.
     #[error("no device is called {name:?}; known are {known}")]
     UnknownDevice {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
-        /// What there is.
+        /// The names that there are.
         known: String,
     },
     /// A driver could not be started, reached or served.
     #[error("{what}: {why}")]
     Driver {
-        /// What was being done.
+        /// The operation that failed.
         what: String,
         /// Why it failed.
         why: String,
@@ -68,7 +68,7 @@ impl RuntimeError {
         }
     }
 
-    /// What the C library answers.
+    /// Returns the C library's code for it.
     pub fn code(&self) -> ResultCode {
         match self {
             Self::Device(error) | Self::OutputTooSmall { error, .. } => error.status.into(),
@@ -81,12 +81,12 @@ impl RuntimeError {
         }
     }
 
-    /// Whether the device is gone: its process died, its connection closed.
+    /// Returns whether the device is gone: its process died, its connection closed.
     pub fn is_device_lost(&self) -> bool {
         self.status() == Some(ErrorStatus::DeviceUnavailable)
     }
 
-    /// Whether a deadline was missed.
+    /// Returns whether a deadline was missed.
     pub fn is_deadline_missed(&self) -> bool {
         matches!(
             self.status(),

@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::frame::Frame;
 use crate::settings::Settings;
 
-/// How to execute: made by [`Compilation::execution`], used any number of times.
+/// The options of an execution: made by [`Compilation::execution`], used any number of times.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct Execution<'a> {
@@ -36,7 +36,7 @@ impl<'a> Execution<'a> {
         self
     }
 
-    /// How long each execution may take, from its start.
+    /// Limits the time of each execution, from its start.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
@@ -48,7 +48,7 @@ impl<'a> Execution<'a> {
         self
     }
 
-    /// How long a WHILE may run.
+    /// Limits the time that a WHILE may run.
     pub fn loop_timeout(mut self, timeout: Duration) -> Self {
         self.options.loop_timeout = Some(timeout);
         self
@@ -204,7 +204,7 @@ pub struct Pending {
     kind: PendingKind,
 }
 
-/// What ends an execution in the background.
+/// The end of an execution in the background.
 #[cfg(feature = "futures")]
 pub(crate) enum Ending {
     Answer(Answer),
@@ -233,7 +233,7 @@ impl std::fmt::Debug for PendingKind {
 }
 
 impl Pending {
-    /// What there is to wait for, so that somebody can be woken by it.
+    /// Returns the event to wait for, so that it can wake a task.
     #[cfg(feature = "futures")]
     pub(crate) fn ending(&self) -> Result<Ending> {
         Ok(match &self.kind {
@@ -305,7 +305,7 @@ pub(crate) fn call_in_turn(
     answer.wait()
 }
 
-/// What the driver measured, in the units of `Duration`; `None` where it didn't.
+/// Returns the driver's measurement as a `Duration`; `None` where it didn't.
 pub fn time_in_driver(timing: Timing) -> Option<Duration> {
     (timing.time_in_driver != u64::MAX).then(|| Duration::from_micros(timing.time_in_driver))
 }

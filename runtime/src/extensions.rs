@@ -42,7 +42,7 @@ pub fn extension_number(name: &str) -> Result<u16> {
     registry().prefix(name)
 }
 
-/// What an operand type of an extension is, if a device offers it under that prefix.
+/// Returns the description of an extension's operand type, if a device offers it under that prefix.
 pub fn extension_type(code: ExtensionCode) -> Option<ExtensionOperandType> {
     learn_devices();
     registry().of_code(code)
@@ -53,9 +53,9 @@ pub fn extension_name(prefix: u16) -> Option<String> {
     registry().name(prefix).map(str::to_owned)
 }
 
-/// Whether this program may use extensions: whether its path is a line of the allowlist, whose
-/// place is a setting (`/etc/nnburst/extensions_allowlist`). Without a list that is root's or this
-/// user's, nobody may. Decided once per process.
+/// Returns whether this program may use extensions: whether its path is a line of the allowlist,
+/// whose place is a setting (`/etc/nnburst/extensions_allowlist`). Without a list that is root's or
+/// this user's, nobody may. Decided once per process.
 pub fn extensions_are_allowed() -> bool {
     static ALLOWED: OnceLock<bool> = OnceLock::new();
     *ALLOWED.get_or_init(|| {
@@ -126,7 +126,7 @@ fn learn_devices() {
     }
 }
 
-/// What is known of the extensions of this process.
+/// The extensions that the devices of this process have.
 #[derive(Debug, Default)]
 struct Registry {
     /// `None` where two devices disagree.

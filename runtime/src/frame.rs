@@ -64,7 +64,7 @@ impl std::fmt::Debug for Here {
     }
 }
 
-/// Where the answer to the last execution is.
+/// The place of the last execution's outputs.
 #[derive(Debug)]
 enum Last {
     Nothing,
@@ -84,10 +84,11 @@ struct Packet {
     frame: BurstFrame,
 }
 
-/// What a frame keeps of either kind: with state that is exchanged at every step, two take turns.
+/// The number of memories that a frame keeps of either kind: with state that is exchanged at every
+/// step, two take turns.
 const MOST_KEPT: usize = 2;
 
-/// Where arguments start: at a cache line.
+/// The alignment of arguments: at a cache line.
 const ALIGNMENT: usize = 64;
 
 impl Frame {
@@ -241,7 +242,7 @@ impl Frame {
         }
     }
 
-    /// What the driver measured of the last execution, if it was asked to.
+    /// Returns the driver's timing of the last execution, if it was asked to measure.
     pub fn timing(&self) -> Timing {
         match &self.last {
             Last::Nothing => Timing::NONE,
@@ -264,8 +265,8 @@ impl Frame {
         }
     }
 
-    /// How long the last execution took, as the caller saw it; in a burst, from sending it to
-    /// taking its answer.
+    /// Returns the time that the last execution took, as the caller saw it; in a burst, from
+    /// sending it to taking its answer.
     pub fn latency(&self) -> Duration {
         self.latency
     }

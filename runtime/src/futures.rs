@@ -27,7 +27,7 @@ pub struct EventFuture {
 pub struct PendingFuture {
     pending: Option<Pending>,
     ending: Option<Ending>,
-    /// Who watches the fence, once somebody does.
+    /// The watcher of the fence, once there is one.
     watch: Option<Arc<Watch>>,
 }
 

@@ -1,5 +1,4 @@
-//! What the crates say as `tracing` events, written to standard error where the settings ask for
-//! it.
+//! The crates' `tracing` events, written to standard error where the settings ask for it.
 
 use std::io::{self, IsTerminal};
 use std::sync::Once;
@@ -48,7 +47,7 @@ pub fn start_logging(process: &str) -> Result<(), LoggingError> {
     result
 }
 
-/// What of the settings can't be followed.
+/// A setting of the log that can't be followed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoggingError {

@@ -10,7 +10,7 @@ use crate::compile::CompileOptions;
 use crate::device::Device;
 use crate::error::Result;
 
-/// How the models of one compilation are prepared.
+/// The preparation of one compilation's models.
 #[derive(Debug)]
 pub(crate) struct Preparation<'a> {
     options: &'a CompileOptions,
@@ -112,7 +112,8 @@ mod tests {
 
     const FILES: CacheFiles = CacheFiles { model: 1, data: 2 };
 
-    /// What a driver is asked when a model is compiled so many times with a token, or without one.
+    /// Returns the calls that a driver receives when a model is compiled so many times with a
+    /// token, or without one.
     fn asked(files: CacheFiles, loads: bool, caching: bool, times: usize) -> Vec<Asked> {
         let dir = tempfile::tempdir().unwrap();
         let driver = TestDevice::new(Ok(files), loads);

@@ -1,4 +1,4 @@
-//! Where a model's time goes, step by step, beside what this machine could do.
+//! A model's time, step by step, beside this machine's roofline.
 //!
 //! A profile runs the plan in this process, without any device, queue or socket: what is measured
 //! is the arithmetic alone. [`Ceilings`] says how fast it could be.
@@ -13,10 +13,10 @@ use crate::driver::DriverOptions;
 use crate::error::{Result, RuntimeError};
 use crate::settings::Settings;
 
-/// Where the time of one execution goes.
+/// The time of one execution, by its steps.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    /// How long compiling the model to a plan took.
+    /// The time that compiling the model to a plan took.
     pub prepare: Duration,
     /// The median of whole executions, no clock read in between.
     pub whole: Duration,

@@ -30,10 +30,10 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::error::{Result, RuntimeError};
 
 const SUFFIX: &str = ".service";
-/// Where root configures services for all users, the first one first.
+/// The directories in which root configures services for all users, the first one first.
 const SYSTEM: [&str; 3] =
     ["/etc/nnburst/services", "/usr/lib/nnburst/services", "/usr/share/nnburst/services"];
-/// How long a started driver may take to serve.
+/// The time that a started driver may take until it serves.
 const PATIENCE: Duration = Duration::from_secs(5);
 const GLANCE: Duration = Duration::from_millis(2);
 
@@ -161,7 +161,7 @@ fn start_configured(dir: &Path, name: &str, configured: &[Configured]) -> Result
     Err(failed(format!("{program} doesn't serve {} after {PATIENCE:?}", socket.display())))
 }
 
-/// What ends the threads that wait for started drivers to end.
+/// The event that ends the threads which wait for started drivers to end.
 static STOP: PerProcess<Option<Arc<OwnedFd>>> = PerProcess::new();
 
 /// Reaps a driver whenever it ends, which is not ours to decide. Where no thread or descriptor is

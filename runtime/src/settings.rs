@@ -14,7 +14,7 @@ use nnburst_hal_ipc::service_dir;
 
 use crate::burst::Wait;
 
-/// How work is spread over devices that the caller didn't choose.
+/// The partitioning over devices that the caller didn't choose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Partitioning {
     /// Not at all: everything on the reference device.
@@ -45,9 +45,9 @@ pub struct Setting {
     pub name: &'static str,
     /// Android's property, where it has one.
     pub property: &'static str,
-    /// What holds where nothing is said.
+    /// The default.
     pub default: &'static str,
-    /// What it does.
+    /// Its effect.
     pub meaning: &'static str,
 }
 
@@ -177,7 +177,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
 ];
 
-/// What is set.
+/// The values of all settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// `partition`.
@@ -200,7 +200,7 @@ pub struct Settings {
     pub burst_window: Duration,
     /// `burst-wait`.
     pub burst_wait: Wait,
-    /// Whether `wish` is `bf16`.
+    /// True if `wish` is `bf16`.
     pub bf16: bool,
     /// `keep-warm`.
     pub keep_warm: bool,
@@ -208,7 +208,7 @@ pub struct Settings {
     pub extensions_allowlist: PathBuf,
 }
 
-/// Where a setting's value comes from.
+/// The source of a setting's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Nobody set it.
@@ -222,11 +222,11 @@ pub enum Origin {
 /// A setting as it stands.
 #[derive(Clone, Debug)]
 pub struct Current {
-    /// Which.
+    /// The setting.
     pub setting: &'static Setting,
     /// The value that holds.
     pub value: String,
-    /// Who said so.
+    /// The source of the value.
     pub origin: Origin,
 }
 
@@ -279,17 +279,17 @@ impl Settings {
         SETTINGS.iter().map(current).collect()
     }
 
-    /// What was set and has no effect: names that are no settings, values that none takes. One
-    /// sentence each.
+    /// Returns the settings that have no effect: names that are no settings, values that none
+    /// takes. One sentence each.
     pub fn mistakes() -> Vec<String> {
         Texts::read().mistakes()
     }
 }
 
-/// Where the value of `burst-window` can't be read.
+/// The window where the value of `burst-window` can't be read.
 const BURST_WINDOW: Duration = Duration::from_millis(2);
 
-/// What was set.
+/// The texts of the settings.
 #[derive(Default)]
 struct Texts {
     /// By name; and whether it was the environment that said it.

@@ -9,7 +9,7 @@ use nnburst_hal::{
 
 use crate::driver::{self, DriverOptions};
 
-/// What a driver was asked.
+/// A call that a driver received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// To prepare, with so many handles, for this token.
@@ -22,10 +22,10 @@ pub(crate) struct TestDevice {
     executor: Arc<dyn HalDevice>,
     /// An error is answered with one.
     pub(crate) files: Result<CacheFiles>,
-    /// Whether loading works.
+    /// True if loading works.
     pub(crate) loads: bool,
     pub(crate) asked: Arc<Mutex<Vec<Asked>>>,
-    /// What was prepared last, which is what loading gives.
+    /// The model that was prepared last, which is what loading gives.
     model: Mutex<Option<Model>>,
 }
 

@@ -27,7 +27,7 @@ const POOL_ALIGN: usize = 64;
 pub(crate) struct Builder {
     /// Operands and operations; which of them come in and go out is said at the end.
     pub(crate) graph: Subgraph,
-    /// Which operator of the file each operation stems from.
+    /// The operator of the file that each operation stems from.
     pub(crate) sources: Vec<usize>,
     /// The values of constants that travel within the model.
     pub(crate) values: Vec<u8>,

@@ -22,7 +22,7 @@ pub struct UnsupportedOperator {
     pub index: usize,
     /// Its name in the format, such as `PACK`.
     pub name: String,
-    /// What stands in the way.
+    /// The reason.
     pub why: String,
 }
 
@@ -103,7 +103,7 @@ pub struct StatePair {
     pub input: usize,
     /// Index into the model's outputs.
     pub output: usize,
-    /// What it is.
+    /// Its properties.
     pub info: TensorInfo,
     /// The value before the first execution, and after a reset.
     pub initial: Vec<u8>,
@@ -120,7 +120,7 @@ pub struct Imported {
     pub outputs: Vec<TensorInfo>,
     /// The states, in the order in which the graph uses them.
     pub states: Vec<StatePair>,
-    /// What the file says about itself.
+    /// The file's own description.
     pub description: String,
     /// For each operation of the model the operator it stems from, as an index into `operators`.
     pub sources: Vec<usize>,
@@ -128,7 +128,7 @@ pub struct Imported {
     pub operators: Vec<String>,
 }
 
-/// Where the file's bytes are for whoever executes the model.
+/// The memory of the file's bytes for whoever executes the model.
 enum Backing {
     Descriptor(OwnedFd),
     Copy,
@@ -216,7 +216,7 @@ fn lower_all(import: &mut Import<'_>) -> Result<(), ImportError> {
     Err(ImportError::Unsupported { operators: unsupported })
 }
 
-/// What an import leaves, before memory is found for it.
+/// The result of an import, before memory is found for it.
 pub(crate) struct Parts {
     graph: Subgraph,
     values: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What a tensor of the file is as an operand of the HAL.
+//! Tensors of the file as operands of the HAL.
 //!
 //! | file            | operand                                                                        |
 //! |-----------------|--------------------------------------------------------------------------------|
@@ -100,7 +100,7 @@ fn per_channel(tensor: &Tensor) -> Result<Operand, String> {
     Ok(operand)
 }
 
-/// Whether values are integers that stand for real numbers.
+/// Returns whether values are integers that stand for real numbers.
 pub(crate) fn is_quantized(kind: OperandType) -> bool {
     matches!(
         kind,

@@ -51,7 +51,7 @@ pub(super) fn sources(args: &BenchArgs) -> impl Iterator<Item = Result<Source, F
     all.map(|source| Ok(source?.wishing(args.engine.wish)))
 }
 
-/// What `--json` prints of a model.
+/// The object that `--json` prints of a model.
 #[derive(Debug, Serialize)]
 struct Report {
     model: String,
@@ -131,7 +131,7 @@ fn measure(args: &BenchArgs, source: &Source) -> Result<(Report, Missed), Failur
     Ok((report, missed))
 }
 
-/// What a step took, and whether it was late; nothing where the driver gave it up for that.
+/// Returns the time of a step, unless it was late; nothing where the driver gave it up for that.
 fn in_time(
     step: Result<Sample, Failure>,
     deadline: Option<Duration>,

@@ -12,12 +12,12 @@ use crate::session::open_device;
 use crate::source::Source;
 use crate::table::Table;
 
-/// What is told of an operation.
+/// The report of an operation.
 #[derive(Debug, Serialize)]
 struct Verdict {
     index: usize,
     operation: String,
-    /// What it stems from in the model's file.
+    /// Its source in the model's file.
     source: String,
     taken: bool,
     why: String,
@@ -75,7 +75,7 @@ fn open(name: &str) -> Result<Device, Failure> {
     })
 }
 
-/// How the model would be spread over several devices.
+/// Prints the partitioning of the model over several devices.
 fn spread(source: &Source, args: &CheckArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let devices: Vec<Device> =
         args.devices.iter().map(|name| open(name)).collect::<Result<_, _>>()?;
@@ -141,8 +141,8 @@ fn print(
     Ok(())
 }
 
-/// What a device can't say itself: the operation with the types of its operands, so that the reader
-/// can look up who supports it, and since when.
+/// Returns the reason that a device can't give itself: the operation with the types of its
+/// operands, so that the reader can look up who supports it, and since when.
 fn why(source: &Source, operation: &Operation) -> String {
     let operand = |&index: &u32| {
         let at = usize::try_from(index).unwrap_or(usize::MAX);

@@ -88,7 +88,7 @@ struct Row {
     output: Vec<u8>,
 }
 
-/// What `--json` prints of a row.
+/// The object that `--json` prints of a row.
 #[derive(Debug, Serialize)]
 struct Report {
     pace: &'static str,

@@ -9,7 +9,7 @@ use crate::args::DevicesArgs;
 use crate::failure::Failure;
 use crate::table::Table;
 
-/// What is told of a device.
+/// The report of a device.
 #[derive(Debug, Serialize)]
 struct Report {
     name: String,

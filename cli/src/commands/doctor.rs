@@ -71,7 +71,7 @@ pub(crate) fn doctor(args: &DoctorArgs, out: &mut dyn Write) -> Result<(), Failu
     }
 }
 
-/// Who said so, or who could.
+/// The source of the value, or the possible ones.
 fn from(setting: &Setting, origin: &Origin) -> String {
     match origin {
         Origin::Environment => format!("by {}", setting.variable()),

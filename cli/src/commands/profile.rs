@@ -52,7 +52,7 @@ fn measure(args: &BenchArgs, source: &Source) -> Result<Profile, Failure> {
     Ok(Profile::of(&source.model, &inputs, &options, runs)?)
 }
 
-/// What a step reaches.
+/// The throughput that a step reaches.
 #[derive(Clone, Copy, Debug)]
 struct Reach {
     /// 10^9 operations a second; for steps that only move data, 10^9 bytes.
@@ -158,7 +158,7 @@ fn micros(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e6
 }
 
-/// What `--profile --json` prints of a model.
+/// The object that `--profile --json` prints of a model.
 #[derive(Debug, Serialize)]
 struct ModelReport<'a> {
     model: &'a str,
@@ -205,7 +205,7 @@ impl<'a> ModelReport<'a> {
     }
 }
 
-/// What `--ceiling --json` prints.
+/// The object that `--ceiling --json` prints.
 #[derive(Debug, Serialize)]
 struct CeilingReport {
     peaks: Vec<PeakReport>,

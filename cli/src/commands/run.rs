@@ -78,7 +78,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
 struct Input {
     at: usize,
     feed: Feed,
-    /// Whether the bytes are 64-bit integers, as they are in the model's file.
+    /// True if the bytes are 64-bit integers, as they are in the model's file.
     is_wide: bool,
 }
 

@@ -57,7 +57,7 @@ impl Picture {
         picture.encode(operand)
     }
 
-    /// What is left without a sixteenth on each side.
+    /// Returns the picture without a sixteenth on each side.
     fn centre(&self) -> Self {
         let (left, right) = middle(self.width);
         let (top, bottom) = middle(self.height);
@@ -103,7 +103,7 @@ impl Picture {
     }
 }
 
-/// Where the centre of `side` begins and ends.
+/// Returns the bounds of the centre of `side`.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

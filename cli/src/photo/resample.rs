@@ -23,7 +23,7 @@ pub(super) fn resize(picture: &Picture, width: usize, height: usize) -> Picture 
 const PRECISION_BITS: u32 = 32 - 8 - 2;
 const CHANNELS: usize = 3;
 
-/// Which samples make up one of the result, and how much each.
+/// The samples that make up one of the result, with their weights.
 #[derive(Debug)]
 struct Window {
     first: usize,

@@ -17,7 +17,7 @@ use rustix::thread::sched_getaffinity;
 
 use super::checksum::{BLOCK, Checksum};
 
-/// What one thread reads at a time, and is summed up apart.
+/// The block that one thread reads at a time, with a checksum of its own.
 const _: () = assert!(BLOCK == AlignedBytes::PAGE);
 
 /// Raised with every change of what is written.
@@ -36,11 +36,11 @@ struct Page<'a> {
     /// As many bytes of the file.
     from: View<'a>,
     sum: &'a mut u64,
-    /// Whether it has a huge page.
+    /// True if it has a huge page.
     taken: bool,
 }
 
-/// Which of the two files.
+/// The role of a file among the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Model,
@@ -70,7 +70,7 @@ impl Role {
     }
 }
 
-/// What stands in front of either file.
+/// The header of either file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) role: Role,

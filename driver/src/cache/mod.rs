@@ -35,7 +35,7 @@ use file::{CacheFile, Header, Role};
 /// A file for what is validated, and one for what can at worst give wrong values.
 pub(crate) const FILES: CacheFiles = CacheFiles { model: 1, data: 1 };
 
-/// Who may read what we write: the same driver of the same build, for the same machine.
+/// The identity that a reader must have: the same driver of the same build, for the same machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity(u64);
 
@@ -54,7 +54,7 @@ impl Identity {
     }
 }
 
-/// What the model file holds in front of the constants.
+/// The part of the model file in front of the constants.
 #[derive(Serialize, Deserialize)]
 struct Body<M> {
     preference: ExecutionPreference,
@@ -76,7 +76,7 @@ pub(crate) struct Restored {
 /// Bytes of memory that may become of a byte of an encoded model while it is decoded.
 const DECODED: u64 = 24;
 
-/// Whether files came, and as many as are needed.
+/// Returns whether files came, and as many as are needed.
 pub(crate) fn is_complete(cache: &CacheHandles) -> bool {
     let count = |files: &[OwnedFd]| u32::try_from(files.len()).ok();
     count(&cache.model) == Some(FILES.model) && count(&cache.data) == Some(FILES.data)

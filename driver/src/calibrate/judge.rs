@@ -3,7 +3,7 @@
 /// Pairs of runs; an odd number, so that there is a middle one.
 pub(super) const RUNS: usize = 41;
 
-/// How far from the middle the ranks are between which the true ratio lies in all but one of a
+/// The distance from the middle of the ranks between which the true ratio lies in all but one of a
 /// thousand measurements: 3.3 times the standard deviation of a binomial distribution of as many
 /// runs, which is half their square root.
 const SPREAD: usize = 11;

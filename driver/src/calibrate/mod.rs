@@ -29,7 +29,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use crate::device::{CpuDriver, Options};
 use judge::RUNS;
 
-/// What a figure is about.
+/// The work that a figure is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Operations whose first input is of this type.
@@ -112,8 +112,9 @@ impl Measured {
         self.figures().find(|&(one, _)| one == work).map_or(ONE, |(_, info)| info)
     }
 
-    /// What was kept for a driver of this build with these options; `None` if nothing was, if what
-    /// is there says nothing sensible, or if another user could have written it.
+    /// Loads the figures that were kept for a driver of this build with these options; `None` if
+    /// nothing was, if what is there says nothing sensible, or if another user could have written
+    /// it.
     pub fn load(dir: &Path, driver: &str, options: &Options) -> Option<Self> {
         let text = match read_trusted(&dir.join(file(driver, options)), Owners::own()) {
             Err(error) if error.is_absent() => return None,
@@ -172,15 +173,15 @@ pub fn calibrate(driver: &str, options: Options) -> Result<Measured> {
     Ok(measured)
 }
 
-/// What was kept for a driver by [`calibrate`], if it ever was: by this build and with these
-/// options.
+/// Returns the figures that [`calibrate`] kept for a driver, if it ever did: by this build and with
+/// these options.
 pub fn calibrated(driver: &str, options: &Options) -> Option<Measured> {
     Measured::load(&state_dir()?, driver, options)
 }
 
-/// Where figures are kept: the setting `state-dir` (`NNBURST_STATE_DIR`), a service manager's
-/// `STATE_DIRECTORY`, or `nnburst` in the user's directory for state; `None` for a user without
-/// any.
+/// Returns the directory of figures: the setting `state-dir` (`NNBURST_STATE_DIR`), a service
+/// manager's `STATE_DIRECTORY`, or `nnburst` in the user's directory for state; `None` for a user
+/// without any.
 pub fn state_dir() -> Option<PathBuf> {
     let set = |name| environment(name).map(PathBuf::from);
     let own = || set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")));
@@ -195,8 +196,8 @@ fn file(driver: &str, options: &Options) -> String {
     format!("{driver}.{}.figures", options.threads.max(1))
 }
 
-/// What figures hold for: another build computes otherwise, and so do other instructions and
-/// threads.
+/// Returns the conditions that figures hold for: another build computes otherwise, and so do other
+/// instructions and threads.
 fn key(options: &Options) -> Result<String> {
     let isa = Isa::from_environment().map_err(|error| HalError::failure(error.to_string()))?;
     let (package, threads) = (env!("CARGO_PKG_VERSION"), options.threads.max(1));

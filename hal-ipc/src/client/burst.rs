@@ -9,14 +9,14 @@ use nnburst_hal::{BurstCallback, BurstContext, BurstFigures, BurstOptions, Burst
 use super::link::Link;
 use crate::wire::{BurstBody, CallRef, DescriptorsOut, QueueBody};
 
-/// How long a driver may take to forget a memory.
+/// The time that a driver may take to forget a memory.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The driver's end of a burst; released there when dropped here. The queues themselves are between
 /// the two ends of the burst, and none of this crate's business.
 pub(super) struct RemoteBurst {
     link: Arc<Link>,
-    /// What the driver knows our callback by.
+    /// The number by which the driver knows our callback.
     callback: u64,
     object: u64,
     terms: BurstTerms,

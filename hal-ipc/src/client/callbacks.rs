@@ -33,7 +33,7 @@ impl Owed<dyn ExecutionCallback> {
     }
 }
 
-/// How long the clock's thread waits for the next deadline before it ends.
+/// The time that the clock's thread waits for the next deadline before it ends.
 const LINGER: Duration = Duration::from_secs(1);
 
 type Table<C> = Mutex<HashMap<u64, C>>;
@@ -118,7 +118,7 @@ impl Callbacks {
             .memories(slots)
     }
 
-    /// Whether the driver owes anybody a word.
+    /// Returns whether the driver owes anybody a word.
     pub(super) fn are_owed(&self) -> bool {
         !lock(&self.prepared).is_empty() || !lock(&self.executed).is_empty()
     }

@@ -32,7 +32,7 @@ pub enum ConnectError {
     NotServed {
         /// The socket.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
     /// Directory, socket or server is another user's; nothing was sent.
@@ -52,13 +52,13 @@ pub enum ConnectError {
     /// The service disconnected, died or was silent before it had introduced itself.
     #[error("the service was lost: {why}")]
     Lost {
-        /// What was lost of it.
+        /// The loss.
         why: String,
     },
     /// The service can't be started, or speaks something else.
     #[error("the service is of no use: {why}")]
     Unusable {
-        /// What is wrong with it.
+        /// The mistake in it.
         why: String,
     },
 }

@@ -23,13 +23,13 @@ use crate::wire::{self, CallRef, DescriptorsIn, DescriptorsOut, Event, Kind, Mad
 const THREADS: usize = 4;
 const WAITING: usize = 4096;
 
-/// How long a service may take to be connected to, to greet and to answer a query, where the
-/// setting says nothing else.
+/// The time that a service may take to accept a connection, to greet and to answer a query, where
+/// the setting says nothing else.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a service may take to be connected to, to greet and to answer a query, and how often
-/// one that computes is asked whether it is still there: the setting `service-timeout`, in
-/// milliseconds.
+/// Returns the time that a service may take to accept a connection, to greet and to answer a query,
+/// and the period at which one that computes is asked whether it is still there: the setting
+/// `service-timeout`, in milliseconds.
 pub(crate) fn service_timeout() -> Duration {
     let set = setting("service-timeout").and_then(|value| value.to_str()?.parse().ok());
     set.filter(|&ms| ms > 0).map_or(TIMEOUT, Duration::from_millis)
@@ -155,7 +155,7 @@ impl Link {
         self.connection.call(call, tail, fds.as_slice(), limit)
     }
 
-    /// Whether the driver has left a call without an answer, and has said nothing since.
+    /// Returns whether the driver has left a call without an answer, and has said nothing since.
     pub(super) fn is_silent(&self) -> bool {
         self.connection.is_silent()
     }
@@ -189,7 +189,7 @@ fn release<T: DeserializeOwned + Made>(connection: &Connection, frame: &Frame) {
     }
 }
 
-/// What a call is for, on a timeline.
+/// Returns the phase of a call, for a timeline.
 fn phase(call: &CallRef<'_>) -> Phase {
     match call {
         CallRef::PrepareModel { .. } | CallRef::PrepareModelFromCache { .. } => Phase::Preparation,

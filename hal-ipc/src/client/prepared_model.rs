@@ -33,7 +33,8 @@ impl RemotePreparedModel {
         Arc::ptr_eq(&self.link, link).then_some(self.object)
     }
 
-    /// Whether the driver that prepared it is gone. It stays so, even where the driver is back.
+    /// Returns whether the driver that prepared it is gone. It stays so, even where the driver is
+    /// back.
     pub fn is_lost(&self) -> bool {
         self.link.lost().is_some()
     }

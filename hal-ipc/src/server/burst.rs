@@ -11,7 +11,7 @@ use super::session::Session;
 use crate::connection::{Connection, Limit};
 use crate::wire::{BurstBody, MemoryBody, Question};
 
-/// How long a client may take to say where a memory is.
+/// The time that a client may take to answer where a memory is.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The client's end of a burst's control, asked over the connection. The memories that it tells of

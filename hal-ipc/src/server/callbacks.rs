@@ -17,7 +17,7 @@ pub(super) struct Notifier {
     connection: Arc<Connection>,
     callback: u64,
     charges: Mutex<Option<Charges>>,
-    /// What only the task itself takes: given back with the driver's hold of the callback.
+    /// The charges of the task itself: given back with the driver's hold of the callback.
     _task: Charges,
 }
 

@@ -17,7 +17,7 @@ use crate::connection::Connection;
 use crate::socket::Frame;
 use crate::wire::{self, Call, DescriptorsIn, RequestBody};
 
-/// Where a call came from and its answer goes.
+/// The origin of a call, to which its answer goes.
 struct Reply<'a> {
     connection: &'a Arc<Connection>,
     id: u64,
@@ -237,13 +237,13 @@ impl Session {
     }
 }
 
-/// What a call takes for as long as it is at work: its message, and descriptors that are no
-/// memories'.
+/// Returns the charges of a call for as long as it is at work: its message, and descriptors that
+/// are no memories'.
 fn task(message: Charge, fds: &mut DescriptorsIn) -> Charges {
     std::iter::once(message).chain(fds.take_charges()).map(Arc::new).collect()
 }
 
-/// What the client takes with what it was allowed more, or why it wasn't.
+/// Splits the charge that the client was allowed from the error that it was refused with.
 fn split(
     mut charges: Charges,
     more: std::result::Result<Charge, Exhausted>,

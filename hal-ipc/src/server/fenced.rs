@@ -26,7 +26,7 @@ pub(super) struct FencedCall {
     pub(super) duration: Option<Duration>,
 }
 
-/// What the client holds of one that was launched.
+/// The client's object of one that was launched.
 pub(super) struct FencedObject {
     pub(super) callback: Arc<dyn FencedExecutionCallback>,
     /// Ours of the fence that the client was given.

@@ -21,7 +21,7 @@ struct Table {
 struct Waiting {
     id: u64,
     socket: Weak<OwnedFd>,
-    /// What its connection takes.
+    /// The charge of its connection.
     place: Charge,
 }
 

@@ -1,4 +1,4 @@
-//! What a client holds of the driver, by number.
+//! A client's objects of the driver, by number.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use nnburst_hal::{
 
 use super::fenced::FencedObject;
 
-/// What something takes of the client's budget; clones of one are taken once.
+/// The charges of an object to the client's budget; clones of one are taken once.
 pub(super) type Charges = Vec<Arc<Charge>>;
 
 /// An object of the driver.
@@ -25,7 +25,7 @@ pub(super) enum Object {
 /// An object and what it takes of the client's allowances.
 pub(super) struct Held {
     object: Object,
-    /// What it is, for people: of models, and of their bursts.
+    /// A description for people: of models, and of their bursts.
     label: String,
     charges: Charges,
 }
@@ -98,12 +98,13 @@ impl Objects {
         }
     }
 
-    /// What an object takes of the client's allowances, for whatever makes further use of it.
+    /// Returns the charges of an object to the client's budget, for whatever makes further use of
+    /// it.
     pub(super) fn charges(&self, id: u64) -> Charges {
         self.lock().held.get(&id).map(|held| held.charges.clone()).unwrap_or_default()
     }
 
-    /// What a model is, for people.
+    /// Returns a model's description for people.
     pub(super) fn label(&self, id: u64) -> String {
         self.lock().held.get(&id).map(|held| held.label.clone()).unwrap_or_default()
     }

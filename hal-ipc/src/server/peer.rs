@@ -1,4 +1,4 @@
-//! Who is at the other end.
+//! The process at the other end of a connection.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -46,8 +46,8 @@ impl Peer {
         Self { budget, ..self }
     }
 
-    /// What is charged for this client: whatever is made for it is taken from here first, and given
-    /// back when that is gone.
+    /// Returns the budget of this client: whatever is made for it is taken from here first, and
+    /// given back when that is gone.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
@@ -68,13 +68,14 @@ impl Peer {
     }
 }
 
-/// What a service offers: a device for each client, its own or one for all.
+/// The device that a service offers: a device for each client, its own or one for all.
 pub trait Driver: Send + Sync {
     /// The device as this client sees it; it is dropped when the client is gone.
     fn device(&self, peer: &Peer) -> Arc<dyn Device>;
 
-    /// Whether the driver charges [`Peer::budget`] for the memory of prepared models and buffers by
-    /// itself. Else models are charged their constants, and buffers their size, as they are made.
+    /// Returns whether the driver charges [`Peer::budget`] for the memory of prepared models and
+    /// buffers by itself. Else models are charged their constants, and buffers their size, as they
+    /// are made.
     fn charges_memory(&self) -> bool {
         false
     }

@@ -26,7 +26,7 @@ use crate::process;
 use crate::socket::{Socket, SocketError};
 use crate::wire::{self, PROTOCOL_VERSION, Verdict};
 
-/// How long a service out of descriptors waits before it accepts again.
+/// The time that a service out of descriptors waits before it accepts again.
 const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
 
 /// File descriptors of a connection: its socket, and what waits for its fences.
@@ -39,7 +39,7 @@ const OWN_THREADS: usize = 2;
 /// into.
 const OWN_BYTES: u64 = 2 << 20;
 
-/// How long stopping waits for the sessions to end.
+/// The time that stopping waits for the sessions to end.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// A driver to be served.
@@ -62,7 +62,7 @@ struct Shared {
     name: String,
     driver: Box<dyn Driver>,
     limits: Limits,
-    /// What each user may have of this service.
+    /// The budgets of the users of this service.
     users: Mutex<HashMap<u32, Weak<Budget>>>,
     greeters: Arc<Greeters>,
     sessions: Mutex<Sessions>,
@@ -187,7 +187,7 @@ impl Service {
         }
     }
 
-    /// What a connection takes before anything is asked: the thread that reads it and one that
+    /// Returns the charge of a connection before any call: the thread that reads it and one that
     /// answers, so that who is served can always be answered, and memory for small messages.
     fn place(&self, peer: &Peer) -> Result<Charge, Exhausted> {
         let user = self.user(peer.uid);

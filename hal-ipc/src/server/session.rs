@@ -22,7 +22,7 @@ pub(super) struct Session {
     pub(super) service: String,
     pub(super) device: Arc<dyn Device>,
     pub(super) objects: Objects,
-    /// Whether the device charges the client for memory by itself.
+    /// True if the device charges the client for memory by itself.
     pub(super) charges_memory: bool,
     pub(super) fences: FenceWaiter,
     peer: Peer,
@@ -56,7 +56,7 @@ impl Session {
         &self.peer
     }
 
-    /// What the client may still take.
+    /// Returns the client's budget.
     pub(super) fn budget(&self) -> &Arc<Budget> {
         self.peer.budget()
     }

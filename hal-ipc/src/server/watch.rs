@@ -16,13 +16,14 @@ pub struct ServiceBurst {
     pub uid: u32,
     /// The client's name: what its process calls itself now; empty if that can't be read.
     pub client: String,
-    /// Which of the client's bursts; with the client's connection, its name.
+    /// The number of the burst among the client's; with the client's connection, its name.
     pub burst: u64,
-    /// Which of the service's connections the client has.
+    /// The number of the client's connection.
     pub connection: u64,
-    /// What it runs: operations, the first input's and output's shapes. Models have no names.
+    /// The model that it runs: operations, the first input's and output's shapes. Models have no
+    /// names.
     pub model: String,
-    /// How it is doing, by the driver's count.
+    /// The driver's figures of it.
     pub figures: BurstFigures,
 }
 
@@ -66,7 +67,7 @@ impl Session {
     }
 }
 
-/// What a process calls itself.
+/// Returns the name that a process gives itself.
 fn process_name(pid: i32) -> String {
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     name.trim_end().to_owned()

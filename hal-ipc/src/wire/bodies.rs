@@ -1,4 +1,4 @@
-//! What messages are made of where the HAL's own types won't do: whatever holds file descriptors.
+//! The types of messages where the HAL's own types won't do: whatever holds file descriptors.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -61,7 +61,7 @@ impl<'a> DescriptorsOut<'a> {
 pub(crate) struct DescriptorsIn {
     fds: Vec<Option<(OwnedFd, Charge)>>,
     memories: Vec<(MemoryBody, Memory)>,
-    /// What mappings of the memories are charged to.
+    /// The budget that mappings of the memories are charged to.
     budget: Arc<Budget>,
     /// For those that were taken without their charge.
     charges: Vec<Charge>,
@@ -90,7 +90,7 @@ impl DescriptorsIn {
         Ok(fd)
     }
 
-    /// What the descriptors that were taken so far are charged, memories apart: those pay for
+    /// Returns the charges of the descriptors that were taken so far, memories apart: those pay for
     /// theirs.
     pub(crate) fn take_charges(&mut self) -> Vec<Charge> {
         std::mem::take(&mut self.charges)

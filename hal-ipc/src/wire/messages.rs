@@ -44,7 +44,7 @@ macro_rules! calls {
                 }
             }
 
-            /// What it is called.
+            /// Returns its name.
             pub(crate) fn name(&self) -> &'static str {
                 match self {
                     $(Self::$name { .. } => stringify!($name),)*

@@ -45,7 +45,7 @@ pub(crate) const GREETING_BYTES: usize = 16;
 /// Bytes before every message.
 pub(crate) const HEADER_BYTES: usize = 16;
 
-/// What the service says of a newcomer.
+/// The service's answer to a new client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Speak.
@@ -96,7 +96,7 @@ pub(crate) fn parse_greeting(bytes: &[u8; GREETING_BYTES]) -> Result<(u32, Verdi
     Ok((number(version), verdict))
 }
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Wants an answer with the same id.
@@ -111,7 +111,7 @@ pub(crate) enum Kind {
     Pong,
 }
 
-/// What stands before a message.
+/// The header of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     /// Of message and tail.
@@ -174,7 +174,7 @@ fn number(bytes: &[u8]) -> u32 {
     bytes.iter().rev().fold(0, |number, &byte| number << 8 | u32::from(byte))
 }
 
-/// What can be wrong with bytes from the other side.
+/// The errors of bytes from the other side.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// The greeting is not that of this protocol.
@@ -189,7 +189,7 @@ pub enum WireError {
     /// The header names no kind of frame.
     #[error("{code} is no kind of frame")]
     Kind {
-        /// What it names.
+        /// The code that it names.
         code: u8,
     },
     /// The frame is longer than allowed.
@@ -211,13 +211,13 @@ pub enum WireError {
     /// The frame's bytes don't make a message.
     #[error("malformed message: {why}")]
     Malformed {
-        /// What the decoder says.
+        /// The decoder's error.
         why: String,
     },
     /// A message can't be expressed.
     #[error("the message can't be encoded: {why}")]
     NotEncodable {
-        /// What the encoder says.
+        /// The encoder's error.
         why: String,
     },
 }
@@ -247,7 +247,7 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, &[u8]), WireError
 /// grows.
 const DECODED: u64 = 12;
 
-/// How many bytes a decoder may count, what is charged for them first, and the decoder. The least
+/// The number of bytes that a decoder may count, the charge for them, and the decoder. The least
 /// comes with each connection.
 type Rung<T> = (usize, u64, fn(&[u8]) -> Result<(T, usize), DecodeError>);
 

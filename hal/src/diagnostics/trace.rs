@@ -19,14 +19,14 @@ use crate::settings::setting;
 use crate::trusted::{Owners, append_trusted};
 use crate::types::TimePoint;
 
-/// Who does the work: the second part of a span's name.
+/// The part that does the work: the second part of a span's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer {
     /// The application.
     Application,
     /// The runtime.
     Runtime,
-    /// What carries calls between processes.
+    /// The transport of calls between processes.
     Ipc,
     /// The driver.
     Driver,
@@ -38,7 +38,7 @@ pub enum Layer {
     Utility,
 }
 
-/// What is being done: the third part of a span's name.
+/// The phase of the work: the third part of a span's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// All of it.

@@ -97,7 +97,7 @@ impl VlogMask {
         (mask, unknown)
     }
 
-    /// Whether the tag is in the set.
+    /// Returns whether the tag is in the set.
     pub const fn contains(self, tag: VlogTag) -> bool {
         self.0 & tag.bit() != 0
     }
@@ -124,7 +124,7 @@ pub fn set_vlog_mask(mask: VlogMask) {
     MASK.store(mask.0, Ordering::Relaxed); // hands nothing over
 }
 
-/// Whether a tag is on.
+/// Returns whether a tag is on.
 pub fn vlog_is_on(tag: VlogTag) -> bool {
     VlogMask(MASK.load(Ordering::Relaxed)).contains(tag) // hands nothing over
 }

@@ -26,7 +26,7 @@ const LOCAL: [&str; 24] = [
     "tmpfs", "ubifs", "udf", "vfat", "xfs",
 ];
 
-/// What a descriptor's pages come from.
+/// The source of a descriptor's pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Backing {
     /// Memory, a device's buffer or a local disk: pages come at once, or a fault says that they
@@ -40,7 +40,7 @@ pub(super) enum Backing {
 }
 
 impl Backing {
-    /// What a memory's descriptor is of, looked up without waiting for anybody.
+    /// Returns the backing of a memory's descriptor, looked up without waiting for a file system.
     ///
     /// # Errors
     /// It is a memfd of huge pages, or no file that has pages; the system refused.
@@ -130,7 +130,7 @@ fn kind_of(fd: BorrowedFd<'_>) -> Result<Kind, MemoryError> {
     })
 }
 
-/// What the kernel knows of a file without asking a file system.
+/// Returns the kernel's own knowledge of a file, without asking its file system.
 fn status(fd: BorrowedFd<'_>) -> Result<Statx, MemoryError> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     statx(fd, "", flags, StatxFlags::TYPE).map_err(MemoryError::system("statx"))
@@ -191,8 +191,7 @@ mod tests {
         check_prompt(status.as_fd()).unwrap_err();
     }
 
-    /// Where the system has no huge pages such a memfd can be made all the same; it is only mapped
-    /// in vain.
+    /// A memfd of huge pages can be made also where the system has none; it is only mapped in vain.
     #[test]
     fn memfds_of_huge_pages_are_refused() {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB;

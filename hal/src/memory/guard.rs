@@ -46,7 +46,7 @@ const LOST: u8 = 2;
 
 struct Chunk {
     entries: [Entry; CHUNK],
-    /// How many are taken; a hint for [`Guard::watch`], which looks at each entry anyway.
+    /// The number that is taken; a hint for [`Guard::watch`], which looks at each entry anyway.
     taken: AtomicUsize,
     next: AtomicPtr<Self>,
 }
@@ -91,7 +91,7 @@ impl Guard {
         }
     }
 
-    /// Whether the file was cut short under somebody's access, and its bytes are lost.
+    /// Returns whether the file was cut short under somebody's access, and its bytes are lost.
     #[inline]
     pub(super) fn tripped(&self) -> bool {
         // Acquire: edge lost.

@@ -13,7 +13,7 @@ use super::mapping::{Access, Mapping};
 use crate::budget::{Budget, Charge, Exhausted};
 use crate::process::Origin;
 
-/// What kind of memory a handle names.
+/// The kind of memory that a handle names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MemoryKind {
     /// Anonymous shared memory; here a memfd, sealed against shrinking and growing.
@@ -45,13 +45,13 @@ impl MemoryKind {
     }
 }
 
-/// What can be wrong with a memory.
+/// The errors of a memory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemoryError {
     /// The interface knows no such kind of memory.
     #[error("no memory is called {name:?}")]
     UnknownName {
-        /// What was given.
+        /// The name that was given.
         name: String,
     },
     /// The descriptor and numbers that come with a kind of memory don't fit it.
@@ -101,7 +101,7 @@ pub enum MemoryError {
     /// The descriptor is of something that no memory can be.
     #[error("{what} can't be a memory; a memfd or a regular file can")]
     NoSuchFile {
-        /// What it is.
+        /// A description of it.
         what: &'static str,
     },
     /// The file's pages come from another process or machine, for which a driver would wait without
@@ -148,9 +148,9 @@ struct Inner {
     mapped: OnceLock<Arc<Mapping>>,
     /// The same for what can be cut short, while somebody has it.
     watched: Mutex<Weak<Mapping>>,
-    /// Who pays for its mappings.
+    /// The budget that its mappings are charged to.
     budget: Option<Arc<Budget>>,
-    /// What its descriptor was charged.
+    /// The charge of its descriptor.
     _descriptor: Option<Charge>,
     origin: Origin,
 }
@@ -180,8 +180,9 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 const PROT_WRITE: i32 = 2;
 
-/// Whether the process may have a file of this size (`RLIMIT_FSIZE`). To be asked before a file
-/// grows: going beyond ends the process by SIGXFSZ, whose disposition is the host program's own.
+/// Returns whether the process may have a file of this size (`RLIMIT_FSIZE`). To be asked before a
+/// file grows: going beyond ends the process by SIGXFSZ, whose disposition is the host program's
+/// own.
 ///
 /// # Errors
 /// `EFBIG`.
@@ -337,7 +338,7 @@ impl Memory {
         self.0.id
     }
 
-    /// What kind it is.
+    /// Returns its kind.
     pub fn kind(&self) -> MemoryKind {
         self.0.kind
     }
@@ -357,7 +358,7 @@ impl Memory {
         self.0.offset
     }
 
-    /// Whether it may be written.
+    /// Returns whether it may be written.
     pub fn is_writable(&self) -> bool {
         self.0.writable
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-/// What the system gives huge pages by, where it can.
+/// The size of the system's huge pages, where it has any.
 const HUGE_PAGE: usize = 2 << 20;
 
 /// A piece that took longer is the last: six times what it takes to be copied.
@@ -65,7 +65,8 @@ pub(super) fn map_file(
     unsafe { mmap(place, len, access, MapFlags::SHARED, file, offset) }
 }
 
-/// Where `len` bytes would have room right now whose huge pages begin where those of a file do.
+/// Returns an address with room for `len` bytes right now, whose huge pages begin where those of a
+/// file do.
 fn room_for(len: usize, offset: u64) -> Option<*mut c_void> {
     let room = len.checked_add(HUGE_PAGE).filter(|_| len >= HUGE_PAGE)?;
     let offset = usize::try_from(offset).ok()?;

@@ -15,7 +15,7 @@ use super::huge::map_file;
 use super::view::{View, ViewMut};
 use crate::budget::{Budget, Charge, Resource};
 
-/// What a mapping is for.
+/// The access that a mapping is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Looking.
@@ -38,7 +38,7 @@ pub struct Mapping {
     len: usize,
     access: Access,
     guard: Option<Guard>,
-    /// What it takes of the budget of whoever brought the memory.
+    /// The charge to the budget of the memory's owner.
     _charge: Option<Charge>,
 }
 
@@ -105,19 +105,19 @@ impl Mapping {
         self.len
     }
 
-    /// Whether there are no bytes.
+    /// Returns whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether the file can be cut short under the mapping, so that it is watched.
+    /// Returns whether the file can be cut short under the mapping, so that it is watched.
     pub(super) fn is_guarded(&self) -> bool {
         self.guard.is_some()
     }
 
-    /// Whether pages went away while somebody looked: from then on zeros are read in place of all
-    /// bytes, and what is written is lost. Stays true, so a mapping with lost pages is of no use to
-    /// any later execution.
+    /// Returns whether pages went away while somebody looked: from then on zeros are read in place
+    /// of all bytes, and what is written is lost. Stays true, so a mapping with lost pages is of no
+    /// use to any later execution.
     #[inline]
     pub fn lost_pages(&self) -> bool {
         self.guard.as_ref().is_some_and(Guard::tripped)

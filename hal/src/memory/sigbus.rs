@@ -28,7 +28,7 @@ const MOST_HANDLERS: usize = 32;
 /// a part out of what the system had joined needs two more.
 const RESERVE_PAGES: usize = 8;
 
-/// What handled SIGBUS before us, the newest first; never freed.
+/// The handlers of SIGBUS before ours, the newest first; never freed.
 static NEWEST: AtomicPtr<Previous> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The address of the mappings set aside, 0 while there are none.
@@ -192,7 +192,7 @@ fn put_zeros(start: usize, len: usize) -> bool {
     map() || release_reserve() && map()
 }
 
-/// Where a signal is on its way through the handlers before ours.
+/// The progress of a signal through the handlers before ours.
 struct Passing {
     /// The address of its siginfo.
     info: AtomicUsize,
@@ -200,7 +200,7 @@ struct Passing {
     front: AtomicUsize,
     /// An address on the stack of our handler.
     frame: AtomicUsize,
-    /// Who is next, should the handler that was called call ours.
+    /// The next handler, should the one that was called call ours.
     next: AtomicPtr<Previous>,
 }
 

@@ -52,7 +52,7 @@ impl<'a> View<'a> {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(self) -> bool {
         self.len == 0
     }
@@ -107,7 +107,7 @@ impl<'a> ViewMut<'a> {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(self) -> bool {
         self.len == 0
     }

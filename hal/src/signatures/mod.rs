@@ -1,4 +1,5 @@
-//! What each operation takes and gives, as data: one row per operation, one line per signature.
+//! The inputs and outputs of each operation, as data: one row per operation, one line per
+//! signature.
 //!
 //! ```text
 //!   Softmax { zero_sized: true, ranks: Ranks::InputUpTo4 } [
@@ -23,7 +24,7 @@ mod v1_3;
 
 use crate::types::{OperandType, OperationType, Version};
 
-/// What there is to know about an operation without looking at a model.
+/// The properties of an operation that depend on no model.
 #[derive(Clone, Copy, Debug)]
 pub struct OperationInfo {
     /// The operation.
@@ -32,9 +33,9 @@ pub struct OperationInfo {
     pub signatures: &'static [Signature],
     /// Inputs that may be left out with lifetime NO_VALUE.
     pub omittable: &'static [u8],
-    /// Whether tensors with an extent of zero are computed.
+    /// True if tensors with an extent of zero are computed.
     pub zero_sized: bool,
-    /// What ranks and shapes have to be.
+    /// The rule for ranks and shapes.
     pub ranks: Ranks,
     /// The dimension that counts channels in a filter with scales per channel.
     pub channel_dim: Option<u32>,
@@ -51,7 +52,7 @@ pub struct Signature {
     pub trailing: &'static [Trailing],
     /// The outputs.
     pub outputs: &'static [Run],
-    /// What has to hold beyond types.
+    /// The condition beyond types.
     pub condition: Option<Condition>,
 }
 

@@ -74,7 +74,7 @@ impl TrustError {
         Self::System { path: path.to_owned(), source: errno.into() }
     }
 
-    /// Whether nothing is there.
+    /// Returns whether nothing is there.
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::System { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }

@@ -45,7 +45,7 @@ pub struct TrustedDir {
     owner: u32,
     mode: u32,
     owners: Owners,
-    /// Whether it, or a directory on the way, is one that everybody may write.
+    /// True if it, or a directory on the way, is one that everybody may write.
     shared: bool,
 }
 
@@ -163,7 +163,7 @@ impl TrustedDir {
         }
     }
 
-    /// What is there by a name, not followed.
+    /// Returns the entry of this name, without following it.
     fn step(&self, name: &OsStr) -> Result<Step, TrustError> {
         Step::open(self.fd.as_fd(), self.path.join(name), name, self.shared)
     }
@@ -222,12 +222,12 @@ pub fn proc_path(fd: BorrowedFd<'_>) -> PathBuf {
     format!("/proc/self/fd/{}", fd.as_raw_fd()).into()
 }
 
-/// What the walk has come to.
+/// The state of the walk.
 struct Step {
     fd: OwnedFd,
     path: PathBuf,
     stat: Stat,
-    /// Whether a directory on the way is one that everybody may write.
+    /// True if a directory on the way is one that everybody may write.
     shared: bool,
 }
 
@@ -254,7 +254,7 @@ impl Step {
         self.kind() == FileType::Directory
     }
 
-    /// Whether root alone decides what is here.
+    /// Returns whether root alone decides what is here.
     fn is_roots(&self, owners: Owners) -> bool {
         let alone = self.stat.st_mode & OTHERS_WRITE == 0 || self.kind() == FileType::Symlink;
         !self.shared && alone && owners.is_root(self.stat.st_uid, self.shared)

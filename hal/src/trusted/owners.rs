@@ -25,14 +25,14 @@ impl Owners {
         Self { named, ..self }
     }
 
-    /// Whether a user is one of them.
+    /// Returns whether a user is one of them.
     pub fn has(&self, uid: u32) -> bool {
         uid == 0 || self.own == Some(uid) || self.named == Some(uid)
     }
 
-    /// Whether an owner is root. In a user namespace without root, such as the one that systemd's
-    /// user manager makes for its sandboxes, root's files look like those of every user who isn't
-    /// mapped; outside of shared directories they count as root's.
+    /// Returns whether an owner is root. In a user namespace without root, such as the one that
+    /// systemd's user manager makes for its sandboxes, root's files look like those of every user
+    /// who isn't mapped; outside of shared directories they count as root's.
     pub(super) fn is_root(self, uid: u32, shared: bool) -> bool {
         uid == 0 || (!shared && Some(uid) == unmapped())
     }

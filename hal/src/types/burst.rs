@@ -1,4 +1,4 @@
-//! What a client asks of a burst beyond the interface, and what the driver agreed to.
+//! Options of a burst beyond the interface, and the driver's terms.
 //!
 //! The interface's `configureExecutionBurst` takes a callback and two queues. A driver that knows
 //! no more ignores the rest and answers [`BurstTerms::default`]: the original protocol.
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::codes::ExecutionPreference;
 
-/// What the client of a burst asks for.
+/// The options that the client of a burst asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BurstOptions {
     /// Packets may carry deadlines, loop timeouts, driver-managed buffers, the statuses of 1.3 and
@@ -18,12 +18,12 @@ pub struct BurstOptions {
     /// Most requests in flight at a time; at least 1, which is all that the original protocol
     /// allows.
     pub depth: u32,
-    /// How long the driver's thread polls for a packet before it sleeps: zero sleeps at once,
+    /// The time that the driver's thread polls for a packet before it sleeps: zero sleeps at once,
     /// [`Duration::MAX`] polls on. `None`: as the preference says.
     pub polling_window: Option<Duration>,
-    /// What the user cares for; `LOW_POWER` sleeps at once.
+    /// The user's execution preference; `LOW_POWER` sleeps at once.
     pub preference: ExecutionPreference,
-    /// How the driver's thread is to run.
+    /// The real-time profile of the driver's thread.
     pub real_time: RealTimeProfile,
 }
 
@@ -40,28 +40,28 @@ impl Default for BurstOptions {
     }
 }
 
-/// How a thread is to run so that nothing comes between it and its work. What the system refuses is
-/// said in a warning and does no further harm.
+/// The scheduling of a thread that nothing is to come between it and its work. What the system
+/// refuses is said in a warning and does no further harm.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RealTimeProfile {
     /// The processors it may run on; empty for all.
     pub cpus: Vec<u32>,
     /// Its priority under `SCHED_FIFO`, 1 to 99.
     pub fifo_priority: Option<u8>,
-    /// Whether the process's memory is to stay in RAM.
+    /// True if the process's memory is to stay in RAM.
     pub lock_memory: bool,
-    /// How far the kernel may postpone its timers.
+    /// The time that the kernel may postpone its timers.
     pub timer_slack: Option<Duration>,
 }
 
-/// What a driver agreed to.
+/// The terms that a driver agreed to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BurstTerms {
     /// As [`BurstOptions::extended`].
     pub extended: bool,
     /// As [`BurstOptions::depth`]; not more than was asked for.
     pub depth: u32,
-    /// What of the real-time profile the system refused, in words.
+    /// The parts of the real-time profile that the system refused, in words.
     pub warnings: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ impl Default for BurstTerms {
     }
 }
 
-/// How a driver's end of a burst is doing: figures for people who watch a service.
+/// The figures of a driver's end of a burst: figures for people who watch a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BurstFigures {
     /// Requests answered, failures included.
@@ -83,7 +83,7 @@ pub struct BurstFigures {
     pub missed_deadlines: u64,
     /// Requests taken or waiting, as of the last one taken; 0 while the burst is idle.
     pub queue_depth: u32,
-    /// How long the burst has been open.
+    /// The time that the burst has been open.
     pub age: Duration,
     /// Time in the driver of half of the requests is at most this.
     pub p50: Duration,

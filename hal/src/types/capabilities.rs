@@ -1,4 +1,4 @@
-//! What a device says of its speed and thirst.
+//! A device's figures of time and energy.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub struct PerformanceInfo {
 }
 
 impl PerformanceInfo {
-    /// What a type without an entry counts as.
+    /// The figures of a type without an entry.
     pub const WORST: Self = Self { exec_time: f32::MAX, power_usage: f32::MAX };
 }
 

@@ -148,7 +148,7 @@ impl ExtensionCode {
 }
 
 open_codes! {
-    /// What an operand is: a scalar or a tensor, and of what elements.
+    /// The type of an operand: a scalar or a tensor, and of what elements.
     OperandType {
         Float32 = 0, "FLOAT32", V1_0;
         Int32 = 1, "INT32", V1_0;
@@ -172,7 +172,7 @@ open_codes! {
 }
 
 open_codes! {
-    /// What an operation computes.
+    /// The type of an operation.
     OperationType {
         Add = 0, "ADD", V1_0;
         AveragePool2d = 1, "AVERAGE_POOL_2D", V1_0;
@@ -295,7 +295,7 @@ closed_codes! {
 }
 
 closed_codes! {
-    /// Where an operand's value lives.
+    /// The place of an operand's value.
     OperandLifeTime {
         /// Between operations of one execution.
         TemporaryVariable = 0, "TEMPORARY_VARIABLE", V1_0;
@@ -315,7 +315,7 @@ closed_codes! {
 }
 
 closed_codes! {
-    /// Whether a driver can be used now.
+    /// True if a driver can be used now.
     DeviceStatus {
         /// Ready.
         Available = 0, "AVAILABLE", V1_0;
@@ -329,7 +329,7 @@ closed_codes! {
 }
 
 closed_codes! {
-    /// How a call ended.
+    /// The status of a call.
     ErrorStatus {
         /// Success.
         None = 0, "NONE", V1_0;
@@ -353,7 +353,7 @@ closed_codes! {
 }
 
 impl ErrorStatus {
-    /// Whether the driver had no room for the work, now or ever.
+    /// Returns whether the driver had no room for the work, now or ever.
     #[must_use]
     pub fn is_resource_exhausted(self) -> bool {
         matches!(self, Self::ResourceExhaustedTransient | Self::ResourceExhaustedPersistent)
@@ -367,7 +367,7 @@ impl ErrorStatus {
 }
 
 closed_codes! {
-    /// What a model's user cares for; a hint.
+    /// The preference of a model's user; a hint.
     ExecutionPreference {
         /// Little energy.
         LowPower = 0, "LOW_POWER", V1_1;
@@ -379,7 +379,7 @@ closed_codes! {
 }
 
 closed_codes! {
-    /// What kind of device computes.
+    /// Returns the kind of device that computes.
     DeviceType {
         /// Anything else, or several kinds.
         Other = 1, "OTHER", V1_2;
@@ -393,7 +393,7 @@ closed_codes! {
 }
 
 closed_codes! {
-    /// Whether an execution is timed.
+    /// True if an execution is timed.
     MeasureTiming {
         /// No.
         No = 0, "NO", V1_2;
@@ -418,7 +418,7 @@ closed_codes! {
 pub const CACHE_TOKEN_BYTES: usize = 32;
 /// Most cache files of each kind (`Constant::MAX_NUMBER_OF_CACHE_FILES`).
 pub const MAX_CACHE_FILES: u32 = 32;
-/// How long a WHILE may run where nothing else is said (`LoopTimeoutDurationNs::DEFAULT`).
+/// The time that a WHILE may run by default (`LoopTimeoutDurationNs::DEFAULT`).
 pub const DEFAULT_LOOP_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 /// The longest a WHILE may be allowed to run (`LoopTimeoutDurationNs::MAXIMUM`).
 pub const MAX_LOOP_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(15);

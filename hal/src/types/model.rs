@@ -9,7 +9,7 @@ use crate::memory::Memory;
 /// One step of a graph.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Operation {
-    /// What it computes.
+    /// The operation's type.
     pub kind: OperationType,
     /// Operand indexes, in the operation's order of arguments.
     pub inputs: Vec<u32>,

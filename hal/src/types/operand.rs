@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::codes::{OperandLifeTime, OperandType};
 
 impl OperandType {
-    /// Whether values of the type have no dimensions. Types of extensions count as tensors here;
-    /// the extension's description says what they are.
+    /// Returns whether values of the type have no dimensions. Types of extensions count as tensors
+    /// here; the extension's description says what they are.
     pub const fn is_scalar(self) -> bool {
         matches!(
             self,
@@ -20,7 +20,7 @@ impl OperandType {
         )
     }
 
-    /// Whether the type is of an extension.
+    /// Returns whether the type is of an extension.
     pub const fn is_extension(self) -> bool {
         matches!(self, Self::Extension(_))
     }
@@ -80,7 +80,7 @@ pub struct ChannelQuant {
     pub channel_dim: u32,
 }
 
-/// What a type needs beyond scale and zero point.
+/// The parameters of a type beyond scale and zero point.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub enum ExtraParams {
     /// Nothing.
@@ -100,13 +100,13 @@ pub struct Operand {
     /// Extents, outermost first; 0 is an unknown extent, empty a scalar or a tensor of unknown
     /// rank.
     pub dimensions: Vec<u32>,
-    /// How many operation inputs of the graph read the operand.
+    /// The number of operation inputs of the graph that read the operand.
     pub number_of_consumers: u32,
     /// Quantisation scale; 0 for types without one.
     pub scale: f32,
     /// The stored value that stands for 0.
     pub zero_point: i32,
-    /// Where the value lives.
+    /// The place of the value.
     pub lifetime: OperandLifeTime,
     /// The bytes of a constant; its meaning depends on `lifetime`.
     pub location: DataLocation,
@@ -202,14 +202,14 @@ impl Operand {
         u32::try_from(bytes).is_ok().then_some(bytes)
     }
 
-    /// Whether rank or an extent is unknown. Of extension types nobody but their driver knows, so
-    /// those without dimensions count as known.
+    /// Returns whether rank or an extent is unknown. Of extension types nobody but their driver
+    /// knows, so those without dimensions count as known.
     pub fn has_unspecified_dimensions(&self) -> bool {
         let is_tensor = !self.kind.is_scalar() && !self.kind.is_extension();
         self.dimensions.contains(&0) || (is_tensor && self.dimensions.is_empty())
     }
 
-    /// Whether the value is part of the model.
+    /// Returns whether the value is part of the model.
     pub fn is_constant(&self) -> bool {
         matches!(self.lifetime, OperandLifeTime::ConstantCopy | OperandLifeTime::ConstantReference)
     }
@@ -223,8 +223,8 @@ impl Operand {
     }
 }
 
-/// Whether a shape says all that another one says: its rank and every extent of it that isn't 0.
-/// One without extents says nothing, so that its rank is open.
+/// Returns whether a shape says all that another one says: its rank and every extent of it that
+/// isn't 0. One without extents says nothing, so that its rank is open.
 pub fn extends_shape(known: &[u32], told: &[u32]) -> bool {
     known.is_empty()
         || known.len() == told.len()

@@ -32,7 +32,7 @@ impl PartialEq for RequestArgument {
     }
 }
 
-/// Where the bytes of a request's arguments are.
+/// The memory of a request's arguments.
 #[derive(Clone, Debug)]
 pub enum RequestPool {
     /// Shared memory.
@@ -41,7 +41,7 @@ pub enum RequestPool {
     Token(u32),
 }
 
-/// What to execute a prepared model on.
+/// The arguments of an execution.
 ///
 /// Serialisation leaves out the pools: they are file descriptors and travel beside the bytes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ pub struct Request {
     pub inputs: Vec<RequestArgument>,
     /// In the model's order of outputs.
     pub outputs: Vec<RequestArgument>,
-    /// What the arguments' locations index.
+    /// The pools that the arguments' locations index.
     #[serde(skip)]
     pub pools: Vec<RequestPool>,
 }
@@ -64,7 +64,7 @@ pub struct OutputShape {
     pub is_sufficient: bool,
 }
 
-/// What a successful execution returns beside the outputs' bytes.
+/// The result of a successful execution beside the outputs' bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecutionOutcome {
     /// One per output.
@@ -87,11 +87,11 @@ pub struct BufferRole {
     pub model_index: u32,
     /// Input or output position of that model.
     pub io_index: u32,
-    /// How likely the use is, in (0, 1].
+    /// The likelihood of the use, in (0, 1].
     pub frequency: f32,
 }
 
-/// How many cache files of each kind a driver wants.
+/// The number of cache files of each kind that a driver wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheFiles {
     /// Files with what must not be tampered with.

@@ -27,18 +27,18 @@ impl TimePoint {
         Self { nanoseconds: Self::now().nanoseconds.saturating_add(nanoseconds) }
     }
 
-    /// What is left until this point; zero once it has passed.
+    /// Returns the time left until this point; zero once it has passed.
     pub fn remaining(self) -> Duration {
         Duration::from_nanos(self.nanoseconds.saturating_sub(Self::now().nanoseconds))
     }
 
-    /// Whether the clock has reached this point.
+    /// Returns whether the clock has reached this point.
     pub fn has_passed(self) -> bool {
         Self::now() >= self
     }
 }
 
-/// How long an execution took, in microseconds; [`Timing::NONE`] where it was not measured.
+/// The times of an execution, in microseconds; [`Timing::NONE`] where it was not measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timing {
     /// Computing, alone.

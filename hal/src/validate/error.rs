@@ -1,4 +1,4 @@
-//! What is wrong, and where.
+//! Errors of validation: the rule that is broken, and its place.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::types::{OperandLifeTime, OperandType, OperationType, Version};
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{place}: {rule}")]
 pub struct ValidationError {
-    /// Where it is broken.
+    /// The place at which it is broken.
     pub place: Place,
     /// The rule, with the figures.
     pub rule: Rule,
@@ -32,7 +32,7 @@ pub enum GraphId {
     Referenced(usize),
 }
 
-/// What breaks a rule.
+/// The part of a model or request that breaks a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The model as a whole.
@@ -54,7 +54,7 @@ pub enum Place {
         graph: GraphId,
         /// Its index.
         index: usize,
-        /// What it computes.
+        /// The operation's type.
         kind: OperationType,
     },
     /// A memory of a model or request.

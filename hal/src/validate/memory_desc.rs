@@ -17,7 +17,7 @@ pub struct MemoryRole {
     pub index: u32,
 }
 
-/// What a valid descriptor comes to.
+/// The roles of a valid descriptor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemoryRoles {
     /// The uses.
@@ -26,8 +26,8 @@ pub struct MemoryRoles {
     pub operand: Operand,
 }
 
-/// Whether a buffer can be made for these uses of these models. That the models are the driver's
-/// own only the driver knows.
+/// Returns whether a buffer can be made for these uses of these models. That the models are the
+/// driver's own only the driver knows.
 ///
 /// # Errors
 /// The first rule that is broken.

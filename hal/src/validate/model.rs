@@ -9,11 +9,11 @@ use super::operation::{Operands, check_signature, extension_prefix};
 use crate::memory::{Memory, MemoryKind};
 use crate::types::{Model, OperandLifeTime, Operation, OperationType, Subgraph, Version};
 
-/// How deep IF and WHILE may be nested. The interface sets no limit; this one keeps whoever walks
+/// The deepest nesting of IF and WHILE. The interface sets no limit; this one keeps whoever walks
 /// the graphs by recursion off the end of the stack, far beyond what models do.
 pub const MAX_SUBGRAPH_DEPTH: usize = 64;
 
-/// Who asks.
+/// The caller of the validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValidationMode {
     /// As the reference's drivers: what a WHILE hands over has known sizes.
@@ -22,7 +22,7 @@ pub enum ValidationMode {
     Runtime,
 }
 
-/// Whether a model is valid for a version of the HAL.
+/// Returns whether a model is valid for a version of the HAL.
 ///
 /// Sizes within a WHILE may be unknown ([`ValidationMode::Runtime`]); a driver that can't resolve
 /// them asks [`validate_model_in`].
@@ -63,7 +63,8 @@ pub fn validate_model_in(
     check_nesting(model)
 }
 
-/// Whether a version of the HAL knows the kind of memory. That it can be mapped shows when it is.
+/// Returns whether a version of the HAL knows the kind of memory. That it can be mapped shows when
+/// it is.
 ///
 /// # Errors
 /// The rule: the version of the HAL knows no memory of this kind.
@@ -76,8 +77,8 @@ pub fn validate_pool(pool: &Memory, version: Version) -> Result<(), Rule> {
     if known { Ok(()) } else { Err(Rule::MemoryKind { kind, version }) }
 }
 
-/// What a model of the version has no field for must not be there. The relaxed flag, which 1.0
-/// lacks, is a permission that a driver may ignore, so it may be there.
+/// Refuses parts of a model that the version has no field for. The relaxed flag, which 1.0 lacks,
+/// is a permission that a driver may ignore, so it may be there.
 fn check_expressible(model: &Model, version: Version) -> Result<(), ValidationError> {
     let fields = [
         ("extensions", !model.extension_name_to_prefix.is_empty(), Version::V1_2),
@@ -129,8 +130,8 @@ fn check_not_empty(graph: &Subgraph) -> Result<(), Rule> {
     }
 }
 
-/// Whether an operation may be added to the main graph of a model whose operands, and graphs
-/// referred to, are there: its signature, and for IF and WHILE the graphs.
+/// Returns whether an operation may be added to the main graph of a model whose operands, and
+/// graphs referred to, are there: its signature, and for IF and WHILE the graphs.
 ///
 /// # Errors
 /// The rule it breaks.
@@ -178,7 +179,7 @@ fn check_outputs(operation: &Operation, graph: &Subgraph) -> Result<(), Rule> {
     Ok(())
 }
 
-/// How far the search has come with a referenced graph.
+/// The progress of the search with a referenced graph.
 #[derive(Clone, Copy, PartialEq)]
 enum Visit {
     Unseen,

@@ -7,7 +7,7 @@ use crate::types::{
     ChannelQuant, DataLocation, ExtraParams, Model, Operand, OperandLifeTime, OperandType, Version,
 };
 
-/// What operands are checked against.
+/// The context that operands are checked in.
 pub(super) struct Context<'a> {
     pub(super) model: &'a Model,
     pub(super) version: Version,
@@ -25,9 +25,9 @@ pub(super) fn validate_operand(operand: &Operand, context: &Context<'_>) -> Resu
     check_location(operand, context)
 }
 
-/// Whether an operand's type, shape and quantisation go together, wherever its value lives: what
-/// can be said before the value and the parameters per channel are known. Of an extension's type
-/// only the size is checked and that it has no quantisation.
+/// Returns whether an operand's type, shape and quantisation go together, wherever its value lives:
+/// what can be said before the value and the parameters per channel are known. Of an extension's
+/// type only the size is checked and that it has no quantisation.
 ///
 /// # Errors
 /// The rule it breaks.
@@ -42,7 +42,7 @@ pub fn validate_operand_type(operand: &Operand, version: Version) -> Result<(), 
     check_size(operand)
 }
 
-/// Whether scales per channel fit the shape of their operand.
+/// Returns whether scales per channel fit the shape of their operand.
 ///
 /// # Errors
 /// The rule they break.
@@ -223,7 +223,8 @@ pub(super) fn check_range(location: DataLocation, size: u64) -> Result<(), Rule>
     }
 }
 
-/// What OEM and extension types hold only their driver knows.
+/// Checks a constant's length, but for OEM and extension types, whose contents only their driver
+/// knows.
 fn check_constant_length(operand: &Operand) -> Result<(), Rule> {
     let unchecked = [OperandType::Oem, OperandType::TensorOemByte];
     if unchecked.contains(&operand.kind) || operand.kind.is_extension() {

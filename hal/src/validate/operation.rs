@@ -268,7 +268,7 @@ fn first_difference(
         .or_else(|| differ(Direction::Output, outputs, &mut fixed(signature.outputs)))
 }
 
-/// Whether an operation is of an extension.
+/// Returns whether an operation is of an extension.
 pub(super) fn extension_prefix(kind: OperationType) -> Option<u16> {
     match kind {
         OperationType::Extension(code) => Some(code.prefix),

@@ -11,7 +11,7 @@ use crate::types::{
     DataLocation, Model, Operand, OperandType, Request, RequestArgument, RequestPool, Version,
 };
 
-/// Whether the shape of an output may be left for the execution to find.
+/// True if the shape of an output may be left for the execution to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllowUnspecifiedOutput {
     /// As in every execution since 1.2 but fenced ones.
@@ -20,7 +20,7 @@ pub enum AllowUnspecifiedOutput {
     No,
 }
 
-/// Whether a request is valid for a model, by the rules of a version of the HAL.
+/// Returns whether a request is valid for a model, by the rules of a version of the HAL.
 ///
 /// Two rules are stricter than the reference's: an input must not be shorter than its value, which
 /// the reference does not look at; and an input of unknown rank needs dimensions from the request,

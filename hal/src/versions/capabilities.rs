@@ -8,11 +8,11 @@
 use super::{v1_0, v1_1, v1_2};
 use crate::types::{Capabilities, OperandPerformance, OperandType, PerformanceInfo, Version};
 
-/// What the figures of a newer version lose on their way to an older one.
+/// The loss of a newer version's figures on their way to an older one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} have figures of their own")]
 pub struct CapabilityLoss {
-    /// Which ones.
+    /// The figures that are lost.
     pub what: &'static str,
 }
 

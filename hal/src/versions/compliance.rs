@@ -1,12 +1,12 @@
-//! Whether an older version of the HAL can express a model or request.
+//! Checks whether an older version of the HAL can express a model or request.
 
 use crate::types::{
     Model, Operand, OperandLifeTime, Operation, Request, RequestPool, Subgraph, Version,
 };
 use crate::validate::{operation_since, validate_pool};
 
-/// Whether a version of the HAL can express every operation of a valid model's main graph, with the
-/// operands it uses.
+/// Returns whether a version of the HAL can express every operation of a valid model's main graph,
+/// with the operands it uses.
 ///
 /// The relaxed flag plays no part: a driver of 1.0 computes with full precision, which is always
 /// allowed.
@@ -25,7 +25,7 @@ pub fn noncompliant_operations(model: &Model, version: Version) -> Vec<usize> {
         .collect()
 }
 
-/// Whether a version of the HAL knows every memory of a request.
+/// Returns whether a version of the HAL knows every memory of a request.
 pub fn request_compliant_with(request: &Request, version: Version) -> bool {
     request.pools.iter().all(|pool| match pool {
         RequestPool::Memory(memory) => validate_pool(memory, version).is_ok(),

@@ -28,13 +28,13 @@ pub enum Loss {
     /// The graphs that IF and WHILE refer to.
     #[error("{count} referenced graphs")]
     ReferencedGraphs {
-        /// How many there were.
+        /// The number there was.
         count: usize,
     },
     /// The table of extensions.
     #[error("{count} names of extensions")]
     Extensions {
-        /// How many there were.
+        /// The number there was.
         count: usize,
     },
     /// Scales per channel or bytes of an extension.

@@ -1,4 +1,4 @@
-//! What lies between the versions of the HAL: which models an older one can express, what a
+//! The differences between the versions of the HAL: which models an older one can express, what a
 //! conversion loses, and drivers of one version seen as those of another.
 //!
 //! ```text

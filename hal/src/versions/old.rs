@@ -1,4 +1,4 @@
-//! What the drivers of older versions have in common, and how each version is asked for it.
+//! The calls that drivers of older versions have in common, and each version's form of them.
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use crate::types::{
     ExecutionPreference, Extension, MeasureTiming, Model, Request, Timing, Version,
 };
 
-/// What a driver of an older version is asked; the defaults are for what its version lacks.
+/// The calls of a driver of an older version; the defaults are for what its version lacks.
 pub(super) trait OldDevice: Send + Sync {
     const VERSION: Version;
     fn capabilities(&self) -> Result<Capabilities>;
@@ -47,7 +47,7 @@ pub(super) trait OldDevice: Send + Sync {
     }
 }
 
-/// What a prepared model of an older version is asked.
+/// The calls of a prepared model of an older version.
 pub(super) trait OldPreparedModel: Send + Sync {
     const VERSION: Version;
     fn execute(
@@ -68,7 +68,7 @@ pub(super) trait OldPreparedModel: Send + Sync {
     }
 }
 
-/// What every version is asked in the same words.
+/// The calls that are the same in every version.
 macro_rules! asked_alike {
     ($module:ident, $version:ident) => {
         const VERSION: Version = Version::$version;

@@ -72,7 +72,7 @@ enum DefaultValue {
 struct Tail {
     first: usize,
     defaults: &'static [DefaultValue],
-    /// How many of them must not be left: one dilation without the other is no signature.
+    /// The number of them that must not be left: one dilation without the other is no signature.
     never_left: Option<usize>,
 }
 
@@ -115,7 +115,7 @@ impl DefaultValue {
     }
 }
 
-/// Where an operation's optional arguments start and what they are by default.
+/// Returns the start of an operation's optional arguments, and their defaults.
 fn tail_of(operation: &Operation, operands: &[Operand]) -> Option<Tail> {
     use DefaultValue::{False, Int};
     use OperationType as O;
@@ -141,7 +141,8 @@ fn tail_of(operation: &Operation, operands: &[Operand]) -> Option<Tail> {
     Some(Tail { first, defaults, never_left: is_dilated.then_some(2) })
 }
 
-/// Whether padding is given side by side: then the argument after the implicit form's is an INT32.
+/// Returns whether padding is given side by side: then the argument after the implicit form's is an
+/// INT32.
 fn is_explicit(
     operation: &Operation,
     operands: &[Operand],

@@ -38,7 +38,7 @@ pub trait Device: Send + Sync {
     /// The model is invalid or the work could not be started; the callback was told the same.
     fn prepare_model(&self, model: Model, callback: Arc<dyn PreparedModelCallback>) -> Result<()>;
 
-    /// Whether the driver can be used now.
+    /// Returns whether the driver can be used now.
     ///
     /// # Errors
     /// The driver is unavailable or failed.

@@ -46,7 +46,7 @@ pub trait Device: Send + Sync {
         callback: Arc<dyn PreparedModelCallback>,
     ) -> Result<()>;
 
-    /// Whether the driver can be used now.
+    /// Returns whether the driver can be used now.
     ///
     /// # Errors
     /// The driver is unavailable or failed.

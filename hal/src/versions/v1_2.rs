@@ -42,7 +42,7 @@ pub trait Device: Send + Sync {
     /// The driver is unavailable or failed.
     fn version_string(&self) -> Result<String>;
 
-    /// What kind of device computes.
+    /// Returns the kind of device that computes.
     ///
     /// # Errors
     /// The driver is unavailable or failed.
@@ -60,7 +60,8 @@ pub trait Device: Send + Sync {
     /// `INVALID_ARGUMENT` for an invalid model.
     fn supported_operations(&self, model: &Model) -> Result<Vec<bool>>;
 
-    /// How many cache files the driver wants; none of either kind means that it doesn't cache.
+    /// Returns the number of cache files that the driver wants; none of either kind means that it
+    /// doesn't cache.
     ///
     /// # Errors
     /// The driver is unavailable or failed.
@@ -88,7 +89,7 @@ pub trait Device: Send + Sync {
         callback: Arc<dyn PreparedModelCallback>,
     ) -> Result<()>;
 
-    /// Whether the driver can be used now.
+    /// Returns whether the driver can be used now.
     ///
     /// # Errors
     /// The driver is unavailable or failed.

@@ -57,7 +57,7 @@ impl Again {
             && outputs.into_iter().all(|(given, last)| self.has(given, last, staging))
     }
 
-    /// Whether an argument is as it was in the request.
+    /// Returns whether an argument is as it was in the request.
     fn has<P>(&self, given: &Argument<P>, last: &RequestArgument, staging: Option<u64>) -> bool {
         let (memory, offset, length) = match &given.source {
             Source::Omitted => return last.has_no_value,

@@ -1,4 +1,4 @@
-//! What one execution needs: its arguments, and memory to carry those that are pointers.
+//! The buffers of one execution: its arguments, and memory to carry those that are pointers.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub(crate) struct Call {
     pub(crate) timing: Timing,
     /// When the driver is to be done, once it was launched.
     pub(super) deadline: Option<TimePoint>,
-    /// Whether it is over and one of those that keep their memory.
+    /// True if it is over and one of those that keep their memory.
     pub(crate) keeps_memory: bool,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Argument<P> {
     pub(crate) dimensions: Vec<u32>,
 }
 
-/// Where an argument is.
+/// The place of an argument.
 #[derive(Debug)]
 pub(crate) enum Source<P> {
     Unset,
@@ -249,7 +249,7 @@ impl Call {
         at(&mut self.outputs, index)?.set_memory(parameter, kind, memory, place)
     }
 
-    /// Whether everything is there that an execution takes.
+    /// Returns whether everything is there that an execution takes.
     ///
     /// # Errors
     /// `BAD_DATA` for an argument that was not given, `OP_FAILED` for an input in a memory that
@@ -270,7 +270,7 @@ impl Call {
         Ok(())
     }
 
-    /// Whether the model says the shapes of all outputs, as fenced executions need it.
+    /// Returns whether the model says the shapes of all outputs, as fenced executions need it.
     ///
     /// # Errors
     /// `BAD_DATA` naming the output that it leaves open.
@@ -287,7 +287,7 @@ impl Call {
         Ok(())
     }
 
-    /// Whether it asks for more than results.
+    /// Returns whether it asks for more than results.
     pub(super) fn has_wishes(&self) -> bool {
         self.measure || self.timeout.is_some() || self.loop_timeout.is_some()
     }
@@ -369,7 +369,7 @@ fn at<P>(arguments: &mut [Argument<P>], index: u32) -> Result<&mut Argument<P>> 
     argument.ok_or_else(|| Error::data(format!("there is no argument {index}")))
 }
 
-/// Where an argument lies in a memory, which takes it.
+/// Returns the place of an argument in a memory, which takes it.
 fn place(
     ready: &Ready,
     (direction, index): (Direction, u32),
@@ -403,8 +403,8 @@ fn given(kind: Option<&OperandType>) -> Result<&[u32]> {
     }
 }
 
-/// Whether an argument may be of the type and shape that the caller gives for it, or where none is
-/// given, of the model's.
+/// Returns whether an argument may be of the type and shape that the caller gives for it, or where
+/// none is given, of the model's.
 #[inline]
 fn check_type(parameter: &Parameter, kind: Option<&OperandType>, may_be_open: bool) -> Result<()> {
     match kind {
@@ -429,8 +429,8 @@ fn check_given_type(operand: &Operand, kind: &OperandType, may_be_open: bool) ->
     Err(Error::data(format!("shape {:?} given, the model has {known:?}", given.dimensions)))
 }
 
-/// Whether an argument of this length holds a value of the shape that is given for it, else of the
-/// model's, whose size is known; as far as the shape is.
+/// Returns whether an argument of this length holds a value of the shape that is given for it, else
+/// of the model's, whose size is known; as far as the shape is.
 #[inline]
 fn check_length(parameter: &Parameter, kind: Option<&OperandType>, length: u32) -> Result<()> {
     let type_code = parameter.operand.kind;

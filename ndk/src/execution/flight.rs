@@ -21,7 +21,7 @@ pub(crate) struct Flight {
     fenced: Option<Fenced>,
 }
 
-/// What a fenced execution has more.
+/// The additional state of a fenced execution.
 struct Fenced {
     /// Signals the end; nothing where it was over when the launch returned.
     fence: Option<OwnedFd>,
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Fenced {
 struct State {
     /// Until the execution object is freed.
     call: Option<Box<Call>>,
-    /// How it ended, once it has.
+    /// Its result, once it has ended.
     result: Option<Result<()>>,
     /// The times of a fenced execution.
     timing: FencedTiming,
@@ -110,7 +110,7 @@ impl Flight {
         self.fenced.as_ref()?.fence.as_ref()
     }
 
-    /// Whether the end is told by a fence.
+    /// Returns whether the end is told by a fence.
     pub(crate) fn is_fenced(&self) -> bool {
         self.fenced.is_some()
     }
@@ -139,7 +139,7 @@ impl Flight {
         }
     }
 
-    /// How it ended, if it has.
+    /// Returns its result, if it has ended.
     pub(crate) fn result(&self) -> Option<Result<()>> {
         if let Some(fenced) = &self.fenced {
             let zero = Some(std::time::Duration::ZERO);

@@ -70,7 +70,7 @@ impl Framed {
         Some(Self { frame, inputs, outputs })
     }
 
-    /// Whether the call's arguments are those that the frame was made for.
+    /// Returns whether the call's arguments are those that the frame was made for.
     fn fits(&self, call: &Call) -> bool {
         let inputs = call.inputs.iter().zip(&self.inputs);
         let outputs = call.outputs.iter().zip(&self.outputs);

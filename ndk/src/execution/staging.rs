@@ -5,7 +5,7 @@ use nnburst::hal::{self, Access, Mapping, RequestArgument, RequestPool};
 use super::call::{Argument, Call, Source};
 use crate::error::{Code, Error, Result};
 
-/// Where arguments start: at a cache line.
+/// The alignment of arguments: at a cache line.
 const ALIGNMENT: usize = 64;
 
 /// A memory that is as large as the largest arguments so far, and where in it they are.
@@ -89,7 +89,7 @@ impl Call {
         inputs.chain(outputs).for_each(nnburst::Memory::stay_mapped);
     }
 
-    /// Whether an output is a pointer.
+    /// Returns whether an output is a pointer.
     pub(crate) fn has_pointer_output(&self) -> bool {
         self.outputs.iter().any(|output| matches!(output.source, Source::Pointer { .. }))
     }

@@ -13,7 +13,7 @@ use crate::extension;
 
 /// Values up to this many bytes are copied at once, larger ones when the model is finished.
 const IMMEDIATE_BYTES: usize = 128;
-/// Where values start within a pool of ours: at a cache line.
+/// The alignment of values within a pool of ours: at a cache line.
 const POOL_ALIGNMENT: usize = 64;
 /// As many operands, and as many operations, a model may have.
 const MOST: usize = 0xFFFF_FFFE;
@@ -312,7 +312,7 @@ impl Builder {
             .ok_or_else(|| Error::data(format!("operand {at} named, there are {operands}")))
     }
 
-    /// Whether an operand may have a constant of so many bytes; the length as it is stored.
+    /// Returns whether an operand may have a constant of so many bytes; the length as it is stored.
     fn check_constant(&mut self, at: usize, length: usize) -> Result<u32> {
         let operand = self.operand(at)?;
         if extension::is_open(operand) {

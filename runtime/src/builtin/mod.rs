@@ -18,9 +18,9 @@ use crate::error::{Result, RuntimeError};
 /// A network that can be made.
 #[derive(Clone, Copy, Debug)]
 pub struct Builtin {
-    /// What it is asked for by.
+    /// The name to ask for it by.
     pub name: &'static str,
-    /// What it is.
+    /// A description of it.
     pub what: &'static str,
     make: fn() -> Result<Model>,
 }

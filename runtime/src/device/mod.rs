@@ -37,7 +37,7 @@ struct Inner {
     memories: Mutex<BTreeMap<u32, WeakMemory>>,
 }
 
-/// Where the driver runs.
+/// The process that the driver runs in.
 enum Home {
     /// In this process.
     Here(Arc<dyn HalDevice>),
@@ -50,7 +50,7 @@ enum Home {
     Elsewhere(Arc<dyn HalDevice>),
 }
 
-/// How long [`Device::wait`] rests between two tries to reach a service.
+/// The time that [`Device::wait`] sleeps between two tries to reach a service.
 const RETRY: Duration = Duration::from_millis(5);
 
 impl Device {
@@ -164,7 +164,7 @@ impl Device {
         devices
     }
 
-    /// What the device is called.
+    /// Returns the device's name.
     pub fn name(&self) -> &str {
         &self.0.name
     }
@@ -184,7 +184,7 @@ impl Device {
         }
     }
 
-    /// Whether this is [`Device::reference`].
+    /// Returns whether this is [`Device::reference`].
     pub fn is_reference(&self) -> bool {
         *self == Self::reference()
     }
@@ -228,7 +228,7 @@ impl Device {
         }
     }
 
-    /// Whether the driver runs in this process.
+    /// Returns whether the driver runs in this process.
     pub fn is_embedded(&self) -> bool {
         matches!(self.0.home, Home::Here(_))
     }
@@ -304,7 +304,7 @@ impl Device {
         Ok(self.hal().version_string()?)
     }
 
-    /// What kind of device computes.
+    /// Returns the kind of device that computes.
     ///
     /// # Errors
     /// The device is gone.
@@ -312,7 +312,7 @@ impl Device {
         Ok(self.hal().device_type()?)
     }
 
-    /// Whether the device can be used now.
+    /// Returns whether the device can be used now.
     ///
     /// # Errors
     /// The device is gone.

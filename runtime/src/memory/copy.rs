@@ -18,7 +18,7 @@ pub(super) fn copy(from: &Memory, to: &Memory) -> Result<()> {
     moved.map(drop)
 }
 
-/// Whether the one fits into the other, and the shape that goes over.
+/// Returns whether the one fits into the other, and the shape that goes over.
 fn check(from: &Memory, to: &Memory) -> Result<Vec<u32>> {
     let source = from.0.domain.as_ref();
     let target = to.0.domain.as_ref();
@@ -68,7 +68,7 @@ fn same_kind(one: &Domain, other: &Domain) -> bool {
         && (one.kind.is_extension() || one.extra_params == other.extra_params)
 }
 
-/// Whether a value of the domain takes exactly the shared memory.
+/// Returns whether a value of the domain takes exactly the shared memory.
 fn fits(domain: &Domain, dimensions: &[u32], shared: &Memory) -> Result<()> {
     let shaped = nnburst_hal::Operand { dimensions: dimensions.to_vec(), ..domain.operand.clone() };
     let bytes = shaped.data_size().and_then(|bytes| u64::try_from(bytes).ok());

@@ -1,4 +1,4 @@
-//! What a memory is for, said before it is made.
+//! Descriptions of a memory's use, given before it is made.
 
 use std::sync::{Arc, Mutex};
 
@@ -136,7 +136,7 @@ impl MemoryDescriptor {
         Ok(())
     }
 
-    /// Whether [`MemoryDescriptor::finish`] was called with success.
+    /// Returns whether [`MemoryDescriptor::finish`] was called with success.
     pub fn is_finished(&self) -> bool {
         self.finished
     }
@@ -178,7 +178,8 @@ impl MemoryDescriptor {
         Ok(memory)
     }
 
-    /// Where a device was named, its memory is what was asked for.
+    /// Returns whether ordinary memory may stand in for the device's: not where the device was
+    /// named.
     fn may_fall_back(&self) -> bool {
         self.roles.iter().all(|role| !role.compilation.is_explicit())
     }

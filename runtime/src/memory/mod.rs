@@ -42,7 +42,7 @@ impl WeakMemory {
 
 struct Inner {
     body: Body,
-    /// What it is for, if it was made from a descriptor.
+    /// Its use, if it was made from a descriptor.
     domain: Option<Domain>,
     /// See [`Memory::stay_mapped`].
     mapping: Mutex<Option<Arc<Mapping>>>,
@@ -54,7 +54,7 @@ enum Body {
     Device(Arc<dyn Buffer>),
 }
 
-/// What a memory from a descriptor is for, and what it holds.
+/// The use of a memory from a descriptor, and its contents.
 #[derive(Debug)]
 struct Domain {
     roles: Vec<Role>,
@@ -115,7 +115,7 @@ impl Memory {
         Ok(HalMemory::from_handle(kind.name(), vec![fd], Vec::new(), size)?.into())
     }
 
-    /// What stands for the memory in a request.
+    /// Returns the pool that stands for the memory in a request.
     pub fn pool(&self) -> RequestPool {
         match &self.0.body {
             Body::Shared(memory) => RequestPool::Memory(memory.clone()),
@@ -123,7 +123,7 @@ impl Memory {
         }
     }
 
-    /// Whether a pool of a request is this memory.
+    /// Returns whether a pool of a request is this memory.
     pub fn is_pool(&self, pool: &RequestPool) -> bool {
         match (&self.0.body, pool) {
             (Body::Shared(memory), RequestPool::Memory(pool)) => memory.id() == pool.id(),
@@ -153,14 +153,15 @@ impl Memory {
         }
     }
 
-    /// Whether it was made from a descriptor: then it is used whole, and for its roles alone.
+    /// Returns whether it was made from a descriptor: then it is used whole, and for its roles
+    /// alone.
     #[inline]
     pub fn has_roles(&self) -> bool {
         self.0.domain.is_some()
     }
 
-    /// Where an argument of an execution is, if it may be there: bytes `offset..offset + length`,
-    /// or all of it where both are 0.
+    /// Returns the place of an execution's argument, if it may be there: bytes
+    /// `offset..offset + length`, or all of it where both are 0.
     ///
     /// # Errors
     /// [`RuntimeError::Argument`] for a range outside the memory or of no bytes, a part of what is
@@ -207,7 +208,7 @@ impl Memory {
         Ok(DataLocation { pool_index: 0, offset, length })
     }
 
-    /// Whether it is a hardware buffer whose format only its devices know.
+    /// Returns whether it is a hardware buffer whose format only its devices know.
     fn is_image(&self) -> bool {
         self.shared().is_some_and(|memory| memory.kind() == MemoryKind::HardwareBuffer)
     }
@@ -303,7 +304,7 @@ impl Memory {
         WeakMemory(Arc::downgrade(&self.0))
     }
 
-    /// Whether both are the same memory.
+    /// Returns whether both are the same memory.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

@@ -1,4 +1,4 @@
-//! What operations are given beside tensors: numbers, lists, sizes, paddings.
+//! The arguments of operations beside tensors: numbers, lists, sizes, paddings.
 //!
 //! Each is a type that values convert into, so that `2`, `(2, 1)`, `[1, -1]` or an operand that
 //! holds the value can stand where one is asked for. What NNAPI spreads over several arguments (a
@@ -26,7 +26,7 @@ pub(super) enum Argument {
 }
 
 impl Argument {
-    /// Whether it can be of this type; operands are looked up.
+    /// Returns whether it can be of this type; operands are looked up.
     pub(super) fn can_be(
         &self,
         kind: OperandType,
@@ -43,7 +43,7 @@ impl Argument {
     }
 }
 
-/// What becomes arguments.
+/// Values that become arguments.
 pub(super) trait Push {
     /// Adds the arguments, in the interface's order.
     fn push(self, to: &mut Vec<Argument>);
@@ -359,7 +359,7 @@ impl Push for Resize {
     }
 }
 
-/// What is put around a picture so that a window fits at its edges.
+/// The padding around a picture, so that a window fits at its edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Padding {
     /// As much as it takes for an output of `input / stride`, rounded up.
@@ -395,7 +395,8 @@ impl Push for Padding {
     }
 }
 
-/// What a transposed convolution leaves out at the edges, which decides the size of its output.
+/// The part that a transposed convolution leaves out at the edges, which decides the size of its
+/// output.
 #[derive(Clone, Debug)]
 pub enum TransposePadding {
     /// As a convolution with [`Padding::Same`] from a picture of this shape would have had.
@@ -433,7 +434,7 @@ impl Push for TransposePadding {
     }
 }
 
-/// How LSH_PROJECTION spreads its hashes.
+/// The kind of an LSH_PROJECTION.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Projection {
     /// One element for each bit of each hash; inputs count by a vector of weights.
@@ -458,7 +459,7 @@ impl Push for Projection {
     }
 }
 
-/// How BOX_WITH_NMS_LIMIT lowers the scores of boxes that overlap a better one.
+/// The rule by which BOX_WITH_NMS_LIMIT lowers the scores of boxes that overlap a better one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NmsKernel {
     /// To nothing, from the threshold on.

@@ -20,7 +20,7 @@ use super::{COPIED_ALIGNMENT, ModelBuilder, OperandId};
 pub(super) struct Arguments {
     list: Vec<Argument>,
     names: Vec<&'static str>,
-    /// How many there are up to the last that is not left to its default at the end.
+    /// The number of arguments up to the last that is not left to its default.
     keep: usize,
 }
 
@@ -48,7 +48,7 @@ impl Arguments {
     }
 }
 
-/// What the caller said of outputs.
+/// The caller's declarations of outputs.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     /// Type of the first output.
@@ -283,8 +283,8 @@ impl ModelBuilder {
     }
 }
 
-/// What is wrong with an operation that was compiled alone, its arguments by their names. Operands
-/// of that model are the inputs and then the outputs.
+/// Describes the error of an operation that was compiled alone, its arguments by their names.
+/// Operands of that model are the inputs and then the outputs.
 fn told_by_name(error: &CompileError, arguments: &Arguments, inputs: usize) -> String {
     let (at, what) = match error {
         CompileError::Operation { error: OpError::Input { index, what }, .. } => {
@@ -303,7 +303,7 @@ fn told_by_name(error: &CompileError, arguments: &Arguments, inputs: usize) -> S
     }
 }
 
-/// Where an output's scale and zero point come from.
+/// The source of an output's scale and zero point.
 enum Quantization {
     /// Fixed by the interface.
     Is(f32, i32),

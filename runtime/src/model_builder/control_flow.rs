@@ -118,7 +118,7 @@ impl ModelBuilder {
         self.push(operand.with_lifetime(OperandLifeTime::Subgraph))
     }
 
-    /// What a graph gives, as operands of another.
+    /// Returns the outputs of a graph, as operands of another.
     fn outputs_of(&self, graph: GraphRef) -> Vec<Operand> {
         let Some(graph) = self.model.referenced.get(graph.at as usize) else { return Vec::new() };
         let outputs = graph.output_indexes.iter();

@@ -24,7 +24,7 @@ use crate::error::{Result, RuntimeError};
 /// An operand of a model that is being built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OperandId {
-    /// Which builder made it.
+    /// The number of the builder that made it.
     model: u32,
     /// In which of its graphs it is: 0 is the main one, others are [`Model::referenced`] from 1.
     graph: u32,
@@ -76,9 +76,9 @@ pub struct ModelBuilder {
 /// cross to the driver as a descriptor. The bound is NNAPI's
 /// (`MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES`).
 const IMMEDIATE_BYTES: usize = 128;
-/// Where small constants start.
+/// The alignment of small constants.
 const COPIED_ALIGNMENT: usize = 4;
-/// Where large constants start within the pool: at a cache line.
+/// The alignment of large constants within the pool: at a cache line.
 const POOL_ALIGNMENT: usize = 64;
 
 impl Default for ModelBuilder {
@@ -290,7 +290,7 @@ impl ModelBuilder {
         self.current().operations.push(Operation { kind, inputs, outputs });
     }
 
-    /// Where an operand is that isn't in the graph being built.
+    /// Describes the owner of an operand that isn't in the graph being built.
     fn whose(&self, id: OperandId) -> &'static str {
         if id.model == self.number {
             "of another graph, where branches and loops get what they read as inputs"

@@ -36,7 +36,7 @@ pub struct OutputProjection {
     pub bias: Option<OperandId>,
 }
 
-/// What an LSTM learnt.
+/// The weights of an LSTM.
 #[derive(Clone, Copy, Debug)]
 pub struct LstmWeights {
     /// From the input: each `[units, inputs]`.
@@ -58,7 +58,7 @@ impl LstmWeights {
     }
 }
 
-/// What an LSTM has to know of the step before.
+/// The state of an LSTM after the step before.
 #[derive(Clone, Copy, Debug)]
 pub struct LstmState {
     /// The output: `[batches, outputs]`.
@@ -73,7 +73,7 @@ impl Push for LstmState {
     }
 }
 
-/// What a plain recurrent cell learnt, and where it starts.
+/// The weights of a plain recurrent cell, and its first state.
 #[derive(Clone, Copy, Debug)]
 pub struct RnnWeights {
     /// `[units, inputs]`.

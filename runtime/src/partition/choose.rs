@@ -1,4 +1,4 @@
-//! Which device is best for each operation of a graph, and what the others would have cost.
+//! The choice of the best device for each operation of a graph, and the cost of the others.
 //!
 //! Devices whose figures differ by no more than figures scatter by are equals, and equals never
 //! split a model: of those that are as good as the best one, the operation goes to the one that
@@ -17,21 +17,21 @@ use super::graphs::{control_flow, operand, reference, referenced};
 use crate::device::Device;
 use crate::error::{Result, RuntimeError};
 
-/// What the choice depends on.
+/// The inputs of the choice.
 #[derive(Debug)]
 pub(super) struct Chooser<'a> {
     model: &'a Model,
     devices: &'a [Device],
     preference: ExecutionPreference,
     strict_slicing: bool,
-    /// Whether this process is left alone where a driver in another one takes all of the model.
+    /// True if this process is left alone where a driver in another one takes all of the model.
     prefer_served: bool,
-    /// What a device asks for all operations of a referenced graph, by their places: graphs may
+    /// The price of all operations of a referenced graph on a device, by their places: graphs may
     /// refer to one another in more ways than could be walked.
     sums: RefCell<HashMap<(usize, usize), Price>>,
 }
 
-/// What a device asks for an operation, or for several.
+/// The price of an operation on a device, or of several.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Price {
     /// Figures: what devices are compared by.
@@ -54,7 +54,7 @@ impl std::ops::Add for Price {
     }
 }
 
-/// Who is to run an operation.
+/// The device that is to run an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     /// A device, by its place in the list.
@@ -198,7 +198,7 @@ impl<'a> Chooser<'a> {
         Ok(Chosen { choice, bids })
     }
 
-    /// What each device bids for each operation of a graph: by operations.
+    /// Returns each device's bid for each operation of a graph: by operations.
     ///
     /// # Errors
     /// A device gave no figures.
@@ -238,7 +238,7 @@ impl<'a> Chooser<'a> {
         computed + crossing(graph, operations, device.is_embedded())
     }
 
-    /// What each device says of each operation of the graph.
+    /// Returns each device's answer for each operation of the graph.
     fn answers(&self, graph: &Subgraph) -> Result<Vec<std::result::Result<Vec<bool>, String>>> {
         let as_main;
         let model = if std::ptr::eq(graph, &raw const self.model.main) {
@@ -260,7 +260,7 @@ impl<'a> Chooser<'a> {
         self.devices.iter().map(ask).collect()
     }
 
-    /// What the device at `place` asks for an operation.
+    /// Returns the price of an operation on the device at `place`.
     fn price(
         &self,
         place: usize,
@@ -285,7 +285,7 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// What it asks for all operations of a referenced graph.
+    /// Returns its price for all operations of a referenced graph.
     fn sum(&self, place: usize, figures: &Capabilities, index: Option<usize>) -> Price {
         let found = index.and_then(|index| Some((index, self.model.referenced.get(index)?)));
         let Some((index, graph)) = found else { return Price { cost: f32::MAX, time: f32::MAX } };
@@ -321,8 +321,8 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// Whether the size of anything that goes in or out of control flow, or of the graphs that it
-    /// refers to, is left for the execution to find.
+    /// Returns whether the size of anything that goes in or out of control flow, or of the graphs
+    /// that it refers to, is left for the execution to find.
     fn has_unknown_sizes(&self, graph: &Subgraph, operation: &Operation) -> bool {
         let unknown = |graph: &Subgraph, indexes: &[u32]| {
             let mut operands = indexes.iter().filter_map(|&index| operand(graph, index));
@@ -352,7 +352,7 @@ pub(super) fn lookup(figures: &Capabilities, kind: OperandType) -> PerformanceIn
     }
 }
 
-/// Whether what the version can express of the model, if anything, is a valid model.
+/// Returns whether what the version can express of the model, if anything, is a valid model.
 fn can_be_sliced(model: &Model, version: Version) -> bool {
     let noncompliant = nnburst_hal::noncompliant_operations(model, version).len();
     compliant_with(model, version)

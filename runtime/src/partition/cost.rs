@@ -29,14 +29,14 @@ const ELEMENT_NS: f32 = 0.25;
 /// tenth to either side.
 pub(super) const NOISE: f32 = 0.185;
 
-/// What a step on a device costs beside what it computes; nothing in this process.
+/// Returns the cost of a step on a device beside what it computes; nothing in this process.
 pub(super) fn crossing(graph: &Subgraph, operations: &[usize], is_here: bool) -> f32 {
     if is_here { 0.0 } else { BYTE_NS.mul_add(boundary_bytes(graph, operations), STEP_NS) }
 }
 
 /// Bytes of the values that go into a step and come out of it; each open extent counts as 1.
 fn boundary_bytes(graph: &Subgraph, operations: &[usize]) -> f32 {
-    /// Who uses an operand.
+    /// The users of an operand.
     #[derive(Clone, Copy, Default)]
     struct Uses {
         made_inside: bool,

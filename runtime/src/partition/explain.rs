@@ -8,7 +8,7 @@ use super::choose::{Bid, Choice};
 use super::walk::{RawStep, Walk, graph_of};
 use crate::device::Device;
 
-/// How a model would be spread over devices.
+/// The partitioning of a model over devices, with its reasons.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     /// The devices asked, in order.
@@ -19,26 +19,26 @@ pub struct Explanation {
     pub steps: Vec<StepSummary>,
 }
 
-/// Where one operation goes.
+/// The device of one operation, with the reasons.
 #[derive(Clone, Debug)]
 pub struct Explained {
     /// `None` for the main graph, else the place of the referenced one.
     pub graph: Option<usize>,
     /// Its place in the graph.
     pub operation: usize,
-    /// What it computes.
+    /// The operation's type.
     pub kind: OperationType,
     /// The device, by its place in [`Explanation::devices`]; `None` where control flow is
     /// interpreted, so that the graphs that it refers to are spread as well.
     pub device: Option<usize>,
-    /// What each device bid.
+    /// The bid of each device.
     pub bids: Vec<Bid>,
 }
 
 /// One step of the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepSummary {
-    /// What kind it is.
+    /// Its kind.
     pub kind: StepKind,
     /// The device of an execution, by its place in [`Explanation::devices`].
     pub device: Option<usize>,
@@ -118,7 +118,7 @@ impl Explanation {
         Self { devices, operations, steps }
     }
 
-    /// Whether one device takes all of the model.
+    /// Returns whether one device takes all of the model.
     pub fn is_simple(&self) -> bool {
         self.steps.len() == 1
     }

@@ -9,7 +9,7 @@ pub(crate) fn operand(graph: &Subgraph, index: u32) -> Option<&Operand> {
     graph.operands.get(usize::try_from(index).ok()?)
 }
 
-/// Where in [`Model::referenced`] the graph is that an operand refers to.
+/// Returns the place in [`Model::referenced`] of the graph that an operand refers to.
 pub(crate) fn reference(graph: &Subgraph, index: u32) -> Option<usize> {
     let operand = operand(graph, index)?;
     let refers =
@@ -33,7 +33,7 @@ pub(crate) enum ControlFlow {
     While,
 }
 
-/// Whether an operation is control flow, and of which kind.
+/// Returns the kind of control flow that an operation is, if it is any.
 pub(crate) fn control_flow(operation: &Operation) -> Option<ControlFlow> {
     match operation.kind {
         OperationType::If => Some(ControlFlow::If),
@@ -42,7 +42,7 @@ pub(crate) fn control_flow(operation: &Operation) -> Option<ControlFlow> {
     }
 }
 
-/// Whether an operand is computed by an operation of its graph.
+/// Returns whether an operand is computed by an operation of its graph.
 pub(crate) fn is_computed(operand: &Operand) -> bool {
     matches!(operand.lifetime, OperandLifeTime::TemporaryVariable | OperandLifeTime::SubgraphOutput)
 }

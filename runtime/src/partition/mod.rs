@@ -38,7 +38,7 @@ use walk::Walk;
 pub(crate) struct Partitioned {
     pub(crate) prepared: Arc<dyn PreparedModel>,
     pub(crate) devices: Vec<Device>,
-    /// Where more than a single device's own model is behind `prepared`.
+    /// The plan, where more than a single device's own model is behind `prepared`.
     pub(crate) planned: Option<Arc<Planned>>,
 }
 

@@ -53,7 +53,7 @@ pub(super) fn finish(
     planner.finish(steps)
 }
 
-/// Who makes and reads what, per scope.
+/// Returns the makers and readers of values, per scope.
 fn uses(model: &Model, walk: &Walk) -> Vec<Uses> {
     let mut uses: Vec<Uses> = walk.scopes.iter().map(|_| Uses::default()).collect();
     for (at, step) in walk.steps.iter().enumerate() {
@@ -259,7 +259,7 @@ impl<'a> Planner<'a> {
         })))
     }
 
-    /// Which slot of an inner graph stands for which of the outer one.
+    /// Pairs the slots of an inner graph with those of the outer one that they stand for.
     fn pairs(
         &mut self,
         (inner, inner_indexes): (usize, &[u32]),

@@ -9,7 +9,7 @@ use nnburst_hal::{
 use super::graphs::{operand, reference};
 use crate::error::Result;
 
-/// Which steps make and read the operands of one scope.
+/// The steps that make and read the operands of one scope.
 #[derive(Debug, Default)]
 pub(super) struct Uses {
     /// By operand, the step that computes it.
@@ -211,7 +211,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Whether anything in a model is of the extension with this prefix.
+/// Returns whether anything in a model is of the extension with this prefix.
 fn uses_prefix(model: &Model, prefix: u16) -> bool {
     std::iter::once(&model.main).chain(&model.referenced).any(|graph| {
         let mut operands = graph.operands.iter();

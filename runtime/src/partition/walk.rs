@@ -23,7 +23,7 @@ pub(super) struct Scope {
     pub(super) graph: Option<usize>,
     /// One per operation.
     pub(super) chosen: Vec<Chosen>,
-    /// How often it is expected to run: a branch every other time, a loop once.
+    /// The expected number of runs: a branch every other time, a loop once.
     weight: f32,
 }
 
@@ -320,7 +320,8 @@ impl Ready {
     }
 }
 
-/// Whether an operand has a value that moves between steps: not so graphs and what is left out.
+/// Returns whether an operand has a value that moves between steps: not so graphs and what is left
+/// out.
 pub(super) fn has_value(graph: &Subgraph, index: u32) -> bool {
     operand(graph, index).is_some_and(|operand| {
         !matches!(operand.lifetime, OperandLifeTime::Subgraph | OperandLifeTime::NoValue)

@@ -1,4 +1,4 @@
-//! How the devices of a plan are called.
+//! Calls of the devices of a plan.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(crate) trait Call {
         Ok(())
     }
 
-    /// Whether a step that failed may run on the reference device, and the others go on.
+    /// Returns whether a step that failed may run on the reference device, and the others go on.
     fn may_mix(&self) -> bool {
         true
     }

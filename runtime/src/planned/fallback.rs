@@ -116,7 +116,7 @@ struct StandIn {
 struct Output {
     at: usize,
     buffer: Arc<dyn Buffer>,
-    /// Where the reference device writes it.
+    /// The memory that the reference device writes it to.
     memory: Memory,
     /// As far as it is known before the execution.
     operand: Operand,
@@ -180,7 +180,7 @@ impl StandIn {
         Ok(stand_in)
     }
 
-    /// Where an argument is in a memory, which becomes a pool.
+    /// Returns the place of an argument in a memory, which becomes a pool.
     fn place(&mut self, memory: &Memory, argument: &RequestArgument, whole: bool) -> DataLocation {
         let pools = &mut self.request.pools;
         let is_it =

@@ -67,7 +67,7 @@ fn duplicate(fences: &[OwnedFd]) -> Result<Vec<OwnedFd>> {
 }
 
 struct Behind {
-    /// What the next step waits for.
+    /// The fences that the next step waits for.
     fences: Vec<OwnedFd>,
     duration: Option<Duration>,
     last: Option<Arc<dyn FencedExecutionCallback>>,

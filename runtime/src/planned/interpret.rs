@@ -12,11 +12,11 @@ use super::{Branch, LoopStep};
 #[derive(Debug)]
 pub(super) struct LoopState {
     began: Instant,
-    /// Whether the condition is what ran last.
+    /// True if the condition is what ran last.
     condition_ran: bool,
-    /// Where the variables are now.
+    /// The present places of the variables.
     variables: Vec<Place>,
-    /// Which of the two buffers the next round writes.
+    /// The one of the two buffers that the next iteration writes.
     turn: usize,
 }
 

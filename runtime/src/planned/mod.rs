@@ -45,9 +45,9 @@ pub(crate) struct Plan {
     pub(crate) steps: Vec<Step>,
     /// The inputs and outputs of the model first.
     pub(crate) slots: Vec<Slot>,
-    /// What [`Home::Constant`] is in.
+    /// The memory of [`Home::Constant`].
     pub(crate) constants: Option<Memory>,
-    /// How much [`Home::Arena`] needs.
+    /// The size of [`Home::Arena`], in bytes.
     pub(crate) arena_bytes: u64,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Slot {
     pub(crate) home: Home,
 }
 
-/// Where a value lives.
+/// The memory of a value.
 #[derive(Clone, Debug)]
 pub(crate) enum Home {
     /// The model's input at this position.
@@ -79,7 +79,7 @@ pub(crate) enum Home {
         offset: u32,
         length: u32,
     },
-    /// Where the interpreter says, each time anew.
+    /// Bound by the interpreter, each time anew.
     Bound,
     /// Left out.
     Nowhere,
@@ -123,7 +123,7 @@ pub(crate) struct Branch {
     pub(crate) condition: usize,
     /// For each branch, which slot of its graph stands for which outside.
     pub(crate) bindings: [Vec<(usize, usize)>; 2],
-    /// Where the steps of the second branch begin; those of the first begin behind this one.
+    /// The place of the second branch's first step; those of the first begin behind this one.
     pub(crate) otherwise: usize,
 }
 
@@ -147,7 +147,7 @@ pub(crate) struct LoopStep {
     pub(crate) body_outputs: Vec<usize>,
     /// Two places for each of the body's outputs: what one round writes, the next one reads.
     pub(crate) buffers: Vec<[Home; 2]>,
-    /// Where the steps of the body begin; those of the condition begin behind this one.
+    /// The place of the body's first step; those of the condition begin behind this one.
     pub(crate) body_at: usize,
     pub(crate) exit: usize,
 }
@@ -165,7 +165,7 @@ const SPARE_ARENAS: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Planned {
     plan: Plan,
-    /// Whether what fails on a device may run on the reference device.
+    /// True if what fails on a device may run on the reference device.
     may_fall_back: bool,
     arenas: Mutex<Vec<Memory>>,
     whole: fallback::Whole,
@@ -250,7 +250,7 @@ impl Planned {
         Some(roles)
     }
 
-    /// Whether what fails on a device may run on the reference device.
+    /// Returns whether what fails on a device may run on the reference device.
     pub(crate) fn may_fall_back(&self) -> bool {
         self.may_fall_back
     }
@@ -259,8 +259,8 @@ impl Planned {
         self.plan.steps.len() > 1
     }
 
-    /// Whether all steps can be launched while fences are yet to signal: the interpreter decides by
-    /// values, and models of older drivers wait where they are called.
+    /// Returns whether all steps can be launched while fences are yet to signal: the interpreter
+    /// decides by values, and models of older drivers wait where they are called.
     fn waits_in_background(&self) -> bool {
         self.plan.steps.iter().all(|step| match step {
             Step::Execution(step) => {

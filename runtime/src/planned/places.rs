@@ -1,4 +1,4 @@
-//! Where the values of a run are, and requests made of them.
+//! The places of a run's values, and requests made of them.
 
 use nnburst_hal::{
     Access, DataLocation, HalError, Memory, Operand, OutputShape, Request, RequestArgument,
@@ -7,7 +7,7 @@ use nnburst_hal::{
 
 use super::{Home, Plan};
 
-/// Where a value is in this run.
+/// The place of a value in this run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Place {
     /// Nothing where the value is left out.
@@ -40,7 +40,7 @@ impl Place {
         Self { pool, offset, length, dimensions: operand.dimensions.clone(), output: None }
     }
 
-    /// Where a home is in this run.
+    /// Returns the place of a home in this run.
     pub(super) fn of(
         home: &Home,
         operand: &Operand,

@@ -16,7 +16,7 @@ use super::{ExecutionStep, Planned, Step};
 #[derive(Debug)]
 pub(super) struct Stop {
     pub(super) failure: ExecutionFailure,
-    /// Whether the reference device may try.
+    /// True if the reference device may try.
     pub(super) may_be_retried: bool,
 }
 
@@ -26,7 +26,7 @@ impl Stop {
     }
 }
 
-/// What a step of a driver, or the moving of values, couldn't do, the reference device may.
+/// Failures of a driver's step, or of moving values, which the reference device may retry.
 impl From<HalError> for Stop {
     fn from(error: HalError) -> Self {
         Self { failure: error.into(), may_be_retried: true }

@@ -3,7 +3,7 @@
 use nnburst_tflite::TensorKind;
 use nnburst_tflite::testing::{Fields, TfliteFile, Value};
 
-/// What a network's numbers are.
+/// The number format of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Numbers {
     Float,
@@ -33,7 +33,7 @@ pub(crate) enum Fused {
     Relu6 = 3,
 }
 
-/// How windows lie: their extents, step and dilation, always padded to cover the image.
+/// The placement of windows: their extents, step and dilation, always padded to cover the image.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     height: i32,

@@ -1,4 +1,4 @@
-//! What can be wrong with a FlatBuffer.
+//! The errors of a FlatBuffer.
 
 /// A field of the file that can't be what it claims.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -6,11 +6,11 @@
 pub struct FormatError {
     /// The field, by its name in the schema.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// The error.
     pub problem: Problem,
 }
 
-/// What is wrong with a field.
+/// The error of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
@@ -23,7 +23,7 @@ pub enum Problem {
     /// The field reaches past its table.
     #[error("it lies at byte {slot} of a table of {size} bytes")]
     OutOfTable {
-        /// Where in the table.
+        /// The slot in the table.
         slot: usize,
         /// Bytes of the table.
         size: usize,
@@ -37,7 +37,7 @@ pub enum Problem {
     /// An offset leads out of the file or nowhere.
     #[error("the offset {offset} at byte {at} leads nowhere")]
     BadOffset {
-        /// Where the offset stands.
+        /// The place of the offset.
         at: usize,
         /// The offset.
         offset: u32,

@@ -40,7 +40,7 @@ impl Field {
     }
 }
 
-/// How many bytes may still be copied out of a file.
+/// The number of bytes that may still be copied out of a file.
 #[derive(Debug)]
 pub(crate) struct Budget(Cell<usize>);
 
@@ -118,7 +118,7 @@ impl<'a> Table<'a> {
         Ok(Self { file, budget, start, size, slots })
     }
 
-    /// Where a field of so many bytes lies in the file; `None` if it is left out.
+    /// Returns the place in the file of a field of so many bytes; `None` if it is left out.
     fn locate(&self, field: Field, bytes: usize) -> Result<Option<usize>, FormatError> {
         let slot = field.slot.checked_mul(2).and_then(|at| u16::read(self.slots, at)).unwrap_or(0);
         let slot = usize::from(slot);
@@ -158,7 +158,7 @@ impl<'a> Table<'a> {
         Ok(Some((first, count)))
     }
 
-    /// Where the bytes of a vector of bytes lie in the file; `None` if it is left out.
+    /// Returns the place in the file of the bytes of a vector of bytes; `None` if it is left out.
     pub(crate) fn byte_range(&self, field: Field) -> Result<Option<Range<usize>>, FormatError> {
         let vector = self.vector(field, 1)?;
         Ok(vector.map(|(first, count)| first..first.saturating_add(count)))
@@ -203,7 +203,7 @@ fn part(file: &[u8], at: usize, len: usize) -> Option<&[u8]> {
     file.get(at..at.checked_add(len)?)
 }
 
-/// Where the forward offset at `at` leads.
+/// Returns the target of the forward offset at `at`.
 fn follow(file: &[u8], field: Field, at: usize) -> Result<usize, FormatError> {
     let offset = u32::read(file, at).ok_or_else(|| field.fails(Problem::OutOfFile { at }))?;
     usize::try_from(offset)

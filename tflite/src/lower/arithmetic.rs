@@ -42,8 +42,8 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// Whether the HAL has no quantised form: division never, multiplication of unsigned numbers
-    /// only where the product of the scales is finer than the result's.
+    /// Returns whether the HAL has no quantised form: division never, multiplication of unsigned
+    /// numbers only where the product of the scales is finer than the result's.
     fn needs_float(&self, kind: OperationType, a: u32, b: u32, output: u32) -> bool {
         let [a, b, output] = [a, b, output].map(|index| self.import.builder.operand(index));
         match kind {
@@ -346,7 +346,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// What the file says that a result is, without making an operand of it.
+    /// Returns the file's declaration of a result, without making an operand of it.
     pub(super) fn declared(&self, result: usize) -> Lowered<Operand> {
         Ok(operand_of(self.output_tensor(result)?)?)
     }

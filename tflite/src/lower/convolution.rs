@@ -164,7 +164,7 @@ impl Lower<'_, '_> {
         self.finish_matrix(product, output)
     }
 
-    /// How many rows of so many elements a tensor has; 0 if that is not known.
+    /// Returns the number of rows of so many elements that a tensor has; 0 if that is not known.
     fn rows_of(&self, input: u32, depth: u32) -> Lowered<u32> {
         match self.import.builder.operand(input).element_count() {
             None => Ok(0),

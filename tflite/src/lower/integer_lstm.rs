@@ -97,7 +97,7 @@ impl Lower<'_, '_> {
         Ok(parts)
     }
 
-    /// What all steps share: arguments 1 to 17, and 20 to 31.
+    /// Makes the operands that all steps share: arguments 1 to 17, and 20 to 31.
     fn step_constants(&mut self, options: &LstmOptions) -> Lowered<StepConstants> {
         let mut before_states = Vec::new();
         for argument in lstm::WEIGHTS {

@@ -52,7 +52,7 @@ impl From<&str> for Refusal {
     }
 }
 
-/// What lowering an operator gives.
+/// The result of lowering an operator.
 pub(crate) type Lowered<T = ()> = Result<T, Refusal>;
 
 /// Constants that the import computes are kept small: they are shapes and indexes.
@@ -231,7 +231,7 @@ impl<'a> Import<'a> {
         Ok(values)
     }
 
-    /// Whether a tensor's value is a constant, of the file or computed.
+    /// Returns whether a tensor's value is a constant, of the file or computed.
     fn is_constant(&self, index: usize) -> bool {
         let constant = |value| self.builder.operand(value).is_constant();
         match self.values[index] {

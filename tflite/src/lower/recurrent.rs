@@ -8,7 +8,7 @@ use super::{Lower, Lowered};
 use crate::schema::TensorKind;
 use crate::schema::options;
 
-/// Where arguments of the LSTM family are; the same in the file and in NNAPI up to the states.
+/// The places of arguments of the LSTM family; the same in the file and in NNAPI up to the states.
 pub(super) mod lstm {
     /// Input, forget, cell and output gate, from the input.
     pub(in crate::lower) const WEIGHTS: std::ops::RangeInclusive<usize> = 1..=8;

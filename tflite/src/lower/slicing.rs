@@ -16,7 +16,7 @@ pub(super) struct SlicePlan {
     begin_mask: i32,
     end_mask: i32,
     shrink_mask: i32,
-    /// Whether the result has extents of 1 that the input has not.
+    /// True if the result has extents of 1 that the input has not.
     new_axes: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Which operator is lowered by what.
+//! The table of operators and the functions that lower them.
 
 use nnburst_hal::OperationType;
 

@@ -1,4 +1,5 @@
-//! What operators share: float weights out of compressed ones, biases, integers known at import.
+//! The parts that operators share: float weights out of compressed ones, biases, integers known at
+//! import.
 
 use nnburst_hal::{Operand, OperandType, OperationType};
 

@@ -27,11 +27,11 @@ pub(crate) struct File<'a> {
     pub(crate) codes: Vec<OperatorCode>,
     /// The first one is what is executed.
     pub(crate) graphs: Vec<Graph<'a>>,
-    /// Where each buffer's bytes lie in the file; empty where it has none.
+    /// The place of each buffer's bytes in the file; empty where it has none.
     pub(crate) buffers: Vec<Range<usize>>,
 }
 
-/// Which operator an entry of the graph is.
+/// The operator of an entry of the graph.
 #[derive(Clone, Debug)]
 pub(crate) struct OperatorCode {
     pub(crate) builtin: Builtin,
@@ -105,7 +105,7 @@ impl<'a> File<'a> {
         self.bytes.get(self.range(tensor)?)
     }
 
-    /// Where the bytes of a constant lie in the file; `None` if it has none.
+    /// Returns the place of a constant's bytes in the file; `None` if it has none.
     pub(crate) fn range(&self, tensor: &Tensor) -> Option<Range<usize>> {
         self.buffers.get(tensor.buffer).filter(|range| !range.is_empty()).cloned()
     }

@@ -2,7 +2,7 @@
 
 macro_rules! builtins {
     ($($variant:ident = $code:literal, $name:literal;)*) => {
-        /// What an operator of a .tflite file computes.
+        /// The operators of a .tflite file.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub(crate) enum Builtin {
             $($variant,)*

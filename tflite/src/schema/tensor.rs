@@ -55,7 +55,7 @@ kinds! {
     Bfloat16 = 18, "BFLOAT16", "The upper half of a 32-bit floating point.";
 }
 
-/// How integers stand for real numbers.
+/// The mapping from integers to real numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Quantization {
     /// One, or one per channel.
@@ -63,7 +63,7 @@ pub(crate) struct Quantization {
     pub(crate) zero_points: Vec<i64>,
     /// The dimension that counts channels, as the file has it: it may be out of range.
     pub(crate) dimension: i32,
-    /// Whether the scales are not what counts, but a scheme of somebody's own.
+    /// True if the scales are not what counts, but a scheme of somebody's own.
     pub(crate) custom: bool,
 }
 
@@ -73,14 +73,14 @@ pub(crate) struct Tensor {
     pub(crate) name: String,
     /// Extents; 0 where one is unknown.
     pub(crate) shape: Vec<u32>,
-    /// Whether an empty shape means a scalar; else it may also mean that nobody knows.
+    /// True if an empty shape means a scalar; else it may also mean that nobody knows.
     pub(crate) has_rank: bool,
     pub(crate) kind: TensorKind,
     /// An index into the file's buffers, in range; buffer 0 is empty.
     pub(crate) buffer: usize,
     /// Without scales if the tensor isn't quantised.
     pub(crate) quantization: Quantization,
-    /// Whether the value is kept from one invocation to the next.
+    /// True if the value is kept from one invocation to the next.
     pub(crate) is_variable: bool,
     pub(crate) is_sparse: bool,
 }

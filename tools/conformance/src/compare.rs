@@ -1,11 +1,11 @@
-//! What counts as a right result: the reference suites' acceptance criteria.
+//! The rules of a right result: the reference suites' acceptance criteria.
 
 use half::f16;
 use nnburst_hal::OperandType;
 
 use crate::Case;
 
-/// How a result is wrong; of values, the first.
+/// The mismatch of a result; of values, the first.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Mismatch {
     /// The case has no such output.
@@ -19,9 +19,9 @@ pub enum Mismatch {
     Shape {
         /// Position among the outputs.
         output: usize,
-        /// What came out.
+        /// The actual elements.
         actual: Vec<u32>,
-        /// What had to.
+        /// The expected elements.
         expected: Vec<u32>,
     },
     /// The number of bytes differs.
@@ -29,9 +29,9 @@ pub enum Mismatch {
     Length {
         /// Position among the outputs.
         output: usize,
-        /// What came out.
+        /// The actual elements.
         actual: usize,
-        /// What had to.
+        /// The expected elements.
         expected: usize,
     },
     /// A value differs by more than is allowed, or is not a number.
@@ -43,9 +43,9 @@ pub enum Mismatch {
         output: usize,
         /// Row-major position of the first wrong element.
         element: usize,
-        /// What came out.
+        /// The actual elements.
         actual: f64,
-        /// What had to.
+        /// The expected elements.
         expected: f64,
         /// The greatest difference that would have passed.
         allowed: f64,
@@ -80,15 +80,15 @@ struct Tolerance {
 }
 
 impl Case {
-    /// Whether the case has to do with quantised numbers: an operand of any graph is of such a
-    /// type.
+    /// Returns whether the case has to do with quantised numbers: an operand of any graph is of
+    /// such a type.
     pub fn is_quantised(&self) -> bool {
         let mut operands = self.graphs().flat_map(|graph| &graph.operands);
         operands.any(|operand| operand.kind.name().contains("QUANT"))
     }
 
-    /// Whether these are the very bytes that the case expects. Floats have a tolerance and count as
-    /// exact.
+    /// Returns whether these are the very bytes that the case expects. Floats have a tolerance and
+    /// count as exact.
     pub fn is_exact(&self, index: usize, bytes: &[u8]) -> bool {
         self.outputs.get(index).is_none_or(|expected| {
             let is_float =

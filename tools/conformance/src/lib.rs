@@ -108,7 +108,7 @@ impl Case {
     }
 }
 
-/// What a model input is fed.
+/// The value of a model input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value {
     /// Type of the operand.
@@ -119,7 +119,7 @@ pub struct Value {
     pub bytes: Vec<u8>,
 }
 
-/// What a model output has to be.
+/// The expected value of a model output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expected {
     /// Type of the operand.
@@ -133,12 +133,12 @@ pub struct Expected {
 }
 
 impl Case {
-    /// Whether any graph of the model has an operation of this kind.
+    /// Returns whether any graph of the model has an operation of this kind.
     pub fn has_operation(&self, kind: OperationType) -> bool {
         self.graphs().flat_map(|graph| &graph.operations).any(|operation| operation.kind == kind)
     }
 
-    /// Whether any graph of the model has an operand of this kind.
+    /// Returns whether any graph of the model has an operand of this kind.
     pub fn has_operand(&self, kind: OperandType) -> bool {
         self.graphs().flat_map(|graph| &graph.operands).any(|operand| operand.kind == kind)
     }

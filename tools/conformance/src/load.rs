@@ -19,7 +19,7 @@ pub enum LoadError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: std::io::Error,
     },
     /// A file unpacks to more than is reasonable.
@@ -38,7 +38,7 @@ pub enum LoadError {
     Case {
         /// Name of the case.
         case: String,
-        /// What is wrong.
+        /// The mistake.
         what: String,
     },
     /// No memory for constants, inputs or outputs.
@@ -46,7 +46,7 @@ pub enum LoadError {
     Memory {
         /// Name of the case.
         case: String,
-        /// What the memory said.
+        /// The memory's error.
         error: nnburst_hal::MemoryError,
     },
 }

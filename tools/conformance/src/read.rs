@@ -67,7 +67,7 @@ struct RawOperation {
     outputs: Vec<u32>,
 }
 
-/// Where constants are collected while the graphs are converted.
+/// The constants that are collected while the graphs are converted.
 #[derive(Default)]
 struct Constants {
     values: Vec<u8>,

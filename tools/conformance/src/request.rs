@@ -11,9 +11,9 @@ use crate::{Case, LoadError};
 pub struct CaseRequest {
     /// Pool 0 has the inputs, pool 1 the outputs; every argument starts at a multiple of 4 bytes.
     pub request: Request,
-    /// What pool 0 is.
+    /// Pool 0.
     pub inputs: Memory,
-    /// What pool 1 is; filled with 0xA5, so that what was never written shows.
+    /// Pool 1; filled with 0xA5, so that what was never written shows.
     pub outputs: Memory,
 }
 
@@ -98,8 +98,8 @@ impl Case {
 }
 
 impl CaseRequest {
-    /// What now lies in an output's buffer, at most as many bytes as the buffer has; empty where
-    /// there is no such output.
+    /// Returns the contents of an output's buffer, at most as many bytes as the buffer has; empty
+    /// where there is no such output.
     ///
     /// # Errors
     /// The memory can't be read.

@@ -169,8 +169,8 @@ impl Case {
     }
 }
 
-/// What leaves a tensor of the operand's type as it is when it is added; `None` for types that ADD
-/// doesn't take.
+/// Returns the element that leaves a tensor of the operand's type as it is when it is added; `None`
+/// for types that ADD doesn't take.
 fn zero_of(operand: &Operand) -> Option<Vec<u8>> {
     match operand.kind {
         OperandType::TensorFloat32 => Some(0f32.to_le_bytes().to_vec()),
@@ -197,7 +197,7 @@ fn constant_operand(mut operand: Operand, bytes: &[u8], values: &mut Vec<u8>) ->
     Some(operand)
 }
 
-/// Where a constant lies; empty if it isn't within.
+/// Returns the bytes of a constant; empty if it isn't within.
 fn constant(area: &[u8], location: DataLocation) -> &[u8] {
     let start = usize::try_from(location.offset).unwrap_or(usize::MAX);
     let length = usize::try_from(location.length).unwrap_or(usize::MAX);

@@ -13,7 +13,7 @@ use crate::{Device, Library};
 #[derive(Debug)]
 pub struct Model {
     object: Owned,
-    /// What its constants lie in, and the models it refers to.
+    /// The memory of its constants, and the models it refers to.
     _parts: Parts,
     operations: usize,
     pub(crate) arguments: Arc<Arguments>,

@@ -17,7 +17,7 @@ pub(crate) struct Owned {
 }
 
 impl Owned {
-    /// What a function that makes objects made.
+    /// Returns the object that a constructor made.
     pub(crate) fn make(
         api: &Arc<Api>,
         free: unsafe extern "C" fn(Object),

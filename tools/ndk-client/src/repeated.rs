@@ -20,7 +20,7 @@ pub struct Repeated<'c> {
     outputs: Vec<Room>,
 }
 
-/// Where an argument lies.
+/// The place of an argument.
 #[derive(Debug)]
 enum Room {
     Buffer(Vec<u8>),

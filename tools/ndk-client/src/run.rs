@@ -12,7 +12,7 @@ use crate::api::{Api, Object, OperandType};
 use crate::model::{Compilation, operand_type};
 use crate::object::Owned;
 
-/// Which call runs an execution.
+/// The call that runs an execution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// `compute`, its arguments in buffers.
@@ -26,18 +26,18 @@ pub enum Mode {
     Fenced,
 }
 
-/// How to run.
+/// The options of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Run {
-    /// Which call.
+    /// The call.
     pub mode: Mode,
-    /// Whether arguments of known size lie in memories made from descriptors.
+    /// True if arguments of known size lie in memories made from descriptors.
     pub device_memory: bool,
-    /// How long a WHILE may take.
+    /// The time that a WHILE may take.
     pub loop_timeout: Option<Duration>,
 }
 
-/// Where the arguments of a run lie.
+/// The places of a run's arguments.
 #[derive(Default)]
 struct Places {
     inputs: Vec<Vec<u8>>,

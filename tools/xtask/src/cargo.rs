@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a chore comes to: nothing, or what went wrong in one line.
+/// The result of a task: nothing, or what went wrong in one line.
 pub(crate) type Outcome = Result<(), String>;
 
 /// One call of cargo.

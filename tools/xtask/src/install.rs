@@ -26,7 +26,7 @@ const USAGE: &str = "usage: cargo xtask install [--prefix DIR] [--destdir DIR] [
 
 const LIBRARY: &str = "libneuralnetworks.so";
 
-/// What to install, and where.
+/// The options of an installation.
 struct Options {
     prefix: PathBuf,
     destdir: PathBuf,
@@ -76,7 +76,7 @@ impl Options {
         given.unwrap_or_else(|| usual_libdir(&self.prefix, Path::new("/usr"), &triplet(self)))
     }
 
-    /// Where a path of the installed system is now.
+    /// Returns the staged place of a path of the installed system.
     fn staged(&self, path: &Path) -> PathBuf {
         self.destdir.join(path.strip_prefix("/").unwrap_or(path))
     }

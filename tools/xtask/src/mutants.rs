@@ -9,7 +9,7 @@ use crate::loom::configure;
 
 /// One weakening: `from` occurs exactly once in `file`.
 struct Mutant {
-    /// What is weakened, as in the table of `loom-tests`.
+    /// The ordering that is weakened, as in the table of `loom-tests`.
     what: &'static str,
     file: &'static str,
     from: &'static str,
@@ -215,7 +215,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     if escaped.is_empty() { Ok(()) } else { Err(format!("not caught: {}", escaped.join("; "))) }
 }
 
-/// Whether the model fails on the mutant.
+/// Returns whether the model fails on the mutant.
 fn try_mutant(copy: &Path, mutant: &Mutant) -> Result<bool, String> {
     let Mutant { what, file, from, to, caught_by } = mutant;
     let path = copy.join(file);

@@ -36,7 +36,8 @@ pub(crate) fn run() -> Outcome {
         .run()
 }
 
-/// Whether programs for the target can be built here: with a cross compiler and Rust's library.
+/// Returns whether programs for the target can be built here: with a cross compiler and Rust's
+/// library.
 pub(crate) fn can_link() -> Result<bool, String> {
     if !is_installed(LINKER, "gcc-aarch64-linux-gnu")? {
         return Ok(false);

@@ -24,8 +24,8 @@ pub(crate) fn run() -> Outcome {
     Ok(())
 }
 
-/// Whether a program can be run; what can't is reported, and is an error where `NNBURST_REQUIRE`
-/// names it.
+/// Returns whether a program can be run; what can't is reported, and is an error where
+/// `NNBURST_REQUIRE` names it.
 pub(crate) fn is_installed(program: &str, package: &str) -> Result<bool, String> {
     let found = Command::new(program).arg("--version").output();
     if found.is_ok_and(|output| output.status.success()) {

@@ -52,13 +52,13 @@ impl DeviceMemory {
         Ok(Self { request, outputs, _inputs: inputs })
     }
 
-    /// What to execute.
+    /// Returns the request to execute.
     pub(super) fn request(&self) -> &Request {
         &self.request
     }
 
-    /// What an output's buffer has once the execution succeeded; `None` for an output that has
-    /// none.
+    /// Returns the contents of an output's buffer once the execution succeeded; `None` for an
+    /// output that has none.
     pub(super) fn output(&self, index: usize) -> Option<Result<Vec<u8>, Attempt>> {
         let (buffer, shape, size) = self.outputs.get(index)?.as_ref()?;
         let read = || -> Result<Vec<u8>, RuntimeError> {

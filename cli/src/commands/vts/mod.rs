@@ -17,10 +17,10 @@ use crate::session::open_device;
 use attempt::{Attempt, attempt};
 use ndk::Ndk;
 
-/// How a case ended.
+/// The verdict of a case.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Whether the very bytes were met that the case expects.
+    /// True if the very bytes were met that the case expects.
     Passed {
         exact: bool,
     },
@@ -28,7 +28,7 @@ enum Verdict {
     Skipped(&'static str),
 }
 
-/// What the cases run on, and through which interface.
+/// The device that the cases run on, and its interface.
 enum Target {
     Runtime(Device),
     Ndk(Ndk),
@@ -60,7 +60,7 @@ impl Target {
     }
 }
 
-/// What was counted.
+/// The counts.
 #[derive(Debug, Default)]
 struct Tally {
     passed: u64,
@@ -197,7 +197,7 @@ fn is_supported(case: &Case, device: &Device) -> bool {
     device.supported_operations(&case.model).is_ok_and(|taken| taken.into_iter().all(|yes| yes))
 }
 
-/// Whether an output's size is unknown or zero.
+/// Returns whether an output's size is unknown or zero.
 fn has_open_output(case: &Case) -> bool {
     let main = &case.model.main;
     main.output_indexes.iter().any(|&index| {

@@ -28,7 +28,7 @@ impl Ndk {
         Ok(Self { library, device })
     }
 
-    /// Whether the device takes all operations.
+    /// Returns whether the device takes all operations.
     pub(super) fn is_supported(&self, case: &Case) -> bool {
         let model = self.library.model(&case.model);
         let taken = model.and_then(|model| model.supported(&self.device));

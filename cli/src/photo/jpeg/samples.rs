@@ -50,7 +50,7 @@ pub(super) struct Plane {
     pub(super) samples: Vec<u8>,
     /// Samples from row to row; whole blocks.
     pub(super) stride: usize,
-    /// What of a row belongs to the picture.
+    /// The part of a row that belongs to the picture.
     pub(super) width: usize,
     /// The rows that belong to the picture.
     pub(super) height: usize,

@@ -16,10 +16,10 @@ operations! {
         score_threshold: Float = 0.0,
         /// Most boxes of a picture; negative is no limit.
         max_detections: Int = -1,
-        /// How overlap counts.
+        /// The rule for overlapping boxes.
         kernel: NmsKernel = NmsKernel::Hard,
         iou_threshold,
-        /// How wide the Gaussian is.
+        /// The width of the Gaussian.
         sigma: Float = 0.5,
         /// Boxes whose score falls below are out.
         nms_score_threshold: Float = 0.0,
@@ -30,7 +30,7 @@ operations! {
         boxes,
         /// `[boxes]`, of INT32.
         classes,
-        /// Which picture each is of: `[boxes]`, of INT32.
+        /// The picture that each is of: `[boxes]`, of INT32.
         batch_index
     };
     /// Boxes of a single-shot detector, decoded by their anchors, the best of those that overlap.
@@ -38,15 +38,15 @@ operations! {
         scores: OperandId, box_encodings: OperandId, anchors: OperandId;
         max_detections: Int, score_threshold: Float, iou_threshold: Float
     ) {
-        /// What encodings of `y` are divided by.
+        /// The divisor of encodings of `y`.
         scale_y: Float = 10.0,
-        /// What encodings of `x` are divided by.
+        /// The divisor of encodings of `x`.
         scale_x: Float = 10.0,
-        /// What encodings of the height are divided by.
+        /// The divisor of encodings of the height.
         scale_h: Float = 5.0,
-        /// What encodings of the width are divided by.
+        /// The divisor of encodings of the width.
         scale_w: Float = 5.0,
-        /// Whether each class is looked at by itself, which is slower, rather than the best class
+        /// True if each class is looked at by itself, which is slower, rather than the best class
         /// of each box.
         regular_nms: Flag = false,
         max_detections,
@@ -56,7 +56,7 @@ operations! {
         max_detections_per_class: Int = 100,
         score_threshold,
         iou_threshold,
-        /// Whether class 0, the background, counts in the numbers of classes.
+        /// True if class 0, the background, counts in the numbers of classes.
         background_in_labels: Flag = false,
     } => { Detections:
         /// `[batches, detections]`.
@@ -65,7 +65,7 @@ operations! {
         boxes,
         /// `[batches, detections]`, of INT32.
         classes,
-        /// How many there are: `[batches]`, of INT32.
+        /// The number of them: `[batches]`, of INT32.
         counts
     };
     /// Boxes by anchors around each pixel, the best of those that overlap.
@@ -80,19 +80,19 @@ operations! {
         iou_threshold,
         /// Boxes that are narrower or lower are out.
         min_size: Float = 0.0,
-        /// Whether channels come before height and width.
+        /// True if channels come before height and width.
         nchw: Flag = false,
     } => { Proposals:
         /// `[boxes]`.
         scores,
         /// `[boxes, 4]`.
         boxes,
-        /// Which picture each is of: `[boxes]`, of INT32.
+        /// The picture that each is of: `[boxes]`, of INT32.
         batch_index
     };
-    /// Where each heatmap of each box is greatest, between pixels.
+    /// The place where each heatmap of each box is greatest, between pixels.
     HeatmapMaxKeypoint heatmap_max_keypoint(heatmap: OperandId, boxes: OperandId) {
-        /// Whether channels come before height and width.
+        /// True if channels come before height and width.
         nchw: Flag = false,
     } => { Keypoints:
         /// `[boxes, keypoints]`.
@@ -105,10 +105,10 @@ operations! {
     RoiAlign roi_align(
         features: OperandId, boxes: OperandId, batch_index: OperandId, size: Rows, stride: Ratio
     ) {
-        /// How many samples go into a pixel in each direction; 0 takes as many as there are
+        /// The number of samples for a pixel in each direction; 0 takes as many as there are
         /// features.
         samples: Rows = 0,
-        /// Whether channels come before height and width.
+        /// True if channels come before height and width.
         nchw: Flag = false,
     } => one;
     /// The parts of a picture in boxes, brought to `size` by the greatest in each; a feature is
@@ -116,7 +116,7 @@ operations! {
     RoiPooling roi_pooling(
         features: OperandId, boxes: OperandId, batch_index: OperandId, size: Rows, stride: Ratio
     ) {
-        /// Whether channels come before height and width.
+        /// True if channels come before height and width.
         nchw: Flag = false,
     } => one;
 }

@@ -22,23 +22,23 @@ operations! {
     /// [`ModelBuilder::add`].
     Prelu prelu(input: OperandId, alpha: OperandId) => one;
 
-    /// Whether `a = b`, as BOOL8, with extents as for [`ModelBuilder::add`].
+    /// True if `a = b`, as BOOL8, with extents as for [`ModelBuilder::add`].
     Equal equal(a: OperandId, b: OperandId) => one;
-    /// Whether `a` and `b` differ, as [`ModelBuilder::equal`].
+    /// True if `a` and `b` differ, as [`ModelBuilder::equal`].
     NotEqual not_equal(a: OperandId, b: OperandId) => one;
-    /// Whether `a > b`, as [`ModelBuilder::equal`].
+    /// True if `a > b`, as [`ModelBuilder::equal`].
     Greater greater(a: OperandId, b: OperandId) => one;
-    /// Whether `a >= b`, as [`ModelBuilder::equal`].
+    /// True if `a >= b`, as [`ModelBuilder::equal`].
     GreaterEqual greater_equal(a: OperandId, b: OperandId) => one;
-    /// Whether `a < b`, as [`ModelBuilder::equal`].
+    /// True if `a < b`, as [`ModelBuilder::equal`].
     Less less(a: OperandId, b: OperandId) => one;
-    /// Whether `a <= b`, as [`ModelBuilder::equal`].
+    /// True if `a <= b`, as [`ModelBuilder::equal`].
     LessEqual less_equal(a: OperandId, b: OperandId) => one;
-    /// Whether both BOOL8 are true.
+    /// True if both BOOL8 are true.
     LogicalAnd logical_and(a: OperandId, b: OperandId) => one;
-    /// Whether one of two BOOL8 is true.
+    /// True if one of two BOOL8 is true.
     LogicalOr logical_or(a: OperandId, b: OperandId) => one;
-    /// Whether a BOOL8 is false.
+    /// True if a BOOL8 is false.
     LogicalNot logical_not(a: OperandId) => one;
     /// From `if_true` where `condition`, a BOOL8 of the same shape, is true, from `if_false`
     /// elsewhere.
@@ -69,7 +69,7 @@ operations! {
     Relu6 relu6(x: OperandId) => one;
     /// `x` where it is positive, `alpha * (e^x - 1)` elsewhere.
     Elu elu(x: OperandId) {
-        /// What it tends to for small `x`, negated.
+        /// The limit for small `x`, negated.
         alpha: Float = 1.0,
     } => one;
     /// `x * min(max(x + 3, 0), 6) / 6`.

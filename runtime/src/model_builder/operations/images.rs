@@ -11,12 +11,12 @@ macro_rules! pools {
             $(#[$doc])*
             $kind $name(input: OperandId; filter: Size) {
                 padding: Padding = Padding::Valid,
-                /// How far the window moves.
+                /// The stride of the window.
                 stride: Size = 1,
                 filter,
                 activation: Activation = FusedActivation::None,
             } [
-                /// Whether channels come before height and width.
+                /// True if channels come before height and width.
                 nchw: Flag = false,
             ] => one;
         )* }
@@ -27,28 +27,28 @@ operations! {
     /// Convolution with `filter`, `[out, height, width, in]`, and `bias`, `[out]`.
     Conv2d conv_2d(input: OperandId, filter: OperandId, bias: OperandId) {
         padding: Padding = Padding::Valid,
-        /// How far the filter moves.
+        /// The stride of the filter.
         stride: Size = 1,
         activation: Activation = FusedActivation::None,
     } [
-        /// Whether channels come before height and width.
+        /// True if channels come before height and width.
         nchw: Flag = false,
-        /// How far apart the filter's elements are.
+        /// The distance between the filter's elements.
         dilation: Size = 1,
     ] => one;
     /// Convolution of each channel by itself, with `filter`, `[1, height, width, in * multiplier]`,
     /// and `bias`.
     DepthwiseConv2d depthwise_conv_2d(input: OperandId, filter: OperandId, bias: OperandId) {
         padding: Padding = Padding::Valid,
-        /// How far the filter moves.
+        /// The stride of the filter.
         stride: Size = 1,
-        /// How many channels come from each.
+        /// The number of channels that come from each.
         multiplier: Int = 1,
         activation: Activation = FusedActivation::None,
     } [
-        /// Whether channels come before height and width.
+        /// True if channels come before height and width.
         nchw: Flag = false,
-        /// How far apart the filter's elements are.
+        /// The distance between the filter's elements.
         dilation: Size = 1,
     ] => one;
     /// Convolution of `groups` of channels by themselves, with `filter`,
@@ -57,11 +57,11 @@ operations! {
         input: OperandId, filter: OperandId, bias: OperandId; groups: Int
     ) {
         padding: Padding = Padding::Valid,
-        /// How far the filter moves.
+        /// The stride of the filter.
         stride: Size = 1,
         groups,
         activation: Activation = FusedActivation::None,
-        /// Whether channels come before height and width.
+        /// True if channels come before height and width.
         nchw: Flag = false,
     } => one;
     /// The transpose of a convolution with `filter`, `[out, height, width, in]`: what it makes of a
@@ -69,10 +69,10 @@ operations! {
     TransposeConv2d transpose_conv_2d(
         input: OperandId, filter: OperandId, bias: OperandId, padding: TransposePadding
     ) {
-        /// How far the filter moves in the output.
+        /// The stride of the filter in the output.
         stride: Size = 1,
         activation: Activation = FusedActivation::None,
-        /// Whether channels come before height and width.
+        /// True if channels come before height and width.
         nchw: Flag = false,
     } => one;
     /// A dense layer: `input`, seen as `[batches, in]`, by `weights`, `[units, in]`, and `bias`,
@@ -94,43 +94,43 @@ pools! {
 operations! {
     /// A picture of another size, linear between the pixels.
     ResizeBilinear resize_bilinear(input: OperandId, size: Resize) [
-        /// Whether channels come before height and width.
+        /// True if channels come before height and width.
         nchw: Flag = false,
-        /// Whether corner pixels lie upon corner pixels.
+        /// True if corner pixels lie upon corner pixels.
         align_corners: Flag = false,
-        /// Whether pixels count as squares with their centres at halves.
+        /// True if pixels count as squares with their centres at halves.
         half_pixel_centers: Flag = false,
     ] => one;
     /// A picture of another size, each pixel that of the nearest.
     ResizeNearestNeighbor resize_nearest_neighbor(input: OperandId, size: Resize) {
-        /// Whether channels come before height and width.
+        /// True if channels come before height and width.
         nchw: Flag = false,
     } [
-        /// Whether corner pixels lie upon corner pixels.
+        /// True if corner pixels lie upon corner pixels.
         align_corners: Flag = false,
-        /// Whether pixels count as squares with their centres at halves.
+        /// True if pixels count as squares with their centres at halves.
         half_pixel_centers: Flag = false,
     ] => one;
 
     /// Spreads blocks of channels over squares of `block` by `block` pixels.
     DepthToSpace depth_to_space(input: OperandId, block: Int) [
-        /// Whether channels come before height and width.
+        /// True if channels come before height and width.
         nchw: Flag = false,
     ] => one;
     /// Gathers squares of `block` by `block` pixels in channels.
     SpaceToDepth space_to_depth(input: OperandId, block: Int) [
-        /// Whether channels come before height and width.
+        /// True if channels come before height and width.
         nchw: Flag = false,
     ] => one;
     /// Spreads batches over blocks of `blocks` pixels: height, width.
     BatchToSpaceNd batch_to_space_nd(input: OperandId, blocks: Ints) [
-        /// Whether channels come before height and width.
+        /// True if channels come before height and width.
         nchw: Flag = false,
     ] => one;
     /// Gathers blocks of `blocks` pixels, height and width, in batches, once pixels are put before
     /// and behind each.
     SpaceToBatchNd space_to_batch_nd(input: OperandId, blocks: Ints, paddings: Pairs) [
-        /// Whether channels come before height and width.
+        /// True if channels come before height and width.
         nchw: Flag = false,
     ] => one;
     /// Mixes channels: those of `groups` groups, one of each after the other.
@@ -145,9 +145,9 @@ operations! {
         gamma: Float = 1.0,
         /// The mean.
         beta: Float = 0.0,
-        /// What is added to the variance before it divides.
+        /// The term that is added to the variance before it divides.
         epsilon: Float = 1e-5,
-        /// Whether channels come before height and width.
+        /// True if channels come before height and width.
         nchw: Flag = false,
     } => one;
     /// Divides by the length of the vector along an axis.
@@ -158,7 +158,7 @@ operations! {
     /// Divides by `(bias + alpha * sum of squares) ^ beta` over the `radius` neighbours on both
     /// sides along an axis.
     LocalResponseNormalization local_response_normalization(input: OperandId, radius: Int) {
-        /// What keeps the divisor from 0.
+        /// The term that keeps the divisor from 0.
         bias: Float = 1.0,
         /// The weight of the squares.
         alpha: Float = 1.0,
@@ -170,7 +170,7 @@ operations! {
     ] => one;
     /// Brings the values along an axis to shares of 1 by their exponentials.
     Softmax softmax(logits: OperandId) {
-        /// What the exponents are multiplied with.
+        /// The factor of the exponents.
         beta: Float = 1.0,
     } [
         /// The dimension; -1 is the last.
@@ -178,7 +178,7 @@ operations! {
     ] => one;
     /// The logarithm of [`ModelBuilder::softmax`].
     LogSoftmax log_softmax(logits: OperandId) {
-        /// What the exponents are multiplied with.
+        /// The factor of the exponents.
         beta: Float = 1.0,
         /// The dimension; -1 is the last.
         axis: Int = -1,

@@ -41,7 +41,7 @@ pub use reductions::*;
 pub use sequences::*;
 pub use shapes::*;
 
-/// What every operation in the making has.
+/// The common part of operations that are being made.
 #[derive(Debug)]
 struct Pending<'g> {
     graph: &'g mut ModelBuilder,
@@ -190,7 +190,7 @@ $($(
 macro_rules! setter {
     ($slot:ident) => {};
     ($(#[$doc:meta])* $slot:ident Padding = $default:expr) => {
-        /// What is put around the picture; see also `same`. Else [`Padding::Valid`].
+        /// Sets the padding around the picture; see also `same`. Else [`Padding::Valid`].
         pub fn $slot(mut self, $slot: impl Into<Padding>) -> Self {
             self.$slot = $slot.into();
             self

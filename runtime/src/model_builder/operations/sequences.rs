@@ -37,7 +37,7 @@ operations! {
         cell_clip: Float = 0.0,
         /// The bound of the projected output; 0 is none.
         projection_clip: Float = 0.0,
-        /// Whether sequences are `[times, batches, inputs]`.
+        /// True if sequences are `[times, batches, inputs]`.
         time_major: Flag = false,
         /// Weights that normalise the gates, each `[units]`.
         layer_normalization: MaybeGates = MaybeGates::NONE,
@@ -59,10 +59,10 @@ operations! {
         cell_clip: Float = 0.0,
         /// The bound of the projected outputs; 0 is none.
         projection_clip: Float = 0.0,
-        /// Whether there is one output, with the forward cell's before the backward cell's, rather
+        /// True if there is one output, with the forward cell's before the backward cell's, rather
         /// than two.
         merge_outputs: bool = false,
-        /// Whether sequences are `[times, batches, inputs]`.
+        /// True if sequences are `[times, batches, inputs]`.
         time_major: Flag = false,
         /// Weights that normalise the forward cell's gates.
         forward_layer_normalization: MaybeGates = MaybeGates::NONE,
@@ -97,7 +97,7 @@ operations! {
         input: OperandId, input_weights: Gates, recurrent_weights: Gates, bias: Gates,
         cell: OperandId, hidden: OperandId
     ) => { Quantized16bitLstmStep:
-        /// What to hand to the next step as `cell`.
+        /// The next step's `cell`.
         cell,
         /// The output, and what to hand to the next step as `hidden`.
         hidden
@@ -111,7 +111,7 @@ operations! {
         /// Of the sum.
         activation: CellActivation = CellActivation::Tanh,
     } => { RnnStep:
-        /// What to hand to the next step.
+        /// The state for the next step.
         hidden,
         /// `[batches, units]`.
         output
@@ -123,7 +123,7 @@ operations! {
     ) {
         /// Of the sum.
         activation: CellActivation = CellActivation::Tanh,
-        /// Whether sequences are `[times, batches, inputs]`.
+        /// True if sequences are `[times, batches, inputs]`.
         time_major: Flag = false,
     } => one;
     /// Two plain recurrent cells over whole sequences, `[batches, times, inputs]`, one of them from
@@ -139,9 +139,9 @@ operations! {
         backward_auxiliary: MaybeTensor = None,
         /// Of the sums.
         activation: CellActivation = CellActivation::Tanh,
-        /// Whether sequences are `[times, batches, inputs]`.
+        /// True if sequences are `[times, batches, inputs]`.
         time_major: Flag = false,
-        /// Whether there is one output, with the forward cell's before the backward cell's, rather
+        /// True if there is one output, with the forward cell's before the backward cell's, rather
         /// than two.
         merge_outputs: bool = false,
     } => many;
@@ -156,14 +156,14 @@ operations! {
         rank,
         activation: Activation = FusedActivation::None,
     } => { SvdfStep:
-        /// What to hand to the next step.
+        /// The state for the next step.
         state,
         /// `[batches, units]`.
         output
     };
 }
 
-/// What a sequence gives together with its last state.
+/// The outputs of a sequence together with its last state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LstmSequence {
     /// The whole sequence.
@@ -174,7 +174,7 @@ pub struct LstmSequence {
     pub cell: OperandId,
 }
 
-/// What a sequence gives together with its last state.
+/// The outputs of a sequence together with its last state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RnnSequence {
     /// The whole sequence.

@@ -7,7 +7,7 @@ operations! {
     Reshape reshape(input: OperandId, shape: Ints) => one;
     /// Without dimensions of extent 1: all of them, where `axes` says nothing else.
     Squeeze squeeze(input: OperandId) {
-        /// Which to leave out.
+        /// The dimensions to leave out.
         axes: MaybeInts = None,
     } => one;
     /// With a dimension of extent 1 more, before `axis`.
@@ -27,11 +27,11 @@ operations! {
     /// From `begin` up to `end`, every so many as `strides` says, in each dimension. Bits of the
     /// masks stand for dimensions.
     StridedSlice strided_slice(input: OperandId, begin: Ints, end: Ints, strides: Ints) {
-        /// Where `begin` doesn't count: from the first.
+        /// The dimensions in which `begin` doesn't count: from the first.
         begin_mask: Int = 0,
-        /// Where `end` doesn't count: to the last.
+        /// The dimensions in which `end` doesn't count: to the last.
         end_mask: Int = 0,
-        /// Where only the element at `begin` is taken and the dimension left out.
+        /// The dimensions of which only the element at `begin` is taken, and which are left out.
         shrink_axis_mask: Int = 0,
     } => one;
     /// So many times one behind the other, in each dimension.

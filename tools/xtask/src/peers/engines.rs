@@ -40,7 +40,7 @@ pub(super) struct Engines {
     python: PathBuf,
     scripts: PathBuf,
     models: PathBuf,
-    /// Where the networks of random weights are, once they are made.
+    /// The directory of the networks of random weights, once they are made.
     pub(super) made: PathBuf,
     nnburst: PathBuf,
     cpu: String,

@@ -22,7 +22,7 @@ use crate::cargo::{Cargo, Outcome, workspace};
 use engines::Engines;
 use rows::{OTHERS, Origin, ROWS, Row};
 
-/// What the command line says.
+/// The options of the command line.
 struct Options {
     venv: PathBuf,
     /// Rows whose name contains one of these; all where there are none.

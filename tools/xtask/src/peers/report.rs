@@ -9,7 +9,7 @@ use super::rows::Row;
 pub(super) const HEADER: &str = "row                                  TFLite us    ours us   ratio  \
      (lowest to highest)    must    aim";
 
-/// What a row came to.
+/// The result of a row.
 pub(super) struct Line<'a> {
     row: &'a Row,
     peer: f64,
@@ -30,7 +30,7 @@ impl<'a> Line<'a> {
         Self { row, peer, ours, ratios }
     }
 
-    /// What the targets are about: the ratio, or our microseconds.
+    /// Returns the figure that the targets are about: the ratio, or our microseconds.
     fn figure(&self) -> f64 {
         if self.row.absolute { self.ours } else { median(&self.ratios) }
     }

@@ -1,6 +1,7 @@
 //! The rows: which models, and what is to be reached.
 
-/// What is measured together, and the ratios to TFLite with XNNPACK that are to be reached.
+/// The models that are measured together, and the ratios to TFLite with XNNPACK that are to be
+/// reached.
 pub(super) struct Row {
     pub(super) name: &'static str,
     /// Their times are added up.
@@ -13,7 +14,7 @@ pub(super) struct Row {
     pub(super) absolute: bool,
 }
 
-/// Where a row's models are from.
+/// The source of a row's models.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Origin {
     /// The shared folder.
@@ -22,7 +23,7 @@ pub(super) enum Origin {
     Made,
 }
 
-/// What is measured of a model.
+/// The measurement of a model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum What {
     /// Calls back to back.
