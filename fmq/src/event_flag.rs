@@ -54,7 +54,7 @@ pub(crate) enum Notify {
 impl Notify {
     /// For a peer of whom nothing is known but that it follows libfmq's protocol. (In models always
     /// the unconditional form, so that both are explored.)
-    pub(crate) const STRANGER: Self =
+    pub(crate) const UNKNOWN_PEER: Self =
         if cfg!(all(target_arch = "x86_64", not(loom))) { Self::Look } else { Self::Always };
 }
 

@@ -1,5 +1,5 @@
 //! Where the parts of a queue lie: libfmq's packed layout, our spaced one, and the check of a
-//! stranger's.
+//! foreign process's.
 //!
 //! A part's place is said by its [`Grantor`], so any arrangement can be read by any peer, libfmq
 //! included:
@@ -92,14 +92,14 @@ pub(crate) fn arrange(
 
 /// A part's place, checked against every rule that can be checked without the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct PartSpan {
     pub(crate) part: Part,
     pub(crate) file: usize,
     pub(crate) offset: u64,
     pub(crate) extent: u64,
 }
 
-impl Place {
+impl PartSpan {
     pub(crate) fn end(&self) -> u64 {
         self.offset.saturating_add(self.extent)
     }
@@ -111,31 +111,31 @@ impl Place {
 
 /// The places of all parts of a queue; the flag's is absent where there is none.
 #[derive(Debug)]
-pub(crate) struct Places {
-    pub(crate) read: Place,
-    pub(crate) written: Place,
-    pub(crate) ring: Place,
-    pub(crate) flag: Option<Place>,
+pub(crate) struct PartSpans {
+    pub(crate) read: PartSpan,
+    pub(crate) written: PartSpan,
+    pub(crate) ring: PartSpan,
+    pub(crate) flag: Option<PartSpan>,
 }
 
-impl Places {
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Place> {
+impl PartSpans {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &PartSpan> {
         [&self.read, &self.written, &self.ring].into_iter().chain(&self.flag)
     }
 }
 
-/// Checks a stranger's grantors: file index, alignment, extents, ring a multiple of `quantum`.
+/// Checks a foreign process's grantors: file index, alignment, extents, ring a multiple of `quantum`.
 /// Grantors after the fourth are ignored, as libfmq does.
 pub(crate) fn check(
     grantors: &[Grantor],
     files: usize,
     quantum: u64,
-) -> Result<Places, SetupError> {
+) -> Result<PartSpans, SetupError> {
     let [read, written, ring, rest @ ..] = grantors else {
         return Err(SetupError::Grantors { count: grantors.len() });
     };
     let flag = rest.first().map(|flag| place(Part::EventFlag, flag, files)).transpose()?;
-    let places = Places {
+    let places = PartSpans {
         read: place(Part::ReadCounter, read, files)?,
         written: place(Part::WriteCounter, written, files)?,
         ring: place(Part::Ring, ring, files)?,
@@ -148,7 +148,7 @@ pub(crate) fn check(
     Ok(places)
 }
 
-fn place(part: Part, grantor: &Grantor, files: usize) -> Result<Place, SetupError> {
+fn place(part: Part, grantor: &Grantor, files: usize) -> Result<PartSpan, SetupError> {
     let Grantor { fd_index, offset, extent, .. } = *grantor;
     let file = usize::try_from(fd_index).ok().filter(|&file| file < files);
     let Some(file) = file else {
@@ -174,7 +174,7 @@ fn place(part: Part, grantor: &Grantor, files: usize) -> Result<Place, SetupErro
     // Of a counter or flag only the word is used, however much is granted: that is what may not
     // overlap.
     let used = if part == Part::Ring { extent } else { least };
-    Ok(Place { part, file, offset: u64::from(offset), extent: used })
+    Ok(PartSpan { part, file, offset: u64::from(offset), extent: used })
 }
 
 fn refuse(part: Part, field: &'static str, value: u64, why: &'static str) -> SetupError {

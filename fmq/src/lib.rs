@@ -56,6 +56,7 @@
 
 mod consumer;
 mod descriptor;
+mod endpoint;
 #[cfg(not(loom))]
 pub mod erased;
 mod error;

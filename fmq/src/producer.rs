@@ -3,39 +3,19 @@
 use bytemuck::Pod;
 
 use crate::QueueError;
-use crate::event_flag::{EventFlag, NOT_EMPTY, NOT_FULL, Notify};
-use crate::interrupt::Cancel;
-use crate::memory::Memory;
-use crate::ring::{Cursor, Of, Writing};
+use crate::endpoint::Endpoint;
+use crate::ring::{Of, Writing};
 use crate::transaction::WriteTransaction;
-use crate::wait::{Bits, WaitOptions, Waiter};
+use crate::wait::WaitOptions;
 
 /// The writing end: exactly one per queue, so `Send` but not `Clone`.
 ///
 /// Batches are all or nothing and become visible to the consumer at once. Each publication is
 /// announced on the event flag, if the queue has one, whichever form made it; that costs a system
 /// call only if the consumer sleeps.
-#[derive(Debug)]
-pub struct Producer<T> {
-    pub(crate) cursor: Cursor<Writing, Of<T>>,
-    pub(crate) waiter: Waiter,
-}
+pub type Producer<T> = Endpoint<Writing, Of<T>>;
 
-impl<T: Pod> Producer<T> {
-    pub(crate) fn new(memory: &Memory, written: u64, read: u64, notify: Notify) -> Self {
-        let bits = Bits { wait: NOT_FULL, wake: NOT_EMPTY };
-        Self {
-            cursor: Cursor::new(memory.clone(), Of::NEW, written, read),
-            waiter: Waiter::new(memory, bits, notify),
-        }
-    }
-
-    /// Items the queue holds.
-    #[must_use]
-    pub fn capacity(&self) -> usize {
-        self.cursor.capacity()
-    }
-
+impl<T: Pod> Endpoint<Writing, Of<T>> {
     /// Items that can be written now, at most the capacity; more may become so at any time.
     ///
     /// # Errors
@@ -56,7 +36,8 @@ impl<T: Pod> Producer<T> {
     pub fn try_write(&mut self, items: &[T]) -> Result<(), QueueError> {
         let bytes: &[u8] = bytemuck::cast_slice(items);
         self.cursor.claim(bytes.len())?;
-        self.put(bytes);
+        // SAFETY: just claimed.
+        unsafe { self.put(bytes) };
         Ok(())
     }
 
@@ -67,7 +48,8 @@ impl<T: Pod> Producer<T> {
     #[inline(always)]
     pub fn try_push(&mut self, item: T) -> Result<(), QueueError> {
         self.cursor.claim(size_of::<T>())?;
-        self.put_one(&item);
+        // SAFETY: just claimed.
+        unsafe { self.put_one(&item) };
         Ok(())
     }
 
@@ -82,9 +64,10 @@ impl<T: Pod> Producer<T> {
     pub fn write(&mut self, items: &[T], wait: impl Into<WaitOptions>) -> Result<(), QueueError> {
         let bytes: &[u8] = bytemuck::cast_slice(items);
         if !self.cursor.has(bytes.len()) {
-            self.await_room(bytes.len(), wait.into())?;
+            self.await_claim(bytes.len(), wait.into())?;
         }
-        self.put(bytes);
+        // SAFETY: usable before, or waited for.
+        unsafe { self.put(bytes) };
         Ok(())
     }
 
@@ -95,9 +78,10 @@ impl<T: Pod> Producer<T> {
     #[inline(always)]
     pub fn push(&mut self, item: T, wait: impl Into<WaitOptions>) -> Result<(), QueueError> {
         if !self.cursor.has(size_of::<T>()) {
-            self.await_room(size_of::<T>(), wait.into())?;
+            self.await_claim(size_of::<T>(), wait.into())?;
         }
-        self.put_one(&item);
+        // SAFETY: usable before, or waited for.
+        unsafe { self.put_one(&item) };
         Ok(())
     }
 
@@ -110,7 +94,7 @@ impl<T: Pod> Producer<T> {
         count: usize,
         wait: impl Into<WaitOptions>,
     ) -> Result<(), QueueError> {
-        self.await_room(count.saturating_mul(size_of::<T>()), wait.into())
+        self.await_claim(count.saturating_mul(size_of::<T>()), wait.into())
     }
 
     /// Begins to write `count` items in place; see [`WriteTransaction`].
@@ -121,72 +105,30 @@ impl<T: Pod> Producer<T> {
         &mut self,
         count: usize,
     ) -> Result<WriteTransaction<'_, T>, QueueError> {
-        self.cursor.claim(count.saturating_mul(size_of::<T>()))?;
-        Ok(WriteTransaction::new(self, count))
+        WriteTransaction::begin(self, count)
     }
 
-    /// A handle to the event-flag word, if the queue has one; what is attached to this end now ends
-    /// its waits too.
-    #[must_use]
-    pub fn event_flag(&self) -> Option<EventFlag> {
-        self.waiter.event_flag()
-    }
-
-    /// Changes the bits that are waited for and set; by default [`NOT_FULL`] and [`NOT_EMPTY`].
-    pub fn set_bits(&mut self, bits: Bits) {
-        self.waiter.set_bits(bits);
-    }
-
-    /// From now on this end sleeps and announces on another word than the queue's: libfmq's calls
-    /// that are given an `EventFlag`. The peer has to do so too.
-    pub fn set_event_flag(&mut self, flag: &EventFlag) {
-        self.waiter.set_event_flag(flag);
-    }
-
-    /// From now on `cancel` ends the waits of this end.
-    pub fn set_cancel(&mut self, cancel: &Cancel) {
-        self.waiter.interrupts().set_cancel(cancel);
-    }
-
-    /// From now on the peer's death ends the waits of this end.
-    pub fn set_peer(&mut self, peer: &crate::PeerWatch) {
-        peer.attach(self.waiter.interrupts());
-    }
-
-    /// Out of line: the fast path of a call is then small enough to be compiled into its caller.
-    #[inline(never)]
-    fn await_room(&mut self, bytes: usize, wait: WaitOptions) -> Result<(), QueueError> {
-        self.waiter.interrupted()?;
-        match self.cursor.claim(bytes) {
-            Err(QueueError::Full { .. }) => {}
-            claimed => return claimed,
-        }
-        let Self { cursor, waiter } = self;
-        waiter.wait_for(cursor, bytes, wait)
-    }
-
-    /// Fills the claimed bytes, publishes and announces them.
+    /// Fills the next `bytes.len()` bytes, publishes and announces them.
+    ///
+    /// # Safety
+    /// As many are claimed.
     #[inline(always)]
-    fn put(&mut self, bytes: &[u8]) {
-        // SAFETY: the callers have claimed as many bytes, and nothing was published since.
+    unsafe fn put(&mut self, bytes: &[u8]) {
+        // SAFETY: claimed, by the caller's word.
         unsafe { self.cursor.fill(0, bytes) };
-        self.publish(bytes.len());
+        // SAFETY: claimed, by the caller's word, and just filled.
+        unsafe { self.publish(bytes.len()) };
     }
 
-    /// [`Self::put`] for the one slot that is claimed.
+    /// [`Self::put`] for one slot.
+    ///
+    /// # Safety
+    /// It is claimed.
     #[inline(always)]
-    fn put_one(&mut self, item: &T) {
-        // SAFETY: the callers have claimed a slot, and nothing was published since.
+    unsafe fn put_one(&mut self, item: &T) {
+        // SAFETY: claimed, by the caller's word.
         unsafe { self.cursor.fill_one(bytemuck::bytes_of(item)) };
-        self.publish(size_of::<T>());
-    }
-
-    #[inline(always)]
-    pub(crate) fn publish(&mut self, bytes: usize) {
-        if bytes != 0 {
-            self.cursor.publish(bytes);
-            self.waiter.announce();
-            self.cursor.settle(bytes);
-        }
+        // SAFETY: claimed, by the caller's word, and just filled.
+        unsafe { self.publish(size_of::<T>()) };
     }
 }

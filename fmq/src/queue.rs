@@ -9,13 +9,14 @@ use rustix::fs::SealFlags;
 use crate::descriptor::Descriptor;
 #[cfg(not(loom))]
 use crate::descriptor::{DescriptorData, Flavor};
+use crate::endpoint::Start;
 use crate::event_flag::{EventFlag, Notify};
 use crate::interrupt::Interrupts;
 use crate::layout::{self, Style};
 #[cfg(not(loom))]
 use crate::memory::mapping::{self, Access, Policy};
 use crate::memory::{Memory, heap};
-use crate::ring::Counters;
+use crate::ring::{Counters, Of};
 #[cfg(not(loom))]
 use crate::sync::Ordering;
 #[cfg(not(loom))]
@@ -60,23 +61,27 @@ impl<T: Pod> Queue<T> {
     #[must_use]
     pub fn into_producer(self) -> Producer<T> {
         let Counters { read, written } = self.counters;
-        Producer::new(&self.memory, written, read, Notify::STRANGER)
+        let start = Start { ours: written, peer: read };
+        Producer::new(self.memory, Of::NEW, start, Notify::UNKNOWN_PEER)
     }
 
     /// Makes this the reading end.
     #[must_use]
     pub fn into_consumer(self) -> Consumer<T> {
         let Counters { read, written } = self.counters;
-        Consumer::new(&self.memory, read, written, Notify::STRANGER)
+        let start = Start { ours: read, peer: written };
+        Consumer::new(self.memory, Of::NEW, start, Notify::UNKNOWN_PEER)
     }
 
     /// Makes both ends, for two threads of this process.
     #[must_use]
     pub fn split(self) -> (Producer<T>, Consumer<T>) {
         let Counters { read, written } = self.counters;
-        let producer = Producer::new(&self.memory, written, read, Notify::Look);
-        let consumer = Consumer::new(&self.memory, read, written, Notify::Look);
-        (producer, consumer)
+        let memory = self.memory.clone();
+        let start = Start { ours: written, peer: read };
+        let producer = Producer::new(memory, Of::NEW, start, Notify::Look);
+        let start = Start { ours: read, peer: written };
+        (producer, Consumer::new(self.memory, Of::NEW, start, Notify::Look))
     }
 
     /// A handle to the event-flag word, if the queue has one.
@@ -330,20 +335,21 @@ impl<T: Pod> QueueBuilder<T> {
     /// As [`Self::create`].
     pub fn create_unsync(self) -> Result<unsync::Writer<T>, SetupError> {
         let (memory, descriptor) = self.build(Flavor::Unsynchronized)?;
-        Ok(unsync::Writer::fresh(memory, descriptor))
+        Ok(unsync::Writer::fresh(memory, Of::NEW, descriptor))
     }
 
     fn build(self, flavor: Flavor) -> Result<(Memory, Descriptor), SetupError> {
         let Self { capacity, event_flag, style, ring, options, _items } = self;
-        let plan = Plan { capacity, quantum: size_of::<T>(), event_flag, style, ring, options };
-        plan.build(flavor)
+        let spec =
+            QueueSpec { capacity, quantum: size_of::<T>(), event_flag, style, ring, options };
+        spec.build(flavor)
     }
 }
 
 /// A new queue, whatever its items are called.
 #[cfg(not(loom))]
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct QueueSpec {
     pub(crate) capacity: usize,
     pub(crate) quantum: usize,
     pub(crate) event_flag: bool,
@@ -353,7 +359,7 @@ pub(crate) struct Plan {
 }
 
 #[cfg(not(loom))]
-impl Plan {
+impl QueueSpec {
     /// Lays out, allocates and maps.
     pub(crate) fn build(self, flavor: Flavor) -> Result<(Memory, Descriptor), SetupError> {
         let Self { capacity, quantum, event_flag, style, ring, options } = self;
@@ -371,7 +377,7 @@ impl Plan {
         let flags = flavor as u32;
         let data = DescriptorData { grantors: arrangement.grantors, quantum, flags };
         let descriptor = Descriptor { data, fds };
-        // Through the same door as a stranger's descriptor: the ring's file is the user's.
+        // Through the same checks as another process's descriptor: the ring's file is the user's.
         let policy = options.policy(Access::ReadWrite);
         let memory = mapping::attach(&descriptor, u64::from(quantum), policy)?;
         Ok((memory, descriptor))

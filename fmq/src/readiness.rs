@@ -13,6 +13,7 @@ use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 use rustix::thread::futex;
 
+use crate::endpoint::Endpoint;
 use crate::process::{self, PerProcess};
 use crate::sync::{FutexWord, Mutex, Ordering, Sharing, lock, wait_for_any};
 use crate::wait::Slept;
@@ -75,7 +76,7 @@ impl Readiness {
         consumer: &mut crate::Consumer<T>,
         count: usize,
     ) -> Result<bool, QueueError> {
-        let crate::Consumer { cursor, waiter } = consumer;
+        let Endpoint { cursor, waiter } = consumer;
         let bytes = count.saturating_mul(size_of::<T>());
         match cursor.claim(bytes) {
             Err(QueueError::Empty { .. }) => {}
@@ -94,7 +95,7 @@ impl Readiness {
         producer: &mut crate::Producer<T>,
         count: usize,
     ) -> Result<bool, QueueError> {
-        let crate::Producer { cursor, waiter } = producer;
+        let Endpoint { cursor, waiter } = producer;
         waiter.interrupted()?;
         let bytes = count.saturating_mul(size_of::<T>());
         match cursor.claim(bytes) {

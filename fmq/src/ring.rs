@@ -15,8 +15,12 @@
 //! path can never succeed again, and the slow path answers with the error. The fast path itself
 //! pays nothing for that.
 
+use crate::event_flag::{NOT_EMPTY, NOT_FULL};
+#[cfg(not(loom))]
+use crate::memory::Region;
 use crate::memory::{CACHE_LINE, Memory};
 use crate::sync::Ordering;
+use crate::wait::Bits;
 use crate::{Lie, LieKind, QueueError};
 
 /// Bytes per item: known to the compiler for a typed queue, carried along for a queue of bytes.
@@ -24,9 +28,9 @@ pub(crate) trait Quantum: Copy {
     fn bytes(self) -> usize;
 }
 
-/// The quantum of a queue of `T`.
+/// The quantum of a queue of `T`: its size, at least 1.
 #[derive(Debug)]
-pub(crate) struct Of<T>(std::marker::PhantomData<fn() -> T>);
+pub struct Of<T>(std::marker::PhantomData<fn() -> T>);
 
 impl<T> Of<T> {
     pub(crate) const NEW: Self = Self(std::marker::PhantomData);
@@ -50,10 +54,10 @@ impl<T> Quantum for Of<T> {
 /// A quantum that is known only at run time; at least 1.
 #[cfg(not(loom))]
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bytes(pub(crate) usize);
+pub struct ByteQuantum(pub(crate) usize);
 
 #[cfg(not(loom))]
-impl Quantum for Bytes {
+impl Quantum for ByteQuantum {
     #[inline(always)]
     fn bytes(self) -> usize {
         self.0
@@ -65,8 +69,9 @@ impl Quantum for Bytes {
 pub(crate) trait Side {
     /// Whether this side has something to do after the peer's death: a reader has what was
     /// published.
-    #[cfg(not(loom))]
     const OUTLIVES_PEER: bool;
+    /// The bits that this side waits for and sets unless told otherwise.
+    const BITS: Bits;
 
     /// Stores this side's counter.
     fn publish(memory: &Memory, ours: u64);
@@ -86,17 +91,15 @@ pub(crate) trait Side {
 
 /// The producer's side.
 #[derive(Debug)]
-#[cfg_attr(loom, expect(unreachable_pub, reason = "`erased` is not in a model"))]
 pub struct Writing;
 
 /// The consumer's side.
 #[derive(Debug)]
-#[cfg_attr(loom, expect(unreachable_pub, reason = "`erased` is not in a model"))]
 pub struct Reading;
 
 impl Side for Writing {
-    #[cfg(not(loom))]
     const OUTLIVES_PEER: bool = false;
+    const BITS: Bits = Bits { wait: NOT_FULL, wake: NOT_EMPTY };
 
     #[inline(always)]
     fn publish(memory: &Memory, ours: u64) {
@@ -134,8 +137,8 @@ impl Side for Writing {
 }
 
 impl Side for Reading {
-    #[cfg(not(loom))]
     const OUTLIVES_PEER: bool = true;
+    const BITS: Bits = Bits { wait: NOT_EMPTY, wake: NOT_FULL };
 
     #[inline(always)]
     fn publish(memory: &Memory, ours: u64) {
@@ -216,15 +219,6 @@ impl<S: Side, Q: Quantum> Cursor<S, Q> {
             lie: None,
             _side: std::marker::PhantomData,
         }
-    }
-
-    pub(crate) fn memory(&self) -> &Memory {
-        &self.memory
-    }
-
-    #[cfg(not(loom))]
-    pub(crate) fn quantum(&self) -> usize {
-        self.quantum.bytes()
     }
 
     /// Items that the ring holds.
@@ -342,20 +336,20 @@ impl<S: Side, Q: Quantum> Cursor<S, Q> {
         QueueError::PeerLied(lie)
     }
 
-    /// The two runs of the next `bytes`, which were claimed: positions and lengths; the second is
-    /// empty if they don't reach past the ring's end.
+    /// The regions of the next `bytes`; see [`Memory::regions`].
     #[cfg(not(loom))]
     #[inline(always)]
-    pub(crate) fn runs(&self, bytes: usize) -> [(usize, usize); 2] {
-        let position = self.position();
-        let first = bytes.min(self.ring_bytes - position);
-        [(position, first), (0, bytes - first)]
+    pub(crate) fn regions(&self, bytes: usize) -> [Region; 2] {
+        self.memory.regions(self.position(), bytes)
     }
 
-    /// Moves on by `bytes`, which were claimed, and tells the peer. [`Self::settle`] has to follow,
-    /// after the announcement.
+    /// Moves on by `bytes` and shows that to the peer.
+    ///
+    /// # Safety
+    /// As many are claimed, and [`Self::settle`] follows with the same number, before anything else
+    /// is asked of this cursor.
     #[inline(always)]
-    pub(crate) fn publish(&mut self, bytes: usize) {
+    pub(crate) unsafe fn publish(&mut self, bytes: usize) {
         let ours = self.ours.wrapping_add(bytes as u64);
         self.ours = ours;
         S::publish(&self.memory, ours);
@@ -363,8 +357,11 @@ impl<S: Side, Q: Quantum> Cursor<S, Q> {
 
     /// Prepares what comes after the `bytes` that were published last. After the announcement,
     /// whose fence would wait for the lines that are under way.
+    ///
+    /// # Safety
+    /// [`Self::publish`] went before, with the same number.
     #[inline(always)]
-    pub(crate) fn settle(&mut self, bytes: usize) {
+    pub(crate) unsafe fn settle(&mut self, bytes: usize) {
         if self.position() >= self.ring_bytes {
             self.start_lap();
         }

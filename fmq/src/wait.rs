@@ -119,7 +119,7 @@ impl Waiter {
     pub(crate) fn set_event_flag(&mut self, flag: &EventFlag) {
         self.flag = Some(flag.word().clone());
         // Of those on the other side of this word nothing is known.
-        self.notify = Notify::STRANGER;
+        self.notify = Notify::UNKNOWN_PEER;
         self.set_bits(self.bits);
     }
 

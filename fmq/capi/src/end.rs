@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use nnburst_fmq::erased::{Consumer, Producer, Reader, Run, Writer};
+use nnburst_fmq::erased::{Consumer, Producer, Reader, Region, Writer};
 use nnburst_fmq::{Bits, EventFlag, QueueError, WaitOptions};
 
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 /// The two fields are borrowed one by one, never the whole: any thread may wake by the flag while
 /// the end's own thread has the side to itself.
 #[derive(Debug)]
-pub struct End {
+pub struct CEnd {
     flag: Option<EventFlag>,
     side: Side,
 }
@@ -27,7 +27,7 @@ pub(crate) enum Side {
     Reader(Reader),
 }
 
-impl End {
+impl CEnd {
     pub(crate) fn producer(producer: Producer) -> Self {
         Self { flag: producer.event_flag(), side: Side::Producer(producer) }
     }
@@ -49,7 +49,7 @@ impl End {
 ///
 /// # Safety
 /// `end` is null or an end of ours, of which only the flag is used by others meanwhile.
-pub(crate) unsafe fn side<'end>(end: *mut End) -> Option<&'end mut Side> {
+pub(crate) unsafe fn side<'end>(end: *mut CEnd) -> Option<&'end mut Side> {
     if end.is_null() {
         return None;
     }
@@ -61,7 +61,7 @@ pub(crate) unsafe fn side<'end>(end: *mut End) -> Option<&'end mut Side> {
 ///
 /// # Safety
 /// `end` is null or an end of ours, which nobody closes or gives another flag meanwhile.
-unsafe fn flag<'end>(end: *const End) -> Option<&'end EventFlag> {
+unsafe fn flag<'end>(end: *const CEnd) -> Option<&'end EventFlag> {
     if end.is_null() {
         return None;
     }
@@ -81,7 +81,9 @@ pub struct CRegion {
 }
 
 impl CRegion {
-    fn of((address, bytes): Run) -> Self {
+    const NONE: Self = Self { address: std::ptr::null_mut(), bytes: 0 };
+
+    fn of(Region { address, bytes }: Region) -> Self {
         let address = if bytes == 0 { std::ptr::null_mut() } else { address.cast() };
         Self { address, bytes }
     }
@@ -114,28 +116,28 @@ pub(crate) use waiting;
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nnburst_fmq_close(end: *mut End) {
+pub unsafe extern "C" fn nnburst_fmq_close(end: *mut CEnd) {
     // SAFETY: the header asks for an end of ours or null.
     unsafe { take_back(end) };
 }
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nnburst_fmq_capacity(end: *const End) -> usize {
+pub unsafe extern "C" fn nnburst_fmq_capacity(end: *const CEnd) -> usize {
     // SAFETY: the header asks for an end of ours or null, used by one thread at a time.
     unsafe { side(end.cast_mut()) }.map_or(0, |side| any!(side, it => it.capacity()))
 }
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nnburst_fmq_quantum(end: *const End) -> usize {
+pub unsafe extern "C" fn nnburst_fmq_quantum(end: *const CEnd) -> usize {
     // SAFETY: the header asks for an end of ours or null, used by one thread at a time.
     unsafe { side(end.cast_mut()) }.map_or(0, |side| any!(side, it => it.quantum()))
 }
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nnburst_fmq_available(end: *mut End, out: *mut usize) -> Status {
+pub unsafe extern "C" fn nnburst_fmq_available(end: *mut CEnd, out: *mut usize) -> Status {
     // SAFETY: the header asks for an end of ours or null, used by one thread at a time.
     let Some(side) = (unsafe { side(end) }) else { return invalid() };
     let available = match side {
@@ -154,7 +156,7 @@ pub unsafe extern "C" fn nnburst_fmq_available(end: *mut End, out: *mut usize) -
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nnburst_fmq_write(
-    end: *mut End,
+    end: *mut CEnd,
     items: *const std::ffi::c_void,
     count: usize,
 ) -> Status {
@@ -165,7 +167,7 @@ pub unsafe extern "C" fn nnburst_fmq_write(
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nnburst_fmq_write_blocking(
-    end: *mut End,
+    end: *mut CEnd,
     items: *const std::ffi::c_void,
     count: usize,
     options: *const COptions,
@@ -179,7 +181,7 @@ pub unsafe extern "C" fn nnburst_fmq_write_blocking(
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nnburst_fmq_read(
-    end: *mut End,
+    end: *mut CEnd,
     items: *mut std::ffi::c_void,
     count: usize,
 ) -> Status {
@@ -190,7 +192,7 @@ pub unsafe extern "C" fn nnburst_fmq_read(
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nnburst_fmq_read_blocking(
-    end: *mut End,
+    end: *mut CEnd,
     items: *mut std::ffi::c_void,
     count: usize,
     options: *const COptions,
@@ -204,7 +206,7 @@ pub unsafe extern "C" fn nnburst_fmq_read_blocking(
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nnburst_fmq_wait_ready(
-    end: *mut End,
+    end: *mut CEnd,
     count: usize,
     options: *const COptions,
 ) -> Status {
@@ -218,7 +220,7 @@ pub unsafe extern "C" fn nnburst_fmq_wait_ready(
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nnburst_fmq_begin(
-    end: *mut End,
+    end: *mut CEnd,
     count: usize,
     regions: *mut CRegion,
 ) -> Status {
@@ -228,15 +230,15 @@ pub unsafe extern "C" fn nnburst_fmq_begin(
         return invalid();
     }
     let begun = any!(side, it => it.begin(count));
-    let runs = begun.unwrap_or([(std::ptr::null_mut(), 0); 2]).map(CRegion::of);
+    let slots = begun.map_or([CRegion::NONE; 2], |slots| slots.map(CRegion::of));
     // SAFETY: not null, and valid for two regions by the header.
-    unsafe { regions.cast::<[CRegion; 2]>().write(runs) };
+    unsafe { regions.cast::<[CRegion; 2]>().write(slots) };
     queue_status(begun.map(drop))
 }
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nnburst_fmq_commit(end: *mut End, count: usize) -> Status {
+pub unsafe extern "C" fn nnburst_fmq_commit(end: *mut CEnd, count: usize) -> Status {
     // SAFETY: the header asks for an end of ours or null, used by one thread at a time.
     let Some(side) = (unsafe { side(end) }) else { return invalid() };
     queue_status(any!(side, it => it.commit(count)))
@@ -244,7 +246,7 @@ pub unsafe extern "C" fn nnburst_fmq_commit(end: *mut End, count: usize) -> Stat
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nnburst_fmq_seal_future_writes(end: *mut End) -> Status {
+pub unsafe extern "C" fn nnburst_fmq_seal_future_writes(end: *mut CEnd) -> Status {
     // SAFETY: the header asks for an end of ours or null, used by one thread at a time.
     match unsafe { side(end) } {
         Some(Side::Writer(writer)) => {
@@ -256,7 +258,7 @@ pub unsafe extern "C" fn nnburst_fmq_seal_future_writes(end: *mut End) -> Status
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nnburst_fmq_wake(end: *const End, bits: u32) -> Status {
+pub unsafe extern "C" fn nnburst_fmq_wake(end: *const CEnd, bits: u32) -> Status {
     if end.is_null() {
         return invalid();
     }
@@ -268,7 +270,7 @@ pub unsafe extern "C" fn nnburst_fmq_wake(end: *const End, bits: u32) -> Status 
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nnburst_fmq_wait(
-    end: *mut End,
+    end: *mut CEnd,
     bits: u32,
     timeout_ns: i64,
     out: *mut u32,
@@ -294,14 +296,14 @@ pub unsafe extern "C" fn nnburst_fmq_wait(
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nnburst_fmq_event_flag_word(end: *const End) -> *mut u32 {
+pub unsafe extern "C" fn nnburst_fmq_event_flag_word(end: *const CEnd) -> *mut u32 {
     // SAFETY: the header asks for an end of ours or null, which stays open and keeps its flag.
     unsafe { flag(end) }.map_or(std::ptr::null_mut(), EventFlag::address)
 }
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nnburst_fmq_flag_of(end: *const End, out: *mut *mut EventFlag) -> Status {
+pub unsafe extern "C" fn nnburst_fmq_flag_of(end: *const CEnd, out: *mut *mut EventFlag) -> Status {
     if end.is_null() {
         return invalid();
     }
@@ -315,7 +317,7 @@ pub unsafe extern "C" fn nnburst_fmq_flag_of(end: *const End, out: *mut *mut Eve
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nnburst_fmq_set_flag(end: *mut End, flag: *const EventFlag) -> Status {
+pub unsafe extern "C" fn nnburst_fmq_set_flag(end: *mut CEnd, flag: *const EventFlag) -> Status {
     // SAFETY: the header asks for a flag of ours or null.
     let Some(flag) = (unsafe { flag.as_ref() }) else { return invalid() };
     // SAFETY: the header asks for an end of ours or null, which no other thread uses.
@@ -327,7 +329,7 @@ pub unsafe extern "C" fn nnburst_fmq_set_flag(end: *mut End, flag: *const EventF
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nnburst_fmq_set_bits(end: *mut End, wait: u32, wake: u32) -> Status {
+pub unsafe extern "C" fn nnburst_fmq_set_bits(end: *mut CEnd, wait: u32, wake: u32) -> Status {
     // SAFETY: the header asks for an end of ours or null, used by one thread at a time.
     let Some(side) = (unsafe { side(end) }) else { return invalid() };
     waiting!(side, it => it.set_bits(Bits { wait, wake }));
@@ -337,7 +339,7 @@ pub unsafe extern "C" fn nnburst_fmq_set_bits(end: *mut End, wait: u32, wake: u3
 /// # Safety
 /// `end` is null or an end of ours; `items` holds `count` items.
 unsafe fn write(
-    end: *mut End,
+    end: *mut CEnd,
     items: *const u8,
     count: usize,
     wait: Option<WaitOptions>,
@@ -366,7 +368,7 @@ unsafe fn write(
 
 /// # Safety
 /// `end` is null or an end of ours; `items` has room for `count` items.
-unsafe fn read(end: *mut End, items: *mut u8, count: usize, wait: Option<WaitOptions>) -> Status {
+unsafe fn read(end: *mut CEnd, items: *mut u8, count: usize, wait: Option<WaitOptions>) -> Status {
     if items.is_null() && count != 0 {
         return invalid();
     }
@@ -374,17 +376,17 @@ unsafe fn read(end: *mut End, items: *mut u8, count: usize, wait: Option<WaitOpt
     match (unsafe { side(end) }, wait) {
         (Some(Side::Consumer(consumer)), wait) => {
             let waited = wait.map_or(Ok(()), |options| consumer.wait(count, options));
-            queue_status(waited.and_then(|()| consumer.begin(count)).and_then(|runs| {
+            queue_status(waited.and_then(|()| consumer.begin(count)).and_then(|slots| {
                 // SAFETY: just begun; a hostile producer can only change what is copied.
-                unsafe { copy(items, runs) };
+                unsafe { copy(items, slots) };
                 consumer.commit(count)
             }))
         }
         (Some(Side::Reader(reader)), None) => {
-            queue_status(reader.begin(count).and_then(|runs| {
+            queue_status(reader.begin(count).and_then(|slots| {
                 // SAFETY: just begun; what the writer overwrites meanwhile is not vouched for by
                 // the commit.
-                unsafe { copy(items, runs) };
+                unsafe { copy(items, slots) };
                 reader.commit(count)
             }))
         }
@@ -395,10 +397,10 @@ unsafe fn read(end: *mut End, items: *mut u8, count: usize, wait: Option<WaitOpt
 /// Copies through raw pointers: C's buffer may be uninitialised, which a slice may not be.
 ///
 /// # Safety
-/// The runs are readable, and `to` has room for all of them.
-unsafe fn copy(mut to: *mut u8, runs: [Run; 2]) {
-    for (from, bytes) in runs {
-        // SAFETY: by the caller's word; an empty run copies nothing.
+/// The slots are readable, and `to` has room for all of them.
+unsafe fn copy(mut to: *mut u8, slots: [Region; 2]) {
+    for Region { address: from, bytes } in slots {
+        // SAFETY: by the caller's word; an empty region copies nothing.
         unsafe { to.copy_from_nonoverlapping(from, bytes) };
         to = to.wrapping_add(bytes);
     }

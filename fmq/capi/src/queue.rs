@@ -6,7 +6,7 @@ use nnburst_fmq::erased::{Queue, QueueBuilder, Reader, Writer};
 use nnburst_fmq::{AttachOptions, Descriptor, Flavor, SetupError};
 
 use crate::descriptor::CDescriptor;
-use crate::end::End;
+use crate::end::CEnd;
 use crate::{Status, give, hand_out, invalid, setup_status, take_back};
 
 /// Flags of creating and attaching.
@@ -123,23 +123,23 @@ impl CQueue {
         }
     }
 
-    fn into_producer(self) -> Result<End, SetupError> {
+    fn into_producer(self) -> Result<CEnd, SetupError> {
         match self {
-            Self::Synchronized(queue) => Ok(End::producer(queue.into_producer())),
+            Self::Synchronized(queue) => Ok(CEnd::producer(queue.into_producer())),
             Self::Unsynchronized(Unsynchronized { writer: Some(writer), .. }) => {
-                Ok(End::writer(writer))
+                Ok(CEnd::writer(writer))
             }
             Self::Unsynchronized(Unsynchronized { descriptor, quantum, options, .. }) => {
-                Writer::attach_with(descriptor, quantum, options).map(End::writer)
+                Writer::attach_with(descriptor, quantum, options).map(CEnd::writer)
             }
         }
     }
 
-    fn into_consumer(self) -> Result<End, SetupError> {
+    fn into_consumer(self) -> Result<CEnd, SetupError> {
         match self {
-            Self::Synchronized(queue) => Ok(End::consumer(queue.into_consumer())),
+            Self::Synchronized(queue) => Ok(CEnd::consumer(queue.into_consumer())),
             Self::Unsynchronized(Unsynchronized { descriptor, quantum, options, .. }) => {
-                Reader::attach_with(descriptor, quantum, options).map(End::reader)
+                Reader::attach_with(descriptor, quantum, options).map(CEnd::reader)
             }
         }
     }
@@ -240,14 +240,14 @@ pub unsafe extern "C" fn nnburst_fmq_free(queue: *mut CQueue) {
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nnburst_fmq_producer(queue: *mut CQueue, out: *mut *mut End) -> Status {
+pub unsafe extern "C" fn nnburst_fmq_producer(queue: *mut CQueue, out: *mut *mut CEnd) -> Status {
     // SAFETY: handed on with the header's demands.
     unsafe { become_an_end(queue, CQueue::into_producer, out) }
 }
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nnburst_fmq_consumer(queue: *mut CQueue, out: *mut *mut End) -> Status {
+pub unsafe extern "C" fn nnburst_fmq_consumer(queue: *mut CQueue, out: *mut *mut CEnd) -> Status {
     // SAFETY: handed on with the header's demands.
     unsafe { become_an_end(queue, CQueue::into_consumer, out) }
 }
@@ -257,8 +257,8 @@ pub unsafe extern "C" fn nnburst_fmq_consumer(queue: *mut CQueue, out: *mut *mut
 /// null.
 unsafe fn become_an_end(
     queue: *mut CQueue,
-    side: impl FnOnce(CQueue) -> Result<End, SetupError>,
-    out: *mut *mut End,
+    side: impl FnOnce(CQueue) -> Result<CEnd, SetupError>,
+    out: *mut *mut CEnd,
 ) -> Status {
     if queue.is_null() {
         return invalid();

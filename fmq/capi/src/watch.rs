@@ -4,19 +4,19 @@ use std::os::fd::BorrowedFd;
 
 use nnburst_fmq::{Cancel, EventFlag, PeerWatch, SetupError};
 
-use crate::end::{End, Side, side, waiting};
+use crate::end::{CEnd, Side, side, waiting};
 use crate::{OK, Status, hand_out, invalid, setup_status, take_back};
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nnburst_fmq_watch_process(end: *mut End, pid: u32) -> Status {
+pub unsafe extern "C" fn nnburst_fmq_watch_process(end: *mut CEnd, pid: u32) -> Status {
     // SAFETY: the header asks for an end of ours or null, used by one thread at a time.
     unsafe { watch_end(end, PeerWatch::process(pid)) }
 }
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nnburst_fmq_watch_connection(end: *mut End, fd: i32) -> Status {
+pub unsafe extern "C" fn nnburst_fmq_watch_connection(end: *mut CEnd, fd: i32) -> Status {
     // SAFETY: the header asks for an open file.
     let Some(watch) = (unsafe { connection(fd) }) else { return invalid() };
     // SAFETY: the header asks for an end of ours or null, used by one thread at a time.
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn nnburst_fmq_canceller_free(canceller: *mut Cancel) {
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nnburst_fmq_set_canceller(
-    end: *mut End,
+    end: *mut CEnd,
     canceller: *const Cancel,
 ) -> Status {
     // SAFETY: the header asks for an end of ours or null, used by one thread at a time.
@@ -119,7 +119,7 @@ unsafe fn connection(fd: i32) -> Option<Result<PeerWatch, SetupError>> {
 
 /// # Safety
 /// `end` is null or an end of ours, used by one thread at a time.
-unsafe fn watch_end(end: *mut End, watch: Result<PeerWatch, SetupError>) -> Status {
+unsafe fn watch_end(end: *mut CEnd, watch: Result<PeerWatch, SetupError>) -> Status {
     // SAFETY: by the caller's word.
     let Some(side) = (unsafe { side(end) }) else { return invalid() };
     match watch {

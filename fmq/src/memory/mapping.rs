@@ -2,7 +2,7 @@
 //! stranger.
 //!
 //! A file that can be shortened under a mapping raises `SIGBUS` in whoever touches the lost pages,
-//! so files are sealed against that before they are mapped: ours at birth, a stranger's if they are
+//! so files are sealed against that before they are mapped: ours at birth, a foreign process's if they are
 //! not yet. What can't be sealed is refused, unless the caller vouches for it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
 use super::{Backing, Memory, Parts};
-use crate::layout::{self, LIMIT, Place, Places};
+use crate::layout::{self, LIMIT, PartSpan, PartSpans};
 use crate::{Part, SetupError};
 
 /// What this side may do to the memory.
@@ -26,7 +26,7 @@ pub(crate) enum Access {
     ReadOnly,
 }
 
-/// How a stranger's files are treated.
+/// How a foreign process's files are treated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policy {
     pub(crate) access: Access,
@@ -56,7 +56,11 @@ pub(crate) fn seal(fd: BorrowedFd<'_>) -> Result<(), Errno> {
 }
 
 /// Maps the parts of a queue, after the checks that need the files: seals, sizes, overlaps.
-pub(crate) fn map(places: &Places, fds: &[OwnedFd], policy: Policy) -> Result<Memory, SetupError> {
+pub(crate) fn map(
+    places: &PartSpans,
+    fds: &[OwnedFd],
+    policy: Policy,
+) -> Result<Memory, SetupError> {
     let mut files: Vec<File<'_>> = Vec::new();
     for place in places.all() {
         // `layout::check` has compared the index with the number of files.
@@ -106,7 +110,7 @@ pub(crate) fn map(places: &Places, fds: &[OwnedFd], policy: Policy) -> Result<Me
 struct File<'fds> {
     identity: (u64, u64),
     fd: BorrowedFd<'fds>,
-    places: Vec<Place>,
+    places: Vec<PartSpan>,
 }
 
 impl File<'_> {
@@ -137,7 +141,7 @@ impl File<'_> {
     fn map(&self, access: Access) -> Result<Mapping, SetupError> {
         let page = rustix::param::page_size() as u64;
         let start = self.places.iter().map(|place| place.offset).min().unwrap_or(0) / page * page;
-        let end = self.places.iter().map(Place::end).max().unwrap_or(0);
+        let end = self.places.iter().map(PartSpan::end).max().unwrap_or(0);
         if end - start > LIMIT {
             return Err(SetupError::TooLarge { bytes: end - start, limit: LIMIT });
         }
@@ -196,7 +200,7 @@ impl Drop for Mapping {
     }
 }
 
-/// Checks a stranger's grantors and maps them.
+/// Checks a foreign process's grantors and maps them.
 pub(crate) fn attach(
     descriptor: &crate::Descriptor,
     quantum: u64,
@@ -210,7 +214,7 @@ fn system(call: &'static str) -> impl Fn(Errno) -> SetupError {
     move |source| SetupError::System { call, source }
 }
 
-/// Places are below [`LIMIT`], which a `usize` can hold on every Linux.
+/// PartSpans are below [`LIMIT`], which a `usize` can hold on every Linux.
 #[expect(clippy::cast_possible_truncation, reason = "bounded by LIMIT, see above")]
 fn to_usize(bytes: u64) -> usize {
     bytes as usize

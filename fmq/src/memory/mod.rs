@@ -28,6 +28,8 @@ mod native;
 #[cfg(loom)]
 pub(crate) use heap::{Flag, Memory};
 #[cfg(not(loom))]
+pub use native::Region;
+#[cfg(not(loom))]
 pub(crate) use native::{Backing, Flag, Memory, Parts};
 
 /// Bytes that move between cores together. A hint for what is done ahead of time; correctness does

@@ -73,6 +73,19 @@ impl Memory {
         self.parts.ring_bytes
     }
 
+    /// The `bytes` from byte `position` of the ring on, as far as the ring goes: up to its end, and
+    /// from its start.
+    #[inline(always)]
+    pub(crate) fn regions(&self, position: usize, bytes: usize) -> [Region; 2] {
+        let (ring, ring_bytes) = (self.parts.ring.as_ptr(), self.parts.ring_bytes);
+        let position = position.min(ring_bytes);
+        let first = bytes.min(ring_bytes - position);
+        let second = (bytes - first).min(position);
+        // Within the ring, or at its end.
+        let first = Region { address: ring.wrapping_add(position), bytes: first };
+        [first, Region { address: ring, bytes: second }]
+    }
+
     /// The address of byte `position` of the ring.
     ///
     /// # Safety
@@ -127,6 +140,16 @@ impl Memory {
             unsafe { self.slot(at).write_volatile(0) };
         }
     }
+}
+
+/// Adjacent bytes of the ring. They stay shared memory, which a hostile peer may write at any time.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "an address and a length")]
+pub struct Region {
+    /// The first byte.
+    pub address: *mut u8,
+    /// Length in bytes; may be 0.
+    pub bytes: usize,
 }
 
 /// A handle to an event-flag word: a queue's, or one of somebody else's.

@@ -224,8 +224,8 @@ impl Stage {
         let got = match call % 5 {
             0 => return self.check_available(victim.available(), &expected),
             1 => victim.write(&items, past),
-            2 => victim.begin(count).and_then(|runs| {
-                assert_eq!(runs.map(|(_, bytes)| bytes).iter().sum::<usize>(), items.len());
+            2 => victim.begin(count).and_then(|slots| {
+                assert_eq!(slots.iter().map(|slots| slots.bytes).sum::<usize>(), items.len());
                 assert!(victim.commit(count + 1).is_err(), "committed more than was begun");
                 victim.commit(count)
             }),

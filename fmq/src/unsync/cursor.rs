@@ -3,15 +3,44 @@
 //! a size.
 
 use crate::memory::Memory;
+#[cfg(not(loom))]
+use crate::memory::Region;
 use crate::ring::{Quantum, put, take, usize_of, wrap};
 use crate::sync::{Ordering, fence};
 use crate::{Lie, LieKind, QueueError, SetupError};
 
+/// The ring, in items: the same for both ends.
+#[derive(Debug)]
+pub(crate) struct Ring<Q> {
+    pub(crate) memory: Memory,
+    quantum: Q,
+}
+
+impl<Q: Quantum> Ring<Q> {
+    /// Bytes per item.
+    pub(crate) fn quantum(&self) -> usize {
+        self.quantum.bytes()
+    }
+
+    /// Items that it holds.
+    pub(crate) fn capacity(&self) -> usize {
+        self.memory.ring_bytes() / self.quantum.bytes()
+    }
+
+    /// Refuses batches that it can never hold.
+    fn holds(&self, bytes: usize) -> Result<(), QueueError> {
+        if bytes <= self.memory.ring_bytes() {
+            return Ok(());
+        }
+        let asked = bytes / self.quantum.bytes();
+        Err(QueueError::TooLarge { asked, capacity: self.capacity() })
+    }
+}
+
 /// The writer's end.
 #[derive(Debug)]
 pub(crate) struct WriteCursor<Q> {
-    memory: Memory,
-    quantum: Q,
+    ring: Ring<Q>,
     /// Bytes written since the start, as the shared counter says.
     written: u64,
     position: usize,
@@ -22,7 +51,7 @@ pub(crate) struct WriteCursor<Q> {
 impl<Q: Quantum> WriteCursor<Q> {
     /// The writer of a new queue.
     pub(crate) fn fresh(memory: Memory, quantum: Q) -> Self {
-        Self { memory, quantum, written: 0, position: 0, doomed: 0 }
+        Self { ring: Ring { memory, quantum }, written: 0, position: 0, doomed: 0 }
     }
 
     /// A writer that goes on where the last one stopped, which may have died in mid batch.
@@ -50,37 +79,25 @@ impl<Q: Quantum> WriteCursor<Q> {
             memory.read().store(doomed, Ordering::Relaxed);
         }
         let position = usize_of(written % ring_bytes);
-        Ok(Self { memory, quantum, written, position, doomed })
+        Ok(Self { ring: Ring { memory, quantum }, written, position, doomed })
     }
 
-    pub(crate) fn memory(&self) -> &Memory {
-        &self.memory
-    }
-
-    pub(crate) fn quantum(&self) -> usize {
-        self.quantum.bytes()
-    }
-
-    /// Items that the ring holds.
-    pub(crate) fn capacity(&self) -> usize {
-        self.memory.ring_bytes() / self.quantum.bytes()
+    pub(crate) fn ring(&self) -> &Ring<Q> {
+        &self.ring
     }
 
     /// Claims the next `bytes`: from here on readers take nothing any more from the slots that they
     /// go over.
     pub(crate) fn begin(&mut self, bytes: usize) -> Result<(), QueueError> {
-        let ring_bytes = self.memory.ring_bytes();
-        if bytes > ring_bytes {
-            let asked = bytes / self.quantum.bytes();
-            return Err(QueueError::TooLarge { asked, capacity: self.capacity() });
-        }
+        self.ring.holds(bytes)?;
+        let ring_bytes = self.ring.memory.ring_bytes();
         // edge doom (writer): what lies a ring before the batch's end is about to be overwritten.
         // In the first lap there is nothing. Never less than before: a batch that was begun and not
         // published has done its damage.
         let end = self.written.wrapping_add(bytes as u64);
         if let Some(doomed) = end.checked_sub(ring_bytes as u64) {
             self.doomed = self.doomed.max(doomed);
-            self.memory.read().store(self.doomed, Ordering::Relaxed);
+            self.ring.memory.read().store(self.doomed, Ordering::Relaxed);
             fence(Ordering::Release);
         }
         Ok(())
@@ -91,33 +108,34 @@ impl<Q: Quantum> WriteCursor<Q> {
     /// # Safety
     /// `at + items.len()` bytes are begun.
     pub(crate) unsafe fn fill(&self, at: usize, items: &[u8]) {
-        let start = wrap(self.position + at, self.memory.ring_bytes());
+        let start = wrap(self.position + at, self.ring.memory.ring_bytes());
         // SAFETY: `start` is in the ring, the items are no more than it, and the writer owns every
         // slot; readers drop what they copied from slots that were doomed.
-        unsafe { put(&self.memory, start, items) };
+        unsafe { put(&self.ring.memory, start, items) };
     }
 
-    /// The two runs of the next `bytes`, which are at most the ring: positions and lengths.
+    /// The regions of the next `bytes`; see [`Memory::regions`].
     #[cfg(not(loom))]
-    pub(crate) fn runs(&self, bytes: usize) -> [(usize, usize); 2] {
-        let first = bytes.min(self.memory.ring_bytes() - self.position);
-        [(self.position, first), (0, bytes - first)]
+    pub(crate) fn regions(&self, bytes: usize) -> [Region; 2] {
+        self.ring.memory.regions(self.position, bytes)
     }
 
-    /// Publishes the first `bytes` of what was begun.
-    pub(crate) fn publish(&mut self, bytes: usize) {
-        self.position = wrap(self.position + bytes, self.memory.ring_bytes());
+    /// Publishes the next `bytes`.
+    ///
+    /// # Safety
+    /// As many are begun.
+    pub(crate) unsafe fn publish(&mut self, bytes: usize) {
+        self.position = wrap(self.position + bytes, self.ring.memory.ring_bytes());
         self.written = self.written.wrapping_add(bytes as u64);
         // edge publish (release): pairs with `ReadCursor::look`.
-        self.memory.written().store(self.written, Ordering::Release);
+        self.ring.memory.written().store(self.written, Ordering::Release);
     }
 }
 
 /// A reader's end.
 #[derive(Debug)]
 pub(crate) struct ReadCursor<Q> {
-    memory: Memory,
-    quantum: Q,
+    ring: Ring<Q>,
     read: u64,
     /// The write counter as last seen.
     written: u64,
@@ -127,21 +145,11 @@ pub(crate) struct ReadCursor<Q> {
 impl<Q: Quantum> ReadCursor<Q> {
     /// A reader at the beginning of the history.
     pub(crate) fn new(memory: Memory, quantum: Q) -> Self {
-        Self { memory, quantum, read: 0, written: 0, lie: None }
+        Self { ring: Ring { memory, quantum }, read: 0, written: 0, lie: None }
     }
 
-    #[cfg(not(loom))]
-    pub(crate) fn memory(&self) -> &Memory {
-        &self.memory
-    }
-
-    pub(crate) fn quantum(&self) -> usize {
-        self.quantum.bytes()
-    }
-
-    /// Items that the ring holds.
-    pub(crate) fn capacity(&self) -> usize {
-        self.memory.ring_bytes() / self.quantum.bytes()
+    pub(crate) fn ring(&self) -> &Ring<Q> {
+        &self.ring
     }
 
     /// Items that can be read now, at most the capacity; after an overflow, what its report will
@@ -149,22 +157,20 @@ impl<Q: Quantum> ReadCursor<Q> {
     pub(crate) fn available(&mut self) -> Result<usize, QueueError> {
         let ahead = self.look()?;
         let kept = if ahead > self.ring_bytes() { self.half() } else { ahead };
-        Ok(usize_of(kept) / self.quantum.bytes())
+        Ok(usize_of(kept) / self.ring.quantum())
     }
 
     /// Makes sure that `bytes` have been written that were not overwritten so far.
     pub(crate) fn begin(&mut self, bytes: usize) -> Result<(), QueueError> {
-        let asked = bytes / self.quantum.bytes();
-        if bytes > self.memory.ring_bytes() {
-            return Err(QueueError::TooLarge { asked, capacity: self.capacity() });
-        }
+        self.ring.holds(bytes)?;
         let ahead = self.look()?;
         if ahead > self.ring_bytes() {
             return Err(self.lose(0));
         }
         if bytes as u64 > ahead {
-            let available = usize_of(ahead) / self.quantum.bytes();
-            return Err(QueueError::Empty { asked, available });
+            let quantum = self.ring.quantum();
+            let available = usize_of(ahead) / quantum;
+            return Err(QueueError::Empty { asked: bytes / quantum, available });
         }
         Ok(())
     }
@@ -175,19 +181,17 @@ impl<Q: Quantum> ReadCursor<Q> {
     /// # Safety
     /// `at + items.len()` bytes are begun.
     pub(crate) unsafe fn drain(&self, at: usize, items: &mut [u8]) {
-        let start = wrap(self.position() + at, self.memory.ring_bytes());
+        let start = wrap(self.position() + at, self.ring.memory.ring_bytes());
         // SAFETY: `start` is in the ring and the items are no more than it. The writer may
         // overwrite them meanwhile: then `items` holds a mixture, and `commit` doesn't vouch for
         // it.
-        unsafe { take(&self.memory, start, items) };
+        unsafe { take(&self.ring.memory, start, items) };
     }
 
-    /// The two runs of the next `bytes`, which are at most the ring: positions and lengths.
+    /// The regions of the next `bytes`; see [`Memory::regions`].
     #[cfg(not(loom))]
-    pub(crate) fn runs(&self, bytes: usize) -> [(usize, usize); 2] {
-        let position = self.position();
-        let first = bytes.min(self.memory.ring_bytes() - position);
-        [(position, first), (0, bytes - first)]
+    pub(crate) fn regions(&self, bytes: usize) -> [Region; 2] {
+        self.ring.memory.regions(self.position(), bytes)
     }
 
     /// Moves on by `bytes` that were begun, if none of what was copied since had been overwritten.
@@ -195,7 +199,7 @@ impl<Q: Quantum> ReadCursor<Q> {
         // edge doom (reader): the copy must not pass the look at what is doomed.
         fence(Ordering::Acquire);
         // Relaxed: ordered by the fence.
-        let doomed = self.memory.read().load(Ordering::Relaxed);
+        let doomed = self.ring.memory.read().load(Ordering::Relaxed);
         let ahead = self.look()?;
         // libfmq's writer leaves the word alone: 0, behind everyone.
         let gone = doomed.wrapping_sub(self.read);
@@ -212,12 +216,12 @@ impl<Q: Quantum> ReadCursor<Q> {
     }
 
     fn ring_bytes(&self) -> u64 {
-        self.memory.ring_bytes() as u64
+        self.ring.memory.ring_bytes() as u64
     }
 
     /// Bytes of the half of the history that is kept after an overflow, in whole items.
     fn half(&self) -> u64 {
-        (self.capacity() / 2 * self.quantum.bytes()) as u64
+        (self.ring.capacity() / 2 * self.ring.quantum()) as u64
     }
 
     /// How far the writer is ahead, in bytes: more than the ring after an overflow.
@@ -227,7 +231,7 @@ impl<Q: Quantum> ReadCursor<Q> {
         }
         // Relaxed, and a fence: of memory that is mapped for reading alone, std allows no load but
         // a relaxed one.
-        let seen = self.memory.written().load(Ordering::Relaxed);
+        let seen = self.ring.memory.written().load(Ordering::Relaxed);
         // edge publish (acquire): pairs with `WriteCursor::publish`; the items below are visible
         // from here on.
         fence(Ordering::Acquire);
@@ -235,7 +239,7 @@ impl<Q: Quantum> ReadCursor<Q> {
         if ahead < self.written.wrapping_sub(self.read) {
             return Err(self.poison(LieKind::Backwards, seen));
         }
-        if !ahead.is_multiple_of(self.quantum.bytes() as u64) {
+        if !ahead.is_multiple_of(self.ring.quantum() as u64) {
             return Err(self.poison(LieKind::Misaligned, seen));
         }
         self.written = seen;
@@ -247,7 +251,7 @@ impl<Q: Quantum> ReadCursor<Q> {
         let ahead = self.written.wrapping_sub(self.read);
         let skipped = ahead.saturating_sub(self.half()).max(gone);
         // Whole items, whatever the doomed counter said.
-        let quantum = self.quantum.bytes() as u64;
+        let quantum = self.ring.quantum() as u64;
         let lost = skipped.div_ceil(quantum);
         self.read = self.read.wrapping_add(lost.saturating_mul(quantum));
         QueueError::Lost { lost }

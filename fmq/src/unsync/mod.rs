@@ -27,9 +27,6 @@
 //! that.
 
 mod cursor;
-mod transaction;
-
-use std::marker::PhantomData;
 
 use bytemuck::Pod;
 #[cfg(not(loom))]
@@ -48,8 +45,11 @@ use crate::queue::{AttachOptions, expect_items};
 use crate::ring::Of;
 use crate::{QueueError, SetupError};
 
-pub(crate) use cursor::{ReadCursor, WriteCursor};
-pub use transaction::{ReadTransaction, WriteTransaction};
+#[cfg(not(loom))]
+use crate::memory::Region;
+use crate::ring::Quantum;
+use crate::transaction::{self, Claims, Drains, Fills};
+use cursor::{ReadCursor, WriteCursor};
 
 /// The writing end of an unsynchronised queue; made by
 /// [`QueueBuilder::create_unsync`](crate::QueueBuilder::create_unsync).
@@ -66,19 +66,82 @@ pub use transaction::{ReadTransaction, WriteTransaction};
 /// assert_eq!(reader.try_pop()?, 5); // the newer half of the history
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+pub type Writer<T> = WriteEnd<Of<T>>;
+
+/// The writing end of an unsynchronised queue, with items whose size `Q` knows.
 #[derive(Debug)]
-pub struct Writer<T> {
-    cursor: WriteCursor<Of<T>>,
+pub struct WriteEnd<Q> {
+    cursor: WriteCursor<Q>,
     descriptor: Descriptor,
-    _items: PhantomData<fn(T)>,
 }
 
-#[cfg(not(loom))]
-impl<T: Pod> Writer<T> {
+#[expect(private_bounds, reason = "there are two quanta, and nobody can add a third")]
+impl<Q: Quantum> WriteEnd<Q> {
+    pub(crate) fn fresh(memory: Memory, quantum: Q, descriptor: Descriptor) -> Self {
+        Self { cursor: WriteCursor::fresh(memory, quantum), descriptor }
+    }
+
+    #[cfg(not(loom))]
+    pub(crate) fn attach_to(
+        descriptor: Descriptor,
+        quantum: Q,
+        options: AttachOptions,
+    ) -> Result<Self, SetupError> {
+        let memory = attach(&descriptor, quantum.bytes(), options, Access::ReadWrite)?;
+        Ok(Self { cursor: WriteCursor::attach(memory, quantum)?, descriptor })
+    }
+
+    /// Items the queue holds.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.cursor.ring().capacity()
+    }
+
+    /// A copy of the descriptor that readers need to attach, with file descriptors of its own.
+    ///
+    /// # Errors
+    /// [`SetupError::System`] if the files can't be duplicated.
+    pub fn descriptor(&self) -> Result<Descriptor, SetupError> {
+        self.descriptor.try_clone()
+    }
+
+    /// A handle to the event-flag word, if the queue has one.
+    #[must_use]
+    pub fn event_flag(&self) -> Option<EventFlag> {
+        self.cursor.ring().memory.flag().map(|flag| EventFlag::new(flag, Interrupts::default()))
+    }
+
+    /// Forbids everyone to map the memory for writing from now on; this end's own mapping stays
+    /// writable.
+    ///
+    /// # Errors
+    /// [`SetupError::System`] if a file can't be sealed so (Linux before 5.1, or no memfd).
+    #[cfg(not(loom))]
+    pub fn seal_future_writes(&self) -> Result<(), SetupError> {
+        let seals = SealFlags::FUTURE_WRITE | SealFlags::SEAL;
+        self.descriptor.fds.iter().try_for_each(|fd| {
+            rustix::fs::fcntl_add_seals(fd, seals)
+                .map_err(|source| SetupError::System { call: "fcntl(F_ADD_SEALS)", source })
+        })
+    }
+
+    /// Writes all of `bytes`, a whole number of items, over the oldest ones if need be.
+    pub(crate) fn write_bytes(&mut self, bytes: &[u8]) -> Result<(), QueueError> {
+        self.cursor.begin(bytes.len())?;
+        // SAFETY: just begun.
+        unsafe { self.cursor.fill(0, bytes) };
+        // SAFETY: just begun.
+        unsafe { self.cursor.publish(bytes.len()) };
+        Ok(())
+    }
+}
+
+impl<T: Pod> WriteEnd<Of<T>> {
     /// Attaches as the writer, going on where the last one stopped.
     ///
     /// # Errors
     /// As [`Queue::attach`](crate::Queue::attach).
+    #[cfg(not(loom))]
     pub fn attach(descriptor: Descriptor) -> Result<Self, SetupError> {
         Self::attach_with(descriptor, AttachOptions::default())
     }
@@ -87,39 +150,20 @@ impl<T: Pod> Writer<T> {
     ///
     /// # Errors
     /// As [`Queue::attach`](crate::Queue::attach).
+    #[cfg(not(loom))]
     pub fn attach_with(descriptor: Descriptor, options: AttachOptions) -> Result<Self, SetupError> {
-        let memory = attach(&descriptor, size_of::<T>(), options, Access::ReadWrite)?;
-        let cursor = WriteCursor::attach(memory, Of::NEW)?;
-        Ok(Self { cursor, descriptor, _items: PhantomData })
+        Self::attach_to(descriptor, Of::NEW, options)
     }
 
-    /// Forbids everyone to map the memory for writing from now on; this end's own mapping stays
-    /// writable.
+    /// As the native one does; in a model a descriptor has the memory itself.
     ///
     /// # Errors
-    /// [`SetupError::System`] if a file can't be sealed so (Linux before 5.1, or no memfd).
-    pub fn seal_future_writes(&self) -> Result<(), SetupError> {
-        seal_future_writes(&self.descriptor)
-    }
-}
-
-impl<T: Pod> Writer<T> {
-    pub(crate) fn fresh(memory: Memory, descriptor: Descriptor) -> Self {
-        Self { cursor: WriteCursor::fresh(memory, Of::NEW), descriptor, _items: PhantomData }
-    }
-
-    /// Items the queue holds.
-    #[must_use]
-    pub fn capacity(&self) -> usize {
-        self.cursor.capacity()
-    }
-
-    /// What readers need to attach; a copy, with file descriptors of its own.
-    ///
-    /// # Errors
-    /// [`SetupError::System`] if the files can't be duplicated.
-    pub fn descriptor(&self) -> Result<Descriptor, SetupError> {
-        self.descriptor.try_clone()
+    /// [`SetupError::Private`] for a descriptor of no queue, [`SetupError::Counters`] if they make
+    /// no sense.
+    #[cfg(loom)]
+    pub fn attach(descriptor: Descriptor) -> Result<Self, SetupError> {
+        let memory = descriptor.memory.clone().ok_or(SetupError::Private)?;
+        Ok(Self { cursor: WriteCursor::attach(memory, Of::NEW)?, descriptor })
     }
 
     /// Writes all of `items`, over the oldest ones if need be. Never waits, and wakes nobody: this
@@ -128,12 +172,7 @@ impl<T: Pod> Writer<T> {
     /// # Errors
     /// [`QueueError::TooLarge`] for more items than the queue holds.
     pub fn try_write(&mut self, items: &[T]) -> Result<(), QueueError> {
-        let bytes: &[u8] = bytemuck::cast_slice(items);
-        self.cursor.begin(bytes.len())?;
-        // SAFETY: just begun.
-        unsafe { self.cursor.fill(0, bytes) };
-        self.cursor.publish(bytes.len());
-        Ok(())
+        self.write_bytes(bytemuck::cast_slice(items))
     }
 
     /// Writes one item.
@@ -153,51 +192,36 @@ impl<T: Pod> Writer<T> {
         &mut self,
         count: usize,
     ) -> Result<WriteTransaction<'_, T>, QueueError> {
-        self.cursor.begin(count.saturating_mul(size_of::<T>()))?;
-        Ok(WriteTransaction::new(&mut self.cursor, count))
-    }
-
-    /// A handle to the event-flag word, if the queue has one.
-    #[must_use]
-    pub fn event_flag(&self) -> Option<EventFlag> {
-        self.cursor.memory().flag().map(|flag| EventFlag::new(flag, Interrupts::default()))
+        WriteTransaction::begin(self, count)
     }
 }
 
 /// A reading end of an unsynchronised queue, with a cursor of its own. It maps the memory
 /// read-only.
+pub type Reader<T> = ReadEnd<Of<T>>;
+
+/// A reading end of an unsynchronised queue, with items whose size `Q` knows.
 #[derive(Debug)]
-pub struct Reader<T> {
-    cursor: ReadCursor<Of<T>>,
+pub struct ReadEnd<Q> {
+    cursor: ReadCursor<Q>,
 }
 
-#[cfg(not(loom))]
-impl<T: Pod> Reader<T> {
-    /// Attaches as one more reader, at the beginning of the history: if part of it is gone already,
-    /// the first read reports that as lost.
-    ///
-    /// # Errors
-    /// As [`Queue::attach`](crate::Queue::attach).
-    pub fn attach(descriptor: Descriptor) -> Result<Self, SetupError> {
-        Self::attach_with(descriptor, AttachOptions::default())
+#[expect(private_bounds, reason = "there are two quanta, and nobody can add a third")]
+impl<Q: Quantum> ReadEnd<Q> {
+    #[cfg(not(loom))]
+    pub(crate) fn attach_to(
+        descriptor: &Descriptor,
+        quantum: Q,
+        options: AttachOptions,
+    ) -> Result<Self, SetupError> {
+        let memory = attach(descriptor, quantum.bytes(), options, Access::ReadOnly)?;
+        Ok(Self { cursor: ReadCursor::new(memory, quantum) })
     }
 
-    /// [`Self::attach`] with exceptions.
-    ///
-    /// # Errors
-    /// As [`Queue::attach`](crate::Queue::attach).
-    #[expect(clippy::needless_pass_by_value, reason = "as other ends; the mapping needs no files")]
-    pub fn attach_with(descriptor: Descriptor, options: AttachOptions) -> Result<Self, SetupError> {
-        let memory = attach(&descriptor, size_of::<T>(), options, Access::ReadOnly)?;
-        Ok(Self { cursor: ReadCursor::new(memory, Of::NEW) })
-    }
-}
-
-impl<T: Pod> Reader<T> {
     /// Items the queue holds.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.cursor.capacity()
+        self.cursor.ring().capacity()
     }
 
     /// Items that can be read now, at most the capacity; after an overflow, what its report will
@@ -209,6 +233,36 @@ impl<T: Pod> Reader<T> {
         self.cursor.available()
     }
 
+    /// Fills all of `bytes`, a whole number of items, or reads nothing.
+    pub(crate) fn read_bytes(&mut self, bytes: &mut [u8]) -> Result<(), QueueError> {
+        self.cursor.begin(bytes.len())?;
+        // SAFETY: just begun.
+        unsafe { self.cursor.drain(0, bytes) };
+        self.cursor.commit(bytes.len())
+    }
+}
+
+impl<T: Pod> ReadEnd<Of<T>> {
+    /// Attaches as one more reader, at the beginning of the history: if part of it is gone already,
+    /// the first read reports that as lost.
+    ///
+    /// # Errors
+    /// As [`Queue::attach`](crate::Queue::attach).
+    #[cfg(not(loom))]
+    pub fn attach(descriptor: Descriptor) -> Result<Self, SetupError> {
+        Self::attach_with(descriptor, AttachOptions::default())
+    }
+
+    /// [`Self::attach`] with exceptions.
+    ///
+    /// # Errors
+    /// As [`Queue::attach`](crate::Queue::attach).
+    #[cfg(not(loom))]
+    #[expect(clippy::needless_pass_by_value, reason = "as other ends; the mapping needs no files")]
+    pub fn attach_with(descriptor: Descriptor, options: AttachOptions) -> Result<Self, SetupError> {
+        Self::attach_to(&descriptor, Of::NEW, options)
+    }
+
     /// Fills all of `items`, or reads nothing.
     ///
     /// # Errors
@@ -217,11 +271,7 @@ impl<T: Pod> Reader<T> {
     /// `items` holds then means nothing), [`QueueError::PeerLied`] or [`QueueError::Poisoned`] if
     /// the writer's counter is impossible.
     pub fn try_read(&mut self, items: &mut [T]) -> Result<(), QueueError> {
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(items);
-        self.cursor.begin(bytes.len())?;
-        // SAFETY: just begun.
-        unsafe { self.cursor.drain(0, bytes) };
-        self.cursor.commit(bytes.len())
+        self.read_bytes(bytemuck::cast_slice_mut(items))
     }
 
     /// Reads one item.
@@ -239,14 +289,93 @@ impl<T: Pod> Reader<T> {
     /// # Errors
     /// As [`Self::try_read`].
     pub fn read_transaction(&mut self, count: usize) -> Result<ReadTransaction<'_, T>, QueueError> {
-        self.cursor.begin(count.saturating_mul(size_of::<T>()))?;
-        Ok(ReadTransaction::new(&mut self.cursor, count))
+        ReadTransaction::begin(self, count)
+    }
+}
+
+/// Slots that are being written; readers see none of them before the commit, and nothing any more
+/// of what was there. See [`crate::WriteTransaction`].
+///
+/// ```
+/// # use nnburst_fmq::{Queue, unsync::Reader};
+/// let mut writer = Queue::<u32>::builder(4).create_unsync()?;
+/// let mut reader = Reader::<u32>::attach(writer.descriptor()?)?;
+/// let mut slots = writer.write_transaction(2)?;
+/// slots.copy_from(0, &[7, 8])?;
+/// slots.commit();
+/// let slots = reader.read_transaction(2)?;
+/// let mut items = [0; 2];
+/// slots.copy_to(0, &mut items)?;
+/// slots.commit()?; // only now it is certain that the writer has overwritten neither
+/// assert_eq!(items, [7, 8]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub type WriteTransaction<'queue, T> = transaction::WriteTransaction<'queue, T, Writer<T>>;
+
+/// Slots that are being read, while the writer may overwrite them. See [`crate::ReadTransaction`].
+pub type ReadTransaction<'queue, T> = transaction::ReadTransaction<'queue, T, Reader<T>>;
+
+impl<T: Pod> ReadTransaction<'_, T> {
+    /// Moves on past the slots.
+    ///
+    /// # Errors
+    /// [`QueueError::Lost`] if the writer has overwritten one of them meanwhile: what was copied
+    /// means nothing then, and the next read goes on with the newer half of the history.
+    /// [`QueueError::PeerLied`] or [`QueueError::Poisoned`] if the writer's counter is impossible.
+    pub fn commit(self) -> Result<(), QueueError> {
+        self.publish()
+    }
+}
+
+impl<Q: Quantum> Claims for WriteEnd<Q> {
+    fn claim(&mut self, bytes: usize) -> Result<(), QueueError> {
+        self.cursor.begin(bytes)
+    }
+
+    #[cfg(not(loom))]
+    fn regions(&self, bytes: usize) -> [Region; 2] {
+        self.cursor.regions(bytes)
+    }
+
+    unsafe fn publish(&mut self, bytes: usize) -> Result<(), QueueError> {
+        // SAFETY: as the caller's duty.
+        unsafe { self.cursor.publish(bytes) };
+        Ok(())
+    }
+}
+
+impl<Q: Quantum> Fills for WriteEnd<Q> {
+    unsafe fn fill(&self, at: usize, items: &[u8]) {
+        // SAFETY: as the caller's duty.
+        unsafe { self.cursor.fill(at, items) };
+    }
+}
+
+impl<Q: Quantum> Claims for ReadEnd<Q> {
+    fn claim(&mut self, bytes: usize) -> Result<(), QueueError> {
+        self.cursor.begin(bytes)
+    }
+
+    #[cfg(not(loom))]
+    fn regions(&self, bytes: usize) -> [Region; 2] {
+        self.cursor.regions(bytes)
+    }
+
+    unsafe fn publish(&mut self, bytes: usize) -> Result<(), QueueError> {
+        self.cursor.commit(bytes)
+    }
+}
+
+impl<Q: Quantum> Drains for ReadEnd<Q> {
+    unsafe fn drain(&self, at: usize, items: &mut [u8]) {
+        // SAFETY: as the caller's duty.
+        unsafe { self.cursor.drain(at, items) };
     }
 }
 
 /// Checks and maps a queue of this flavour.
 #[cfg(not(loom))]
-pub(crate) fn attach(
+fn attach(
     descriptor: &Descriptor,
     quantum: usize,
     options: AttachOptions,
@@ -260,35 +389,10 @@ pub(crate) fn attach(
     Ok(memory)
 }
 
-/// Makes the kernel refuse writable mappings of the queue's files from now on.
-#[cfg(not(loom))]
-pub(crate) fn seal_future_writes(descriptor: &Descriptor) -> Result<(), SetupError> {
-    let seals = SealFlags::FUTURE_WRITE | SealFlags::SEAL;
-    descriptor.fds.iter().try_for_each(|fd| {
-        rustix::fs::fcntl_add_seals(fd, seals)
-            .map_err(|source| SetupError::System { call: "fcntl(F_ADD_SEALS)", source })
-    })
-}
-
-/// In a model a descriptor has the memory itself.
-#[cfg(loom)]
-impl<T: Pod> Writer<T> {
-    /// As the native one does.
-    ///
-    /// # Errors
-    /// [`SetupError::Private`] for a descriptor of no queue, [`SetupError::Counters`] if they make
-    /// no sense.
-    pub fn attach(descriptor: Descriptor) -> Result<Self, SetupError> {
-        let memory = descriptor.memory.clone().ok_or(SetupError::Private)?;
-        let cursor = WriteCursor::attach(memory, Of::NEW)?;
-        Ok(Self { cursor, descriptor, _items: PhantomData })
-    }
-}
-
 /// A writer and a reader of it, for models.
 #[cfg(loom)]
 pub(crate) fn pair<T: Pod>(memory: Memory) -> (Writer<T>, Reader<T>) {
-    let reader = Reader { cursor: ReadCursor::new(memory.clone(), Of::NEW) };
+    let reader = ReadEnd { cursor: ReadCursor::new(memory.clone(), Of::NEW) };
     let descriptor = Descriptor { memory: Some(memory.clone()), ..Descriptor::default() };
-    (Writer::fresh(memory, descriptor), reader)
+    (WriteEnd::fresh(memory, Of::NEW, descriptor), reader)
 }

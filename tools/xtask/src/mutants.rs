@@ -133,8 +133,8 @@ const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         what: "unsynchronised publish, release", file: UNSYNC,
-        from: "self.memory.written().store(self.written, Ordering::Release)",
-        to: "self.memory.written().store(self.written, Ordering::Relaxed)",
+        from: "self.ring.memory.written().store(self.written, Ordering::Release)",
+        to: "self.ring.memory.written().store(self.written, Ordering::Relaxed)",
         caught_by: "an_overtaken_reader_never_takes_a_new_item_for_an_old_one",
     },
     Mutant {
