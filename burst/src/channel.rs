@@ -148,7 +148,7 @@ impl ChannelError {
 /// The status of a queue that can't be made or attached to.
 pub(crate) fn status_of(error: &SetupError) -> ErrorStatus {
     match error {
-        SetupError::System { source, .. } => HalError::status_of_errno(source.raw_os_error()),
+        SetupError::System { source, .. } => HalError::status_of_errno(*source as i32),
         _ => ErrorStatus::GeneralFailure,
     }
 }

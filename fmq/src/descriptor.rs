@@ -11,6 +11,7 @@
 use std::os::fd::OwnedFd;
 
 use bytemuck::{Pod, Zeroable};
+use nix::errno::Errno;
 
 use crate::{Part, SetupError};
 
@@ -106,7 +107,7 @@ impl Descriptor {
         let fds: Result<Vec<_>, _> = self.fds.iter().map(OwnedFd::try_clone).collect();
         let fds = fds.map_err(|error| SetupError::System {
             call: "fcntl(F_DUPFD_CLOEXEC)",
-            source: rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::BADF),
+            source: error.raw_os_error().map_or(Errno::EBADF, Errno::from_raw),
         })?;
         Ok(Self {
             data: self.data.clone(),

@@ -189,7 +189,7 @@ pub enum SetupError {
         /// The part that lies in that file.
         part: Part,
         /// Why it can't be sealed.
-        source: rustix::io::Errno,
+        source: nix::errno::Errno,
     },
     /// The counters in the region can't belong to a queue in use.
     #[error(
@@ -212,7 +212,7 @@ pub enum SetupError {
         /// The system call.
         call: &'static str,
         /// Its error.
-        source: rustix::io::Errno,
+        source: nix::errno::Errno,
     },
 }
 

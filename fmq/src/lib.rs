@@ -77,6 +77,8 @@ mod queue;
 mod readiness;
 mod ring;
 mod sync;
+#[cfg(not(loom))]
+mod sys;
 #[cfg(all(feature = "testing", not(loom)))]
 pub mod testing;
 mod transaction;

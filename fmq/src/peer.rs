@@ -9,14 +9,15 @@ use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, PoisonError};
 
-use rustix::event::{EventfdFlags, epoll, eventfd};
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags};
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::SetupError;
 use crate::interrupt::{Interrupts, Signal, Watching};
 use crate::process::{self, PerProcess};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::sys::{errno, failed, pidfd_open};
 
 /// Watches one peer: its process, or a connection to it. Cheap to clone; the watch ends with the
 /// last clone and the last queue it is attached to.
@@ -38,7 +39,7 @@ pub struct PeerWatch {
 #[derive(Debug)]
 struct Watch {
     file: Arc<dyn WatchedFile>,
-    events: epoll::EventFlags,
+    events: EpollFlags,
     signal: Arc<Signal>,
     /// The process that `place` is of; see [`process::id`].
     process: AtomicU64,
@@ -60,10 +61,7 @@ impl PeerWatch {
     /// # Errors
     /// [`SetupError::System`] if there is no such process, or a system call fails.
     pub fn process(pid: u32) -> Result<Self, SetupError> {
-        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or_else(|| system("pidfd_open")(Errno::INVAL))?;
-        let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty());
-        Self::pidfd(pidfd.map_err(system("pidfd_open"))?)
+        Self::pidfd(pidfd_open(pid).map_err(failed("pidfd_open"))?)
     }
 
     /// Watches the process behind a pidfd.
@@ -71,7 +69,7 @@ impl PeerWatch {
     /// # Errors
     /// [`SetupError::System`] if a system call fails.
     pub fn pidfd(pidfd: OwnedFd) -> Result<Self, SetupError> {
-        Self::watch(Arc::new(pidfd), epoll::EventFlags::IN)
+        Self::watch(Arc::new(pidfd), EpollFlags::EPOLLIN)
     }
 
     /// Watches a connection: a stream or seqpacket socket, or a pipe, whose other end the peer
@@ -83,7 +81,7 @@ impl PeerWatch {
     /// # Errors
     /// [`SetupError::System`] if a system call fails.
     pub fn connection(socket: impl AsFd + Send + Sync + 'static) -> Result<Self, SetupError> {
-        Self::watch(Arc::new(socket), epoll::EventFlags::RDHUP)
+        Self::watch(Arc::new(socket), EpollFlags::EPOLLRDHUP)
     }
 
     /// Ends the watching thread, for whoever is about to end the process, or to unload a library,
@@ -92,7 +90,7 @@ impl PeerWatch {
     pub fn stop_all() {
         if let Some(watcher) = lock(WATCHER.get()).take() {
             // It can only fail if the count is at its end, which wakes the thread as well.
-            let _ = rustix::io::write(&watcher.stop, &1u64.to_ne_bytes());
+            let _ = watcher.stop.write(1);
         }
     }
 
@@ -107,7 +105,7 @@ impl PeerWatch {
         interrupts.set_death(&self.watch.signal, Arc::clone(&self.watch) as _);
     }
 
-    fn watch(file: Arc<dyn WatchedFile>, events: epoll::EventFlags) -> Result<Self, SetupError> {
+    fn watch(file: Arc<dyn WatchedFile>, events: EpollFlags) -> Result<Self, SetupError> {
         let signal = Arc::new(Signal::new());
         let place = Mutex::new(Place::new(&file, events, &signal)?);
         let process = AtomicU64::new(process::id());
@@ -119,7 +117,7 @@ impl Place {
     /// With this process's watcher.
     fn new(
         file: &Arc<dyn WatchedFile>,
-        events: epoll::EventFlags,
+        events: EpollFlags,
         signal: &Arc<Signal>,
     ) -> Result<Self, SetupError> {
         let watcher = Watcher::of_process()?;
@@ -179,9 +177,9 @@ static WATCHER: PerProcess<Option<Arc<Watcher>>> = PerProcess::new();
 /// What the watching thread and the watches share.
 #[derive(Debug)]
 struct Watcher {
-    epoll: OwnedFd,
-    /// An eventfd that ends the thread.
-    stop: OwnedFd,
+    epoll: Epoll,
+    /// Ends the thread.
+    stop: EventFd,
     entries: Mutex<Entries>,
 }
 
@@ -204,15 +202,14 @@ impl Watcher {
         if let Some(watcher) = &*slot {
             return Ok(Arc::clone(watcher));
         }
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("epoll_create1"))?;
-        let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(system("eventfd"))?;
-        epoll::add(&epoll, &stop, epoll::EventData::new_u64(STOP), epoll::EventFlags::IN)
-            .map_err(system("epoll_ctl"))?;
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed("epoll_create1"))?;
+        let stop = EventFd::from_flags(EfdFlags::EFD_CLOEXEC).map_err(failed("eventfd"))?;
+        let event = EpollEvent::new(EpollFlags::EPOLLIN, STOP);
+        epoll.add(&stop, event).map_err(failed("epoll_ctl"))?;
         let watcher = Arc::new(Self { epoll, stop, entries: Mutex::new(Entries::default()) });
         let watching = Arc::clone(&watcher);
-        process::spawn("fmq-peer-watch", move || watching.run()).map_err(|error| {
-            system("clone")(Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
-        })?;
+        process::spawn("fmq-peer-watch", move || watching.run())
+            .map_err(|error| failed("clone")(errno(&error)))?;
         *slot = Some(Arc::clone(&watcher));
         Ok(watcher)
     }
@@ -221,27 +218,27 @@ impl Watcher {
         &self,
         file: &Arc<dyn WatchedFile>,
         signal: &Arc<Signal>,
-        events: epoll::EventFlags,
+        events: EpollFlags,
     ) -> Result<u64, SetupError> {
         let mut entries = lock(&self.entries);
         entries.last_key += 1;
         let key = entries.last_key;
-        let events = events | epoll::EventFlags::ONESHOT;
+        let events = events | EpollFlags::EPOLLONESHOT;
         let add = |file: &Arc<dyn WatchedFile>| {
             // Under the lock, so that an event finds its entry. A death is reported at once if it
             // has already happened.
-            epoll::add(&self.epoll, &**file, epoll::EventData::new_u64(key), events)
+            self.epoll.add(file.as_fd(), EpollEvent::new(events, key))
         };
         let mut file = Arc::clone(file);
         let mut added = add(&file);
-        if added == Err(Errno::EXIST) {
+        if added == Err(Errno::EEXIST) {
             // Watched already: epoll tells descriptors apart, so the second watch gets one of its
             // own.
-            let own = rustix::io::fcntl_dupfd_cloexec(&*file, 0);
-            file = Arc::new(own.map_err(system("fcntl(F_DUPFD_CLOEXEC)"))?);
+            let own = file.as_fd().try_clone_to_owned();
+            file = Arc::new(own.map_err(|error| failed("fcntl(F_DUPFD_CLOEXEC)")(errno(&error)))?);
             added = add(&file);
         }
-        added.map_err(system("epoll_ctl"))?;
+        added.map_err(failed("epoll_ctl"))?;
         entries.by_key.insert(key, Entry { file, signal: Arc::clone(signal) });
         Ok(key)
     }
@@ -250,27 +247,27 @@ impl Watcher {
         let mut entries = lock(&self.entries);
         if let Some(entry) = entries.by_key.remove(&key) {
             // Can only fail if the file is gone from the set, which is what is wanted.
-            let _ = epoll::delete(&self.epoll, &*entry.file);
+            let _ = self.epoll.delete(entry.file.as_fd());
         }
     }
 
     /// The watching thread.
     fn run(&self) {
-        let mut events = [const { std::mem::MaybeUninit::<epoll::Event>::uninit() }; 16];
+        let mut events = [EpollEvent::empty(); 16];
         loop {
-            let happened = match epoll::wait(&self.epoll, &mut events, None) {
-                Ok((happened, _)) => happened,
-                Err(Errno::INTR) => continue,
+            let happened = match self.epoll.wait(&mut events, EpollTimeout::NONE) {
+                Ok(happened) => happened,
+                Err(Errno::EINTR) => continue,
                 // Only a bad descriptor or address gets here, and ours are neither.
                 Err(_) => return,
             };
-            for event in happened {
-                if event.data.u64() == STOP {
+            for event in events.iter().take(happened) {
+                if event.data() == STOP {
                     return;
                 }
                 let signal = {
                     let entries = lock(&self.entries);
-                    entries.by_key.get(&event.data.u64()).map(|entry| Arc::clone(&entry.signal))
+                    entries.by_key.get(&event.data()).map(|entry| Arc::clone(&entry.signal))
                 };
                 // Outside the lock: raising wakes sleepers, who may drop their watches.
                 if let Some(signal) = signal {
@@ -283,7 +280,3 @@ impl Watcher {
 
 /// The key of the descriptor that ends the thread; those of watches begin behind it.
 const STOP: u64 = 0;
-
-fn system(call: &'static str) -> impl Fn(Errno) -> SetupError {
-    move |source| SetupError::System { call, source }
-}

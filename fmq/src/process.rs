@@ -2,22 +2,23 @@
 //!
 //! A forked child inherits its parent's memory, but none of the threads that work on it, and shares
 //! its sockets and epoll descriptors. So objects note the [`id`] of the process that they belong
-//! to, and what a process has one of is kept in a
-//! [`PerProcess`]: a child makes its own, and neither uses the inherited one nor waits for a lock that a thread of the
-//! parent's held.
+//! to, and what a process has one of is kept in a [`PerProcess`]: a child makes its own, and neither
+//! uses the inherited one nor waits for a lock that a thread of the parent's held.
 //!
 //! [`spawn`] is how the crates of this workspace start threads: the signals of the program are none
 //! of theirs.
 #![expect(clippy::disallowed_types, reason = "no memory of a queue's, and no part of a model")]
 
 use std::io;
-use std::mem::MaybeUninit;
+use std::num::NonZeroUsize;
 use std::ptr::{NonNull, null_mut};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::thread::{Builder, JoinHandle};
 
-use rustix::mm::{Advice, MapFlags, ProtFlags};
+use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use nix::unistd::{SysconfVar, sysconf};
 
 /// A number that no process which forked this one, or was forked by it, has. Two loads but for the
 /// first time.
@@ -27,7 +28,7 @@ pub fn id() -> u64 {
     let page = NonNull::new(PAGE.load(Ordering::Acquire)).or_else(page);
     let Some(page) = page else {
         // A kernel, or an emulation of one, that can't wipe pages on fork.
-        return u64::try_from(rustix::process::getpid().as_raw_nonzero().get()).unwrap_or(0);
+        return u64::from(std::process::id());
     };
     // SAFETY: mapped for good, page-aligned, and accessed atomically only.
     let word = unsafe { page.cast::<AtomicU64>().as_ref() };
@@ -55,13 +56,14 @@ fn name(word: &AtomicU64) -> u64 {
 
 #[cold]
 fn page() -> Option<NonNull<u8>> {
-    let length = rustix::param::page_size();
-    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+    let length = sysconf(SysconfVar::PAGE_SIZE).ok().flatten()?;
+    let length = usize::try_from(length).ok().and_then(NonZeroUsize::new)?;
+    let (protection, flags) = (ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_PRIVATE);
     // SAFETY: the kernel chooses the address, so no existing mapping is touched.
-    let page = unsafe { rustix::mm::mmap_anonymous(null_mut(), length, protection, flags) }.ok()?;
+    let page = unsafe { mmap_anonymous(None, length, protection, flags) }.ok()?;
     // SAFETY: a page of ours that nobody else knows of yet.
-    let wiped = unsafe { rustix::mm::madvise(page, length, Advice::LinuxWipeOnFork) };
-    let mine = page.cast::<u8>();
+    let wiped = unsafe { madvise(page, length.get(), MmapAdvise::MADV_WIPEONFORK) };
+    let mine = page.as_ptr().cast::<u8>();
     // Release: hands the wiped page over; Acquire: pairs with the thread that was faster.
     let known = wiped
         .is_ok()
@@ -70,7 +72,7 @@ fn page() -> Option<NonNull<u8>> {
         Some(Ok(_)) => NonNull::new(mine),
         other => {
             // SAFETY: as above; it is not used.
-            let _ = unsafe { rustix::mm::munmap(page, length) };
+            let _ = unsafe { munmap(page, length.get()) };
             other.and_then(|known| NonNull::new(known.unwrap_or_else(|theirs| theirs)))
         }
     }
@@ -153,41 +155,28 @@ pub fn without_signals<R>(start: impl FnOnce() -> R) -> R {
 }
 
 /// The calling thread's mask of signals, put back when this is dropped.
-struct Masked(libc::sigset_t);
+struct Masked(SigSet);
 
 impl Masked {
     fn all_but_faults() -> Option<Self> {
-        let (mut mask, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-        // SAFETY: fills the mask, then takes signals that exist out of it.
-        let mask = unsafe {
-            libc::sigfillset(mask.as_mut_ptr());
-            let own = [
-                libc::SIGBUS,
-                libc::SIGFPE,
-                libc::SIGILL,
-                libc::SIGSEGV,
-                libc::SIGSYS,
-                libc::SIGTRAP,
-            ];
-            for signal in own {
-                libc::sigdelset(mask.as_mut_ptr(), signal);
-            }
-            mask.assume_init()
-        };
-        // SAFETY: both masks are valid for what the call does with them; it fails for an unknown
-        // first argument alone.
-        let failed = unsafe {
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask, before.as_mut_ptr())
-        };
-        // SAFETY: filled in where it didn't fail.
-        (failed == 0).then(|| Self(unsafe { before.assume_init() }))
+        let faults = [
+            Signal::SIGBUS,
+            Signal::SIGFPE,
+            Signal::SIGILL,
+            Signal::SIGSEGV,
+            Signal::SIGSYS,
+            Signal::SIGTRAP,
+        ];
+        let mut mask = SigSet::all();
+        faults.into_iter().for_each(|fault| mask.remove(fault));
+        mask.thread_swap_mask(SigmaskHow::SIG_SETMASK).ok().map(Self)
     }
 }
 
 impl Drop for Masked {
     fn drop(&mut self) {
-        // SAFETY: the mask that the system gave.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, null_mut()) };
+        // It can't fail: the mask is the system's.
+        let _ = self.0.thread_set_mask();
     }
 }
 

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use bytemuck::Pod;
 #[cfg(not(loom))]
-use rustix::fs::SealFlags;
+use nix::fcntl::SealFlag;
 
 use crate::descriptor::Descriptor;
 #[cfg(not(loom))]
@@ -366,9 +366,9 @@ impl QueueSpec {
         let ring_bytes = layout::ring_bytes(capacity, quantum)?;
         let arrangement = layout::arrange(style, ring_bytes, event_flag)?;
         let seals = match flavor {
-            Flavor::Synchronized => SealFlags::SEAL,
+            Flavor::Synchronized => SealFlag::F_SEAL_SEAL,
             // Room for one more: against future writers.
-            Flavor::Unsynchronized => SealFlags::empty(),
+            Flavor::Unsynchronized => SealFlag::empty(),
         };
         let mut fds = vec![mapping::create(arrangement.bytes, seals)?];
         fds.extend(ring);

@@ -6,16 +6,16 @@
 //! wake-up and this process one more, so it is for queues that are one source among many; where
 //! latency counts, a thread of one's own with [`Wait`](crate::Wait) is faster.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use rustix::event::EventfdFlags;
-use rustix::io::Errno;
-use rustix::thread::futex;
+use nix::errno::Errno;
+use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::endpoint::Endpoint;
 use crate::process::{self, PerProcess};
-use crate::sync::{FutexWord, Mutex, Ordering, Sharing, lock, wait_for_any};
+use crate::sync::{FutexWord, Mutex, Ordering, Sharing, WaitWord, lock, wait_for_any};
+use crate::sys::{errno, failed};
 use crate::wait::Slept;
 use crate::{QueueError, SetupError};
 
@@ -31,20 +31,21 @@ use crate::{QueueError, SetupError};
 ///
 /// ```
 /// use nnburst_fmq::{Queue, Readiness};
-/// use rustix::event::{PollFd, PollFlags, poll};
+/// use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+/// use std::os::fd::AsFd;
 ///
 /// let (mut producer, mut consumer) = Queue::<u64>::builder(4).event_flag(true).pair()?;
 /// let mut readiness = Readiness::new()?;
 /// assert!(!readiness.poll_readable(&mut consumer, 1)?); // nothing there: armed
 /// producer.try_push(7)?;
-/// poll(&mut [PollFd::new(&readiness, PollFlags::IN)], None)?;
+/// poll(&mut [PollFd::new(readiness.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE)?;
 /// assert!(readiness.poll_readable(&mut consumer, 1)?);
 /// assert_eq!(consumer.try_pop()?, 7);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct Readiness {
-    fd: Arc<OwnedFd>,
+    fd: Arc<EventFd>,
     key: u64,
     bridge: &'static Bridge,
     /// The process that the descriptor and the bridge are of; see [`process::id`].
@@ -58,9 +59,8 @@ impl Readiness {
     /// [`SetupError::System`] if there is no `futex_waitv` (Linux before 5.16), or no more
     /// descriptors.
     pub fn new() -> Result<Self, SetupError> {
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let fd = rustix::event::eventfd(0, flags).map_err(system("eventfd2"))?;
-        let fd = Arc::new(fd);
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        let fd = Arc::new(EventFd::from_flags(flags).map_err(failed("eventfd2"))?);
         let (bridge, key) = Bridge::place(&fd)?;
         Ok(Self { fd, key, bridge, process: process::id() })
     }
@@ -113,8 +113,8 @@ impl Readiness {
         if self.process != process::id() {
             *self = Self::new().map_err(|_| QueueError::NoEventFlag)?;
         }
-        // Empties the eventfd; `AGAIN` if it is.
-        let _ = rustix::io::read(&*self.fd, &mut [0; 8]);
+        // Empties the eventfd; `EAGAIN` if it is.
+        let _ = self.fd.read();
         let Some(slept) = waiter.prepare_to_sleep(ready)? else { return Ok(true) };
         self.bridge.arm(self.key, Armed { slept, looks: 0 });
         Ok(false)
@@ -149,7 +149,7 @@ struct Bridge {
 #[derive(Debug)]
 struct Place {
     key: u64,
-    fd: Arc<OwnedFd>,
+    fd: Arc<EventFd>,
     armed: Option<Armed>,
 }
 
@@ -179,7 +179,7 @@ impl Armed {
     }
 
     /// What to sleep on: the queue's word, and those that interrupt its owner.
-    fn words(&self) -> impl Iterator<Item = futex::Wait> {
+    fn words(&self) -> impl Iterator<Item = WaitWord> {
         let Slept { word, expected, signals, .. } = &self.slept;
         let private = signals.iter().map(|signal| signal.word().in_a_vector(0, Sharing::Threads));
         [word.in_a_vector(*expected, Sharing::Processes)].into_iter().chain(private)
@@ -195,7 +195,7 @@ impl Bridge {
     const MOST: usize = (128 - 1) / 3;
 
     /// A place on a bridge that has one, else on a new one.
-    fn place(fd: &Arc<OwnedFd>) -> Result<(&'static Self, u64), SetupError> {
+    fn place(fd: &Arc<EventFd>) -> Result<(&'static Self, u64), SetupError> {
         let mut bridges = lock(BRIDGES.get());
         bridges.1 += 1;
         let key = bridges.1;
@@ -220,11 +220,10 @@ impl Bridge {
         }));
         // A value that is not there: returns at once, and says whether the kernel knows the call.
         if !wait_for_any(&[bridge.control.in_a_vector(1, Sharing::Threads)], None) {
-            return Err(system("futex_waitv")(Errno::NOSYS));
+            return Err(failed("futex_waitv")(Errno::ENOSYS));
         }
-        process::spawn("fmq-readiness", move || bridge.run()).map_err(|error| {
-            system("clone")(Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
-        })?;
+        process::spawn("fmq-readiness", move || bridge.run())
+            .map_err(|error| failed("clone")(errno(&error)))?;
         Ok(bridge)
     }
 
@@ -260,15 +259,11 @@ impl Bridge {
             if armed.fires() {
                 place.armed = None;
                 // Fails only if the counter is at its end, when it is readable anyway.
-                let _ = rustix::io::write(&*place.fd, &1_u64.to_ne_bytes());
+                let _ = place.fd.write(1);
             } else {
                 sleeping.push(armed.clone());
             }
         }
         sleeping
     }
-}
-
-fn system(call: &'static str) -> impl Fn(Errno) -> SetupError {
-    move |source| SetupError::System { call, source }
 }

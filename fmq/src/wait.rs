@@ -8,7 +8,7 @@ use crate::event_flag::{self, Notify};
 use crate::interrupt::Interrupts;
 use crate::memory::{Flag, Memory};
 use crate::ring::{Cursor, Quantum, Side};
-use crate::sync::{FutexWord, Ordering, TURNS_PER_GLANCE, clock, spin_loop};
+use crate::sync::{FutexWord, Ordering, POLLS_PER_CLOCK_READING, clock, spin_loop};
 use crate::{EventFlag, QueueError};
 
 /// What a waiting side does until its turn comes.
@@ -199,7 +199,7 @@ impl Waiter {
         let timed = window.is_some() || deadline.is_some();
         let mut start = None;
         loop {
-            for _ in 0..TURNS_PER_GLANCE {
+            for _ in 0..POLLS_PER_CLOCK_READING {
                 // First the pause: the caller has just looked, and each look takes the counter's
                 // line from the peer.
                 spin_loop();
@@ -230,7 +230,7 @@ impl Waiter {
         let window = self.recent.window(limit);
         // The commonest wait is over within a few turns: it is neither timed nor does it ask for
         // the time.
-        let turns = if window.is_zero() { 1 } else { TURNS_PER_GLANCE };
+        let turns = if window.is_zero() { 1 } else { POLLS_PER_CLOCK_READING };
         for _ in 0..turns {
             if ready()? {
                 return Ok(());

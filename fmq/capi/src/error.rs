@@ -219,12 +219,12 @@ fn of_setup(none: CError, error: &SetupError) -> CError {
             CError { part: number(part), asked: end, available: size, ..none }
         }
         SetupError::Unsealed { part, source } => {
-            CError { part: number(part), system: source.raw_os_error(), ..none }
+            CError { part: number(part), system: source as i32, ..none }
         }
         SetupError::Counters { read, written, ring_bytes } => {
             CError { seen: written, ours: read, ring_bytes, ..none }
         }
-        SetupError::System { source, .. } => CError { system: source.raw_os_error(), ..none },
+        SetupError::System { source, .. } => CError { system: source as i32, ..none },
         _ => none,
     }
 }

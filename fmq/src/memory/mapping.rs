@@ -5,16 +5,20 @@
 //! so files are sealed against that before they are mapped: ours at birth, a foreign process's if they are
 //! not yet. What can't be sealed is refused, unless the caller vouches for it.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use rustix::fs::{MemfdFlags, SealFlags};
-use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags};
+use memmap2::{MmapOptions, MmapRaw};
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::stat::fstat;
+use nix::unistd::ftruncate;
 
 use super::{Backing, Memory, Parts};
 use crate::layout::{self, LIMIT, PartSpan, PartSpans};
+use crate::sys::{errno, failed, page_size};
 use crate::{Part, SetupError};
 
 /// What this side may do to the memory.
@@ -35,24 +39,29 @@ pub(crate) struct Policy {
 }
 
 /// Makes a memfd of at least `bytes` bytes, sealed against shrinking and growing.
-pub(crate) fn create(bytes: u64, more_seals: SealFlags) -> Result<OwnedFd, SetupError> {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let fd = rustix::fs::memfd_create("MessageQueue", flags).map_err(system("memfd_create"))?;
-    let page = rustix::param::page_size() as u64;
-    let size = bytes.checked_next_multiple_of(page).unwrap_or(u64::MAX);
-    rustix::fs::ftruncate(&fd, size).map_err(system("ftruncate"))?;
-    let seals = SealFlags::SHRINK | SealFlags::GROW | more_seals;
-    rustix::fs::fcntl_add_seals(&fd, seals).map_err(system("fcntl(F_ADD_SEALS)"))?;
+pub(crate) fn create(bytes: u64, more_seals: SealFlag) -> Result<OwnedFd, SetupError> {
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    let fd = memfd_create("MessageQueue", flags).map_err(failed("memfd_create"))?;
+    let size = bytes.checked_next_multiple_of(page_size()).unwrap_or(u64::MAX);
+    ftruncate(&fd, i64::try_from(size).unwrap_or(i64::MAX)).map_err(failed("ftruncate"))?;
+    let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | more_seals;
+    add_seals(fd.as_fd(), seals).map_err(failed("fcntl(F_ADD_SEALS)"))?;
     Ok(fd)
+}
+
+/// Forbids what `seals` name, for good.
+pub(crate) fn add_seals(fd: BorrowedFd<'_>, seals: SealFlag) -> Result<(), Errno> {
+    fcntl(fd, FcntlArg::F_ADD_SEALS(seals)).map(drop)
 }
 
 /// Seals the file against shrinking, or says that it is so already.
 pub(crate) fn seal(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     // Ask first: a file whose seals are sealed takes no more, not even one that it has.
-    if rustix::fs::fcntl_get_seals(fd)?.contains(SealFlags::SHRINK) {
+    let seals = SealFlag::from_bits_truncate(fcntl(fd, FcntlArg::F_GET_SEALS)?);
+    if seals.contains(SealFlag::F_SEAL_SHRINK) {
         return Ok(());
     }
-    rustix::fs::fcntl_add_seals(fd, SealFlags::SHRINK)
+    add_seals(fd, SealFlag::F_SEAL_SHRINK)
 }
 
 /// Maps the parts of a queue, after the checks that need the files: seals, sizes, overlaps.
@@ -77,15 +86,13 @@ pub(crate) fn map(
         file.check(policy.allow_unsealed)?;
         let mapping = file.map(policy.access)?;
         for place in &file.places {
-            // SAFETY: the file's mapping starts at `start` and reaches to the end of each of its
-            // places.
-            found.push((place.part, unsafe {
-                mapping.at.add(to_usize(place.offset - mapping.start))
-            }));
+            let at =
+                mapping.bytes.as_mut_ptr().wrapping_add(to_usize(place.offset - mapping.start));
+            found.extend(NonNull::new(at).map(|at| (place.part, at)));
         }
         mappings.0.push(mapping);
     }
-    let address = |part| found.iter().find(|(of, _)| *of == part).map(|(_, at)| at.cast::<u8>());
+    let address = |part| found.iter().find(|(of, _)| *of == part).map(|(_, at)| *at);
     let (Some(read), Some(written), Some(ring)) =
         (address(Part::ReadCounter), address(Part::WriteCounter), address(Part::Ring))
     else {
@@ -123,7 +130,7 @@ impl File<'_> {
         {
             return Err(SetupError::Unsealed { part, source });
         }
-        let size = rustix::fs::fstat(self.fd).map_err(system("fstat"))?.st_size;
+        let size = fstat(self.fd).map_err(failed("fstat"))?.st_size;
         let size = u64::try_from(size).unwrap_or(0);
         for (i, place) in self.places.iter().enumerate() {
             if place.end() > size {
@@ -139,37 +146,26 @@ impl File<'_> {
 
     /// Maps the file from the page of its first part to the end of its last.
     fn map(&self, access: Access) -> Result<Mapping, SetupError> {
-        let page = rustix::param::page_size() as u64;
+        let page = page_size();
         let start = self.places.iter().map(|place| place.offset).min().unwrap_or(0) / page * page;
         let end = self.places.iter().map(PartSpan::end).max().unwrap_or(0);
         if end - start > LIMIT {
             return Err(SetupError::TooLarge { bytes: end - start, limit: LIMIT });
         }
         let length = to_usize(end - start);
-        let protection = match access {
-            Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
-            Access::ReadOnly => ProtFlags::READ,
+        let (fd, mut options) = (self.fd.as_raw_fd(), MmapOptions::new());
+        options.offset(start).len(length);
+        let mapped = match access {
+            Access::ReadWrite => options.map_raw(fd),
+            Access::ReadOnly => options.map_raw_read_only(fd),
         };
-        // SAFETY: the kernel chooses the address, so no existing mapping is touched.
-        let at = unsafe {
-            rustix::mm::mmap(
-                std::ptr::null_mut(),
-                length,
-                protection,
-                MapFlags::SHARED,
-                self.fd,
-                start,
-            )
-        };
-        let at = at.map_err(system("mmap"))?;
-        let at = NonNull::new(at.cast::<u8>())
-            .ok_or(SetupError::System { call: "mmap", source: Errno::NOMEM })?;
-        Ok(Mapping { at, length, start })
+        let bytes = mapped.map_err(|error| failed("mmap")(errno(&error)))?;
+        Ok(Mapping { bytes, start })
     }
 }
 
 fn identity(fd: &OwnedFd) -> Result<(u64, u64), SetupError> {
-    let stat = rustix::fs::fstat(fd).map_err(system("fstat"))?;
+    let stat = fstat(fd).map_err(failed("fstat"))?;
     Ok((stat.st_dev, stat.st_ino))
 }
 
@@ -179,25 +175,11 @@ struct Mappings(Vec<Mapping>);
 
 impl Backing for Mappings {}
 
+/// A file, mapped from byte `start` on.
 #[derive(Debug)]
 struct Mapping {
-    at: NonNull<u8>,
-    length: usize,
-    /// Offset of `at` in the file.
+    bytes: MmapRaw,
     start: u64,
-}
-
-// SAFETY: a mapping is the process's, not a thread's.
-unsafe impl Send for Mapping {}
-// SAFETY: as above; what is in it is reached through `Memory` only.
-unsafe impl Sync for Mapping {}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: mapped by us with this length, and `Memory` was the only user. An error would
-        // leave it mapped.
-        let _ = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), self.length) };
-    }
 }
 
 /// Checks a foreign process's grantors and maps them.
@@ -210,11 +192,7 @@ pub(crate) fn attach(
     map(&places, &descriptor.fds, policy)
 }
 
-fn system(call: &'static str) -> impl Fn(Errno) -> SetupError {
-    move |source| SetupError::System { call, source }
-}
-
-/// PartSpans are below [`LIMIT`], which a `usize` can hold on every Linux.
+/// Spans are below [`LIMIT`], which a `usize` can hold on every Linux.
 #[expect(clippy::cast_possible_truncation, reason = "bounded by LIMIT, see above")]
 fn to_usize(bytes: u64) -> usize {
     bytes as usize

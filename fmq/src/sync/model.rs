@@ -11,7 +11,7 @@ pub(crate) type AtomicU64 = loom::sync::atomic::AtomicU64;
 pub(crate) type Mutex<T> = loom::sync::Mutex<T>;
 
 /// One look per turn: more of the same would only multiply the states to explore.
-pub(crate) const TURNS_PER_GLANCE: u32 = 1;
+pub(crate) const POLLS_PER_CLOCK_READING: u32 = 1;
 
 pub(crate) fn spin_loop() {
     loom::thread::yield_now();

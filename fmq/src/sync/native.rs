@@ -5,20 +5,19 @@
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
-use rustix::io::Errno;
-use rustix::thread::futex;
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use nix::errno::Errno;
 
 use super::Ordering;
+pub(crate) use crate::sys::{Sharing, WaitWord};
+use crate::sys::{futex_wait, futex_waitv, futex_wake, futex_wake_threads};
 
 pub(crate) type AtomicU32 = std::sync::atomic::AtomicU32;
 pub(crate) type AtomicU64 = std::sync::atomic::AtomicU64;
 pub(crate) type Mutex<T> = std::sync::Mutex<T>;
 
-/// How often a poller looks between two glances at the clock. A turn is a pause of some 20-60 ns on
-/// current machines, so deadlines are kept to about 3 microseconds and the clock costs a poller
-/// next to nothing.
-pub(crate) const TURNS_PER_GLANCE: u32 = 64;
+/// Polls between two readings of the clock. A poll is a pause of some 20-60 ns on current machines,
+/// so deadlines are kept to about 3 microseconds and the clock costs a poller next to nothing.
+pub(crate) const POLLS_PER_CLOCK_READING: u32 = 64;
 
 #[inline(always)]
 pub(crate) fn spin_loop() {
@@ -96,7 +95,7 @@ impl FutexWord {
         others: impl Iterator<Item = &'words Self>,
         deadline: Option<Instant>,
     ) {
-        let mut words = [const { futex::Wait::new() }; 1 + MOST_OTHERS];
+        let mut words = [WaitWord::NONE; 1 + MOST_OTHERS];
         let mut count = 0;
         let shared = self.in_a_vector(expected, Sharing::Processes);
         let private = others.map(|other| other.in_a_vector(0, Sharing::Threads));
@@ -109,57 +108,31 @@ impl FutexWord {
             // Linux before 5.16, or a sandbox that doesn't know the call: looks at `others` by and
             // by.
             let look = (count > 1).then(|| Instant::now().checked_add(LONGEST_UNATTENDED_SLEEP));
-            let until = deadline.into_iter().chain(look.flatten()).min().map(absolute);
+            let until = deadline.into_iter().chain(look.flatten()).min();
             // Every error (changed word, interrupted, timed out) means the same to the caller: look
             // again.
-            let _ =
-                futex::wait_bitset(&self.0, futex::Flags::empty(), expected, until.as_ref(), mask);
+            let _ = futex_wait(&self.0, expected, mask, until.map(Into::into));
         }
     }
 
     /// The word as the kernel's vectored wait wants it.
-    pub(crate) fn in_a_vector(&self, expected: u32, sharing: Sharing) -> futex::Wait {
-        let mut wait = futex::Wait::new();
-        wait.val = u64::from(expected);
-        wait.uaddr = futex::WaitPtr::new(self.0.as_ptr().cast());
-        wait.flags = match sharing {
-            Sharing::Processes => futex::WaitFlags::SIZE_U32,
-            Sharing::Threads => futex::WaitFlags::SIZE_U32 | futex::WaitFlags::PRIVATE,
-        };
-        wait
+    pub(crate) fn in_a_vector(&self, expected: u32, sharing: Sharing) -> WaitWord {
+        WaitWord::new(&self.0, expected, sharing)
     }
 
     /// Wakes every sleeper of this process that sleeps on the word as one of its private `others`.
     #[cold]
     pub(crate) fn wake_threads(&self) {
         // Fails only for an address that is not mapped or not aligned: this one is both.
-        let _ = futex::wake(&self.0, futex::Flags::PRIVATE, i32::MAX.cast_unsigned());
+        let _ = futex_wake_threads(&self.0);
     }
 
     /// Wakes every sleeper whose mask meets `mask`.
     #[cold]
     pub(crate) fn wake(&self, mask: NonZeroU32) {
         // Fails only for an address that is not mapped or not aligned: this one is both.
-        // The kernel takes the count as an int: i32::MAX means all.
-        let _ = futex::wake_bitset(&self.0, futex::Flags::empty(), i32::MAX.cast_unsigned(), mask);
+        let _ = futex_wake(&self.0, mask);
     }
-}
-
-/// The futex calls count absolute time on `CLOCK_MONOTONIC`, and an [`Instant`] does not give its
-/// reading away.
-pub(crate) fn absolute(deadline: Instant) -> Timespec {
-    let left = deadline.saturating_duration_since(Instant::now());
-    let now = clock_gettime(ClockId::Monotonic);
-    let far = Timespec { tv_sec: i64::MAX, tv_nsec: 0 };
-    Timespec::try_from(left).ok().and_then(|left| now.checked_add(left)).unwrap_or(far)
-}
-
-/// Who may sleep on a word: the kernel looks for sleepers by the page of memory, or faster by the
-/// address.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Sharing {
-    Processes,
-    Threads,
 }
 
 /// Words beside the first that a sleep ends by: one of a cancellation, one of a death.
@@ -167,11 +140,9 @@ const MOST_OTHERS: usize = 2;
 
 /// Sleeps until one of `words` is woken or differs, or the deadline; `false` if the kernel doesn't
 /// know the call.
-pub(crate) fn wait_for_any(words: &[futex::Wait], deadline: Option<Instant>) -> bool {
-    let until = deadline.map(absolute);
-    let flags = futex::WaitvFlags::empty();
-    let slept = futex::waitv(words, flags, until.as_ref(), ClockId::Monotonic);
-    !matches!(slept, Err(Errno::NOSYS | Errno::PERM))
+pub(crate) fn wait_for_any(words: &[WaitWord], deadline: Option<Instant>) -> bool {
+    let slept = futex_waitv(words, deadline.map(Into::into));
+    !matches!(slept, Err(Errno::ENOSYS | Errno::EPERM))
 }
 
 /// The longest sleep between two looks at cancellation and death where the kernel can't wait for

@@ -1,8 +1,9 @@
 //! Random bytes as a descriptor: whatever comes of it, it is an error or a queue that works.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{MemfdFlags, SealFlags};
+use nix::fcntl::SealFlag;
+use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::descriptor::{AidlDescriptor, AidlGrantor, Descriptor, DescriptorData, Grantor};
 use crate::{AttachOptions, Consumer, Queue, QueueError, SetupError, unsync};
@@ -76,16 +77,17 @@ fn check_synchronized<T: bytemuck::Pod>(mut consumer: Consumer<T>) {
     assert!(available <= consumer.capacity());
 }
 
-/// A file of `size` bytes, in one of the states that a stranger's file can be in.
+/// A file of `size` bytes, in one of the states that another process's file can be in.
 fn file(size: u16, sealed: u8) -> OwnedFd {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let flags = if sealed & 1 == 0 { flags } else { MemfdFlags::CLOEXEC };
-    let fd = rustix::fs::memfd_create("any", flags).expect("a memfd");
-    rustix::fs::ftruncate(&fd, u64::from(size)).expect("its size");
-    let seals = [SealFlags::empty(), SealFlags::SHRINK, SealFlags::SEAL, SealFlags::all()];
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    let flags = if sealed & 1 == 0 { flags } else { MFdFlags::MFD_CLOEXEC };
+    let fd = memfd_create("any", flags).expect("a memfd");
+    nix::unistd::ftruncate(&fd, size.into()).expect("its size");
+    let seals =
+        [SealFlag::empty(), SealFlag::F_SEAL_SHRINK, SealFlag::F_SEAL_SEAL, SealFlag::all()];
     if let Some(seals) = seals.get(usize::from(sealed) / 2 % 4) {
         // Refused where sealing is not allowed, which is a state too.
-        let _ = rustix::fs::fcntl_add_seals(&fd, *seals);
+        let _ = crate::memory::mapping::add_seals(fd.as_fd(), *seals);
     }
     fd
 }

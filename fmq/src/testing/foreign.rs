@@ -1,19 +1,20 @@
-//! [`ForeignPeer`]: libfmq's behaviour, written from its description and sharing no code with the queue under test.
+//! [`ForeignPeer`]: libfmq's behaviour, written from its description and sharing no code with the
+//! queue under test.
 //!
 //! It maps each grantor by itself, re-reads both counters from shared memory at every call, divides
 //! to find an index, and wakes by the unconditional `fetch_or`: what a real libfmq process does on
 //! the same memory.
 
 use std::num::NonZeroU32;
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use rustix::mm::{MapFlags, ProtFlags};
-use rustix::thread::futex;
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use memmap2::{MmapOptions, MmapRaw};
 
 use crate::descriptor::{Descriptor, Grantor};
 use crate::event_flag::{NOT_EMPTY, NOT_FULL};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sys::{futex_wait, futex_wake, page_size};
 
 /// Either end of a synchronised queue, as libfmq would be it.
 #[derive(Debug)]
@@ -104,8 +105,7 @@ impl ForeignPeer {
         let word = self.word();
         if !word.fetch_or(bits, Ordering::SeqCst) & bits != 0 {
             let mask = NonZeroU32::new(bits).expect("bits");
-            let woken = futex::wake_bitset(word, futex::Flags::empty(), i32::MAX as u32, mask);
-            woken.expect("a futex word");
+            futex_wake(word, mask).expect("a futex word");
         }
     }
 
@@ -120,18 +120,16 @@ impl ForeignPeer {
             if before & bits != 0 {
                 continue;
             }
-            let left = Timespec::try_from(deadline - Instant::now()).expect("a short time");
-            let until = clock_gettime(ClockId::Monotonic).checked_add(left).expect("a near time");
             let mask = NonZeroU32::new(bits).expect("bits");
             // Changed, woken, interrupted or late: the loop looks.
-            let _ = futex::wait_bitset(word, futex::Flags::empty(), before, Some(&until), mask);
+            let _ = futex_wait(word, before, mask, Some(deadline.into()));
         }
         true
     }
 
     fn byte(&self, counter: u64) -> *mut u8 {
         let at = usize::try_from(counter % self.ring.length as u64).expect("an index");
-        self.ring.at.wrapping_add(at)
+        self.ring.at().wrapping_add(at)
     }
 
     fn load(&self, counter: &Mapped) -> u64 {
@@ -140,40 +138,37 @@ impl ForeignPeer {
 
     fn counter<'mapped>(&self, counter: &'mapped Mapped) -> &'mapped AtomicU64 {
         // SAFETY: a mapped, aligned word, accessed atomically by everyone.
-        unsafe { AtomicU64::from_ptr(counter.at.cast()) }
+        unsafe { AtomicU64::from_ptr(counter.at().cast()) }
     }
 
     fn word(&self) -> &AtomicU32 {
         let flag = self.flag.as_ref().expect("an event flag");
         // SAFETY: a mapped, aligned word, accessed atomically by everyone.
-        unsafe { AtomicU32::from_ptr(flag.at.cast()) }
+        unsafe { AtomicU32::from_ptr(flag.at().cast()) }
     }
 }
 
-/// One grantor's mapping; kept for the life of the test's process, like most of libfmq's.
+/// The mapping of one grantor.
 #[derive(Debug)]
 struct Mapped {
-    at: *mut u8,
+    page: MmapRaw,
+    /// Where the grantor's part begins in it.
+    skip: usize,
     length: usize,
 }
 
-// SAFETY: shared memory, reached through atomics and volatile accesses.
-unsafe impl Send for Mapped {}
-// SAFETY: as above.
-unsafe impl Sync for Mapped {}
-
 impl Mapped {
     fn new(descriptor: &Descriptor, grantor: &Grantor) -> Self {
-        let fd = descriptor.fds.get(grantor.fd_index as usize).expect("a file");
-        let page = rustix::param::page_size() as u64;
-        let start = u64::from(grantor.offset) / page * page;
-        let skip = usize::try_from(u64::from(grantor.offset) - start).expect("within a page");
+        let fd = descriptor.fds.get(grantor.fd_index as usize).expect("a file").as_raw_fd();
+        let offset = u64::from(grantor.offset);
+        let start = offset / page_size() * page_size();
+        let skip = usize::try_from(offset - start).expect("within a page");
         let length = usize::try_from(grantor.extent).expect("a length");
-        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        // SAFETY: the kernel chooses the address.
-        let at = unsafe {
-            rustix::mm::mmap(std::ptr::null_mut(), skip + length, access, flags, fd, start)
-        };
-        Self { at: at.expect("a mapping").cast::<u8>().wrapping_add(skip), length }
+        let page = MmapOptions::new().offset(start).len(skip + length).map_raw(fd);
+        Self { page: page.expect("a mapping"), skip, length }
+    }
+
+    fn at(&self) -> *mut u8 {
+        self.page.as_mut_ptr().wrapping_add(self.skip)
     }
 }

@@ -74,7 +74,7 @@ impl HostilePeer {
 
     /// Tries to cut every file to nothing; whether one was.
     pub fn shrink(&self) -> bool {
-        self.descriptor.fds.iter().any(|fd| rustix::fs::ftruncate(fd, 0).is_ok())
+        self.descriptor.fds.iter().any(|fd| nix::unistd::ftruncate(fd, 0).is_ok())
     }
 
     /// Opens a connection whose other end is watched: dropping this peer, or calling [`Self::die`],

@@ -28,9 +28,12 @@
 
 mod cursor;
 
+#[cfg(not(loom))]
+use std::os::fd::AsFd;
+
 use bytemuck::Pod;
 #[cfg(not(loom))]
-use rustix::fs::SealFlags;
+use nix::fcntl::SealFlag;
 
 use crate::descriptor::Descriptor;
 #[cfg(not(loom))]
@@ -48,6 +51,8 @@ use crate::{QueueError, SetupError};
 #[cfg(not(loom))]
 use crate::memory::Region;
 use crate::ring::Quantum;
+#[cfg(not(loom))]
+use crate::sys::failed;
 use crate::transaction::{self, Claims, Drains, Fills};
 use cursor::{ReadCursor, WriteCursor};
 
@@ -118,11 +123,9 @@ impl<Q: Quantum> WriteEnd<Q> {
     /// [`SetupError::System`] if a file can't be sealed so (Linux before 5.1, or no memfd).
     #[cfg(not(loom))]
     pub fn seal_future_writes(&self) -> Result<(), SetupError> {
-        let seals = SealFlags::FUTURE_WRITE | SealFlags::SEAL;
-        self.descriptor.fds.iter().try_for_each(|fd| {
-            rustix::fs::fcntl_add_seals(fd, seals)
-                .map_err(|source| SetupError::System { call: "fcntl(F_ADD_SEALS)", source })
-        })
+        let seals = SealFlag::F_SEAL_FUTURE_WRITE | SealFlag::F_SEAL_SEAL;
+        let seal = |fd| mapping::add_seals(fd, seals).map_err(failed("fcntl(F_ADD_SEALS)"));
+        self.descriptor.fds.iter().map(AsFd::as_fd).try_for_each(seal)
     }
 
     /// Writes all of `bytes`, a whole number of items, over the oldest ones if need be.
