@@ -5,15 +5,15 @@
 //! event flag (`futex_waitv`). So a raised signal wakes whoever sleeps, by memory that no peer can
 //! reach: one that changes the flag's bits, or moves its sleepers to another futex, hides nothing.
 //!
-//! | edge     | raiser                       | who waits                                                        |
-//! |----------|------------------------------|------------------------------------------------------------------|
-//! | `raised` | store of the word; Release   | load, Acquire; what the raiser did before is visible             |
-//! | `rouse`  | store of the word; wake      | the kernel compares the word with 0 and goes to sleep in one step |
+//! | edge | raiser | who waits |
+//! |---|---|---|
+//! | `raised` | store of the word; Release | load, Acquire; what the raiser did before is visible |
+//! | `rouse` | store of the word; wake | the kernel compares the word and sleeps in one step |
 
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::QueueError;
 use crate::sync::{FutexWord, Ordering};
@@ -71,7 +71,8 @@ struct Death {
 /// What keeps somebody looking for a death as long as it lives.
 pub(crate) trait Watching: Send + Sync + fmt::Debug {
     /// Sees to it that somebody looks in this process: a fork leaves the watching threads behind.
-    fn follow_fork(&self);
+    /// Returns whether somebody does.
+    fn follow_fork(&self) -> bool;
 }
 
 impl Interrupts {
@@ -84,12 +85,10 @@ impl Interrupts {
         self.death = Some(Death { signal: Arc::clone(signal), watch });
     }
 
-    /// To be called where a wait begins.
+    /// To be called where a wait begins. Returns whether a death will be noticed.
     #[inline]
-    pub(crate) fn follow_fork(&self) {
-        if let Some(death) = &self.death {
-            death.watch.follow_fork();
-        }
+    pub(crate) fn follow_fork(&self) -> bool {
+        self.death.as_ref().is_none_or(|death| death.watch.follow_fork())
     }
 
     /// [`QueueError::Cancelled`] or [`QueueError::PeerDied`], if one is the case.
@@ -113,6 +112,8 @@ impl Interrupts {
         mask: NonZeroU32,
         deadline: Option<Instant>,
     ) {
+        let unwatched = (!self.follow_fork()).then(|| Instant::now().checked_add(TRY_AGAIN));
+        let deadline = unwatched.flatten().into_iter().chain(deadline).min();
         word.wait(expected, mask, self.signals().map(|signal| signal.word()), deadline);
     }
 
@@ -122,6 +123,9 @@ impl Interrupts {
         self.cancel.iter().chain(death)
     }
 }
+
+/// How long a forked child sleeps that could not make a watch anew, before it tries again.
+const TRY_AGAIN: Duration = Duration::from_millis(10);
 
 /// Ends the waits of the queues it is attached to: for tearing down, from any thread of this
 /// process.

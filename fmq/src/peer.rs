@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -15,8 +15,8 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::SetupError;
 use crate::interrupt::{Interrupts, Signal, Watching};
-use crate::process::{self, PerProcess};
-use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::process::{self, MadeHere, PerProcess};
+use crate::sync::{Mutex, lock};
 use crate::sys::{errno, failed, pidfd_open};
 
 /// Watches one peer: its process, or a connection to it. Cheap to clone; the watch ends with the
@@ -30,7 +30,8 @@ use crate::sys::{errno, failed, pidfd_open};
 ///
 /// A child that this process forks may go on with the watches that it inherits: where a wait
 /// begins, one that was made by another process is made anew. Parent and child then both watch the
-/// peer, each by a thread of its own.
+/// peer, each by a thread of its own. A child that lacks the descriptors or the thread for it tries
+/// again every 10 ms while it sleeps.
 #[derive(Clone, Debug)]
 pub struct PeerWatch {
     watch: Arc<Watch>,
@@ -41,16 +42,20 @@ struct Watch {
     file: Arc<dyn WatchedFile>,
     events: EpollFlags,
     signal: Arc<Signal>,
-    /// The process that `place` is of; see [`process::id`].
-    process: AtomicU64,
-    place: Mutex<Place>,
+    place: MadeHere<Place>,
 }
 
-/// A watch's entry with its process's watcher.
+/// A watch's entry with its process's watcher, until it is dropped.
 #[derive(Debug)]
 struct Place {
     key: u64,
     watcher: Arc<Watcher>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.watcher.remove(self.key);
+    }
 }
 
 impl PeerWatch {
@@ -107,57 +112,25 @@ impl PeerWatch {
 
     fn watch(file: Arc<dyn WatchedFile>, events: EpollFlags) -> Result<Self, SetupError> {
         let signal = Arc::new(Signal::new());
-        let place = Mutex::new(Place::new(&file, events, &signal)?);
-        let process = AtomicU64::new(process::id());
-        Ok(Self { watch: Arc::new(Watch { file, events, signal, process, place }) })
+        let watch = Arc::new(Watch { file, events, signal, place: MadeHere::new() });
+        watch.place.get_or_make(|| watch.join())?;
+        Ok(Self { watch })
     }
 }
 
-impl Place {
-    /// With this process's watcher.
-    fn new(
-        file: &Arc<dyn WatchedFile>,
-        events: EpollFlags,
-        signal: &Arc<Signal>,
-    ) -> Result<Self, SetupError> {
+impl Watch {
+    /// An entry with this process's watcher. In a child, the parent's is left alone.
+    fn join(&self) -> Result<Place, SetupError> {
         let watcher = Watcher::of_process()?;
-        let key = watcher.add(file, signal, events)?;
-        Ok(Self { key, watcher })
+        let key = watcher.add(&self.file, &self.signal, self.events)?;
+        Ok(Place { key, watcher })
     }
 }
 
 impl Watching for Watch {
     #[inline]
-    fn follow_fork(&self) {
-        // Relaxed: a number that hands nothing over; the place is behind its lock.
-        if self.process.load(Ordering::Relaxed) != process::id() {
-            self.move_house();
-        }
-    }
-}
-
-impl Watch {
-    /// In a child: leaves the parent's watcher alone and joins this process's. If that fails (no
-    /// descriptors, no thread), the next wait tries again.
-    #[cold]
-    fn move_house(&self) {
-        // If a thread of the parent's had the lock, it isn't here to give it back.
-        let Ok(mut place) = self.place.try_lock() else { return };
-        if let Ok(fresh) = Place::new(&self.file, self.events, &self.signal) {
-            *place = fresh;
-            self.process.store(process::id(), Ordering::Relaxed);
-        }
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        // The entry of a watch that was inherited is the parent's: an epoll descriptor is shared
-        // with children.
-        if self.process.load(Ordering::Relaxed) == process::id() {
-            let place = self.place.get_mut().unwrap_or_else(PoisonError::into_inner);
-            place.watcher.remove(place.key);
-        }
+    fn follow_fork(&self) -> bool {
+        self.place.get_or_make(|| self.join()).is_ok()
     }
 }
 

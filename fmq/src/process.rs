@@ -2,14 +2,16 @@
 //!
 //! A forked child inherits its parent's memory, but none of the threads that work on it, and shares
 //! its sockets and epoll descriptors. So objects note the [`id`] of the process that they belong
-//! to, and what a process has one of is kept in a [`PerProcess`]: a child makes its own, and neither
-//! uses the inherited one nor waits for a lock that a thread of the parent's held.
+//! to, and what a process has one of is kept in a [`PerProcess`]: a child makes its own, and
+//! neither uses the inherited one nor waits for a lock that a thread of the parent's held.
 //!
 //! [`spawn`] is how the crates of this workspace start threads: the signals of the program are none
 //! of theirs.
 #![expect(clippy::disallowed_types, reason = "no memory of a queue's, and no part of a model")]
 
+use std::convert::Infallible;
 use std::io;
+use std::marker::PhantomData;
 use std::num::NonZeroUsize;
 use std::ptr::{NonNull, null_mut};
 use std::sync::Mutex;
@@ -81,56 +83,98 @@ fn page() -> Option<NonNull<u8>> {
 /// Something that a process has one of; a forked child starts with a new one.
 #[derive(Debug)]
 pub struct PerProcess<T> {
-    current: AtomicPtr<Owned<T>>,
-}
-
-#[derive(Debug)]
-struct Owned<T> {
-    process: u64,
-    value: Mutex<T>,
-    /// The parent's, so that who looks for leaks sees that it is known of.
-    _inherited: *mut Self,
+    made: MadeHere<Mutex<T>>,
 }
 
 impl<T> PerProcess<T> {
     /// Nothing yet.
     pub const fn new() -> Self {
-        Self { current: AtomicPtr::new(null_mut()) }
+        Self { made: MadeHere::new() }
     }
 }
 
 impl<T: Default + Send + 'static> PerProcess<T> {
-    /// This process's; made when it is first asked for, and kept as long as the process. (What a
-    /// child inherits stays where it is: nobody can tell whether a thread of the parent's was at
-    /// it.)
+    /// This process's; made when it is first asked for, and kept as long as the process.
     pub fn get(&'static self) -> &'static Mutex<T> {
-        let process = id();
-        // Acquire: pairs with the exchange below.
-        let found = self.current.load(Ordering::Acquire);
-        // SAFETY: null, or leaked below and never freed.
-        if let Some(owned) = unsafe { found.as_ref() }
-            && owned.process == process
-        {
-            return &owned.value;
-        }
-        let value = Mutex::new(T::default());
-        let mine = Box::into_raw(Box::new(Owned { process, value, _inherited: found }));
-        // Release: hands the new value over; Acquire: pairs with the thread that was faster.
-        match self.current.compare_exchange(found, mine, Ordering::AcqRel, Ordering::Acquire) {
-            // SAFETY: leaked above.
-            Ok(_) => &unsafe { &*mine }.value,
-            Err(_) => {
-                // SAFETY: nobody else has seen it.
-                drop(unsafe { Box::from_raw(mine) });
-                self.get()
-            }
-        }
+        let Ok(value) = self.made.get_or_make(|| Ok::<_, Infallible>(Mutex::default()));
+        value
     }
 }
 
 impl<T> Default for PerProcess<T> {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// A value that belongs to the process that made it: a forked child makes its own. What a child
+/// inherits stays where it is, for nobody can tell whether a thread of the parent's was at it. No
+/// lock is held at any time, so a fork leaves none behind.
+#[derive(Debug)]
+pub(crate) struct MadeHere<T> {
+    current: AtomicPtr<Owned<T>>,
+    _owned: PhantomData<T>,
+}
+
+#[derive(Debug)]
+struct Owned<T> {
+    process: u64,
+    value: T,
+    /// The parent's, so that who looks for leaks sees that it is known of.
+    _inherited: *mut Self,
+}
+
+impl<T> MadeHere<T> {
+    pub(crate) const fn new() -> Self {
+        Self { current: AtomicPtr::new(null_mut()), _owned: PhantomData }
+    }
+}
+
+impl<T: Send + Sync> MadeHere<T> {
+    /// This process's, if it has been made.
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&T> {
+        // Acquire: pairs with the exchange in `make`.
+        let found = self.current.load(Ordering::Acquire);
+        // SAFETY: null, or leaked in `make`; freed by `drop` alone, which has `self` to itself.
+        let owned = unsafe { found.as_ref() }?;
+        (owned.process == id()).then_some(&owned.value)
+    }
+
+    /// This process's; made if need be. Of threads that make one at a time, one wins.
+    pub(crate) fn get_or_make<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
+        match self.get() {
+            Some(value) => Ok(value),
+            None => self.make(make),
+        }
+    }
+
+    #[cold]
+    fn make<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
+        // Acquire: pairs with the exchange below.
+        let found = self.current.load(Ordering::Acquire);
+        let owned = Owned { process: id(), value: make()?, _inherited: found };
+        let mine = Box::into_raw(Box::new(owned));
+        // Release: hands the new value over; Acquire: pairs with the thread that was faster.
+        let won = self.current.compare_exchange(found, mine, Ordering::AcqRel, Ordering::Acquire);
+        let current = won.map_or_else(|theirs| theirs, |_| mine);
+        if current != mine {
+            // SAFETY: nobody else has seen it.
+            drop(unsafe { Box::from_raw(mine) });
+        }
+        // SAFETY: leaked here or by the thread that was faster; freed by `drop` alone.
+        Ok(&unsafe { &*current }.value)
+    }
+}
+
+impl<T> Drop for MadeHere<T> {
+    fn drop(&mut self) {
+        let current = *self.current.get_mut();
+        // SAFETY: null, or leaked in `make`.
+        if unsafe { current.as_ref() }.is_some_and(|owned| owned.process == id()) {
+            // SAFETY: leaked in `make`, and nobody else is there to use it.
+            drop(unsafe { Box::from_raw(current) });
+        }
     }
 }
 
@@ -202,6 +246,18 @@ mod tests {
         for signal in [libc::SIGBUS, libc::SIGSEGV, libc::SIGFPE, libc::SIGILL] {
             assert_eq!(theirs & 1 << (signal - 1), 0, "signal {signal}");
         }
+    }
+
+    #[test]
+    fn what_fails_to_be_made_is_tried_again_and_what_was_made_is_dropped_once() {
+        let made = MadeHere::new();
+        assert_eq!(made.get_or_make(|| Err::<std::sync::Arc<()>, _>("no")), Err("no"));
+        let value = std::sync::Arc::new(());
+        let mine = std::sync::Arc::clone(&value);
+        assert!(made.get_or_make(|| Ok::<_, ()>(mine)).is_ok());
+        assert!(made.get_or_make(|| Err("made already")).is_ok() && made.get().is_some());
+        drop(made);
+        assert_eq!(std::sync::Arc::strong_count(&value), 1);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use nnburst_fmq::{Consumer, PeerWatch, Queue, QueueError, Readiness, Wait};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// A guard against a hang, never a measure of speed.
 const HANG: Duration = Duration::from_secs(60);
@@ -32,6 +33,7 @@ fn the_role_of_these_tests() {
     match role.as_str() {
         "own" => a_child_watches_by_itself(),
         "inherited" => an_inherited_watch_goes_on(),
+        "no descriptors" => a_watch_that_can_not_be_made_anew_is_tried_again(),
         "readiness" => an_inherited_readiness_goes_on(),
         other => panic!("no role {other}"),
     }
@@ -45,6 +47,11 @@ fn a_child_hears_of_its_own_peers_death_and_the_parent_only_of_its_own_peers() {
 #[test]
 fn a_watch_that_a_child_inherits_works_there_and_in_the_parent() {
     play("inherited");
+}
+
+#[test]
+fn a_child_that_has_no_descriptor_left_for_a_watch_hears_of_the_death_once_it_has() {
+    play("no descriptors");
 }
 
 #[test]
@@ -128,6 +135,25 @@ fn an_inherited_watch_goes_on() {
     });
     std::io::Read::read_exact(&mut &told, &mut [0]).unwrap();
     assert!(!watch.is_dead());
+    drop(theirs);
+    assert!(child.ended_well());
+    while !watch.is_dead() {
+        std::thread::yield_now();
+    }
+}
+
+fn a_watch_that_can_not_be_made_anew_is_tried_again() {
+    let (theirs, watch, mut consumer) = watched();
+    let child = Child::run(|| {
+        let limit = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..limit }).unwrap();
+        let waiter = std::thread::spawn(move || consumer.pop(Wait::Block.within(HANG)));
+        std::thread::sleep(Duration::from_millis(30));
+        setrlimit(Resource::Nofile, limit).unwrap();
+        // SAFETY: the child ends without destructors, so nobody closes it again.
+        drop(unsafe { OwnedFd::from_raw_fd(theirs.as_raw_fd()) });
+        waiter.join().unwrap() == Err(QueueError::PeerDied)
+    });
     drop(theirs);
     assert!(child.ended_well());
     while !watch.is_dead() {

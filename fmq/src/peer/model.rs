@@ -39,5 +39,7 @@ impl PeerWatch {
 struct Nobody;
 
 impl Watching for Nobody {
-    fn follow_fork(&self) {}
+    fn follow_fork(&self) -> bool {
+        true
+    }
 }
