@@ -75,9 +75,14 @@ static void reads_and_writes(uint32_t flavor, int two_files) {
     copy_from(regions, got);
     OK(nnburst_fmq_commit(q.in, 16));
     CHECK(memcmp(data, got, 16) == 0);
-    for (int i = 0; i < 5; i++) OK(nnburst_fmq_write(q.out, data + 100 * i, 100));
-    for (int i = 0; i < 5; i++) OK(nnburst_fmq_read(q.in, got + 100 * i, 100));
-    CHECK(memcmp(data, got, 500) == 0);
+    for (int in_parts = 0; in_parts < 2; in_parts++) { /* five writes and one read, one write and five reads */
+        memset(got, 0xee, sizeof got);
+        size_t write = in_parts ? 500 : 100, read = in_parts ? 100 : 500;
+        for (size_t at = 0; at < 500; at += write) OK(nnburst_fmq_write(q.out, data + at, write));
+        CHECK(available(q.in) == 500);
+        for (size_t at = 0; at < 500; at += read) OK(nnburst_fmq_read(q.in, got + at, read));
+        CHECK(memcmp(data, got, 500) == 0);
+    }
     for (int round = 0; round < 3; round++) { /* exact capacity, then round the end */
         size_t count = round == 1 ? CAPACITY - 1 : CAPACITY;
         memset(got, 0xee, sizeof got);
@@ -102,6 +107,7 @@ static void reads_and_writes(uint32_t flavor, int two_files) {
     CHECK(nnburst_fmq_begin(q.in, 2, regions) == NNBURST_FMQ_EMPTY);
     CHECK(regions[0].address == NULL && regions[1].address == NULL);
     CHECK(nnburst_fmq_write(q.out, data, 4096) == NNBURST_FMQ_TOO_LARGE && available(q.in) == 0);
+    CHECK(nnburst_fmq_read(q.in, got, CAPACITY) == NNBURST_FMQ_EMPTY && available(q.in) == 0);
     regions[0].address = regions[1].address = got;
     CHECK(nnburst_fmq_begin(q.out, 4096, regions) == NNBURST_FMQ_TOO_LARGE);
     CHECK(regions[0].address == NULL && regions[1].address == NULL);
@@ -251,6 +257,36 @@ static int open_files(void) {
     return count;
 }
 
+/* Hidl2AidlOperation: a descriptor that was handed on makes a queue of the same memory, of the unsynchronised flavour as
+ * many as one likes; one whose parts lie in the second of two files is handed on as it is. */
+static void handed_on(int two_files) {
+    message_queue q = open_queue(NNBURST_FMQ_SYNCHRONIZED, 64, 1, two_files, 0);
+    OK(nnburst_fmq_write(q.out, data, 4));
+    OK(nnburst_fmq_read(q.in, got, 4));
+    CHECK(memcmp(data, got, 4) == 0);
+    close_queue(&q);
+    q = open_queue(NNBURST_FMQ_UNSYNCHRONIZED, 64, 1, two_files, 0);
+    CHECK(q.descriptor.fd_count == (two_files ? 2 : 1));
+    nnburst_fmq_queue *copy = attached(&q.descriptor, 1);
+    nnburst_fmq_descriptor again = described(copy);
+    CHECK(again.fd_count == q.descriptor.fd_count && again.grantor_count == q.descriptor.grantor_count);
+    for (uint32_t i = 0; i < again.grantor_count; i++) {
+        nnburst_fmq_grantor a = again.grantors[i], b = q.descriptor.grantors[i];
+        CHECK(a.fd_index == b.fd_index && a.offset == b.offset && a.extent == b.extent);
+    }
+    nnburst_fmq_end *second = consumer_of(copy);
+    OK(nnburst_fmq_write(q.out, data, 4));
+    nnburst_fmq_end *readers[] = {q.in, second};
+    for (int i = 0; i < 2; i++) {
+        memset(got, 0xee, 4);
+        OK(nnburst_fmq_read(readers[i], got, 4));
+        CHECK(memcmp(data, got, 4) == 0);
+    }
+    nnburst_fmq_close(second);
+    close_files(&again);
+    close_queue(&q);
+}
+
 /* BadQueueConfig, HidlOnly.., AidlOnly.., DoubleFdFailures. */
 static void bad_configurations(void) {
     nnburst_fmq_queue *queue;
@@ -303,6 +339,7 @@ int main(void) {
         full_synchronised(two_files);
         full_unsynchronised(two_files);
         blocking(two_files);
+        handed_on(two_files);
     }
     bad_configurations();
     return 0;
