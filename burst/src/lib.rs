@@ -51,6 +51,7 @@ pub mod realtime;
 mod server;
 mod stats;
 mod sync;
+mod sys;
 #[cfg(feature = "testing")]
 pub mod testing;
 

@@ -8,6 +8,12 @@
 #[cfg(not(loom))]
 use std::sync::OnceLock;
 
+#[cfg(not(loom))]
+use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu};
+
+#[cfg(not(loom))]
+use crate::realtime::THIS_THREAD;
+
 /// The processor on which a thread sent a packet, and whether the thread can run on any other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Processor(u32);
@@ -105,13 +111,14 @@ pub(crate) fn is_the_only_one() -> bool {
 
 #[cfg(not(loom))]
 fn is_pinned() -> bool {
-    rustix::thread::sched_getaffinity(None).is_ok_and(|set| set.count() == 1)
+    let Ok(set) = sched_getaffinity(THIS_THREAD) else { return false };
+    (0..CpuSet::count()).filter(|&cpu| set.is_set(cpu) == Ok(true)).count() == 1
 }
 
 #[cfg(not(loom))]
 #[inline]
 fn current() -> Option<u32> {
-    u32::try_from(rustix::thread::sched_getcpu()).ok()
+    sched_getcpu().ok().and_then(|number| u32::try_from(number).ok())
 }
 
 #[cfg(loom)]

@@ -1,13 +1,17 @@
 //! Real-time profiles: what a thread asks of the system so that nothing comes between it and its
 //! work.
 
-use std::num::NonZeroU64;
 use std::time::Duration;
 
+use nix::libc::{RLIM_INFINITY, c_ulong};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::mman::{MlockAllFlags, mlockall};
+use nix::sys::prctl;
+use nix::sys::resource::{Resource, getrlimit};
+use nix::unistd::Pid;
 use nnburst_hal::RealTimeProfile;
-use rustix::mm::MlockAllFlags;
-use rustix::process::Resource;
-use rustix::thread::CpuSet;
+
+use crate::sys::set_fifo_priority;
 
 /// Applies `profile` to the calling thread, and locking to its whole process. Returns what the
 /// system refused, one sentence each; the rest holds.
@@ -27,39 +31,35 @@ fn pin(cpus: &[u32]) -> Result<(), String> {
     }
     let mut set = CpuSet::new();
     for &cpu in cpus {
-        match usize::try_from(cpu) {
-            Ok(cpu) if cpu < CpuSet::MAX_CPU => set.set(cpu),
-            _ => return Err(format!("there is no processor {cpu}")),
-        }
+        let known = usize::try_from(cpu).ok().and_then(|number| set.set(number).ok());
+        known.ok_or_else(|| format!("there is no processor {cpu}"))?;
     }
-    rustix::thread::sched_setaffinity(None, &set)
+    sched_setaffinity(THIS_THREAD, &set)
         .map_err(|errno| format!("the thread can't be bound to processors {cpus:?}: {errno}"))
 }
 
-#[expect(unsafe_code, reason = "rustix has no sched_setscheduler")]
+/// The calling thread, in calls of the scheduler.
+pub(crate) const THIS_THREAD: Pid = Pid::from_raw(0);
+
 fn fifo(priority: u8) -> Result<(), String> {
-    let parameters = libc::sched_param { sched_priority: i32::from(priority) };
-    // SAFETY: 0 is the calling thread; `parameters` is read during the call alone.
-    if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) } == 0 {
-        return Ok(());
-    }
-    let error = std::io::Error::last_os_error();
-    Err(format!("SCHED_FIFO priority {priority} was refused: {error}"))
+    set_fifo_priority(priority)
+        .map_err(|errno| format!("SCHED_FIFO priority {priority} was refused: {errno}"))
 }
 
 /// Locks what is mapped; what will be mapped only if no limit stands in the way, since under a
 /// limit every later allocation beyond it would fail.
 fn lock_memory() -> Result<(), String> {
-    let unlimited = rustix::process::getrlimit(Resource::Memlock).current.is_none();
-    let future = if unlimited { MlockAllFlags::FUTURE } else { MlockAllFlags::empty() };
-    rustix::mm::mlockall(MlockAllFlags::CURRENT | future)
+    let unlimited =
+        getrlimit(Resource::RLIMIT_MEMLOCK).is_ok_and(|(current, _)| current == RLIM_INFINITY);
+    let future = if unlimited { MlockAllFlags::MCL_FUTURE } else { MlockAllFlags::empty() };
+    mlockall(MlockAllFlags::MCL_CURRENT | future)
         .map_err(|errno| format!("the memory can't be locked: {errno}"))
 }
 
 fn slack(slack: Duration) -> Result<(), String> {
     // Zero would mean the default; the shortest slack there is is what was meant.
-    let nanoseconds = u64::try_from(slack.as_nanos()).unwrap_or(u64::MAX).max(1);
-    rustix::thread::set_current_timer_slack(NonZeroU64::new(nanoseconds))
+    let nanoseconds = c_ulong::try_from(slack.as_nanos()).unwrap_or(c_ulong::MAX).max(1);
+    prctl::set_timerslack(nanoseconds)
         .map_err(|errno| format!("a timer slack of {nanoseconds} ns was refused: {errno}"))
 }
 
@@ -79,7 +79,7 @@ mod tests {
             timer_slack: Some(Duration::from_micros(1)),
             ..RealTimeProfile::default()
         };
-        let slack = || rustix::thread::current_timer_slack().unwrap();
+        let slack = || prctl::get_timerslack().unwrap();
         let worker = std::thread::spawn(move || (apply(&profile), slack()));
         let (warnings, slack) = worker.join().unwrap();
         assert_eq!(warnings, ["there is no processor 4294967295"]);

@@ -1,0 +1,13 @@
+//! The system call that `nix` lacks, behind a safe function.
+
+#![expect(unsafe_code, reason = "nix has no sched_setscheduler")]
+
+use nix::errno::Errno;
+
+/// Gives the calling thread real-time priority `priority` of the policy `SCHED_FIFO`.
+pub(crate) fn set_fifo_priority(priority: u8) -> Result<(), Errno> {
+    let parameters = libc::sched_param { sched_priority: i32::from(priority) };
+    // SAFETY: 0 is the calling thread; `parameters` is read during the call alone.
+    let set = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) };
+    Errno::result(set).map(drop)
+}
