@@ -1,4 +1,4 @@
-//! What the calls of the queue cost on one core, beside other rings:
+//! Costs of the queue's calls on one core, beside other rings:
 //! `cargo bench -p benches -- fmq_ring/push_pop`.
 
 #![expect(clippy::unwrap_used, reason = "a bench that fails should say so at once")]

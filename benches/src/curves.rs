@@ -7,13 +7,13 @@ use std::path::Path;
 use hdrhistogram::Histogram;
 
 use crate::Result;
-use crate::burst::Row;
+use crate::burst::CallRow;
 
 /// Writes a file per row into `folder`, which is made if need be. Values are microseconds.
 ///
 /// # Errors
 /// If the folder can't be written.
-pub fn hgrm(rows: &[Row], folder: &Path) -> Result<()> {
+pub fn hgrm(rows: &[CallRow], folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder)?;
     for row in rows {
         for (what, histogram) in [("latency", &row.latency), ("overhead", &row.overhead)] {
@@ -54,18 +54,18 @@ fn micros(ns: u64) -> f64 {
     ns as f64 / 1e3
 }
 
-/// The page: a chart per model, pace and neighbour, with a curve per road, and the table of
+/// The page: a chart per model, pace and neighbour, with a curve per route, and the table of
 /// figures.
 ///
 /// # Errors
 /// If the file can't be written.
-pub fn html(rows: &[Row], file: &Path) -> Result<()> {
+pub fn html(rows: &[CallRow], file: &Path) -> Result<()> {
     let mut page = String::from(HEAD);
     let mut rest = rows;
     while let Some(first) = rest.first() {
-        let same = |row: &&Row| {
+        let same = |row: &&CallRow| {
             let key =
-                |row: &Row| (row.model, row.period_ms, row.busy, row.one_cpu, row.idle_bursts);
+                |row: &CallRow| (row.model, row.period_ms, row.busy, row.one_cpu, row.idle_bursts);
             key(row) == key(first)
         };
         let (chart, others) = rest.split_at(rest.iter().take_while(same).count());
@@ -81,7 +81,7 @@ pub fn html(rows: &[Row], file: &Path) -> Result<()> {
 }
 
 /// Both axes are logarithmic: latency upwards, 1/(1 - percentile) to the right.
-fn svg(rows: &[Row], page: &mut String) -> Result<()> {
+fn svg(rows: &[CallRow], page: &mut String) -> Result<()> {
     const WIDTH: f64 = 760.0;
     const HEIGHT: f64 = 300.0;
     const LEFT: f64 = 60.0;
@@ -127,10 +127,10 @@ fn svg(rows: &[Row], page: &mut String) -> Result<()> {
     Ok(())
 }
 
-fn figures(rows: &[Row], page: &mut String) -> Result<()> {
-    page.push_str("<table><tr><th>road<th>p50<th>p90<th>p99<th>p99.9<th>max<th>overhead p50<th>x probe<th>tail x probe<th>late<th>calls</tr>\n");
+fn figures(rows: &[CallRow], page: &mut String) -> Result<()> {
+    page.push_str("<table><tr><th>route<th>p50<th>p90<th>p99<th>p99.9<th>max<th>overhead p50<th>x probe<th>tail x probe<th>late<th>calls</tr>\n");
     for (row, colour) in rows.iter().zip(COLOURS) {
-        let (transport, wait) = row.road.names();
+        let (transport, wait) = row.route.names();
         write!(page, "<tr><td style=\"color:{colour}\">{transport} {wait}")?;
         for quantile in [0.5, 0.9, 0.99, 0.999, 1.0] {
             write!(page, "<td>{:.1}", micros(row.latency.value_at_quantile(quantile)))?;
@@ -156,13 +156,13 @@ body{font:15px/1.4 sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
 svg{width:100%;font-size:11px}svg line{stroke:#ddd}svg polyline{fill:none;stroke-width:1.6}
 table{border-collapse:collapse}td,th{padding:.1rem .6rem;text-align:right}td:first-child{text-align:left}
 </style><body><h1>Latency of calls to a driver in another process</h1>
-<p>Each curve is one road to the same driver; latency in microseconds upwards, percentiles to the right, both logarithmic.
+<p>Each curve is one route to the same driver; latency in microseconds upwards, percentiles to the right, both logarithmic.
 Roads took turns in one run. <em>x probe</em> is the median overhead (latency less the driver's own time) as a multiple of
 copying 1 KiB to the other core and back right before and after; <em>tail x probe</em> its p99.9 over its p50, as a multiple
 of the same of that copy. Both are medians over short windows of calls, each held against its own probe.</p>
 <p><strong>Coordinated omission.</strong> Paced calls are due at fixed times. When one overruns, the next is late, and its
 latency is counted from when it was due, not from when it could at last be made: otherwise one stall of many periods would
 count as a single slow call. <em>late</em> says how often that was so. A timer that fires late is the machine's doing and no
-road's: such a call counts from when it was made. Calls back to back have no due times, so nothing is
+route's: such a call counts from when it was made. Calls back to back have no due times, so nothing is
 corrected there.</p>
 ";

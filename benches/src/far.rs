@@ -60,7 +60,7 @@ impl FarProcess {
         self.link.expect().map(drop)
     }
 
-    /// Whether it has real-time priority; asked once, after the last row.
+    /// Returns whether it has real-time priority; asked once, after the last row.
     ///
     /// # Errors
     /// If it is gone.
@@ -88,7 +88,7 @@ impl FarProcess {
     }
 }
 
-/// What a process started with [`FAR_SIDE`] does: `args` are the CPU and the filter.
+/// Runs a process started with [`FAR_SIDE`]: `args` are the CPU and the filter.
 ///
 /// # Errors
 /// If a transport failed.

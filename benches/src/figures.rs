@@ -10,7 +10,7 @@ const FAR_FROM_NS: f64 = 250.0;
 /// Probes of one bracket that differ by more than this have seen the machine change in between.
 const STEADY: f64 = 1.25;
 
-/// Where the two cores were while a block ran.
+/// The placement of the two cores while a block ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Placement {
     /// They share a cache.
@@ -58,7 +58,7 @@ pub struct Bracket {
 }
 
 impl Bracket {
-    /// Where the cores were, unless they moved or the machine was disturbed.
+    /// The cores' placement, unless they moved or the machine was disturbed.
     pub(crate) fn placement(&self) -> Option<Placement> {
         let Self { before, after } = self;
         let place = Placement::of(before.atomic);
@@ -77,11 +77,11 @@ impl Bracket {
 /// A block that was kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Block {
-    /// Which round it was of: blocks of the same round are neighbours in time.
+    /// Number of its round: blocks of the same round are neighbours in time.
     pub round: u32,
-    /// Where the cores were.
+    /// The cores' placement.
     pub placement: Placement,
-    /// What an operation typically took, in nanoseconds.
+    /// The typical time of an operation, in nanoseconds.
     pub typical: f64,
     /// The matching probe's typical time around it.
     pub probe: f64,
@@ -150,7 +150,7 @@ impl Series {
         Spread::of(self.blocks(placement).map(|block| block.typical / block.probe))
     }
 
-    /// How much faster than `other` this is, by the blocks of the same rounds.
+    /// The speed as a multiple of that of `other`, by the blocks of the same rounds.
     #[must_use]
     pub fn times_as_fast_as(&self, other: &Self, placement: Placement) -> Option<Spread> {
         let pairs = self.blocks(placement).filter_map(|ours| {
@@ -161,7 +161,7 @@ impl Series {
     }
 }
 
-/// What an operation of a block typically took: the mean of the middle half. The median would be
+/// The typical time of an operation: the mean of the middle half. The median would be
 /// quantised by the clock, which counts in steps of 10 ns on some machines; the mean would be the
 /// host's interruptions.
 #[must_use]
@@ -179,7 +179,7 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// How a figure varies from block to block.
+/// Spread of a figure from block to block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
     /// The smallest.

@@ -9,14 +9,14 @@ use crate::figures::{Bracket, Probes, Series, typical};
 use crate::machine::{self, Cpus, KeepAwake};
 use crate::transport::{Near, Probe, Row, Way, rows};
 
-/// How a run is to be.
+/// Settings of a run.
 #[derive(Clone, Debug)]
-pub struct Plan {
-    /// Where the two sides run.
+pub struct RunPlan {
+    /// The CPUs of the two sides.
     pub cpus: Cpus,
-    /// How often every row of the queue part gets a block.
+    /// Blocks of every row of the queue part.
     pub rounds: u32,
-    /// How often every row of the burst part does.
+    /// Blocks of every row of the burst part.
     pub burst_rounds: u32,
     /// Only transports, or rows of the burst part, whose name contains this; all if empty.
     pub only: String,
@@ -26,7 +26,7 @@ pub struct Plan {
     pub let_doze: bool,
 }
 
-impl Plan {
+impl RunPlan {
     fn block(&self, row: &Row) -> Block {
         let divisor = if self.quick { 10 } else { 1 };
         match (row.is_throughput(), row.probe.sleeps()) {
@@ -51,19 +51,19 @@ pub(crate) fn rows_of(only: &str) -> Vec<Row> {
     rows().into_iter().filter(|row| is_probe(row) || row.transport.contains(only)).collect()
 }
 
-/// How long a block is, in operations.
+/// Length of a block, in operations.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     warm_up: u32,
     rounds: u32,
 }
 
-/// What came out of a run.
+/// The figures of a run.
 #[derive(Debug)]
 pub struct Outcome {
     /// One series per row, in the order of the table.
     pub series: Vec<Series>,
-    /// Whether both sides had real-time priority.
+    /// `true` if both sides had real-time priority.
     pub real_time: bool,
     /// The smallest step of the clock.
     pub step_ns: f64,
@@ -73,7 +73,7 @@ pub struct Outcome {
 ///
 /// # Errors
 /// If the machine refuses something, or a transport failed.
-pub fn run(plan: &Plan) -> Result<Outcome> {
+pub fn run(plan: &RunPlan) -> Result<Outcome> {
     let clock = Clock::calibrate();
     machine::pin(plan.cpus.near)?;
     let mut bench = Bench::set_up(plan, clock)?;
@@ -107,7 +107,7 @@ struct Side {
 }
 
 impl Bench {
-    fn set_up(plan: &Plan, clock: Clock) -> Result<Self> {
+    fn set_up(plan: &RunPlan, clock: Clock) -> Result<Self> {
         // Before this thread becomes a real-time one: threads inherit that.
         let awake = KeepAwake::new(plan.cpus);
         let far = FarProcess::start(plan.cpus.far, &plan.only)?;
@@ -132,8 +132,8 @@ impl Bench {
     }
 
     /// One that only probes.
-    pub(crate) fn probes_only(plan: &Plan) -> Result<Self> {
-        let plan = Plan { only: "\n".into(), ..plan.clone() };
+    pub(crate) fn probes_only(plan: &RunPlan) -> Result<Self> {
+        let plan = RunPlan { only: "\n".into(), ..plan.clone() };
         let clock = Clock::calibrate();
         machine::pin(plan.cpus.near)?;
         Self::set_up(&plan, clock)
@@ -145,7 +145,7 @@ impl Bench {
     }
 
     /// One block of every row, grouped by probe; each round starts one row later than the last.
-    fn round(&mut self, plan: &Plan, round: u32) -> Result<()> {
+    fn round(&mut self, plan: &RunPlan, round: u32) -> Result<()> {
         for probe in Probe::ALL {
             let in_group = |side: &Side| side.series.row.probe == probe;
             let group: Vec<usize> = (0..)
@@ -162,7 +162,7 @@ impl Bench {
         Ok(())
     }
 
-    fn group(&mut self, plan: &Plan, round: u32, probe: Probe, group: &[usize]) -> Result<()> {
+    fn group(&mut self, plan: &RunPlan, round: u32, probe: Probe, group: &[usize]) -> Result<()> {
         let first = usize::try_from(round)? % group.len();
         let mut before = self.probe(plan, round, probe)?;
         for &index in group.iter().cycle().skip(first).take(group.len()) {
@@ -182,17 +182,17 @@ impl Bench {
     }
 
     /// Runs the bare ping-pong and the matching probe.
-    fn probe(&mut self, plan: &Plan, round: u32, matching: Probe) -> Result<Probes> {
-        self.probe_into(plan, round, (matching, 1), &mut Vec::new())
+    fn probe(&mut self, plan: &RunPlan, round: u32, matching: Probe) -> Result<Probes> {
+        self.probe_into(plan, round, Probing { matching, times: 1 }, &mut Vec::new())
     }
 
     /// Runs the bare ping-pong and the matching probe, the latter so many times as long as usual;
     /// its samples go into `samples`, in nanoseconds.
     pub(crate) fn probe_into(
         &mut self,
-        plan: &Plan,
+        plan: &RunPlan,
         round: u32,
-        (matching, times): (Probe, u32),
+        Probing { matching, times }: Probing,
         samples: &mut Vec<f64>,
     ) -> Result<Probes> {
         let mut probes = Probes { atomic: 0.0, matching: 0.0 };
@@ -216,6 +216,13 @@ impl Bench {
         }
         Ok(probes)
     }
+}
+
+/// A probe to run, so many times as long as usual.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probing {
+    pub(crate) matching: Probe,
+    pub(crate) times: u32,
 }
 
 impl Side {

@@ -6,9 +6,10 @@
 //! each block has the probe right before and right after it:
 //!
 //! ```text
-//! round 1   probe | fmq 8 B | probe | fmq 64 B | probe | rtrb 8 B | probe | ...     then the next group, its own probe
+//! round 1   probe | fmq 8 B | probe | fmq 64 B | probe | rtrb 8 B | probe | ...
+//!           then the next group, with its own probe
 //! round 2   ...   the same, starting one row later
-//!           \___ one block: kept if both probes agree, binned by where they say the cores are (near or far) ___/
+//!           \___ one block: kept if both probes agree; near or far, by the probes ___/
 //! ```
 //!
 //! `docs/measuring.md` explains the method and the figures; the command is
@@ -20,7 +21,7 @@
 //! | the schedule: blocks, brackets, placement   | [`lab`]                      |
 //! | the answering process and threads           | [`far`]                      |
 //! | from samples to figures                     | [`figures`]                  |
-//! | calls to a driver, by every road            | [`burst`]                    |
+//! | calls to a driver, by every route            | [`burst`]                    |
 //! | the C library beside Rust                   | [`ndk`]                      |
 //! | percentile curves                           | [`curves`]                   |
 //! | table and JSON                              | [`report`]                   |
@@ -42,7 +43,7 @@ pub mod transport;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What can go wrong here is told to the one at the terminal, whatever it was.
+/// An error of any kind: it is printed and ends the run.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 /// A result with that.
 pub type Result<T> = std::result::Result<T, Error>;

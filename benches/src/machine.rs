@@ -1,4 +1,4 @@
-//! What the lab asks of the machine: two CPUs, real-time priority if allowed, cores that don't
+//! Demands of the lab on the machine: two CPUs, real-time priority if allowed, cores that don't
 //! doze.
 
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use crate::Result;
 /// The two CPUs of a run: the measuring side's and the answering side's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cpus {
-    /// Where the measuring side runs.
+    /// CPU of the measuring side.
     pub near: usize,
-    /// Where the answering side runs.
+    /// CPU of the answering side.
     pub far: usize,
 }
 

@@ -20,7 +20,7 @@ use nnburst_ndk_client::{Library, Repeated};
 use serde_json::json;
 
 use crate::figures::Spread;
-use crate::lab::Plan;
+use crate::lab::RunPlan;
 use crate::{Error, Result, machine};
 
 /// First word on the command line of the two children.
@@ -35,7 +35,7 @@ const DIR: &str = "NNBURST_SERVICE_DIR";
 ///
 /// # Errors
 /// If the machine or the driver refuses something.
-pub fn run(plan: &Plan, is_json: bool) -> Result<()> {
+pub fn run(plan: &RunPlan, is_json: bool) -> Result<()> {
     let dir = std::env::temp_dir().join(format!("nnburst-lab-ndk-{}", std::process::id()));
     std::fs::create_dir_all(&dir)?;
     let measured = measure_with_service(plan, is_json, &dir);
@@ -43,7 +43,7 @@ pub fn run(plan: &Plan, is_json: bool) -> Result<()> {
     measured
 }
 
-fn measure_with_service(plan: &Plan, is_json: bool, dir: &Path) -> Result<()> {
+fn measure_with_service(plan: &RunPlan, is_json: bool, dir: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700))?;
     let child = |role: &str, arguments: &[String]| {
@@ -101,7 +101,7 @@ pub fn child(arguments: &[String]) -> Result<()> {
 
 /// Two ways of the same inference.
 struct Pair {
-    /// Where the C library's arguments lie: the row's name, and in words.
+    /// Places of the C library's arguments: the row's name, and in words.
     bench: &'static str,
     arguments: &'static str,
     device: &'static str,

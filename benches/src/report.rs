@@ -92,7 +92,7 @@ fn throughput(outcome: &Outcome, series: &Series, placement: Placement) -> Value
     figures
 }
 
-/// How often as fast as `peer` moving the same messages, by blocks of the same rounds.
+/// The speed as a multiple of that of `peer` with the same messages, by blocks of the same rounds.
 fn compared(outcome: &Outcome, ours: &Series, peer: &str, placement: Placement) -> Option<Spread> {
     let blocking = |series: &Series| series.row.wait != "spin";
     let same = |series: &&Series| {
@@ -205,9 +205,9 @@ fn throughputs(
 ///
 /// # Errors
 /// If `out` fails.
-pub fn burst_json(rows: &[burst::Row], out: &mut impl Write) -> io::Result<()> {
+pub fn burst_json(rows: &[burst::CallRow], out: &mut impl Write) -> io::Result<()> {
     for row in rows {
-        let (transport, wait) = row.road.names();
+        let (transport, wait) = row.route.names();
         let (latency, overhead) = (&row.latency, &row.overhead);
         let [near, far] = row.placements;
         let object = json!({
@@ -215,7 +215,7 @@ pub fn burst_json(rows: &[burst::Row], out: &mut impl Write) -> io::Result<()> {
             "model": row.model,
             "transport": transport,
             "wait": wait,
-            "processes": if row.road == burst::Road::InProcess { 1 } else { 2 },
+            "processes": if row.route == burst::Route::InProcess { 1 } else { 2 },
             "period_ms": row.period_ms,
             "neighbour": if row.busy { "busy" } else { "idle" },
             "one_cpu": row.one_cpu,
@@ -254,14 +254,14 @@ pub fn burst_json(rows: &[burst::Row], out: &mut impl Write) -> io::Result<()> {
 ///
 /// # Errors
 /// If `out` fails.
-pub fn burst_table(rows: &[burst::Row], out: &mut impl Write) -> io::Result<()> {
+pub fn burst_table(rows: &[burst::CallRow], out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
         "\n{:<22} {:<11} {:<9} {:>7} {:<5} {:>9} {:>9} {:>9} {:>9}   overhead p50, and as a multiple of raw-copy, p50 [p10 .. p90]; tail as one of raw-copy's",
         "call (us)", "transport", "wait", "period", "beside", "p50", "p99", "p99.9", "max"
     )?;
     for row in rows {
-        let (transport, wait) = row.road.names();
+        let (transport, wait) = row.route.names();
         let us = |ns: u64| Duration::from_nanos(ns).as_secs_f64() * 1e6;
         let [p50, p99, p999] =
             [0.5, 0.99, 0.999].map(|quantile| us(row.latency.value_at_quantile(quantile)));

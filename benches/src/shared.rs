@@ -12,7 +12,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::Result;
 
-/// A mapped memfd, shared by its [`Word`]s and [`Span`]s.
+/// A mapped memfd, shared by its [`SharedWord`]s and [`Span`]s.
 #[derive(Clone)]
 pub struct Shared(Arc<Mapping>);
 
@@ -75,9 +75,13 @@ impl Shared {
     ///
     /// # Errors
     /// If it is not aligned to 8 or lies outside.
-    pub fn word(&self, offset: usize) -> Result<Word> {
+    pub fn word(&self, offset: usize) -> Result<SharedWord> {
         let span = self.span(offset, 8)?;
-        if offset.is_multiple_of(8) { Ok(Word(span)) } else { Err("a word off its place".into()) }
+        if offset.is_multiple_of(8) {
+            Ok(SharedWord(span))
+        } else {
+            Err("a word off its place".into())
+        }
     }
 
     /// `bytes` bytes from `offset` on.
@@ -96,9 +100,9 @@ impl Shared {
 
 /// An aligned 64-bit word, the lower half of which can serve as futex.
 #[derive(Clone, Debug)]
-pub struct Word(Span);
+pub struct SharedWord(Span);
 
-impl Word {
+impl SharedWord {
     /// The word.
     #[inline(always)]
     #[must_use]

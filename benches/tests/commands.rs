@@ -61,7 +61,7 @@ fn calls_by_every_road_give_figures_and_files() {
         let object: serde_json::Value = serde_json::from_str(line).unwrap();
         assert!(object["p50_ns"].as_u64().unwrap() > 0, "{line}");
     }
-    let rows = "2 models, 2 neighbours, 5 roads; 2 beside idle bursts; 3 on one CPU";
+    let rows = "2 models, 2 neighbours, 5 routes; 2 beside idle bursts; 3 on one CPU";
     assert_eq!(text.lines().count(), 25, "{rows}");
     let page = std::fs::read_to_string(&page).unwrap();
     assert!(page.contains("<polyline") && !page.contains("http"), "self-contained, with curves");

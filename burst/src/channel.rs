@@ -267,7 +267,7 @@ impl<D: PacketElement> Receiver<D> {
         self.peer_may_have_moved = !self.peer.is_pinned();
     }
 
-    /// Waits until there is a packet to take. In the meantime, if it polls, every [`IDLE_INTERVAL`] calls
+    /// Waits until there is a packet to take. If it polls, every [`IDLE_INTERVAL`] it calls
     /// `idle` until that returns `false`, or a packet comes. `idle` gets the packet that was taken
     /// last, and may ask whether another has come.
     pub(crate) fn wait(

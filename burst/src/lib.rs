@@ -22,7 +22,8 @@
 //! let mut burst = BurstController::configure(&*model, &ControllerOptions::default(), None)?;
 //!
 //! let (input, output) = (Memory::ashmem(16)?, Memory::ashmem(16)?);
-//! let mut frame = burst.frame(&AddOne::request(&input, &output, 16), &ExecutionOptions::default())?;
+//! let request = AddOne::request(&input, &output, 16);
+//! let mut frame = burst.frame(&request, &ExecutionOptions::default())?;
 //! for _ in 0..100 {
 //!     let answer = burst.execute_frame(&mut frame)?; // writes `output` in place
 //!     assert_eq!(answer.output_shapes[0].dimensions, [1, 16]);
@@ -31,15 +32,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! | for                                                  | see                                          |
-//! |------------------------------------------------------|----------------------------------------------|
-//! | executing: requests, frames, several in flight       | [`BurstController`], [`Frame`]               |
-//! | why there is no answer, and when to go another way   | [`BurstError`], [`Fallback`]                 |
-//! | serving a prepared model, or an executor of one's own| [`BurstServer`], [`BurstExecutor`]           |
-//! | keeping something per slot                           | [`SlotCache`]                                |
-//! | how long it took, and where                          | [`BurstStats`]                               |
-//! | the packets themselves                               | [`packet`]                                   |
-//! | processor, priority, locked memory                   | [`realtime`]                                 |
+//! | for | see |
+//! |---|---|
+//! | executing: requests, frames, several in flight | [`BurstController`], [`BurstFrame`] |
+//! | why there is no answer, and when to go another way | [`BurstError`], [`Fallback`] |
+//! | serving a prepared model, or an executor of one's own | [`BurstServer`], [`BurstExecutor`] |
+//! | keeping something per slot | [`SlotCache`] |
+//! | how long it took, and where | [`BurstStats`] |
+//! | the packets themselves | [`packet`] |
+//! | processor, priority, locked memory | [`realtime`] |
 
 #![deny(unsafe_code)]
 
@@ -57,8 +58,8 @@ pub mod testing;
 
 pub use channel::{MAX_QUEUE_ELEMENTS, PollingWindow};
 pub use client::{
-    BurstController, BurstError, Closed, ControllerOptions, Fallback, Frame, LastRequest, Rejected,
-    SubmitError,
+    BurstController, BurstError, BurstFrame, Closed, ControllerOptions, Fallback, LastRequest,
+    Rejected, SubmitError,
 };
 pub use processor::Processor;
 #[cfg(loom)]

@@ -15,7 +15,7 @@ const LONGEST_NS: u64 = 60_000_000_000;
 /// latency   |---------------------------------------------|   sent .. answer taken
 /// queueing  |--------|                                        an earlier request was still running
 /// driver              ......|------------------|              the driver had the packet in hand
-/// overhead            |-----|                  |----------|   the rest: both ways through the queues
+/// overhead            |-----|                  |----------|   the rest: both queues
 /// ```
 ///
 /// The parts need the driver's clock, which travels in extended bursts alone; in others only

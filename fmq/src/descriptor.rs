@@ -95,7 +95,7 @@ pub struct Descriptor {
     pub fds: Vec<OwnedFd>,
     /// What a model has instead of files.
     #[cfg(loom)]
-    pub(crate) memory: Option<crate::memory::Memory>,
+    pub(crate) memory: Option<crate::memory::QueueMemory>,
 }
 
 impl Descriptor {

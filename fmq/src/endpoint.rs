@@ -4,7 +4,7 @@
 
 use crate::event_flag::{EventFlag, Notify};
 use crate::interrupt::Cancel;
-use crate::memory::Memory;
+use crate::memory::QueueMemory;
 use crate::ring::{Cursor, Quantum, Side};
 use crate::wait::{Bits, WaitOptions, Waiter};
 use crate::{PeerWatch, QueueError};
@@ -25,7 +25,7 @@ pub(crate) struct Start {
 
 #[expect(private_bounds, reason = "there are two sides and two quanta, and nobody can add more")]
 impl<S: Side, Q: Quantum> Endpoint<S, Q> {
-    pub(crate) fn new(memory: Memory, quantum: Q, start: Start, notify: Notify) -> Self {
+    pub(crate) fn new(memory: QueueMemory, quantum: Q, start: Start, notify: Notify) -> Self {
         let waiter = Waiter::new(&memory, S::BITS, notify);
         Self { cursor: Cursor::new(memory, quantum, start.ours, start.peer), waiter }
     }

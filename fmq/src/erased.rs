@@ -24,7 +24,7 @@ use crate::descriptor::{Descriptor, Flavor};
 use crate::endpoint::{Endpoint, Start};
 use crate::event_flag::{EventFlag, Notify};
 use crate::layout::Style;
-use crate::memory::Memory;
+use crate::memory::QueueMemory;
 pub use crate::memory::Region;
 use crate::memory::mapping::{self, Access};
 use crate::queue::{AttachOptions, QueueSpec, expect_items};
@@ -37,7 +37,7 @@ use crate::{Cancel, PeerWatch, QueueError, SetupError};
 /// A synchronised queue of items of `quantum` bytes, which has not yet taken a side.
 #[derive(Debug)]
 pub struct Queue {
-    memory: Memory,
+    memory: QueueMemory,
     counters: Counters,
     quantum: usize,
     descriptor: Descriptor,
@@ -173,9 +173,11 @@ impl QueueBuilder {
 pub type Producer = Bytewise<Endpoint<Writing, ByteQuantum>>;
 /// The reading end of a queue of bytes.
 pub type Consumer = Bytewise<Endpoint<Reading, ByteQuantum>>;
-/// The writing end of an unsynchronised queue of bytes; see [`unsync::Writer`](crate::unsync::Writer).
+/// The writing end of an unsynchronised queue of bytes; as
+/// [`unsync::Writer`](crate::unsync::Writer).
 pub type Writer = Bytewise<WriteEnd<ByteQuantum>>;
-/// A reading end of an unsynchronised queue of bytes; see [`unsync::Reader`](crate::unsync::Reader).
+/// A reading end of an unsynchronised queue of bytes; as
+/// [`unsync::Reader`](crate::unsync::Reader).
 pub type Reader = Bytewise<ReadEnd<ByteQuantum>>;
 
 /// An end of a queue of bytes.
@@ -233,7 +235,8 @@ impl<E: Claims> Bytewise<E> {
     ///
     /// # Errors
     /// [`QueueError::TooLarge`] for more items than were begun; the transaction goes on then. Of a
-    /// [`Reader`] also those of those of [`unsync::ReadTransaction`](crate::unsync::ReadTransaction), which end it.
+    /// [`Reader`] also those of an
+    /// [`unsync::ReadTransaction`](crate::unsync::ReadTransaction), which end it.
     pub fn commit(&mut self, count: usize) -> Result<(), QueueError> {
         let bytes = count.saturating_mul(self.quantum);
         if bytes > self.begun {

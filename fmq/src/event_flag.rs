@@ -22,10 +22,10 @@
 //!
 //! # Orderings
 //!
-//! | edge    | waker                                    | waiter                                        | forbids             |
-//! |---------|------------------------------------------|-----------------------------------------------|---------------------|
-//! | `sleep` | publish; fence SeqCst; load or fetch_or  | fetch_and; fence SeqCst; look at the counters | both miss the other |
-//! | `bits`  | fetch_or Release                         | fetch_and finds the bit; fence SeqCst         | bit before the news |
+//! | edge | waker | waiter | forbids |
+//! |---|---|---|---|
+//! | `sleep` | publish; fence SeqCst; load or fetch_or | fetch_and; fence SeqCst; counters | a lost wake |
+//! | `bits` | fetch_or Release | fetch_and finds the bit; fence SeqCst | bit before the news |
 
 use std::num::NonZeroU32;
 #[cfg(not(loom))]

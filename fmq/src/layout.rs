@@ -6,8 +6,8 @@
 //!
 //! ```text
 //! packed (libfmq's allocator)        spaced (ours)               ring in a second file
-//! 0   read counter   u64             0    read counter           file 0: 0 read, 8 written, 16 flag
-//! 8   write counter  u64             128  write counter          file 1: 0 ring
+//! 0   read counter   u64             0    read counter        file 0: 0 read, 8 written, 16 flag
+//! 8   write counter  u64             128  write counter       file 1: 0 ring
 //! 16  ring                           256  event flag
 //! .. align8: event flag u32          384  ring
 //! ```
@@ -124,7 +124,8 @@ impl PartSpans {
     }
 }
 
-/// Checks a foreign process's grantors: file index, alignment, extents, ring a multiple of `quantum`.
+/// Checks another process's grantors: file index, alignment, extents, ring a multiple of
+/// `quantum`.
 /// Grantors after the fourth are ignored, as libfmq does.
 pub(crate) fn check(
     grantors: &[Grantor],

@@ -9,7 +9,7 @@
 //! ```text
 //!  producer's process              shared memory (sealed memfd)             consumer's process
 //!                            +-----------------------------------+
-//!  own counter (private) --> | written: bytes ever written, u64  | --> looked at when need be, checked
+//!  own counter (private) --> | written: bytes ever written, u64  | --> read when need be, checked
 //!  checked <--------------   | read:    bytes ever read, u64     | <-- own counter (private)
 //!  items copied in -------->  | ring: capacity x size_of::<T>()   | --> items copied out
 //!  sets NOT_EMPTY --------->  | event flag: u32, futex (optional) | <-- sets NOT_FULL
@@ -42,17 +42,17 @@
 //!
 //! # Where things are
 //!
-//! | for                                             | see                                                         |
-//! |-------------------------------------------------|-------------------------------------------------------------|
-//! | making a queue, attaching to one                | [`Queue`], [`QueueBuilder`], [`Descriptor`]                 |
-//! | writing and reading                             | [`Producer`], [`Consumer`]                                  |
-//! | one writer that overwrites, many readers        | [`unsync`]                                                  |
-//! | in place, without a copy                        | [`WriteTransaction`], [`ReadTransaction`]                   |
-//! | how to wait, how long, and what ends a wait     | [`Wait`], [`WaitOptions`], [`Cancel`], [`PeerWatch`]        |
-//! | a queue in an event loop                        | [`Readiness`]                                               |
-//! | items whose size is known at run time           | [`erased`]                                                  |
-//! | bits of one's own on the futex word             | [`EventFlag`], [`Bits`]                                     |
-//! | what went wrong                                 | [`QueueError`], [`SetupError`]                              |
+//! | for | see |
+//! |---|---|
+//! | making a queue, attaching to one | [`Queue`], [`QueueBuilder`], [`Descriptor`] |
+//! | writing and reading | [`Producer`], [`Consumer`] |
+//! | one writer that overwrites, many readers | [`unsync`] |
+//! | in place, without a copy | [`WriteTransaction`], [`ReadTransaction`] |
+//! | how to wait, and what ends a wait | [`Wait`], [`WaitOptions`], [`Cancel`], [`PeerWatch`] |
+//! | a queue in an event loop | [`Readiness`] |
+//! | items whose size is known at run time | [`erased`] |
+//! | bits of one's own on the futex word | [`EventFlag`], [`Bits`] |
+//! | what went wrong | [`QueueError`], [`SetupError`] |
 
 mod consumer;
 mod descriptor;

@@ -1,4 +1,4 @@
-//! [`Queue`]: memory that is mapped and checked, before it becomes a [`Producer`] or a [`Consumer`].
+//! [`Queue`]: memory that is mapped and checked, before it becomes an end.
 
 use std::marker::PhantomData;
 
@@ -15,7 +15,7 @@ use crate::interrupt::Interrupts;
 use crate::layout::{self, Style};
 #[cfg(not(loom))]
 use crate::memory::mapping::{self, Access, Policy};
-use crate::memory::{Memory, heap};
+use crate::memory::{QueueMemory, heap};
 use crate::ring::{Counters, Of};
 #[cfg(not(loom))]
 use crate::sync::Ordering;
@@ -32,7 +32,7 @@ use crate::{Consumer, Producer, SetupError};
 /// `T` is plain data of at most 8-byte alignment in the ring; 16 works in libfmq's layout and ours.
 #[derive(Debug)]
 pub struct Queue<T> {
-    memory: Memory,
+    memory: QueueMemory,
     counters: Counters,
     /// What others need to attach; absent for a queue that was attached to.
     #[cfg(not(loom))]
@@ -47,7 +47,7 @@ impl<T: Pod> Queue<T> {
     }
 
     /// The queue at its start: counters zero.
-    fn fresh(memory: Memory) -> Self {
+    fn fresh(memory: QueueMemory) -> Self {
         Self {
             memory,
             counters: Counters { read: 0, written: 0 },
@@ -184,7 +184,7 @@ impl AttachOptions {
 
     /// `memory` can be written.
     #[cfg(not(loom))]
-    pub(crate) fn reset_if_asked(self, memory: &Memory) {
+    pub(crate) fn reset_if_asked(self, memory: &QueueMemory) {
         if self.reset_counters {
             // Relaxed, both: nobody else is there to see it.
             memory.read().store(0, Ordering::Relaxed);
@@ -338,7 +338,7 @@ impl<T: Pod> QueueBuilder<T> {
         Ok(unsync::Writer::fresh(memory, Of::NEW, descriptor))
     }
 
-    fn build(self, flavor: Flavor) -> Result<(Memory, Descriptor), SetupError> {
+    fn build(self, flavor: Flavor) -> Result<(QueueMemory, Descriptor), SetupError> {
         let Self { capacity, event_flag, style, ring, options, _items } = self;
         let spec =
             QueueSpec { capacity, quantum: size_of::<T>(), event_flag, style, ring, options };
@@ -361,7 +361,7 @@ pub(crate) struct QueueSpec {
 #[cfg(not(loom))]
 impl QueueSpec {
     /// Lays out, allocates and maps.
-    pub(crate) fn build(self, flavor: Flavor) -> Result<(Memory, Descriptor), SetupError> {
+    pub(crate) fn build(self, flavor: Flavor) -> Result<(QueueMemory, Descriptor), SetupError> {
         let Self { capacity, quantum, event_flag, style, ring, options } = self;
         let ring_bytes = layout::ring_bytes(capacity, quantum)?;
         let arrangement = layout::arrange(style, ring_bytes, event_flag)?;

@@ -5,10 +5,10 @@
 //! division per operation) and never reads its own counter back. It remembers the peer's counter
 //! and looks again only when what it remembers is not enough.
 //!
-//! | edge      | release                            | acquire                       | hands over     |
-//! |-----------|------------------------------------|-------------------------------|----------------|
-//! | `publish` | [`Writing::publish`], `written`    | [`Reading::look`]             | filled items   |
-//! | `retire`  | [`Reading::publish`], `read`       | [`Writing::look`]             | slots to reuse |
+//! | edge | release | acquire | hands over |
+//! |---|---|---|---|
+//! | `publish` | [`Writing::publish`], `written` | [`Reading::look`] | filled items |
+//! | `retire` | [`Reading::publish`], `read` | [`Writing::look`] | slots to reuse |
 //!
 //! Every look checks what it saw: the peer's counter may only move towards ours, never past it, by
 //! whole items. The first lie poisons this side for good: what it remembers is set so that the fast
@@ -18,7 +18,7 @@
 use crate::event_flag::{NOT_EMPTY, NOT_FULL};
 #[cfg(not(loom))]
 use crate::memory::Region;
-use crate::memory::{CACHE_LINE, Memory};
+use crate::memory::{CACHE_LINE, QueueMemory};
 use crate::sync::Ordering;
 use crate::wait::Bits;
 use crate::{Lie, LieKind, QueueError};
@@ -74,15 +74,15 @@ pub(crate) trait Side {
     const BITS: Bits;
 
     /// Stores this side's counter.
-    fn publish(memory: &Memory, ours: u64);
+    fn publish(memory: &QueueMemory, ours: u64);
     /// Loads the peer's counter.
-    fn look(memory: &Memory) -> u64;
+    fn look(memory: &QueueMemory) -> u64;
     /// Called after `bytes` were published and announced.
     ///
     /// # Safety
     /// The next `left` bytes, which begin at byte `position`, below the ring's size, are this
     /// side's already.
-    unsafe fn ahead(memory: &Memory, position: usize, bytes: usize, left: usize);
+    unsafe fn ahead(memory: &QueueMemory, position: usize, bytes: usize, left: usize);
     /// How far this side's counter may go when the peer's stands at `peer`.
     fn limit(peer: u64, ring_bytes: u64) -> u64;
     /// The error for too few usable items.
@@ -102,20 +102,20 @@ impl Side for Writing {
     const BITS: Bits = Bits { wait: NOT_FULL, wake: NOT_EMPTY };
 
     #[inline(always)]
-    fn publish(memory: &Memory, ours: u64) {
+    fn publish(memory: &QueueMemory, ours: u64) {
         // edge publish (release): pairs with `Reading::look`; the items below `ours` are filled.
         memory.written().store(ours, Ordering::Release);
     }
 
     #[inline(always)]
-    fn look(memory: &Memory) -> u64 {
+    fn look(memory: &QueueMemory) -> u64 {
         // edge retire (acquire): pairs with `Reading::publish`; the consumer is done with the slots
         // below this.
         memory.read().load(Ordering::Acquire)
     }
 
     #[inline(always)]
-    unsafe fn ahead(memory: &Memory, position: usize, bytes: usize, left: usize) {
+    unsafe fn ahead(memory: &QueueMemory, position: usize, bytes: usize, left: usize) {
         // The consumer still has copies of the next lines from the last time round. Taking them
         // back now, while it is busy with what was just published, takes that off the way of the
         // next messages; several at a time, since their transfers overlap where a stream of counted
@@ -141,21 +141,21 @@ impl Side for Reading {
     const BITS: Bits = Bits { wait: NOT_EMPTY, wake: NOT_FULL };
 
     #[inline(always)]
-    fn publish(memory: &Memory, ours: u64) {
+    fn publish(memory: &QueueMemory, ours: u64) {
         // edge retire (release): pairs with `Writing::look`; the items below `ours` have been
         // copied out.
         memory.read().store(ours, Ordering::Release);
     }
 
     #[inline(always)]
-    fn look(memory: &Memory) -> u64 {
+    fn look(memory: &QueueMemory) -> u64 {
         // edge publish (acquire): pairs with `Writing::publish`; the items below this are visible
         // from here on.
         memory.written().load(Ordering::Acquire)
     }
 
     #[inline(always)]
-    unsafe fn ahead(memory: &Memory, position: usize, bytes: usize, left: usize) {
+    unsafe fn ahead(memory: &QueueMemory, position: usize, bytes: usize, left: usize) {
         // The items that wait already, a few lines on. Not the last ones: the producer may be
         // writing in their lines.
         if enters(position, bytes, CACHE_LINE) && left >= 2 * FETCHED_AHEAD {
@@ -188,7 +188,7 @@ fn enters(position: usize, bytes: usize, block: usize) -> bool {
 /// One side's view of the ring.
 #[derive(Debug)]
 pub(crate) struct Cursor<S, Q> {
-    memory: Memory,
+    memory: QueueMemory,
     /// Our counter; the truth. Shared memory has a copy for the peer. The only word that every
     /// operation changes: the next one can't start before it is there, so nothing else should be
     /// waited for in the same way.
@@ -207,7 +207,7 @@ pub(crate) struct Cursor<S, Q> {
 impl<S: Side, Q: Quantum> Cursor<S, Q> {
     /// A cursor at `ours`, with the peer's counter at `peer`; both as found in memory and checked
     /// by [`Counters`]. `ring_bytes` is a multiple of the quantum, which is not 0.
-    pub(crate) fn new(memory: Memory, quantum: Q, ours: u64, peer: u64) -> Self {
+    pub(crate) fn new(memory: QueueMemory, quantum: Q, ours: u64, peer: u64) -> Self {
         let ring_bytes = memory.ring_bytes();
         Self {
             memory,
@@ -336,7 +336,7 @@ impl<S: Side, Q: Quantum> Cursor<S, Q> {
         QueueError::PeerLied(lie)
     }
 
-    /// The regions of the next `bytes`; see [`Memory::regions`].
+    /// The regions of the next `bytes`; see [`QueueMemory::regions`].
     #[cfg(not(loom))]
     #[inline(always)]
     pub(crate) fn regions(&self, bytes: usize) -> [Region; 2] {
@@ -436,7 +436,7 @@ impl<Q: Quantum> Cursor<Reading, Q> {
 /// `start` is below `ring_bytes`, `items` is no longer than that, and by the protocol the bytes are
 /// the caller's.
 #[inline(always)]
-pub(crate) unsafe fn put(memory: &Memory, start: usize, items: &[u8]) {
+pub(crate) unsafe fn put(memory: &QueueMemory, start: usize, items: &[u8]) {
     let room = memory.ring_bytes() - start;
     if items.len() <= room {
         // SAFETY: ends at most at the ring's end; the caller's by the protocol.
@@ -456,7 +456,7 @@ pub(crate) unsafe fn put(memory: &Memory, start: usize, items: &[u8]) {
 /// # Safety
 /// As [`put`].
 #[inline(always)]
-pub(crate) unsafe fn take(memory: &Memory, start: usize, items: &mut [u8]) {
+pub(crate) unsafe fn take(memory: &QueueMemory, start: usize, items: &mut [u8]) {
     let room = memory.ring_bytes() - start;
     if items.len() <= room {
         // SAFETY: ends at most at the ring's end; the caller's by the protocol.
@@ -492,7 +492,10 @@ pub(crate) struct Counters {
 
 impl Counters {
     /// Reads both counters of a queue to attach to.
-    pub(crate) fn of_queue(memory: &Memory, quantum: usize) -> Result<Self, crate::SetupError> {
+    pub(crate) fn of_queue(
+        memory: &QueueMemory,
+        quantum: usize,
+    ) -> Result<Self, crate::SetupError> {
         // The consumer may be at work: its counter is read first, so that it is never ahead of the
         // other. edge retire (acquire), edge publish (acquire): as in `look`, for the cursors that
         // start here.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::event_flag::{self, Notify};
 use crate::interrupt::Interrupts;
-use crate::memory::{Flag, Memory};
+use crate::memory::{Flag, QueueMemory};
 use crate::ring::{Cursor, Quantum, Side};
 use crate::sync::{FutexWord, Ordering, POLLS_PER_CLOCK_READING, clock, spin_loop};
 use crate::{EventFlag, QueueError};
@@ -97,7 +97,7 @@ pub(crate) struct Waiter {
 }
 
 impl Waiter {
-    pub(crate) fn new(memory: &Memory, bits: Bits, notify: Notify) -> Self {
+    pub(crate) fn new(memory: &QueueMemory, bits: Bits, notify: Notify) -> Self {
         let flag = memory.flag();
         Self {
             announces: flag.is_some() && bits.wake != 0,

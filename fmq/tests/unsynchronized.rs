@@ -96,7 +96,8 @@ fn a_batch_that_was_begun_and_never_published_is_never_read() {
     assert_eq!(reader.try_pop(), Ok(0));
     let mut slots = writer.write_transaction(3).unwrap();
     slots.copy_from(0, &[99; 3]).unwrap();
-    let _ = slots; // over 0, 1 and 2; the writer is replaced, and its successor writes a single item
+    // Over 0, 1 and 2; the writer is replaced, and its successor writes a single item.
+    let _ = slots;
     drop(writer);
     Writer::attach(descriptor.try_clone().unwrap()).unwrap().try_push(4_u64).unwrap();
     // A cursor that has passed the one slot that the successor went over.

@@ -13,39 +13,59 @@
 //! taken out) and expects the model to fail. What is `Relaxed` in the code already is not in the
 //! table, and says there why.
 //!
-//! | edge, and what is weakened         | in `fmq/src/`   | model that fails                                             |
-//! |------------------------------------|-----------------|--------------------------------------------------------------|
-//! | publish: store release             | `ring.rs`       | `a_batch_arrives_whole_or_not_at_all`                        |
-//! | publish: load acquire              | `ring.rs`       | `a_batch_arrives_whole_or_not_at_all`                        |
-//! | retire: store release              | `ring.rs`       | `nothing_is_lost_duplicated_or_reordered`                    |
-//! | retire: load acquire               | `ring.rs`       | `nothing_is_lost_duplicated_or_reordered`                    |
-//! | publish: load when attaching       | `ring.rs`       | `a_consumer_that_attaches_sees_the_items_it_counts`          |
-//! | retire: load when attaching        | `ring.rs`       | `a_producer_that_attaches_leaves_unread_items_alone`         |
-//! | sleep: the waker's fence           | `event_flag.rs` | `a_sleeping_reader_is_woken_by_one_who_looks`                |
-//! | sleep: the waiter's fence          | `event_flag.rs` | `a_sleeping_reader_is_woken_by_one_who_looks`                |
-//! | sleep: the unconditional fetch_or  | `event_flag.rs` | `a_sleeping_reader_is_woken_unconditionally`                 |
-//! | bits: the waker's fetch_or         | `event_flag.rs` | `a_bit_of_ones_own_hands_over_what_came_before_it`           |
-//! | bits: the waiter's fence           | `event_flag.rs` | `a_bit_of_ones_own_hands_over_what_came_before_it`           |
-//! | rouse: the raiser's wake           | `interrupt.rs`  | `cancellation_wakes_a_sleeping_reader`                       |
-//! | rouse: the store before the wake   | `interrupt.rs`  | `cancellation_wakes_a_sleeping_writer`                       |
-//! | rouse: each signal's word slept on | `interrupt.rs`  | `the_watcher_wakes_a_sleeper_who_may_be_cancelled_too`       |
-//! | raised: store release              | `interrupt.rs`  | `who_learns_of_a_cancellation_sees_what_came_before_it`      |
-//! | raised: load acquire               | `interrupt.rs`  | `who_learns_of_a_cancellation_sees_what_came_before_it`      |
-//! | unsynchronised publish: release    | `unsync/cursor.rs` | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one`  |
-//! | unsynchronised publish: acquire    | `unsync/cursor.rs` | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one`  |
-//! | doom: the writer's fence           | `unsync/cursor.rs` | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one`  |
-//! | doom: the reader's fence           | `unsync/cursor.rs` | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one`  |
-//! | doom: taken over, never lowered    | `unsync/cursor.rs` | `what_a_dead_writer_has_not_published_is_never_read`         |
+//! In `fmq/src/ring.rs`:
+//!
+//! | edge, and what is weakened | model that fails |
+//! |---|---|
+//! | publish: store release | `a_batch_arrives_whole_or_not_at_all` |
+//! | publish: load acquire | `a_batch_arrives_whole_or_not_at_all` |
+//! | retire: store release | `nothing_is_lost_duplicated_or_reordered` |
+//! | retire: load acquire | `nothing_is_lost_duplicated_or_reordered` |
+//! | publish: load when attaching | `a_consumer_that_attaches_sees_the_items_it_counts` |
+//! | retire: load when attaching | `a_producer_that_attaches_leaves_unread_items_alone` |
+//!
+//! In `fmq/src/event_flag.rs`:
+//!
+//! | edge, and what is weakened | model that fails |
+//! |---|---|
+//! | sleep: the waker's fence | `a_sleeping_reader_is_woken_by_one_who_looks` |
+//! | sleep: the waiter's fence | `a_sleeping_reader_is_woken_by_one_who_looks` |
+//! | sleep: the unconditional fetch_or | `a_sleeping_reader_is_woken_unconditionally` |
+//! | bits: the waker's fetch_or | `a_bit_of_ones_own_hands_over_what_came_before_it` |
+//! | bits: the waiter's fence | `a_bit_of_ones_own_hands_over_what_came_before_it` |
+//!
+//! In `fmq/src/interrupt.rs`:
+//!
+//! | edge, and what is weakened | model that fails |
+//! |---|---|
+//! | rouse: the raiser's wake | `cancellation_wakes_a_sleeping_reader` |
+//! | rouse: the store before the wake | `cancellation_wakes_a_sleeping_writer` |
+//! | rouse: each signal's word slept on | `the_watcher_wakes_a_sleeper_who_may_be_cancelled_too` |
+//! | raised: store release | `who_learns_of_a_cancellation_sees_what_came_before_it` |
+//! | raised: load acquire | `who_learns_of_a_cancellation_sees_what_came_before_it` |
+//!
+//! In `fmq/src/unsync/cursor.rs`:
+//!
+//! | edge, and what is weakened | model that fails |
+//! |---|---|
+//! | unsynchronised publish: release | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one` |
+//! | unsynchronised publish: acquire | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one` |
+//! | doom: the writer's fence | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one` |
+//! | doom: the reader's fence | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one` |
+//! | doom: taken over, never lowered | `what_a_dead_writer_has_not_published_is_never_read` |
 //!
 //! A burst hands over through the queue, locks and the `raised` edge alone and has no orderings of
-//! its own. What can be weakened there is the order of its steps:
+//! its own. What can be weakened there is the order of its steps; each with the
+//! model that fails without it:
 //!
-//! | step                                        | in `burst/src/`        | model that fails                                              |
-//! |---------------------------------------------|------------------------|---------------------------------------------------------------|
-//! | word is looked for after the packet is seen | `server/listener.rs`   | `a_slot_used_anew_is_never_the_memory_before`                 |
-//! | the interrupt is reset before word is taken | `server/control.rs`    | `a_slot_used_anew_is_never_the_memory_before`                 |
-//! | a slot is free after the driver was told    | `client/slots.rs`      | `a_memory_that_goes_elsewhere_while_a_request_is_in_flight_harms_nobody` |
-//! | a request given up keeps its memories       | `client/controller/mod.rs` | `a_cancelled_request_leaves_nothing_to_the_next`              |
+//! - word is looked for after the packet is seen (`burst/src/server/listener.rs`):
+//!   `a_slot_used_anew_is_never_the_memory_before`.
+//! - the interrupt is reset before word is taken (`burst/src/server/control.rs`):
+//!   `a_slot_used_anew_is_never_the_memory_before`.
+//! - a slot is free after the driver was told (`burst/src/client/slots.rs`):
+//!   `a_memory_that_goes_elsewhere_while_a_request_is_in_flight_harms_nobody`.
+//! - a request given up keeps its memories (`burst/src/client/controller/mod.rs`):
+//!   `a_cancelled_request_leaves_nothing_to_the_next`.
 //!
 //! # What the models can't show
 //!

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nnburst_burst::Frame as BurstFrame;
+use nnburst_burst::BurstFrame;
 use nnburst_burst::packet::BurstAnswer;
 use nnburst_hal::{
     DataLocation, ErrorStatus, ExecutionFailure, ExecutionOptions, ExecutionOutcome, Mapping,

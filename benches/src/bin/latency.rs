@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use benches::far::{FAR_SIDE, far_side};
-use benches::lab::{self, Plan};
+use benches::lab::{self, RunPlan};
 use benches::machine::Cpus;
 use benches::{Result, burst, curves, ndk, report};
 use clap::{Parser, ValueEnum};
@@ -15,7 +15,7 @@ use clap::{Parser, ValueEnum};
 /// bare machine takes.
 #[derive(Debug, Parser)]
 struct Options {
-    /// What to measure.
+    /// The part to measure.
     #[arg(value_enum, default_value_t = Part::All)]
     part: Part,
     /// One JSON object per line instead of the table.
@@ -27,7 +27,7 @@ struct Options {
     /// The measuring side's CPU and the answering side's; by default the first two.
     #[arg(long, value_name = "A,B", value_parser = two_cpus)]
     cpus: Option<Cpus>,
-    /// How many blocks every row gets: 60 for the queue and 3 for bursts if not said.
+    /// Blocks of every row: 60 for the queue and 3 for bursts if not said.
     #[arg(long, value_name = "N")]
     rounds: Option<u32>,
     /// Only transports whose name contains this, and rows of the burst part like
@@ -92,7 +92,7 @@ fn serve(args: &[String]) -> Result<()> {
 }
 
 fn measure(options: &Options) -> Result<()> {
-    let plan = Plan {
+    let plan = RunPlan {
         cpus: options.cpus.map_or_else(Cpus::first_two, Ok)?,
         rounds: options.rounds.unwrap_or(if options.quick { 2 } else { 60 }),
         burst_rounds: options.rounds.unwrap_or(if options.quick { 1 } else { 3 }),

@@ -2,9 +2,10 @@
 //! every wait strategy, and a reader or writer that is killed at random times and started again.
 //!
 //! ```text
-//! parent: makes the queue, starts both ends, kills one of them now and then, starts it again on the same memory
-//!    writer --- items: (number, mix of number) ---> reader: each number as the last one plus one, or after a kill
-//!                                                           of the reader: again from where its counter stood
+//! parent: makes the queue, starts both ends, kills one of them now and then,
+//!         starts it again on the same memory
+//!    writer --- items: (number, mix of number) ---> reader: each number is the last one plus one,
+//!               or after a kill of the reader: again from where its counter stood
 //! ```
 //!
 //! Ends survive their peer's death by [`PeerWatch`](nnburst_fmq::PeerWatch): they are told, and
@@ -86,7 +87,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What a child finds on its standard input: the queue.
+/// The queue, as a child finds it on its standard input.
 fn end() -> Result<(Queue<Item>, Link)> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     let link = Link::inherited()?;

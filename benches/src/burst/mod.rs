@@ -1,7 +1,7 @@
-//! The burst part: what a call costs on the way to a driver in another process, by every road.
+//! The burst part: what a call costs on the way to a driver in another process, by every route.
 //!
-//! Each block opens one road, warms it up, makes its calls in windows, each between two probes (1
-//! KiB copied there and back by polling), and closes it; roads take turns over several rounds. The
+//! Each block opens one route, warms it up, makes its calls in windows, each between two probes (1
+//! KiB copied there and back by polling), and closes it; routes take turns over several rounds. The
 //! driver is a child process of this program, on the other CPU.
 //!
 //! Paced calls are due at fixed times. A call that is still running when the next one is due delays
@@ -18,25 +18,25 @@ use nnburst::Wait;
 
 use crate::Result;
 use crate::figures::Bracket;
-use crate::lab::{Bench, Plan};
+use crate::lab::{Bench, Probing, RunPlan};
 use crate::machine::Busy;
 use crate::transport::Probe;
 
 use path::Path;
-use row::Window;
-pub use row::{Road, Row};
+use row::CallWindow;
+pub use row::{CallRow, Route};
 
-/// What stands beside a call, and how much longer than usual: its tail is compared too.
-const PROBE: (Probe, u32) = (Probe::Copy, 10);
+/// The probe beside a call, and how much longer than usual it runs: its tail is compared too.
+const PROBE: Probing = Probing { matching: Probe::Copy, times: 10 };
 
 /// Bursts that are open and have nothing to do, in the rows that are about them.
 const IDLE_BURSTS: u32 = 64;
 
-/// Runs every road over every model, pace and neighbour.
+/// Runs every route over every model, pace and neighbour.
 ///
 /// # Errors
 /// If the machine or the driver refuses something.
-pub fn run(plan: &Plan) -> Result<Vec<Row>> {
+pub fn run(plan: &RunPlan) -> Result<Vec<CallRow>> {
     let mut bench = Bench::probes_only(plan)?;
     let busy = Busy::new(plan.cpus.far);
     let mut rows = table(plan.quick);
@@ -52,23 +52,23 @@ pub fn run(plan: &Plan) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn table(quick: bool) -> Vec<Row> {
+fn table(quick: bool) -> Vec<CallRow> {
     let periods: &[u64] = if quick { &[0] } else { &[0, 8, 33] };
     let mut rows = Vec::new();
     for model in ["add1", "mobilenet_v1_0.5_128"] {
         for &period_ms in periods {
             for busy in [false, true] {
-                rows.extend(Road::ALL.map(|road| Row::new(model, road, period_ms, busy)));
+                rows.extend(Route::ALL.map(|route| CallRow::new(model, route, period_ms, busy)));
             }
         }
     }
     for wait in [Wait::Spin, Wait::Adaptive] {
-        let mut row = Row::new("add1", Road::Burst(wait), 0, false);
+        let mut row = CallRow::new("add1", Route::Burst(wait), 0, false);
         row.idle_bursts = IDLE_BURSTS;
         rows.push(row);
     }
     for wait in [Wait::Spin, Wait::Adaptive, Wait::Block] {
-        let mut row = Row::new("add1", Road::Burst(wait), 0, false);
+        let mut row = CallRow::new("add1", Route::Burst(wait), 0, false);
         row.one_cpu = true;
         rows.push(row);
     }
@@ -76,7 +76,7 @@ fn table(quick: bool) -> Vec<Row> {
 }
 
 /// Calls per window.
-fn calls(plan: &Plan, row: &Row) -> u32 {
+fn calls(plan: &RunPlan, row: &CallRow) -> u32 {
     let calls = match (row.period_ms, row.model) {
         (0, "add1") => 3000,
         (0, _) => 200,
@@ -88,16 +88,16 @@ fn calls(plan: &Plan, row: &Row) -> u32 {
 
 /// Windows per block: where calls are short, there are enough of them to compare the tail of each
 /// window with its probe's.
-fn windows(plan: &Plan, row: &Row) -> u32 {
-    match (row.period_ms, row.model, row.road) {
+fn windows(plan: &RunPlan, row: &CallRow) -> u32 {
+    match (row.period_ms, row.model, row.route) {
         _ if plan.quick => 1,
-        (0, "add1", Road::Burst(Wait::Spin | Wait::Adaptive)) if row.idle_bursts == 0 => 8,
-        (0, "add1", Road::Burst(Wait::Spin | Wait::Adaptive)) => 4,
+        (0, "add1", Route::Burst(Wait::Spin | Wait::Adaptive)) if row.idle_bursts == 0 => 8,
+        (0, "add1", Route::Burst(Wait::Spin | Wait::Adaptive)) => 4,
         _ => 1,
     }
 }
 
-fn block(plan: &Plan, bench: &mut Bench, round: u32, row: &mut Row) -> Result<()> {
+fn block(plan: &RunPlan, bench: &mut Bench, round: u32, row: &mut CallRow) -> Result<()> {
     let mut path = Path::open(plan, row)?;
     let mut due = Pace::new(row.period_ms);
     for _ in 0..calls(plan, row) / 4 + 3 {
@@ -126,12 +126,12 @@ fn block(plan: &Plan, bench: &mut Bench, round: u32, row: &mut Row) -> Result<()
 
 /// Makes calls between two probes.
 fn window(
-    plan: &Plan,
+    plan: &RunPlan,
     bench: &mut Bench,
     round: u32,
-    row: &Row,
+    row: &CallRow,
     path: &mut Path,
-) -> Result<Window> {
+) -> Result<CallWindow> {
     let calls = calls(plan, row);
     let mut latencies = Vec::with_capacity(usize::try_from(calls)?);
     let mut overheads = Vec::with_capacity(latencies.capacity());
@@ -151,7 +151,7 @@ fn window(
         overheads.push(ns(latency.saturating_sub(path.time_in_driver())));
     }
     let after = bench.probe_into(plan, round, PROBE, &mut probed)?;
-    Ok(Window { latencies, overheads, late, probed, bracket: Bracket { before, after } })
+    Ok(CallWindow { latencies, overheads, late, probed, bracket: Bracket { before, after } })
 }
 
 fn ns(time: Duration) -> f64 {
@@ -181,7 +181,7 @@ impl Pace {
             return (self.due, true);
         }
         std::thread::sleep(self.due - now);
-        // The timer's own lateness is the machine's, not the road's.
+        // The timer's own lateness is the machine's, not the route's.
         (Instant::now(), false)
     }
 }

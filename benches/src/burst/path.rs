@@ -1,17 +1,17 @@
-//! An open road to a driver.
+//! An open route to a driver.
 
 use std::time::Duration;
 
 use nnburst::{Burst, BurstOptions, Compilation, Device, DriverOptions, Frame, PrepareOptions};
 
-use super::row::{Road, Row};
-use crate::lab::Plan;
+use super::row::{CallRow, Route};
+use crate::lab::RunPlan;
 use crate::{Error, Result};
 
 /// The driver that answers.
 const DRIVER: &str = "nnapi-sample_all";
 
-/// A model, compiled on a driver, and a burst where the road is one.
+/// A model, compiled on a driver, and a burst where the route is one.
 pub(super) struct Path {
     burst: Option<Burst>,
     /// Open and without work.
@@ -19,24 +19,24 @@ pub(super) struct Path {
     driver: Option<u32>,
     compilation: Compilation,
     frame: Frame,
-    /// Not for add1, whose time in the driver is below the microsecond that the ordinary roads tell
+    /// Not for add1, whose time in the driver is below the microsecond that the ordinary routes tell
     /// it in. (Bursts tell it in nanoseconds, asked or not.)
     timed: bool,
 }
 
 impl Path {
-    pub(super) fn open(plan: &Plan, row: &Row) -> Result<Self> {
+    pub(super) fn open(plan: &RunPlan, row: &CallRow) -> Result<Self> {
         let driver = DriverOptions::default();
-        let device = match row.road {
-            Road::InProcess => Device::embedded_with(DRIVER, &driver)?,
+        let device = match row.route {
+            Route::InProcess => Device::embedded_with(DRIVER, &driver)?,
             _ => Device::spawn_with(DRIVER, &driver)?,
         };
         let model = nnburst::builtin::model(row.model)?;
         let compilation = device.compile(&model, PrepareOptions::default())?;
         let frame = compilation.frame()?;
         let timed = row.model != "add1";
-        let burst = match row.road {
-            Road::Burst(wait) => {
+        let burst = match row.route {
+            Route::Burst(wait) => {
                 let cpu = |cpu: usize| u32::try_from(cpu).map(|cpu| vec![cpu]);
                 let theirs = if row.one_cpu { plan.cpus.near } else { plan.cpus.far };
                 let (cpus, driver_cpus) = (cpu(plan.cpus.near)?, cpu(theirs)?);
@@ -44,7 +44,7 @@ impl Path {
                     BurstOptions { wait, cpus, driver_cpus, realtime: true, ..Default::default() };
                 Some(compilation.burst(&options)?.measure(timed))
             }
-            Road::Sync | Road::InProcess => None,
+            Route::Sync | Route::InProcess => None,
         };
         let driver = device.driver_process();
         Ok(Self { burst, idle: Vec::new(), driver, compilation, frame, timed })
@@ -69,7 +69,7 @@ impl Path {
         idle.iter_mut().try_for_each(|burst| burst.compute(frame)).map_err(Error::from)
     }
 
-    /// What each idle burst takes of a core: the driver's processor time over so many milliseconds,
+    /// The share of a core that each idle burst takes: the driver's time over so many milliseconds,
     /// when the working burst has nothing to do either and its window is over.
     pub(super) fn idle_share(&self, ms: u64) -> Result<Option<f64>> {
         let (Some(driver), false) = (self.driver, self.idle.is_empty()) else { return Ok(None) };
@@ -89,7 +89,7 @@ impl Path {
         done.map_err(Error::from)
     }
 
-    /// What the driver says that the last call took there.
+    /// The time that the last call took in the driver, by the driver's account.
     pub(super) fn time_in_driver(&self) -> Duration {
         self.frame.time_in_driver().unwrap_or_default()
     }

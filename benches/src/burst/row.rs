@@ -1,22 +1,22 @@
-//! What is measured, and what came out of it.
+//! Rows of the burst part: what each measures, and its figures.
 
 use hdrhistogram::Histogram;
 use nnburst::Wait;
 
 use crate::figures::{Bracket, Spread, histogram, mean, whole};
 
-/// How a call reaches the driver.
+/// The route of a call to the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Road {
+pub enum Route {
     /// A burst, both ends waiting so.
     Burst(Wait),
     /// A synchronous call over the control socket.
     Sync,
-    /// The driver in this process, no road at all.
+    /// The driver in this process, no route at all.
     InProcess,
 }
 
-impl Road {
+impl Route {
     /// All of them.
     pub const ALL: [Self; 5] = [
         Self::Burst(Wait::Spin),
@@ -42,14 +42,14 @@ impl Road {
 
 /// One line of the result.
 #[derive(Debug)]
-pub struct Row {
+pub struct CallRow {
     /// A built-in network.
     pub model: &'static str,
-    /// The road.
-    pub road: Road,
+    /// The route.
+    pub route: Route,
     /// Milliseconds from call to call; 0: back to back.
     pub period_ms: u64,
-    /// Whether an ordinary thread computes on the driver's CPU all the while.
+    /// `true` if an ordinary thread computes on the driver's CPU all the while.
     pub busy: bool,
     /// From when the call was due until its outputs were there, in nanoseconds.
     pub latency: Histogram<u64>,
@@ -58,7 +58,7 @@ pub struct Row {
     pub overhead: Histogram<u64>,
     /// Overhead of each window (median) as a multiple of the probe around it.
     ratios: Vec<f64>,
-    /// How much further its tail reached than the probe's, window by window; see [`Window::tail`].
+    /// Tails of the row beyond those of the probe, window by window; see [`CallWindow::tail`].
     tails: Vec<f64>,
     /// Mean latency beside idle bursts as a multiple of that without, window by window.
     slowdowns: Vec<f64>,
@@ -70,23 +70,23 @@ pub struct Row {
     pub dropped: u32,
     /// The probe's round trips around the windows, in nanoseconds.
     pub probed: Histogram<u64>,
-    /// Whether both ends are pinned to one CPU.
+    /// `true` if both ends are pinned to one CPU.
     pub one_cpu: bool,
     /// Other bursts that are open on the same driver and have nothing to do.
     pub idle_bursts: u32,
-    /// What one of these takes of a core.
+    /// The share of a core that one of these takes.
     pub idle_share: Option<f64>,
     /// Calls that were due before the last one had ended.
     pub late: u64,
-    /// What of the real-time profile was refused.
+    /// Parts of the real-time profile that were refused.
     pub warnings: Vec<String>,
 }
 
-impl Row {
-    pub(super) fn new(model: &'static str, road: Road, period_ms: u64, busy: bool) -> Self {
+impl CallRow {
+    pub(super) fn new(model: &'static str, route: Route, period_ms: u64, busy: bool) -> Self {
         Self {
             model,
-            road,
+            route,
             period_ms,
             busy,
             latency: histogram(),
@@ -106,10 +106,10 @@ impl Row {
         }
     }
 
-    /// Model, road, pace and neighbour.
+    /// Model, route, pace and neighbour.
     #[must_use]
     pub fn title(&self) -> String {
-        let (transport, wait) = self.road.names();
+        let (transport, wait) = self.route.names();
         let pace = match self.period_ms {
             0 => "back to back".into(),
             period => format!("every {period} ms"),
@@ -123,7 +123,7 @@ impl Row {
         format!("{} {transport} {wait}, {pace}, {neighbour}", self.model)
     }
 
-    pub(super) fn add(&mut self, window: &Window) {
+    pub(super) fn add(&mut self, window: &CallWindow) {
         self.late += window.late;
         for (histogram, samples) in
             [(&mut self.latency, &window.latencies), (&mut self.overhead, &window.overheads)]
@@ -145,7 +145,7 @@ impl Row {
 
     /// Adds a window beside idle bursts and the one without them that went before, both at one
     /// place.
-    pub(super) fn compare(&mut self, alone: &Window, beside: &Window) {
+    pub(super) fn compare(&mut self, alone: &CallWindow, beside: &CallWindow) {
         if alone.bracket.placement().is_some()
             && alone.bracket.placement() == beside.bracket.placement()
         {
@@ -153,7 +153,7 @@ impl Row {
         }
     }
 
-    /// How much further the overhead's tail reaches than the probe's, window by window. `None`
+    /// The overhead's tail as a multiple of the probe's, window by window. `None`
     /// where there are too few calls to speak of one in a thousand.
     #[must_use]
     pub fn tail(&self) -> Option<Spread> {
@@ -170,13 +170,13 @@ impl Row {
         self.tail().and_then(|_| Some(reach(&self.overhead)? / reach(&self.probed)?))
     }
 
-    /// How much slower calls are beside idle bursts than without.
+    /// Times of calls beside idle bursts as multiples of those without.
     #[must_use]
     pub fn slowdown(&self) -> Option<Spread> {
         Spread::of(self.slowdowns.iter().copied())
     }
 
-    /// What the probe takes as seldom, by the clock, as one call in a thousand takes its p99.9, in
+    /// The probe's time that is as rare, by the clock, as a call's p99.9, in
     /// nanoseconds: an interruption that comes so often a second meets few of many short round
     /// trips and more of the longer calls. `None` where that has not been seen three times.
     #[must_use]
@@ -202,9 +202,9 @@ impl Row {
     }
 }
 
-/// A stretch of calls, and the probe's round trips right before and after; nanoseconds all.
+/// A run of calls, and the probe's round trips right before and after; nanoseconds all.
 #[derive(Debug)]
-pub(super) struct Window {
+pub(super) struct CallWindow {
     pub(super) latencies: Vec<f64>,
     pub(super) overheads: Vec<f64>,
     pub(super) late: u64,
@@ -212,7 +212,7 @@ pub(super) struct Window {
     pub(super) bracket: Bracket,
 }
 
-impl Window {
+impl CallWindow {
     fn median(&self) -> Option<f64> {
         quantile(&self.overheads, 0.5)
     }

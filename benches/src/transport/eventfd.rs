@@ -14,41 +14,41 @@ pub struct Eventfd;
 
 /// One end.
 #[derive(Debug)]
-pub struct End(OwnedFd);
+pub struct EventfdEnd(OwnedFd);
 
 impl Channel<[u64; 1]> for Eventfd {
-    type Both = End;
-    type Tx = End;
-    type Rx = End;
+    type Both = EventfdEnd;
+    type Tx = EventfdEnd;
+    type Rx = EventfdEnd;
 
-    fn create(link: &Link) -> Result<End> {
+    fn create(link: &Link) -> Result<EventfdEnd> {
         let fd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
         link.send(b"eventfd", &[fd.as_fd()])?;
-        Ok(End(fd))
+        Ok(EventfdEnd(fd))
     }
 
-    fn join(link: &Link) -> Result<End> {
+    fn join(link: &Link) -> Result<EventfdEnd> {
         let (_, mut fds) = link.expect()?;
-        Ok(End(fds.pop().ok_or("an eventfd without a file")?))
+        Ok(EventfdEnd(fds.pop().ok_or("an eventfd without a file")?))
     }
 
-    fn tx(both: End) -> Result<End> {
+    fn tx(both: EventfdEnd) -> Result<EventfdEnd> {
         Ok(both)
     }
 
-    fn rx(both: End) -> Result<End> {
+    fn rx(both: EventfdEnd) -> Result<EventfdEnd> {
         Ok(both)
     }
 }
 
-impl Tx<[u64; 1]> for End {
+impl Tx<[u64; 1]> for EventfdEnd {
     fn put(&mut self, [number]: &[u64; 1]) -> Result<()> {
         rustix::io::write(&self.0, &number.to_ne_bytes())?;
         Ok(())
     }
 }
 
-impl Rx<[u64; 1]> for End {
+impl Rx<[u64; 1]> for EventfdEnd {
     fn take(&mut self, [number]: &mut [u64; 1]) -> Result<()> {
         let mut bytes = [0; 8];
         rustix::io::read(&self.0, &mut bytes)?;

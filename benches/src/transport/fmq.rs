@@ -70,8 +70,8 @@ where
     [T; N]: Pod,
 {
     type Both = Queue<T>;
-    type Tx = End<Producer<T>, W>;
-    type Rx = End<Consumer<T>, W>;
+    type Tx = FmqEnd<Producer<T>, W>;
+    type Rx = FmqEnd<Consumer<T>, W>;
 
     fn create(link: &Link) -> Result<Queue<T>> {
         let capacity = crate::RING_BYTES / size_of::<T>();
@@ -93,7 +93,7 @@ where
             producer.set_cancel(&Cancel::new());
             producer.set_peer(&living()?);
         }
-        Ok(End::new(producer))
+        Ok(FmqEnd::new(producer))
     }
 
     fn rx(both: Queue<T>) -> Result<Self::Rx> {
@@ -102,7 +102,7 @@ where
             consumer.set_cancel(&Cancel::new());
             consumer.set_peer(&living()?);
         }
-        Ok(End::new(consumer))
+        Ok(FmqEnd::new(consumer))
     }
 }
 
@@ -118,15 +118,15 @@ const FEW: usize = 64;
 
 /// One end and its strategy.
 #[derive(Debug)]
-pub struct End<E, W>(E, PhantomData<W>);
+pub struct FmqEnd<E, W>(E, PhantomData<W>);
 
-impl<E, W> End<E, W> {
+impl<E, W> FmqEnd<E, W> {
     pub(super) fn new(end: E) -> Self {
         Self(end, PhantomData)
     }
 }
 
-impl<T: Pod + Send, const N: usize, W: Strategy> Tx<[T; N]> for End<Producer<T>, W> {
+impl<T: Pod + Send, const N: usize, W: Strategy> Tx<[T; N]> for FmqEnd<Producer<T>, W> {
     #[inline(always)]
     fn put(&mut self, message: &[T; N]) -> Result<()> {
         match message.as_slice() {
@@ -137,7 +137,7 @@ impl<T: Pod + Send, const N: usize, W: Strategy> Tx<[T; N]> for End<Producer<T>,
     }
 }
 
-impl<T: Pod + Send, const N: usize, W: Strategy> Rx<[T; N]> for End<Consumer<T>, W> {
+impl<T: Pod + Send, const N: usize, W: Strategy> Rx<[T; N]> for FmqEnd<Consumer<T>, W> {
     #[inline(always)]
     fn take(&mut self, message: &mut [T; N]) -> Result<()> {
         match message.as_mut_slice() {

@@ -18,7 +18,7 @@ use super::fmq::Strategy;
 use super::{Channel, Message, Rx, Tx};
 use crate::Result;
 use crate::link::Link;
-use crate::shared::{Shared, Span, Word};
+use crate::shared::{Shared, SharedWord, Span};
 
 const READ_AT: usize = 0;
 const WRITTEN_AT: usize = 8;
@@ -34,10 +34,10 @@ pub struct Libfmq<W>(PhantomData<W>);
 
 /// One end.
 #[derive(Debug)]
-pub struct End<W> {
-    read: Word,
-    written: Word,
-    flag: Word,
+pub struct LibfmqEnd<W> {
+    read: SharedWord,
+    written: SharedWord,
+    flag: SharedWord,
     ring: Span,
     /// Read through `black_box`: the library learns it at run time, so the compiler must not know
     /// it.
@@ -47,8 +47,8 @@ pub struct End<W> {
 
 impl<W: Strategy, M: Message> Channel<M> for Libfmq<W> {
     type Both = Shared;
-    type Tx = End<W>;
-    type Rx = End<W>;
+    type Tx = LibfmqEnd<W>;
+    type Rx = LibfmqEnd<W>;
 
     fn create(link: &Link) -> Result<Shared> {
         let shared = Shared::create(BYTES)?;
@@ -61,16 +61,16 @@ impl<W: Strategy, M: Message> Channel<M> for Libfmq<W> {
         Shared::attach(fds.pop().ok_or("a queue without a file")?, BYTES)
     }
 
-    fn tx(both: Shared) -> Result<End<W>> {
-        End::new(&both, size_of::<M>())
+    fn tx(both: Shared) -> Result<LibfmqEnd<W>> {
+        LibfmqEnd::new(&both, size_of::<M>())
     }
 
-    fn rx(both: Shared) -> Result<End<W>> {
-        End::new(&both, size_of::<M>())
+    fn rx(both: Shared) -> Result<LibfmqEnd<W>> {
+        LibfmqEnd::new(&both, size_of::<M>())
     }
 }
 
-impl<W: Strategy> End<W> {
+impl<W: Strategy> LibfmqEnd<W> {
     fn new(shared: &Shared, quantum: usize) -> Result<Self> {
         let ring_bytes = crate::RING_BYTES / quantum * quantum;
         Ok(Self {
@@ -142,7 +142,7 @@ fn polls<W: Strategy>() -> bool {
     W::WAIT == nnburst_fmq::Wait::Spin
 }
 
-impl<W: Strategy, M: Message> Tx<M> for End<W> {
+impl<W: Strategy, M: Message> Tx<M> for LibfmqEnd<W> {
     #[inline]
     fn put(&mut self, message: &M) -> Result<()> {
         while !self.try_write(bytemuck::bytes_of(message)) {
@@ -152,7 +152,7 @@ impl<W: Strategy, M: Message> Tx<M> for End<W> {
     }
 }
 
-impl<W: Strategy, M: Message> Rx<M> for End<W> {
+impl<W: Strategy, M: Message> Rx<M> for LibfmqEnd<W> {
     #[inline]
     fn take(&mut self, message: &mut M) -> Result<()> {
         while !self.try_read(bytemuck::bytes_of_mut(message)) {

@@ -5,8 +5,10 @@
 //! everyone:
 //!
 //! ```text
-//! round trip   near: stamp, put -------> far: take          throughput   near: put put put ... ----> far: take take ...
-//!                    take, compare <---       put                              wait <---- "all here" ----
+//! round trip   near: stamp, put -------> far: take
+//!                    take, compare <---       put
+//! throughput   near: put put put ... --> far: take take ...
+//!                    wait <---- "all here" ----
 //! ```
 //!
 //! Every message carries its number, and every receiver compares it: nobody is fast by losing data.
@@ -27,7 +29,7 @@ pub use rows::{Ends, Probe, Row, Way, rows};
 
 use crate::clock::ticks;
 use crate::link::Link;
-use crate::shared::Word;
+use crate::shared::SharedWord;
 use crate::{Result, spin_until};
 
 /// A message: plain data whose first bytes hold its number.
@@ -169,7 +171,7 @@ struct Flow<T, M> {
     message: M,
     number: u64,
     /// The number of the last message that the other side has taken, in steps of a block.
-    arrived: Word,
+    arrived: SharedWord,
 }
 
 impl<T: Tx<M>, M: Message> Near for Flow<T, M> {
@@ -190,7 +192,7 @@ struct Sink<R, M> {
     rx: R,
     message: M,
     number: u64,
-    arrived: Word,
+    arrived: SharedWord,
 }
 
 impl<R: Rx<M>, M: Message> Far for Sink<R, M> {

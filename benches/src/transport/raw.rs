@@ -15,7 +15,7 @@ use rustix::thread::futex;
 use super::{Channel, Message, Rx, Tx};
 use crate::Result;
 use crate::link::Link;
-use crate::shared::{Shared, Span, Word};
+use crate::shared::{Shared, SharedWord, Span};
 
 const BYTES: usize = 4096;
 /// The payload starts on a line of its own, two lines on because CPUs fetch lines in pairs.
@@ -39,7 +39,7 @@ pub struct Atomic;
 /// One end of [`Atomic`].
 #[derive(Debug)]
 pub struct AtomicEnd {
-    word: Word,
+    word: SharedWord,
     last: u64,
 }
 
@@ -84,7 +84,7 @@ impl Rx<[u64; 1]> for AtomicEnd {
 
 /// Polls until the word is no longer `last`.
 #[inline(always)]
-fn changed(word: &Word, last: &mut u64) -> u64 {
+fn changed(word: &SharedWord, last: &mut u64) -> u64 {
     loop {
         // Acquire: pairs with `put`.
         let now = word.get().load(Ordering::Acquire);
@@ -103,7 +103,7 @@ pub struct Copying<M>(PhantomData<M>);
 /// One end of [`Copying`].
 #[derive(Debug)]
 pub struct CopyEnd {
-    word: Word,
+    word: SharedWord,
     payload: Span,
     last: u64,
 }
@@ -158,7 +158,7 @@ pub struct Futex;
 /// One end of [`Futex`].
 #[derive(Debug)]
 pub struct FutexEnd {
-    word: Word,
+    word: SharedWord,
     last: u32,
 }
 

@@ -16,42 +16,42 @@ pub struct Seqpacket;
 
 /// One end.
 #[derive(Debug)]
-pub struct End(OwnedFd);
+pub struct SocketEnd(OwnedFd);
 
 impl<M: Message> Channel<M> for Seqpacket {
-    type Both = End;
-    type Tx = End;
-    type Rx = End;
+    type Both = SocketEnd;
+    type Tx = SocketEnd;
+    type Rx = SocketEnd;
 
-    fn create(link: &Link) -> Result<End> {
+    fn create(link: &Link) -> Result<SocketEnd> {
         let kind = SocketType::SEQPACKET;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
         link.send(b"socket", &[theirs.as_fd()])?;
-        Ok(End(ours))
+        Ok(SocketEnd(ours))
     }
 
-    fn join(link: &Link) -> Result<End> {
+    fn join(link: &Link) -> Result<SocketEnd> {
         let (_, mut fds) = link.expect()?;
-        Ok(End(fds.pop().ok_or("a socket without a file")?))
+        Ok(SocketEnd(fds.pop().ok_or("a socket without a file")?))
     }
 
-    fn tx(both: End) -> Result<End> {
+    fn tx(both: SocketEnd) -> Result<SocketEnd> {
         Ok(both)
     }
 
-    fn rx(both: End) -> Result<End> {
+    fn rx(both: SocketEnd) -> Result<SocketEnd> {
         Ok(both)
     }
 }
 
-impl<M: Message> Tx<M> for End {
+impl<M: Message> Tx<M> for SocketEnd {
     fn put(&mut self, message: &M) -> Result<()> {
         send(&self.0, bytemuck::bytes_of(message), SendFlags::NOSIGNAL)?;
         Ok(())
     }
 }
 
-impl<M: Message> Rx<M> for End {
+impl<M: Message> Rx<M> for SocketEnd {
     fn take(&mut self, message: &mut M) -> Result<()> {
         let (_, bytes) = recv(&self.0, bytemuck::bytes_of_mut(message), RecvFlags::empty())?;
         if bytes == size_of::<M>() { Ok(()) } else { Err(format!("{bytes} bytes came").into()) }

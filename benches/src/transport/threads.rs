@@ -8,7 +8,7 @@ use crossbeam_queue::ArrayQueue;
 
 use nnburst_fmq::{Consumer, Producer, Queue};
 
-use super::fmq::{End, Spin};
+use super::fmq::{FmqEnd, Spin};
 use super::{Rx, Tx};
 use crate::Result;
 
@@ -30,12 +30,12 @@ pub trait Pair<M> {
 pub struct FmqPair;
 
 impl<T: Pod + Send, const N: usize> Pair<[T; N]> for FmqPair {
-    type Tx = End<Producer<T>, Spin>;
-    type Rx = End<Consumer<T>, Spin>;
+    type Tx = FmqEnd<Producer<T>, Spin>;
+    type Rx = FmqEnd<Consumer<T>, Spin>;
 
     fn pair() -> Result<(Self::Tx, Self::Rx)> {
         let (producer, consumer) = Queue::builder(crate::RING_BYTES / size_of::<T>()).pair()?;
-        Ok((End::new(producer), End::new(consumer)))
+        Ok((FmqEnd::new(producer), FmqEnd::new(consumer)))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::processor::Processor;
 /// A frame belongs to the controller that made it. Another one would send slot numbers that mean
 /// nothing to its driver, or other memories.
 #[derive(Debug)]
-pub struct Frame {
+pub struct BurstFrame {
     // Boxed, so that moving a frame in and out of a burst moves a pointer.
     inner: Box<Inner>,
 }
@@ -40,7 +40,7 @@ pub(super) struct Inner {
     pub(super) taken: u64,
 }
 
-impl Frame {
+impl BurstFrame {
     pub(super) fn new(dialect: Dialect) -> Self {
         Self {
             inner: Box::new(Inner {

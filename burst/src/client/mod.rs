@@ -8,5 +8,5 @@ mod slots;
 
 pub use controller::{BurstController, ControllerOptions, Rejected};
 pub use error::{BurstError, Closed, Fallback, SubmitError};
-pub use frame::Frame;
+pub use frame::BurstFrame;
 pub use scratch::LastRequest;

@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use nnburst_hal::{ExecutionOptions, MeasureTiming, Request, RequestArgument, RequestPool};
 
-use super::Frame;
+use super::BurstFrame;
 use crate::packet::Dialect;
 
 /// Storage for requests without a frame, and what the packet in it says.
 #[derive(Debug)]
 pub(super) struct Scratch {
-    pub(super) frame: Frame,
+    pub(super) frame: BurstFrame,
     /// Another one whenever the packet says something else; nothing where it says nothing of sense.
     written: Option<LastRequest>,
     inputs: Vec<RequestArgument>,
@@ -59,7 +59,7 @@ impl PoolId {
 impl Scratch {
     pub(super) fn new(dialect: Dialect) -> Self {
         Self {
-            frame: Frame::new(dialect),
+            frame: BurstFrame::new(dialect),
             written: None,
             inputs: Vec::new(),
             outputs: Vec::new(),

@@ -1,13 +1,13 @@
 //! Packets: requests and answers as runs of elements, and back.
 //!
-//! | request                        | times              | answer               | times              |
-//! |--------------------------------|--------------------|----------------------|--------------------|
-//! | packet information             | 1                  | packet information   | 1                  |
-//! | input, then its dimensions     | per input          | output, then its dimensions | per output  |
-//! | output, then its dimensions    | per output         | *driver times*       | 0 or 1             |
-//! | pool identifier or *pool token* | per pool          | execution timing     | 1                  |
-//! | *execution limits*             | 0 or 1             |                      |                    |
-//! | measure timing                 | 1                  |                      |                    |
+//! | request | times | answer | times |
+//! |---|---|---|---|
+//! | packet information | 1 | packet information | 1 |
+//! | input, then its dimensions | per input | output, then its dimensions | per output |
+//! | output, then its dimensions | per output | *driver times* | 0 or 1 |
+//! | pool identifier or *pool token* | per pool | execution timing | 1 |
+//! | *execution limits* | 0 or 1 |  |  |
+//! | measure timing | 1 |  |  |
 //!
 //! What stands in italics is ours and travels only where both ends agreed to it
 //! ([`Dialect::Extended`]); the rest is Android's, bit for bit.

@@ -1,8 +1,8 @@
-//! How others speak to the burst's thread: they leave word and interrupt its wait.
+//! Requests of other threads to the burst's thread: they post them and interrupt its wait.
 //!
-//! | edge   | release                                | acquire                        | hands over                 |
-//! |--------|----------------------------------------|--------------------------------|----------------------------|
-//! | `word` | [`Control::leave_word`], the interrupt | [`Control::has_word`], the lock | slots to drop, and the end |
+//! | edge | release | acquire | hands over |
+//! |---|---|---|---|
+//! | `word` | [`Control::post`] | [`Control::has_pending`], the lock | slots to drop, the end |
 
 use nnburst_fmq::Cancel;
 
@@ -10,24 +10,24 @@ use super::MAX_SLOTS;
 use super::listener::index;
 use crate::sync::{Mutex, lock};
 
-/// Shared by the burst's thread and those who have something to say to it.
+/// Shared by the burst's thread and those that post requests to it.
 #[derive(Debug, Default)]
 pub(super) struct Control {
-    /// Ends the thread's wait. The thread resets it before it takes the word.
+    /// Ends the thread's wait. The thread resets it before it takes what is pending.
     interrupt: Cancel,
-    word: Mutex<Word>,
+    pending: Mutex<Pending>,
 }
 
-/// What was said since the thread last listened.
+/// Requests since the thread last took them.
 #[derive(Debug, Default)]
-pub(super) struct Word {
+pub(super) struct Pending {
     /// Slots to drop.
     pub(super) freed: Vec<i32>,
     /// Whether to end.
     pub(super) stop: bool,
 }
 
-impl Word {
+impl Pending {
     /// Has the thread drop `slot`. What is kept is bounded by the number of slots there are,
     /// however often a client frees them while the thread is busy.
     pub(super) fn free(&mut self, slot: i32) {
@@ -43,30 +43,30 @@ impl Word {
 }
 
 impl Control {
-    /// What the thread's waits have to be attached to.
+    /// The handle that the thread's waits have to be attached to.
     pub(super) fn interrupt(&self) -> &Cancel {
         &self.interrupt
     }
 
-    pub(super) fn leave_word(&self, say: impl FnOnce(&mut Word)) {
-        say(&mut lock(&self.word));
-        // edge word (release): who finds the interrupt raised finds what was said.
+    pub(super) fn post(&self, change: impl FnOnce(&mut Pending)) {
+        change(&mut lock(&self.pending));
+        // edge word (release): who finds the interrupt raised finds what was posted.
         self.interrupt.cancel();
     }
 
-    /// Whether somebody left word since it was last taken.
+    /// Returns whether something was posted since it was last taken.
     #[inline]
-    pub(super) fn has_word(&self) -> bool {
-        // edge word (acquire): pairs with `leave_word`.
+    pub(super) fn has_pending(&self) -> bool {
+        // edge word (acquire): pairs with `post`.
         self.interrupt.is_cancelled()
     }
 
-    /// Takes the word. A stop stays said.
-    pub(super) fn take_word(&self) -> Word {
-        // Reset first: what is said from here on interrupts again.
+    /// Takes what is pending. A stop stays.
+    pub(super) fn take_pending(&self) -> Pending {
+        // Reset first: what is posted from here on interrupts again.
         self.interrupt.reset();
-        let mut word = lock(&self.word);
-        Word { freed: std::mem::take(&mut word.freed), stop: word.stop }
+        let mut pending = lock(&self.pending);
+        Pending { freed: std::mem::take(&mut pending.freed), stop: pending.stop }
     }
 }
 
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_client_that_frees_without_end_costs_a_bounded_list() {
-        let mut word = Word::default();
+        let mut word = Pending::default();
         let most = i32::try_from(MAX_SLOTS).unwrap();
         for round in 0..8 {
             (-2..most + 2).for_each(|slot| word.free(slot));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nnburst_fmq::{Producer, QueueError, Wait};
 use nnburst_hal::{BurstCallback, ErrorStatus, MeasureTiming, TimePoint, Timing};
 
-use super::control::Word;
+use super::control::Pending;
 use super::{BurstExecutor, Control, Live, MAX_SLOTS};
 use crate::channel::Receiver;
 use crate::packet::{
@@ -62,7 +62,7 @@ impl Listener {
                 if *warms_up {
                     *warms_up = false; // until it went well
                     if deserialize_request(last, dialect, request).is_ok() {
-                        let mut is_over = || has_come() || control.has_word();
+                        let mut is_over = || has_come() || control.has_pending();
                         executor.warm_up(request, answer, &mut is_over);
                         let _ = serialize_answer(answer, dialect, packet);
                         *warms_up = true;
@@ -88,7 +88,7 @@ impl Listener {
         };
         // Once the packet is here and before it is run: it may use slots anew that were freed
         // before it was sent, maybe while this thread was attending to an earlier word.
-        if self.control.has_word() {
+        if self.control.has_pending() {
             self.attend()?;
         }
         match parsed {
@@ -114,7 +114,7 @@ impl Listener {
 
     /// Does what others left word of.
     fn attend(&mut self) -> Result<(), Over> {
-        let Word { freed, stop } = self.control.take_word();
+        let Pending { freed, stop } = self.control.take_pending();
         for slot in freed {
             self.executor.remove(slot);
             if let Some(used) = index(slot).and_then(|index| self.used.get_mut(index)) {

@@ -148,7 +148,7 @@ impl BurstServer {
 impl BurstContext for BurstServer {
     fn free_memory(&self, slot: i32) {
         if self.origin.is_here() {
-            self.control.leave_word(|word| word.free(slot));
+            self.control.post(|pending| pending.free(slot));
         }
     }
 
@@ -168,7 +168,7 @@ impl Drop for BurstServer {
             std::mem::forget(self.thread.take());
             return;
         }
-        self.control.leave_word(|word| word.stop = true);
+        self.control.post(|pending| pending.stop = true);
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != sync::current().id()
         {

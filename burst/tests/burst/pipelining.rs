@@ -20,7 +20,7 @@ fn open(driver: &Driver, depth: u32) -> BurstController {
     BurstController::configure(driver, &options(depth), Some(driver.watch())).unwrap()
 }
 
-fn frames(burst: &mut BurstController, count: u8) -> (Vec<nnburst_burst::Frame>, Vec<Memory>) {
+fn frames(burst: &mut BurstController, count: u8) -> (Vec<nnburst_burst::BurstFrame>, Vec<Memory>) {
     let mut outputs = Vec::new();
     let frames = (0..count).map(|index| {
         let (input, output) = (memory(&[index; 4]), memory(&[0; 4]));

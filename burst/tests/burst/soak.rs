@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use nnburst_burst::testing::AddOne;
-use nnburst_burst::{BurstController, BurstError, ControllerOptions, Fallback, Frame};
+use nnburst_burst::{BurstController, BurstError, BurstFrame, ControllerOptions, Fallback};
 use nnburst_hal::{BurstOptions, ErrorStatus, ExecutionOptions, Memory};
 
 use crate::death;
@@ -151,7 +151,7 @@ fn open(driver: &Driver, dice: &mut Dice) -> BurstController {
 
 /// A request on fresh memories, with what its output has to become.
 struct Job {
-    frame: Option<Frame>,
+    frame: Option<BurstFrame>,
     output: Memory,
     want: Vec<u8>,
 }

@@ -4,7 +4,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::{Backing, Memory, Parts};
+use super::{Backing, Parts, QueueMemory};
 use crate::SetupError;
 use crate::layout::{FLAG_AT, READ_AT, RING_AT, WRITTEN_AT};
 
@@ -17,7 +17,7 @@ struct Heap {
     layout: Layout,
 }
 
-// SAFETY: the block is owned, and what is in it is reached through `Memory` only.
+// SAFETY: the block is owned, and what is in it is reached through `QueueMemory` only.
 unsafe impl Send for Heap {}
 // SAFETY: as above.
 unsafe impl Sync for Heap {}
@@ -36,7 +36,7 @@ pub(crate) fn memory(
     ring_bytes: usize,
     _quantum: usize,
     event_flag: bool,
-) -> Result<Memory, SetupError> {
+) -> Result<QueueMemory, SetupError> {
     let too_large = || SetupError::TooLarge { bytes: ring_bytes as u64, limit: isize::MAX as u64 };
     let size = ring_bytes.checked_add(RING_AT as usize).ok_or_else(too_large)?;
     let layout = Layout::from_size_align(size, ALIGN).map_err(|_| too_large())?;
@@ -51,7 +51,7 @@ pub(crate) fn memory(
         ring: at(RING_AT),
         ring_bytes,
     };
-    // SAFETY: offsets and sizes as `Memory` wants them by the constants of `layout`; the block
+    // SAFETY: offsets and sizes as `QueueMemory` wants them by the constants of `layout`; the block
     // lives in the backing.
-    Ok(unsafe { Memory::new(parts, Arc::new(Heap { block, layout })) })
+    Ok(unsafe { QueueMemory::new(parts, Arc::new(Heap { block, layout })) })
 }

@@ -2,7 +2,7 @@
 //! stranger.
 //!
 //! A file that can be shortened under a mapping raises `SIGBUS` in whoever touches the lost pages,
-//! so files are sealed against that before they are mapped: ours at birth, a foreign process's if they are
+//! so files are sealed against that before they are mapped: ours at birth, a other process's if they are
 //! not yet. What can't be sealed is refused, unless the caller vouches for it.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -16,7 +16,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::stat::fstat;
 use nix::unistd::ftruncate;
 
-use super::{Backing, Memory, Parts};
+use super::{Backing, Parts, QueueMemory};
 use crate::layout::{self, LIMIT, PartSpan, PartSpans};
 use crate::sys::{errno, failed, page_size};
 use crate::{Part, SetupError};
@@ -30,7 +30,7 @@ pub(crate) enum Access {
     ReadOnly,
 }
 
-/// How a foreign process's files are treated.
+/// How a other process's files are treated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policy {
     pub(crate) access: Access,
@@ -69,7 +69,7 @@ pub(crate) fn map(
     places: &PartSpans,
     fds: &[OwnedFd],
     policy: Policy,
-) -> Result<Memory, SetupError> {
+) -> Result<QueueMemory, SetupError> {
     let mut files: Vec<File<'_>> = Vec::new();
     for place in places.all() {
         // `layout::check` has compared the index with the number of files.
@@ -110,7 +110,7 @@ pub(crate) fn map(
     };
     // SAFETY: places are aligned to 8 in page-aligned mappings, lie within files that can't shrink
     // (or for which the caller vouched), do not overlap, and stay mapped while `mappings` lives.
-    Ok(unsafe { Memory::new(parts, Arc::new(mappings)) })
+    Ok(unsafe { QueueMemory::new(parts, Arc::new(mappings)) })
 }
 
 /// One file and the parts that lie in it. Two descriptors of one file count as one.
@@ -182,12 +182,12 @@ struct Mapping {
     start: u64,
 }
 
-/// Checks a foreign process's grantors and maps them.
+/// Checks a other process's grantors and maps them.
 pub(crate) fn attach(
     descriptor: &crate::Descriptor,
     quantum: u64,
     policy: Policy,
-) -> Result<Memory, SetupError> {
+) -> Result<QueueMemory, SetupError> {
     let places = layout::check(&descriptor.data.grantors, descriptor.fds.len(), quantum)?;
     map(&places, &descriptor.fds, policy)
 }

@@ -1,6 +1,6 @@
 //! The memory of a queue: two counters, the ring and the event-flag word, wherever they live.
 //!
-//! [`Memory`] is a handle to that memory, cheap to clone, and keeps it alive. Rules, after those of
+//! [`QueueMemory`] is a handle to that memory, cheap to clone, and keeps it alive. Rules, after those of
 //! vm-memory:
 //!
 //! 1. The ring is reached only through raw pointers. No `&` or `&mut` to it is ever made.
@@ -26,11 +26,11 @@ pub(crate) mod mapping;
 mod native;
 
 #[cfg(loom)]
-pub(crate) use heap::{Flag, Memory};
+pub(crate) use heap::{Flag, QueueMemory};
 #[cfg(not(loom))]
 pub use native::Region;
 #[cfg(not(loom))]
-pub(crate) use native::{Backing, Flag, Memory, Parts};
+pub(crate) use native::{Backing, Flag, Parts, QueueMemory};
 
 /// Bytes that move between cores together. A hint for what is done ahead of time; correctness does
 /// not depend on it.

@@ -1,4 +1,4 @@
-//! [`Memory`] for loom: its atomics, and a ring of cells, one per item, in which it sees every
+//! [`QueueMemory`] for loom: its atomics, and a ring of cells, one per item, in which it sees every
 //! race.
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::sync::{AtomicU64, FutexWord, Ordering};
 
 /// A handle to the memory of a queue; see the [module](super).
 #[derive(Clone, Debug)]
-pub(crate) struct Memory(Arc<Words>);
+pub(crate) struct QueueMemory(Arc<Words>);
 
 #[derive(Debug)]
 struct Words {
@@ -53,13 +53,13 @@ pub(crate) fn memory(
     ring_bytes: usize,
     quantum: usize,
     event_flag: bool,
-) -> Result<Memory, SetupError> {
+) -> Result<QueueMemory, SetupError> {
     let ring = (0..ring_bytes / quantum).map(|_| UnsafeCell::new(vec![0; quantum])).collect();
     Ok(words(Ring::Owned(ring), quantum, event_flag))
 }
 
 /// The memory of an unsynchronised queue.
-pub(crate) fn racy(ring_bytes: usize, quantum: usize) -> Memory {
+pub(crate) fn racy(ring_bytes: usize, quantum: usize) -> QueueMemory {
     words(
         Ring::Racy((0..ring_bytes / quantum).map(|_| AtomicU64::new(0)).collect()),
         quantum,
@@ -67,8 +67,8 @@ pub(crate) fn racy(ring_bytes: usize, quantum: usize) -> Memory {
     )
 }
 
-fn words(ring: Ring, quantum: usize, event_flag: bool) -> Memory {
-    Memory(Arc::new(Words {
+fn words(ring: Ring, quantum: usize, event_flag: bool) -> QueueMemory {
+    QueueMemory(Arc::new(Words {
         read: AtomicU64::new(0),
         written: AtomicU64::new(0),
         flag: event_flag.then(Flag::default),
@@ -77,7 +77,7 @@ fn words(ring: Ring, quantum: usize, event_flag: bool) -> Memory {
     }))
 }
 
-impl Memory {
+impl QueueMemory {
     pub(crate) fn read(&self) -> &AtomicU64 {
         &self.0.read
     }

@@ -1,4 +1,4 @@
-//! [`Memory`] over plain addresses: a mapping of shared memory, or private memory.
+//! [`QueueMemory`] over plain addresses: a mapping of shared memory, or private memory.
 
 use std::fmt;
 use std::ops::Deref;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::copy;
 use crate::sync::{AtomicU64, FutexWord};
 
-/// What keeps the addresses of a [`Memory`] valid: they stay so until it is dropped.
+/// What keeps the addresses of a [`QueueMemory`] valid: they stay so until it is dropped.
 pub(crate) trait Backing: Send + Sync + fmt::Debug {}
 
 /// The addresses of the parts of a queue.
@@ -23,7 +23,7 @@ pub(crate) struct Parts {
 
 /// A handle to the memory of a queue; see the [module](super).
 #[derive(Clone, Debug)]
-pub(crate) struct Memory {
+pub(crate) struct QueueMemory {
     parts: Parts,
     _backing: Arc<dyn Backing>,
 }
@@ -31,15 +31,15 @@ pub(crate) struct Memory {
 // SAFETY: the addresses are valid in every thread while `_backing` lives, counters and flag are
 // atomics, and the ring is touched only by `copy_in` and `copy_out`, whose callers own the bytes
 // they name.
-unsafe impl Send for Memory {}
+unsafe impl Send for QueueMemory {}
 // SAFETY: as above.
-unsafe impl Sync for Memory {}
+unsafe impl Sync for QueueMemory {}
 
-impl Memory {
+impl QueueMemory {
     /// # Safety
     /// While `backing` lives: the counters are readable 64-bit words aligned to 8, the flag a
     /// readable and writable 32-bit word aligned to 4, the ring `ring_bytes` readable bytes aligned
-    /// to 8; none overlap, and all of them are accessed by this process only through `Memory`.
+    /// to 8; none overlap, and all of them are accessed by this process only through `QueueMemory`.
     /// Where a side's role writes, they are writable too.
     pub(crate) unsafe fn new(parts: Parts, backing: Arc<dyn Backing>) -> Self {
         Self { parts, _backing: backing }
@@ -179,7 +179,7 @@ impl Deref for Flag {
     #[inline(always)]
     fn deref(&self) -> &FutexWord {
         // SAFETY: an aligned word that lives as long as `self` and is accessed atomically only, by
-        // `Memory::new` or `foreign`; a `FutexWord` is a transparent `AtomicU32`.
+        // `QueueMemory::new` or `foreign`; a `FutexWord` is a transparent `AtomicU32`.
         unsafe { self.word.as_ref() }
     }
 }

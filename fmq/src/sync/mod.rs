@@ -5,12 +5,12 @@
 //! explores the code that ships. `clippy.toml` bans the std types elsewhere. Aliases rather than
 //! re-exports, because that lint sees through `pub use`.
 //!
-//! | here           | native                                     | under loom                                 |
-//! |----------------|--------------------------------------------|--------------------------------------------|
-//! | atomics, fence | `std::sync::atomic`                        | `loom::sync::atomic`                       |
-//! | [`FutexWord`]  | an `AtomicU32` and the kernel's futex calls | an `AtomicU32`, a mutex and a condvar     |
-//! | [`spin_loop`]  | the CPU's pause                            | a yield: loom must run the other side      |
-//! | [`clock`]      | the monotonic clock                        | a clock on which every limit has passed    |
+//! | here | native | under loom |
+//! |---|---|---|
+//! | atomics, fence | `std::sync::atomic` | `loom::sync::atomic` |
+//! | [`FutexWord`] | an `AtomicU32`, futex calls | an `AtomicU32`, a mutex and a condvar |
+//! | [`spin_loop`] | the CPU's pause | a yield: loom must run the other side |
+//! | [`clock`] | the monotonic clock | a clock on which every limit has passed |
 
 #[cfg(loom)]
 mod model;

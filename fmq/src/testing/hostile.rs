@@ -1,7 +1,7 @@
 //! [`HostilePeer`]: holds a queue's memory and keeps to no rule.
 
 use crate::descriptor::Descriptor;
-use crate::memory::Memory;
+use crate::memory::QueueMemory;
 use crate::memory::mapping::{self, Access, Policy};
 use crate::sync::Ordering;
 use crate::{Cancel, PeerWatch};
@@ -11,7 +11,7 @@ use crate::{Cancel, PeerWatch};
 /// Death is played by dropping the connection that a [`PeerWatch`] looks at: [`Self::connection`].
 #[derive(Debug)]
 pub struct HostilePeer {
-    memory: Memory,
+    memory: QueueMemory,
     descriptor: Descriptor,
     connection: Option<std::os::unix::net::UnixStream>,
 }

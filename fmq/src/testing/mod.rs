@@ -1,12 +1,12 @@
 //! Doubles of the other side, for the tests of this crate and of those built on it (feature
 //! `testing`).
 //!
-//! | for                                                        | see                                            |
-//! |------------------------------------------------------------|------------------------------------------------|
-//! | a peer that writes anything anywhere, at any step           | [`HostilePeer`]                                |
-//! | a peer that is libfmq, written from its description alone   | [`ForeignPeer`]                                |
-//! | random calls against random misdeeds, judged by a model     | [`lying_producer`], [`lying_consumer`]         |
-//! | random bytes as a descriptor                                | [`any_descriptor`]                             |
+//! | for | see |
+//! |---|---|
+//! | a peer that writes anything anywhere, at any step | [`HostilePeer`] |
+//! | a peer that is libfmq, written from its description alone | [`ForeignPeer`] |
+//! | random calls against random misdeeds | [`lying_producer`], [`lying_consumer`] |
+//! | random bytes as a descriptor | [`any_descriptor`] |
 //!
 //! The last two rows are plain functions of bytes: property tests drive them here, cargo-fuzz in
 //! `tools/fuzz/`.

@@ -2,7 +2,7 @@
 //! [`Reader`](super::Reader) are for items of a type, and [`erased`](crate::erased)'s for items of
 //! a size.
 
-use crate::memory::Memory;
+use crate::memory::QueueMemory;
 #[cfg(not(loom))]
 use crate::memory::Region;
 use crate::ring::{Quantum, put, take, usize_of, wrap};
@@ -12,7 +12,7 @@ use crate::{Lie, LieKind, QueueError, SetupError};
 /// The ring, in items: the same for both ends.
 #[derive(Debug)]
 pub(crate) struct Ring<Q> {
-    pub(crate) memory: Memory,
+    pub(crate) memory: QueueMemory,
     quantum: Q,
 }
 
@@ -50,12 +50,12 @@ pub(crate) struct WriteCursor<Q> {
 
 impl<Q: Quantum> WriteCursor<Q> {
     /// The writer of a new queue.
-    pub(crate) fn fresh(memory: Memory, quantum: Q) -> Self {
+    pub(crate) fn fresh(memory: QueueMemory, quantum: Q) -> Self {
         Self { ring: Ring { memory, quantum }, written: 0, position: 0, doomed: 0 }
     }
 
     /// A writer that goes on where the last one stopped, which may have died in mid batch.
-    pub(crate) fn attach(memory: Memory, quantum: Q) -> Result<Self, SetupError> {
+    pub(crate) fn attach(memory: QueueMemory, quantum: Q) -> Result<Self, SetupError> {
         // Relaxed, both: the last writer is gone, and nothing that it did is relied on.
         let written = memory.written().load(Ordering::Relaxed);
         let mark = memory.read().load(Ordering::Relaxed);
@@ -114,7 +114,7 @@ impl<Q: Quantum> WriteCursor<Q> {
         unsafe { put(&self.ring.memory, start, items) };
     }
 
-    /// The regions of the next `bytes`; see [`Memory::regions`].
+    /// The regions of the next `bytes`; see [`QueueMemory::regions`].
     #[cfg(not(loom))]
     pub(crate) fn regions(&self, bytes: usize) -> [Region; 2] {
         self.ring.memory.regions(self.position, bytes)
@@ -144,7 +144,7 @@ pub(crate) struct ReadCursor<Q> {
 
 impl<Q: Quantum> ReadCursor<Q> {
     /// A reader at the beginning of the history.
-    pub(crate) fn new(memory: Memory, quantum: Q) -> Self {
+    pub(crate) fn new(memory: QueueMemory, quantum: Q) -> Self {
         Self { ring: Ring { memory, quantum }, read: 0, written: 0, lie: None }
     }
 
@@ -188,7 +188,7 @@ impl<Q: Quantum> ReadCursor<Q> {
         unsafe { take(&self.ring.memory, start, items) };
     }
 
-    /// The regions of the next `bytes`; see [`Memory::regions`].
+    /// The regions of the next `bytes`; see [`QueueMemory::regions`].
     #[cfg(not(loom))]
     pub(crate) fn regions(&self, bytes: usize) -> [Region; 2] {
         self.ring.memory.regions(self.position(), bytes)

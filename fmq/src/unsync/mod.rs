@@ -13,10 +13,10 @@
 //! leaves the shared read counter unused in this flavour; our writer says there up to where it is
 //! about to overwrite, before it does:
 //!
-//! | edge      | writer                                      | reader                                         |
-//! |-----------|---------------------------------------------|------------------------------------------------|
-//! | `publish` | items; `written` Release                    | `written` Acquire; items                       |
-//! | `doom`    | `read` Relaxed; fence Release; items        | items; fence Acquire; `read` and `written`     |
+//! | edge | writer | reader |
+//! |---|---|---|
+//! | `publish` | items; `written` Release | `written` Acquire; items |
+//! | `doom` | `read` Relaxed; fence Release; items | items; fence Acquire; `read` and `written` |
 //!
 //! A reader that has seen a byte of a new item sees the doom that went before it, and drops its
 //! copy. The mark never goes back: a writer that follows one that died in mid batch takes it over,
@@ -40,7 +40,7 @@ use crate::descriptor::Descriptor;
 use crate::descriptor::Flavor;
 use crate::event_flag::EventFlag;
 use crate::interrupt::Interrupts;
-use crate::memory::Memory;
+use crate::memory::QueueMemory;
 #[cfg(not(loom))]
 use crate::memory::mapping::{self, Access};
 #[cfg(not(loom))]
@@ -82,7 +82,7 @@ pub struct WriteEnd<Q> {
 
 #[expect(private_bounds, reason = "there are two quanta, and nobody can add a third")]
 impl<Q: Quantum> WriteEnd<Q> {
-    pub(crate) fn fresh(memory: Memory, quantum: Q, descriptor: Descriptor) -> Self {
+    pub(crate) fn fresh(memory: QueueMemory, quantum: Q, descriptor: Descriptor) -> Self {
         Self { cursor: WriteCursor::fresh(memory, quantum), descriptor }
     }
 
@@ -383,7 +383,7 @@ fn attach(
     quantum: usize,
     options: AttachOptions,
     access: Access,
-) -> Result<Memory, SetupError> {
+) -> Result<QueueMemory, SetupError> {
     expect_items(descriptor, quantum, Flavor::Unsynchronized)?;
     let memory = mapping::attach(descriptor, quantum as u64, options.policy(access))?;
     if access == Access::ReadWrite {
@@ -394,7 +394,7 @@ fn attach(
 
 /// A writer and a reader of it, for models.
 #[cfg(loom)]
-pub(crate) fn pair<T: Pod>(memory: Memory) -> (Writer<T>, Reader<T>) {
+pub(crate) fn pair<T: Pod>(memory: QueueMemory) -> (Writer<T>, Reader<T>) {
     let reader = ReadEnd { cursor: ReadCursor::new(memory.clone(), Of::NEW) };
     let descriptor = Descriptor { memory: Some(memory.clone()), ..Descriptor::default() };
     (WriteEnd::fresh(memory, Of::NEW, descriptor), reader)

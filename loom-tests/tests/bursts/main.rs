@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use driver::{Driver, Tensors, memory, options, request};
 use loom::thread;
-use nnburst_burst::{BurstController, BurstError, Closed, Fallback, Frame};
+use nnburst_burst::{BurstController, BurstError, BurstFrame, Closed, Fallback};
 use nnburst_fmq::PeerWatch;
 use nnburst_hal::{ErrorStatus, ExecutionOptions, Memory, TimePoint};
 
@@ -36,12 +36,12 @@ fn burst_on(tensors: usize, depth: u32, window: Duration) -> (Tensors, BurstCont
     (tensors, burst)
 }
 
-fn frame(burst: &mut BurstController, memory: &Memory) -> Frame {
+fn frame(burst: &mut BurstController, memory: &Memory) -> BurstFrame {
     burst.frame(&request(memory), &ExecutionOptions::default()).unwrap()
 }
 
 /// The answer is that of a request on this memory.
-fn assert_answers(frame: &Frame, memory: &Memory) {
+fn assert_answers(frame: &BurstFrame, memory: &Memory) {
     let answer = frame.answer().unwrap();
     assert_eq!(answer.status, ErrorStatus::None);
     assert_eq!(answer.output_shapes[0].dimensions, [u32::try_from(memory.size()).unwrap()]);

@@ -169,14 +169,14 @@ const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         what: "burst word, looked for before the packet", file: LISTENER,
-        from: "        if self.control.has_word() {\n",
-        to: "        if parsed.is_none() && self.control.has_word() {\n",
+        from: "        if self.control.has_pending() {\n",
+        to: "        if parsed.is_none() && self.control.has_pending() {\n",
         caught_by: "a_slot_used_anew_is_never_the_memory_before",
     },
     Mutant {
         what: "burst word, reset before it is taken", file: CONTROL,
-        from: "        self.interrupt.reset();\n        let mut word = lock(&self.word);\n        Word { freed: std::mem::take(&mut word.freed), stop: word.stop }\n",
-        to: "        let mut word = lock(&self.word);\n        let taken = Word { freed: std::mem::take(&mut word.freed), stop: word.stop };\n        drop(word);\n        self.interrupt.reset();\n        taken\n",
+        from: "        self.interrupt.reset();\n        let mut pending = lock(&self.pending);\n        Pending { freed: std::mem::take(&mut pending.freed), stop: pending.stop }\n",
+        to: "        let mut pending = lock(&self.pending);\n        let taken = Pending { freed: std::mem::take(&mut pending.freed), stop: pending.stop };\n        drop(pending);\n        self.interrupt.reset();\n        taken\n",
         caught_by: "a_slot_used_anew_is_never_the_memory_before",
     },
     Mutant {

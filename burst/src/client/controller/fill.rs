@@ -4,7 +4,7 @@ use nnburst_hal::{ExecutionOptions, Memory, Request, RequestPool, TimePoint};
 
 use super::BurstController;
 use crate::client::scratch::Scratch;
-use crate::client::{Closed, Fallback, Frame};
+use crate::client::{BurstFrame, Closed, Fallback};
 use crate::packet::{BurstPool, Dialect, serialize_request};
 use crate::server::MAX_SLOTS;
 
@@ -12,7 +12,7 @@ impl BurstController {
     /// Gives the request's memories slots and writes its packet.
     pub(super) fn fill(
         &mut self,
-        frame: &mut Frame,
+        frame: &mut BurstFrame,
         request: &Request,
         options: &ExecutionOptions,
     ) -> Result<(), Fallback> {
@@ -25,7 +25,7 @@ impl BurstController {
         for pool in &request.pools {
             inner.pools.push(self.burst_pool(pool)?);
         }
-        // The limits are always there in an extended frame, so that `Frame::set_deadline` has their
+        // The limits are always there in an extended frame, so that `BurstFrame::set_deadline` has their
         // place.
         let (mut options, deadline) = (*options, options.deadline);
         if self.dialect == Dialect::Extended {

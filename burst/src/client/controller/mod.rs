@@ -17,7 +17,7 @@ use nnburst_hal::{
 
 use super::scratch::{LastRequest, Scratch};
 use super::slots::Slots;
-use super::{BurstError, Closed, Fallback, Frame, SubmitError};
+use super::{BurstError, BurstFrame, Closed, Fallback, SubmitError};
 use crate::channel::{PollingWindow, Receiver, status_of};
 use crate::packet::{BurstAnswer, Dialect, RequestDatum, ResultDatum};
 use crate::stats::BurstStats;
@@ -53,7 +53,7 @@ pub struct BurstController {
     /// Sent and not answered, the oldest first.
     in_flight: VecDeque<InFlight>,
     /// Answered and not taken, the oldest first.
-    done: VecDeque<Frame>,
+    done: VecDeque<BurstFrame>,
     closed: Option<Closed>,
     /// Storage for [`Self::execute`]; absent only while that runs.
     scratch: Option<Scratch>,
@@ -69,9 +69,9 @@ pub struct BurstController {
 /// Whose answer is due.
 #[derive(Debug)]
 enum InFlight {
-    Submitted(Frame),
+    Submitted(BurstFrame),
     /// Nobody waits for it any more. It keeps its memories until the driver is done with them.
-    Forgotten(Frame),
+    Forgotten(BurstFrame),
     /// The frame that [`BurstController::execute_frame`] borrows.
     Borrowed,
     /// Such a frame whose deadline has passed. Its memories stay until the driver is done with
@@ -85,7 +85,7 @@ enum InFlight {
 #[derive(Debug)]
 pub struct Rejected {
     /// The frame.
-    pub frame: Frame,
+    pub frame: BurstFrame,
     /// Why.
     pub why: SubmitError,
 }
@@ -281,8 +281,8 @@ impl BurstController {
         &mut self,
         request: &Request,
         options: &ExecutionOptions,
-    ) -> std::result::Result<Frame, Fallback> {
-        let mut frame = Frame::new(self.dialect);
+    ) -> std::result::Result<BurstFrame, Fallback> {
+        let mut frame = BurstFrame::new(self.dialect);
         self.fill(&mut frame, request, options)?;
         frame.inner().memories.extend(request.pools.iter().filter_map(|pool| match pool {
             RequestPool::Memory(memory) => Some(memory.clone()),
@@ -292,13 +292,13 @@ impl BurstController {
     }
 
     /// Executes a frame and waits for its answer, and so for those of all frames submitted before;
-    /// until the frame's deadline at most ([`Frame::set_deadline`]), whatever the driver does.
+    /// until the frame's deadline at most ([`BurstFrame::set_deadline`]), whatever the driver does.
     ///
     /// # Errors
     /// There is no answer; [`BurstError::NotSent`] leaves the ordinary path open.
     pub fn execute_frame<'f>(
         &mut self,
-        frame: &'f mut Frame,
+        frame: &'f mut BurstFrame,
     ) -> std::result::Result<&'f BurstAnswer, BurstError> {
         let inner = frame.inner();
         inner.outcome = self.run(inner);
@@ -309,7 +309,7 @@ impl BurstController {
     ///
     /// # Errors
     /// The frame, with why it was not sent.
-    pub fn try_submit(&mut self, mut frame: Frame) -> std::result::Result<(), Rejected> {
+    pub fn try_submit(&mut self, mut frame: BurstFrame) -> std::result::Result<(), Rejected> {
         let depth = self.depth;
         if self.in_flight.len().saturating_add(self.done.len()) >= depth {
             return Err(Rejected { frame, why: SubmitError::Busy { depth } });
@@ -322,19 +322,19 @@ impl BurstController {
     }
 
     /// The oldest submitted frame, if its answer is here. Never waits, and makes no system call.
-    pub fn poll(&mut self) -> Option<Frame> {
+    pub fn poll(&mut self) -> Option<BurstFrame> {
         while self.done.is_empty() && self.receive(None) != Came::Nothing {}
         self.done.pop_front()
     }
 
     /// Waits for the oldest submitted frame, until `deadline` at most. `None` at the deadline, the
     /// frame then being in flight still, and where nothing is in flight.
-    pub fn wait_until(&mut self, deadline: Instant) -> Option<Frame> {
+    pub fn wait_until(&mut self, deadline: Instant) -> Option<BurstFrame> {
         self.wait_for_frame(Some(deadline))
     }
 
     /// Waits for the oldest submitted frame. `None` where nothing is in flight.
-    pub fn wait(&mut self) -> Option<Frame> {
+    pub fn wait(&mut self) -> Option<BurstFrame> {
         self.wait_for_frame(None)
     }
 
@@ -355,7 +355,7 @@ impl BurstController {
         }
     }
 
-    fn wait_for_frame(&mut self, deadline: Option<Instant>) -> Option<Frame> {
+    fn wait_for_frame(&mut self, deadline: Option<Instant>) -> Option<BurstFrame> {
         loop {
             if let Some(frame) = self.poll() {
                 return Some(frame);
