@@ -164,8 +164,7 @@ impl Waiter {
         self.interrupts.follow_fork();
         self.stream.hang_back();
         let waited = self.wait(options, || cursor.ready(bytes));
-        let bytes = bytes.max(1);
-        self.stream.learn(cursor.remembered() / bytes, cursor.ring_bytes() / bytes);
+        self.stream.learn(cursor.remembered(), bytes, cursor.ring_bytes());
         waited
     }
 
@@ -390,10 +389,14 @@ impl Stream {
         }
     }
 
-    /// A wait has ended with `messages` to do, of at most `capacity`.
-    fn learn(&mut self, messages: usize, capacity: usize) {
-        let found = u32::try_from(messages).unwrap_or(u32::MAX);
-        if found < self.turns.max(Self::SEVERAL) {
+    /// A wait for `message` bytes has ended with `usable` bytes to do, in a ring of `ring` bytes.
+    ///
+    /// It multiplies rather than divides: it runs between the coming of a message and its being
+    /// read, where two divisions are a tenth of an exchange between near cores.
+    #[inline]
+    fn learn(&mut self, usable: usize, message: usize, ring: usize) {
+        let several = usize::try_from(self.turns.max(Self::SEVERAL)).unwrap_or(usize::MAX);
+        if usable < message.max(1).saturating_mul(several) {
             *self = Self::default();
             return;
         }
@@ -403,9 +406,9 @@ impl Stream {
         }
         // A quarter to a half of the ring: both sides then have something to do while the other one
         // works.
-        self.turns = if messages < capacity / 4 {
+        self.turns = if usable < ring / 4 {
             (self.turns * 2).clamp(Self::LEAST, Self::MOST)
-        } else if messages > capacity / 2 {
+        } else if usable > ring / 2 {
             self.turns / 2
         } else {
             self.turns
@@ -451,7 +454,7 @@ mod tests {
     fn only_several_messages_several_times_in_a_row_make_a_stream() {
         let mut stream = Stream::default();
         for (messages, turns) in [(9, 0), (9, 0), (1, 0), (4, 0), (4, 0), (4, 16), (3, 0)] {
-            stream.learn(messages, 2048);
+            stream.learn(messages * 8, 8, 2048 * 8);
             assert_eq!(stream.turns, turns, "{messages} messages");
         }
     }
@@ -462,7 +465,7 @@ mod tests {
         let steps =
             [(40, 16), (40, 32), (40, 64), (70, 128), (200, 128), (600, 128), (1100, 64), (50, 0)];
         for (messages, turns) in steps {
-            stream.learn(messages, 2048);
+            stream.learn(messages * 8, 8, 2048 * 8);
             assert_eq!(stream.turns, turns, "{messages} messages");
         }
     }
