@@ -160,7 +160,7 @@ impl Span {
     }
 }
 
-/// Where the two sides of a queue stand, in bytes: its read and its write counter.
+/// Returns the positions of the two sides of a queue, in bytes: its read and its write counter.
 ///
 /// # Errors
 /// If the queue can't be mapped, or its counters lie in the ring's file.

@@ -13,7 +13,7 @@ fn run(command: &str, args: &[&str]) -> Output {
     output
 }
 
-/// Whether both sides of the lab can have a processor each.
+/// Returns whether both sides of the lab can have a processor each.
 fn two_processors() -> bool {
     let processors = std::thread::available_parallelism().map_or(1, |processors| processors.get());
     is_there("processors", processors >= 2)

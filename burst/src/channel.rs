@@ -22,29 +22,29 @@ use crate::processor::{self, Processor, Whereabouts};
 /// size. Android's have 1024.
 pub const MAX_QUEUE_ELEMENTS: usize = 1 << 16;
 
-/// How long Android's bursts poll before they sleep.
+/// The time that Android's bursts poll before they sleep.
 const ANDROID_WINDOW: Duration = Duration::from_micros(50);
 
-/// Who polls without end while nothing comes sleeps after this long: an idle burst costs no core.
-/// (No time passes in a model.)
+/// The longest time of polling while nothing comes, before a side sleeps: an idle burst costs no
+/// core. (No time passes in a model.)
 const LONGEST_POLL: Duration = Duration::from_secs(if cfg!(loom) { 0 } else { 1 });
 
-/// Who polls looks this often whether it keeps the other side from running: the scheduler may have
-/// moved it.
+/// The interval at which a polling side checks that it does not keep the other from running: the
+/// scheduler may have moved it.
 const CHECK_INTERVAL: Duration = Duration::from_micros(100);
 
 /// A client that sends one request after the other sends the next in less than this.
 const SOON: Duration = Duration::from_millis(1);
 
-/// Who polls has something better to do with its processor this often; see
+/// The interval at which a polling side uses its processor for something else; see
 /// [`BurstExecutor::keep_warm`](crate::BurstExecutor::keep_warm).
 const IDLE_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Who doesn't come to an end with that is interrupted, so as to look whether the other side still
-/// lives.
+/// The most calls of it in a row: one that never ends is interrupted, to check whether the other
+/// side still lives.
 const MOST_IDLE_CALLS: u32 = 1 << 14;
 
-/// How to wait for packets.
+/// The way to wait for packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PollingWindow {
     /// Sleeps at once.
@@ -65,7 +65,7 @@ impl PollingWindow {
         }
     }
 
-    /// What Android does where nothing is said: 50 microseconds, none with `LOW_POWER`.
+    /// The window of Android's bursts where none is given: 50 microseconds, none with `LOW_POWER`.
     pub fn for_preference(preference: ExecutionPreference) -> Self {
         match preference {
             ExecutionPreference::LowPower => Self::Zero,
@@ -120,7 +120,7 @@ pub(crate) fn attach<D: Pod>(descriptor: Descriptor) -> Result<Queue<D>, Channel
     Ok(queue)
 }
 
-/// Why a queue is of no use to a burst.
+/// The reason why a queue is of no use to a burst.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChannelError {
     #[error(transparent)]
@@ -168,27 +168,27 @@ pub(crate) fn packet_storage<D>(elements: usize) -> Result<Vec<D>, ChannelError>
 #[derive(Debug)]
 pub(crate) struct Receiver<D> {
     consumer: Consumer<D>,
-    /// What was read; `unread` of it is still to be looked at.
+    /// Elements that were read; those of `unread` are still to be parsed.
     storage: Box<[D]>,
     unread: Range<usize>,
     /// The packet that was taken last; nothing once more was read.
     last: Range<usize>,
     window: PollingWindow,
-    /// Where this side runs.
+    /// The processor that this side runs on.
     whereabouts: Whereabouts,
-    /// Where it ran when it last sent something.
+    /// The processor that it ran on when it last sent something.
     here: Processor,
-    /// Where the other side ran when it last sent something.
+    /// The processor that the other side ran on when it last sent something.
     peer: Processor,
-    /// Whether the other side may have moved since then.
+    /// `true` if the other side may have moved since then.
     peer_may_have_moved: bool,
-    /// Whether the last wait was slept through from the start.
+    /// `true` if the last wait was slept through from the start.
     has_slept: bool,
-    /// Whether more than one packet may be underway.
+    /// `true` if more than one packet may be underway.
     pipelined: bool,
-    /// Whether what is waited for is due: an answer is, another request need not be.
+    /// `true` if what is waited for is due: an answer is, another request need not be.
     is_due: bool,
-    /// Whether the other side is going to say where it runs, and hasn't yet.
+    /// `true` if the other side is going to say where it runs, and hasn't yet.
     is_unheard: bool,
 }
 
@@ -247,7 +247,8 @@ impl<D: PacketElement> Receiver<D> {
         self.window = window.on_this_machine();
     }
 
-    /// Where this side runs just now, for the packet that it is about to send.
+    /// Returns the processor that this side runs on just now, for the packet that it is about to
+    /// send.
     #[inline]
     pub(crate) fn here(&mut self, now_ns: u64) -> Processor {
         self.here = self.whereabouts.at(now_ns, self.has_slept);
@@ -309,9 +310,9 @@ impl<D: PacketElement> Receiver<D> {
         }
     }
 
-    /// Whether nothing can come while this side polls, given that both sides were on one processor:
-    /// what is due comes from there. Of a client that doesn't send at once nothing is known: it may
-    /// have gone, or wait for something else.
+    /// Returns whether nothing can come while this side polls, given that both sides were on one
+    /// processor: what is due comes from there. Of a client that doesn't send at once nothing is
+    /// known: it may have gone, or wait for something else.
     fn keeps_peer_from_running(&self) -> bool {
         self.is_due || self.peer.is_pinned()
     }
@@ -399,8 +400,8 @@ impl<D: PacketElement> Receiver<D> {
     }
 }
 
-/// How many of the elements are the first packet: its own size if that can be true, else all of
-/// them.
+/// Returns the number of elements of the first packet: its own size if that can be true, else all
+/// of them.
 fn first_packet<D: PacketElement>(elements: &[D]) -> usize {
     let size = elements.first().and_then(PacketElement::packet_size).unwrap_or(0);
     usize::try_from(size)

@@ -1,5 +1,5 @@
-//! Where the two ends of a burst run: who polls on the other end's processor keeps it from
-//! answering.
+//! The processors of the two ends of a burst: an end that polls on the other end's processor keeps
+//! it from answering.
 //!
 //! Each end of an extended burst writes its processor into the packets it sends. It is a hint that
 //! the peer chose: it decides between polling and sleeping, and so costs latency of that peer's own
@@ -42,7 +42,8 @@ impl Processor {
         (self.0 & !Self::PINNED).checked_sub(1)
     }
 
-    /// Whether the thread can run on this processor alone: then it is there whenever it runs.
+    /// Returns whether the thread can run on this processor alone: then it is there whenever it
+    /// runs.
     #[must_use]
     pub const fn is_pinned(self) -> bool {
         self.0 & Self::PINNED != 0
@@ -54,28 +55,29 @@ impl Processor {
         self.0
     }
 
-    /// What a packet says. Every word means something.
+    /// The processor of a packet's word. Every word means something.
     #[must_use]
     pub const fn from_word(word: u32) -> Self {
         Self(word)
     }
 
-    /// Whether both name the same processor.
+    /// Returns whether both name the same processor.
     pub(crate) const fn is(self, other: Self) -> bool {
         // Both known, or else nothing is the same.
         self.0 & !Self::PINNED == other.0 & !Self::PINNED && self.number().is_some()
     }
 }
 
-/// What a thread knows about where it runs.
+/// A thread's knowledge of the processor that it runs on.
 #[derive(Debug, Default)]
 pub(crate) struct Whereabouts {
     is_pinned: bool,
-    /// When it last asked whether it is pinned, nanoseconds of `CLOCK_MONOTONIC`; 0 before.
+    /// The time at which it last asked whether it is pinned, nanoseconds of `CLOCK_MONOTONIC`; 0
+    /// before.
     asked_ns: u64,
 }
 
-/// How long a thread that sleeps believes that it is pinned or not, in nanoseconds.
+/// The time that a thread which sleeps takes itself for pinned or not, in nanoseconds.
 const ASKED_AGAIN_NS: u64 = 100_000_000;
 
 impl Whereabouts {
@@ -98,7 +100,7 @@ impl Whereabouts {
     }
 }
 
-/// Whether the machine has one processor: there, nobody can answer while somebody polls.
+/// Returns whether the machine has one processor: there, nobody can answer while somebody polls.
 #[cfg(not(loom))]
 pub(crate) fn is_the_only_one() -> bool {
     static ONE: OnceLock<bool> = OnceLock::new();
@@ -124,7 +126,7 @@ fn current() -> Option<u32> {
 #[cfg(loom)]
 pub(crate) use model::{current, is_pinned, is_the_only_one};
 
-/// What models say about processors: all threads of a model run on one of the machine.
+/// Processors in models: all threads of a model run on one of the machine.
 #[cfg(loom)]
 pub mod model {
     use std::cell::Cell;

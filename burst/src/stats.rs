@@ -1,4 +1,4 @@
-//! What a burst remembers of its executions: histograms that are recorded into without allocating.
+//! Figures of a burst's executions: histograms that are recorded into without allocating.
 
 use hdrhistogram::{CreationError, Histogram};
 use nnburst_hal::{ErrorStatus, TimePoint};
@@ -32,7 +32,7 @@ pub struct BurstStats {
     pub overhead: Histogram<u64>,
     /// Answers that said that the deadline was missed.
     pub missed_deadlines: u64,
-    /// When the driver ended the last request, by its own account.
+    /// The time at which the driver ended the last request, by its own account.
     last_ended: u64,
 }
 

@@ -15,7 +15,7 @@ use nix::errno::Errno;
 
 use crate::{Part, SetupError};
 
-/// Where one part of a queue lies. Layout and size (24 bytes) are those of libfmq's
+/// The place of one part of a queue. Layout and size (24 bytes) are those of libfmq's
 /// `GrantorDescriptor` in HIDL.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ use crate::{Part, SetupError};
 pub struct Grantor {
     /// Unused, zero.
     pub flags: u32,
-    /// Which of the descriptor's files.
+    /// Index of one of the descriptor's files.
     pub fd_index: u32,
     /// Byte in that file; a multiple of 8.
     pub offset: u32,
@@ -37,7 +37,7 @@ pub struct Grantor {
 pub struct RawGrantor {
     /// Unused, zero.
     pub flags: u32,
-    /// Which of the descriptor's files.
+    /// Index of one of the descriptor's files.
     pub fd_index: u32,
     /// Byte in that file.
     pub offset: u32,
@@ -61,8 +61,8 @@ impl From<RawGrantor> for Grantor {
     }
 }
 
-/// Whether one reader and the writer wait for each other, or the writer overwrites what any number
-/// of readers missed.
+/// The flavour: one reader and the writer wait for each other, or the writer overwrites what any
+/// number of readers missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 #[expect(clippy::exhaustive_enums, reason = "the format has these two")]
@@ -93,7 +93,7 @@ pub struct Descriptor {
     pub data: DescriptorData,
     /// The files, by [`Grantor::fd_index`].
     pub fds: Vec<OwnedFd>,
-    /// What a model has instead of files.
+    /// The memory itself, which a model has instead of files.
     #[cfg(loom)]
     pub(crate) memory: Option<crate::memory::QueueMemory>,
 }
@@ -160,7 +160,7 @@ impl Descriptor {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct AidlGrantor {
-    /// Which of the descriptor's files.
+    /// Index of one of the descriptor's files.
     pub fd_index: i32,
     /// Byte in that file.
     pub offset: i32,

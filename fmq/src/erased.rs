@@ -78,7 +78,8 @@ impl Queue {
         Ok(Self { memory, counters, quantum, descriptor })
     }
 
-    /// What another process needs to attach; a copy, with file descriptors of its own.
+    /// A copy of the descriptor that another process needs to attach, with file descriptors of its
+    /// own.
     ///
     /// # Errors
     /// [`SetupError::System`] if the files can't be duplicated.

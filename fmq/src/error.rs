@@ -1,9 +1,8 @@
-//! What can go wrong: [`SetupError`] while a queue is made or attached, [`QueueError`] while it is
-//! used.
+//! Errors: [`SetupError`] while a queue is made or attached, [`QueueError`] while it is used.
 
 use std::fmt;
 
-/// Why a queue operation did not happen. Nothing was written or read.
+/// The reason why a queue operation did not happen. Nothing was written or read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueueError {
@@ -76,7 +75,7 @@ pub enum QueueError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lie {
-    /// Which rule the counter broke.
+    /// The rule that the counter broke.
     pub kind: LieKind,
     /// The peer's counter as read from shared memory.
     pub seen: u64,
@@ -110,7 +109,7 @@ impl fmt::Display for Lie {
     }
 }
 
-/// Why a queue could not be made, described or attached to.
+/// The reason why a queue could not be made, described or attached to.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
@@ -156,9 +155,9 @@ pub enum SetupError {
     /// A grantor points outside what it may: the field and its value are named.
     #[error("the grantor of the {part} has {field} {value}: {why}")]
     Grantor {
-        /// Which part of the queue.
+        /// The part of the queue.
         part: Part,
-        /// Which field of the grantor.
+        /// The field of the grantor.
         field: &'static str,
         /// The field's value.
         value: i128,
@@ -178,9 +177,9 @@ pub enum SetupError {
     PastEnd {
         /// The part that does not fit.
         part: Part,
-        /// Where it would end.
+        /// The byte at which it would end.
         end: u64,
-        /// Where the file ends.
+        /// The byte at which the file ends.
         size: u64,
     },
     /// The file can be shortened by anyone who holds it, and can't be sealed against that.
@@ -188,7 +187,7 @@ pub enum SetupError {
     Unsealed {
         /// The part that lies in that file.
         part: Part,
-        /// Why it can't be sealed.
+        /// The reason why it can't be sealed.
         source: nix::errno::Errno,
     },
     /// The counters in the region can't belong to a queue in use.

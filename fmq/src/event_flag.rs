@@ -24,7 +24,7 @@
 //!
 //! | edge | waker | waiter | forbids |
 //! |---|---|---|---|
-//! | `sleep` | publish; fence SeqCst; load or fetch_or | fetch_and; fence SeqCst; counters | a lost wake |
+//! | `sleep` | publish; fence SeqCst; load, fetch_or | fetch_and; fence SeqCst; counters | lost wakes |
 //! | `bits` | fetch_or Release | fetch_and finds the bit; fence SeqCst | bit before the news |
 
 use std::num::NonZeroU32;
@@ -42,7 +42,7 @@ pub const NOT_FULL: u32 = 0x1;
 /// The bit a producer sets when it has published items, and a consumer waits for.
 pub const NOT_EMPTY: u32 = 0x2;
 
-/// How a side announces; see the [module](self).
+/// The way in which a side announces; see the [module](self).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notify {
     /// libfmq's way, safe against every peer.

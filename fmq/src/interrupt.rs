@@ -1,4 +1,4 @@
-//! What ends a wait from outside the queue: cancellation, and the death of the peer.
+//! Ends of a wait from outside the queue: cancellation, and the death of the peer.
 //!
 //! Both are a [`Signal`]: a word of this process that pollers look at every few microseconds (no
 //! system call, and a line that nobody writes), and on which sleepers sleep beside the queue's
@@ -54,7 +54,7 @@ impl Signal {
     }
 }
 
-/// What may end the waits of one end, or of one handle to an event flag.
+/// The signals that may end the waits of one end, or of one handle to an event flag.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupts {
     cancel: Option<Arc<Signal>>,
@@ -68,7 +68,7 @@ struct Death {
     watch: Arc<dyn Watching>,
 }
 
-/// What keeps somebody looking for a death as long as it lives.
+/// A watch: somebody looks for a death as long as it lives.
 pub(crate) trait Watching: Send + Sync + fmt::Debug {
     /// Sees to it that somebody looks in this process: a fork leaves the watching threads behind.
     /// Returns whether somebody does.
@@ -124,7 +124,7 @@ impl Interrupts {
     }
 }
 
-/// How long a forked child sleeps that could not make a watch anew, before it tries again.
+/// The time that a forked child sleeps that could not make a watch anew, before it tries again.
 const TRY_AGAIN: Duration = Duration::from_millis(10);
 
 /// Ends the waits of the queues it is attached to: for tearing down, from any thread of this
@@ -170,7 +170,7 @@ impl Cancel {
         self.signal.lower();
     }
 
-    /// Whether waits end at once.
+    /// Returns whether waits end at once.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.signal.is_raised()

@@ -1,4 +1,4 @@
-//! Where the parts of a queue lie: libfmq's packed layout, our spaced one, and the check of a
+//! The places of a queue's parts: libfmq's packed layout, our spaced one, and the check of a
 //! foreign process's.
 //!
 //! A part's place is said by its [`Grantor`], so any arrangement can be read by any peer, libfmq
@@ -40,7 +40,7 @@ pub(crate) struct Arrangement {
     pub(crate) bytes: u64,
 }
 
-/// How a new queue is laid out.
+/// The layout of a new queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     Spaced,

@@ -99,7 +99,7 @@ impl PeerWatch {
         }
     }
 
-    /// Whether the peer is gone.
+    /// Returns whether the peer is gone.
     #[must_use]
     pub fn is_dead(&self) -> bool {
         self.watch.follow_fork();
@@ -147,7 +147,7 @@ impl<F: AsFd + Send + Sync> WatchedFile for F {}
 /// The process's watcher, while its thread runs.
 static WATCHER: PerProcess<Option<Arc<Watcher>>> = PerProcess::new();
 
-/// What the watching thread and the watches share.
+/// The state that the watching thread and the watches share.
 #[derive(Debug)]
 struct Watcher {
     epoll: Epoll,

@@ -1,4 +1,4 @@
-//! Which process this is, and the threads that it starts.
+//! The identity of this process, and the threads that it starts.
 //!
 //! A forked child inherits its parent's memory, but none of the threads that work on it, and shares
 //! its sockets and epoll descriptors. So objects note the [`id`] of the process that they belong

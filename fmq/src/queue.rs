@@ -34,7 +34,7 @@ use crate::{Consumer, Producer, SetupError};
 pub struct Queue<T> {
     memory: QueueMemory,
     counters: Counters,
-    /// What others need to attach; absent for a queue that was attached to.
+    /// The descriptor that others need to attach; absent for a queue that was attached to.
     #[cfg(not(loom))]
     descriptor: Option<Descriptor>,
     _items: PhantomData<fn() -> T>,
@@ -127,7 +127,8 @@ impl<T: Pod> Queue<T> {
         Ok(Self { memory, counters, descriptor: Some(descriptor), _items: PhantomData })
     }
 
-    /// What another process needs to attach; a copy, with file descriptors of its own.
+    /// A copy of the descriptor that another process needs to attach, with file descriptors of its
+    /// own.
     ///
     /// # Errors
     /// [`SetupError::Private`] for a queue in private memory, [`SetupError::System`] if the files
@@ -198,7 +199,7 @@ impl AttachOptions {
     }
 }
 
-/// What a new queue is to be like; see [`Queue::builder`].
+/// Settings of a new queue; see [`Queue::builder`].
 #[derive(Debug)]
 #[must_use]
 pub struct QueueBuilder<T> {
@@ -244,8 +245,8 @@ impl<T: Pod> QueueBuilder<T> {
     }
 }
 
-/// What a model has instead of files and a second process: the descriptor carries the memory
-/// itself.
+/// Methods that a model has instead of files and a second process: the descriptor carries the
+/// memory itself.
 #[cfg(loom)]
 impl<T: Pod> QueueBuilder<T> {
     /// As the native one makes it.
@@ -284,7 +285,7 @@ impl<T: Pod> Queue<T> {
         Ok(Self { memory, counters, _items: PhantomData })
     }
 
-    /// What another side needs to attach.
+    /// The descriptor that another side needs to attach.
     ///
     /// # Errors
     /// None in a model.

@@ -65,8 +65,8 @@ impl Readiness {
         Ok(Self { fd, key, bridge, process: process::id() })
     }
 
-    /// Whether `count` items can be read. If not (`false`), the descriptor becomes readable when
-    /// that may have changed.
+    /// Returns whether `count` items can be read. If not (`false`), the descriptor becomes readable
+    /// when that may have changed.
     ///
     /// # Errors
     /// As [`Consumer::wait_readable`](crate::Consumer::wait_readable), and
@@ -85,8 +85,8 @@ impl Readiness {
         self.poll(waiter, || cursor.ready(bytes))
     }
 
-    /// Whether `count` items can be written. If not (`false`), the descriptor becomes readable when
-    /// that may have changed.
+    /// Returns whether `count` items can be written. If not (`false`), the descriptor becomes
+    /// readable when that may have changed.
     ///
     /// # Errors
     /// As [`Producer::wait_writable`](crate::Producer::wait_writable).
@@ -156,7 +156,7 @@ struct Place {
 #[derive(Clone, Debug)]
 struct Armed {
     slept: Slept,
-    /// How often the word changed without one of our bits.
+    /// Number of times that the word changed without one of our bits.
     looks: u32,
 }
 
@@ -165,7 +165,7 @@ impl Armed {
     /// owner, who then looks.
     const MOST_LOOKS: u32 = 64;
 
-    /// Whether the owner has to look.
+    /// Returns whether the owner has to look.
     fn fires(&mut self) -> bool {
         let Slept { word, expected, mask, signals } = &mut self.slept;
         // Acquire: pairs with the fetch_or of wakers (edge bits).
@@ -178,7 +178,7 @@ impl Armed {
         interrupted || value & mask.get() != 0 || self.looks > Self::MOST_LOOKS
     }
 
-    /// What to sleep on: the queue's word, and those that interrupt its owner.
+    /// The words to sleep on: the queue's word, and those that interrupt its owner.
     fn words(&self) -> impl Iterator<Item = WaitWord> {
         let Slept { word, expected, signals, .. } = &self.slept;
         let private = signals.iter().map(|signal| signal.word().in_a_vector(0, Sharing::Threads));

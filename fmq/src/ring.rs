@@ -64,10 +64,9 @@ impl Quantum for ByteQuantum {
     }
 }
 
-/// Which side of the ring a cursor is on: what is its own counter, which the peer's, and what a
-/// distance means.
+/// A side of the ring, where a cursor is: its own counter, the peer's, and what a distance means.
 pub(crate) trait Side {
-    /// Whether this side has something to do after the peer's death: a reader has what was
+    /// `true` if this side has something to do after the peer's death: a reader has what was
     /// published.
     const OUTLIVES_PEER: bool;
     /// The bits that this side waits for and sets unless told otherwise.
@@ -83,7 +82,7 @@ pub(crate) trait Side {
     /// The next `left` bytes, which begin at byte `position`, below the ring's size, are this
     /// side's already.
     unsafe fn ahead(memory: &QueueMemory, position: usize, bytes: usize, left: usize);
-    /// How far this side's counter may go when the peer's stands at `peer`.
+    /// Returns how far this side's counter may go when the peer's stands at `peer`.
     fn limit(peer: u64, ring_bytes: u64) -> u64;
     /// The error for too few usable items.
     fn short(asked: usize, usable: usize) -> QueueError;
@@ -173,13 +172,13 @@ impl Side for Reading {
     }
 }
 
-/// How far ahead of itself a consumer asks for items.
+/// The distance ahead of itself at which a consumer asks for items.
 const FETCHED_AHEAD: usize = 8 * CACHE_LINE;
 /// The least that a producer takes back at a time: as many lines as a core's store buffer overlaps.
 const OWNED_AHEAD: usize = 8 * CACHE_LINE;
 
-/// Whether the `bytes` before `position` ended in the block of `block` bytes that `position` is in,
-/// or at its start.
+/// Returns whether the `bytes` before `position` ended in the block of `block` bytes that
+/// `position` is in, or at its start.
 #[inline(always)]
 fn enters(position: usize, bytes: usize, block: usize) -> bool {
     position % block < bytes
@@ -193,8 +192,8 @@ pub(crate) struct Cursor<S, Q> {
     /// operation changes: the next one can't start before it is there, so nothing else should be
     /// waited for in the same way.
     ours: u64,
-    /// How far our counter may go by what was last seen and checked of the peer: at most
-    /// `ring_bytes` past `ours`.
+    /// The bound of our counter by what was last seen and checked of the peer: at most `ring_bytes`
+    /// past `ours`.
     limit: u64,
     /// Our counter where this lap of the ring began: less than `ring_bytes` below `ours`.
     lap: u64,
@@ -251,7 +250,7 @@ impl<S: Side, Q: Quantum> Cursor<S, Q> {
         Ok(self.remembered() / self.quantum.bytes())
     }
 
-    /// Whether `bytes` are usable, looking at the peer's counter only if need be.
+    /// Returns whether `bytes` are usable, looking at the peer's counter only if need be.
     #[inline(always)]
     pub(crate) fn ready(&mut self, bytes: usize) -> Result<bool, QueueError> {
         if bytes <= self.remembered() {
@@ -267,7 +266,7 @@ impl<S: Side, Q: Quantum> Cursor<S, Q> {
         if self.has(bytes) { Ok(()) } else { self.claim_slowly(bytes) }
     }
 
-    /// Whether `bytes`, at least one, are usable by what is remembered.
+    /// Returns whether `bytes`, at least one, are usable by what is remembered.
     #[inline(always)]
     pub(crate) fn has(&self, bytes: usize) -> bool {
         bytes != 0 && bytes <= self.remembered()

@@ -111,7 +111,7 @@ impl<T> Slots<'_, T> {
         self.address
     }
 
-    /// How many slots there are.
+    /// The number of slots.
     #[must_use]
     pub fn count(&self) -> usize {
         self.count

@@ -1,5 +1,5 @@
-//! How to wait: [`Wait`] for the strategy, [`WaitOptions`] with a deadline; and the one loop that
-//! does it.
+//! Waiting: [`Wait`] for the strategy, [`WaitOptions`] with a deadline; and the one loop that does
+//! it.
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::ring::{Cursor, Quantum, Side};
 use crate::sync::{FutexWord, Ordering, POLLS_PER_CLOCK_READING, clock, spin_loop};
 use crate::{EventFlag, QueueError};
 
-/// What a waiting side does until its turn comes.
+/// The behaviour of a waiting side until its turn comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_enums,
@@ -61,9 +61,9 @@ impl Default for Wait {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "meant to be written as a literal")]
 pub struct WaitOptions {
-    /// What to do while waiting.
+    /// The strategy.
     pub strategy: Wait,
-    /// When to give up, on the monotonic clock. `None`: never. In the past: try once.
+    /// The time at which to give up, on the monotonic clock. `None`: never. In the past: try once.
     pub deadline: Option<Instant>,
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct Waiter {
     notify: Notify,
     recent: Recent,
     stream: Stream,
-    /// Whether publications are announced: there is an event flag, and there are bits to set.
+    /// `true` if publications are announced: there is an event flag, and there are bits to set.
     announces: bool,
 }
 
@@ -309,7 +309,7 @@ impl Waiter {
     }
 }
 
-/// What an end sleeps on, for those who sleep in its stead.
+/// The words that an end sleeps on, for others that sleep in its stead.
 #[cfg(not(loom))]
 #[derive(Clone, Debug)]
 pub(crate) struct Slept {
@@ -317,11 +317,11 @@ pub(crate) struct Slept {
     /// The word's value with which its owner went to sleep.
     pub(crate) expected: u32,
     pub(crate) mask: NonZeroU32,
-    /// What interrupts the sleep.
+    /// The signals that interrupt the sleep.
     pub(crate) signals: Vec<std::sync::Arc<crate::interrupt::Signal>>,
 }
 
-/// How long recent waits lasted, and hence how long to poll.
+/// Durations of recent waits, and hence the time to poll.
 #[derive(Debug, Default)]
 struct Recent {
     /// Moving average over about four waits.
@@ -338,7 +338,7 @@ impl Recent {
     /// short waits.
     const LONGEST: u32 = 4;
 
-    /// How long to poll now.
+    /// Returns how long to poll now.
     fn window(&mut self, limit: Duration) -> Duration {
         if self.average <= limit {
             // Twice the average covers the ordinary spread; a floor keeps a lucky streak from
@@ -359,7 +359,7 @@ impl Recent {
     }
 }
 
-/// Whether the peer streams, and for how long to leave it alone then.
+/// Detects a stream of the peer, and how long to leave the peer alone then.
 ///
 /// Whoever catches up with a stream looks at the peer's counter after each message, takes the lines
 /// from the peer that it is writing just then, and both are slow. Hanging back for a moment lets
@@ -370,7 +370,7 @@ impl Recent {
 #[derive(Debug, Default)]
 struct Stream {
     in_a_row: u32,
-    /// How long to hang back, in turns of a polling loop: some 20 to 60 ns each.
+    /// The time to hang back, in turns of a polling loop: some 20 to 60 ns each.
     turns: u32,
 }
 

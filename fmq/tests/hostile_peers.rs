@@ -126,7 +126,7 @@ fn a_sleeper_that_no_lie_wakes_finds_it_when_its_wait_ends() {
     assert!(consumer.try_pop().is_err_and(|error| lie(error).is_some() || lied(ended)));
 }
 
-/// Who polls looks at the counter all the time, so no wake is needed.
+/// A side that polls looks at the counter all the time, so no wake is needed.
 #[test]
 fn who_polls_finds_a_lie_at_the_next_poll() {
     for at_first in [false, true] {

@@ -234,7 +234,7 @@ fn an_idle_end_that_is_watched_sleeps_without_waking() {
     drop(producer);
 }
 
-/// How often a thread of this process has given up its processor of its own accord.
+/// Returns how often a thread of this process has given up its processor of its own accord.
 fn sleeps_of(thread: std::num::NonZeroI32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));

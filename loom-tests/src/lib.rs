@@ -44,12 +44,12 @@
 //! | raised: store release | `who_learns_of_a_cancellation_sees_what_came_before_it` |
 //! | raised: load acquire | `who_learns_of_a_cancellation_sees_what_came_before_it` |
 //!
-//! In `fmq/src/unsync/cursor.rs`:
+//! In `fmq/src/unsync/cursor.rs`, the unsynchronised flavour:
 //!
 //! | edge, and what is weakened | model that fails |
 //! |---|---|
-//! | unsynchronised publish: release | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one` |
-//! | unsynchronised publish: acquire | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one` |
+//! | its publish: release | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one` |
+//! | its publish: acquire | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one` |
 //! | doom: the writer's fence | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one` |
 //! | doom: the reader's fence | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one` |
 //! | doom: taken over, never lowered | `what_a_dead_writer_has_not_published_is_never_read` |

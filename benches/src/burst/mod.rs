@@ -158,7 +158,7 @@ fn ns(time: Duration) -> f64 {
     time.as_secs_f64() * 1e9
 }
 
-/// When calls are due.
+/// Due times of calls.
 struct Pace {
     period: Duration,
     due: Instant,

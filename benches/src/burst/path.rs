@@ -19,7 +19,7 @@ pub(super) struct Path {
     driver: Option<u32>,
     compilation: Compilation,
     frame: Frame,
-    /// Not for add1, whose time in the driver is below the microsecond that the ordinary routes tell
+    /// Not for add1, whose time in the driver is below the microsecond that ordinary routes report
     /// it in. (Bursts tell it in nanoseconds, asked or not.)
     timed: bool,
 }

@@ -10,13 +10,13 @@ use super::{Channel, Rx, Tx};
 use crate::Result;
 use crate::link::Link;
 
-/// How the ends wait.
+/// The strategy of the ends.
 pub trait Strategy: Send + 'static {
-    /// What is passed to every call.
+    /// The strategy that is passed to every call.
     const WAIT: Wait;
-    /// Whether the queue has an event flag, so that either end could sleep.
+    /// `true` if the queue has an event flag, so that either end could sleep.
     const FLAG: bool = true;
-    /// Whether a watch and a canceller are attached to both ends.
+    /// `true` if a watch and a canceller are attached to both ends.
     const WATCHED: bool = false;
 }
 

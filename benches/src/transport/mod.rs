@@ -1,4 +1,4 @@
-//! What is measured: ways to get a message from one side to the other.
+//! The transports that are measured: ways to get a message from one side to the other.
 //!
 //! A way is a [`Channel`] (or a pair of ends for two threads): one direction, a [`Tx`] and an
 //! [`Rx`]. From those the lab makes both its measurements, so that they are the same code for
@@ -71,7 +71,7 @@ pub trait Rx<M> {
 
 /// One direction between two processes.
 pub trait Channel<M: Message> {
-    /// What both processes hold before it is decided who sends.
+    /// The form in which both processes hold it before it is decided who sends.
     type Both;
     /// The sending end.
     type Tx: Tx<M> + 'static;

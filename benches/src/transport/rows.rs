@@ -35,14 +35,14 @@ impl Probe {
         }
     }
 
-    /// Whether both sides sleep in it.
+    /// Returns whether both sides sleep in it.
     #[must_use]
     pub fn sleeps(self) -> bool {
         self == Self::Futex
     }
 }
 
-/// How the two sides come about.
+/// The making of the two sides.
 #[derive(Clone, Copy)]
 pub enum Way {
     /// The far side is another process, which joins over the link.
@@ -78,9 +78,9 @@ pub struct Row {
     pub bytes: usize,
     /// Items per message: more than one is a batch.
     pub items: usize,
-    /// What it is compared with.
+    /// The probe that it is compared with.
     pub probe: Probe,
-    /// How it is made.
+    /// The making of its two sides.
     pub way: Way,
 }
 
@@ -91,7 +91,7 @@ impl Row {
         if matches!(self.way, Way::Threads(_)) { 1 } else { 2 }
     }
 
-    /// Whether its samples are whole flows.
+    /// Returns whether its samples are whole flows.
     #[must_use]
     pub fn is_throughput(&self) -> bool {
         self.bench == "throughput"

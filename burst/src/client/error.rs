@@ -1,4 +1,4 @@
-//! Why a burst has no answer.
+//! Reasons why a burst has no answer.
 
 use nnburst_fmq::QueueError;
 
@@ -29,7 +29,7 @@ pub enum Fallback {
     Closed(Closed),
 }
 
-/// What ended a burst for good.
+/// The end of a burst, for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Closed {
     /// The driver's process, or the connection to it, is gone.
@@ -46,7 +46,7 @@ pub enum Closed {
     OutOfStep(PacketError),
 }
 
-/// Why an execution has no answer.
+/// The reason why an execution has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BurstError {
     /// It was not sent: the ordinary path can run it.
@@ -67,7 +67,7 @@ pub enum BurstError {
     NotExecuted,
 }
 
-/// Why a frame could not be submitted now.
+/// The reason why a frame could not be submitted now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
     /// As many frames are in flight, or done and not taken, as the burst allows.

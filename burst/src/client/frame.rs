@@ -24,19 +24,19 @@ pub struct BurstFrame {
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) packet: Vec<RequestDatum>,
-    /// What stands for the request's pools in the packet.
+    /// The request's pools, as the packet has them.
     pub(super) pools: Vec<BurstPool>,
     pub(super) dialect: Dialect,
     pub(super) loop_timeout: Option<Duration>,
-    /// When to stop waiting for the answer.
+    /// The time at which to stop waiting for the answer.
     pub(super) deadline: Option<TimePoint>,
     /// Kept alive, so that slots keep their meaning while a request is underway.
     pub(super) memories: Vec<Memory>,
     pub(super) answer: BurstAnswer,
     pub(super) outcome: Result<(), BurstError>,
-    /// When it was sent, nanoseconds of `CLOCK_MONOTONIC`.
+    /// The time at which it was sent, nanoseconds of `CLOCK_MONOTONIC`.
     pub(super) sent: u64,
-    /// When its answer was taken; 0 before the first.
+    /// The time at which its answer was taken; 0 before the first.
     pub(super) taken: u64,
 }
 

@@ -40,7 +40,7 @@ impl LastRequest {
     }
 }
 
-/// What a pool is, without keeping it.
+/// The identity of a pool, without keeping it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PoolId {
     Memory(u64),
@@ -69,7 +69,7 @@ impl Scratch {
         }
     }
 
-    /// Whether the packet says this, but for the deadline and which pools they are.
+    /// Returns whether the packet says this, but for the deadline and which pools they are.
     pub(super) fn says(&self, request: &Request, options: &ExecutionOptions) -> bool {
         self.written.is_some()
             && self.pools.len() == request.pools.len()
@@ -79,7 +79,7 @@ impl Scratch {
             && self.outputs == request.outputs
     }
 
-    /// Whether the packet has this pool at this place.
+    /// Returns whether the packet has this pool at this place.
     pub(super) fn has_pool(&self, at: usize, pool: &RequestPool) -> bool {
         self.pools.get(at).is_some_and(|known| *known == PoolId::of(pool))
     }

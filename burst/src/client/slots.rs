@@ -24,7 +24,7 @@ use crate::server::MAX_SLOTS;
 use crate::sync::{self, AtomicBool, Mutex, MutexGuard, lock};
 
 sync::thread_local! {
-    /// Whether this thread delivers questions of drivers.
+    /// `true` if this thread delivers questions of drivers.
     #[cfg_attr(not(loom), expect(clippy::missing_const_for_thread_local, reason = "loom's has none"))]
     static DELIVERS: Cell<bool> = Cell::new(false);
 }
@@ -32,7 +32,7 @@ sync::thread_local! {
 #[derive(Default)]
 pub(super) struct Slots {
     table: Mutex<Table>,
-    /// Whether slots in [`Table::put_off`] wait for the controller. A hint: what is missed now is
+    /// `true` if slots in [`Table::put_off`] wait for the controller. A hint: what is missed now is
     /// seen next time.
     has_put_off: AtomicBool,
     /// The driver's end, known once the burst is open. Weak: the driver's end holds this as its

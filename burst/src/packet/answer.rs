@@ -5,7 +5,7 @@ use nnburst_hal::{ErrorStatus, OutputShape, Timing};
 use super::{Cursor, Dialect, PacketError, ResultDatum, ResultItem, count, make_room};
 use crate::processor::Processor;
 
-/// How an execution went, in storage that is used again.
+/// The outcome of an execution, in storage that is used again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BurstAnswer {
     /// `NONE` for success.
@@ -29,13 +29,13 @@ impl Default for BurstAnswer {
     }
 }
 
-/// When a driver began and ended, nanoseconds of `CLOCK_MONOTONIC`, and where it ran. Said by the
-/// driver, hence not to be trusted further than a figure in a table.
+/// Times at which a driver began and ended, nanoseconds of `CLOCK_MONOTONIC`, and where it ran.
+/// Said by the driver, hence not to be trusted further than a figure in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriverTimes {
-    /// When the driver had the packet in hand.
+    /// The time at which the driver had the packet.
     pub began: u64,
-    /// When the answer was known.
+    /// The time at which the answer was known.
     pub ended: u64,
     /// The processor that it ran on.
     pub processor: Processor,

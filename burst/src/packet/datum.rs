@@ -32,7 +32,7 @@ pub struct ResultDatum {
 const _: () = assert!(size_of::<RequestDatum>() == 24 && align_of::<RequestDatum>() == 4);
 const _: () = assert!(size_of::<ResultDatum>() == 24 && align_of::<ResultDatum>() == 8);
 
-/// What an element of a request packet says. Discriminators in parentheses.
+/// The content of an element of a request packet. Discriminators in parentheses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestItem {
     /// Size of the packet in elements, and counts (0).
@@ -50,9 +50,9 @@ pub enum RequestItem {
     InputOperand {
         /// The optional input is left out.
         has_no_value: bool,
-        /// Where its bytes are.
+        /// The place of its bytes.
         location: DataLocation,
-        /// How many elements with an extent follow.
+        /// Number of elements with an extent that follow.
         dimensions: u32,
     },
     /// An extent of the last input (2).
@@ -61,16 +61,16 @@ pub enum RequestItem {
     OutputOperand {
         /// The optional output is left out.
         has_no_value: bool,
-        /// Where its bytes go.
+        /// The place for its bytes.
         location: DataLocation,
-        /// How many elements with an extent follow.
+        /// Number of elements with an extent that follow.
         dimensions: u32,
     },
     /// An extent of the last output (4).
     OutputDimension(u32),
     /// The slot of a pool (5).
     PoolIdentifier(i32),
-    /// Whether timing is wanted (6).
+    /// `true` if timing is wanted (6).
     MeasureTiming(bool),
     /// Ours: when the answer is of no use any more, on the monotonic clock, and how long a WHILE
     /// may run; nanoseconds, `u64::MAX` for no limit (7).
@@ -79,14 +79,14 @@ pub enum RequestItem {
         deadline: u64,
         /// Nanoseconds.
         loop_timeout: u64,
-        /// Where the client sent the packet, in the last four bytes.
+        /// The processor that the client sent the packet from, in the last four bytes.
         processor: Processor,
     },
     /// Ours: a driver-managed buffer in place of a slot (8).
     PoolToken(u32),
 }
 
-/// What an element of an answer packet says. Discriminators in parentheses.
+/// The content of an element of an answer packet. Discriminators in parentheses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResultItem {
     /// Size of the packet in elements, status, and how many outputs are reported (0).
@@ -100,21 +100,21 @@ pub enum ResultItem {
     },
     /// An output (1).
     Operand {
-        /// Whether its buffer was large enough.
+        /// `true` if its buffer was large enough.
         is_sufficient: bool,
-        /// How many elements with an extent follow.
+        /// Number of elements with an extent that follow.
         dimensions: u32,
     },
     /// An extent of the last output (2).
     Dimension(u32),
-    /// How long it took (3).
+    /// The time that it took (3).
     ExecutionTiming(Timing),
     /// Ours: the driver's clock when it began and ended, nanoseconds of `CLOCK_MONOTONIC`, and
     /// where it ran (4).
     DriverTimes {
-        /// When the driver had the packet in hand.
+        /// The time at which the driver had the packet.
         began: u64,
-        /// When the answer was known.
+        /// The time at which the answer was known.
         ended: u64,
         /// The processor, in the four bytes before the payload, which other elements leave zero.
         processor: Processor,
@@ -147,7 +147,7 @@ impl RequestDatum {
         Self { tag, padding: [0; 3], payload }
     }
 
-    /// What the bytes mean; `None` for an unknown tag or a bool that is neither.
+    /// The meaning of the bytes; `None` for an unknown tag or a bool that is neither.
     pub fn item(&self) -> Option<RequestItem> {
         let [a, b, c, d, e] = self.payload;
         let location = DataLocation { pool_index: b, offset: c, length: d };
@@ -206,7 +206,7 @@ impl ResultDatum {
         Self { tag, padding: [0; 3], processor: 0, payload }
     }
 
-    /// What the bytes mean; `None` for an unknown tag or a bool that is neither.
+    /// The meaning of the bytes; `None` for an unknown tag or a bool that is neither.
     pub fn item(&self) -> Option<ResultItem> {
         let [a, b, c, d] = self.payload;
         Some(match self.tag {

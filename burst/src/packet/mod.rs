@@ -28,7 +28,7 @@ pub use datum::{RequestDatum, RequestItem, ResultDatum, ResultItem};
 pub(crate) use request::pool_datum;
 pub use request::{BurstPool, BurstRequest, deserialize_request, serialize_request};
 
-/// Which elements a packet may have.
+/// The elements that a packet may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
     /// Android's, of HAL 1.2 and 1.3.
@@ -39,7 +39,7 @@ pub enum Dialect {
     Extended,
 }
 
-/// Which rule a packet breaks, or why one can't be made.
+/// The rule that a packet breaks, or the reason why one can't be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PacketError {
     /// The first element is not the packet information, or there is none.
@@ -61,19 +61,19 @@ pub enum PacketError {
     Unexpected {
         /// Index of the element.
         at: usize,
-        /// What was due.
+        /// The element that was due.
         wanted: &'static str,
     },
     /// Elements follow after the last one that was due.
     #[error("{left} elements follow after the packet's end")]
     Leftover {
-        /// How many.
+        /// Their number.
         left: usize,
     },
     /// More elements, operands, dimensions or pools than a packet can count.
     #[error("{count} {what} are more than a packet can have")]
     TooMany {
-        /// How many.
+        /// Their number.
         count: usize,
         /// Of what.
         what: &'static str,
@@ -81,12 +81,12 @@ pub enum PacketError {
     /// There is no memory for what the packet holds.
     #[error("no memory for {count} {what}")]
     NoMemory {
-        /// How many.
+        /// Their number.
         count: usize,
         /// Of what.
         what: &'static str,
     },
-    /// What only [`Dialect::Extended`] can say.
+    /// Something that only [`Dialect::Extended`] can say.
     #[error("a driver-managed buffer can't travel in a burst of the original protocol")]
     Token,
 }

@@ -9,7 +9,7 @@ use nnburst_hal::{
 use super::{Cursor, Dialect, PacketError, RequestDatum, RequestItem, count, make_room};
 use crate::processor::Processor;
 
-/// What stands for a pool of a request in a packet.
+/// The element for a pool of a request in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BurstPool {
     /// The number that client and driver gave to a memory; not negative unless it comes from a
@@ -24,11 +24,11 @@ pub enum BurstPool {
 pub struct BurstRequest {
     /// Arguments; the pools are left as they were: resolving them is the executor's part.
     pub request: Request,
-    /// What the arguments' locations index.
+    /// The pools that the arguments' locations index.
     pub pools: Vec<BurstPool>,
-    /// Whether to measure, and limits if the packet had any.
+    /// Measuring, and limits if the packet had any.
     pub options: ExecutionOptions,
-    /// Where the client sent it, if it says so.
+    /// The processor that the client sent it from, if it says so.
     pub processor: Processor,
 }
 

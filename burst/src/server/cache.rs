@@ -8,7 +8,8 @@
 /// ordinary way.
 pub const MAX_SLOTS: usize = 4096;
 
-/// What is kept per slot: a memory, a mapping, whatever an executor needs to find at once.
+/// The values that are kept per slot: a memory, a mapping, whatever an executor needs to find at
+/// once.
 #[derive(Debug)]
 pub struct SlotCache<T> {
     slots: Vec<Option<T>>,
@@ -20,7 +21,7 @@ impl<T> SlotCache<T> {
         Self { slots: Vec::new() }
     }
 
-    /// What is kept for `slot`.
+    /// The value that is kept for `slot`.
     #[inline]
     pub fn get(&self, slot: i32) -> Option<&T> {
         self.slots.get(usize::try_from(slot).ok()?)?.as_ref()

@@ -23,7 +23,7 @@ pub(super) struct Control {
 pub(super) struct Pending {
     /// Slots to drop.
     pub(super) freed: Vec<i32>,
-    /// Whether to end.
+    /// `true` if the thread is to end.
     pub(super) stop: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What runs a burst's requests: [`BurstExecutor`], and the one for any prepared model.
+//! Executors of a burst's requests: [`BurstExecutor`], and the one for any prepared model.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::packet::{BurstAnswer, BurstPool, BurstRequest};
 /// Executes the requests of one burst and keeps what it needs per slot. Only the burst's thread
 /// calls it.
 pub trait BurstExecutor: Send {
-    /// Whether something is kept for `slot`.
+    /// Returns whether something is kept for `slot`.
     fn is_cached(&self, slot: i32) -> bool;
 
     /// Keeps what it needs of `memory` for `slot`, for instance a mapping. A memory that can't be

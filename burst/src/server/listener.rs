@@ -36,7 +36,7 @@ pub(super) struct Listener {
     pub(super) used: Vec<u64>,
     /// The number of the request at hand.
     pub(super) number: u64,
-    /// Whether the last request is worth a warm-up run.
+    /// `true` if the last request is worth a warm-up run.
     pub(super) warms_up: bool,
 }
 
@@ -254,8 +254,8 @@ impl Listener {
         self.try_send().map(drop)
     }
 
-    /// Whether there was room. With several requests in flight, earlier answers may still lie
-    /// there: then it waits until the client has taken them.
+    /// Returns whether there was room. With several requests in flight, earlier answers may still
+    /// lie there: then it waits until the client has taken them.
     fn try_send(&mut self) -> Result<bool, Over> {
         loop {
             let sent = if self.pipelined {

@@ -1,4 +1,4 @@
-//! What others may see of a burst's thread while it works: counters that it alone writes.
+//! Figures of a burst's thread that others may read while it works: counters that it alone writes.
 //!
 //! Nothing is handed over through them, so every access is relaxed: a reader sees figures that were
 //! true a moment ago, each for itself. Having one writer, the thread adds with a load and a store

@@ -137,8 +137,8 @@ impl BurstServer {
         Self::create(callback, request_channel, result_channel, executor, options, None)
     }
 
-    /// Whether the burst's thread still serves. It ends by itself only when the client is gone or
-    /// lied.
+    /// Returns whether the burst's thread still serves. It ends by itself only when the client is
+    /// gone or lied.
     #[cfg(not(loom))] // loom's handles can't tell
     pub fn is_serving(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())

@@ -20,18 +20,18 @@ use crate::{BurstExecutor, BurstServer, SlotCache};
 /// `INVALID_ARGUMENT`, as the HAL demands.
 pub struct AddOne {
     this: Weak<Self>,
-    /// How long an execution takes at least.
+    /// The least time of an execution.
     pub pause: Duration,
-    /// How many outputs an answer reports beyond the one there is: for answers too long for their
-    /// queue.
+    /// Number of outputs that an answer reports beyond the one there is: for answers too long for
+    /// their queue.
     pub extra_shapes: usize,
-    /// Whether bursts go through [`PreparedModel::execute_synchronously`].
+    /// `true` if bursts go through [`PreparedModel::execute_synchronously`].
     pub plain: bool,
     /// Called before each execution in a burst, on the burst's thread.
     pub before: Option<Box<dyn Fn() + Send + Sync>>,
-    /// What [`BurstExecutor::keep_warm`] does.
+    /// The body of [`BurstExecutor::keep_warm`].
     pub idle: Option<Box<dyn Fn() -> bool + Send + Sync>>,
-    /// What [`BurstExecutor::warm_up`] does with a request and with the question whether another
+    /// The body of [`BurstExecutor::warm_up`], with a request and with the question whether another
     /// has come.
     pub warm_up: Option<Box<WarmUpFn>>,
 }

@@ -32,7 +32,7 @@ impl SlotTable {
         Self { memories: memories.into_iter().collect(), asked: Mutex::default() }
     }
 
-    /// What it was asked so far, question by question.
+    /// The slots that it was asked for so far, question by question.
     pub fn asked(&self) -> Vec<Vec<i32>> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

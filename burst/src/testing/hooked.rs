@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nnburst_fmq::Descriptor;
 use nnburst_hal::{BurstCallback, BurstContext, BurstOptions, BurstTerms, PreparedModel, Result};
 
-/// What a [`PreparedModel`] has besides `configure_execution_burst` where it executes in bursts
-/// alone.
+/// Methods that a [`PreparedModel`] has besides `configure_execution_burst` where it executes in
+/// bursts alone.
 #[macro_export]
 macro_rules! bursts_alone {
     () => {

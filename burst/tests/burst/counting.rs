@@ -19,7 +19,7 @@ pub(crate) fn start() {
     COUNTING.set(true);
 }
 
-/// How often this thread allocated or released since [`start`].
+/// Returns how often this thread allocated or released since [`start`].
 pub(crate) fn stop() -> u64 {
     COUNTING.set(false);
     ALLOCATIONS.get()

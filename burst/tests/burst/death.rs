@@ -112,7 +112,7 @@ fn client_process() {
     }
 }
 
-/// What a process holds of a burst: its threads, mapped queues and memories, and files.
+/// Counts what a process holds of a burst: its threads, mapped queues and memories, and files.
 pub(crate) fn holdings(pid: u32) -> [usize; 3] {
     let list = |what: &str| std::fs::read_dir(format!("/proc/{pid}/{what}")).unwrap().flatten();
     let burst_thread = |task: &std::fs::DirEntry| {

@@ -57,7 +57,7 @@ fn waits_for(window: Duration) -> BurstOptions {
     BurstOptions { polling_window: Some(window), ..BurstOptions::default() }
 }
 
-/// Whether the client is told within `time` that the burst has failed.
+/// Returns whether the client is told within `time` that the burst has failed.
 fn is_told(results: &mut Consumer<ResultDatum>, time: Duration) -> bool {
     if results.wait_readable(2, Wait::Block.within(time)).is_err() {
         return false;
@@ -78,7 +78,7 @@ fn ends(server: &BurstServer) {
     }
 }
 
-/// Who polls needs no wake to find a lie: its next look at the counter shows it.
+/// A side that polls needs no wake to find a lie: its next look at the counter shows it.
 #[test]
 fn a_polling_driver_finds_its_clients_lie_at_the_next_poll_and_tells() {
     for lie in LIES {
@@ -98,8 +98,8 @@ fn a_polling_driver_finds_its_clients_lie_at_the_next_poll_and_tells() {
     }
 }
 
-/// Who sleeps finds a lie when it is woken, by whatever wakes it: the client's wake, or a word of
-/// others.
+/// A side that sleeps finds a lie when it is woken, by whatever wakes it: the client's wake, or a
+/// word of others.
 #[test]
 fn a_sleeping_driver_finds_its_clients_lie_when_it_wakes_and_tells() {
     for lie in LIES {

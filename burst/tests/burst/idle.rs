@@ -249,7 +249,7 @@ fn a_drivers_thread_is_what_it_was_asked_to_be_or_the_client_is_told() {
     assert_ne!(locked, refused("can't be locked"), "{:?}", burst.warnings());
 }
 
-/// Where the system tells of the thread of the only burst of a process.
+/// The folder in `/proc` of the thread of the only burst of a process.
 fn burst_thread(pid: u32) -> String {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     let mut threads = tasks.map(|task| task.path().display().to_string()).filter(|task| {
@@ -265,7 +265,7 @@ fn figure_of(file: &str, name: &str) -> u64 {
     line.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// How often the calling thread gave its processor away.
+/// Returns how often the calling thread gave its processor away.
 fn times_slept() -> u64 {
     figure_of("/proc/thread-self/status", "voluntary_ctxt_switches:")
 }

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::support::HANG;
 
-/// What the driver's model is like.
+/// Settings of the driver's model.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Model {
     pub(crate) pause: Duration,
@@ -33,9 +33,9 @@ pub(crate) struct Model {
     /// Frames after which the burst's thread is watched, and how many are.
     pub(crate) watch: Option<(u64, u64)>,
     pub(crate) panic: bool,
-    /// Whether the process stays when its client goes.
+    /// `true` if the process stays when its client goes.
     pub(crate) linger: bool,
-    /// Whether bursts stay open when others are opened.
+    /// `true` if bursts stay open when others are opened.
     pub(crate) keep: bool,
 }
 
@@ -153,7 +153,7 @@ struct Link {
     socket: Arc<OwnedFd>,
     replies: Mutex<mpsc::Receiver<Message>>,
     callback: Mutex<Option<Arc<dyn BurstCallback>>>,
-    /// How often the driver asked for memories.
+    /// The questions of the driver for memories.
     asked: Mutex<Vec<Vec<i32>>>,
 }
 

@@ -54,7 +54,7 @@ fn soaking_process() {
     assert!(after.rss_kib < before.rss_kib + 32 * 1024, "memory grew: {before:?}, {after:?}");
 }
 
-/// What this process holds.
+/// Resources that this process holds.
 #[derive(Debug)]
 struct Holdings {
     counts: [usize; 3],

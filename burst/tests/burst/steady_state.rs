@@ -83,7 +83,7 @@ fn nothing_is_allocated_on_either_side() {
     assert_eq!(watched_run(4), [0, 0], "client, driver: four in flight");
 }
 
-/// Whether the two sides can have a processor each.
+/// Returns whether the two sides can have a processor each.
 fn two_processors() -> bool {
     let set = rustix::thread::sched_getaffinity(None).unwrap();
     is_there("processors", set.is_set(0) && set.is_set(1))

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers of the tests.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) fn memory(bytes: &[u8]) -> Memory {
     memory
 }
 
-/// What a memory holds.
+/// The content of a memory.
 pub(crate) fn bytes(memory: &Memory) -> Vec<u8> {
     let mut out = vec![0; usize::try_from(memory.size()).unwrap()];
     memory.read_at(0, &mut out).unwrap();

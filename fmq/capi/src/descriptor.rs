@@ -12,15 +12,15 @@ const MAX_FDS: usize = 4;
 #[derive(Debug)]
 #[expect(clippy::exhaustive_structs, reason = "the header's")]
 pub struct CDescriptor {
-    /// Where the parts lie.
+    /// The places of the parts.
     pub grantors: [Grantor; MAX_GRANTORS],
-    /// How many of `grantors` count.
+    /// Number of `grantors` in use.
     pub grantor_count: u32,
     /// Bytes per item.
     pub quantum: u32,
     /// The flavour.
     pub flags: u32,
-    /// How many of `fds` count.
+    /// Number of `fds` in use.
     pub fd_count: u32,
     /// The files.
     pub fds: [i32; MAX_FDS],

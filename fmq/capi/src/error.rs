@@ -30,14 +30,14 @@ const MEANINGS: &[(Status, &CStr)] = &[
     (-14, c"items were overwritten before they were read"),
 ];
 
-/// What the status means, in English.
+/// Returns the meaning of a status, in English.
 #[unsafe(no_mangle)]
 pub extern "C" fn nnburst_fmq_strerror(status: Status) -> *const c_char {
     let meaning = MEANINGS.iter().find(|(known, _)| *known == status);
     meaning.map_or(c"an unknown status", |(_, meaning)| meaning).as_ptr()
 }
 
-/// Why a call failed.
+/// The reason why a call failed.
 #[derive(Debug)]
 enum Failure {
     Invalid,
@@ -113,9 +113,9 @@ pub struct CError {
     pub lie: i32,
     /// The system's error number, or 0.
     pub system: i32,
-    /// What was asked for.
+    /// The number that was asked for.
     pub asked: u64,
-    /// What there was.
+    /// The number that there was.
     pub available: u64,
     /// Items that were overwritten.
     pub lost: u64,

@@ -21,7 +21,7 @@ use nnburst_fmq::{Wait, WaitOptions};
 
 pub(crate) use error::{OK, invalid, queue_status, setup_status};
 
-/// What a call came to: 0, or a negative number of the header's.
+/// The outcome of a call: 0, or a negative number of the header's.
 pub type Status = i32;
 
 /// `nnburst_fmq_wait_options`.
@@ -29,7 +29,7 @@ pub type Status = i32;
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "the header's")]
 pub struct COptions {
-    /// How to wait: 0 spin, 1 block, 2 adaptive.
+    /// The strategy: 0 spin, 1 block, 2 adaptive.
     pub strategy: i32,
     /// The longest that an adaptive wait polls.
     pub poll_us: u32,

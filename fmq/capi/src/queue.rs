@@ -27,7 +27,7 @@ pub struct CCreateOptions {
     pub quantum: usize,
     /// The flavour.
     pub flavor: u32,
-    /// What else is wanted.
+    /// Further settings.
     pub flags: u32,
     /// The ring's file, if that is wanted.
     pub ring_fd: i32,

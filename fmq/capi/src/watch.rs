@@ -1,4 +1,4 @@
-//! What ends waits from outside: cancellers, and watches of the peer.
+//! Ends of waits from outside: cancellers, and watches of the peer.
 
 use std::os::fd::BorrowedFd;
 

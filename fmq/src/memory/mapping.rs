@@ -1,9 +1,9 @@
-//! A queue's memory in files that other processes map too: made by us, or handed over by a
-//! stranger.
+//! A queue's memory in files that other processes map too: made by us, or handed over by another
+//! process.
 //!
 //! A file that can be shortened under a mapping raises `SIGBUS` in whoever touches the lost pages,
-//! so files are sealed against that before they are mapped: ours at birth, a other process's if they are
-//! not yet. What can't be sealed is refused, unless the caller vouches for it.
+//! so files are sealed against that before they are mapped: ours at birth, those of others if they
+//! are not yet. What can't be sealed is refused, unless the caller vouches for it.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
@@ -21,7 +21,7 @@ use crate::layout::{self, LIMIT, PartSpan, PartSpans};
 use crate::sys::{errno, failed, page_size};
 use crate::{Part, SetupError};
 
-/// What this side may do to the memory.
+/// The accesses of this side to the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// Both counters' sides, and event flags.
@@ -30,7 +30,7 @@ pub(crate) enum Access {
     ReadOnly,
 }
 
-/// How a other process's files are treated.
+/// Rules for another process's files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policy {
     pub(crate) access: Access,
@@ -182,7 +182,7 @@ struct Mapping {
     start: u64,
 }
 
-/// Checks a other process's grantors and maps them.
+/// Checks another process's grantors and maps them.
 pub(crate) fn attach(
     descriptor: &crate::Descriptor,
     quantum: u64,

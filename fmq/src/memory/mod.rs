@@ -1,7 +1,7 @@
 //! The memory of a queue: two counters, the ring and the event-flag word, wherever they live.
 //!
-//! [`QueueMemory`] is a handle to that memory, cheap to clone, and keeps it alive. Rules, after those of
-//! vm-memory:
+//! [`QueueMemory`] is a handle to that memory, cheap to clone, and keeps it alive. Rules, after
+//! those of vm-memory:
 //!
 //! 1. The ring is reached only through raw pointers. No `&` or `&mut` to it is ever made.
 //! 2. The counters and the flag word are atomics. The language reaches those only through

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::copy;
 use crate::sync::{AtomicU64, FutexWord};
 
-/// What keeps the addresses of a [`QueueMemory`] valid: they stay so until it is dropped.
+/// The owner of the addresses of a [`QueueMemory`] valid: they stay so until it is dropped.
 pub(crate) trait Backing: Send + Sync + fmt::Debug {}
 
 /// The addresses of the parts of a queue.

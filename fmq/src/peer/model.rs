@@ -23,7 +23,7 @@ impl PeerWatch {
         self.signal.raise();
     }
 
-    /// Whether the peer is gone.
+    /// Returns whether the peer is gone.
     #[must_use]
     pub fn is_dead(&self) -> bool {
         self.signal.is_raised()

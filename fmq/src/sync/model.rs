@@ -97,7 +97,7 @@ impl FutexWord {
         }
     }
 
-    /// Whether the word is `expected`; then `thread` is among its sleepers.
+    /// Returns whether the word is `expected`; then `thread` is among its sleepers.
     fn enqueue(&self, expected: u32, mask: u32, thread: &Arc<Thread>) -> bool {
         let mut bucket = super::lock(&self.bucket);
         // The kernel reads the word under its bucket's lock, which wakers take after they changed

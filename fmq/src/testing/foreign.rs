@@ -152,7 +152,7 @@ impl ForeignPeer {
 #[derive(Debug)]
 struct Mapped {
     page: MmapRaw,
-    /// Where the grantor's part begins in it.
+    /// The byte at which the grantor's part begins in it.
     skip: usize,
     length: usize,
 }

@@ -36,7 +36,7 @@ pub fn lying_consumer(script: &[u8]) {
     }
 }
 
-/// What an end may do, from the two counters alone.
+/// The limits of an end, from the two counters alone.
 #[derive(Debug)]
 struct Model {
     ours: u64,
@@ -47,7 +47,7 @@ struct Model {
     lied: bool,
 }
 
-/// What a call has to answer.
+/// The answer that a call has to give.
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
     Done,
@@ -82,7 +82,7 @@ impl Model {
         Ok(usable)
     }
 
-    /// What a request for `items` items has to answer while the peer's counter is `theirs`.
+    /// Returns what a request for `items` items has to answer while the peer's counter is `theirs`.
     fn ask(&mut self, items: u64, theirs: u64) -> Answer {
         let bytes = items * self.quantum;
         if bytes > self.ring {
@@ -241,8 +241,8 @@ impl Stage {
         }
     }
 
-    /// What the model says to this step's call; asked once per call, since asking can be the first
-    /// look at a lie.
+    /// Returns the model's answer to this step's call; asked once per call, since asking can be the
+    /// first look at a lie.
     fn ask(&mut self, call: u8, count: usize) -> Answer {
         if call.is_multiple_of(5) {
             return match self.model.look(self.theirs) {

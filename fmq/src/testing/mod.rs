@@ -27,8 +27,9 @@ pub use foreign::ForeignPeer;
 pub use hostile::HostilePeer;
 pub use lying::{lying_consumer, lying_producer};
 
-/// Whether something that a test needs is there: `true` lets the test go on. What is missing is a
-/// failure where `NNBURST_REQUIRE`, a list with commas, names it, and is reported elsewhere.
+/// Returns whether something that a test needs is there: `true` lets the test go on. What is
+/// missing is a failure where `NNBURST_REQUIRE`, a list with commas, names it, and is reported
+/// elsewhere.
 ///
 /// # Panics
 /// If it is required and missing.

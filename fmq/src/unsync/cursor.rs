@@ -224,7 +224,7 @@ impl<Q: Quantum> ReadCursor<Q> {
         (self.ring.capacity() / 2 * self.ring.quantum()) as u64
     }
 
-    /// How far the writer is ahead, in bytes: more than the ring after an overflow.
+    /// Returns how far the writer is ahead, in bytes: more than the ring after an overflow.
     fn look(&mut self) -> Result<u64, QueueError> {
         if let Some(lie) = self.lie {
             return Err(QueueError::Poisoned(lie));

@@ -42,7 +42,7 @@ pub(crate) fn request(memory: &Memory) -> Request {
     Request { inputs: vec![argument.clone()], outputs: vec![argument], pools }
 }
 
-/// What memories hold, in cells that loom watches.
+/// The contents of memories, in cells that loom watches.
 #[derive(Clone)]
 pub(crate) struct Tensors(Arc<Vec<UnsafeCell<u32>>>);
 
@@ -118,7 +118,7 @@ fn answer_of(tensor: u32) -> BurstAnswer {
 
 /// A prepared model that opens one burst.
 pub(crate) struct Driver {
-    /// What its burst is to run; `None`: nobody serves it.
+    /// The work of its burst; `None`: nobody serves it.
     executor: Mutex<Option<Box<dyn BurstExecutor>>>,
     client: Option<PeerWatch>,
     queues: Mutex<Option<[Descriptor; 2]>>,

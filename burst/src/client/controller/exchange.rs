@@ -11,11 +11,11 @@ use crate::client::{BurstError, Closed, Fallback};
 use crate::packet::deserialize_answer;
 use crate::processor::Processor;
 
-/// How long an answer tells where the driver's thread runs, unless that is pinned: later it may
-/// have slept, and be woken elsewhere.
+/// The time that an answer's processor is taken for the one that the driver's thread runs on,
+/// unless that is pinned: later it may have slept, and be woken elsewhere.
 const FRESH_NS: u64 = 1_000_000;
 
-/// What a look at the result queue brought.
+/// The outcome of one poll of the result queue.
 #[derive(PartialEq, Eq)]
 pub(super) enum Came {
     Nothing,

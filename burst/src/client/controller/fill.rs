@@ -25,8 +25,8 @@ impl BurstController {
         for pool in &request.pools {
             inner.pools.push(self.burst_pool(pool)?);
         }
-        // The limits are always there in an extended frame, so that `BurstFrame::set_deadline` has their
-        // place.
+        // The limits are always there in an extended frame, so that `BurstFrame::set_deadline` has
+        // their place.
         let (mut options, deadline) = (*options, options.deadline);
         if self.dialect == Dialect::Extended {
             options.deadline.get_or_insert(TimePoint { nanoseconds: u64::MAX });
@@ -65,7 +65,7 @@ impl BurstController {
         Ok(())
     }
 
-    /// What stands for a pool in packets.
+    /// Returns the element of a pool in packets.
     fn burst_pool(&mut self, pool: &RequestPool) -> Result<BurstPool, Fallback> {
         Ok(match pool {
             RequestPool::Token(token) => BurstPool::Token(*token),

@@ -58,7 +58,7 @@ pub struct BurstController {
     /// Storage for [`Self::execute`]; absent only while that runs.
     scratch: Option<Scratch>,
     stats: BurstStats,
-    /// When the last answer was taken, nanoseconds of `CLOCK_MONOTONIC`.
+    /// The time at which the last answer was taken, nanoseconds of `CLOCK_MONOTONIC`.
     last_taken: u64,
     /// Storage for answers that nobody waits for.
     late: BurstAnswer,
@@ -66,7 +66,7 @@ pub struct BurstController {
     origin: Origin,
 }
 
-/// Whose answer is due.
+/// The owner of an answer that is due.
 #[derive(Debug)]
 enum InFlight {
     Submitted(BurstFrame),
@@ -86,7 +86,7 @@ enum InFlight {
 pub struct Rejected {
     /// The frame.
     pub frame: BurstFrame,
-    /// Why.
+    /// The reason.
     pub why: SubmitError,
 }
 
@@ -175,22 +175,22 @@ impl BurstController {
         self.depth
     }
 
-    /// Whether deadlines, loop timeouts and driver-managed buffers travel.
+    /// Returns whether deadlines, loop timeouts and driver-managed buffers travel.
     pub fn is_extended(&self) -> bool {
         self.dialect == Dialect::Extended
     }
 
-    /// What of the driver's real-time profile was refused.
+    /// Parts of the driver's real-time profile that were refused.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// What ended the burst, if something did.
+    /// The reason of the burst's end, if it has ended.
     pub fn closed(&self) -> Option<Closed> {
         self.closed
     }
 
-    /// How long executions took so far.
+    /// Latencies of the executions so far.
     pub fn stats(&self) -> &BurstStats {
         &self.stats
     }

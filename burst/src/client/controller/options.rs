@@ -1,4 +1,4 @@
-//! What a burst is to be like.
+//! Settings of a burst.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ const QUEUE_ELEMENTS: usize = 1024;
 /// Elements of either queue at least: 1.5 KiB.
 const SHORTEST_QUEUE: usize = 64;
 
-/// What a burst is to be like.
+/// Settings of a burst.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControllerOptions {
     /// Elements of either queue: the longest packet. Android's have 1024.
     pub queue_elements: usize,
-    /// How long this side polls for an answer before it sleeps: zero sleeps at once,
+    /// The time that this side polls for an answer before it sleeps: zero sleeps at once,
     /// [`Duration::MAX`] polls on. `None`: as the preference says.
     pub polling_window: Option<Duration>,
-    /// What is asked of the driver.
+    /// Settings that are asked of the driver.
     pub burst: BurstOptions,
 }
 
