@@ -22,7 +22,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     let (found, said) = cargo().args(["fuzz", "list"]).ask().unwrap_or((false, String::new()));
     if !found {
         println!(
-            "skipped: cargo-fuzz is not installed for the nightly toolchain (cargo install cargo-fuzz)"
+            "left out: cargo-fuzz is not installed for the nightly toolchain (cargo install cargo-fuzz)"
         );
         return Ok(());
     }

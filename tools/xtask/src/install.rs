@@ -1,10 +1,11 @@
-//! `cargo xtask install`: the command, the C library and what belongs to them, where packages put
-//! them.
+//! `cargo xtask install`: the command, the C libraries (of networks and of the queue) and what
+//! belongs to them, where packages put them.
 //!
 //! ```text
 //!   PREFIX/bin/nnburst                           PREFIX/share/man/man1/nnburst*.1
 //!   PREFIX/LIBDIR/libneuralnetworks.so           PREFIX/lib/systemd/user/nnburst@.{service,socket}
-//!   PREFIX/LIBDIR/pkgconfig/neuralnetworks.pc    PREFIX/include/{,android,extensions}/*.h
+//!   PREFIX/LIBDIR/libnnburst_fmq_c.so            PREFIX/include/{,android,extensions}/*.h
+//!   PREFIX/LIBDIR/pkgconfig/{neuralnetworks,nnburst-fmq}.pc
 //! ```
 //!
 //! A release is built in a folder of its own, without the paths of this machine in it, and
@@ -24,7 +25,11 @@ const USAGE: &str = "usage: cargo xtask install [--prefix DIR] [--destdir DIR] [
   --target   build for another machine
   --debug    install what `cargo build` makes: not optimised, not stripped, with paths";
 
-const LIBRARY: &str = "libneuralnetworks.so";
+/// The C libraries, with their pkg-config files.
+const LIBRARIES: [(&str, &str); 2] = [
+    ("libneuralnetworks.so", "ndk/neuralnetworks.pc"),
+    ("libnnburst_fmq_c.so", "fmq/capi/nnburst-fmq.pc"),
+];
 
 /// The options of an installation.
 struct Options {
@@ -112,21 +117,30 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     let bin = prefix.join("bin");
     let put = |from: &Path, dir: &Path, mode: u32| copy(from, &options.staged(dir), mode);
     put(&built.join("nnburst"), &bin, 0o755)?;
-    put(&built.join(LIBRARY), &libdir, 0o755)?;
+    for (library, _) in LIBRARIES {
+        put(&built.join(library), &libdir, 0o755)?;
+    }
     if !options.is_debug {
-        for file in [bin.join("nnburst"), libdir.join(LIBRARY)] {
+        let libraries = LIBRARIES.iter().map(|(library, _)| libdir.join(library));
+        for file in std::iter::once(bin.join("nnburst")).chain(libraries) {
             let file = options.staged(&file);
             strip(&options, &file)?;
             check_paths(&file)?;
         }
     }
-    let pc = fs::read_to_string(root.join("ndk/neuralnetworks.pc.in"))
-        .map_err(at(&"neuralnetworks.pc.in"))?;
-    let pc = pc
-        .replace("@PREFIX@", &prefix.display().to_string())
-        .replace("@LIBDIR@", &libdir.display().to_string())
-        .replace("@VERSION@", env!("CARGO_PKG_VERSION"));
-    write(&options.staged(&libdir.join("pkgconfig/neuralnetworks.pc")), &pc)?;
+    for (_, pc) in LIBRARIES {
+        let template = root.join(format!("{pc}.in"));
+        let text = fs::read_to_string(&template).map_err(at(&template.display()))?;
+        let text = text
+            .replace("@PREFIX@", &prefix.display().to_string())
+            .replace("@LIBDIR@", &libdir.display().to_string())
+            .replace("@VERSION@", env!("CARGO_PKG_VERSION"));
+        let name = Path::new(pc).file_name().unwrap_or_default();
+        write(&options.staged(&libdir.join("pkgconfig").join(name)), &text)?;
+    }
+    for header in files(&root.join("fmq/capi/include"), "h")? {
+        put(&header, &prefix.join("include"), 0o644)?;
+    }
     for folder in ["", "android", "extensions"] {
         let to = prefix.join("include").join(folder);
         for header in files(&root.join("ndk/include").join(folder), "h")? {
@@ -156,9 +170,10 @@ pub(crate) fn run(args: &[String]) -> Outcome {
 
 /// Builds the command and the library; returns the folder that they are in.
 fn build(options: &Options) -> Result<PathBuf, String> {
-    let packages = ["build", "--package", "nnburst-cli", "--package", "nnburst-ndk"];
+    let packages = ["nnburst-cli", "nnburst-ndk", "nnburst-fmq-capi"];
+    let packages = packages.into_iter().flat_map(|package| ["--package", package]);
     let target = options.target.iter().flat_map(|target| ["--target", target]);
-    let cargo = Cargo::new("install").args(packages).args(target);
+    let cargo = Cargo::new("install").args(["build"]).args(packages).args(target);
     let usual = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let usual = usual.unwrap_or_else(|| workspace().join("target"));
     let (folder, profile) = if options.is_debug {

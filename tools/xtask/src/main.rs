@@ -12,6 +12,8 @@
 //! | `peers --venv DIR`                | our models beside TFLite's on one core, as ratios; see `peers`           |
 //! | `fuzz [--seconds N] [TARGET ..]`  | every fuzz target, or those named, under AddressSanitizer (nightly)      |
 //! | `install [--prefix DIR] ..`       | the command, the C library, headers, pages and units, as packages do     |
+//! | `layers [--list]`                 | which crates, layers and files know which                                |
+//! | `links`                           | relative links and anchors of all pages, links of the Rust documentation |
 //! | `neon`                            | the executor on an emulated aarch64                                      |
 //! | `symbols`                         | the C library's exports and their versions, for x86_64 and aarch64       |
 //! | `miri`, `tsan`                    | the queue in private memory under Miri and ThreadSanitizer (nightly)     |
@@ -20,6 +22,8 @@
 mod cargo;
 mod fuzz;
 mod install;
+mod layers;
+mod links;
 mod loom;
 mod mutants;
 mod neon;
@@ -44,13 +48,15 @@ fn main() -> ExitCode {
         "peers" => peers::run(rest),
         "fuzz" => fuzz::run(rest),
         "install" => install::run(rest),
+        "layers" => layers::run(rest),
+        "links" => links::run(),
         "neon" => neon::run(),
         "symbols" => symbols::run(),
         "miri" => sanitizers::miri(),
         "tsan" => sanitizers::tsan(),
         _ => {
             eprintln!(
-                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | manual | operations | peers | fuzz | install | neon | symbols | miri | tsan"
+                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | manual | operations | peers | fuzz | install | layers | links | neon | symbols | miri | tsan"
             );
             return ExitCode::from(2);
         }
@@ -80,11 +86,11 @@ fn manual() -> Outcome {
 /// Everything that has to hold before a commit lands; the README's test command.
 fn ci() -> Outcome {
     Cargo::new("format").args(["fmt", "--all", "--check"]).run()?;
+    layers::run(&[])?;
     let lints = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
     Cargo::new("lints").args(lints).run()?;
     Cargo::new("tests").args(["test", "--workspace"]).run()?;
-    let docs = ["doc", "--workspace", "--no-deps"];
-    Cargo::new("docs").args(docs).env("RUSTDOCFLAGS", "-D warnings").run()?;
+    links::run()?;
     loom::run(&[])?;
     println!("all checks passed");
     Ok(())

@@ -46,7 +46,7 @@ pub(crate) fn can_link() -> Result<bool, String> {
     let added = Command::new("rustup").args(["target", "add", TARGET]).output();
     let added = added.is_ok_and(|said| said.status.success());
     if !added {
-        println!("skipped: no standard library for aarch64 (rustup target add {TARGET})");
+        println!("left out: no standard library for aarch64 (rustup target add {TARGET})");
     }
     Ok(added)
 }

@@ -9,7 +9,7 @@ const TESTS: [&str; 5] = ["test", "--package", "nnburst-fmq", "--test", "private
 /// The tests under Miri, with both models of borrowing.
 pub(crate) fn miri() -> Outcome {
     if !Cargo::nightly("Miri").args(["miri", "--version"]).ask().is_ok_and(|(found, _)| found) {
-        println!("skipped: Miri is not installed (rustup component add miri --toolchain nightly)");
+        println!("left out: Miri is not installed (rustup component add miri --toolchain nightly)");
         return Ok(());
     }
     for model in ["", "-Zmiri-tree-borrows"] {
@@ -33,7 +33,9 @@ pub(crate) fn tsan() -> Outcome {
     let (built, said) = cargo().args(["--no-run"]).ask().unwrap_or_else(|error| (false, error));
     if !built {
         let reason = said.lines().find(|line| line.contains("error")).unwrap_or(&said);
-        println!("skipped: no standard library for ThreadSanitizer could be built here ({reason})");
+        println!(
+            "left out: no standard library for ThreadSanitizer could be built here ({reason})"
+        );
         return Ok(());
     }
     cargo().run()

@@ -36,6 +36,6 @@ pub(crate) fn is_installed(program: &str, package: &str) -> Result<bool, String>
     if required.split(',').any(|name| name == program) {
         return Err(missing);
     }
-    println!("skipped: {missing}");
+    println!("left out: {missing}");
     Ok(false)
 }
