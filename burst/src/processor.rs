@@ -6,7 +6,7 @@
 //! burst at most.
 
 #[cfg(not(loom))]
-use std::sync::OnceLock;
+use once_cell::race::OnceBool;
 
 #[cfg(not(loom))]
 use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu};
@@ -103,9 +103,9 @@ impl Whereabouts {
 /// Returns whether the machine has one processor: there, nobody can answer while somebody polls.
 #[cfg(not(loom))]
 pub(crate) fn is_the_only_one() -> bool {
-    static ONE: OnceLock<bool> = OnceLock::new();
+    static ONE: OnceBool = OnceBool::new();
     // A list of ranges such as `0-3,8`. Where it can't be read, there may be others.
-    *ONE.get_or_init(|| {
+    ONE.get_or_init(|| {
         std::fs::read_to_string("/sys/devices/system/cpu/online")
             .is_ok_and(|online| online.trim().parse::<u32>().is_ok())
     })

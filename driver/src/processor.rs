@@ -20,10 +20,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use nnburst_executor::Checkpoint;
+use nnburst_hal::process::PerProcess;
 use nnburst_hal::{Priority, TimePoint};
 
 /// The time that a higher priority may hold up the next turn of a lower one.
@@ -98,10 +99,12 @@ struct Place {
 impl Processor {
     /// That of this process.
     pub(crate) fn of_process() -> &'static Arc<Self> {
-        static PROCESSOR: OnceLock<Arc<Processor>> = OnceLock::new();
-        PROCESSOR.get_or_init(|| {
+        // A forked child has neither its parent's threads nor what they hold.
+        static PROCESSOR: PerProcess<Option<&'static Arc<Processor>>> = PerProcess::new();
+        let mut processor = PROCESSOR.get().lock().unwrap_or_else(PoisonError::into_inner);
+        processor.get_or_insert_with(|| {
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
-            Arc::new(Self::new(u64::try_from(cores).unwrap_or(1)))
+            Box::leak(Box::new(Arc::new(Self::new(u64::try_from(cores).unwrap_or(1)))))
         })
     }
 

@@ -91,7 +91,15 @@ impl FenceSignal {
 
     /// Signals.
     pub fn signal(self) {
-        // A pipe of our own has room for one byte; if nobody holds the fence any more, so be it.
+        // Where nobody holds the fence any more, a byte would be answered with SIGPIPE, which ends
+        // programs that don't ignore it.
+        let mut ends = [PollFd::new(&self.0, PollFlags::OUT)];
+        let polled = poll(&mut ends, Some(&Timespec::default()));
+        let [end] = &ends;
+        if polled.is_ok() && end.revents().contains(PollFlags::ERR) {
+            return;
+        }
+        // A pipe of our own has room for one byte.
         let _ = rustix::io::write(&self.0, &[1]);
     }
 }

@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::OnceLock;
+
+use once_cell::race::{OnceBool, OnceBox};
 
 use crate::trusted::{Owners, TrustError, read_trusted};
 
@@ -22,9 +23,9 @@ pub fn setting(name: &str) -> Option<OsString> {
 /// whoever started it (set-uid, set-gid, with capabilities of its file: `AT_SECURE`) has none: the
 /// environment is another user's word.
 pub fn environment(variable: &str) -> Option<OsString> {
-    static SECURE: OnceLock<bool> = OnceLock::new();
+    static SECURE: OnceBool = OnceBool::new();
     // SAFETY: `getauxval` reads what the kernel gave this process at its start.
-    let is_secure = *SECURE.get_or_init(|| unsafe { libc::getauxval(libc::AT_SECURE) } != 0);
+    let is_secure = SECURE.get_or_init(|| unsafe { libc::getauxval(libc::AT_SECURE) } != 0);
     if is_secure { None } else { std::env::var_os(variable).filter(|value| !value.is_empty()) }
 }
 
@@ -60,14 +61,14 @@ pub fn settings_in(file: &str) -> impl Iterator<Item = Result<(&str, &str), &str
 }
 
 fn in_file(name: &str) -> Option<&'static str> {
-    static SAID: OnceLock<HashMap<String, String>> = OnceLock::new();
+    static SAID: OnceBox<HashMap<String, String>> = OnceBox::new();
     let said = SAID.get_or_init(|| {
         let text = settings_text().unwrap_or_else(|error| {
             tracing::warn!(target: "nnburst::manager", %error, "the file of settings");
             String::new()
         });
         let said = settings_in(&text).flatten();
-        said.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+        Box::new(said.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
     });
     said.get(name).map(String::as_str).filter(|value| !value.is_empty())
 }

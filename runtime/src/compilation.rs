@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nnburst_hal::process::Origin;
 use nnburst_hal::{
     Direction, ErrorStatus, ExecutionOptions, ExecutionOutcome, ExecutionPreference,
     ExecutionResult, FencedExecution, HalError, Layer, Model, Operand, OutputShape, Phase,
@@ -37,6 +38,8 @@ struct Inner {
     is_explicit: bool,
     signature: Signature,
     preference: ExecutionPreference,
+    /// The process that compiled.
+    origin: Origin,
 }
 
 /// The model's arguments: all of the model that executions need.
@@ -100,7 +103,9 @@ impl Compilation {
         let names = devices.iter().map(Device::name).collect::<Vec<_>>();
         vlog!(Compilation, "{} operations on {names:?}", model.main.operations.len());
         log_dot(model, "runtime");
-        let inner = Inner { prepared, planned, devices, is_explicit, signature, preference };
+        let origin = Origin::here();
+        let inner =
+            Inner { prepared, planned, devices, is_explicit, signature, preference, origin };
         Ok(Self(Arc::new(inner)))
     }
 
@@ -164,8 +169,10 @@ impl Compilation {
     /// Opens a burst.
     ///
     /// # Errors
-    /// The queues can't be made, or the driver has no bursts.
+    /// The device is gone, or its time is over; `OP_FAILED` in a process that was forked from the
+    /// one that compiled. On a driver without bursts the burst takes the ordinary path.
     pub fn burst(&self, options: &BurstOptions) -> Result<Burst> {
+        self.0.origin.check()?;
         Burst::open(self, options)
     }
 
@@ -266,12 +273,16 @@ impl Compilation {
         }
         if shapes.len() != outputs.len() {
             let (told, all) = (shapes.len(), outputs.len());
-            return Err(HalError::failure(format!("{told} shapes told of {all} outputs")).into());
+            return Err(HalError::failure(format!(
+                "the driver reports {told} output shapes, expected {all}"
+            ))
+            .into());
         }
         for (at, (operand, shape)) in outputs.iter().zip(shapes).enumerate() {
             let (known, told) = (&operand.dimensions, &shape.dimensions);
             if !extends_shape(known, told) {
-                let why = format!("the driver tells shape {told:?} of output {at}, {known:?}");
+                let why =
+                    format!("output {at}: the driver reports shape {told:?}, expected {known:?}");
                 return Err(HalError::failure(why).into());
             }
         }

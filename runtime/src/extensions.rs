@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{MutexGuard, OnceLock, PoisonError};
+use std::sync::{MutexGuard, PoisonError};
 
 use nnburst_hal::process::PerProcess;
 use nnburst_hal::trusted::{Owners, read_trusted};
@@ -13,6 +13,7 @@ use nnburst_hal::{
     Extension, ExtensionCode, ExtensionOperandType, Model, Operand, OperandType,
     validate_extensions,
 };
+use once_cell::race::OnceBool;
 
 use crate::device::{Device, devices};
 use crate::error::{Result, RuntimeError};
@@ -57,8 +58,8 @@ pub fn extension_name(prefix: u16) -> Option<String> {
 /// whose place is a setting (`/etc/nnburst/extensions_allowlist`). Without a list that is root's or
 /// this user's, nobody may. Decided once per process.
 pub fn extensions_are_allowed() -> bool {
-    static ALLOWED: OnceLock<bool> = OnceLock::new();
-    *ALLOWED.get_or_init(|| {
+    static ALLOWED: OnceBool = OnceBool::new();
+    ALLOWED.get_or_init(|| {
         let list = read_trusted(&Settings::load().extensions_allowlist, Owners::own());
         let program = std::env::current_exe().unwrap_or_default();
         list.is_ok_and(|list| allowed_paths(&list).any(|path| path == program))
@@ -154,7 +155,7 @@ impl Registry {
                 }
                 Some(known) if known.as_ref() == Some(&operand_types) => {}
                 Some(known) => {
-                    tracing::warn!(target: "nnburst::manager", "devices disagree on {name}: nobody gets it");
+                    tracing::warn!(target: "nnburst::manager", "devices disagree on extension {name}: it is not offered");
                     *known = None;
                 }
             }

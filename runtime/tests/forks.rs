@@ -3,9 +3,11 @@
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nnburst::hal::process::Origin;
-use nnburst::{Burst, BurstOptions, Compilation, Device, Frame, ResultCode, Wait, builtin};
+use nnburst::{Burst, BurstOptions, Compilation, Device, Frame, Memory, ResultCode, Wait, builtin};
 
 fn main() {
     let arguments: Vec<_> = std::env::args().collect();
@@ -44,6 +46,61 @@ fn main() {
         let listed = nnburst::devices();
         assert!(listed.iter().any(|device| *device == Device::reference()));
     });
+    for round in 0..FIRST_USES {
+        in_child(|| forks_during_first_uses(round));
+    }
+}
+
+/// Processes that are forked while their parent uses everything for the first time.
+const FIRST_USES: u32 = 40;
+
+/// In a fresh process: forks while another thread is within the first use of settings, lists,
+/// devices and kernels, and while a third one works on a memory that the child has as well. Nothing
+/// that the threads hold at that moment may be waited for in the child.
+fn forks_during_first_uses(round: u32) {
+    let (memory, other) = (Memory::new(1 << 16).unwrap(), Memory::new(1 << 16).unwrap());
+    let begun = Barrier::new(3);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            begun.wait();
+            uses_all(round);
+        });
+        scope.spawn(|| {
+            begun.wait();
+            // Relaxed: nothing is handed over.
+            while !is_over.load(Ordering::Relaxed) {
+                Memory::copy(&memory, &other).unwrap();
+                memory.stay_mapped();
+            }
+        });
+        begun.wait();
+        for turn in 0..4 {
+            // Each round forks at other moments.
+            for _ in 0..round * 50 {
+                std::hint::spin_loop();
+            }
+            in_child(|| {
+                let failure = Memory::copy(&memory, &other).unwrap_err();
+                assert_eq!(failure.code(), ResultCode::OpFailed, "{failure}");
+                memory.stay_mapped();
+                uses_all(round + turn);
+            });
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+}
+
+fn uses_all(round: u32) {
+    // Whichever comes first.
+    if round.is_multiple_of(2) {
+        assert!(!nnburst::extensions_are_allowed());
+        assert!(!nnburst::devices().is_empty());
+    }
+    let device = Device::embedded("nnapi-sample_all").unwrap();
+    Set::new(device).computes();
+    assert!(!nnburst::extensions_are_allowed());
+    assert!(!nnburst::devices().is_empty());
 }
 
 /// One of everything.
@@ -52,6 +109,7 @@ struct Set {
     compilation: Compilation,
     burst: Burst,
     frame: Frame,
+    memory: Memory,
     origin: Origin,
 }
 
@@ -62,7 +120,8 @@ impl Set {
         let options = BurstOptions { wait: Wait::Block, ..BurstOptions::default() };
         let burst = compilation.burst(&options).unwrap();
         let frame = burst.frame().unwrap();
-        Self { device, compilation, burst, frame, origin: Origin::here() }
+        let memory = Memory::new(64).unwrap();
+        Self { device, compilation, burst, frame, memory, origin: Origin::here() }
     }
 
     fn computes(&mut self) {
@@ -97,12 +156,14 @@ impl Set {
             assert!(failure.to_string().contains("forked"), "{failure}");
         }
         let frame = self.compilation.frame().unwrap();
-        let started = execution.start(frame).map(|event| event.wait().1);
-        assert!(!matches!(started, Ok(Ok(()))));
-        // Where the reference device may stand in there is a burst, which computes no more than the
-        // rest.
-        let burst = self.compilation.burst(&BurstOptions::default());
-        assert!(burst.and_then(|mut burst| burst.compute(&mut self.frame)).is_err());
+        let started = execution.start(frame).and_then(|event| event.wait().1);
+        let burst = self.compilation.burst(&BurstOptions::default()).map(drop);
+        let copied = Memory::copy(&self.memory, &Memory::new(64).unwrap());
+        for (what, failure) in [("start", started), ("burst", burst), ("copy", copied)] {
+            let failure = failure.unwrap_err();
+            assert_eq!(failure.code(), ResultCode::OpFailed, "{what}: {failure}");
+            assert!(failure.to_string().contains("forked"), "{what}: {failure}");
+        }
     }
 }
 

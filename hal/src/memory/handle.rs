@@ -373,8 +373,12 @@ impl Memory {
         WeakMemory(Arc::downgrade(&self.0))
     }
 
-    /// Has `observer` told when the last handle of this memory in this process goes.
+    /// Has `observer` told when the last handle of this memory in this process goes; never in a
+    /// child that was forked off, where the memory is its parent's.
     pub fn observe(&self, observer: Weak<dyn MemoryObserver>) {
+        if !self.0.origin.is_here() {
+            return; // a thread of the parent's may have held the lock
+        }
         let mut observers = self.0.observers.lock().unwrap_or_else(PoisonError::into_inner);
         observers.retain(|known| known.strong_count() > 0);
         observers.push(observer);
@@ -408,19 +412,15 @@ impl Memory {
         if let Some(mapping) = self.0.mapped.get() {
             return Ok(Arc::clone(mapping));
         }
+        if !self.0.origin.is_here() {
+            // A thread of the parent's may have held the lock when this process was forked.
+            return self.map_for_use().map(Arc::new);
+        }
         let mut watched = self.0.watched.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(mapping) = watched.upgrade().filter(|mapping| !mapping.lost_pages()) {
             return Ok(mapping);
         }
-        let written = match self.is_writable() {
-            true => Some(self.map(Access::ReadWrite)),
-            false => None,
-        };
-        let mapping = Arc::new(match written {
-            Some(Ok(mapping)) => mapping,
-            Some(Err(error @ MemoryError::Exhausted(_))) => return Err(error),
-            Some(Err(_)) | None => self.map(Access::Read)?,
-        });
+        let mapping = Arc::new(self.map_for_use()?);
         if mapping.is_guarded() {
             *watched = Arc::downgrade(&mapping);
         } else {
@@ -428,6 +428,19 @@ impl Memory {
             let _ = self.0.mapped.set(Arc::clone(&mapping));
         }
         Ok(mapping)
+    }
+
+    /// A mapping for writing where that can be, else for reading.
+    fn map_for_use(&self) -> Result<Mapping, MemoryError> {
+        let written = match self.is_writable() {
+            true => Some(self.map(Access::ReadWrite)),
+            false => None,
+        };
+        match written {
+            Some(Ok(mapping)) => Ok(mapping),
+            Some(Err(error @ MemoryError::Exhausted(_))) => Err(error),
+            Some(Err(_)) | None => self.map(Access::Read),
+        }
     }
 
     /// Copies bytes out without mapping: the way for what is read once, such as a model's

@@ -1,7 +1,8 @@
 //! The users whose files are used.
 
 use std::fmt;
-use std::sync::OnceLock;
+
+use once_cell::race::OnceBox;
 
 /// The users whose files are used: root, and at most two others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,12 +50,13 @@ impl fmt::Display for Owners {
 /// The uid that stands for root among others, if this process is in a user namespace that knows
 /// neither.
 fn unmapped() -> Option<u32> {
-    static UNMAPPED: OnceLock<Option<u32>> = OnceLock::new();
-    *UNMAPPED.get_or_init(|| {
+    static UNMAPPED: OnceBox<Option<u32>> = OnceBox::new();
+    let read = || {
         let map = std::fs::read_to_string("/proc/self/uid_map").ok()?;
         let overflow = std::fs::read_to_string("/proc/sys/kernel/overflowuid").ok()?;
         unmapped_in(&map, overflow.trim().parse().ok()?)
-    })
+    };
+    *UNMAPPED.get_or_init(|| Box::new(read()))
 }
 
 /// `overflow`, if a map of a user namespace has neither it nor root.

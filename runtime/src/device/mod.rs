@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use nnburst_hal::process::Origin;
 use nnburst_hal::{
     Capabilities, Device as HalDevice, DeviceStatus, DeviceType, ErrorStatus, Extension, HalError,
     Model, PrepareOptions, TimePoint, Version, bound, vlog,
@@ -35,6 +36,8 @@ struct Inner {
     figures: OnceLock<Capabilities>,
     /// The driver's own memories that are alive, by token.
     memories: Mutex<BTreeMap<u32, WeakMemory>>,
+    /// The process that the device was found or made in.
+    origin: Origin,
 }
 
 /// The process that the driver runs in.
@@ -57,7 +60,7 @@ impl Device {
     fn new(name: impl Into<String>, home: Home) -> Self {
         let (name, figures, memories) = (name.into(), OnceLock::new(), Mutex::default());
         vlog!(Manager, "device {name}");
-        Self(Arc::new(Inner { name, home, figures, memories }))
+        Self(Arc::new(Inner { name, home, figures, memories, origin: Origin::here() }))
     }
 
     /// A sample driver in this process: no socket, no other process, nothing to set up.
@@ -284,6 +287,7 @@ impl Device {
         if let Some(figures) = self.0.figures.get() {
             return Ok(figures);
         }
+        self.0.origin.check()?;
         let figures = self.capabilities()?;
         Ok(self.0.figures.get_or_init(|| figures))
     }
@@ -348,6 +352,7 @@ impl Device {
 
     /// The driver's own memory with this token.
     pub(crate) fn memory(&self, token: u32) -> Option<Memory> {
+        self.0.origin.check().ok()?;
         self.0.memories.lock().unwrap_or_else(PoisonError::into_inner).get(&token)?.upgrade()
     }
 
@@ -373,7 +378,7 @@ fn lost_or_refused(what: String, error: ConnectError) -> RuntimeError {
 
 /// The directory of services.
 fn directory() -> Result<PathBuf> {
-    service_dir().map_err(|error| RuntimeError::driver("looking for services", error))
+    service_dir().map_err(|error| RuntimeError::driver("finding services", error))
 }
 
 impl PartialEq for Device {

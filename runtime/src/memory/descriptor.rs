@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use nnburst_hal::process::Origin;
 use nnburst_hal::{
     BufferDesc, BufferRole, Direction, HalError, Memory as HalMemory, MemoryKind, Operand,
     PreparedModel,
@@ -170,8 +171,12 @@ impl MemoryDescriptor {
         };
         let domain =
             Domain { roles: self.roles.clone(), operand, content: Mutex::new(Content::default()) };
-        let memory =
-            Memory(Arc::new(Inner { body, domain: Some(domain), mapping: Mutex::default() }));
+        let memory = Memory(Arc::new(Inner {
+            body,
+            domain: Some(domain),
+            mapping: Mutex::default(),
+            origin: Origin::here(),
+        }));
         if let (Some(buffer), Some(steps)) = (memory.buffer(), steps) {
             steps.device.keep_memory(buffer.token(), &memory);
         }

@@ -12,6 +12,7 @@ mod descriptor;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use nnburst_hal::process::Origin;
 use nnburst_hal::{
     Buffer, DataLocation, Direction, Mapping, Memory as HalMemory, MemoryKind, Operand, RequestPool,
 };
@@ -46,6 +47,8 @@ struct Inner {
     domain: Option<Domain>,
     /// See [`Memory::stay_mapped`].
     mapping: Mutex<Option<Arc<Mapping>>>,
+    /// The process that made it: in a forked child, threads of the parent's may hold its locks.
+    origin: Origin,
 }
 
 enum Body {
@@ -146,7 +149,7 @@ impl Memory {
     /// executions on devices of this process, each of which would map what can be cut short anew.
     /// Nothing happens where it can't be mapped.
     pub fn stay_mapped(&self) {
-        let Some(shared) = self.shared() else { return };
+        let Some(shared) = self.shared().filter(|_| self.0.origin.is_here()) else { return };
         let mut mapping = self.0.mapping.lock().unwrap_or_else(PoisonError::into_inner);
         if mapping.as_ref().is_none_or(|mapping| mapping.lost_pages()) {
             *mapping = shared.mapped().ok();
@@ -173,6 +176,7 @@ impl Memory {
         index: usize,
         (offset, length): (u32, u32),
     ) -> Result<DataLocation> {
+        self.0.origin.check()?;
         let location = DataLocation { pool_index: 0, offset, length };
         let whole = (offset, length) == (0, 0);
         let is_image = self.is_image();
@@ -201,6 +205,7 @@ impl Memory {
     /// As for [`Memory::place`]; memories from descriptors and buffers with a format hold no
     /// constants.
     pub fn place_constant(&self, offset: u32, length: u32) -> Result<DataLocation> {
+        self.0.origin.check()?;
         if self.is_image() || self.has_roles() {
             return Err(RuntimeError::Argument("such a memory holds no constants".into()));
         }
@@ -230,6 +235,7 @@ impl Memory {
     /// # Errors
     /// `GENERAL_FAILURE` where nothing was ever written, or something of another shape.
     pub fn check_input(&self, dimensions: &[u32]) -> Result<Option<Vec<u32>>> {
+        self.0.origin.check()?;
         let Some(domain) = &self.0.domain else { return Ok(None) };
         let content = domain.content();
         if !content.initialized {
@@ -250,6 +256,7 @@ impl Memory {
     /// # Errors
     /// `GENERAL_FAILURE` where the shape doesn't fit the one it was made for.
     pub fn check_output(&self, dimensions: &[u32]) -> Result<()> {
+        self.0.origin.check()?;
         let Some(domain) = &self.0.domain else { return Ok(()) };
         match combine(&domain.operand.dimensions, dimensions) {
             Some(_) => Ok(()),
@@ -262,7 +269,7 @@ impl Memory {
 
     /// After an execution: the shape that was written, or that it failed.
     pub fn written(&self, dimensions: Option<&[u32]>) {
-        if let Some(domain) = &self.0.domain {
+        if let Some(domain) = self.0.domain.as_ref().filter(|_| self.0.origin.is_here()) {
             domain.set(dimensions.map(<[u32]>::to_vec));
         }
     }
@@ -273,6 +280,8 @@ impl Memory {
     /// [`RuntimeError::Argument`] where they don't fit one another, or the source was never
     /// written; [`RuntimeError::Memory`] for what can't be mapped.
     pub fn copy(from: &Self, to: &Self) -> Result<()> {
+        from.0.origin.check()?;
+        to.0.origin.check()?;
         copy::copy(from, to)
     }
 
@@ -286,7 +295,9 @@ impl Memory {
 
     /// The shape of what the memory holds, as far as that is known; empty if nothing is.
     pub(crate) fn held_dimensions(&self) -> Vec<u32> {
-        let Some(domain) = &self.0.domain else { return Vec::new() };
+        let Some(domain) = self.0.domain.as_ref().filter(|_| self.0.origin.is_here()) else {
+            return Vec::new();
+        };
         let (content, made) = (domain.content(), &domain.operand.dimensions);
         combine(&content.dimensions, made).unwrap_or(content.dimensions)
     }
@@ -336,6 +347,7 @@ impl From<HalMemory> for Memory {
             body: Body::Shared(memory),
             domain: None,
             mapping: Mutex::default(),
+            origin: Origin::here(),
         }))
     }
 }

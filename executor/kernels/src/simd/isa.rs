@@ -1,6 +1,6 @@
 //! Instruction sets: what there is, what the machine has, what the user wants.
 
-use std::sync::OnceLock;
+use once_cell::race::OnceBox;
 
 /// An instruction set that kernels are written for; later ones are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,10 +64,9 @@ impl Isa {
 
     /// The best that this machine has.
     pub fn best() -> Self {
-        static BEST: OnceLock<Isa> = OnceLock::new();
-        *BEST.get_or_init(|| {
-            Self::ALL.into_iter().find(|isa| isa.detected()).unwrap_or(Self::Scalar)
-        })
+        static BEST: OnceBox<Isa> = OnceBox::new();
+        let best = || Self::ALL.into_iter().find(|isa| isa.detected()).unwrap_or(Self::Scalar);
+        *BEST.get_or_init(|| Box::new(best()))
     }
 
     /// This one, if the machine has it.

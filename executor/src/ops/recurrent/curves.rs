@@ -4,7 +4,7 @@
 //! Computed one by one they took most of a quantised cell's time (some 40 ns each); a table of 128
 //! KiB, of which a model touches a small part, answers in a few. They are made once per process.
 
-use std::sync::OnceLock;
+use once_cell::race::OnceBox;
 
 use nnburst_kernels::tensor::quant::fixed;
 
@@ -18,19 +18,19 @@ const FORMATS: usize = 7;
 
 /// The logistic function of numbers with 3 integer bits.
 pub(super) fn logistic() -> Curve {
-    static TABLE: OnceLock<Box<[i16; COUNT]>> = OnceLock::new();
+    static TABLE: OnceBox<[i16; COUNT]> = OnceBox::new();
     TABLE.get_or_init(|| table(|x| fixed::logistic(x, 3)))
 }
 
 /// The hyperbolic tangent of numbers with 3 integer bits.
 pub(super) fn gate_tanh() -> Curve {
-    static TABLE: OnceLock<Box<[i16; COUNT]>> = OnceLock::new();
+    static TABLE: OnceBox<[i16; COUNT]> = OnceBox::new();
     TABLE.get_or_init(|| table(|x| fixed::tanh(x, 3)))
 }
 
 /// The hyperbolic tangent of numbers with `integer_bits`; `None` where no table is kept.
 pub(super) fn tanh(integer_bits: i32) -> Option<Curve> {
-    static TABLES: [OnceLock<Box<[i16; COUNT]>>; FORMATS] = [const { OnceLock::new() }; FORMATS];
+    static TABLES: [OnceBox<[i16; COUNT]>; FORMATS] = [const { OnceBox::new() }; FORMATS];
     let slot = TABLES.get(usize::try_from(integer_bits).ok()?)?;
     Some(slot.get_or_init(|| table(|x| fixed::tanh(x, integer_bits))))
 }

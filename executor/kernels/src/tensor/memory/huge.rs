@@ -15,10 +15,11 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use nnburst_hal::Budget;
+use once_cell::race::OnceBox;
 use rustix::mm::{
     Advice, MapFlags, MremapFlags, ProtFlags, madvise, mmap_anonymous, mremap_fixed, munmap,
 };
@@ -162,8 +163,8 @@ fn worked() -> Duration {
 
 /// What moments are told from.
 fn beginning() -> Instant {
-    static BEGINNING: OnceLock<Instant> = OnceLock::new();
-    *BEGINNING.get_or_init(Instant::now)
+    static BEGINNING: OnceBox<Instant> = OnceBox::new();
+    *BEGINNING.get_or_init(|| Box::new(Instant::now()))
 }
 
 fn nanoseconds(time: Duration) -> u64 {
