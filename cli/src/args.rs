@@ -58,11 +58,11 @@ pub(crate) struct Engine {
     /// Threads that compute one execution.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) threads: u16,
-    /// Has the model computed in a way that is quicker and less exact. It is taken for one that
-    /// allows relaxed precision; a service that runs already follows its own wishes.
-    #[arg(long, value_enum)]
-    pub(crate) wish: Option<Wish>,
-    /// The strategy by which both ends of a burst wait for each other.
+    /// A precision hint: the model is computed faster and less exactly. It is taken for one that
+    /// allows relaxed precision; a service that runs already follows its own hint.
+    #[arg(long, alias = "wish", value_enum)]
+    pub(crate) hint: Option<Hint>,
+    /// How both ends of a burst wait for each other.
     #[arg(long, value_enum, default_value_t = WaitArg::Adaptive)]
     pub(crate) wait: WaitArg,
     /// Milliseconds that each execution may take. Those that take longer are counted, and the exit
@@ -79,7 +79,7 @@ pub(crate) struct Engine {
 
 /// The precision hints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Wish {
+pub(crate) enum Hint {
     /// Factors of float convolutions and products are rounded to 8 bits of precision (16-bit
     /// numbers).
     Bf16,
@@ -304,9 +304,9 @@ pub(crate) struct ServeArgs {
     /// Threads that compute one execution.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) threads: u16,
-    /// Computes models that allow relaxed precision in a way that is quicker and less exact.
-    #[arg(long, value_enum)]
-    pub(crate) wish: Option<Wish>,
+    /// A precision hint: models that allow relaxed precision are computed faster and less exactly.
+    #[arg(long, alias = "wish", value_enum)]
+    pub(crate) hint: Option<Hint>,
 }
 
 #[derive(Args, Debug)]

@@ -67,3 +67,8 @@ impl From<std::io::Error> for Failure {
         Self::check(error.to_string())
     }
 }
+
+/// Prints a warning, which doesn't end the command.
+pub(crate) fn warn(message: &str) {
+    eprintln!("nnburst: {message}");
+}

@@ -34,7 +34,7 @@ use nnburst::LoggingError;
 use signal_hook::consts::SIGXFSZ;
 
 use args::{Cli, Command};
-use failure::Failure;
+use failure::{Failure, warn};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -83,9 +83,4 @@ fn begin_logging() -> Result<(), Failure> {
         }
         Ok(()) => Ok(()),
     }
-}
-
-/// Says something that doesn't end the command.
-fn warn(message: &str) {
-    eprintln!("nnburst: {message}");
 }

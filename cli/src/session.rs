@@ -7,7 +7,7 @@ use nnburst::{
     Burst, BurstOptions, Compilation, Device, DriverOptions, Frame, REFERENCE, RuntimeError, Wait,
 };
 
-use crate::args::{Engine, Mode, WaitArg, Wish};
+use crate::args::{Engine, Hint, Mode, WaitArg};
 use crate::failure::Failure;
 use crate::source::{Source, State};
 
@@ -15,14 +15,14 @@ use crate::source::{Source, State};
 pub(crate) const DEFAULT_DRIVER: &str = "nnburst-cpu";
 
 /// Returns the options of a driver of this program.
-pub(crate) fn driver_options(threads: u16, wish: Option<Wish>) -> DriverOptions {
-    let bf16 = wish == Some(Wish::Bf16);
+pub(crate) fn driver_options(threads: u16, hint: Option<Hint>) -> DriverOptions {
+    let bf16 = hint == Some(Hint::Bf16);
     DriverOptions { threads: usize::from(threads), bf16, program: None }
 }
 
 /// Finds the device that the options name, starting its process where it has one of its own.
 pub(crate) fn open_device(engine: &Engine) -> Result<Device, Failure> {
-    let options = driver_options(engine.threads, engine.wish);
+    let options = driver_options(engine.threads, engine.hint);
     let name = match (&engine.device, engine.mode) {
         (Some(name), _) => name.clone(),
         (None, Mode::Inproc) => "embedded".to_owned(),
@@ -57,7 +57,7 @@ pub(crate) fn open_device_for(model: &Model, engine: &Engine) -> Result<Device, 
     let is_open = engine.device.is_none()
         && engine.mode != Mode::Inproc
         && engine.threads == 1
-        && engine.wish.is_none();
+        && engine.hint.is_none();
     if is_open && let Some(device) = nnburst::served_device(model) {
         return Ok(device);
     }

@@ -7,7 +7,7 @@ use nnburst::builtin;
 use nnburst::hal::{Model, Operand};
 use nnburst_tflite::{ImportError, Imported, TensorInfo, TensorKind};
 
-use crate::args::Wish;
+use crate::args::Hint;
 use crate::failure::Failure;
 
 /// A model, and what is known of it beside.
@@ -85,9 +85,9 @@ impl Source {
         Ok(Self { name, model, states: Vec::new(), wide, origins: Vec::new(), load })
     }
 
-    /// The model, taken for one that allows relaxed precision where that is wished.
-    pub(crate) fn wishing(mut self, wish: Option<Wish>) -> Self {
-        self.model.relax_computation_float32_to_float16 |= wish.is_some();
+    /// The model, taken for one that allows relaxed precision where a hint asks for it.
+    pub(crate) fn with_hint(mut self, hint: Option<Hint>) -> Self {
+        self.model.relax_computation_float32_to_float16 |= hint.is_some();
         self
     }
 

@@ -189,26 +189,27 @@ fn check_and_dot_tell_of_each_operation() {
 }
 
 /// The kernels of a profile of a network of floats.
-fn kernels(args: &[&str], wish: &str) -> Vec<String> {
+fn kernels(args: &[&str], hint: &str) -> Vec<String> {
     let args = [&["bench", "--builtin", "mobilenet_v1_0.25_128", "--profile", "--runs", "1"], args];
     let output =
-        command(&[&args.concat()[..], &["--json"]].concat()).env("NNBURST_WISH", wish).output();
+        command(&[&args.concat()[..], &["--json"]].concat()).env("NNBURST_HINT", hint).output();
     let report: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
     let steps = report["steps"].as_array().unwrap();
     steps.iter().map(|step| step["kernel"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
-fn floats_are_halved_for_those_who_wish_it_and_nobody_else() {
+fn floats_are_halved_by_a_hint_and_never_without() {
     let halved = |kernels: Vec<String>| kernels.iter().any(|kernel| kernel.ends_with("_bf16"));
     assert!(!halved(kernels(&[], "")), "by default");
     assert!(!halved(kernels(&[], "bf16")), "the model doesn't allow it");
-    assert!(halved(kernels(&["--wish", "bf16"], "")));
+    assert!(halved(kernels(&["--hint", "bf16"], "")));
+    assert!(halved(kernels(&["--wish", "bf16"], "")), "as it was called before");
     let run = |args: &[&str]| {
         let args = [&["bench", "--builtin", "sine", "--runs", "3", "--json"], args].concat();
         json(succeed(&args).lines().next().unwrap())["runs"].clone()
     };
-    assert_eq!(run(&["--wish", "bf16"]), 3, "a driver of another process takes the wish along");
+    assert_eq!(run(&["--hint", "bf16"]), 3, "a driver of another process takes the hint along");
 }
 
 #[test]

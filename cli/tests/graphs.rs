@@ -6,14 +6,14 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nnburst::hal::PrepareOptions;
 use nnburst::{BurstOptions, Compilation, Device, DriverOptions, Frame};
 use nnburst_conformance::{Case, write_file};
 use nnburst_executor::Isa;
-use nnburst_executor::testing::{Element, RandomModel, TestRng, random_model};
+use nnburst_executor::testing::{Element, RandomModel, TestRng, random_model, shrink};
 
 /// A driver whose kernels are of one form at most.
 fn driver(dir: &Path, isa: Isa) -> Device {
@@ -123,20 +123,60 @@ fn random_graphs_give_the_same_on_every_path() {
     for &seed in &seeds {
         for element in Element::ALL {
             let random = random_model(&mut TestRng::of_seed(seed), element, 50);
-            let mut first: Option<Values> = None;
-            for (isa, device) in &drivers {
-                let all = every_way(device, &random);
-                let (_, sync) = &all[0];
-                for (mode, values) in &all {
-                    assert!(
-                        values == sync,
-                        "{element:?} {seed}, {isa:?}: {mode} differs from sync"
-                    );
-                }
-                let first = first.get_or_insert_with(|| sync.clone());
-                let same = !element.is_exact() || first == sync;
-                assert!(same, "{element:?} {seed}: {isa:?} differs from {:?}", drivers[0].0);
+            if let Some(what) = difference(&drivers, element, &random) {
+                let fails = |part: &RandomModel| difference(&drivers, element, part).is_some();
+                let folder = leave(&random, &format!("{element:?}_{seed}"), fails);
+                panic!("{element:?} {seed}: {what}; nnburst vts {}", folder.display());
             }
         }
     }
+}
+
+/// The first difference between modes of one driver, or where results are exact, between drivers.
+fn difference(drivers: &[(Isa, Device)], element: Element, random: &RandomModel) -> Option<String> {
+    let mut first: Option<Values> = None;
+    for (isa, device) in drivers {
+        let all = every_way(device, random);
+        let (_, sync) = &all[0];
+        if let Some((mode, _)) = all.iter().find(|(_, values)| values != sync) {
+            return Some(format!("{isa:?}: {mode} differs from sync"));
+        }
+        let first = first.get_or_insert_with(|| sync.clone());
+        if element.is_exact() && first != sync {
+            return Some(format!("{isa:?} differs from {:?}", drivers[0].0));
+        }
+    }
+    None
+}
+
+/// Writes the smallest part of a model that fails as a conformance case; what `nnburst vts` is to
+/// be given. Its outputs are those of the reference device.
+fn leave(random: &RandomModel, name: &str, fails: impl Fn(&RandomModel) -> bool) -> PathBuf {
+    let reference = |part: &RandomModel| {
+        let compilation = Device::reference().compile(&part.model, PrepareOptions::default());
+        let compilation = compilation.ok()?;
+        let mut frame = filled(&compilation, part);
+        compilation.execution().compute(&mut frame).ok()?;
+        Some(values(&frame))
+    };
+    let small = shrink(random, fails, reference);
+    let outputs = reference(&small).unwrap_or_default();
+    let case = Case::of_values("random", name, small.model, small.inputs, outputs);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("failed").join(name);
+    write_file(&folder.join("random.json.gz"), "random", &[case]).unwrap();
+    folder
+}
+
+/// A failure of one operation is left as that operation, and runs.
+#[test]
+fn what_fails_is_left_as_small_as_it_fails() {
+    let random = random_model(&mut TestRng::of_seed(5), Element::ALL[0], 20);
+    let last = random.model.main.operations.last().unwrap().kind;
+    let fails = |part: &RandomModel| part.model.main.operations.iter().any(|it| it.kind == last);
+    let folder = leave(&random, "left", fails);
+    let cases = nnburst_conformance::load_file(&folder.join("random.json.gz")).unwrap();
+    assert_eq!(cases[0].model.main.operations.len(), 1);
+    let output = Command::new(env!("CARGO_BIN_EXE_nnburst")).arg("vts").arg(&folder).output();
+    let said = String::from_utf8(output.unwrap().stdout).unwrap();
+    assert_eq!(said.lines().last(), Some("1 passed, 0 failed, 0 skipped"), "{said}");
 }

@@ -108,12 +108,14 @@ fn a_killed_client_leaves_nothing_in_a_service() {
     until("the first farewell", || held().2 == idle.2 && held().0 <= idle.0 + 2);
     std::thread::sleep(Duration::from_secs(1));
     let before = held();
+    let is_no_more =
+        |now: (usize, usize, usize)| now.0 <= before.0 && now.1 <= before.1 && now.2 <= before.2;
 
     let mut second = client();
     until("the second burst", || busy(before));
     signal("-9", second.id());
     ended(&mut second);
-    let took = until("the second farewell", || held() == before);
+    let took = until("the second farewell", || is_no_more(held()));
     println!("threads, descriptors and mappings were gone after {took:?}");
 
     // The service goes on, and takes its socket along when it is asked to end.
@@ -170,7 +172,10 @@ fn the_bursts_of_a_service_can_be_watched() {
     script.args(["-qc", &on_terminal, "/dev/null"]).env("NNBURST_SERVICE_DIR", &services);
     match script.stdin(std::process::Stdio::null()).output() {
         Ok(shown) => assert_eq!(text(&shown.stdout).matches(CLEAR).count(), 3, "{shown:?}"),
-        Err(error) => println!("skipped on a terminal: script: {error}"),
+        Err(error) => {
+            let required = std::env::var("NNBURST_REQUIRE").unwrap_or_default();
+            assert!(!required.split(',').any(|what| what == "script"), "script: {error}");
+        }
     }
     for client in &mut clients {
         signal("-9", client.id());
@@ -222,7 +227,7 @@ fn spans_of_client_and_driver_lie_on_one_clock_in_one_file() {
     let spans = std::fs::read_to_string(&file).unwrap();
     let spans = json(&format!("{}]", spans.trim_end().trim_end_matches(',')));
     let spans = spans.as_array().unwrap();
-    // From when to when, in microseconds, and in which process.
+    // Begin and end in microseconds, and the process.
     let named = |name: &str| -> Vec<(f64, f64, u64)> {
         let number = |span: &Value, field: &str| span[field].as_f64().unwrap();
         let named = spans.iter().filter(|span| span["ph"] == "X" && span["name"] == name);
@@ -235,11 +240,10 @@ fn spans_of_client_and_driver_lie_on_one_clock_in_one_file() {
     };
     let within = |inner: &str, outer: &str, another_process: bool| {
         let outers = named(outer);
-        let held = named(inner).into_iter().filter(|&(start, end, pid)| {
+        let held = named(inner).into_iter().filter(|&(start, _, pid)| {
             outers.iter().any(|&(from, to, of)| {
-                // Spans are told to the nanosecond; what a process does after its answer overlaps a
-                // little.
-                from <= start && end <= to + 1000.0 && (of != pid) == another_process
+                // A driver may close its span after its response has reached the client.
+                from <= start && start <= to && (of != pid) == another_process
             })
         });
         held.count()

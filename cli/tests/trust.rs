@@ -3,7 +3,6 @@
 
 mod common;
 #[path = "../../runtime/tests/common/two_users.rs"]
-#[expect(clippy::print_stdout, reason = "says why it is skipped")]
 mod two_users;
 
 use std::os::unix::fs::{PermissionsExt, chown};

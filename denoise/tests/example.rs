@@ -9,7 +9,6 @@ mod denoise;
 #[test]
 fn the_recording_is_cleaned_block_by_block_as_if_live() {
     let Some(models) = shared_dir("models") else {
-        println!("skipped: no folder of models");
         return;
     };
     let device = nnburst::Device::embedded("nnapi-sample_all").unwrap();

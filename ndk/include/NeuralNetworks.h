@@ -588,7 +588,7 @@ int ANeuralNetworksCompilation_createForDevices(ANeuralNetworksModel* model,
 /* Frees a compilation. Executions and bursts made from it keep what they need. */
 void ANeuralNetworksCompilation_free(ANeuralNetworksCompilation* compilation);
 
-/* Wishes, before finish: BAD_STATE after that. */
+/* Options, before finish: BAD_STATE after that. */
 
 /* A PreferenceCode. */
 int ANeuralNetworksCompilation_setPreference(ANeuralNetworksCompilation* compilation,

@@ -2,9 +2,13 @@
  * Diagnostics as support libraries of Android offer them: call-backs at the end of compilations and
  * executions. Clients that look for these functions, such as TFLite's delegate, find them here.
  *
- * This library keeps no diagnostics and never calls back: NNBURST_TRACE writes spans and NNBURST_VLOG
- * messages instead. So there is nothing to ask the getters of; whatever they are given, they return 0,
- * NULL, false or UINT64_MAX, which stand for "not known".
+ * Call-backs hear of compilations that finish after the registration, and of the executions of those.
+ * They are called once for each, with the result code, on the thread that finishes it: the caller's for
+ * compilations, synchronous executions and bursts, one of the library's for asynchronous executions, and
+ * for fenced ones whichever first finds the fence signalled. They return soon, do not use the object that
+ * they are called for, and use an info only until they return. A program that registers none pays nothing.
+ *
+ * A getter that is given NULL returns 0, NULL, false or UINT64_MAX, which stand for "not known".
  */
 #ifndef NNBURST_NEURAL_NETWORKS_DIAGNOSTIC_H
 #define NNBURST_NEURAL_NETWORKS_DIAGNOSTIC_H
@@ -43,20 +47,26 @@ typedef void (*ANeuralNetworksDiagnosticCompilationFinishedCallback)(
 typedef void (*ANeuralNetworksDiagnosticExecutionFinishedCallback)(
         const void* context, const ANeuralNetworksDiagnosticExecutionInfo* info);
 
-/* Takes call-backs and their context, which are not called. */
+/* Registers call-backs, each of which may be NULL, in place of those before, and the pointer that they get
+ * as their first argument. They may be called until the process ends, by several threads at once. */
 void SL_ANeuralNetworksDiagnostic_registerCallbacks(
         ANeuralNetworksDiagnosticCompilationFinishedCallback compilationCallback,
         ANeuralNetworksDiagnosticExecutionFinishedCallback executionCallback,
         void* callbackContext);
 
+/* A number that tells this process from others; not 0. */
 int32_t SL_ANeuralNetworksDiagnosticCompilationInfo_getSessionId(
         const ANeuralNetworksDiagnosticCompilationInfo* info);
+/* The feature level of this library: 30. */
 int64_t SL_ANeuralNetworksDiagnosticCompilationInfo_getNnApiVersion(
         const ANeuralNetworksDiagnosticCompilationInfo* info);
+/* 32 bytes: SHA-256 of types, shapes and operations, without weights. */
 const uint8_t* SL_ANeuralNetworksDiagnosticCompilationInfo_getModelArchHash(
         const ANeuralNetworksDiagnosticCompilationInfo* info);
+/* The devices that the model was compiled for, sorted: "NAME=VERSION,NAME=VERSION". */
 const char* SL_ANeuralNetworksDiagnosticCompilationInfo_getDeviceIds(
         const ANeuralNetworksDiagnosticCompilationInfo* info);
+/* The result code, ANEURALNETWORKS_NO_ERROR or another. */
 int32_t SL_ANeuralNetworksDiagnosticCompilationInfo_getErrorCode(
         const ANeuralNetworksDiagnosticCompilationInfo* info);
 ANeuralNetworksDiagnosticDataClass SL_ANeuralNetworksDiagnosticCompilationInfo_getInputDataClass(
@@ -69,6 +79,7 @@ bool SL_ANeuralNetworksDiagnosticCompilationInfo_isCachingEnabled(
         const ANeuralNetworksDiagnosticCompilationInfo* info);
 bool SL_ANeuralNetworksDiagnosticCompilationInfo_isControlFlowUsed(
         const ANeuralNetworksDiagnosticCompilationInfo* info);
+/* Whether a value between operations has a shape that the model leaves open. */
 bool SL_ANeuralNetworksDiagnosticCompilationInfo_areDynamicTensorsUsed(
         const ANeuralNetworksDiagnosticCompilationInfo* info);
 
@@ -88,8 +99,10 @@ ANeuralNetworksDiagnosticDataClass SL_ANeuralNetworksDiagnosticExecutionInfo_get
         const ANeuralNetworksDiagnosticExecutionInfo* info);
 uint32_t SL_ANeuralNetworksDiagnosticExecutionInfo_getErrorCode(
         const ANeuralNetworksDiagnosticExecutionInfo* info);
+/* From the call to the end. */
 uint64_t SL_ANeuralNetworksDiagnosticExecutionInfo_getRuntimeExecutionTimeNanos(
         const ANeuralNetworksDiagnosticExecutionInfo* info);
+/* As the driver measured it, where the execution was to be measured (setMeasureTiming); also below. */
 uint64_t SL_ANeuralNetworksDiagnosticExecutionInfo_getDriverExecutionTimeNanos(
         const ANeuralNetworksDiagnosticExecutionInfo* info);
 uint64_t SL_ANeuralNetworksDiagnosticExecutionInfo_getHardwareExecutionTimeNanos(

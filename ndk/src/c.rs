@@ -10,6 +10,7 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use nnburst::hal::{View, ViewMut};
 
@@ -172,6 +173,58 @@ impl BytesMut {
         // SAFETY: by the header's duty writable for as long as the object that keeps the pointer
         // writes.
         unsafe { ViewMut::from_raw(self.0.cast(), length) }
+    }
+}
+
+/// An address that a program gives to have it back in its call-backs.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Context(*const c_void);
+
+// SAFETY: an address that is never followed; call-backs get it on any thread, as the header says.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+/// The value that a program registered last. Reading it is one load.
+pub(crate) struct Registered<T: 'static> {
+    last: AtomicPtr<Entry<T>>,
+}
+
+struct Entry<T> {
+    value: T,
+    /// The one before, so that who looks for leaks sees that it is known of.
+    _before: *mut Self,
+}
+
+impl<T: Send + Sync> Registered<T> {
+    /// Nothing yet.
+    pub(crate) const fn new() -> Self {
+        Self { last: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    /// Registers a value in place of the last one, which stays in memory: another thread may be
+    /// reading it.
+    pub(crate) fn set(&self, value: T) {
+        // Relaxed: the exchange below hands over what it finds.
+        let mut before = self.last.load(Ordering::Relaxed);
+        let entry = Box::into_raw(Box::new(Entry { value, _before: before }));
+        // Release: pairs with the load in `get`, and hands the entry over.
+        while let Err(found) =
+            self.last.compare_exchange(before, entry, Ordering::AcqRel, Ordering::Acquire)
+        {
+            before = found;
+            // SAFETY: made above, and nobody else has seen it yet.
+            unsafe { (*entry)._before = found };
+        }
+    }
+
+    /// The value, if there is one.
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&'static T> {
+        // Acquire: pairs with the exchange in `set`.
+        // SAFETY: null, or made by `set` and never freed.
+        unsafe { self.last.load(Ordering::Acquire).as_ref() }.map(|entry| &entry.value)
     }
 }
 

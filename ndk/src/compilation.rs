@@ -1,11 +1,11 @@
-//! `ANeuralNetworksCompilation`: devices and wishes, then a model that is ready to run.
+//! `ANeuralNetworksCompilation`: devices and options, then a model that is ready to run.
 
 use std::ffi::{OsStr, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nnburst::hal::{self, Operand, Priority};
 use nnburst::{Caching, CompileOptions, Wait};
@@ -13,6 +13,7 @@ use nnburst::{Caching, CompileOptions, Wait};
 use crate::burst;
 use crate::c::{Array, Out, Text};
 use crate::device::{self, Device};
+use crate::diagnostic::{self, Facts};
 use crate::error::{Error, Result, call, quietly};
 use crate::execution::Call;
 use crate::extension;
@@ -52,6 +53,8 @@ pub(crate) struct Ready {
     spare: Mutex<Vec<Box<Call>>>,
     /// Finished executions that have kept their memory.
     keeping: AtomicUsize,
+    /// For call-backs, where there were any when the compilation finished.
+    pub(crate) facts: Option<Arc<Facts>>,
 }
 
 /// An input or output of the model, with what every execution asks about it.
@@ -141,6 +144,13 @@ fn parameter<'a>(what: &str, all: &'a [Parameter], index: u32) -> Result<&'a Par
     found.ok_or_else(|| Error::data(format!("{what} {index} asked for, there are {}", all.len())))
 }
 
+/// How a call of `finish` ended.
+struct Finishing {
+    outcome: Result<()>,
+    /// When it began and what call-backs may ask, where there are any.
+    begun: Option<(Instant, Arc<Facts>)>,
+}
+
 impl Compilation {
     /// Returns the compiled model that executions and bursts are made of.
     ///
@@ -167,14 +177,24 @@ impl Compilation {
         self.devices.as_ref().is_some_and(|devices| devices.len() == 1)
     }
 
-    fn finish(&mut self) -> Result<()> {
+    /// Compiles.
+    ///
+    /// # Errors
+    /// `BAD_STATE` where that was done before.
+    fn finish(&mut self) -> Result<Finishing> {
         self.options()?;
-        let outcome = self.compile();
+        let begun = diagnostic::begin().map(|begun| (begun, Arc::new(self.facts())));
+        let outcome = self.compile(begun.as_ref().map(|(_, facts)| Arc::clone(facts)));
         self.outcome = Some(outcome.clone());
-        outcome.map(drop)
+        Ok(Finishing { outcome: outcome.map(drop), begun })
     }
 
-    fn compile(&self) -> Result<Arc<Ready>> {
+    fn facts(&self) -> Facts {
+        let devices = device::identifiers(self.devices.as_deref());
+        Facts::of(&self.model.model, devices, self.options.caching.is_some())
+    }
+
+    fn compile(&self, facts: Option<Arc<Facts>>) -> Result<Arc<Ready>> {
         let model = &self.model.model;
         let compilation = match &self.devices {
             Some(devices) => nnburst::compile_for(model, devices, &self.options)?,
@@ -191,6 +211,7 @@ impl Compilation {
             one_device: self.has_one_device(),
             spare: Mutex::default(),
             keeping: AtomicUsize::new(0),
+            facts,
         }))
     }
 }
@@ -250,7 +271,14 @@ pub(crate) extern "C" fn free(compilation: Handle<Compilation>) {
 }
 
 pub(crate) extern "C" fn finish(compilation: Handle<Compilation>) -> c_int {
-    call(|| compilation.with(Compilation::finish))
+    call(|| {
+        let Finishing { outcome, begun } = compilation.with(Compilation::finish)?;
+        // Not while the compilation is in use.
+        if let Some((begun, facts)) = begun {
+            diagnostic::compiled(begun, facts, &outcome);
+        }
+        outcome
+    })
 }
 
 pub(crate) extern "C" fn set_preference(compilation: Handle<Compilation>, code: i32) -> c_int {

@@ -83,6 +83,15 @@ pub(crate) fn list(handles: &[Handle<Device>]) -> Result<Vec<nnburst::Device>> {
     Ok(devices)
 }
 
+/// The names and versions of devices, or of all of them, as `NAME=VERSION`.
+pub(crate) fn identifiers(devices: Option<&[nnburst::Device]>) -> Vec<String> {
+    let is_meant =
+        |listed: &&Listed| devices.is_none_or(|devices| devices.contains(&listed.device));
+    let text = |text: &CString| text.to_string_lossy().into_owned();
+    let identifier = |listed: &Listed| format!("{}={}", text(&listed.name), text(&listed.version));
+    all().iter().filter(is_meant).map(identifier).collect()
+}
+
 fn get(device: Handle<Device>) -> Result<&'static Listed> {
     device.with(|device| Ok(device.0))
 }

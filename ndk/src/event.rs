@@ -45,10 +45,11 @@ impl Event {
         }
     }
 
-    fn fence(&self) -> Option<&OwnedFd> {
+    /// Another descriptor of the fence, where there is one.
+    fn fence(&self) -> Option<Result<OwnedFd>> {
         match self {
-            Self::Execution(flight) => flight.fence(),
-            Self::Fence(fence) => Some(fence),
+            Self::Execution(flight) => flight.fence().map(|fence| copy(&fence)),
+            Self::Fence(fence) => Some(copy(fence)),
         }
     }
 
@@ -58,7 +59,7 @@ impl Event {
     /// The fence can't be duplicated, or the execution waited for failed.
     pub(crate) fn dependency(&self) -> Result<Dependency> {
         match self.fence() {
-            Some(fence) => Ok(Dependency::Fence(copy(fence)?)),
+            Some(fence) => Ok(Dependency::Fence(fence?)),
             None => self.wait().map(|()| Dependency::Over),
         }
     }
@@ -110,7 +111,7 @@ pub(crate) extern "C" fn get_sync_fence_fd(event: Handle<Arc<Event>>, fd: Out<'_
         let fence = event.fence().ok_or_else(|| {
             Error::new(Code::OpFailed, "no fence stands behind the event, or not any more")
         })?;
-        fd.write(copy(fence)?.into_raw_fd());
+        fd.write(fence?.into_raw_fd());
         Ok(())
     })
 }

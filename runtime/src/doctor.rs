@@ -57,7 +57,7 @@ pub fn examine() -> Vec<Check> {
 }
 
 /// Good, or else advice.
-fn wish(what: &'static str, is_good: bool, found: String, advice: &'static str) -> Check {
+fn advised(what: &'static str, is_good: bool, found: String, advice: &'static str) -> Check {
     let verdict = if is_good { Verdict::Good } else { Verdict::Advice };
     Check { what, verdict, found, advice: if is_good { "" } else { advice } }
 }
@@ -71,7 +71,7 @@ fn need(what: &'static str, is_good: bool, found: String, advice: &'static str) 
 fn instruction_set() -> Check {
     let what = "instruction set";
     match Isa::from_environment() {
-        Ok(isa) => wish(
+        Ok(isa) => advised(
             what,
             isa == Isa::best() && isa != Isa::Scalar,
             format!("{isa:?} is used, the best here is {:?}", Isa::best()),
@@ -88,11 +88,11 @@ fn processors() -> Check {
     let isolated = read("/sys/devices/system/cpu/isolated").filter(|list| !list.is_empty());
     let isolated =
         isolated.map_or_else(|| "none isolated".into(), |list| format!("{list} isolated"));
-    wish(
+    advised(
         "processors",
         count >= 2,
         format!("{count} for this process, {isolated}"),
-        "a polling burst wants a core for each side; on one core wait with `block`",
+        "a polling burst needs a core for each side; on one core use `--wait block`",
     )
 }
 
@@ -103,12 +103,12 @@ fn locked_memory() -> Check {
     let limit = getrlimit(Resource::Memlock).current;
     // The limit doesn't hold for who has this capability, as root mostly has.
     let may = has_capability(CAP_IPC_LOCK);
-    wish(
+    advised(
         "locked memory",
         may || limit.is_none_or(|limit| limit >= ENOUGH_LOCKED),
         match limit {
             None => "no limit".into(),
-            Some(limit) if may => format!("a limit of {} KiB that doesn't hold here", limit >> 10),
+            Some(limit) if may => format!("a limit of {} KiB, lifted by CAP_IPC_LOCK", limit >> 10),
             Some(limit) => format!("at most {} KiB", limit >> 10),
         },
         "raise memlock in /etc/security/limits.conf (or LimitMEMLOCK= of the service) for `--realtime`",
@@ -131,7 +131,7 @@ fn real_time() -> Check {
         RealTimeProfile { fifo_priority: Some(FIFO_PRIORITY), ..RealTimeProfile::default() };
     let tried = process::spawn("nnburst-doctor", move || nnburst_burst::realtime::apply(&profile));
     let refused = tried.ok().and_then(|thread| thread.join().ok()).unwrap_or_default();
-    wish(
+    advised(
         "real-time priority",
         refused.is_empty(),
         refused.into_iter().next().unwrap_or_else(|| format!("{FIFO_PRIORITY} is granted")),
@@ -141,7 +141,7 @@ fn real_time() -> Check {
 
 fn real_time_share() -> Check {
     let share = read("/proc/sys/kernel/sched_rt_runtime_us");
-    wish(
+    advised(
         "real-time share",
         share.as_deref().is_none_or(|share| share == "-1"),
         share.map_or_else(|| "not limited".into(), |share| format!("{share} us of every second")),
@@ -151,12 +151,14 @@ fn real_time_share() -> Check {
 
 fn frequency() -> Check {
     let governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
-    wish(
+    advised(
         "frequency",
         governor.as_deref().is_none_or(|governor| governor == "performance"),
-        governor
-            .map_or_else(|| "not ours to choose".into(), |governor| format!("governor {governor}")),
-        "cpupower frequency-set -g performance: paced frames else find a slow core",
+        governor.map_or_else(
+            || "no governor is visible".into(),
+            |governor| format!("governor {governor}"),
+        ),
+        "cpupower frequency-set -g performance: otherwise paced frames run on a slow core",
     )
 }
 
@@ -170,10 +172,10 @@ fn huge_pages() -> Check {
     // "defer" leaves even those who ask to the background; "never" gives what lies ready.
     let is_enabled = enabled == "always" || enabled == "madvise";
     let is_made = matches!(defrag.as_str(), "always" | "madvise" | "defer+madvise");
-    wish(
+    advised(
         "huge pages",
         is_enabled && is_made,
-        format!("transparent: {enabled}, made when asked for (defrag): {defrag}"),
+        format!("transparent: {enabled}, defrag: {defrag}"),
         "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, and > .../defrag: fewer TLB misses in weights",
     )
 }
@@ -200,7 +202,7 @@ const ENOUGH_DESCRIPTORS: u64 = 1024;
 
 fn descriptors() -> Check {
     let limit = getrlimit(Resource::Nofile).current;
-    wish(
+    advised(
         "descriptors",
         limit.is_none_or(|limit| limit >= ENOUGH_DESCRIPTORS),
         limit.map_or_else(|| "no limit".into(), |limit| format!("at most {limit}")),
@@ -213,7 +215,7 @@ fn directory() -> Check {
     let examined = service_dir().and_then(|dir| {
         let found = match TrustedDir::open(&dir, service_owners()?) {
             Err(error) if error.is_absent() => {
-                "is not there: no service runs, the embedded device is used".to_owned()
+                "does not exist: no service runs, the embedded device is used".to_owned()
             }
             opened => {
                 opened?;
@@ -223,7 +225,7 @@ fn directory() -> Check {
         Ok(format!("{} {found}", dir.display()))
     });
     match examined {
-        Ok(found) => wish(what, true, found, ""),
+        Ok(found) => advised(what, true, found, ""),
         Err(error) => need(
             what,
             false,
@@ -235,14 +237,14 @@ fn directory() -> Check {
 
 fn allowlist() -> Check {
     let list = Settings::load().extensions_allowlist;
-    let there = if Path::new(&list).exists() { "" } else { ", which is not there" };
+    let there = if Path::new(&list).exists() { "" } else { ", which does not exist" };
     let may = if extensions_are_allowed() { "allowed" } else { "not allowed" };
-    wish("extensions", true, format!("{may} to this program by {}{there}", list.display()), "")
+    advised("extensions", true, format!("{may} to this program by {}{there}", list.display()), "")
 }
 
 fn settings() -> Check {
     let mistakes = Settings::mistakes();
-    wish(
+    advised(
         "settings",
         mistakes.is_empty(),
         if mistakes.is_empty() { "all of them understood".into() } else { mistakes.join("; ") },

@@ -17,15 +17,15 @@ pub struct DriverOptions {
     /// Threads that compute one execution; 0 counts as 1, which is what a pipeline that owns its
     /// cores wants.
     pub threads: usize,
-    /// Has models that allow relaxed precision computed with bf16 numbers, as the setting `wish`
+    /// Has models that allow relaxed precision computed with bf16 numbers, as the setting `hint`
     /// does for all drivers of a process: of the factors of float convolutions and FULLY_CONNECTED
     /// only the upper halves are kept, rounded (8 bits of precision), and the sums are floats.
     /// Others are computed as ever, and so are all on machines without an instruction for it, but
     /// for products of few rows.
     pub bf16: bool,
     /// The program that [`Device::spawn`](crate::Device::spawn) starts; by default this one again.
-    /// It is called as `PROGRAM serve --driver NAME --fd 0 --threads N`, and `--wish bf16` where
-    /// that is wished.
+    /// It is called as `PROGRAM serve --driver NAME --fd 0 --threads N`, and `--hint bf16` where
+    /// that is asked for.
     pub program: Option<PathBuf>,
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn command(name: &str, options: &DriverOptions) -> Result<Command> {
     command.args(["serve", "--driver", name, "--fd", "0", "--threads"]);
     command.arg(options.threads.max(1).to_string());
     if options.bf16 {
-        command.args(["--wish", "bf16"]);
+        command.args(["--hint", "bf16"]);
     }
     Ok(command)
 }

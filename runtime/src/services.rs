@@ -60,7 +60,7 @@ fn configured() -> Vec<Configured> {
 /// The directory of services is not this user's, or can't be read. A directory of configuration
 /// that isn't trusted is warned of and left out.
 pub(crate) fn known(dir: &Path) -> Result<Vec<String>> {
-    let failed = |error| RuntimeError::driver("looking for services", error);
+    let failed = |error| RuntimeError::driver("finding services", error);
     let mut names = services(dir).map_err(failed)?;
     names.extend(startable(&configured()));
     names.sort();

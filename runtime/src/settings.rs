@@ -6,11 +6,11 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use nnburst_hal::{environment, setting_variable, settings_file, settings_in, settings_text};
 use nnburst_hal_ipc::service_dir;
+use once_cell::race::OnceBox;
 
 use crate::burst::Wait;
 
@@ -111,7 +111,7 @@ pub const SETTINGS: &[Setting] = &[
         "sample-supported",
         "debug.nn.sample.supported",
         "0",
-        "1: services whose names begin with \"sample\" or \"nnapi-sample\" seem to refuse a part of the operations",
+        "1: services whose names begin with \"sample\" or \"nnapi-sample\" report a part of the operations as not supported",
     ),
     setting(
         "burst-window",
@@ -123,13 +123,13 @@ pub const SETTINGS: &[Setting] = &[
         "burst-wait",
         "",
         "auto",
-        "how both ends of a burst wait where the program doesn't say: spin, adaptive, block; auto blocks with LOW_POWER and is adaptive else",
+        "how both ends of a burst wait unless the program chooses: spin, adaptive, block; auto is block for LOW_POWER, else adaptive",
     ),
     setting(
-        "wish",
+        "hint",
         "",
         "",
-        "bf16: drivers compute models that allow relaxed precision with numbers of 16 bits",
+        "bf16: the precision hint; drivers compute models that allow relaxed precision with bf16 factors",
     ),
     setting(
         "keep-warm",
@@ -147,19 +147,19 @@ pub const SETTINGS: &[Setting] = &[
         "service-dir",
         "(hwservicemanager)",
         "$XDG_RUNTIME_DIR/nnburst",
-        "where drivers are found",
+        "the directory of the services' sockets",
     ),
     setting(
         "service-user",
         "",
         "",
-        "uid or name of another user whose directory of services and drivers are trusted, as root's and one's own are",
+        "uid or name of another user whose services are trusted, beside root's and your own",
     ),
     setting(
         "service-timeout",
         "",
         "5000",
-        "milliseconds that a service may take to greet and to answer a query; one that computes is asked as often whether it is still there",
+        "milliseconds that a service may take to greet and to answer a query; one that computes is pinged as often",
     ),
     setting("isa", "", "the best there is", "which kernels compute, such as scalar or avx2"),
     setting(
@@ -173,7 +173,7 @@ pub const SETTINGS: &[Setting] = &[
         "state-dir",
         "(a file)",
         "$XDG_STATE_HOME/nnburst",
-        "where drivers keep the figures that they measured",
+        "the directory of the figures that drivers measured",
     ),
 ];
 
@@ -200,7 +200,7 @@ pub struct Settings {
     pub burst_window: Duration,
     /// `burst-wait`.
     pub burst_wait: Wait,
-    /// True if `wish` is `bf16`.
+    /// True if `hint` is `bf16`.
     pub bf16: bool,
     /// `keep-warm`.
     pub keep_warm: bool,
@@ -249,7 +249,7 @@ impl Settings {
                 .parse()
                 .map_or(BURST_WINDOW, Duration::from_micros),
             burst_wait: Wait::from_name(texts.get("burst-wait")).unwrap_or_default(),
-            bf16: texts.get("wish") == "bf16",
+            bf16: texts.get("hint") == "bf16",
             keep_warm: flag("keep-warm"),
             extensions_allowlist: texts.get("extensions-allowlist").into(),
         }
@@ -257,8 +257,8 @@ impl Settings {
 
     /// [`Settings::load`] of the first time: for what is asked at every execution.
     pub(crate) fn of_process() -> &'static Self {
-        static SETTINGS: OnceLock<Settings> = OnceLock::new();
-        SETTINGS.get_or_init(Self::load)
+        static SETTINGS: OnceBox<Settings> = OnceBox::new();
+        SETTINGS.get_or_init(|| Box::new(Self::load()))
     }
 
     /// Every setting as it stands.
@@ -285,6 +285,9 @@ impl Settings {
         Texts::read().mistakes()
     }
 }
+
+/// Settings under names that they had before.
+const RENAMED: [(&str, &str); 1] = [("wish", "hint")];
 
 /// The window where the value of `burst-window` can't be read.
 const BURST_WINDOW: Duration = Duration::from_millis(2);
@@ -313,6 +316,8 @@ impl Texts {
         let mut texts = Self::default();
         for line in settings_in(file) {
             let known = line.map(|(name, value)| {
+                let name =
+                    RENAMED.iter().find(|(old, _)| *old == name).map_or(name, |&(_, new)| new);
                 (SETTINGS.iter().find(|setting| setting.name == name), name, value)
             });
             match known {
@@ -324,7 +329,11 @@ impl Texts {
             }
         }
         for setting in SETTINGS {
-            if let Some(value) = variable(&setting.variable()).filter(|value| !value.is_empty()) {
+            let old = RENAMED.iter().find(|(_, new)| *new == setting.name);
+            let old = || variable(&setting_variable(old?.0));
+            let given = |value: &String| !value.is_empty();
+            let value = variable(&setting.variable()).filter(given).or_else(|| old().filter(given));
+            if let Some(value) = value {
                 texts.said.insert(setting.name, (value, true));
             }
         }
@@ -346,7 +355,7 @@ impl Texts {
             let takes = match setting.name {
                 "vlog" => nnburst_hal::VlogMask::parse(value).1.is_empty(),
                 "partition" => Partitioning::from_number(value).is_some(),
-                "wish" => value == "bf16",
+                "hint" => value == "bf16",
                 "burst-window" => value.parse::<u64>().is_ok(),
                 "service-timeout" => value.parse::<u64>().is_ok_and(|ms| ms > 0),
                 "burst-wait" => Wait::from_name(value).is_some(),
@@ -383,6 +392,17 @@ mod tests {
         assert!(texts.said["partition"].1, "by the environment");
         assert!(!texts.said["cpu-only"].1, "by the file");
         assert_eq!(texts.mistakes(), ["\"nonsense\" in the file sets nothing"]);
+    }
+
+    #[test]
+    fn old_names_set_what_they_did() {
+        let by_file = Texts::from("wish = bf16", |_| None);
+        let by_variable =
+            Texts::from("", |name| (name == "NNBURST_WISH").then(|| "bf16".to_owned()));
+        for texts in [by_file, by_variable] {
+            assert_eq!(texts.get("hint"), "bf16");
+            assert!(texts.mistakes().is_empty());
+        }
     }
 
     #[test]

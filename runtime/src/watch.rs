@@ -13,7 +13,7 @@ pub use nnburst_hal_ipc::ServiceBurst;
 pub fn services() -> Result<Vec<String>> {
     service_dir()
         .and_then(|dir| nnburst_hal_ipc::services(&dir))
-        .map_err(|error| RuntimeError::driver("looking for services", error))
+        .map_err(|error| RuntimeError::driver("finding services", error))
 }
 
 /// A service that is watched.

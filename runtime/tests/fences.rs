@@ -100,8 +100,9 @@ fn deadlines_and_fences_in_error_end_the_wait() {
         };
         let (fence, _signal) = FenceSignal::new().unwrap();
         let bounded = compilation.execution().timeout(Duration::from_millis(30));
-        let (_, result) = bounded.start_fenced(frame(), vec![fence]).unwrap().wait();
-        let status = result.unwrap_err().status();
+        // On a busy machine the time may be over before the launch is.
+        let ended = bounded.start_fenced(frame(), vec![fence]).and_then(|event| event.wait().1);
+        let status = ended.unwrap_err().status();
         assert_eq!(status, Some(ErrorStatus::MissedDeadlineTransient), "{what}");
 
         let (fence, signal) = FenceSignal::new().unwrap();

@@ -99,8 +99,9 @@ fn a_full_disk_has_no_cache_and_everything_else() {
     let mount = |args: &[&str]| Command::new("mount").args(args).arg(dir.path()).status();
     let mounted = mount(&["-t", "tmpfs", "-o", "size=8k,mode=700", "tmpfs"]);
     if !mounted.is_ok_and(|status| status.success()) {
-        assert!(std::env::var_os("NNBURST_REQUIRE").is_none(), "this test needs a file system");
-        return println!("skipped: may not mount");
+        let required = std::env::var("NNBURST_REQUIRE").unwrap_or_default();
+        assert!(!required.split(',').any(|what| what == "mount"), "this test needs a file system");
+        return;
     }
     let tested = std::panic::catch_unwind(|| compiles_without_cache(dir.path(), || ()));
     let unmounted = Command::new("umount").arg(dir.path()).status().unwrap();

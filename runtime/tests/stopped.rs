@@ -2,71 +2,25 @@
 //! driver does.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on panics")]
 
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+#[path = "common/driver.rs"]
+mod driver;
+
 use std::time::Duration;
 
+use driver::Driver;
 use nnburst::hal::{ExecutionOptions, Operand, PrepareOptions, TimePoint};
 use nnburst::{
-    Burst, BurstOptions, CallOptions, Compilation, CompileOptions, Device, DriverOptions, Frame,
-    ModelBuilder, RuntimeError, Wait, builtin, compile_for, within,
+    Burst, BurstOptions, CallOptions, Compilation, CompileOptions, Frame, ModelBuilder,
+    RuntimeError, Wait, builtin, compile_for, within,
 };
-use nnburst_hal::testing::{continue_process, stop_process};
-use nnburst_hal_ipc::RemoteDevice;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-const SERVES: &str = "NNBURST_TEST_SERVES";
 const SOON: Duration = Duration::from_millis(20);
 
 /// What this binary does when it is started as a driver.
 #[test]
 fn child_main() {
-    if std::env::var_os(SERVES).is_some() {
-        nnburst::serve_inherited("nnapi-sample_all", 0, &DriverOptions::default()).unwrap();
-    }
-}
-
-/// A driver in a process of its own, ended when dropped.
-struct Driver {
-    child: Child,
-    device: Device,
-}
-
-impl Driver {
-    fn start() -> Self {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        let child = Command::new(std::env::current_exe().unwrap())
-            .args(["child_main", "--exact", "--nocapture"])
-            .env(SERVES, "1")
-            .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let remote = RemoteDevice::from_socket(ours.into()).unwrap();
-        Self { child, device: Device::from_hal("served", Arc::new(remote)) }
-    }
-
-    fn stop(&self) {
-        stop_process(self.child.id()).unwrap();
-    }
-
-    fn go_on(&self) {
-        continue_process(self.child.id()).unwrap();
-    }
-
-    fn compile(&self) -> Compilation {
-        let model = builtin::model("add1").unwrap();
-        self.device.compile(&model, PrepareOptions::default()).unwrap()
-    }
-}
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        self.child.wait().unwrap();
-    }
+    driver::serve_if_asked();
 }
 
 fn missed<T>(what: &str, result: Result<T, RuntimeError>) {

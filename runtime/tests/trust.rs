@@ -1,5 +1,5 @@
 //! Another user's files and services: none is used, whatever the environment says.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
+#![expect(clippy::unwrap_used, reason = "a test")]
 
 #[path = "common/two_users.rs"]
 mod two_users;

@@ -1,7 +1,7 @@
 //! Runs every model of the shared folder on the executor, states and all, and compares with the
 //! goldens.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test outside #[test] functions")]
+#![expect(clippy::unwrap_used, reason = "a test outside #[test] functions")]
 
 mod common;
 #[path = "common/run.rs"]

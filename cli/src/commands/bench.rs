@@ -48,7 +48,7 @@ pub(crate) fn bench(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failure
 pub(super) fn sources(args: &BenchArgs) -> impl Iterator<Item = Result<Source, Failure>> {
     let opened = args.models.iter().map(|path| Source::open(path));
     let all = opened.chain(args.builtin.iter().map(|name| Source::builtin(name)));
-    all.map(|source| Ok(source?.wishing(args.engine.wish)))
+    all.map(|source| Ok(source?.with_hint(args.engine.hint)))
 }
 
 /// The object that `--json` prints of a model.
@@ -82,7 +82,7 @@ fn measure(args: &BenchArgs, source: &Source) -> Result<(Report, Missed), Failur
     let open = if args.cache { Session::open_cached } else { Session::open };
     let mut session = open(&device, source, &args.engine)?;
     for warning in session.warnings() {
-        crate::warn(&warning);
+        crate::failure::warn(&warning);
     }
     fill_inputs(&mut session, source)?;
     let mut pacer = Pacer::new(args.pace.period);

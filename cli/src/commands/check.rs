@@ -67,7 +67,7 @@ fn open(name: &str) -> Result<Device, Failure> {
         device: Some(name.to_owned()),
         mode: Mode::Sync,
         threads: 1,
-        wish: None,
+        hint: None,
         wait: WaitArg::Block,
         deadline: None,
         cpus: Vec::new(),

@@ -104,7 +104,7 @@ fn engine(mode: Mode, wait: WaitArg) -> Engine {
         device: None,
         mode,
         threads: 1,
-        wish: None,
+        hint: None,
         wait,
         deadline: None,
         cpus,

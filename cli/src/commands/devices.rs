@@ -48,13 +48,13 @@ pub(crate) fn devices(args: &DevicesArgs, out: &mut dyn Write) -> Result<(), Fai
         "quant8",
         "extensions",
     ]);
-    let left_out = |error: nnburst::RuntimeError| crate::warn(&error.to_string());
+    let left_out = |error: nnburst::RuntimeError| crate::failure::warn(&error.to_string());
     for device in Device::list_with(left_out) {
         let report = match describe(&device) {
             Ok(report) => report,
             Err(failure) => {
                 // One dead service must not hide the others.
-                crate::warn(&failure.during(device.name()).message);
+                crate::failure::warn(&failure.during(device.name()).message);
                 continue;
             }
         };

@@ -48,7 +48,7 @@ fn measure(args: &BenchArgs, source: &Source) -> Result<Profile, Failure> {
         }
     }
     let runs = usize::try_from(args.runs).unwrap_or(usize::MAX);
-    let options = driver_options(args.engine.threads, args.engine.wish);
+    let options = driver_options(args.engine.threads, args.engine.hint);
     Ok(Profile::of(&source.model, &inputs, &options, runs)?)
 }
 

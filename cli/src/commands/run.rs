@@ -21,13 +21,13 @@ use crate::values::{narrowed, real_values, top, widened};
 /// Runs and prints what came out.
 pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let source = Source::choose(args.model.as_deref(), args.builtin.as_deref())?;
-    let source = source.wishing(args.engine.wish);
+    let source = source.with_hint(args.engine.hint);
     let mut inputs = open_inputs(args, &source)?;
     let labels = args.labels.as_deref().map(|path| read_labels(path, &source)).transpose()?;
     let device = open_device_for(&source.model, &args.engine)?;
     let mut session = Session::open(&device, &source, &args.engine)?;
     for warning in session.warnings() {
-        crate::warn(&warning);
+        crate::failure::warn(&warning);
     }
     let mut files: Vec<Vec<u8>> = source.outputs().map(|_| Vec::new()).collect();
     let mut last = files.clone();

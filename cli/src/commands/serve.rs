@@ -8,7 +8,7 @@ use crate::session::driver_options;
 
 /// Serves until a signal comes, or the one client of an inherited socket hangs up.
 pub(crate) fn serve(args: &ServeArgs, out: &mut dyn Write) -> Result<(), Failure> {
-    let options = driver_options(args.threads, args.wish);
+    let options = driver_options(args.threads, args.hint);
     if let Some(fd) = args.fd {
         let fd = u32::try_from(fd).map_err(|_| Failure::usage(format!("--fd {fd} is negative")))?;
         return Ok(nnburst::serve_inherited(&args.driver, fd, &options)?);

@@ -86,7 +86,7 @@ impl Looker {
         } else {
             for service in nnburst::services()? {
                 if let Err(failure) = self.service(&service, &mut reports, &mut seen) {
-                    crate::warn(&failure.message);
+                    crate::failure::warn(&failure.message);
                 }
             }
         }

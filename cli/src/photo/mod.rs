@@ -150,7 +150,6 @@ mod tests {
     #[test]
     fn photos_become_the_inputs_of_the_goldens() {
         let Some(models) = nnburst_conformance::shared_dir("models") else {
-            println!("skipped: no shared models, so no photos to compare");
             return;
         };
         for (model, size) in

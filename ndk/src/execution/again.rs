@@ -21,7 +21,7 @@ impl Call {
     /// memories and nothing else went through the burst; `None` where it has to be written.
     pub(super) fn run_again(&mut self, ready: &Ready, burst: &mut Burst) -> Option<Result<()>> {
         let again = self.again.as_ref()?;
-        if self.has_wishes() || !again.is_same(self) {
+        if self.has_options() || !again.is_same(self) {
             return None;
         }
         self.copy_inputs();
@@ -36,7 +36,7 @@ impl Call {
     /// Takes note of the request that a burst has executed.
     pub(super) fn note_last(&mut self, ready: &Ready, burst: &Burst) {
         self.again = None;
-        if self.has_wishes() || ready.has_open_output {
+        if self.has_options() || ready.has_open_output {
             return;
         }
         let id = |pool: &RequestPool| match pool {

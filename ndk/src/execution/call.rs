@@ -288,7 +288,7 @@ impl Call {
     }
 
     /// Returns whether it asks for more than results.
-    pub(super) fn has_wishes(&self) -> bool {
+    pub(super) fn has_options(&self) -> bool {
         self.measure || self.timeout.is_some() || self.loop_timeout.is_some()
     }
 
@@ -340,7 +340,7 @@ impl Call {
         if fits {
             return Ok(());
         }
-        Err(Error::new(Code::OpFailed, "the driver tells output shapes that can't be"))
+        Err(Error::new(Code::OpFailed, "the driver reports invalid output shapes"))
     }
 
     /// Memory from a descriptor remembers what was written to it.

@@ -2,14 +2,19 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
+use nnburst::hal::process::{self, PerProcess};
 use nnburst::hal::{
     ExecutionCallback, ExecutionOutcome, ExecutionResult, FenceSignal, FencedExecution,
-    FencedExecutionCallback, FencedTiming, TimePoint, bound, wait_for_fence,
+    FencedExecutionCallback, FencedTiming, HalError, TimePoint, bound, wait_for_fence,
 };
+
+use rustix::event::{EventfdFlags, eventfd};
 
 use super::call::Call;
 use crate::compilation::Ready;
+use crate::diagnostic::{self, Mode};
 use crate::error::{Code, Error, Result};
 
 /// An execution that is underway, or was: its execution object and its event share it.
@@ -19,21 +24,60 @@ pub(crate) struct Flight {
     state: Mutex<State>,
     landed: Condvar,
     fenced: Option<Fenced>,
+    /// When it began, where call-backs may ask.
+    begun: Option<Instant>,
 }
 
 /// The additional state of a fenced execution.
+#[derive(Debug)]
 struct Fenced {
-    /// Signals the end; nothing where it was over when the launch returned.
-    fence: Option<OwnedFd>,
+    end: Mutex<End>,
     /// When the end is there at the latest.
     until: Option<TimePoint>,
-    info: Arc<dyn FencedExecutionCallback>,
 }
 
-impl std::fmt::Debug for Fenced {
+/// The end of a fenced execution.
+#[derive(Clone)]
+struct End {
+    /// Signals it; nothing where it was over when the launch returned.
+    fence: Option<Arc<OwnedFd>>,
+    /// Knows how it went; given up once that was asked, as the service counts it.
+    info: Option<Arc<dyn FencedExecutionCallback>>,
+}
+
+impl std::fmt::Debug for End {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Fenced").field("fence", &self.fence).finish_non_exhaustive()
+        f.debug_struct("End").field("fence", &self.fence).finish_non_exhaustive()
     }
+}
+
+impl Fenced {
+    fn end(&self) -> MutexGuard<'_, End> {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives up what an execution that is over needs no more, so that it may stay unfreed at no
+    /// cost: one fence for all of those that went well.
+    fn settled(&self, went_well: bool) {
+        let mut end = self.end();
+        end.info = None;
+        if went_well && end.fence.is_some() {
+            // Without another descriptor it keeps its own.
+            end.fence = signalled().or_else(|| end.fence.take());
+        }
+    }
+}
+
+/// This process's fence that has signalled: readable however often it is read.
+fn signalled() -> Option<Arc<OwnedFd>> {
+    static FENCE: PerProcess<Option<Arc<OwnedFd>>> = PerProcess::new();
+    let mut fence = FENCE.get().lock().unwrap_or_else(PoisonError::into_inner);
+    if fence.is_none() {
+        // As a semaphore: each read takes 1.
+        let flags = EventfdFlags::SEMAPHORE | EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
+        *fence = eventfd(u32::MAX, flags).ok().map(Arc::new);
+    }
+    fence.clone()
 }
 
 #[derive(Debug)]
@@ -48,8 +92,8 @@ struct State {
 
 impl Flight {
     /// A flight that [`Told`] ends.
-    pub(super) fn new(ready: Arc<Ready>) -> Arc<Self> {
-        Arc::new(Self::with(ready, None, None))
+    pub(super) fn new(ready: Arc<Ready>, begun: Option<Instant>) -> Arc<Self> {
+        Arc::new(Self::with(ready, None, None, begun))
     }
 
     /// A fenced one.
@@ -57,10 +101,13 @@ impl Flight {
         ready: Arc<Ready>,
         call: Box<Call>,
         launched: FencedExecution,
+        begun: Option<Instant>,
     ) -> Arc<Self> {
         let until = call.deadline.map(bound::answered_by);
-        let fenced = Fenced { fence: launched.sync_fence, until, info: launched.callback };
-        Arc::new(Self::with(ready, Some(call), Some(fenced)))
+        let FencedExecution { sync_fence, callback } = launched;
+        let end = End { fence: sync_fence.map(Arc::new), info: Some(callback) };
+        let fenced = Fenced { end: Mutex::new(end), until };
+        Arc::new(Self::with(ready, Some(call), Some(fenced), begun))
     }
 
     /// A fenced one whose outputs go to memory of the caller's when it is over: by a thread, and a
@@ -73,22 +120,26 @@ impl Flight {
         ready: Arc<Ready>,
         call: Box<Call>,
         launched: FencedExecution,
+        begun: Option<Instant>,
     ) -> Result<Arc<Self>> {
         let FencedExecution { sync_fence, callback } = launched;
         let Some(driver_fence) = sync_fence else {
-            return Ok(Self::fenced(ready, call, FencedExecution { sync_fence, callback }));
+            let launched = FencedExecution { sync_fence, callback };
+            return Ok(Self::fenced(ready, call, launched, begun));
         };
         let (fence, signal) = FenceSignal::new().map_err(nnburst::RuntimeError::from)?;
         let launched = FencedExecution { sync_fence: Some(fence), callback };
-        let flight = Self::fenced(ready, call, launched);
+        let flight = Self::fenced(ready, call, launched, begun);
         let landing = Arc::clone(&flight);
         let task = move || {
+            // What has settled gives its fence up, for which somebody may be waiting.
+            let _kept = landing.fence();
             // Without a signal the fence turns to error.
             if landing.settle_behind(Some(&driver_fence)).is_ok() {
                 signal.signal();
             }
         };
-        let started = std::thread::Builder::new().name("nnburst-outputs".into()).spawn(task);
+        let started = process::spawn("nnburst-outputs", task);
         started.map_err(|error| {
             let why = format!("no thread for the outputs of the execution: {error}");
             Error::new(Code::ResourceExhaustedTransient, why)
@@ -96,9 +147,14 @@ impl Flight {
         Ok(flight)
     }
 
-    fn with(ready: Arc<Ready>, call: Option<Box<Call>>, fenced: Option<Fenced>) -> Self {
+    fn with(
+        ready: Arc<Ready>,
+        call: Option<Box<Call>>,
+        fenced: Option<Fenced>,
+        begun: Option<Instant>,
+    ) -> Self {
         let state = State { call, result: None, timing: FencedTiming::default() };
-        Self { ready, state: Mutex::new(state), landed: Condvar::new(), fenced }
+        Self { ready, state: Mutex::new(state), landed: Condvar::new(), fenced, begun }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -106,8 +162,8 @@ impl Flight {
     }
 
     /// The fence that signals the end, where there is one.
-    pub(crate) fn fence(&self) -> Option<&OwnedFd> {
-        self.fenced.as_ref()?.fence.as_ref()
+    pub(crate) fn fence(&self) -> Option<Arc<OwnedFd>> {
+        self.fenced.as_ref()?.end().fence.clone()
     }
 
     /// Returns whether the end is told by a fence.
@@ -143,9 +199,8 @@ impl Flight {
     pub(crate) fn result(&self) -> Option<Result<()>> {
         if let Some(fenced) = &self.fenced {
             let zero = Some(std::time::Duration::ZERO);
-            let is_over = fenced
-                .fence
-                .as_ref()
+            let is_over = self
+                .fence()
                 .is_none_or(|fence| !matches!(wait_for_fence(fence.as_fd(), zero), Ok(false)));
             return is_over.then(|| self.settle_fenced(fenced));
         }
@@ -166,7 +221,8 @@ impl Flight {
 
     /// Waits for the fence and notes how it went, once.
     fn settle_fenced(&self, fenced: &Fenced) -> Result<()> {
-        self.settle_behind(fenced.fence.as_ref())
+        let fence = fenced.end().fence.clone();
+        self.settle_behind(fence.as_deref())
     }
 
     fn settle_behind(&self, fence: Option<&OwnedFd>) -> Result<()> {
@@ -185,7 +241,9 @@ impl Flight {
             return result.clone();
         }
         // A fence in error says that something failed; what it was the callback knows.
-        let info = || fenced.info.execution_info();
+        let gone = || HalError::failure("the result of the execution was given up");
+        let end = fenced.end().clone();
+        let info = || end.info.as_ref().ok_or_else(gone)?.execution_info();
         let info = until.map_or_else(info, |until| bound::until(until, info));
         let result = match info {
             Ok(timing) => {
@@ -209,6 +267,10 @@ impl Flight {
             self.ready.finished(call);
         }
         state.result = Some(result.clone());
+        let timing = state.timing.fenced;
+        drop(state);
+        fenced.settled(result.is_ok());
+        diagnostic::executed(&self.ready, self.begun, Mode::Fenced, timing, &result);
         result
     }
 
@@ -226,6 +288,7 @@ impl Flight {
 
     fn arrive(&self, mut call: Box<Call>, result: Result<()>) {
         self.ready.finished(&mut call);
+        diagnostic::executed(&self.ready, self.begun, Mode::Async, call.timing, &result);
         let mut state = self.state();
         state.call = Some(call);
         state.result = Some(result);
@@ -278,7 +341,7 @@ impl Drop for Told {
     fn drop(&mut self) {
         let call = self.call.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(call) = call {
-            let error = nnburst::hal::HalError::failure("the driver never told how it ended");
+            let error = HalError::failure("the driver never reported how the execution ended");
             self.flight.land(call, Err(error.into()));
         }
     }

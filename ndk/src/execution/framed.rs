@@ -17,14 +17,14 @@ pub(super) struct Framed {
 
 impl Call {
     /// Runs by a frame, in a burst where the device has one; `None` where a frame can't carry the
-    /// call: an argument lies in a memory, an output's shape is open, or the call has wishes of its
+    /// call: an argument lies in a memory, an output's shape is open, or the call has options of its
     /// own.
     pub(super) fn run_framed(
         &mut self,
         ready: &Ready,
         burst: Option<&mut Burst>,
     ) -> Option<Result<()>> {
-        if self.has_wishes() || ready.has_open_output {
+        if self.has_options() || ready.has_open_output {
             return None;
         }
         if !self.framed.as_ref().is_some_and(|framed| framed.fits(self)) {

@@ -5,27 +5,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nnburst::RuntimeError;
-use nnburst::hal::{ExecutionOptions, ExecutionOutcome, unsignalled_fences};
+use nnburst::hal::{ExecutionOptions, ExecutionOutcome, Timing, unsignalled_fences};
 
 use super::flight::{Flight, Told};
 use super::{Call, Execution, Phase, check_one_device};
 use crate::burst::Burst;
 use crate::compilation::Ready;
+use crate::diagnostic::{self, Mode};
 use crate::error::{Error, Result};
 use crate::event::{Dependency, Event};
 use crate::handle::Handle;
 
 /// `compute`.
 pub(super) fn compute(execution: Handle<Execution>) -> Result<()> {
+    let begun = diagnostic::begin();
     let (ready, mut call) =
         execution.with(|execution| execution.begin_with_ready(|ready, call| call.check(ready)))?;
     let result = call.run(&ready, None);
+    let timing = call.timing;
     finish(execution, &ready, call, &result);
+    diagnostic::executed(&ready, begun, Mode::Sync, timing, &result);
     result
 }
 
 /// `burstCompute`.
 pub(super) fn burst_compute(execution: Handle<Execution>, burst: &mut Burst) -> Result<()> {
+    let begun = diagnostic::begin();
     let Burst { ready, channel } = burst;
     let mut call = execution.with(|execution| {
         if !Arc::ptr_eq(&execution.ready, ready) {
@@ -34,7 +39,9 @@ pub(super) fn burst_compute(execution: Handle<Execution>, burst: &mut Burst) -> 
         execution.begin(|ready, call| call.check(ready))
     })?;
     let result = call.run(ready, channel.as_mut());
+    let timing = call.timing;
     finish(execution, ready, call, &result);
+    diagnostic::executed(ready, begun, Mode::Burst, timing, &result);
     result
 }
 
@@ -112,9 +119,10 @@ impl Call {
 
 /// `startCompute`.
 pub(super) fn start(execution: Handle<Execution>) -> Result<Handle<Arc<Event>>> {
+    let begun = diagnostic::begin();
     let (ready, mut call) =
         execution.with(|execution| execution.begin_with_ready(|ready, call| call.check(ready)))?;
-    let flight = Flight::new(Arc::clone(&ready));
+    let flight = Flight::new(Arc::clone(&ready), begun);
     let event = Handle::new(Arc::new(Event::Execution(Arc::clone(&flight))))?;
     let options = call.options();
     let filled = call.fill_request();
@@ -135,6 +143,7 @@ pub(super) fn start_fenced(
     dependencies: &[Handle<Arc<Event>>],
     duration: Option<Duration>,
 ) -> Result<Handle<Arc<Event>>> {
+    let begun = diagnostic::begin();
     let dependencies: Vec<_> = dependencies
         .iter()
         .map(|event| event.with(|event| Ok(Arc::clone(event))))
@@ -168,6 +177,8 @@ pub(super) fn start_fenced(
                 execution.phase = Phase::Finished(call, Err(error.clone()));
                 Ok(())
             });
+            let failed = Err(error.clone());
+            diagnostic::executed(&ready, begun, Mode::Fenced, Timing::NONE, &failed);
             return Err(error);
         }
     };
@@ -176,9 +187,9 @@ pub(super) fn start_fenced(
     let has_pointer_output = call.has_pointer_output();
     let flight = if has_pointer_output && is_held_up {
         // Whoever is to signal the fences may be this thread, after the call.
-        Flight::copying(Arc::clone(&ready), call, launched)?
+        Flight::copying(Arc::clone(&ready), call, launched, begun)?
     } else {
-        Flight::fenced(Arc::clone(&ready), call, launched)
+        Flight::fenced(Arc::clone(&ready), call, launched, begun)
     };
     launch(execution, &flight);
     if flight.fence().is_none() || (has_pointer_output && !is_held_up) {

@@ -3,6 +3,8 @@
 #include "check.h"
 
 #include <dirent.h>
+#include <poll.h>
+#include <unistd.h>
 
 enum { EXECUTIONS = 10000 };
 
@@ -33,6 +35,8 @@ static const ANeuralNetworksDevice* chosen(void) {
 int main(void) {
     static ANeuralNetworksExecution* executions[EXECUTIONS];
     static float sums[EXECUTIONS][COUNT];
+    static ANeuralNetworksEvent* events[EXECUTIONS];
+    int fenced = 0;
     const ANeuralNetworksDevice* device = chosen();
     const float a[COUNT] = {1, 2, 3, 4};
     ANeuralNetworksModel* model = add_model();
@@ -50,12 +54,18 @@ int main(void) {
         OK(ANeuralNetworksExecution_setInput(execution, 0, NULL, a, sizeof a));
         OK(ANeuralNetworksExecution_setInput(execution, 1, NULL, b, sizeof b));
         OK(ANeuralNetworksExecution_setOutput(execution, 0, NULL, sums[at], sizeof sums[at]));
-        switch (at % 3) {
+        switch (at % 4) {
             case 0: OK(ANeuralNetworksExecution_compute(execution)); break;
             case 1: OK(ANeuralNetworksExecution_burstCompute(execution, burst)); break;
-            default: OK(ANeuralNetworksExecution_startCompute(execution, &event));
+            case 2: OK(ANeuralNetworksExecution_startCompute(execution, &event)); break;
+            default: OK(ANeuralNetworksExecution_startComputeWithDependencies(execution, NULL, 0, 0, &event));
         }
         if (event) OK(ANeuralNetworksEvent_wait(event));
+        /* Its event too: what is over costs nothing until it is freed. */
+        if (event && at % 4 == 3) {
+            events[fenced++] = event;
+            event = NULL;
+        }
         ANeuralNetworksEvent_free(event);
         executions[at] = execution;
     }
@@ -73,6 +83,19 @@ int main(void) {
         OK(ANeuralNetworksExecution_getOutputOperandDimensions(executions[at], 0, shape));
         TRUE_THAT(shape[0] == COUNT);
         ANeuralNetworksExecution_free(executions[at]);
+    }
+    for (int at = 0; at < fenced; at++) {
+        int fence = -1;
+        OK(ANeuralNetworksEvent_wait(events[at]));
+        int code = ANeuralNetworksEvent_getSyncFenceFd(events[at], &fence);
+        /* A second one signals as well, whatever was done to the first. */
+        if (code == ANEURALNETWORKS_NO_ERROR) {
+            struct pollfd signalled = {fence, POLLIN, 0};
+            uint64_t value = 0;
+            TRUE_THAT(poll(&signalled, 1, 0) == 1 && read(fence, &value, sizeof value) > 0);
+            close(fence);
+        }
+        ANeuralNetworksEvent_free(events[at]);
     }
     ANeuralNetworksBurst_free(burst);
     ANeuralNetworksCompilation_free(compilation);

@@ -9,6 +9,7 @@ const PROGRAMS: &[&str] = &[
     "examples/add1.c",
     "tests/c/again.c",
     "tests/c/delegate.c",
+    "tests/c/diagnostic.c",
     "tests/c/domains.c",
     "tests/c/fences.c",
     "tests/c/fork.c",

@@ -28,13 +28,12 @@ pub(crate) fn is_installed(program: &str) -> bool {
     found(program, Command::new(program).arg("--version").output().is_ok())
 }
 
-/// Whether something that a test needs is there; what is not, is reported, and is a failure where
+/// Whether something that a test needs is there; what is not, is a failure where
 /// `NNBURST_REQUIRE`, a list with commas, names it.
 pub(crate) fn found(what: &str, found: bool) -> bool {
     if !found {
         let required = std::env::var("NNBURST_REQUIRE").unwrap_or_default();
         assert!(!required.split(',').any(|name| name == what), "{what} is required and missing");
-        println!("skipped: {what} is not installed");
     }
     found
 }

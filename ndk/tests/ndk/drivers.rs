@@ -1,4 +1,4 @@
-//! Drivers of the tests' own making, which processes of their own serve: one that fails every
+//! Drivers of the tests' own making, which processes of their own serve: two that fail every
 //! execution, one with an OEM operation, one with an extension that nobody uses.
 
 use std::os::fd::OwnedFd;
@@ -19,6 +19,8 @@ use nnburst_hal_ipc::{Peer, Service, Serving};
 
 /// Takes all operations, and fails every execution.
 pub(crate) const FAILS: &str = "test-fails";
+/// Takes FULLY_CONNECTED alone, and fails every execution: control flow around it is interpreted.
+pub(crate) const FAILS_PRODUCTS: &str = "test-fails-products";
 /// Takes OEM operations.
 pub(crate) const OEM: &str = "test-oem";
 /// Has an extension with types as those of the Fibonacci extension, and takes nothing.
@@ -26,7 +28,7 @@ pub(crate) const OTHER: &str = "test-other";
 
 /// Serves a driver of these names.
 pub(crate) fn serve(name: &str, dir: &Path) -> Option<Serving> {
-    let known = [FAILS, OEM, OTHER].contains(&name);
+    let known = [FAILS, FAILS_PRODUCTS, OEM, OTHER].contains(&name);
     let device: Arc<dyn hal::Device> = Arc::new(Driver::new(name));
     let service = Service::new(name, move |_: &Peer| Arc::clone(&device));
     known.then(|| service.listen(dir).unwrap())
@@ -46,6 +48,7 @@ impl Driver {
     fn takes(&self, operation: &Operation) -> bool {
         match self.name.as_str() {
             FAILS => true,
+            FAILS_PRODUCTS => operation.kind == OperationType::FullyConnected,
             OEM => operation.kind == OperationType::OemOperation,
             _ => false,
         }

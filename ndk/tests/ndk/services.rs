@@ -4,9 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use nnburst_hal_ipc::ProcessLimits;
+
 use crate::{common, drivers};
 
 const SERVES: &str = "NNBURST_TEST_SERVES";
+/// File descriptors of all clients of a driver together.
+const DESCRIPTORS: &str = "NNBURST_TEST_DESCRIPTORS";
 const DIR: &str = "NNBURST_SERVICE_DIR";
 const ALL: &str = "nnapi-sample_all";
 
@@ -15,6 +19,12 @@ const ALL: &str = "nnapi-sample_all";
 fn child_main() {
     let Ok(driver) = std::env::var(SERVES) else { return };
     let dir = PathBuf::from(std::env::var_os(DIR).unwrap());
+    if let Some(descriptors) = std::env::var(DESCRIPTORS).ok().and_then(|value| value.parse().ok())
+    {
+        let mut limits = ProcessLimits::of_machine();
+        limits.descriptors = descriptors;
+        assert!(limits.apply());
+    }
     let _serving = drivers::serve(&driver, &dir)
         .unwrap_or_else(|| nnburst::serve(&driver, &nnburst::DriverOptions::default()).unwrap());
     // Whole at once: somebody may be waiting for it.
@@ -37,18 +47,27 @@ fn command_line(driver: &str) -> String {
 }
 
 /// Drivers that are served until this is dropped.
-struct Served {
+pub(crate) struct Served {
     children: Vec<Child>,
     dir: tempfile::TempDir,
 }
 
 impl Served {
-    fn start(driver: &str) -> Self {
+    pub(crate) fn start(driver: &str) -> Self {
         Self::start_all(&[driver])
+    }
+
+    /// The directory of the services.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
     }
 
     /// Each in a process of its own.
     fn start_all(drivers: &[&str]) -> Self {
+        Self::start_with(drivers, &[])
+    }
+
+    fn start_with(drivers: &[&str], variables: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut served = Self { children: Vec::new(), dir };
         for driver in drivers {
@@ -56,6 +75,7 @@ impl Served {
             let mut words = line.split(' ');
             let mut command = Command::new(words.next().unwrap());
             command.args(words).env(DIR, served.dir.path()).stdout(Stdio::null());
+            command.envs(variables.iter().copied());
             served.children.push(command.spawn().unwrap());
         }
         for driver in drivers {
@@ -77,8 +97,18 @@ impl Drop for Served {
 }
 
 /// Programs that choose their device as the environment says.
-const PROGRAMS: &[&str] =
-    &["states", "memories", "domains", "fences", "runs", "again", "fork", "signals", "stacks"];
+const PROGRAMS: &[&str] = &[
+    "states",
+    "memories",
+    "domains",
+    "diagnostic",
+    "fences",
+    "runs",
+    "again",
+    "fork",
+    "signals",
+    "stacks",
+];
 
 #[test]
 fn programs_run_on_a_driver_in_another_process() {
@@ -130,6 +160,17 @@ fn the_reference_device_stands_in_for_drivers_with_memory_of_their_own() {
     }
 }
 
+/// With the limits of a client, and where the driver's process is short of descriptors.
+#[test]
+fn codes_say_whether_trying_again_can_help() {
+    let Some(program) = common::compile("gcc", "c11", "tests/c/codes.c") else { return };
+    for variables in [&[][..], &[(DESCRIPTORS, "64")]] {
+        let served = Served::start_with(&[ALL], variables);
+        let mut command = common::command(&program);
+        common::run(command.env(DIR, served.dir.path()).env("NNBURST_TEST_DEVICE", ALL));
+    }
+}
+
 #[test]
 fn oem_operations_go_to_the_driver_that_has_them() {
     let Some(program) = common::compile("gcc", "c11", "tests/c/oem.c") else { return };
@@ -148,6 +189,21 @@ fn limits_hold_while_the_driver_is_stopped_and_executions_keep_no_descriptors() 
         let Some(program) = common::compile("gcc", "c11", &source) else { return };
         let mut command = common::command(&program);
         command.env(DIR, served.dir.path()).env("NNBURST_TEST_DEVICE", ALL);
+        common::run(&mut command);
+    }
+}
+
+/// Python's `multiprocessing`, on the reference device and on a driver in another process.
+#[test]
+fn children_of_python_compute_by_themselves() {
+    if !common::is_installed("python3") {
+        return;
+    }
+    let script = common::here().join("tests/python/forked.py");
+    let served = Served::start(ALL);
+    for device in ["nnapi-reference", ALL] {
+        let mut command = common::command("python3");
+        command.arg(&script).env(DIR, served.dir.path()).env("NNBURST_TEST_DEVICE", device);
         common::run(&mut command);
     }
 }

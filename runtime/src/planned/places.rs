@@ -166,7 +166,9 @@ pub(crate) fn merge(known: &[u32], told: &OutputShape) -> Result<Vec<u32>> {
     if extends_shape(known, told) {
         Ok(told.clone())
     } else {
-        Err(HalError::failure(format!("the driver tells shape {told:?} of an output of {known:?}")))
+        Err(HalError::failure(format!(
+            "the driver reports shape {told:?} for an output, expected {known:?}"
+        )))
     }
 }
 

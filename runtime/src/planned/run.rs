@@ -150,7 +150,7 @@ impl<'p> Run<'p> {
         }
         if shapes.len() != step.outputs.len() {
             let (told, outputs) = (shapes.len(), step.outputs.len());
-            let why = format!("the driver tells {told} shapes of {outputs} outputs");
+            let why = format!("the driver reports {told} output shapes, expected {outputs}");
             return Err(HalError::failure(why).into());
         }
         let mut short = vec![false; self.request.outputs.len()];

@@ -15,13 +15,13 @@ pub struct FormatError {
 #[non_exhaustive]
 pub enum Problem {
     /// The file ends before the field does.
-    #[error("the file ends before byte {at} and what should stand there")]
+    #[error("the file ends before byte {at}, expected a value there")]
     OutOfFile {
         /// First byte of what is missing.
         at: usize,
     },
     /// The field reaches past its table.
-    #[error("it lies at byte {slot} of a table of {size} bytes")]
+    #[error("it is at byte {slot} of a table of {size} bytes")]
     OutOfTable {
         /// The slot in the table.
         slot: usize,
@@ -29,13 +29,13 @@ pub enum Problem {
         size: usize,
     },
     /// A table's description is cut off or contradicts itself.
-    #[error("the vtable at byte {at} is broken")]
+    #[error("the vtable at byte {at} is invalid")]
     BadVtable {
         /// First byte of the vtable.
         at: usize,
     },
     /// An offset leads out of the file or nowhere.
-    #[error("the offset {offset} at byte {at} leads nowhere")]
+    #[error("the offset {offset} at byte {at} is outside the file")]
     BadOffset {
         /// The place of the offset.
         at: usize,
@@ -52,13 +52,13 @@ pub enum Problem {
     },
     /// The file refers to the same bytes so often that reading it would take memory out of
     /// proportion.
-    #[error("its {count} elements make the file grow out of proportion")]
+    #[error("its {count} elements are too many for the size of the file")]
     Amplified {
         /// Elements of the vector at which patience ended.
         count: usize,
     },
     /// The bytes are not what they have to be.
-    #[error("it is not what a .tflite file has")]
+    #[error("it is not valid in a .tflite file")]
     Mismatch,
     /// A required field is left out.
     #[error("it is missing")]

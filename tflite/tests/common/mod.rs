@@ -10,7 +10,7 @@ pub(crate) struct Models {
     manifest: Value,
 }
 
-/// The shared models; `None`, said plainly, where there are none.
+/// The shared models; `None` where there are none, unless `NNBURST_REQUIRE` names `shared`.
 pub(crate) fn models() -> Option<Models> {
     let shared = std::env::var_os("NNBURST_SHARED").map_or_else(
         || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared"),
@@ -18,7 +18,9 @@ pub(crate) fn models() -> Option<Models> {
     );
     let root = shared.join("models");
     let Ok(text) = std::fs::read_to_string(root.join("manifest.json")) else {
-        println!("skipped: no models at {}; NNBURST_SHARED can say where they are", root.display());
+        let required = std::env::var("NNBURST_REQUIRE").unwrap_or_default();
+        let is_required = required.split(',').any(|what| what == "shared");
+        assert!(!is_required, "{} is required and missing", root.display());
         return None;
     };
     Some(Models { root, manifest: serde_json::from_str(&text).unwrap() })

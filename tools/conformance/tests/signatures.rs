@@ -12,7 +12,6 @@ type Row = (String, Vec<String>, Vec<String>);
 #[test]
 fn the_tables_say_what_the_specification_says() {
     let Some(folder) = shared_dir("spec") else {
-        println!("skipped: no folder of specifications");
         return;
     };
     let text = std::fs::read_to_string(folder.join("operations.json")).unwrap();
