@@ -45,7 +45,7 @@
 //! | for | see |
 //! |---|---|
 //! | making a queue, attaching to one | [`Queue`], [`QueueBuilder`], [`Descriptor`] |
-//! | writing and reading | [`Producer`], [`Consumer`] |
+//! | writing and reading | [`Producer`], [`Consumer`], both an [`Endpoint`] |
 //! | one writer that overwrites, many readers | [`unsync`] |
 //! | in place, without a copy | [`WriteTransaction`], [`ReadTransaction`] |
 //! | how to wait, and what ends a wait | [`Wait`], [`WaitOptions`], [`Cancel`], [`PeerWatch`] |
@@ -89,6 +89,7 @@ pub use consumer::Consumer;
 pub use descriptor::{
     AidlDescriptor, AidlGrantor, Descriptor, DescriptorData, Flavor, Grantor, RawGrantor,
 };
+pub use endpoint::Endpoint;
 pub use error::{Lie, LieKind, Part, QueueError, SetupError};
 pub use event_flag::{EventFlag, NOT_EMPTY, NOT_FULL};
 pub use interrupt::Cancel;
