@@ -62,7 +62,7 @@ pub(crate) struct Engine {
     /// allows relaxed precision; a service that runs already follows its own hint.
     #[arg(long, alias = "wish", value_enum)]
     pub(crate) hint: Option<Hint>,
-    /// How both ends of a burst wait for each other.
+    /// The strategy by which both ends of a burst wait for each other.
     #[arg(long, value_enum, default_value_t = WaitArg::Adaptive)]
     pub(crate) wait: WaitArg,
     /// Milliseconds that each execution may take. Those that take longer are counted, and the exit
