@@ -44,6 +44,32 @@ pub fn wait_for_fence(fence: BorrowedFd<'_>, timeout: Option<Duration>) -> Resul
     }
 }
 
+/// The time after which the driver of a fence is asked whether it is there.
+const ASKED_AFTER: Duration = Duration::from_secs(5);
+
+/// [`wait_for_fence`], for the fence of an execution: as long as the driver that is to signal it is
+/// there.
+///
+/// # Errors
+/// As for [`wait_for_fence`]; `DEVICE_UNAVAILABLE` for a driver that is lost or silent.
+pub fn wait_for_driver(
+    fence: BorrowedFd<'_>,
+    timeout: Option<Duration>,
+    callback: &dyn FencedExecutionCallback,
+) -> Result<bool> {
+    let end = timeout.map(TimePoint::after);
+    loop {
+        let left = end.map_or(ASKED_AFTER, TimePoint::remaining);
+        if wait_for_fence(fence, Some(left.min(ASKED_AFTER)))? {
+            return Ok(true);
+        }
+        if end.is_some_and(TimePoint::has_passed) {
+            return Ok(false);
+        }
+        callback.check_driver()?;
+    }
+}
+
 /// The fences among these that are yet to signal.
 ///
 /// # Errors

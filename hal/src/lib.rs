@@ -40,6 +40,7 @@ pub mod bound;
 mod budget;
 pub mod diagnostics;
 mod error;
+mod fallible;
 mod fence;
 pub mod memory;
 pub mod process;
@@ -59,7 +60,10 @@ pub use diagnostics::{
     start_tracing, start_tracing_from_env, trace_span, vlog_is_on,
 };
 pub use error::{ExecutionFailure, ExecutionResult, HalError, Result};
-pub use fence::{FenceSignal, FencedEnd, unsignalled_fences, wait_for_fence, wait_for_fences};
+pub use fallible::{try_collect, try_filled};
+pub use fence::{
+    FenceSignal, FencedEnd, unsignalled_fences, wait_for_driver, wait_for_fence, wait_for_fences,
+};
 pub use memory::{
     Access, Mapping, Memory, MemoryError, MemoryKind, MemoryObserver, View, ViewMut, WeakMemory,
     check_file_size, check_prompt, gather_pages, max_guarded_mappings,
@@ -80,8 +84,8 @@ pub use validate::{
     AllowUnspecifiedOutput, Direction, GraphId, LoopOperand, MAX_SUBGRAPH_DEPTH, MemoryRole,
     MemoryRoles, Place, Rule, ValidationError, ValidationMode, operation_since,
     validate_channel_quant, validate_extensions, validate_memory_desc, validate_model,
-    validate_model_in, validate_operand_type, validate_operation, validate_pool,
-    validate_preference, validate_priority, validate_request,
+    validate_model_in, validate_model_polled, validate_operand_type, validate_operation,
+    validate_pool, validate_preference, validate_priority, validate_request,
 };
 pub use versions::{
     CapabilityLoss, Converted, Loss, ModelSlice, compliant_with, convert_request_to, convert_to,

@@ -6,9 +6,49 @@
 //! send anything, and dropping it does nothing that the parent could notice. What is made anew in
 //! the child works.
 
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+
 pub use nnburst_fmq::process::{PerProcess, id, spawn, without_signals};
 
 use crate::error::{HalError, Result};
+
+/// Returns whether the process may have a file of this size (`RLIMIT_FSIZE`). To be asked before a
+/// file grows: going beyond ends the process by SIGXFSZ, whose disposition is the host program's
+/// own.
+///
+/// # Errors
+/// `EFBIG`.
+pub fn check_file_size(size: u64) -> std::result::Result<(), Errno> {
+    match getrlimit(Resource::Fsize).current {
+        Some(limit) if size > limit => Err(Errno::FBIG),
+        _ => Ok(()),
+    }
+}
+
+/// Has the allocator give large blocks back to the system as they are freed, for programs that
+/// serve others. By itself the C library's keeps up to 64 MiB for each thread that once freed as
+/// much: memory that nobody is charged for.
+pub fn keep_little_freed_memory() {
+    #[cfg(target_env = "gnu")]
+    {
+        const MOST_KEPT: i32 = 1 << 20;
+        for option in [libc::M_MMAP_THRESHOLD, libc::M_TRIM_THRESHOLD] {
+            // SAFETY: the allocator's own option; what is allocated already stays as it is.
+            unsafe { libc::mallopt(option, MOST_KEPT) };
+        }
+    }
+}
+
+/// Gives memory that was freed back to the system, as far as the allocator has any to give: takes
+/// it some tenths of a millisecond, more after much was freed. Nothing where it can't be asked to.
+pub fn release_freed_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: the allocator's own; it moves nothing that is in use.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
 
 /// The process that made an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -317,6 +317,15 @@ pub trait FencedExecutionCallback: Send + Sync {
     /// # Errors
     /// `GENERAL_FAILURE` before completion, else the execution's own error.
     fn execution_info(&self) -> Result<FencedTiming>;
+
+    /// Asks the driver whether it is there: to be called now and then while its fence is waited
+    /// for. One in this process always is.
+    ///
+    /// # Errors
+    /// `DEVICE_UNAVAILABLE`.
+    fn check_driver(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// `IBurstContext`: the driver's end of a burst; dropping it ends the burst.
@@ -359,6 +368,12 @@ pub trait BurstCallback: Send + Sync {
     /// others. It asks for their memories again when they are used.
     fn forgotten(&self, slots: &[i32]) {
         let _ = slots;
+    }
+
+    /// Returns whether the client waits for an answer of the burst: whoever carries the burst's
+    /// calls then makes sure that the driver is there.
+    fn awaits_answer(&self) -> bool {
+        false
     }
 }
 

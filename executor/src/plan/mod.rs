@@ -25,7 +25,7 @@ mod state;
 
 use std::sync::Arc;
 
-use nnburst_hal::{Budget, Model, OperationType, Version, validate_model, vlog};
+use nnburst_hal::{Budget, Model, OperationType, Version, validate_model_polled, vlog};
 
 pub use builder::{Lowered, OpBuilder, Stop};
 pub(crate) use graph::{Graph, MAIN};
@@ -184,7 +184,11 @@ impl Plan {
                 }
             }
         }
-        validate_model(model, Version::V1_3)?;
+        let goes_on = || control.check().is_ok();
+        if let Err(error) = validate_model_polled(model, Version::V1_3, &goes_on) {
+            control.check()?;
+            return Err(error.into());
+        }
         let budget = options.memory.as_ref();
         let graphs = graph::graphs(model, weights, budget, control)?;
         let operations: usize = graphs.iter().map(|graph| graph.operations.len()).sum();

@@ -13,6 +13,7 @@ use memmap2::{MmapOptions, MmapRaw};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::stat::fstat;
 use nix::unistd::ftruncate;
 
@@ -43,6 +44,11 @@ pub(crate) fn create(bytes: u64, more_seals: SealFlag) -> Result<OwnedFd, SetupE
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     let fd = memfd_create("MessageQueue", flags).map_err(failed("memfd_create"))?;
     let size = bytes.checked_next_multiple_of(page_size()).unwrap_or(u64::MAX);
+    // Growing beyond the limit ends the process by SIGXFSZ, whose disposition is the program's own.
+    let (largest, _) = getrlimit(Resource::RLIMIT_FSIZE).map_err(failed("getrlimit"))?;
+    if size > largest {
+        return Err(failed("ftruncate")(Errno::EFBIG));
+    }
     ftruncate(&fd, i64::try_from(size).unwrap_or(i64::MAX)).map_err(failed("ftruncate"))?;
     let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | more_seals;
     add_seals(fd.as_fd(), seals).map_err(failed("fcntl(F_ADD_SEALS)"))?;

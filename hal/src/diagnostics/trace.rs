@@ -15,6 +15,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::OnceLock;
 
+use crate::memory::check_file_size;
 use crate::settings::setting;
 use crate::trusted::{Owners, append_trusted};
 use crate::types::TimePoint;
@@ -137,8 +138,11 @@ impl Tracer {
         Span(Some(Running { tracer: self, layer, phase, detail, start: TimePoint::now() }))
     }
 
-    /// Appends a line in one write, so that lines of several processes don't mix.
+    /// Appends a line in one write, so that lines of several processes don't mix; nothing where the
+    /// process may have no file of that size.
     fn append(&self, line: &str) -> io::Result<()> {
+        let added = u64::try_from(line.len()).unwrap_or(u64::MAX);
+        check_file_size(self.file.metadata()?.len().saturating_add(added))?;
         (&self.file).write_all(line.as_bytes())
     }
 }
@@ -266,6 +270,36 @@ mod tests {
         let (start, next) = (events[2]["ts"].as_f64().unwrap(), events[3]["ts"].as_f64().unwrap());
         assert!(start > 0.0 && next >= start && events[2]["dur"].as_f64().unwrap() >= 0.0);
         assert_eq!(events[2]["pid"], std::process::id());
+    }
+
+    /// In a process of its own, which a signal would end.
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the system")]
+    fn spans_beyond_the_limit_of_file_sizes_are_lost_and_the_process_goes_on() {
+        use rustix::process::{Resource, Rlimit, setrlimit};
+        const FILE: &str = "NNBURST_TEST_TRACE_FILE";
+        if let Some(path) = std::env::var_os(FILE) {
+            let tracer = Tracer::open(Path::new(&path), "limited").unwrap();
+            setrlimit(Resource::Fsize, Rlimit { current: Some(4096), maximum: Some(4096) })
+                .unwrap();
+            for _ in 0..1000 {
+                drop(tracer.span(Layer::Other, Phase::Overall, "a span"));
+            }
+            let full = tracer.append(&"x".repeat(4096)).unwrap_err();
+            assert_eq!(full.raw_os_error(), Some(libc::EFBIG));
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("trace.json");
+        let name = std::thread::current().name().unwrap().to_owned();
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", &name])
+            .env(FILE, &path)
+            .output()
+            .unwrap();
+        assert!(child.status.success(), "{child:?}");
+        let length = path.metadata().unwrap().len();
+        assert!((1000..=4096).contains(&length), "{length} bytes");
     }
 
     #[test]

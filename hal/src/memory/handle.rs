@@ -11,7 +11,7 @@ use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 use super::backing::Backing;
 use super::mapping::{Access, Mapping};
 use crate::budget::{Budget, Charge, Exhausted};
-use crate::process::Origin;
+use crate::process::{Origin, check_file_size};
 
 /// The kind of memory that a handle names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -179,19 +179,6 @@ pub trait MemoryObserver: Send + Sync {
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 const PROT_WRITE: i32 = 2;
-
-/// Returns whether the process may have a file of this size (`RLIMIT_FSIZE`). To be asked before a
-/// file grows: going beyond ends the process by SIGXFSZ, whose disposition is the host program's
-/// own.
-///
-/// # Errors
-/// `EFBIG`.
-pub fn check_file_size(size: u64) -> Result<(), Errno> {
-    match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
-        Some(limit) if size > limit => Err(Errno::FBIG),
-        _ => Ok(()),
-    }
-}
 
 impl Memory {
     /// New memory of `size` bytes, zeroed, sealed against shrinking and growing.
@@ -504,7 +491,9 @@ fn copy_file_bytes(
     to: u64,
     most: usize,
 ) -> Result<u64, MemoryError> {
-    let mut bytes = vec![0; most];
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(most).map_err(|_| MemoryError::system("allocating")(Errno::NOMEM))?;
+    bytes.resize(most, 0);
     let read =
         retry_on_intr(|| pread(from, &mut *bytes, at)).map_err(MemoryError::system("pread"))?;
     let mut written = 0;

@@ -21,7 +21,9 @@ mod view;
 
 pub use backing::check_prompt;
 pub use guard::max_guarded_mappings;
-pub use handle::{Memory, MemoryError, MemoryKind, MemoryObserver, WeakMemory, check_file_size};
+pub use handle::{Memory, MemoryError, MemoryKind, MemoryObserver, WeakMemory};
 pub use huge::gather_pages;
 pub use mapping::{Access, Mapping};
 pub use view::{View, ViewMut};
+
+pub use crate::process::check_file_size;

@@ -3,6 +3,7 @@
 use super::error::{Direction, LoopOperand, Rule};
 use super::model::ValidationMode;
 use super::operation::Operands;
+use super::polls::Polls;
 use crate::types::{Model, Operand, OperandType, Operation, OperationType, Subgraph};
 
 /// The arguments of an IF or WHILE, whose indexes are checked.
@@ -11,6 +12,7 @@ pub(super) fn validate_control_flow(
     graph: &Subgraph,
     model: &Model,
     mode: ValidationMode,
+    polls: &Polls<'_>,
 ) -> Result<(), Rule> {
     for (direction, given, least) in [
         (Direction::Input, operation.inputs.len(), 3),
@@ -20,7 +22,7 @@ pub(super) fn validate_control_flow(
             return Err(Rule::ArgumentCount { direction, given, least, most: usize::MAX });
         }
     }
-    let call = Call { operation, operands: Operands(&graph.operands), model };
+    let call = Call { operation, operands: Operands(&graph.operands), model, polls };
     match operation.kind {
         OperationType::If => call.validate_if(),
         _ => call.validate_while(mode),
@@ -31,6 +33,7 @@ struct Call<'a> {
     operation: &'a Operation,
     operands: Operands<'a>,
     model: &'a Model,
+    polls: &'a Polls<'a>,
 }
 
 /// A referenced graph and its index.
@@ -57,9 +60,11 @@ impl<'a> Call<'a> {
             branch.check_count(Direction::Input, values, values)?;
             branch.check_count(Direction::Output, outputs, outputs)?;
             for at in 0..values {
+                self.polls.pass(1)?;
                 compatible(self.input(at.saturating_add(3)), branch.input(at))?;
             }
             for at in 0..outputs {
+                self.polls.pass(1)?;
                 compatible(self.output(at), branch.output(at))?;
             }
         }
@@ -81,6 +86,7 @@ impl<'a> Call<'a> {
         }
         let renewed = body.graph.output_indexes.len();
         for at in 0..variables {
+            self.polls.pass(1)?;
             let outer = self.input(at.saturating_add(2));
             compatible(outer, condition.input(at))?;
             compatible(outer, body.input(at))?;

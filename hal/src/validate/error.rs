@@ -5,7 +5,7 @@ use std::fmt;
 use crate::error::HalError;
 use crate::memory::MemoryKind;
 use crate::signatures::{Condition, Ranks};
-use crate::types::{OperandLifeTime, OperandType, OperationType, Version};
+use crate::types::{ErrorStatus, OperandLifeTime, OperandType, OperationType, Version};
 
 /// A broken rule.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -19,7 +19,12 @@ pub struct ValidationError {
 
 impl From<ValidationError> for HalError {
     fn from(error: ValidationError) -> Self {
-        Self::invalid(error.to_string())
+        match error.rule {
+            Rule::NoMemory { .. } => {
+                Self::new(ErrorStatus::ResourceExhaustedTransient, error.to_string())
+            }
+            _ => Self::invalid(error.to_string()),
+        }
     }
 }
 
@@ -125,6 +130,11 @@ impl fmt::Display for Place {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[expect(missing_docs, reason = "the fields are the figures of the message beside them")]
 pub enum Rule {
+    // No rule of the model's.
+    #[error("there is no memory for {count} marks of it")]
+    NoMemory { count: usize },
+    #[error("its validation was ended")]
+    Ended,
     // Operands.
     #[error("the type needs HAL {since:?}, this is {version:?}")]
     TypeTooNew { since: Version, version: Version },

@@ -2,25 +2,35 @@
 
 use super::error::{Direction, GraphId, Place, Rule, ValidationError};
 use super::operation::Operands;
+use super::polls::{Polls, marks};
 use crate::types::{Operand, OperandLifeTime, Subgraph};
 
 /// The lists name exactly the operands of the matching lifetime, each once.
-pub(super) fn check_lists(graph: &Subgraph, id: GraphId) -> Result<(), ValidationError> {
-    check_list(graph, id, Direction::Input, &graph.input_indexes, OperandLifeTime::SubgraphInput)?;
-    check_list(graph, id, Direction::Output, &graph.output_indexes, OperandLifeTime::SubgraphOutput)
+pub(super) fn check_lists(
+    graph: &Subgraph,
+    id: GraphId,
+    polls: &Polls<'_>,
+) -> Result<(), ValidationError> {
+    check_list(graph, id, Direction::Input, polls)?;
+    check_list(graph, id, Direction::Output, polls)
 }
 
 fn check_list(
     graph: &Subgraph,
     id: GraphId,
     direction: Direction,
-    list: &[u32],
-    wanted: OperandLifeTime,
+    polls: &Polls<'_>,
 ) -> Result<(), ValidationError> {
+    let (list, wanted) = match direction {
+        Direction::Input => (&graph.input_indexes, OperandLifeTime::SubgraphInput),
+        Direction::Output => (&graph.output_indexes, OperandLifeTime::SubgraphOutput),
+    };
     let at_graph = |rule| ValidationError { place: Place::Graph(id), rule };
     let operands = graph.operands.len();
-    let mut listed = vec![false; operands];
+    polls.pass(operands).map_err(at_graph)?;
+    let mut listed = marks(false, operands).map_err(at_graph)?;
     for (position, &operand) in list.iter().enumerate() {
+        polls.pass(1).map_err(at_graph)?;
         let Some(found) = Operands(&graph.operands).get(operand) else {
             return Err(at_graph(Rule::NoSuchListed { direction, position, operand, operands }));
         };
@@ -48,14 +58,24 @@ fn check_list(
 
 /// In the order of execution every operation reads what has a value and writes what has none; in
 /// the end everything has one, and every operand is read as often as it says.
-pub(super) fn check_flow(graph: &Subgraph, id: GraphId) -> Result<(), ValidationError> {
-    let mut known: Vec<bool> = graph.operands.iter().map(has_value_before).collect();
-    let mut reads = vec![0u32; graph.operands.len()];
+pub(super) fn check_flow(
+    graph: &Subgraph,
+    id: GraphId,
+    polls: &Polls<'_>,
+) -> Result<(), ValidationError> {
+    let at_graph = |rule| ValidationError { place: Place::Graph(id), rule };
+    let operands = graph.operands.len();
+    polls.pass(operands).map_err(at_graph)?;
+    let mut known = marks(false, operands).map_err(at_graph)?;
+    known.iter_mut().zip(&graph.operands).for_each(|(known, it)| *known = has_value_before(it));
+    let mut reads = marks(0u32, operands).map_err(at_graph)?;
     for (index, operation) in graph.operations.iter().enumerate() {
         let error = |rule| ValidationError {
             place: Place::Operation { graph: id, index, kind: operation.kind },
             rule,
         };
+        let arguments = operation.inputs.len().saturating_add(operation.outputs.len());
+        polls.pass(arguments.saturating_add(1)).map_err(error)?;
         for (position, &operand) in operation.inputs.iter().enumerate() {
             if !is_set(&known, operand) {
                 return Err(error(Rule::ReadBeforeWritten { position, operand }));

@@ -24,6 +24,7 @@ mod memory_desc;
 mod model;
 mod operand;
 mod operation;
+mod polls;
 mod request;
 
 pub use arguments::{validate_preference, validate_priority};
@@ -31,8 +32,8 @@ pub use error::{Direction, GraphId, LoopOperand, Place, Rule, ValidationError};
 pub use extensions::validate_extensions;
 pub use memory_desc::{MemoryRole, MemoryRoles, validate_memory_desc};
 pub use model::{
-    MAX_SUBGRAPH_DEPTH, ValidationMode, validate_model, validate_model_in, validate_operation,
-    validate_pool,
+    MAX_SUBGRAPH_DEPTH, ValidationMode, validate_model, validate_model_in, validate_model_polled,
+    validate_operation, validate_pool,
 };
 pub use operand::{validate_channel_quant, validate_operand_type};
 pub use operation::operation_since;

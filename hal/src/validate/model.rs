@@ -6,8 +6,11 @@ use super::extensions::validate_prefixes;
 use super::graph::{check_flow, check_lists};
 use super::operand::{Context, validate_operand};
 use super::operation::{Operands, check_signature, extension_prefix};
+use super::polls::{Polls, marks};
 use crate::memory::{Memory, MemoryKind};
-use crate::types::{Model, OperandLifeTime, Operation, OperationType, Subgraph, Version};
+use crate::types::{
+    ExtraParams, Model, OperandLifeTime, Operation, OperationType, Subgraph, Version,
+};
 
 /// The deepest nesting of IF and WHILE. The interface sets no limit; this one keeps whoever walks
 /// the graphs by recursion off the end of the stack, far beyond what models do.
@@ -49,9 +52,31 @@ pub fn validate_model_in(
     version: Version,
     mode: ValidationMode,
 ) -> Result<(), ValidationError> {
+    validate_with(model, version, mode, Polls::none())
+}
+
+/// [`validate_model`] of a model that may be large, for a client that may go: asks `goes_on` now
+/// and then, less than 5 ms apart.
+///
+/// # Errors
+/// The first rule that the model breaks, and where; [`Rule::Ended`] once `goes_on` is false.
+pub fn validate_model_polled(
+    model: &Model,
+    version: Version,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<(), ValidationError> {
+    validate_with(model, version, ValidationMode::Runtime, Polls::new(goes_on))
+}
+
+fn validate_with(
+    model: &Model,
+    version: Version,
+    mode: ValidationMode,
+    polls: Polls<'_>,
+) -> Result<(), ValidationError> {
     check_expressible(model, version)?;
     let prefixes = validate_prefixes(&model.extension_name_to_prefix)?;
-    let context = Context { model, version, prefixes };
+    let context = Context { model, version, prefixes, polls };
     check_graph(&model.main, GraphId::Main, &context, mode)?;
     for (index, graph) in model.referenced.iter().enumerate() {
         check_graph(graph, GraphId::Referenced(index), &context, mode)?;
@@ -60,7 +85,7 @@ pub fn validate_model_in(
         validate_pool(pool, version)
             .map_err(|rule| ValidationError { place: Place::Pool(index), rule })?;
     }
-    check_nesting(model)
+    check_nesting(model, &context.polls)
 }
 
 /// Returns whether a version of the HAL knows the kind of memory. That it can be mapped shows when
@@ -105,19 +130,31 @@ fn check_graph(
         check_not_empty(graph).map_err(at_graph)?;
     }
     for (index, operand) in graph.operands.iter().enumerate() {
-        validate_operand(operand, context).map_err(|rule| ValidationError {
+        let channels = match &operand.extra_params {
+            ExtraParams::ChannelQuant(quant) => quant.scales.len(),
+            _ => 0,
+        };
+        let amount = operand.dimensions.len().saturating_add(channels).saturating_add(1);
+        let validated =
+            context.polls.pass(amount).and_then(|()| validate_operand(operand, context));
+        validated.map_err(|rule| ValidationError {
             place: Place::Operand { graph: id, index, kind: operand.kind },
             rule,
         })?;
     }
     for (index, operation) in graph.operations.iter().enumerate() {
-        check_operation(operation, graph, context, mode).map_err(|rule| ValidationError {
+        let arguments = operation.inputs.len().saturating_add(operation.outputs.len());
+        let checked = context
+            .polls
+            .pass(arguments.saturating_add(1))
+            .and_then(|()| check_operation(operation, graph, context, mode));
+        checked.map_err(|rule| ValidationError {
             place: Place::Operation { graph: id, index, kind: operation.kind },
             rule,
         })?;
     }
-    check_lists(graph, id)?;
-    check_flow(graph, id)
+    check_lists(graph, id, &context.polls)?;
+    check_flow(graph, id, &context.polls)
 }
 
 fn check_not_empty(graph: &Subgraph) -> Result<(), Rule> {
@@ -143,7 +180,7 @@ pub fn validate_operation(
 ) -> Result<(), Rule> {
     check_signature(operation, &model.main, version)?;
     if matches!(operation.kind, OperationType::If | OperationType::While) {
-        validate_control_flow(operation, &model.main, model, mode)?;
+        validate_control_flow(operation, &model.main, model, mode, &Polls::none())?;
     }
     Ok(())
 }
@@ -162,7 +199,7 @@ fn check_operation(
         _ => {}
     }
     if matches!(operation.kind, OperationType::If | OperationType::While) {
-        validate_control_flow(operation, graph, context.model, mode)?;
+        validate_control_flow(operation, graph, context.model, mode, &context.polls)?;
     }
     check_outputs(operation, graph)
 }
@@ -200,8 +237,9 @@ struct Step {
 
 /// No referenced graph reaches itself, and they aren't nested too deep. Depth first, with a stack
 /// of its own; every operand is looked at once.
-fn check_nesting(model: &Model) -> Result<(), ValidationError> {
-    let mut visits = vec![Visit::Unseen; model.referenced.len()];
+fn check_nesting(model: &Model, polls: &Polls<'_>) -> Result<(), ValidationError> {
+    let at_model = |rule| ValidationError { place: Place::Model, rule };
+    let mut visits = marks(Visit::Unseen, model.referenced.len()).map_err(at_model)?;
     for start in 0..model.referenced.len() {
         if visits.get(start) != Some(&Visit::Unseen) {
             continue;
@@ -212,7 +250,9 @@ fn check_nesting(model: &Model) -> Result<(), ValidationError> {
             let error =
                 |rule| ValidationError { place: Place::Graph(GraphId::Referenced(graph)), rule };
             set(&mut visits, graph, Visit::Open);
-            let Some(child) = next_reference(model, step) else {
+            let (from, child) = (step.next_operand, next_reference(model, step));
+            polls.pass(step.next_operand.saturating_sub(from).saturating_add(1)).map_err(error)?;
+            let Some(child) = child else {
                 let depth = step.depth_below.saturating_add(1);
                 if depth > MAX_SUBGRAPH_DEPTH {
                     return Err(error(Rule::TooDeep { limit: MAX_SUBGRAPH_DEPTH }));

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::error::Rule;
+use super::polls::Polls;
 use crate::types::{
     ChannelQuant, DataLocation, ExtraParams, Model, Operand, OperandLifeTime, OperandType, Version,
 };
@@ -13,6 +14,7 @@ pub(super) struct Context<'a> {
     pub(super) version: Version,
     /// The prefixes of the model's extensions.
     pub(super) prefixes: HashSet<u16>,
+    pub(super) polls: Polls<'a>,
 }
 
 pub(super) fn validate_operand(operand: &Operand, context: &Context<'_>) -> Result<(), Rule> {

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::types::{ChannelQuant, ExtensionCode, ExtensionNameAndPrefix, ExtraParams, Version};
-use crate::validate::{ValidationMode, validate_model, validate_model_in};
+use crate::validate::{
+    Rule, ValidationMode, validate_model, validate_model_in, validate_model_polled,
+};
 use crate::{Memory, MemoryKind};
 
 struct Case {
@@ -438,4 +440,40 @@ fn pools_are_those_of_the_version() {
     model.main.operands[1].location.offset = 1;
     let error = validate_model(&model, Version::V1_0).unwrap_err().to_string();
     assert!(error.ends_with("bytes 1..1+8 are not within 8 bytes"), "{error}");
+}
+
+#[test]
+fn validation_of_a_large_model_polls_and_ends() {
+    use std::cell::Cell;
+    // RELUs one behind the other.
+    const COUNT: u32 = 20_000;
+    let operand = |lifetime, number_of_consumers| Operand {
+        number_of_consumers,
+        ..Operand::tensor(OperandType::TensorFloat32, vec![1]).with_lifetime(lifetime)
+    };
+    let mut operands = vec![operand(OperandLifeTime::SubgraphInput, 1)];
+    operands.extend((1..COUNT).map(|_| operand(OperandLifeTime::TemporaryVariable, 1)));
+    operands.push(operand(OperandLifeTime::SubgraphOutput, 0));
+    let relu =
+        |at| Operation { kind: OperationType::Relu, inputs: vec![at], outputs: vec![at + 1] };
+    let operations = (0..COUNT).map(relu).collect();
+    let (input_indexes, output_indexes) = (vec![0], vec![COUNT]);
+    let main = Subgraph { operands, operations, input_indexes, output_indexes };
+    let model = Model { main, ..Model::default() };
+    let polls = Cell::new(0);
+    let goes_on = |most: u32| {
+        let polls = &polls;
+        move || {
+            polls.set(polls.get() + 1);
+            polls.get() <= most
+        }
+    };
+    validate_model_polled(&model, Version::V1_3, &goes_on(u32::MAX)).unwrap();
+    let all = polls.get();
+    assert!(all > 20, "{all} polls");
+    for most in 0..all {
+        polls.set(0);
+        let ended = validate_model_polled(&model, Version::V1_3, &goes_on(most)).unwrap_err();
+        assert_eq!((ended.rule, polls.get()), (Rule::Ended, most + 1));
+    }
 }
