@@ -31,13 +31,22 @@ pub(crate) trait Handler: Send + Sync + 'static {
         Some(frame)
     }
 
-    /// Returns whether the peer owes us a note: then we make sure that it is still there.
-    fn expects(&self) -> bool {
-        false
+    /// Returns what the peer owes us that comes by itself: then we make sure that it is there.
+    fn expects(&self) -> Expects {
+        Expects::Nothing
     }
 
     /// The peer is gone; told once, on the reading thread.
     fn hung_up(&self, why: &HalError);
+}
+
+/// An expectation of a peer besides answers to calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expects {
+    Something,
+    /// Nothing now; what begins to be expected doesn't show on the connection.
+    MaybeSoon,
+    Nothing,
 }
 
 /// An answer, and the descriptors that came with it.
@@ -186,16 +195,39 @@ impl Connection {
         handler.hung_up(&gone);
     }
 
-    /// Waits for the next frame if the peer owes us a note, and ends the connection if it is silent
-    /// meanwhile.
+    /// Waits for the next frame if the peer owes us something, and ends the connection if it is
+    /// silent meanwhile.
     fn expect(&self, handler: &Arc<impl Handler>) {
         let Some(patience) = self.patience else { return };
         let mut pinged = None;
-        while handler.expects() && !self.socket.is_readable_within(patience) {
-            if self.probe(&mut pinged).is_err() {
+        while handler.expects() != Expects::Nothing && !self.socket.is_readable_within(patience) {
+            if handler.expects() == Expects::MaybeSoon {
+                pinged = None;
+            } else if self.probe(&mut pinged).is_err() {
                 return;
             }
         }
+    }
+
+    /// Asks whether the peer is there, and ends the connection if it says nothing for as long as it
+    /// may be silent.
+    pub(crate) fn check_peer(&self) -> Result<()> {
+        /// The time between two looks whether something came.
+        const GLANCE: Duration = Duration::from_millis(10);
+        self.check_origin()?;
+        let mut pinged = None;
+        self.probe(&mut pinged)?;
+        let end = self.patience.map(TimePoint::after);
+        while pinged == Some(self.heard.load(Ordering::Relaxed)) {
+            if let Some(gone) = self.lost() {
+                return Err(gone);
+            }
+            if end.is_none_or(TimePoint::has_passed) {
+                return self.probe(&mut pinged);
+            }
+            std::thread::sleep(GLANCE);
+        }
+        Ok(())
     }
 
     /// Pings the peer; ends the connection if nothing has come since the last ping.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nnburst_hal::Budget;
 use nnburst_hal::process::{self, Origin, PerProcess};
@@ -34,7 +34,6 @@ struct Shared {
     /// Threads that are charged to nobody.
     free: usize,
     state: Mutex<State>,
-    work: Condvar,
     /// In a child of this process there are no threads, and nothing is locked.
     origin: Origin,
 }
@@ -43,7 +42,9 @@ struct Shared {
 struct State {
     jobs: VecDeque<Job>,
     threads: usize,
-    idle: usize,
+    /// Those without work, who rested last at the end: they get the next job, so that those beyond
+    /// what is needed end.
+    resting: Vec<Arc<Condvar>>,
     closed: bool,
     /// Threads without work end, until there is work again.
     unwanted: bool,
@@ -85,7 +86,6 @@ impl Pool {
             budget,
             free,
             state: Mutex::default(),
-            work: Condvar::new(),
             origin: Origin::here(),
         });
         let mut pools = POOLS.get().lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,8 +99,9 @@ impl Pool {
     pub fn end_idle_threads() {
         let pools = POOLS.get().lock().unwrap_or_else(PoisonError::into_inner);
         for pool in pools.iter().filter_map(Weak::upgrade) {
-            pool.lock().unwanted = true;
-            pool.work.notify_all();
+            let mut state = pool.lock();
+            state.unwanted = true;
+            state.wake_all();
         }
     }
 
@@ -125,8 +126,7 @@ impl Pool {
         }
         state.jobs.push_back(Box::new(job));
         state.unwanted = false;
-        if state.idle >= state.jobs.len() || state.threads >= self.0.max_threads {
-            self.0.work.notify_one();
+        if state.wake_one() || state.threads >= self.0.max_threads {
             return true;
         }
         match self.0.spawn(state.threads) {
@@ -139,7 +139,7 @@ impl Pool {
                 drop(job);
                 return false;
             }
-            Err(_) => self.0.work.notify_one(),
+            Err(_) => {}
         }
         true
     }
@@ -152,9 +152,21 @@ impl Pool {
         let mut state = self.0.lock();
         state.closed = true;
         let jobs = std::mem::take(&mut state.jobs);
+        state.wake_all();
         drop(state);
         drop(jobs);
-        self.0.work.notify_all();
+    }
+}
+
+impl State {
+    /// Has the one who rested last look for work; false if nobody rests.
+    fn wake_one(&mut self) -> bool {
+        let last = self.resting.pop();
+        last.inspect(|place| place.notify_one()).is_some()
+    }
+
+    fn wake_all(&mut self) {
+        while self.wake_one() {}
     }
 }
 
@@ -177,6 +189,9 @@ impl Shared {
     }
 
     fn run(&self) {
+        let place = Arc::new(Condvar::new());
+        // When it last had work: who is woken in vain, since another was faster, goes on resting.
+        let mut rests = Instant::now();
         let mut state = self.lock();
         loop {
             if let Some(job) = state.jobs.pop_front() {
@@ -186,19 +201,18 @@ impl Shared {
                     tracing::error!(thread = self.name, "a call panicked");
                 }
                 state = self.lock();
+                rests = Instant::now();
                 continue;
             }
-            if state.closed || state.unwanted {
+            let left = IDLE.saturating_sub(rests.elapsed());
+            if state.closed || state.unwanted || left.is_zero() {
                 break;
             }
-            state.idle = state.idle.saturating_add(1);
-            let (woken, waited) =
-                self.work.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
-            state = woken;
-            state.idle = state.idle.saturating_sub(1);
-            if waited.timed_out() && state.jobs.is_empty() {
-                break;
-            }
+            state.resting.push(Arc::clone(&place));
+            let waited = place.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            // Still there unless somebody woke it.
+            state.resting.retain(|other| !Arc::ptr_eq(other, &place));
         }
         state.threads = state.threads.saturating_sub(1);
     }

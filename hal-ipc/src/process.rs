@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use nnburst_hal::memory::max_guarded_mappings;
+use nnburst_hal::process::keep_little_freed_memory;
 use nnburst_hal::{Amounts, Budget, Resource};
 use rustix::process::{Resource as Rlimit, getrlimit, setrlimit};
 
@@ -40,6 +41,10 @@ const MAX_MAP_COUNT: u64 = 65_530;
 /// File descriptors that a service uses for itself.
 const OWN_DESCRIPTORS: u64 = 32;
 
+/// Threads that a service uses for itself, however many clients there are: who accepts, the watches
+/// of peers and of idle models, and the program's own.
+const OWN_THREADS: u64 = 8;
+
 /// Bytes of the address space that a thread takes, mostly of its heap, where that is limited.
 const THREAD_SPACE: u64 = 4 << 20;
 
@@ -51,7 +56,7 @@ impl ProcessLimits {
     ///
     /// | resource | of the least of these, less what is in use | for clients |
     /// |---|---|---|
-    /// | threads | `kernel.threads-max`, `RLIMIT_NPROC`, cgroup `pids.max` | a half |
+    /// | threads | `kernel.threads-max`, `RLIMIT_NPROC`, cgroup `pids.max` | a half, less 8 |
     /// | descriptors | `RLIMIT_NOFILE` | all but 32, and 253 that a message brings |
     /// | mappings | `vm.max_map_count` | seven eighths |
     /// | memory | `MemAvailable`, cgroup `memory.max`; `RLIMIT_AS`, `RLIMIT_DATA` | three quarters; a half |
@@ -91,7 +96,7 @@ impl ProcessLimits {
         let maps = fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count());
         let mappings = most.saturating_sub(u64::try_from(maps).unwrap_or(u64::MAX));
         Self {
-            threads: threads.unwrap_or(u64::MAX),
+            threads: threads.map_or(u64::MAX, |count| count.saturating_sub(OWN_THREADS)),
             descriptors: descriptors.saturating_sub(own).saturating_sub(arriving),
             mappings: mappings / 8 * 7,
             address_space: space.map_or(ADDRESS_SPACE, |bytes| bytes / 4),
@@ -142,6 +147,7 @@ static PROCESS: OnceLock<Process> = OnceLock::new();
 impl Process {
     fn new(limits: &ProcessLimits) -> Self {
         tracing::info!(?limits, "limits of all clients together");
+        keep_little_freed_memory();
         Self { budget: Budget::root("process", limits.amounts()), users: Mutex::default() }
     }
 }

@@ -3,6 +3,7 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,9 @@ const FIRST_BITE: usize = 1 << 20;
 /// Messages that are no longer than this come with their connection: they are charged to nobody, so
 /// that what is small is taken also of who has used up everything.
 const SMALL: usize = 4 << 10;
+
+/// Messages that are longer leave more behind in the allocator than it is worth keeping.
+const MUCH: usize = 64 << 10;
 
 /// Held by whoever takes file descriptors in, until they are charged or closed: at most one message
 /// of them is charged to nobody.
@@ -72,6 +76,8 @@ pub(crate) type Arrived = Vec<(OwnedFd, Charge)>;
 pub(crate) struct Socket {
     fd: Arc<OwnedFd>,
     max_message: usize,
+    /// True once a message was longer than [`MUCH`], or was to be. Relaxed: a hint.
+    has_received_much: Arc<AtomicBool>,
 }
 
 impl Socket {
@@ -86,11 +92,16 @@ impl Socket {
         let timeout = Some(PATIENCE);
         rustix::net::sockopt::set_socket_timeout(&fd, rustix::net::sockopt::Timeout::Send, timeout)
             .map_err(system("setsockopt(SO_SNDTIMEO)"))?;
-        Ok(Self { fd, max_message })
+        Ok(Self { fd, max_message, has_received_much: Arc::default() })
     }
 
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+
+    /// The flag that is set with the first long message, for whoever cleans up behind them.
+    pub(crate) fn has_received_much(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.has_received_much)
     }
 
     /// Ends both directions: whoever waits in a read or write of ours or of the peer's wakes up.
@@ -263,6 +274,9 @@ impl Socket {
         let length = usize::try_from(header.bytes).unwrap_or(0);
         let mut charge = budget.empty();
         let mut payload = Vec::new();
+        if length > MUCH {
+            self.has_received_much.store(true, Ordering::Relaxed);
+        }
         if refused.is_none() {
             refused = self.receive_payload(length, &mut payload, &mut charge)?.err();
         }
@@ -479,7 +493,7 @@ pub(crate) fn greet(
 mod tests {
     use std::io::Write;
     use std::os::unix::net::UnixStream;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     use super::*;
 

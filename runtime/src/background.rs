@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use nnburst_hal::process;
 use nnburst_hal::{
     ErrorStatus, FencedEnd, FencedExecution, FencedTiming, HalError, Result, TimePoint,
-    wait_for_fence, wait_for_fences,
+    wait_for_driver, wait_for_fences,
 };
 
 /// Launches work in a thread of its own, which waits for the fences first, and then for what the
@@ -38,7 +38,9 @@ pub(crate) fn launch(
 /// # Errors
 /// How it failed.
 pub(crate) fn outcome_of(execution: FencedExecution) -> Result<FencedTiming> {
-    let signalled = execution.sync_fence.map(|fence| wait_for_fence(fence.as_fd(), None));
+    let callback = execution.callback.as_ref();
+    let signalled =
+        execution.sync_fence.map(|fence| wait_for_driver(fence.as_fd(), None, callback));
     // A fence in error says that something failed; what it was the callback knows.
     let timing = execution.callback.execution_info()?;
     signalled.transpose()?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nnburst_hal::{
     ExecutionOptions, ExecutionOutcome, ExecutionResult, FencedExecutionCallback, Layer,
     MeasureTiming, Phase, PreparedModel, Request, TimePoint, Timing, bound, trace_span, vlog,
-    wait_for_fence,
+    wait_for_driver,
 };
 
 use crate::answer::Answer;
@@ -265,7 +265,8 @@ impl Pending {
             PendingKind::Fence { fence, info, deadline } => {
                 let until = bound::earlier(deadline.map(bound::answered_by), bound::bound());
                 let left = || until.map(TimePoint::remaining);
-                let signalled = fence.map(|fence| wait_for_fence(fence.as_fd(), left()));
+                let signalled =
+                    fence.map(|fence| wait_for_driver(fence.as_fd(), left(), info.as_ref()));
                 if matches!(signalled, Some(Ok(false))) {
                     return Err(bound::missed("fenced execution").into());
                 }

@@ -35,6 +35,8 @@ pub(super) struct Slots {
     /// `true` if slots in [`Table::put_off`] wait for the controller. A hint: what is missed now is
     /// seen next time.
     has_put_off: AtomicBool,
+    /// True while the controller waits for an answer. A hint, looked at every few seconds.
+    is_waiting: AtomicBool,
     /// The driver's end, known once the burst is open. Weak: the driver's end holds this as its
     /// callback.
     context: OnceLock<Weak<dyn BurstContext>>,
@@ -93,6 +95,13 @@ impl Slots {
         let observer: Arc<dyn MemoryObserver> = Arc::<Self>::clone(self);
         memory.observe(Arc::downgrade(&observer));
         Some(slot)
+    }
+
+    /// Notes whether an answer is waited for.
+    #[inline]
+    pub(super) fn set_waiting(&self, is_waiting: bool) {
+        // Relaxed: a flag that hands nothing over.
+        self.is_waiting.store(is_waiting, Ordering::Relaxed);
     }
 
     /// Ids that need not be remembered any more.
@@ -190,6 +199,11 @@ impl BurstCallback for Slots {
             lend(memory.as_ref().ok_or_else(unknown)?)
         });
         lent.collect()
+    }
+
+    fn awaits_answer(&self) -> bool {
+        // Relaxed: as in `set_waiting`.
+        self.is_waiting.load(Ordering::Relaxed)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nnburst_hal::process::{self, Origin};
@@ -12,6 +13,7 @@ use nnburst_hal::{
 };
 
 use super::link::Link;
+use crate::connection::Expects;
 
 /// A callback waits for the end of what it was given for; the link stays up for it.
 pub(super) struct Owed<C: ?Sized> {
@@ -55,8 +57,17 @@ pub(super) struct Callbacks {
 /// The thread that ends what has a deadline. It comes with the first and goes when there is none.
 #[derive(Default)]
 struct Clock {
-    is_running: Mutex<bool>,
+    state: Mutex<ClockState>,
     changed: Condvar,
+}
+
+#[derive(Default)]
+struct ClockState {
+    /// The thread, from its start until it is joined.
+    thread: Option<JoinHandle<()>>,
+    is_running: bool,
+    /// The connection has ended: nobody is owed a word any more.
+    is_over: bool,
 }
 
 impl Callbacks {
@@ -118,9 +129,19 @@ impl Callbacks {
             .memories(slots)
     }
 
-    /// Returns whether the driver owes anybody a word.
-    pub(super) fn are_owed(&self) -> bool {
-        !lock(&self.prepared).is_empty() || !lock(&self.executed).is_empty()
+    /// Returns what the driver owes: a word to a callback, or an answer in a burst.
+    pub(super) fn expect(&self) -> Expects {
+        if !lock(&self.prepared).is_empty() || !lock(&self.executed).is_empty() {
+            return Expects::Something;
+        }
+        let bursts = lock(&self.bursts);
+        if bursts.values().any(|burst| burst.awaits_answer()) {
+            Expects::Something
+        } else if bursts.is_empty() {
+            Expects::Nothing
+        } else {
+            Expects::MaybeSoon
+        }
     }
 
     /// Has the clock know of a deadline.
@@ -128,39 +149,44 @@ impl Callbacks {
         if deadline.is_none() {
             return;
         }
-        let mut is_running = self.clock.is_running.lock().unwrap_or_else(PoisonError::into_inner);
-        if *is_running {
+        let mut clock = self.clock.lock();
+        if clock.is_running || clock.is_over {
             self.clock.changed.notify_one();
             return;
         }
         let callbacks = Arc::clone(self);
         // Without a thread the driver's own word is all there is.
-        *is_running = process::spawn("nnburst-clock", move || callbacks.keep_time()).is_ok();
+        let thread = process::spawn("nnburst-clock", move || callbacks.keep_time());
+        clock.is_running = thread.is_ok();
+        // The one before has said that it ends: that takes no time.
+        let before = std::mem::replace(&mut clock.thread, thread.ok());
+        drop(clock);
+        join(before);
     }
 
     /// Ends what is due until there is nothing more with a deadline.
     fn keep_time(&self) {
-        let mut is_running = self.clock.is_running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clock = self.clock.lock();
         let mut is_idle = false;
         loop {
             // Whoever adds one has done so before it takes the lock.
             let next = self.next_deadline();
-            if next.is_none() && is_idle {
-                *is_running = false;
+            if clock.is_over || next.is_none() && is_idle {
+                clock.is_running = false;
                 return;
             }
             is_idle = next.is_none();
             if next.is_some_and(TimePoint::has_passed) {
                 // A callback may launch the next execution.
-                drop(is_running);
+                drop(clock);
                 self.end_late();
-                is_running = self.clock.is_running.lock().unwrap_or_else(PoisonError::into_inner);
+                clock = self.clock.lock();
                 continue;
             }
             // What was answered has its deadline no more: the thread need not stay for that.
             let pause = next.map_or(LINGER, |next| next.remaining().min(LINGER));
-            let waited = self.clock.changed.wait_timeout(is_running, pause);
-            is_running = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let waited = self.clock.changed.wait_timeout(clock, pause);
+            clock = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -184,8 +210,15 @@ impl Callbacks {
         }
     }
 
-    /// The driver is gone: everybody who waits hears of it.
+    /// The driver is gone: everybody who waits is told, and the clock's thread has ended when this
+    /// returns.
     pub(super) fn lose(&self, why: &HalError) {
+        let clock = {
+            let mut clock = self.clock.lock();
+            clock.is_over = true;
+            clock.thread.take()
+        };
+        self.clock.changed.notify_one();
         for (_, waiting) in std::mem::take(&mut *lock(&self.prepared)) {
             waiting.tell(Err(why.clone()));
         }
@@ -195,6 +228,23 @@ impl Callbacks {
         // Let go of outside of the lock, as above.
         let bursts = std::mem::take(&mut *lock(&self.bursts));
         drop(bursts);
+        join(clock);
+    }
+}
+
+impl Clock {
+    fn lock(&self) -> MutexGuard<'_, ClockState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits for the end of a clock's thread, unless this is it: it tells callbacks, which may launch
+/// the next execution or drop the last handle of the connection.
+fn join(thread: Option<JoinHandle<()>>) {
+    let Some(thread) = thread else { return };
+    if thread.thread().id() != std::thread::current().id() {
+        // A callback that panicked has ended the thread all the same.
+        let _ = thread.join();
     }
 }
 

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use super::callbacks::Callbacks;
 use super::prepared_model::RemotePreparedModel;
-use crate::connection::{Answer, Connection, Handler, Late, Limit};
+use crate::connection::{Answer, Connection, Expects, Handler, Late, Limit};
 use crate::limits::Limits;
 use crate::pool::Pool;
 use crate::socket::{Frame, Socket};
@@ -83,6 +83,11 @@ impl Link {
 
     pub(super) fn lost(&self) -> Option<HalError> {
         self.connection.lost()
+    }
+
+    /// Asks whether the driver is there; the connection ends if it is silent.
+    pub(super) fn check_peer(&self) -> Result<()> {
+        self.connection.check_peer()
     }
 
     pub(super) fn watch(&self) -> Result<OwnedFd> {
@@ -220,8 +225,8 @@ impl Handler for Listener {
         }
     }
 
-    fn expects(&self) -> bool {
-        self.callbacks.are_owed()
+    fn expects(&self) -> Expects {
+        self.callbacks.expect()
     }
 
     fn hung_up(&self, why: &HalError) {

@@ -157,4 +157,8 @@ impl FencedExecutionCallback for RemoteFenced {
     fn execution_info(&self) -> Result<FencedTiming> {
         self.link.query(&CallRef::ExecutionInfo { fenced: self.object })
     }
+
+    fn check_driver(&self) -> Result<()> {
+        self.link.check_peer()
+    }
 }

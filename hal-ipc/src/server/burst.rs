@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nnburst_fmq::Descriptor;
-use nnburst_hal::{BurstCallback, BurstOptions, Charge, HalError, Memory, Resource, Result};
+use nnburst_hal::{
+    BurstCallback, BurstOptions, Charge, HalError, Memory, Resource, Result, try_collect,
+};
 
 use super::objects::{Charges, Object};
 use super::session::Session;
@@ -38,7 +40,7 @@ impl BurstCallback for RemoteCallback {
             let (asked, came) = (slots.len(), answer.value.len());
             return Err(HalError::failure(format!("{came} memories came for {asked} slots")));
         }
-        answer.value.into_iter().map(|body| answer.fds.memory(body)).collect()
+        try_collect(answer.value.into_iter().map(|body| answer.fds.memory(body)))
     }
 }
 

@@ -1,10 +1,12 @@
 //! From a call's bytes to the device's method and back.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use nnburst_hal::{
     BufferDesc, BufferRole, CacheHandles, Charge, ExecutionCallback, ExecutionOptions,
     ExecutionResult, Exhausted, HalError, Model, PreparedModelCallback, Request, Resource, Result,
+    try_collect,
 };
 use serde::Serialize;
 
@@ -65,8 +67,10 @@ impl Session {
             Call::PrepareModelFromCache { deadline, cache, callback } => {
                 let cache = cache.into_handles(fds);
                 let what = (self.cost_of_cache(&cache), "from the cache".to_owned());
+                let room = self.has_room_for_data(&cache);
                 let task = task(message, fds);
                 reply.with(self.prepare((connection, task), callback, what, |notifier| {
+                    room?;
                     device.prepare_model_from_cache(deadline, cache?, notifier)
                 }));
             }
@@ -193,8 +197,7 @@ impl Session {
         output_roles: &[BufferRole],
     ) -> Result<(u64, u32)> {
         let mut charge = self.budget().take(Resource::Buffers, 1)?;
-        let models: Vec<_> =
-            models.iter().map(|&model| self.objects.model(model)).collect::<Result<_>>()?;
+        let models = try_collect(models.iter().map(|&model| self.objects.model(model)))?;
         let buffer = self.device.allocate(desc, &models, input_roles, output_roles)?;
         if !self.charges_memory {
             charge.grow(Resource::Memory, buffer.size())?;
@@ -231,10 +234,24 @@ impl Session {
 
     fn cost_of_cache(&self, cache: &Result<CacheHandles>) -> u64 {
         let Ok(cache) = cache else { return 0 };
-        let length = |file| rustix::fs::fstat(file).map_or(0, |file| file.st_size.unsigned_abs());
-        let files: &[_] = if self.charges_memory { &[] } else { &cache.data };
-        cache.model.iter().chain(files).fold(0, |sum: u64, file| sum.saturating_add(length(file)))
+        let data = if self.charges_memory { 0 } else { bytes_of(&cache.data) };
+        bytes_of(&cache.model).saturating_add(data)
     }
+
+    /// Checks that a client may have the data of a cache, which a driver charges by itself once it has
+    /// looked at it: no file of any length is looked at that its client could not have in memory.
+    fn has_room_for_data(&self, cache: &Result<CacheHandles>) -> Result<()> {
+        let (Ok(cache), true) = (cache, self.charges_memory) else { return Ok(()) };
+        // Given back at once: the driver takes what it needs.
+        drop(self.budget().take(Resource::Memory, bytes_of(&cache.data))?);
+        Ok(())
+    }
+}
+
+/// Bytes of some files.
+fn bytes_of(files: &[OwnedFd]) -> u64 {
+    let length = |file| rustix::fs::fstat(file).map_or(0, |file| file.st_size.unsigned_abs());
+    files.iter().fold(0, |sum: u64, file| sum.saturating_add(length(file)))
 }
 
 /// Returns the charges of a call for as long as it is at work: its message, and descriptors that

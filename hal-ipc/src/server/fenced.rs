@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nnburst_hal::{
     Charge, ExecutionOptions, FencedExecutionCallback, HalError, PreparedModel, Request, Resource,
-    Result, unsignalled_fences,
+    Result, try_collect, unsignalled_fences,
 };
 
 use super::objects::{Charges, Held, Object};
@@ -51,7 +51,7 @@ impl Session {
         let counts = [(Resource::FencedExecutions, 1), (Resource::Descriptors, 2)];
         let fenced = self.budget().take_all(&counts)?;
         let request = self.request(request, fds)?;
-        let mut fences: Vec<_> = wait_for.iter().map(|&at| fds.take(at)).collect::<Result<_>>()?;
+        let mut fences = try_collect(wait_for.iter().map(|&at| fds.take(at)))?;
         // What it runs on is in use until it ends, whatever the client lets go of before.
         let mut charges = self.objects.charges(model);
         let taken = fds.take_charges();

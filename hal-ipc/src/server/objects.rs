@@ -1,6 +1,6 @@
 //! A client's objects of the driver, by number.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nnburst_hal::{
@@ -147,14 +147,16 @@ impl Objects {
             RequestPool::Memory(_) => None,
         });
         let Some(first) = tokens.next() else { return Ok(()) };
-        let table = self.lock();
-        let own = |token: u32| {
-            table.held.values().any(|held| match &held.object {
-                Object::Buffer(buffer) => buffer.token() == token,
-                _ => false,
-            })
+        // Gathered once: a request may name millions.
+        let own: HashSet<u32> = {
+            let table = self.lock();
+            let token = |held: &Held| match &held.object {
+                Object::Buffer(buffer) => Some(buffer.token()),
+                _ => None,
+            };
+            table.held.values().filter_map(token).collect()
         };
-        match std::iter::once(first).chain(tokens).find(|&token| !own(token)) {
+        match std::iter::once(first).chain(tokens).find(|token| !own.contains(token)) {
             None => Ok(()),
             Some(token) => {
                 Err(HalError::invalid(format!("token {token} names no buffer of this client")))

@@ -4,6 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nnburst_hal::process::release_freed_memory;
 use nnburst_hal::{Budget, Charge, Device};
 
 use crate::process;
@@ -25,7 +26,27 @@ pub struct Peer {
     /// Its place among the connections of its user: given back when all that works for it has
     /// ended.
     #[expect(dead_code, reason = "held for its end")]
-    place: Option<Arc<Charge>>,
+    place: Option<Arc<Place>>,
+}
+
+/// A client's place among the connections of its user.
+#[derive(Debug)]
+struct Place {
+    #[expect(dead_code, reason = "held for its end")]
+    charge: Charge,
+    /// True where it sent anything large.
+    has_sent_much: Arc<AtomicBool>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What was made of large messages is freed in pieces, which the allocator keeps: it is
+        // memory of the machine that no client of today pays for.
+        // Relaxed: the thread that read the messages has ended, or is this one.
+        if self.has_sent_much.load(Ordering::Relaxed) {
+            release_freed_memory();
+        }
+    }
 }
 
 impl Peer {
@@ -53,8 +74,8 @@ impl Peer {
     }
 
     /// Has its clones hold a place.
-    pub(super) fn holding(self, place: Charge) -> Self {
-        Self { place: Some(Arc::new(place)), ..self }
+    pub(super) fn holding(self, charge: Charge, has_sent_much: Arc<AtomicBool>) -> Self {
+        Self { place: Some(Arc::new(Place { charge, has_sent_much })), ..self }
     }
 
     /// Turns true when the client hangs up: what runs for it may stop.

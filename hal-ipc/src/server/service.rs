@@ -251,7 +251,8 @@ impl Service {
         };
         socket.send_greeting(&wire::greeting(verdict))?;
         if verdict == Verdict::Welcome {
-            self.session(socket, peer.holding(place));
+            let has_sent_much = socket.has_received_much();
+            self.session(socket, peer.holding(place, has_sent_much));
         }
         Ok(())
     }

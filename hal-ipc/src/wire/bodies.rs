@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nnburst_fmq::{Descriptor, DescriptorData};
 use nnburst_hal::{
     Budget, CacheHandles, Charge, ExtensionNameAndPrefix, HalError, Memory, Model, Request,
-    RequestArgument, RequestPool, Result, Subgraph, check_prompt,
+    RequestArgument, RequestPool, Result, Subgraph, check_prompt, try_collect,
 };
 use serde::{Deserialize, Serialize};
 
@@ -174,7 +174,7 @@ impl ModelBody {
                 self.values
             )));
         }
-        let pools = self.pools.into_iter().map(|pool| fds.memory(pool)).collect::<Result<_>>()?;
+        let pools = try_collect(self.pools.into_iter().map(|pool| fds.memory(pool)))?;
         Ok(Model {
             main: self.main,
             referenced: self.referenced,
@@ -221,7 +221,7 @@ impl RequestBody {
         Ok(Request {
             inputs: self.inputs,
             outputs: self.outputs,
-            pools: self.pools.into_iter().map(pool).collect::<Result<_>>()?,
+            pools: try_collect(self.pools.into_iter().map(pool))?,
         })
     }
 }
@@ -253,10 +253,9 @@ impl CacheBody {
     }
 
     pub(crate) fn into_handles(self, fds: &mut DescriptorsIn) -> Result<CacheHandles> {
-        let mut files = |places: Vec<u16>| places.into_iter().map(|at| fds.take(at)).collect();
-        let model: Result<_> = files(self.model);
-        let data: Result<_> = files(self.data);
-        Ok(CacheHandles { model: model?, data: data?, token: self.token })
+        let mut files = |places: Vec<u16>| try_collect(places.into_iter().map(|at| fds.take(at)));
+        let (model, data) = (files(self.model)?, files(self.data)?);
+        Ok(CacheHandles { model, data, token: self.token })
     }
 }
 
@@ -274,7 +273,7 @@ impl QueueBody {
     }
 
     pub(crate) fn into_descriptor(self, fds: &mut DescriptorsIn) -> Result<Descriptor> {
-        let files: Result<_> = self.fds.iter().map(|&at| fds.take(at)).collect();
-        Ok(Descriptor { data: self.data, fds: files? })
+        let files = try_collect(self.fds.iter().map(|&at| fds.take(at)))?;
+        Ok(Descriptor { data: self.data, fds: files })
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use nnburst_hal::{
     ExecutionOptions, ExecutionOutcome, ExecutionResult, FencedExecution, FencedExecutionCallback,
     FencedTiming, HalError, Memory, PreparedModel, Request, Result, Timing, unsignalled_fences,
-    wait_for_fence,
+    wait_for_driver, wait_for_fence,
 };
 
 use super::Planned;
@@ -108,10 +108,14 @@ impl Call for Behind {
 
     fn settle(&mut self) -> Result<()> {
         for fence in std::mem::take(&mut self.fences) {
-            let signalled = wait_for_fence(fence.as_fd(), None);
-            if let Some(callback) = &self.last {
-                callback.execution_info()?;
-            }
+            let signalled = match &self.last {
+                Some(callback) => {
+                    let signalled = wait_for_driver(fence.as_fd(), None, callback.as_ref());
+                    callback.execution_info()?;
+                    signalled
+                }
+                None => wait_for_fence(fence.as_fd(), None),
+            };
             signalled?;
         }
         Ok(())
@@ -131,5 +135,9 @@ struct Keeping {
 impl FencedExecutionCallback for Keeping {
     fn execution_info(&self) -> Result<FencedTiming> {
         self.callback.execution_info()
+    }
+
+    fn check_driver(&self) -> Result<()> {
+        self.callback.check_driver()
     }
 }

@@ -120,7 +120,10 @@ impl BurstController {
         if self.closed.is_some() {
             return false;
         }
-        match self.results.wait(deadline, |_, _| false) {
+        self.slots.set_waiting(true);
+        let waited = self.results.wait(deadline, |_, _| false);
+        self.slots.set_waiting(false);
+        match waited {
             Ok(()) => true,
             Err(QueueError::TimedOut) => false,
             Err(QueueError::PeerDied) => {
