@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use nnburst_executor::{CompileOptions, Control, Plan};
+use nnburst_executor::{Checkpoint, CompileError, CompileOptions, Control, Plan};
 use nnburst_hal::process::Origin;
 use nnburst_hal::{
     Budget, Buffer, BufferDesc, BufferRole, CacheFiles, CacheHandles, Capabilities, Device,
     DeviceStatus, DeviceType, ErrorStatus, Extension, HalError, Layer, Model, Phase,
-    PrepareOptions, PreparedModel, PreparedModelCallback, Priority, Result, TimePoint,
-    ValidationError, Version, log_dot, read_vlog_mask, trace_span, validate_memory_desc,
-    validate_model, vlog,
+    PrepareOptions, PreparedModel, PreparedModelCallback, Priority, Result, Rule, TimePoint,
+    ValidationError, Version, log_dot, read_vlog_mask, trace_span, try_collect,
+    validate_memory_desc, validate_model_polled, vlog,
 };
 use nnburst_hal_ipc::{Driver, FenceWaiter, Limits, Peer, Pool, Service};
 
@@ -260,8 +260,8 @@ impl Device for CpuDevice {
     }
 
     fn supported_operations(&self, model: &Model) -> Result<Vec<bool>> {
-        validate_model(model, Version::V1_3).map_err(|error| invalid(&error))?;
-        Ok(supported(self.shared.personality.as_ref(), model))
+        self.validate(model, Priority::Medium, None)?;
+        supported(self.shared.personality.as_ref(), model)
     }
 
     fn number_of_cache_files_needed(&self) -> Result<CacheFiles> {
@@ -280,8 +280,7 @@ impl Device for CpuDevice {
             return Err(error);
         }
         read_vlog_mask();
-        if let Err(error) = validate_model(&model, Version::V1_3) {
-            let error = invalid(&error);
+        if let Err(error) = self.validate(&model, options.priority, options.deadline) {
             vlog!(Driver, "refused a model: {error}");
             callback.notify(Err(error.clone()));
             return Err(error);
@@ -320,7 +319,7 @@ impl Device for CpuDevice {
             CpuPreparedModel::of(model.as_ref(), &self.shared)
                 .ok_or_else(|| HalError::invalid(format!("model {at} is not of this driver")))
         };
-        let models: Vec<_> = models.iter().enumerate().map(own).collect::<Result<_>>()?;
+        let models = try_collect(models.iter().enumerate().map(own))?;
         let graphs: Vec<_> = models.iter().map(|model| model.model()).collect();
         let roles = validate_memory_desc(desc, &graphs, input_roles, output_roles)
             .map_err(|error| invalid(&error))?;
@@ -331,6 +330,27 @@ impl Device for CpuDevice {
 }
 
 impl CpuDevice {
+    /// Validates a model of any size, which takes its turns and ends with its client.
+    fn validate(
+        &self,
+        model: &Model,
+        priority: Priority,
+        deadline: Option<TimePoint>,
+    ) -> Result<()> {
+        let running = self.client.begin(priority, deadline);
+        let is_late = || deadline.is_some_and(TimePoint::has_passed);
+        let goes_on = || {
+            running.pass();
+            // Relaxed: the flag hands over nothing but itself.
+            !self.client.gone.load(Ordering::Relaxed) && !is_late()
+        };
+        validate_model_polled(model, Version::V1_3, &goes_on).map_err(|error| match error.rule {
+            Rule::Ended if is_late() => CompileError::DeadlineMissed.into(),
+            Rule::Ended => CompileError::Stopped.into(),
+            _ => error.into(),
+        })
+    }
+
     /// Prepares, in the background where the client has threads for that.
     fn launch(
         &self,
@@ -437,7 +457,7 @@ impl Preparation {
     }
 
     fn check(&self, model: &Model) -> Result<()> {
-        let taken = supported(self.shared.personality.as_ref(), model);
+        let taken = supported(self.shared.personality.as_ref(), model)?;
         let Some(refused) = taken.iter().position(|&taken| !taken) else {
             return Ok(());
         };

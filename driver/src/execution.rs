@@ -10,7 +10,7 @@ use nnburst_executor::{Control, Input, Output, Session};
 use nnburst_hal::{
     AllowUnspecifiedOutput, DEFAULT_LOOP_TIMEOUT, DataLocation, ErrorStatus, ExecutionOptions,
     HalError, Layer, MAX_LOOP_TIMEOUT, Mapping, MeasureTiming, Memory, OutputShape, Phase, Request,
-    RequestArgument, RequestPool, Result, Timing, Version, View, ViewMut, trace_span,
+    RequestArgument, RequestPool, Result, Timing, Version, View, ViewMut, trace_span, try_collect,
     validate_request, vlog,
 };
 
@@ -91,7 +91,7 @@ pub(crate) fn map(compiled: &Compiled, request: &Request) -> Result<Vec<Pool>> {
             compiled.buffers().find(compiled.id(), *token).map(Pool::Buffer)
         }
     };
-    request.pools.iter().map(pool).collect()
+    try_collect(request.pools.iter().map(pool))
 }
 
 /// Runs a checked request, whose own pools are not looked at. The shapes are the session's to tell,
@@ -199,7 +199,7 @@ fn with_arguments<R>(
     act: impl FnOnce(&[Input<'_>], &[Output<'_>]) -> Result<R>,
 ) -> Result<R> {
     let (mut few_inputs, mut many_inputs) = ([Input::NoValue; FEW], Vec::new());
-    let inputs = room(&mut few_inputs, &mut many_inputs, request.inputs.len(), Input::NoValue);
+    let inputs = room(&mut few_inputs, &mut many_inputs, request.inputs.len(), Input::NoValue)?;
     for (at, (slot, argument)) in inputs.iter_mut().zip(&request.inputs).enumerate() {
         if !argument.has_no_value {
             let bytes = input_bytes(argument, pools).ok_or_else(|| outside("input", at))?;
@@ -211,7 +211,8 @@ fn with_arguments<R>(
         }
     }
     let (mut few_outputs, mut many_outputs) = ([Output::NoValue; FEW], Vec::new());
-    let outputs = room(&mut few_outputs, &mut many_outputs, request.outputs.len(), Output::NoValue);
+    let outputs =
+        room(&mut few_outputs, &mut many_outputs, request.outputs.len(), Output::NoValue)?;
     for (at, (slot, argument)) in outputs.iter_mut().zip(&request.outputs).enumerate() {
         if !argument.has_no_value {
             let bytes = output_bytes(argument, pools).ok_or_else(|| outside("output", at))?;
@@ -227,18 +228,20 @@ fn room<'a, T: Copy>(
     many: &'a mut Vec<T>,
     count: usize,
     empty: T,
-) -> &'a mut [T] {
+) -> Result<&'a mut [T]> {
     if count <= FEW {
-        return few.get_mut(..count).unwrap_or_default();
+        return Ok(few.get_mut(..count).unwrap_or_default());
     }
+    many.try_reserve_exact(count)?;
     many.resize(count, empty);
-    many
+    Ok(many)
 }
 
 /// Checks the driver-managed buffers of a request; the shapes of those that are inputs, by
 /// position.
 fn claim(compiled: &Compiled, request: &Request, pools: &impl Pools) -> Result<Vec<Vec<u32>>> {
     let mut outputs: Vec<*const DriverBuffer> = Vec::new();
+    outputs.try_reserve_exact(request.outputs.len())?;
     for (index, argument) in (0..).zip(&request.outputs) {
         if let Some(buffer) = buffer_of(argument, pools) {
             buffer.as_output(compiled.id(), index, &argument.dimensions)?;
@@ -248,7 +251,8 @@ fn claim(compiled: &Compiled, request: &Request, pools: &impl Pools) -> Result<V
             outputs.push(Arc::as_ptr(buffer));
         }
     }
-    let mut shapes = Vec::with_capacity(request.inputs.len());
+    let mut shapes = Vec::new();
+    shapes.try_reserve_exact(request.inputs.len())?;
     for (index, argument) in (0..).zip(&request.inputs) {
         let Some(buffer) = buffer_of(argument, pools) else {
             shapes.push(Vec::new());

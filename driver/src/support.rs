@@ -4,17 +4,22 @@ use std::cell::Cell;
 
 use nnburst_executor::is_implemented;
 use nnburst_hal::{
-    MemoryError, Model, OperandLifeTime, OperandType, Operation, OperationType, Subgraph,
+    MemoryError, Model, OperandLifeTime, OperandType, Operation, OperationType, Result, Subgraph,
+    try_collect, try_filled,
 };
 
 use crate::personality::Personality;
 
 /// For each operation of the main graph of a valid model, whether it is taken.
-pub(crate) fn supported(driver: &dyn Personality, model: &Model) -> Vec<bool> {
+///
+/// # Errors
+/// There is no memory for as many.
+pub(crate) fn supported(driver: &dyn Personality, model: &Model) -> Result<Vec<bool>> {
     let has_extensions = !driver.extensions().is_empty();
-    let referenced = vec![Cell::new(None); model.referenced.len()];
+    let referenced = try_filled(Cell::new(None), model.referenced.len())?;
     let support = Support { driver, has_extensions, model, referenced };
-    model.main.operations.iter().map(|operation| support.takes(operation, &model.main)).collect()
+    let takes = |operation| support.takes(operation, &model.main);
+    try_collect(model.main.operations.iter().map(|operation| Ok(takes(operation))))
 }
 
 struct Support<'a> {

@@ -90,6 +90,54 @@ pub(crate) fn descriptors(socket: &Path) -> Held {
     Box::new(guests)
 }
 
+/// Descriptors with whole messages, with bytes that may bring none, and more of them than a header
+/// may have, on connections that are kept and on new ones.
+pub(crate) fn descriptors_again_and_again(socket: &Path) -> Held {
+    let file = std::fs::File::open("/dev/null").unwrap();
+    let fds: Vec<BorrowedFd<'_>> = vec![file.as_fd(); MOST_DESCRIPTORS];
+    let mut guests = guests(socket, 8);
+    report(format_args!("connections: {}", guests.len()));
+    let header = frame(8, MOST_DESCRIPTORS as u16, 1, 7);
+    for round in 0..100 {
+        for guest in &mut guests {
+            match round % 3 {
+                0 => send(guest, &[&header[..], &[0xff; 8]].concat(), &fds),
+                1 => {
+                    send(guest, &header, &fds);
+                    (0..8).for_each(|_| send(guest, &[0xff], &fds));
+                }
+                _ => {
+                    send(guest, &header[..1], &fds);
+                    send(guest, &header[1..], &fds);
+                    // The driver hangs up on this one.
+                    if let Some(next) = self::guests(socket, 1).pop() {
+                        *guest = next;
+                    }
+                }
+            }
+        }
+    }
+    Box::new(guests)
+}
+
+/// Large messages that are given up in the middle, again and again; the last ones stay unfinished.
+pub(crate) fn large_messages_again_and_again(socket: &Path) -> Held {
+    const LENGTH: u32 = 63 << 20;
+    let bytes = vec![7; 1 << 20];
+    let mut held = Vec::new();
+    for _ in 0..6 {
+        held = guests(socket, 8);
+        for (at, guest) in held.iter_mut().enumerate() {
+            guest.write_all(&frame(LENGTH, 0, 1, 7)).unwrap();
+            for _ in 0..=at {
+                guest.write_all(&bytes).unwrap();
+            }
+        }
+    }
+    report(format_args!("connections: {}", held.len()));
+    Box::new(held)
+}
+
 /// Messages that stop short of their end.
 pub(crate) fn half_messages(socket: &Path) -> Held {
     const LENGTH: usize = 63 << 20;
@@ -250,8 +298,9 @@ fn said(words: &[String], what: &str, status: ErrorStatus) -> bool {
 }
 
 #[test]
+#[ignore = "only root can start processes of other users"]
 fn descriptors_are_charged_as_they_arrive() {
-    let Some(target) = Target::start("nofile=1024") else { return };
+    let target = Target::start("nofile=1024");
     let attacker = target.attack("descriptors");
     assert_eq!(count(attacker.words(), "connections"), 8);
     let during = target.now().descriptors;
@@ -262,8 +311,24 @@ fn descriptors_are_charged_as_they_arrive() {
 }
 
 #[test]
+#[ignore = "only root can start processes of other users"]
+fn floods_of_descriptors_and_messages_leave_nothing() {
+    for attack in ["descriptors again and again", "large messages again and again"] {
+        let target = Target::start("nofile=1024,as=3221225472");
+        let attacker = target.attack(attack);
+        assert!(count(attacker.words(), "connections") > 0);
+        let during = target.now();
+        assert!(during.descriptors < 700, "{attack}: {during:?}");
+        assert!(during.resident_kib < 1200 << 10, "{attack}: {during:?}");
+        drop(attacker);
+        target.survives();
+    }
+}
+
+#[test]
+#[ignore = "only root can start processes of other users"]
 fn messages_are_charged_as_they_arrive() {
-    let Some(target) = Target::start("as=3221225472") else { return };
+    let target = Target::start("as=3221225472");
     let attacker = target.attack("half messages");
     assert!(count(attacker.words(), "connections") > 16, "{:?}", attacker.words());
     let during = target.now().resident_kib;
@@ -273,8 +338,9 @@ fn messages_are_charged_as_they_arrive() {
 }
 
 #[test]
+#[ignore = "only root can start processes of other users"]
 fn mappings_of_one_user_leave_some_for_others() {
-    let Some(target) = Target::start("mappings=4000") else { return };
+    let target = Target::start("mappings=4000");
     let attacker = target.attack("mappings");
     let words = attacker.words();
     assert!(said(words, "buffers", ErrorStatus::ResourceExhaustedTransient), "{words:?}");
@@ -285,8 +351,9 @@ fn mappings_of_one_user_leave_some_for_others() {
 }
 
 #[test]
+#[ignore = "only root can start processes of other users"]
 fn memories_of_no_pages_leave_others_some_address_space() {
-    let Some(target) = Target::start("") else { return };
+    let target = Target::start("");
     let attacker = target.attack("address space");
     let words = attacker.words();
     assert!(said(words, "requests", ErrorStatus::ResourceExhaustedTransient), "{words:?}");
@@ -295,8 +362,9 @@ fn memories_of_no_pages_leave_others_some_address_space() {
 }
 
 #[test]
+#[ignore = "only root can start processes of other users"]
 fn threads_of_one_user_leave_some_for_others() {
-    let Some(target) = Target::start("as=3221225472") else { return };
+    let target = Target::start("as=3221225472");
     let attacker = target.attack("threads");
     let during = target.now().threads;
     assert!(during < 150, "{during} threads, {:?}", attacker.words());
@@ -305,8 +373,9 @@ fn threads_of_one_user_leave_some_for_others() {
 }
 
 #[test]
+#[ignore = "only root can start processes of other users"]
 fn temporaries_are_charged_before_they_are_touched() {
-    let Some(target) = Target::start("as=3221225472") else { return };
+    let target = Target::start("as=3221225472");
     let attacker = target.attack("temporaries");
     let words = attacker.words();
     assert!(said(words, "too large", ErrorStatus::ResourceExhaustedPersistent), "{words:?}");

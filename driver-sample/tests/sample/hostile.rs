@@ -220,3 +220,28 @@ fn every_mutation_of_a_request_is_refused_over_the_socket() {
     }
     model.execute_synchronously(&good, options).unwrap();
 }
+
+/// A client of its own making: ours refuses such memory before it is sent.
+#[test]
+fn memories_of_huge_pages_are_refused_over_the_socket() {
+    use rustix::fs::{MemfdFlags, memfd_create};
+    const FDS: u16 = 2;
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB;
+    let huge = memfd_create("huge", flags).expect("a kernel with huge pages");
+    rustix::fs::ftruncate(&huge, 4 << 20).unwrap();
+    let call = GOLDEN.lines().position(|line| line.starts_with("execute_synchronously "));
+    let message = golden().swap_remove(call.expect("a golden execution"));
+    let served = served("nnapi-sample_all");
+    let mut socket = UnixStream::connect(served.path()).unwrap();
+    socket.set_read_timeout(Some(HUNG)).unwrap();
+    socket.write_all(b"NNBURST\0\x02\0\0\0\0\0\0\0").unwrap();
+    socket.read_exact(&mut [0; 16]).unwrap();
+    let bytes = [frame(message.len() as u32, FDS, 1, 7), message].concat();
+    send(&socket, &bytes, &[huge.as_fd(); FDS as usize]);
+    let mut header = [0; 16];
+    socket.read_exact(&mut header).unwrap();
+    let mut answer = vec![0; u32::from_le_bytes(header[..4].try_into().unwrap()) as usize];
+    socket.read_exact(&mut answer).unwrap();
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.contains("a memfd of huge pages"), "{answer}");
+}

@@ -42,6 +42,8 @@ fn child_main() {
         Ok("attacker") => crate::attack::be_an_attacker(),
         Ok("waiting") => crate::deaths::be_a_client_that_waits(),
         Ok("client of a busy driver") => crate::time::be_a_client_of_a_busy_driver(),
+        Ok("client of a compiling driver") => crate::time::be_a_client_of_a_compiling_driver(),
+        Ok("client of a stopped driver") => crate::stopped::be_a_client_of_a_stopped_driver(),
         Ok("client of many") => crate::deaths::be_a_client_of_many(),
         Ok("stranger") => {
             be_a_stranger();
@@ -196,8 +198,7 @@ fn a_killed_client_leaves_nothing_in_the_driver() {
     assert!(during.threads >= before.threads + 4, "bursts have threads: {during:?}");
     assert!(during.shared_maps >= before.shared_maps + 6, "and mappings: {during:?}");
     client.now();
-    let took = eventually("the driver is as before", || Footprint::of(pid) == before);
-    assert!(took < Duration::from_secs(1), "{took:?}, {:?}", Footprint::of(pid));
+    eventually("the driver is as before", || Footprint::of(pid) == before);
     let device = connect(dir.path());
     prepare(&device, add_one(&[1])).unwrap();
 }
@@ -242,8 +243,7 @@ fn a_client_that_lets_go_of_everything_while_it_executes_leaves_nothing() {
     assert!(Footprint::of(pid).threads > before.threads + 3, "it is at work");
     let fences: Vec<_> = launched.iter_mut().map(|one| one.sync_fence.take().unwrap()).collect();
     drop((launched, burst, buffer, models, device));
-    let took = eventually("the driver is as before", || Footprint::of(pid) == before);
-    assert!(took < Duration::from_secs(1), "{took:?}, {:?}", Footprint::of(pid));
+    eventually("the driver is as before", || Footprint::of(pid) == before);
     assert!(fences.iter().all(|fence| !wait(fence)), "what was given up is in error");
 }
 
@@ -373,14 +373,11 @@ fn a_driver_serves_the_socket_that_a_service_manager_starts_it_with() {
 }
 
 #[test]
+#[ignore = "only root can start processes of other users"]
 fn a_client_of_another_user_is_served_but_reaches_nothing_of_others() {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::process::CommandExt;
     const NOBODY: u32 = 65534;
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can start another user's process");
-        return;
-    }
     // The usual directory and socket are for one user; this one is opened to all by hand.
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(format!("{ALL}.sock"));
@@ -398,10 +395,7 @@ fn a_client_of_another_user_is_served_but_reaches_nothing_of_others() {
     let mut stranger = command("stranger");
     stranger.env(DIR, dir.path()).env(TOKEN, buffer.token().to_string()).current_dir("/");
     stranger.uid(NOBODY).gid(NOBODY).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let Ok(stranger) = stranger.spawn() else {
-        println!("skipped: another user can't execute this test");
-        return;
-    };
+    let stranger = stranger.spawn().expect("another user's process");
     let ended = stranger.wait_with_output().unwrap();
     let said = [&ended.stdout[..], &ended.stderr].map(String::from_utf8_lossy).concat();
     assert!(ended.status.success() && said.contains(REFUSED), "{said}");

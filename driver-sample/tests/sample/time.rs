@@ -88,8 +88,9 @@ pub(crate) fn computes_for_ever(socket: &Path) -> Held {
 }
 
 #[test]
+#[ignore = "only root can start processes of other users"]
 fn clients_that_died_over_long_steps_leave_nothing_at_work() {
-    let Some(target) = Target::start("") else { return };
+    let target = Target::start("");
     let attacker = target.attack("computes for ever");
     assert_eq!(attacker.words(), ["computes"]);
     // The good client, whose answers come all the while, sees this beside it.
@@ -179,7 +180,16 @@ pub(crate) fn be_a_client_of_a_busy_driver() {
 
 #[test]
 fn a_spawned_driver_ends_with_its_client_while_it_computes() {
-    let mut command = command("client of a busy driver");
+    ends_with_its_client("client of a busy driver");
+}
+
+#[test]
+fn a_spawned_driver_ends_with_its_client_while_it_compiles() {
+    ends_with_its_client("client of a compiling driver");
+}
+
+fn ends_with_its_client(role: &str) {
+    let mut command = command(role);
     let mut client = Killed(command.stdout(Stdio::piped()).spawn().unwrap());
     let mut lines = BufReader::new(client.0.stdout.take().unwrap()).lines();
     let driver = lines.find_map(|line| Some(line.unwrap().strip_prefix("driver ")?.to_owned()));
@@ -192,4 +202,71 @@ fn a_spawned_driver_ends_with_its_client_while_it_computes() {
         stat.rsplit(") ").next().is_none_or(|rest| rest.is_empty() || rest.starts_with('Z'))
     };
     eventually("the driver ends", has_ended);
+}
+
+/// A chain that takes long to compile.
+fn long_chain() -> Model {
+    chain(60_000, 4)
+}
+
+/// A client whose driver, a process of its own, compiles.
+#[expect(clippy::print_stdout, reason = "child processes report by their output")]
+pub(crate) fn be_a_client_of_a_compiling_driver() {
+    let driver = spawned();
+    let (callback, words) = tell::<Result<Arc<dyn PreparedModel>>>();
+    let (options, cache) = (PrepareOptions::default(), CacheHandles::default());
+    driver.device().prepare_model(long_chain(), options, cache, callback).unwrap();
+    assert!(words.try_recv().is_err(), "it compiles");
+    println!("\ndriver {}", driver.id());
+    std::thread::sleep(HUNG * 10);
+}
+
+/// An attack: connections that have models validated and compiled, one after the other.
+pub(crate) fn validates_large_models(socket: &Path) -> Held {
+    let mut invalid = long_chain();
+    invalid.main.operands.last_mut().unwrap().number_of_consumers = 7;
+    let begin = |at: usize| {
+        let device = RemoteDevice::connect_path(socket).unwrap();
+        let model = if at.is_multiple_of(2) { invalid.clone() } else { long_chain() };
+        std::thread::spawn(move || {
+            loop {
+                let _ = prepare(&device, model.clone());
+            }
+        })
+    };
+    let all: Vec<_> = (0..6).map(begin).collect();
+    report("validates");
+    Box::new(all)
+}
+
+#[test]
+#[ignore = "only root can start processes of other users"]
+fn clients_that_died_over_large_models_leave_nothing_at_work() {
+    let target = Target::start("");
+    let attacker = target.attack("validates large models");
+    std::thread::sleep(Duration::from_secs(1));
+    drop(attacker);
+    target.survives();
+}
+
+#[test]
+fn lower_priorities_are_prepared_behind_higher_ones() {
+    let first = served(ALL);
+    let second = RemoteDevice::connect_path(&first.path()).unwrap();
+    let with = |priority| PrepareOptions { priority, ..PrepareOptions::default() };
+    // A higher priority is at work all the while.
+    let busy = prepare_with(&first.device, endless_step().0, with(Priority::High)).unwrap();
+    let (callback, busy_words) = tell::<ExecutionResult>();
+    busy.execute(endless_step().1, ExecutionOptions::default(), callback).unwrap();
+    let launch = |priority| {
+        let (callback, words) = tell::<Result<Arc<dyn PreparedModel>>>();
+        let cache = CacheHandles::default();
+        second.prepare_model(chain(2000, 4), with(priority), cache, callback).unwrap();
+        words
+    };
+    // Between two of its operations the lower one waits for as long as patience is: minutes in all.
+    let low = launch(Priority::Low);
+    let high = launch(Priority::High);
+    high.recv_timeout(HUNG).unwrap().unwrap();
+    assert!(low.try_recv().is_err() && busy_words.try_recv().is_err());
 }

@@ -9,7 +9,7 @@ use nnburst_executor::{AlignedBytes, Snapshot, StripeSum};
 use nnburst_hal::process::without_signals;
 use nnburst_hal::{
     Access, Budget, CACHE_TOKEN_BYTES, HalError, Mapping, Memory, MemoryError, Result, View,
-    check_file_size, gather_pages,
+    check_file_size, gather_pages, try_filled,
 };
 use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat, ftruncate};
 use rustix::io::{Errno, pread, pwrite};
@@ -247,7 +247,7 @@ impl<'a> CacheFile<'a> {
         let length = usize::try_from(header.length).map_err(|_| no_memory())?;
         let mut bytes = AlignedBytes::charged_untouched(length, budget)?;
         let whole = self.map(header)?;
-        let mut sums = vec![0; bytes.len().div_ceil(BLOCK)];
+        let mut sums = try_filled(0, bytes.len().div_ceil(BLOCK))?;
         let parts = bytes.as_mut_slice().chunks_mut(BLOCK).zip(&mut sums).enumerate();
         let page = |(at, (to, sum)): (usize, (_, _))| {
             let to: &mut [u8] = to;
