@@ -12,7 +12,8 @@
 //! computed, branches, loops) is compiled at run time from the request, and kept for the next.
 //!
 //! Where to look: `ops` has one file per operation or close family, with its shape rule and how it
-//! becomes steps; `plan` and `session` how steps come about and run. The compute primitives, with a
+//! becomes steps; `lowering` what they lower themselves with; `plan` and `session` how a plan comes
+//! about and runs. The compute primitives, with a
 //! variant per instruction set, and the tensors that they work on are a crate of their own,
 //! `nnburst-kernels`.
 //!
@@ -51,9 +52,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod error;
-mod extension;
-mod io;
+mod lowering;
 mod ops;
 mod plan;
 mod session;
@@ -65,9 +64,10 @@ pub mod testing;
 pub const FINGERPRINT: u64 = include!(concat!(env!("OUT_DIR"), "/fingerprint.rs"))
     ^ nnburst_kernels::FINGERPRINT.rotate_left(1);
 
-pub use error::{CompileError, RunError};
-pub use extension::{ExtensionExecutor, ExtensionRegistry};
-pub use io::Io;
+pub use lowering::{
+    Checkpoint, CompileError, Control, DynamicOutput, ExtensionExecutor, ExtensionRegistry, Io,
+    Label, Lowered, OpBuilder, RunError, Stop, Words,
+};
 pub use nnburst_kernels::kernels::stripe_sum::StripeSum;
 pub use nnburst_kernels::simd::{Isa, IsaError};
 pub use nnburst_kernels::tensor::packed::PackedEntry;
@@ -75,10 +75,5 @@ pub use nnburst_kernels::tensor::{
     AlignedBytes, Element, In, NoMemory, OpError, Out, Quantised, Real, Shape, Tensor, quant,
     quantised_range,
 };
-pub use plan::{
-    CompileOptions, DynamicOutput, Label, Lowered, MAX_THREADS, OpBuilder, Plan, Snapshot, Stop,
-    Words, is_implemented,
-};
-pub use session::{
-    Bandwidth, Ceilings, Checkpoint, Control, Input, Output, Peak, Session, StepTime,
-};
+pub use plan::{CompileOptions, MAX_THREADS, Plan, Snapshot, is_implemented};
+pub use session::{Bandwidth, Ceilings, Input, Output, Peak, Session, StepTime};

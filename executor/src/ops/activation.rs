@@ -8,7 +8,7 @@ use nnburst_kernels::tensor::{In, Quantised, Real};
 
 use super::Op;
 use super::support::{compiled, dispatch, emit_each, plain, same_quantisation};
-use crate::plan::{Label, Lowered, OpBuilder};
+use crate::lowering::{Label, Lowered, OpBuilder};
 
 pub(super) static RELU: Op = Op { lower: |op| lower(op, FusedActivation::Relu) };
 pub(super) static RELU1: Op = Op { lower: |op| lower(op, FusedActivation::Relu1) };

@@ -7,8 +7,7 @@ use nnburst_kernels::tensor::{Element, OpError, Shape, poll};
 use super::Op;
 use super::sort::sort_by;
 use super::support::{bad_kind, plain, same_quantisation};
-use crate::io::Io;
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Io, Lowered, OpBuilder};
 
 pub(super) static ARGMAX: Op = Op { lower: |op| lower_arg(op, true) };
 pub(super) static ARGMIN: Op = Op { lower: |op| lower_arg(op, false) };

@@ -8,7 +8,7 @@ use nnburst_kernels::tensor::rows::{Port, Rows};
 use nnburst_kernels::tensor::{Element, In, Out, Quantised, Real, poll};
 
 use super::support::{Image, compiled, dispatch};
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Lowered, OpBuilder};
 
 /// Two positions and the weight of the second.
 pub(super) type Tap = (usize, usize, f32);

@@ -10,8 +10,7 @@ use nnburst_kernels::tensor::{Element, OpError, Quantised, Real, Tensor};
 
 use super::Op;
 use super::support::{Broadcast, EACH, bad_kind, compiled, dispatch};
-use crate::io::Io;
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Io, Lowered, OpBuilder};
 
 pub(super) static DIV: Op = Op { lower: lower_div };
 pub(super) static MAXIMUM: Op = Op { lower: |op| lower_extreme(op, true) };

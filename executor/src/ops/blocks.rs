@@ -6,8 +6,7 @@ use nnburst_kernels::tensor::{Element, OpError, Tensor, poll, quantised_range};
 use super::Op;
 use super::strided::{Strided, signed};
 use super::support::{Image, by_width, plain, same_quantisation};
-use crate::io::Io;
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Io, Lowered, OpBuilder};
 
 pub(super) static DEPTH_TO_SPACE: Op = Op { lower: lower_depth_to_space };
 pub(super) static SPACE_TO_DEPTH: Op = Op { lower: lower_space_to_depth };

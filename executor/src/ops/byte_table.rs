@@ -10,7 +10,7 @@ use nnburst_kernels::tensor::{OpError, Quantised, Real, Tensor};
 
 use super::Op;
 use super::support::{compiled, dispatch, emit_each, plain};
-use crate::plan::{Label, Lowered, OpBuilder};
+use crate::lowering::{Label, Lowered, OpBuilder};
 
 pub(super) static LOGISTIC: Op = Op { lower: |op| lower(op, Function::Logistic) };
 pub(super) static TANH: Op = Op { lower: |op| lower(op, Function::Tanh) };

@@ -7,8 +7,7 @@ use nnburst_kernels::tensor::{Element, OpError, Quantised, Shape, Tensor};
 
 use super::Op;
 use super::support::{Broadcast, EACH, bad_kind, compiled, plain};
-use crate::io::Io;
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Io, Lowered, OpBuilder};
 
 pub(super) static EQUAL: Op = Op { lower: |op| lower(op, Test::Equal) };
 pub(super) static NOT_EQUAL: Op = Op { lower: |op| lower(op, Test::NotEqual) };

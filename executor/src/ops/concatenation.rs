@@ -8,7 +8,7 @@ use nnburst_kernels::tensor::{Element, In, OpError, Out, Quantised, Shape, Tenso
 
 use super::Op;
 use super::support::{by_width, compiled, plain};
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Lowered, OpBuilder};
 
 pub(super) static CONCATENATION: Op = Op { lower };
 
@@ -70,7 +70,7 @@ fn same(input: &Tensor, output: &Tensor) -> bool {
 
 /// Calls `part(index, input part, output part)` for each part of each outer row.
 fn each_part<T: Element>(
-    io: &crate::io::Io<'_>,
+    io: &crate::lowering::Io<'_>,
     outer: usize,
     parts: &[usize],
     part: impl Fn(usize, In<'_, T>, Out<'_, T>),

@@ -14,7 +14,7 @@ use nnburst_kernels::tensor::{AlignedBytes, OpError, Quantised, Tensor};
 
 use super::staged::Staged;
 use super::support::{Axis, Image, Window};
-use crate::plan::{Label, Lowered, OpBuilder, Words};
+use crate::lowering::{Label, Lowered, OpBuilder, Words};
 
 /// From accumulators of one output channel each to stored values.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use super::conv::{
 };
 use super::staged::{AS_IS, convolve, in_single_precision};
 use super::support::{Image, Window};
-use crate::plan::{Label, Lowered, OpBuilder};
+use crate::lowering::{Label, Lowered, OpBuilder};
 
 pub(super) static CONV_2D: Op = Op { lower };
 

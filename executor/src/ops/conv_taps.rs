@@ -7,8 +7,7 @@ use nnburst_kernels::tensor::quant::{clamp_real, real_activation_range};
 use nnburst_kernels::tensor::{OpError, Quantised, Real, poll};
 
 use super::conv::Requantise;
-use crate::io::Io;
-use crate::plan::{Label, Lowered, OpBuilder};
+use crate::lowering::{Io, Label, Lowered, OpBuilder};
 
 /// Which products each output of a convolution sums.
 pub(super) trait Taps: Copy + Send + Sync + 'static {

@@ -16,7 +16,7 @@ use super::conv::{
 use super::conv_taps::{self, Taps};
 use super::staged::{AS_IS, convolve, in_single_precision};
 use super::support::{Image, Window};
-use crate::plan::{Label, Lowered, OpBuilder};
+use crate::lowering::{Label, Lowered, OpBuilder};
 
 pub(super) static DEPTHWISE_CONV_2D: Op = Op { lower };
 

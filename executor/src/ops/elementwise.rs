@@ -17,8 +17,7 @@ use nnburst_kernels::tensor::{Element, In, OpError, Out, Quantised, Shape, Tenso
 
 use super::Op;
 use super::support::{Broadcast, EACH, bad_kind, compiled, plain};
-use crate::io::Io;
-use crate::plan::{Label, Lowered, OpBuilder};
+use crate::lowering::{Io, Label, Lowered, OpBuilder};
 
 pub(super) static ADD: Op = Op { lower: |op| lower(op, Arithmetic::Add) };
 pub(super) static SUB: Op = Op { lower: |op| lower(op, Arithmetic::Sub) };

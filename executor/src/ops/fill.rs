@@ -4,8 +4,7 @@ use nnburst_kernels::tensor::{Element, OpError, Shape};
 
 use super::Op;
 use super::support::{by_width, plain};
-use crate::io::Io;
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Io, Lowered, OpBuilder};
 
 pub(super) static FILL: Op = Op { lower: lower_fill };
 pub(super) static RANK: Op = Op { lower: lower_rank };

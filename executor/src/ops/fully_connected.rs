@@ -13,7 +13,7 @@ use super::Op;
 use super::conv::{Requantise, Types, bytes, check_bias, constants, types};
 use super::staged::{Staged, in_single_precision};
 use super::support::Image;
-use crate::plan::{Label, Lowered, OpBuilder, Words};
+use crate::lowering::{Label, Lowered, OpBuilder, Words};
 
 pub(super) static FULLY_CONNECTED: Op = Op { lower };
 

@@ -6,8 +6,7 @@ use nnburst_kernels::tensor::{Element, OpError, Shape, poll};
 
 use super::Op;
 use super::support::{by_width, plain, same_quantisation};
-use crate::io::Io;
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Io, Lowered, OpBuilder};
 
 pub(super) static GATHER: Op = Op { lower: lower_gather };
 pub(super) static EMBEDDING_LOOKUP: Op = Op { lower: lower_embedding };

@@ -5,8 +5,7 @@ use nnburst_kernels::tensor::{OpError, Real, Shape, poll};
 use super::Op;
 use super::farmhash::fingerprint64;
 use super::support::{by_real, plain};
-use crate::io::Io;
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Io, Lowered, OpBuilder};
 
 pub(super) static LSH_PROJECTION: Op = Op { lower };
 

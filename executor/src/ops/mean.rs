@@ -8,7 +8,7 @@ use nnburst_kernels::tensor::{Element, In, OpError, Quantised, Real, Shape, poll
 
 use super::Op;
 use super::support::{compiled, dispatch, same_quantisation};
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Lowered, OpBuilder};
 
 pub(super) static MEAN: Op = Op { lower };
 

@@ -49,7 +49,7 @@ mod unary;
 use nnburst_hal::OperationType;
 
 pub(crate) use self::recurrent::{QuantizedCell, QuantizedSteps};
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Lowered, OpBuilder};
 
 /// An operation: how it becomes steps.
 #[derive(Debug)]

@@ -6,8 +6,7 @@ use nnburst_kernels::tensor::{OpError, Quantised, Real, Tensor, poll};
 
 use super::Op;
 use super::support::{Image, by_real, dispatch, plain};
-use crate::io::Io;
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Io, Lowered, OpBuilder};
 
 pub(super) static L2_NORMALIZATION: Op = Op { lower: lower_l2 };
 pub(super) static LOCAL_RESPONSE_NORMALIZATION: Op = Op { lower: lower_lrn };

@@ -5,7 +5,7 @@ use nnburst_kernels::tensor::{Element, OpError, Shape, Tensor, poll};
 
 use super::Op;
 use super::support::{bad_kind, by_width, plain, same_quantisation};
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Lowered, OpBuilder};
 
 pub(super) static PAD: Op = Op { lower: |op| lower(op, false) };
 pub(super) static PAD_V2: Op = Op { lower: |op| lower(op, true) };

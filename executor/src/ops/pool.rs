@@ -11,7 +11,7 @@ use nnburst_kernels::tensor::{Element, In, OpError, Out, Quantised, Real, poll};
 use super::mean::divide_round;
 use super::support::{Axis, Image, Window, by_real, dispatch, same_quantisation};
 use super::{Op, conv};
-use crate::plan::{Label, Lowered, OpBuilder};
+use crate::lowering::{Label, Lowered, OpBuilder};
 
 pub(super) static AVERAGE_POOL_2D: Op = Op { lower: |op| lower(op, Kind::Average) };
 pub(super) static MAX_POOL_2D: Op = Op { lower: |op| lower(op, Kind::Max) };

@@ -7,7 +7,7 @@ use nnburst_kernels::tensor::{OpError, Quantised, Real};
 
 use super::Op;
 use super::support::{bad_kind, compiled, emit_each, plain};
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Lowered, OpBuilder};
 
 pub(super) static QUANTIZE: Op = Op { lower: quantize };
 pub(super) static DEQUANTIZE: Op = Op { lower: dequantize };

@@ -9,8 +9,7 @@ use nnburst_kernels::tensor::{OpError, Real, Shape, poll};
 
 use super::Op;
 use super::support::{by_real, plain};
-use crate::io::Io;
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Io, Lowered, OpBuilder};
 
 pub(super) static RANDOM_MULTINOMIAL: Op = Op { lower };
 

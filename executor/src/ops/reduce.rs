@@ -7,8 +7,7 @@ use nnburst_kernels::tensor::{Element, OpError, poll};
 use super::Op;
 use super::mean::Reduction;
 use super::support::{bad_kind, plain, same_quantisation};
-use crate::io::Io;
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Io, Lowered, OpBuilder};
 
 pub(super) static REDUCE_SUM: Op = Op { lower: |op| lower_float(op, 0.0, |a, b| a + b) };
 pub(super) static REDUCE_PROD: Op = Op { lower: |op| lower_float(op, 1.0, product) };

@@ -3,7 +3,7 @@
 use nnburst_kernels::tensor::{OpError, Shape};
 
 use super::Op;
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Lowered, OpBuilder};
 
 pub(super) static RESHAPE: Op = Op { lower };
 

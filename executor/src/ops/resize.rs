@@ -9,8 +9,7 @@ use nnburst_kernels::tensor::{Element, OpError, poll};
 use super::Op;
 use super::bilinear::{self, Tap, Taps};
 use super::support::{Image, by_width, compiled, same_quantisation};
-use crate::io::Io;
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Io, Lowered, OpBuilder};
 
 pub(super) static RESIZE_BILINEAR: Op = Op { lower: |op| lower(op, true) };
 pub(super) static RESIZE_NEAREST_NEIGHBOR: Op = Op { lower: |op| lower(op, false) };

@@ -6,8 +6,7 @@ use nnburst_kernels::tensor::{Element, OpError, Quantised, Tensor, poll};
 
 use super::Op;
 use super::support::{bad_kind, by_width, plain};
-use crate::io::Io;
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Io, Lowered, OpBuilder};
 
 pub(super) static SELECT: Op = Op { lower };
 

@@ -7,7 +7,7 @@ use nnburst_kernels::tensor::{OpError, Quantised, Real, poll};
 
 use super::Op;
 use super::support::{dispatch, plain};
-use crate::plan::{Label, Lowered, OpBuilder};
+use crate::lowering::{Label, Lowered, OpBuilder};
 
 pub(super) static SOFTMAX: Op = Op { lower };
 

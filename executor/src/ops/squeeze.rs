@@ -4,7 +4,7 @@ use nnburst_kernels::tensor::{OpError, Shape};
 
 use super::Op;
 use super::support::same_quantisation;
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Lowered, OpBuilder};
 
 pub(super) static SQUEEZE: Op = Op { lower: lower_squeeze };
 pub(super) static EXPAND_DIMS: Op = Op { lower: lower_expand };

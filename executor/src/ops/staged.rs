@@ -9,8 +9,8 @@ use nnburst_kernels::kernels::lines::Convolution;
 use nnburst_kernels::tensor::memory::ALIGN;
 use nnburst_kernels::tensor::{Element, In, Out, Real, check_lengths, poll};
 
+use crate::lowering::{Label, OpBuilder};
 use crate::ops::support::Image;
-use crate::plan::{Label, OpBuilder};
 
 /// Where an operation's images lie, and what kernels want of them.
 #[derive(Clone, Copy, Debug)]

@@ -6,9 +6,8 @@ use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::rows::Apart;
 use nnburst_kernels::tensor::{Element, In, Out, poll};
 
-use crate::io::Io;
+use crate::lowering::{Io, Lowered, OpBuilder};
 use crate::ops::support::{by_width, compiled, plain};
-use crate::plan::{Lowered, OpBuilder};
 
 /// Where each element of an output comes from: `base + sum(position[axis] * strides[axis])`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::rows::{Port, Rows};
 use nnburst_kernels::tensor::{Element, In, OpError, Out, Shape, Tensor, poll};
 
-use crate::io::Io;
-use crate::plan::{Label, Lowered, OpBuilder, Words};
+use crate::lowering::io::map_rows;
+use crate::lowering::{Label, Lowered, OpBuilder, Words};
 
 /// A label for plain code.
 pub(crate) fn plain(kernel: &'static str, shape: &Shape, operations: u64) -> Label {
@@ -377,24 +377,6 @@ impl Broadcast {
 
 /// What finding a stretch of two operands takes at most, about.
 const LINE_NS: usize = 16;
-
-/// Computes each element of output 0 from the one of input 0 at its place; `each` does so for any
-/// stretch, in place too.
-///
-/// # Errors
-/// Those of `each`.
-#[inline(always)]
-pub(crate) fn map_rows<T: Element, U: Element>(
-    io: &Io<'_>,
-    each: impl Fn(In<'_, T>, Out<'_, U>) -> Result<(), String>,
-) -> Result<(), String> {
-    let (input, output) = (io.input_rows(0), io.output_rows(0));
-    if input.is_one_piece() && output.is_one_piece() && output.len() <= poll::CHUNK {
-        return each(input.all(), output.all());
-    }
-    let len = input.len().min(output.len());
-    each_stretch(len, [(input, 0, true)], (output, 0), |[from], to| each(from, to))
-}
 
 /// Adds a step that computes each element of output 0 from the one of input 0 at its place; `each`
 /// does so for any stretch, in place too.

@@ -5,7 +5,7 @@ use nnburst_kernels::tensor::{OpError, Shape};
 use super::Op;
 use super::strided::{Strided, signed};
 use super::support::same_quantisation;
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Lowered, OpBuilder};
 
 pub(super) static TRANSPOSE: Op = Op { lower: lower_transpose };
 pub(super) static CHANNEL_SHUFFLE: Op = Op { lower: lower_shuffle };

@@ -13,7 +13,7 @@ use super::conv::{self, Requantise, Types, bytes, check_bias, constants, filter_
 use super::conv_taps::{self, Taps};
 use super::staged::{self, AS_IS, Canvas, Staged, in_single_precision};
 use super::support::Image;
-use crate::plan::{Label, Lowered, OpBuilder};
+use crate::lowering::{Label, Lowered, OpBuilder};
 
 pub(super) static TRANSPOSE_CONV_2D: Op = Op { lower };
 

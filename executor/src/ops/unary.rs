@@ -7,7 +7,7 @@ use nnburst_kernels::tensor::{Element, Real};
 
 use super::Op;
 use super::support::{bad_kind, by_real, compiled, emit_each};
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Lowered, OpBuilder};
 
 pub(super) static ABS: Op = Op { lower: |op| lower(op, f32::abs, Some(i32::wrapping_abs)) };
 pub(super) static NEG: Op = Op { lower: |op| lower(op, |x| -x, Some(i32::wrapping_neg)) };

@@ -3,11 +3,12 @@
 use nnburst_hal::OperandType;
 use nnburst_kernels::tensor::OpError;
 
-use super::builder::{OpBuilder, Reason, Stop};
-use super::draft::DraftPlace;
 use super::lower::{LoopDraft, Next};
-use super::stage::DynamicTarget;
-use super::state::{Storage, ValueId};
+use crate::lowering::OpBuilder;
+use crate::lowering::builder::{Reason, Stop};
+use crate::lowering::draft::DraftPlace;
+use crate::lowering::state::{Storage, ValueId};
+use crate::lowering::step::DynamicTarget;
 
 /// The condition is a value like any other that lowering depends on: where it is constant the
 /// branch is chosen once, else a run keeps the stages of both branches as it comes to know them.

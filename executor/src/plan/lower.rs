@@ -11,19 +11,20 @@ use nnburst_hal::OperationType;
 use nnburst_kernels::tensor::shape::merge;
 use nnburst_kernels::tensor::{OpError, poll};
 
-use super::Context;
-use super::builder::{DynamicDraft, OpBuilder, Reason, Stop};
-use super::compose::compose;
-use super::draft::{Draft, DraftPlace, Layout};
-use super::fold::fold;
-use super::fuse::fuse;
-use super::join::{drop_borders, join, share, view};
-use super::pieces::keep_short_whole;
-use super::sequence::sequence;
-use super::stage::{DynamicTarget, LoopTail, Stage, Tail};
-use super::state::{State, Storage, ValueId};
-use crate::error::CompileError;
-use crate::session::Control;
+use super::stage::{LoopTail, Stage, Tail};
+use crate::lowering::builder::{DynamicDraft, Reason, Stop};
+use crate::lowering::context::Context;
+use crate::lowering::draft::{Draft, DraftPlace};
+use crate::lowering::pieces::keep_short_whole;
+use crate::lowering::state::{State, Storage, ValueId};
+use crate::lowering::step::DynamicTarget;
+use crate::lowering::{CompileError, Control, OpBuilder};
+use crate::plan::layout::Layout;
+use crate::plan::passes::compose::compose;
+use crate::plan::passes::fold::fold;
+use crate::plan::passes::fuse::fuse;
+use crate::plan::passes::join::{drop_borders, join, share, view};
+use crate::plan::passes::sequence::sequence;
 
 /// How an operation leaves lowering.
 pub(super) enum Next {

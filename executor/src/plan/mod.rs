@@ -6,45 +6,30 @@
 //! ```
 
 mod arena;
-mod builder;
-mod compose;
 mod control_flow;
-mod draft;
-mod emit;
-mod fold;
-mod fuse;
-mod graph;
-mod join;
-mod label;
+mod layout;
 mod lower;
-mod pieces;
-mod sequence;
+mod passes;
 mod snapshot;
 mod stage;
-mod state;
 
 use std::sync::Arc;
 
 use nnburst_hal::{Budget, Model, OperationType, Version, validate_model_polled, vlog};
-
-pub use builder::{Lowered, OpBuilder, Stop};
-pub(crate) use graph::{Graph, MAIN};
-pub use label::{Label, Words};
-pub(crate) use lower::lower;
-pub(crate) use pieces::estimate;
-pub use snapshot::Snapshot;
-pub use stage::DynamicOutput;
-pub(crate) use stage::{DynamicTarget, LoopTail, Place, Stage, Step, Tail, Work};
-pub(crate) use state::{ArgumentShape, State, Storage};
-
-use crate::error::CompileError;
-use crate::extension::{ExtensionRegistry, Types};
-use crate::session::{Control, Session};
 use nnburst_kernels::kernels::Precision;
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::packed::Packs;
-use nnburst_kernels::tensor::poll;
-use nnburst_kernels::tensor::{AlignedBytes, NoMemory};
+use nnburst_kernels::tensor::{AlignedBytes, poll};
+
+pub(crate) use lower::lower;
+pub use snapshot::Snapshot;
+pub(crate) use stage::{LoopTail, Stage, Tail};
+
+use crate::lowering::context::Context;
+use crate::lowering::extension::Types;
+use crate::lowering::graph::{self, MAIN};
+use crate::lowering::state::{ArgumentShape, State};
+use crate::lowering::{CompileError, Control, ExtensionRegistry, Label};
 
 /// The most threads that work on one execution: every one has scratch of its own, and no step has
 /// pieces for more.
@@ -96,30 +81,6 @@ impl Default for CompileOptions {
 
 /// How many operations a branch that is used in several places may add to those of the model.
 const SPARE_OPERATIONS: usize = 1 << 16;
-
-/// What lowering needs of model and machine.
-#[derive(Debug)]
-pub(crate) struct Context {
-    pub(crate) graphs: Vec<Graph>,
-    pub(crate) isa: Isa,
-    pub(crate) precision: Precision,
-    pub(crate) threads: usize,
-    pub(crate) extensions: ExtensionRegistry,
-    pub(crate) arena_limit: usize,
-    /// Whether steps and values stay apart.
-    pub(crate) apart: bool,
-    /// Most operations that are lowered at a time: branches of branches must not multiply without
-    /// end.
-    pub(crate) operation_limit: usize,
-    /// Most values that these may have.
-    pub(crate) value_limit: usize,
-    /// Prefixes of the model and the names they stand for.
-    pub(crate) extension_names: Vec<(u16, String)>,
-    pub(crate) types: Types,
-    pub(crate) packs: Arc<Packs>,
-    /// Who pays for memory.
-    pub(crate) budget: Option<Arc<Budget>>,
-}
 
 /// A model, compiled. Immutable and shared; each execution at a time needs a [`Session`] of its
 /// own.
@@ -238,22 +199,6 @@ impl Plan {
         Ok(Self { context: Arc::new(context), first })
     }
 
-    /// Scratch memory for one execution at a time.
-    pub fn session(&self) -> Session {
-        Session::new(self)
-    }
-
-    /// As [`Plan::session`], with all the memory that is known to be needed: [`Session::run`] asks
-    /// for it again where it could not be had.
-    ///
-    /// # Errors
-    /// There is no memory for it.
-    pub fn try_session(&self) -> Result<Session, NoMemory> {
-        let mut session = self.session();
-        session.take_memory()?;
-        Ok(session)
-    }
-
     /// Whether shapes and steps are all fixed: runs don't allocate, lock or call the system.
     pub fn is_static(&self) -> bool {
         self.first.as_ref().is_some_and(|stage| matches!(stage.tail, Tail::End))
@@ -310,7 +255,7 @@ mod tests {
     use nnburst_hal::{Operand, OperandLifeTime, OperandType, Operation, Subgraph, TimePoint};
 
     use super::*;
-    use crate::session::Checkpoint;
+    use crate::lowering::Checkpoint;
 
     /// RELUs one behind the other.
     fn chain(count: u32) -> Model {

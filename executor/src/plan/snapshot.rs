@@ -9,8 +9,7 @@ use nnburst_kernels::tensor::AlignedBytes;
 use nnburst_kernels::tensor::packed::{Packed, PackedEntry, Packs};
 
 use super::{CompileOptions, Plan};
-use crate::error::CompileError;
-use crate::session::Control;
+use crate::lowering::{CompileError, Control};
 
 /// A plan, taken apart to be kept. [`Plan::restore`] puts it together again, on a machine with the
 /// same instruction sets, with the same options and the same build of this crate

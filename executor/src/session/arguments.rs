@@ -7,10 +7,10 @@ use nnburst_hal::{Budget, Operand};
 use nnburst_kernels::tensor::AlignedBytes;
 
 use super::{Input, Output};
-use crate::error::RunError;
-use crate::extension::Types;
-use crate::io::Slot;
-use crate::plan::ArgumentShape;
+use crate::lowering::RunError;
+use crate::lowering::extension::Types;
+use crate::lowering::io::Slot;
+use crate::lowering::state::ArgumentShape;
 
 /// Where outputs go.
 pub(super) enum Sink<'a> {

@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use nnburst_kernels::tensor::poll;
 
-use super::Control;
 use super::team::Team;
-use crate::error::RunError;
+use crate::lowering::{Control, RunError};
 
 /// Runs `count` bands in `pieces` pieces; `run` gets the number of the thread and the bands.
 ///

@@ -11,9 +11,10 @@ use nnburst_kernels::tensor::{AlignedBytes, Shape};
 use super::arguments::Sink;
 use super::runner::{Runner, view_of};
 use super::{Input, Orders};
-use crate::error::{CompileError, RunError};
-use crate::io::Slot;
-use crate::plan::{Context, DynamicOutput, LoopTail};
+use crate::lowering::context::Context;
+use crate::lowering::io::Slot;
+use crate::lowering::{CompileError, DynamicOutput, RunError};
+use crate::plan::LoopTail;
 
 /// The runners of a WHILE and its state.
 #[derive(Debug)]

@@ -2,26 +2,27 @@
 
 mod arguments;
 mod bands;
-mod ceilings;
 mod loops;
+mod roofline;
 mod runner;
 mod team;
 mod warm;
 mod warm_up;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nnburst_hal::{OutputShape, TimePoint, View, ViewMut};
+use nnburst_hal::{OutputShape, View, ViewMut};
 
-use crate::error::RunError;
-use crate::plan::{Context, MAIN, Plan, Stage};
+use crate::lowering::context::Context;
+use crate::lowering::graph::MAIN;
+use crate::lowering::{Control, RunError};
+use crate::plan::{Plan, Stage};
 use arguments::Sink;
-pub use ceilings::{Bandwidth, Ceilings, Peak};
 use nnburst_kernels::tensor::NoMemory;
 use nnburst_kernels::tensor::poll;
 use nnburst_kernels::tensor::poll::Halt;
+pub use roofline::{Bandwidth, Ceilings, Peak};
 use runner::Runner;
 use team::Team;
 use warm::Warmth;
@@ -69,62 +70,6 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Where a run may be held up: called before each step, and every millisecond or so within longer
-/// ones; while a model is compiled, before each operation and within longer ones and passes.
-/// Whoever schedules runs waits in here.
-pub trait Checkpoint: std::fmt::Debug + Sync {
-    /// Returns when the run may go on.
-    fn pass(&self);
-}
-
-/// What may end a run early or hold it up. Polled between steps, between operations that are
-/// compiled, and every millisecond or so within those that take long.
-#[derive(Clone, Copy, Debug)]
-pub struct Control<'a> {
-    /// Passed at each poll, ahead of what follows.
-    pub checkpoint: Option<&'a dyn Checkpoint>,
-    /// Set by whoever wants the run to stop.
-    pub stop: Option<&'a AtomicBool>,
-    /// When the result is of no use any more.
-    pub deadline: Option<TimePoint>,
-    /// How long a WHILE may run.
-    pub loop_timeout: Duration,
-}
-
-impl Default for Control<'_> {
-    fn default() -> Self {
-        Self {
-            checkpoint: None,
-            stop: None,
-            deadline: None,
-            loop_timeout: nnburst_hal::DEFAULT_LOOP_TIMEOUT,
-        }
-    }
-}
-
-impl Control<'_> {
-    /// Whether the work may go on.
-    pub(crate) fn check(&self) -> Result<(), Halt> {
-        if let Some(checkpoint) = self.checkpoint {
-            checkpoint.pass();
-        }
-        // Relaxed: the flag hands nothing over but itself, and a step later is soon enough.
-        if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
-            return Err(Halt::Stopped);
-        }
-        if self.deadline.is_some_and(TimePoint::has_passed) {
-            return Err(Halt::DeadlineMissed);
-        }
-        Ok(())
-    }
-}
-
-impl poll::Poll for Control<'_> {
-    fn poll(&self) -> Result<(), Halt> {
-        self.check()
-    }
-}
-
 /// The time one step took, in the order of execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepTime {
@@ -133,7 +78,7 @@ pub struct StepTime {
     /// Name of the operation.
     pub name: &'static str,
     /// Kernel, form and shape.
-    pub label: crate::Label,
+    pub label: crate::lowering::Label,
     /// Bytes of its operands, each read or written once.
     pub bytes: usize,
     /// How long it took.
@@ -173,6 +118,24 @@ impl Orders<'_> {
             return Err(Halt::Stopped);
         }
         self.control.check()
+    }
+}
+
+impl Plan {
+    /// Scratch memory for one execution at a time.
+    pub fn session(&self) -> Session {
+        Session::new(self)
+    }
+
+    /// As [`Plan::session`], with all the memory that is known to be needed: [`Session::run`] asks
+    /// for it again where it could not be had.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn try_session(&self) -> Result<Session, NoMemory> {
+        let mut session = self.session();
+        session.take_memory()?;
+        Ok(session)
     }
 }
 

@@ -16,13 +16,13 @@ use super::arguments::{Sink, argument_shape, check_count, fits, input_slot};
 use super::bands::run_bands;
 use super::loops::Loop;
 use super::warm_up::warm_up;
-use super::{Control, Input, Orders, Output, StepTime};
-use crate::error::{CompileError, RunError};
-use crate::io::{Io, Slot, resolve};
-use crate::plan::{
-    ArgumentShape, Context, DynamicOutput, DynamicTarget, Place, Stage, State, Step, Storage, Tail,
-    Work, lower,
-};
+use super::{Input, Orders, Output, StepTime};
+use crate::lowering::context::Context;
+use crate::lowering::io::{Slot, resolve};
+use crate::lowering::state::{ArgumentShape, State, Storage};
+use crate::lowering::step::{DynamicTarget, Place, Step, Work};
+use crate::lowering::{CompileError, Control, DynamicOutput, Io, RunError};
+use crate::plan::{Stage, Tail, lower};
 
 /// Paths kept at each fork; the oldest makes room.
 const MAX_VARIANTS: usize = 8;
@@ -488,10 +488,10 @@ fn failed(step: &Step, what: String) -> RunError {
 
 /// What stands for a WHILE in messages.
 fn tail_step(index: usize) -> Step {
-    let label = crate::Label {
+    let label = crate::lowering::Label {
         kernel: "while",
         form: nnburst_kernels::simd::Isa::Scalar,
-        shape: crate::Words::default(),
+        shape: crate::lowering::Words::default(),
         operations: 0,
     };
     Step {

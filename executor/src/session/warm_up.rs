@@ -6,9 +6,9 @@ use std::time::Duration;
 use nnburst_hal::TimePoint;
 use nnburst_kernels::tensor::poll;
 
-use super::Control;
-use crate::io::Io;
-use crate::plan::{Step, Work, estimate};
+use crate::lowering::pieces::estimate;
+use crate::lowering::step::{Step, Work};
+use crate::lowering::{Control, Io};
 
 /// A step that takes longer in one piece, in nanoseconds, is left out: a request that comes in the
 /// meantime waits for it.

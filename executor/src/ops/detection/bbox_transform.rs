@@ -6,10 +6,9 @@ use nnburst_kernels::tensor::{OpError, Shape, poll};
 
 use super::boxes::{Corners, in_order, transform};
 use super::numbers::Numbers;
-use crate::io::Io;
+use crate::lowering::{Io, Lowered, OpBuilder};
 use crate::ops::Op;
 use crate::ops::support::plain;
-use crate::plan::{Lowered, OpBuilder};
 
 pub(in crate::ops) static AXIS_ALIGNED_BBOX_TRANSFORM: Op = Op { lower };
 

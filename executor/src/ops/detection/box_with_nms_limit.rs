@@ -8,11 +8,10 @@ use nnburst_kernels::tensor::{AlignedBytes, OpError, Shape};
 
 use super::boxes::{Corners, OVERLAP_NS, by_score, corners, overlap};
 use super::numbers::{Numbers, claim_run, pack_i32};
-use crate::io::Io;
+use crate::lowering::{DynamicOutput, Io, Lowered, OpBuilder};
 use crate::ops::Op;
 use crate::ops::sort::sort_vec_by;
 use crate::ops::support::plain;
-use crate::plan::{DynamicOutput, Lowered, OpBuilder};
 
 pub(in crate::ops) static BOX_WITH_NMS_LIMIT: Op = Op { lower };
 

@@ -7,11 +7,10 @@ use nnburst_kernels::tensor::{OpError, Shape, poll};
 
 use super::boxes::{Corners, by_score, hard_nms};
 use super::numbers::{Numbers, claim_run, operands};
-use crate::io::Io;
+use crate::lowering::{Io, Lowered, OpBuilder};
 use crate::ops::Op;
 use crate::ops::sort::sort_vec_by;
 use crate::ops::support::plain;
-use crate::plan::{Lowered, OpBuilder};
 
 pub(in crate::ops) static DETECTION_POSTPROCESSING: Op = Op { lower };
 

@@ -8,10 +8,9 @@ use nnburst_kernels::tensor::{OpError, Shape};
 
 use super::boxes::{by_score, hard_nms, transform};
 use super::numbers::{Numbers, claim_run, operands, pack_i32};
-use crate::io::Io;
+use crate::lowering::{DynamicOutput, Io, Lowered, OpBuilder};
 use crate::ops::Op;
 use crate::ops::support::{Image, plain};
-use crate::plan::{DynamicOutput, Lowered, OpBuilder};
 
 pub(in crate::ops) static GENERATE_PROPOSALS: Op = Op { lower };
 

@@ -7,10 +7,9 @@ use nnburst_kernels::tensor::{OpError, Shape, poll};
 
 use super::boxes::{Corners, in_order};
 use super::numbers::Numbers;
-use crate::io::Io;
+use crate::lowering::{Io, Lowered, OpBuilder};
 use crate::ops::Op;
 use crate::ops::support::{Image, plain};
-use crate::plan::{Lowered, OpBuilder};
 
 pub(in crate::ops) static HEATMAP_MAX_KEYPOINT: Op = Op { lower };
 

@@ -6,9 +6,8 @@ use nnburst_kernels::tensor::poll::{self, Halted};
 use nnburst_kernels::tensor::quant::round_half_away;
 use nnburst_kernels::tensor::{AlignedBytes, In, OpError, Out, Tensor};
 
-use crate::io::Io;
+use crate::lowering::{Io, Lowered, OpBuilder};
 use crate::ops::support::bad_kind;
-use crate::plan::{Lowered, OpBuilder};
 
 /// Bytes that a run takes from the allocator for each element of its inputs: as a number, within a
 /// box, and in a list or two of candidates.

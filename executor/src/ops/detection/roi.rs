@@ -5,9 +5,8 @@ use nnburst_kernels::tensor::{OpError, Tensor};
 use super::bbox_transform::image_index;
 use super::boxes::{Corners, in_order};
 use super::numbers::Numbers;
-use crate::io::Io;
+use crate::lowering::{Io, Lowered, OpBuilder};
 use crate::ops::support::Image;
-use crate::plan::{Lowered, OpBuilder};
 
 /// The operands both operations start with.
 #[derive(Clone, Copy, Debug)]

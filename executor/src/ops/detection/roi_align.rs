@@ -9,10 +9,9 @@ use nnburst_kernels::tensor::{OpError, Quantised, Real, poll};
 
 use super::boxes::Corners;
 use super::roi::Regions;
-use crate::io::Io;
+use crate::lowering::{Io, Label, Lowered, OpBuilder};
 use crate::ops::Op;
 use crate::ops::support::{dispatch, plain};
-use crate::plan::{Label, Lowered, OpBuilder};
 
 pub(in crate::ops) static ROI_ALIGN: Op = Op { lower };
 

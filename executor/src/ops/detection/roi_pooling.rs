@@ -7,10 +7,9 @@ use nnburst_kernels::tensor::{Element, Quantised, Real, poll};
 
 use super::boxes::Corners;
 use super::roi::Regions;
-use crate::io::Io;
+use crate::lowering::{Io, Lowered, OpBuilder};
 use crate::ops::Op;
 use crate::ops::support::{dispatch, plain, same_quantisation};
-use crate::plan::{Lowered, OpBuilder};
 
 pub(in crate::ops) static ROI_POOLING: Op = Op { lower };
 

@@ -13,8 +13,7 @@ use nnburst_kernels::tensor::poll;
 use super::linear::{Inputs, Linear};
 use super::operands::{Id, Operands, store};
 use super::sequence::{Sequence, SequenceTo};
-use crate::io::Io;
-use crate::plan::{Label, Lowered, OpBuilder, Words};
+use crate::lowering::{Io, Label, Lowered, OpBuilder, Words};
 
 /// What becomes of the sums of a cell's gates.
 pub(super) trait Cell: std::fmt::Debug + Send + Sync + 'static {

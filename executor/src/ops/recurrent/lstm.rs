@@ -9,8 +9,8 @@ use super::direction::{Direction, State, emit};
 use super::lstm_cell::{Cell, CellInputs};
 use super::operands::{Id, Operands, is_half};
 use super::sequence::{Linking, Sequence, SequenceTo, set_sequence_outputs};
+use crate::lowering::{Lowered, OpBuilder};
 use crate::ops::Op;
-use crate::plan::{Lowered, OpBuilder};
 
 pub(in crate::ops) static LSTM: Op = Op { lower: lower_lstm };
 pub(in crate::ops) static UNIDIRECTIONAL_SEQUENCE_LSTM: Op = Op { lower: lower_unidirectional };

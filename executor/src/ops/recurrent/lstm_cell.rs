@@ -12,7 +12,7 @@ use super::direction::{self, States};
 use super::linear::{Inputs, Linear};
 use super::math::{Activation, Functions};
 use super::operands::{Id, Operands};
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Lowered, OpBuilder};
 
 /// Positions of a cell's operands among the inputs of its operation; in each list the order of the
 /// gates is input, forget, cell, output.

@@ -10,8 +10,7 @@ use half::f16;
 use nnburst_hal::OperandType;
 use nnburst_kernels::tensor::{AlignedBytes, In, OpError, poll};
 
-use crate::io::Io;
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Io, Lowered, OpBuilder};
 
 /// Where an operand's numbers are while the step runs.
 #[derive(Clone, Debug)]

@@ -11,10 +11,9 @@ use nnburst_kernels::tensor::quant::{Multiplier, rdbpot};
 use nnburst_kernels::tensor::{In, OpError, Shape, Tensor, poll};
 
 use super::lstm_cell::extents_2d;
-use crate::io::Io;
+use crate::lowering::{Io, Lowered, OpBuilder};
 use crate::ops::Op;
 use crate::ops::support::plain;
-use crate::plan::{Lowered, OpBuilder};
 
 pub(in crate::ops) static QUANTIZED_16BIT_LSTM: Op = Op { lower };
 

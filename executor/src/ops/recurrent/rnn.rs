@@ -12,8 +12,8 @@ use super::lstm_cell::extents_2d;
 use super::math::{Activation, Functions};
 use super::operands::{Id, Operands, is_half};
 use super::sequence::{Linking, Sequence, SequenceTo, set_sequence_outputs};
+use crate::lowering::{Lowered, OpBuilder};
 use crate::ops::Op;
-use crate::plan::{Lowered, OpBuilder};
 
 pub(in crate::ops) static RNN: Op = Op { lower: lower_rnn };
 pub(in crate::ops) static UNIDIRECTIONAL_SEQUENCE_RNN: Op = Op { lower: lower_unidirectional };

@@ -2,7 +2,7 @@
 
 use nnburst_kernels::tensor::{OpError, Shape};
 
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Lowered, OpBuilder};
 
 /// The time and batch extents of `[time, batch, width]` or `[batch, time, width]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

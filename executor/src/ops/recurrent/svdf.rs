@@ -13,9 +13,8 @@ use nnburst_kernels::tensor::{In, OpError, Out, Shape, poll};
 use super::lstm_cell::extents_2d;
 use super::math::{Activation, Functions, dot};
 use super::operands::{Id, Operands, is_half};
-use crate::io::Io;
+use crate::lowering::{Io, Label, Lowered, OpBuilder, Words};
 use crate::ops::Op;
-use crate::plan::{Label, Lowered, OpBuilder, Words};
 
 pub(in crate::ops) static SVDF: Op = Op { lower };
 

@@ -22,8 +22,7 @@ use super::{
     CELL, CELL_CLIP, CELL_STATE, FORGET, HIDDEN_SCALE, HIDDEN_ZERO_POINT, INPUT, INPUT_TO, OUTPUT,
     OUTPUT_STATE, RECURRENT_TO, check, clip,
 };
-use crate::io::Io;
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Io, Lowered, OpBuilder};
 
 #[derive(Debug)]
 pub(crate) struct Cell {

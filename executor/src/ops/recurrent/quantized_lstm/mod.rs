@@ -18,10 +18,10 @@ use nnburst_hal::OperandType;
 
 pub(crate) use self::cell::Cell;
 pub(crate) use self::steps::Steps;
-use crate::io::Io;
+use crate::lowering::Io;
+use crate::lowering::{Lowered, OpBuilder};
 use crate::ops::Op;
 use crate::ops::support::plain;
-use crate::plan::{Lowered, OpBuilder};
 use nnburst_kernels::tensor::OpError;
 use nnburst_kernels::tensor::Shape;
 use nnburst_kernels::tensor::poll;

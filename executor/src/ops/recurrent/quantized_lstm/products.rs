@@ -7,8 +7,7 @@ use nnburst_kernels::tensor::{In, poll};
 
 use super::gate::Gate;
 use super::{BIAS, INPUT_TO, OUTPUT_STATE, RECURRENT_TO};
-use crate::io::Io;
-use crate::plan::OpBuilder;
+use crate::lowering::{Io, OpBuilder};
 
 #[derive(Debug)]
 pub(super) struct Products {

@@ -7,8 +7,7 @@ use nnburst_kernels::tensor::quant::Multiplier;
 use super::{
     HIDDEN_SCALE, OUTPUT_STATE, PROJECTION, PROJECTION_BIAS, PROJECTION_CLIP, check, clip,
 };
-use crate::io::Io;
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Io, Lowered, OpBuilder};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Projection {

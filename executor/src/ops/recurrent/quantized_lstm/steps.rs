@@ -9,7 +9,7 @@ use std::sync::Arc;
 use nnburst_kernels::kernels::gates_i16::LANES;
 
 use super::cell::Cell;
-use crate::io::Io;
+use crate::lowering::Io;
 
 /// Steps, each with the number of inputs and outputs of the operation.
 #[derive(Debug)]

@@ -10,40 +10,20 @@ use std::sync::Arc;
 use nnburst_kernels::kernels::chain::{Chain, Combine, MAX_STAGES};
 use nnburst_kernels::kernels::lines::Lines;
 use nnburst_kernels::tensor::poll;
-use nnburst_kernels::tensor::rows::{Apart, Port};
+use nnburst_kernels::tensor::rows::Port;
 
-use super::draft::{Draft, DraftPlace, DraftStep, Readers};
-use super::label::{Label, Words};
-use super::pieces::Pieces;
-use super::stage::Work;
-use crate::io::{Io, share_stride};
-use crate::ops::QuantizedCell;
-
-/// What of a step other steps could be joined with.
-#[derive(Clone)]
-pub(super) enum Part {
-    /// A convolution of input 0.
-    Lines(Arc<dyn Lines>),
-    /// Each element from those of inputs 0 and 1 at its place, both of the output's shape: a sum,
-    /// mostly.
-    Sum(Combine),
-    /// A function of each byte of input 0.
-    Table(Box<[u8; 256]>),
-    /// Input 0 between borders of zeros, which some convolutions do without.
-    Border,
-    /// Rows made of a row of each of the first inputs, each at its offset in bytes.
-    Join { offsets: Vec<usize>, rows: usize },
-    /// A step of a cell, by input 0.
-    Cell(Arc<QuantizedCell>),
-    /// An output that is rows of input 0, from byte `start` on.
-    Take { output: usize, start: usize, apart: Apart },
-}
+use crate::lowering::draft::{Draft, DraftPlace, DraftStep, Readers};
+use crate::lowering::io::share_stride;
+use crate::lowering::part::Part;
+use crate::lowering::pieces::Pieces;
+use crate::lowering::step::Work;
+use crate::lowering::{Io, Label, Words};
 
 /// Where less lies between steps they are as quick alone: it stays in the second cache anyway.
 const WORTH_BYTES: usize = 512 << 10;
 
 /// Joins what can be joined.
-pub(super) fn fuse(draft: &mut Draft, threads: usize) {
+pub(in crate::plan) fn fuse(draft: &mut Draft, threads: usize) {
     // What is joined reads less, but of nothing else than it wrote itself.
     let readers = draft.readers();
     let (mut all, mut from) = (Vec::new(), 0);

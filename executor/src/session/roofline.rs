@@ -9,7 +9,7 @@ use nnburst_kernels::kernels::roofline::{self, Probes};
 use nnburst_kernels::simd::{Form, Isa};
 use nnburst_kernels::tensor::AlignedBytes;
 
-use crate::plan::Label;
+use crate::lowering::Label;
 
 /// Samples of each figure.
 const SAMPLES: usize = 40;
@@ -172,7 +172,7 @@ mod tests {
             let label = Label {
                 kernel,
                 form: Isa::Scalar,
-                shape: crate::plan::Words::default(),
+                shape: crate::lowering::Words::default(),
                 operations,
             };
             assert_eq!(ceilings.least(&label, bytes), Duration::from_nanos(nanoseconds), "{what}");

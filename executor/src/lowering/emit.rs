@@ -1,5 +1,6 @@
 //! What an operation does while it is lowered: states shapes, and adds steps.
 
+use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -9,15 +10,14 @@ use nnburst_kernels::tensor::rows::{Apart, Port};
 use nnburst_kernels::tensor::shape::merge;
 use nnburst_kernels::tensor::{OpError, Shape};
 
-use super::builder::{DynamicDraft, Lowered, OpBuilder, Reason, Stop};
+use super::builder::{DynamicDraft, Reason, Stop};
 use super::draft::{DraftPlace, DraftStep};
-use super::fuse::Part;
-use super::label::Label;
 use super::pieces::Pieces;
-use super::stage::{DynamicOutput, DynamicTarget, Work};
 use super::state::{Border, Storage};
-use crate::io::{Io, share_stride};
-use crate::ops::QuantizedCell;
+use crate::lowering::io::share_stride;
+use crate::lowering::part::Part;
+use crate::lowering::step::{DynamicTarget, Work};
+use crate::lowering::{DynamicOutput, Io, Label, Lowered, OpBuilder};
 
 impl OpBuilder<'_> {
     /// States the shape of an output. Every output needs one before steps are emitted.
@@ -213,7 +213,7 @@ impl OpBuilder<'_> {
 
     /// Says that the step just added is one of a cell: others of the same weights may be computed
     /// with it.
-    pub(crate) fn join_cell(&mut self, cell: Arc<QuantizedCell>) {
+    pub(crate) fn join_cell(&mut self, cell: Arc<dyn Any + Send + Sync>) {
         if let Some(step) = self.draft.steps.last_mut() {
             step.part = Some(Part::Cell(cell));
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nnburst_hal::{ExtensionCode, ExtensionOperandType, Model, OperandType};
 
-use crate::plan::{Lowered, OpBuilder};
+use crate::lowering::{Lowered, OpBuilder};
 
 /// Executes the operations of one extension.
 pub trait ExtensionExecutor: Send + Sync {

@@ -11,18 +11,18 @@ use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::memory::claim;
 use nnburst_kernels::tensor::{AlignedBytes, NoMemory, OpError, Shape, Tensor};
 
-use super::Context;
 use super::draft::{Draft, DraftPlace, DraftStep};
-use super::stage::{DynamicTarget, RunDynamic};
 use super::state::{State, Storage, ValueId};
+use crate::lowering::context::Context;
+use crate::lowering::step::{DynamicTarget, RunDynamic};
 
 /// Why lowering an operation ends before its end.
 ///
 /// Operations pass it on with `?`; only [`OpError`]s are made by them.
 #[derive(Debug)]
-pub struct Stop(pub(super) Reason);
+pub struct Stop(pub(crate) Reason);
 
-pub(super) enum Reason {
+pub(crate) enum Reason {
     /// A rule is broken.
     Error(OpError),
     /// There is no memory for its tables.
@@ -34,10 +34,10 @@ pub(super) enum Reason {
 }
 
 /// An operation whose output shapes are known when it has run, before the arena is laid out.
-pub(super) struct DynamicDraft {
-    pub(super) step: DraftStep,
-    pub(super) run: Box<RunDynamic>,
-    pub(super) outputs: Vec<DynamicTarget>,
+pub(crate) struct DynamicDraft {
+    pub(crate) step: DraftStep,
+    pub(crate) run: Box<RunDynamic>,
+    pub(crate) outputs: Vec<DynamicTarget>,
 }
 
 impl std::fmt::Debug for Reason {
@@ -69,21 +69,21 @@ pub type Lowered<T = ()> = Result<T, Stop>;
 /// An operation being lowered: looks at operands, states the outputs' shapes, emits steps.
 ///
 /// Inputs and outputs go by their position in the operation, here and later in
-/// [`Io`](crate::io::Io).
+/// [`Io`](crate::lowering::Io).
 #[derive(Debug)]
 pub struct OpBuilder<'a> {
-    pub(super) context: &'a Context,
-    pub(super) graph: usize,
-    pub(super) operation: &'a Operation,
-    pub(super) index: usize,
+    pub(crate) context: &'a Context,
+    pub(crate) graph: usize,
+    pub(crate) operation: &'a Operation,
+    pub(crate) index: usize,
     /// Values of the graph's operands.
-    pub(super) map: &'a [ValueId],
-    pub(super) state: &'a mut State,
-    pub(super) draft: &'a mut Draft,
+    pub(crate) map: &'a [ValueId],
+    pub(crate) state: &'a mut State,
+    pub(crate) draft: &'a mut Draft,
     /// Inputs that are wholly in what was packed.
-    pub(super) absorbed: Vec<usize>,
+    pub(crate) absorbed: Vec<usize>,
     /// Inputs that steps read other values for.
-    pub(super) instead: Vec<(usize, ValueId)>,
+    pub(crate) instead: Vec<(usize, ValueId)>,
 }
 
 /// Whether the steps of an operation keep tables as long as operands that need not be constants.
@@ -111,7 +111,7 @@ impl OpBuilder<'_> {
     /// Charges what lowering the operation may take beside packed weights: tables as long as an
     /// operand's extents for as long as the stage stays, copies of constants as long as the
     /// returned charge.
-    pub(super) fn claim_lowering(&mut self) -> Result<Option<Charge>, NoMemory> {
+    pub(crate) fn claim_lowering(&mut self) -> Result<Option<Charge>, NoMemory> {
         let has_tables = is_recurrent(self.kind());
         let (mut tables, mut copies) = (0usize, 0usize);
         for &operand in &self.operation.inputs {
@@ -402,29 +402,29 @@ impl OpBuilder<'_> {
         index < self.output_count()
     }
 
-    pub(super) fn place_of(&self, value: ValueId, kind: OperandType) -> DraftPlace {
+    pub(crate) fn place_of(&self, value: ValueId, kind: OperandType) -> DraftPlace {
         DraftPlace::of(&self.state.values[value], kind, &self.context.types)
     }
 
-    pub(super) fn input_operand(&self, index: usize) -> Result<&Operand, OpError> {
+    pub(crate) fn input_operand(&self, index: usize) -> Result<&Operand, OpError> {
         let operand = self.operation.inputs.get(index);
         let operand = operand.ok_or_else(|| OpError::input(index, "is missing"))?;
         Ok(&self.context.graphs[self.graph].operands[*operand as usize])
     }
 
-    pub(super) fn output_operand(&self, index: usize) -> Result<&Operand, OpError> {
+    pub(crate) fn output_operand(&self, index: usize) -> Result<&Operand, OpError> {
         let operand = self.operation.outputs.get(index);
         let operand = operand.ok_or_else(|| OpError::output(index, "is missing"))?;
         Ok(&self.context.graphs[self.graph].operands[*operand as usize])
     }
 
-    pub(super) fn input_value(&self, index: usize) -> Result<ValueId, OpError> {
+    pub(crate) fn input_value(&self, index: usize) -> Result<ValueId, OpError> {
         let operand = self.operation.inputs.get(index);
         let operand = operand.ok_or_else(|| OpError::input(index, "is missing"))?;
         Ok(self.map[*operand as usize])
     }
 
-    pub(super) fn output_value(&self, index: usize) -> Result<ValueId, OpError> {
+    pub(crate) fn output_value(&self, index: usize) -> Result<ValueId, OpError> {
         let operand = self.operation.outputs.get(index);
         let operand = operand.ok_or_else(|| OpError::output(index, "is missing"))?;
         Ok(self.map[*operand as usize])

@@ -9,8 +9,7 @@ use nnburst_hal::{
 use nnburst_kernels::tensor::memory::Slab;
 use nnburst_kernels::tensor::{AlignedBytes, poll};
 
-use crate::error::CompileError;
-use crate::session::Control;
+use crate::lowering::{CompileError, Control};
 
 /// One graph of a model. Indices in it have been checked.
 #[derive(Debug)]

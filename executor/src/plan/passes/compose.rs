@@ -6,14 +6,14 @@ use nnburst_kernels::kernels::byte_table::ByteTable;
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::poll;
 
-use super::draft::{Draft, DraftPlace, DraftStep, Readers};
-use super::fuse::Part;
-use super::label::Label;
-use super::stage::Work;
-use crate::ops::support::map_rows;
+use crate::lowering::Label;
+use crate::lowering::draft::{Draft, DraftPlace, DraftStep, Readers};
+use crate::lowering::io::map_rows;
+use crate::lowering::part::Part;
+use crate::lowering::step::Work;
 
 /// Makes one table of a table and what alone reads it, together with what the table is of.
-pub(super) fn compose(draft: &mut Draft, isa: Isa) {
+pub(in crate::plan) fn compose(draft: &mut Draft, isa: Isa) {
     let readers = draft.readers();
     let mut composed = vec![false; draft.steps.len()];
     for at in 0..draft.steps.len() {

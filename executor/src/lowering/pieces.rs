@@ -3,8 +3,8 @@
 use nnburst_kernels::simd::Isa;
 
 use super::draft::DraftStep;
-use super::label::Label;
-use super::stage::Work;
+use crate::lowering::Label;
+use crate::lowering::step::Work;
 
 /// A run looks at its deadline, and lets others go first, about this often at least, in
 /// nanoseconds.
@@ -29,22 +29,22 @@ const SHARE_STAGES_FROM: u64 = 500_000;
 
 /// How bands are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Pieces {
+pub(crate) struct Pieces {
     /// How many pieces, as even as can be.
-    pub(super) pieces: usize,
+    pub(crate) pieces: usize,
     /// Whether threads share them.
-    pub(super) shared: bool,
+    pub(crate) shared: bool,
 }
 
 impl Pieces {
     /// By the estimate of how long the step takes one thread.
-    pub(super) fn of(label: &Label, count: usize, threads: usize) -> Self {
+    pub(crate) fn of(label: &Label, count: usize, threads: usize) -> Self {
         Self::with(label, count, threads, (LOOK_EVERY, PIECES_PER_THREAD))
     }
 
     /// For bands of which neighbours share work, which is done again where a piece ends: a piece
     /// per thread, and longer ones.
-    pub(super) fn overlapping(label: &Label, count: usize, threads: usize) -> Self {
+    pub(crate) fn overlapping(label: &Label, count: usize, threads: usize) -> Self {
         Self::with(label, count, threads, (8 * LOOK_EVERY, 1))
     }
 
@@ -69,7 +69,7 @@ impl Pieces {
 }
 
 /// Leaves the steps of a short stage to one thread.
-pub(super) fn keep_short_whole(steps: &mut [DraftStep]) {
+pub(crate) fn keep_short_whole(steps: &mut [DraftStep]) {
     let all = steps.iter().map(|step| estimate(&step.label)).fold(0, u64::saturating_add);
     if all >= SHARE_STAGES_FROM {
         return;
@@ -96,7 +96,7 @@ pub(crate) fn estimate(label: &Label) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Words;
+    use crate::lowering::Words;
 
     #[test]
     fn little_work_stays_whole_and_much_is_cut() {

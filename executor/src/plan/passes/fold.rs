@@ -8,9 +8,10 @@ use std::sync::Arc;
 use nnburst_hal::OperationType;
 use nnburst_kernels::tensor::{AlignedBytes, OpError, poll};
 
-use super::draft::{Draft, DraftPlace};
-use super::state::{State, Storage, ValueId};
-use crate::io::{Io, Slot};
+use crate::lowering::Io;
+use crate::lowering::draft::{Draft, DraftPlace};
+use crate::lowering::io::Slot;
+use crate::lowering::state::{State, Storage, ValueId};
 
 /// Larger results, with what computing them takes, are left to the run: a few bytes of a model may
 /// ask for gigabytes.
@@ -24,7 +25,7 @@ const MAX_TOTAL: usize = 1 << 30;
 ///
 /// # Errors
 /// A step meets a value that it can't compute with, as it would in every run.
-pub(super) fn fold(
+pub(in crate::plan) fn fold(
     kind: OperationType,
     outputs: &[ValueId],
     state: &mut State,

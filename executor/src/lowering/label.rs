@@ -30,7 +30,7 @@ impl Label {
 /// in decimal.
 ///
 /// ```
-/// use nnburst_executor::Words;
+/// use crate::lowering::Words;
 /// let (rows, depth) = (49, 320);
 /// assert_eq!(Words::new(move |f| write!(f, "[{rows}, {depth}]")).to_string(), "[49, 320]");
 /// assert_eq!(Words::default().to_string(), "");
@@ -49,7 +49,7 @@ impl Words {
     }
 
     /// All of these, with commas.
-    pub(super) fn list(all: Vec<Self>) -> Self {
+    pub(crate) fn list(all: Vec<Self>) -> Self {
         Self::new(move |f| {
             all.iter().enumerate().try_for_each(|(at, words)| {
                 let comma = if at > 0 { ", " } else { "" };

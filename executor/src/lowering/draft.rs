@@ -7,18 +7,17 @@ use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::rows::{Apart, Port};
 use nnburst_kernels::tensor::{AlignedBytes, In, Shape, poll};
 
-use super::arena::{Lifetime, lay_out};
-use super::fuse::Part;
-use super::label::{Label, Words};
-use super::stage::{KnownOutput, Place, Step, Work};
 use super::state::{Storage, Value};
-use crate::extension::Types;
-use crate::ops::support::map_rows;
+use crate::lowering::extension::Types;
+use crate::lowering::io::map_rows;
+use crate::lowering::part::Part;
+use crate::lowering::step::{KnownOutput, Work};
+use crate::lowering::{Label, Words};
 
 /// Where an operand will be, with locals still to be laid out: `len` bytes in one piece, or in
 /// rows.
 #[derive(Clone, Debug)]
-pub(super) enum DraftPlace {
+pub(crate) enum DraftPlace {
     Omitted,
     Constant(Arc<AlignedBytes>),
     Slot { slot: usize, offset: usize, len: usize, apart: Option<Apart> },
@@ -26,7 +25,7 @@ pub(super) enum DraftPlace {
 }
 
 impl DraftPlace {
-    pub(super) fn of(value: &Value, kind: OperandType, types: &Types) -> Self {
+    pub(crate) fn of(value: &Value, kind: OperandType, types: &Types) -> Self {
         let element = types.element_bytes(kind).unwrap_or(1);
         let len = value.shape.as_ref().map_or(0, |shape| shape.elements() * element);
         match &value.storage {
@@ -39,7 +38,7 @@ impl DraftPlace {
     }
 
     /// The first bytes of a local.
-    pub(super) fn local(local: usize, len: usize) -> Self {
+    pub(crate) fn local(local: usize, len: usize) -> Self {
         Self::Local { local, offset: 0, len, apart: None }
     }
 
@@ -50,7 +49,7 @@ impl DraftPlace {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::Omitted => 0,
             Self::Constant(bytes) => bytes.len(),
@@ -58,12 +57,12 @@ impl DraftPlace {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// How its rows lie, where they lie apart.
-    pub(super) fn apart(&self) -> Option<Apart> {
+    pub(crate) fn apart(&self) -> Option<Apart> {
         match self {
             Self::Slot { apart, .. } | Self::Local { apart, .. } => *apart,
             Self::Omitted | Self::Constant(_) => None,
@@ -72,7 +71,7 @@ impl DraftPlace {
 
     /// `len` bytes of it from byte `start` on, in rows of their own or as they lie here. `None`
     /// where that is neither one piece nor rows.
-    pub(super) fn part(&self, start: usize, len: usize, rows: Option<Apart>) -> Option<Self> {
+    pub(crate) fn part(&self, start: usize, len: usize, rows: Option<Apart>) -> Option<Self> {
         let (gap, apart) = match (self.apart(), rows) {
             (None, rows) => (start, rows),
             (Some(whole), None) if start == 0 && len == self.len() => (0, Some(whole)),
@@ -97,40 +96,40 @@ impl DraftPlace {
 }
 
 /// A step before the arena is laid out.
-pub(super) struct DraftStep {
-    pub(super) index: usize,
-    pub(super) name: &'static str,
-    pub(super) label: Label,
-    pub(super) inputs: Vec<DraftPlace>,
-    pub(super) outputs: Vec<DraftPlace>,
-    pub(super) scratch: DraftPlace,
-    pub(super) scratch_share: usize,
-    pub(super) work: Work,
+pub(crate) struct DraftStep {
+    pub(crate) index: usize,
+    pub(crate) name: &'static str,
+    pub(crate) label: Label,
+    pub(crate) inputs: Vec<DraftPlace>,
+    pub(crate) outputs: Vec<DraftPlace>,
+    pub(crate) scratch: DraftPlace,
+    pub(crate) scratch_share: usize,
+    pub(crate) work: Work,
     /// What it can be joined with other steps by.
-    pub(super) part: Option<Part>,
+    pub(crate) part: Option<Part>,
     /// Inputs of the output's size that output 0 may be written over: each element is read before
     /// it is written.
-    pub(super) in_place: &'static [usize],
+    pub(crate) in_place: &'static [usize],
     /// Operands whose rows may lie apart, and how many bytes a row must have; `None`: as many as it
     /// likes.
-    pub(super) rows: Vec<(Port, Option<usize>)>,
+    pub(crate) rows: Vec<(Port, Option<usize>)>,
 }
 
 impl DraftStep {
     /// Whether an operand may lie in rows of so many bytes.
-    pub(super) fn takes(&self, port: Port, row: usize) -> bool {
+    pub(crate) fn takes(&self, port: Port, row: usize) -> bool {
         self.rows
             .iter()
             .any(|&(it, wanted)| it == port && wanted.is_none_or(|wanted| wanted == row))
     }
 
     /// All places that it touches.
-    pub(super) fn places(&self) -> impl Iterator<Item = &DraftPlace> {
+    pub(crate) fn places(&self) -> impl Iterator<Item = &DraftPlace> {
         self.inputs.iter().chain(&self.outputs).chain([&self.scratch])
     }
 
     /// All operands that are there.
-    pub(super) fn operands(&self) -> impl Iterator<Item = (Port, &DraftPlace)> {
+    pub(crate) fn operands(&self) -> impl Iterator<Item = (Port, &DraftPlace)> {
         let inputs = self.inputs.iter().enumerate();
         let inputs = inputs.map(|(at, place)| (Port::Input(at), place));
         inputs.chain(self.outputs.iter().map(|place| (Port::Output, place)))
@@ -149,7 +148,7 @@ struct Local {
 const RESOLVE_NS: usize = 32;
 
 /// Who reads the memory of each local.
-pub(super) struct Readers {
+pub(crate) struct Readers {
     /// Operands of steps.
     operands: Vec<usize>,
     /// Whether later stages do.
@@ -158,18 +157,18 @@ pub(super) struct Readers {
 
 impl Readers {
     /// Whether so many operands of steps are all that read it.
-    pub(super) fn are(&self, local: usize, operands: usize) -> bool {
+    pub(crate) fn are(&self, local: usize, operands: usize) -> bool {
         self.operands[local] == operands && !self.kept[local]
     }
 
     /// Whether later stages read it.
-    pub(super) fn are_later(&self, local: usize) -> bool {
+    pub(crate) fn are_later(&self, local: usize) -> bool {
         self.kept[local]
     }
 
     /// Has those of a local read what it became a part of, but for some operands that nobody reads
     /// any more.
-    pub(super) fn follow(&mut self, local: usize, root: usize, dropped: usize) {
+    pub(crate) fn follow(&mut self, local: usize, root: usize, dropped: usize) {
         self.operands[root] += self.operands[local].saturating_sub(dropped);
         self.kept[root] |= self.kept[local];
     }
@@ -177,16 +176,16 @@ impl Readers {
 
 /// The stage so far.
 #[derive(Default)]
-pub(super) struct Draft {
-    pub(super) steps: Vec<DraftStep>,
+pub(crate) struct Draft {
+    pub(crate) steps: Vec<DraftStep>,
     locals: Vec<Local>,
-    pub(super) outputs: Vec<KnownOutput>,
+    pub(crate) outputs: Vec<KnownOutput>,
     /// Locals that later stages read.
-    pub(super) kept: Vec<usize>,
+    pub(crate) kept: Vec<usize>,
     /// Graph, operation and input of constants that are wholly in packed weights.
-    pub(super) absorbed: Vec<(usize, usize, usize)>,
+    pub(crate) absorbed: Vec<(usize, usize, usize)>,
     /// What the steps' tables take of a budget.
-    pub(super) claims: Vec<Charge>,
+    pub(crate) claims: Vec<Charge>,
 }
 
 impl std::fmt::Debug for Draft {
@@ -195,33 +194,25 @@ impl std::fmt::Debug for Draft {
     }
 }
 
-/// Where locals are, once laid out.
-pub(super) struct Layout {
-    pub(super) slot: usize,
-    /// The place of each in its slot.
-    homes: Vec<DraftPlace>,
-    pub(super) bytes: usize,
-}
-
 impl Draft {
-    pub(super) fn add_local(&mut self, bytes: usize) -> usize {
+    pub(crate) fn add_local(&mut self, bytes: usize) -> usize {
         self.locals.push(Local { bytes, home: None });
         self.locals.len() - 1
     }
 
     /// Makes a local that has no place yet a part of something else.
-    pub(super) fn settle(&mut self, local: usize, home: DraftPlace) {
+    pub(crate) fn settle(&mut self, local: usize, home: DraftPlace) {
         debug_assert!(self.is_root(local) && self.root(&home) != Some(local));
         self.locals[local].home = Some(home);
     }
 
     /// Whether a local is no part of anything else.
-    pub(super) fn is_root(&self, local: usize) -> bool {
+    pub(crate) fn is_root(&self, local: usize) -> bool {
         self.locals[local].home.is_none()
     }
 
     /// The place in what it is a part of, if it is one.
-    pub(super) fn resolve(&self, place: &DraftPlace) -> DraftPlace {
+    pub(crate) fn resolve(&self, place: &DraftPlace) -> DraftPlace {
         let mut place = place.clone();
         // Passes go through many of them. Whoever asks for so many looks whether the work is to
         // end.
@@ -238,7 +229,7 @@ impl Draft {
     }
 
     /// The local whose memory a place is in.
-    pub(super) fn root(&self, place: &DraftPlace) -> Option<usize> {
+    pub(crate) fn root(&self, place: &DraftPlace) -> Option<usize> {
         let &DraftPlace::Local { local, .. } = place else { return None };
         if self.is_root(local) {
             return Some(local);
@@ -250,7 +241,7 @@ impl Draft {
     }
 
     /// The local that a place is the whole of, if that is no part of anything else.
-    pub(super) fn whole_root(&self, place: &DraftPlace) -> Option<usize> {
+    pub(crate) fn whole_root(&self, place: &DraftPlace) -> Option<usize> {
         match *place {
             DraftPlace::Local { local, offset: 0, len, apart: None }
                 if self.is_root(local) && self.locals[local].bytes == len =>
@@ -262,17 +253,17 @@ impl Draft {
     }
 
     /// The place of a local, before anything is known of where that is.
-    pub(super) fn all_of(&self, local: usize) -> DraftPlace {
+    pub(crate) fn all_of(&self, local: usize) -> DraftPlace {
         DraftPlace::local(local, self.locals[local].bytes)
     }
 
     /// How many locals there are.
-    pub(super) fn local_count(&self) -> usize {
+    pub(crate) fn local_count(&self) -> usize {
         self.locals.len()
     }
 
     /// The locals whose memory later stages read.
-    pub(super) fn kept_roots(&self) -> Vec<bool> {
+    pub(crate) fn kept_roots(&self) -> Vec<bool> {
         let mut kept = vec![false; self.locals.len()];
         for &local in &self.kept {
             if let Some(root) = self.root(&self.all_of(local)) {
@@ -283,7 +274,7 @@ impl Draft {
     }
 
     /// Who reads each local, as steps are now.
-    pub(super) fn readers(&self) -> Readers {
+    pub(crate) fn readers(&self) -> Readers {
         let mut operands = vec![0; self.locals.len()];
         for place in self.steps.iter().flat_map(|step| &step.inputs) {
             if let Some(root) = self.root(place) {
@@ -293,19 +284,19 @@ impl Draft {
         Readers { operands, kept: self.kept_roots() }
     }
 
-    pub(super) fn know_output(&mut self, index: usize, shape: &Shape, bytes: usize) {
+    pub(crate) fn know_output(&mut self, index: usize, shape: &Shape, bytes: usize) {
         self.outputs.push(KnownOutput { index, dimensions: shape.to_u32(), bytes });
     }
 
     /// Back to where an operation started that could not be lowered yet.
-    pub(super) fn rewind(&mut self, steps: usize, outputs: usize) {
+    pub(crate) fn rewind(&mut self, steps: usize, outputs: usize) {
         self.steps.truncate(steps);
         self.outputs.truncate(outputs);
     }
 
     /// Takes the steps from `first` on out, into a draft of their own that has the locals from
     /// `local` on, counted from there. `None`, and nothing is taken, where they touch others.
-    pub(super) fn split_off(&mut self, first: usize, local: usize) -> Option<Self> {
+    pub(crate) fn split_off(&mut self, first: usize, local: usize) -> Option<Self> {
         let mut own = Self { steps: self.steps.split_off(first), ..Self::default() };
         let is_own = |place: &&DraftPlace| !matches!(place, DraftPlace::Local { local: at, .. } if *at < local);
         let homes = self.locals.iter().skip(local).filter_map(|it| it.home.as_ref());
@@ -321,7 +312,7 @@ impl Draft {
     }
 
     /// Puts back what [`Draft::split_off`] took.
-    pub(super) fn put_back(&mut self, mut own: Self, local: usize) {
+    pub(crate) fn put_back(&mut self, mut own: Self, local: usize) {
         own.count_from(local.wrapping_neg());
         self.steps.append(&mut own.steps);
     }
@@ -333,13 +324,18 @@ impl Draft {
         }
     }
 
+    /// Bytes of each local.
+    pub(crate) fn local_sizes(&self) -> impl Iterator<Item = usize> {
+        self.locals.iter().map(|local| local.bytes)
+    }
+
     /// Bytes of a local.
-    pub(super) fn local_bytes(&self, local: usize) -> usize {
+    pub(crate) fn local_bytes(&self, local: usize) -> usize {
         self.locals[local].bytes
     }
 
     /// Adds a step that copies bytes, unless what computes them can put them there.
-    pub(super) fn copy(
+    pub(crate) fn copy(
         &mut self,
         index: usize,
         name: &'static str,
@@ -368,75 +364,5 @@ impl Draft {
             in_place: &[],
             rows: vec![(Port::Input(0), None)],
         });
-    }
-
-    /// Lays the locals out by the steps that touch them.
-    pub(super) fn lay_out(&self, slot: usize) -> Layout {
-        let mut lifetimes: Vec<Lifetime> = self
-            .locals
-            .iter()
-            .map(|local| Lifetime { bytes: local.bytes, first: usize::MAX, last: 0 })
-            .collect();
-        for (at, step) in self.steps.iter().enumerate() {
-            for place in step.places() {
-                if let Some(root) = self.root(place) {
-                    lifetimes[root].first = lifetimes[root].first.min(at);
-                    lifetimes[root].last = at;
-                }
-            }
-        }
-        for (lifetime, _) in lifetimes.iter_mut().zip(self.kept_roots()).filter(|(_, kept)| *kept) {
-            lifetime.last = self.steps.len();
-        }
-        for lifetime in &mut lifetimes {
-            // Touched by no step but kept: live throughout. Touched by none at all: no memory.
-            if lifetime.first == usize::MAX {
-                lifetime.first = 0;
-                lifetime.bytes = if lifetime.last > 0 { lifetime.bytes } else { 0 };
-            }
-        }
-        let (offsets, bytes) = lay_out(&lifetimes);
-        let home = |local| match self.resolve(&self.all_of(local)) {
-            DraftPlace::Local { local, offset, len, apart } => {
-                DraftPlace::Slot { slot, offset: offsets[local] + offset, len, apart }
-            }
-            place => place,
-        };
-        Layout { slot, homes: (0..self.locals.len()).map(home).collect(), bytes }
-    }
-}
-
-impl Layout {
-    /// Slot and offset of a local.
-    pub(super) fn home(&self, local: usize) -> (usize, usize) {
-        match self.homes[local] {
-            DraftPlace::Slot { slot, offset, .. } => (slot, offset),
-            _ => (self.slot, 0),
-        }
-    }
-
-    pub(super) fn place(&self, place: DraftPlace) -> Place {
-        let place = match place {
-            DraftPlace::Local { local, offset, len, apart } => {
-                self.homes[local].part(offset, len, apart).unwrap_or(DraftPlace::Omitted)
-            }
-            place => place,
-        };
-        match place {
-            DraftPlace::Constant(bytes) => Place::Constant(bytes),
-            DraftPlace::Slot { slot, offset, len, apart } => {
-                Place::Slot { slot, offset, len, apart }
-            }
-            DraftPlace::Omitted | DraftPlace::Local { .. } => Place::Omitted,
-        }
-    }
-
-    pub(super) fn step(&self, step: DraftStep) -> Step {
-        let DraftStep { index, name, label, inputs, outputs, scratch, scratch_share, work, .. } =
-            step;
-        let places = |places: Vec<DraftPlace>| places.into_iter().map(|p| self.place(p)).collect();
-        let (inputs, outputs) = (places(inputs), places(outputs));
-        let scratch = self.place(scratch);
-        Step { index, name, label, inputs, outputs, scratch, scratch_share, work }
     }
 }

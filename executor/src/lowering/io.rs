@@ -6,11 +6,12 @@
 //! costs a wrong number, never somebody else's memory.
 
 use nnburst_hal::{View, ViewMut};
+use nnburst_kernels::kernels::spans::each_stretch;
 use nnburst_kernels::tensor::memory::ALIGN;
 use nnburst_kernels::tensor::rows::Rows;
-use nnburst_kernels::tensor::{Element, In, Out};
+use nnburst_kernels::tensor::{Element, In, Out, poll};
 
-use crate::plan::{Place, Step};
+use crate::lowering::step::{Place, Step};
 
 /// Address range that a [`Place`] points into; filled at the start of each run.
 #[derive(Clone, Copy, Debug)]
@@ -189,16 +190,34 @@ pub(crate) fn resolve<'a>(place: &Place, slots: &[Slot]) -> ViewMut<'a> {
     }
 }
 
+/// Computes each element of output 0 from the one of input 0 at its place; `each` does so for any
+/// stretch, in place too.
+///
+/// # Errors
+/// Those of `each`.
+#[inline(always)]
+pub(crate) fn map_rows<T: Element, U: Element>(
+    io: &Io<'_>,
+    each: impl Fn(In<'_, T>, Out<'_, U>) -> Result<(), String>,
+) -> Result<(), String> {
+    let (input, output) = (io.input_rows(0), io.output_rows(0));
+    if input.is_one_piece() && output.is_one_piece() && output.len() <= poll::CHUNK {
+        return each(input.all(), output.all());
+    }
+    let len = input.len().min(output.len());
+    each_stretch(len, [(input, 0, true)], (output, 0), |[from], to| each(from, to))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_step_without_scratch_has_an_empty_slice_of_any_type() {
-        let label = crate::Label {
+        let label = crate::lowering::Label {
             kernel: "none",
             form: nnburst_kernels::simd::Isa::Scalar,
-            shape: crate::Words::default(),
+            shape: crate::lowering::Words::default(),
             operations: 0,
         };
         let step = Step {
@@ -209,7 +228,7 @@ mod tests {
             outputs: Box::default(),
             scratch: Place::Omitted,
             scratch_share: 0,
-            work: crate::plan::Work::Whole(Box::new(|_| Ok(()))),
+            work: crate::lowering::step::Work::Whole(Box::new(|_| Ok(()))),
         };
         let mut io = Io::new(&[], &step);
         assert!(io.scratch_slice::<f32>().is_empty());

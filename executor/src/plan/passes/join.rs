@@ -13,8 +13,8 @@ use std::ops::Range;
 use nnburst_kernels::tensor::poll;
 use nnburst_kernels::tensor::rows::{Apart, Port};
 
-use super::draft::{Draft, DraftPlace};
-use super::fuse::Part;
+use crate::lowering::draft::{Draft, DraftPlace};
+use crate::lowering::part::Part;
 
 /// The steps that touch each local or a part of it.
 struct Users(Vec<Vec<usize>>);
@@ -40,7 +40,7 @@ impl Users {
 }
 
 /// Drops steps that put borders around a value where nobody reads the result.
-pub(super) fn drop_borders(draft: &mut Draft) {
+pub(in crate::plan) fn drop_borders(draft: &mut Draft) {
     let readers = draft.readers();
     let mut steps = std::mem::take(&mut draft.steps);
     steps.retain(|step| {
@@ -53,7 +53,7 @@ pub(super) fn drop_borders(draft: &mut Draft) {
 
 /// Has rows of a larger value read where they lie, and drops the steps that would copy them: where
 /// all that read them take them so.
-pub(super) fn view(draft: &mut Draft) {
+pub(in crate::plan) fn view(draft: &mut Draft) {
     let kept = draft.kept_roots();
     let mut users = Users::of(draft);
     // Parts of parts first: what is left to read those is then their parts alone.
@@ -88,7 +88,7 @@ pub(super) fn view(draft: &mut Draft) {
 
 /// Has parts computed where they belong in the whole, and drops steps that are left with nothing to
 /// copy.
-pub(super) fn join(draft: &mut Draft) {
+pub(in crate::plan) fn join(draft: &mut Draft) {
     let mut readers = draft.readers();
     let mut users = Users::of(draft);
     for at in 0..draft.steps.len() {
@@ -218,7 +218,7 @@ fn all_take_rows(
 
 /// Puts element-wise results where an operand was that is not read again: its lines are in the
 /// cache.
-pub(super) fn share(draft: &mut Draft) {
+pub(in crate::plan) fn share(draft: &mut Draft) {
     let (mut kept, mut last) = (draft.kept_roots(), vec![0; draft.local_count()]);
     for (at, step) in draft.steps.iter().enumerate() {
         for place in step.inputs.iter().chain(&step.outputs) {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use nnburst_kernels::tensor::poll;
 
-use super::draft::{Draft, DraftPlace, DraftStep};
-use super::fuse::Part;
-use super::label::{Label, Words};
-use super::stage::Work;
+use crate::lowering::draft::{Draft, DraftPlace, DraftStep};
+use crate::lowering::part::Part;
+use crate::lowering::step::Work;
+use crate::lowering::{Label, Words};
 use crate::ops::{QuantizedCell, QuantizedSteps};
 
 /// Between steps a run may be stopped: what is one lasts for a few milliseconds at most.
@@ -17,7 +17,7 @@ const MOST_OPERATIONS: u64 = 1 << 28;
 const MOST_STEPS: usize = 64;
 
 /// Joins steps of the same cell, one behind the other, whose inputs are there ahead of the first.
-pub(super) fn sequence(draft: &mut Draft) {
+pub(in crate::plan) fn sequence(draft: &mut Draft) {
     let (mut all, mut from) = (Vec::new(), 0);
     while from < draft.steps.len() {
         if poll::work(64).is_err() {
@@ -43,13 +43,13 @@ pub(super) fn sequence(draft: &mut Draft) {
     draft.steps.extend(steps);
 }
 
-fn cell_of(draft: &Draft, at: usize) -> Option<&Arc<QuantizedCell>> {
+fn cell_of(draft: &Draft, at: usize) -> Option<&QuantizedCell> {
     cell(draft.steps.get(at)?)
 }
 
-fn cell(step: &DraftStep) -> Option<&Arc<QuantizedCell>> {
+fn cell(step: &DraftStep) -> Option<&QuantizedCell> {
     match &step.part {
-        Some(Part::Cell(cell)) => Some(cell),
+        Some(Part::Cell(cell)) => cell.downcast_ref(),
         _ => None,
     }
 }
@@ -86,7 +86,8 @@ fn memory(draft: &Draft, place: &DraftPlace) -> Option<(bool, usize)> {
 fn join(draft: &mut Draft, joined: Vec<DraftStep>) {
     let cells = joined.iter().filter_map(|step| {
         let operands = [step.inputs.len(), step.outputs.len()];
-        Some((Arc::clone(cell(step)?), operands))
+        let Some(Part::Cell(cell)) = &step.part else { return None };
+        Some((Arc::clone(cell).downcast().ok()?, operands))
     });
     let Some(cells) = QuantizedSteps::new(cells.collect()) else {
         draft.steps.extend(joined);
