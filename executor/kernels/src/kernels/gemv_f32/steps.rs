@@ -3,6 +3,10 @@
 //! Nobody says so, since a model widens them by an operation like any other (or did before it was
 //! written), but the numbers show it: each is *exactly* the product of an integer up to 255 and its
 //! row's scale. Of a float that is such an integer the lower half is zeros.
+//!
+//! Sums of steps are scaled in the end, which rounds each product twice, except where the number of
+//! steps is a power of two. Weights that round no product (1, 0.5, ...) are therefore kept as steps
+//! only where their scale is a power of two as well, and a scale has as few steps as it can.
 
 use crate::tensor::poll;
 
@@ -30,6 +34,11 @@ fn count(weight: f32, scale: f32) -> f32 {
     (weight / scale).round()
 }
 
+/// Whether a normal number is a power of two, or the negative of one.
+fn is_power_of_two(x: f32) -> bool {
+    x != 0.0 && x.to_bits().trailing_zeros() >= f32::MANTISSA_DIGITS - 1
+}
+
 /// Converters make the largest weight of a row, or of some of its rows, the last step. Rows that
 /// are not made of steps differ from all candidates within a few weights.
 fn scale(row: &[f32]) -> Option<f32> {
@@ -42,8 +51,11 @@ fn scale(row: &[f32]) -> Option<f32> {
         // The quotient of a rounded product may be off by one rounding.
         [scale, scale.next_down(), scale.next_up()]
     };
-    let fits = |scale: &f32| poll::each(row.iter(), 4).all(|&w| count(w, *scale) * scale == w);
-    (1..=MOST).rev().flat_map(near).filter(|scale| scale.is_normal()).find(fits)
+    let is_kept = |w: f32, scale: f32| {
+        count(w, scale) * scale == w && (!is_power_of_two(w) || is_power_of_two(scale))
+    };
+    let fits = |scale: &f32| poll::each(row.iter(), 4).all(|&w| is_kept(w, *scale));
+    (1..=MOST).flat_map(near).filter(|scale| scale.is_normal()).find(fits)
 }
 
 #[cfg(test)]
@@ -73,6 +85,16 @@ mod tests {
         // Rows whose largest step is not the last one, as where a scale serves several rows.
         let weights = rows(|row, at| ((row + at) % 41) as f32 * 0.37);
         assert!(scales(&weights, 70).is_some());
+    }
+
+    #[test]
+    fn weights_that_round_no_product_stay_exact() {
+        let identity = rows(|row, at| if at == row { 1.0 } else { 0.0 });
+        assert_eq!(scales(&identity, 70), Some(vec![1.0; 64]));
+        let halves = rows(|row, at| ((row + at) % 7) as f32 * 0.5);
+        assert!(scales(&halves, 70).unwrap().into_iter().all(is_power_of_two));
+        let thirds = |row: usize, at: usize| ((row + at) % 41) as f32 * (1.0 / 3.0);
+        assert_eq!(scales(&rows(thirds), 70), None, "1 is 3 steps of a third");
     }
 
     #[test]
