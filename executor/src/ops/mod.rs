@@ -58,7 +58,10 @@ pub(crate) struct Op {
     pub(crate) lower: fn(&mut OpBuilder<'_>) -> Lowered,
 }
 
-/// The operation of this kind, if it is implemented. IF, WHILE and extensions are the plan's own.
+/// The operation of this kind; `None` for those that a plan lowers itself: IF, WHILE, and what
+/// extensions and OEMs compute.
+///
+/// A `match` rather than a map: an operation without a row does not compile.
 pub(crate) fn op(kind: OperationType) -> Option<&'static Op> {
     Some(match kind {
         OperationType::Abs => &unary::ABS,
@@ -161,6 +164,9 @@ pub(crate) fn op(kind: OperationType) -> Option<&'static Op> {
         OperationType::TransposeConv2d => &transpose_conv_2d::TRANSPOSE_CONV_2D,
         OperationType::UnidirectionalSequenceLstm => &recurrent::UNIDIRECTIONAL_SEQUENCE_LSTM,
         OperationType::UnidirectionalSequenceRnn => &recurrent::UNIDIRECTIONAL_SEQUENCE_RNN,
-        _ => return None,
+        OperationType::If
+        | OperationType::While
+        | OperationType::OemOperation
+        | OperationType::Extension(_) => return None,
     })
 }

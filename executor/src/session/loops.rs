@@ -51,8 +51,10 @@ impl Loop {
         orders: &mut Orders<'_>,
     ) -> Result<Vec<DynamicOutput>, RunError> {
         let start = Instant::now();
-        let initial: Vec<View<'_>> =
-            tail.inputs.iter().map(|(place, _)| view_of(place, slots)).collect();
+        // SAFETY: slots stay mapped, and the plan's constants stay, for the whole of the outer run,
+        // which this is part of; the views go when it returns.
+        let view = |place| unsafe { view_of(place, slots) };
+        let initial: Vec<View<'_>> = tail.inputs.iter().map(|(place, _)| view(place)).collect();
         self.shapes = tail.inputs.iter().map(|(_, dimensions)| dimensions.clone()).collect();
         let mut has_run = false;
         let states = self.current.len();

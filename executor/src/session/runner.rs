@@ -506,10 +506,12 @@ fn tail_step(index: usize) -> Step {
     }
 }
 
-/// Views to hand to an inner run.
-pub(super) fn view_of(place: &Place, slots: &[Slot]) -> View<'static> {
+/// A view of a place, to hand to an inner run.
+///
+/// # Safety
+/// The memory of the slots stays mapped for `'a`, and so does the constant of the place.
+pub(super) unsafe fn view_of<'a>(place: &Place, slots: &[Slot]) -> View<'a> {
     let view: ViewMut<'_> = resolve(place, slots);
-    // SAFETY: slots stay mapped for the whole of the outer run, which the inner run is part of; the
-    // caller keeps the view no longer than that.
+    // SAFETY: as the caller promises.
     unsafe { View::from_raw(view.as_mut_ptr().cast_const(), view.len()) }
 }

@@ -50,6 +50,13 @@ pub(crate) trait Floats: Copy {
     /// The machine has the instruction set.
     unsafe fn splat(x: f32) -> Self;
 
+    /// One number in all lanes of another vector.
+    #[inline(always)]
+    fn filled(self, x: f32) -> Self {
+        // SAFETY: this vector is proof of the instruction set.
+        unsafe { Self::splat(x) }
+    }
+
     /// # Safety
     /// A vector is readable; the machine has the instruction set.
     unsafe fn load(from: *const f32) -> Self;
