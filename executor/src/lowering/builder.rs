@@ -1,4 +1,4 @@
-//! What an operation sees while it is lowered.
+//! The builder that an operation is lowered with.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ impl From<NoMemory> for Stop {
     }
 }
 
-/// What lowering an operation gives.
+/// The result of lowering an operation.
 pub type Lowered<T = ()> = Result<T, Stop>;
 
 /// An operation being lowered: looks at operands, states the outputs' shapes, emits steps.
@@ -86,7 +86,8 @@ pub struct OpBuilder<'a> {
     pub(crate) instead: Vec<(usize, ValueId)>,
 }
 
-/// Whether the steps of an operation keep tables as long as operands that need not be constants.
+/// Returns whether the steps of an operation keep tables as long as operands that need not be
+/// constants.
 fn is_recurrent(kind: OperationType) -> bool {
     use OperationType as Op;
     matches!(
@@ -149,12 +150,12 @@ impl OpBuilder<'_> {
         self.operation.kind
     }
 
-    /// How many inputs the model gives, those left out included.
+    /// Returns the number of inputs of the model, those left out included.
     pub fn input_count(&self) -> usize {
         self.operation.inputs.len()
     }
 
-    /// How many outputs the model takes.
+    /// Returns the number of outputs of the model.
     pub fn output_count(&self) -> usize {
         self.operation.outputs.len()
     }
@@ -164,17 +165,17 @@ impl OpBuilder<'_> {
         self.context.isa
     }
 
-    /// What products of floats are computed with.
+    /// The precision of float GEMMs.
     pub(crate) fn precision(&self) -> Precision {
         self.context.precision
     }
 
-    /// How many threads may work on one step.
+    /// Returns the number of threads that may work on one step.
     pub fn threads(&self) -> usize {
         self.context.threads
     }
 
-    /// Whether the input is there: neither beyond the list nor left out by the model or the
+    /// Returns whether the input is there: neither beyond the list nor left out by the model or the
     /// request.
     pub fn has_input(&self, index: usize) -> bool {
         let value = self.input_value(index);
@@ -365,13 +366,13 @@ impl OpBuilder<'_> {
         same.then_some((reader.kind, activation))
     }
 
-    /// Whether what computed input 0 has done what this operation is for.
+    /// Returns whether what computed input 0 has done what this operation is for.
     pub(crate) fn is_activated(&self) -> bool {
         let value = self.input_value(0).map(|value| self.state.values[value].activated);
         value == Ok(Some(self.kind()))
     }
 
-    /// What an extension adds to an input's type.
+    /// Returns the parameters that an extension adds to an input's type.
     ///
     /// # Errors
     /// The list is shorter.
@@ -379,7 +380,7 @@ impl OpBuilder<'_> {
         self.input_operand(index).map(|operand| &operand.extra_params)
     }
 
-    /// What an extension adds to an output's type.
+    /// Returns the parameters that an extension adds to an output's type.
     ///
     /// # Errors
     /// The list is shorter.
@@ -397,7 +398,8 @@ impl OpBuilder<'_> {
         Ok(tensor(operand, value.shape.clone().unwrap_or_default()))
     }
 
-    /// Whether the request left an output out; its steps then write into memory nobody reads.
+    /// Returns whether the request left an output out; its steps then write into memory nobody
+    /// reads.
     pub fn has_output(&self, index: usize) -> bool {
         index < self.output_count()
     }

@@ -10,7 +10,7 @@ use nnburst_kernels::tensor::packed::Packs;
 use super::extension::{ExtensionRegistry, Types};
 use super::graph::Graph;
 
-/// What lowering needs of model and machine.
+/// The model and machine as lowering needs them.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) graphs: Vec<Graph>,
@@ -19,7 +19,7 @@ pub(crate) struct Context {
     pub(crate) threads: usize,
     pub(crate) extensions: ExtensionRegistry,
     pub(crate) arena_limit: usize,
-    /// Whether steps and values stay apart.
+    /// True if steps and values stay apart.
     pub(crate) apart: bool,
     /// Most operations that are lowered at a time: branches of branches must not multiply without
     /// end.
@@ -30,6 +30,6 @@ pub(crate) struct Context {
     pub(crate) extension_names: Vec<(u16, String)>,
     pub(crate) types: Types,
     pub(crate) packs: Arc<Packs>,
-    /// Who pays for memory.
+    /// The budget that memory is charged to.
     pub(crate) budget: Option<Arc<Budget>>,
 }

@@ -6,16 +6,16 @@ use std::time::Duration;
 use nnburst_hal::TimePoint;
 use nnburst_kernels::tensor::poll::{self, Halt};
 
-/// Where a run may be held up: called before each step, and every millisecond or so within longer
-/// ones; while a model is compiled, before each operation and within longer ones and passes.
-/// Whoever schedules runs waits in here.
+/// The points at which a run may be held up: called before each step, and every millisecond or so
+/// within longer ones; while a model is compiled, before each operation and within longer ones and
+/// passes. Whoever schedules runs waits in here.
 pub trait Checkpoint: std::fmt::Debug + Sync {
     /// Returns when the run may go on.
     fn pass(&self);
 }
 
-/// What may end a run early or hold it up. Polled between steps, between operations that are
-/// compiled, and every millisecond or so within those that take long.
+/// The conditions that end a run early or hold it up. Polled between steps, between operations that
+/// are compiled, and every millisecond or so within those that take long.
 #[derive(Clone, Copy, Debug)]
 pub struct Control<'a> {
     /// Passed at each poll, ahead of what follows.
@@ -24,7 +24,7 @@ pub struct Control<'a> {
     pub stop: Option<&'a AtomicBool>,
     /// When the result is of no use any more.
     pub deadline: Option<TimePoint>,
-    /// How long a WHILE may run.
+    /// The time that a WHILE may run.
     pub loop_timeout: Duration,
 }
 
@@ -40,7 +40,7 @@ impl Default for Control<'_> {
 }
 
 impl Control<'_> {
-    /// Whether the work may go on.
+    /// Returns whether the work may go on.
     pub(crate) fn check(&self) -> Result<(), Halt> {
         if let Some(checkpoint) = self.checkpoint {
             checkpoint.pass();

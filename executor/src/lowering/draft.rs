@@ -14,8 +14,7 @@ use crate::lowering::part::Part;
 use crate::lowering::step::{KnownOutput, Work};
 use crate::lowering::{Label, Words};
 
-/// Where an operand will be, with locals still to be laid out: `len` bytes in one piece, or in
-/// rows.
+/// The place of an operand, with locals still to be laid out: `len` bytes in one piece, or in rows.
 #[derive(Clone, Debug)]
 pub(crate) enum DraftPlace {
     Omitted,
@@ -116,7 +115,7 @@ pub(crate) struct DraftStep {
 }
 
 impl DraftStep {
-    /// Whether an operand may lie in rows of so many bytes.
+    /// Returns whether an operand may lie in rows of so many bytes.
     pub(crate) fn takes(&self, port: Port, row: usize) -> bool {
         self.rows
             .iter()
@@ -140,28 +139,28 @@ impl DraftStep {
 #[derive(Clone, Debug)]
 struct Local {
     bytes: usize,
-    /// Where it lies, if it is a part of something else.
+    /// Its place, if it is a part of something else.
     home: Option<DraftPlace>,
 }
 
 /// What following a local to what it is a part of takes at most, about.
 const RESOLVE_NS: usize = 32;
 
-/// Who reads the memory of each local.
+/// The readers of each local's memory.
 pub(crate) struct Readers {
     /// Operands of steps.
     operands: Vec<usize>,
-    /// Whether later stages do.
+    /// True if later stages do.
     kept: Vec<bool>,
 }
 
 impl Readers {
-    /// Whether so many operands of steps are all that read it.
+    /// Returns whether so many operands of steps are all that read it.
     pub(crate) fn are(&self, local: usize, operands: usize) -> bool {
         self.operands[local] == operands && !self.kept[local]
     }
 
-    /// Whether later stages read it.
+    /// Returns whether later stages read it.
     pub(crate) fn are_later(&self, local: usize) -> bool {
         self.kept[local]
     }
@@ -184,7 +183,7 @@ pub(crate) struct Draft {
     pub(crate) kept: Vec<usize>,
     /// Graph, operation and input of constants that are wholly in packed weights.
     pub(crate) absorbed: Vec<(usize, usize, usize)>,
-    /// What the steps' tables take of a budget.
+    /// The charges of the steps' tables to a budget.
     pub(crate) claims: Vec<Charge>,
 }
 
@@ -206,7 +205,7 @@ impl Draft {
         self.locals[local].home = Some(home);
     }
 
-    /// Whether a local is no part of anything else.
+    /// Returns whether a local is no part of anything else.
     pub(crate) fn is_root(&self, local: usize) -> bool {
         self.locals[local].home.is_none()
     }
@@ -257,7 +256,7 @@ impl Draft {
         DraftPlace::local(local, self.locals[local].bytes)
     }
 
-    /// How many locals there are.
+    /// Returns the number of locals.
     pub(crate) fn local_count(&self) -> usize {
         self.locals.len()
     }
@@ -273,7 +272,7 @@ impl Draft {
         kept
     }
 
-    /// Who reads each local, as steps are now.
+    /// Returns the readers of each local, as steps are now.
     pub(crate) fn readers(&self) -> Readers {
         let mut operands = vec![0; self.locals.len()];
         for place in self.steps.iter().flat_map(|step| &step.inputs) {

@@ -1,4 +1,4 @@
-//! What an operation does while it is lowered: states shapes, and adds steps.
+//! The calls of an operation while it is lowered: states shapes, and adds steps.
 
 use std::any::Any;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! What can go wrong: in an operation, while compiling, while running.
+//! The errors of the executor: in an operation, while compiling, while running.
 
 use nnburst_hal::{ErrorStatus, HalError, MemoryError};
 use nnburst_kernels::tensor::poll::Halt;
@@ -46,7 +46,7 @@ pub enum CompileError {
     Constant {
         /// Position in its graph.
         operand: usize,
-        /// What the memory said, or which range is not there.
+        /// The memory's error, or the range that is not there.
         error: String,
     },
     /// `NNBURST_ISA` or the option asks for what this machine or program doesn't have.

@@ -22,7 +22,7 @@ pub trait ExtensionExecutor: Send + Sync {
     fn lower(&self, number: u16, op: &mut OpBuilder<'_>) -> Lowered;
 }
 
-/// Who executes which extension, by name; and OEM operations, which have none.
+/// The executors of extensions, by name; and OEM operations, which have none.
 #[derive(Clone, Default)]
 pub struct ExtensionRegistry {
     executors: HashMap<String, Arc<dyn ExtensionExecutor>>,
@@ -42,18 +42,18 @@ impl ExtensionRegistry {
         self.oem = Some(executor);
     }
 
-    /// Who executes OEM operations, if anybody does.
+    /// Returns the executor of OEM operations, if there is one.
     pub fn oem(&self) -> Option<&Arc<dyn ExtensionExecutor>> {
         self.oem.as_ref()
     }
 
-    /// Who executes an extension.
+    /// Returns the executor of an extension.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn ExtensionExecutor>> {
         self.executors.get(name)
     }
 }
 
-/// What is known of the operand types of a model, those of extensions included.
+/// The operand types of a model, those of extensions included.
 #[derive(Debug, Default)]
 pub(crate) struct Types(HashMap<ExtensionCode, ExtensionOperandType>);
 
@@ -87,7 +87,7 @@ impl Types {
         kind.element_bytes().or_else(of_extension)
     }
 
-    /// Whether values of the type have no dimensions.
+    /// Returns whether values of the type have no dimensions.
     pub(crate) fn is_scalar(&self, kind: OperandType) -> bool {
         kind.is_scalar() || self.find(kind).is_some_and(|kind| !kind.is_tensor)
     }

@@ -20,7 +20,7 @@ pub(crate) struct Graph {
     pub(crate) outputs: Vec<usize>,
     /// The bytes of constants, by operand.
     pub(crate) constants: Vec<Option<Arc<AlignedBytes>>>,
-    /// Who reads each operand.
+    /// The readers of each operand.
     readers: Vec<Readers>,
 }
 

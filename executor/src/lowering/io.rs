@@ -1,4 +1,4 @@
-//! What a step sees when it runs: its operation's inputs and outputs, and scratch memory.
+//! The arguments of a step when it runs: its operation's inputs and outputs, and scratch memory.
 //!
 //! Inputs and outputs may lie in a client's memory, at any address, and change while they are read.
 //! So they are handed out as [`In`] and [`Out`]: pointer, length, loads and stores that need no
@@ -44,9 +44,9 @@ impl Slot {
 pub struct Io<'a> {
     slots: &'a [Slot],
     step: &'a Step,
-    /// Which of the step's shares of scratch memory is ours.
+    /// The number of our share among the step's shares of scratch memory.
     share: usize,
-    /// Where among the step's operands ours begin.
+    /// The place of our first operand among the step's.
     first: [usize; 2],
 }
 

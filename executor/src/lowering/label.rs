@@ -1,9 +1,9 @@
-//! What steps are called.
+//! The labels of steps.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// What to call a step, for profiles and debug events.
+/// The label of a step, for profiles and debug events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
     /// The primitive, such as `gemm_f32`.
@@ -18,8 +18,8 @@ pub struct Label {
 }
 
 impl Label {
-    /// Whether the arithmetic is that of 8-bit numbers, which kernels have at the end of their
-    /// names.
+    /// Returns whether the arithmetic is that of 8-bit numbers, which kernels have at the end of
+    /// their names.
     pub fn is_integer(&self) -> bool {
         self.kernel.ends_with("_i8") || self.kernel.ends_with("_byte")
     }

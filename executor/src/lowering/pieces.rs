@@ -27,12 +27,12 @@ const PIECES_PER_THREAD: u64 = 4;
 /// them is steps that can't be, and what goes from core to core in between, that nothing is gained.
 const SHARE_STAGES_FROM: u64 = 500_000;
 
-/// How bands are grouped.
+/// The grouping of row blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pieces {
-    /// How many pieces, as even as can be.
+    /// The number of chunks, as even as can be.
     pub(crate) pieces: usize,
-    /// Whether threads share them.
+    /// True if threads share them.
     pub(crate) shared: bool,
 }
 

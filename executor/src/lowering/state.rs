@@ -1,4 +1,4 @@
-//! How far lowering has come: values, and the graphs that are being lowered.
+//! The progress of lowering: values, and the graphs that are being lowered.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::graph::Graph;
 /// A value of one execution: an operand of the graph, or of a branch of an IF that was taken.
 pub(crate) type ValueId = usize;
 
-/// Where a value lies.
+/// The storage of a value.
 #[derive(Clone, Debug)]
 pub(crate) enum Storage {
     /// Not computed yet; a temporary.
@@ -28,7 +28,7 @@ pub(crate) enum Storage {
     Local(usize),
 }
 
-/// What is known of a value.
+/// The shape and contents of a value, as far as they are known.
 #[derive(Clone, Debug)]
 pub(crate) struct Value {
     pub(crate) storage: Storage,
@@ -36,7 +36,7 @@ pub(crate) struct Value {
     pub(crate) shape: Option<Shape>,
     /// What its shape must agree with: as declared by each graph that has it.
     pub(crate) declared: Vec<Vec<u32>>,
-    /// Which graph output it is.
+    /// The number of the graph output that it is.
     pub(crate) output: Option<usize>,
     /// The activation that reads it alone, where what computes it has applied that already.
     pub(crate) activated: Option<OperationType>,

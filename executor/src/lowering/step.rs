@@ -10,7 +10,7 @@ use super::io::Io;
 use super::label::Label;
 use super::state::ValueId;
 
-/// Where an operand's bytes are at run time.
+/// The place of an operand's bytes at run time.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     /// Nowhere: an operand that is left out.
@@ -33,14 +33,14 @@ impl Place {
     }
 }
 
-/// What a step computes. An error is a value that can't be computed with, such as an index out of
+/// The function of a step. An error is a value that can't be computed with, such as an index out of
 /// range.
 pub(crate) type Run = dyn Fn(Io<'_>) -> Result<(), String> + Send + Sync;
 
-/// What a step computes of some of its bands.
+/// The function of a step for some of its row blocks.
 pub(crate) type RunBands = dyn Fn(Io<'_>, Range<usize>) -> Result<(), String> + Send + Sync;
 
-/// How a step's work is cut.
+/// The division of a step's work.
 pub(crate) enum Work {
     /// Not at all.
     Whole(Box<Run>),
@@ -51,7 +51,7 @@ pub(crate) enum Work {
         count: usize,
         /// Into how many pieces they are grouped.
         pieces: usize,
-        /// Whether threads gain by sharing them.
+        /// True if threads gain by sharing them.
         shared: bool,
         /// Computes some.
         run: Box<RunBands>,
@@ -113,7 +113,7 @@ pub(crate) struct KnownOutput {
     pub(crate) bytes: usize,
 }
 
-/// What computes an operation whose output shapes are known only when it has run.
+/// The function of an operation whose output shapes are known only when it has run.
 pub(crate) type RunDynamic = dyn Fn(Io<'_>) -> Result<Vec<DynamicOutput>, String> + Send + Sync;
 
 /// An output with the shape it turned out to have.
@@ -129,7 +129,7 @@ pub struct DynamicOutput {
 #[derive(Clone, Debug)]
 pub(crate) struct DynamicTarget {
     pub(crate) value: ValueId,
-    /// Which graph output it is, if it is one.
+    /// The number of the graph output that it is, if it is one.
     pub(crate) output: Option<usize>,
     /// Declared extents; 0 is unknown.
     pub(crate) declared: Vec<Vec<u32>>,

@@ -151,7 +151,7 @@ impl<T: Element, R: Fn(T) -> f32, W: Fn(f32) -> T> Loop for Bilinear<'_, T, R, W
 struct Spread<'a> {
     left: &'a mut [f32],
     right: &'a mut [f32],
-    /// Which line it is.
+    /// The number of the row.
     line: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! What convolutions and FULLY_CONNECTED share: operand checks and requantisation.
+//! The common parts of convolutions and FULLY_CONNECTED: operand checks and requantisation.
 
 use std::sync::Arc;
 
@@ -98,7 +98,7 @@ pub(super) enum Types {
     Signed,
 }
 
-/// Which types these operands are of.
+/// Returns the types of these operands.
 pub(super) fn types(
     input: &Tensor,
     weights: &Tensor,
@@ -224,14 +224,14 @@ impl Sliding {
         (!as_is).then(|| Staged::new(self.input, self.output).repeated(repeat))
     }
 
-    /// What the step is called, for outputs of `channels` products at each tap.
+    /// Returns the step's label, for outputs of `channels` products at each tap.
     pub(super) fn label(&self, kernel: &'static str, channels: usize) -> Result<Label, OpError> {
         let filter = (self.vertical.filter, self.horizontal.filter);
         label(kernel, (&self.input, &self.output), filter, filter.0 * filter.1 * channels)
     }
 }
 
-/// What a convolution's step is called, for windows of `filter` pixels and outputs of `taps`
+/// Returns the label of a convolution's step, for windows of `filter` pixels and outputs of `taps`
 /// products each.
 pub(super) fn label(
     kernel: &'static str,

@@ -9,13 +9,13 @@ use nnburst_kernels::tensor::{OpError, Quantised, Real, poll};
 use super::conv::Requantise;
 use crate::lowering::{Io, Label, Lowered, OpBuilder};
 
-/// Which products each output of a convolution sums.
+/// The products that each output of a convolution sums.
 pub(super) trait Taps: Copy + Send + Sync + 'static {
     /// Along which dimension of the filter the output channels lie, and scales where each has its
     /// own.
     const CHANNEL_DIM: usize = 0;
 
-    /// How many lines the output has, those of all images.
+    /// Returns the number of rows of the output, those of all images.
     fn lines(&self) -> usize;
 
     /// Calls `each(output position, output channel, taps)` for every output of some lines, a tap
@@ -26,10 +26,10 @@ pub(super) trait Taps: Copy + Send + Sync + 'static {
         each: impl FnMut(usize, usize, &mut dyn Iterator<Item = (usize, usize)>),
     );
 
-    /// What to call the step.
+    /// Returns the step's label.
     fn label(&self) -> Result<Label, OpError>;
 
-    /// What is done with each sum.
+    /// Returns the epilogue of each accumulator.
     fn activation(&self) -> FusedActivation;
 }
 

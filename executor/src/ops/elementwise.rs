@@ -23,7 +23,7 @@ pub(super) static ADD: Op = Op { lower: |op| lower(op, Arithmetic::Add) };
 pub(super) static SUB: Op = Op { lower: |op| lower(op, Arithmetic::Sub) };
 pub(super) static MUL: Op = Op { lower: |op| lower(op, Arithmetic::Mul) };
 
-/// What the three have in common once their operands are read.
+/// The common operands of the three.
 struct Operands {
     a: Tensor,
     b: Tensor,

@@ -29,7 +29,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     dispatch!(input.kind, 0, real: real(op, reduction), byte: byte(op, reduction))
 }
 
-/// Which axes fall away, and where each element goes.
+/// The axes that fall away, and the destination of each element.
 #[derive(Clone, Debug)]
 pub(super) struct Reduction {
     pub(super) shape: Shape,

@@ -127,7 +127,7 @@ impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Loop for Windo
     }
 }
 
-/// Where the elements of one window lie, and its result.
+/// The places of one window's elements, and its result.
 struct Covered {
     first: usize,
     result: usize,

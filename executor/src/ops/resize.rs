@@ -18,7 +18,7 @@ pub(super) static RESIZE_NEAREST_NEIGHBOR: Op = Op { lower: |op| lower(op, false
 /// and the tables that are made for each of them stay small.
 const MAX_EXTENT: usize = 1 << 22;
 
-/// How positions of the output lie over those of the input.
+/// The positions of the output over those of the input.
 #[derive(Clone, Copy, Debug)]
 struct Grid {
     align_corners: bool,

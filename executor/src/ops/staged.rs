@@ -20,7 +20,7 @@ pub(super) struct Staged {
     /// The first and the number of channels that are read and written.
     read: (usize, usize),
     written: (usize, usize),
-    /// How often each channel is wanted.
+    /// The number of times that each channel is wanted.
     repeat: usize,
     canvas: Option<Canvas>,
 }
@@ -190,7 +190,7 @@ pub(super) fn convolve<T: Element, C: Convolution + 'static>(
     op.join_lines(lines);
 }
 
-/// How elements are read and written.
+/// The conversions of elements that are read and written.
 pub(super) type Convert<T, S> = (fn(T) -> S, fn(S) -> T);
 
 /// Bytes stay what they are.

@@ -9,7 +9,7 @@ use nnburst_kernels::tensor::{Element, In, Out, poll};
 use crate::lowering::{Io, Lowered, OpBuilder};
 use crate::ops::support::{by_width, compiled, plain};
 
-/// Where each element of an output comes from: `base + sum(position[axis] * strides[axis])`.
+/// The source of each element of an output: `base + sum(position[axis] * strides[axis])`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Strided {
     /// Of the output, or of any finer split of it; neighbours that can be one are one.

@@ -1,4 +1,4 @@
-//! What many operations share: labels, type dispatch, layouts, padding, broadcasting.
+//! The common parts of many operations: labels, type dispatch, layouts, padding, broadcasting.
 
 use nnburst_hal::OperandType;
 use nnburst_kernels::kernels::spans::each_stretch;
@@ -107,7 +107,7 @@ impl Image {
         Self { height, width, ..self }
     }
 
-    /// Whether channels come first.
+    /// Returns whether channels come first.
     pub(crate) fn is_nchw(&self) -> bool {
         self.nchw
     }
@@ -165,7 +165,7 @@ impl Axis {
     }
 }
 
-/// How windows slide, before extents are known.
+/// The movement of windows, before extents are known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     /// SAME, VALID, or explicit: (left, right, top, bottom).

@@ -4,7 +4,7 @@ use super::arena::{Lifetime, lay_out};
 use crate::lowering::draft::{Draft, DraftPlace, DraftStep};
 use crate::lowering::step::{Place, Step};
 
-/// Where locals are, once laid out.
+/// The places of locals, once laid out.
 pub(super) struct Layout {
     pub(super) slot: usize,
     /// The place of each in its slot.

@@ -26,7 +26,7 @@ use crate::plan::passes::fuse::fuse;
 use crate::plan::passes::join::{drop_borders, join, share, view};
 use crate::plan::passes::sequence::sequence;
 
-/// How an operation leaves lowering.
+/// The end of an operation's lowering.
 pub(super) enum Next {
     /// Lowered.
     Done,

@@ -35,14 +35,14 @@ use crate::lowering::{CompileError, Control, ExtensionRegistry, Label};
 /// pieces for more.
 pub const MAX_THREADS: usize = 64;
 
-/// What a plan may use.
+/// The options of a compilation.
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
     /// Threads that work on one execution, of at most [`MAX_THREADS`]; results don't depend on it.
     pub threads: usize,
     /// The best instruction set to use; `None` is `NNBURST_ISA`, or else the best of the machine.
     pub isa: Option<Isa>,
-    /// Who executes operations of extensions.
+    /// The executors of extensions' operations.
     pub extensions: ExtensionRegistry,
     /// Most bytes that a stage of the plan may take between inputs and outputs: a few bytes of
     /// shapes must not eat the machine.
@@ -58,9 +58,9 @@ pub struct CompileOptions {
     /// Leaves every operation a step by itself, and every value memory of its own: slower, with the
     /// same results. For finding out who is to blame for a wrong one.
     pub apart: bool,
-    /// What the memory of plan and sessions is charged to, before it is taken: constants, packed
-    /// weights, arenas, values whose sizes come with a run, and threads that share steps. `None`:
-    /// nobody bounds it.
+    /// The budget that the memory of plan and sessions is charged to, before it is taken:
+    /// constants, packed weights, arenas, values whose sizes come with a run, and threads that
+    /// share steps. `None`: nobody bounds it.
     pub memory: Option<Arc<Budget>>,
 }
 
@@ -79,7 +79,8 @@ impl Default for CompileOptions {
     }
 }
 
-/// How many operations a branch that is used in several places may add to those of the model.
+/// The number of operations that a branch which is used in several places may add to those of the
+/// model.
 const SPARE_OPERATIONS: usize = 1 << 16;
 
 /// A model, compiled. Immutable and shared; each execution at a time needs a [`Session`] of its
@@ -199,7 +200,8 @@ impl Plan {
         Ok(Self { context: Arc::new(context), first })
     }
 
-    /// Whether shapes and steps are all fixed: runs don't allocate, lock or call the system.
+    /// Returns whether shapes and steps are all fixed: runs don't allocate, lock or call the
+    /// system.
     pub fn is_static(&self) -> bool {
         self.first.as_ref().is_some_and(|stage| matches!(stage.tail, Tail::End))
     }
@@ -238,7 +240,7 @@ impl Context {
     }
 }
 
-/// Whether the executor computes operations of this kind. Those of extensions depend on the
+/// Returns whether the executor computes operations of this kind. Those of extensions depend on the
 /// registry, as OEM operations do, which count as none.
 pub fn is_implemented(kind: OperationType) -> bool {
     match kind {

@@ -1,5 +1,6 @@
-//! What a compilation cache keeps of a plan: the model, the constants that steps or shapes depend
-//! on, and the packed weights. The steps are made anew; that is quick once nothing is packed.
+//! The part of a plan that a compilation cache keeps: the model, the constants that steps or shapes
+//! depend on, and the packed weights. The steps are made anew; that is quick once nothing is
+//! packed.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,8 +22,8 @@ pub struct Snapshot {
     pub model: Model,
     /// Bytes of that memory.
     pub absent: u64,
-    /// Where the packed weights lie, if those of [`Snapshot::weights`] start each at a multiple of
-    /// 64.
+    /// The places of the packed weights, if those of [`Snapshot::weights`] start each at a multiple
+    /// of 64.
     pub entries: Vec<PackedEntry>,
     weights: Vec<Packed>,
 }

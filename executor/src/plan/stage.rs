@@ -5,7 +5,7 @@ use nnburst_hal::Charge;
 use crate::lowering::state::{State, ValueId};
 use crate::lowering::step::{DynamicTarget, KnownOutput, Place, RunDynamic, Step, Work};
 
-/// What follows on a stage's steps.
+/// The continuation of a stage's steps.
 pub(crate) enum Tail {
     /// Nothing: the graph is done.
     End,
@@ -35,16 +35,16 @@ pub(crate) struct Stage {
     pub(crate) arena_slot: usize,
     pub(crate) outputs: Vec<KnownOutput>,
     pub(crate) tail: Tail,
-    /// Where lowering goes on; `None` at the end.
+    /// The state in which lowering goes on; `None` at the end.
     pub(crate) state: Option<State>,
     /// Graph, operation and input of constants that are wholly in packed weights.
     pub(crate) absorbed: Vec<(usize, usize, usize)>,
-    /// What the steps' tables take of a budget.
+    /// The charges of the steps' tables to a budget.
     pub(crate) _claims: Vec<Charge>,
 }
 
 impl Stage {
-    /// Whether threads share a step, or one of a stage that is not known yet.
+    /// Returns whether threads share a step, or one of a stage that is not known yet.
     pub(crate) fn may_share(&self) -> bool {
         let is_shared = |step: &Step| matches!(step.work, Work::Bands { shared: true, .. });
         self.steps.iter().any(is_shared) || !matches!(self.tail, Tail::End)

@@ -1,5 +1,5 @@
-//! What a request brings: its arguments, held against what the model declares, and where outputs
-//! go.
+//! The arguments of a request: its arguments, held against what the model declares, and where
+//! outputs go.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::lowering::extension::Types;
 use crate::lowering::io::Slot;
 use crate::lowering::state::ArgumentShape;
 
-/// Where outputs go.
+/// The destination of outputs.
 pub(super) enum Sink<'a> {
     /// Into the memory of the request.
     Given(&'a [Output<'a>]),
@@ -21,7 +21,7 @@ pub(super) enum Sink<'a> {
 }
 
 impl Sink<'_> {
-    /// How many there are.
+    /// Returns the number of them.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Given(outputs) => outputs.len(),
@@ -29,12 +29,12 @@ impl Sink<'_> {
         }
     }
 
-    /// Whether the request wants none of it.
+    /// Returns whether the request wants none of it.
     pub(super) fn is_omitted(&self, index: usize) -> bool {
         matches!(self, Self::Given(outputs) if matches!(outputs.get(index), Some(Output::NoValue)))
     }
 
-    /// Where one goes; an empty place where it is unknown or omitted.
+    /// Returns the destination of one; an empty place where it is unknown or omitted.
     pub(super) fn slot(&mut self, index: usize) -> Slot {
         match self {
             Self::Given(outputs) => match outputs.get(index) {
@@ -64,7 +64,7 @@ impl Sink<'_> {
     }
 }
 
-/// Whether an argument has the shape that a path was compiled for.
+/// Returns whether an argument has the shape that a path was compiled for.
 pub(super) fn fits(input: &Input<'_>, known: &ArgumentShape, declared: &[u32]) -> bool {
     match (input, known) {
         (Input::NoValue, ArgumentShape::Omitted) => true,

@@ -81,7 +81,7 @@ pub struct StepTime {
     pub label: crate::lowering::Label,
     /// Bytes of its operands, each read or written once.
     pub bytes: usize,
-    /// How long it took.
+    /// The time that it took.
     pub time: Duration,
 }
 
@@ -90,16 +90,16 @@ pub struct StepTime {
 pub struct Session {
     context: Arc<Context>,
     runner: Runner,
-    /// Whether there are steps to share, or may be.
+    /// True if there are steps to share, or may be.
     shares: bool,
     /// Helpers, from the first run on.
     team: Option<Team>,
     warmth: Warmth,
-    /// Whether a warm-up run does what a run does, and nothing else.
+    /// True if a warm-up run does what a run does, and nothing else.
     warms_up: bool,
 }
 
-/// What a run goes by: its control, who helps, and where the times of its steps go.
+/// The instructions of a run: its control, who helps, and where the times of its steps go.
 #[derive(Debug)]
 struct Orders<'a> {
     control: &'a Control<'a>,
@@ -109,7 +109,7 @@ struct Orders<'a> {
 }
 
 impl Orders<'_> {
-    /// Whether the run may go on.
+    /// Returns whether the run may go on.
     #[inline]
     fn check(&mut self) -> Result<(), Halt> {
         if let Some(warm_up) = &mut self.warm_up

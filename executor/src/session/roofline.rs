@@ -14,13 +14,13 @@ use crate::lowering::Label;
 /// Samples of each figure.
 const SAMPLES: usize = 40;
 
-/// How long one sample should take: short enough to fall between two interrupts now and then.
+/// The time that one sample should take: short enough to fall between two interrupts now and then.
 const SAMPLE: Duration = Duration::from_micros(200);
 
 /// The peak of one core with one instruction set.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Peak {
-    /// Which instruction set.
+    /// The instruction set.
     pub isa: Isa,
     /// 10^9 float operations a second, a multiply-add being two.
     pub f32_gflops: f64,
@@ -28,18 +28,18 @@ pub struct Peak {
     pub i8_gops: f64,
 }
 
-/// How fast one core reads from a level of memory.
+/// The bandwidth with which one core reads from a level of memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bandwidth {
     /// `L1`, `L2`, `L3` or `DRAM`.
     pub level: &'static str,
-    /// How much the level holds; `usize::MAX` for the last.
+    /// The size of the level; `usize::MAX` for the last.
     pub bytes: usize,
     /// 10^9 bytes a second.
     pub gbytes: f64,
 }
 
-/// What one core of this machine can do.
+/// The roofline of one core of this machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ceilings {
     /// Best instruction set first; those above the one allowed are left out.

@@ -103,7 +103,7 @@ fn or_forget<T>(
     }
 }
 
-/// What stays the same during a run.
+/// The state that stays the same during a run.
 struct Walk<'r, 's, 'o, 'c> {
     context: &'r Context,
     orders: &'r mut Orders<'c>,

@@ -20,16 +20,16 @@ use std::time::{Duration, Instant};
 use nnburst_hal::Budget;
 use nnburst_hal::process::{self, Origin};
 
-/// How long a helper polls before it parks: longer than the pause between the steps of a plan and
-/// than the time a client takes to send the next frame back to back, shorter than what a battery
-/// notices.
+/// The time that a worker polls before it parks: longer than the pause between the steps of a plan
+/// and than the time a client takes to send the next frame back to back, shorter than what a
+/// battery notices.
 const HOT: Duration = Duration::from_millis(2);
 
 /// A helper that keeps the owner waiting for so much longer than the owner itself worked is held
 /// up: pieces are alike, so it is not its work that takes it so long.
 const HELD_UP: Duration = Duration::from_micros(200);
 
-/// How long the owner then works alone, at first and at most.
+/// The time that the owner then works alone, at first and at most.
 const ALONE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
 /// Polls between two looks at the clock.
@@ -42,7 +42,7 @@ const JOB: u32 = 32;
 
 type Job = dyn Fn(usize) + Sync;
 
-/// What the helpers share with the owner.
+/// The state that the workers share with the owner.
 struct Shared {
     state: AtomicU64,
     /// Written by the owner while the state is closed and nobody is inside; read by those inside.
@@ -108,7 +108,7 @@ impl Team {
         Self { shared, helpers, alone: None, next_alone: ALONE.0, origin: Origin::here() }
     }
 
-    /// How many work on a job at most, the owner included.
+    /// Returns the number of threads that work on a job at most, the owner included.
     pub(super) fn size(&self) -> usize {
         self.helpers.len() + 1
     }
@@ -258,7 +258,8 @@ fn help(shared: &Shared, helper: usize, owner: usize) {
     }
 }
 
-/// How many cores the process as a whole may run on. More threads than that wait for each other.
+/// Returns the number of cores that the process as a whole may run on. More threads than that wait
+/// for each other.
 pub(super) fn cores() -> usize {
     use rustix::thread::sched_getaffinity;
     let allowed = sched_getaffinity(Some(rustix::process::getpid()));

@@ -5,14 +5,15 @@ use nnburst_kernels::tensor::packed::Packed;
 /// Read at a time: some hundred nanoseconds from the third cache.
 const PIECE: usize = 2 << 10;
 
-/// What is touched at most. Of larger models the first weights: those that come later are fetched
-/// while the first are used, and all of them again and again would keep memory busy for nothing.
+/// The most bytes that are touched. Of larger models the first weights: those that come later are
+/// fetched while the first are used, and all of them again and again would keep memory busy for
+/// nothing.
 const MOST: usize = 4 << 20;
 
-/// What is fetched at a time by the machine.
+/// The bytes that the machine fetches at a time.
 const LINE: usize = 64;
 
-/// Where a round of touching stands.
+/// The progress of a round of touching.
 #[derive(Debug)]
 pub(super) struct Warmth {
     /// In the order they are touched: what the first steps use comes last, so as to stay in the

@@ -49,7 +49,7 @@ pub(super) fn warm_up(step: &Step, io: Io<'_>) -> Result<(), String> {
     })
 }
 
-/// Whether a step that can't be cut takes too long to be warmed up.
+/// Returns whether a step that can't be cut takes too long to be warmed up.
 fn is_long(step: &Step) -> bool {
     let moves = u64::try_from(step.bytes()).unwrap_or(u64::MAX) / MOVED;
     estimate(&step.label).max(moves) > LONG

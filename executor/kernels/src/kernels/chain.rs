@@ -168,8 +168,8 @@ impl Chain {
         (self.stages.first().map_or(0, read), self.stages.last().map_or(0, Stage::pixel_bytes))
     }
 
-    /// Whether parts of the output that are computed apart share lines of a stage, which are then
-    /// computed twice.
+    /// Returns whether parts of the output that are computed apart share lines of a stage, which
+    /// are then computed twice.
     pub fn overlaps(&self) -> bool {
         self.stages.len() > 1
     }

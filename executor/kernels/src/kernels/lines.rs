@@ -14,10 +14,10 @@ pub trait Convolution: std::fmt::Debug + Send + Sync {
     /// Elements of the scratch memory.
     type Scratch: Element;
 
-    /// Whether each channel is computed of one channel.
+    /// True if each channel is computed of one channel.
     const DEPTHWISE: bool;
 
-    /// How windows lie.
+    /// Returns the placement of windows.
     fn patches(&self) -> &Patches;
 
     /// Channels of the output.
@@ -70,7 +70,7 @@ pub trait Convolution: std::fmt::Debug + Send + Sync {
 
 /// A [`Convolution`] of any elements.
 pub trait Lines: std::fmt::Debug + Send + Sync {
-    /// How windows lie.
+    /// Returns the placement of windows.
     fn patches(&self) -> &Patches;
 
     /// Bytes of an element, in input and output.
@@ -79,7 +79,7 @@ pub trait Lines: std::fmt::Debug + Send + Sync {
     /// Channels of the output.
     fn channels(&self) -> usize;
 
-    /// Whether each channel is computed of one channel.
+    /// Returns whether each channel is computed of one channel.
     fn is_depthwise(&self) -> bool;
 
     /// Scratch memory that [`Lines::lines`] takes.

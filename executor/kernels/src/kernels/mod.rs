@@ -50,7 +50,7 @@ pub mod svdf_f32;
 pub mod transcendental_f32;
 pub mod windows;
 
-/// What products of floats are computed with.
+/// The precision of float GEMMs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
     /// The floats that they are of.

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use crate::tensor::rows::Pitched;
 
-/// How windows lie over an image of NHWC layout.
+/// The placement of windows over an image of NHWC layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patches {
     /// Images.
@@ -105,12 +105,12 @@ impl Patches {
         self.stride_h * self.in_width * self.channels * size_of::<T>()
     }
 
-    /// Whether the image is the matrix: windows of one pixel, side by side.
+    /// Returns whether the image is the matrix: windows of one pixel, side by side.
     pub fn is_matrix(&self) -> bool {
         self.is_direct() && self.stride_h == 1 && self.stride_w == 1
     }
 
-    /// Whether every row lies in the image in one piece.
+    /// Returns whether every row lies in the image in one piece.
     pub fn is_direct(&self) -> bool {
         self.filter_h == 1 && self.filter_w == 1 && self.top == 0 && self.left == 0
     }

@@ -7,7 +7,7 @@
 use crate::simd::Isa;
 use crate::tensor::{Element, In, Out, poll};
 
-/// What to run. Its body must be `#[inline(always)]`, as it is compiled where it ends up.
+/// The loop to run. Its body must be `#[inline(always)]`, as it is compiled where it ends up.
 pub trait Loop {
     /// Runs the loop.
     fn run(self);

@@ -1,4 +1,4 @@
-//! Where the windows of outputs lie, cut where they leave the image.
+//! The windows of outputs, cut where they leave the image.
 //!
 //! A window at the border is a smaller window. Pixels whose windows are cut alike come together as
 //! a

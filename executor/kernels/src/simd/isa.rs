@@ -35,7 +35,7 @@ impl Isa {
     pub const ALL: [Self; 6] =
         [Self::Avx512Vbmi, Self::Avx512, Self::Avx2, Self::NeonDot, Self::Neon, Self::Scalar];
 
-    /// Whether this machine has it.
+    /// Returns whether this machine has it.
     pub fn detected(self) -> bool {
         match self {
             Self::Scalar => true,

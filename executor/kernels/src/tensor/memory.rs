@@ -12,7 +12,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use huge::HUGE_PAGE;
 
-/// Where vectors and cache lines start.
+/// The alignment of vectors and cache lines.
 pub const ALIGN: usize = 64;
 
 /// From this size on bytes come in huge pages of their own.
@@ -26,7 +26,7 @@ pub struct AlignedBytes {
     start: NonNull<u8>,
     len: usize,
     memory: Memory,
-    /// What they take of a budget.
+    /// Their charge to a budget.
     charge: Option<Charge>,
 }
 
@@ -272,7 +272,7 @@ impl AlignedBytes {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -373,7 +373,7 @@ pub struct Slab {
     open: Option<(Arc<AlignedBytes>, usize)>,
     /// Those that aren't all huge pages.
     small: Vec<Weak<AlignedBytes>>,
-    /// Who pays for them.
+    /// The budget that they are charged to.
     budget: Option<Arc<Budget>>,
 }
 

@@ -22,7 +22,7 @@ use nnburst_hal::Budget;
 use crate::tensor::memory::Slab;
 use crate::tensor::{AlignedBytes, NoMemory};
 
-/// Which weights: of which operation, packed how. The order of asking tells several of one kernel
+/// The weights: of which operation, packed how. The order of asking tells several of one kernel
 /// apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
@@ -79,7 +79,7 @@ impl Packed {
 #[derive(Debug, Default)]
 pub struct Packs {
     made: Mutex<Vec<(Key, Packed)>>,
-    /// Where they lie, one behind the other.
+    /// The memory that they lie in, one behind the other.
     slab: Mutex<Slab>,
     /// What a cache has, by its entry without the place; kernels' names are known by their hashes.
     cached: Option<HashMap<PackedEntry, Packed>>,
@@ -90,7 +90,7 @@ pub struct Packs {
     failure: Mutex<Option<NoMemory>>,
 }
 
-/// Where a compilation cache has the packed weights of an operation.
+/// The place of an operation's packed weights in a compilation cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct PackedEntry {
     /// The graph: 0 is the main graph.
@@ -144,7 +144,7 @@ impl Packs {
         lower()
     }
 
-    /// Whether weights were asked for that the cache lacks.
+    /// Returns whether weights were asked for that the cache lacks.
     pub fn missed(&self) -> bool {
         self.missed.load(Ordering::Relaxed)
     }
@@ -241,8 +241,8 @@ impl Packs {
     }
 }
 
-/// How many of the latest weights new ones are compared with: more than a step of a sequence has,
-/// and few enough that a model of many can't make it long.
+/// The number of the latest weights that new ones are compared with: more than a step of a sequence
+/// has, and few enough that a model of many can't make it long.
 const LOOK_BACK: usize = 8;
 
 /// The first of some weights that are the same as these; or these.

@@ -37,8 +37,8 @@ pub trait Poll {
 /// long is still polled every 5 milliseconds.
 const EVERY_NS: i64 = 500_000;
 
-/// What loops over elements report at a time: a few microseconds of vectors, half a millisecond of
-/// slow functions.
+/// The number of elements that loops report at a time: a few microseconds of vectors, half a
+/// millisecond of slow functions.
 pub const CHUNK: usize = 1 << 14;
 
 /// The work has to end; why is [`halted`]'s to say.
@@ -137,8 +137,8 @@ fn poll(meter: &Meter) -> Result<(), Halted> {
     }
 }
 
-/// Whether work of this thread was ended since it came [`under`] its control: what it left is then
-/// no result.
+/// Returns whether work of this thread was ended since it came [`under`] its control: what it left
+/// is then no result.
 ///
 /// # Errors
 /// It was.

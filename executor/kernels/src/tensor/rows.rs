@@ -108,7 +108,7 @@ impl<P: Piece> Rows<P> {
         self.pitch
     }
 
-    /// How many elements the rows have.
+    /// Returns the number of elements of the rows.
     #[inline(always)]
     pub fn len(self) -> usize {
         if self.row == self.pitch {
@@ -117,12 +117,12 @@ impl<P: Piece> Rows<P> {
         (self.all.len() + self.pitch - self.row) / self.pitch * self.row
     }
 
-    /// Whether there are no elements.
+    /// Returns whether there are no elements.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// Whether all of it lies in one piece.
+    /// Returns whether all of it lies in one piece.
     #[inline(always)]
     pub fn is_one_piece(self) -> bool {
         self.row == self.pitch
@@ -141,7 +141,7 @@ impl<P: Piece> Rows<P> {
         self.all.slice(start..start + range.len())
     }
 
-    /// Where element `at` lies, counted in elements from the first.
+    /// Returns the place of element `at`, counted in elements from the first.
     #[inline(always)]
     pub fn place(self, at: usize) -> usize {
         if self.row == self.pitch { at } else { at / self.row * self.pitch + at % self.row }
@@ -203,7 +203,7 @@ pub struct Pitched<P> {
 }
 
 impl<T> Pitched<*const T> {
-    /// Where row `at` is, or would be.
+    /// Returns the address of row `at`, or the one it would have.
     #[inline(always)]
     pub fn row(self, at: usize) -> *const T {
         self.start.wrapping_add(at * self.pitch)
@@ -216,7 +216,7 @@ impl<T> Pitched<*const T> {
 }
 
 impl<T> Pitched<*mut T> {
-    /// Where row `at` is, or would be.
+    /// Returns the address of row `at`, or the one it would have.
     #[inline(always)]
     pub fn row(self, at: usize) -> *mut T {
         self.start.wrapping_add(at * self.pitch)

@@ -43,7 +43,7 @@ impl Shape {
         self.0.iter().map(|&extent| u32::try_from(extent).unwrap_or(u32::MAX)).collect()
     }
 
-    /// How many extents there are.
+    /// Returns the number of extents.
     pub fn rank(&self) -> usize {
         self.0.len()
     }

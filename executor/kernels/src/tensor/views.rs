@@ -41,7 +41,7 @@ impl<'a, T: Element> In<'a, T> {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(self) -> bool {
         self.len == 0
     }
@@ -157,7 +157,7 @@ impl<'a, T: Element> Out<'a, T> {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(self) -> bool {
         self.len == 0
     }

@@ -15,7 +15,7 @@ use crate::ops::support::plain;
 
 pub(in crate::ops) static BOX_WITH_NMS_LIMIT: Op = Op { lower };
 
-/// How a chosen box weakens those it overlaps.
+/// The rule by which a chosen box weakens those it overlaps.
 #[derive(Clone, Copy, Debug)]
 enum Kernel {
     Hard,

@@ -13,7 +13,7 @@ pub(super) fn corners(boxes: &[f32], index: usize) -> Corners {
     boxes.get(at..at + 4).and_then(|four| four.try_into().ok()).unwrap_or_default()
 }
 
-/// Whether the corners are in order; NaN isn't.
+/// Returns whether the corners are in order; NaN isn't.
 pub(super) fn in_order([x1, y1, x2, y2]: Corners) -> bool {
     x1 <= x2 && y1 <= y2
 }

@@ -14,7 +14,7 @@ use crate::ops::support::plain;
 
 pub(in crate::ops) static DETECTION_POSTPROCESSING: Op = Op { lower };
 
-/// How detections are chosen.
+/// The rule by which detections are chosen.
 #[derive(Clone, Copy, Debug)]
 enum Mode {
     /// Suppression for each class, at most so many of each.
@@ -34,7 +34,7 @@ struct Rules {
     limit: usize,
     score_threshold: f32,
     iou_threshold: f32,
-    /// What is taken from a class to give its label.
+    /// The difference between a class and its label.
     label_offset: usize,
 }
 

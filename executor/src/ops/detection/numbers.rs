@@ -20,7 +20,7 @@ pub(super) fn claim_run(op: &mut OpBuilder<'_>, inputs: &[&Tensor]) -> Lowered {
     op.claim(elements.saturating_mul(RUN_BYTES))
 }
 
-/// How an operand's elements stand for real numbers.
+/// The quantisation of an operand's elements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Numbers {
     kind: OperandType,

@@ -1,4 +1,5 @@
-//! What ROI_ALIGN and ROI_POOLING share: operands, and regions brought to the feature map's scale.
+//! The common parts of ROI_ALIGN and ROI_POOLING: operands, and regions brought to the feature
+//! map's scale.
 
 use nnburst_kernels::tensor::{OpError, Tensor};
 

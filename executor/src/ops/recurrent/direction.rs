@@ -1,4 +1,4 @@
-//! How recurrent operations run: directions of a cell over a sequence.
+//! The execution of recurrent operations: directions of a cell over a sequence.
 //!
 //! ```text
 //!   x, whole sequence ──one product──► sums [rows, gates] ──┐
@@ -15,7 +15,7 @@ use super::operands::{Id, Operands, store};
 use super::sequence::{Sequence, SequenceTo};
 use crate::lowering::{Io, Label, Lowered, OpBuilder, Words};
 
-/// What becomes of the sums of a cell's gates.
+/// The function of a cell's gates.
 pub(super) trait Cell: std::fmt::Debug + Send + Sync + 'static {
     /// Elements of work memory that [`Cell::finish`] takes.
     fn work(&self) -> usize;
@@ -40,7 +40,7 @@ pub(super) trait Cell: std::fmt::Debug + Send + Sync + 'static {
 pub(super) struct States<'a> {
     /// The output of the last step.
     pub(super) h: &'a mut [f32],
-    /// What else the cell keeps; may be empty.
+    /// The cell's further state; may be empty.
     pub(super) c: &'a mut [f32],
 }
 

@@ -66,8 +66,8 @@ impl Linear {
     }
 }
 
-/// What the gates' sums start with: for all rows of a sequence the products of the input, and the
-/// bias.
+/// The initial accumulators of the gates: for all rows of a sequence the products of the input, and
+/// the bias.
 #[derive(Debug)]
 pub(super) struct Inputs {
     linear: Linear,

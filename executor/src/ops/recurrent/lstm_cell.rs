@@ -67,7 +67,7 @@ pub(super) struct Extents {
 #[derive(Debug)]
 pub(super) struct Cell {
     pub(super) extents: Extents,
-    /// Whether the input gate is one minus the forget gate.
+    /// True if the input gate is one minus the forget gate.
     pub(super) coupled: bool,
     input_to: [Id; 4],
     recurrent_to: [Id; 4],
@@ -163,7 +163,7 @@ impl Cell {
         })
     }
 
-    /// How many gates have sums.
+    /// Returns the number of gates with accumulators.
     pub(super) fn gates(&self) -> usize {
         if self.coupled { 3 } else { 4 }
     }
@@ -312,7 +312,7 @@ impl Loop for Update<'_> {
     }
 }
 
-/// What the output gate lets through.
+/// The weighting by the output gate.
 struct Weigh<'a> {
     values: &'a mut [f32],
     o: &'a [f32],
@@ -325,7 +325,7 @@ impl Loop for Weigh<'_> {
     }
 }
 
-/// Whether the input gate is left out whole; half of it is an error.
+/// Returns whether the input gate is left out whole; half of it is an error.
 fn input_gate_is_coupled(op: &OpBuilder<'_>, at: &CellInputs) -> Lowered<bool> {
     let gate = [at.input_to[INPUT], at.recurrent_to[INPUT], at.bias[INPUT]];
     let there = gate.map(|index| op.has_input(index));

@@ -1,4 +1,4 @@
-//! What recurrent cells are made of: products with weight rows, and activations.
+//! The parts of recurrent cells: products with weight rows, and activations.
 
 use nnburst_kernels::kernels::transcendental_f32::{Function, Map};
 use nnburst_kernels::simd::Isa;

@@ -12,7 +12,7 @@ use nnburst_kernels::tensor::{AlignedBytes, In, OpError, poll};
 
 use crate::lowering::{Io, Lowered, OpBuilder};
 
-/// Where an operand's numbers are while the step runs.
+/// The place of an operand's elements while the step runs.
 #[derive(Clone, Debug)]
 enum Part {
     Absent,
@@ -138,7 +138,7 @@ impl Operands {
         }
     }
 
-    /// Whether the operand is there.
+    /// Returns whether the operand is there.
     pub(super) fn has(&self, Id(id): Id) -> bool {
         !matches!(self.parts[id], Part::Absent)
     }

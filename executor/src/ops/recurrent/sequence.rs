@@ -80,7 +80,7 @@ impl Sequence {
         if self.time_major { 1 } else { self.time }
     }
 
-    /// Where a row of a step lies.
+    /// Returns the place of a row of a step.
     pub(super) fn row(self, step: usize, batch: usize) -> usize {
         if self.time_major { step * self.batch + batch } else { batch * self.time + step }
     }
@@ -113,7 +113,7 @@ pub(super) fn set_sequence_outputs(
     }
 }
 
-/// Where a direction of a bidirectional operation gets its second input from.
+/// The source of the second input of a bidirectional operation's direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Linking {
     /// No auxiliary input.

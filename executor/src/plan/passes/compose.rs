@@ -66,7 +66,7 @@ fn find(draft: &Draft, readers: &Readers, at: usize) -> Option<(usize, [u8; 256]
     })
 }
 
-/// Whether two places are one.
+/// Returns whether two places are one.
 fn same(draft: &Draft, a: &DraftPlace, b: &DraftPlace) -> bool {
     let at = |place: &DraftPlace| match draft.resolve(place) {
         DraftPlace::Local { local, offset, len, .. } => Some((false, local, offset, len)),

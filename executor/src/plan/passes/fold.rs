@@ -66,7 +66,8 @@ pub(in crate::plan) fn fold(
     Ok(())
 }
 
-/// Whether an operation gives the same each time. What drivers add may keep state; draws differ.
+/// Returns whether an operation gives the same each time. What drivers add may keep state; draws
+/// differ.
 fn is_pure(kind: OperationType) -> bool {
     use OperationType as O;
     !matches!(kind, O::RandomMultinomial | O::OemOperation | O::Extension(_))

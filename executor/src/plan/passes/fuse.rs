@@ -97,7 +97,7 @@ fn is_depthwise(kernels: &[Arc<dyn Lines>]) -> bool {
     kernels.iter().any(|kernel| kernel.is_depthwise())
 }
 
-/// Whether step `at` alone reads what the step before it wrote, as its input `input`.
+/// Returns whether step `at` alone reads what the step before it wrote, as its input `input`.
 fn is_only_reader(draft: &Draft, readers: &Readers, at: usize, input: usize) -> bool {
     let Some([before, this]) = draft.steps.get(at - 1..=at) else { return false };
     let [output] = &before.outputs[..] else { return false };

@@ -142,7 +142,7 @@ struct Whole {
     local: usize,
     /// Inputs of the step that make it up.
     inputs: Range<usize>,
-    /// Where it belongs.
+    /// The place that it belongs to.
     home: DraftPlace,
 }
 
@@ -193,8 +193,8 @@ fn row_of(draft: &Draft, place: &DraftPlace, rows: usize) -> Option<(usize, usiz
     }
 }
 
-/// Whether all operands that are a local or rows of it, but for those `but` says, may lie in rows
-/// of `row` bytes.
+/// Returns whether all operands that are a local or rows of it, but for those `but` says, may lie
+/// in rows of `row` bytes.
 fn all_take_rows(
     draft: &Draft,
     users: &Users,

@@ -21,7 +21,7 @@ impl Kernel for Add {
     }
 }
 
-/// What the near way takes.
+/// The constants of the approximate path.
 struct Certain<V: Numbers> {
     a: V,
     b: V,
@@ -141,7 +141,7 @@ unsafe fn exact<V: Numbers>(rows: &Rows, first: usize, end: usize) {
     }
 }
 
-/// What the exact way takes.
+/// The constants of the exact path.
 struct Scales<V: Numbers> {
     operands: [V::Multipliers; 2],
     zero_points: [V; 2],

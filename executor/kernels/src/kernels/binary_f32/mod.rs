@@ -8,7 +8,7 @@ use crate::simd::floats::{self, Floats};
 use crate::simd::{Form, Isa, best};
 use crate::tensor::{In, Out};
 
-/// What is made of two numbers.
+/// The function of two elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arithmetic {
     /// Sum.

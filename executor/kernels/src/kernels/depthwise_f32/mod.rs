@@ -83,7 +83,7 @@ pub struct Depthwise {
     sliced: Option<Sliced>,
 }
 
-/// How a few channels of an image are copied together.
+/// The copy of a few channels of an image, side by side.
 #[derive(Clone, Copy, Debug)]
 struct Sliced {
     /// Lines of outputs that they are copied for at a time.
@@ -91,14 +91,14 @@ struct Sliced {
     /// Lines and columns of zeros above and left of the image in the copy.
     top: usize,
     left: usize,
-    /// How windows lie over the copy: none is cut, where there are such borders on all sides.
+    /// The windows over the copy: none is cut, where there are such borders on all sides.
     patches: Patches,
 }
 
 /// Some of an image's channels.
 #[derive(Clone, Copy, Debug)]
 struct Source {
-    /// Where the first of them is, or would be, in the first pixel.
+    /// The address of the first of them, or the one it would have, in the first pixel.
     first: *const f32,
     /// Elements between pixels.
     step: usize,

@@ -96,7 +96,7 @@ pub struct Depthwise {
     way: Way,
 }
 
-/// How it is computed.
+/// The path that computes it.
 #[derive(Debug)]
 enum Way {
     Strips(Box<strips::Strips>),
@@ -168,7 +168,7 @@ impl Depthwise {
         }
     }
 
-    /// Whether pixels of the output may lie apart.
+    /// Returns whether pixels of the output may lie apart.
     pub fn takes_rows(&self) -> bool {
         match &self.way {
             // Fewer channels than a vector has lie side by side in it.

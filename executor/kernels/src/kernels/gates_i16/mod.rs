@@ -1,5 +1,5 @@
-//! What goes into the gates of quantised cells: two rows of sums, each by a multiplier of its own,
-//! added up and saturated to 16 bits at each step.
+//! The inputs of quantised cells' gates: two rows of sums, each by a multiplier of its own, added
+//! up and saturated to 16 bits at each step.
 //!
 //! One call does all gates of a cell, one behind the other, since a gate of few units would be over
 //! before its first vector is. Each gate is done in whole vectors; what they say of the next gate's

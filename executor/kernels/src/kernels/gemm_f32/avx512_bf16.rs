@@ -95,7 +95,7 @@ unsafe fn pairs(from: *const f32, len: usize, to: *mut f32) {
     }
 }
 
-/// How many of the lanes that start at element `from` are beyond `len`.
+/// Returns the number of lanes beyond `len` of those that start at element `from`.
 fn lanes_missing(len: usize, from: usize) -> u32 {
     let there = len.saturating_sub(from).min(LANES);
     u32::try_from(LANES - there).unwrap_or(0)

@@ -66,7 +66,7 @@ const DEEPEST: usize = 1 << 20;
 /// together.
 const SHORT_LINE: usize = 10;
 
-/// Where rows come from.
+/// The source of rows.
 #[derive(Clone, Copy, Debug)]
 enum Source {
     /// They lie one behind the other.
@@ -144,8 +144,8 @@ impl Gemm {
         self.form.isa
     }
 
-    /// Whether all weights and biases are numbers, as they are packed: a model from a cache lacks
-    /// the constants of which they were made. For single precision.
+    /// Returns whether all weights and biases are numbers, as they are packed: a model from a cache
+    /// lacks the constants of which they were made. For single precision.
     pub fn is_finite(&self) -> bool {
         self.weights.typed::<f32>().iter().all(|weight| weight.is_finite())
     }

@@ -30,7 +30,7 @@ pub(super) struct Tile {
     pub(super) high: f32,
 }
 
-/// Where a segment of a tile's rows starts, and its weights.
+/// The start of a segment of a tile's rows, and its weights.
 pub(super) struct Segment {
     pub(super) rows: *const f32,
     pub(super) weights: *const f32,
@@ -69,8 +69,9 @@ impl Tile {
 /// Rows that are addressed from one register: it, and once and twice the stride behind it.
 pub(super) const ROWS_PER_BASE: usize = 3;
 
-/// How many floats ahead weights are fetched: a panel is too large for the first cache, and the
-/// machine's own prefetching ends with each page. For 49 rows it makes 100 GFLOP/s of 94.
+/// The distance in floats at which weights are prefetched: a panel is too large for the first
+/// cache, and the machine's own prefetching ends with each page. For 49 rows it makes 100 GFLOP/s
+/// of 94.
 #[cfg(target_arch = "x86_64")]
 pub(super) const AHEAD: usize = 256;
 

@@ -1,5 +1,5 @@
-//! Where windows lie in memory: in the image itself, or in a copy of a few of its lines with their
-//! padding.
+//! The places of windows in memory: in the image itself, or in a copy of a few of its lines with
+//! their padding.
 //!
 //! Copying costs one pass over the image, far less than gathering every window does, and the lines
 //! of a band are still near when they are read.
@@ -16,13 +16,13 @@ const BAND_BYTES: usize = 96 << 10;
 /// Bytes behind a copy that the last window's last word may reach.
 const SLACK: usize = 64;
 
-/// How windows lie, and in how many pieces.
+/// The placement of windows, and the number of chunks.
 #[derive(Debug)]
 pub(crate) struct Bands {
     pub(crate) patches: Patches,
-    /// Whether windows are read from the image itself.
+    /// True if windows are read from the image itself.
     pub(crate) in_place: bool,
-    /// Where a window's segments start.
+    /// The starts of a window's segments.
     pub(crate) segments: Vec<usize>,
     pub(crate) segment_words: usize,
     pub(crate) segment_bytes: usize,
@@ -118,7 +118,7 @@ impl Bands {
         (lines, width, self.patches.stride_h * pixels * self.pixel(pitch))
     }
 
-    /// Whether all windows lie equally far apart.
+    /// Returns whether all windows lie equally far apart.
     fn one_run(&self) -> bool {
         let p = &self.patches;
         self.in_place && (p.stride_h, p.stride_w) == (1, 1)

@@ -1,5 +1,5 @@
-//! What a form of the product is: how wide its panels are, what its words are made of, and how it
-//! computes a run.
+//! A variant of the GEMM: how wide its panels are, what its words are made of, and how it computes
+//! a run.
 
 use crate::simd::requantise::Channels;
 
@@ -10,12 +10,12 @@ pub(crate) struct Run {
     pub(super) input: *const u8,
     /// Bytes from one window to the next.
     pub(super) step: usize,
-    /// Where a window's segments start.
+    /// The starts of a window's segments.
     pub(super) segments: *const usize,
     pub(super) segment_count: usize,
     /// Words of a segment; those of the last reach beyond it where its weights are 0.
     pub(super) words: usize,
-    /// What unsigned bytes differ by from those in memory.
+    /// The bits in which `u8` elements differ from those in memory.
     pub(super) flip: u8,
     /// A line of bias, then a line per word, as wide as the panel.
     pub(super) weights: *const i32,
@@ -41,9 +41,9 @@ pub struct Kernel {
     /// Panels are multiples of this wide.
     pub(super) lanes: usize,
     pub(super) encoding: Encoding,
-    /// Whether the bytes of windows are signed, as those of weights are, rather than unsigned.
+    /// True if the bytes of windows are signed, as those of weights are, rather than unsigned.
     pub(super) signed: bool,
-    /// Which products have their windows summed by the tiles.
+    /// The GEMMs whose windows are summed by the tiles.
     pub(super) few: Option<Few>,
     /// Copies `count` bytes of the image in the kernel's encoding.
     ///
@@ -76,7 +76,7 @@ pub(super) struct Few {
     pub(super) rows: usize,
 }
 
-/// What a word is made of.
+/// The encoding of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     /// Four bytes, as they are stored but for the sign; those of weights are signed.
@@ -128,7 +128,7 @@ impl Kernel {
     }
 }
 
-/// How far a byte is from its zero point.
+/// Returns the difference of a byte from its zero point.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "within -255 to 255")]
 pub(super) fn difference(byte: u8, bytes: Bytes) -> i16 {

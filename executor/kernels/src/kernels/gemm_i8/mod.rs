@@ -74,7 +74,7 @@ pub struct Gemm {
     bands: Bands,
     columns: usize,
     image: Bytes,
-    /// What a window's sum is multiplied with to correct for the weights' zero point.
+    /// The factor of a window's sum that corrects for the weights' zero point.
     factor: i32,
     /// The same per byte, four to a word of a segment, where tiles sum windows; 0 behind its end.
     factors: Vec<i32>,

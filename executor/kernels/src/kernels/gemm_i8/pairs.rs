@@ -12,7 +12,7 @@
 use super::{Bytes, Kernel, Unpacked};
 use crate::kernels::patches::Patches;
 
-/// What stands for the weights of two windows.
+/// The weights of two windows.
 pub(super) struct Pairs {
     pub(super) patches: Patches,
     pub(super) weights: Vec<u8>,

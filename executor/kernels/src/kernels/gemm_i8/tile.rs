@@ -10,7 +10,7 @@ use crate::simd::requantise::Channels;
 pub(super) trait Sums: Copy {
     /// Columns.
     const LANES: usize;
-    /// Whether windows may be summed by the tile.
+    /// True if windows may be summed by the tile.
     const SUMS_WINDOWS: bool;
 
     /// What unsigned bytes differ by from those in memory, in all lanes.

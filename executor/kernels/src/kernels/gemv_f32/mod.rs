@@ -25,14 +25,14 @@ use crate::tensor::packed::Packed;
 use crate::tensor::poll;
 use crate::tensor::{In, Out};
 
-/// What weights are kept as.
+/// The type that weights are kept in.
 trait Weight: Copy {
-    /// Whether they count steps of their column's scale.
+    /// True if they count steps of their column's scale.
     const ARE_STEPS: bool;
     /// Columns of the narrowest panel.
     const NARROW: usize;
 
-    /// Where in a line of a panel the weight of a column is.
+    /// Returns the place of a column's weight in a row of a panel.
     fn place(column: usize) -> usize;
 }
 
@@ -68,7 +68,7 @@ struct Panel<W> {
     depth: usize,
     /// `depth` elements.
     x: *const f32,
-    /// What sums start with, one per column; may be the output.
+    /// The initial accumulators, one per column; may be the output.
     start: *const f32,
     output: *mut f32,
     /// Those that are there; the rest of the panel is zeros.
@@ -142,12 +142,12 @@ const WIDE: usize = 64;
 /// of the lines before.
 const DEEP: usize = 1 << 16;
 
-/// What the sums of a product start with.
+/// The initial accumulators of a GEMM.
 #[derive(Clone, Copy, Debug)]
 pub enum Start<'a> {
     /// A number per column, the same for all rows.
     Bias(&'a [f32]),
-    /// What the output holds.
+    /// The contents of the output.
     Output,
 }
 

@@ -34,7 +34,7 @@ fn count(weight: f32, scale: f32) -> f32 {
     (weight / scale).round()
 }
 
-/// Whether a normal number is a power of two, or the negative of one.
+/// Returns whether a normal number is a power of two, or the negative of one.
 fn is_power_of_two(x: f32) -> bool {
     x != 0.0 && x.to_bits().trailing_zeros() >= f32::MANTISSA_DIGITS - 1
 }

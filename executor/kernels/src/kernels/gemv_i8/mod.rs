@@ -31,7 +31,7 @@ struct Panels {
     row: *const u32,
     rows: usize,
     words: usize,
-    /// What the sums of each row start with, [`COLUMNS`] per panel.
+    /// The initial accumulators of each row, [`COLUMNS`] per panel.
     start: *const i32,
     /// As many for each row.
     sums: *mut i32,
@@ -43,7 +43,7 @@ struct Kernel {
     /// # Safety
     /// Weights, rows and sums are as large as [`Panels`] says; the machine has the instruction set.
     run: unsafe fn(&Panels),
-    /// Whether the row's bytes are taken as signed.
+    /// True if the row's bytes are taken as signed.
     signed: bool,
 }
 
@@ -74,7 +74,7 @@ pub struct GemvBytes {
     form: Form<Kernel>,
     depth: usize,
     weights: Packed,
-    /// What the sums start with, whole panels of them.
+    /// The initial accumulators, in whole panels.
     start: Vec<i32>,
 }
 
@@ -117,7 +117,7 @@ impl GemvBytes {
         self.form.isa
     }
 
-    /// Whether the other gives the same for every row.
+    /// Returns whether the other gives the same for every row.
     pub fn is_same(&self, other: &Self) -> bool {
         // Weights that are the same are kept once.
         std::ptr::eq(self.weights.as_slice(), other.weights.as_slice())

@@ -89,7 +89,7 @@ unsafe fn quick_block<V: Numbers, const STEP: usize, const NEGATIVE: bool>(
     }
 }
 
-/// How bytes become differences from their zero points.
+/// The constants that turn bytes into differences from their zero points.
 struct Operands<V> {
     flip: u8,
     zero_points: [V; 2],

@@ -1,4 +1,4 @@
-//! What one core can do at best: the figures that profiles are held against.
+//! The roofline of one core: the figures that profiles are held against.
 //!
 //! Each form multiplies and adds registers that depend on nothing but themselves, and sums memory
 //! that fits one level of the caches. The best of many short samples counts: what disturbs a sample
@@ -12,7 +12,7 @@ mod scalar;
 
 use crate::simd::{Form, Isa};
 
-/// What is measured of an instruction set.
+/// The measurements of an instruction set.
 #[derive(Clone, Copy, Debug)]
 pub struct Probes {
     /// Does `rounds` rounds of independent float multiply-adds; gives how many operations that

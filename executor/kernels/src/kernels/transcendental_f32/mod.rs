@@ -12,7 +12,7 @@ use self::vectors::{Exp, Rows, Sigmoid, Tanh};
 use crate::simd::{Form, Isa, best, floats};
 use crate::tensor::{In, Out};
 
-/// Which function.
+/// The function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function {
     /// `1 / (1 + exp(-x))`.

@@ -22,7 +22,7 @@ pub(crate) use neon::F32x4;
 
 /// A loop that is written once.
 pub(crate) trait Kernel {
-    /// What it works on.
+    /// The type of its work.
     type Work;
 
     /// Must be `#[inline(always)]`, and call nothing that isn't.

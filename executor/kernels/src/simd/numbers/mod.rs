@@ -23,7 +23,7 @@ use super::requantise::Channels;
 
 /// A loop that is written once.
 pub(crate) trait Kernel {
-    /// What it works on.
+    /// The type of its work.
     type Work;
 
     /// Must be `#[inline(always)]`, and call nothing that isn't.
@@ -109,7 +109,7 @@ pub(crate) trait Numbers: Copy {
     /// The greater ones, read as unsigned numbers.
     fn max_unsigned(self, other: Self) -> Self;
 
-    /// Whether a lane reaches that of `limit`, read as unsigned numbers.
+    /// Returns whether a lane reaches that of `limit`, read as unsigned numbers.
     fn any_reaches_unsigned(self, limit: Self) -> bool;
 
     /// # Safety
@@ -119,7 +119,7 @@ pub(crate) trait Numbers: Copy {
     /// The products, rounded twice.
     fn scaled(self, by: &Self::Multipliers) -> Self;
 
-    /// What is stored for these sums.
+    /// Returns the stored values of these accumulators.
     fn stored(self, by: &Self::Multipliers) -> Self;
 
     /// Means something only where all channels are quick.

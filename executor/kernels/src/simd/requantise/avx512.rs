@@ -18,7 +18,7 @@ pub(crate) struct Lanes {
     fraction: __m512i,
     left: __m512i,
     right: __m512i,
-    /// What a remainder must exceed to round away.
+    /// The bound that a remainder must exceed to round away.
     half: __m512i,
     mask: __m512i,
     zero_point: __m512i,

@@ -13,7 +13,7 @@ pub(crate) mod neon;
 use crate::tensor::AlignedBytes;
 use crate::tensor::quant::Multiplier;
 
-/// How each output channel is brought to stored values.
+/// The requantisation of each output channel.
 #[derive(Debug)]
 pub struct Scaling {
     /// Per channel, padded: fractions, left shifts, right shifts; then what [`Quick`] needs:
@@ -57,7 +57,7 @@ pub(crate) struct Channels {
 /// is shifted by `r - 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quick {
-    /// Whether results below the zero point are stored: where they are not, how negative numbers
+    /// True if results below the zero point are stored: where they are not, how negative numbers
     /// are rounded is all the same.
     pub(crate) negative: bool,
 }
@@ -134,7 +134,7 @@ impl Scaling {
     }
 }
 
-/// What makes stored values unsigned.
+/// Returns the offset that makes stored values unsigned.
 pub(crate) const fn offset(low: i32) -> i32 {
     if low < 0 { 128 } else { 0 }
 }

@@ -27,7 +27,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::tensor::AlignedBytes;
 
-/// What the system gives huge pages by, where it can.
+/// The size of the system's huge pages, where it has any.
 pub(super) const HUGE_PAGE: usize = 2 << 20;
 
 /// A huge page that took longer is the last for a while: five times what it takes to be cleared.
@@ -155,13 +155,14 @@ unsafe fn replace(page: NonNull<u8>) -> Option<()> {
     }
 }
 
-/// How long this thread has worked: a page is not dear for what others did on the core meanwhile.
+/// Returns the time that this thread has worked: a page is not dear for what others did on the core
+/// meanwhile.
 fn worked() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()
 }
 
-/// What moments are told from.
+/// Returns the instant that times are counted from.
 fn beginning() -> Instant {
     static BEGINNING: OnceBox<Instant> = OnceBox::new();
     *BEGINNING.get_or_init(|| Box::new(Instant::now()))

@@ -12,7 +12,7 @@ use crate::lowering::{Io, Lowered, OpBuilder};
 
 #[derive(Debug)]
 pub(super) struct Gate {
-    /// Which of the four.
+    /// The number of the gate among the four.
     index: usize,
     /// Of the products with input and with state.
     pub(super) multipliers: [Multiplier; 2],
@@ -24,7 +24,7 @@ pub(super) struct Gate {
 #[derive(Clone, Copy, Debug)]
 struct LayerNorm {
     multiplier: Multiplier,
-    /// What stands for a variance below 1.
+    /// The value for a variance below 1.
     least: i32,
 }
 
@@ -72,7 +72,7 @@ impl Gate {
         Ok(Self { index, multipliers, peephole, layer_norm, curve })
     }
 
-    /// Whether the bias comes behind a normalisation.
+    /// Returns whether the bias comes behind a normalisation.
     pub(super) fn is_normalised(&self) -> bool {
         self.layer_norm.is_some()
     }

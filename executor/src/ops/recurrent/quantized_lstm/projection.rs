@@ -13,7 +13,7 @@ use crate::lowering::{Io, Lowered, OpBuilder};
 pub(super) struct Projection {
     multiplier: Multiplier,
     has_bias: bool,
-    /// What stands for 0 in the output.
+    /// The zero point of the output.
     zero_point: i32,
     /// In stored steps; `None` without a limit.
     clip: Option<i32>,

@@ -22,7 +22,7 @@ pub(crate) struct Steps {
 }
 
 impl Cell {
-    /// Whether a step may be computed with this one: the sums of its input come of the same
+    /// Returns whether a step may be computed with this one: the sums of its input come of the same
     /// weights.
     pub(crate) fn goes_with(&self, other: &Self) -> bool {
         let both = self.products.by_input().zip(other.products.by_input());

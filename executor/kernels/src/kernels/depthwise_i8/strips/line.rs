@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 use super::{LANES, Strip};
 use crate::simd::requantise::{Channels, Quick};
 
-/// How sums become bytes: no result is below the zero point, some are, or multipliers are of any
-/// kind.
+/// The requantisation of accumulators: no result is below the zero point, some are, or multipliers
+/// are of any kind.
 const POSITIVE: u8 = 0;
 pub(super) const NEGATIVE: u8 = 1;
 pub(super) const GENERAL: u8 = 2;
@@ -21,14 +21,14 @@ pub(super) trait Word: Copy {
     type Sums: Copy;
     /// What lines are turned by when they are loaded.
     type Order: Copy;
-    /// What makes sums into bytes.
+    /// The constants of the requantisation.
     type Finish: Copy;
 
     /// Lines of a word.
     const LINES: usize;
     /// Products for each word: two where weights are split.
     const PARTS: usize;
-    /// Whether [`Quick`] multipliers have a way of their own.
+    /// True if [`Quick`] multipliers have a way of their own.
     const QUICK: bool;
 
     /// Runs a job as compiled for the instruction set.

@@ -39,7 +39,7 @@ pub(super) const LANES: usize = 16;
 /// A form's strips.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernel {
-    /// What lanes hold.
+    /// The encoding of lanes.
     pub(super) encoding: Encoding,
     /// Lines of a word.
     pub(super) lines: usize,
@@ -94,7 +94,7 @@ pub(super) struct Strips {
     bands: Bands,
     image: Bytes,
     weights: Packed,
-    /// Whether weights leave something for a second product.
+    /// True if weights leave something for a second product.
     split: bool,
     scaling: Scaling,
 }
@@ -109,7 +109,7 @@ pub(super) struct Strip {
     pub(super) step: usize,
     /// A block: lines of sixteen words.
     pub(super) weights: *const i32,
-    /// Whether weights leave something for a second product.
+    /// True if weights leave something for a second product.
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "AVX-512 reads it"))]
     pub(super) split: bool,
     pub(super) output: *mut u8,
@@ -118,7 +118,7 @@ pub(super) struct Strip {
     pub(super) out_step: usize,
     /// Vectors in a line.
     pub(super) count: usize,
-    /// Whether there are two lines.
+    /// True if there are two lines.
     pub(super) two: bool,
     pub(super) scaling: Channels,
 }
@@ -307,7 +307,7 @@ fn packed_word(count: usize, number: impl Fn(usize) -> i32) -> i32 {
     word.cast_signed()
 }
 
-/// What of a weight fits a signed byte.
+/// Returns the part of a weight that fits an `i8`.
 fn most(weight: i32) -> i32 {
     weight.clamp(-128, 127)
 }
