@@ -83,8 +83,8 @@ impl Default for CompileOptions {
 /// model.
 const SPARE_OPERATIONS: usize = 1 << 16;
 
-/// A model, compiled. Immutable and shared; each execution at a time needs a [`Session`] of its
-/// own.
+/// A model, compiled. Immutable and shared; each execution at a time needs a
+/// [`Session`](crate::Session) of its own.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(crate) context: Arc<Context>,
@@ -99,7 +99,7 @@ impl Plan {
     /// # Errors
     /// The model breaks a rule, an operation isn't implemented, or a constant can't be read. What
     /// depends on the request (shapes that the model leaves open, values that are no constants) is
-    /// found by [`Session::run`].
+    /// found by [`Session::run`](crate::Session::run).
     pub fn compile(model: &Model, options: &CompileOptions) -> Result<Self, CompileError> {
         Self::compile_under(model, options, &Control::default())
     }

@@ -2,7 +2,7 @@
 //! too.
 //!
 //! A loop that may take long reports what it is about to do ([`work`]), in nanoseconds of one core
-//! at the most. Each thread adds that up, and once [`EVERY_NS`] have come together it polls what
+//! at the most. Each thread adds that up, and once `EVERY_NS` have come together it polls what
 //! it works under ([`Poll`]). From the poll that says to end, each report fails: loops return
 //! at once, whatever they were to compute, and whoever runs the step asks [`halted`] before it
 //! believes any of the results.

@@ -46,7 +46,7 @@ pub struct Pixels {
 
 /// # Safety
 /// All that the pixels' windows cover is readable, their outputs are writable, weights and bias
-/// padded to [`PADDING`] channels; the machine has the instruction set.
+/// padded to `PADDING` channels; the machine has the instruction set.
 pub type Run = unsafe fn(&Pixels);
 
 /// Best first.

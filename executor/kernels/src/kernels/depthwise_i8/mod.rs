@@ -1,6 +1,6 @@
 //! Depthwise convolution of bytes: channels in lanes.
 //!
-//! 3x3 and 5x5 windows of enough channels go line by line through [`strips`]; all others here,
+//! 3x3 and 5x5 windows of enough channels go line by line through `strips`; all others here,
 //! pixel by pixel.
 //!
 //! Inputs and weights are differences from their zero points. A product of two fits 18 bits, so
