@@ -30,7 +30,7 @@ impl Label {
 /// in decimal.
 ///
 /// ```
-/// use crate::lowering::Words;
+/// use nnburst_executor::Words;
 /// let (rows, depth) = (49, 320);
 /// assert_eq!(Words::new(move |f| write!(f, "[{rows}, {depth}]")).to_string(), "[49, 320]");
 /// assert_eq!(Words::default().to_string(), "");
