@@ -52,9 +52,14 @@ fn scratch_memory_and_helping_threads_go_after_a_while_and_come_back() {
         (threads(), crate::hostile::resident(pid))
     };
     for round in 0..2 {
-        let (busy, resident) = use_it();
-        // Two helpers at least: how many executions met is the machine's choice.
-        assert!(busy >= rests + 2, "round {round}: {busy} threads, {rests} before");
+        // Two helpers at least: how many executions met is the machine's choice, and on a busy one
+        // all may have rested long enough before they are counted.
+        let mut resident = 0;
+        eventually("helpers are at work", || {
+            let (busy, found) = use_it();
+            resident = found;
+            busy >= rests + 2
+        });
         // The watchdog's own thread stays with the model.
         eventually("the threads are gone", || threads() <= rests + 1);
         // The memory of a run goes with its helpers, or in a moment.

@@ -46,7 +46,7 @@ impl TwoUsers {
         directory(&users.tmp(), 0, 0o1777);
         directory(&users.home(), VICTIM, 0o700);
         let program = std::env::current_exe().unwrap();
-        std::fs::copy(program, users.base.path().join("attacker")).unwrap();
+        copy_program(&program, &users.base.path().join("attacker"));
         Some(users)
     }
 
@@ -64,7 +64,7 @@ impl TwoUsers {
     pub fn program(&self, program: &Path) -> PathBuf {
         let copy = self.base.path().join(program.file_name().unwrap());
         if !copy.exists() {
-            std::fs::copy(program, &copy).unwrap();
+            copy_program(program, &copy);
         }
         copy
     }
@@ -95,6 +95,12 @@ impl TwoUsers {
         }
         planted
     }
+}
+
+/// Copies a program in a process of its own: a descriptor of ours that writes it would be inherited
+/// by what other tests start meanwhile, and the copy be busy (`ETXTBSY`) until that is executed.
+fn copy_program(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg(from).arg(to).status().unwrap().success());
 }
 
 /// A service of the attacker's.
