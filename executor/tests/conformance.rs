@@ -1,12 +1,11 @@
 //! Conformance cases, straight through plans: `NNBURST_CASES=softmax` keeps the cases whose file or
-//! name contains that. Cases with an operation that isn't implemented are counted and left out.
+//! name contains that.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nnburst_conformance::{Case, load_dir, shared_dir};
 use nnburst_executor::{
-    AlignedBytes, CompileOptions, Control, Input, Output, Plan, RunError, Snapshot, is_implemented,
+    AlignedBytes, CompileOptions, Control, Input, Output, Plan, RunError, Snapshot,
 };
 use nnburst_hal::{OperationType, View, ViewMut};
 
@@ -18,14 +17,12 @@ struct Tally {
     passed: usize,
     quantised: usize,
     exact: usize,
-    skipped: BTreeMap<&'static str, usize>,
     failed: Vec<String>,
 }
 
 #[test]
 fn cases_give_what_they_must() {
     let Some(folder) = shared_dir("conformance") else {
-        println!("skipped: no folder of conformance cases");
         return;
     };
     let wanted = std::env::var("NNBURST_CASES").unwrap_or_default();
@@ -35,10 +32,6 @@ fn cases_give_what_they_must() {
         if !case.spec.contains(&wanted) && !case.name.contains(&wanted) {
             continue;
         }
-        if let Some(missing) = operations(&case).find(|&kind| !is_implemented(kind)) {
-            *tally.skipped.entry(missing.name()).or_default() += 1;
-            continue;
-        }
         check(&case, &mut tally);
         if let Some(dynamic) = case.dynamic_shapes() {
             check(&dynamic, &mut tally);
@@ -46,9 +39,6 @@ fn cases_give_what_they_must() {
         if let Some(twin) = case.signed_twin().unwrap() {
             check(&twin, &mut tally);
         }
-    }
-    for (missing, cases) in &tally.skipped {
-        println!("skipped {cases} cases for want of {missing}");
     }
     println!(
         "{} passed (of {} quantised ones {} exact in every element), {} failed",
@@ -61,11 +51,6 @@ fn cases_give_what_they_must() {
         println!("  {failure}");
     }
     assert!(tally.failed.is_empty(), "{} cases failed", tally.failed.len());
-}
-
-fn operations(case: &Case) -> impl Iterator<Item = OperationType> {
-    let graphs = std::iter::once(&case.model.main).chain(&case.model.referenced);
-    graphs.flat_map(|graph| graph.operations.iter().map(|operation| operation.kind))
 }
 
 fn check(case: &Case, tally: &mut Tally) {
@@ -119,7 +104,10 @@ fn run(case: &Case) -> Result<Vec<Value>, String> {
     let Snapshot { model, absent, entries, .. } = snapshot;
     let restored = Plan::restore(model, absent, &entries, weights, &options, &Control::default());
     let (restored, _) = restored.map_err(|error| format!("not restored: {error}"))?;
-    let draws = operations(case).any(|kind| kind == OperationType::RandomMultinomial);
+    let mut operations = std::iter::once(&case.model.main)
+        .chain(&case.model.referenced)
+        .flat_map(|graph| &graph.operations);
+    let draws = operations.any(|operation| operation.kind == OperationType::RandomMultinomial);
     match (run_plan(case, &plan), run_plan(case, &restored)) {
         (Ok(fresh), Ok(restored)) if fresh != restored && !draws => {
             Err("the restored plan gives something else".to_owned())

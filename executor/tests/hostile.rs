@@ -143,7 +143,7 @@ fn cases() -> Option<Vec<Case>> {
     Some(cases.filter(|case| case.spec.contains(&wanted)).collect())
 }
 
-/// How often each case is spoilt; `NNBURST_ROUNDS` for a longer search.
+/// How often each case is corrupted; `NNBURST_ROUNDS` for a longer search.
 fn rounds(default: u64) -> u64 {
     std::env::var("NNBURST_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(default)
 }
@@ -151,7 +151,6 @@ fn rounds(default: u64) -> u64 {
 #[test]
 fn spoilt_models_and_inputs_are_computed_or_refused() {
     let Some(cases) = cases() else {
-        println!("skipped: no folder of conformance cases");
         return;
     };
     let only: Option<u64> = std::env::var("NNBURST_SEED").ok().and_then(|seed| seed.parse().ok());
@@ -160,10 +159,10 @@ fn spoilt_models_and_inputs_are_computed_or_refused() {
         for round in 0..rounds(1) {
             let seed = only.unwrap_or(index as u64 * 1_000_003 + round);
             let outcome = std::panic::catch_unwind(|| {
-                let mut spoilt = case.clone();
-                mutate(&mut spoilt, &mut TestRng::of_seed(seed));
-                let inputs: Vec<_> = spoilt.inputs.iter().map(|v| argument(&v.bytes)).collect();
-                run(&spoilt, &inputs, 1);
+                let mut corrupt = case.clone();
+                mutate(&mut corrupt, &mut TestRng::of_seed(seed));
+                let inputs: Vec<_> = corrupt.inputs.iter().map(|v| argument(&v.bytes)).collect();
+                run(&corrupt, &inputs, 1);
             });
             if outcome.is_err() {
                 let first = case.model.main.operations.first().map(|operation| operation.kind);
@@ -183,7 +182,6 @@ fn argument(bytes: &[u8]) -> Input<'_> {
 #[test]
 fn memory_that_changes_while_it_is_read_is_survived() {
     let Some(cases) = cases() else {
-        println!("skipped: no folder of conformance cases");
         return;
     };
     // One case of each file and variation is enough of each operation.
