@@ -48,8 +48,9 @@ pub(crate) enum Command {
 /// The device, and the way it is called.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Engine {
-    /// `embedded` (the driver in this process), `spawn:NAME` (a driver in a process of its own), `nnapi-reference`, or the name of a service [default: spawn:nnburst-cpu, embedded
-    /// with --mode inproc; `run` prefers a service that takes all of the model]
+    /// `embedded` (the driver in this process), `spawn:NAME` (a driver in a process of its own),
+    /// `nnapi-reference`, or the name of a service [default: spawn:nnburst-cpu, embedded with
+    /// --mode inproc; `run` prefers a service that takes all of the model]
     #[arg(long, value_name = "NAME")]
     pub(crate) device: Option<String>,
     /// The kind of call that executes.
@@ -298,7 +299,7 @@ pub(crate) struct ServeArgs {
     /// First measure the driver's figures on this machine; they are kept for its next starts.
     #[arg(long)]
     pub(crate) calibrate: bool,
-    /// Serve one client on this inherited socket, and end when it hangs up.
+    /// Serve one client on this inherited socket, and end when it disconnects.
     #[arg(long, value_name = "N", hide = true)]
     pub(crate) fd: Option<i32>,
     /// Threads that compute one execution.

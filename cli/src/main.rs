@@ -1,9 +1,9 @@
 //! The `nnburst` command: run, measure and check neural networks on NNAPI drivers.
 //!
 //! ```text
-//!   args ─► commands::{demo, run, bench, vts, ..} ─► session ─► nnburst (the runtime)
-//!             │ source: file or built-in network        │ one compiled model, one mode, frame after frame
-//!             └ photo, values: in and out               └ stats, table: what it took
+//!   args ─► commands::{demo, run, bench, vts, ..} ─► session ─► nnburst
+//!             │ source: file or built-in network    │ one compiled model, one mode, all frames
+//!             └ photo, values: in and out           └ stats, table: what it took
 //! ```
 //!
 //! Standard output carries results, standard error one line on what went wrong. The exit code says

@@ -1,5 +1,6 @@
 //! Takes the noise out of a recording as if it came from a microphone, 8 ms at a time:
-//! `cargo run --release -p nnburst-denoise --example denoise -- DTLN_1 DTLN_2 NOISY.wav CLEAN.wav [SERVICE]`.
+//! `cargo run --release -p nnburst-denoise --example denoise -- DTLN_1 DTLN_2 NOISY.wav CLEAN.wav
+//! [SERVICE]`.
 //!
 //! Every 8 ms a sound card would call with the next block and want one back before the block after
 //! it: what takes longer is a miss. The recording is mono, 16 kHz, 16 bits. The driver runs in this

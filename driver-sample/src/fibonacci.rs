@@ -1,10 +1,10 @@
 //! The vendor extension `com.example.fibonacci`, in the shape of the driver guide's example: a
 //! scalar type, a tensor type with parameters of its own, and one operation.
 //!
-//! | number | type | |
-//! |---|---|---|
-//! | 0 | `EXAMPLE_INT64` | scalar of 64 bits |
-//! | 1 | `EXAMPLE_TENSOR_QUANT64_ASYMM` | tensor of 64-bit `q`, standing for `(q - zero_point) * scale`; [`QuantParams`] |
+//! | number | type                           | description |
+//! |--------|--------------------------------|---|
+//! | 0      | `EXAMPLE_INT64`                | scalar of 64 bits |
+//! | 1      | `EXAMPLE_TENSOR_QUANT64_ASYMM` | 64-bit, asymmetric; [`QuantParams`] |
 //!
 //! Operation 0, `EXAMPLE_FIBONACCI`: input `n`, an `EXAMPLE_INT64` or a TENSOR_FLOAT32 of one
 //! element; output the first `n` Fibonacci numbers, a tensor of `[n]` in TENSOR_FLOAT32 or

@@ -56,8 +56,8 @@ impl IdleWatch {
     }
 
     fn run(&self) {
-        // Often enough that nothing stays for much longer than it may; models count the glances.
-        let glance = self.idle / 2;
+        // Often enough that nothing stays for much longer than it may; models count these polls.
+        let poll = self.idle / 2;
         let mut state = self.lock();
         loop {
             state.models.retain(|model| model.strong_count() > 0);
@@ -66,7 +66,7 @@ impl IdleWatch {
                 return;
             }
             let (woken, waited) =
-                self.model_gone.wait_timeout(state, glance).unwrap_or_else(PoisonError::into_inner);
+                self.model_gone.wait_timeout(state, poll).unwrap_or_else(PoisonError::into_inner);
             state = woken;
             if waited.timed_out() {
                 let models: Vec<_> = state.models.iter().filter_map(Weak::upgrade).collect();

@@ -26,11 +26,12 @@ pub fn serve_in(driver: &CpuDriver, dir: &Path) -> io::Result<Serving> {
     }
 }
 
-/// Serves the one client at the other end of an inherited socket, until it hangs up: what a driver
-/// does that [`Spawned`](nnburst_hal_ipc::Spawned) started.
+/// Serves the one client at the other end of an inherited socket, until it disconnects: what a
+/// driver does that [`Spawned`](nnburst_hal_ipc::Spawned) started.
 ///
-/// The hang-up stops what runs for the client, which takes some milliseconds. What does not stop
-/// within half a second goes on in threads of its own when this returns, and ends with the process.
+/// The disconnection stops what runs for the client, which takes some milliseconds. What does not
+/// stop within half a second goes on in threads of its own when this returns, and ends with the
+/// process.
 ///
 /// # Errors
 /// There is no such descriptor, or the system has no pipe or thread.
@@ -42,7 +43,7 @@ pub fn serve_inherited(driver: &CpuDriver, number: u32) -> io::Result<()> {
     let service = driver.service();
     process::spawn("nnburst-client", move || {
         service.serve(socket);
-        // Whoever waits sees the pipe hang up, also if serving panics.
+        // Whoever waits sees the end of the pipe, also if serving panics.
         drop(ending);
     })?;
     let wait = |fds: &mut [PollFd<'_>], limit: Option<&Timespec>| loop {

@@ -4,7 +4,7 @@
 //!   hal::Model ──Plan::compile──► Plan (immutable, shared)
 //!                                  │ session()
 //!                                  ▼
-//!   request's memory ──run──► Session (scratch, what was learnt; one per execution at a time) ──► outputs
+//!   request's memory ──run──► Session (scratch, learnt shapes; one per execution) ──► outputs
 //! ```
 //!
 //! A plan is a list of steps over an arena: shapes are worked out, weights packed and kernels
@@ -20,17 +20,23 @@
 //! ```
 //! use nnburst_executor::{CompileOptions, Control, Input, Output, Plan};
 //! use nnburst_hal::{
-//!     Model, Operand, OperandLifeTime, OperandType, Operation, OperationType, Subgraph, View, ViewMut,
+//!     Model, Operand, OperandLifeTime, OperandType, Operation, OperationType, Subgraph, View,
+//!     ViewMut,
 //! };
 //!
-//! let tensor = |lifetime| Operand::tensor(OperandType::TensorFloat32, vec![2]).with_lifetime(lifetime);
+//! let kind = OperandType::TensorFloat32;
+//! let tensor = |lifetime| Operand::tensor(kind, vec![2]).with_lifetime(lifetime);
 //! let model = Model {
 //!     main: Subgraph {
 //!         operands: vec![
 //!             Operand { number_of_consumers: 1, ..tensor(OperandLifeTime::SubgraphInput) },
 //!             tensor(OperandLifeTime::SubgraphOutput),
 //!         ],
-//!         operations: vec![Operation { kind: OperationType::Relu, inputs: vec![0], outputs: vec![1] }],
+//!         operations: vec![Operation {
+//!             kind: OperationType::Relu,
+//!             inputs: vec![0],
+//!             outputs: vec![1],
+//!         }],
 //!         input_indexes: vec![0],
 //!         output_indexes: vec![1],
 //!     },

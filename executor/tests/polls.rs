@@ -234,7 +234,7 @@ fn operations_of_single_elements_and_lines_stop_within() {
         (Op::Maximum, byte, two(byte)),
         (Op::Minimum, int, two(int)),
         (Op::Prelu, half, vec![of(half, &side), of(half, &[2048])]),
-        // Short stretches, of which there are many.
+        // Short spans, of which there are many.
         (Op::Add, real, vec![f(&[1, 4096, 2048, 1]), f(&[1, 1, 2048, 1]), A::I(0)]),
     ];
     for (kind, type_of, operands) in cases {

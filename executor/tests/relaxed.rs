@@ -1,4 +1,4 @@
-//! Products of bf16 numbers: where a model allows them and somebody wishes for them, and nowhere
+//! Products of bf16 numbers: where a model allows them and somebody asks for them, and nowhere
 //! else.
 #![expect(clippy::unwrap_used, reason = "a test outside #[test] functions")]
 

@@ -201,7 +201,7 @@ impl<E> Bytewise<E> {
         self.quantum
     }
 
-    /// Items in a buffer, which has to be a whole number of them. Whatever the buffer is for, it
+    /// Items in a buffer, which must be a multiple of an item. Whatever the buffer is for, it
     /// ends the transaction that was under way.
     fn whole(&mut self, bytes: usize) -> Result<usize, QueueError> {
         self.begun = 0;

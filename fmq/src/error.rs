@@ -53,8 +53,8 @@ pub enum QueueError {
     /// A wait for no bits would never end.
     #[error("an event-flag mask without bits")]
     NoBits,
-    /// A buffer of bytes is not a whole number of items.
-    #[error("{bytes} bytes are no whole number of items of {quantum} bytes")]
+    /// The length of a buffer is no multiple of an item's.
+    #[error("{bytes} bytes are no multiple of the items' {quantum} bytes")]
     Uneven {
         /// Length of the buffer.
         bytes: usize,
@@ -93,7 +93,7 @@ pub enum LieKind {
     OutOfReach,
     /// Behind a value that the same counter has shown before.
     Backwards,
-    /// Not a whole number of items away from ours.
+    /// No multiple of an item away from ours.
     Misaligned,
 }
 
@@ -103,7 +103,7 @@ impl fmt::Display for Lie {
         let rule = match kind {
             LieKind::OutOfReach => "is out of reach of",
             LieKind::Backwards => "has gone backwards, relative to",
-            LieKind::Misaligned => "is no whole number of items from",
+            LieKind::Misaligned => "is no multiple of an item away from",
         };
         write!(f, "counter {seen} {rule} ours at {ours}, in a ring of {ring_bytes} bytes")
     }

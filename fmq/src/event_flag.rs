@@ -24,7 +24,7 @@
 //!
 //! | edge | waker | waiter | forbids |
 //! |---|---|---|---|
-//! | `sleep` | publish; fence SeqCst; load, fetch_or | fetch_and; fence SeqCst; counters | lost wake |
+//! | `sleep` | publish; fence SeqCst; load, fetch_or | fetch_and; fence SeqCst; load | lost wake |
 //! | `bits` | fetch_or Release | fetch_and finds the bit; fence SeqCst | bit before the news |
 
 use std::num::NonZeroU32;

@@ -61,7 +61,7 @@ impl Drop for Place {
 impl PeerWatch {
     /// Watches the process `pid`. Make sure that the number still means the peer: its parent can
     /// (it has not waited for it yet), as can one who got it from a connection's credentials and
-    /// has seen no hang-up since.
+    /// has seen no disconnection since.
     ///
     /// # Errors
     /// [`SetupError::System`] if there is no such process, or a system call fails.
@@ -80,8 +80,9 @@ impl PeerWatch {
     /// Watches a connection: a stream or seqpacket socket, or a pipe, whose other end the peer
     /// holds. Data on it are left alone.
     ///
-    /// The watch keeps its share of `socket` open; the peer sees our hang-up only once all shares
-    /// are gone, so give it a clone of an `Arc` and drop the watch when you close the connection.
+    /// The watch keeps its share of `socket` open; the peer sees our disconnection only once all
+    /// shares are gone, so give it a clone of an `Arc` and drop the watch when you close the
+    /// connection.
     ///
     /// # Errors
     /// [`SetupError::System`] if a system call fails.

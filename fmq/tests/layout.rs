@@ -102,12 +102,12 @@ fn new_memory_is_sealed_and_no_peer_can_shorten_it() {
 }
 
 #[test]
-fn a_strangers_memory_is_sealed_at_attaching() {
+fn a_foreigns_memory_is_sealed_at_attaching() {
     let ours = descriptor();
     let file = memfd(4096);
-    let stranger = Descriptor { data: ours.data, fds: vec![file] };
-    Queue::<Item>::attach(stranger.try_clone().unwrap()).unwrap();
-    assert!(rustix::fs::ftruncate(&stranger.fds[0], 0).is_err());
+    let foreign = Descriptor { data: ours.data, fds: vec![file] };
+    Queue::<Item>::attach(foreign.try_clone().unwrap()).unwrap();
+    assert!(rustix::fs::ftruncate(&foreign.fds[0], 0).is_err());
 }
 
 /// One thing wrong with a descriptor, and whether an error is about that.
@@ -121,7 +121,7 @@ fn grantor_error(error: &SetupError, of: Part, name: &str) -> bool {
     matches!(error, SetupError::Grantor { part, field, .. } if *part == of && *field == name)
 }
 
-const SPOILT: &[Case] = &[
+const CORRUPT: &[Case] = &[
     Case {
         what: "another item size",
         spoil: |d| d.data.quantum = 8,
@@ -263,7 +263,7 @@ const SPOILT: &[Case] = &[
 
 #[test]
 fn whatever_is_wrong_with_a_descriptor_is_named() {
-    for Case { what, spoil, named } in SPOILT {
+    for Case { what, spoil, named } in CORRUPT {
         let mut descriptor = descriptor();
         spoil(&mut descriptor);
         let error = Queue::<Item>::attach(descriptor).expect_err(what);
@@ -318,7 +318,7 @@ fn attaching_and_refusing_leak_no_descriptors() {
     }
     // Other tests of this process open files too: look for the trend, not the number.
     let before = open();
-    for Case { spoil, .. } in SPOILT.iter().cycle().take(600) {
+    for Case { spoil, .. } in CORRUPT.iter().cycle().take(600) {
         let mut descriptor = descriptor();
         spoil(&mut descriptor);
         drop(Queue::<Item>::attach(descriptor));

@@ -32,8 +32,8 @@ impl Device for ReluDevice {
         Ok(model.main.operations.iter().map(|operation| takes(operation, model)).collect())
     }
 
-    /// Dear preparations go to a thread, and `notify` with them. The callback hears of a refusal as
-    /// well, which whoever carries the call sees to.
+    /// Expensive preparations go to a thread, and `notify` with them. The callback hears of a
+    /// refusal as well, which whoever carries the call sees to.
     fn prepare_model(
         &self,
         model: Model,

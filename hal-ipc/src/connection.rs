@@ -213,7 +213,7 @@ impl Connection {
     /// may be silent.
     pub(crate) fn check_peer(&self) -> Result<()> {
         /// The time between two looks whether something came.
-        const GLANCE: Duration = Duration::from_millis(10);
+        const POLL_INTERVAL: Duration = Duration::from_millis(10);
         self.check_origin()?;
         let mut pinged = None;
         self.probe(&mut pinged)?;
@@ -225,7 +225,7 @@ impl Connection {
             if end.is_none_or(TimePoint::has_passed) {
                 return self.probe(&mut pinged);
             }
-            std::thread::sleep(GLANCE);
+            std::thread::sleep(POLL_INTERVAL);
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ use nnburst_hal::{
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 /// The period at which the waiter polls whether its client is still there.
-const GLANCE: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The continuation once fences have signalled, or won't.
 type Then = Box<dyn FnOnce(Result<()>) + Send>;
@@ -74,7 +74,7 @@ impl FenceWaiter {
     /// Calls `then` once every fence has signalled, or with why they won't be waited for any
     /// longer: `GENERAL_FAILURE` for a fence in error and when the client is gone,
     /// `MISSED_DEADLINE_TRANSIENT`. It runs on the thread that waits for the others too, so it
-    /// should hand dear work on.
+    /// should hand expensive work on.
     ///
     /// # Errors
     /// There is no thread to wait; `then` was not called.
@@ -186,10 +186,10 @@ pub(crate) fn has_signalled(fence: &OwnedFd) -> Result<bool> {
     wait_for_fence(fence.as_fd(), Some(Duration::ZERO))
 }
 
-/// Until a fence changes, a deadline passes, somebody wakes us, or for a glance.
+/// Until a fence changes, a deadline passes, somebody wakes us, or [`POLL_INTERVAL`] is over.
 fn sleep(wake: &OwnedFd, hanging: &[Hanging]) {
     let deadlines = hanging.iter().filter_map(|one| one.deadline);
-    let left = deadlines.map(TimePoint::remaining).fold(GLANCE, Duration::min);
+    let left = deadlines.map(TimePoint::remaining).fold(POLL_INTERVAL, Duration::min);
     let fences = hanging.iter().flat_map(|one| &one.fences);
     let mut fds: Vec<_> = std::iter::once(wake)
         .chain(fences)

@@ -21,7 +21,7 @@ use crate::socket::is_answered;
 const PARTING: Duration = Duration::from_secs(2);
 
 /// The period of the tries.
-const GLANCE: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Clients that may wait to be accepted.
 const BACKLOG: i32 = 128;
@@ -158,12 +158,12 @@ fn own(dir: &Arc<TrustedDir>, lock_name: &OsString, socket: &OsString) -> io::Re
     loop {
         let lock = NameLock::take(dir, lock_name)?;
         let left = end.saturating_duration_since(Instant::now());
-        let taken = match (presence(dir, socket, left.max(GLANCE)), lock) {
+        let taken = match (presence(dir, socket, left.max(POLL_INTERVAL)), lock) {
             (Presence::Nobody, Some(lock)) => return Ok(lock),
             (Presence::Answers, _) => "served already",
             _ if left.is_zero() => "taken by a process that doesn't answer",
             _ => {
-                std::thread::sleep(GLANCE);
+                std::thread::sleep(POLL_INTERVAL);
                 continue;
             }
         };
@@ -183,7 +183,7 @@ enum Presence {
 
 fn presence(dir: &TrustedDir, socket: &OsString, patience: Duration) -> Presence {
     // Who is stuck may have a full queue of those who want to connect.
-    let is_answered = match connect_to(&proc_path(dir.as_fd()).join(socket), GLANCE) {
+    let is_answered = match connect_to(&proc_path(dir.as_fd()).join(socket), POLL_INTERVAL) {
         Ok(socket) => is_answered(socket, patience),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
         Err(_) => return Presence::Nobody,

@@ -54,13 +54,16 @@ const ADDRESS_SPACE: u64 = 1 << 46;
 impl ProcessLimits {
     /// The limits for this machine and process as they are now.
     ///
-    /// | resource | of the least of these, less what is in use | for clients |
-    /// |---|---|---|
-    /// | threads | `kernel.threads-max`, `RLIMIT_NPROC`, cgroup `pids.max` | a half, less 8 |
-    /// | descriptors | `RLIMIT_NOFILE` | all but 32, and 253 that a message brings |
-    /// | mappings | `vm.max_map_count` | seven eighths |
-    /// | memory | `MemAvailable`, cgroup `memory.max`; `RLIMIT_AS`, `RLIMIT_DATA` | three quarters; a half |
-    /// | address space | `RLIMIT_AS`, or else 64 TiB | a quarter |
+    /// `memory.max` and `pids.max` are those of the process's cgroups; 285 descriptors are 32, and
+    /// the 253 that one message brings at most.
+    ///
+    /// | resource      | of the least of these, less what is in use               | for clients |
+    /// |---------------|----------------------------------------------------------|---|
+    /// | threads       | `kernel.threads-max`, `RLIMIT_NPROC`, `pids.max`         | a half - 8 |
+    /// | descriptors   | `RLIMIT_NOFILE`                                          | all but 285 |
+    /// | mappings      | `vm.max_map_count`                                       | seven eighths |
+    /// | memory        | `MemAvailable`, `memory.max`; `RLIMIT_AS`, `RLIMIT_DATA` | 3/4; 1/2 |
+    /// | address space | `RLIMIT_AS`, or else 64 TiB                              | a quarter |
     pub fn of_machine() -> Self {
         let space = left_of_rlimit(Rlimit::As, "VmSize:");
         let data = left_of_rlimit(Rlimit::Data, "VmData:");

@@ -405,7 +405,7 @@ impl Socket {
         }
     }
 
-    /// Returns whether anything arrives, or the peer hangs up, within `patience`.
+    /// Returns whether anything arrives, or the peer disconnects, within `patience`.
     pub(crate) fn is_readable_within(&self, patience: Duration) -> bool {
         let timeout = Timespec::try_from(patience).ok();
         // Interrupted: as if something had come.

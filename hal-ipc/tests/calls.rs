@@ -206,7 +206,7 @@ fn objects_live_as_long_as_the_client_holds_them() {
     drop(client);
     assert_eq!(run(theirs.as_ref(), &[5]), [6], "a model outlives its device object");
     drop(theirs);
-    eventually("a client that hangs up leaves nothing", || live() == 1);
+    eventually("a client that disconnects leaves nothing", || live() == 1);
 }
 
 #[test]

@@ -21,13 +21,23 @@
 //! for one question to the kernel in [`environment`].
 //!
 //! ```
-//! use nnburst_hal::{Model, Operand, OperandLifeTime, OperandType, Operation, OperationType, Subgraph};
+//! use nnburst_hal::{
+//!     Model, Operand, OperandLifeTime, OperandType, Operation, OperationType, Subgraph,
+//! };
 //!
-//! let tensor = |lifetime| Operand::tensor(OperandType::TensorFloat32, vec![1]).with_lifetime(lifetime);
+//! let kind = OperandType::TensorFloat32;
+//! let tensor = |lifetime| Operand::tensor(kind, vec![1]).with_lifetime(lifetime);
 //! let model = Model {
 //!     main: Subgraph {
-//!         operands: vec![tensor(OperandLifeTime::SubgraphInput), tensor(OperandLifeTime::SubgraphOutput)],
-//!         operations: vec![Operation { kind: OperationType::Relu, inputs: vec![0], outputs: vec![1] }],
+//!         operands: vec![
+//!             tensor(OperandLifeTime::SubgraphInput),
+//!             tensor(OperandLifeTime::SubgraphOutput),
+//!         ],
+//!         operations: vec![Operation {
+//!             kind: OperationType::Relu,
+//!             inputs: vec![0],
+//!             outputs: vec![1],
+//!         }],
 //!         input_indexes: vec![0],
 //!         output_indexes: vec![1],
 //!     },

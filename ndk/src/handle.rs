@@ -20,11 +20,11 @@
 //! its parent answer `OP_FAILED` before anything is locked, and freeing one does nothing; places of
 //! the parent are never used again there.
 //!
-//! | edge     | release                       | acquire                     | hands over             |
-//! |----------|-------------------------------|-----------------------------|------------------------|
-//! | `object` | `Table::insert`, `Locked`'s drop | `Slot::lock`             | the object of a place  |
-//! | `place`  | the lock of `Table::free`     | the same                    | a place without object |
-//! | `chunk`  | `Table::make_chunk`           | `Table::slot`               | a chunk of places      |
+//! | edge     | release                          | acquire       | hands over             |
+//! |----------|----------------------------------|---------------|------------------------|
+//! | `object` | `Table::insert`, `Locked`'s drop | `Slot::lock`  | the object of a place  |
+//! | `place`  | the lock of `Table::free`        | the same      | a place without object |
+//! | `chunk`  | `Table::make_chunk`              | `Table::slot` | a chunk of places      |
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;

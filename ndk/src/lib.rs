@@ -1,10 +1,10 @@
 //! `libneuralnetworks.so` for Linux: the C interface of the Android Neural Networks API, level 30.
 //!
 //! ```text
-//!   C program ── ANeuralNetworks*() ──► exports ──► model, compilation, execution, ...   the states that C sees
+//!   C program ── ANeuralNetworks*() ──► exports ──► model, compilation, ...    the states C sees
 //!                handles (numbers)                     │
 //!                                                      ▼
-//!                                                 nnburst (runtime)                       everything else
+//!                                                 nnburst (runtime)          everything else
 //! ```
 //!
 //! What each function does is in `include/NeuralNetworks.h`. The crate is a thin shell: it keeps

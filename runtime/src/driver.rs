@@ -1,4 +1,5 @@
-//! The CPU driver and the sample drivers: made in this process, started in another, served to others.
+//! The CPU driver and the sample drivers: made in this process, started in another, served to
+//! others.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -88,7 +89,7 @@ pub(crate) fn command(name: &str, options: &DriverOptions) -> Result<Command> {
 }
 
 /// Serves a driver to one client over a socket that this process was started with, until the
-/// client hangs up: what the child of [`Device::spawn`](crate::Device::spawn) does.
+/// client disconnects: what the child of [`Device::spawn`](crate::Device::spawn) does.
 ///
 /// # Errors
 /// There is no such driver or descriptor.

@@ -24,7 +24,8 @@
 //! use nnburst::{BurstOptions, Device, PrepareOptions, builtin};
 //!
 //! let device = Device::spawn("nnburst-cpu")?; // a driver in a process of its own
-//! let model = device.compile(&builtin::model("mobilenet_v2_1.0_224")?, PrepareOptions::default())?;
+//! let network = builtin::model("mobilenet_v2_1.0_224")?;
+//! let model = device.compile(&network, PrepareOptions::default())?;
 //! let mut burst = model.burst(&BurstOptions::default())?;
 //! let mut frame = burst.frame()?;
 //! for picture in [[0.5f32; 224 * 224 * 3], [0.7; 224 * 224 * 3]] {
@@ -115,10 +116,10 @@ pub fn within<R>(timeout: std::time::Duration, work: impl FnOnce() -> R) -> R {
     hal::bound::until(hal::TimePoint::after(timeout), work)
 }
 
-/// Hangs up on all services and ends the threads of this library that wait: for work, for answers,
-/// for deaths. For whoever is about to end the process, or to unload the library, and wants to
-/// leave nothing behind. What was made by services is dead from then on; devices come back with the
-/// next call, and threads with their work.
+/// Disconnects from all services and ends the threads of this library that wait: for work, for
+/// answers, for deaths. For whoever is about to end the process, or to unload the library, and
+/// wants to leave nothing behind. What was made by services is dead from then on; devices come back
+/// with the next call, and threads with their work.
 pub fn shut_down() {
     nnburst_hal_ipc::hang_up_on_all();
     nnburst_fmq::PeerWatch::stop_all();

@@ -35,7 +35,7 @@ const SYSTEM: [&str; 3] =
     ["/etc/nnburst/services", "/usr/lib/nnburst/services", "/usr/share/nnburst/services"];
 /// The time that a started driver may take until it serves.
 const PATIENCE: Duration = Duration::from_secs(5);
-const GLANCE: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A directory of `.service` files, and whose it has to be.
 struct Configured {
@@ -154,7 +154,7 @@ fn start_configured(dir: &Path, name: &str, configured: &[Configured]) -> Result
         if let Ok(Some(status)) = child.try_wait() {
             return Err(failed(format!("{program} ended: {status}")));
         }
-        std::thread::sleep(GLANCE);
+        std::thread::sleep(POLL_INTERVAL);
     }
     let _ = child.kill();
     let _ = child.wait();

@@ -1,9 +1,9 @@
 //! Reads .tflite files into models of the Android Neural Networks HAL.
 //!
 //! ```text
-//!   bytes ──flatbuffer──► tables ──schema──► tensors, operators ──lower──► operations ──► hal::Model
-//!           every offset           every index           every operator            + states, names
-//!           is checked             is in range           mapped or reported
+//!   bytes ─flatbuffer─► tables ──schema──► tensors, operators ──lower──► operations ─► hal::Model
+//!         every offset         every index           every operator            + states, names
+//!         is checked           is in range           mapped or reported
 //! ```
 //!
 //! The reader verifies as it reads: a hostile file gives an error that names the field. Operators
@@ -16,7 +16,7 @@
 //! for input in &imported.inputs {
 //!     println!("{}: {} {:?}", input.name, input.kind, input.dims);
 //! }
-//! // imported.model goes to a device; for imported.states, the session hands each output back as the next input.
+//! // imported.model goes to a device; of imported.states each output is the next input.
 //! # Ok::<(), nnburst_tflite::ImportError>(())
 //! ```
 

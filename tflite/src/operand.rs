@@ -1,12 +1,12 @@
 //! Tensors of the file as operands of the HAL.
 //!
-//! | file            | operand                                                                        |
-//! |-----------------|--------------------------------------------------------------------------------|
-//! | FLOAT32, FLOAT16, BOOL | the same                                                                 |
-//! | UINT8           | TENSOR_QUANT8_ASYMM; without quantisation scale 1, zero point 0: the number itself |
-//! | INT8            | TENSOR_QUANT8_ASYMM_SIGNED, or TENSOR_QUANT8_SYMM_PER_CHANNEL if it has several scales |
-//! | INT16           | TENSOR_QUANT16_SYMM                                                            |
-//! | INT32, INT64    | TENSOR_INT32; 64-bit constants have to fit                                     |
+//! | file                   | operand |
+//! |------------------------|---|
+//! | FLOAT32, FLOAT16, BOOL | the same |
+//! | UINT8                  | TENSOR_QUANT8_ASYMM; scale 1 and zero point 0 unless quantised |
+//! | INT8                   | ..._ASYMM_SIGNED, or TENSOR_QUANT8_SYMM_PER_CHANNEL if there are several scales |
+//! | INT16                  | TENSOR_QUANT16_SYMM |
+//! | INT32, INT64           | TENSOR_INT32; 64-bit constants have to fit |
 
 use nnburst_hal::{Operand, OperandType};
 

@@ -23,7 +23,7 @@ struct Bound {
 }
 
 /// A dense layer of integers is rounded once by TFLite and twice by NNAPI, hence is a step off now
-/// and then, which a sigmoid behind it stretches to 2.5 of its own; everything else is exact.
+/// and then, which a sigmoid behind it magnifies to 2.5 of its own; everything else is exact.
 fn bound(name: &str) -> Bound {
     match name {
         "dtln_lstm_int8" => Bound { steps: 3, real: 0.0 },

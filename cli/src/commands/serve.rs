@@ -6,7 +6,7 @@ use crate::args::ServeArgs;
 use crate::failure::Failure;
 use crate::session::driver_options;
 
-/// Serves until a signal comes, or the one client of an inherited socket hangs up.
+/// Serves until a signal comes, or the one client of an inherited socket disconnects.
 pub(crate) fn serve(args: &ServeArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let options = driver_options(args.threads, args.hint);
     if let Some(fd) = args.fd {

@@ -1,7 +1,7 @@
 //! Attacks through real processes: a driver, a good client of one user, and attackers of another.
 //!
 //! ```text
-//!   test ── Target ──► driver (root, limits lowered) ◄── good client, 100 requests a second (uid 12345)
+//!   test ── Target ──► driver (root, limits lowered) ◄── good client, 100 requests/s (uid 12345)
 //!              └─ attack(name) ──────────────────────◄── attacker (uid 65534)
 //! ```
 //!
@@ -206,8 +206,8 @@ impl Target {
         println!("{}, {:?} before, {:?} after", figures.join(" "), self.before, self.now());
     }
 
-    /// The driver's resources when threads that were needed to begin with have ended: the least of a
-    /// while, since the good client's newcomers come and go.
+    /// The driver's resources when threads that were needed to begin with have ended: the least of
+    /// a while, since the good client's newcomers come and go.
     fn at_rest(&self) -> Resources {
         /// Longer than threads without work stay.
         const WHILE: Duration = Duration::from_millis(3500);

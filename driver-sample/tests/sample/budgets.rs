@@ -109,7 +109,7 @@ pub(crate) fn descriptors_again_and_again(socket: &Path) -> Held {
                 _ => {
                     send(guest, &header[..1], &fds);
                     send(guest, &header[1..], &fds);
-                    // The driver hangs up on this one.
+                    // The driver disconnects this one.
                     if let Some(next) = self::guests(socket, 1).pop() {
                         *guest = next;
                     }

@@ -16,7 +16,7 @@ use crate::support::*;
 
 const LARGE: u32 = 1 << 20;
 
-/// Serves the driver as if it knew 1.2 alone: its fences are the carriage's to wait for.
+/// Serves the driver as if it knew 1.2 alone: the transport waits for its fences.
 pub(crate) fn serve_as_v1_2() -> Serving {
     let sample = driver(ALL);
     let device = move |peer: &Peer| v1_2::upgrade(v1_2::downgrade(Driver::device(&sample, peer)));

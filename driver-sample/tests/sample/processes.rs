@@ -16,7 +16,7 @@ const ROLE: &str = "NNBURST_TEST_ROLE";
 const DIR: &str = "NNBURST_SERVICE_DIR";
 pub(crate) const ALL: &str = "nnapi-sample_all";
 const TOKEN: &str = "NNBURST_TEST_TOKEN";
-/// What a stranger says at the end.
+/// Printed by another user's process at the end.
 const REFUSED: &str = "refused and served";
 
 /// What this binary does when one of the tests below starts it.
@@ -45,8 +45,8 @@ fn child_main() {
         Ok("client of a compiling driver") => crate::time::be_a_client_of_a_compiling_driver(),
         Ok("client of a stopped driver") => crate::stopped::be_a_client_of_a_stopped_driver(),
         Ok("client of many") => crate::deaths::be_a_client_of_many(),
-        Ok("stranger") => {
-            be_a_stranger();
+        Ok("another user") => {
+            be_another_user();
             println!("{REFUSED}");
         }
         _ => {}
@@ -78,7 +78,7 @@ fn be_a_client() {
 }
 
 /// Another user's client, told of a buffer that is not its own.
-fn be_a_stranger() {
+fn be_another_user() {
     let device = RemoteDevice::connect(ALL).unwrap();
     let model = prepare(&device, add_one(&[2])).unwrap();
     let (input, output) = (floats(&[1.0, 2.0]), floats(&[0.0; 2]));
@@ -124,7 +124,7 @@ fn be_a_stranger() {
     real_time.burst.real_time =
         RealTimeProfile { timer_slack: Some(Duration::from_micros(50)), ..Default::default() };
     let profile = BurstController::configure(model.as_ref(), &real_time, None);
-    assert!(profile.is_err(), "the machine's scheduling is not a stranger's to set");
+    assert!(profile.is_err(), "the machine's scheduling is not for another user to set");
 }
 
 /// A driver in a process of its own, which ends with this.
@@ -392,11 +392,11 @@ fn a_client_of_another_user_is_served_but_reaches_nothing_of_others() {
     let buffer = device.allocate(&BufferDesc::default(), &models, &[role], &[]).unwrap();
     buffer.copy_from(&floats(&[5.0, 6.0]), &[2]).unwrap();
 
-    let mut stranger = command("stranger");
-    stranger.env(DIR, dir.path()).env(TOKEN, buffer.token().to_string()).current_dir("/");
-    stranger.uid(NOBODY).gid(NOBODY).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let stranger = stranger.spawn().expect("another user's process");
-    let ended = stranger.wait_with_output().unwrap();
+    let mut other = command("another user");
+    other.env(DIR, dir.path()).env(TOKEN, buffer.token().to_string()).current_dir("/");
+    other.uid(NOBODY).gid(NOBODY).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let other = other.spawn().expect("another user's process");
+    let ended = other.wait_with_output().unwrap();
     let said = [&ended.stdout[..], &ended.stderr].map(String::from_utf8_lossy).concat();
     assert!(ended.status.success() && said.contains(REFUSED), "{said}");
     let copy = floats(&[0.0; 2]);

@@ -1,6 +1,6 @@
 //! The sum of a body: that of the sums of its blocks, so that several threads can share the work.
 //!
-//! It tells damage, not intent; what is read is validated all the same.
+//! It detects damage, not intent; what is read is validated all the same.
 
 use nnburst_executor::StripeSum;
 

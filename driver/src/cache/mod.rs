@@ -1,7 +1,7 @@
 //! Compilation caching: a plan's parts in two files of the client's.
 //!
 //! ```text
-//!   model file   header | options, entries, model in wire's encoding | constants that the plan looks at
+//!   model file   header | options, entries, model in wire's encoding | constants the plan reads
 //!   data file    header | packed weights, each at a multiple of 64
 //! ```
 //!

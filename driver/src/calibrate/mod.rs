@@ -322,7 +322,7 @@ mod tests {
         wishing.bf16 = true;
         assert_eq!(Measured::load(&dir, "one", &wishing), None, "other numbers");
         let text = std::fs::read_to_string(dir.join(file("one", &two))).unwrap();
-        let spoilt = [
+        let corrupt = [
             String::new(),
             text.replacen("build ", "build 0.0.0 ", 1),
             text.replace("IF 1", "IF -1").replace("IF 0", "IF -0"),
@@ -330,7 +330,7 @@ mod tests {
             text.clone() + "more 1 1\n",
             "\0".to_owned(),
         ];
-        for text in spoilt {
+        for text in corrupt {
             std::fs::write(dir.join(file("one", &two)), &text).unwrap();
             assert_eq!(Measured::load(&dir, "one", &two), None, "{text:?}");
         }

@@ -2,7 +2,7 @@
 //! `nnburst-executor`.
 //!
 //! ```text
-//!   kernels/   {gemm, gemv, depthwise, ...}: a scalar reference, variants per instruction set, tests
+//!   kernels/   {gemm, gemv, depthwise, ...}: scalar reference, variants per instruction set, tests
 //!   simd/      vectors of all instruction sets, requantisation on top, `Isa`
 //!   tensor/    shapes, elements, views, quantisation parameters, memory, errors
 //! ```

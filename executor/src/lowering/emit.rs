@@ -196,7 +196,7 @@ impl OpBuilder<'_> {
 
     /// Says that each element of the step just added is computed of those of inputs 0 and 1 at its
     /// place, as of a sum: it may be joined with what computes one of them. `combine` computes any
-    /// stretch of it, in place too.
+    /// span of it, in place too.
     pub(crate) fn join_sum(&mut self, combine: Combine) {
         if let Some(step) = self.draft.steps.last_mut() {
             step.part = Some(Part::Sum(combine));

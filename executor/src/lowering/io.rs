@@ -191,7 +191,7 @@ pub(crate) fn resolve<'a>(place: &Place, slots: &[Slot]) -> ViewMut<'a> {
 }
 
 /// Computes each element of output 0 from the one of input 0 at its place; `each` does so for any
-/// stretch, in place too.
+/// span, in place too.
 ///
 /// # Errors
 /// Those of `each`.

@@ -21,7 +21,8 @@ pub(crate) enum Part {
     Border,
     /// Rows made of a row of each of the first inputs, each at its offset in bytes.
     Join { offsets: Vec<usize>, rows: usize },
-    /// A step of a cell, by input 0; of which type, the operation and the pass that joins them know.
+    /// A step of a cell, by input 0; of which type, the operation and the pass that joins them
+    /// know.
     Cell(Arc<dyn Any + Send + Sync>),
     /// An output that is rows of input 0, from byte `start` on.
     Take { output: usize, start: usize, apart: Apart },

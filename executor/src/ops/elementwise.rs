@@ -53,7 +53,7 @@ fn lower(op: &mut OpBuilder<'_>, which: Arithmetic) -> Lowered {
     }
 }
 
-/// A stretch at a time: a row of both operands, or one number beside a row.
+/// A span at a time: a row of both operands, or one number beside a row.
 fn float32(op: &mut OpBuilder<'_>, which: Arithmetic, operands: &Operands) -> Lowered {
     let Operands { a, b, wide, activation } = operands;
     let binary = Binary::new(op.isa(), which, real_activation_range(*activation));

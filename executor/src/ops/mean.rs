@@ -227,7 +227,7 @@ pub(super) fn divide_round(sum: i32, count: i32) -> i32 {
         return sum / count;
     }
     // Vectors divide floats alone. Sums of so few bytes are exact in them, and a quotient, up to
-    // 256, is further from the next whole number than it is rounded by: 2^-12 against 2^-17.
+    // 256, is further from the next integer than it is rounded by: 2^-12 against 2^-17.
     #[expect(clippy::cast_precision_loss, reason = "exact")]
     truncate(sum as f32 / count as f32)
 }

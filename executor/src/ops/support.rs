@@ -279,7 +279,7 @@ pub(crate) struct Broadcast {
     strides: [Vec<usize>; 2],
 }
 
-/// A stretch of results: where it starts in the output and in both operands, how long it is, and
+/// A span of results: where it starts in the output and in both operands, how long it is, and
 /// whether each operand moves along (1) or repeats one element (0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
@@ -316,7 +316,7 @@ impl Broadcast {
         self.strides.iter_mut().zip(strides).for_each(|(of, stride)| of.push(stride));
     }
 
-    /// Calls `each` for every stretch.
+    /// Calls `each` for every span.
     #[inline(always)]
     pub(crate) fn each_line(
         &self,
@@ -341,7 +341,7 @@ impl Broadcast {
         Ok(())
     }
 
-    /// Calls `row` with every stretch of two operands and the output that lies in one piece: as
+    /// Calls `row` with every span of two operands and the output that lies in one piece: as
     /// long each, or one element of an operand that it repeats.
     ///
     /// # Errors
@@ -357,7 +357,7 @@ impl Broadcast {
         let (all_a, all_b, all) = (a.all(), b.all(), output.all());
         let mut unreported = 0;
         self.each_line(|Line { at, from, len, steps }| {
-            // Long stretches are cut; short ones are reported together.
+            // Long spans are cut; short ones are reported together.
             if is_one_piece && len <= poll::CHUNK {
                 unreported += LINE_NS + len;
                 if unreported > poll::CHUNK {
@@ -375,11 +375,11 @@ impl Broadcast {
     }
 }
 
-/// What finding a stretch of two operands takes at most, about.
+/// What finding a span of two operands takes at most, about.
 const LINE_NS: usize = 16;
 
 /// Adds a step that computes each element of output 0 from the one of input 0 at its place; `each`
-/// does so for any stretch, in place too.
+/// does so for any span, in place too.
 pub(crate) fn emit_each<T: Element, U: Element>(
     op: &mut OpBuilder<'_>,
     label: Label,

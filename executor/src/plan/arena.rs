@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use nnburst_kernels::tensor::memory::ALIGN;
 use nnburst_kernels::tensor::poll;
 
-/// A stretch of memory that is needed from one step to another.
+/// A span of memory that is needed from one step to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lifetime {
     pub(crate) bytes: usize,

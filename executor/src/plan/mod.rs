@@ -1,7 +1,7 @@
 //! From a model to a plan: graphs, stages of steps, arenas.
 //!
 //! ```text
-//!   Model ─graph─► Graph ─lower─► Stage { steps, arena, tail } ─► Stage ... (at run time, kept by the session)
+//!   Model ─graph─► Graph ─lower─► Stage { steps, arena, tail } ─► Stage ... (the session's)
 //!                    operations: ops/    memory: arena
 //! ```
 

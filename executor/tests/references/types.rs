@@ -17,7 +17,7 @@ fn none(kind: T) -> Out {
     Out(kind, 0.0, 0)
 }
 
-/// Small whole numbers, which every type can hold, as elements of that type.
+/// Small integers, which every type can hold, as elements of that type.
 fn whole(kind: T, dims: &[u32], values: &[i8]) -> Arg {
     let scale = if BYTES.contains(&kind) { 1.0 } else { 0.0 };
     let operand = Operand::tensor(kind, dims.to_vec()).with_quantization(scale, 0);

@@ -85,7 +85,7 @@ impl HostilePeer {
         PeerWatch::connection(ours).expect("a watch")
     }
 
-    /// Hangs up.
+    /// Disconnects.
     pub fn die(&mut self) {
         self.connection = None;
     }

@@ -128,7 +128,7 @@ impl<Q: Quantum> WriteEnd<Q> {
         self.descriptor.fds.iter().map(AsFd::as_fd).try_for_each(seal)
     }
 
-    /// Writes all of `bytes`, a whole number of items, over the oldest ones if need be.
+    /// Writes all of `bytes`, a multiple of an item, over the oldest ones if need be.
     pub(crate) fn write_bytes(&mut self, bytes: &[u8]) -> Result<(), QueueError> {
         self.cursor.begin(bytes.len())?;
         // SAFETY: just begun.
@@ -236,7 +236,7 @@ impl<Q: Quantum> ReadEnd<Q> {
         self.cursor.available()
     }
 
-    /// Fills all of `bytes`, a whole number of items, or reads nothing.
+    /// Fills all of `bytes`, a multiple of an item, or reads nothing.
     pub(crate) fn read_bytes(&mut self, bytes: &mut [u8]) -> Result<(), QueueError> {
         self.cursor.begin(bytes.len())?;
         // SAFETY: just begun.

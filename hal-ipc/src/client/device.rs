@@ -161,8 +161,8 @@ impl RemoteDevice {
         self.query(&CallRef::Bursts)
     }
 
-    /// A descriptor that hangs up (`POLLHUP`, `POLLRDHUP`) when the driver is gone. Other events on
-    /// it mean nothing to anybody but us; it must not be read.
+    /// A descriptor that becomes ready (`POLLHUP`, `POLLRDHUP`) when the driver is gone. Other
+    /// events on it mean nothing to anybody but us; it must not be read.
     ///
     /// # Errors
     /// No descriptor is to be had.

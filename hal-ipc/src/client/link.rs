@@ -45,9 +45,9 @@ pub(super) struct Link {
 /// The connections of this process as a client.
 static CONNECTIONS: PerProcess<Vec<Weak<Connection>>> = PerProcess::new();
 
-/// Hangs up on every service, for whoever is about to end the process, or to unload a library, and
-/// wants to leave nothing behind: the threads that read the connections end. To whoever still uses
-/// a device it is as if its driver had died.
+/// Disconnects from every service, for whoever is about to end the process, or to unload a library,
+/// and wants to leave nothing behind: the threads that read the connections end. To whoever still
+/// uses a device it is as if its driver had died.
 pub fn hang_up_on_all() {
     let connections = CONNECTIONS.get().lock().unwrap_or_else(PoisonError::into_inner);
     connections.iter().filter_map(Weak::upgrade).for_each(|connection| connection.close());

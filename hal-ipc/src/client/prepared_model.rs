@@ -39,8 +39,8 @@ impl RemotePreparedModel {
         self.link.lost().is_some()
     }
 
-    /// A descriptor that hangs up (`POLLHUP`, `POLLRDHUP`) when the driver is gone; it must not be
-    /// read.
+    /// A descriptor that becomes ready (`POLLHUP`, `POLLRDHUP`) when the driver is gone; it must
+    /// not be read.
     ///
     /// # Errors
     /// No descriptor is to be had.

@@ -238,8 +238,9 @@ impl Session {
         bytes_of(&cache.model).saturating_add(data)
     }
 
-    /// Checks that a client may have the data of a cache, which a driver charges by itself once it has
-    /// looked at it: no file of any length is looked at that its client could not have in memory.
+    /// Checks that a client may have the data of a cache, which a driver charges by itself once it
+    /// has looked at it: no file of any length is looked at that its client could not have in
+    /// memory.
     fn has_room_for_data(&self, cache: &Result<CacheHandles>) -> Result<()> {
         let (Ok(cache), true) = (cache, self.charges_memory) else { return Ok(()) };
         // Given back at once: the driver takes what it needs.

@@ -78,7 +78,7 @@ impl Peer {
         Self { place: Some(Arc::new(Place { charge, has_sent_much })), ..self }
     }
 
-    /// Turns true when the client hangs up: what runs for it may stop.
+    /// Turns true when the client disconnects: what runs for it may stop.
     pub fn gone(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.gone)
     }

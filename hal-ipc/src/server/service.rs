@@ -210,7 +210,8 @@ impl Service {
         })
     }
 
-    /// Serves one client over a connected socket, such as half of a socket pair, until it hangs up.
+    /// Serves one client over a connected socket, such as half of a socket pair, until it
+    /// disconnects.
     pub fn serve(&self, socket: OwnedFd) {
         let peer = Peer::of(socket.as_fd());
         match peer.map_err(io::Error::from).and_then(|peer| {
@@ -319,7 +320,7 @@ impl std::fmt::Debug for Service {
     }
 }
 
-/// A service that listens. Dropping it removes the socket, hangs up on every client and waits for
+/// A service that listens. Dropping it removes the socket, disconnects every client and waits for
 /// their sessions to end.
 #[derive(Debug)]
 pub struct Serving {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   client, NNBURST_TRACE=t.json ──┐ one line per span, appended whole
-//!   driver, NNBURST_TRACE=t.json ──┴──► [ {"name":"[NN_LR_PE]..","ph":"X","ts":..,"dur":..,"pid":..}, ..
+//!   driver, NNBURST_TRACE=t.json ──┴──► [ {"name":"[NN_LR_PE]..","ph":"X","ts":..,"dur":..}, ..
 //! ```
 //!
 //! Off, a span costs one load. On, it costs a write, so figures are to be taken with it off. The
@@ -147,7 +147,7 @@ impl Tracer {
     }
 }
 
-/// A stretch of work; ends when dropped.
+/// A span of work; ends when dropped.
 #[derive(Debug)]
 #[must_use = "a span ends when it is dropped"]
 pub struct Span<'a>(Option<Running<'a>>);

@@ -9,16 +9,16 @@
 //!
 //! ```text
 //!   state of an entry:   WHOLE ──first fault──► REPLACING ──mmap──► LOST
-//!                          ▲                        └─ no mapping to be had ─► WHOLE, and the next handler
+//!                          ▲                        └─ no mapping ─► WHOLE, and the next handler
 //!                          └──────────── the next guard that takes the entry
 //! ```
 //!
-//! | edge    | release              | acquire                     | hands over                     |
-//! |---------|----------------------|-----------------------------|--------------------------------|
-//! | `chunk` | `Chunk::next_or_new` | `chunks`                    | a chunk of free entries        |
-//! | `free`  | `Guard::drop`        | `Entry::claim`              | an entry that nobody watches   |
-//! | `watch` | `Guard::watch`       | `Entry::holds` (handler)    | the range of an entry          |
-//! | `lost`  | `Entry::replace`     | `Guard::tripped`, `replace` | the zeros in place of the file |
+//! | edge | release | acquire | hands over |
+//! |-----|-----|-----|-----|
+//! | `chunk` | `Chunk::next_or_new` | `chunks` | a chunk of free entries |
+//! | `free` | `Guard::drop` | `Entry::claim` | an entry that nobody watches |
+//! | `watch` | `Guard::watch` | `Entry::holds` (handler) | the range of an entry |
+//! | `lost` | `Entry::replace` | `Guard::tripped`, `replace` | the zeros in place of the file |
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
@@ -168,7 +168,7 @@ impl Entry {
     }
 
     fn claim(&self) -> bool {
-        // Relaxed: looking before the exchange, which is dearer. Acquire: edge free.
+        // Relaxed: looking before the exchange, which is more expensive. Acquire: edge free.
         !self.taken.load(Ordering::Relaxed) && !self.taken.swap(true, Ordering::Acquire)
     }
 

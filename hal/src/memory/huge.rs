@@ -11,7 +11,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 const HUGE_PAGE: usize = 2 << 20;
 
 /// A piece that took longer is the last: six times what it takes to be copied.
-const DEAR: Duration = Duration::from_millis(5);
+const EXPENSIVE: Duration = Duration::from_millis(5);
 
 /// Gathers the pages of the first `len` bytes of a file in huge ones, as far as those are whole and
 /// the system has some at hand, and tells how many bytes are gathered.
@@ -44,7 +44,7 @@ fn gather(start: *mut c_void, len: usize) -> usize {
         if !done {
             return at;
         }
-        if began.elapsed() > DEAR {
+        if began.elapsed() > EXPENSIVE {
             return at.saturating_add(HUGE_PAGE).min(len);
         }
     }

@@ -1,9 +1,9 @@
 //! Files and directories that no other user can change.
 //!
 //! ```text
-//!   /            root's                        every component: opened without following links, then
-//!   /tmp         root's, sticky, shared        examined by its descriptor; the next one is opened in it
-//!   /tmp/mine    ours, nobody else may write   below a shared directory: no links at all
+//!   /            root's                     every component: opened without following links, then
+//!   /tmp         root's, sticky, shared     examined by its descriptor; the next is opened in it
+//!   /tmp/mine    ours, only we may write    below a shared directory: no links at all
 //! ```
 //!
 //! A path is walked from `/`. Each directory on the way belongs to root, to this process's user or

@@ -17,8 +17,8 @@ pub(super) struct Framed {
 
 impl Call {
     /// Runs by a frame, in a burst where the device has one; `None` where a frame can't carry the
-    /// call: an argument lies in a memory, an output's shape is open, or the call has options of its
-    /// own.
+    /// call: an argument lies in a memory, an output's shape is open, or the call has options of
+    /// its own.
     pub(super) fn run_framed(
         &mut self,
         ready: &Ready,

@@ -4,7 +4,7 @@
 //!   model ─► Chooser: the best device for each operation, by figures and preference
 //!         ─► Walk: all operations on one device? simple. Else steps, control flow in between,
 //!            if they cost less with all the ways between them than one device for everything
-//!         ─► StepModel for each step ─► its device prepares it ─► Plan ─► Planned, a prepared model
+//!         ─► StepModel for each step ─► its device prepares it ─► Plan ─► Planned: a PreparedModel
 //! ```
 //!
 //! What fails on the way (and is not the caller's mistake) sends all of the model to the reference

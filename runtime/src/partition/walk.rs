@@ -195,7 +195,8 @@ impl Walk {
             operation.inputs.get(position).and_then(|&index| reference(graph, index))
         };
         let start = self.steps.len();
-        self.steps.push(RawStep::Goto(start)); // replaced below, once the places behind it are known
+        // Replaced below, once the places behind it are known.
+        self.steps.push(RawStep::Goto(start));
         match control_flow(operation) {
             Some(ControlFlow::If) => {
                 let yes = self.enter(model, chooser, candidates, input(1), 0.5 * weight)?;

@@ -1,7 +1,7 @@
 //! The reference device in place of what failed.
 //!
 //! ```text
-//!   request ─► Stand-in: pools as they are, but a device's own memory by a copy that everybody can map
+//!   request ─► Stand-in: pools as they are, but a device's own memory by a mappable copy
 //!           ─► the reference device ─► outputs go back into the device's own memory
 //! ```
 

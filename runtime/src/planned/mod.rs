@@ -3,9 +3,11 @@
 //!
 //! ```text
 //!   request ─► Planned ─► Run: places of all values, step by step
-//!                          ├ Execution ─► a device's prepared model     fails? ─► that step on the reference device
-//!                          ├ If, While, Goto ─► the interpreter          fails again? ─► the whole model there
-//!                          └ values between steps: an arena in shared memory, kept for the next run
+//!                          ├ Execution ─► a device's prepared model     fails? ─► that step
+//!                          │                                 │      on the reference device
+//!                          │                                 └ fails again? ─► the whole model
+//!                          ├ If, While, Goto ─► the interpreter
+//!                          └ values between steps: an arena in shared memory, kept for later runs
 //! ```
 //!
 //! A step's request refers to the caller's own memories for the model's inputs and outputs, and to

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   [u32 root] ["TFL3"]  ..  [vtable: u16 size, u16 table size, u16 field offsets..]
-//!                            [table: i32 back to its vtable, fields inline or as u32 forward offsets]
+//!                            [table: i32 back to its vtable, fields inline or u32 forward offsets]
 //! ```
 //!
 //! Offsets to tables, vectors and strings lead forward only, hence there are no cycles. What is

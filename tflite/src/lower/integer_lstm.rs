@@ -4,8 +4,8 @@
 //! apart, each step is one operation, and the outputs are joined again:
 //!
 //! ```text
-//!   x [B, T, I] ─SPLIT─► T × [B, 1, I] ─RESHAPE─► [B, I] ─QUANTIZED_LSTM─► [B, O] ─RESHAPE─► CONCATENATION
-//!                                                   state ─►──┘ └──►─ state of the next step
+//!   [B, T, I] ─SPLIT─► T × [B, 1, I] ─RESHAPE─► [B, I] ─QUANTIZED_LSTM─► [B, O] ─RESHAPE─► CONCAT
+//!                                                 state ─►──┘ └──►─ state of the next step
 //! ```
 //!
 //! Without layer normalisation the gates are 16-bit numbers with 12 fraction bits, which is an

@@ -102,7 +102,8 @@ impl<'a> Import<'a> {
             let tensor = &self.graph.tensors[index];
             let mut operand = operand_of(tensor)?.with_lifetime(OperandLifeTime::SubgraphInput);
             if operand.dimensions.is_empty() {
-                operand.dimensions.push(1); // a scalar: tensors of the HAL have a dimension at least
+                // A scalar: tensors of the HAL have a dimension at least.
+                operand.dimensions.push(1);
             }
             let input = self.builder.add(operand);
             if self.values[index].replace(input).is_some() {

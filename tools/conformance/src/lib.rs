@@ -18,10 +18,12 @@
 //!     "name": "floor", "isRelaxed": false, "expectFailure": false, "minSupportedVersion": "V1_0",
 //!     "expectedMultinomialDistributionTolerance": 0, "referenced": [],
 //!     "main": {"operands": [
-//!         {"type": "TENSOR_FLOAT32", "dimensions": [1], "numberOfConsumers": 1, "scale": 0, "zeroPoint": 0,
-//!          "lifetime": "SUBGRAPH_INPUT", "channelQuant": null, "isIgnored": false, "data": "AADAPw=="},
-//!         {"type": "TENSOR_FLOAT32", "dimensions": [1], "numberOfConsumers": 0, "scale": 0, "zeroPoint": 0,
-//!          "lifetime": "SUBGRAPH_OUTPUT", "channelQuant": null, "isIgnored": false, "data": "AACAPw=="}],
+//!         {"type": "TENSOR_FLOAT32", "dimensions": [1], "numberOfConsumers": 1, "scale": 0,
+//!          "zeroPoint": 0, "lifetime": "SUBGRAPH_INPUT", "channelQuant": null,
+//!          "isIgnored": false, "data": "AADAPw=="},
+//!         {"type": "TENSOR_FLOAT32", "dimensions": [1], "numberOfConsumers": 0, "scale": 0,
+//!          "zeroPoint": 0, "lifetime": "SUBGRAPH_OUTPUT", "channelQuant": null,
+//!          "isIgnored": false, "data": "AACAPw=="}],
 //!       "operations": [{"type": "FLOOR", "inputs": [0], "outputs": [1]}],
 //!       "inputIndexes": [0], "outputIndexes": [1]}}]}"#;
 //! let cases = load_str(json).unwrap();

@@ -3,7 +3,7 @@
 //! the conformance cases through it.
 //!
 //! ```text
-//!   hal::Model, hal::Request ──► Library, Model, Compilation ──► ANeuralNetworks*()  in the loaded library
+//!   hal::Model, hal::Request ──► Library, Model, Compilation ──► ANeuralNetworks*() of the library
 //! ```
 //!
 //! ```no_run

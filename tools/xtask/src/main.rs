@@ -1,22 +1,22 @@
 //! Chores of the project, in Rust, so that cargo is all they need: `cargo xtask ci`.
 //!
-//! | chore                             | does                                                                     |
-//! |-----------------------------------|--------------------------------------------------------------------------|
-//! | `ci`                              | everything that has to hold before a commit lands; needs only cargo      |
-//! | `loom`                            | the model checks of `loom-tests`                                         |
-//! | `loom-mutants`                    | weakens every ordering in a copy of the queue and expects to be caught   |
-//! | `soak [--minutes N]`              | the queue: two processes, checksums, kill -9 at random times             |
-//! | `soak burst [--minutes N]`        | bursts: random models and kills, every answer checked                    |
-//! | `manual`                          | writes the command's manual pages anew                                   |
-//! | `operations`                      | writes `docs/operations.md` anew; the conformance cases must be there     |
-//! | `peers --venv DIR`                | our models beside TFLite's on one core, as ratios; see `peers`           |
-//! | `fuzz [--seconds N] [TARGET ..]`  | every fuzz target, or those named, under AddressSanitizer (nightly)      |
-//! | `install [--prefix DIR] ..`       | the command, the C library, headers, pages and units, as packages do     |
-//! | `layers [--list]`                 | which crates, layers and files know which                                |
-//! | `links`                           | relative links and anchors of all pages, links of the Rust documentation |
-//! | `neon`                            | the executor on an emulated aarch64                                      |
-//! | `symbols`                         | the C library's exports and their versions, for x86_64 and aarch64       |
-//! | `miri`, `tsan`                    | the queue in private memory under Miri and ThreadSanitizer (nightly)     |
+//! | chore                            | does |
+//! |----------------------------------|---|
+//! | `ci`                             | all that must hold for each commit; needs only cargo |
+//! | `loom`                           | the model checks of `loom-tests` |
+//! | `loom-mutants`                   | weakens every ordering and expects to be caught |
+//! | `soak [--minutes N]`             | the queue: two processes, checksums, random kill -9 |
+//! | `soak burst [--minutes N]`       | bursts: random models and kills, every answer checked |
+//! | `manual`                         | writes the command's manual pages anew |
+//! | `operations`                     | writes `docs/operations.md` anew (conformance cases) |
+//! | `peers --venv DIR`               | our models beside TFLite's on one core; see `peers` |
+//! | `fuzz [--seconds N] [TARGET ..]` | fuzz targets under AddressSanitizer (nightly) |
+//! | `install [--prefix DIR] ..`      | what a package installs: command, library, pages |
+//! | `layers [--list]`                | which crates, layers and files know which |
+//! | `links`                          | relative links and anchors, links of rustdoc |
+//! | `neon`                           | the executor on an emulated aarch64 |
+//! | `symbols`                        | the C library's exports and their versions |
+//! | `miri`, `tsan`                   | under Miri and ThreadSanitizer (nightly) |
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool talks")]
 
 mod cargo;

@@ -103,7 +103,10 @@ const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         what: "rouse, the store before the wake", file: INTERRUPT,
-        from: "        self.raised.store(1, Ordering::Release);\n        // edge rouse: the kernel orders the store before its search for sleepers.\n        self.raised.wake_threads();\n",
+        from: "        self.raised.store(1, Ordering::Release);\n\
+               \x20       // edge rouse: the kernel orders the store before its search for \
+               sleepers.\n\
+               \x20       self.raised.wake_threads();\n",
         to: "        self.raised.wake_threads();\n        self.raised.store(1, Ordering::Release);\n",
         caught_by: "cancellation_wakes_a_sleeping_writer",
     },

@@ -7,7 +7,7 @@
 //!                     the window goes down
 //! ```
 //!
-//! Of an inverted residual the wide activation is several times the second cache, and is written,
+//! Of an inverted residual the wide activation is several times the size of L2, and is written,
 //! read three times and written again. Here it exists a band at a time. Every stage computes what
 //! it would compute alone, bit by bit; nothing is computed twice but the lines that bands of
 //! different threads share.
@@ -29,11 +29,11 @@ pub type Combine = Arc<dyn Fn(View<'_>, View<'_>, ViewMut<'_>) -> Result<(), Str
 /// Most stages of a chain.
 pub const MAX_STAGES: usize = 3;
 
-/// Bytes for all that lies between the stages: with the weights they take most of a second cache of
+/// Bytes for all that lies between the stages: with the weights they take most of an L2 of
 /// 1 MiB.
 const BUDGET: usize = 384 << 10;
 
-/// Bytes of weights that stay in the second cache beside those.
+/// Bytes of weights that stay in L2 beside those.
 const STAYING: usize = 512 << 10;
 
 /// Stages, each of which reads what the one before wrote.
@@ -149,7 +149,7 @@ impl Chain {
         between.iter().map(|stage| stage.lines() * stage.line_bytes).sum()
     }
 
-    /// Bytes of weights that come from the third cache again for every band, where the second can't
+    /// Bytes of weights that come from L3 again for every band, where L2 can't
     /// keep them.
     pub fn reread_bytes(&self) -> usize {
         let weights: usize = self.stages.iter().map(|stage| stage.kernel.weight_bytes()).sum();

@@ -16,12 +16,12 @@
 //!   gates_i16            what goes into the gates of quantised cells, from both products
 //!   product_f32          which of gemm and gemv suits the number of rows
 //!   binary_f32           sums and products of rows of floats
-//!   add_i8, mul_i8       sums and products of bytes of unlike scales
+//!   add_i8, mul_i8       sums and products of quantised tensors of different scales
 //!   byte_table           functions of one byte, by a table of all results
 //!   plain                loops in plain Rust, compiled for every instruction set
 //!   roofline             peak arithmetic and memory bandwidth of one core, for profiles
 //!   spans                element by element over tensors whose rows have a stride
-//!   stripe_sum           sums that tell damage, of bytes that are copied on the way
+//!   stripe_sum           checksums of bytes that are copied on the way
 //!   svdf_f32             the memory of a low-rank filter: weighed and shifted in one pass
 //!   transcendental_f32   logistic function, hyperbolic tangent and exponential of rows
 //! ```

@@ -12,7 +12,7 @@ use crate::tensor::{Element, In, Out, poll};
 /// or repeats one element.
 pub type Along<'a, T> = (Rows<In<'a, T>>, usize, bool);
 
-/// Calls `each` for stretches of `len` elements of some inputs and an output, in order. Short rows
+/// Calls `each` for spans of `len` elements of some inputs and an output, in order. Short rows
 /// that lie apart come and go by blocks near the registers: a call for each would take longer than
 /// its elements.
 ///
@@ -28,7 +28,7 @@ pub fn each_stretch<T: Element, U: Element, const N: usize>(
     let is_one_piece = |&(rows, _, moves): &Along<'_, T>| !moves || rows.is_one_piece();
     if output.is_one_piece() && inputs.iter().all(is_one_piece) {
         return in_chunks(len, |part| {
-            let inputs = inputs.map(|it| stretch(it, part.clone()));
+            let inputs = inputs.map(|it| span(it, part.clone()));
             each(inputs, output.piece(to + part.start..to + part.end))
         });
     }
@@ -103,7 +103,7 @@ fn in_blocks<T: Element, U: Element, const N: usize>(
                 copy_rows(it.0, start..start + count, near, 0);
                 In::of(&buffer[..count])
             }
-            _ => stretch(it, here.clone()),
+            _ => span(it, here.clone()),
         });
         if near && !output.is_one_piece() {
             each(from, Out::of(&mut results[..count]))?;
@@ -118,7 +118,7 @@ fn in_blocks<T: Element, U: Element, const N: usize>(
 }
 
 #[inline(always)]
-fn stretch<'a, T: Element>((rows, from, moves): Along<'a, T>, part: Range<usize>) -> In<'a, T> {
+fn span<'a, T: Element>((rows, from, moves): Along<'a, T>, part: Range<usize>) -> In<'a, T> {
     if moves { rows.piece(from + part.start..from + part.end) } else { rows.piece(from..from + 1) }
 }
 

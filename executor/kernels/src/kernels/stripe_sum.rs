@@ -4,7 +4,7 @@
 //! The mixing is that of XXH3's long inputs: eight lanes take a stripe of 64 bytes, in which each
 //! multiplies the halves of its word, a key laid over it, and adds its neighbour's word as well;
 //! after every sixteen stripes the lanes are stirred. Moving the bytes alone takes as long, so a
-//! copy is summed up for nothing: 14 MB that come from the third cache in 0.9 ms, where copying
+//! copy is summed up for nothing: 14 MB that come from L3 in 0.9 ms, where copying
 //! them first and XXH3 behind it took 1.6.
 
 use nnburst_hal::View;
@@ -21,7 +21,7 @@ const LANES: usize = STRIPE / size_of::<u64>();
 /// After so many the lanes are stirred.
 const STRIPES: usize = 16;
 
-/// The sum of bytes that come piece by piece. It tells damage, not intent.
+/// The sum of bytes that come piece by piece. It detects damage, not intent.
 ///
 /// Every piece ends with a whole stripe of 64 bytes: those that it lacks count as zeros. So lengths
 /// that differ within a stripe are for others to tell.

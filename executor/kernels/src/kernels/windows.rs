@@ -81,10 +81,10 @@ pub fn each_region(patches: &Patches, lines: Range<usize>, mut each: impl FnMut(
     let mut line = lines.start;
     while line < lines.end {
         let (batch, y) = (line / p.out_height, line % p.out_height);
-        let down = vertical.stretch(y, &whole_lines, lines.end - line);
+        let down = vertical.span(y, &whole_lines, lines.end - line);
         let mut x = 0;
         while x < p.out_width {
-            let right = horizontal.stretch(x, &whole_columns, usize::MAX);
+            let right = horizontal.span(x, &whole_columns, usize::MAX);
             each(Region {
                 lines: down.taps.clone(),
                 columns: right.taps.clone(),
@@ -109,7 +109,7 @@ struct Axis {
 }
 
 /// Outputs in a row along an axis whose windows are cut alike.
-struct Stretch {
+struct Span {
     /// The taps that are over the image.
     taps: Range<usize>,
     /// Under the first tap of the first window.
@@ -127,7 +127,7 @@ impl Axis {
     }
 
     /// From output `at` on, at most `most`.
-    fn stretch(&self, at: usize, whole: &Range<usize>, most: usize) -> Stretch {
+    fn span(&self, at: usize, whole: &Range<usize>, most: usize) -> Span {
         let start = at * self.stride;
         let (taps, count) = if whole.contains(&at) {
             (0..self.filter, (whole.end - at).min(most))
@@ -138,6 +138,6 @@ impl Axis {
         };
         // Where nothing of the window is over the image, any pixel of it will do.
         let input = (start + taps.start * self.dilation).saturating_sub(self.pad);
-        Stretch { taps, input: input.min(self.input - 1), count }
+        Span { taps, input: input.min(self.input - 1), count }
     }
 }

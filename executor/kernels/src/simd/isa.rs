@@ -19,7 +19,7 @@ pub enum Isa {
     Avx512Vbmi,
 }
 
-/// A wish for an instruction set that can't be met.
+/// A setting that names an instruction set in vain.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IsaError {
     /// The name is none of those known.

@@ -74,7 +74,7 @@ pub(crate) fn best<T: Copy>(forms: &[Form<T>], most: Isa) -> Form<T> {
     *forms.iter().find(allowed).unwrap_or(&forms[forms.len() - 1])
 }
 
-/// Asks for the line at an address, to be in the second cache a little later. Nothing need be
+/// Asks for the line at an address, to be in L2 a little later. Nothing need be
 /// there.
 #[inline(always)]
 pub(crate) fn fetch<T>(at: *const T) {

@@ -82,7 +82,7 @@ impl Shape {
         (outer, self.0[axis], inner)
     }
 
-    /// The shape both broadcast to: aligned at the last extent, 1 stretches.
+    /// The shape both broadcast to: aligned at the last extent, 1 is repeated.
     ///
     /// # Errors
     /// Two extents differ and neither is 1.
@@ -102,7 +102,7 @@ impl Shape {
     }
 
     /// Strides with which a tensor of this shape is read as if it were of shape `wide`: 0 where it
-    /// stretches.
+    /// is repeated.
     pub fn broadcast_strides(&self, wide: &Self) -> Vec<usize> {
         let missing = wide.rank() - self.rank();
         let own = self.strides();

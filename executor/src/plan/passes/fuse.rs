@@ -19,7 +19,7 @@ use crate::lowering::pieces::Pieces;
 use crate::lowering::step::Work;
 use crate::lowering::{Io, Label, Words};
 
-/// Where less lies between steps they are as quick alone: it stays in the second cache anyway.
+/// Where less lies between steps they are as quick alone: it stays in L2 anyway.
 const WORTH_BYTES: usize = 512 << 10;
 
 /// Joins what can be joined.

@@ -13,7 +13,7 @@ use crate::ops::{QuantizedCell, QuantizedSteps};
 /// Between steps a run may be stopped: what is one lasts for a few milliseconds at most.
 const MOST_OPERATIONS: u64 = 1 << 28;
 
-/// The sums of so many inputs stay in the second cache.
+/// The sums of so many inputs stay in L2.
 const MOST_STEPS: usize = 64;
 
 /// Joins steps of the same cell, one behind the other, whose inputs are there ahead of the first.

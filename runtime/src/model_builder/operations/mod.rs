@@ -5,12 +5,12 @@
 //! `stride` and `padding` change that, `done` adds it to the model. Names are those of NNAPI, as
 //! are meanings; what they compute is said there and in short here.
 //!
-//! | argument | given as |
-//! |---|---|
-//! | a tensor | an [`OperandId`](crate::OperandId), from an input, a constant or another operation |
-//! | a number or flag | itself, or an operand that holds it |
-//! | a list of numbers | an array, or an operand that holds it |
-//! | width and height | one number for both, or `(width, height)` |
+//! | argument            | given as |
+//! |---------------------|---|
+//! | a tensor            | an [`OperandId`](crate::OperandId), an input, constant or output |
+//! | a number or flag    | itself, or an operand that holds it |
+//! | a list of numbers   | an array, or an operand that holds it |
+//! | width and height    | one number for both, or `(width, height)` |
 //! | what an LSTM learnt | [`LstmWeights`], gate by gate |
 //!
 //! Scalars take the type that goes with the tensors: `0.5` is a FLOAT16 where they are.
@@ -76,15 +76,17 @@ impl Ready<'_> {
 /// Methods and types of operations. A row is
 ///
 /// ```text
-///   AveragePool2d average_pool_2d(input: OperandId; filter: Size)   inputs that must be given: those first in NNAPI's
-///   │             │                                                 order, and behind `;` those further on
-///   │             └ the method                { padding: Padding = ..., filter, ... }   the rest in NNAPI's order: with a
-///   └ the type, and OperationType::...        [ nchw: Flag = false ]                    default, or one of those above;
-///                                             => one;                                   in [] those that a list can end without
+///   AveragePool2d average_pool_2d(input: OperandId; filter: Size)
+///   │             │                { padding: Padding = ..., filter, ... }
+///   │             └ the method     [ nchw: Flag = false ]
+///   └ the type, and                => one;
+///     OperationType::...
 /// ```
 ///
-/// with outputs `one`, `many` (then the type has `outputs`, their number) or a struct's name and
-/// fields.
+/// In parentheses are the inputs that must be given: those first in NNAPI's order, and behind `;`
+/// those further on. In braces is the rest in NNAPI's order: with a default, or one of those above.
+/// In brackets are those that a list can end without. Then come the outputs: `one`, `many` (then
+/// the type has `outputs`, their number) or a struct's name and fields.
 macro_rules! operations {
     ($(
         $(#[$doc:meta])*

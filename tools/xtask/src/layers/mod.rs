@@ -93,7 +93,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         _ => return Err("usage: cargo xtask layers [--list]".into()),
     };
     let packages = packages()?;
-    let mut wrong = strangers(&packages);
+    let mut wrong = unlisted(&packages);
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for package in &packages {
         for root in &package.roots {
@@ -169,7 +169,7 @@ fn packages() -> Result<Vec<Package>, String> {
 }
 
 /// Dependencies that no crate may have.
-fn strangers(packages: &[Package]) -> Vec<String> {
+fn unlisted(packages: &[Package]) -> Vec<String> {
     let mut wrong = Vec::new();
     for Package { name, knows, .. } in packages {
         if KNOW_ALL.contains(&name.as_str()) {
@@ -247,8 +247,8 @@ mod tests {
             knows: knows.iter().map(|&name| name.to_owned()).collect(),
             roots: Vec::new(),
         };
-        assert!(strangers(&[package("nnburst-hal", &["nnburst-fmq"])]).is_empty());
-        let wrong = strangers(&[
+        assert!(unlisted(&[package("nnburst-hal", &["nnburst-fmq"])]).is_empty());
+        let wrong = unlisted(&[
             package("nnburst-hal", &["nnburst-burst"]),
             package("nnburst-new", &[]),
             package("benches", &["nnburst-new"]),

@@ -1,8 +1,8 @@
 //! `cargo xtask peers`: our models beside TFLite's with XNNPACK, as ratios.
 //!
 //! ```text
-//!   cargo xtask peers --venv DIR [--rows A,B] [--rounds N] [--budget SECONDS] [--cpu N] [--threads N]
-//!                     [--nnburst FILE] [--shared DIR] [--json]
+//!   cargo xtask peers --venv DIR [--rows A,B] [--rounds N] [--budget SECONDS] [--cpu N]
+//!                     [--threads N] [--nnburst FILE] [--shared DIR] [--json]
 //! ```
 //!
 //! The peers' scripts lie beside the models (`peers/infer` in the shared folder); `DIR` is where a

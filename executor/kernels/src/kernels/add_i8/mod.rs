@@ -56,7 +56,7 @@ impl Near {
         #[expect(clippy::cast_possible_truncation, reason = "below 2^30")]
         let nearest = |x: f64| (x * step).round() as i32;
         let (a, b) = (nearest(a), nearest(b));
-        // Of each factor half a unit times a byte; of each operand two roundings to whole numbers
+        // Of each factor half a unit times a byte; of each operand two roundings to integers
         // at most, as those of the sum; and what the sum's own first rounding is worth after the
         // shift.
         let error = 255.0 / step + 2.0 * real(sum).abs() + 2f64.powi(sum.shift);

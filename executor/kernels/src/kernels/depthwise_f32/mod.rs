@@ -55,7 +55,7 @@ pub const FORMS: &[Form<Run>] = floats::forms!(vectors::Windows, scalar::pixels)
 /// Channels that weights and bias are padded to.
 const PADDING: usize = 16;
 
-/// Pixels so many floats apart lie in a few sets of the first cache, and those of three lines push
+/// Pixels so many floats apart lie in a few sets of L1, and those of three lines push
 /// each other out. So a slice of the channels is copied together first: 26 GFLOP/s within a network
 /// instead of 16.
 const CLASHING: usize = 256;
@@ -63,7 +63,7 @@ const CLASHING: usize = 256;
 /// Channels of such a slice: a line of the cache.
 const SLICE: usize = 16;
 
-/// Bytes of a slice: half of the first cache.
+/// Bytes of a slice: half of L1.
 const SLICE_BYTES: usize = 16 << 10;
 
 /// Nanoseconds of the pixels that a kernel gets at a time, about, where there are many.

@@ -40,7 +40,7 @@ struct Line {
 
 /// All lines of the pixels, with whether all lanes of the vector are channels.
 ///
-/// Lines are innermost, so that what windows of neighbouring lines share is in the first cache: a
+/// Lines are innermost, so that what windows of neighbouring lines share is in L1: a
 /// line of a few channels fits it where one of all channels doesn't. What is done with them is no
 /// closure: a large one would be a function of its own, without the instruction set, where each
 /// intrinsic is a call.

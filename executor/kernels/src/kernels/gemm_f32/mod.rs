@@ -3,11 +3,11 @@
 //! Weights are packed once, in panels of as many columns as a tile is wide: first the bias of the
 //! columns, then their weights, one line per element of depth. Rows are read where they lie: those
 //! of a 1x1 convolution are the pixels, and those of a larger window are, line by line of the
-//! window, stretches of the image. So there is no copy, but where lines are too short to fill
+//! window, spans of the image. So there is no copy, but where lines are too short to fill
 //! tiles. Panels of weights are outermost: each meets all rows of a block that fits the second
 //! cache.
 //!
-//! Where a user wishes it, and the machine has the instruction, plain rows go through the same
+//! Where a user asks for it, and the machine has the instruction, plain rows go through the same
 //! tiles as pairs of numbers of 16 bits (bf16: a float without the lower half of its bits), summed
 //! as floats: twice as many products in the same time, of which each may be off by a 256th part.
 
@@ -51,7 +51,7 @@ pub const FORMS: &[Form<Kernel>] = &[
     Form { isa: Isa::Scalar, run: scalar::KERNEL },
 ];
 
-/// Bytes of rows that are worked on at a time: leaves room in a second cache of 512 KiB.
+/// Bytes of rows that are worked on at a time: leaves room in an L2 of 512 KiB.
 const BLOCK_BYTES: usize = 192 << 10;
 
 /// Nanoseconds that a tile takes at most, about, where rows are so deep that few make one; and as
@@ -220,7 +220,7 @@ impl Gemm {
         self.each_panel(|panel| {
             let (line, tap) = (p.filter_w * p.channels * panel.width.columns, p.channels);
             each_region(p, lines.clone(), |region| {
-                // Neighbouring taps of a line are one stretch, if they are neighbours in memory.
+                // Neighbouring taps of a line are one span, if they are neighbours in memory.
                 let (columns, len) = match p.dilation_w {
                     1 if image.pitch == tap => (1, region.columns.len() * tap),
                     _ => (region.columns.len(), tap),
@@ -414,7 +414,7 @@ impl Source {
     }
 }
 
-/// Rows so many floats apart start in the same set of the first cache, which holds 8 or 12 of them:
+/// Rows so many floats apart start in the same set of L1, which holds 8 or 12 of them:
 /// a tile of 12 rows would push itself out.
 const CLASHING: usize = 1024;
 

@@ -5,7 +5,7 @@ use crate::simd::fetch;
 
 /// One tile of a product: `rows` rows by `columns` columns of `output`.
 ///
-/// Each row is made of `segments.0` by `segments.1` stretches of `len` elements.
+/// Each row is made of `segments.0` by `segments.1` spans of `len` elements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tile {
     /// First element of the first row.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   image ──in place, where a window is one pixel of whole words──┐
-//!     └─ lines copied with their padding, a few at a time ────────┴─► runs of windows ─► tiles ─► bytes
+//!     └─ lines copied with their padding, a few at a time ────────┴─► windows ─► tiles ─► bytes
 //! ```
 //!
 //! Nothing is gathered into rows: a window is a few segments of memory (one per line of the filter)

@@ -7,7 +7,7 @@
 //! this). Narrower panels, at the end, sum several lines side by side instead.
 //!
 //! Weights that a converter had compressed to bytes, and that were widened again, take half of the
-//! memory; so do others as bf16, where a user wishes it.
+//! memory; so do others as bf16, where a user asks for it.
 
 mod scalar;
 mod steps;

@@ -13,7 +13,7 @@ use crate::tensor::poll;
 /// As far as a byte counts on either side of a zero point.
 const MOST: u8 = 255;
 
-/// Fewer weights than this aren't worth a look: they stay in the first cache as floats.
+/// Fewer weights than this aren't worth a look: they stay in L1 as floats.
 const WORTH: usize = 4096;
 
 /// The scale of each row of `depth` weights; `None` where one of the rows has none.
@@ -25,7 +25,7 @@ pub(super) fn scales(weights: &[f32], depth: usize) -> Option<Vec<f32>> {
 }
 
 /// How many steps make up a weight of a row of that scale, as the upper half of a float. A quotient
-/// that is off by a rounding is nearest to the whole number that it should be.
+/// that is off by a rounding is nearest to the integer that it should be.
 pub(super) fn upper_half(weight: f32, scale: f32) -> u16 {
     half::bf16::from_f32(weight / scale).to_bits()
 }

@@ -32,7 +32,7 @@ pub(super) trait Sums: Copy {
 }
 
 /// All panels, `SIDE` of them at a time: so many that the latency of a product is hidden. They meet
-/// `ROWS` rows at a time, then those that are left, and are in the first cache from the second time
+/// `ROWS` rows at a time, then those that are left, and are in L1 from the second time
 /// on.
 ///
 /// # Safety

@@ -103,10 +103,10 @@ pub(crate) trait Floats: Copy {
     /// NaN stays NaN.
     fn clamp(self, low: Self, high: Self) -> Self;
 
-    /// To the nearest whole number, halves to the even one.
+    /// To the nearest integer, halves to the even one.
     fn round(self) -> Self;
 
-    /// `2^self` for whole numbers below 128; of less than -126 it may be `2^-126`.
+    /// `2^self` for integers below 128; of less than -126 it may be `2^-126`.
     fn power_of_two(self) -> Self;
 
     /// The product with `2^n` for whole `n` from -252 to 254, rounded once. The vector's numbers

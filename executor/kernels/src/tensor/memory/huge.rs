@@ -4,8 +4,8 @@
 //! pages have to be moved out of its way first, or where the machine is a virtual one whose host
 //! had taken the memory back: for the weights of a network that is a tenth of a second in which
 //! somebody waits for a model. So they are asked for one by one against the clock. Behind the first
-//! one that was dear come ordinary pages, which are mostly some that were in use lately and are at
-//! hand.
+//! one that was expensive come ordinary pages, which are mostly some that were in use lately and
+//! are at hand.
 //!
 //! What was filled and is only read from then on gets its huge pages in the background
 //! ([`get_later`]): a copy is made in a new one and put in the old place in one step. Readers see
@@ -31,11 +31,11 @@ use crate::tensor::AlignedBytes;
 pub(super) const HUGE_PAGE: usize = 2 << 20;
 
 /// A huge page that took longer is the last for a while: five times what it takes to be cleared.
-const DEAR: Duration = Duration::from_millis(1);
+const EXPENSIVE: Duration = Duration::from_millis(1);
 
-/// For how long nobody asks again: a dear page costs a fifth of it at most, and preparing with
-/// ordinary pages takes twice as long, which models that are prepared one behind the other would
-/// all do for a dear one of the first.
+/// For how long nobody asks again: an expensive page costs a fifth of it at most, and preparing
+/// with ordinary pages takes twice as long, which models that are prepared one behind the other
+/// would all do for an expensive one of the first.
 const WHILE: Duration = Duration::from_millis(50);
 
 /// When to ask again, in nanoseconds behind [`beginning`]. Relaxed: a hint that hands nothing over.
@@ -67,7 +67,7 @@ pub(super) unsafe fn take(start: NonNull<u8>, len: usize) -> usize {
             let _ = unsafe { madvise(page, HUGE_PAGE, Advice::LinuxPopulateWrite) };
             taken += HUGE_PAGE;
             let now = worked();
-            if now.saturating_sub(before) > DEAR {
+            if now.saturating_sub(before) > EXPENSIVE {
                 let again = nanoseconds(beginning().elapsed() + WHILE);
                 ASK_AGAIN.store(again, Ordering::Relaxed);
                 break;
@@ -155,8 +155,8 @@ unsafe fn replace(page: NonNull<u8>) -> Option<()> {
     }
 }
 
-/// Returns the time that this thread has worked: a page is not dear for what others did on the core
-/// meanwhile.
+/// Returns the time that this thread has worked: a page is not expensive for what others did on the
+/// core meanwhile.
 fn worked() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()

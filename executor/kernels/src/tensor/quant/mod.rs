@@ -24,7 +24,7 @@ pub fn truncate(x: f32) -> i32 {
 
 /// Round to nearest, halves away from zero, saturated to 32 bits.
 #[inline(always)]
-#[expect(clippy::cast_precision_loss, reason = "a whole number that was a float is one again")]
+#[expect(clippy::cast_precision_loss, reason = "an integer that was a float is one again")]
 pub fn round_half_away(x: f32) -> i32 {
     // Not `round`, which is a call where there is no instruction for it, and keeps loops from
     // becoming vectors.
@@ -36,7 +36,7 @@ pub fn round_half_away(x: f32) -> i32 {
 /// As [`round_half_away`] for numbers that only those within some 2^20 of 0 matter of; NaN is one
 /// beyond.
 #[inline(always)]
-#[expect(clippy::cast_precision_loss, reason = "a whole number that was a float is one again")]
+#[expect(clippy::cast_precision_loss, reason = "an integer that was a float is one again")]
 pub fn round_small(x: f32) -> i32 {
     const LIMIT: f32 = (1 << 20) as f32;
     #[expect(clippy::manual_clamp, reason = "which leaves NaN as it is")]

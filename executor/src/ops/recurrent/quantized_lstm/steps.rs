@@ -1,7 +1,7 @@
 //! Steps of a network that was unrolled: the same cell again and again, with what comes of all
 //! inputs in one product.
 //!
-//! Alone each step reads all weights from the second cache, of which those of the input may be
+//! Alone each step reads all weights from L2, of which those of the input may be
 //! three quarters.
 
 use std::sync::Arc;

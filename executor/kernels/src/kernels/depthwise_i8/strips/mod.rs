@@ -77,7 +77,7 @@ impl Kernel {
     }
 }
 
-/// Bytes that the first cache holds of the input beside weights and output.
+/// Bytes that L1 holds of the input beside weights and output.
 const NEAR_BYTES: usize = 20 << 10;
 
 /// Windows of a strip that a kernel gets at a time, and what one takes at most, about.
@@ -280,7 +280,7 @@ impl Strips {
         }
     }
 
-    /// Lines of output whose input stays in the first cache from one block of channels to the next:
+    /// Lines of output whose input stays in L1 from one block of channels to the next:
     /// they share its lines of 64 bytes.
     fn near_lines(&self) -> usize {
         let p = &self.bands.patches;
