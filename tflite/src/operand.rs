@@ -4,7 +4,7 @@
 //! |------------------------|---|
 //! | FLOAT32, FLOAT16, BOOL | the same |
 //! | UINT8                  | TENSOR_QUANT8_ASYMM; scale 1 and zero point 0 unless quantised |
-//! | INT8                   | ..._ASYMM_SIGNED, or TENSOR_QUANT8_SYMM_PER_CHANNEL if there are several scales |
+//! | INT8                   | ..._ASYMM_SIGNED; of several scales TENSOR_QUANT8_SYMM_PER_CHANNEL |
 //! | INT16                  | TENSOR_QUANT16_SYMM |
 //! | INT32, INT64           | TENSOR_INT32; 64-bit constants have to fit |
 
