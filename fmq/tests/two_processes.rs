@@ -381,8 +381,8 @@ fn a_writer_that_is_killed_in_mid_batch_publishes_nothing_of_it_by_its_successor
         assert_eq!(items, numbered(published, KILLED_RING / 8, round));
         at = published + KILLED_RING / 8;
         std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"\n").unwrap();
-        // The mark moves where the batch begins.
-        while memory.counters().0 / 16 < published + KILLED_RING / 2 {
+        // The mark moves to the batch's end where the batch begins.
+        while memory.counters().0 / 16 < published + KILLED_RING * 3 / 2 {
             std::hint::spin_loop();
         }
         (0..20 * round).for_each(|_| std::hint::spin_loop());

@@ -1,7 +1,7 @@
 //! The unsynchronised flavour: one writer that overwrites, readers that learn what they lost.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-use nnburst_fmq::testing::HostilePeer;
+use nnburst_fmq::testing::{ForeignPeer, HostilePeer};
 use nnburst_fmq::unsync::{Reader, Writer};
 use nnburst_fmq::{AttachOptions, Descriptor, Queue, QueueError, SetupError};
 
@@ -116,13 +116,15 @@ fn the_mark_never_goes_back() {
         then: u64,
     }
     let cases = [
-        Case { what: "first lap", written: 2 * 8, mark: 0, then: 0 },
-        Case { what: "first lap, died over its end", written: 3 * 8, mark: 16, then: 16 },
-        Case { what: "an orderly end", written: 9 * 8, mark: 5 * 8, then: 6 * 8 },
-        Case { what: "died in mid batch", written: 9 * 8, mark: 8 * 8, then: 8 * 8 },
-        Case { what: "a libfmq writer's", written: 9 * 8, mark: 0, then: 9 * 8 },
-        Case { what: "ahead of all", written: 9 * 8, mark: 1 << 60, then: 9 * 8 },
-        Case { what: "between items", written: 9 * 8, mark: 8 * 8 + 1, then: 9 * 8 },
+        Case { what: "a new queue", written: 0, mark: 0, then: 8 },
+        Case { what: "an orderly end", written: 9 * 8, mark: 9 * 8, then: 10 * 8 },
+        Case { what: "died in mid batch", written: 9 * 8, mark: 12 * 8, then: 12 * 8 },
+        Case { what: "died over all", written: 9 * 8, mark: 13 * 8, then: 13 * 8 },
+        Case { what: "first lap, died over its end", written: 3 * 8, mark: 6 * 8, then: 6 * 8 },
+        Case { what: "a writer's without marks", written: 9 * 8, mark: 0, then: 13 * 8 },
+        Case { what: "the same in the first lap", written: 2 * 8, mark: 0, then: 6 * 8 },
+        Case { what: "ahead of all", written: 9 * 8, mark: 1 << 60, then: 13 * 8 },
+        Case { what: "between items", written: 9 * 8, mark: 10 * 8 + 1, then: 13 * 8 },
     ];
     for Case { what, written, mark, then } in cases {
         let (writer, descriptor) = queue(4);
@@ -212,6 +214,77 @@ fn readers_never_see_a_torn_or_reordered_batch() {
 }
 
 #[test]
+fn a_libfmq_writer_that_marks_its_batches_is_read_whole() {
+    let (_writer, descriptor) = queue(4);
+    let foreign = ForeignPeer::new(&descriptor);
+    let mut reader = reader(&descriptor);
+    let bytes =
+        |items: &[u64]| items.iter().flat_map(|item| item.to_ne_bytes()).collect::<Vec<_>>();
+    for item in 0..20 {
+        foreign.begin_overwrite(&bytes(&[item]));
+        foreign.commit_overwrite(8);
+        assert_eq!(reader.try_pop(), Ok(item));
+    }
+    foreign.begin_overwrite(&bytes(&[20, 21, 22, 23]));
+    foreign.commit_overwrite(32);
+    // Begun over 20, and not published.
+    foreign.begin_overwrite(&bytes(&[24]));
+    assert_eq!(reader.available_to_read(), Ok(4));
+    assert_eq!(reader.try_pop(), Err(QueueError::Lost { lost: 2 }));
+    assert_eq!(reader.try_pop(), Ok(22));
+    foreign.commit_overwrite(8);
+    assert_eq!([reader.try_pop(), reader.try_pop()], [Ok(23), Ok(24)]);
+}
+
+#[test]
+fn a_libfmq_reader_finds_our_marks() {
+    let (mut writer, descriptor) = queue(4);
+    let foreign = ForeignPeer::new(&descriptor);
+    let (mut cursor, mut item) = (0, [0; 8]);
+    writer.try_write(&[1, 2, 3, 4]).unwrap();
+    assert!(foreign.read_history(&mut cursor, &mut item));
+    let mut slots = writer.write_transaction(2).unwrap();
+    slots.copy_from(0, &[5, 6]).unwrap();
+    // Over 1 and 2: what it reads next isn't vouched for, though nothing new is published.
+    assert!(!foreign.read_history(&mut cursor, &mut item));
+    assert!(foreign.read_history(&mut cursor, &mut item));
+    assert_eq!(u64::from_ne_bytes(item), 3);
+    slots.commit();
+    for expected in 4..=6 {
+        assert!(foreign.read_history(&mut cursor, &mut item));
+        assert_eq!(u64::from_ne_bytes(item), expected);
+    }
+}
+
+#[test]
+fn no_batch_of_a_libfmq_writer_that_marks_them_is_torn() {
+    let (_writer, descriptor) = queue(12);
+    let foreign = ForeignPeer::new(&descriptor);
+    let mut reader = reader(&descriptor);
+    let last = 100_000_u64;
+    let writing = std::thread::spawn(move || {
+        for i in 1..=last {
+            foreign.begin_overwrite(&[i.to_ne_bytes(); 3].concat());
+            foreign.commit_overwrite(24);
+        }
+    });
+    let mut seen = 0;
+    while seen < last {
+        let mut batch = [0; 3];
+        match reader.try_read(&mut batch) {
+            Ok(()) => {
+                assert_eq!(batch, [batch[0]; 3]);
+                seen = batch[0];
+            }
+            Err(QueueError::Lost { lost }) => assert_eq!(lost % 3, 0),
+            Err(QueueError::Empty { .. }) => std::hint::spin_loop(),
+            Err(other) => panic!("{other}"),
+        }
+    }
+    writing.join().unwrap();
+}
+
+#[test]
 fn a_lying_writer_poisons_its_readers_one_by_one() {
     let (_writer, descriptor) = queue(4);
     let mut reader = reader(&descriptor);
@@ -225,15 +298,15 @@ fn a_lying_writer_poisons_its_readers_one_by_one() {
 }
 
 #[test]
-fn a_doomed_counter_of_any_value_is_survived() {
+fn a_mark_of_any_value_is_survived() {
     let (mut writer, descriptor) = queue(4);
     let mut reader = reader(&descriptor);
     let hostile = HostilePeer::new(descriptor);
-    for doomed in [1, 7, 8, 64, u64::MAX, 1 << 63] {
-        writer.try_push(doomed).unwrap();
-        hostile.set_read(doomed);
+    for mark in [1, 7, 8, 64, u64::MAX, 1 << 63] {
+        writer.try_push(mark).unwrap();
+        hostile.set_read(mark);
         match reader.try_pop() {
-            Ok(item) => assert_eq!(item, doomed),
+            Ok(item) => assert_eq!(item, mark),
             Err(QueueError::Lost { lost }) => assert!(lost <= 6, "{lost}"),
             Err(QueueError::Empty { .. }) => {}
             Err(other) => panic!("{other}"),

@@ -177,6 +177,40 @@ static void full_unsynchronised(int two_files) {
     close_queue(&q);
 }
 
+/* ReadBetweenBeginWriteAndCommitWrite, ValidateBeginWriteCommitWriteBehavior: of the unsynchronised flavour. */
+static void begun_and_committed(int two_files) {
+    static uint16_t wide[CAPACITY + 1], back[CAPACITY];
+    for (int i = 0; i <= CAPACITY; i++) wide[i] = (uint16_t)i;
+    message_queue q = open_queue(NNBURST_FMQ_UNSYNCHRONIZED, CAPACITY, 2, two_files, 0);
+    OK(nnburst_fmq_write(q.out, wide, CAPACITY));
+    OK(nnburst_fmq_begin(q.out, 1, regions));
+    CHECK(regions[0].bytes == 2 && regions[1].bytes == 0);
+    copy_to(regions, (uint8_t *)(wide + CAPACITY));
+    CHECK(available(q.in) == CAPACITY);
+    CHECK(nnburst_fmq_read(q.in, back, 1) == NNBURST_FMQ_LOST);
+    OK(nnburst_fmq_read(q.in, back, 1));
+    CHECK(back[0] == wide[CAPACITY / 2]);
+    OK(nnburst_fmq_commit(q.out, 1));
+    close_queue(&q);
+
+    q = open_queue(NNBURST_FMQ_UNSYNCHRONIZED, CAPACITY, 2, two_files, 0);
+    OK(nnburst_fmq_begin(q.out, 1, regions));
+    copy_to(regions, (uint8_t *)(wide + 1));
+    OK(nnburst_fmq_commit(q.out, 1));
+    CHECK(available(q.in) == 1);
+    CHECK(nnburst_fmq_commit(q.out, 1) == NNBURST_FMQ_TOO_LARGE);
+    OK(nnburst_fmq_commit(q.out, 0));
+    OK(nnburst_fmq_begin(q.out, 2, regions));
+    CHECK(nnburst_fmq_commit(q.out, 3) == NNBURST_FMQ_TOO_LARGE);
+    CHECK(available(q.in) == 1);
+    OK(nnburst_fmq_begin(q.out, 3, regions));
+    memcpy(regions[0].address, wide + 2, 4);
+    OK(nnburst_fmq_commit(q.out, 2));
+    OK(nnburst_fmq_read(q.in, back, 3));
+    CHECK(memcmp(back, wide + 1, 6) == 0);
+    close_queue(&q);
+}
+
 typedef struct {
     nnburst_fmq_end *in;
     const nnburst_fmq_flag *flag;
@@ -338,6 +372,7 @@ int main(void) {
         reads_and_writes(NNBURST_FMQ_UNSYNCHRONIZED, two_files);
         full_synchronised(two_files);
         full_unsynchronised(two_files);
+        begun_and_committed(two_files);
         blocking(two_files);
         handed_on(two_files);
     }

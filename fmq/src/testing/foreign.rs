@@ -13,10 +13,11 @@ use memmap2::{MmapOptions, MmapRaw};
 
 use crate::descriptor::{Descriptor, Grantor};
 use crate::event_flag::{NOT_EMPTY, NOT_FULL};
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::sys::{futex_wait, futex_wake, page_size};
 
-/// Either end of a synchronised queue, as libfmq would be it.
+/// Either end of a queue, as libfmq would be it; of the unsynchronised flavour as it is since 2025,
+/// when its writers began to mark in the read counter's word where the batch ends that they write.
 #[derive(Debug)]
 pub struct ForeignPeer {
     read: Mapped,
@@ -80,6 +81,57 @@ impl ForeignPeer {
         let read = read.wrapping_add(items.len() as u64);
         self.counter(&self.read).store(read, Ordering::Release);
         true
+    }
+
+    /// Unsynchronised `beginWrite` and the copying after it.
+    pub fn begin_overwrite(&self, items: &[u8]) {
+        let written = self.load(&self.written);
+        let end = written.wrapping_add(items.len() as u64);
+        self.counter(&self.read).store(end, Ordering::Release);
+        for (i, byte) in (0_u64..).zip(items) {
+            // SAFETY: within the ring; the protocol gives all of it to the writer.
+            unsafe { self.byte(written.wrapping_add(i)).write_volatile(*byte) };
+        }
+    }
+
+    /// Unsynchronised `commitWrite`.
+    pub fn commit_overwrite(&self, bytes: usize) {
+        let written = self.load(&self.written).wrapping_add(bytes as u64);
+        self.counter(&self.written).store(written, Ordering::Release);
+    }
+
+    /// Unsynchronised `read` of a reader whose own counter is `cursor`: all of `items` or nothing.
+    /// After an overflow the cursor is half a ring behind the writer.
+    pub fn read_history(&self, cursor: &mut u64, items: &mut [u8]) -> bool {
+        if self.is_overtaken(cursor) {
+            return false;
+        }
+        if self.load(&self.written).wrapping_sub(*cursor) < items.len() as u64 {
+            return false;
+        }
+        for (i, byte) in (0_u64..).zip(items.iter_mut()) {
+            // SAFETY: within the ring; what the writer changes meanwhile is dropped below.
+            *byte = unsafe { self.byte(cursor.wrapping_add(i)).read_volatile() };
+        }
+        fence(Ordering::SeqCst);
+        if self.is_overtaken(cursor) {
+            return false;
+        }
+        *cursor = cursor.wrapping_add(items.len() as u64);
+        true
+    }
+
+    fn is_overtaken(&self, cursor: &mut u64) -> bool {
+        let (written, ring) = (self.load(&self.written), self.ring.length as u64);
+        let end = self.load(&self.read).max(written);
+        let is_overtaken = end.wrapping_sub(*cursor) > ring;
+        if is_overtaken {
+            let quantum = self.quantum as u64;
+            let half = ring / quantum / 2 * quantum;
+            let is_whole = half <= ring.saturating_sub(end.wrapping_sub(written));
+            *cursor = written.wrapping_sub(if is_whole { half } else { 0 });
+        }
+        is_overtaken
     }
 
     /// `writeBlocking` with the default bits.

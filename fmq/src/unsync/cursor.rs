@@ -44,14 +44,15 @@ pub(crate) struct WriteCursor<Q> {
     /// Bytes written since the start, as the shared counter says.
     written: u64,
     position: usize,
-    /// The mark: what lies below may be overwritten already. It never goes back, whoever set it.
-    doomed: u64,
+    /// The mark: the end of what was begun to be written, at most a ring after `written`. It never
+    /// goes back, whoever set it.
+    begun: u64,
 }
 
 impl<Q: Quantum> WriteCursor<Q> {
     /// The writer of a new queue.
     pub(crate) fn fresh(memory: QueueMemory, quantum: Q) -> Self {
-        Self { ring: Ring { memory, quantum }, written: 0, position: 0, doomed: 0 }
+        Self { ring: Ring { memory, quantum }, written: 0, position: 0, begun: 0 }
     }
 
     /// A writer that goes on where the last one stopped, which may have died in mid batch.
@@ -64,22 +65,18 @@ impl<Q: Quantum> WriteCursor<Q> {
         if !written.is_multiple_of(bytes) {
             return Err(SetupError::Counters { read: mark, written, ring_bytes });
         }
-        let doomed = match written.checked_sub(ring_bytes) {
-            // The first lap: nothing was overwritten unless the mark says so.
-            None => 0..=written,
-            Some(oldest) => oldest..=written,
-        };
-        // An impossible mark is one of no writer of ours: libfmq's leave it at 0. They may have
-        // overwritten anything.
-        let trusted = doomed.contains(&mark) && mark.is_multiple_of(bytes);
-        let doomed = if trusted { mark } else { written };
-        if doomed != mark {
+        // Any other mark is one of no writer that makes marks: libfmq's of before 2025 leave the
+        // word at 0. They may have overwritten anything.
+        let ahead = mark.wrapping_sub(written);
+        let trusted = ahead <= ring_bytes && ahead.is_multiple_of(bytes);
+        let begun = if trusted { mark } else { written.wrapping_add(ring_bytes) };
+        if begun != mark {
             // Relaxed: readers look at it after a copy, and it is fenced before the next item goes
             // over an old one.
-            memory.read().store(doomed, Ordering::Relaxed);
+            memory.read().store(begun, Ordering::Relaxed);
         }
         let position = usize_of(written % ring_bytes);
-        Ok(Self { ring: Ring { memory, quantum }, written, position, doomed })
+        Ok(Self { ring: Ring { memory, quantum }, written, position, begun })
     }
 
     pub(crate) fn ring(&self) -> &Ring<Q> {
@@ -90,16 +87,12 @@ impl<Q: Quantum> WriteCursor<Q> {
     /// go over.
     pub(crate) fn begin(&mut self, bytes: usize) -> Result<(), QueueError> {
         self.ring.holds(bytes)?;
-        let ring_bytes = self.ring.memory.ring_bytes();
-        // edge doom (writer): what lies a ring before the batch's end is about to be overwritten.
-        // In the first lap there is nothing. Never less than before: a batch that was begun and not
-        // published has done its damage.
-        let end = self.written.wrapping_add(bytes as u64);
-        if let Some(doomed) = end.checked_sub(ring_bytes as u64) {
-            self.doomed = self.doomed.max(doomed);
-            self.ring.memory.read().store(self.doomed, Ordering::Relaxed);
-            fence(Ordering::Release);
-        }
+        // edge doom (writer): what lies a ring before the mark is about to be overwritten. Never
+        // less than before: a batch that was begun and not published has done its damage.
+        let ahead = (bytes as u64).max(self.begun.wrapping_sub(self.written));
+        self.begun = self.written.wrapping_add(ahead);
+        self.ring.memory.read().store(self.begun, Ordering::Relaxed);
+        fence(Ordering::Release);
         Ok(())
     }
 
@@ -196,16 +189,17 @@ impl<Q: Quantum> ReadCursor<Q> {
 
     /// Moves on by `bytes` that were begun, if none of what was copied since had been overwritten.
     pub(crate) fn commit(&mut self, bytes: usize) -> Result<(), QueueError> {
-        // edge doom (reader): the copy must not pass the look at what is doomed.
+        // edge doom (reader): the copy must not pass the look at the mark.
         fence(Ordering::Acquire);
         // Relaxed: ordered by the fence.
-        let doomed = self.ring.memory.read().load(Ordering::Relaxed);
+        let begun = self.ring.memory.read().load(Ordering::Relaxed);
         let ahead = self.look()?;
-        // libfmq's writer leaves the word alone: 0, behind everyone.
-        let gone = doomed.wrapping_sub(self.read);
-        let overtaken = gone != 0 && gone <= ahead;
-        if ahead > self.ring_bytes() || overtaken {
-            return Err(self.lose(if overtaken { gone } else { 0 }));
+        // A writer that makes no marks leaves the word at 0, behind everyone: a negative distance.
+        // No honest mark dooms more than what is published, as far as that is seen here.
+        let begun = u64::try_from(begun.wrapping_sub(self.read).cast_signed()).unwrap_or(0);
+        let gone = begun.saturating_sub(self.ring_bytes()).min(ahead);
+        if ahead > self.ring_bytes() || gone > 0 {
+            return Err(self.lose(gone));
         }
         self.read = self.read.wrapping_add(bytes as u64);
         Ok(())
@@ -250,7 +244,7 @@ impl<Q: Quantum> ReadCursor<Q> {
     fn lose(&mut self, gone: u64) -> QueueError {
         let ahead = self.written.wrapping_sub(self.read);
         let skipped = ahead.saturating_sub(self.half()).max(gone);
-        // Whole items, whatever the doomed counter said.
+        // Whole items, whatever the mark said.
         let quantum = self.ring.quantum() as u64;
         let lost = skipped.div_ceil(quantum);
         self.read = self.read.wrapping_add(lost.saturating_mul(quantum));

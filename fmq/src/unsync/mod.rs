@@ -9,9 +9,9 @@
 //! # A slot may be overwritten while it is read
 //!
 //! So a read copies first and then asks whether what it copied was still in place, as a seqlock
-//! does. The write counter alone can't tell, since slots are overwritten before it moves. libfmq
-//! leaves the shared read counter unused in this flavour; our writer says there up to where it is
-//! about to overwrite, before it does:
+//! does. The write counter alone can't tell, since slots are overwritten before it moves. The shared
+//! read counter, which this flavour has no other use for, says it: before a batch is written, its end
+//! is put there. libfmq's writers do the same since 2025, so either side may be one of them:
 //!
 //! | edge | writer | reader |
 //! |---|---|---|
@@ -20,8 +20,9 @@
 //!
 //! A reader that has seen a byte of a new item sees the doom that went before it, and drops its
 //! copy. The mark never goes back: a writer that follows one that died in mid batch takes it over,
-//! so that what the dead one wrote and never published is not read as something older. With
-//! libfmq's writer, which makes no mark, a read of the oldest items can be torn, there as here.
+//! so that what the dead one wrote and never published is not read as something older. With an
+//! older libfmq's writer, which makes no mark, a read of the oldest items can be torn, there as
+//! here.
 //!
 //! Readers map the memory read-only, and [`Writer::seal_future_writes`] makes the kernel insist on
 //! that.

@@ -148,7 +148,7 @@ const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         what: "doom, the writer's fence", file: UNSYNC,
-        from: "            fence(Ordering::Release);\n",
+        from: "        fence(Ordering::Release);\n",
         to: "",
         caught_by: "an_overtaken_reader_never_takes_a_new_item_for_an_old_one",
     },
@@ -160,14 +160,14 @@ const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         what: "doom, taken over by a successor", file: UNSYNC,
-        from: "let doomed = if trusted { mark } else { written };",
-        to: "let doomed = if trusted { 0 } else { written };",
+        from: "let begun = if trusted { mark } else",
+        to: "let begun = if trusted { written } else",
         caught_by: "what_a_dead_writer_has_not_published_is_never_read",
     },
     Mutant {
         what: "doom, never lowered", file: UNSYNC,
-        from: "self.doomed = self.doomed.max(doomed);",
-        to: "self.doomed = doomed;",
+        from: "let ahead = (bytes as u64).max(self.begun.wrapping_sub(self.written));",
+        to: "let ahead = bytes as u64;",
         caught_by: "what_a_dead_writer_has_not_published_is_never_read",
     },
     Mutant {
