@@ -258,6 +258,59 @@ fn figures_fold_and_unfold() {
     assert_eq!(uneven.to_v1_2().operand_performance.len(), 8, "a type of 1.3");
 }
 
+/// The warnings that `work` logs, one a line.
+fn warnings_of(work: impl FnOnce()) -> Vec<String> {
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+    impl std::io::Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let written = Written::default();
+    let writer = written.clone();
+    let lines = tracing_subscriber::fmt().with_ansi(false).without_time();
+    let lines = lines.with_writer(move || writer.clone()).finish();
+    tracing::subscriber::with_default(lines, work);
+    let written = written.0.lock().unwrap();
+    std::str::from_utf8(&written).unwrap().lines().map(|line| line.trim().to_owned()).collect()
+}
+
+#[test]
+fn figures_that_an_older_version_lacks_are_warned_of() {
+    let figure = |exec_time| PerformanceInfo { exec_time, power_usage: 1.0 };
+    let even =
+        Capabilities::from(v1_0::Capabilities { float32: figure(0.25), quantized8: figure(0.5) });
+    let mut uneven = even.clone();
+    uneven.update(OperandType::Float32, figure(2.0));
+    uneven.update(OperandType::Int32, figure(3.0));
+    uneven.update(OperandType::TensorQuant8AsymmSigned, figure(1.0));
+    uneven.relaxed_float32_to_float16_tensor = figure(0.1);
+    uneven.while_performance = figure(1.0);
+    type Convert = fn(&Capabilities);
+    let of_1_1 = ["relaxed scalars", "FLOAT32 scalars", "integers"];
+    let of_1_0 = [&of_1_1[..], &["relaxed computations"]].concat();
+    let cases: [(&str, Convert, &[&str]); 3] = [
+        ("V1_0", |it| drop(it.to_v1_0()), &of_1_0),
+        ("V1_1", |it| drop(it.to_v1_1()), &of_1_1),
+        ("V1_2", |it| drop(it.to_v1_2()), &["types of 1.3", "IF and WHILE"]),
+    ];
+    for (version, convert, lost) in cases {
+        assert_eq!(warnings_of(|| convert(&even)), [""; 0], "{version}: nothing is lost");
+        let warned = warnings_of(|| convert(&uneven));
+        let line = |what: &&str| {
+            format!(
+                "WARN nnburst::driver: conversion of capabilities: {what} have figures of their \
+                 own version={version}"
+            )
+        };
+        assert_eq!(warned, lost.iter().map(line).collect::<Vec<_>>());
+    }
+}
+
 #[test]
 fn each_module_knows_its_own() {
     let counts = [
