@@ -75,3 +75,20 @@ fn a_driver_outlives_a_limit_of_file_sizes() {
     assert!(text(&listed.stdout).contains(&format!("\n{MINIMAL} ")), "{listed:?}");
     assert!(is_alive(served.0.id()));
 }
+
+#[test]
+fn a_driver_of_few_descriptors_serves_and_one_of_fewer_says_why_not() {
+    let limited = |most: u32| {
+        let run =
+            format!("ulimit -n {most}; exec {} run --builtin add1", env!("CARGO_BIN_EXE_nnburst"));
+        Command::new("sh").args(["-c", &run]).output().unwrap()
+    };
+    for most in [256, 128, 64] {
+        let output = limited(most);
+        assert!(output.status.success(), "{most}: {}", text(&output.stderr));
+    }
+    let output = limited(16);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("no room for another connection"), "{error}");
+}

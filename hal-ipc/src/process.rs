@@ -55,7 +55,7 @@ impl ProcessLimits {
     /// The limits for this machine and process as they are now.
     ///
     /// `memory.max` and `pids.max` are those of the process's cgroups; 285 descriptors are 32, and
-    /// the 253 that one message brings at most.
+    /// the 253 that one message brings at most; of few, three eighths are for clients.
     ///
     /// | resource      | of the least of these, less what is in use               | for clients |
     /// |---------------|----------------------------------------------------------|---|
@@ -93,14 +93,13 @@ impl ProcessLimits {
         let threads =
             least(&[threads.map(|count| count / 2), space.map(|bytes| bytes / 8 / THREAD_SPACE)]);
         let descriptors = getrlimit(Rlimit::Nofile).current.unwrap_or(u64::MAX);
-        let arriving = u64::try_from(MAX_DESCRIPTORS).unwrap_or(u64::MAX);
-        let own = entries("/proc/self/fd").saturating_add(OWN_DESCRIPTORS);
+        let left = descriptors.saturating_sub(entries("/proc/self/fd"));
         let most = number(Path::new("/proc/sys/vm/max_map_count")).unwrap_or(MAX_MAP_COUNT);
         let maps = fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count());
         let mappings = most.saturating_sub(u64::try_from(maps).unwrap_or(u64::MAX));
         Self {
             threads: threads.map_or(u64::MAX, |count| count.saturating_sub(OWN_THREADS)),
-            descriptors: descriptors.saturating_sub(own).saturating_sub(arriving),
+            descriptors: descriptors_for_clients(left),
             mappings: mappings / 8 * 7,
             address_space: space.map_or(ADDRESS_SPACE, |bytes| bytes / 4),
             guarded_mappings: u64::try_from(max_guarded_mappings()).unwrap_or(u64::MAX),
@@ -128,6 +127,14 @@ impl ProcessLimits {
             .with(Resource::GuardedMappings, self.guarded_mappings)
             .with(Resource::Memory, self.memory_bytes)
     }
+}
+
+/// The file descriptors for clients, of those that are left. Where there are few, a message that
+/// brings more than there is room for fails (`MSG_CTRUNC`), but most bring one or two.
+fn descriptors_for_clients(left: u64) -> u64 {
+    let rest = left.saturating_sub(OWN_DESCRIPTORS.min(left / 4));
+    let arriving = u64::try_from(MAX_DESCRIPTORS).unwrap_or(u64::MAX);
+    rest.saturating_sub(arriving.min(rest / 2))
 }
 
 /// Raises the number of files that this process may have open as far as it may: for programs that
@@ -229,6 +236,14 @@ mod tests {
         assert!(limits.threads > 100 && limits.descriptors > 100, "{limits:?}");
         assert!(limits.mappings > 10_000 && limits.mappings < 1 << 40, "{limits:?}");
         assert!(limits.memory_bytes > 64 << 20 && limits.memory_bytes < 1 << 50, "{limits:?}");
+    }
+
+    #[test]
+    fn clients_get_descriptors_of_however_few_there_are() {
+        let cases = [(20_000, 20_000 - 32 - 253), (1000, 1000 - 32 - 253), (240, 104), (56, 21)];
+        for (left, clients) in cases {
+            assert_eq!(descriptors_for_clients(left), clients, "{left}");
+        }
     }
 
     #[test]

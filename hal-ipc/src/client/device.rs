@@ -46,8 +46,9 @@ pub enum ConnectError {
         /// Ours.
         ours: u32,
     },
-    /// The service allows this user no more connections.
-    #[error("the service allows this user no more connections")]
+    /// The service allows this user no more connections, or has no descriptors, threads or memory
+    /// for another.
+    #[error("the service has no room for another connection of this user")]
     TooMany,
     /// The service disconnected, died or was silent before it had introduced itself.
     #[error("the service was lost: {why}")]

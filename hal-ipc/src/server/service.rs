@@ -168,11 +168,7 @@ impl Service {
                 Err(_) if self.0.greeters.disconnect_oldest(peer.uid) => {}
                 Err(error) => {
                     tracing::debug!(%error, "a client was refused");
-                    // A new socket has room for it.
-                    let refusal = wire::greeting(Verdict::TooMany);
-                    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-                    let _ = rustix::net::send(&socket, &refusal, flags);
-                    return;
+                    return refuse(&socket);
                 }
             }
         };
@@ -213,17 +209,20 @@ impl Service {
     /// Serves one client over a connected socket, such as half of a socket pair, until it
     /// disconnects.
     pub fn serve(&self, socket: OwnedFd) {
-        let peer = Peer::of(socket.as_fd());
-        match peer.map_err(io::Error::from).and_then(|peer| {
-            let place = self.place(&peer).map_err(io::Error::other)?;
-            Ok((peer, place))
-        }) {
-            Ok((peer, place)) => {
+        let peer = match Peer::of(socket.as_fd()) {
+            Ok(peer) => peer,
+            Err(error) => return tracing::warn!(%error, "a client was not served"),
+        };
+        match self.place(&peer) {
+            Ok(place) => {
                 let socket = Arc::new(socket);
                 let greeter = self.0.greeters.arrive(peer.uid, &socket, place);
                 self.serve_arrived(socket, peer, greeter);
             }
-            Err(error) => tracing::warn!(%error, "a client was not served"),
+            Err(error) => {
+                tracing::warn!(%error, "a client was not served");
+                refuse(&socket);
+            }
         }
     }
 
@@ -336,6 +335,14 @@ impl Serving {
     pub fn path(&self) -> PathBuf {
         self.listening.path().to_owned()
     }
+}
+
+/// Sends a refusal to a client for which there is no room. A new socket takes it; one that its
+/// client has filled is closed without.
+fn refuse(socket: &OwnedFd) {
+    let refusal = wire::greeting(Verdict::TooMany);
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    let _ = rustix::net::send(socket, &refusal, flags);
 }
 
 impl Drop for Serving {
