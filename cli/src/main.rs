@@ -30,7 +30,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
-use nnburst::LoggingError;
+use nnburst::{LoggingError, Settings};
 use signal_hook::consts::SIGXFSZ;
 
 use args::{Cli, Command};
@@ -45,6 +45,7 @@ fn main() -> ExitCode {
     }
     let mut out = std::io::stdout().lock();
     let result = begin_logging()
+        .inspect(|()| warn_of_settings(&cli.command))
         .and_then(|()| dispatch(&cli.command, &mut out))
         .and_then(|()| Ok(out.flush()?));
     match result {
@@ -82,5 +83,17 @@ fn begin_logging() -> Result<(), Failure> {
             Ok(())
         }
         Ok(()) => Ok(()),
+    }
+}
+
+/// Reports settings that have no effect. `doctor` lists them itself, and a spawned driver has those
+/// of the command that spawned it.
+fn warn_of_settings(command: &Command) {
+    let is_spawned = matches!(command, Command::Serve(args) if args.fd.is_some());
+    if is_spawned || matches!(command, Command::Doctor(_)) {
+        return;
+    }
+    for mistake in Settings::mistakes() {
+        warn(&format!("settings: {mistake}"));
     }
 }

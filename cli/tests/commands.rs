@@ -446,6 +446,28 @@ fn every_tag_has_messages_and_a_wrong_one_is_an_error() {
 }
 
 #[test]
+fn settings_without_effect_are_told_once() {
+    for wrong in ["PARTITION=7", "BURST_WAIT=bogus", "PREFER_SERVED=yes", "SERVICE_TIMEOUT=0"] {
+        let (name, value) = wrong.split_once('=').unwrap();
+        let mut command = command(&["run", "--builtin", "add1"]);
+        let output = command.env(format!("NNBURST_{name}"), value).output().unwrap();
+        let error = text(&output.stderr);
+        assert!(output.status.success(), "{error}");
+        let lines: Vec<_> = error.lines().filter(|line| line.contains(value)).collect();
+        assert_eq!(lines.len(), 1, "{wrong}: {error}");
+    }
+}
+
+#[test]
+fn inputs_are_given_once_and_outputs_go_to_a_folder() {
+    let twice = ["run", "--builtin", "add1", "--input", "0=/dev/zero", "--input", "0=/dev/null"];
+    let error = fail(2, &twice);
+    assert!(error.contains("--input 0: given more than once"), "{error}");
+    let error = fail(2, &["run", "--builtin", "add1", "--output", "/dev/null"]);
+    assert!(error.contains("--output /dev/null"), "{error}");
+}
+
+#[test]
 fn a_trace_has_a_span_for_every_operation() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("spans.json");

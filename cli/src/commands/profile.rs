@@ -70,7 +70,7 @@ impl Reach {
         } else {
             step.bytes as f64
         };
-        let least = ceilings.least(&step.label, step.bytes).as_secs_f64();
+        let least = ceilings.least_ns(&step.label, step.bytes) * 1e-9;
         Self { rate: count / seconds / 1e9, share: least / seconds }
     }
 }
@@ -93,10 +93,10 @@ fn write_table(
         "shape",
     ]);
     let sum: Duration = profile.steps.iter().map(|step| step.time).sum();
-    let (all, mut least) = (sum.as_secs_f64().max(1e-9), Duration::ZERO);
+    let (all, mut least) = (sum.as_secs_f64().max(1e-9), 0.0);
     for step in &profile.steps {
         let reach = Reach::of(step, ceilings);
-        least += ceilings.least(&step.label, step.bytes);
+        least += ceilings.least_ns(&step.label, step.bytes);
         let unit = match (step.label.operations, step.label.is_integer()) {
             (0, _) => "GB/s",
             (_, true) => "GOP/s",
@@ -120,7 +120,7 @@ fn write_table(
         "{name}: {} us a call, steps {} us, at the ceiling {} us; prepared in {} us",
         figure(micros(profile.whole)),
         figure(micros(sum)),
-        figure(micros(least)),
+        figure(least * 1e-3),
         figure(micros(profile.prepare))
     )?;
     Ok(())

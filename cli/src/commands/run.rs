@@ -24,6 +24,11 @@ pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let source = source.with_hint(args.engine.hint);
     let mut inputs = open_inputs(args, &source)?;
     let labels = args.labels.as_deref().map(|path| read_labels(path, &source)).transpose()?;
+    if let Some(dir) = &args.output {
+        // Before the run, which may take long.
+        std::fs::create_dir_all(dir)
+            .map_err(|error| Failure::usage(format!("--output {}: {error}", dir.display())))?;
+    }
     let device = open_device_for(&source.model, &args.engine)?;
     let mut session = Session::open(&device, &source, &args.engine)?;
     for warning in session.warnings() {
@@ -102,6 +107,12 @@ fn open_inputs(args: &RunArgs, source: &Source) -> Result<Vec<Input>, Failure> {
             inputs.len().saturating_sub(1)
         )));
     }
+    let given = args.input.iter().map(|(index, _)| index);
+    if let Some(twice) =
+        given.clone().find(|&index| given.clone().filter(|&it| it == index).count() > 1)
+    {
+        return Err(Failure::usage(format!("--input {twice}: given more than once")));
+    }
     inputs
         .iter()
         .enumerate()
@@ -130,7 +141,6 @@ fn open_inputs(args: &RunArgs, source: &Source) -> Result<Vec<Input>, Failure> {
 
 fn write_outputs(dir: &Path, files: &[Vec<u8>]) -> Result<(), Failure> {
     let failed = |path: &Path, error| Failure::check(format!("{}: {error}", path.display()));
-    std::fs::create_dir_all(dir).map_err(|error| failed(dir, error))?;
     for (number, bytes) in files.iter().enumerate() {
         let path = dir.join(format!("out{number}.bin"));
         std::fs::write(&path, bytes).map_err(|error| failed(&path, error))?;

@@ -76,8 +76,8 @@ impl Ceilings {
 
     /// The least time in which a step could be done: that of its arithmetic on the best instruction
     /// set or that of reading `bytes`, whichever is longer. Bytes are taken to come from the
-    /// nearest level that holds them.
-    pub fn least(&self, label: &Label, bytes: usize) -> Duration {
+    /// nearest level that holds them. In nanoseconds: small steps take a part of one.
+    pub fn least_ns(&self, label: &Label, bytes: usize) -> f64 {
         let of = |peak: &Peak| if label.is_integer() { peak.i8_gops } else { peak.f32_gflops };
         let nanoseconds = |count: f64, rate: f64| if rate > 0.0 { count / rate } else { 0.0 };
         #[expect(clippy::cast_precision_loss, reason = "figures of a few digits")]
@@ -85,7 +85,7 @@ impl Ceilings {
         let arithmetic = nanoseconds(operations, self.peaks.first().map_or(0.0, of));
         let level = self.bandwidths.iter().find(|level| bytes <= level.bytes);
         let memory = nanoseconds(read, level.map_or(0.0, |level| level.gbytes));
-        Duration::from_secs_f64(arithmetic.max(memory) * 1e-9)
+        arithmetic.max(memory)
     }
 }
 
@@ -164,10 +164,11 @@ mod tests {
         let far = Bandwidth { level: "DRAM", bytes: usize::MAX, gbytes: 1.0 };
         let ceilings = Ceilings { peaks: vec![peak], bandwidths: vec![near, far] };
         for (what, kernel, operations, bytes, nanoseconds) in [
-            ("float arithmetic", "gemm_f32", 4000, 1000, 2000),
-            ("integer arithmetic", "gemm_i8", 4000, 1000, 500),
-            ("reading from near", "copy", 0, 1000, 100),
-            ("reading from afar", "copy", 0, 2000, 2000),
+            ("float arithmetic", "gemm_f32", 4000, 1000, 2000.0),
+            ("integer arithmetic", "gemm_i8", 4000, 1000, 500.0),
+            ("reading from near", "copy", 0, 1000, 100.0),
+            ("reading from afar", "copy", 0, 2000, 2000.0),
+            ("less than a nanosecond", "copy", 0, 5, 0.5),
         ] {
             let label = Label {
                 kernel,
@@ -175,7 +176,7 @@ mod tests {
                 shape: crate::lowering::Words::default(),
                 operations,
             };
-            assert_eq!(ceilings.least(&label, bytes), Duration::from_nanos(nanoseconds), "{what}");
+            assert_eq!(ceilings.least_ns(&label, bytes), nanoseconds, "{what}");
         }
     }
 }
