@@ -15,7 +15,8 @@ const IN_MEMORY: &str = "/dev/shm";
 /// A model of that name, loaded from what its preparation left in the cache, and how long loading
 /// it took; `None` where the device has no cache.
 pub(crate) fn compile(
-    (name, model): (&str, &Model),
+    name: &str,
+    model: &Model,
     device: &Device,
 ) -> Result<Option<(Compilation, Duration)>, RuntimeError> {
     let memory = Path::new(IN_MEMORY);

@@ -202,7 +202,7 @@ impl Session {
         let start = Instant::now();
         let compilation = device.compile(&source.model, PrepareOptions::default())?;
         let compile = start.elapsed();
-        Self::of((compilation, compile), source, engine)
+        Self::of(compilation, compile, source, engine)
     }
 
     /// As [`Session::open`], but the model is loaded from a cache that it was prepared into.
@@ -211,13 +211,15 @@ impl Session {
         source: &Source,
         engine: &Engine,
     ) -> Result<Self, Failure> {
-        let loaded = crate::cached::compile((&source.name, &source.model), device)?;
+        let loaded = crate::cached::compile(&source.name, &source.model, device)?;
         let loaded = loaded.ok_or_else(|| Failure::check("the device caches nothing"))?;
-        Self::of(loaded, source, engine)
+        let (compilation, compile) = loaded;
+        Self::of(compilation, compile, source, engine)
     }
 
     fn of(
-        (compilation, compile): (Compilation, Duration),
+        compilation: Compilation,
+        compile: Duration,
         source: &Source,
         engine: &Engine,
     ) -> Result<Self, Failure> {

@@ -416,7 +416,7 @@ impl Preparation {
             let saved = self
                 .shared
                 .identity(&compile)
-                .and_then(|identity| cache::save(cache, identity, (&plan, &model), &options));
+                .and_then(|identity| cache::save(cache, identity, &plan, &model, &options));
             if let Err(error) = saved {
                 // The model is as good without.
                 tracing::warn!(%error, "the model is not cached");

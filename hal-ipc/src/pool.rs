@@ -57,7 +57,7 @@ impl Pool {
     /// A pool of at most `max_threads` (at least one), which carry `name`; `max_waiting` jobs may
     /// wait.
     pub fn new(name: impl Into<String>, max_threads: usize, max_waiting: usize) -> Self {
-        Self::make(name.into(), (max_threads, max_waiting), None, usize::MAX)
+        Self::make(name.into(), max_threads, max_waiting, None, usize::MAX)
     }
 
     /// As [`Pool::new`], of a client: each thread but the first `free` ones is charged to its
@@ -70,12 +70,13 @@ impl Pool {
         max_threads: usize,
         max_waiting: usize,
     ) -> Self {
-        Self::make(name.into(), (max_threads, max_waiting), Some(Arc::clone(budget)), free)
+        Self::make(name.into(), max_threads, max_waiting, Some(Arc::clone(budget)), free)
     }
 
     fn make(
         name: String,
-        (max_threads, max_waiting): (usize, usize),
+        max_threads: usize,
+        max_waiting: usize,
         budget: Option<Arc<Budget>>,
         free: usize,
     ) -> Self {

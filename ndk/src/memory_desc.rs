@@ -62,7 +62,8 @@ pub(crate) extern "C" fn set_dimensions(
 fn add_role(
     desc: Handle<MemoryDesc>,
     compilation: Handle<Compilation>,
-    (direction, index): (Direction, u32),
+    direction: Direction,
+    index: u32,
     frequency: f32,
 ) -> c_int {
     call(|| {
@@ -84,7 +85,7 @@ pub(crate) extern "C" fn add_input_role(
     index: u32,
     frequency: f32,
 ) -> c_int {
-    add_role(desc, compilation, (Direction::Input, index), frequency)
+    add_role(desc, compilation, Direction::Input, index, frequency)
 }
 
 pub(crate) extern "C" fn add_output_role(
@@ -93,5 +94,5 @@ pub(crate) extern "C" fn add_output_role(
     index: u32,
     frequency: f32,
 ) -> c_int {
-    add_role(desc, compilation, (Direction::Output, index), frequency)
+    add_role(desc, compilation, Direction::Output, index, frequency)
 }

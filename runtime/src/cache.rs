@@ -18,8 +18,10 @@ pub(crate) type Token = [u8; CACHE_TOKEN_BYTES];
 pub(crate) fn token(
     user: &Token,
     operations: Option<(Option<usize>, &[usize])>,
-    (name, version): (&str, &str),
-    (preference, priority): (ExecutionPreference, Priority),
+    name: &str,
+    version: &str,
+    preference: ExecutionPreference,
+    priority: Priority,
 ) -> Token {
     let mut hash = Sha256::new();
     hash.update(user);
@@ -145,7 +147,7 @@ mod tests {
     const FAST: ExecutionPreference = ExecutionPreference::FastSingleAnswer;
 
     fn of(user: u8, operations: Option<(Option<usize>, &[usize])>) -> Token {
-        token(&[user; 32], operations, ("device", "1"), (FAST, Priority::Medium))
+        token(&[user; 32], operations, "device", "1", FAST, Priority::Medium)
     }
 
     #[test]
@@ -156,15 +158,10 @@ mod tests {
             of(0, Some((None, &[0, 1]))),
             of(0, Some((None, &[1, 0]))),
             of(0, Some((Some(0), &[0, 1]))),
-            token(&[0; 32], None, ("other", "1"), (FAST, Priority::Medium)),
-            token(&[0; 32], None, ("device", "2"), (FAST, Priority::Medium)),
-            token(&[0; 32], None, ("device", "1"), (FAST, Priority::High)),
-            token(
-                &[0; 32],
-                None,
-                ("device", "1"),
-                (ExecutionPreference::LowPower, Priority::Medium),
-            ),
+            token(&[0; 32], None, "other", "1", FAST, Priority::Medium),
+            token(&[0; 32], None, "device", "2", FAST, Priority::Medium),
+            token(&[0; 32], None, "device", "1", FAST, Priority::High),
+            token(&[0; 32], None, "device", "1", ExecutionPreference::LowPower, Priority::Medium),
         ];
         for (at, one) in all.iter().enumerate() {
             assert!(all.iter().skip(at + 1).all(|other| one != other), "{at}");

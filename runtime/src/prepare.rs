@@ -94,8 +94,10 @@ impl<'a> Preparation<'a> {
         let token = cache::token(
             &caching.token,
             operations,
-            (device.name(), &version),
-            (self.options.preference, self.options.priority),
+            device.name(),
+            &version,
+            self.options.preference,
+            self.options.priority,
         );
         Some(Files::new(&caching.dir, token, wanted))
     }
@@ -133,8 +135,10 @@ mod tests {
         let token = cache::token(
             &[7; 32],
             None,
-            ("test", "test"),
-            (ExecutionPreference::FastSingleAnswer, Priority::Medium),
+            "test",
+            "test",
+            ExecutionPreference::FastSingleAnswer,
+            Priority::Medium,
         );
         let (prepare, load) = (Asked::Prepare(3, token), Asked::Load(3, token));
         assert_eq!(asked(FILES, true, true, 1), std::slice::from_ref(&prepare));

@@ -90,13 +90,14 @@ pub(crate) fn is_complete(cache: &CacheHandles) -> bool {
 pub(crate) fn save(
     cache: &CacheHandles,
     identity: Identity,
-    (plan, model): (&Plan, &Model),
+    plan: &Plan,
+    model: &Model,
     options: &PrepareOptions,
 ) -> Result<()> {
     let (model_file, data_file) = files(cache)?;
     model_file.clear()?;
     data_file.clear()?;
-    write(cache, identity, (plan, model), options).inspect_err(|_| {
+    write(cache, identity, plan, model, options).inspect_err(|_| {
         // What is left of them takes room and is of no use; without a header it is refused all the
         // same.
         let _ = model_file.clear();
@@ -107,7 +108,8 @@ pub(crate) fn save(
 fn write(
     cache: &CacheHandles,
     identity: Identity,
-    (plan, model): (&Plan, &Model),
+    plan: &Plan,
+    model: &Model,
     options: &PrepareOptions,
 ) -> Result<()> {
     let (model_file, data_file) = files(cache)?;

@@ -49,7 +49,7 @@ pub(crate) fn graphs(
     let mut slab = Slab::charged_to(budget);
     std::iter::once(&model.main)
         .chain(&model.referenced)
-        .map(|subgraph| Graph::new(model, (weights, &mut slab), subgraph, control))
+        .map(|subgraph| Graph::new(model, weights, &mut slab, subgraph, control))
         .collect()
 }
 
@@ -59,7 +59,8 @@ pub(crate) const MAIN: usize = 0;
 impl Graph {
     fn new(
         model: &Model,
-        (weights, slab): (Option<&Arc<AlignedBytes>>, &mut Slab),
+        weights: Option<&Arc<AlignedBytes>>,
+        slab: &mut Slab,
         subgraph: &Subgraph,
         control: &Control<'_>,
     ) -> Result<Self, CompileError> {
@@ -82,7 +83,7 @@ impl Graph {
             .enumerate()
             .map(|(index, operand)| {
                 control.check()?;
-                constant(model, (weights, &mut *slab), index, operand)
+                constant(model, weights, &mut *slab, index, operand)
             })
             .collect::<Result<_, _>>()?;
         let outputs = check(&subgraph.output_indexes, "the graph's outputs")?;
@@ -127,7 +128,8 @@ impl Graph {
 
 fn constant(
     model: &Model,
-    (weights, slab): (Option<&Arc<AlignedBytes>>, &mut Slab),
+    weights: Option<&Arc<AlignedBytes>>,
+    slab: &mut Slab,
     index: usize,
     operand: &Operand,
 ) -> Result<Option<Arc<AlignedBytes>>, CompileError> {

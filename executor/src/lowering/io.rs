@@ -6,7 +6,7 @@
 //! costs a wrong number, never somebody else's memory.
 
 use nnburst_hal::{View, ViewMut};
-use nnburst_kernels::kernels::spans::each_stretch;
+use nnburst_kernels::kernels::spans::{Along, each_span};
 use nnburst_kernels::tensor::memory::ALIGN;
 use nnburst_kernels::tensor::rows::Rows;
 use nnburst_kernels::tensor::{Element, In, Out, poll};
@@ -205,7 +205,8 @@ pub(crate) fn map_rows<T: Element, U: Element>(
         return each(input.all(), output.all());
     }
     let len = input.len().min(output.len());
-    each_stretch(len, [(input, 0, true)], (output, 0), |[from], to| each(from, to))
+    let along = Along { rows: input, from: 0, moves: true };
+    each_span(len, [along], output, 0, |[from], to| each(from, to))
 }
 
 #[cfg(test)]

@@ -39,21 +39,16 @@ pub(crate) struct Pieces {
 impl Pieces {
     /// By the estimate of how long the step takes one thread.
     pub(crate) fn of(label: &Label, count: usize, threads: usize) -> Self {
-        Self::with(label, count, threads, (LOOK_EVERY, PIECES_PER_THREAD))
+        Self::with(label, count, threads, LOOK_EVERY, PIECES_PER_THREAD)
     }
 
     /// For bands of which neighbours share work, which is done again where a piece ends: a piece
     /// per thread, and longer ones.
     pub(crate) fn overlapping(label: &Label, count: usize, threads: usize) -> Self {
-        Self::with(label, count, threads, (8 * LOOK_EVERY, 1))
+        Self::with(label, count, threads, 8 * LOOK_EVERY, 1)
     }
 
-    fn with(
-        label: &Label,
-        count: usize,
-        threads: usize,
-        (look_every, per_thread): (u64, u64),
-    ) -> Self {
+    fn with(label: &Label, count: usize, threads: usize, look_every: u64, per_thread: u64) -> Self {
         let time = estimate(label);
         let shared = threads > 1 && count > 1 && time >= SHARE_FROM;
         let mut pieces = time.div_ceil(look_every);

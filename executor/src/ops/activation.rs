@@ -47,8 +47,7 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, activation: FusedActivation) -> Lo
     let (input, output) = (op.input(0)?, op.output(0)?);
     same_quantisation(&input, &output)?;
     op.set_output(0, input.shape.clone())?;
-    let range = (T::MIN, T::MAX);
-    let (low, high) = activation_range(activation, input.scale, input.zero_point, range);
+    let (low, high) = activation_range(activation, input.scale, input.zero_point, T::MIN, T::MAX);
     let isa = op.isa();
     emit_each(op, compiled(isa, "clamp_byte", &input.shape, 0), move |from, to| {
         map(isa, from, to, |q: T| T::from_i32(q.to_i32().max(low).min(high)));

@@ -135,12 +135,12 @@ impl<T: Element, R: Fn(T) -> f32, W: Fn(f32) -> T> Loop for Bilinear<'_, T, R, W
                 };
                 let below = if top == bottom { above } else { 1 - above };
                 for (at, wanted) in [above, below].into_iter().zip(wanted) {
-                    let line = (input, wanted * from.width);
-                    spread[at].fill(wanted, line, columns, lanes, &read);
+                    let start = wanted * from.width;
+                    spread[at].fill(wanted, input, start, columns, lanes, &read);
                 }
                 let at = (line * to.width + start) * lanes;
                 let place = at..at + columns.len() * lanes;
-                between([&spread[above], &spread[below]], v, weights, (output, place), &write);
+                between([&spread[above], &spread[below]], v, weights, output, place, &write);
             }
         }
     }
@@ -164,7 +164,8 @@ impl<'a> Spread<'a> {
     fn fill<T: Element>(
         &mut self,
         line: usize,
-        (input, start): (Rows<In<'_, T>>, usize),
+        input: Rows<In<'_, T>>,
+        start: usize,
         columns: &[Tap],
         lanes: usize,
         read: impl Fn(T) -> f32,
@@ -190,7 +191,8 @@ fn between<T: Element>(
     [above, below]: [&Spread<'_>; 2],
     v: f32,
     weights: &[f32],
-    (output, place): (Rows<Out<'_, T>>, Range<usize>),
+    output: Rows<Out<'_, T>>,
+    place: Range<usize>,
     write: impl Fn(f32) -> T,
 ) {
     fn blocks(of: &[f32]) -> impl Iterator<Item = &[f32; BLOCK]> {

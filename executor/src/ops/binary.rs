@@ -88,7 +88,7 @@ fn extreme_byte<T: Quantised>(
     let out = op.output(0)?;
     let to_output = |from: &Tensor| {
         let (from, to) = ((from.scale, from.zero_point), (out.scale, out.zero_point));
-        move |q: T| T::from_i32(requantise(q.to_i32(), from, to, (T::MIN, T::MAX)))
+        move |q: T| T::from_i32(requantise(q.to_i32(), from, to, T::MIN, T::MAX))
     };
     let (of_a, of_b, pick) = (to_output(a), to_output(b), pick::<T>(largest));
     emit(op, a, b, move |a: T, b: T| pick(of_a(a), of_b(b)))
@@ -152,8 +152,8 @@ fn emit<T: Element>(
     let broadcast = Broadcast::new(&wide, &a.shape, &b.shape);
     let isa = op.isa();
     op.emit(compiled(isa, "binary", &wide, 0), move |io: Io<'_>| {
-        let operands = (io.input_rows::<T>(0), io.input_rows::<T>(1));
-        broadcast.each_row(operands, io.output_rows(0), |a, b, output| {
+        let (a, b) = (io.input_rows::<T>(0), io.input_rows::<T>(1));
+        broadcast.each_row(a, b, io.output_rows(0), |a, b, output| {
             isa.run(Zip { a, b, output, each: &each });
             Ok(())
         })

@@ -99,16 +99,14 @@ fn table_function<T: Quantised>(
         Function::Logistic => {
             check_output(output, 1.0 / 256.0, low)?;
             let curve = Curve::new(input.scale)?;
-            Box::new(move |d| {
-                low + curve.apply(d, (0, 255), |a| rdbpot(logistic(a, 4), 23).min(255))
-            })
+            Box::new(move |d| low + curve.apply(d, 0, 255, |a| rdbpot(logistic(a, 4), 23).min(255)))
         }
         Function::Tanh => {
             check_output(output, 1.0 / 128.0, low + 128)?;
             let curve = Curve::new(input.scale)?;
             Box::new(move |d| {
                 let y = |a| rdbpot(tanh(a, 4), 24).clamp(-128, 127);
-                low + 128 + curve.apply(d, (-128, 127), y)
+                low + 128 + curve.apply(d, -128, 127, y)
             })
         }
         Function::HardSwish => hard_swish(input.scale, output),
@@ -144,7 +142,7 @@ impl Curve {
         Ok(Self { multiplier, radius: (15i64 << 27) >> multiplier.shift })
     }
 
-    fn apply(self, d: i32, (below, above): (i32, i32), inside: impl Fn(i32) -> i32) -> i32 {
+    fn apply(self, d: i32, below: i32, above: i32, inside: impl Fn(i32) -> i32) -> i32 {
         if i64::from(d) <= -self.radius {
             below
         } else if i64::from(d) >= self.radius {

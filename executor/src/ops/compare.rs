@@ -122,8 +122,8 @@ fn emit<T: Element>(
     let broadcast = Broadcast::new(wide, &a.shape, &b.shape);
     let isa = op.isa();
     op.emit(compiled(isa, "compare", wide, 0), move |io: Io<'_>| {
-        let operands = (io.input_rows::<T>(0), io.input_rows::<T>(1));
-        broadcast.each_row(operands, io.output_rows::<u8>(0), |a, b, output| {
+        let (a, b) = (io.input_rows::<T>(0), io.input_rows::<T>(1));
+        broadcast.each_row(a, b, io.output_rows::<u8>(0), |a, b, output| {
             isa.run(Zip { a, b, output, each: |a, b| u8::from(test(a, b)) });
             Ok(())
         })

@@ -29,7 +29,7 @@ pub(super) struct Requantise {
 impl Requantise {
     /// For kernels that compute `channels` channels.
     pub(super) fn scaling(&self, channels: usize) -> Scaling {
-        Scaling::new(&self.multipliers, channels, self.zero_point, (self.low, self.high))
+        Scaling::new(&self.multipliers, channels, self.zero_point, self.low, self.high)
     }
 
     /// For kernels that compute one of the groups of `channels` channels.
@@ -38,7 +38,7 @@ impl Requantise {
             one @ [_] => one,
             many => &many[group * channels..][..channels],
         };
-        Scaling::new(own, channels, self.zero_point, (self.low, self.high))
+        Scaling::new(own, channels, self.zero_point, self.low, self.high)
     }
 
     /// For inputs 0 (activations), 1 (weights) and 2 (bias) and output 0 of `op`; scales per
@@ -164,7 +164,8 @@ impl Sliding {
         op: &mut OpBuilder<'_>,
         image: Image,
         window: &Window,
-        (filter_h, filter_w): (usize, usize),
+        filter_h: usize,
+        filter_w: usize,
         channels: usize,
         activation: FusedActivation,
     ) -> Lowered<Self> {
@@ -185,8 +186,8 @@ impl Sliding {
     fn within(&self, sides: &[(usize, usize)]) -> Option<Self> {
         let &[(0, 0), a, b, c] = sides else { return None };
         let (rows, columns, channels) = if self.input.is_nchw() { (b, c, a) } else { (a, b, c) };
-        let vertical = self.vertical.within(rows)?;
-        let horizontal = self.horizontal.within(columns)?;
+        let vertical = self.vertical.within(rows.0, rows.1)?;
+        let horizontal = self.horizontal.within(columns.0, columns.1)?;
         let input = self.input.resized(vertical.input, horizontal.input);
         (channels == (0, 0)).then_some(Self { input, vertical, horizontal, ..*self })
     }
@@ -227,7 +228,8 @@ impl Sliding {
     /// Returns the step's label, for outputs of `channels` products at each tap.
     pub(super) fn label(&self, kernel: &'static str, channels: usize) -> Result<Label, OpError> {
         let filter = (self.vertical.filter, self.horizontal.filter);
-        label(kernel, (&self.input, &self.output), filter, filter.0 * filter.1 * channels)
+        let (height, width) = filter;
+        label(kernel, &self.input, &self.output, height, width, height * width * channels)
     }
 }
 
@@ -235,8 +237,10 @@ impl Sliding {
 /// products each.
 pub(super) fn label(
     kernel: &'static str,
-    (input, output): (&Image, &Image),
-    (filter_h, filter_w): (usize, usize),
+    input: &Image,
+    output: &Image,
+    filter_h: usize,
+    filter_w: usize,
     taps: usize,
 ) -> Result<Label, OpError> {
     let (from, to) = (input.shape()?, output.shape()?);

@@ -42,8 +42,8 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let [channels_out, filter_h, filter_w, _] =
         filter_extents(&filter, format_args!("{channels} channels"), |[.., c]| c == channels)?;
     check_bias(&bias, channels_out)?;
-    let filter_extents = (filter_h, filter_w);
-    let conv = Conv(Sliding::new(op, image, &window, filter_extents, channels_out, activation)?);
+    let conv =
+        Conv(Sliding::new(op, image, &window, filter_h, filter_w, channels_out, activation)?);
     match types(&input, &filter, &bias, &op.output(0)?)? {
         Types::Float32 => real::<f32>(op, conv),
         Types::Float16 => real::<half::f16>(op, conv),
@@ -106,7 +106,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
     let Some(gemm) = gemm else { return plain_real::<T>(op, conv) };
     op.absorb(1);
     let label = Label { form: gemm.isa(), ..conv.label(gemm.kernel())? };
-    convolve(op, label, (staged, in_single_precision::<T>()), gemm);
+    convolve(op, label, staged, in_single_precision::<T>(), gemm);
     Ok(())
 }
 
@@ -118,10 +118,10 @@ fn few_pixels(op: &mut OpBuilder<'_>, conv: &Conv) -> Lowered<bool> {
         return Ok(false);
     }
     let packed = constants(op).and_then(|(filter, bias)| {
-        let (rows, range) = (patches.rows(), real_activation_range(conv.0.activation));
-        let shape = (rows, patches.depth());
+        let range = real_activation_range(conv.0.activation);
+        let (rows, depth) = (patches.rows(), patches.depth());
         let (filter, bias) = (filter.typed(), bias.typed());
-        product_f32::Product::new(op.isa(), op.precision(), shape, filter, bias, range)
+        product_f32::Product::new(op.isa(), op.precision(), rows, depth, filter, bias, range)
     });
     let Some(packed) = packed else { return Ok(false) };
     op.absorb(1);
@@ -160,7 +160,7 @@ fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Conv) -> Lower
     let (zp_in, zp_filter) = (op.input(0)?.zero_point, op.input(1)?.zero_point);
     let gemm = constants(op).and_then(|(filter, bias)| {
         let (input, weights) = (op.input(0).ok()?, op.input(1).ok()?);
-        let weights = (filter.as_slice(), bytes::<F>(&weights));
+        let weights = gemm_i8::Weights { values: filter.as_slice(), bytes: bytes::<F>(&weights) };
         let scaling = requantise.scaling(conv.0.output.channels);
         let (patches, bias) = (conv.0.patches(1), bias.typed());
         gemm_i8::Gemm::new(op.isa(), patches, bytes::<T>(&input), weights, bias, scaling)
@@ -168,7 +168,7 @@ fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Conv) -> Lower
     if let Some(gemm) = gemm {
         op.absorb(1);
         let label = Label { form: gemm.isa(), ..conv.label("gemm_i8")? };
-        convolve(op, label, (conv.0.staged(1, 1, 1), AS_IS), gemm);
+        convolve(op, label, conv.0.staged(1, 1, 1), AS_IS, gemm);
         return Ok(());
     }
     let (channels, stride) = (conv.0.input.channels, conv.channel_stride());

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use nnburst_hal::{FusedActivation, OperandType};
 use nnburst_kernels::kernels::patches::Patches;
-use nnburst_kernels::kernels::{depthwise_f32, depthwise_i8};
+use nnburst_kernels::kernels::{depthwise_f32, depthwise_i8, gemm_i8};
 use nnburst_kernels::tensor::quant::real_activation_range;
 use nnburst_kernels::tensor::rows::Port;
 use nnburst_kernels::tensor::{OpError, Quantised, Real, poll};
@@ -52,8 +52,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let [_, filter_h, filter_w, channels_out] =
         filter_extents(&filter, wanted, |[one, .., c]| one == 1 && Some(c) == outputs)?;
     check_bias(&bias, channels_out)?;
-    let filter_extents = (filter_h, filter_w);
-    let sliding = Sliding::new(op, image, &window, filter_extents, channels_out, activation)?;
+    let sliding = Sliding::new(op, image, &window, filter_h, filter_w, channels_out, activation)?;
     let conv = Depthwise { sliding, multiplier };
     match types(&input, &filter, &bias, &op.output(0)?)? {
         Types::Float32 => real::<f32>(op, conv),
@@ -122,7 +121,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
     op.absorb(1);
     let label = Label { form: packed.isa(), ..conv.label("depthwise_f32")? };
     let staged = conv.sliding.staged(size_of::<T>(), size_of::<f32>(), conv.multiplier);
-    convolve(op, label, (staged, in_single_precision::<T>()), packed);
+    convolve(op, label, staged, in_single_precision::<T>(), packed);
     Ok(())
 }
 
@@ -130,7 +129,7 @@ fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Depthwise) -> 
     let requantise = Requantise::new(op, Depthwise::CHANNEL_DIM, conv.sliding.activation)?;
     let packed = constants(op).and_then(|(filter, bias)| {
         let (input, weights) = (op.input(0).ok()?, op.input(1).ok()?);
-        let weights = (filter.as_slice(), bytes::<F>(&weights));
+        let weights = gemm_i8::Weights { values: filter.as_slice(), bytes: bytes::<F>(&weights) };
         let scaling = requantise.scaling(conv.sliding.output.channels);
         let (patches, bias) = (conv.patches(), bias.typed());
         depthwise_i8::Depthwise::new(op.isa(), patches, bytes::<T>(&input), weights, bias, scaling)

@@ -8,7 +8,7 @@ use nnburst_kernels::kernels::binary_f32::{Arithmetic, Binary};
 use nnburst_kernels::kernels::gemm_i8::Bytes;
 use nnburst_kernels::kernels::mul_i8::Mul;
 use nnburst_kernels::kernels::plain::Zip;
-use nnburst_kernels::kernels::spans::each_stretch;
+use nnburst_kernels::kernels::spans::{Along, each_span};
 use nnburst_kernels::tensor::quant::{
     Multiplier, clamp_real, output_range, product_multiplier, rdbpot, real_activation_range, srdhm,
 };
@@ -61,7 +61,7 @@ fn float32(op: &mut OpBuilder<'_>, which: Arithmetic, operands: &Operands) -> Lo
     let broadcast = Broadcast::new(wide, &a.shape, &b.shape);
     op.emit(Label { form: binary.isa(), ..label }, move |io| {
         let (a, b, out) = arguments::<f32>(&io);
-        broadcast.each_row((a, b), out, |a, b, out| binary.compute(a, b, out))
+        broadcast.each_row(a, b, out, |a, b, out| binary.compute(a, b, out))
     });
     op.in_place(&[0, 1]);
     op.rows(&EACH);
@@ -120,7 +120,7 @@ fn quantised<T: Quantised>(
             let broadcast = Broadcast::new(&operands.wide, &a.shape, &b.shape);
             op.emit(Label { form: mul.isa(), ..label }, move |io| {
                 let (a, b, out) = arguments::<u8>(&io);
-                broadcast.each_row((a, b), out, |a, b, out| mul.compute(a, b, out))
+                broadcast.each_row(a, b, out, |a, b, out| mul.compute(a, b, out))
             });
             op.in_place(&[0, 1]);
             op.rows(&EACH);
@@ -142,8 +142,8 @@ fn quantised<T: Quantised>(
                 let combine = Arc::clone(&add);
                 op.emit(label, move |io| {
                     let (a, b, out) = arguments::<u8>(&io);
-                    let inputs = [(a, 0, true), (b, 0, true)];
-                    each_stretch(out.len(), inputs, (out, 0), |[a, b], out| add.compute(a, b, out))
+                    let inputs = [a, b].map(|rows| Along { rows, from: 0, moves: true });
+                    each_span(out.len(), inputs, out, 0, |[a, b], out| add.compute(a, b, out))
                 });
                 op.in_place(&[0, 1]);
                 op.rows(&EACH);
@@ -212,7 +212,7 @@ fn emit<T: Element>(
     let label = compiled(isa, "binary", wide, wide.elements() as u64);
     op.emit(label, move |io| {
         let (a, b, out) = arguments::<T>(&io);
-        broadcast.each_row((a, b), out, |a, b, output| {
+        broadcast.each_row(a, b, out, |a, b, output| {
             isa.run(Zip { a, b, output, each: &each });
             Ok(())
         })

@@ -72,9 +72,9 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
 fn real<T: Real>(op: &mut OpBuilder<'_>, product: Product) -> Lowered {
     let packed = constants(op).and_then(|(weights, bias)| {
         let (weights, bias) = (T::widened(weights.typed()), T::widened(bias.typed()));
-        let (shape, range) =
-            ((product.rows, product.depth), real_activation_range(product.activation));
-        product_f32::Product::new(op.isa(), op.precision(), shape, &weights, &bias, range)
+        let range = real_activation_range(product.activation);
+        let (rows, depth) = (product.rows, product.depth);
+        product_f32::Product::new(op.isa(), op.precision(), rows, depth, &weights, &bias, range)
     });
     let Some(packed) = packed else { return plain_real::<T>(op, product) };
     op.absorb(1);
@@ -121,7 +121,7 @@ fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, product: Product) ->
     let (zp_in, zp_weights) = (op.input(0)?.zero_point, op.input(1)?.zero_point);
     let gemm = constants(op).and_then(|(packed, bias)| {
         let (input, weights) = (op.input(0).ok()?, op.input(1).ok()?);
-        let weights = (packed.as_slice(), bytes::<F>(&weights));
+        let weights = gemm_i8::Weights { values: packed.as_slice(), bytes: bytes::<F>(&weights) };
         let (scaling, patches) = (requantise.scaling(product.units), product.patches());
         let bias = bias.typed();
         gemm_i8::Gemm::new(op.isa(), patches, bytes::<T>(&input), weights, bias, scaling)

@@ -44,8 +44,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
             own.checked_mul(groups) == Some(image.channels) && out.is_multiple_of(groups)
         })?;
     check_bias(&bias, channels_out)?;
-    let filter_extents = (filter_h, filter_w);
-    let sliding = Sliding::new(op, image, &window, filter_extents, channels_out, activation)?;
+    let sliding = Sliding::new(op, image, &window, filter_h, filter_w, channels_out, activation)?;
     let conv = Conv { sliding, group_in, group_out: channels_out / groups };
     match types(&input, &filter, &bias, &op.output(0)?)? {
         Types::Float32 => real::<f32>(op, conv),
@@ -109,7 +108,7 @@ fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Conv) -> Lower
         let biases = bias.typed().chunks_exact(conv.group_out);
         let gemm = |(group, (filter, bias)): (usize, (&[u8], &[i32]))| {
             let scaling = requantise.scaling_of_group(group, conv.group_out);
-            let weights = (filter, bytes::<F>(&weights));
+            let weights = gemm_i8::Weights { values: filter, bytes: bytes::<F>(&weights) };
             gemm_i8::Gemm::new(op.isa(), patches, bytes::<T>(&input), weights, bias, scaling)
         };
         filters.zip(biases).enumerate().map(gemm).collect::<Option<Vec<_>>>()

@@ -66,8 +66,8 @@ impl Pool {
 
     fn label(&self, kernel: &'static str) -> Result<Label, OpError> {
         let window = self.vertical.filter.saturating_mul(self.horizontal.filter);
-        let filter = (self.vertical.filter, self.horizontal.filter);
-        conv::label(kernel, (&self.input, &self.output), filter, window)
+        let (height, width) = (self.vertical.filter, self.horizontal.filter);
+        conv::label(kernel, &self.input, &self.output, height, width, window)
     }
 }
 
@@ -227,8 +227,8 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, pool: Pool) -> Lowered {
     if pool.vertical.filter.saturating_mul(pool.horizontal.filter) > 1 << 23 {
         return Err(OpError::rule("a window of more than 2^23 elements").into());
     }
-    let range = (T::MIN, T::MAX);
-    let (low, high) = activation_range(pool.activation, input.scale, input.zero_point, range);
+    let (low, high) =
+        activation_range(pool.activation, input.scale, input.zero_point, T::MIN, T::MAX);
     let label = pool.label("pool_byte")?;
     if pool.kind == Kind::Max {
         // As bytes, of which a vector holds four times as many.

@@ -41,7 +41,7 @@ fn quantised<T: Quantised>(op: &mut OpBuilder<'_>, a: &Tensor, b: &Tensor) -> Lo
     let out = op.output(0)?;
     let to_output = |from: &Tensor| {
         let (from, to) = ((from.scale, from.zero_point), (out.scale, out.zero_point));
-        move |q: T| T::from_i32(requantise(q.to_i32(), from, to, (T::MIN, T::MAX)))
+        move |q: T| T::from_i32(requantise(q.to_i32(), from, to, T::MIN, T::MAX))
     };
     emit(op, to_output(a), to_output(b))
 }

@@ -25,7 +25,8 @@ pub(super) fn sort_by<T: Copy>(
     let mut swapped = false;
     while run < from.len() && from.len() == to.len() {
         for (from, to) in from.chunks(2 * run).zip(to.chunks_mut(2 * run)) {
-            merge(from.split_at(run.min(from.len())), to, &compare)?;
+            let (a, b) = from.split_at(run.min(from.len()));
+            merge(a, b, to, &compare)?;
         }
         (from, to, run, swapped) = (to, from, run.saturating_mul(2), !swapped);
     }
@@ -57,7 +58,8 @@ pub(super) fn sort_vec_by<T: Copy + Default>(
 }
 
 fn merge<T: Copy>(
-    (a, b): (&[T], &[T]),
+    a: &[T],
+    b: &[T],
     to: &mut [T],
     compare: impl Fn(&T, &T) -> Ordering,
 ) -> Result<(), Halted> {

@@ -175,7 +175,8 @@ impl Staged {
 pub(super) fn convolve<T: Element, C: Convolution + 'static>(
     op: &mut OpBuilder<'_>,
     label: Label,
-    (staged, convert): (Option<Staged>, Convert<T, C::Element>),
+    staged: Option<Staged>,
+    convert: Convert<T, C::Element>,
     packed: C,
 ) {
     if let Some(staged) = staged {

@@ -1,7 +1,7 @@
 //! The common parts of many operations: labels, type dispatch, layouts, padding, broadcasting.
 
 use nnburst_hal::OperandType;
-use nnburst_kernels::kernels::spans::each_stretch;
+use nnburst_kernels::kernels::spans::{Along, each_span};
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::rows::{Port, Rows};
 use nnburst_kernels::tensor::{Element, In, OpError, Out, Shape, Tensor, poll};
@@ -137,7 +137,7 @@ pub(crate) struct Axis {
 impl Axis {
     /// The same windows over what is between `head` and `tail` positions of padding. `None` where
     /// nothing is left of it, or where a window would be over nothing else: kernels take neither.
-    pub(crate) fn within(self, (head, tail): (usize, usize)) -> Option<Self> {
+    pub(crate) fn within(self, head: usize, tail: usize) -> Option<Self> {
         let input = self.input.checked_sub(head + tail).filter(|&input| input > 0)?;
         let reach = (self.filter - 1) * self.dilation + 1;
         let end = self.output.checked_sub(1)? * self.stride + reach;
@@ -349,7 +349,8 @@ impl Broadcast {
     #[inline(always)]
     pub(crate) fn each_row<T: Element, U: Element>(
         &self,
-        (a, b): (Rows<In<'_, T>>, Rows<In<'_, T>>),
+        a: Rows<In<'_, T>>,
+        b: Rows<In<'_, T>>,
         output: Rows<Out<'_, U>>,
         mut row: impl FnMut(In<'_, T>, In<'_, T>, Out<'_, U>) -> Result<(), String>,
     ) -> Result<(), String> {
@@ -368,8 +369,9 @@ impl Broadcast {
                 let b = all_b.slice(from[1]..from[1] + count(1));
                 row(a, b, all.slice(at..at + len))
             } else {
-                let inputs = [(a, from[0], steps[0] == 1), (b, from[1], steps[1] == 1)];
-                each_stretch(len, inputs, (output, at), |[a, b], to| row(a, b, to))
+                let along = |rows, of: usize| Along { rows, from: from[of], moves: steps[of] == 1 };
+                let inputs = [along(a, 0), along(b, 1)];
+                each_span(len, inputs, output, at, |[a, b], to| row(a, b, to))
             }
         })
     }

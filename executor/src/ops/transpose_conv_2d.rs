@@ -33,7 +33,8 @@ impl Spread {
         input: usize,
         filter: usize,
         stride: usize,
-        (head, tail): (usize, i64),
+        head: usize,
+        tail: i64,
     ) -> Result<Self, OpError> {
         let wide = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         let reach =
@@ -121,8 +122,8 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
             Spread::deduce(filter_w, stride_w, width, same),
         )
     };
-    let vertical = Spread::new(image.height, filter_h, stride_h, rows)?;
-    let horizontal = Spread::new(image.width, filter_w, stride_w, columns)?;
+    let vertical = Spread::new(image.height, filter_h, stride_h, rows.0, rows.1)?;
+    let horizontal = Spread::new(image.width, filter_w, stride_w, columns.0, columns.1)?;
     let extents = [image.batches, vertical.output, horizontal.output, channels_out];
     let output = Image::new(extents, nchw);
     op.set_output(0, output.shape()?)?;
@@ -200,7 +201,7 @@ fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Conv) -> Lower
     let gemm = constants(op).zip(conv.patches()).and_then(|((filter, bias), patches)| {
         let weights = op.input(1).ok()?;
         let filter = conv.turned(filter.as_slice());
-        let weights = (&filter[..], bytes::<F>(&weights));
+        let weights = gemm_i8::Weights { values: &filter[..], bytes: bytes::<F>(&weights) };
         let scaling = requantise.scaling(conv.output.channels);
         let bias = bias.typed();
         gemm_i8::Gemm::new(op.isa(), patches, bytes::<T>(&input), weights, bias, scaling)
@@ -257,7 +258,7 @@ impl Taps for Conv {
         let filter = (self.vertical.filter, self.horizontal.filter);
         let taps = filter.0 * filter.1 * self.input.channels;
         let met = taps.div_ceil(self.vertical.stride * self.horizontal.stride);
-        conv::label("transpose_conv_2d", (&self.input, &self.output), filter, met)
+        conv::label("transpose_conv_2d", &self.input, &self.output, filter.0, filter.1, met)
     }
 
     fn activation(&self) -> FusedActivation {
@@ -271,7 +272,7 @@ mod tests {
 
     #[test]
     fn taps_are_those_that_spread_to_the_position() {
-        let spread = Spread::new(3, 3, 2, (1, 0)).unwrap();
+        let spread = Spread::new(3, 3, 2, 1, 0).unwrap();
         assert_eq!(spread.output, 6);
         for output in 0..6 {
             let want: Vec<_> = (0..3)
@@ -286,6 +287,6 @@ mod tests {
     fn deduced_tails_may_be_negative() {
         // Stride 3 above filter 1: the last two positions of 6 are reached by no tap.
         assert_eq!(Spread::deduce(1, 3, 6, true), (0, -2));
-        assert_eq!(Spread::new(2, 1, 3, (0, -2)).unwrap().output, 6);
+        assert_eq!(Spread::new(2, 1, 3, 0, -2).unwrap().output, 6);
     }
 }

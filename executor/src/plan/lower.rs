@@ -99,8 +99,7 @@ pub(crate) fn lower(
         match next {
             Next::Done => {
                 let outputs: Vec<_> = before.iter().map(|&(value, _)| value).collect();
-                let first = (mark.0, mark.2);
-                let folded = fold(operation.kind, &outputs, &mut state, &mut draft, first);
+                let folded = fold(operation.kind, &outputs, &mut state, &mut draft, mark.0, mark.2);
                 // What a poll ended says nothing of the operation.
                 poll::halted()?;
                 folded.map_err(|error| {

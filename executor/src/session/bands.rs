@@ -15,7 +15,8 @@ use crate::lowering::{Control, RunError};
 /// Of a piece, whose others then may not have run; or the run is to end.
 #[inline]
 pub(super) fn run_bands(
-    (count, pieces): (usize, usize),
+    count: usize,
+    pieces: usize,
     control: &Control<'_>,
     team: Option<&mut Team>,
     run: impl Fn(usize, Range<usize>) -> Result<(), RunError> + Sync,
@@ -25,7 +26,7 @@ pub(super) fn run_bands(
         return poll::halted().map_err(RunError::from).and(ran);
     }
     match team {
-        Some(team) if team.size() > 1 => together((count, pieces), control, team, run),
+        Some(team) if team.size() > 1 => together(count, pieces, control, team, run),
         _ => (0..pieces).try_for_each(|at| {
             if at > 0 {
                 control.check()?;
@@ -78,13 +79,14 @@ impl Untaken {
 }
 
 fn together(
-    (count, pieces): (usize, usize),
+    count: usize,
+    pieces: usize,
     control: &Control<'_>,
     team: &mut Team,
     run: impl Fn(usize, Range<usize>) -> Result<(), RunError> + Sync,
 ) -> Result<(), RunError> {
     let Some(untaken) = Untaken::new(pieces) else {
-        return run_bands((count, 1), control, None, run);
+        return run_bands(count, 1, control, None, run);
     };
     // A helper that panics takes its piece with it; the count of what ended tells.
     let ended = AtomicUsize::new(0);
@@ -136,7 +138,7 @@ mod tests {
             for together in [false, true] {
                 let seen: Vec<AtomicUsize> = (0..count).map(|_| AtomicUsize::new(0)).collect();
                 let team = together.then_some(&mut team);
-                let ran = run_bands((count, pieces), &Control::default(), team, |_, bands| {
+                let ran = run_bands(count, pieces, &Control::default(), team, |_, bands| {
                     assert!((count / pieces..=count.div_ceil(pieces)).contains(&bands.len()));
                     for band in bands {
                         seen[band].fetch_add(1, Ordering::Relaxed);
@@ -162,7 +164,7 @@ mod tests {
         let mut team = Team::new(2, None);
         // The owner leaves the job open until the helper has come, and been lost.
         let came = AtomicBool::new(false);
-        let ran = run_bands((40, 10), &Control::default(), Some(&mut team), |thread, _| {
+        let ran = run_bands(40, 10, &Control::default(), Some(&mut team), |thread, _| {
             if thread == 1 {
                 came.store(true, Ordering::Relaxed);
                 panic!("a kernel with a fault");
@@ -175,7 +177,7 @@ mod tests {
         assert_eq!(ran, Err(RunError::LostBands { lost: 4, count: 40 }));
 
         // The rest of the team carries on.
-        let ran = run_bands((40, 10), &Control::default(), Some(&mut team), |_, _| Ok(()));
+        let ran = run_bands(40, 10, &Control::default(), Some(&mut team), |_, _| Ok(()));
         assert_eq!(ran, Ok(()));
     }
 
@@ -187,7 +189,7 @@ mod tests {
             let control = Control { stop: Some(&stop), ..Control::default() };
             let pieces = AtomicUsize::new(0);
             let helpers = together.then_some(&mut team);
-            let ran = run_bands((1 << 30, 1 << 30), &control, helpers, |_, _| {
+            let ran = run_bands(1 << 30, 1 << 30, &control, helpers, |_, _| {
                 if pieces.fetch_add(1, Ordering::Relaxed) == 10 {
                     stop.store(true, Ordering::Relaxed);
                 }
@@ -196,7 +198,7 @@ mod tests {
             assert!(matches!(ran, Err(RunError::Stopped)), "{ran:?}");
 
             let helpers = together.then_some(&mut team);
-            let ran = run_bands((1 << 30, 1 << 30), &Control::default(), helpers, |_, bands| {
+            let ran = run_bands(1 << 30, 1 << 30, &Control::default(), helpers, |_, bands| {
                 if bands.contains(&20) { Err(RunError::Stopped) } else { Ok(()) }
             });
             assert!(matches!(ran, Err(RunError::Stopped)), "{ran:?}");

@@ -344,7 +344,7 @@ impl Walk<'_, '_, '_, '_> {
             }
             Work::Bands { count, pieces, shared, run } => {
                 let team = self.orders.team.as_deref_mut().filter(|_| *shared);
-                run_bands((*count, *pieces), self.orders.control, team, |thread, bands| {
+                run_bands(*count, *pieces, self.orders.control, team, |thread, bands| {
                     let io = Io::of_thread(self.slots, step, thread);
                     run(io, bands).map_err(|what| failed(step, what))
                 })?;

@@ -26,7 +26,8 @@ impl Notifier {
         session: &Arc<Session>,
         connection: &Arc<Connection>,
         callback: u64,
-        (charges, task): (Charges, Charges),
+        charges: Charges,
+        task: Charges,
     ) -> Self {
         Self {
             session: Arc::clone(session),

@@ -58,18 +58,18 @@ impl Session {
                 let model = model.into_model(tail, fds);
                 let cache = cache.into_handles(fds);
                 let label = model.as_ref().map(watch::label).unwrap_or_default();
-                let what = (self.cost(&model), label);
+                let bytes = self.cost(&model);
                 let task = task(message, fds);
-                reply.with(self.prepare((connection, task), callback, what, |notifier| {
+                reply.with(self.prepare(connection, task, callback, bytes, label, |notifier| {
                     device.prepare_model(model?, options, cache?, notifier)
                 }));
             }
             Call::PrepareModelFromCache { deadline, cache, callback } => {
                 let cache = cache.into_handles(fds);
-                let what = (self.cost_of_cache(&cache), "from the cache".to_owned());
+                let (bytes, label) = (self.cost_of_cache(&cache), "from the cache".to_owned());
                 let room = self.has_room_for_data(&cache);
                 let task = task(message, fds);
-                reply.with(self.prepare((connection, task), callback, what, |notifier| {
+                reply.with(self.prepare(connection, task, callback, bytes, label, |notifier| {
                     room?;
                     device.prepare_model_from_cache(deadline, cache?, notifier)
                 }));
@@ -91,8 +91,7 @@ impl Session {
             }
             Call::ExecuteFenced { model, request, wait_for, options, duration } => {
                 let call = FencedCall { model, request, wait_for, options, duration };
-                let at = (connection, reply.id);
-                if let Err(error) = self.execute_fenced(at, call, fds, message) {
+                if let Err(error) = self.execute_fenced(connection, reply.id, call, fds, message) {
                     reply.with::<()>(Err(error));
                 }
             }
@@ -137,14 +136,16 @@ impl Session {
     /// Launches a preparation; the client is told the launch's error also by its callback.
     fn prepare(
         self: &Arc<Self>,
-        (connection, task): (&Arc<Connection>, Charges),
+        connection: &Arc<Connection>,
+        task: Charges,
         callback: u64,
-        (bytes, label): (u64, String),
+        bytes: u64,
+        label: String,
         launch: impl FnOnce(Arc<dyn PreparedModelCallback>) -> Result<()>,
     ) -> Result<()> {
         let model = [(Resource::PreparedModels, 1), (Resource::Memory, bytes)];
         let (charges, refused) = split(Vec::new(), self.budget().take_all(&model));
-        let notifier = Notifier::new(self, connection, callback, (charges, task));
+        let notifier = Notifier::new(self, connection, callback, charges, task);
         let notifier = Arc::new(PreparedNotifier(notifier, label));
         let launched = match refused {
             None => launch(Arc::clone(&notifier) as _),
@@ -161,7 +162,7 @@ impl Session {
         launch: impl FnOnce(Arc<dyn ExecutionCallback>) -> Result<()>,
     ) -> Result<()> {
         let (charges, refused) = split(inputs, self.budget().take(Resource::Executions, 1));
-        let notifier = Notifier::new(self, connection, callback, (charges, Vec::new()));
+        let notifier = Notifier::new(self, connection, callback, charges, Vec::new());
         let notifier = Arc::new(ExecutedNotifier(notifier));
         let launched = match refused {
             None => launch(Arc::clone(&notifier) as _),

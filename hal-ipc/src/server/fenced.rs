@@ -41,7 +41,8 @@ impl Session {
     /// It was not launched, and nothing was answered.
     pub(super) fn execute_fenced(
         self: &Arc<Self>,
-        (connection, id): (&Arc<Connection>, u64),
+        connection: &Arc<Connection>,
+        id: u64,
         call: FencedCall,
         fds: &mut DescriptorsIn,
         message: Charge,

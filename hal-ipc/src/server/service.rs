@@ -267,8 +267,9 @@ impl Service {
         let connection = Connection::new(socket, pool, budget);
         let Some(id) = self.0.enter(&connection) else { return };
         let driver = &self.0.driver;
-        let device = (driver.device(&peer), driver.charges_memory());
-        let session = Session::new(self.0.name.clone(), device, peer, (id, &self.0.register));
+        let device = driver.device(&peer);
+        let (name, register) = (self.0.name.clone(), &self.0.register);
+        let session = Session::new(name, device, driver.charges_memory(), peer, id, register);
         connection.read_on(&session);
         drop(session);
         self.0.leave(id);

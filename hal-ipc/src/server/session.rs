@@ -32,9 +32,11 @@ pub(super) struct Session {
 impl Session {
     pub(super) fn new(
         service: String,
-        (device, charges_memory): (Arc<dyn Device>, bool),
+        device: Arc<dyn Device>,
+        charges_memory: bool,
         peer: Peer,
-        (connection, register): (u64, &Arc<Register>),
+        connection: u64,
+        register: &Arc<Register>,
     ) -> Arc<Self> {
         let objects = Objects::default();
         let known = Arc::clone(register);

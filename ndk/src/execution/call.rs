@@ -231,7 +231,7 @@ impl Call {
     ) -> Result<()> {
         let parameter = ready.input(index)?;
         check_type(parameter, kind, false)?;
-        let place = place(ready, (Direction::Input, index), &memory, given(kind)?, range)?;
+        let place = place(ready, Direction::Input, index, &memory, given(kind)?, range.0, range.1)?;
         at(&mut self.inputs, index)?.set_memory(parameter, kind, memory, place)
     }
 
@@ -245,7 +245,8 @@ impl Call {
     ) -> Result<()> {
         let parameter = ready.output(index)?;
         check_type(parameter, kind, true)?;
-        let place = place(ready, (Direction::Output, index), &memory, given(kind)?, range)?;
+        let place =
+            place(ready, Direction::Output, index, &memory, given(kind)?, range.0, range.1)?;
         at(&mut self.outputs, index)?.set_memory(parameter, kind, memory, place)
     }
 
@@ -372,10 +373,12 @@ fn at<P>(arguments: &mut [Argument<P>], index: u32) -> Result<&mut Argument<P>> 
 /// Returns the place of an argument in a memory, which takes it.
 fn place(
     ready: &Ready,
-    (direction, index): (Direction, u32),
+    direction: Direction,
+    index: u32,
     memory: &nnburst::Memory,
     shape: &[u32],
-    (offset, length): (usize, usize),
+    offset: usize,
+    length: usize,
 ) -> Result<DataLocation> {
     let narrow = |size: usize| {
         u32::try_from(size).map_err(|_| Error::data(format!("{size} is beyond 32 bits")))

@@ -218,8 +218,8 @@ impl<'a> Planner<'a> {
         let given = operation.inputs.get(3..).unwrap_or_default();
         let mut bind = |inner: usize| -> Result<Vec<(usize, usize)>> {
             let graph = self.graph(inner)?;
-            let mut pairs = self.pairs((inner, &graph.input_indexes), (scope, given))?;
-            pairs.extend(self.pairs((inner, &graph.output_indexes), (scope, &operation.outputs))?);
+            let mut pairs = self.pairs(inner, &graph.input_indexes, scope, given)?;
+            pairs.extend(self.pairs(inner, &graph.output_indexes, scope, &operation.outputs)?);
             Ok(pairs)
         };
         let [yes, no] = branches;
@@ -262,8 +262,10 @@ impl<'a> Planner<'a> {
     /// Pairs the slots of an inner graph with those of the outer one that they stand for.
     fn pairs(
         &mut self,
-        (inner, inner_indexes): (usize, &[u32]),
-        (outer, outer_indexes): (usize, &[u32]),
+        inner: usize,
+        inner_indexes: &[u32],
+        outer: usize,
+        outer_indexes: &[u32],
     ) -> Result<Vec<(usize, usize)>> {
         let outer_graph = self.graph(outer)?;
         inner_indexes

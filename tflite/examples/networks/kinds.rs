@@ -142,10 +142,10 @@ fn unet(net: &mut Network) {
     let b = net.conv(&x, window, 32, Fused::Relu);
     let x = net.pool("AVERAGE_POOL_2D", &b, half);
     let x = net.conv(&x, window.dilated(2), 64, Fused::Relu);
-    let x = net.resize(&x, (64, 64), true);
+    let x = net.resize(&x, 64, 64, true);
     let x = net.concatenation(&[&x, &b], 3);
     let x = net.conv(&x, window, 32, Fused::Relu);
-    let x = net.resize(&x, (128, 128), false);
+    let x = net.resize(&x, 128, 128, false);
     let x = net.concatenation(&[&x, &a], 3);
     let x = net.conv(&x, window, 16, Fused::Relu);
     let x = net.conv(&x, Window::POINT, 1, Fused::None);
@@ -201,13 +201,13 @@ fn deeplab(net: &mut Network) {
     let size = (deep.shape[1], deep.shape[2]);
     let all = net.mean(deep, true);
     let all = net.conv(&all, Window::POINT, 128, Fused::Relu);
-    let all = net.resize(&all, size, true);
+    let all = net.resize(&all, size.0, size.1, true);
     let near = net.conv(deep, Window::POINT, 128, Fused::Relu);
     let far = net.conv(deep, Window::square(3, 1).dilated(4), 128, Fused::Relu);
     let x = net.concatenation(&[&all, &near, &far], 3);
     let x = net.conv(&x, Window::POINT, 128, Fused::Relu);
     let x = net.conv(&x, Window::POINT, 21, Fused::None);
-    let x = net.resize(&x, (256, 256), true);
+    let x = net.resize(&x, 256, 256, true);
     net.output(&x);
 }
 
@@ -246,7 +246,7 @@ fn yolo(net: &mut Network) {
     let d = net.pool("MAX_POOL_2D", &c, window);
     let x = net.concatenation(&[&a, &b, &c, &d], 3);
     let far = weighed(net, &x, Window::POINT, 128);
-    let x = net.resize(&far, (near.shape[1], near.shape[2]), false);
+    let x = net.resize(&far, near.shape[1], near.shape[2], false);
     let x = net.concatenation(&[&x, &near], 3);
     let near = halves(net, &x, 64);
     let mut all = Vec::new();

@@ -358,12 +358,7 @@ impl Network {
     }
 
     /// RESIZE_BILINEAR or RESIZE_NEAREST_NEIGHBOR, centers of pixels at their half.
-    pub(crate) fn resize(
-        &mut self,
-        x: &Tensor,
-        (height, width): (i32, i32),
-        smooth: bool,
-    ) -> Tensor {
+    pub(crate) fn resize(&mut self, x: &Tensor, height: i32, width: i32, smooth: bool) -> Tensor {
         let &[n, _, _, channels] = &x.shape[..] else { return x.clone() };
         let size = self.file.int_constant("size", &[2], &[height, width]);
         let y = self.result_like(&[n, height, width, channels], x);

@@ -51,7 +51,7 @@ impl Library {
     pub fn model(&self, model: &hal::Model) -> Result<Model, RuntimeError> {
         let mut parts = Parts::default();
         for pool in &model.pools {
-            parts.memories.push(Owned::memory(&self.0, pool, (0, pool.size()))?);
+            parts.memories.push(Owned::memory(&self.0, pool, 0, pool.size())?);
         }
         let object = build(&self.0, model, &model.main, &mut parts, 0)?;
         let operands = |indexes: &[u32]| {
@@ -121,7 +121,7 @@ fn build(
     })?;
     for (index, operand) in (0..).zip(&graph.operands) {
         add_operand(api, &built, index, operand)?;
-        set_value(api, model, &built, (index, operand), parts, depth)?;
+        set_value(api, model, &built, index, operand, parts, depth)?;
     }
     for operation in &graph.operations {
         let (inputs, outputs) = (&operation.inputs, &operation.outputs);
@@ -183,7 +183,8 @@ fn set_value(
     api: &Arc<Api>,
     model: &hal::Model,
     built: &Owned,
-    (index, operand): (i32, &Operand),
+    index: i32,
+    operand: &Operand,
     parts: &mut Parts,
     depth: usize,
 ) -> Result<(), RuntimeError> {

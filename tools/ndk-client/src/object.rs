@@ -32,7 +32,8 @@ impl Owned {
     pub(crate) fn memory(
         api: &Arc<Api>,
         memory: &hal::Memory,
-        (offset, length): (u64, u64),
+        offset: u64,
+        length: u64,
     ) -> Result<Self, RuntimeError> {
         const READ: i32 = 1;
         const READ_WRITE: i32 = 3;

@@ -37,7 +37,7 @@ impl Room {
         let size = u64::try_from(length).unwrap_or(u64::MAX);
         let memory = Memory::ashmem(size)?;
         let mapping = memory.map(Access::ReadWrite)?;
-        Ok(Self::Memory { object: Owned::memory(api, &memory, (0, size))?, mapping, length })
+        Ok(Self::Memory { object: Owned::memory(api, &memory, 0, size)?, mapping, length })
     }
 }
 

@@ -122,7 +122,7 @@ impl Compilation {
         let api = &self.object.api;
         for pool in &request.pools {
             let memory = shared(pool)?;
-            places.memories.push(Owned::memory(api, memory, (0, memory.size()))?);
+            places.memories.push(Owned::memory(api, memory, 0, memory.size())?);
         }
         let inputs = (0..).zip(request.inputs.iter().zip(&self.arguments.inputs));
         for (index, (argument, operand)) in inputs {
@@ -160,7 +160,7 @@ impl Compilation {
         let pool = pool_of(request, at)?;
         if run.device_memory && operand.data_size() == Some(length) {
             let made = self.device_memory(index, false)?;
-            let source = Owned::memory(api, pool, (widen(offset), widen(length)))?;
+            let source = Owned::memory(api, pool, widen(offset), widen(length))?;
             // SAFETY: both memories are ours.
             api.check(unsafe { (api.ANeuralNetworksMemory_copy)(source.object, made.object) })?;
             let set = api.ANeuralNetworksExecution_setInputFromMemory;
@@ -207,7 +207,7 @@ impl Compilation {
             places.outputs.push(Vec::new());
             let made = self.device_memory(index, true)?;
             let pool = pool_of(request, at)?;
-            let target = Owned::memory(api, pool, (widen(offset), widen(length)))?;
+            let target = Owned::memory(api, pool, widen(offset), widen(length))?;
             let set = api.ANeuralNetworksExecution_setOutputFromMemory;
             // SAFETY: the memory is ours.
             let result = unsafe { set(execution.object, index, kind, made.object, 0, 0) };

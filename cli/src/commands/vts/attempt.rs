@@ -32,7 +32,7 @@ pub(super) fn attempt(case: &Case, device: &Device, args: &VtsArgs) -> Result<bo
         return Err(Verdict::Skipped("the device refuses an operation").into());
     }
     let compiled = if args.cache {
-        match cached::compile((&case.name, &case.model), device) {
+        match cached::compile(&case.name, &case.model, device) {
             Ok(Some((compilation, _))) => Ok(compilation),
             Ok(None) => return Err(Verdict::Skipped("the device caches nothing").into()),
             Err(error) => Err(error),

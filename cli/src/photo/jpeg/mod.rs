@@ -175,11 +175,12 @@ impl Decoder {
                 predictions = [0; 3];
             }
             let (unit_x, unit_y) = (unit % across, unit / across);
-            for ((component, tables), prediction) in
+            for ((component, &(dc, ac, quantisation)), prediction) in
                 self.components.iter_mut().zip(&tables).zip(&mut predictions)
             {
                 for block in 0..component.h * component.v {
-                    let samples = inverse_dct(&read_block(&mut bits, *tables, prediction)?);
+                    let block_of = read_block(&mut bits, dc, ac, quantisation, prediction)?;
+                    let samples = inverse_dct(&block_of);
                     let x = (unit_x * component.h + block % component.h) * 8;
                     let y = (unit_y * component.v + block / component.h) * 8;
                     let plane = &mut component.plane;
@@ -219,7 +220,9 @@ impl Decoder {
 /// The dequantised coefficients of the next block, in natural order.
 fn read_block(
     bits: &mut Bits<'_>,
-    (dc, ac, quantisation): (&Table, &Table, &[u16; 64]),
+    dc: &Table,
+    ac: &Table,
+    quantisation: &[u16; 64],
     prediction: &mut i32,
 ) -> Option<[i32; 64]> {
     let mut block = [0; 64];

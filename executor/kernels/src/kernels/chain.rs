@@ -18,7 +18,7 @@ use std::sync::Arc;
 use nnburst_hal::{View, ViewMut};
 
 use super::lines::Lines;
-use crate::kernels::spans::each_stretch;
+use crate::kernels::spans::{Along, each_span};
 use crate::tensor::rows::{Pitched, Rows};
 use crate::tensor::{In, Out};
 
@@ -202,9 +202,12 @@ impl Chain {
             if let Some((combine, residual)) = residual {
                 let here = band.start * last.line_bytes..band.end * last.line_bytes;
                 crate::tensor::check_lengths(residual.len(), here.end)?;
-                let done = (output.as_in(), here.start, true);
-                let inputs = [done, (residual, here.start, true)];
-                each_stretch(here.len(), inputs, (output, here.start), |[done, more], to| {
+                let inputs = [output.as_in(), residual].map(|rows| Along {
+                    rows,
+                    from: here.start,
+                    moves: true,
+                });
+                each_span(here.len(), inputs, output, here.start, |[done, more], to| {
                     combine(done.view(), more.view(), to.view())
                 })?;
             }

@@ -42,7 +42,8 @@ impl Product {
     pub fn new(
         isa: Isa,
         precision: Precision,
-        (rows, depth): (usize, usize),
+        rows: usize,
+        depth: usize,
         weights: &[f32],
         bias: &[f32],
         range: (f32, f32),

@@ -10,7 +10,15 @@ use crate::tensor::{Element, In, Out, poll};
 
 /// An operand of what is computed element by element: where it starts, and whether it moves along
 /// or repeats one element.
-pub type Along<'a, T> = (Rows<In<'a, T>>, usize, bool);
+#[derive(Clone, Copy, Debug)]
+pub struct Along<'a, T> {
+    /// Rows of the whole operand.
+    pub rows: Rows<In<'a, T>>,
+    /// The first element.
+    pub from: usize,
+    /// Elements follow one another; otherwise the first stands for all.
+    pub moves: bool,
+}
 
 /// Calls `each` for spans of `len` elements of some inputs and an output, in order. Short rows
 /// that lie apart come and go by blocks near the registers: a call for each would take longer than
@@ -19,20 +27,21 @@ pub type Along<'a, T> = (Rows<In<'a, T>>, usize, bool);
 /// # Errors
 /// The first that `each` gives.
 #[inline(always)]
-pub fn each_stretch<T: Element, U: Element, const N: usize>(
+pub fn each_span<T: Element, U: Element, const N: usize>(
     len: usize,
     inputs: [Along<'_, T>; N],
-    (output, to): (Rows<Out<'_, U>>, usize),
+    output: Rows<Out<'_, U>>,
+    to: usize,
     mut each: impl FnMut([In<'_, T>; N], Out<'_, U>) -> Result<(), String>,
 ) -> Result<(), String> {
-    let is_one_piece = |&(rows, _, moves): &Along<'_, T>| !moves || rows.is_one_piece();
+    let is_one_piece = |it: &Along<'_, T>| !it.moves || it.rows.is_one_piece();
     if output.is_one_piece() && inputs.iter().all(is_one_piece) {
         return in_chunks(len, |part| {
             let inputs = inputs.map(|it| span(it, part.clone()));
             each(inputs, output.piece(to + part.start..to + part.end))
         });
     }
-    in_blocks(len, inputs, (output, to), &mut each)
+    in_blocks(len, inputs, output, to, &mut each)
 }
 
 /// Calls `each` for as many elements at a time as are worked on between two reports of work.
@@ -69,13 +78,14 @@ const LONG: usize = 256;
 fn in_blocks<T: Element, U: Element, const N: usize>(
     len: usize,
     inputs: [Along<'_, T>; N],
-    (output, to): (Rows<Out<'_, U>>, usize),
+    output: Rows<Out<'_, U>>,
+    to: usize,
     each: &mut impl FnMut([In<'_, T>; N], Out<'_, U>) -> Result<(), String>,
 ) -> Result<(), String> {
     let (mut sources, mut results) = ([[T::default(); BLOCK]; N], [U::default(); BLOCK]);
     let (mut at, mut row) = (0, whole_row(output, to));
-    for &(rows, from, _) in inputs.iter().filter(|it| it.2) {
-        row = match (row, whole_row(rows, from)) {
+    for it in inputs.iter().filter(|it| it.moves) {
+        row = match (row, whole_row(it.rows, it.from)) {
             (Some(0), other) | (other, Some(0)) => other,
             (one, other) => one.filter(|_| one == other),
         };
@@ -88,8 +98,8 @@ fn in_blocks<T: Element, U: Element, const N: usize>(
             Some(row) => (BLOCK / row * row).min(len - at),
             None => inputs
                 .iter()
-                .filter(|it| it.2)
-                .map(|(rows, from, _)| rows.left(from + at))
+                .filter(|it| it.moves)
+                .map(|it| it.rows.left(it.from + at))
                 .fold(output.left(to + at), usize::min)
                 .min(len - at),
         };
@@ -97,10 +107,10 @@ fn in_blocks<T: Element, U: Element, const N: usize>(
         let near = row.is_some();
         let mut buffers = sources.iter_mut();
         let from = inputs.map(|it| match buffers.next() {
-            Some(buffer) if near && it.2 && !it.0.is_one_piece() => {
-                let start = it.1 + at;
+            Some(buffer) if near && it.moves && !it.rows.is_one_piece() => {
+                let start = it.from + at;
                 let near = Out::of(&mut buffer[..count]).into();
-                copy_rows(it.0, start..start + count, near, 0);
+                copy_rows(it.rows, start..start + count, near, 0);
                 In::of(&buffer[..count])
             }
             _ => span(it, here.clone()),
@@ -118,7 +128,8 @@ fn in_blocks<T: Element, U: Element, const N: usize>(
 }
 
 #[inline(always)]
-fn span<'a, T: Element>((rows, from, moves): Along<'a, T>, part: Range<usize>) -> In<'a, T> {
+fn span<T: Element>(operand: Along<'_, T>, part: Range<usize>) -> In<'_, T> {
+    let Along { rows, from, moves } = operand;
     if moves { rows.piece(from + part.start..from + part.end) } else { rows.piece(from..from + 1) }
 }
 
@@ -162,8 +173,8 @@ mod tests {
         assert_eq!(rows.len(), 4);
         let mut got = [0; 6];
         let output = Rows::new(Out::of(&mut got), Apart { row: 4, pitch: 8 }, 4);
-        let (input, output) = ((rows, 0, true), (output, 0));
-        each_stretch(3, [input], output, |[from], to| {
+        let input = Along { rows, from: 0, moves: true };
+        each_span(3, [input], output, 0, |[from], to| {
             to.copy_from(from);
             Ok(())
         })

@@ -237,8 +237,10 @@ impl<T> Pitched<*mut T> {
 /// `columns` out, and writes nothing between them; `want` is what it makes of `image` in one piece.
 #[cfg(test)]
 pub(crate) fn check_apart<T: Element + PartialEq + std::fmt::Debug>(
-    (image, channels): (&[T], usize),
-    (want, columns): (&[T], usize),
+    image: &[T],
+    channels: usize,
+    want: &[T],
+    columns: usize,
     between: T,
     compute: impl Fn(Rows<In<'_, T>>, Rows<Out<'_, T>>),
 ) {

@@ -43,13 +43,11 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
             if !in_order(corners) {
                 return Err(format!("region {region} is {corners:?}, its corners out of order"));
             }
-            let size = (
-                image.get(io.input_bytes(3), batch * 2),
-                image.get(io.input_bytes(3), batch * 2 + 1),
-            );
+            let height = image.get(io.input_bytes(3), batch * 2);
+            let width = image.get(io.input_bytes(3), batch * 2 + 1);
             for class in poll::each(0..classes, 100) {
                 let at = (region * classes + class) * 4;
-                let moved = transform(corners, four(deltas, 1, at), size);
+                let moved = transform(corners, four(deltas, 1, at), height, width);
                 for (k, value) in moved.into_iter().enumerate() {
                     out.set(io.output_bytes(0), at + k, value);
                 }

@@ -33,7 +33,8 @@ pub(super) fn overlap(a: Corners, b: Corners) -> f32 {
 pub(super) fn transform(
     [x1, y1, x2, y2]: Corners,
     [dx, dy, dw, dh]: [f32; 4],
-    (height, width): (f32, f32),
+    height: f32,
+    width: f32,
 ) -> Corners {
     let (w, h) = (x2 - x1, y2 - y1);
     let (x, y) = (f32::midpoint(x1, x2) + dx * w, f32::midpoint(y1, y2) + dy * h);

@@ -55,10 +55,10 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
         let [scores, deltas, anchors, info]: [Vec<f32>; 4] = operands(&io, numbers)?;
         let (mut kept, mut rois, mut batches) = (Vec::new(), Vec::new(), Vec::new());
         for batch in 0..rules.scores.batches {
-            let size = (info[batch * 2], info[batch * 2 + 1]);
+            let info = &info[batch * 2..][..2];
             poll::work(64)?;
-            let (scores, boxes) = rules.candidates(batch, &scores, &deltas, &anchors, size)?;
-            for at in rules.propose(&scores, &boxes, size)? {
+            let (scores, boxes) = rules.candidates(batch, &scores, &deltas, &anchors, info)?;
+            for at in rules.propose(&scores, &boxes, info[0], info[1])? {
                 kept.push(scores[at]);
                 rois.extend(boxes[at]);
                 batches.push(i32::try_from(batch).unwrap_or(i32::MAX));
@@ -97,8 +97,9 @@ impl Rules {
         scores: &[f32],
         deltas: &[f32],
         anchors: &[f32],
-        size: (f32, f32),
+        info: &[f32],
     ) -> Result<(Vec<f32>, Vec<[f32; 4]>), Halted> {
+        let (height, width) = (info[0], info[1]);
         let (mut own_scores, mut boxes) = (Vec::new(), Vec::new());
         for y in poll::each(0..self.scores.height, 8) {
             for x in poll::each(0..self.scores.width, 8) {
@@ -109,7 +110,7 @@ impl Rules {
                     let a = |k: usize| anchors[anchor * 4 + k];
                     let shifted = [a(0) + dx, a(1) + dy, a(2) + dx, a(3) + dy];
                     let delta = |k: usize| deltas[self.deltas.at(batch, y, x, anchor * 4 + k)];
-                    boxes.push(transform(shifted, std::array::from_fn(delta), size));
+                    boxes.push(transform(shifted, std::array::from_fn(delta), height, width));
                 }
             }
         }
@@ -120,7 +121,8 @@ impl Rules {
         &self,
         scores: &[f32],
         boxes: &[[f32; 4]],
-        (height, width): (f32, f32),
+        height: f32,
+        width: f32,
     ) -> Result<Vec<usize>, String> {
         let mut order: Vec<usize> = poll::each(0..scores.len(), 2).collect();
         if let Some(limit) = self.before.filter(|&limit| limit < order.len()) {

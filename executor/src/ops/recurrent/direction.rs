@@ -28,7 +28,8 @@ pub(super) trait Cell: std::fmt::Debug + Send + Sync + 'static {
     /// One batch row of one step: from the gates' sums and the previous states to the next.
     fn finish(
         &self,
-        operands: (&Operands, &[f32]),
+        operands: &Operands,
+        copies: &[f32],
         sums: &mut [f32],
         states: States<'_>,
         work: &mut [f32],
@@ -159,9 +160,9 @@ impl<C: Cell> Direction<C> {
                     c: &mut c[row * c_len..][..c_len],
                 };
                 let sums = &mut sums[row * stride..][..self.columns];
-                self.cell.finish((operands, copies), sums, states, rest)?;
+                self.cell.finish(operands, copies, sums, states, rest)?;
             }
-            sequence.put_rows(h, step, values, (width, from));
+            sequence.put_rows(h, step, values, width, from);
         }
         for (state, values) in [(Some(self.h), &*h), (self.c, &*c)] {
             if let Some(output) = state.and_then(|state| state.to) {

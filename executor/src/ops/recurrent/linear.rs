@@ -28,7 +28,8 @@ impl Linear {
         isa: Isa,
         operands: &Operands,
         matrices: Vec<Id>,
-        (rows, width): (usize, usize),
+        rows: usize,
+        width: usize,
     ) -> Self {
         let packed = stacked(operands, &matrices)
             .and_then(|weights| Gemv::new(isa, Precision::Single, &weights, width))
@@ -82,8 +83,10 @@ impl Inputs {
     pub(super) fn new(
         isa: Isa,
         operands: &Operands,
-        (matrices, bias): (Vec<Id>, Option<Vec<Id>>),
-        (rows, width): (usize, usize),
+        matrices: Vec<Id>,
+        bias: Option<Vec<Id>>,
+        rows: usize,
+        width: usize,
         count: usize,
     ) -> Self {
         let columns = rows * matrices.len();
@@ -92,7 +95,7 @@ impl Inputs {
                 Some(bias) => stacked(operands, bias)?,
                 None => Cow::Owned(vec![0.0; columns]),
             };
-            Product::new(isa, Precision::Single, (count, width), &weights, &bias, NO_CLAMP)
+            Product::new(isa, Precision::Single, count, width, &weights, &bias, NO_CLAMP)
         });
         let linear = Linear { matrices, rows, width, packed: None };
         Self { linear, bias, packed }

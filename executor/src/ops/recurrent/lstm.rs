@@ -34,8 +34,8 @@ fn lower_lstm(op: &mut OpBuilder<'_>) -> Lowered {
     op.set_output(1, Shape::new([batch, output])?)?;
     op.set_output(2, Shape::new([batch, units])?)?;
     op.set_output(3, Shape::new([batch, output])?)?;
-    let (from, to) = ((x, Sequence::single(batch)), (3, output, 0));
-    let direction = direction(op, &operands, cell, from, to, Some((1, 2)));
+    let (once, to) = (Sequence::single(batch), (3, output, 0));
+    let direction = direction(op, &operands, cell, x, once, to, Some((1, 2)));
     emit(op, "lstm", half, Sequence::single(batch), operands, vec![direction])
 }
 
@@ -59,7 +59,7 @@ fn lower_unidirectional(op: &mut OpBuilder<'_>) -> Lowered {
         }
         other => return Err(OpError::rule(format!("{other} outputs, not 1 or 3")).into()),
     };
-    let direction = direction(op, &operands, cell, (x, sequence), (0, output, 0), states_to);
+    let direction = direction(op, &operands, cell, x, sequence, (0, output, 0), states_to);
     emit(op, "lstm_sequence", half, sequence, operands, vec![direction])
 }
 
@@ -122,7 +122,7 @@ fn lower_bidirectional(op: &mut OpBuilder<'_>) -> Lowered {
     let aux = aux.filter(|_| linking == Linking::Cross);
     let aux_of = |cell: &Cell| Some((aux?, cell.aux(op.isa(), &operands)?));
     let (forward_aux, backward_aux) = (aux_of(&forward), aux_of(&backward));
-    let of = |cell, x, to, at| direction(op, &operands, cell, (x, sequence), to, states_of(at));
+    let of = |cell, x, to, at| direction(op, &operands, cell, x, sequence, to, states_of(at));
     let forward = Direction { aux: forward_aux, ..of(forward, x, forward_to, 0) };
     let backward = of(backward, backward_x, backward_to, 2);
     let backward = Direction { aux: backward_aux, backward: true, ..backward };
@@ -135,7 +135,8 @@ fn direction(
     op: &OpBuilder<'_>,
     operands: &Operands,
     cell: Cell,
-    (x, sequence): (Id, Sequence),
+    x: Id,
+    sequence: Sequence,
     sequence_to: SequenceTo,
     states_to: Option<(usize, usize)>,
 ) -> Direction<Cell> {

@@ -141,7 +141,7 @@ impl Cell {
         let projection = operands.optional(op, at.projection, &[output, units])?;
         let projection = operands
             .has(projection)
-            .then(|| Linear::new(op.isa(), operands, vec![projection], (output, units)));
+            .then(|| Linear::new(op.isa(), operands, vec![projection], output, units));
         let activation = Activation::from_code(activation, op.i32(activation)?)?;
         Ok(Self {
             extents: Extents { input, units, output, aux },
@@ -177,20 +177,20 @@ impl Cell {
     /// behind it.
     pub(super) fn inputs(&self, isa: Isa, operands: &Operands, rows: usize) -> Inputs {
         let bias = self.layer_norm.is_none().then(|| self.of_gates(self.bias));
-        let matrices = (self.of_gates(self.input_to), bias);
-        Inputs::new(isa, operands, matrices, (self.extents.units, self.extents.input), rows)
+        let Extents { units, input, .. } = self.extents;
+        Inputs::new(isa, operands, self.of_gates(self.input_to), bias, units, input, rows)
     }
 
     /// The products of the auxiliary input, where there are weights for one.
     pub(super) fn aux(&self, isa: Isa, operands: &Operands) -> Option<Linear> {
-        let extents = (self.extents.units, self.extents.aux);
-        self.aux_to.map(|aux_to| Linear::new(isa, operands, self.of_gates(aux_to), extents))
+        let Extents { units, aux, .. } = self.extents;
+        self.aux_to.map(|aux_to| Linear::new(isa, operands, self.of_gates(aux_to), units, aux))
     }
 
     /// The products of the state.
     pub(super) fn recurrent(&self, isa: Isa, operands: &Operands) -> Linear {
-        let extents = (self.extents.units, self.extents.output);
-        Linear::new(isa, operands, self.of_gates(self.recurrent_to), extents)
+        let Extents { units, output, .. } = self.extents;
+        Linear::new(isa, operands, self.of_gates(self.recurrent_to), units, output)
     }
 
     /// Multiplications of one row.
@@ -201,7 +201,7 @@ impl Cell {
     }
 
     /// `(z - mean) / sqrt(var + 1e-8) * w + b` over the units.
-    fn normalise(&self, (operands, copies): (&Operands, &[f32]), gate: usize, sums: &mut [f32]) {
+    fn normalise(&self, operands: &Operands, copies: &[f32], gate: usize, sums: &mut [f32]) {
         let Some(weights) = self.layer_norm else { return };
         let weights = operands.there(copies, weights[gate]);
         let bias = operands.there(copies, self.bias[gate]);
@@ -218,7 +218,8 @@ impl Cell {
 
     fn project(
         &self,
-        (operands, copies): (&Operands, &[f32]),
+        operands: &Operands,
+        copies: &[f32],
         m: &[f32],
         h: &mut [f32],
     ) -> Result<(), String> {
@@ -248,7 +249,8 @@ impl direction::Cell for Cell {
 
     fn finish(
         &self,
-        operands: (&Operands, &[f32]),
+        operands: &Operands,
+        copies: &[f32],
         sums: &mut [f32],
         States { h, c }: States<'_>,
         work: &mut [f32],
@@ -259,11 +261,11 @@ impl direction::Cell for Cell {
         let (f, rest) = rest.split_at_mut(units);
         let (g, o) = rest.split_at_mut(units);
         let functions = &self.functions;
-        let peephole = |gate: usize| operands.0.get(operands.1, self.peephole[gate]);
+        let peephole = |gate: usize| operands.get(copies, self.peephole[gate]);
         if let Some(weights) = peephole(1) {
             add_scaled(f, c, weights);
         }
-        self.normalise(operands, FORGET, f);
+        self.normalise(operands, copies, FORGET, f);
         functions.sigmoid(f);
         if self.coupled {
             i.iter_mut().zip(&*f).for_each(|(i, f)| *i = 1.0 - f);
@@ -271,10 +273,10 @@ impl direction::Cell for Cell {
             if let Some(weights) = peephole(0) {
                 add_scaled(i, c, weights);
             }
-            self.normalise(operands, INPUT, i);
+            self.normalise(operands, copies, INPUT, i);
             functions.sigmoid(i);
         }
-        self.normalise(operands, CELL, g);
+        self.normalise(operands, copies, CELL, g);
         functions.activate(g);
         // Without a bound it is one that nothing passes.
         let limit = if self.cell_clip > 0.0 { self.cell_clip } else { f32::INFINITY };
@@ -283,12 +285,12 @@ impl direction::Cell for Cell {
         if let Some(weights) = peephole(2) {
             add_scaled(o, c, weights);
         }
-        self.normalise(operands, OUTPUT, o);
+        self.normalise(operands, copies, OUTPUT, o);
         functions.sigmoid(o);
         functions.activate(g);
         poll::work(units / 2)?;
         self.isa.run(Weigh { values: g, o });
-        self.project(operands, g, h)
+        self.project(operands, copies, g, h)
     }
 }
 

@@ -30,7 +30,8 @@ impl Cell for RnnCell {
 
     fn finish(
         &self,
-        _operands: (&Operands, &[f32]),
+        _operands: &Operands,
+        _copies: &[f32],
         sums: &mut [f32],
         States { h, .. }: States<'_>,
         _work: &mut [f32],
@@ -61,7 +62,7 @@ fn lower_rnn(op: &mut OpBuilder<'_>) -> Lowered {
     let [batch, width] = extents_2d(op, 0)?;
     let mut operands = Operands::default();
     let x = operands.required(op, 0, &[batch, width])?;
-    let parts = Parts::new(op, &mut operands, (x, batch, width), [1, 2, 3, 4], 5)?;
+    let parts = Parts::new(op, &mut operands, x, batch, width, [1, 2, 3, 4], 5)?;
     for output in 0..2 {
         op.set_output(output, Shape::new([batch, parts.units])?)?;
     }
@@ -82,8 +83,8 @@ fn lower_unidirectional(op: &mut OpBuilder<'_>) -> Lowered {
     let (sequence, width) = Sequence::of(0, &x.shape, time_major)?;
     let mut operands = Operands::default();
     let x = operands.required(op, 0, &x.shape)?;
-    let from = (x, sequence.batch, width);
-    let parts = Parts::new(op, &mut operands, from, [1, 2, 3, 4], 5)?;
+    let batch = sequence.batch;
+    let parts = Parts::new(op, &mut operands, x, batch, width, [1, 2, 3, 4], 5)?;
     op.set_output(0, sequence.shape(parts.units)?)?;
     let state_to = (op.output_count() > 1).then_some(1);
     if let Some(output) = state_to {
@@ -116,9 +117,9 @@ fn lower_bidirectional(op: &mut OpBuilder<'_>) -> Lowered {
         }
     }
     let batch = sequence.batch;
-    let mut forward = Parts::new(op, &mut operands, (x, batch, width), [1, 2, 3, 4], 12)?;
-    let from = (backward_x, batch, backward_width);
-    let mut backward = Parts::new(op, &mut operands, from, [5, 6, 7, 8], 12)?;
+    let mut forward = Parts::new(op, &mut operands, x, batch, width, [1, 2, 3, 4], 12)?;
+    let (x, width) = (backward_x, backward_width);
+    let mut backward = Parts::new(op, &mut operands, x, batch, width, [5, 6, 7, 8], 12)?;
     if let Some((id, width)) = aux {
         let weights = operands.required(op, 10, &[forward.units, width])?;
         forward.aux = Some((id, weights, width));
@@ -149,7 +150,9 @@ impl Parts {
     fn new(
         op: &OpBuilder<'_>,
         operands: &mut Operands,
-        (x, batch, width): (Id, usize, usize),
+        x: Id,
+        batch: usize,
+        width: usize,
         at: [usize; 4],
         activation: usize,
     ) -> Lowered<Self> {
@@ -180,14 +183,14 @@ impl Parts {
         state_to: Option<usize>,
     ) -> Direction<RnnCell> {
         let Self { units, width, .. } = self;
-        let linear = |id, width| Linear::new(op.isa(), operands, vec![id], (units, width));
-        let matrices = (vec![self.weights], Some(vec![self.bias]));
+        let linear = |id, width| Linear::new(op.isa(), operands, vec![id], units, width);
+        let (weights, bias) = (vec![self.weights], Some(vec![self.bias]));
         let rows = sequence.rows();
         let aux_width = self.aux.map_or(0, |(_, _, width)| width);
         Direction {
             cell: RnnCell(self.functions),
             columns: units,
-            x: (self.x, Inputs::new(op.isa(), operands, matrices, (units, width), rows)),
+            x: (self.x, Inputs::new(op.isa(), operands, weights, bias, units, width, rows)),
             aux: self.aux.map(|(aux, weights, width)| (aux, linear(weights, width))),
             recurrent: linear(self.recurrent, units),
             h: State { from: self.state, len: units, to: state_to },

@@ -58,7 +58,8 @@ impl Sequence {
         rows: &[f32],
         step: usize,
         values: &mut [f32],
-        (width, from): (usize, usize),
+        width: usize,
+        from: usize,
     ) {
         let own = rows.len() / self.batch;
         for (batch, row) in rows.chunks_exact(own).enumerate() {
@@ -157,7 +158,7 @@ mod tests {
         assert_eq!((time_major.row(1, 1), time_major.row_step()), (3, 1));
         assert_eq!((batch_major.row(1, 1), batch_major.row_step()), (4, 3));
         let mut out = [0.0; 18];
-        batch_major.put_rows(&[1.0, 2.0], 2, &mut out, (3, 1));
+        batch_major.put_rows(&[1.0, 2.0], 2, &mut out, 3, 1);
         assert_eq!((out[7], out[16]), (1.0, 2.0));
         assert!(batch_major.steps(true).eq([2, 1, 0]));
     }

@@ -47,7 +47,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
             op.absorb(1);
             packed.emit(op, functions);
         }
-        None => emit_plain(op, extents, (operands, ids), functions, half),
+        None => emit_plain(op, extents, operands, &ids, functions, half),
     }
     Ok(())
 }
@@ -77,7 +77,7 @@ impl Extents {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Ids {
     x: Id,
     feature_weights: Id,
@@ -150,7 +150,8 @@ impl Packed {
 fn emit_plain(
     op: &mut OpBuilder<'_>,
     extents: Extents,
-    (operands, ids): (Operands, Ids),
+    operands: Operands,
+    ids: Ids,
     functions: Functions,
     half: bool,
 ) {

@@ -30,7 +30,8 @@ pub(in crate::plan) fn fold(
     outputs: &[ValueId],
     state: &mut State,
     draft: &mut Draft,
-    (first, first_local): (usize, usize),
+    first: usize,
+    first_local: usize,
 ) -> Result<(), OpError> {
     if !is_pure(kind) || !draft.steps.iter().skip(first).all(|step| reads_constants(&step.inputs)) {
         return Ok(());

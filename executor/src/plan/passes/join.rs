@@ -99,7 +99,7 @@ pub(in crate::plan) fn join(draft: &mut Draft) {
         let mut first = 0;
         while first < offsets.len() {
             // A tensor that comes twice is in its first place by the second time.
-            let Some(found) = whole_of(draft, at, first, (&offsets, rows)) else {
+            let Some(found) = whole_of(draft, at, first, &offsets, rows) else {
                 first += 1;
                 continue;
             };
@@ -152,7 +152,8 @@ fn whole_of(
     draft: &Draft,
     at: usize,
     first: usize,
-    (offsets, rows): (&[usize], usize),
+    offsets: &[usize],
+    rows: usize,
 ) -> Option<Whole> {
     let step = &draft.steps[at];
     let output = draft.resolve(step.outputs.first()?);

@@ -64,7 +64,8 @@ const fn preparing(
     name: &'static str,
     models: &'static [&'static str],
     cached: bool,
-    (must, aim): (f64, f64),
+    must: f64,
+    aim: f64,
 ) -> Row {
     Row { what: What::Preparing { cached }, absolute: true, ..row(name, models, must, aim) }
 }
@@ -116,8 +117,8 @@ pub(super) const ROWS: &[Row] = &[
     row("mnist_lstm int8", &["mnist_lstm_int8"], 0.20, 0.05),
     row("micro_speech_lstm int8", &["micro_speech_lstm"], 0.20, 0.05),
     row("dtln_lstm int8", &["dtln_lstm_int8"], 0.20, 0.05),
-    preparing("mobilenet_v2_1.0_224 float prepared", V2_FLOAT, false, (15e3, 5e3)),
-    preparing("mobilenet_v2_1.0_224 float from cache", V2_FLOAT, true, (3e3, 1e3)),
+    preparing("mobilenet_v2_1.0_224 float prepared", V2_FLOAT, false, 15e3, 5e3),
+    preparing("mobilenet_v2_1.0_224 float from cache", V2_FLOAT, true, 3e3, 1e3),
     Row { absolute: true, ..row("add1", &["add1_float"], 1.0, 0.3) },
     // As sound cards pace them, and cameras.
     paced("add1 paced", &["add1_float"], 8.0),

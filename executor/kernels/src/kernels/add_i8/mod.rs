@@ -102,7 +102,6 @@ impl Add {
         zero_point: i32,
         range: (i32, i32),
     ) -> Self {
-        let all = (i32::MIN, i32::MAX);
         // With what makes the result unsigned.
         let near = Near::new(bytes, multipliers, sum, zero_point + offset(range.0));
         Self {
@@ -110,8 +109,8 @@ impl Add {
             form: best(FORMS, isa),
             flip: bytes[0].flip,
             zero_points: bytes.map(|bytes| bytes.zero_point),
-            scalings: multipliers.map(|m| Scaling::new(&[m], 64, 0, all)),
-            sum: Scaling::new(&[sum], 64, zero_point, range),
+            scalings: multipliers.map(|m| Scaling::new(&[m], 64, 0, i32::MIN, i32::MAX)),
+            sum: Scaling::new(&[sum], 64, zero_point, range.0, range.1),
         }
     }
 

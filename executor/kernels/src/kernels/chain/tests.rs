@@ -98,7 +98,7 @@ fn a_chain_gives_the_bits_of_its_stages() {
         }
         let chain = Chain::new(&kernels).unwrap();
         let (read, written) = chain.pixel_bytes();
-        check_apart((bytes(&image), read), (bytes(&want), written), 99, |image, output| {
+        check_apart(bytes(&image), read, bytes(&want), written, 99, |image, output| {
             let mut scratch = crate::tensor::AlignedBytes::zeroed(chain.scratch_bytes());
             chain.compute(image, None, output, 0..out_h, scratch.as_mut_slice()).unwrap();
         });

@@ -25,7 +25,7 @@ fn every_form_gives_the_convolution() {
                     conv.compute(In::of(&image), Out::of(&mut got), lines, &mut scratch).unwrap();
                 }
                 let want = &got[..patches.rows() * channels];
-                check_apart((&image, channels), (want, channels), 99.0, |image, output| {
+                check_apart(&image, channels, want, channels, 99.0, |image, output| {
                     let mut scratch = scratch.clone();
                     conv.compute(image, output, 0..patches.lines(), &mut scratch).unwrap();
                 });

@@ -12,7 +12,7 @@ mod strips;
 
 use std::ops::Range;
 
-use super::gemm_i8::Bytes;
+use super::gemm_i8::{Bytes, Weights};
 use super::patches::Patches;
 use super::windows::each_run;
 #[cfg(target_arch = "aarch64")]
@@ -116,27 +116,28 @@ impl Depthwise {
         isa: Isa,
         patches: Patches,
         bytes: Bytes,
-        (weights, quantised): (&[u8], Bytes),
+        weights: Weights<'_>,
         bias: &[i32],
         scaling: Scaling,
     ) -> Option<Self> {
         let channels = patches.channels;
-        if channels == 0 || weights.len() != patches.depth() || bias.len() != channels {
+        let Weights { values, bytes: quantised } = weights;
+        if channels == 0 || values.len() != patches.depth() || bias.len() != channels {
             return None;
         }
         let form = best(FORMS, isa);
         let strips = form.run.strips.and_then(|kernel| {
-            strips::Strips::new(kernel, patches, bytes, (weights, quantised), bias, &scaling)
+            strips::Strips::new(kernel, patches, bytes, weights, bias, &scaling)
         });
         if let Some(strips) = strips {
             return Some(Self { form, patches, way: Way::Strips(Box::new(strips)) });
         }
         let padded = channels.next_multiple_of(PADDING);
-        let size = (weights.len() / channels + 1) * padded * 4;
+        let size = (values.len() / channels + 1) * padded * 4;
         let weights = Packed::new("depthwise_i8", size, |packed| {
             let (line, lines) = packed.typed_mut::<i32>().split_at_mut(padded);
             line[..channels].copy_from_slice(bias);
-            let taps = lines.chunks_exact_mut(padded).zip(weights.chunks_exact(channels));
+            let taps = lines.chunks_exact_mut(padded).zip(values.chunks_exact(channels));
             for (to, from) in poll::each(taps, channels) {
                 for (to, &from) in to.iter_mut().zip(from) {
                     // The upper half stays empty, whatever the sign.
@@ -201,7 +202,7 @@ impl Depthwise {
             match &self.way {
                 Way::Strips(strips) => strips.run(image, output, scratch, bands),
                 Way::Pixels { padded, weights, bytes, scaling } if !bands.is_empty() => {
-                    self.pixels(image, output, (weights.typed(), *padded), *bytes, scaling);
+                    self.pixels(image, output, weights.typed(), *padded, *bytes, scaling);
                 }
                 Way::Pixels { .. } => {}
             }
@@ -215,7 +216,8 @@ impl Depthwise {
         &self,
         image: Pitched<*const u8>,
         output: Pitched<*mut u8>,
-        (packed, padded): (&[i32], usize),
+        packed: &[i32],
+        padded: usize,
         bytes: Bytes,
         scaling: &Scaling,
     ) {

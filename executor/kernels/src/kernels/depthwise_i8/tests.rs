@@ -31,16 +31,23 @@ fn every_form_gives_the_convolution() {
             let zero = image.zero_point.to_le_bytes()[0] ^ image.flip;
             let mut row = vec![0; patches.depth()];
             for form in crate::simd::detected(FORMS) {
-                let scaling = Scaling::new(&multipliers, channels, 17, (3, 250));
-                let conv = Depthwise::new(form.isa, patches, image, (&ws, weights), &bias, scaling)
-                    .unwrap();
+                let scaling = Scaling::new(&multipliers, channels, 17, 3, 250);
+                let conv = Depthwise::new(
+                    form.isa,
+                    patches,
+                    image,
+                    Weights { values: &ws, bytes: weights },
+                    &bias,
+                    scaling,
+                )
+                .unwrap();
                 let mut got = vec![99; (patches.rows() + 1) * channels];
                 let mut scratch = vec![0; conv.scratch_bytes().div_ceil(4)];
                 let (input, output) = (In::of(&xs[..]), Out::of(&mut got[..]));
                 conv.compute(input, output, &mut scratch, 0..conv.bands()).unwrap();
                 let want = &got[..patches.rows() * channels];
                 if conv.takes_rows() {
-                    check_apart((&xs, channels), (want, channels), 99, |image, output| {
+                    check_apart(&xs, channels, want, channels, 99, |image, output| {
                         let mut scratch = scratch.clone();
                         conv.compute(image, output, &mut scratch, 0..conv.bands()).unwrap();
                     });

@@ -55,7 +55,7 @@ pub struct Gates {
 impl Gates {
     /// With the multipliers of both rows for each gate, of which there are up to four.
     pub fn new(isa: Isa, units: usize, multipliers: impl Iterator<Item = [Multiplier; 2]>) -> Self {
-        let scaling = |m, range| Scaling::new(&[m], LANES, 0, range);
+        let scaling = |m, (low, high)| Scaling::new(&[m], LANES, 0, low, high);
         let both = |[first, second]: [Multiplier; 2]| {
             [scaling(first, RANGE), scaling(second, (-FAR, FAR))]
         };

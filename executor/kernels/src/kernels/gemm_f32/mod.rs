@@ -125,14 +125,14 @@ impl Gemm {
                     // `Pairs::of` gives.
                     unsafe { round(from.as_ptr(), depth, to.as_mut_ptr()) };
                 }
-                pack_panels(&kernel, pack, (&rounded, bias), packed.typed_mut());
+                pack_panels(&kernel, pack, &rounded, bias, packed.typed_mut());
             })?;
             (Form { isa, run: kernel }, Source::Rounded(round), weights)
         } else {
             let form = best(FORMS, isa);
             let bytes = form.run.packed_columns(columns) * (depth + 1) * 4;
             let weights = Packed::new("gemm_f32", bytes, |packed| {
-                pack_panels(&form.run, pack, (weights, bias), packed.typed_mut());
+                pack_panels(&form.run, pack, weights, bias, packed.typed_mut());
             })?;
             (form, Source::of(&patches), weights)
         };

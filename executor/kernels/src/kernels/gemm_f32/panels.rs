@@ -57,7 +57,8 @@ pub(super) struct Panel {
 pub(super) fn pack_panels(
     kernel: &Kernel,
     pack: Form<pack::Run>,
-    (weights, bias): (&[f32], &[f32]),
+    weights: &[f32],
+    bias: &[f32],
     mut out: &mut [f32],
 ) {
     let depth = weights.len() / bias.len();

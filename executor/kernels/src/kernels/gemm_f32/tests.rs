@@ -83,7 +83,7 @@ fn convolve(isa: Isa, patches: Patches, columns: usize) {
     let mut got = vec![99.0; patches.rows() * columns];
     let lines = patches.lines().min(1)..patches.lines();
     gemm.compute(In::of(&image), Out::of(&mut got), lines.clone(), &mut scratch).unwrap();
-    check_apart((&image, patches.channels), (&got, columns), 99.0, |image, output| {
+    check_apart(&image, patches.channels, &got, columns, 99.0, |image, output| {
         let mut scratch = vec![0.0; gemm.scratch_bytes() / 4];
         gemm.compute(image, output, lines.clone(), &mut scratch).unwrap();
     });

@@ -99,6 +99,15 @@ impl Encoding {
     }
 }
 
+/// Quantised weights as the model has them.
+#[derive(Clone, Copy, Debug)]
+pub struct Weights<'a> {
+    /// One per element, signed or not.
+    pub values: &'a [u8],
+    /// Their quantisation.
+    pub bytes: Bytes,
+}
+
 /// Bytes with their zero point. `flip` is 0x80 for signed bytes: with it they are read as unsigned
 /// ones whose zero point is 128 more, which stand for the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

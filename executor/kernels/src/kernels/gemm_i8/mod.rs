@@ -43,7 +43,7 @@ use crate::tensor::poll;
 use crate::tensor::rows::Pitched;
 use bands::Bands;
 pub(super) use kernel::Encoding;
-pub use kernel::{Bytes, Kernel};
+pub use kernel::{Bytes, Kernel, Weights};
 use kernel::{Few, Run, difference};
 use packing::Unpacked;
 use pairs::Pairs;
@@ -89,10 +89,11 @@ impl Gemm {
         isa: Isa,
         patches: Patches,
         image: Bytes,
-        (weights, quantised): (&[u8], Bytes),
+        weights: Weights<'_>,
         bias: &[i32],
         scaling: Scaling,
     ) -> Option<Self> {
+        let Weights { values: weights, bytes: quantised } = weights;
         let form = best(FORMS, isa);
         let (depth, columns) = (patches.depth(), bias.len());
         let fits = depth > 0 && columns > 0 && weights.len() == depth * columns;

@@ -50,9 +50,17 @@ fn lines_may_be_computed_in_any_portions() {
     let (bias, weights) = ([7; 9], vec![3; patches.depth() * 9]);
     let image: Vec<u8> = (0..patches.elements()).map(|i| i.to_le_bytes()[0]).collect();
     for form in crate::simd::detected(FORMS) {
-        let scaling = Scaling::new(&[Multiplier::new(0.01)], 9, 17, (3, 250));
+        let scaling = Scaling::new(&[Multiplier::new(0.01)], 9, 17, 3, 250);
         let bytes = Bytes::new(0, 100);
-        let gemm = Gemm::new(form.isa, patches, bytes, (&weights, bytes), &bias, scaling).unwrap();
+        let gemm = Gemm::new(
+            form.isa,
+            patches,
+            bytes,
+            Weights { values: &weights, bytes },
+            &bias,
+            scaling,
+        )
+        .unwrap();
         let compute = |portion: usize| {
             let mut scratch = vec![0; gemm.scratch_bytes().div_ceil(4)];
             let mut got = vec![0; patches.rows() * 9];
@@ -90,8 +98,16 @@ fn compare(
     let mut window = vec![0; depth];
     let real = |byte: u8, bytes: Bytes| i32::from(byte ^ bytes.flip) - bytes.zero_point;
     for form in crate::simd::detected(FORMS) {
-        let scaling = Scaling::new(&multipliers, columns, 17, (3, 250));
-        let gemm = Gemm::new(form.isa, patches, image, (&ws, weights), &bias, scaling).unwrap();
+        let scaling = Scaling::new(&multipliers, columns, 17, 3, 250);
+        let gemm = Gemm::new(
+            form.isa,
+            patches,
+            image,
+            Weights { values: &ws, bytes: weights },
+            &bias,
+            scaling,
+        )
+        .unwrap();
         let mut scratch = vec![0; gemm.scratch_bytes().div_ceil(4)];
         let mut got = vec![99; (rows + 1) * columns];
         let (input, output) = (In::of(&xs[..]), Out::of(&mut got[..]));
@@ -99,7 +115,7 @@ fn compare(
         // Pairs of windows are rows of theirs.
         let pixel = gemm.columns;
         let want = &got[..rows * columns];
-        check_apart((&xs, patches.channels), (want, pixel), 99, |image, output| {
+        check_apart(&xs, patches.channels, want, pixel, 99, |image, output| {
             let mut scratch = scratch.clone();
             gemm.compute(image, output, 0..gemm.patches().lines(), &mut scratch).unwrap();
         });

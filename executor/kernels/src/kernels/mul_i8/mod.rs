@@ -55,7 +55,7 @@ impl Mul {
             flip: bytes[0].flip,
             zero_points: bytes.map(|bytes| bytes.zero_point),
             // As many as the widest vectors have lanes.
-            product: Scaling::new(&[multiplier], 64, zero_point, range),
+            product: Scaling::new(&[multiplier], 64, zero_point, range.0, range.1),
         }
     }
 

@@ -55,12 +55,12 @@ unsafe fn quick<V: Numbers, const STEP: usize, const NEGATIVE: bool>(
     let whole = rows.len / block * block;
     // SAFETY: as many channels as lanes; elements of the rows.
     unsafe {
-        let by = (V::quick(&rows.product, 0), V::narrow(&rows.product));
+        let (by, range) = (V::quick(&rows.product, 0), V::narrow(&rows.product));
         for at in (0..whole).step_by(block) {
-            quick_block::<V, STEP, NEGATIVE>(rows, operands, &by, at, block);
+            quick_block::<V, STEP, NEGATIVE>(rows, operands, &by, &range, at, block);
         }
         if whole < rows.len {
-            quick_block::<V, STEP, NEGATIVE>(rows, operands, &by, whole, rows.len - whole);
+            quick_block::<V, STEP, NEGATIVE>(rows, operands, &by, &range, whole, rows.len - whole);
         }
     }
 }
@@ -73,7 +73,8 @@ unsafe fn quick<V: Numbers, const STEP: usize, const NEGATIVE: bool>(
 unsafe fn quick_block<V: Numbers, const STEP: usize, const NEGATIVE: bool>(
     rows: &Rows,
     operands: &Operands<V>,
-    (by, range): &(V::Quick, V::Narrow),
+    by: &V::Quick,
+    range: &V::Narrow,
     at: usize,
     count: usize,
 ) {

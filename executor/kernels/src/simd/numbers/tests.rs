@@ -58,9 +58,9 @@ impl Kernel for Lanes {
             let want: Vec<_> = xs[..count].iter().map(|x| x.to_le_bytes()[0]).collect();
             assert_eq!((&got[..count], got[count]), (&want[..], 9));
         }
-        for (negative, range) in [(true, (-100, 120)), (false, (-3, 127)), (true, (5, 250))] {
+        for (negative, (low, high)) in [(true, (-100, 120)), (false, (-3, 127)), (true, (5, 250))] {
             let one = Multiplier::new(0.000_013);
-            let scaling = Scaling::new(&[one], 64, if negative { 7 } else { -3 }, range);
+            let scaling = Scaling::new(&[one], 64, if negative { 7 } else { -3 }, low, high);
             let channels = scaling.from(0);
             assert_eq!(channels.quick, Some(Quick { negative }));
             // SAFETY: sixty-four channels, and room for four vectors.
@@ -79,7 +79,7 @@ impl Kernel for Lanes {
                     V::store_narrow(rounded, &V::narrow(&channels), got.as_mut_ptr(), count);
                     for (at, got) in got.into_iter().enumerate() {
                         let want = if at < count { want(at).to_le_bytes()[0] } else { 9 };
-                        assert_eq!(got, want, "{range:?}, {at} of {count}");
+                        assert_eq!(got, want, "{low} to {high}, {at} of {count}");
                     }
                 }
             }

@@ -72,7 +72,8 @@ impl Scaling {
         multipliers: &[Multiplier],
         channels: usize,
         zero_point: i32,
-        (low, high): (i32, i32),
+        low: i32,
+        high: i32,
     ) -> Self {
         let padded = channels.next_multiple_of(64);
         let mut lines = AlignedBytes::zeroed(padded * 28);
@@ -111,7 +112,7 @@ impl Scaling {
         let line = |line: usize, at: usize| all[line * self.padded + channel(at)];
         let of = |at: usize| Multiplier { fraction: line(0, at), shift: line(1, at) - line(2, at) };
         let multipliers: Vec<_> = (0..lanes).map(of).collect();
-        Self::new(&multipliers, lanes, self.zero_point, (self.low, self.high))
+        Self::new(&multipliers, lanes, self.zero_point, self.low, self.high)
     }
 
     /// From `channel` on; for [`Quick`] a multiple of 16.

@@ -13,11 +13,11 @@ fn every_lane_is_the_reference() {
                 .map(|fraction| Multiplier { fraction, shift })
         })
         .collect();
-    for (zero_point, range) in
+    for (zero_point, (low, high)) in
         [(0, (-128, 127)), (128, (0, 255)), (3, (i32::MIN / 4, i32::MAX / 4))]
     {
         for group in multipliers.chunks(16) {
-            let scaling = Scaling::new(group, 16, zero_point, range);
+            let scaling = Scaling::new(group, 16, zero_point, low, high);
             let channels = scaling.from(0);
             let mut accumulators = EXTREMES.to_vec();
             accumulators

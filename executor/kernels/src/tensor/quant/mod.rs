@@ -152,7 +152,8 @@ pub fn activation_range(
     activation: FusedActivation,
     scale: f32,
     zero_point: i32,
-    (min, max): (i32, i32),
+    min: i32,
+    max: i32,
 ) -> (i32, i32) {
     let stored = |real: f32| zero_point.saturating_add(round_half_away(real / scale));
     match activation {
@@ -168,9 +169,9 @@ pub fn activation_range(
 /// # Errors
 /// The output is of no quantised type.
 pub fn output_range(activation: FusedActivation, output: &Tensor) -> Result<(i32, i32), OpError> {
-    let range = crate::tensor::quantised_range(output.kind)
+    let (min, max) = crate::tensor::quantised_range(output.kind)
         .ok_or_else(|| OpError::output(0, format!("{} is not quantised", output.kind)))?;
-    Ok(activation_range(activation, output.scale, output.zero_point, range))
+    Ok(activation_range(activation, output.scale, output.zero_point, min, max))
 }
 
 /// The range a fused activation leaves of real numbers.
@@ -199,7 +200,7 @@ pub fn clamp_real(x: f32, low: f32, high: f32) -> f32 {
 /// `((q - zp_in) * s_in) / s_out + zp_out` in `f64`, the first product in `f32`; clamped, then
 /// rounded.
 #[expect(clippy::cast_possible_truncation, reason = "clamped to the range before")]
-pub fn requantise(q: i32, from: (f32, i32), to: (f32, i32), (min, max): (i32, i32)) -> i32 {
+pub fn requantise(q: i32, from: (f32, i32), to: (f32, i32), min: i32, max: i32) -> i32 {
     #[expect(clippy::cast_precision_loss, reason = "stored values have 16 bits")]
     let real = (q - from.1) as f32 * from.0;
     let stored = f64::from(real) / f64::from(to.0) + f64::from(to.1);
@@ -285,7 +286,7 @@ mod tests {
     #[test]
     fn ranges() {
         use FusedActivation::{None, Relu, Relu1, Relu6};
-        let range = |activation| activation_range(activation, 0.35, 120, (0, 255));
+        let range = |activation| activation_range(activation, 0.35, 120, 0, 255);
         assert_eq!(
             [None, Relu, Relu1, Relu6].map(range),
             [(0, 255), (120, 255), (117, 123), (120, 137)]

@@ -15,7 +15,7 @@ use nnburst_kernels::tensor::{In, OpError, poll};
 use super::super::curves::{self, Curve};
 use super::super::lstm_cell::extents_2d;
 use super::super::quantized_16bit_lstm::saturate;
-use super::gate::Gate;
+use super::gate::{Extents, Gate};
 use super::products::Products;
 use super::projection::Projection;
 use super::{
@@ -58,7 +58,7 @@ impl Cell {
         check(op, CELL_STATE, OperandType::TensorQuant16Symm, &[batch, units])?;
         let power = power_of_two(c.scale)?;
         let coupled = !op.has_input(INPUT_TO + INPUT);
-        let (extents, scales) = ((width, units, outputs), (x.scale, h.scale));
+        let (extents, scales) = (Extents { width, units, outputs }, [x.scale, h.scale]);
         let mut gates = [const { None }; 4];
         for (index, gate) in gates.iter_mut().enumerate() {
             if !(index == INPUT && coupled) {

@@ -28,14 +28,26 @@ struct LayerNorm {
     least: i32,
 }
 
+/// Elements of the rows of a cell.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extents {
+    /// Of the input.
+    pub(super) width: usize,
+    pub(super) units: usize,
+    /// Of the output, which is the hidden state.
+    pub(super) outputs: usize,
+}
+
 impl Gate {
+    /// `scales` are those of input and hidden state.
     pub(super) fn new(
         op: &OpBuilder<'_>,
         index: usize,
-        (width, units, outputs): (usize, usize, usize),
-        (x_scale, h_scale): (f32, f32),
+        extents: Extents,
+        scales: [f32; 2],
         cell_power: i32,
     ) -> Lowered<Self> {
+        let (Extents { width, units, outputs }, [x_scale, h_scale]) = (extents, scales);
         let weights = OperandType::TensorQuant8Symm;
         check(op, INPUT_TO + index, weights, &[units, width])?;
         check(op, RECURRENT_TO + index, weights, &[units, outputs])?;

@@ -5,7 +5,7 @@ use nnburst_kernels::kernels::gemv_i8::GemvBytes;
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::{In, poll};
 
-use super::gate::Gate;
+use super::gate::{Extents, Gate};
 use super::{BIAS, INPUT_TO, OUTPUT_STATE, RECURRENT_TO};
 use crate::lowering::{Io, OpBuilder};
 
@@ -27,9 +27,10 @@ impl Products {
     pub(super) fn new(
         op: &OpBuilder<'_>,
         gates: &[Option<Gate>; 4],
-        (width, units, outputs): (usize, usize, usize),
+        extents: Extents,
         zero_points: [i32; 2],
     ) -> Self {
+        let Extents { width, units, outputs } = extents;
         let multipliers = gates.iter().flatten().map(|gate| gate.multipliers);
         let scaled = Gates::new(op.isa(), units, multipliers);
         let there = gates.iter().enumerate();

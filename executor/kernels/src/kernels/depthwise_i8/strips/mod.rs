@@ -26,7 +26,7 @@ pub(super) mod neon;
 use std::ops::Range;
 
 use super::super::gemm_i8::bands::Bands;
-use super::super::gemm_i8::{Bytes, Encoding};
+use super::super::gemm_i8::{Bytes, Encoding, Weights};
 use crate::kernels::patches::Patches;
 use crate::simd::requantise::{Channels, Scaling};
 use crate::tensor::packed::Packed;
@@ -130,10 +130,11 @@ impl Strips {
         kernel: Kernel,
         patches: Patches,
         image: Bytes,
-        (weights, quantised): (&[u8], Bytes),
+        weights: Weights<'_>,
         bias: &[i32],
         scaling: &Scaling,
     ) -> Option<Self> {
+        let Weights { values: weights, bytes: quantised } = weights;
         let (p, channels) = (&patches, patches.channels);
         let several = LANES.is_multiple_of(channels)
             && p.stride_w == 1
