@@ -9,7 +9,7 @@ use nnburst::{
 
 use crate::args::{Engine, Hint, Mode, WaitArg};
 use crate::failure::Failure;
-use crate::source::{Source, State};
+use crate::source::{CarriedState, Source};
 
 /// The device that is used where none is named.
 pub(crate) const DEFAULT_DRIVER: &str = "nnburst-cpu";
@@ -189,15 +189,15 @@ fn open_burst(compilation: &Compilation, engine: &Engine) -> Result<Burst, Runti
 
 /// A model that is called frame after frame, its state kept in between.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct ModelSession {
     caller: Caller,
     frame: Option<Frame>,
-    states: Vec<State>,
+    states: Vec<CarriedState>,
     /// The time that the device took to prepare the model, or to load it.
     pub(crate) compile: Duration,
 }
 
-impl Session {
+impl ModelSession {
     pub(crate) fn open(device: &Device, source: &Source, engine: &Engine) -> Result<Self, Failure> {
         let start = Instant::now();
         let compilation = device.compile(&source.model, PrepareOptions::default())?;
@@ -205,7 +205,7 @@ impl Session {
         Self::of(compilation, compile, source, engine)
     }
 
-    /// As [`Session::open`], but the model is loaded from a cache that it was prepared into.
+    /// As [`ModelSession::open`], but the model is loaded from a cache that it was prepared into.
     pub(crate) fn open_cached(
         device: &Device,
         source: &Source,

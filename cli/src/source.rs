@@ -17,7 +17,7 @@ pub(crate) struct Source {
     pub(crate) name: String,
     pub(crate) model: Model,
     /// Values that the session keeps from step to step.
-    pub(crate) states: Vec<State>,
+    pub(crate) states: Vec<CarriedState>,
     /// Inputs and outputs that have 64-bit integers in the file, 32-bit ones in the model.
     pub(crate) wide: Wide,
     /// For each operation what it stems from; empty where that says nothing more.
@@ -35,7 +35,7 @@ pub(crate) struct Wide {
 
 /// An output's value that an input takes at the next step.
 #[derive(Clone, Debug)]
-pub(crate) struct State {
+pub(crate) struct CarriedState {
     pub(crate) input: usize,
     pub(crate) output: usize,
     pub(crate) initial: Vec<u8>,
@@ -67,7 +67,11 @@ impl Source {
         let states = imported
             .states
             .into_iter()
-            .map(|state| State { input: state.input, output: state.output, initial: state.initial })
+            .map(|state| CarriedState {
+                input: state.input,
+                output: state.output,
+                initial: state.initial,
+            })
             .collect();
         let origin = |&source: &usize| {
             let operator = imported.operators.get(source).map_or("?", String::as_str);

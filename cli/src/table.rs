@@ -7,9 +7,9 @@ use crate::stats::{Latencies, Summary};
 
 /// Rows under a heading; the first column to the left, all others to the right.
 #[derive(Debug, Default)]
-pub(crate) struct Table(Vec<Vec<String>>);
+pub(crate) struct TextTable(Vec<Vec<String>>);
 
-impl Table {
+impl TextTable {
     pub(crate) fn new(heading: &[&str]) -> Self {
         Self(vec![heading.iter().map(|&cell| cell.to_owned()).collect()])
     }
@@ -37,7 +37,7 @@ impl Table {
     }
 }
 
-impl std::fmt::Display for Table {
+impl std::fmt::Display for TextTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let columns = self.0.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn columns_align() {
-        let mut table = Table::new(&["", "p50", "max"]);
+        let mut table = TextTable::new(&["", "p50", "max"]);
         table.row(["burst (spin)".into(), "1.25".into(), "10.0".into()]);
         assert_eq!(table.to_string(), "               p50   max\nburst (spin)  1.25  10.0\n");
     }

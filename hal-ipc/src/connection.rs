@@ -16,17 +16,21 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::pool::Pool;
-use crate::socket::{Frame, Sent, Socket, SocketError};
+use crate::socket::{ReceivedFrame, Sent, Socket, SocketError};
 use crate::wire::{self, DescriptorsIn, Failure, Kind};
 
 /// The receiver of a peer's requests and of its disconnection. Runs on the connection's pool.
 pub(crate) trait Handler: Send + Sync + 'static {
     /// A call or note; calls are to be answered with [`Connection::answer`].
-    fn handle(self: Arc<Self>, connection: &Arc<Connection>, frame: Frame);
+    fn handle(self: Arc<Self>, connection: &Arc<Connection>, frame: ReceivedFrame);
 
     /// A note that releases something is taken at once, so that it isn't lost among refused calls.
     /// Gives the frame back if it is anything else.
-    fn release(self: Arc<Self>, connection: &Arc<Connection>, frame: Frame) -> Option<Frame> {
+    fn release(
+        self: Arc<Self>,
+        connection: &Arc<Connection>,
+        frame: ReceivedFrame,
+    ) -> Option<ReceivedFrame> {
         let _ = connection;
         Some(frame)
     }
@@ -92,7 +96,7 @@ enum Waiter {
 }
 
 /// The handler of an answer that comes after its call was given up.
-pub(crate) type Late = fn(&Connection, &Frame);
+pub(crate) type Late = fn(&Connection, &ReceivedFrame);
 
 /// The time that a call may take.
 #[derive(Clone, Copy, Debug, Default)]
@@ -116,7 +120,7 @@ struct Place {
 enum Outcome {
     #[default]
     Open,
-    Answered(Frame),
+    Answered(ReceivedFrame),
     /// The connection ended.
     Lost,
 }
@@ -242,7 +246,7 @@ impl Connection {
         self.send(Kind::Ping, 0, [&[], &[]], &[])
     }
 
-    fn dispatch(self: &Arc<Self>, handler: &Arc<impl Handler>, frame: Frame) {
+    fn dispatch(self: &Arc<Self>, handler: &Arc<impl Handler>, frame: ReceivedFrame) {
         // Relaxed: a hint about the peer.
         self.is_silent.store(false, Ordering::Relaxed);
         match frame.kind {
@@ -270,7 +274,7 @@ impl Connection {
         }
     }
 
-    fn hand_over(self: &Arc<Self>, handler: &Arc<impl Handler>, frame: Frame) {
+    fn hand_over(self: &Arc<Self>, handler: &Arc<impl Handler>, frame: ReceivedFrame) {
         let (kind, id) = (frame.kind, frame.id);
         if let Err(error) = self.try_hand_over(handler, frame)
             && kind == Kind::Call
@@ -280,7 +284,11 @@ impl Connection {
     }
 
     /// To the pool, if what waits there is not too much already.
-    fn try_hand_over(self: &Arc<Self>, handler: &Arc<impl Handler>, frame: Frame) -> Result<()> {
+    fn try_hand_over(
+        self: &Arc<Self>,
+        handler: &Arc<impl Handler>,
+        frame: ReceivedFrame,
+    ) -> Result<()> {
         if let Some(error) = frame.refused {
             return Err(error);
         }
@@ -373,7 +381,7 @@ impl Connection {
         message: [&[u8]; 2],
         fds: &[BorrowedFd<'_>],
         limit: Limit,
-    ) -> Result<Frame> {
+    ) -> Result<ReceivedFrame> {
         self.check_origin()?;
         // Relaxed: only uniqueness matters.
         let id = self.next_call.fetch_add(1, Ordering::Relaxed);
@@ -412,7 +420,7 @@ impl Connection {
     }
 
     /// Stops waiting for an answer, unless it has come in this moment.
-    fn give_up(&self, id: u64, place: &Place, late: Option<Late>) -> Result<Frame> {
+    fn give_up(&self, id: u64, place: &Place, late: Option<Late>) -> Result<ReceivedFrame> {
         let mut waiting = self.waiting();
         if waiting.calls.remove(&id).is_none() {
             drop(waiting);

@@ -57,7 +57,7 @@ pub(crate) enum Sent {
 
 /// A frame as it came.
 #[derive(Debug)]
-pub(crate) struct Frame {
+pub(crate) struct ReceivedFrame {
     pub(crate) kind: Kind,
     pub(crate) id: u64,
     pub(crate) payload: Vec<u8>,
@@ -262,7 +262,7 @@ impl Socket {
     }
 
     /// Waits for the next frame. What it brings is charged to `budget` as it arrives.
-    pub(crate) fn receive(&self, budget: &Arc<Budget>) -> Result<Frame, SocketError> {
+    pub(crate) fn receive(&self, budget: &Arc<Budget>) -> Result<ReceivedFrame, SocketError> {
         let mut bytes = [0; HEADER_BYTES];
         let mut fds = Fds { taken: Vec::new(), count: Some(0), refused: None };
         self.receive_header(&mut bytes, budget, &mut fds)?;
@@ -286,7 +286,7 @@ impl Socket {
             charge = budget.empty();
         }
         let Header { kind, id, .. } = header;
-        Ok(Frame { kind, id, payload, fds: taken, charge, refused })
+        Ok(ReceivedFrame { kind, id, payload, fds: taken, charge, refused })
     }
 
     /// Descriptors are taken with the header's bytes only: those sent later are closed by the

@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 use nnburst_hal::HalError;
 
 use crate::wire::{
-    self, BurstBody, Call, DescriptorsIn, Event, Failure, FencedBody, GREETING_BYTES, HEADER_BYTES,
-    Header, MemoryBody, Question,
+    self, BurstBody, Call, CallbackEvent, DescriptorsIn, Failure, FencedBody, GREETING_BYTES,
+    HEADER_BYTES, Header, MemoryBody, Question,
 };
 
 /// Reads bytes as everything that may come over a socket, on either side, with a few descriptors
@@ -23,7 +23,7 @@ pub fn fuzz_wire(bytes: &[u8]) -> bool {
     {
         assert!(header.bytes <= 1 << 20 && header.to_bytes() == bytes[..HEADER_BYTES]);
     }
-    let event = wire::decode_all::<Event>(bytes).is_ok();
+    let event = wire::decode_all::<CallbackEvent>(bytes).is_ok();
     let question = wire::decode_all::<Question>(bytes).is_ok();
     let answers = wire::decode_all::<Result<FencedBody, Failure>>(bytes).is_ok()
         | wire::decode_all::<Result<BurstBody, Failure>>(bytes).is_ok()

@@ -82,7 +82,8 @@ pub use settings::{
     environment, setting, setting_variable, settings_file, settings_in, settings_text,
 };
 pub use signatures::{
-    Condition, OperationInfo, Ranks, Run, Signature, Trailing, all_operations, operation_info,
+    Condition, OperandRun, OperationInfo, Ranks, Signature, Trailing, all_operations,
+    operation_info,
 };
 pub use traits::{
     Buffer, BurstCallback, BurstContext, Device, ExecutionCallback, ExecutionOptions,

@@ -18,7 +18,7 @@ use nnburst_hal::{
 use crate::compilation::{Compilation, peer_watch_fd};
 use crate::error::{Result, RuntimeError};
 use crate::frame::Frame;
-use crate::planned::{Call, Planned};
+use crate::planned::{Planned, StepCall};
 use crate::settings::Settings;
 
 /// The strategy by which the two ends of a burst wait for each other.
@@ -144,7 +144,7 @@ struct StepBursts {
     controllers: Vec<(usize, BurstController)>,
 }
 
-impl Call for StepBursts {
+impl StepCall for StepBursts {
     fn call(
         &mut self,
         at: usize,

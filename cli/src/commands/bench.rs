@@ -10,17 +10,17 @@ use crate::args::BenchArgs;
 use crate::failure::Failure;
 use crate::pace::{Missed, Pacer};
 use crate::progress::Progress;
-use crate::session::{Sample, Session, open_device};
+use crate::session::{ModelSession, Sample, open_device};
 use crate::source::Source;
 use crate::stats::{Latencies, Summary};
-use crate::table::Table;
+use crate::table::TextTable;
 
 /// Measures each model in turn, or where its time goes, or this machine.
 pub(crate) fn bench(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failure> {
     if args.profile || args.ceiling {
         return super::profile::profile(args, out);
     }
-    let mut table = Table::new(&["us", "p50", "p90", "p99", "p99.9", "max", "overhead"]);
+    let mut table = TextTable::new(&["us", "p50", "p90", "p99", "p99.9", "max", "overhead"]);
     let mut verdict = Ok(());
     for source in sources(args) {
         let source = source?;
@@ -79,7 +79,7 @@ struct Report {
 
 fn measure(args: &BenchArgs, source: &Source) -> Result<(Report, Missed), Failure> {
     let device = open_device(&args.engine)?;
-    let open = if args.cache { Session::open_cached } else { Session::open };
+    let open = if args.cache { ModelSession::open_cached } else { ModelSession::open };
     let mut session = open(&device, source, &args.engine)?;
     for warning in session.warnings() {
         crate::failure::warn(&warning);
@@ -170,7 +170,7 @@ impl Figures {
 }
 
 /// Fills all inputs but the states.
-pub(crate) fn fill_inputs(session: &mut Session, source: &Source) -> Result<(), Failure> {
+pub(crate) fn fill_inputs(session: &mut ModelSession, source: &Source) -> Result<(), Failure> {
     for (at, operand) in source.inputs() {
         session.write(at, &sample(operand))?;
     }

@@ -10,7 +10,7 @@ use crate::args::{CheckArgs, Engine, Mode, WaitArg};
 use crate::failure::Failure;
 use crate::session::open_device;
 use crate::source::Source;
-use crate::table::Table;
+use crate::table::TextTable;
 
 /// The report of an operation.
 #[derive(Debug, Serialize)]
@@ -126,7 +126,7 @@ fn print(
     device: &str,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let mut table = Table::new(&["operation", "number", "from", "taken", "why"]);
+    let mut table = TextTable::new(&["operation", "number", "from", "taken", "why"]);
     for verdict in verdicts {
         table.row([
             verdict.operation.clone(),

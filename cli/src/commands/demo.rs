@@ -19,7 +19,7 @@ use crate::progress::Progress;
 use crate::session::{Caller, open_device};
 use crate::source::Source;
 use crate::stats::Summary;
-use crate::table::{Table, histogram};
+use crate::table::{TextTable, histogram};
 
 const NETWORK: &str = "mobilenet_v2_1.0_224";
 /// Thirty pictures a second.
@@ -176,7 +176,7 @@ fn print(args: &DemoArgs, rows: &[Row], out: &mut dyn Write) -> Result<(), Failu
         }
         return Ok(());
     }
-    let mut table = Table::new(&[
+    let mut table = TextTable::new(&[
         "latency in us",
         "frames",
         "p50",

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::args::DevicesArgs;
 use crate::failure::Failure;
-use crate::table::Table;
+use crate::table::TextTable;
 
 /// The report of a device.
 #[derive(Debug, Serialize)]
@@ -38,7 +38,7 @@ struct Performance {
 
 /// Lists the embedded device and the services that run.
 pub(crate) fn devices(args: &DevicesArgs, out: &mut dyn Write) -> Result<(), Failure> {
-    let mut table = Table::new(&[
+    let mut table = TextTable::new(&[
         "device",
         "version",
         "type",

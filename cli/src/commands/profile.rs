@@ -12,7 +12,7 @@ use crate::args::BenchArgs;
 use crate::failure::Failure;
 use crate::session::driver_options;
 use crate::source::Source;
-use crate::table::{Table, figure};
+use crate::table::{TextTable, figure};
 
 /// Measures the machine, and then each model against it.
 pub(crate) fn profile(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failure> {
@@ -81,7 +81,7 @@ fn write_table(
     ceilings: &Ceilings,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let mut table = Table::new(&[
+    let mut table = TextTable::new(&[
         "operation",
         "kernel",
         "form",
@@ -130,13 +130,13 @@ fn write_ceilings(ceilings: &Ceilings, json: bool, out: &mut dyn Write) -> Resul
     if json {
         return write_json(&CeilingReport::from(ceilings), out);
     }
-    let mut table = Table::new(&["one core", "f32 GFLOP/s", "i8 GOP/s"]);
+    let mut table = TextTable::new(&["one core", "f32 GFLOP/s", "i8 GOP/s"]);
     for peak in &ceilings.peaks {
         let isa = format!("{:?}", peak.isa).to_lowercase();
         table.row([isa, figure(peak.f32_gflops), figure(peak.i8_gops)]);
     }
     writeln!(out, "{table}")?;
-    let mut table = Table::new(&["reading from", "GB/s"]);
+    let mut table = TextTable::new(&["reading from", "GB/s"]);
     for level in &ceilings.bandwidths {
         table.row([level.level.to_owned(), figure(level.gbytes)]);
     }

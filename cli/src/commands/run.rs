@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::files::{Feed, read_at_most};
 use crate::pace::{Missed, Pacer};
 use crate::photo::Picture;
-use crate::session::{Session, open_device_for};
+use crate::session::{ModelSession, open_device_for};
 use crate::source::Source;
 use crate::stats::{Latencies, Summary};
 use crate::table::figure;
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
             .map_err(|error| Failure::usage(format!("--output {}: {error}", dir.display())))?;
     }
     let device = open_device_for(&source.model, &args.engine)?;
-    let mut session = Session::open(&device, &source, &args.engine)?;
+    let mut session = ModelSession::open(&device, &source, &args.engine)?;
     for warning in session.warnings() {
         crate::failure::warn(&warning);
     }

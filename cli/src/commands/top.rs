@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::args::{DumpArgs, TopArgs};
 use crate::failure::Failure;
-use crate::table::{Table, figure};
+use crate::table::{TextTable, figure};
 
 /// A burst as it is told. Times are those in the driver, over the burst's life.
 #[derive(Debug, Serialize)]
@@ -148,8 +148,8 @@ fn report(service: &str, burst: ServiceBurst, rate_per_s: f64) -> Report {
     }
 }
 
-fn table(reports: &[Report]) -> Table {
-    let mut table = Table::new(&[
+fn table(reports: &[Report]) -> TextTable {
+    let mut table = TextTable::new(&[
         "service", "pid", "client", "model", "per s", "p50 us", "p99", "p99.9", "max", "missed",
         "failed", "depth",
     ]);

@@ -16,8 +16,10 @@ use super::prepared_model::RemotePreparedModel;
 use crate::connection::{Answer, Connection, Expects, Handler, Late, Limit};
 use crate::limits::Limits;
 use crate::pool::Pool;
-use crate::socket::{Frame, Socket};
-use crate::wire::{self, CallRef, DescriptorsIn, DescriptorsOut, Event, Kind, Made, Question};
+use crate::socket::{ReceivedFrame, Socket};
+use crate::wire::{
+    self, CallRef, CallbackEvent, DescriptorsIn, DescriptorsOut, Kind, Made, Question,
+};
 
 /// Threads for a driver's events and questions, and how many of those may wait.
 const THREADS: usize = 4;
@@ -185,7 +187,7 @@ fn limit(call: &CallRef<'_>) -> Option<TimePoint> {
 }
 
 /// Releases what an answer made that nobody waits for.
-fn release<T: DeserializeOwned + Made>(connection: &Connection, frame: &Frame) {
+fn release<T: DeserializeOwned + Made>(connection: &Connection, frame: &ReceivedFrame) {
     let made: std::result::Result<std::result::Result<T, wire::Failure>, _> =
         wire::decode_all(&frame.payload);
     if let Ok(Ok(made)) = made {
@@ -214,7 +216,7 @@ struct Listener {
 }
 
 impl Handler for Listener {
-    fn handle(self: Arc<Self>, connection: &Arc<Connection>, frame: Frame) {
+    fn handle(self: Arc<Self>, connection: &Arc<Connection>, frame: ReceivedFrame) {
         match frame.kind {
             Kind::Note => match wire::decode_all(&frame.payload) {
                 Ok(event) => self.event(event),
@@ -235,9 +237,9 @@ impl Handler for Listener {
 }
 
 impl Listener {
-    fn event(&self, event: Event) {
+    fn event(&self, event: CallbackEvent) {
         match event {
-            Event::Prepared { callback, result } => {
+            CallbackEvent::Prepared { callback, result } => {
                 let model = result.and_then(|object| {
                     let link = self.link.upgrade();
                     let link =
@@ -249,7 +251,7 @@ impl Listener {
                     waiting.tell(model.map(|model| model as _));
                 }
             }
-            Event::Executed { callback, result } => {
+            CallbackEvent::Executed { callback, result } => {
                 if let Some(waiting) = self.callbacks.take_executed(callback) {
                     waiting.tell(result);
                 }
@@ -257,7 +259,7 @@ impl Listener {
         }
     }
 
-    fn question(&self, connection: &Connection, frame: &Frame) {
+    fn question(&self, connection: &Connection, frame: &ReceivedFrame) {
         let question =
             wire::decode_all(&frame.payload).map_err(|error| HalError::invalid(error.to_string()));
         let answer = question.and_then(|question| match question {

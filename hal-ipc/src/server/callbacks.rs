@@ -9,7 +9,7 @@ use nnburst_hal::{
 use super::objects::{Charges, Object};
 use super::session::Session;
 use crate::connection::Connection;
-use crate::wire::Event;
+use crate::wire::CallbackEvent;
 
 /// One callback of the client and what its task takes; empty once told.
 pub(super) struct Notifier {
@@ -42,7 +42,7 @@ impl Notifier {
         self.charges.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    fn send(&self, event: &Event) {
+    fn send(&self, event: &CallbackEvent) {
         if let Err(error) = self.connection.note(event)
             && self.connection.lost().is_none()
         {
@@ -65,7 +65,7 @@ impl PreparedNotifier {
         let result = result.and_then(|model| {
             objects.insert_labelled(Object::Model(model), self.1.clone(), charges)
         });
-        self.0.send(&Event::Prepared { callback: self.0.callback, result });
+        self.0.send(&CallbackEvent::Prepared { callback: self.0.callback, result });
     }
 }
 
@@ -87,7 +87,7 @@ impl ExecutedNotifier {
     fn tell(&self, result: ExecutionResult) {
         let Some(charges) = self.0.take() else { return };
         drop(charges);
-        self.0.send(&Event::Executed { callback: self.0.callback, result });
+        self.0.send(&CallbackEvent::Executed { callback: self.0.callback, result });
     }
 }
 

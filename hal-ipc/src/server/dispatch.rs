@@ -16,7 +16,7 @@ use super::objects::{Charges, Object};
 use super::session::Session;
 use super::watch;
 use crate::connection::Connection;
-use crate::socket::Frame;
+use crate::socket::ReceivedFrame;
 use crate::wire::{self, Call, DescriptorsIn, RequestBody};
 
 /// The origin of a call, to which its answer goes.
@@ -33,7 +33,7 @@ impl Reply<'_> {
 
 impl Session {
     /// Answers one call.
-    pub(super) fn answer(self: &Arc<Self>, connection: &Arc<Connection>, frame: Frame) {
+    pub(super) fn answer(self: &Arc<Self>, connection: &Arc<Connection>, frame: ReceivedFrame) {
         let fds = &mut DescriptorsIn::new(frame.fds, connection.budget());
         let mut message = frame.charge;
         let reply = Reply { connection, id: frame.id };

@@ -11,7 +11,7 @@ use super::peer::Peer;
 use super::watch::Register;
 use crate::connection::{Connection, Handler};
 use crate::fences::FenceWaiter;
-use crate::socket::Frame;
+use crate::socket::ReceivedFrame;
 use crate::wire::{self, Call, Kind};
 
 /// The longest a release can be: its variant and a 64-bit number.
@@ -70,7 +70,7 @@ impl Session {
 }
 
 impl Handler for Session {
-    fn handle(self: Arc<Self>, connection: &Arc<Connection>, frame: Frame) {
+    fn handle(self: Arc<Self>, connection: &Arc<Connection>, frame: ReceivedFrame) {
         if frame.kind != Kind::Call {
             // A note other than a release says nothing to a driver.
             return;
@@ -82,7 +82,11 @@ impl Handler for Session {
         }
     }
 
-    fn release(self: Arc<Self>, connection: &Arc<Connection>, frame: Frame) -> Option<Frame> {
+    fn release(
+        self: Arc<Self>,
+        connection: &Arc<Connection>,
+        frame: ReceivedFrame,
+    ) -> Option<ReceivedFrame> {
         if frame.payload.len() <= RELEASE_BYTES
             && let Ok(Call::Release { object }) = wire::decode_all(&frame.payload)
         {

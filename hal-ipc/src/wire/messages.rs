@@ -23,7 +23,7 @@ macro_rules! calls {
             $($(#[$doc])* $name $({ $($field: $kind,)* })?,)*
             /// -> a `bool` per operation.
             SupportedOperations { model: ModelRef<'a> },
-            /// -> nothing; [`Event::Prepared`] later.
+            /// -> nothing; [`CallbackEvent::Prepared`] later.
             PrepareModel { model: ModelRef<'a>, options: PrepareOptions, cache: CacheBody, callback: u64 },
             /// -> `Vec<ServiceBurst>`.
             Bursts,
@@ -83,13 +83,13 @@ calls! {
     SupportedExtensions,
     /// -> `CacheFiles`.
     NumberOfCacheFilesNeeded,
-    /// -> nothing; [`Event::Prepared`] later.
+    /// -> nothing; [`CallbackEvent::Prepared`] later.
     PrepareModelFromCache { deadline: Option<TimePoint>, cache: CacheBody, callback: u64, },
     /// -> object and token of the buffer.
     Allocate { desc: BufferDesc, models: Vec<u64>, input_roles: Vec<BufferRole>, output_roles: Vec<BufferRole>, },
     /// -> `ExecutionOutcome`.
     ExecuteSynchronously { model: u64, request: RequestBody, options: ExecutionOptions, },
-    /// -> nothing; [`Event::Executed`] later.
+    /// -> nothing; [`CallbackEvent::Executed`] later.
     Execute { model: u64, request: RequestBody, options: ExecutionOptions, callback: u64, },
     /// -> `FencedBody`.
     ExecuteFenced { model: u64, request: RequestBody, wait_for: Vec<u16>, options: ExecutionOptions, duration: Option<Duration>, },
@@ -150,7 +150,7 @@ impl Made for (u64, u32) {
 
 /// A note of the driver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Event {
+pub(crate) enum CallbackEvent {
     /// A preparation ended: the model's object, or why there is none.
     Prepared { callback: u64, result: Result<u64, HalError> },
     /// An execution ended.

@@ -23,7 +23,9 @@ use serde::de::DeserializeOwned;
 pub(crate) use bodies::{
     CacheBody, DescriptorsIn, DescriptorsOut, MemoryBody, ModelRef, QueueBody, RequestBody,
 };
-pub(crate) use messages::{BurstBody, Call, CallRef, Event, Failure, FencedBody, Made, Question};
+pub(crate) use messages::{
+    BurstBody, Call, CallRef, CallbackEvent, Failure, FencedBody, Made, Question,
+};
 
 /// The version of everything in this module. Any change to a message or its order makes a new one.
 pub const PROTOCOL_VERSION: u32 = 2;

@@ -175,14 +175,17 @@ fn answers_and_events() -> Vec<(&'static str, Vec<u8>)> {
     let error = HalError::new(ErrorStatus::InvalidArgument, "no");
     let answer: Result<_, Failure> = Ok(ExecutionOutcome { output_shapes, timing });
     let refusal: Result<(), Failure> = Err(error.clone().into());
-    let executed = Event::Executed { callback: 7, result: Err(error.into()) };
+    let executed = CallbackEvent::Executed { callback: 7, result: Err(error.into()) };
     vec![
         ("answer:outcome", encode(&answer).unwrap()),
         ("answer:refusal", encode(&refusal).unwrap()),
         ("answer:fence", encode(&FencedBody { object: 1, fence: Some(0) }).unwrap()),
         ("answer:burst", encode(&BurstBody { object: 1, terms: BurstTerms::default() }).unwrap()),
         ("answer:figures", encode(&BurstFigures::default()).unwrap()),
-        ("event:prepared", encode(&Event::Prepared { callback: 7, result: Ok(8) }).unwrap()),
+        (
+            "event:prepared",
+            encode(&CallbackEvent::Prepared { callback: 7, result: Ok(8) }).unwrap(),
+        ),
         ("event:executed", encode(&executed).unwrap()),
         (
             "question:memories",
@@ -212,7 +215,7 @@ proptest! {
     #[test]
     fn no_bytes_are_too_strange(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         let _ = decode::<Call>(&bytes);
-        let _ = decode_all::<Event>(&bytes);
+        let _ = decode_all::<CallbackEvent>(&bytes);
         let _ = decode_all::<Question>(&bytes);
         let _ = decode_all::<Result<ExecutionOutcome, Failure>>(&bytes);
     }

@@ -47,18 +47,18 @@ pub struct Signature {
     /// The first version of the HAL that takes it, without trailing arguments.
     pub since: Version,
     /// The inputs that must be there.
-    pub inputs: &'static [Run],
+    pub inputs: &'static [OperandRun],
     /// Trailing inputs that may be left out; a group is there only if those before it are.
     pub trailing: &'static [Trailing],
     /// The outputs.
-    pub outputs: &'static [Run],
+    pub outputs: &'static [OperandRun],
     /// The condition beyond types.
     pub condition: Option<Condition>,
 }
 
 /// Several operands of one type in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct OperandRun {
     /// Their type.
     pub kind: OperandType,
     /// The fewest.
@@ -183,7 +183,7 @@ impl Signature {
 }
 
 /// The types of so many operands in runs, of which only one varies in length.
-fn types_of(runs: &[Run], count: usize) -> Option<Vec<OperandType>> {
+fn types_of(runs: &[OperandRun], count: usize) -> Option<Vec<OperandType>> {
     let least: usize = runs.iter().map(|run| run.least).sum();
     let spare = count.checked_sub(least)?;
     let mut kinds = Vec::new();
@@ -196,7 +196,7 @@ fn types_of(runs: &[Run], count: usize) -> Option<Vec<OperandType>> {
 
 /// Takes runs off the front of a list of types.
 fn take_runs<I: ExactSizeIterator<Item = OperandType> + Clone>(
-    runs: &[Run],
+    runs: &[OperandRun],
     mut kinds: I,
 ) -> Option<I> {
     for (index, run) in runs.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! The short names and the notation of the tables.
 
-pub(super) use super::{Condition, OperationInfo, Ranks, Run, Signature, Trailing};
+pub(super) use super::{Condition, OperandRun, OperationInfo, Ranks, Signature, Trailing};
 pub(super) use crate::types::{OperandType, OperationType, Version};
 
 pub(super) const TF32: OperandType = OperandType::TensorFloat32;
@@ -73,13 +73,13 @@ macro_rules! operations {
 
 macro_rules! run {
     ($kind:ident) => {
-        Run { kind: $kind, least: 1, most: 1 }
+        OperandRun { kind: $kind, least: 1, most: 1 }
     };
     ($kind:ident * $count:literal) => {
-        Run { kind: $kind, least: $count, most: $count }
+        OperandRun { kind: $kind, least: $count, most: $count }
     };
     ($kind:ident * $range:ident) => {
-        Run { kind: $kind, least: $range.0, most: $range.1 }
+        OperandRun { kind: $kind, least: $range.0, most: $range.1 }
     };
 }
 

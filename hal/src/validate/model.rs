@@ -4,7 +4,7 @@ use super::control_flow::validate_control_flow;
 use super::error::{GraphId, Place, Rule, ValidationError};
 use super::extensions::validate_prefixes;
 use super::graph::{check_flow, check_lists};
-use super::operand::{Context, validate_operand};
+use super::operand::{OperandContext, validate_operand};
 use super::operation::{Operands, check_signature, extension_prefix};
 use super::polls::{Polls, marks};
 use crate::memory::{Memory, MemoryKind};
@@ -76,7 +76,7 @@ fn validate_with(
 ) -> Result<(), ValidationError> {
     check_expressible(model, version)?;
     let prefixes = validate_prefixes(&model.extension_name_to_prefix)?;
-    let context = Context { model, version, prefixes, polls };
+    let context = OperandContext { model, version, prefixes, polls };
     check_graph(&model.main, GraphId::Main, &context, mode)?;
     for (index, graph) in model.referenced.iter().enumerate() {
         check_graph(graph, GraphId::Referenced(index), &context, mode)?;
@@ -121,7 +121,7 @@ fn check_expressible(model: &Model, version: Version) -> Result<(), ValidationEr
 fn check_graph(
     graph: &Subgraph,
     id: GraphId,
-    context: &Context<'_>,
+    context: &OperandContext<'_>,
     mode: ValidationMode,
 ) -> Result<(), ValidationError> {
     let at_graph = |rule| ValidationError { place: Place::Graph(id), rule };
@@ -188,7 +188,7 @@ pub fn validate_operation(
 fn check_operation(
     operation: &Operation,
     graph: &Subgraph,
-    context: &Context<'_>,
+    context: &OperandContext<'_>,
     mode: ValidationMode,
 ) -> Result<(), Rule> {
     check_signature(operation, graph, context.version)?;

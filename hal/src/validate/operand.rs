@@ -9,7 +9,7 @@ use crate::types::{
 };
 
 /// The context that operands are checked in.
-pub(super) struct Context<'a> {
+pub(super) struct OperandContext<'a> {
     pub(super) model: &'a Model,
     pub(super) version: Version,
     /// The prefixes of the model's extensions.
@@ -17,7 +17,10 @@ pub(super) struct Context<'a> {
     pub(super) polls: Polls<'a>,
 }
 
-pub(super) fn validate_operand(operand: &Operand, context: &Context<'_>) -> Result<(), Rule> {
+pub(super) fn validate_operand(
+    operand: &Operand,
+    context: &OperandContext<'_>,
+) -> Result<(), Rule> {
     check_type(operand, context)?;
     check_rank(operand, context.version)?;
     check_scale(operand)?;
@@ -52,7 +55,7 @@ pub fn validate_channel_quant(quant: &ChannelQuant, dimensions: &[u32]) -> Resul
     check_channel_quant(quant, dimensions)
 }
 
-fn check_type(operand: &Operand, context: &Context<'_>) -> Result<(), Rule> {
+fn check_type(operand: &Operand, context: &OperandContext<'_>) -> Result<(), Rule> {
     let (since, version) = (operand.kind.since(), context.version);
     if since > version {
         return Err(Rule::TypeTooNew { since, version });
@@ -166,7 +169,7 @@ fn check_size(operand: &Operand) -> Result<(), Rule> {
     if size.is_some() { Ok(()) } else { Err(Rule::TooLarge) }
 }
 
-fn check_location(operand: &Operand, context: &Context<'_>) -> Result<(), Rule> {
+fn check_location(operand: &Operand, context: &OperandContext<'_>) -> Result<(), Rule> {
     use OperandLifeTime as L;
     let (lifetime, location, model) = (operand.lifetime, operand.location, context.model);
     let is_subgraph = lifetime == L::Subgraph;

@@ -2,7 +2,7 @@
 //! quantisation.
 
 use super::error::{Direction, Rule};
-use crate::signatures::{Condition, OperationInfo, Ranks, Run, Signature, operation_info};
+use crate::signatures::{Condition, OperandRun, OperationInfo, Ranks, Signature, operation_info};
 use crate::types::{Operand, OperandType, Operation, OperationType, Subgraph, Version};
 
 /// The operands of one graph, looked up by an index that is not trusted.
@@ -235,7 +235,7 @@ fn input_counts(signature: &Signature) -> (usize, usize) {
     (least, most.saturating_add(trailing))
 }
 
-fn counts(runs: &[Run]) -> (usize, usize) {
+fn counts(runs: &[OperandRun]) -> (usize, usize) {
     let least = runs.iter().map(|run| run.least).sum();
     (least, runs.iter().fold(0, |most: usize, run| most.saturating_add(run.most)))
 }
@@ -247,7 +247,7 @@ fn first_difference(
     inputs: &[OperandType],
     outputs: &[OperandType],
 ) -> Option<(Direction, usize, OperandType, OperandType)> {
-    let fixed = |runs: &'static [Run]| {
+    let fixed = |runs: &'static [OperandRun]| {
         runs.iter()
             .take_while(|run| run.least == run.most)
             .flat_map(|run| std::iter::repeat_n(run.kind, run.least))

@@ -11,7 +11,7 @@ use super::OperandId;
 
 /// One argument of the interface, its operand not made yet where it is a constant.
 #[derive(Clone, Debug)]
-pub(super) enum Argument {
+pub(super) enum BuilderArgument {
     Operand(OperandId),
     I32(i32),
     F32(f32),
@@ -25,7 +25,7 @@ pub(super) enum Argument {
     Omitted,
 }
 
-impl Argument {
+impl BuilderArgument {
     /// Returns whether it can be of this type; operands are looked up.
     pub(super) fn can_be(
         &self,
@@ -46,24 +46,24 @@ impl Argument {
 /// Values that become arguments.
 pub(super) trait Push {
     /// Adds the arguments, in the interface's order.
-    fn push(self, to: &mut Vec<Argument>);
+    fn push(self, to: &mut Vec<BuilderArgument>);
 }
 
 impl Push for OperandId {
-    fn push(self, to: &mut Vec<Argument>) {
-        to.push(Argument::Operand(self));
+    fn push(self, to: &mut Vec<BuilderArgument>) {
+        to.push(BuilderArgument::Operand(self));
     }
 }
 
 impl Push for bool {
-    fn push(self, to: &mut Vec<Argument>) {
-        to.push(Argument::Flag(self));
+    fn push(self, to: &mut Vec<BuilderArgument>) {
+        to.push(BuilderArgument::Flag(self));
     }
 }
 
 impl Push for i32 {
-    fn push(self, to: &mut Vec<Argument>) {
-        to.push(Argument::I32(self));
+    fn push(self, to: &mut Vec<BuilderArgument>) {
+        to.push(BuilderArgument::I32(self));
     }
 }
 
@@ -72,17 +72,17 @@ macro_rules! one_argument {
     ($($(#[$doc:meta])* $name:ident { $($from:ty: $value:ident => $argument:expr;)* })*) => { $(
         $(#[$doc])*
         #[derive(Clone, Debug)]
-        pub struct $name(Argument);
+        pub struct $name(BuilderArgument);
 
         impl Push for $name {
-            fn push(self, to: &mut Vec<Argument>) {
+            fn push(self, to: &mut Vec<BuilderArgument>) {
                 to.push(self.0);
             }
         }
 
         impl From<OperandId> for $name {
             fn from(id: OperandId) -> Self {
-                Self(Argument::Operand(id))
+                Self(BuilderArgument::Operand(id))
             }
         }
 
@@ -96,22 +96,22 @@ macro_rules! one_argument {
 
 one_argument! {
     /// An INT32 scalar: a number, or an operand that holds one.
-    Int { i32: value => Argument::I32(value); }
+    Int { i32: value => BuilderArgument::I32(value); }
     /// A floating-point scalar of the type that the operation takes with its tensors, FLOAT32 or
     /// FLOAT16: a number, or an operand that holds one.
-    Float { f32: value => Argument::F32(value); }
+    Float { f32: value => BuilderArgument::F32(value); }
     /// A scalar of the kind that goes with the tensors: `f32` for those of floats, `i32` for the
     /// others.
     Number {
-        i32: value => Argument::I32(value);
-        f32: value => Argument::F32(value);
+        i32: value => BuilderArgument::I32(value);
+        f32: value => BuilderArgument::F32(value);
     }
     /// A BOOL scalar: `true` or `false`, or an operand that holds one.
-    Flag { bool: value => Argument::Flag(value); }
+    Flag { bool: value => BuilderArgument::Flag(value); }
     /// A fused activation, or an operand that holds its code.
-    Activation { FusedActivation: value => Argument::I32(value.code()); }
+    Activation { FusedActivation: value => BuilderArgument::I32(value.code()); }
     /// A tensor that may be left out.
-    MaybeTensor { Option<OperandId>: id => id.map_or(Argument::Omitted, Argument::Operand); }
+    MaybeTensor { Option<OperandId>: id => id.map_or(BuilderArgument::Omitted, BuilderArgument::Operand); }
 }
 
 /// Tensors in a row, as many as there are.
@@ -137,25 +137,25 @@ impl<const N: usize> From<[OperandId; N]> for Tensors {
 }
 
 impl Push for Tensors {
-    fn push(self, to: &mut Vec<Argument>) {
-        to.extend(self.0.into_iter().map(Argument::Operand));
+    fn push(self, to: &mut Vec<BuilderArgument>) {
+        to.extend(self.0.into_iter().map(BuilderArgument::Operand));
     }
 }
 
 /// A vector of INT32: the numbers, or an operand that holds them.
 #[derive(Clone, Debug)]
-pub struct Ints(Argument);
+pub struct Ints(BuilderArgument);
 
 impl From<OperandId> for Ints {
     fn from(id: OperandId) -> Self {
-        Self(Argument::Operand(id))
+        Self(BuilderArgument::Operand(id))
     }
 }
 
 impl From<&[i32]> for Ints {
     fn from(values: &[i32]) -> Self {
         let extent = u32::try_from(values.len()).unwrap_or(u32::MAX);
-        Self(Argument::I32s { values: values.to_vec(), dimensions: vec![extent] })
+        Self(BuilderArgument::I32s { values: values.to_vec(), dimensions: vec![extent] })
     }
 }
 
@@ -172,7 +172,7 @@ impl<const N: usize> From<[i32; N]> for Ints {
 }
 
 impl Push for Ints {
-    fn push(self, to: &mut Vec<Argument>) {
+    fn push(self, to: &mut Vec<BuilderArgument>) {
         to.push(self.0);
     }
 }
@@ -206,10 +206,10 @@ impl From<OperandId> for MaybeInts {
 }
 
 impl Push for MaybeInts {
-    fn push(self, to: &mut Vec<Argument>) {
+    fn push(self, to: &mut Vec<BuilderArgument>) {
         match self.0 {
             Some(values) => values.push(to),
-            None => to.push(Argument::Omitted),
+            None => to.push(BuilderArgument::Omitted),
         }
     }
 }
@@ -217,18 +217,21 @@ impl Push for MaybeInts {
 /// Pairs of INT32, such as what to pad before and behind each dimension: the pairs, or an operand
 /// of shape `[n, 2]`.
 #[derive(Clone, Debug)]
-pub struct Pairs(Argument);
+pub struct Pairs(BuilderArgument);
 
 impl From<OperandId> for Pairs {
     fn from(id: OperandId) -> Self {
-        Self(Argument::Operand(id))
+        Self(BuilderArgument::Operand(id))
     }
 }
 
 impl From<&[[i32; 2]]> for Pairs {
     fn from(pairs: &[[i32; 2]]) -> Self {
         let rows = u32::try_from(pairs.len()).unwrap_or(u32::MAX);
-        Self(Argument::I32s { values: pairs.as_flattened().to_vec(), dimensions: vec![rows, 2] })
+        Self(BuilderArgument::I32s {
+            values: pairs.as_flattened().to_vec(),
+            dimensions: vec![rows, 2],
+        })
     }
 }
 
@@ -239,7 +242,7 @@ impl<const N: usize> From<[[i32; 2]; N]> for Pairs {
 }
 
 impl Push for Pairs {
-    fn push(self, to: &mut Vec<Argument>) {
+    fn push(self, to: &mut Vec<BuilderArgument>) {
         to.push(self.0);
     }
 }
@@ -267,8 +270,8 @@ impl From<(i32, i32)> for Size {
 }
 
 impl Push for Size {
-    fn push(self, to: &mut Vec<Argument>) {
-        to.extend([Argument::I32(self.width), Argument::I32(self.height)]);
+    fn push(self, to: &mut Vec<BuilderArgument>) {
+        to.extend([BuilderArgument::I32(self.width), BuilderArgument::I32(self.height)]);
     }
 }
 
@@ -283,8 +286,8 @@ impl<T: Into<Size>> From<T> for Rows {
 }
 
 impl Push for Rows {
-    fn push(self, to: &mut Vec<Argument>) {
-        to.extend([Argument::I32(self.0.height), Argument::I32(self.0.width)]);
+    fn push(self, to: &mut Vec<BuilderArgument>) {
+        to.extend([BuilderArgument::I32(self.0.height), BuilderArgument::I32(self.0.width)]);
     }
 }
 
@@ -311,8 +314,8 @@ impl From<(f32, f32)> for Ratio {
 }
 
 impl Push for Ratio {
-    fn push(self, to: &mut Vec<Argument>) {
-        to.extend([Argument::F32(self.height), Argument::F32(self.width)]);
+    fn push(self, to: &mut Vec<BuilderArgument>) {
+        to.extend([BuilderArgument::F32(self.height), BuilderArgument::F32(self.width)]);
     }
 }
 
@@ -349,11 +352,11 @@ impl From<f32> for Resize {
 }
 
 impl Push for Resize {
-    fn push(self, to: &mut Vec<Argument>) {
+    fn push(self, to: &mut Vec<BuilderArgument>) {
         match self {
             Self::To(size) => size.push(to),
             Self::By { width, height } => {
-                to.extend([Argument::F32(width), Argument::F32(height)]);
+                to.extend([BuilderArgument::F32(width), BuilderArgument::F32(height)]);
             }
         }
     }
@@ -384,12 +387,12 @@ const SAME: i32 = 1;
 const VALID: i32 = 2;
 
 impl Push for Padding {
-    fn push(self, to: &mut Vec<Argument>) {
+    fn push(self, to: &mut Vec<BuilderArgument>) {
         match self {
-            Self::Same => to.push(Argument::I32(SAME)),
-            Self::Valid => to.push(Argument::I32(VALID)),
+            Self::Same => to.push(BuilderArgument::I32(SAME)),
+            Self::Valid => to.push(BuilderArgument::I32(VALID)),
             Self::Explicit { left, right, top, bottom } => {
-                to.extend([left, right, top, bottom].map(Argument::I32));
+                to.extend([left, right, top, bottom].map(BuilderArgument::I32));
             }
         }
     }
@@ -417,7 +420,7 @@ pub enum TransposePadding {
 }
 
 impl Push for TransposePadding {
-    fn push(self, to: &mut Vec<Argument>) {
+    fn push(self, to: &mut Vec<BuilderArgument>) {
         match self {
             Self::Same(shape) => {
                 shape.push(to);
@@ -449,13 +452,13 @@ pub enum Projection {
 }
 
 impl Push for Projection {
-    fn push(self, to: &mut Vec<Argument>) {
+    fn push(self, to: &mut Vec<BuilderArgument>) {
         let (weight, code) = match self {
-            Self::SparseDeprecated => (Argument::Omitted, 1),
-            Self::Dense { weight } => (Argument::Operand(weight), 2),
-            Self::Sparse => (Argument::Omitted, 3),
+            Self::SparseDeprecated => (BuilderArgument::Omitted, 1),
+            Self::Dense { weight } => (BuilderArgument::Operand(weight), 2),
+            Self::Sparse => (BuilderArgument::Omitted, 3),
         };
-        to.extend([weight, Argument::I32(code)]);
+        to.extend([weight, BuilderArgument::I32(code)]);
     }
 }
 
@@ -471,8 +474,8 @@ pub enum NmsKernel {
 }
 
 impl Push for NmsKernel {
-    fn push(self, to: &mut Vec<Argument>) {
-        to.push(Argument::I32(match self {
+    fn push(self, to: &mut Vec<BuilderArgument>) {
+        to.push(BuilderArgument::I32(match self {
             Self::Hard => 0,
             Self::Linear => 1,
             Self::Gaussian => 2,

@@ -12,13 +12,13 @@ use nnburst_hal::{
     ValidationError, operation_info,
 };
 
-use super::arguments::{Argument, Push};
+use super::arguments::{BuilderArgument, Push};
 use super::{COPIED_ALIGNMENT, ModelBuilder, OperandId};
 
 /// The arguments of an operation, each with the name that it goes by.
 #[derive(Debug, Default)]
 pub(super) struct Arguments {
-    list: Vec<Argument>,
+    list: Vec<BuilderArgument>,
     names: Vec<&'static str>,
     /// The number of arguments up to the last that is not left to its default.
     keep: usize,
@@ -139,38 +139,38 @@ impl ModelBuilder {
         None
     }
 
-    fn describe(&self, argument: &Argument) -> String {
+    fn describe(&self, argument: &BuilderArgument) -> String {
         match argument {
-            Argument::Operand(id) => {
+            BuilderArgument::Operand(id) => {
                 let kind = self.kind_of(*id);
                 kind.map_or_else(|| self.whose(*id).into(), |kind| kind.name().to_string())
             }
-            Argument::I32(_) => "an integer".into(),
-            Argument::F32(_) => "a float".into(),
-            Argument::Flag(_) => "a flag".into(),
-            Argument::I32s { .. } => "a list of integers".into(),
-            Argument::Omitted => "left out".into(),
+            BuilderArgument::I32(_) => "an integer".into(),
+            BuilderArgument::F32(_) => "a float".into(),
+            BuilderArgument::Flag(_) => "a flag".into(),
+            BuilderArgument::I32s { .. } => "a list of integers".into(),
+            BuilderArgument::Omitted => "left out".into(),
         }
     }
 
     /// The operand of an argument, made where it is a constant.
-    fn materialise(&mut self, argument: Argument, kind: OperandType) -> OperandId {
+    fn materialise(&mut self, argument: BuilderArgument, kind: OperandType) -> OperandId {
         let scalar = Operand::scalar(kind);
         match (argument, kind) {
-            (Argument::Operand(id), _) => id,
-            (Argument::I32(value), _) => self.constant(scalar, &value.to_le_bytes()),
-            (Argument::F32(value), OperandType::Float16) => {
+            (BuilderArgument::Operand(id), _) => id,
+            (BuilderArgument::I32(value), _) => self.constant(scalar, &value.to_le_bytes()),
+            (BuilderArgument::F32(value), OperandType::Float16) => {
                 self.constant(scalar, &f16::from_f32(value).to_le_bytes())
             }
-            (Argument::F32(value), _) => self.constant(scalar, &value.to_le_bytes()),
-            (Argument::Flag(value), OperandType::Int32) => {
+            (BuilderArgument::F32(value), _) => self.constant(scalar, &value.to_le_bytes()),
+            (BuilderArgument::Flag(value), OperandType::Int32) => {
                 self.constant(scalar, &i32::from(value).to_le_bytes())
             }
-            (Argument::Flag(value), _) => self.constant(scalar, &[u8::from(value)]),
-            (Argument::I32s { values, dimensions }, _) => {
+            (BuilderArgument::Flag(value), _) => self.constant(scalar, &[u8::from(value)]),
+            (BuilderArgument::I32s { values, dimensions }, _) => {
                 self.constant_of(Operand::tensor(kind, dimensions), &values)
             }
-            (Argument::Omitted, _) => self.omitted(kind),
+            (BuilderArgument::Omitted, _) => self.omitted(kind),
         }
     }
 

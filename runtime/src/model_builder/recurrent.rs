@@ -1,7 +1,7 @@
 //! The weights of recurrent cells, by name: an LSTM has up to twenty of them.
 
 use super::OperandId;
-use super::arguments::{Argument, MaybeTensor, Push};
+use super::arguments::{BuilderArgument, MaybeTensor, Push};
 
 /// A tensor for each gate of an LSTM.
 #[derive(Clone, Copy, Debug)]
@@ -68,8 +68,8 @@ pub struct LstmState {
 }
 
 impl Push for LstmState {
-    fn push(self, to: &mut Vec<Argument>) {
-        to.extend([self.hidden, self.cell].map(Argument::Operand));
+    fn push(self, to: &mut Vec<BuilderArgument>) {
+        to.extend([self.hidden, self.cell].map(BuilderArgument::Operand));
     }
 }
 
@@ -87,8 +87,10 @@ pub struct RnnWeights {
 }
 
 impl Push for RnnWeights {
-    fn push(self, to: &mut Vec<Argument>) {
-        to.extend([self.input, self.recurrent, self.bias, self.hidden].map(Argument::Operand));
+    fn push(self, to: &mut Vec<BuilderArgument>) {
+        to.extend(
+            [self.input, self.recurrent, self.bias, self.hidden].map(BuilderArgument::Operand),
+        );
     }
 }
 
@@ -108,14 +110,14 @@ pub enum CellActivation {
 }
 
 impl Push for Gates {
-    fn push(self, to: &mut Vec<Argument>) {
+    fn push(self, to: &mut Vec<BuilderArgument>) {
         MaybeTensor::from(self.input).push(to);
-        to.extend([self.forget, self.cell, self.output].map(Argument::Operand));
+        to.extend([self.forget, self.cell, self.output].map(BuilderArgument::Operand));
     }
 }
 
 impl Push for LstmWeights {
-    fn push(self, to: &mut Vec<Argument>) {
+    fn push(self, to: &mut Vec<BuilderArgument>) {
         self.input.push(to);
         self.recurrent.push(to);
         MaybeTensor::from(self.peephole.and_then(|peephole| peephole.input)).push(to);
@@ -128,8 +130,8 @@ impl Push for LstmWeights {
 }
 
 impl Push for CellActivation {
-    fn push(self, to: &mut Vec<Argument>) {
-        to.push(Argument::I32(match self {
+    fn push(self, to: &mut Vec<BuilderArgument>) {
+        to.push(BuilderArgument::I32(match self {
             Self::None => 0,
             Self::Relu => 1,
             Self::Relu6 => 3,
@@ -155,10 +157,10 @@ impl From<Gates> for MaybeGates {
 }
 
 impl Push for MaybeGates {
-    fn push(self, to: &mut Vec<Argument>) {
+    fn push(self, to: &mut Vec<BuilderArgument>) {
         match self.0 {
             Some(gates) => gates.push(to),
-            None => to.extend([const { Argument::Omitted }; 4]),
+            None => to.extend([const { BuilderArgument::Omitted }; 4]),
         }
     }
 }
@@ -178,7 +180,7 @@ pub struct GateScales {
 }
 
 impl Push for GateScales {
-    fn push(self, to: &mut Vec<Argument>) {
-        to.extend([self.input, self.forget, self.cell, self.output].map(Argument::F32));
+    fn push(self, to: &mut Vec<BuilderArgument>) {
+        to.extend([self.input, self.forget, self.cell, self.output].map(BuilderArgument::F32));
     }
 }

@@ -10,7 +10,7 @@ use nnburst_hal::{
 
 use super::graphs::operand;
 use super::step_model::{StepModel, Uses};
-use super::walk::{RawStep, Value, Walk, graph_of, has_value};
+use super::walk::{RawStep, ScopedOperand, Walk, graph_of, has_value};
 use crate::device::Device;
 use crate::error::{Result, RuntimeError};
 use crate::planned::{Branch, ExecutionStep, Home, LoopStep, Plan, Slot, Step};
@@ -82,7 +82,7 @@ struct Planner<'a> {
     model: &'a Arc<Model>,
     walk: &'a Walk,
     slots: Vec<Slot>,
-    known: HashMap<Value, usize>,
+    known: HashMap<ScopedOperand, usize>,
     arena_bytes: u64,
     /// The bytes of constants that go into control flow.
     constants: Vec<u8>,
@@ -103,7 +103,7 @@ impl<'a> Planner<'a> {
         for (indexes, is_input) in arguments {
             for (position, &operand) in indexes.iter().enumerate() {
                 let home = if is_input { Home::Input(position) } else { Home::Output(position) };
-                planner.add(Value { scope: 0, operand }, home)?;
+                planner.add(ScopedOperand { scope: 0, operand }, home)?;
             }
         }
         Ok(planner)
@@ -119,7 +119,7 @@ impl<'a> Planner<'a> {
         Ok((graph, graph.operations.get(at).ok_or_else(lost_track)?))
     }
 
-    fn add(&mut self, value: Value, home: Home) -> Result<usize> {
+    fn add(&mut self, value: ScopedOperand, home: Home) -> Result<usize> {
         let operand = operand(self.graph(value.scope)?, value.operand).ok_or_else(lost_track)?;
         self.slots.push(Slot { operand: operand.clone(), home });
         self.known.insert(value, self.slots.len() - 1);
@@ -128,7 +128,7 @@ impl<'a> Planner<'a> {
 
     /// The slot of a value, made at its first mention.
     fn slot(&mut self, scope: usize, index: u32) -> Result<usize> {
-        let value = Value { scope, operand: index };
+        let value = ScopedOperand { scope, operand: index };
         if let Some(&slot) = self.known.get(&value) {
             return Ok(slot);
         }

@@ -29,7 +29,7 @@ pub(super) struct Scope {
 
 /// An operand of a scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Value {
+pub(super) struct ScopedOperand {
     pub(super) scope: usize,
     pub(super) operand: u32,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nnburst_hal::{ExecutionOptions, ExecutionResult, PreparedModel, Request, Result};
 
 /// The way to the devices: synchronous, by bursts, or behind fences.
-pub(crate) trait Call {
+pub(crate) trait StepCall {
     /// Has step `at` run a request.
     ///
     /// No shapes in the answer mean those that were known.
@@ -35,7 +35,7 @@ pub(crate) trait Call {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InTurn;
 
-impl Call for InTurn {
+impl StepCall for InTurn {
     fn call(
         &mut self,
         _at: usize,

@@ -11,7 +11,7 @@ use nnburst_hal::{
 };
 
 use super::Planned;
-use super::call::Call;
+use super::call::StepCall;
 use super::run::Run;
 use crate::background;
 
@@ -87,7 +87,7 @@ impl Behind {
     }
 }
 
-impl Call for Behind {
+impl StepCall for Behind {
     fn call(
         &mut self,
         _at: usize,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use nnburst_hal::{DEFAULT_LOOP_TIMEOUT, ErrorStatus, HalError, MAX_LOOP_TIMEOUT, OutputShape};
 
-use super::places::{Place, merge};
+use super::places::{ValuePlace, merge};
 use super::run::{Run, Stop};
 use super::{Branch, LoopStep};
 
@@ -15,7 +15,7 @@ pub(super) struct LoopState {
     /// True if the condition is what ran last.
     condition_ran: bool,
     /// The present places of the variables.
-    variables: Vec<Place>,
+    variables: Vec<ValuePlace>,
     /// The one of the two buffers that the next iteration writes.
     turn: usize,
 }
@@ -96,18 +96,18 @@ impl Run<'_> {
         self.options.loop_timeout.unwrap_or(DEFAULT_LOOP_TIMEOUT).min(MAX_LOOP_TIMEOUT)
     }
 
-    fn places_of(&self, slots: &[usize]) -> Vec<Place> {
+    fn places_of(&self, slots: &[usize]) -> Vec<ValuePlace> {
         slots.iter().map(|&slot| self.places.get(slot).cloned().unwrap_or_default()).collect()
     }
 
-    fn bind_all(&mut self, slots: &[usize], places: &[Place]) {
+    fn bind_all(&mut self, slots: &[usize], places: &[ValuePlace]) {
         for (&slot, place) in slots.iter().zip(places) {
             self.bind(slot, place.clone());
         }
     }
 
     /// Has a value of an inner graph live where one of the outer graph does.
-    fn bind(&mut self, slot: usize, place: Place) {
+    fn bind(&mut self, slot: usize, place: ValuePlace) {
         if let Some(bound) = self.places.get_mut(slot) {
             *bound = place;
         }

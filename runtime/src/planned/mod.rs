@@ -33,7 +33,7 @@ use nnburst_hal::{
     Version, validate_request,
 };
 
-pub(crate) use call::{Call, InTurn};
+pub(crate) use call::{InTurn, StepCall};
 
 use crate::device::Device;
 use crate::memory::StepRole;
@@ -278,7 +278,7 @@ impl Planned {
         &self,
         request: &Request,
         options: &ExecutionOptions,
-        call: &mut dyn Call,
+        call: &mut dyn StepCall,
     ) -> ExecutionResult {
         self.check(request, AllowUnspecifiedOutput::Yes)?;
         let arena = self.arena().map_err(HalError::from)?;

@@ -9,7 +9,7 @@ use super::{Home, Plan};
 
 /// The place of a value in this run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct ValuePlace {
     /// Nothing where the value is left out.
     pub(super) pool: Option<RequestPool>,
     pub(super) offset: u32,
@@ -20,7 +20,7 @@ pub(super) struct Place {
     pub(super) output: Option<usize>,
 }
 
-impl Place {
+impl ValuePlace {
     fn of_argument(
         argument: &RequestArgument,
         operand: &Operand,
@@ -126,8 +126,8 @@ fn outside() -> HalError {
 
 /// A request for a step whose arguments are in these places.
 pub(super) fn request<'p>(
-    inputs: impl Iterator<Item = (&'p Place, &'p Operand)>,
-    outputs: impl Iterator<Item = (&'p Place, &'p Operand)>,
+    inputs: impl Iterator<Item = (&'p ValuePlace, &'p Operand)>,
+    outputs: impl Iterator<Item = (&'p ValuePlace, &'p Operand)>,
 ) -> Request {
     let mut request = Request::default();
     let Request { inputs: into, outputs: onto, pools } = &mut request;
@@ -136,7 +136,11 @@ pub(super) fn request<'p>(
     request
 }
 
-fn argument(place: &Place, operand: &Operand, pools: &mut Vec<RequestPool>) -> RequestArgument {
+fn argument(
+    place: &ValuePlace,
+    operand: &Operand,
+    pools: &mut Vec<RequestPool>,
+) -> RequestArgument {
     let Some(pool) = &place.pool else {
         return RequestArgument { has_no_value: true, ..RequestArgument::default() };
     };

@@ -7,9 +7,9 @@ use nnburst_hal::{
     OutputShape, Request, Result, TimePoint, Timing,
 };
 
-use super::call::Call;
+use super::call::StepCall;
 use super::interpret::LoopState;
-use super::places::{self, Place};
+use super::places::{self, ValuePlace};
 use super::{ExecutionStep, Planned, Step};
 
 /// Why a run ended early.
@@ -40,7 +40,7 @@ pub(super) struct Run<'p> {
     pub(super) options: &'p ExecutionOptions,
     arena: Option<Memory>,
     /// One per slot.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<ValuePlace>,
     /// The loops under way, by their steps.
     pub(super) loops: HashMap<usize, LoopState>,
     timing: Timing,
@@ -55,14 +55,17 @@ impl<'p> Run<'p> {
     ) -> Self {
         let plan = &planned.plan;
         let place = |slot: &super::Slot| {
-            Place::of(&slot.home, &slot.operand, plan, request, arena.as_ref())
+            ValuePlace::of(&slot.home, &slot.operand, plan, request, arena.as_ref())
         };
         let places = plan.slots.iter().map(place).collect();
         let (loops, timing) = (HashMap::new(), Timing::NONE);
         Self { planned, request, options, arena, places, loops, timing }
     }
 
-    pub(super) fn go(mut self, call: &mut dyn Call) -> std::result::Result<ExecutionOutcome, Stop> {
+    pub(super) fn go(
+        mut self,
+        call: &mut dyn StepCall,
+    ) -> std::result::Result<ExecutionOutcome, Stop> {
         let mut at = 0;
         while let Some(step) = self.planned.plan.steps.get(at) {
             at = match step {
@@ -90,7 +93,7 @@ impl<'p> Run<'p> {
         &mut self,
         at: usize,
         step: &ExecutionStep,
-        call: &mut dyn Call,
+        call: &mut dyn StepCall,
     ) -> std::result::Result<(), Stop> {
         let request = self.request_of(step);
         let mut result = call.call(at, &step.prepared, &request, self.options);
@@ -190,11 +193,13 @@ impl<'p> Run<'p> {
     }
 
     /// A place in the arena, for values that the interpreter keeps.
-    pub(super) fn place_of(&self, home: &super::Home, slot: usize) -> Place {
+    pub(super) fn place_of(&self, home: &super::Home, slot: usize) -> ValuePlace {
         let plan = &self.planned.plan;
         plan.slots
             .get(slot)
-            .map(|slot| Place::of(home, &slot.operand, plan, self.request, self.arena.as_ref()))
+            .map(|slot| {
+                ValuePlace::of(home, &slot.operand, plan, self.request, self.arena.as_ref())
+            })
             .unwrap_or_default()
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use nnburst_conformance::shared_dir;
-use nnburst_hal::{OperationInfo, OperationType, Run, Version, operation_info};
+use nnburst_hal::{OperandRun, OperationInfo, OperationType, Version, operation_info};
 use serde_json::Value;
 
 type Row = (String, Vec<String>, Vec<String>);
@@ -67,7 +67,7 @@ fn table_rows(info: &OperationInfo) -> BTreeSet<Row> {
     rows
 }
 
-fn runs(runs: &[Run], variable: &str) -> Vec<String> {
+fn runs(runs: &[OperandRun], variable: &str) -> Vec<String> {
     runs.iter()
         .flat_map(|run| {
             let name = run.kind.name();

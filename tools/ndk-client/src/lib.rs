@@ -8,14 +8,14 @@
 //!
 //! ```no_run
 //! use nnburst::builtin;
-//! use nnburst_ndk_client::{Library, Mode, Run};
+//! use nnburst_ndk_client::{Library, RunMode, RunOptions};
 //!
 //! let library = Library::open()?;
 //! let device = library.device("nnapi-reference")?;
 //! let model = library.model(&builtin::model("add1")?)?;
 //! let compilation = model.compile(&device)?;
 //! # let request = nnburst::hal::Request::default();
-//! compilation.run(&request, &Run { mode: Mode::Burst, ..Run::default() })?;
+//! compilation.run(&request, &RunOptions { mode: RunMode::Burst, ..RunOptions::default() })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -37,7 +37,7 @@ pub use model::{Compilation, Model};
 use nnburst::RuntimeError;
 use nnburst::hal::{ErrorStatus, HalError};
 pub use repeated::Repeated;
-pub use run::{Mode, Run};
+pub use run::{RunMode, RunOptions};
 
 /// The library is not there, or lacks a function.
 #[derive(Debug, thiserror::Error)]

@@ -14,7 +14,7 @@ use crate::object::Owned;
 
 /// The call that runs an execution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
+pub enum RunMode {
     /// `compute`, its arguments in buffers.
     #[default]
     Sync,
@@ -28,9 +28,9 @@ pub enum Mode {
 
 /// The options of a run.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Run {
+pub struct RunOptions {
     /// The call.
-    pub mode: Mode,
+    pub mode: RunMode,
     /// True if arguments of known size lie in memories made from descriptors.
     pub device_memory: bool,
     /// The time that a WHILE may take.
@@ -52,7 +52,11 @@ impl Compilation {
     ///
     /// # Errors
     /// What the library answered; [`RuntimeError::OutputTooSmall`] with the shapes it tells.
-    pub fn run(&self, request: &Request, run: &Run) -> Result<ExecutionOutcome, RuntimeError> {
+    pub fn run(
+        &self,
+        request: &Request,
+        run: &RunOptions,
+    ) -> Result<ExecutionOutcome, RuntimeError> {
         let api = &self.object.api;
         let create = api.ANeuralNetworksExecution_create;
         let execution = Owned::make(api, api.ANeuralNetworksExecution_free, |made| {
@@ -84,7 +88,7 @@ impl Compilation {
         }
     }
 
-    fn start(&self, execution: &Owned, mode: Mode) -> Result<(), RuntimeError> {
+    fn start(&self, execution: &Owned, mode: RunMode) -> Result<(), RuntimeError> {
         let api = &self.object.api;
         let object = execution.object;
         let wait = |launch: &dyn Fn(*mut Object) -> i32| -> Result<(), RuntimeError> {
@@ -94,17 +98,17 @@ impl Compilation {
         };
         match mode {
             // SAFETY: the execution is ours; its arguments outlive the call.
-            Mode::Sync => api.check(unsafe { (api.ANeuralNetworksExecution_compute)(object) }),
-            Mode::Burst => {
+            RunMode::Sync => api.check(unsafe { (api.ANeuralNetworksExecution_compute)(object) }),
+            RunMode::Burst => {
                 let compute = api.ANeuralNetworksExecution_burstCompute;
                 // SAFETY: as above; the burst is ours.
                 api.check(unsafe { compute(object, self.burst.object) })
             }
-            Mode::Async => wait(&|event| {
+            RunMode::Async => wait(&|event| {
                 // SAFETY: as above; the event is waited for.
                 unsafe { (api.ANeuralNetworksExecution_startCompute)(object, event) }
             }),
-            Mode::Fenced => wait(&|event| {
+            RunMode::Fenced => wait(&|event| {
                 let start = api.ANeuralNetworksExecution_startComputeWithDependencies;
                 // SAFETY: as above; nothing is depended on.
                 unsafe { start(object, std::ptr::null(), 0, 0, event) }
@@ -116,7 +120,7 @@ impl Compilation {
         &self,
         execution: &Owned,
         request: &Request,
-        run: &Run,
+        run: &RunOptions,
         places: &mut Places,
     ) -> Result<(), RuntimeError> {
         let api = &self.object.api;
@@ -146,7 +150,7 @@ impl Compilation {
         execution: &Owned,
         (index, operand, kind): (i32, &Operand, *const OperandType),
         (request, argument): (&Request, &RequestArgument),
-        run: &Run,
+        run: &RunOptions,
         places: &mut Places,
     ) -> Result<(), RuntimeError> {
         let api = &self.object.api;
@@ -169,7 +173,7 @@ impl Compilation {
             places.memories.push(made);
             return api.check(result);
         }
-        if run.mode == Mode::Sync {
+        if run.mode == RunMode::Sync {
             let mut bytes = vec![0; length];
             pool.read_at(widen(offset), &mut bytes)?;
             let set = api.ANeuralNetworksExecution_setInput;
@@ -190,7 +194,7 @@ impl Compilation {
         execution: &Owned,
         (index, operand, kind): (i32, &Operand, *const OperandType),
         (request, argument): (&Request, &RequestArgument),
-        run: &Run,
+        run: &RunOptions,
         places: &mut Places,
     ) -> Result<(), RuntimeError> {
         let api = &self.object.api;
@@ -214,7 +218,7 @@ impl Compilation {
             places.copies.push((made, target));
             return api.check(result);
         }
-        if run.mode == Mode::Sync {
+        if run.mode == RunMode::Sync {
             // The buffer's content as it is now: what isn't written shows.
             let mut bytes = vec![0; length];
             pool_of(request, at)?.read_at(widen(offset), &mut bytes)?;

@@ -2,7 +2,7 @@
 
 use nnburst::hal::{Access, Memory, Request, RequestArgument, RequestPool};
 use nnburst::{RuntimeError, builtin, hal};
-use nnburst_ndk_client::{Library, Mode, Run};
+use nnburst_ndk_client::{Library, RunMode, RunOptions};
 
 fn argument(pool_index: u32, length: u32) -> RequestArgument {
     let location = hal::DataLocation { pool_index, offset: 0, length };
@@ -20,7 +20,7 @@ fn every_form_of_execution_adds() {
     let output = usize::try_from(source.main.output_indexes[0]).unwrap();
     let bytes = source.main.operands[output].data_size().unwrap();
     let length = u32::try_from(bytes).unwrap();
-    for mode in [Mode::Sync, Mode::Async, Mode::Burst, Mode::Fenced] {
+    for mode in [RunMode::Sync, RunMode::Async, RunMode::Burst, RunMode::Fenced] {
         for device_memory in [false, true] {
             let pools = [(); 2].map(|()| Memory::ashmem(u64::from(length)).unwrap());
             let request = Request {
@@ -31,7 +31,7 @@ fn every_form_of_execution_adds() {
             let input: Vec<u8> = 1.5f32.to_le_bytes().repeat(bytes / 4);
             let mapping = pools[0].map(Access::ReadWrite).unwrap();
             mapping.view_mut(0..bytes).unwrap().copy_from_slice(&input);
-            let run = Run { mode, device_memory, loop_timeout: None };
+            let run = RunOptions { mode, device_memory, loop_timeout: None };
             let outcome = compilation.run(&request, &run).unwrap();
             assert!(outcome.output_shapes[0].is_sufficient);
             let mut result = vec![0; bytes];

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use nnburst::RuntimeError;
 use nnburst_conformance::Case;
-use nnburst_ndk_client::{Device, Library, Mode, Run};
+use nnburst_ndk_client::{Device, Library, RunMode, RunOptions};
 
 use super::Verdict;
 use super::attempt::{Attempt, compare, expected_failure, request_of, too_small};
@@ -50,12 +50,12 @@ impl Ndk {
             Err(error) => return expected_failure(case, error),
         };
         let request = request_of(case, args)?;
-        let run = Run {
+        let run = RunOptions {
             mode: match args.engine.mode {
-                CallMode::Inproc | CallMode::Sync => Mode::Sync,
-                CallMode::Async => Mode::Async,
-                CallMode::Fenced => Mode::Fenced,
-                CallMode::Burst => Mode::Burst,
+                CallMode::Inproc | CallMode::Sync => RunMode::Sync,
+                CallMode::Async => RunMode::Async,
+                CallMode::Fenced => RunMode::Fenced,
+                CallMode::Burst => RunMode::Burst,
             },
             device_memory: args.device_memory,
             loop_timeout: case.loops_forever().then_some(Duration::from_millis(1)),
@@ -64,8 +64,8 @@ impl Ndk {
             Err(error) if args.insufficient_size => too_small(case, error),
             Err(error) => {
                 // A burst carries the status alone: the reason is asked for once more.
-                let again = case.broken_rule().filter(|_| run.mode == Mode::Burst);
-                let called = Run { mode: Mode::Sync, ..run };
+                let again = case.broken_rule().filter(|_| run.mode == RunMode::Burst);
+                let called = RunOptions { mode: RunMode::Sync, ..run };
                 let told = again.and_then(|_| compilation.run(&request.request, &called).err());
                 expected_failure(case, told.unwrap_or(error))
             }

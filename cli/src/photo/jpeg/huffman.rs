@@ -2,7 +2,7 @@
 
 /// The codes of one table, canonical as the standard's annex C makes them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Table {
+pub(super) struct HuffmanTable {
     /// By code length less one: the largest code, or -1 where there is none.
     largest: [i32; 16],
     /// By code length less one: what to add to a code to find its value.
@@ -10,7 +10,7 @@ pub(super) struct Table {
     values: Vec<u8>,
 }
 
-impl Table {
+impl HuffmanTable {
     /// From the counts per length and the values, as a DHT segment carries them; `None` if they are
     /// no code.
     pub(super) fn new(counts: &[u8; 16], values: &[u8]) -> Option<Self> {
@@ -48,7 +48,7 @@ impl<'a> Bits<'a> {
 
     /// The value of the next code; `None` at the end of the data or at a code that isn't in the
     /// table.
-    pub(super) fn value(&mut self, table: &Table) -> Option<u8> {
+    pub(super) fn value(&mut self, table: &HuffmanTable) -> Option<u8> {
         let mut code = 0;
         for (&largest, &offset) in table.largest.iter().zip(&table.offset) {
             code = code << 1 | self.bits(1)?;
@@ -111,15 +111,15 @@ mod tests {
         // Lengths 2, 2, 3: codes 00, 01, 100.
         let mut counts = [0; 16];
         (counts[1], counts[2]) = (2, 1);
-        let table = Table::new(&counts, &[10, 20, 30]).unwrap();
+        let table = HuffmanTable::new(&counts, &[10, 20, 30]).unwrap();
         let mut bits = Bits::new(&[0b0001_1000]);
         assert_eq!(
             [bits.value(&table), bits.value(&table), bits.value(&table)],
             [Some(10), Some(20), Some(30)]
         );
-        assert!(Table::new(&counts, &[1]).is_none(), "fewer values than codes");
+        assert!(HuffmanTable::new(&counts, &[1]).is_none(), "fewer values than codes");
         counts[0] = 200;
-        assert!(Table::new(&counts, &[0; 203]).is_none(), "more codes than bits");
+        assert!(HuffmanTable::new(&counts, &[0; 203]).is_none(), "more codes than bits");
     }
 
     #[test]

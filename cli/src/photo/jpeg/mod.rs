@@ -10,7 +10,7 @@
 mod huffman;
 mod samples;
 
-use huffman::{Bits, Table};
+use huffman::{Bits, HuffmanTable};
 use samples::{Plane, inverse_dct, rgb};
 
 use super::Picture;
@@ -58,8 +58,8 @@ struct Decoder {
     height: usize,
     components: Vec<Component>,
     quantisation: [Option<[u16; 64]>; 4],
-    dc: [Option<Table>; 4],
-    ac: [Option<Table>; 4],
+    dc: [Option<HuffmanTable>; 4],
+    ac: [Option<HuffmanTable>; 4],
     restart_interval: u16,
 }
 
@@ -98,7 +98,7 @@ impl Decoder {
             let total = counts.iter().map(|&count| usize::from(count)).sum();
             let (values, rest) = rest.split_at_checked(total)?;
             let tables = if head >> 4 == 0 { &mut self.dc } else { &mut self.ac };
-            *tables.get_mut(usize::from(head & 15))? = Some(Table::new(counts, values)?);
+            *tables.get_mut(usize::from(head & 15))? = Some(HuffmanTable::new(counts, values)?);
             segment = rest;
         }
         Some(())
@@ -220,8 +220,8 @@ impl Decoder {
 /// The dequantised coefficients of the next block, in natural order.
 fn read_block(
     bits: &mut Bits<'_>,
-    dc: &Table,
-    ac: &Table,
+    dc: &HuffmanTable,
+    ac: &HuffmanTable,
     quantisation: &[u16; 64],
     prediction: &mut i32,
 ) -> Option<[i32; 64]> {

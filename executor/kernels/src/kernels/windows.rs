@@ -27,7 +27,7 @@ pub struct Region {
 
 /// Neighbouring output pixels of a line whose windows cover the same part of the filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct WindowRun {
     /// Lines of the filter that are over the image.
     pub lines: Range<usize>,
     /// Columns of the filter that are over the image.
@@ -41,10 +41,10 @@ pub struct Run {
 }
 
 /// Calls `each` for all pixels, in order within a line.
-pub fn each_run(patches: &Patches, mut each: impl FnMut(Run)) {
+pub fn each_run(patches: &Patches, mut each: impl FnMut(WindowRun)) {
     each_region(patches, 0..patches.lines(), |region| {
         for line in 0..region.height {
-            each(Run {
+            each(WindowRun {
                 lines: region.lines.clone(),
                 columns: region.columns.clone(),
                 input: region.input + line * patches.stride_h * patches.in_width,

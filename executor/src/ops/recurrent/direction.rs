@@ -47,7 +47,7 @@ pub(super) struct States<'a> {
 
 /// A state: where it comes from, elements per batch row, which output wants it in the end.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct State {
+pub(super) struct CellState {
     pub(super) from: Id,
     pub(super) len: usize,
     pub(super) to: Option<usize>,
@@ -64,8 +64,8 @@ pub(super) struct Direction<C> {
     /// The auxiliary input, where the cell has weights for it.
     pub(super) aux: Option<(Id, Linear)>,
     pub(super) recurrent: Linear,
-    pub(super) h: State,
-    pub(super) c: Option<State>,
+    pub(super) h: CellState,
+    pub(super) c: Option<CellState>,
     pub(super) backward: bool,
     pub(super) sequence_to: SequenceTo,
     /// Of one run over the sequence.

@@ -5,8 +5,8 @@
 
 use nnburst_kernels::tensor::{OpError, Shape};
 
-use super::direction::{Direction, State, emit};
-use super::lstm_cell::{Cell, CellInputs};
+use super::direction::{CellState, Direction, emit};
+use super::lstm_cell::{CellInputs, LstmCell};
 use super::operands::{Id, Operands, is_half};
 use super::sequence::{Linking, Sequence, SequenceTo, set_sequence_outputs};
 use crate::lowering::{Lowered, OpBuilder};
@@ -28,7 +28,7 @@ fn lower_lstm(op: &mut OpBuilder<'_>) -> Lowered {
     }
     let mut operands = Operands::default();
     let x = operands.required(op, 0, &[batch, width])?;
-    let cell = Cell::new(op, &mut operands, &at, (batch, width, 0), (20, 21, 22))?;
+    let cell = LstmCell::new(op, &mut operands, &at, (batch, width, 0), (20, 21, 22))?;
     let (units, output) = (cell.extents.units, cell.extents.output);
     op.set_output(0, Shape::new([batch, cell.gates() * units])?)?;
     op.set_output(1, Shape::new([batch, output])?)?;
@@ -47,7 +47,7 @@ fn lower_unidirectional(op: &mut OpBuilder<'_>) -> Lowered {
     at.layer_norm = Some([24, 25, 26, 27]);
     let mut operands = Operands::default();
     let x = operands.required(op, 0, &x.shape)?;
-    let cell = Cell::new(op, &mut operands, &at, (sequence.batch, width, 0), (20, 21, 22))?;
+    let cell = LstmCell::new(op, &mut operands, &at, (sequence.batch, width, 0), (20, 21, 22))?;
     let (batch, units, output) = (sequence.batch, cell.extents.units, cell.extents.output);
     op.set_output(0, sequence.shape(output)?)?;
     let states_to = match op.output_count() {
@@ -99,9 +99,9 @@ fn lower_bidirectional(op: &mut OpBuilder<'_>) -> Lowered {
     };
     let batch = sequence.batch;
     let scalars = (48, 49, 50);
-    let forward = Cell::new(op, &mut operands, &forward_at, (batch, width, cell_aux), scalars)?;
+    let forward = LstmCell::new(op, &mut operands, &forward_at, (batch, width, cell_aux), scalars)?;
     let extents = (batch, backward_width, cell_aux);
-    let backward = Cell::new(op, &mut operands, &backward_at, extents, scalars)?;
+    let backward = LstmCell::new(op, &mut operands, &backward_at, extents, scalars)?;
     let (forward_to, backward_to, first_state) = set_sequence_outputs(
         op,
         sequence,
@@ -120,7 +120,7 @@ fn lower_bidirectional(op: &mut OpBuilder<'_>) -> Lowered {
         }
     }
     let aux = aux.filter(|_| linking == Linking::Cross);
-    let aux_of = |cell: &Cell| Some((aux?, cell.aux(op.isa(), &operands)?));
+    let aux_of = |cell: &LstmCell| Some((aux?, cell.aux(op.isa(), &operands)?));
     let (forward_aux, backward_aux) = (aux_of(&forward), aux_of(&backward));
     let of = |cell, x, to, at| direction(op, &operands, cell, x, sequence, to, states_of(at));
     let forward = Direction { aux: forward_aux, ..of(forward, x, forward_to, 0) };
@@ -134,20 +134,24 @@ fn lower_bidirectional(op: &mut OpBuilder<'_>) -> Lowered {
 fn direction(
     op: &OpBuilder<'_>,
     operands: &Operands,
-    cell: Cell,
+    cell: LstmCell,
     x: Id,
     sequence: Sequence,
     sequence_to: SequenceTo,
     states_to: Option<(usize, usize)>,
-) -> Direction<Cell> {
+) -> Direction<LstmCell> {
     let (isa, extents) = (op.isa(), cell.extents);
     Direction {
         columns: cell.gates() * extents.units,
         x: (x, cell.inputs(isa, operands, sequence.rows())),
         aux: None,
         recurrent: cell.recurrent(isa, operands),
-        h: State { from: cell.output_state, len: extents.output, to: states_to.map(|to| to.0) },
-        c: Some(State { from: cell.cell_state, len: extents.units, to: states_to.map(|to| to.1) }),
+        h: CellState { from: cell.output_state, len: extents.output, to: states_to.map(|to| to.0) },
+        c: Some(CellState {
+            from: cell.cell_state,
+            len: extents.units,
+            to: states_to.map(|to| to.1),
+        }),
         backward: false,
         sequence_to,
         multiplies: sequence.rows() * cell.multiplies(),

@@ -65,7 +65,7 @@ pub(super) struct Extents {
 
 /// A cell whose operands were checked.
 #[derive(Debug)]
-pub(super) struct Cell {
+pub(super) struct LstmCell {
     pub(super) extents: Extents,
     /// True if the input gate is one minus the forget gate.
     pub(super) coupled: bool,
@@ -90,7 +90,7 @@ const FORGET: usize = 1;
 const CELL: usize = 2;
 const OUTPUT: usize = 3;
 
-impl Cell {
+impl LstmCell {
     /// Checks the operands of a cell that reads `input` values per batch row (and `aux` auxiliary
     /// ones).
     pub(super) fn new(
@@ -237,7 +237,7 @@ impl Cell {
     }
 }
 
-impl direction::Cell for Cell {
+impl direction::Cell for LstmCell {
     fn packed(&self) -> &[Id] {
         self.projection.as_ref().map_or(&[], Linear::packed)
     }

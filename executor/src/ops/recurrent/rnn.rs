@@ -6,7 +6,7 @@
 
 use nnburst_kernels::tensor::{OpError, Shape};
 
-use super::direction::{Cell, Direction, State, States, emit};
+use super::direction::{Cell, CellState, Direction, States, emit};
 use super::linear::{Inputs, Linear};
 use super::lstm_cell::extents_2d;
 use super::math::{Activation, Functions};
@@ -193,7 +193,7 @@ impl Parts {
             x: (self.x, Inputs::new(op.isa(), operands, weights, bias, units, width, rows)),
             aux: self.aux.map(|(aux, weights, width)| (aux, linear(weights, width))),
             recurrent: linear(self.recurrent, units),
-            h: State { from: self.state, len: units, to: state_to },
+            h: CellState { from: self.state, len: units, to: state_to },
             c: None,
             backward: false,
             sequence_to,

@@ -47,7 +47,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
             op.absorb(1);
             packed.emit(op, functions);
         }
-        None => emit_plain(op, extents, operands, &ids, functions, half),
+        None => emit_plain(op, extents, operands, ids, functions, half),
     }
     Ok(())
 }

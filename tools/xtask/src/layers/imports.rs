@@ -18,7 +18,7 @@ use crate::cargo::workspace;
 type Name = Vec<String>;
 
 /// The files of a crate and what each imports.
-pub(super) struct Graph {
+pub(super) struct ImportGraph {
     files: Vec<PathBuf>,
     modules: BTreeMap<Name, Module>,
 }
@@ -47,7 +47,7 @@ impl fmt::Display for Layered {
     }
 }
 
-impl Graph {
+impl ImportGraph {
     /// Reads a crate from its root file on.
     ///
     /// # Errors
@@ -379,7 +379,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let graph = Graph::of_crate(&dir.path().join("lib.rs")).unwrap();
+        let graph = ImportGraph::of_crate(&dir.path().join("lib.rs")).unwrap();
         let name = |at: usize| {
             let file = graph.files[at].strip_prefix(dir.path()).unwrap();
             file.to_str().unwrap().to_owned()
@@ -433,7 +433,7 @@ mod tests {
         write("tensor.rs", "use crate::plan::Plan; use crate::{plan};");
         write("plan.rs", "use crate::tensor::Shape; pub struct Plan;");
         write("stray.rs", "");
-        let graph = Graph::of_crate(&dir.path().join("lib.rs")).unwrap();
+        let graph = ImportGraph::of_crate(&dir.path().join("lib.rs")).unwrap();
         let found: Vec<_> =
             graph.imports_up(&["tensor", "plan"]).iter().map(|found| found.what.clone()).collect();
         assert_eq!(found, ["lies in no layer", "imports plan"]);

@@ -19,7 +19,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::cargo::{Outcome, workspace};
-use imports::{Graph, Layered};
+use imports::{ImportGraph, Layered};
 
 /// The crates of the workspace that a crate may depend on; nobody is listed who may know all.
 const MAY_KNOW: &[(&str, &[&str])] = &[
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for package in &packages {
         for root in &package.roots {
-            let graph = Graph::of_crate(root)?;
+            let graph = ImportGraph::of_crate(root)?;
             if package.name == "nnburst-executor" || package.name == "nnburst-kernels" {
                 let up = graph.imports_up(LAYERS);
                 *counts.entry("imports-up executor".into()).or_default() += up.len();

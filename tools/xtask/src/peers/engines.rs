@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::Options;
-use super::rows::{Origin, Row, What};
+use super::rows::{ModelOrigin, PeerRow, What};
 
 /// The package that the peers' scripts need; the version that the project's targets were measured
 /// with.
@@ -68,11 +68,11 @@ impl Engines {
     }
 
     /// Measures a row once, theirs first.
-    pub(super) fn round(&self, row: &Row, budget: f64) -> Result<Round, String> {
+    pub(super) fn round(&self, row: &PeerRow, budget: f64) -> Result<Round, String> {
         let mut sum = Round { peer: 0.0, ours: 0.0 };
         let folder = match row.origin {
-            Origin::Shared => &self.models,
-            Origin::Made => &self.made,
+            ModelOrigin::Shared => &self.models,
+            ModelOrigin::Made => &self.made,
         };
         for name in row.models {
             let model = Model { folder, name };

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 
 use crate::cargo::{Cargo, Outcome, workspace};
 use engines::Engines;
-use rows::{OTHERS, Origin, ROWS, Row};
+use rows::{ModelOrigin, OTHERS, PeerRow, ROWS};
 
 /// The options of the command line.
 struct Options {
@@ -45,13 +45,13 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         None => build()?,
     };
     let rows = || ROWS.iter().chain(OTHERS);
-    let mut chosen: Vec<&Row> = rows().filter(|row| options.wants(row)).collect();
+    let mut chosen: Vec<&PeerRow> = rows().filter(|row| options.wants(row)).collect();
     if chosen.is_empty() {
         let known: Vec<_> = rows().map(|row| row.name).collect();
         return Err(format!("no row is called so; there are {}", known.join(", ")));
     }
     let mut engines = Engines::new(&options, nnburst)?;
-    if chosen.iter().any(|row| row.origin == Origin::Made) {
+    if chosen.iter().any(|row| row.origin == ModelOrigin::Made) {
         engines.made = make_networks()?;
     }
     // The paced ones, during which the core sleeps, last.
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         let rounds = (0..options.rounds).map(|_| engines.round(row, options.budget));
         let rounds = rounds.collect::<Result<Vec<_>, _>>();
         let rounds = rounds.map_err(|error| format!("{}: {error}", row.name))?;
-        let line = report::Line::new(row, &rounds);
+        let line = report::ReportLine::new(row, &rounds);
         println!("{}", if options.json { line.json() } else { line.text() });
     }
     Ok(())
@@ -137,7 +137,7 @@ impl Options {
         Ok(options)
     }
 
-    fn wants(&self, row: &Row) -> bool {
+    fn wants(&self, row: &PeerRow) -> bool {
         self.rows.is_empty() || self.rows.iter().any(|part| row.name.contains(part.as_str()))
     }
 }

@@ -3,23 +3,23 @@
 use serde_json::json;
 
 use super::engines::Round;
-use super::rows::Row;
+use super::rows::PeerRow;
 
 /// Names of the columns.
 pub(super) const HEADER: &str = "row                                  TFLite us    ours us   ratio  \
      (lowest to highest)    must    aim";
 
 /// The result of a row.
-pub(super) struct Line<'a> {
-    row: &'a Row,
+pub(super) struct ReportLine<'a> {
+    row: &'a PeerRow,
     peer: f64,
     ours: f64,
     ratios: Vec<f64>,
 }
 
-impl<'a> Line<'a> {
+impl<'a> ReportLine<'a> {
     /// `rounds` are at least one.
-    pub(super) fn new(row: &'a Row, rounds: &[Round]) -> Self {
+    pub(super) fn new(row: &'a PeerRow, rounds: &[Round]) -> Self {
         let sorted = |of: fn(&Round) -> f64| {
             let mut values: Vec<f64> = rounds.iter().map(of).collect();
             values.sort_by(f64::total_cmp);
@@ -98,7 +98,7 @@ mod tests {
         let rounds = [(10.0, 5.0), (10.0, 50.0), (20.0, 12.0)];
         let rounds = rounds.map(|(peer, ours)| Round { peer, ours });
         let row = ROWS.iter().find(|row| row.name == "mobilenet_v2_1.0_224 uint8");
-        let line = Line::new(row.unwrap(), &rounds);
+        let line = ReportLine::new(row.unwrap(), &rounds);
         assert!((line.figure() - 0.6).abs() < 1e-9);
         assert_eq!(line.verdict(), "must met");
         let json: serde_json::Value = serde_json::from_str(&line.json()).unwrap();

@@ -2,11 +2,11 @@
 
 /// The models that are measured together, and the ratios to TFLite with XNNPACK that are to be
 /// reached.
-pub(super) struct Row {
+pub(super) struct PeerRow {
     pub(super) name: &'static str,
     /// Their times are added up.
     pub(super) models: &'static [&'static str],
-    pub(super) origin: Origin,
+    pub(super) origin: ModelOrigin,
     pub(super) must: f64,
     pub(super) aim: f64,
     pub(super) what: What,
@@ -16,7 +16,7 @@ pub(super) struct Row {
 
 /// The source of a row's models.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Origin {
+pub(super) enum ModelOrigin {
     /// The shared folder.
     Shared,
     /// Made with random weights by the example `networks` of `nnburst-tflite`.
@@ -49,14 +49,14 @@ impl What {
     }
 }
 
-const fn row(name: &'static str, models: &'static [&'static str], must: f64, aim: f64) -> Row {
-    let (origin, what) = (Origin::Shared, What::Calls);
-    Row { name, models, origin, must, aim, what, absolute: false }
+const fn row(name: &'static str, models: &'static [&'static str], must: f64, aim: f64) -> PeerRow {
+    let (origin, what) = (ModelOrigin::Shared, What::Calls);
+    PeerRow { name, models, origin, must, aim, what, absolute: false }
 }
 
 /// Calls so many milliseconds apart.
-const fn paced(name: &'static str, models: &'static [&'static str], period_ms: f64) -> Row {
-    Row { what: What::Paced(period_ms), ..row(name, models, 0.7, 0.3) }
+const fn paced(name: &'static str, models: &'static [&'static str], period_ms: f64) -> PeerRow {
+    PeerRow { what: What::Paced(period_ms), ..row(name, models, 0.7, 0.3) }
 }
 
 /// Targets in microseconds.
@@ -66,8 +66,8 @@ const fn preparing(
     cached: bool,
     must: f64,
     aim: f64,
-) -> Row {
-    Row { what: What::Preparing { cached }, absolute: true, ..row(name, models, must, aim) }
+) -> PeerRow {
+    PeerRow { what: What::Preparing { cached }, absolute: true, ..row(name, models, must, aim) }
 }
 
 const V2_FLOAT: &[&str] = &["mobilenet_v2_1.0_224_float_synthetic"];
@@ -75,8 +75,8 @@ const V2_FLOAT: &[&str] = &["mobilenet_v2_1.0_224_float_synthetic"];
 /// Rows of networks that nothing here is tuned by: nowhere slower.
 macro_rules! others {
     (@row $kind:literal, $numbers:literal, $end:literal) => {
-        Row {
-            origin: Origin::Made,
+        PeerRow {
+            origin: ModelOrigin::Made,
             ..row(concat!("other ", $kind, $numbers), &[concat!($kind, $end)], 1.0, 0.85)
         }
     };
@@ -91,7 +91,7 @@ macro_rules! others {
 }
 
 /// Networks of other kinds, in float and as several converters quantise them.
-pub(super) const OTHERS: &[Row] = others![
+pub(super) const OTHERS: &[PeerRow] = others![
     "mobilenet_v3",
     "efficientnet_lite",
     "resnet",
@@ -103,7 +103,7 @@ pub(super) const OTHERS: &[Row] = others![
 ];
 
 /// The rows that the project's targets name.
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[PeerRow] = &[
     row("mobilenet_v1_1.0_224 float", &["mobilenet_v1_1.0_224_float_synthetic"], 1.10, 0.90),
     row("mobilenet_v2_1.0_224 float", V2_FLOAT, 1.10, 0.85),
     row("mobilenet_v1_0.25_128 float", &["mobilenet_v1_0.25_128"], 1.10, 0.85),
@@ -119,7 +119,7 @@ pub(super) const ROWS: &[Row] = &[
     row("dtln_lstm int8", &["dtln_lstm_int8"], 0.20, 0.05),
     preparing("mobilenet_v2_1.0_224 float prepared", V2_FLOAT, false, 15e3, 5e3),
     preparing("mobilenet_v2_1.0_224 float from cache", V2_FLOAT, true, 3e3, 1e3),
-    Row { absolute: true, ..row("add1", &["add1_float"], 1.0, 0.3) },
+    PeerRow { absolute: true, ..row("add1", &["add1_float"], 1.0, 0.3) },
     // As sound cards pace them, and cameras.
     paced("add1 paced", &["add1_float"], 8.0),
     paced("dtln hybrid 1 paced", &["dtln_quant_1"], 8.0),

@@ -11,7 +11,7 @@ use crate::tensor::{In, Out};
 
 /// Rows of `len` bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Rows {
+pub struct AddRows {
     a: *const u8,
     b: *const u8,
     output: *mut u8,
@@ -72,7 +72,7 @@ impl Near {
 /// # Safety
 /// The rows are as long as stated, the scalings as wide as a vector; the machine has the
 /// instruction set.
-pub type Run = unsafe fn(&Rows);
+pub type Run = unsafe fn(&AddRows);
 
 /// Best first.
 pub const FORMS: &[Form<Run>] = numbers::forms!(vectors::Add, scalar::add);
@@ -125,7 +125,7 @@ impl Add {
     /// An operand is shorter than the output.
     pub fn compute(&self, a: In<'_, u8>, b: In<'_, u8>, output: Out<'_, u8>) -> Result<(), String> {
         crate::tensor::check_lengths(a.len().min(b.len()), output.len())?;
-        let rows = Rows {
+        let rows = AddRows {
             a: a.as_ptr(),
             b: b.as_ptr(),
             output: output.as_mut_ptr(),

@@ -1,8 +1,8 @@
 //! Plain Rust.
 
-use super::{EXTRA_BITS, Rows};
+use super::{AddRows, EXTRA_BITS};
 
-pub(super) unsafe fn add(rows: &Rows) {
+pub(super) unsafe fn add(rows: &AddRows) {
     let operand = |byte: u8, which: usize| {
         let x = (i32::from(byte ^ rows.flip) - rows.zero_points[which]) << EXTRA_BITS;
         // SAFETY: there is a first channel.

@@ -1,16 +1,16 @@
 //! Four vectors at a time, the last few elements under a mask, where the result is certain; else
 //! vector by vector.
 
-use super::{EXTRA_BITS, Near, Rows};
-use crate::simd::numbers::{Kernel, Numbers, lanes_of};
+use super::{AddRows, EXTRA_BITS, Near};
+use crate::simd::numbers::{I32Kernel, I32Simd, lanes_of};
 
 pub(super) struct Add;
 
-impl Kernel for Add {
-    type Work = Rows;
+impl I32Kernel for Add {
+    type Work = AddRows;
 
     #[inline(always)]
-    unsafe fn run<V: Numbers>(rows: &Rows) {
+    unsafe fn run<V: I32Simd>(rows: &AddRows) {
         // SAFETY: as the caller promises.
         unsafe {
             match rows.near {
@@ -22,7 +22,7 @@ impl Kernel for Add {
 }
 
 /// The constants of the approximate path.
-struct Certain<V: Numbers> {
+struct Certain<V: I32Simd> {
     a: V,
     b: V,
     offset: V,
@@ -33,11 +33,11 @@ struct Certain<V: Numbers> {
     range: V::Narrow,
 }
 
-impl<V: Numbers> Certain<V> {
+impl<V: I32Simd> Certain<V> {
     /// # Safety
     /// The machine has the instruction set.
     #[inline(always)]
-    unsafe fn new(rows: &Rows, near: Near) -> Self {
+    unsafe fn new(rows: &AddRows, near: Near) -> Self {
         let step = 1 << near.bits;
         // SAFETY: as the caller promises.
         unsafe {
@@ -57,7 +57,7 @@ impl<V: Numbers> Certain<V> {
     /// # Safety
     /// As for the rows.
     #[inline(always)]
-    unsafe fn all(&self, rows: &Rows) {
+    unsafe fn all(&self, rows: &AddRows) {
         let block = 4 * V::LANES;
         let whole = rows.len / block * block;
         // SAFETY: elements of the rows.
@@ -76,7 +76,7 @@ impl<V: Numbers> Certain<V> {
     /// # Safety
     /// As for the rows, which have `count` elements there.
     #[inline(always)]
-    unsafe fn block(&self, rows: &Rows, at: usize, count: usize) {
+    unsafe fn block(&self, rows: &AddRows, at: usize, count: usize) {
         // SAFETY: as the caller promises; none are read where there are none.
         unsafe {
             let (mut values, mut furthest) = ([self.a; 4], V::splat(0));
@@ -103,12 +103,12 @@ impl<V: Numbers> Certain<V> {
 /// nearly always gone.
 struct Exact;
 
-impl Kernel for Exact {
+impl I32Kernel for Exact {
     /// The rows, and where the block begins and ends.
-    type Work = (Rows, usize, usize);
+    type Work = (AddRows, usize, usize);
 
     #[inline(always)]
-    unsafe fn run<V: Numbers>(&(ref rows, first, end): &(Rows, usize, usize)) {
+    unsafe fn run<V: I32Simd>(&(ref rows, first, end): &(AddRows, usize, usize)) {
         // SAFETY: as the caller promises.
         unsafe { exact::<V>(rows, first, end) };
     }
@@ -119,7 +119,7 @@ impl Kernel for Exact {
 /// # Safety
 /// As for the rows.
 #[inline(always)]
-unsafe fn exact<V: Numbers>(rows: &Rows, first: usize, end: usize) {
+unsafe fn exact<V: I32Simd>(rows: &AddRows, first: usize, end: usize) {
     let whole = first + (end - first) / V::LANES * V::LANES;
     // SAFETY: scalings are as wide as a vector; elements of the rows.
     unsafe {
@@ -142,13 +142,13 @@ unsafe fn exact<V: Numbers>(rows: &Rows, first: usize, end: usize) {
 }
 
 /// The constants of the exact path.
-struct Scales<V: Numbers> {
+struct Scales<V: I32Simd> {
     operands: [V::Multipliers; 2],
     zero_points: [V; 2],
     sum: V::Multipliers,
 }
 
-impl<V: Numbers> Scales<V> {
+impl<V: I32Simd> Scales<V> {
     #[inline(always)]
     fn sum(&self, x: V, y: V) -> V {
         let x = x.sub(self.zero_points[0]).shift_left::<EXTRA_BITS>().scaled(&self.operands[0]);

@@ -4,7 +4,7 @@ mod scalar;
 mod vectors;
 
 use self::vectors::Vectors;
-use crate::simd::floats::{self, Floats};
+use crate::simd::floats::{self, F32Simd};
 use crate::simd::{Form, Isa, best};
 use crate::tensor::{In, Out};
 
@@ -35,7 +35,7 @@ struct Rows {
 /// An arithmetic, for numbers and for vectors of them.
 trait Each {
     fn number(a: f32, b: f32) -> f32;
-    fn vector<V: Floats>(a: V, b: V) -> V;
+    fn vector<V: F32Simd>(a: V, b: V) -> V;
 }
 
 struct Add;
@@ -47,7 +47,7 @@ impl Each for Add {
     }
 
     #[inline(always)]
-    fn vector<V: Floats>(a: V, b: V) -> V {
+    fn vector<V: F32Simd>(a: V, b: V) -> V {
         a.add(b)
     }
 }
@@ -61,7 +61,7 @@ impl Each for Sub {
     }
 
     #[inline(always)]
-    fn vector<V: Floats>(a: V, b: V) -> V {
+    fn vector<V: F32Simd>(a: V, b: V) -> V {
         a.sub(b)
     }
 }
@@ -75,7 +75,7 @@ impl Each for Mul {
     }
 
     #[inline(always)]
-    fn vector<V: Floats>(a: V, b: V) -> V {
+    fn vector<V: F32Simd>(a: V, b: V) -> V {
         a.mul(b)
     }
 }

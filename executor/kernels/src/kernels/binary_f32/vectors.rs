@@ -3,16 +3,16 @@
 use std::marker::PhantomData;
 
 use super::{Each, Rows};
-use crate::simd::floats::{Floats, Kernel};
+use crate::simd::floats::{F32Kernel, F32Simd};
 
 /// Rows of an arithmetic.
 pub(super) struct Vectors<E>(PhantomData<E>);
 
-impl<E: Each> Kernel for Vectors<E> {
+impl<E: Each> F32Kernel for Vectors<E> {
     type Work = Rows;
 
     #[inline(always)]
-    unsafe fn run<V: Floats>(rows: &Rows) {
+    unsafe fn run<V: F32Simd>(rows: &Rows) {
         // SAFETY: as the caller promises; each arm differs in the steps from element to element
         // alone.
         unsafe {
@@ -28,7 +28,7 @@ impl<E: Each> Kernel for Vectors<E> {
 /// # Safety
 /// As for the rows.
 #[inline(always)]
-unsafe fn of_steps<V: Floats, E: Each, const A: usize, const B: usize>(rows: &Rows) {
+unsafe fn of_steps<V: F32Simd, E: Each, const A: usize, const B: usize>(rows: &Rows) {
     let whole = rows.len / V::LANES * V::LANES;
     // SAFETY: whole vectors are within the rows, and of the last one the elements that are left.
     unsafe {
@@ -49,7 +49,7 @@ unsafe fn of_steps<V: Floats, E: Each, const A: usize, const B: usize>(rows: &Ro
 /// # Safety
 /// A vector is there, or one number where the step is 0.
 #[inline(always)]
-unsafe fn load<V: Floats, const STEP: usize>(from: *const f32, at: usize) -> V {
+unsafe fn load<V: F32Simd, const STEP: usize>(from: *const f32, at: usize) -> V {
     // SAFETY: as the caller promises.
     unsafe { if STEP == 0 { V::splat(from.read_unaligned()) } else { V::load(from.add(at)) } }
 }
@@ -57,7 +57,11 @@ unsafe fn load<V: Floats, const STEP: usize>(from: *const f32, at: usize) -> V {
 /// # Safety
 /// So many elements are there, or one number where the step is 0.
 #[inline(always)]
-unsafe fn load_first<V: Floats, const STEP: usize>(from: *const f32, at: usize, count: usize) -> V {
+unsafe fn load_first<V: F32Simd, const STEP: usize>(
+    from: *const f32,
+    at: usize,
+    count: usize,
+) -> V {
     // SAFETY: as the caller promises.
     unsafe {
         if STEP == 0 { V::splat(from.read_unaligned()) } else { V::load_first(from.add(at), count) }

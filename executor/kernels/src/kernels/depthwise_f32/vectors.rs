@@ -1,7 +1,7 @@
 //! A vector of channels at a time.
 
 use super::Pixels;
-use crate::simd::floats::{Floats, Kernel};
+use crate::simd::floats::{F32Kernel, F32Simd};
 
 /// Windows that slide together: enough sums to hide an addition's latency, and each pixel that they
 /// share is loaded once.
@@ -9,11 +9,11 @@ const TOGETHER: usize = 4;
 
 pub(super) struct Windows;
 
-impl Kernel for Windows {
+impl F32Kernel for Windows {
     type Work = Pixels;
 
     #[inline(always)]
-    unsafe fn run<V: Floats>(p: &Pixels) {
+    unsafe fn run<V: F32Simd>(p: &Pixels) {
         // A copy, which the compiler knows that no store changes.
         let p = &{ *p };
         // SAFETY: as the caller promises.
@@ -45,7 +45,7 @@ struct Line {
 /// closure: a large one would be a function of its own, without the instruction set, where each
 /// intrinsic is a call.
 #[inline(always)]
-fn lines<V: Floats>(p: &Pixels) -> impl Iterator<Item = (Line, bool)> {
+fn lines<V: F32Simd>(p: &Pixels) -> impl Iterator<Item = (Line, bool)> {
     (0..p.channels).step_by(V::LANES).flat_map(move |channel| {
         (0..p.height).map(move |at| {
             let input = p.input.wrapping_add(at * p.input_line + channel);
@@ -60,7 +60,7 @@ fn lines<V: Floats>(p: &Pixels) -> impl Iterator<Item = (Line, bool)> {
 /// # Safety
 /// As for the pixels.
 #[inline(always)]
-unsafe fn slide<V: Floats, const COLUMNS: usize, const STRIDE: usize>(p: &Pixels) {
+unsafe fn slide<V: F32Simd, const COLUMNS: usize, const STRIDE: usize>(p: &Pixels) {
     for (line, whole) in lines::<V>(p) {
         // SAFETY: as the caller promises; a line at a time.
         unsafe {
@@ -76,7 +76,7 @@ unsafe fn slide<V: Floats, const COLUMNS: usize, const STRIDE: usize>(p: &Pixels
 /// # Safety
 /// As for the pixels.
 #[inline(always)]
-unsafe fn slide_line<V: Floats, const COLUMNS: usize, const STRIDE: usize, const WHOLE: bool>(
+unsafe fn slide_line<V: F32Simd, const COLUMNS: usize, const STRIDE: usize, const WHOLE: bool>(
     p: &Pixels,
     line: Line,
 ) {
@@ -101,7 +101,7 @@ unsafe fn slide_line<V: Floats, const COLUMNS: usize, const STRIDE: usize, const
 /// As for the pixels.
 #[inline(always)]
 unsafe fn windows<
-    V: Floats,
+    V: F32Simd,
     const COUNT: usize,
     const COLUMNS: usize,
     const STRIDE: usize,
@@ -143,7 +143,7 @@ unsafe fn windows<
 /// # Safety
 /// As for the pixels.
 #[inline(always)]
-unsafe fn any<V: Floats>(p: &Pixels) {
+unsafe fn any<V: F32Simd>(p: &Pixels) {
     for (line, whole) in lines::<V>(p) {
         // SAFETY: as the caller promises; a line at a time.
         unsafe {
@@ -159,7 +159,7 @@ unsafe fn any<V: Floats>(p: &Pixels) {
 /// # Safety
 /// As for the pixels.
 #[inline(always)]
-unsafe fn any_line<V: Floats, const WHOLE: bool>(p: &Pixels, place: Line) {
+unsafe fn any_line<V: F32Simd, const WHOLE: bool>(p: &Pixels, place: Line) {
     let channel = place.channel;
     // SAFETY: as for `windows`.
     unsafe {
@@ -181,7 +181,7 @@ unsafe fn any_line<V: Floats, const WHOLE: bool>(p: &Pixels, place: Line) {
 /// # Safety
 /// The channels are readable.
 #[inline(always)]
-unsafe fn load<V: Floats, const WHOLE: bool>(p: &Pixels, channel: usize, from: *const f32) -> V {
+unsafe fn load<V: F32Simd, const WHOLE: bool>(p: &Pixels, channel: usize, from: *const f32) -> V {
     // SAFETY: as the caller promises.
     unsafe { if WHOLE { V::load(from) } else { V::load_first(from, p.channels - channel) } }
 }
@@ -189,7 +189,7 @@ unsafe fn load<V: Floats, const WHOLE: bool>(p: &Pixels, channel: usize, from: *
 /// # Safety
 /// The pixel's channels are writable.
 #[inline(always)]
-unsafe fn store<V: Floats, const WHOLE: bool>(p: &Pixels, line: Line, pixel: usize, sum: V) {
+unsafe fn store<V: F32Simd, const WHOLE: bool>(p: &Pixels, line: Line, pixel: usize, sum: V) {
     // SAFETY: as the caller promises.
     unsafe {
         let y = sum.clamp(V::splat(p.low), V::splat(p.high));

@@ -15,9 +15,9 @@ use std::ops::Range;
 use super::gemm_i8::{Bytes, Weights};
 use super::patches::Patches;
 use super::windows::each_run;
+use crate::simd::numbers::I32Simd;
 #[cfg(target_arch = "aarch64")]
 use crate::simd::numbers::I32x4x2;
-use crate::simd::numbers::Numbers;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::numbers::{I32x8, I32x16};
 use crate::simd::requantise::{Channels, Scaling};
@@ -59,7 +59,7 @@ pub struct Kernel {
     /// All that the pixels' windows cover is readable, their outputs are writable, weights and bias
     /// padded to [`PADDING`] channels; the machine has the instruction set.
     pixels: unsafe fn(&Pixels),
-    strips: Option<strips::Kernel>,
+    strips: Option<strips::StripKernel>,
 }
 
 /// Best first.
@@ -77,7 +77,7 @@ pub const FORMS: &[Form<Kernel>] = &[
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 impl Kernel {
-    const fn of<V: Numbers>(strips: strips::Kernel) -> Self {
+    const fn of<V: I32Simd>(strips: strips::StripKernel) -> Self {
         Self { pixels: V::run::<pixels::Windows>, strips: Some(strips) }
     }
 }

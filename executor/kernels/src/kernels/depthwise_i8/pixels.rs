@@ -1,16 +1,16 @@
 //! Some vectors of channels at a time, window by window.
 
 use super::Pixels;
-use crate::simd::numbers::{Kernel, Numbers};
+use crate::simd::numbers::{I32Kernel, I32Simd};
 use crate::simd::requantise::Quick;
 
 pub(super) struct Windows;
 
-impl Kernel for Windows {
+impl I32Kernel for Windows {
     type Work = Pixels;
 
     #[inline(always)]
-    unsafe fn run<V: Numbers>(p: &Pixels) {
+    unsafe fn run<V: I32Simd>(p: &Pixels) {
         // SAFETY: as the caller promises.
         unsafe {
             match p.scaling.quick {
@@ -25,7 +25,7 @@ impl Kernel for Windows {
 /// # Safety
 /// As for the pixels, of which all channels are quick.
 #[inline(always)]
-unsafe fn quick<V: Numbers, const NEGATIVE: bool>(p: &Pixels) {
+unsafe fn quick<V: I32Simd, const NEGATIVE: bool>(p: &Pixels) {
     let mut channel = 0;
     while channel < p.channels {
         // SAFETY: as the caller promises; a part of the channels each time.
@@ -46,7 +46,7 @@ unsafe fn quick<V: Numbers, const NEGATIVE: bool>(p: &Pixels) {
 /// # Safety
 /// As for the pixels, of which all channels are quick.
 #[inline(always)]
-unsafe fn vectors<V: Numbers, const NEGATIVE: bool, const VECTORS: usize>(
+unsafe fn vectors<V: I32Simd, const NEGATIVE: bool, const VECTORS: usize>(
     p: &Pixels,
     channel: usize,
     lanes: usize,
@@ -99,7 +99,7 @@ unsafe fn vectors<V: Numbers, const NEGATIVE: bool, const VECTORS: usize>(
 /// # Safety
 /// As for the pixels.
 #[inline(always)]
-unsafe fn general<V: Numbers>(p: &Pixels) {
+unsafe fn general<V: I32Simd>(p: &Pixels) {
     for channel in (0..p.channels).step_by(V::LANES) {
         // SAFETY: as the caller promises; a part of the channels each time.
         unsafe { channels::<V>(p, channel, V::LANES.min(p.channels - channel)) };
@@ -111,7 +111,7 @@ unsafe fn general<V: Numbers>(p: &Pixels) {
 /// # Safety
 /// As for the pixels.
 #[inline(always)]
-unsafe fn channels<V: Numbers>(p: &Pixels, channel: usize, count: usize) {
+unsafe fn channels<V: I32Simd>(p: &Pixels, channel: usize, count: usize) {
     // SAFETY: bias, weights and scaling are padded to whole vectors; loads and stores keep to the
     // channels.
     unsafe {

@@ -30,7 +30,7 @@ struct Rows {
 type Run = unsafe fn(&Rows);
 
 /// Best first.
-const FORMS: &[Form<Run>] = numbers::forms!(vectors::Add, scalar::add);
+const FORMS: &[Form<Run>] = numbers::forms!(vectors::AddGates, scalar::add);
 
 /// Gates of a cell at most.
 const MOST: usize = 4;

@@ -1,15 +1,15 @@
 //! Vector by vector.
 
 use super::{LANES, RANGE, Rows};
-use crate::simd::numbers::{Kernel, Numbers};
+use crate::simd::numbers::{I32Kernel, I32Simd};
 
-pub(super) struct Add;
+pub(super) struct AddGates;
 
-impl Kernel for Add {
+impl I32Kernel for AddGates {
     type Work = Rows;
 
     #[inline(always)]
-    unsafe fn run<V: Numbers>(rows: &Rows) {
+    unsafe fn run<V: I32Simd>(rows: &Rows) {
         for (gate, [a, b]) in rows.scalings.iter().enumerate().take(rows.gates) {
             let first = gate * rows.units;
             // SAFETY: scalings are as wide as a vector, and whole vectors are within the rows.

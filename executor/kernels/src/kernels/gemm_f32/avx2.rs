@@ -5,11 +5,11 @@ use core::arch::x86_64::{
     _mm256_min_ps, _mm256_set1_ps, _mm256_setzero_ps, _mm256_storeu_ps,
 };
 
-use super::panels::{Kernel, Width};
+use super::panels::{Microkernel, Width};
 use super::rows::{Line, six};
 use super::tile::{AHEAD, Tile};
 
-pub(super) const KERNEL: Kernel = Kernel {
+pub(super) const KERNEL: Microkernel = Microkernel {
     rows: 6,
     widths: &[Width { columns: 8, run: tile::<1> }, Width { columns: 16, run: tile::<2> }],
 };

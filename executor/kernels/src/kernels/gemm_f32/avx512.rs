@@ -7,13 +7,13 @@ use core::arch::x86_64::{
     _mm512_set1_ps, _mm512_setzero_ps,
 };
 
-use super::panels::{Kernel, Width};
+use super::panels::{Microkernel, Width};
 use super::rows::{Line, twelve};
 use super::tile::{AHEAD, Tile};
 
 /// Half vectors cost half on cores that split whole ones in two (Zen 4), and nothing extra on
 /// others.
-pub(super) const KERNEL: Kernel = Kernel {
+pub(super) const KERNEL: Microkernel = Microkernel {
     rows: 12,
     widths: &[
         Width { columns: 8, run: tile::<0, true> },

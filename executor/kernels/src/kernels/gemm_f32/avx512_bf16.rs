@@ -9,14 +9,14 @@ use core::arch::x86_64::{
 use core::mem::transmute;
 
 use super::avx512::{LANES, Vectors};
-use super::pairs::Pairs;
-use super::panels::{Kernel, Width};
+use super::pairs::Bf16Pairs;
+use super::panels::{Microkernel, Width};
 use super::rows::{Line, twelve};
 use super::tile::Tile;
 
 /// Panels as wide as those of floats.
-pub(super) const PAIRS: Pairs = Pairs {
-    kernel: Kernel {
+pub(super) const PAIRS: Bf16Pairs = Bf16Pairs {
+    kernel: Microkernel {
         rows: 12,
         widths: &[
             Width { columns: 8, run: tile::<0, true> },

@@ -28,8 +28,8 @@ mod tile;
 
 use std::ops::Range;
 
-use self::pairs::Pairs;
-use self::panels::{Kernel, Panel, pack_panels};
+use self::pairs::Bf16Pairs;
+use self::panels::{Microkernel, Panel, pack_panels};
 use self::tile::Tile;
 use super::lines::Convolution;
 use super::patches::Patches;
@@ -41,7 +41,7 @@ use crate::tensor::poll;
 use crate::tensor::rows::Pitched;
 
 /// Best first.
-pub const FORMS: &[Form<Kernel>] = &[
+pub const FORMS: &[Form<Microkernel>] = &[
     #[cfg(target_arch = "x86_64")]
     Form { isa: Isa::Avx512, run: avx512::KERNEL },
     #[cfg(target_arch = "x86_64")]
@@ -82,7 +82,7 @@ enum Source {
 /// Weights, packed for a form.
 #[derive(Debug)]
 pub struct Gemm {
-    form: Form<Kernel>,
+    form: Form<Microkernel>,
     patches: Patches,
     source: Source,
     columns: usize,
@@ -112,8 +112,9 @@ impl Gemm {
         if !fits || depth > DEEPEST {
             return None;
         }
-        let pairs = Pairs::of(isa).filter(|_| precision == Precision::Bf16 && patches.is_matrix());
-        let (form, source, weights) = if let Some(Form { isa, run: Pairs { kernel, round } }) =
+        let pairs =
+            Bf16Pairs::of(isa).filter(|_| precision == Precision::Bf16 && patches.is_matrix());
+        let (form, source, weights) = if let Some(Form { isa, run: Bf16Pairs { kernel, round } }) =
             pairs
         {
             let half = depth.div_ceil(2);
@@ -122,7 +123,7 @@ impl Gemm {
                 let mut rounded = vec![0.0; half * columns];
                 for (from, to) in weights.chunks_exact(depth).zip(rounded.chunks_exact_mut(half)) {
                     // SAFETY: a row of floats, and half as many pairs; the machine has what
-                    // `Pairs::of` gives.
+                    // `Bf16Pairs::of` gives.
                     unsafe { round(from.as_ptr(), depth, to.as_mut_ptr()) };
                 }
                 pack_panels(&kernel, pack, &rounded, bias, packed.typed_mut());

@@ -4,11 +4,11 @@ use core::arch::aarch64::{
     float32x4_t, vbslq_f32, vcgtq_f32, vcltq_f32, vdupq_n_f32, vfmaq_f32, vld1q_f32, vst1q_f32,
 };
 
-use super::panels::{Kernel, Width};
+use super::panels::{Microkernel, Width};
 use super::rows::{Line, six};
 use super::tile::Tile;
 
-pub(super) const KERNEL: Kernel = Kernel {
+pub(super) const KERNEL: Microkernel = Microkernel {
     rows: 6,
     widths: &[Width { columns: 8, run: tile::<2> }, Width { columns: 16, run: tile::<4> }],
 };

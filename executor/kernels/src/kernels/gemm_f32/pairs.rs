@@ -1,12 +1,12 @@
 //! Elements that are two numbers of 16 bits each.
 
-use super::panels::Kernel;
+use super::panels::Microkernel;
 use crate::simd::{Form, Isa};
 
 /// Tiles whose elements are pairs of bf16, in the place of floats.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pairs {
-    pub(super) kernel: Kernel,
+pub(super) struct Bf16Pairs {
+    pub(super) kernel: Microkernel,
     /// Rounds so many floats to pairs, half as many; a missing last one is 0.
     ///
     /// # Safety
@@ -14,7 +14,7 @@ pub(super) struct Pairs {
     pub(super) round: unsafe fn(from: *const f32, len: usize, to: *mut f32),
 }
 
-impl Pairs {
+impl Bf16Pairs {
     /// Those of the best instruction set up to `isa`. There is no form in plain code: it would take
     /// several times as long as floats, for less exact results.
     pub(super) fn of(isa: Isa) -> Option<Form<Self>> {

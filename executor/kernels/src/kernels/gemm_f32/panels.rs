@@ -7,7 +7,7 @@ use crate::tensor::poll;
 
 /// A form's tiles.
 #[derive(Clone, Copy, Debug)]
-pub struct Kernel {
+pub struct Microkernel {
     /// Most rows of a tile.
     pub(super) rows: usize,
     /// Widths of panels, ascending.
@@ -24,7 +24,7 @@ pub(super) struct Width {
     pub(super) run: unsafe fn(&Tile),
 }
 
-impl Kernel {
+impl Microkernel {
     /// Columns of a full panel.
     pub(super) fn columns(&self) -> usize {
         self.widths.last().map_or(1, |width| width.columns)
@@ -55,7 +55,7 @@ pub(super) struct Panel {
 
 /// Panel by panel: the bias, then the weights, transposed.
 pub(super) fn pack_panels(
-    kernel: &Kernel,
+    kernel: &Microkernel,
     pack: Form<pack::Run>,
     weights: &[f32],
     bias: &[f32],

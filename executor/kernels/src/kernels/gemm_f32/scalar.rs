@@ -1,10 +1,10 @@
 //! Plain Rust.
 
-use super::panels::{Kernel, Width};
+use super::panels::{Microkernel, Width};
 use super::tile::Tile;
 
-pub(super) const KERNEL: Kernel =
-    Kernel { rows: 4, widths: &[Width { columns: COLUMNS, run: tile }] };
+pub(super) const KERNEL: Microkernel =
+    Microkernel { rows: 4, widths: &[Width { columns: COLUMNS, run: tile }] };
 
 const COLUMNS: usize = 8;
 

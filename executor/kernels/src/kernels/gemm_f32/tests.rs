@@ -116,7 +116,7 @@ fn compare(
     let bias: Vec<f32> = (0..columns).map(|i| number(i + 7)).collect();
     let gemm =
         Gemm::new(isa, precision, Patches::matrix(rows, depth), &weights, &bias, range).unwrap();
-    let rounds = precision == Precision::Bf16 && Pairs::of(isa).is_some();
+    let rounds = precision == Precision::Bf16 && Bf16Pairs::of(isa).is_some();
     assert_eq!(gemm.kernel(), if rounds { "gemm_bf16" } else { "gemm_f32" });
     let factor = |x: f32| if rounds { half::bf16::from_f32(x).to_f64() } else { f64::from(x) };
     let mut scratch = vec![0.0; gemm.scratch_bytes() / 4];

@@ -9,7 +9,7 @@ use core::arch::x86_64::{
 
 use super::tile::{Sums, one, tiles};
 use super::{Bytes, Encoding, Kernel, Run, scalar};
-use crate::simd::numbers::{I32x8, Numbers};
+use crate::simd::numbers::{I32Simd, I32x8};
 use crate::simd::requantise::Channels;
 use crate::simd::requantise::avx2::Lanes;
 

@@ -10,7 +10,7 @@ use core::arch::aarch64::{
 
 use super::tile::{Sums, one, tiles};
 use super::{Bytes, Encoding, Kernel, Run, scalar};
-use crate::simd::numbers::{I32x4x2, Numbers};
+use crate::simd::numbers::{I32Simd, I32x4x2};
 use crate::simd::requantise::Channels;
 use crate::simd::requantise::neon::Lanes;
 

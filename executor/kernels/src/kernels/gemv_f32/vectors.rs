@@ -3,17 +3,17 @@
 use std::marker::PhantomData;
 
 use super::{Panel, Weight};
-use crate::simd::floats::{Floats, Kernel};
+use crate::simd::floats::{F32Kernel, F32Simd};
 
 /// A panel of `VECTORS` vectors, `LINES` lines at a time: so many sums side by side that the
 /// latency of a multiply-add is hidden.
 pub(super) struct Lines<W, const VECTORS: usize, const LINES: usize>(PhantomData<W>);
 
-impl<W: Load, const VECTORS: usize, const LINES: usize> Kernel for Lines<W, VECTORS, LINES> {
+impl<W: Load, const VECTORS: usize, const LINES: usize> F32Kernel for Lines<W, VECTORS, LINES> {
     type Work = Panel<W>;
 
     #[inline(always)]
-    unsafe fn run<V: Floats>(panel: &Panel<W>) {
+    unsafe fn run<V: F32Simd>(panel: &Panel<W>) {
         // SAFETY: the machine has the instruction set.
         let mut sums = unsafe { [[V::splat(0.0); VECTORS]; LINES] };
         let (mut x, mut w) = (panel.x, panel.weights);
@@ -44,12 +44,12 @@ impl<W: Load, const VECTORS: usize, const LINES: usize> Kernel for Lines<W, VECT
 pub(super) trait Load: Weight {
     /// # Safety
     /// They are there; the machine has the instruction set.
-    unsafe fn load<V: Floats, const VECTORS: usize>(from: *const Self) -> [V; VECTORS];
+    unsafe fn load<V: F32Simd, const VECTORS: usize>(from: *const Self) -> [V; VECTORS];
 }
 
 impl Load for f32 {
     #[inline(always)]
-    unsafe fn load<V: Floats, const VECTORS: usize>(from: *const Self) -> [V; VECTORS] {
+    unsafe fn load<V: F32Simd, const VECTORS: usize>(from: *const Self) -> [V; VECTORS] {
         // SAFETY: as the caller promises.
         unsafe {
             let mut line = [V::splat(0.0); VECTORS];
@@ -63,7 +63,7 @@ impl Load for f32 {
 
 impl Load for u16 {
     #[inline(always)]
-    unsafe fn load<V: Floats, const VECTORS: usize>(from: *const Self) -> [V; VECTORS] {
+    unsafe fn load<V: F32Simd, const VECTORS: usize>(from: *const Self) -> [V; VECTORS] {
         // Vectors until the columns that are the second of their pairs.
         let apart = 16 / V::LANES;
         // SAFETY: as the caller promises.
@@ -82,7 +82,7 @@ impl Load for u16 {
 /// # Safety
 /// The element and the line are there; the machine has the instruction set.
 #[inline(always)]
-unsafe fn line<V: Floats, W: Load, const VECTORS: usize>(
+unsafe fn line<V: F32Simd, W: Load, const VECTORS: usize>(
     sums: &mut [V; VECTORS],
     x: *const f32,
     w: *const W,
@@ -100,7 +100,7 @@ unsafe fn line<V: Floats, W: Load, const VECTORS: usize>(
 /// # Safety
 /// As for the panel.
 #[inline(always)]
-unsafe fn store<V: Floats, W: Weight>(panel: &Panel<W>, column: usize, mut sum: V) {
+unsafe fn store<V: F32Simd, W: Weight>(panel: &Panel<W>, column: usize, mut sum: V) {
     let count = panel.columns.saturating_sub(column).min(V::LANES);
     let (start, output) = (panel.start.wrapping_add(column), panel.output.wrapping_add(column));
     // SAFETY: a scale for every column of the panel, and of the others as many as there are.

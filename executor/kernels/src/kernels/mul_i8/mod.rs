@@ -11,7 +11,7 @@ use crate::tensor::{In, Out};
 
 /// Rows of `len` bytes; `step` is 0 where there is one byte of `b` for all, else 1.
 #[derive(Clone, Copy, Debug)]
-pub struct Rows {
+pub struct MulRows {
     a: *const u8,
     b: *const u8,
     step: usize,
@@ -26,7 +26,7 @@ pub struct Rows {
 /// # Safety
 /// The rows are as long as stated, the scaling as wide as a vector; the machine has the instruction
 /// set.
-pub type Run = unsafe fn(&Rows);
+pub type Run = unsafe fn(&MulRows);
 
 /// Best first.
 pub const FORMS: &[Form<Run>] = numbers::forms!(vectors::Mul, scalar::mul);
@@ -76,7 +76,7 @@ impl Mul {
         crate::tensor::check_lengths(a.len(), len)?;
         let step = usize::from(b.len() != 1 || len == 1);
         crate::tensor::check_lengths(b.len(), if step == 1 { len } else { 1 })?;
-        let rows = Rows {
+        let rows = MulRows {
             a: a.as_ptr(),
             b: b.as_ptr(),
             step,

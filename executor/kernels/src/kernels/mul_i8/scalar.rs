@@ -1,8 +1,8 @@
 //! Plain Rust.
 
-use super::Rows;
+use super::MulRows;
 
-pub(super) unsafe fn mul(rows: &Rows) {
+pub(super) unsafe fn mul(rows: &MulRows) {
     let [a, b] = rows.zero_points;
     let real = |byte: u8, zero_point: i32| i32::from(byte ^ rows.flip) - zero_point;
     for at in 0..rows.len {

@@ -1,17 +1,17 @@
 //! Four vectors at a time, the last few elements under a mask, where the multiplier is quick, as it
 //! nearly always is; else vector by vector.
 
-use super::Rows;
-use crate::simd::numbers::{Kernel, Numbers, lanes_of};
+use super::MulRows;
+use crate::simd::numbers::{I32Kernel, I32Simd, lanes_of};
 use crate::simd::requantise::Quick;
 
 pub(super) struct Mul;
 
-impl Kernel for Mul {
-    type Work = Rows;
+impl I32Kernel for Mul {
+    type Work = MulRows;
 
     #[inline(always)]
-    unsafe fn run<V: Numbers>(rows: &Rows) {
+    unsafe fn run<V: I32Simd>(rows: &MulRows) {
         // SAFETY: as the caller promises; each arm differs in the steps from element to element of
         // `b` alone.
         unsafe { if rows.step == 1 { of_step::<V, 1>(rows) } else { of_step::<V, 0>(rows) } };
@@ -21,7 +21,7 @@ impl Kernel for Mul {
 /// # Safety
 /// As for the rows.
 #[inline(always)]
-unsafe fn of_step<V: Numbers, const STEP: usize>(rows: &Rows) {
+unsafe fn of_step<V: I32Simd, const STEP: usize>(rows: &MulRows) {
     // SAFETY: `b` has one element at least; there are as many channels as lanes; elements of the
     // rows.
     unsafe {
@@ -47,8 +47,8 @@ unsafe fn of_step<V: Numbers, const STEP: usize>(rows: &Rows) {
 /// # Safety
 /// As for the rows; the multiplier is quick.
 #[inline(always)]
-unsafe fn quick<V: Numbers, const STEP: usize, const NEGATIVE: bool>(
-    rows: &Rows,
+unsafe fn quick<V: I32Simd, const STEP: usize, const NEGATIVE: bool>(
+    rows: &MulRows,
     operands: &Operands<V>,
 ) {
     let block = 4 * V::LANES;
@@ -70,8 +70,8 @@ unsafe fn quick<V: Numbers, const STEP: usize, const NEGATIVE: bool>(
 /// # Safety
 /// As for the rows, which have `count` elements there.
 #[inline(always)]
-unsafe fn quick_block<V: Numbers, const STEP: usize, const NEGATIVE: bool>(
-    rows: &Rows,
+unsafe fn quick_block<V: I32Simd, const STEP: usize, const NEGATIVE: bool>(
+    rows: &MulRows,
     operands: &Operands<V>,
     by: &V::Quick,
     range: &V::Narrow,
@@ -98,13 +98,13 @@ struct Operands<V> {
     all: V,
 }
 
-impl<V: Numbers> Operands<V> {
+impl<V: I32Simd> Operands<V> {
     /// The products of `count` elements from `at` on, at most a vector.
     ///
     /// # Safety
     /// So many elements are there.
     #[inline(always)]
-    unsafe fn product<const STEP: usize>(&self, rows: &Rows, at: usize, count: usize) -> V {
+    unsafe fn product<const STEP: usize>(&self, rows: &MulRows, at: usize, count: usize) -> V {
         let [a, b] = self.zero_points;
         // SAFETY: as the caller promises; none are read where there are none.
         unsafe {

@@ -2,17 +2,17 @@
 //! sums, and four units what brings those down to one number each.
 
 use super::Row;
-use crate::simd::floats::{Floats, Kernel};
+use crate::simd::floats::{F32Kernel, F32Simd};
 
 const TOGETHER: usize = 4;
 
 pub(super) struct Filter;
 
-impl Kernel for Filter {
+impl F32Kernel for Filter {
     type Work = Row;
 
     #[inline(always)]
-    unsafe fn run<V: Floats>(row: &Row) {
+    unsafe fn run<V: F32Simd>(row: &Row) {
         let whole = row.units / TOGETHER * TOGETHER;
         let mut slots =
             Slots { state: row.state, newest: row.newest, weights: row.weights, next: row.next };
@@ -49,7 +49,7 @@ impl Slots {
     /// # Safety
     /// They are those of a unit of the row.
     #[inline(always)]
-    unsafe fn unit<V: Floats>(&mut self, row: &Row) -> V {
+    unsafe fn unit<V: F32Simd>(&mut self, row: &Row) -> V {
         // SAFETY: the machine has the instruction set.
         let mut sums = unsafe { V::splat(0.0) };
         for _ in 0..row.rank {
@@ -66,7 +66,7 @@ impl Slots {
     /// # Safety
     /// There are so many slots.
     #[inline(always)]
-    unsafe fn feature<V: Floats>(&self, memory: usize, mut sums: V) -> V {
+    unsafe fn feature<V: F32Simd>(&self, memory: usize, mut sums: V) -> V {
         let &Self { state, newest, weights, next } = self;
         let last = memory - 1;
         // The slots of the last vector, without the newest.

@@ -8,7 +8,7 @@
 mod scalar;
 mod vectors;
 
-use self::vectors::{Exp, Rows, Sigmoid, Tanh};
+use self::vectors::{Exp, FunctionRows, Sigmoid, Tanh};
 use crate::simd::{Form, Isa, best, floats};
 use crate::tensor::{In, Out};
 
@@ -39,9 +39,9 @@ pub type Run = unsafe fn(&Row);
 /// Best first.
 pub const fn forms(function: Function) -> &'static [Form<Run>] {
     match function {
-        Function::Sigmoid => floats::forms!(Rows<Sigmoid>, scalar::sigmoid),
-        Function::Tanh => floats::forms!(Rows<Tanh>, scalar::tanh),
-        Function::Exp => floats::forms!(Rows<Exp>, scalar::exp),
+        Function::Sigmoid => floats::forms!(FunctionRows<Sigmoid>, scalar::sigmoid),
+        Function::Tanh => floats::forms!(FunctionRows<Tanh>, scalar::tanh),
+        Function::Exp => floats::forms!(FunctionRows<Exp>, scalar::exp),
     }
 }
 

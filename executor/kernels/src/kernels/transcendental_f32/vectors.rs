@@ -3,21 +3,21 @@
 use std::marker::PhantomData;
 
 use super::{EXP_M1, EXP_RANGE, LN_2, LOG2_E, Row};
-use crate::simd::floats::{Floats, Kernel};
+use crate::simd::floats::{F32Kernel, F32Simd};
 
 /// A function of each lane.
 pub(super) trait Each {
-    fn of<V: Floats>(x: V) -> V;
+    fn of<V: F32Simd>(x: V) -> V;
 }
 
 /// Rows of a function.
-pub(super) struct Rows<E>(PhantomData<E>);
+pub(super) struct FunctionRows<E>(PhantomData<E>);
 
-impl<E: Each> Kernel for Rows<E> {
+impl<E: Each> F32Kernel for FunctionRows<E> {
     type Work = Row;
 
     #[inline(always)]
-    unsafe fn run<V: Floats>(&Row { input, output, len }: &Row) {
+    unsafe fn run<V: F32Simd>(&Row { input, output, len }: &Row) {
         let whole = len / V::LANES * V::LANES;
         // SAFETY: whole vectors are within the row, and of the last one the elements that are left.
         unsafe {
@@ -36,7 +36,7 @@ pub(super) struct Sigmoid;
 
 impl Each for Sigmoid {
     #[inline(always)]
-    fn of<V: Floats>(x: V) -> V {
+    fn of<V: F32Simd>(x: V) -> V {
         // The exponential of the negative side never overflows.
         let e = Exp::of(x.negative());
         let r = x.filled(1.0).div(x.filled(1.0).add(e));
@@ -49,7 +49,7 @@ pub(super) struct Tanh;
 
 impl Each for Tanh {
     #[inline(always)]
-    fn of<V: Floats>(x: V) -> V {
+    fn of<V: F32Simd>(x: V) -> V {
         let (n, q) = parts(x.filled(2.0).mul(x.negative()));
         // exp(-2|x|) - 1, and its quotient with exp(-2|x|) + 1. Long before the power is too small
         // for a normal number the result is 1.
@@ -63,7 +63,7 @@ pub(super) struct Exp;
 
 impl Each for Exp {
     #[inline(always)]
-    fn of<V: Floats>(x: V) -> V {
+    fn of<V: F32Simd>(x: V) -> V {
         let (n, q) = parts(x);
         q.add(x.filled(1.0)).scaled(n)
     }
@@ -71,7 +71,7 @@ impl Each for Exp {
 
 /// `exp(x)` is `2^n * (1 + q)`.
 #[inline(always)]
-fn parts<V: Floats>(x: V) -> (V, V) {
+fn parts<V: F32Simd>(x: V) -> (V, V) {
     let x = x.clamp(x.filled(EXP_RANGE.0), x.filled(EXP_RANGE.1));
     let n = x.mul(x.filled(LOG2_E)).round();
     let r = n.mul_add(x.filled(-LN_2[0]), x);

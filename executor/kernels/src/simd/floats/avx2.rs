@@ -12,7 +12,7 @@ use core::arch::x86_64::{
     _mm256_sub_ps,
 };
 
-use super::{Floats, Kernel};
+use super::{F32Kernel, F32Simd};
 
 #[derive(Clone, Copy)]
 pub(crate) struct F32x8(__m256);
@@ -36,11 +36,11 @@ unsafe fn power_of_two(n: __m256i) -> __m256 {
     }
 }
 
-impl Floats for F32x8 {
+impl F32Simd for F32x8 {
     const LANES: usize = 8;
 
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn run<K: Kernel>(work: &K::Work) {
+    unsafe fn run<K: F32Kernel>(work: &K::Work) {
         // SAFETY: as the caller promises.
         unsafe { K::run::<Self>(work) };
     }

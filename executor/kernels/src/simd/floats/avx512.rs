@@ -11,7 +11,7 @@ use core::arch::x86_64::{
     _mm512_storeu_ps, _mm512_sub_ps,
 };
 
-use super::{Floats, Kernel};
+use super::{F32Kernel, F32Simd};
 
 #[derive(Clone, Copy)]
 pub(crate) struct F32x16(__m512);
@@ -22,11 +22,11 @@ fn mask(count: usize) -> u16 {
     u16::try_from((1u32 << count.min(F32x16::LANES)) - 1).unwrap_or(u16::MAX)
 }
 
-impl Floats for F32x16 {
+impl F32Simd for F32x16 {
     const LANES: usize = 16;
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-    unsafe fn run<K: Kernel>(work: &K::Work) {
+    unsafe fn run<K: F32Kernel>(work: &K::Work) {
         // SAFETY: as the caller promises.
         unsafe { K::run::<Self>(work) };
     }

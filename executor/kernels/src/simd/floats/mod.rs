@@ -1,6 +1,6 @@
 //! Vectors of floats, so that one loop serves every instruction set.
 //!
-//! A kernel is a [`Kernel`]: its loop, for vectors of any width. [`Floats::run`] compiles it for
+//! A kernel is a [`F32Kernel`]: its loop, for vectors of any width. [`F32Simd::run`] compiles it for
 //! those of one instruction set, and tables of forms name it with each. All methods are always
 //! inlined there, so that what is left of them are the instructions themselves.
 //!
@@ -21,7 +21,7 @@ pub(crate) use avx512::F32x16;
 pub(crate) use neon::F32x4;
 
 /// A loop that is written once.
-pub(crate) trait Kernel {
+pub(crate) trait F32Kernel {
     /// The type of its work.
     type Work;
 
@@ -29,14 +29,14 @@ pub(crate) trait Kernel {
     ///
     /// # Safety
     /// As the work says; the machine has the vectors' instruction set.
-    unsafe fn run<V: Floats>(work: &Self::Work);
+    unsafe fn run<V: F32Simd>(work: &Self::Work);
 }
 
 /// A vector of floats.
 ///
 /// Whoever makes one vouches that the machine has the instruction set; what exists can be computed
 /// with. Addresses need no alignment.
-pub(crate) trait Floats: Copy {
+pub(crate) trait F32Simd: Copy {
     /// Floats of a vector.
     const LANES: usize;
 
@@ -44,7 +44,7 @@ pub(crate) trait Floats: Copy {
     ///
     /// # Safety
     /// The machine has it; as for the kernel.
-    unsafe fn run<K: Kernel>(work: &K::Work);
+    unsafe fn run<K: F32Kernel>(work: &K::Work);
 
     /// # Safety
     /// The machine has the instruction set.
@@ -132,7 +132,7 @@ pub(crate) trait Floats: Copy {
 /// The forms of a kernel, best first, the plain one last.
 macro_rules! forms {
     ($kernel:ty, $scalar:expr) => {
-        $crate::simd::forms_of!(floats::Floats, [F32x16, F32x8, F32x4], $kernel, $scalar)
+        $crate::simd::forms_of!(floats::F32Simd, [F32x16, F32x8, F32x4], $kernel, $scalar)
     };
 }
 pub(crate) use forms;

@@ -8,7 +8,7 @@ use core::arch::aarch64::{
     vrndnq_f32, vshlq_n_s32, vshlq_n_u32, vshrq_n_s32, vst1q_f32, vsubq_f32, vsubq_s32,
 };
 
-use super::{Floats, Kernel};
+use super::{F32Kernel, F32Simd};
 
 #[derive(Clone, Copy)]
 pub(crate) struct F32x4(float32x4_t);
@@ -25,11 +25,11 @@ unsafe fn power_of_two(n: int32x4_t) -> float32x4_t {
     unsafe { vreinterpretq_f32_s32(vshlq_n_s32::<23>(vaddq_s32(n, vdupq_n_s32(127)))) }
 }
 
-impl Floats for F32x4 {
+impl F32Simd for F32x4 {
     const LANES: usize = 4;
 
     #[target_feature(enable = "neon")]
-    unsafe fn run<K: Kernel>(work: &K::Work) {
+    unsafe fn run<K: F32Kernel>(work: &K::Work) {
         // SAFETY: as the caller promises.
         unsafe { K::run::<Self>(work) };
     }

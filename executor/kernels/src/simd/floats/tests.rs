@@ -5,11 +5,11 @@ use crate::simd::{Form, detected};
 
 struct Lanes;
 
-impl Kernel for Lanes {
+impl F32Kernel for Lanes {
     type Work = ();
 
     #[inline(always)]
-    unsafe fn run<V: Floats>((): &()) {
+    unsafe fn run<V: F32Simd>((): &()) {
         let number = |at: usize| (at * 2_654_435_761 % 1000) as f32 / 37.0 - 13.0;
         let xs: Vec<f32> = (0..80).map(number).collect();
         let lanes = |v: V| {

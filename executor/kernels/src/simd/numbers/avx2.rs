@@ -10,13 +10,13 @@ use core::arch::x86_64::{
     _mm256_storeu_si256, _mm256_sub_epi32,
 };
 
-use super::{Channels, Kernel, Numbers, lanes_of, load_few, store_few};
+use super::{Channels, I32Kernel, I32Simd, lanes_of, load_few, store_few};
 use crate::simd::requantise::avx2::{Lanes, Narrow, QuickLanes};
 
 #[derive(Clone, Copy)]
 pub(crate) struct I32x8(pub(crate) __m256i);
 
-impl Numbers for I32x8 {
+impl I32Simd for I32x8 {
     const LANES: usize = 8;
 
     type Multipliers = Lanes;
@@ -24,7 +24,7 @@ impl Numbers for I32x8 {
     type Narrow = Narrow;
 
     #[target_feature(enable = "avx2")]
-    unsafe fn run<K: Kernel>(work: &K::Work) {
+    unsafe fn run<K: I32Kernel>(work: &K::Work) {
         // SAFETY: as the caller promises.
         unsafe { K::run::<Self>(work) };
     }

@@ -10,7 +10,7 @@ use core::arch::x86_64::{
     _mm512_storeu_si512, _mm512_sub_epi32,
 };
 
-use super::{Channels, Kernel, Numbers};
+use super::{Channels, I32Kernel, I32Simd};
 use crate::simd::requantise::avx512::{Lanes, Narrow, QuickLanes};
 
 #[derive(Clone, Copy)]
@@ -22,7 +22,7 @@ fn mask(count: usize) -> u16 {
     u16::try_from((1u32 << count.min(I32x16::LANES)) - 1).unwrap_or(u16::MAX)
 }
 
-impl Numbers for I32x16 {
+impl I32Simd for I32x16 {
     const LANES: usize = 16;
 
     type Multipliers = Lanes;
@@ -30,7 +30,7 @@ impl Numbers for I32x16 {
     type Narrow = Narrow;
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-    unsafe fn run<K: Kernel>(work: &K::Work) {
+    unsafe fn run<K: I32Kernel>(work: &K::Work) {
         // SAFETY: as the caller promises.
         unsafe { K::run::<Self>(work) };
     }

@@ -1,7 +1,7 @@
 //! Vectors of 32-bit numbers that come from bytes or sums of them and go back to bytes, so that one
 //! loop serves every instruction set: what `simd` is for floats.
 //!
-//! A kernel is a [`Kernel`]: its loop, for vectors of any width. [`Numbers::run`] compiles it for
+//! A kernel is a [`I32Kernel`]: its loop, for vectors of any width. [`I32Simd::run`] compiles it for
 //! those of one instruction set, and tables of forms name it with each. All methods are always
 //! inlined there.
 
@@ -22,7 +22,7 @@ pub(crate) use neon::I32x4x2;
 use super::requantise::Channels;
 
 /// A loop that is written once.
-pub(crate) trait Kernel {
+pub(crate) trait I32Kernel {
     /// The type of its work.
     type Work;
 
@@ -30,14 +30,14 @@ pub(crate) trait Kernel {
     ///
     /// # Safety
     /// As the work says; the machine has the vectors' instruction set.
-    unsafe fn run<V: Numbers>(work: &Self::Work);
+    unsafe fn run<V: I32Simd>(work: &Self::Work);
 }
 
 /// A vector of numbers. They wrap.
 ///
 /// Whoever makes one vouches that the machine has the instruction set; what exists can be computed
 /// with. Addresses need no alignment.
-pub(crate) trait Numbers: Copy {
+pub(crate) trait I32Simd: Copy {
     /// Numbers of a vector.
     const LANES: usize;
 
@@ -52,7 +52,7 @@ pub(crate) trait Numbers: Copy {
     ///
     /// # Safety
     /// The machine has it; as for the kernel.
-    unsafe fn run<K: Kernel>(work: &K::Work);
+    unsafe fn run<K: I32Kernel>(work: &K::Work);
 
     /// # Safety
     /// The machine has the instruction set.
@@ -125,7 +125,7 @@ pub(crate) trait Numbers: Copy {
     /// Means something only where all channels are quick.
     ///
     /// # Safety
-    /// As for [`Numbers::multipliers`]; `channel` is a multiple of the lanes.
+    /// As for [`I32Simd::multipliers`]; `channel` is a multiple of the lanes.
     unsafe fn quick(channels: &Channels, channel: usize) -> Self::Quick;
 
     /// What is stored for these sums, read as unsigned bytes but not yet within their range.
@@ -196,7 +196,7 @@ pub(crate) const fn lanes_of(at: usize, count: usize, lanes: usize) -> usize {
 /// The forms of a kernel, best first, the plain one last.
 macro_rules! forms {
     ($kernel:ty, $scalar:expr) => {
-        $crate::simd::forms_of!(numbers::Numbers, [I32x16, I32x8, I32x4x2], $kernel, $scalar)
+        $crate::simd::forms_of!(numbers::I32Simd, [I32x16, I32x8, I32x4x2], $kernel, $scalar)
     };
 }
 pub(crate) use forms;

@@ -8,7 +8,7 @@ use core::arch::aarch64::{
     vreinterpretq_s32_u32, vreinterpretq_u32_s32, vshlq_s32, vst1_u8, vst1q_s32, vsubq_s32,
 };
 
-use super::{Channels, Kernel, Numbers, lanes_of, load_few, store_few};
+use super::{Channels, I32Kernel, I32Simd, lanes_of, load_few, store_few};
 use crate::simd::requantise::neon::Lanes;
 
 #[derive(Clone, Copy)]
@@ -30,7 +30,7 @@ impl I32x4x2 {
     }
 }
 
-impl Numbers for I32x4x2 {
+impl I32Simd for I32x4x2 {
     const LANES: usize = 8;
 
     type Multipliers = [Lanes; 2];
@@ -39,7 +39,7 @@ impl Numbers for I32x4x2 {
     type Narrow = (i32, i32, i32);
 
     #[target_feature(enable = "neon")]
-    unsafe fn run<K: Kernel>(work: &K::Work) {
+    unsafe fn run<K: I32Kernel>(work: &K::Work) {
         // SAFETY: as the caller promises.
         unsafe { K::run::<Self>(work) };
     }

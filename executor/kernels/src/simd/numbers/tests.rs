@@ -7,11 +7,11 @@ use crate::tensor::quant::Multiplier;
 
 struct Lanes;
 
-impl Kernel for Lanes {
+impl I32Kernel for Lanes {
     type Work = ();
 
     #[inline(always)]
-    unsafe fn run<V: Numbers>((): &()) {
+    unsafe fn run<V: I32Simd>((): &()) {
         let number = |at: u32| at.wrapping_mul(2_654_435_761).cast_signed();
         let xs: Vec<i32> = (0..80).map(number).collect();
         let lanes = |v: V| {

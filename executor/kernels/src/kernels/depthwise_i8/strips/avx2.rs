@@ -7,13 +7,13 @@ use core::arch::x86_64::{
 };
 
 use super::line::{GENERAL, Job, NEGATIVE, Word, strip};
-use super::{Kernel, Strip};
+use super::{Strip, StripKernel};
 use crate::kernels::gemm_i8::Encoding;
 use crate::kernels::gemm_i8::avx2::encode;
 use crate::simd::requantise::Channels;
 use crate::simd::requantise::avx2::{Narrow, QuickLanes, general};
 
-pub(in super::super) const KERNEL: Kernel = Kernel {
+pub(in super::super) const KERNEL: StripKernel = StripKernel {
     encoding: Encoding::Differences,
     lines: 2,
     encode,

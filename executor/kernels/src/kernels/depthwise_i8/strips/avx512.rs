@@ -11,16 +11,17 @@ use std::hint::black_box;
 use std::marker::PhantomData;
 
 use super::line::{GENERAL, Job, NEGATIVE, Word, strip};
-use super::{Kernel, Strip};
+use super::{Strip, StripKernel};
 use crate::kernels::gemm_i8::Encoding;
 use crate::kernels::gemm_i8::avx512::encode;
 use crate::simd::requantise::Channels;
 use crate::simd::requantise::avx512::{Narrow, QuickLanes, general};
 
 /// With one shuffle for each word.
-pub(in super::super) const VBMI: Kernel = Kernel { three: vbmi_three, five: vbmi_five, ..KERNEL };
+pub(in super::super) const VBMI: StripKernel =
+    StripKernel { three: vbmi_three, five: vbmi_five, ..KERNEL };
 
-pub(in super::super) const KERNEL: Kernel = Kernel {
+pub(in super::super) const KERNEL: StripKernel = StripKernel {
     encoding: Encoding::Bytes,
     lines: 4,
     encode,

@@ -38,7 +38,7 @@ pub(super) const LANES: usize = 16;
 
 /// A form's strips.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kernel {
+pub(crate) struct StripKernel {
     /// The encoding of lanes.
     pub(super) encoding: Encoding,
     /// Lines of a word.
@@ -56,7 +56,7 @@ pub(crate) struct Kernel {
     pub(super) five: unsafe fn(&Strip),
 }
 
-impl Kernel {
+impl StripKernel {
     /// Words that the lines of a window and of the one below take.
     fn words(&self, side: usize) -> usize {
         (side + 1).div_ceil(self.lines)
@@ -90,7 +90,7 @@ const CACHE_LINE: usize = 64;
 /// A 3x3 or 5x5 depthwise convolution, packed in blocks of sixteen lanes.
 #[derive(Debug)]
 pub(super) struct Strips {
-    kernel: Kernel,
+    kernel: StripKernel,
     bands: Bands,
     image: Bytes,
     weights: Packed,
@@ -127,7 +127,7 @@ impl Strips {
     /// `None` for windows that are neither 3x3 nor 5x5, for channels that don't fill vectors, and
     /// where lanes hold bytes for weights that may be 255, which is no sum of two signed ones.
     pub(super) fn new(
-        kernel: Kernel,
+        kernel: StripKernel,
         patches: Patches,
         image: Bytes,
         weights: Weights<'_>,

@@ -6,14 +6,14 @@ use core::arch::aarch64::{
 };
 
 use super::line::{Job, Word, strip};
-use super::{Kernel, Strip};
+use super::{Strip, StripKernel};
 use crate::kernels::gemm_i8::Encoding;
 use crate::kernels::gemm_i8::neon::encode;
-use crate::simd::numbers::{I32x4x2, Numbers};
+use crate::simd::numbers::{I32Simd, I32x4x2};
 use crate::simd::requantise::Channels;
 use crate::simd::requantise::neon::Lanes;
 
-pub(in super::super) const KERNEL: Kernel = Kernel {
+pub(in super::super) const KERNEL: StripKernel = StripKernel {
     encoding: Encoding::Differences,
     lines: 1,
     encode,
