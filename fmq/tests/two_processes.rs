@@ -90,6 +90,14 @@ fn the_other_process_of_these_tests() {
             (0..10).for_each(|i| writer.try_push(i).unwrap());
         }
         "die in mid batch" => die_in_mid_batch(),
+        "foreign overwrite" => {
+            let foreign = ForeignPeer::new(&queue(0));
+            for batch in 1..=LAST_BATCH {
+                foreign.begin_overwrite(&[batch.to_ne_bytes(); 3].concat());
+                foreign.commit_overwrite(24);
+            }
+        }
+        "foreign history" => read_history(),
         other => panic!("no role {other}"),
     }
 }
@@ -288,6 +296,61 @@ fn an_overwriting_process_is_read_by_many() {
         assert_eq!(reader.try_pop(), Err(QueueError::Lost { lost: 8 }));
         assert_eq!((reader.try_pop(), reader.try_pop()), (Ok(8), Ok(9)));
     }
+}
+
+/// The number of the last batch of three equal items.
+const LAST_BATCH: u64 = 50_000;
+
+#[test]
+fn no_batch_of_a_foreign_process_that_marks_them_is_torn() {
+    let descriptor = Queue::<u64>::builder(12).create_unsync().unwrap().descriptor().unwrap();
+    let mut reader = unsync::Reader::<u64>::attach(descriptor.try_clone().unwrap()).unwrap();
+    let mut writer = start("foreign overwrite", &[&descriptor]);
+    let (mut whole, mut seen, mut done) = (0, 0, false);
+    while seen < LAST_BATCH {
+        let mut batch = [0; 3];
+        match reader.try_read(&mut batch) {
+            Ok(()) => {
+                assert_eq!(batch, [batch[0]; 3]);
+                (whole, seen) = (whole + 1, batch[0]);
+            }
+            Err(QueueError::Lost { lost }) => assert_eq!(lost % 3, 0),
+            Err(QueueError::Empty { .. }) => {
+                assert!(!done, "{seen} was the last");
+                done = writer.try_wait().unwrap().is_some();
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert!(writer.wait().unwrap().success() && whole > 0);
+}
+
+/// Reads batches of our writer as libfmq would until the last one.
+fn read_history() {
+    let foreign = ForeignPeer::new(&queue(0));
+    let (mut cursor, mut batch) = (0, [0; 24]);
+    std::io::Write::write_all(&mut std::io::stdout(), b"reading\n").unwrap();
+    while batch != *[LAST_BATCH.to_ne_bytes(); 3].concat() {
+        if foreign.read_history(&mut cursor, &mut batch) {
+            let (items, _) = batch.as_chunks::<8>();
+            assert!(items.iter().all(|item| *item == items[0]), "{batch:?}");
+        }
+    }
+}
+
+#[test]
+fn a_foreign_process_reads_no_torn_batch_of_ours() {
+    let mut writer = Queue::<u64>::builder(12).create_unsync().unwrap();
+    let descriptor = writer.descriptor().unwrap();
+    let mut reader = start("foreign history", &[&descriptor]);
+    let mut lines = BufReader::new(reader.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("reading")));
+    for batch in 1..=LAST_BATCH {
+        writer.try_write(&[batch; 3]).unwrap();
+    }
+    // A pipe that nobody reads fails the other process.
+    lines.for_each(drop);
+    assert!(reader.wait().unwrap().success());
 }
 
 /// Writes the numbers from the write counter on, for ever.

@@ -109,7 +109,8 @@ enum {
     NNBURST_FMQ_EVENT_FLAG = 1,     /* create: give the queue an event-flag word */
     NNBURST_FMQ_PACKED = 2,         /* create: lay it out byte for byte as libfmq's allocator does */
     NNBURST_FMQ_ALLOW_UNSEALED = 4, /* both: memory that a peer can shorten, which raises SIGBUS here */
-    NNBURST_FMQ_RING_IN_FILE = 8,   /* create: the ring lies in a file of the caller's, at its start */
+    NNBURST_FMQ_RING_IN_FILE = 8,   /* create: the ring lies in a file of the caller's, at its start; the counters where
+                                       libfmq has them then, so not with NNBURST_FMQ_PACKED */
     NNBURST_FMQ_RESET_COUNTERS = 16 /* attach: empty the queue first (unsynchronised: when it becomes a writing end). For
                                        its owner, who knows that nobody else is attached. */
 };
