@@ -61,6 +61,12 @@ impl Cargo {
     }
 }
 
+/// The folder that cargo builds into: `CARGO_TARGET_DIR`, else the workspace's `target`.
+pub(crate) fn target_folder() -> PathBuf {
+    let given = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    given.unwrap_or_else(|| workspace().join("target"))
+}
+
 /// The workspace's folder.
 pub(crate) fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))

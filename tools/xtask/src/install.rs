@@ -16,7 +16,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::cargo::{Cargo, Outcome, workspace};
+use crate::cargo::{Cargo, Outcome, target_folder, workspace};
 
 const USAGE: &str = "usage: cargo xtask install [--prefix DIR] [--destdir DIR] [--libdir DIR] [--target TARGET] [--debug]
   --prefix   where programs will find it [default: /usr/local]
@@ -174,8 +174,7 @@ fn build(options: &Options) -> Result<PathBuf, String> {
     let packages = packages.into_iter().flat_map(|package| ["--package", package]);
     let target = options.target.iter().flat_map(|target| ["--target", target]);
     let cargo = Cargo::new("install").args(["build"]).args(packages).args(target);
-    let usual = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let usual = usual.unwrap_or_else(|| workspace().join("target"));
+    let usual = target_folder();
     let (folder, profile) = if options.is_debug {
         cargo.run()?;
         (usual, "debug")

@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-use crate::cargo::{Cargo, Outcome, workspace};
+use crate::cargo::{Cargo, Outcome, target_folder};
 use crate::neon;
 
 const TARGETS: [&str; 2] = ["x86_64-unknown-linux-gnu", neon::TARGET];
@@ -17,7 +17,7 @@ pub(crate) fn run() -> Outcome {
         }
         let build = ["build", "--package", "nnburst-ndk", "--target", target];
         neon::with_linker(Cargo::new("library").args(build)).run()?;
-        let built = workspace().join("target").join(target).join("debug/libneuralnetworks.so");
+        let built = target_folder().join(target).join("debug/libneuralnetworks.so");
         let tests = ["test", "--package", "nnburst-ndk", "--test", "ndk", "symbols::"];
         Cargo::new(target).args(tests).env("NNBURST_TEST_LIBRARY", built).run()?;
     }

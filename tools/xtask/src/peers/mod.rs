@@ -18,7 +18,7 @@ mod rows;
 
 use std::path::PathBuf;
 
-use crate::cargo::{Cargo, Outcome, workspace};
+use crate::cargo::{Cargo, Outcome, target_folder, workspace};
 use engines::Engines;
 use rows::{ModelOrigin, OTHERS, PeerRow, ROWS};
 
@@ -75,23 +75,18 @@ fn build() -> Result<PathBuf, String> {
     if !done {
         return Err(format!("the command can't be built:\n{said}"));
     }
-    Ok(target().join("release/nnburst"))
+    Ok(target_folder().join("release/nnburst"))
 }
 
 /// Writes the networks of random weights; where.
 fn make_networks() -> Result<PathBuf, String> {
-    let folder = target().join("networks");
+    let folder = target_folder().join("networks");
     let example = ["run", "--release", "--quiet", "-p", "nnburst-tflite", "--example", "networks"];
     let (done, said) = Cargo::new("networks").args(example).args(["--"]).args([&folder]).ask()?;
     if !done {
         return Err(format!("the networks can't be made:\n{said}"));
     }
     Ok(folder)
-}
-
-fn target() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    target.unwrap_or_else(|| workspace().join("target"))
 }
 
 impl Options {
