@@ -17,7 +17,6 @@ mod commands;
 mod failure;
 mod files;
 mod pace;
-mod photo;
 mod progress;
 mod session;
 mod source;
@@ -71,6 +70,7 @@ fn dispatch(command: &Command, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Vts(args) => commands::vts::vts(args, out),
         Command::Top(args) => commands::top::top(args, out),
         Command::Dump(args) => commands::top::dump(args, out),
+        Command::Mlts(args) => commands::mlts::mlts(args, out),
     }
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod demo;
 pub(crate) mod devices;
 pub(crate) mod doctor;
 pub(crate) mod dot;
+pub(crate) mod mlts;
 pub(crate) mod profile;
 pub(crate) mod run;
 pub(crate) mod serve;

@@ -5,13 +5,13 @@ use std::io::Write;
 use std::path::Path;
 
 use nnburst::hal::Operand;
+use nnburst_mlts::photo::Picture;
 use serde::Serialize;
 
 use crate::args::RunArgs;
 use crate::failure::Failure;
 use crate::files::{Feed, read_at_most};
 use crate::pace::{Missed, Pacer};
-use crate::photo::Picture;
 use crate::session::{ModelSession, open_device_for};
 use crate::source::Source;
 use crate::stats::{Latencies, Summary};
@@ -127,9 +127,7 @@ fn open_inputs(args: &RunArgs, source: &Source) -> Result<Vec<Input>, Failure> {
             let length = if is_wide { length.saturating_mul(2) } else { length };
             let file = args.input.iter().find(|(index, _)| *index == number);
             let feed = match (&args.image, file) {
-                (Some(image), _) if number == 0 => {
-                    Feed::constant(Picture::open(image)?.to_input(operand)?)
-                }
+                (Some(image), _) if number == 0 => Feed::constant(picture(image, operand)?),
                 (_, Some((_, file))) => Feed::file(file, length, args.steps)
                     .map_err(|failure| failure.during(format!("--input {number}")))?,
                 _ => Feed::constant(vec![0; length]),
@@ -258,4 +256,14 @@ fn print(report: &Report, out: &mut dyn Write) -> Result<(), Failure> {
         writeln!(out, "{latency} us on {device}, {mode}")?;
     }
     Ok(())
+}
+
+/// Bytes of the largest file that is taken for a photo.
+const LARGEST_PHOTO: usize = 64 << 20;
+
+/// The bytes of an input that is a photo in a file.
+fn picture(path: &Path, operand: &Operand) -> Result<Vec<u8>, Failure> {
+    let bytes = read_at_most(path, LARGEST_PHOTO)?;
+    let input = Picture::decode(&bytes).and_then(|picture| picture.to_input(operand));
+    input.map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
 }

@@ -48,6 +48,8 @@ enum Home {
     Service(RemoteDevice),
     /// In a process of its own, which ends with the last clone.
     Child(Spawned),
+    /// In the process at the other end of a socket that has no name.
+    Socket(RemoteDevice),
     /// In this process, and for tests of choices as if it weren't.
     #[cfg(test)]
     Elsewhere(Arc<dyn HalDevice>),
@@ -103,6 +105,34 @@ impl Device {
         let child = Spawned::start(&mut command)
             .map_err(|error| lost_or_refused(format!("starting {driver}"), error))?;
         Ok(Self::new(format!("spawn:{driver}"), Home::Child(child)))
+    }
+
+    /// A driver in a child process of its own, started as the caller says: the socket is the
+    /// command's standard input (descriptor 0), on which it has to serve. The process ends as that
+    /// of [`Device::spawn`] does.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Driver`] where the command can't be started or doesn't serve.
+    pub fn spawn_command(
+        name: impl Into<String>,
+        command: &mut std::process::Command,
+    ) -> Result<Self> {
+        let name = name.into();
+        let child = Spawned::start(command)
+            .map_err(|error| lost_or_refused(format!("starting {name}"), error))?;
+        Ok(Self::new(name, Home::Child(child)))
+    }
+
+    /// The driver at the other end of a connected socket, such as half of a socket pair. Once it
+    /// is lost it stays lost.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Driver`] where nothing that can be used serves there.
+    pub fn from_socket(name: impl Into<String>, socket: std::os::fd::OwnedFd) -> Result<Self> {
+        let name = name.into();
+        let device = RemoteDevice::from_socket(socket)
+            .map_err(|error| lost_or_refused(format!("connecting to {name}"), error))?;
+        Ok(Self::new(name, Home::Socket(device)))
     }
 
     /// A service that runs already, found by name in the directory of services.
@@ -199,7 +229,7 @@ impl Device {
             Home::Here(_) => None,
             #[cfg(test)]
             Home::Elsewhere(_) => None,
-            Home::Service(device) => device.lost(),
+            Home::Service(device) | Home::Socket(device) => device.lost(),
             Home::Child(child) => child.device().lost(),
         }
         .map(RuntimeError::DeviceDied)
@@ -338,7 +368,7 @@ impl Device {
             Home::Here(device) => device.as_ref(),
             #[cfg(test)]
             Home::Elsewhere(device) => device.as_ref(),
-            Home::Service(device) => device,
+            Home::Service(device) | Home::Socket(device) => device,
             Home::Child(child) => child.device(),
         }
     }

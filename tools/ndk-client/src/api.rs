@@ -35,6 +35,9 @@ macro_rules! api {
         #[derive(Debug)]
         pub(crate) struct Api {
             $(pub(crate) $name: unsafe extern "C" fn($($kind),*) $(-> $result)?,)*
+            /// The reason behind this thread's last failure, where the library has the function:
+            /// it is no part of NNAPI.
+            pub(crate) last_error: Option<unsafe extern "C" fn() -> *const c_char>,
             _library: Library,
         }
 
@@ -46,6 +49,8 @@ macro_rules! api {
                 Ok(Self {
                     // SAFETY: the names are NNAPI's, and these are their types.
                     $($name: *unsafe { library.get(concat!(stringify!($name), "\0").as_bytes()) }?,)*
+                    // SAFETY: as above.
+                    last_error: unsafe { library.get(b"nnburst_lastError\0") }.ok().map(|found| *found),
                     _library: library,
                 })
             }
@@ -54,7 +59,6 @@ macro_rules! api {
 }
 
 api! {
-    nnburst_lastError() -> *const c_char;
     ANeuralNetworks_getDeviceCount(*mut u32) -> c_int;
     ANeuralNetworks_getDevice(u32, *mut Object) -> c_int;
     ANeuralNetworksDevice_getName(*const c_void, *mut *const c_char) -> c_int;

@@ -29,7 +29,7 @@ mod repeated;
 mod run;
 
 use std::ffi::CStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use api::Api;
@@ -64,14 +64,20 @@ impl Library {
             Some(path) => PathBuf::from(path),
             None => {
                 let program = std::env::current_exe().unwrap_or_default();
-                let beside = program.parent().unwrap_or_else(|| std::path::Path::new(""));
+                let beside = program.parent().unwrap_or_else(|| Path::new(""));
                 let places = [beside.join("deps").join(name), beside.join(name)];
                 places.into_iter().find(|path| path.exists()).unwrap_or_else(|| name.into())
             }
         };
-        Api::load(&path)
-            .map(|api| Self(Arc::new(api)))
-            .map_err(|error| OpenError(error.to_string()))
+        Self::open_at(&path)
+    }
+
+    /// Loads the library at a path.
+    ///
+    /// # Errors
+    /// As for [`Library::open`].
+    pub fn open_at(path: &Path) -> Result<Self, OpenError> {
+        Api::load(path).map(|api| Self(Arc::new(api))).map_err(|error| OpenError(error.to_string()))
     }
 
     /// The names of all devices, in the library's order.
@@ -122,9 +128,11 @@ impl Api {
         if code == 0 {
             return Ok(());
         }
-        // SAFETY: a string of the library's, good until this thread's next failure.
-        let reason = unsafe { CStr::from_ptr((self.nnburst_lastError)()) };
-        let reason = reason.to_string_lossy();
+        let reason = match self.last_error {
+            // SAFETY: a string of the library's, good until this thread's next failure.
+            Some(last_error) => unsafe { CStr::from_ptr(last_error()) }.to_string_lossy(),
+            None => "the library gives no reason".into(),
+        };
         let status = match code {
             4 => ErrorStatus::InvalidArgument,
             8 => ErrorStatus::OutputInsufficientSize,

@@ -14,6 +14,7 @@
 //! | `install [--prefix DIR] ..`      | what a package installs: command, library, pages |
 //! | `layers [--list]`                | which crates, layers and files know which |
 //! | `links`                          | relative links and anchors, links of rustdoc |
+//! | `mlts`                           | the acceptance suite on sample and on faulty drivers |
 //! | `neon`                           | the executor on an emulated aarch64 |
 //! | `symbols`                        | the C library's exports and their versions |
 //! | `miri`, `tsan`                   | under Miri and ThreadSanitizer (nightly) |
@@ -50,13 +51,14 @@ fn main() -> ExitCode {
         "install" => install::run(rest),
         "layers" => layers::run(rest),
         "links" => links::run(),
+        "mlts" => mlts(),
         "neon" => neon::run(),
         "symbols" => symbols::run(),
         "miri" => sanitizers::miri(),
         "tsan" => sanitizers::tsan(),
         _ => {
             eprintln!(
-                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | manual | operations | peers | fuzz | install | layers | links | neon | symbols | miri | tsan"
+                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | manual | operations | peers | fuzz | install | layers | links | mlts | neon | symbols | miri | tsan"
             );
             return ExitCode::from(2);
         }
@@ -75,6 +77,25 @@ fn main() -> ExitCode {
 fn operations() -> Outcome {
     let test = ["test", "--package", "nnburst-executor", "--test", "operations"];
     Cargo::new("operations").args(test).env("NNBURST_WRITE_DOCS", "1").run()
+}
+
+/// The acceptance suite, quick, on a driver in each kind of process, and its proof on drivers with
+/// faults. Without `../shared` the built-in networks have to do.
+fn mlts() -> Outcome {
+    let faults = ["test", "--package", "nnburst-mlts", "--test", "faulty"];
+    Cargo::new("mlts: drivers with faults").args(faults).run()?;
+    let mut models = Vec::new();
+    for folder in ["../shared/models", "../shared/mlts"] {
+        if std::path::Path::new(folder).is_dir() {
+            models.extend(["--models", folder]);
+        }
+    }
+    for device in ["spawn:nnburst-cpu", "embedded", "spawn:nnapi-sample_quant"] {
+        let run = ["run", "--release", "--package", "nnburst-cli", "--", "mlts", "run", "--quick"];
+        let cargo = Cargo::new("mlts").args(run).args(["--device", device]);
+        cargo.args(&models).run()?;
+    }
+    Ok(())
 }
 
 /// Writes the command's manual pages, which a test of the command makes from its options.

@@ -39,7 +39,22 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("nnburst-tflite", &["nnburst-hal"]),
     ("nnburst-conformance", &["nnburst-hal"]),
     ("nnburst-denoise", &["nnburst", "nnburst-tflite"]),
-    ("nnburst-cli", &["nnburst", "nnburst-conformance", "nnburst-ndk-client", "nnburst-tflite"]),
+    (
+        "nnburst-mlts",
+        &[
+            "nnburst",
+            "nnburst-burst",
+            "nnburst-conformance",
+            "nnburst-hal",
+            "nnburst-hal-ipc",
+            "nnburst-ndk-client",
+            "nnburst-tflite",
+        ],
+    ),
+    (
+        "nnburst-cli",
+        &["nnburst", "nnburst-conformance", "nnburst-mlts", "nnburst-ndk-client", "nnburst-tflite"],
+    ),
     ("xtask", &[]),
 ];
 

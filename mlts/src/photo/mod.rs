@@ -7,54 +7,90 @@
 mod jpeg;
 mod resample;
 
-use std::path::Path;
-
 use nnburst::hal::{Operand, OperandType};
 
-use crate::failure::Failure;
-use crate::files::read_at_most;
-
-/// Bytes of the largest file that is taken for a photo.
-const LIMIT: usize = 64 << 20;
+/// Why a file is no picture, or a picture no input.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PhotoError {
+    /// The bytes are no JPEG or PNG.
+    #[error("{0}")]
+    Format(#[from] image::ImageError),
+    /// The picture has a side of no pixels.
+    #[error("no pixels")]
+    Empty,
+    /// The model's input has another shape than a picture's.
+    #[error(
+        "a picture needs a model with an input of shape [1, height, width, 3], this one's is {0:?}"
+    )]
+    Shape(Vec<u32>),
+    /// The model's input has a type that pixels have no value in.
+    #[error("a picture can't be turned into a {0}")]
+    Type(OperandType),
+}
 
 /// A picture of 8-bit red, green and blue.
 #[derive(Clone, Debug)]
-pub(crate) struct Picture {
-    pub(crate) width: usize,
-    pub(crate) height: usize,
+pub struct Picture {
+    /// Pixels of a row.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
     /// Row by row, three to a pixel.
-    pub(crate) pixels: Vec<u8>,
+    pub pixels: Vec<u8>,
 }
 
 impl Picture {
     /// Decodes a JPEG or PNG file.
-    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
-        let bytes = read_at_most(path, LIMIT)?;
-        if let Some(picture) = jpeg::decode(&bytes) {
+    ///
+    /// # Errors
+    /// It is neither, or has no pixels.
+    pub fn decode(bytes: &[u8]) -> Result<Self, PhotoError> {
+        if let Some(picture) = jpeg::decode(bytes) {
             return Ok(picture);
         }
-        let decoded = image::load_from_memory(&bytes)
-            .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?
-            .to_rgb8();
+        let decoded = image::load_from_memory(bytes)?.to_rgb8();
         let side = |pixels| usize::try_from(pixels).unwrap_or(0);
         let (width, height) = (side(decoded.width()), side(decoded.height()));
         if width == 0 || height == 0 {
-            return Err(Failure::usage(format!("{}: no pixels", path.display())));
+            return Err(PhotoError::Empty);
         }
         Ok(Self { width, height, pixels: decoded.into_raw() })
     }
 
     /// The picture as the bytes of a model's input: its centre, at the input's size.
-    pub(crate) fn to_input(&self, operand: &Operand) -> Result<Vec<u8>, Failure> {
+    ///
+    /// # Errors
+    /// The input has another shape than a picture's, or a type without a value for pixels.
+    pub fn to_input(&self, operand: &Operand) -> Result<Vec<u8>, PhotoError> {
         let &[1, height, width, 3] = operand.dimensions.as_slice() else {
-            return Err(Failure::usage(format!(
-                "--image needs a model with an input of shape [1, height, width, 3], this one's is {:?}",
-                operand.dimensions
-            )));
+            return Err(PhotoError::Shape(operand.dimensions.clone()));
         };
         let side = |extent| usize::try_from(extent).unwrap_or(0);
         let picture = resample::resize(&self.centre(), side(width), side(height));
         picture.encode(operand)
+    }
+
+    /// As [`Picture::to_input`], of the centre square of seven eighths of the shorter side, as
+    /// Android's suite has it.
+    ///
+    /// # Errors
+    /// As for [`Picture::to_input`].
+    pub fn square_to_input(&self, operand: &Operand) -> Result<Vec<u8>, PhotoError> {
+        let &[1, height, width, 3] = operand.dimensions.as_slice() else {
+            return Err(PhotoError::Shape(operand.dimensions.clone()));
+        };
+        let side = |extent| usize::try_from(extent).unwrap_or(0);
+        resample::resize(&self.square().centre(), side(width), side(height)).encode(operand)
+    }
+
+    /// Returns the square in the middle.
+    fn square(&self) -> Self {
+        let side = self.width.min(self.height);
+        let (left, top) = ((self.width - side) / 2, (self.height - side) / 2);
+        let rows = self.pixels.chunks_exact(self.width * 3).skip(top).take(side);
+        let pixels = rows.flat_map(|row| row.iter().skip(left * 3).take(side * 3)).copied();
+        Self { width: side, height: side, pixels: pixels.collect() }
     }
 
     /// Returns the picture without a sixteenth on each side.
@@ -67,7 +103,7 @@ impl Picture {
         Self { width: right - left, height: bottom - top, pixels }
     }
 
-    fn encode(self, operand: &Operand) -> Result<Vec<u8>, Failure> {
+    fn encode(self, operand: &Operand) -> Result<Vec<u8>, PhotoError> {
         let real = |pixel: u8| f32::from(pixel) / 127.5 - 1.0;
         let quantised = |pixel: u8| {
             (f64::from(real(pixel)) / f64::from(operand.scale)).round()
@@ -79,7 +115,7 @@ impl Picture {
                 pixels.flat_map(|pixel| real(pixel).to_le_bytes()).collect()
             }
             OperandType::TensorFloat16 => {
-                pixels.flat_map(|pixel| half::f16::from_f32(real(pixel)).to_le_bytes()).collect()
+                pixels.flat_map(|pixel| nnburst::f16::from_f32(real(pixel)).to_le_bytes()).collect()
             }
             OperandType::TensorQuant8Asymm => self.pixels,
             // The same number, counted from -128.
@@ -97,7 +133,7 @@ impl Picture {
                 pixels.flat_map(|pixel| (quantised(pixel) as i16).to_le_bytes()).collect()
             }
             kind => {
-                return Err(Failure::usage(format!("--image can't be turned into a {kind}")));
+                return Err(PhotoError::Type(kind));
             }
         })
     }
@@ -156,8 +192,9 @@ mod tests {
             [("mobilenet_v1_0.25_128_quant", 128), ("mobilenet_v2_1.0_224_quant", 224)]
         {
             for photo in [3, 4, 9] {
-                let picture =
-                    Picture::open(&models.join(format!("photos/image-{photo}.jpeg"))).unwrap();
+                let file =
+                    std::fs::read(models.join(format!("photos/image-{photo}.jpeg"))).unwrap();
+                let picture = Picture::decode(&file).unwrap();
                 let operand =
                     Operand::tensor(OperandType::TensorQuant8Asymm, vec![1, size, size, 3]);
                 let want = std::fs::read(models.join(format!("{model}/photo{photo}.in0"))).unwrap();

@@ -1,0 +1,75 @@
+//! The acceptance suite as a command: a driver in each kind of process, the files it writes, and
+//! what it says where something is wrong.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on panics")]
+
+mod common;
+
+use std::path::Path;
+
+use common::{fail, json, path, run, succeed, text};
+use serde_json::Value;
+
+/// A run of one built-in network and one crash test.
+fn mlts(dir: &Path, args: &[&str]) -> Value {
+    let (file, page) = (dir.join("run.json"), dir.join("run.html"));
+    let mut all = vec!["mlts", "run", "--quick", "--json", path(&file), "--html", path(&page)];
+    all.extend(["--filter", "^(model/add1|c08|c10)$"]);
+    all.extend(args);
+    let out = succeed(&all);
+    assert!(out.starts_with("PASS: "), "{out}");
+    let page = std::fs::read_to_string(&page).unwrap();
+    assert!(page.contains("PASS") && !page.contains("http"), "a page that fetches nothing");
+    json(&std::fs::read_to_string(&file).unwrap())
+}
+
+#[test]
+fn a_driver_in_each_kind_of_process_passes() {
+    let program = env!("CARGO_BIN_EXE_nnburst");
+    let driver = format!("{program} serve --driver nnburst-cpu --fd 0");
+    let service = format!("{program} serve --driver nnburst-cpu");
+    for (how, args) in [
+        ("spawn", &[][..]),
+        ("embedded", &["--device", "embedded"]),
+        ("spawn", &["--driver-cmd", &driver]),
+        ("service", &["--service-cmd", &service, "--device", "nnburst-cpu"]),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let report = mlts(dir.path(), args);
+        assert_eq!(report["targets"][0]["how"], how, "{args:?}");
+        let result = &report["models"][0]["per_target"]["t0"];
+        assert_eq!(result["support"]["taken"], result["support"]["of"], "{args:?}");
+        let burst = &result["latency"]["burst"];
+        assert!(burst["n"].as_u64().unwrap() >= 30, "{args:?}: {burst}");
+        assert!(burst["hdr"].as_str().unwrap().starts_with("HIST"), "{args:?}");
+        assert_eq!(report["crash"].as_array().unwrap().len(), 2, "{args:?}");
+        let has_probe = report["crash"][0]["probe"]["calls"].as_u64().is_some();
+        assert_eq!(has_probe, how == "service", "{args:?}: another client beside the tests");
+    }
+}
+
+#[test]
+fn reports_are_rendered_and_compared() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("run.json");
+    drop(mlts(dir.path(), &["--device", "embedded"]));
+    let out = succeed(&["mlts", "compare", path(&file), path(&file)]);
+    assert!(out.contains("add1 burst: p50") && out.contains("within noise"), "{out}");
+    let page = dir.path().join("both.html");
+    succeed(&["mlts", "report", path(&file), path(&file), "--html", path(&page)]);
+    assert!(std::fs::read_to_string(page).unwrap().contains("<svg"), "histograms");
+}
+
+#[test]
+fn what_is_asked_for_wrongly_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = fail(2, &["mlts", "run", "--models", path(dir.path())]);
+    assert!(error.contains("manifest.json"), "{error}");
+    let error = fail(2, &["mlts", "run", "--driver-cmd", " "]);
+    assert!(error.contains("empty command"), "{error}");
+    let error = fail(2, &["mlts", "worker"]);
+    assert!(error.contains("mlts run"), "{error}");
+    let out = run(&["mlts", "run", "--driver-cmd", "/nowhere/driver", "--filter", "^c08$"]);
+    assert_eq!(out.status.code(), Some(3), "{}", text(&out.stderr));
+    let list = succeed(&["mlts", "list", "--quick"]);
+    assert!(list.contains("model/add1") && list.contains("c14"), "{list}");
+}

@@ -1,0 +1,142 @@
+//! The conversation of coordinator and worker: a job in a file, events as lines on a pipe.
+//!
+//! A worker is the suite's own program again. What a driver's library prints into the same pipe is
+//! told from events by [`MARK`].
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::target::Target;
+
+/// The environment variable that names the file of a worker's job.
+pub(crate) const JOB: &str = "NNBURST_MLTS_JOB";
+
+/// The beginning of a line that is an event.
+pub(crate) const MARK: &str = "@mlts ";
+
+/// The kind of call that executes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Mode {
+    /// A packet through a queue in shared memory.
+    Burst,
+    /// One call over the control connection.
+    Sync,
+    /// A call that returns at once and a callback.
+    Async,
+    /// A call that returns a sync fence.
+    Fenced,
+}
+
+impl Mode {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [Self::Burst, Self::Sync, Self::Async, Self::Fenced];
+
+    /// The name in options and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Burst => "burst",
+            Self::Sync => "sync",
+            Self::Async => "async",
+            Self::Fenced => "fenced",
+        }
+    }
+}
+
+/// The work of a worker.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Job {
+    pub(crate) target: Target,
+    /// How the driver is reached, where the coordinator started it.
+    pub(crate) via: Via,
+    pub(crate) seed: u64,
+    pub(crate) work: Work,
+}
+
+/// The connection to the driver.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Via {
+    /// The worker's standard input is the socket.
+    Stdin,
+    /// The service's name, in this directory or the user's.
+    Name { dir: Option<PathBuf> },
+    /// The worker makes the device itself.
+    Own,
+}
+
+/// The kinds of work.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Work {
+    /// The driver's answers about itself.
+    About,
+    /// One model: support, compilation, accuracy, latency.
+    Model(Box<ModelWork>),
+    /// A crash test's part in a process of its own.
+    Crash(CrashWork),
+}
+
+/// The measurements of one model.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ModelWork {
+    pub(crate) model: crate::data::ModelEntry,
+    pub(crate) modes: Vec<Mode>,
+    /// Whom latency is compared with.
+    pub(crate) reference: Option<Target>,
+    pub(crate) support: bool,
+    pub(crate) compile: bool,
+    pub(crate) accuracy: bool,
+    pub(crate) latency: bool,
+    /// Milliseconds of latency measurement of each mode.
+    pub(crate) latency_ms: u64,
+    /// Milliseconds of each kind of compilation.
+    pub(crate) compile_ms: u64,
+    /// The largest number of labelled pictures.
+    pub(crate) photos: usize,
+    pub(crate) relaxed: bool,
+}
+
+/// A crash test's part: what it is and how much.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct CrashWork {
+    pub(crate) part: String,
+    /// Milliseconds.
+    pub(crate) ms: u64,
+    /// Rounds, threads or cases, by the test.
+    pub(crate) count: usize,
+    /// Models in turn; a built-in network where there is none.
+    pub(crate) models: Vec<crate::data::ModelEntry>,
+    /// What else the part needs.
+    pub(crate) extra: BTreeMap<String, String>,
+}
+
+/// What a worker reports.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(crate) enum Event {
+    /// The worker has come to a point that the coordinator waits for.
+    Ready { what: String },
+    /// Steps so far, and the call of the driver that the main thread sits in.
+    Pulse { steps: u64, call: Option<String> },
+    /// A finished part of the result.
+    Part { name: String, value: Value },
+    /// The end of the work: a wrong answer or broken limit.
+    Failed { reason: String, detail: Value },
+    /// The end of the work: the driver doesn't offer what it needs.
+    Skipped { reason: String },
+    /// The end of the work, as it should be.
+    Done { value: Value },
+}
+
+/// The monotonic clock in nanoseconds: the same in all processes of the machine.
+pub(crate) fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    let nanos = u64::try_from(now.tv_nsec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
+}

@@ -1,0 +1,248 @@
+//! A section for each model, and the table of operations over all of them.
+
+use std::collections::BTreeMap;
+
+use super::super::schema::{Accuracy, Latency, ModelResult, Support};
+use super::svg::{self, Row};
+use super::text::{anchor, change, escape, maybe_micros, micros, millis, outcome};
+use super::{Column, Page};
+
+/// A section for each model, open where something is wrong.
+pub(super) fn sections(page: &Page<'_>) -> String {
+    let mut out = String::new();
+    for model in page.models() {
+        let columns = page.columns();
+        let results: Vec<_> =
+            columns.iter().filter_map(|column| Some((*column, column.result(model)?))).collect();
+        let is_bad = results.iter().any(|(_, result)| outcome(&result.outcome).1 == "bad");
+        let what = page.runs.iter().flat_map(|run| &run.models).find(|row| row.id == model);
+        let what = what.map(|row| escape(&row.what)).unwrap_or_default();
+        out.push_str(&format!(
+            "<details id=\"{}\"{}><summary>{}</summary><p class=sub>{what}</p>",
+            anchor("model", model),
+            if is_bad { " open" } else { "" },
+            escape(model)
+        ));
+        for (column, result) in results {
+            out.push_str(&section(column, result));
+        }
+        out.push_str("</details>");
+    }
+    out
+}
+
+fn section(column: Column<'_>, result: &ModelResult) -> String {
+    let (letter, class) = outcome(&result.outcome);
+    let mut out = format!(
+        "<h3>{}: <span class={class}>{letter} {}{}</span></h3>",
+        escape(&column.target.name),
+        escape(&result.outcome),
+        result.process.as_ref().map_or_else(String::new, |one| format!(" {}", escape(one)))
+    );
+    if !result.reason.is_empty() {
+        out.push_str(&format!("<p>{}</p>", escape(&result.reason)));
+    }
+    if !result.skipped.is_empty() && result.skipped != result.reason {
+        out.push_str(&format!("<p class=sub>{}</p>", escape(&result.skipped)));
+    }
+    let mut rows = Vec::new();
+    for (mode, latency) in &result.latency {
+        let colour = if mode == "burst" { "--a" } else { "--b" };
+        rows.push(Row { name: mode.clone(), latency, colour });
+    }
+    if let Some(latency) = &result.reference_latency {
+        rows.push(Row { name: column.run.reference.clone(), latency, colour: "--c" });
+    }
+    if !rows.is_empty() {
+        out.push_str(&svg::histograms(&rows));
+        out.push_str(&percentiles(&rows, result.reference_latency.as_ref()));
+        for row in rows.iter().filter(|row| !row.latency.steady) {
+            out.push_str(&format!(
+                "<p>{}: not steady, the median over time:</p>{}",
+                escape(&row.name),
+                svg::over_time(row.latency)
+            ));
+        }
+    }
+    if let Some(accuracy) = &result.accuracy {
+        out.push_str(&accuracy_of(accuracy));
+    }
+    if let Some(compile) = &result.compile_ms {
+        out.push_str("<table><tr><th>compilation<th class=n>n<th class=n>first<th class=n>p50<th class=n>max</tr>");
+        let kinds = [
+            ("no cache", Some(compile.none)),
+            ("into an empty cache", compile.to_cache),
+            ("from the cache", compile.from_cache),
+        ];
+        for (name, times) in kinds {
+            if let Some(times) = times {
+                out.push_str(&format!(
+                    "<tr><td>{name}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}</tr>",
+                    times.n,
+                    millis(times.first),
+                    millis(times.p50),
+                    millis(times.max)
+                ));
+            }
+        }
+        out.push_str(&format!(
+            "</table><p class=sub>{} bytes in the cache</p>",
+            compile.cache_bytes
+        ));
+    }
+    if let Some(support) = &result.support {
+        out.push_str(&support_of(support));
+    }
+    if !result.stderr_tail.is_empty() {
+        out.push_str(&format!(
+            "<h3>Standard error and threads</h3><pre>{}</pre>",
+            escape(&result.stderr_tail)
+        ));
+    }
+    out
+}
+
+fn percentiles(rows: &[Row<'_>], reference: Option<&Latency>) -> String {
+    let mut out = String::from(
+        "<div class=scroll><table><tr><th>calls<th class=n>n<th class=n>first<th class=n>min<th class=n>p50<th class=n>p90<th class=n>p95<th class=n>p99<th class=n>p99.9<th class=n>max<th class=n>end to end p50<th class=n>in the driver p50<th class=n>against reference</tr>",
+    );
+    for row in rows {
+        let (latency, us) = (row.latency, &row.latency.us);
+        let against =
+            reference.map_or_else(String::new, |reference| change(us.p50, reference.us.p50));
+        let note = if latency.note.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", escape(&latency.note))
+        };
+        out.push_str(&format!(
+            "<tr><td>{}{note}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{against}</tr>",
+            escape(&row.name), latency.n, micros(latency.first_us), micros(us.min), micros(us.p50),
+            maybe_micros(us.p90), maybe_micros(us.p95), maybe_micros(us.p99), maybe_micros(us.p999),
+            micros(us.max), micros(latency.end_to_end_us.p50),
+            latency.driver_us.as_ref().map_or_else(|| "–".to_owned(), |one| micros(one.p50))
+        ));
+    }
+    out.push_str("</table></div>");
+    out
+}
+
+fn accuracy_of(accuracy: &Accuracy) -> String {
+    let class = if accuracy.ok { "good" } else { "bad" };
+    let mut out = format!(
+        "<p class={class}>{} accuracy: tier {}{}{}{}</p>",
+        if accuracy.ok { "✓" } else { "✗" },
+        escape(&accuracy.tier),
+        if accuracy.deterministic { "" } else { ", not deterministic" },
+        if accuracy.modes_agree { "" } else { ", modes differ" },
+        if accuracy.reason.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", escape(&accuracy.reason))
+        }
+    );
+    if !accuracy.cases.is_empty() {
+        out.push_str("<div class=scroll><table><tr><th>golden<th>tier<th class=n>differ<th class=n>of<th class=n>largest<th class=n>mean square<th class=n>mean<th>first wrong value</tr>");
+        for case in &accuracy.cases {
+            let first = case.first.map_or_else(String::new, |one| {
+                format!(
+                    "output {} element {}: {}, expected {}",
+                    one.output, one.index, one.actual, one.expected
+                )
+            });
+            out.push_str(&format!(
+                "<tr><td>{}<td>{}<td class=n>{}<td class=n>{}<td class=n>{:.3e}<td class=n>{:.3e}<td class=n>{:.3e}<td>{first}</tr>",
+                escape(&case.name), escape(&case.tier), case.differ, case.of, case.max_abs, case.mse, case.mae
+            ));
+        }
+        out.push_str("</table></div>");
+    }
+    for evaluator in &accuracy.evaluators {
+        let class = if evaluator.ok { "good" } else { "bad" };
+        out.push_str(&format!(
+            "<table><tr><th>{} ({})<th class=n>value<th class=n>limit<th class=n>expected</tr>",
+            escape(&evaluator.name),
+            evaluator.n
+        ));
+        for (name, value) in &evaluator.values {
+            let of = |map: &BTreeMap<String, f64>| {
+                map.get(name).map_or_else(String::new, |value| format!("{value:.4}"))
+            };
+            out.push_str(&format!(
+                "<tr><td class={class}>{}<td class=n>{value:.4}<td class=n>{}<td class=n>{}</tr>",
+                escape(name),
+                of(&evaluator.limits),
+                of(&evaluator.expected)
+            ));
+        }
+        out.push_str("</table>");
+        for warning in &evaluator.warnings {
+            out.push_str(&format!("<p class=warn>{}</p>", escape(warning)));
+        }
+        if !evaluator.wrong.is_empty() {
+            let list: Vec<_> = evaluator
+                .wrong
+                .iter()
+                .map(|[file, want, got]| {
+                    format!("{}: {} instead of {}", escape(file), escape(got), escape(want))
+                })
+                .collect();
+            out.push_str(&format!("<p class=sub>answered otherwise: {}</p>", list.join("; ")));
+        }
+    }
+    out
+}
+
+fn support_of(support: &Support) -> String {
+    let mut groups: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for op in &support.ops {
+        let state = if op.taken { "taken".to_owned() } else { op.why.clone() };
+        *groups.entry((op.op.clone(), state)).or_default() += 1;
+    }
+    let mut out = format!(
+        "<details><summary>{} of {} operations taken, {} partitions</summary><table><tr><th>operation<th class=n>count<th>taken or why not</tr>",
+        support.taken, support.of, support.partitions
+    );
+    for ((op, state), count) in groups {
+        out.push_str(&format!(
+            "<tr><td>{}<td class=n>{count}<td>{}</tr>",
+            escape(&op),
+            escape(&state)
+        ));
+    }
+    out.push_str("</table></details>");
+    out
+}
+
+/// Operations over all models: name and types, taken or refused, and how many models need it.
+pub(super) fn operations(page: &Page<'_>) -> String {
+    let mut out = String::from("<section id=\"operations\"><h2>Operations</h2>");
+    for column in page.columns() {
+        let mut rows: BTreeMap<(bool, String, String, String), Vec<&str>> = BTreeMap::new();
+        for model in page.models() {
+            let support = column.result(model).and_then(|result| result.support.as_ref());
+            for op in support.into_iter().flat_map(|support| &support.ops) {
+                let key = (op.taken, op.op.clone(), op.types.join(" "), op.why.clone());
+                let models = rows.entry(key).or_default();
+                if models.last() != Some(&model) {
+                    models.push(model);
+                }
+            }
+        }
+        out.push_str(&format!("<details><summary>{}: refused first</summary><div class=scroll><table><tr><th>operation<th>types<th>taken<th>why not<th class=n>models</tr>", escape(&column.target.name)));
+        for ((taken, op, types, why), models) in rows {
+            let (letter, class) = if taken { ("✓", "good") } else { ("✗", "bad") };
+            out.push_str(&format!(
+                "<tr><td>{}<td>{}<td class={class}>{letter}<td>{}<td class=n title=\"{}\">{}</tr>",
+                escape(&op),
+                escape(&types),
+                escape(&why),
+                escape(&models.join(" ")),
+                models.len()
+            ));
+        }
+        out.push_str("</table></div></details>");
+    }
+    out.push_str("</section>");
+    out
+}

@@ -1,0 +1,15 @@
+//! What a run leaves: JSON for machines, one HTML page for people.
+
+mod compare;
+mod csv;
+mod html;
+mod schema;
+
+pub use compare::{Change, Comparison, compare};
+pub use csv::csv;
+pub use html::html;
+pub use schema::{
+    About, Accuracy, CaseReport, CompileTimes, CrashReport, EvaluatorReport, Host, Latency, Memory,
+    ModelReport, ModelResult, OpSupport, Percentiles, PlanItem, Probe, Recovery, Report, Rest,
+    SCHEMA, Skipped, Support, TargetReport, Times, WrongValue,
+};

@@ -1,0 +1,469 @@
+//! The result of a run as JSON: schema 1. Readers ignore fields that they don't know.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The version of the schema.
+pub const SCHEMA: u32 = 1;
+
+/// A run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The program and its version.
+    pub tool: String,
+    /// When the run began: UTC, RFC 3339.
+    pub started: String,
+    /// The duration.
+    pub seconds: f64,
+    /// The seed of every random choice.
+    pub seed: u64,
+    /// `quick`, `default` or `full`.
+    pub budget: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// `PASS`, `FAIL`, `INCOMPLETE` (the budget ended), `UNREACHABLE` or `ABORTED`.
+    pub verdict: String,
+    /// What failed, the worst first.
+    pub reasons: Vec<String>,
+    /// One line to quote.
+    pub summary: String,
+    /// The machine.
+    pub host: Host,
+    /// The drivers under test.
+    pub targets: Vec<TargetReport>,
+    /// The name of the reference device; empty without one.
+    pub reference: String,
+    /// The tier that decided: `exact`, `close` or `task`.
+    pub accept: String,
+    /// Per model the results of each target.
+    pub models: Vec<ModelReport>,
+    /// The crash tests.
+    pub crash: Vec<CrashReport>,
+    /// What was left out, and why.
+    pub skipped: Vec<Skipped>,
+    /// Estimates and durations.
+    pub plan: Vec<PlanItem>,
+}
+
+/// The machine before and after the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Host {
+    /// The processor's model.
+    pub cpu: String,
+    /// Processors that may be used.
+    pub cores: usize,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The governor of processor 0; empty where there is none to choose.
+    pub governor: String,
+    /// Megahertz of processor 0, before and after.
+    pub mhz: [f64; 2],
+    /// Load average of a minute, before and after.
+    pub load1: [f64; 2],
+    /// Processor time that the hypervisor kept, in per cent of the run.
+    pub steal_pct: f64,
+    /// Degrees Celsius of each thermal zone, after the run.
+    pub thermal_c: Vec<f64>,
+    /// What `nnburst doctor` complains of.
+    pub doctor: Vec<String>,
+}
+
+/// A driver under test.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TargetReport {
+    /// `t0`, `t1`, ..: the key in the other tables.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// `embedded`, `spawn`, `service`, `served` or `library`.
+    pub how: String,
+    /// Its command; empty where the suite didn't start it.
+    pub command: Vec<String>,
+    /// Its answers about itself.
+    pub about: About,
+    /// Why it could not be reached; empty where it was.
+    pub unreachable: String,
+}
+
+/// A driver's answers about itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct About {
+    /// The device's own name.
+    pub device: String,
+    /// The driver's version.
+    pub version: String,
+    /// The kind of device.
+    pub kind: String,
+    /// The API level: 27 to 30.
+    pub level: i64,
+    /// Names of the extensions.
+    pub extensions: Vec<String>,
+    /// Execution time and power of float tensors, relative to the reference CPU.
+    pub float_figures: [f64; 2],
+    /// Cache files of a model, of both kinds; 0 where it caches nothing.
+    pub cache_files: u32,
+}
+
+/// A model.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ModelReport {
+    /// Its name.
+    pub id: String,
+    /// Of its file; empty for built-in networks.
+    pub sha256: String,
+    /// Its licence.
+    pub licence: String,
+    /// Where it comes from.
+    pub origin: String,
+    /// A description.
+    pub what: String,
+    /// Multiply-accumulates of one inference, where known.
+    pub macs: Option<u64>,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// By the targets' ids.
+    pub per_target: BTreeMap<String, ModelResult>,
+}
+
+/// A target's results with a model.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ModelResult {
+    /// Why there are no results; empty where there are.
+    pub skipped: String,
+    /// `SUCCESS`, `FAILURE`, `HANG`, `CRASH` or `SKIPPED`.
+    pub outcome: String,
+    /// The process at fault; `None` where all went well.
+    pub process: Option<String>,
+    /// The reason of an outcome that is no success.
+    pub reason: String,
+    /// Which operations the driver takes.
+    pub support: Option<Support>,
+    /// Compile times in milliseconds.
+    pub compile_ms: Option<CompileTimes>,
+    /// Goldens and task.
+    pub accuracy: Option<Accuracy>,
+    /// By mode.
+    pub latency: BTreeMap<String, Latency>,
+    /// Of the reference device, measured in turns with the target.
+    pub reference_latency: Option<Latency>,
+    /// The largest resident memory in MiB.
+    pub rss_mib: Memory,
+    /// Processor seconds of the pass, of both processes.
+    pub cpu_s: Memory,
+    /// The driver's last lines on standard error, where something is wrong.
+    pub stderr_tail: String,
+}
+
+/// A figure of the driver's process and of the client's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Memory {
+    /// The driver's; 0 where it is in the client's process.
+    pub driver: f64,
+    /// The client's.
+    pub client: f64,
+}
+
+/// Which operations of a model a driver takes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Support {
+    /// Operations taken.
+    pub taken: usize,
+    /// All operations.
+    pub of: usize,
+    /// Steps of the model where the reference device has the rest; 1 where all is taken, 0 where
+    /// nothing is.
+    pub partitions: usize,
+    /// Each operation.
+    pub ops: Vec<OpSupport>,
+}
+
+impl Support {
+    /// Returns whether the driver takes the whole model.
+    pub fn is_whole(&self) -> bool {
+        self.taken == self.of
+    }
+}
+
+/// An operation of a model.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OpSupport {
+    /// Its place in the model.
+    pub i: usize,
+    /// NNAPI's name.
+    pub op: String,
+    /// The operator of the model's file that it stems from.
+    pub source: String,
+    /// The types of its tensors.
+    pub types: Vec<String>,
+    /// Whether the driver takes it.
+    pub taken: bool,
+    /// Why not; `refused` where the driver gives no reason.
+    pub why: String,
+    /// The device that computes it.
+    pub device: String,
+}
+
+/// Compile times.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CompileTimes {
+    /// Without a cache.
+    pub none: Times,
+    /// Into an empty cache; `None` where the driver caches nothing.
+    pub to_cache: Option<Times>,
+    /// From a filled cache.
+    pub from_cache: Option<Times>,
+    /// Bytes in the cache.
+    pub cache_bytes: u64,
+}
+
+/// A few durations in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Times {
+    /// How many, without the first.
+    pub n: usize,
+    /// The first, on its own.
+    pub first: f64,
+    /// The median of the others.
+    pub p50: f64,
+    /// The largest of the others.
+    pub max: f64,
+}
+
+/// A model's answers against its goldens.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Accuracy {
+    /// The best tier that all cases reach: `exact`, `close`, `task` or `none`.
+    pub tier: String,
+    /// True if the tier that decides is reached, and the evaluator's limits hold.
+    pub ok: bool,
+    /// Each case.
+    pub cases: Vec<CaseReport>,
+    /// The task's figures.
+    pub evaluators: Vec<EvaluatorReport>,
+    /// True if the same inputs gave the same bits again.
+    pub deterministic: bool,
+    /// True if all modes gave the same bits.
+    pub modes_agree: bool,
+    /// What is wrong, in words.
+    pub reason: String,
+}
+
+/// A golden case.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CaseReport {
+    /// Its name.
+    pub name: String,
+    /// Its best tier.
+    pub tier: String,
+    /// The largest difference from the golden, in the output's own units.
+    pub max_abs: f64,
+    /// The mean of the squared differences.
+    pub mse: f64,
+    /// The mean of the differences' magnitudes.
+    pub mae: f64,
+    /// Values that differ.
+    pub differ: usize,
+    /// All values.
+    pub of: usize,
+    /// The first value beyond the exact tier.
+    pub first: Option<WrongValue>,
+}
+
+/// A value that is wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WrongValue {
+    /// Position among the outputs.
+    pub output: usize,
+    /// Row-major position in the output, all steps one after the other.
+    pub index: usize,
+    /// The golden.
+    pub expected: f64,
+    /// The driver's value.
+    pub actual: f64,
+}
+
+/// A task's figures.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EvaluatorReport {
+    /// `TopK`, `MelCepLogF0`, `PhoneErrorRate`, ..
+    pub name: String,
+    /// The figures.
+    pub values: BTreeMap<String, f64>,
+    /// What the reference kernels reach.
+    pub expected: BTreeMap<String, f64>,
+    /// Limits, by the names of the figures.
+    pub limits: BTreeMap<String, f64>,
+    /// Cases or pictures.
+    pub n: usize,
+    /// True if all limits hold.
+    pub ok: bool,
+    /// Figures that are worse than they should be and within the limits.
+    pub warnings: Vec<String>,
+    /// Files that were answered wrongly, each with the expected and the actual answer.
+    pub wrong: Vec<[String; 3]>,
+}
+
+/// Latency in one mode.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Latency {
+    /// Calls that count.
+    pub n: usize,
+    /// Blocks that count.
+    pub blocks: usize,
+    /// Blocks that the hypervisor disturbed.
+    pub dropped: usize,
+    /// The first call after compiling.
+    pub first_us: f64,
+    /// Calls of the warm-up.
+    pub warm_up: usize,
+    /// The call.
+    pub us: Percentiles,
+    /// Input copied, call, output copied.
+    pub end_to_end_us: Percentiles,
+    /// The driver's own measurement, where it gives one.
+    pub driver_us: Option<Percentiles>,
+    /// The call less the driver's share.
+    pub overhead_us: Option<Percentiles>,
+    /// The histogram of the calls in nanoseconds: HdrHistogram V2, deflated, base64.
+    pub hdr: String,
+    /// False if the last quarter's median is more than 15 % above the first's.
+    pub steady: bool,
+    /// Seconds and median of each block.
+    pub over_time: Vec<[f64; 2]>,
+    /// Why the driver's latency is not its own: `partly` where it takes a part of the model only.
+    pub note: String,
+}
+
+/// A distribution in microseconds. A percentile is `None` where there are too few samples for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Percentiles {
+    pub min: f64,
+    pub p50: f64,
+    pub p90: Option<f64>,
+    pub p95: Option<f64>,
+    pub p99: Option<f64>,
+    pub p999: Option<f64>,
+    pub max: f64,
+    pub mean: f64,
+    pub sd: f64,
+}
+
+/// A crash test on a target.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CrashReport {
+    /// `c01` to `c22`.
+    pub id: String,
+    /// The test's short name.
+    pub name: String,
+    /// The part of the test; empty where it has one only.
+    pub variant: String,
+    /// The target's id.
+    pub target: String,
+    /// `SUCCESS`, `FAILURE`, `HANG`, `CRASH` or `SKIPPED`.
+    pub outcome: String,
+    /// The process at fault; `None` where all went well.
+    pub process: Option<String>,
+    /// The reason of an outcome that is no success.
+    pub reason: String,
+    /// The duration.
+    pub seconds: f64,
+    /// Answers checked, kills, graphs: what the test counts.
+    pub events: u64,
+    /// From the disturbing event to the next right answer.
+    pub recovery_ms: Option<Recovery>,
+    /// Resources of the driver before and after.
+    pub rest: Option<Rest>,
+    /// The other client beside the test, where the driver serves several.
+    pub probe: Option<Probe>,
+    /// The file of the failing case, for `replay`.
+    pub kept: String,
+    /// Threads of the processes where they hung, with their states.
+    pub threads: String,
+    /// The last lines of the driver's and the worker's standard error.
+    pub stderr_tail: String,
+}
+
+/// Recovery times in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Recovery {
+    /// Events.
+    pub n: usize,
+    /// The median.
+    pub p50: f64,
+    /// The largest.
+    pub max: f64,
+    /// The limit.
+    pub limit: f64,
+    /// The part of the median that the program took to start; 0 where it was not started.
+    pub start: f64,
+}
+
+/// Resources of a driver's process before and after a test.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Rest {
+    /// Resident MiB.
+    pub rss_mib: [f64; 2],
+    /// Descriptors.
+    pub fds: [usize; 2],
+    /// Threads.
+    pub threads: [usize; 2],
+}
+
+/// A client of its own that executes twenty times a second beside a test.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Probe {
+    /// Executions.
+    pub calls: u64,
+    /// Those that failed or gave another answer.
+    pub failed: u64,
+    /// The longest time between two answers.
+    pub longest_gap_ms: f64,
+    /// Of its executions beside the test.
+    pub p99_us: f64,
+}
+
+/// What was left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Skipped {
+    /// The model, test or target.
+    pub id: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// An item of the plan.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PlanItem {
+    /// The model or test, behind the target's id.
+    pub id: String,
+    /// Seconds that it was to take.
+    pub estimate_s: f64,
+    /// Seconds that it took.
+    pub took_s: f64,
+}

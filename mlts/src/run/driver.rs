@@ -1,0 +1,335 @@
+//! The driver's process: started for a piece of work, watched, killed, started again.
+
+use std::collections::VecDeque;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::proc::{Usage, signal_name};
+use crate::error::MltsError;
+use crate::protocol::Via;
+use crate::target::{How, Target};
+
+/// The time that a program has to serve.
+const START: Duration = Duration::from_secs(10);
+/// Bytes of standard error that are kept.
+const TAIL: usize = 64 << 10;
+const SERVICE_DIR: &str = "NNBURST_SERVICE_DIR";
+
+/// The end of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// With exit code 0.
+    Good,
+    /// By a signal, or with another code: in words.
+    Bad(String),
+}
+
+impl End {
+    fn of(status: ExitStatus) -> Self {
+        match (status.signal(), status.code()) {
+            (Some(signal), _) => Self::Bad(signal_name(signal)),
+            (None, Some(0)) => Self::Good,
+            (None, code) => Self::Bad(format!("exit code {}", code.unwrap_or(-1))),
+        }
+    }
+}
+
+/// A driver's process, or the place where it would be.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    target: Target,
+    child: Option<Child>,
+    /// The process where it is not a child of this one.
+    other: Option<u32>,
+    /// The directory of services that the program serves in.
+    dir: Option<PathBuf>,
+    stderr: StderrTail,
+    /// The socket for the worker that is started next.
+    socket: Option<OwnedFd>,
+    end: Option<End>,
+    /// True from when the suite itself kills the process.
+    pub(crate) is_killed: bool,
+    /// From starting the program until it answered.
+    pub(crate) start_time: Duration,
+}
+
+impl Driver {
+    /// Starts the driver, or finds it.
+    ///
+    /// # Errors
+    /// [`MltsError::Unreachable`].
+    pub(crate) fn start(target: &Target) -> Result<Self, MltsError> {
+        let mut driver = Self {
+            target: target.clone(),
+            child: None,
+            other: None,
+            dir: None,
+            stderr: StderrTail::default(),
+            socket: None,
+            end: None,
+            is_killed: false,
+            start_time: Duration::ZERO,
+        };
+        driver.launch()?;
+        Ok(driver)
+    }
+
+    /// The same service for another client; its process stays with `self`.
+    pub(crate) fn attach(&self) -> Self {
+        Self {
+            target: self.target.clone(),
+            child: None,
+            other: self.pid(),
+            dir: self.dir.clone(),
+            stderr: self.stderr.clone(),
+            socket: None,
+            end: None,
+            is_killed: false,
+            start_time: Duration::ZERO,
+        }
+    }
+
+    /// Starts the driver once more, after its process has ended.
+    pub(crate) fn restart(&mut self) -> Result<(), MltsError> {
+        self.reap();
+        self.end = None;
+        self.is_killed = false;
+        self.launch()
+    }
+
+    fn launch(&mut self) -> Result<(), MltsError> {
+        let begun = Instant::now();
+        let unreachable =
+            |why: String| MltsError::Unreachable { target: self.target.name.clone(), why };
+        match &self.target.how {
+            How::Embedded { .. } | How::Library { .. } => {}
+            How::Command { argv } => {
+                let (ours, theirs) = rustix::net::socketpair(
+                    AddressFamily::UNIX,
+                    SocketType::STREAM,
+                    SocketFlags::CLOEXEC,
+                    None,
+                )
+                .map_err(|errno| unreachable(errno.to_string()))?;
+                let mut command = program(argv).map_err(unreachable)?;
+                let child = command.stdin(Stdio::from(theirs)).spawn();
+                let mut child = child.map_err(|error| unreachable(error.to_string()))?;
+                self.stderr.follow(&mut child);
+                self.child = Some(child);
+                self.socket = Some(ours);
+            }
+            How::Service { argv, instance } => {
+                let dir = match &self.dir {
+                    Some(dir) => dir.clone(),
+                    None => private_dir().map_err(|error| unreachable(error.to_string()))?,
+                };
+                let socket = dir.join(format!("{instance}.sock"));
+                // What a killed service left is no sign of a new one.
+                let _ = std::fs::remove_file(&socket);
+                let mut command = program(argv).map_err(unreachable)?;
+                let child = command.stdin(Stdio::null()).env(SERVICE_DIR, &dir).spawn();
+                let mut child = child.map_err(|error| unreachable(error.to_string()))?;
+                self.stderr.follow(&mut child);
+                let served = wait_for(&socket, &mut child);
+                self.child = Some(child);
+                self.dir = Some(dir);
+                served.map_err(|why| MltsError::Unreachable {
+                    target: self.target.name.clone(),
+                    why,
+                })?;
+            }
+            How::Served { instance } => {
+                let dir = nnburst_hal_ipc::service_dir();
+                let dir = dir.map_err(|error| unreachable(error.to_string()))?;
+                let socket = dir.join(format!("{instance}.sock"));
+                let failed = |error| unreachable(format!("{}: {error}", socket.display()));
+                let stream = UnixStream::connect(&socket).map_err(failed)?;
+                let peer = rustix::net::sockopt::socket_peercred(&stream);
+                let peer = peer.map_err(|errno| failed(errno.into()))?;
+                self.other = u32::try_from(peer.pid.as_raw_nonzero().get()).ok();
+            }
+        }
+        self.start_time = begun.elapsed();
+        Ok(())
+    }
+
+    /// How the next worker reaches the driver. A driver of one client is started anew for the
+    /// second.
+    pub(crate) fn connection(&mut self) -> Result<(Via, Option<OwnedFd>), MltsError> {
+        Ok(match &self.target.how {
+            How::Embedded { .. } | How::Library { .. } => (Via::Own, None),
+            How::Service { .. } | How::Served { .. } => (Via::Name { dir: self.dir.clone() }, None),
+            How::Command { .. } => {
+                if self.socket.is_none() {
+                    self.stop();
+                    self.restart()?;
+                }
+                (Via::Stdin, self.socket.take())
+            }
+        })
+    }
+
+    /// Returns whether the process serves one client and ends with it.
+    pub(crate) fn has_one_client(&self) -> bool {
+        matches!(self.target.how, How::Command { .. })
+    }
+
+    /// The directory that the worker finds the service in, where it is the suite's own.
+    pub(crate) fn dir(&self) -> Option<&Path> {
+        self.dir.as_deref()
+    }
+
+    /// The number of the process, where the driver has one of its own.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id).or(self.other)
+    }
+
+    /// Resources of the process.
+    pub(crate) fn usage(&self) -> Option<Usage> {
+        Usage::of(self.pid()?)
+    }
+
+    /// How the process ended; `None` while it lives, or where there is none.
+    pub(crate) fn ended(&mut self) -> Option<End> {
+        if self.end.is_none() {
+            if let Some(child) = &mut self.child {
+                self.end = child.try_wait().ok().flatten().map(End::of);
+            } else if let Some(pid) = self.other {
+                let is_gone = Usage::of(pid).is_none();
+                self.end = is_gone.then(|| End::Bad("it ended".to_owned()));
+            }
+        }
+        self.end.clone()
+    }
+
+    /// Waits for the end of the process, as long as `patience`.
+    pub(crate) fn wait(&mut self, patience: Duration) -> Option<End> {
+        let begun = Instant::now();
+        while self.ended().is_none() && begun.elapsed() < patience && self.pid().is_some() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        self.ended()
+    }
+
+    /// Sends a signal that the test plans.
+    pub(crate) fn signal(&mut self, signal: Signal) {
+        let ends = !matches!(signal, Signal::STOP | Signal::CONT);
+        self.is_killed |= ends;
+        if let Some(pid) = self.pid().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?)) {
+            // A process that is gone already is noticed by `ended`.
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Sends a signal that the test plans until the process has ended: a handler of the program's
+    /// own may return from the first one.
+    pub(crate) fn kill(&mut self, signal: Signal) {
+        const PATIENCE: Duration = Duration::from_millis(200);
+        let begun = Instant::now();
+        self.signal(signal);
+        while self.ended().is_none() && begun.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(1));
+            self.signal(signal);
+        }
+    }
+
+    /// The last lines on standard error.
+    pub(crate) fn stderr_tail(&self) -> String {
+        self.stderr.text()
+    }
+
+    /// Ends the process, where it is one that the suite started.
+    pub(crate) fn stop(&mut self) {
+        self.socket = None;
+        self.is_killed = true;
+        self.reap();
+    }
+
+    fn reap(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // Both fail only for a process that is gone and reaped.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let is_owner = self.child.is_some();
+        self.stop();
+        if let Some(dir) = self.dir.as_ref().filter(|_| is_owner) {
+            // The system empties its folder of temporary files by and by.
+            let _ = std::fs::remove_dir_all(dir);
+        }
+    }
+}
+
+fn program(argv: &[String]) -> Result<Command, String> {
+    let (program, arguments) = argv.split_first().ok_or("the command is empty")?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdout(Stdio::null()).stderr(Stdio::piped());
+    Ok(command)
+}
+
+/// A directory of services that no other user can reach.
+fn private_dir() -> std::io::Result<PathBuf> {
+    let dir = tempfile::Builder::new().prefix("nnburst-mlts-services-").tempdir()?.keep();
+    std::fs::remove_dir(&dir)?;
+    std::fs::DirBuilder::new().mode(0o700).create(&dir)?;
+    Ok(dir)
+}
+
+/// Waits until somebody serves on the socket.
+fn wait_for(socket: &Path, child: &mut Child) -> Result<(), String> {
+    let begun = Instant::now();
+    loop {
+        if UnixStream::connect(socket).is_ok() {
+            return Ok(());
+        }
+        if let Ok(Some(status)) = child.try_wait() {
+            return Err(format!("the program ended before it served: {status}"));
+        }
+        if begun.elapsed() > START {
+            return Err(format!("nobody serves on {} after {START:?}", socket.display()));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The end of a process's standard error, read by a thread.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StderrTail(Arc<Mutex<VecDeque<u8>>>);
+
+impl StderrTail {
+    /// Reads what the child writes until it ends.
+    pub(crate) fn follow(&self, child: &mut Child) {
+        let Some(mut pipe) = child.stderr.take() else { return };
+        let tail = Arc::clone(&self.0);
+        std::thread::spawn(move || {
+            let mut chunk = [0; 4096];
+            while let Ok(read @ 1..) = pipe.read(&mut chunk) {
+                let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
+                tail.extend(chunk.iter().take(read));
+                let excess = tail.len().saturating_sub(TAIL);
+                tail.drain(..excess);
+            }
+        });
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: Vec<u8> = tail.iter().copied().collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}

@@ -1,0 +1,9 @@
+//! The coordinator's side of a piece of work: processes, their samples, and whose fault it was.
+
+mod driver;
+mod proc;
+mod supervise;
+
+pub(crate) use driver::{Driver, End};
+pub(crate) use proc::Usage;
+pub(crate) use supervise::{Ended, OnReady, Outcome, Program, Supervision, supervise};

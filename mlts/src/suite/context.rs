@@ -1,0 +1,54 @@
+//! What every item of a run needs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::budget::Budget;
+use crate::error::MltsError;
+use crate::protocol::{Job, Via, Work};
+use crate::run::{Driver, Ended, OnReady, Program, Supervision, supervise};
+use crate::target::Target;
+
+/// The options of a run that its items share.
+#[derive(Clone)]
+pub(super) struct Context {
+    pub(super) program: Program,
+    pub(super) budget: Budget,
+    pub(super) seed: u64,
+    pub(super) patience: Duration,
+    pub(super) abort: Arc<AtomicBool>,
+    pub(super) keep: Option<PathBuf>,
+    pub(super) allow_kill: bool,
+}
+
+impl Context {
+    /// Returns whether the user has stopped the run.
+    pub(super) fn is_aborted(&self) -> bool {
+        // Relaxed: a switch, nothing is handed over.
+        self.abort.load(Ordering::Relaxed)
+    }
+
+    /// A job for a worker.
+    pub(super) fn job(&self, target: &Target, work: Work) -> Job {
+        Job { target: target.clone(), via: Via::Own, seed: self.seed, work }
+    }
+
+    /// Runs a piece of work in a worker.
+    ///
+    /// # Errors
+    /// The worker can't be started.
+    pub(super) fn work<'a>(
+        &'a self,
+        target: &Target,
+        work: Work,
+        driver: &mut Driver,
+        planned: Duration,
+        on_ready: Option<OnReady<'a>>,
+    ) -> Result<Ended, MltsError> {
+        let (patience, abort) = (self.patience, &*self.abort);
+        let supervision = Supervision { patience, planned, abort, on_ready };
+        supervise(&self.program, self.job(target, work), driver, supervision)
+    }
+}

@@ -1,0 +1,85 @@
+//! Failing cases, kept in files and run again alone.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::context::Context;
+use crate::error::MltsError;
+use crate::protocol::{Job, Work};
+use crate::report::CrashReport;
+use crate::run::{Driver, Ended};
+
+/// A kept case: the job that failed, and how.
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    schema: u32,
+    row: CrashReport,
+    job: Job,
+    detail: Value,
+}
+
+/// The outcome of a kept case that was run again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replayed {
+    /// As in a report.
+    pub outcome: String,
+    /// The process at fault.
+    pub process: Option<String>,
+    /// What is wrong.
+    pub reason: String,
+    /// The outcome that was kept.
+    pub before: String,
+}
+
+/// Writes a failing case, and the conformance case of a random graph beside it; the file's path.
+pub(super) fn keep(
+    context: &Context,
+    row: &CrashReport,
+    job: &Job,
+    ended: &Ended,
+) -> Option<String> {
+    let dir = context.keep.as_ref()?;
+    std::fs::create_dir_all(dir).ok()?;
+    let variant = row.variant.replace('%', "");
+    let stem =
+        [row.id.as_str(), variant.as_str(), row.target.as_str()].join("-").replace("--", "-");
+    let path = dir.join(format!("{stem}.json"));
+    let mut job = job.clone();
+    if let (Work::Crash(work), Some(case)) = (&mut job.work, ended.parts.get("case"))
+        && let Some(graph) = case["graph"].as_u64()
+    {
+        work.extra.insert("graph".to_owned(), graph.to_string());
+    }
+    let kept = Kept { schema: 1, row: row.clone(), job, detail: ended.value.clone() };
+    std::fs::write(&path, serde_json::to_string_pretty(&kept).ok()?).ok()?;
+    if let Some(text) = ended.value["conformance"].as_str()
+        && let Ok(cases) = nnburst_conformance::load_str(text)
+    {
+        // The failing job is the point; the case for `vts` comes on top.
+        let _ = nnburst_conformance::write_file(
+            &dir.join(format!("{stem}.graph.json.gz")),
+            "mlts/random",
+            &cases,
+        );
+    }
+    Some(path.display().to_string())
+}
+
+/// Runs a kept case again.
+pub(super) fn replay(context: &Context, path: &Path) -> Result<Replayed, MltsError> {
+    let text = std::fs::read_to_string(path).map_err(|error| MltsError::data(path, error))?;
+    let kept: Kept = serde_json::from_str(&text).map_err(|error| MltsError::data(path, error))?;
+    let mut driver = Driver::start(&kept.job.target)?;
+    let again = Context { seed: kept.job.seed, ..context.clone() };
+    let planned = Duration::from_secs(60);
+    let ended = again.work(&kept.job.target, kept.job.work, &mut driver, planned, None)?;
+    Ok(Replayed {
+        outcome: ended.outcome.name().to_owned(),
+        process: ended.process,
+        reason: ended.reason,
+        before: kept.row.outcome,
+    })
+}

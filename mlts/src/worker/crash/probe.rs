@@ -1,0 +1,48 @@
+//! The other client: twenty executions a second beside a test, each answer compared to the bit.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::part::{Part, ready};
+use super::subjects::smallest;
+use crate::num::{micros, millis, quantile};
+use crate::protocol::Mode;
+use crate::worker::outcome::Outcome;
+use crate::worker::sequence::Sequence;
+
+/// The time from one execution to the next.
+const PERIOD: Duration = Duration::from_millis(50);
+
+/// Runs until it is killed; what it found so far is sent after every execution.
+pub(super) fn run(part: &Part<'_>) -> Outcome<Value> {
+    let subject = smallest(part)?;
+    let prepared = part.client.prepare(&subject.loaded.model, part.pulse)?;
+    let mut sequence = Sequence::new(&subject.loaded, prepared.session(Mode::Sync)?);
+    let feed = subject.feeds.first().cloned().unwrap_or_default();
+    let (mut calls, mut failed, mut gap) = (0_u64, 0_u64, Duration::ZERO);
+    let mut times = Vec::new();
+    let mut last = Instant::now();
+    ready("probing");
+    loop {
+        let start = Instant::now();
+        let right = sequence
+            .run(&feed, part.pulse)
+            .is_ok_and(|got| subject.check(0, &got, Mode::Sync).is_ok());
+        calls += 1;
+        if right {
+            gap = gap.max(last.elapsed());
+            last = Instant::now();
+            times.push(micros(start.elapsed()));
+        } else {
+            failed += 1;
+            gap = gap.max(last.elapsed());
+        }
+        let value = json!({
+            "calls": calls, "failed": failed, "longest_gap_ms": millis(gap),
+            "p99_us": quantile(&times, 0.99),
+        });
+        super::part::note("probe", value);
+        std::thread::sleep(PERIOD.saturating_sub(start.elapsed()));
+    }
+}

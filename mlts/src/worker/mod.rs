@@ -1,0 +1,72 @@
+//! The worker: one piece of work against one driver, in a process of its own.
+//!
+//! What the driver, its client library or a kernel does to this process, it does to nobody else:
+//! the coordinator sees the process end or stop, and says whose fault it was.
+
+mod client;
+mod crash;
+mod library;
+mod model;
+mod outcome;
+mod pulse;
+mod sequence;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+pub(crate) use crash::leak_terms;
+pub(crate) use model::rank;
+
+use crate::protocol::{Event, JOB, Job, Work};
+use client::Client;
+use outcome::{Outcome, Stopped};
+use pulse::{Pulse, send};
+
+/// As [`serve_worker`], for programs with devices of their own: a target
+/// [`Target::in_worker`](crate::Target::in_worker) is the device that `devices` makes for its name.
+pub fn serve_worker_with(
+    devices: impl Fn(&str) -> Option<Arc<dyn nnburst::hal::Device>> + Send + Sync + 'static,
+) -> bool {
+    client::bring_devices(Box::new(devices));
+    serve_worker()
+}
+
+/// Does the work of a worker, if this process was started as one, and returns whether it was:
+/// programs that run a [`Suite`](crate::Suite) call it first of all, and end where it is true.
+pub fn serve_worker() -> bool {
+    let Some(path) = std::env::var_os(JOB) else { return false };
+    let job = std::fs::read_to_string(&path).map_err(|error| error.to_string());
+    let job = job.and_then(|text| serde_json::from_str::<Job>(&text).map_err(|e| e.to_string()));
+    let event = match job {
+        Err(why) => {
+            Event::Failed { reason: format!("the worker's job: {why}"), detail: Value::Null }
+        }
+        Ok(job) => match run(&job) {
+            Ok(value) => Event::Done { value },
+            Err(Stopped::Failed(reason, detail)) => Event::Failed { reason, detail },
+            Err(Stopped::Skipped(reason)) => Event::Skipped { reason },
+        },
+    };
+    send(&event);
+    true
+}
+
+fn run(job: &Job) -> Outcome<Value> {
+    let pulse = Pulse::start();
+    if let Work::Crash(work) = &job.work
+        && crash::is_without_client(&work.part)
+    {
+        return crash::run(job, work, None, &pulse);
+    }
+    let client = pulse.during("connect", || Client::open(job));
+    let client = client.map_err(|error| Stopped::from(error).during("connecting"))?;
+    match &job.work {
+        Work::About => {
+            let about = pulse.during("questions", || client.about())?;
+            Ok(serde_json::to_value(about).unwrap_or_default())
+        }
+        Work::Model(work) => model::run(&client, work, &pulse),
+        Work::Crash(work) => crash::run(job, work, Some(&client), &pulse),
+    }
+}

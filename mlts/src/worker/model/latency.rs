@@ -1,0 +1,297 @@
+//! Latency: the target's modes and the reference in turns of a quarter of a second, so that what
+//! slows the machine down slows all of them.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+
+use super::pass::Pass;
+use crate::conditions::stolen_jiffies;
+use crate::num::{median, micros, nanos, real, real_u64};
+use crate::protocol::Mode;
+use crate::report::{Latency, Percentiles};
+use crate::worker::client::Result as Called;
+use crate::worker::outcome::Outcome;
+use crate::worker::sequence::{Feed, Sequence};
+
+/// The length of a turn.
+const BLOCK: Duration = Duration::from_millis(250);
+/// The longest warm-up of each caller.
+const WARM_UP: Duration = Duration::from_secs(2);
+/// Warm-up blocks, whose medians have to agree within [`AGREED`].
+const WARM_UP_BLOCK: Duration = Duration::from_millis(60);
+const AGREED: f64 = 0.05;
+/// The fewest calls of a caller.
+const FEWEST: u64 = 30;
+/// Ticks (of 10 ms) that the hypervisor may take in a block before it is dropped.
+const STOLEN: u64 = 2;
+/// How much slower the last quarter may be than the first.
+const STEADY: f64 = 1.15;
+
+/// Latencies by mode, and the reference's.
+pub(super) struct Measured {
+    pub(super) modes: BTreeMap<String, Latency>,
+    pub(super) reference: Option<Latency>,
+}
+
+pub(super) fn measure(pass: &Pass<'_>) -> Outcome<Measured> {
+    let feed = match pass.work.model.cases.first() {
+        Some(case) => Feed::of_case(case).map_err(crate::worker::outcome::Stopped::failed)?,
+        None => Feed::random(pass.loaded, 1),
+    };
+    let mut callers = Vec::new();
+    for &mode in &pass.work.modes {
+        let sequence = Sequence::new(pass.loaded, pass.prepared.session(mode)?);
+        callers.push(Caller::new(mode.name(), sequence));
+    }
+    if let Some(reference) = &pass.reference {
+        let sequence = Sequence::new(pass.loaded, reference.session(Mode::Sync)?);
+        callers.push(Caller::new(REFERENCE, sequence));
+    }
+    for caller in &mut callers {
+        caller.warm_up(&feed, pass)?;
+    }
+    let begun = Instant::now();
+    let wanted = (pass.work.latency_ms / 250).max(4);
+    // Disturbed or too few: as many rounds again, and no more.
+    for round in 0..wanted.saturating_mul(2) {
+        let is_enough = |caller: &Caller<'_>| {
+            caller.calls.len() >= FEWEST
+                && u64::try_from(caller.over_time.len()).unwrap_or(0) >= wanted
+        };
+        if round >= wanted && callers.iter().all(is_enough) {
+            break;
+        }
+        for caller in &mut callers {
+            caller.block(&feed, begun, pass)?;
+        }
+    }
+    let note = if pass.is_whole { "" } else { "partly" };
+    let mut modes = BTreeMap::new();
+    let mut reference = None;
+    for caller in callers {
+        let name = caller.name;
+        let mut latency = caller.finish();
+        if name == REFERENCE {
+            reference = Some(latency);
+        } else {
+            note.clone_into(&mut latency.note);
+            modes.insert(name.to_owned(), latency);
+        }
+    }
+    Ok(Measured { modes, reference })
+}
+
+/// The name of the reference among the callers.
+const REFERENCE: &str = "reference";
+
+/// One who calls, and the times of the calls.
+struct Caller<'m> {
+    name: &'static str,
+    sequence: Sequence<'m>,
+    step: usize,
+    first_us: f64,
+    warm_up: usize,
+    calls: Histogram<u64>,
+    end_to_end: Histogram<u64>,
+    driver: Histogram<u64>,
+    overhead: Histogram<u64>,
+    over_time: Vec<[f64; 2]>,
+    dropped: usize,
+}
+
+/// The times of a call in nanoseconds.
+struct Times {
+    call: u64,
+    end_to_end: u64,
+    driver: Option<u64>,
+}
+
+impl<'m> Caller<'m> {
+    fn new(name: &'static str, sequence: Sequence<'m>) -> Self {
+        let [calls, end_to_end, driver, overhead] = [(); 4].map(|()| histogram());
+        let over_time = Vec::new();
+        let (step, first_us, warm_up, dropped) = (0, 0.0, 0, 0);
+        Self {
+            name,
+            sequence,
+            step,
+            first_us,
+            warm_up,
+            calls,
+            end_to_end,
+            driver,
+            overhead,
+            over_time,
+            dropped,
+        }
+    }
+
+    fn call(&mut self, feed: &Feed, pass: &Pass<'_>) -> Called<Times> {
+        if self.step == 0 {
+            self.sequence.reset()?;
+        }
+        let start = Instant::now();
+        self.sequence.write(feed, self.step)?;
+        let sample = self.sequence.call(pass.pulse)?;
+        std::hint::black_box(self.sequence.read()?);
+        let end_to_end = nanos(start.elapsed());
+        self.step = (self.step + 1) % feed.steps.max(1);
+        let driver = sample.driver.map(nanos);
+        Ok(Times { call: nanos(sample.latency), end_to_end, driver })
+    }
+
+    /// Calls until two blocks in a row have medians that agree.
+    fn warm_up(&mut self, feed: &Feed, pass: &Pass<'_>) -> Called<()> {
+        let first = self.call(feed, pass)?;
+        self.first_us = micros(Duration::from_nanos(first.call));
+        let begun = Instant::now();
+        let mut last: Option<f64> = None;
+        while begun.elapsed() < WARM_UP {
+            let block = Instant::now();
+            let mut times = Vec::new();
+            while times.is_empty() || block.elapsed() < WARM_UP_BLOCK {
+                times.push(real_u64(self.call(feed, pass)?.call));
+            }
+            self.warm_up += times.len();
+            let now = median(&times);
+            if last.is_some_and(|last| (now / last - 1.0).abs() <= AGREED) {
+                break;
+            }
+            last = Some(now);
+        }
+        Ok(())
+    }
+
+    fn block(&mut self, feed: &Feed, begun: Instant, pass: &Pass<'_>) -> Called<()> {
+        let at = begun.elapsed().as_secs_f64();
+        let stolen = stolen_jiffies();
+        let start = Instant::now();
+        let mut all = Vec::new();
+        while all.is_empty() || start.elapsed() < BLOCK {
+            all.push(self.call(feed, pass)?);
+        }
+        if stolen_jiffies().saturating_sub(stolen) >= STOLEN {
+            self.dropped += 1;
+            return Ok(());
+        }
+        let calls: Vec<f64> = all.iter().map(|times| real_u64(times.call) / 1000.0).collect();
+        self.over_time.push([at, median(&calls)]);
+        for times in all {
+            self.calls.saturating_record(times.call);
+            self.end_to_end.saturating_record(times.end_to_end);
+            if let Some(driver) = times.driver {
+                self.driver.saturating_record(driver);
+                self.overhead.saturating_record(times.call.saturating_sub(driver));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Latency {
+        let optional =
+            |histogram: &Histogram<u64>| (!histogram.is_empty()).then(|| percentiles(histogram));
+        Latency {
+            n: usize::try_from(self.calls.len()).unwrap_or(usize::MAX),
+            blocks: self.over_time.len(),
+            dropped: self.dropped,
+            first_us: self.first_us,
+            warm_up: self.warm_up,
+            us: percentiles(&self.calls),
+            end_to_end_us: percentiles(&self.end_to_end),
+            driver_us: optional(&self.driver),
+            overhead_us: optional(&self.overhead),
+            hdr: encode(&self.calls),
+            steady: is_steady(&self.over_time),
+            over_time: self.over_time,
+            note: String::new(),
+        }
+    }
+}
+
+/// Nanoseconds to a minute, three digits.
+fn histogram() -> Histogram<u64> {
+    // The bounds are right, so that the fallback is never taken.
+    Histogram::new_with_bounds(1, 60_000_000_000, 3)
+        .or_else(|_| Histogram::new(3))
+        .unwrap_or_else(|_| unreachable!("three digits are in the allowed range of 0 to 5"))
+}
+
+/// Percentiles for which there are samples: 64 for p90, 256 for p95, 1024 for p99, 10240 for p99.9.
+fn percentiles(histogram: &Histogram<u64>) -> Percentiles {
+    let us = |nanos: u64| real_u64(nanos) / 1000.0;
+    let at = |share: f64, least: u64| {
+        (histogram.len() >= least).then(|| us(histogram.value_at_quantile(share)))
+    };
+    if histogram.is_empty() {
+        return Percentiles::default();
+    }
+    Percentiles {
+        min: us(histogram.min()),
+        p50: us(histogram.value_at_quantile(0.5)),
+        p90: at(0.9, 64),
+        p95: at(0.95, 256),
+        p99: at(0.99, 1024),
+        p999: at(0.999, 10_240),
+        max: us(histogram.max()),
+        mean: histogram.mean() / 1000.0,
+        sd: histogram.stdev() / 1000.0,
+    }
+}
+
+fn encode(histogram: &Histogram<u64>) -> String {
+    let mut bytes = Vec::new();
+    match V2DeflateSerializer::new().serialize(histogram, &mut bytes) {
+        Ok(_) => BASE64_STANDARD.encode(bytes),
+        Err(_) => String::new(),
+    }
+}
+
+/// Returns whether the last quarter's median is at most 15 % above the first's.
+fn is_steady(over_time: &[[f64; 2]]) -> bool {
+    let quarter = (over_time.len() / 4).max(1);
+    let of = |blocks: &[[f64; 2]]| median(&blocks.iter().map(|[_, p50]| *p50).collect::<Vec<_>>());
+    let first = of(over_time.get(..quarter).unwrap_or_default());
+    let last = of(over_time.get(over_time.len().saturating_sub(quarter)..).unwrap_or_default());
+    real(over_time.len()) < 2.0 || last <= first * STEADY
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_need_samples() {
+        let mut all = histogram();
+        for time in 1..=1000_u64 {
+            all.saturating_record(time * 1000);
+        }
+        let found = percentiles(&all);
+        assert!((found.p50 - 500.0).abs() < 1.0, "{found:?}");
+        assert!(found.p90.is_some_and(|p90| (p90 - 900.0).abs() < 1.0), "{found:?}");
+        assert_eq!((found.p99, found.p999), (None, None), "1000 samples are too few");
+    }
+
+    #[test]
+    fn histograms_can_be_read_back() {
+        let mut all = histogram();
+        all.saturating_record(1234);
+        let bytes = BASE64_STANDARD.decode(encode(&all)).unwrap();
+        let mut reader = hdrhistogram::serialization::Deserializer::new();
+        let back: Histogram<u64> = reader.deserialize(&mut bytes.as_slice()).unwrap();
+        assert_eq!(back.len(), 1);
+        assert!(encode(&all).starts_with("HIST"));
+    }
+
+    #[test]
+    fn slowing_down_is_not_steady() {
+        let blocks = |times: &[f64]| times.iter().map(|&time| [0.0, time]).collect::<Vec<_>>();
+        assert!(is_steady(&blocks(&[10.0, 10.0, 11.0, 11.0])));
+        assert!(!is_steady(&blocks(&[10.0, 10.0, 11.0, 12.0])));
+        assert!(is_steady(&blocks(&[12.0, 11.0, 10.0, 10.0])), "warming up is no fault");
+    }
+}
