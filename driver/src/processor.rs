@@ -15,16 +15,19 @@
 //!   others have.
 //! - Among executions of one user, over all its clients, a higher priority holds up lower ones;
 //!   alike take turns.
+//! - While a user who ran something lately has nothing at work, the others leave a core to it: it
+//!   goes on at once when it comes back, instead of behind the next poll of somebody else and the
+//!   system's slice of time. Helpers of a step count like executions here.
 //! - Nobody starves: what was held up by a priority for [`PATIENCE`] takes a turn all the same.
 //!   Where nobody at work was seen at a poll for [`STUCK`], one more goes on beside them.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use nnburst_executor::Checkpoint;
-use nnburst_hal::process::PerProcess;
+use nnburst_hal::process::{self, PerProcess};
 use nnburst_hal::{Priority, TimePoint};
 
 /// The time that a higher priority may hold up the next turn of a lower one.
@@ -39,6 +42,14 @@ const TURN: Duration = Duration::from_micros(500);
 /// A turn beside others of the same user and priority; the credit of a user who comes back.
 const LONG_TURN: Duration = Duration::from_millis(1);
 
+/// The time for which a core is left to a user who has nothing at work: a few periods of the slowest
+/// camera.
+const LATELY: Duration = Duration::from_millis(250);
+
+/// The slice of time that threads ask for whose execution takes long beside other users: with a
+/// longer one they have as much in all, but behind whoever wakes for something short.
+const LONG_SLICE: Duration = Duration::from_millis(20);
+
 /// In [`Processor::word`] and [`User::at_work`]: below it one count, from it on another.
 const HALF: u32 = 32;
 const ONE_ABOVE: u64 = 1 << HALF;
@@ -52,6 +63,9 @@ pub(crate) struct Processor {
     /// what there is; what changes otherwise is changed under the lock.
     word: AtomicU64,
     queue: Mutex<Queue>,
+    /// The number of users who have clients. What several need is looked at only from two on.
+    users: AtomicUsize,
+    latest: Latest,
     /// The start that the times of turns are counted from.
     start: Instant,
 }
@@ -62,6 +76,47 @@ pub(crate) struct User {
     uid: u32,
     /// Executions of medium and above of high priority, at work or held up.
     at_work: AtomicU64,
+    /// Executions of any priority, at work or held up, and those of them at work.
+    present: AtomicU64,
+    working: AtomicU64,
+    /// When it began or ended something last, in nanoseconds from [`Processor::start`]; noted while
+    /// there are other users.
+    seen: AtomicU64,
+}
+
+/// The user who began something last, and the last one before that who was another: each as the
+/// lower half of its uid below the milliseconds since the processor's start. Relaxed throughout: a
+/// hint that hands nothing over.
+#[derive(Debug, Default)]
+struct Latest {
+    user: AtomicU64,
+    other: AtomicU64,
+}
+
+impl Latest {
+    const UID: u32 = 16;
+
+    fn note(&self, uid: u32, now: u64) {
+        let noted = Self::of(uid) | (now / 1_000_000) << Self::UID;
+        let before = self.user.swap(noted, Ordering::Relaxed);
+        if (before ^ noted) & Self::of(u32::MAX) != 0 {
+            self.other.store(before, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether somebody else began something lately.
+    fn is_another_than(&self, uid: u32, now: u64) -> bool {
+        [&self.user, &self.other].into_iter().any(|noted| {
+            let noted = noted.load(Ordering::Relaxed);
+            let at = Duration::from_millis(noted >> Self::UID);
+            let is_lately = Duration::from_nanos(now).saturating_sub(at) < LATELY;
+            noted != 0 && noted & Self::of(u32::MAX) != Self::of(uid) && is_lately
+        })
+    }
+
+    fn of(uid: u32) -> u64 {
+        u64::from(uid) & ((1 << Self::UID) - 1)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -86,6 +141,8 @@ struct HeldUp {
     user: Arc<User>,
     priority: Priority,
     since: Instant,
+    /// True if it has had no turn yet.
+    is_new: bool,
     place: Arc<Place>,
 }
 
@@ -110,7 +167,9 @@ impl Processor {
 
     fn new(cores: u64) -> Self {
         let (word, queue) = (AtomicU64::new(0), Mutex::default());
-        Self { cores: cores.clamp(1, BELOW / 2), word, queue, start: Instant::now() }
+        let (users, latest) = (AtomicUsize::new(0), Latest::default());
+        let cores = cores.clamp(1, BELOW / 2);
+        Self { cores, word, queue, users, latest, start: Instant::now() }
     }
 
     /// A user, who is the same for all its clients.
@@ -120,9 +179,11 @@ impl Processor {
         if let Some(known) = queue.users.get(&uid).and_then(|account| account.user.upgrade()) {
             return known;
         }
-        let user = Arc::new(User { uid, at_work: AtomicU64::new(0) });
+        let user = Arc::new(User::new(uid));
         let account = Account { user: Arc::downgrade(&user), had: queue.now };
         queue.users.insert(uid, account);
+        // Relaxed: whoever begins before it sees the number takes one turn as before.
+        self.users.store(queue.users.len(), Ordering::Relaxed);
         user
     }
 
@@ -151,7 +212,15 @@ impl Processor {
             began: AtomicU64::new(0),
             counted: AtomicU64::new(0),
             was_held_up: AtomicBool::new(false),
+            has_stepped_back: AtomicBool::new(false),
         };
+        user.present.fetch_add(1, Ordering::Relaxed);
+        if self.is_shared() {
+            let now = self.now();
+            user.seen.store(now, Ordering::Relaxed);
+            self.latest.note(user.uid, now);
+            running.began.store(now, Ordering::Relaxed);
+        }
         let goes_on = !user.has_higher(priority)
             && self
                 .word
@@ -160,11 +229,16 @@ impl Processor {
                 })
                 .is_ok();
         if goes_on {
-            running.is_at_work.store(true, Ordering::Relaxed);
+            running.set_at_work(true);
         } else {
-            running.wait(self.lock());
+            running.wait(self.lock(), true);
         }
         running
+    }
+
+    /// Returns whether several users have clients.
+    fn is_shared(&self) -> bool {
+        self.users.load(Ordering::Relaxed) > 1
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -185,6 +259,8 @@ impl Processor {
         let mut room = self.cores.saturating_sub(self.at_work()) + u64::from(beside);
         while room > 0
             && let Some(next) = queue.next()
+            && let Some(first) = queue.held_up.get(next)
+            && (room > 1 || beside || !self.leaves_a_core(queue, first))
         {
             let next = queue.held_up.remove(next);
             let had = queue.had(&next.user);
@@ -198,9 +274,35 @@ impl Processor {
             room -= 1;
         }
     }
+
+    /// Returns whether one that is held up leaves the last core to somebody else: unless it is new,
+    /// and its user has nothing at work either.
+    fn leaves_a_core(&self, queue: &Queue, next: &HeldUp) -> bool {
+        let comes = next.is_new && next.user.working.load(Ordering::Relaxed) == 0;
+        !comes && self.is_left(queue, &next.user)
+    }
+
+    /// Returns whether a core is left to another user: one who ran something lately, and has
+    /// nothing at work or held up.
+    fn is_left(&self, queue: &Queue, user: &User) -> bool {
+        let now = self.now();
+        let is_absent = |other: &Arc<User>| {
+            let seen = other.seen.load(Ordering::Relaxed);
+            let away = Duration::from_nanos(now.saturating_sub(seen));
+            other.present.load(Ordering::Relaxed) == 0 && seen != 0 && away < LATELY
+        };
+        let others = queue.users.values().filter_map(|account| account.user.upgrade());
+        self.cores > 1 && others.filter(|other| other.uid != user.uid).any(|it| is_absent(&it))
+    }
 }
 
 impl User {
+    fn new(uid: u32) -> Self {
+        let (at_work, present) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (working, seen) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { uid, at_work, present, working, seen }
+    }
+
     /// Returns whether something of a higher priority of the same user is at work.
     fn has_higher(&self, priority: Priority) -> bool {
         let at_work = self.at_work.load(Ordering::SeqCst);
@@ -264,14 +366,47 @@ pub(crate) struct Running<'a> {
     /// And to when it was counted last.
     counted: AtomicU64,
     was_held_up: AtomicBool,
+    /// True while its thread has long slices.
+    has_stepped_back: AtomicBool,
 }
 
 impl Checkpoint for Running<'_> {
     fn pass(&self) {
-        let is_alone = self.processor.word.load(Ordering::SeqCst) < ONE_ABOVE
-            && !self.user.has_higher(self.priority);
+        let word = self.processor.word.load(Ordering::SeqCst);
+        let is_beside_others = self.is_beside_others();
+        if is_beside_others {
+            self.step_back();
+        }
+        let is_alone = word < ONE_ABOVE
+            && !self.user.has_higher(self.priority)
+            && self.is_at_work.load(Ordering::Relaxed)
+            && !(word >= self.processor.cores && is_beside_others);
         if !is_alone {
             self.take_turns();
+        }
+    }
+
+    fn most_threads(&self) -> usize {
+        if self.processor.word.load(Ordering::SeqCst) >= ONE_ABOVE {
+            return 1;
+        }
+        match self.is_beside_others() {
+            true => usize::try_from(self.processor.cores - 1).unwrap_or(usize::MAX).max(1),
+            false => usize::MAX,
+        }
+    }
+
+    fn helper(&self) -> Option<Box<dyn Checkpoint + Send + '_>> {
+        Some(Box::new(self.processor.begin(self.user, self.priority, self.gone, self.deadline)))
+    }
+
+    fn rest(&self) {
+        if self.is_at_work.load(Ordering::Relaxed) {
+            let mut queue = self.processor.lock();
+            queue.seen = Some(Instant::now());
+            self.count_turn(&mut queue);
+            self.leave();
+            self.processor.let_go_on(&mut queue, false);
         }
     }
 }
@@ -282,19 +417,47 @@ impl Running<'_> {
         self.was_held_up.load(Ordering::Relaxed)
     }
 
+    /// Returns whether another user ran something lately.
+    fn is_beside_others(&self) -> bool {
+        let processor = self.processor;
+        processor.is_shared() && processor.latest.is_another_than(self.user.uid, processor.now())
+    }
+
+    /// Has the system, too, let others go first on this core once the execution has taken long.
+    fn step_back(&self) {
+        let turn = self.processor.now().saturating_sub(self.began.load(Ordering::Relaxed));
+        let is_long = Duration::from_nanos(turn) >= LONG_TURN;
+        if is_long && !self.has_stepped_back.swap(true, Ordering::Relaxed) {
+            let _ = process::ask_for_slices(LONG_SLICE);
+        }
+    }
+
+    fn set_at_work(&self, is_at_work: bool) {
+        self.is_at_work.store(is_at_work, Ordering::Relaxed);
+        let working = &self.user.working;
+        match is_at_work {
+            true => working.fetch_add(1, Ordering::Relaxed),
+            false => working.fetch_sub(1, Ordering::Relaxed),
+        };
+    }
+
+    /// No more at work.
+    fn leave(&self) {
+        self.processor.word.fetch_sub(1, Ordering::SeqCst);
+        self.set_at_work(false);
+    }
+
     #[cold]
     fn take_turns(&self) {
         let mut queue = self.processor.lock();
         queue.seen = Some(Instant::now());
         if !self.is_at_work.load(Ordering::Relaxed) {
-            return self.wait(queue);
+            return self.wait(queue, false);
         }
         let turn = self.count_turn(&mut queue);
         if self.yields(&queue, turn) {
-            // No more at work.
-            self.processor.word.fetch_sub(1, Ordering::SeqCst);
-            self.is_at_work.store(false, Ordering::Relaxed);
-            self.wait(queue);
+            self.leave();
+            self.wait(queue, false);
         }
     }
 
@@ -316,6 +479,11 @@ impl Running<'_> {
         if self.user.has_higher(self.priority) {
             return true;
         }
+        let processor = self.processor;
+        let is_last_core = processor.at_work() >= processor.cores;
+        if is_last_core && turn >= TURN && processor.is_left(queue, self.user) {
+            return true;
+        }
         let Some(next) = queue.next().and_then(|next| queue.held_up.get(next)) else {
             return false;
         };
@@ -328,8 +496,8 @@ impl Running<'_> {
         turn >= TURN && queue.had(&next.user) < queue.had(self.user)
     }
 
-    /// Waits until it may go on, or need not any more.
-    fn wait(&self, mut queue: MutexGuard<'_, Queue>) {
+    /// Waits until it may go on, or need not any more; `is_new` before its first turn.
+    fn wait(&self, mut queue: MutexGuard<'_, Queue>, is_new: bool) {
         self.was_held_up.store(true, Ordering::Relaxed);
         let place = Arc::new(Place::default());
         let since = Instant::now();
@@ -345,6 +513,7 @@ impl Running<'_> {
             user: Arc::clone(self.user),
             priority: self.priority,
             since,
+            is_new,
             place: Arc::clone(&place),
         });
         let processor = self.processor;
@@ -374,7 +543,7 @@ impl Running<'_> {
                 processor.let_go_on(&mut queue, false);
             }
         }
-        self.is_at_work.store(true, Ordering::Relaxed);
+        self.set_at_work(true);
         let now = processor.now();
         self.began.store(now, Ordering::Relaxed);
         self.counted.store(now, Ordering::Relaxed);
@@ -386,8 +555,18 @@ impl Drop for Running<'_> {
         if let Some(one) = counts_as(self.priority) {
             self.user.at_work.fetch_sub(one, Ordering::SeqCst);
         }
+        if self.has_stepped_back.load(Ordering::Relaxed) {
+            let _ = process::ask_for_slices(process::SLICE);
+        }
         let processor = self.processor;
         let is_at_work = self.is_at_work.load(Ordering::Relaxed);
+        if is_at_work {
+            self.user.working.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.user.present.fetch_sub(1, Ordering::Relaxed);
+        if processor.is_shared() {
+            self.user.seen.store(processor.now(), Ordering::Relaxed);
+        }
         let ended = processor.word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |word| {
             (word < ONE_ABOVE).then_some(word - u64::from(is_at_work))
         });

@@ -42,6 +42,34 @@ pub(crate) fn pidfd_open(pid: u32) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// `struct sched_attr`, as far as every kernel knows it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct Scheduling {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+/// See [`crate::process::ask_for_slices`].
+pub(crate) fn ask_for_slices(slice: Duration) -> Result<(), Errno> {
+    let size = u32::try_from(size_of::<Scheduling>()).map_err(|_| Errno::EINVAL)?;
+    let mut now = Scheduling::default();
+    // SAFETY: writes as many bytes as the structure has.
+    Errno::result(unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut now, size, 0) })?;
+    if now.policy != u32::try_from(libc::SCHED_OTHER).unwrap_or(0) {
+        return Ok(());
+    }
+    now.runtime = u64::try_from(slice.as_nanos()).unwrap_or(0);
+    // SAFETY: reads the structure, which says its own size.
+    Errno::result(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const now, 0) }).map(drop)
+}
+
 /// A point in time of `CLOCK_MONOTONIC`, which the futex calls count in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Until(libc::timespec);

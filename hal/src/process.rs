@@ -9,7 +9,7 @@
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-pub use nnburst_fmq::process::{PerProcess, id, spawn, without_signals};
+pub use nnburst_fmq::process::{PerProcess, SLICE, ask_for_slices, id, spawn, without_signals};
 
 use crate::error::{HalError, Result};
 

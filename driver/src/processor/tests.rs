@@ -128,3 +128,52 @@ fn one_that_never_polls_holds_nobody_up_for_ever() {
     drop(stuck);
     assert_eq!(processor.word.load(Ordering::SeqCst), 0);
 }
+
+#[test]
+fn a_core_is_left_to_a_user_who_comes_back() {
+    let processor = Processor::new(2);
+    let users = [1, 2].map(|uid| processor.user(uid));
+    let begin = |user: usize| processor.begin(&users[user], Priority::Medium, &NOBODY, None);
+    drop(begin(1));
+    let first = begin(0);
+    std::thread::scope(|scope| {
+        let second = scope.spawn(|| {
+            let second = begin(0);
+            // It passes for less than a turn.
+            while !second.was_held_up() {
+                second.pass();
+            }
+        });
+        until(|| held_up(&processor) == 1);
+        assert_eq!(processor.at_work(), 1);
+        // Nobody polls meanwhile.
+        let back = begin(1);
+        assert_eq!((processor.at_work(), held_up(&processor)), (2, 1));
+        assert!(first.most_threads() == 1 && back.most_threads() == 1);
+        drop(back);
+        // Once the other has been away for long enough, nothing is left to it any more.
+        second.join().unwrap();
+    });
+    drop(first);
+    assert_eq!(processor.word.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn helpers_take_turns_and_owners_that_wait_for_them_rest() {
+    let processor = Processor::new(1);
+    let user = processor.user(1);
+    let owner = processor.begin(&user, Priority::Medium, &NOBODY, None);
+    std::thread::scope(|scope| {
+        let helper = scope.spawn(|| owner.helper().unwrap().pass());
+        until(|| held_up(&processor) == 1);
+        assert_eq!(owner.most_threads(), 1);
+        owner.rest();
+        helper.join().unwrap();
+    });
+    assert_eq!((processor.at_work(), owner.most_threads()), (0, usize::MAX));
+    owner.pass();
+    assert_eq!(processor.at_work(), 1);
+    drop(owner);
+    assert_eq!(processor.word.load(Ordering::SeqCst), 0);
+    assert_eq!(user.working.load(Ordering::Relaxed) + user.present.load(Ordering::Relaxed), 0);
+}

@@ -1,5 +1,6 @@
 //! Control of work: what may end or hold up a run or a compilation.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -12,6 +13,48 @@ use nnburst_kernels::tensor::poll::{self, Halt};
 pub trait Checkpoint: std::fmt::Debug + Sync {
     /// Returns when the run may go on.
     fn pass(&self);
+
+    /// Returns the number of threads that may work on a step of the run now, the one that owns it
+    /// included: at least 1.
+    fn most_threads(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Returns the checkpoint of another thread that works on a step of the run, which takes its
+    /// own turns from then on; `None` if there are no turns. Returns when that thread may go on.
+    fn helper(&self) -> Option<Box<dyn Checkpoint + Send + '_>> {
+        None
+    }
+
+    /// Lets others go first until the run passes the next time: it only waits for its helpers.
+    fn rest(&self) {}
+}
+
+/// The checkpoint of a helper, which passes for as long as its owner's run may have it beside.
+#[derive(Debug)]
+pub(crate) struct Helping<'a> {
+    owner: Option<&'a dyn Checkpoint>,
+    own: OnceLock<Option<Box<dyn Checkpoint + Send + 'a>>>,
+}
+
+impl<'a> Helping<'a> {
+    /// That of a helper in a run under this control.
+    pub(crate) fn of(owner: &Control<'a>) -> Self {
+        Self { owner: owner.checkpoint, own: OnceLock::new() }
+    }
+}
+
+impl Checkpoint for Helping<'_> {
+    fn pass(&self) {
+        let Some(owner) = self.owner else { return };
+        match self.own.get() {
+            Some(own) => own.iter().for_each(|own| own.pass()),
+            None if owner.most_threads() == usize::MAX => {}
+            None => {
+                self.own.get_or_init(|| owner.helper());
+            }
+        }
+    }
 }
 
 /// The conditions that end a run early or hold it up. Polled between steps, between operations that
@@ -53,6 +96,23 @@ impl Control<'_> {
             return Err(Halt::DeadlineMissed);
         }
         Ok(())
+    }
+}
+
+impl Control<'_> {
+    /// The number of threads that may work on a step now.
+    pub(crate) fn most_threads(&self) -> usize {
+        self.checkpoint.map_or(usize::MAX, Checkpoint::most_threads)
+    }
+
+    /// Waits a little for helpers, while others go first.
+    pub(crate) fn rest(&self) {
+        /// Longer than a thread takes to change, shorter than a turn.
+        const LITTLE: Duration = Duration::from_micros(200);
+        if let Some(checkpoint) = self.checkpoint {
+            checkpoint.rest();
+            std::thread::sleep(LITTLE);
+        }
     }
 }
 

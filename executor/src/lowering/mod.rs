@@ -23,6 +23,7 @@ pub(crate) mod state;
 pub(crate) mod step;
 
 pub use builder::{Lowered, OpBuilder, Stop};
+pub(crate) use control::Helping;
 pub use control::{Checkpoint, Control};
 pub use error::{CompileError, RunError};
 pub use extension::{ExtensionExecutor, ExtensionRegistry};

@@ -1,5 +1,6 @@
 //! Runs the bands of one step: piece by piece, alone or with a team.
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use nnburst_kernels::tensor::poll;
 
 use super::team::Team;
-use crate::lowering::{Control, RunError};
+use crate::lowering::{Control, Helping, RunError};
 
 /// Runs `count` bands in `pieces` pieces; `run` gets the number of the thread and the bands.
 ///
@@ -26,7 +27,9 @@ pub(super) fn run_bands(
         return poll::halted().map_err(RunError::from).and(ran);
     }
     match team {
-        Some(team) if team.size() > 1 => together(count, pieces, control, team, run),
+        Some(team) if team.size().min(control.most_threads()) > 1 => {
+            together(count, pieces, control, team, run)
+        }
         _ => (0..pieces).try_for_each(|at| {
             if at > 0 {
                 control.check()?;
@@ -91,8 +94,7 @@ fn together(
     // A helper that panics takes its piece with it; the count of what ended tells.
     let ended = AtomicUsize::new(0);
     let failed = OnceLock::new();
-    // A helper polls inside its pieces as the owner does, but is never held up: its owner is.
-    let helping = Control { checkpoint: None, ..*control };
+    let most = control.most_threads();
     let work = |thread: usize| {
         let mut first = true;
         while let Some(at) = untaken.take(thread)
@@ -114,10 +116,26 @@ fn together(
             ended.fetch_add(size, Ordering::Relaxed);
         }
     };
-    team.share(&|thread| match thread {
+    let job = |thread: usize| match thread {
         0 => work(0),
-        helper => poll::under(&helping, || work(helper)),
+        helper if helper < most => {
+            // It takes turns of its own at the polls inside its pieces.
+            let helping = Helping::of(control);
+            let control = Control { checkpoint: Some(&helping), ..*control };
+            poll::under(&control, || work(helper));
+        }
+        _ => {}
+    };
+    let rested = Cell::new(false);
+    team.share(&job, &|| {
+        if control.most_threads() == 1 {
+            rested.set(true);
+            control.rest();
+        }
     });
+    if rested.get() {
+        control.check()?;
+    }
     match (failed.into_inner(), count - ended.into_inner()) {
         (Some(error), _) => Err(error),
         (None, 0) => Ok(()),

@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use nnburst_hal::View;
-use nnburst_kernels::tensor::{AlignedBytes, Shape};
+use nnburst_kernels::tensor::{AlignedBytes, Shape, poll};
 
 use super::arguments::Sink;
 use super::runner::{Runner, view_of};
@@ -108,7 +108,8 @@ impl Loop {
             let whole = if has_run { self.current[index].view() } else { initial[index] };
             let len = self.result_bytes(index, &shape, whole.len(), initial, &tail.inputs[index].1);
             let mut bytes = AlignedBytes::charged(len, context.budget.as_ref())?;
-            whole.copy_to_slice(bytes.as_mut_slice());
+            poll::copy(whole, bytes.view_mut());
+            poll::halted()?;
             Ok(DynamicOutput { shape, bytes })
         };
         (0..tail.outputs.len()).map(result).collect()

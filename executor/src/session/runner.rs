@@ -417,7 +417,8 @@ impl Walk<'_, '_, '_, '_> {
                 self.slots[outputs_from + index] = slot;
                 let slot = outputs_from + index;
                 let whole = Place::Slot { slot, offset: 0, len: needed, apart: None };
-                resolve(&whole, self.slots).copy_from(made.bytes.view());
+                poll::copy(made.bytes.view(), resolve(&whole, self.slots));
+                poll::halted()?;
             } else {
                 let mut bytes = made.bytes.charged_to(budget)?;
                 self.slots.push(Slot::of(bytes.view_mut()));

@@ -114,8 +114,9 @@ impl Team {
     }
 
     /// Runs `job(0)` here and `job(1..)` on whichever helpers come in time. Returns when all that
-    /// began have ended: `job` must share its work out by itself.
-    pub(super) fn share(&mut self, job: &(dyn Fn(usize) + Sync)) {
+    /// began have ended: `job` must share its work out by itself. `idle` is called now and then
+    /// while this waits for helpers.
+    pub(super) fn share(&mut self, job: &(dyn Fn(usize) + Sync), idle: &dyn Fn()) {
         let begun = Instant::now();
         if self.alone.is_some_and(|until| begun < until) {
             return job(0);
@@ -123,7 +124,7 @@ impl Team {
         // SAFETY: `job` is borrowed until all have left.
         unsafe { self.open(job) };
         // Also when `job` unwinds: helpers may be in it.
-        let closing = Closing(&self.shared);
+        let closing = Closing(&self.shared, idle);
         job(0);
         let worked = begun.elapsed();
         drop(closing);
@@ -180,7 +181,7 @@ impl Drop for Team {
 }
 
 /// Closes the job and waits until nobody is inside.
-struct Closing<'a>(&'a Shared);
+struct Closing<'a>(&'a Shared, &'a dyn Fn());
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
@@ -192,6 +193,7 @@ impl Drop for Closing<'_> {
             polls = polls.wrapping_add(1);
             if polls.is_multiple_of(GLANCE) {
                 // Whoever is inside may need this very core.
+                self.1();
                 std::thread::yield_now();
             }
             std::hint::spin_loop();
@@ -302,12 +304,15 @@ mod tests {
             for round in 0..if cfg!(miri) { 5 } else { 500 } {
                 let next = AtomicUsize::new(0);
                 let done: Vec<AtomicUsize> = (0..17).map(|_| AtomicUsize::new(0)).collect();
-                team.share(&|worker| {
-                    assert!(worker < size);
-                    while let Some(piece) = done.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        piece.fetch_add(1, Ordering::Relaxed);
-                    }
-                });
+                team.share(
+                    &|worker| {
+                        assert!(worker < size);
+                        while let Some(piece) = done.get(next.fetch_add(1, Ordering::Relaxed)) {
+                            piece.fetch_add(1, Ordering::Relaxed);
+                        }
+                    },
+                    &|| (),
+                );
                 assert!(
                     done.iter().all(|piece| piece.load(Ordering::Relaxed) == 1),
                     "round {round} of {size}"
@@ -325,14 +330,15 @@ mod tests {
         }
         // The owner holds the job open until the helper has come.
         let came = AtomicBool::new(false);
-        team.share(&|worker| {
+        let job = |worker| {
             if worker == 1 {
                 came.store(true, Ordering::Relaxed);
             }
             while !came.load(Ordering::Relaxed) {
                 std::thread::yield_now();
             }
-        });
+        };
+        team.share(&job, &|| ());
         drop(team);
     }
 }

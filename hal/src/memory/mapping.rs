@@ -162,9 +162,27 @@ impl Drop for Mapping {
         if self.mapped > 0 {
             // SAFETY: `base` and `mapped` are what mmap gave; views borrow the mapping, so none is
             // left. An error would mean that the range is not mapped: nothing to release then.
-            let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast::<c_void>(), self.mapped) };
+            unsafe { unmap(self.base.as_ptr().cast::<c_void>(), self.mapped) };
         }
     }
+}
+
+/// Unmaps a mapping, giving its pages up little by little first: while the system does that, no
+/// thread of the process can map or unmap anything, for tens of milliseconds where it is large.
+///
+/// # Safety
+/// The mapping is the caller's, and nothing refers to it any more.
+unsafe fn unmap(base: *mut c_void, len: usize) {
+    use rustix::mm::{Advice, madvise, munmap};
+    /// What the system gives up in a tenth of a millisecond or two.
+    const PIECE: usize = 2 << 20;
+    for at in (0..len).step_by(PIECE).filter(|_| len > 2 * PIECE) {
+        let bytes = len.saturating_sub(at).min(PIECE);
+        // SAFETY: as the caller promises.
+        let _ = unsafe { madvise(base.wrapping_byte_add(at), bytes, Advice::LinuxDontNeed) };
+    }
+    // SAFETY: as the caller promises.
+    let _ = unsafe { munmap(base, len) };
 }
 
 fn is_sealed_against_shrinking(fd: BorrowedFd<'_>) -> bool {

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
 use nnburst_hal::{Budget, Charge, ErrorStatus, Exhausted, HalError, Resource, View, ViewMut};
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
 use huge::HUGE_PAGE;
 
@@ -341,9 +341,8 @@ impl Drop for AlignedBytes {
             unsafe { dealloc(self.start.as_ptr(), layout) };
         }
         if let Memory::Mapped { base, whole, .. } = self.memory {
-            // SAFETY: a mapping of ours of this length; nothing refers to it any more. It can't
-            // fail.
-            let _ = unsafe { munmap(base.as_ptr(), whole) };
+            // SAFETY: a mapping of ours of this length; nothing refers to it any more.
+            unsafe { huge::unmap(base, whole) };
         }
     }
 }

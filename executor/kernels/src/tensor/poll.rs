@@ -15,6 +15,8 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
+use nnburst_hal::{View, ViewMut};
+
 /// Reason why work ends that could go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Halt {
@@ -40,6 +42,9 @@ const EVERY_NS: i64 = 500_000;
 /// The number of elements that loops report at a time: a few microseconds of vectors, half a
 /// millisecond of slow functions.
 pub const CHUNK: usize = 1 << 14;
+
+/// Bytes that are copied between two reports: a hundred microseconds, into fresh pages too.
+const COPIED: usize = 1 << 18;
 
 /// The work has to end; why is [`halted`]'s to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,6 +162,20 @@ pub fn fill<T: Copy>(memory: &mut [T], value: T) -> Result<(), Halted> {
         chunk.fill(value);
     }
     Ok(())
+}
+
+/// Copies the first bytes, as many as both have, however many they are; once the work has to end,
+/// no more of them.
+pub fn copy(from: View<'_>, to: ViewMut<'_>) {
+    let len = from.len().min(to.len());
+    for start in (0..len).step_by(COPIED) {
+        let piece = start..len.min(start + COPIED);
+        let (Some(from), Some(to)) = (from.slice(piece.clone()), to.slice(piece)) else { return };
+        if work(from.len() / 4).is_err() {
+            return;
+        }
+        to.copy_from(from);
+    }
 }
 
 /// The items of an iterator, each of which takes so many nanoseconds to work on beside what loops

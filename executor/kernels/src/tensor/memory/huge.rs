@@ -25,7 +25,7 @@ use rustix::mm::{
 };
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::tensor::AlignedBytes;
+use crate::tensor::{AlignedBytes, poll};
 
 /// The size of the system's huge pages, where it has any.
 pub(super) const HUGE_PAGE: usize = 2 << 20;
@@ -62,10 +62,12 @@ pub(super) unsafe fn take(start: NonNull<u8>, len: usize) -> usize {
     if nanoseconds(beginning().elapsed()) >= ASK_AGAIN.load(Ordering::Relaxed) {
         let mut before = worked();
         while taken < len {
-            let page: *mut c_void = start.as_ptr().wrapping_add(taken).cast();
-            // SAFETY: a page of that mapping, of which this changes no content.
-            let _ = unsafe { madvise(page, HUGE_PAGE, Advice::LinuxPopulateWrite) };
+            // SAFETY: a page of that mapping, whose bytes are zeros still.
+            unsafe { touch(start.as_ptr().wrapping_add(taken), HUGE_PAGE) };
             taken += HUGE_PAGE;
+            if poll::work(PAGES_NS).is_err() {
+                break;
+            }
             let now = worked();
             if now.saturating_sub(before) > EXPENSIVE {
                 let again = nanoseconds(beginning().elapsed() + WHILE);
@@ -83,13 +85,55 @@ pub(super) unsafe fn take(start: NonNull<u8>, len: usize) -> usize {
     taken
 }
 
-/// Has these bytes, which came in ordinary pages, in memory before they are used.
+/// The time that the pages of [`HUGE_PAGE`] bytes take to come or to go, in nanoseconds, as work
+/// reports it. More go in calls of their own: while one lasts, no thread of the process may be able
+/// to map or unmap anything, which for the whole of a large memory is tens of milliseconds.
+const PAGES_NS: usize = 200_000;
+
+/// Has fresh bytes in memory. Asked for by `MADV_POPULATE_WRITE` they would keep all threads of the
+/// process from mapping and unmapping anything meanwhile; faults lock no more than their mapping.
+///
+/// # Safety
+/// The bytes are zeros in memory of the caller's, which nobody else uses yet.
+unsafe fn touch(start: *mut u8, len: usize) {
+    const SMALL_PAGE: usize = 4096;
+    for at in (0..len).step_by(SMALL_PAGE) {
+        // SAFETY: as the caller promises.
+        unsafe { start.wrapping_add(at).write_volatile(0) };
+    }
+}
+
+/// Has these bytes, which came in ordinary pages, in memory before they are used. Once the thread's
+/// work has to end, the others come as they are touched.
 ///
 /// # Safety
 /// As for [`allow`].
 pub(super) unsafe fn take_small(start: NonNull<u8>, len: usize) {
-    // SAFETY: as the caller promises; it doesn't change content.
-    let _ = unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxPopulateWrite) };
+    for at in (0..len).step_by(HUGE_PAGE) {
+        let (piece, bytes) = (start.as_ptr().wrapping_add(at), (len - at).min(HUGE_PAGE));
+        // SAFETY: as the caller promises.
+        unsafe { touch(piece, bytes) };
+        if poll::work(PAGES_NS).is_err() {
+            break;
+        }
+    }
+}
+
+/// Unmaps a mapping of ordinary or huge pages, giving these back little by little first.
+///
+/// # Safety
+/// The mapping is the caller's, and nothing refers to it any more.
+pub(super) unsafe fn unmap(base: NonNull<c_void>, len: usize) {
+    let first = base.cast::<u8>().align_offset(HUGE_PAGE).min(len);
+    for at in (first..len).step_by(HUGE_PAGE).filter(|_| len > 3 * HUGE_PAGE) {
+        let (piece, bytes) = (base.as_ptr().wrapping_byte_add(at), (len - at).min(HUGE_PAGE));
+        // SAFETY: as the caller promises.
+        let _ = unsafe { madvise(piece, bytes, Advice::LinuxDontNeed) };
+        // The others go in any case.
+        let _ = poll::work(PAGES_NS);
+    }
+    // SAFETY: as the caller promises. It can't fail.
+    let _ = unsafe { munmap(base.as_ptr(), len) };
 }
 
 /// Gets huge pages for bytes that have none yet, by a thread of its own, for as long as somebody
