@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
+use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+use nix::unistd::Pid;
 use nnburst_hal::Budget;
 use nnburst_hal::process::{self, Origin};
 
@@ -33,7 +35,7 @@ const HELD_UP: Duration = Duration::from_micros(200);
 const ALONE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
 /// Polls between two looks at the clock.
-const GLANCE: u32 = 256;
+const CHECK_EVERY: u32 = 256;
 
 /// Set while helpers may enter; below it is how many are inside, above it the number of the job.
 const OPEN: u64 = 1 << 31;
@@ -84,7 +86,7 @@ impl Team {
             over: AtomicBool::new(false),
         });
         let mut helpers = Vec::new();
-        let owner = rustix::thread::sched_getcpu();
+        let owner = sched_getcpu().ok();
         for helper in 0..size.saturating_sub(1) {
             let theirs = Arc::clone(&shared);
             let charge = budget.map(Budget::take_thread).transpose();
@@ -191,7 +193,7 @@ impl Drop for Closing<'_> {
         let mut polls = 0u32;
         while state & INSIDE != 0 {
             polls = polls.wrapping_add(1);
-            if polls.is_multiple_of(GLANCE) {
+            if polls.is_multiple_of(CHECK_EVERY) {
                 // Whoever is inside may need this very core.
                 self.1();
                 std::thread::yield_now();
@@ -213,7 +215,7 @@ impl Drop for Leaving<'_> {
 }
 
 /// The life of a helper of one who was on the core `owner`.
-fn help(shared: &Shared, helper: usize, owner: usize) {
+fn help(shared: &Shared, helper: usize, owner: Option<usize>) {
     spread_out(owner);
     let mut last = 0;
     let mut since = Instant::now();
@@ -242,7 +244,7 @@ fn help(shared: &Shared, helper: usize, owner: usize) {
             continue;
         }
         polls = polls.wrapping_add(1);
-        if !polls.is_multiple_of(GLANCE) || since.elapsed() < HOT {
+        if !polls.is_multiple_of(CHECK_EVERY) || since.elapsed() < HOT {
             std::hint::spin_loop();
             continue;
         }
@@ -263,31 +265,40 @@ fn help(shared: &Shared, helper: usize, owner: usize) {
 /// Returns the number of cores that the process as a whole may run on. More threads than that wait
 /// for each other.
 pub(super) fn cores() -> usize {
-    use rustix::thread::sched_getaffinity;
-    let allowed = sched_getaffinity(Some(rustix::process::getpid()));
-    allowed.map_or(usize::MAX, |cores| usize::try_from(cores.count()).unwrap_or(usize::MAX))
+    sched_getaffinity(Pid::this()).map_or(usize::MAX, |cores| count(&cores))
 }
 
 /// A thread inherits the cores of the one that made it, which may be pinned to the one it polls on;
 /// a helper goes where the process as a whole may go, but not there. Nor to the core that the owner
 /// is on: the system would move one of the two away in the end, but until then each waits for the
 /// other's slice of time.
-fn spread_out(owner: usize) {
-    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+fn spread_out(owner: Option<usize>) {
     let (Ok(inherited), Ok(mut allowed)) =
-        (sched_getaffinity(None), sched_getaffinity(Some(rustix::process::getpid())))
+        (sched_getaffinity(THIS_THREAD), sched_getaffinity(Pid::this()))
     else {
         return;
     };
-    let pinned = inherited.count() == 1;
-    for cpu in 0..CpuSet::MAX_CPU {
-        let taken = cpu == owner || pinned && inherited.is_set(cpu);
-        if taken && allowed.count() > 1 {
-            allowed.unset(cpu);
+    let pinned = count(&inherited) == 1;
+    for cpu in 0..CpuSet::count() {
+        let taken = Some(cpu) == owner || pinned && has(&inherited, cpu);
+        if taken && count(&allowed) > 1 {
+            // The set has room for as many processors.
+            let _ = allowed.unset(cpu);
         }
     }
     // Where that is refused the helper stays where it is, and helps less.
-    let _ = sched_setaffinity(None, &allowed);
+    let _ = sched_setaffinity(THIS_THREAD, &allowed);
+}
+
+/// The calling thread, for calls that take a thread's number.
+const THIS_THREAD: Pid = Pid::from_raw(0);
+
+fn has(set: &CpuSet, cpu: usize) -> bool {
+    set.is_set(cpu).unwrap_or(false)
+}
+
+fn count(set: &CpuSet) -> usize {
+    (0..CpuSet::count()).filter(|&cpu| has(set, cpu)).count()
 }
 
 #[cfg(test)]

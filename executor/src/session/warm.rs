@@ -2,7 +2,7 @@
 
 use nnburst_kernels::tensor::packed::Packed;
 
-/// Read at a time: some hundred nanoseconds from the third cache.
+/// Read at a time: some hundred nanoseconds from L3.
 const PIECE: usize = 2 << 10;
 
 /// The most bytes that are touched. Of larger models the first weights: those that come later are

@@ -4,11 +4,12 @@ mod huge;
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ffi::c_void;
+use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
+use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
 use nnburst_hal::{Budget, Charge, ErrorStatus, Exhausted, HalError, Resource, View, ViewMut};
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
 use huge::HUGE_PAGE;
 
@@ -208,11 +209,11 @@ impl AlignedBytes {
     fn reserved(len: usize) -> Option<Self> {
         let pages = len.checked_next_multiple_of(HUGE_PAGE)?;
         let whole = pages.checked_add(HUGE_PAGE)?;
-        let flags = MapFlags::PRIVATE;
-        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::MAP_PRIVATE;
+        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new mapping, where the system likes it.
-        let base = unsafe { mmap_anonymous(std::ptr::null_mut(), whole, access, flags) }.ok()?;
-        let base = NonNull::new(base)?;
+        let base =
+            unsafe { mmap_anonymous(None, NonZeroUsize::new(whole)?, access, flags) }.ok()?;
         let gap = base.cast::<u8>().align_offset(HUGE_PAGE);
         // SAFETY: less than a huge page, and the mapping is a huge page longer than `len`.
         let start = unsafe { base.cast::<u8>().add(gap.min(HUGE_PAGE)) };

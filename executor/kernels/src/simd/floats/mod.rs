@@ -1,7 +1,7 @@
 //! Vectors of floats, so that one loop serves every instruction set.
 //!
-//! A kernel is a [`F32Kernel`]: its loop, for vectors of any width. [`F32Simd::run`] compiles it for
-//! those of one instruction set, and tables of forms name it with each. All methods are always
+//! A kernel is an [`F32Kernel`]: its loop, for vectors of any width. [`F32Simd::run`] compiles it
+//! for those of one instruction set, and tables of forms name it with each. All methods are always
 //! inlined there, so that what is left of them are the instructions themselves.
 //!
 //! What a form does by other steps than the rest stays in files of its own.

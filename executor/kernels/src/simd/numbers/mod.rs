@@ -1,8 +1,8 @@
 //! Vectors of 32-bit numbers that come from bytes or sums of them and go back to bytes, so that one
 //! loop serves every instruction set: what `simd` is for floats.
 //!
-//! A kernel is a [`I32Kernel`]: its loop, for vectors of any width. [`I32Simd::run`] compiles it for
-//! those of one instruction set, and tables of forms name it with each. All methods are always
+//! A kernel is an [`I32Kernel`]: its loop, for vectors of any width. [`I32Simd::run`] compiles it
+//! for those of one instruction set, and tables of forms name it with each. All methods are always
 //! inlined there.
 
 #[cfg(target_arch = "x86_64")]

@@ -13,17 +13,18 @@
 //! too, but keeps readers waiting for all of it.
 
 use std::ffi::c_void;
+use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use nix::sys::mman::{
+    MRemapFlags, MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, mremap, munmap,
+};
+use nix::time::{ClockId, clock_gettime};
 use nnburst_hal::Budget;
 use once_cell::race::OnceBox;
-use rustix::mm::{
-    Advice, MapFlags, MremapFlags, ProtFlags, madvise, mmap_anonymous, mremap_fixed, munmap,
-};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::tensor::{AlignedBytes, poll};
 
@@ -49,7 +50,7 @@ static ASK_AGAIN: AtomicU64 = AtomicU64::new(0);
 pub(super) unsafe fn allow(start: NonNull<u8>, len: usize) {
     // SAFETY: as the caller promises; advice doesn't change content. A system that doesn't follow
     // it gives ordinary pages, now or when they are touched.
-    let _ = unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxHugepage) };
+    let _ = unsafe { madvise(start.cast(), len, MmapAdvise::MADV_HUGEPAGE) };
 }
 
 /// Has `len` fresh bytes from `start` on, which may come in huge pages, in memory before they are
@@ -78,9 +79,9 @@ pub(super) unsafe fn take(start: NonNull<u8>, len: usize) -> usize {
         }
     }
     if taken < len {
-        let rest: *mut c_void = start.as_ptr().wrapping_add(taken).cast();
         // SAFETY: as above.
-        let _ = unsafe { madvise(rest, len - taken, Advice::LinuxNoHugepage) };
+        let _ =
+            unsafe { madvise(start.add(taken).cast(), len - taken, MmapAdvise::MADV_NOHUGEPAGE) };
     }
     taken
 }
@@ -126,14 +127,14 @@ pub(super) unsafe fn take_small(start: NonNull<u8>, len: usize) {
 pub(super) unsafe fn unmap(base: NonNull<c_void>, len: usize) {
     let first = base.cast::<u8>().align_offset(HUGE_PAGE).min(len);
     for at in (first..len).step_by(HUGE_PAGE).filter(|_| len > 3 * HUGE_PAGE) {
-        let (piece, bytes) = (base.as_ptr().wrapping_byte_add(at), (len - at).min(HUGE_PAGE));
+        let bytes = (len - at).min(HUGE_PAGE);
         // SAFETY: as the caller promises.
-        let _ = unsafe { madvise(piece, bytes, Advice::LinuxDontNeed) };
+        let _ = unsafe { madvise(base.byte_add(at), bytes, MmapAdvise::MADV_DONTNEED) };
         // The others go in any case.
         let _ = poll::work(PAGES_NS);
     }
     // SAFETY: as the caller promises. It can't fail.
-    let _ = unsafe { munmap(base.as_ptr(), len) };
+    let _ = unsafe { munmap(base, len) };
 }
 
 /// Gets huge pages for bytes that have none yet, by a thread of its own, for as long as somebody
@@ -173,28 +174,32 @@ pub(super) unsafe fn get_later(bytes: Vec<Weak<AlignedBytes>>, budget: Option<&A
 /// # Safety
 /// It is a whole one of a mapping, and nobody writes it.
 unsafe fn replace(page: NonNull<u8>) -> Option<()> {
-    let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+    let (access, flags) = (ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_PRIVATE);
+    let whole = NonZeroUsize::new(2 * HUGE_PAGE)?;
     // SAFETY: a new mapping, where the system likes it.
-    let base =
-        unsafe { mmap_anonymous(std::ptr::null_mut(), 2 * HUGE_PAGE, access, flags) }.ok()?;
+    let base = unsafe { mmap_anonymous(None, whole, access, flags) }.ok()?;
     let gap = base.cast::<u8>().align_offset(HUGE_PAGE).min(HUGE_PAGE);
-    let fresh = base.wrapping_byte_add(gap);
     // SAFETY: `fresh` is a huge page within the new mapping, `page` one that is only read. Moving
     // it there takes it out of the new mapping, of which what is left is unmapped in any case.
     unsafe {
-        let asked = madvise(fresh, HUGE_PAGE, Advice::LinuxHugepage);
+        let fresh = base.byte_add(gap);
+        let asked = madvise(fresh, HUGE_PAGE, MmapAdvise::MADV_HUGEPAGE);
         if asked.is_ok() {
-            std::ptr::copy_nonoverlapping(page.as_ptr(), fresh.cast::<u8>(), HUGE_PAGE);
+            std::ptr::copy_nonoverlapping(page.as_ptr(), fresh.cast().as_ptr(), HUGE_PAGE);
         }
         let moved = asked.and_then(|()| {
-            let to = page.as_ptr().cast();
-            mremap_fixed(fresh, HUGE_PAGE, HUGE_PAGE, MremapFlags::MAYMOVE, to)
+            let flags = MRemapFlags::MREMAP_MAYMOVE | MRemapFlags::MREMAP_FIXED;
+            mremap(fresh, HUGE_PAGE, HUGE_PAGE, flags, Some(page.cast()))
         });
         if moved.is_err() {
             let _ = munmap(fresh, HUGE_PAGE);
         }
-        let _ = munmap(base, gap);
-        let _ = munmap(fresh.wrapping_byte_add(HUGE_PAGE), HUGE_PAGE - gap);
+        if gap > 0 {
+            let _ = munmap(base, gap);
+        }
+        if gap < HUGE_PAGE {
+            let _ = munmap(fresh.byte_add(HUGE_PAGE), HUGE_PAGE - gap);
+        }
         moved.ok().map(|_| ())
     }
 }
@@ -202,8 +207,7 @@ unsafe fn replace(page: NonNull<u8>) -> Option<()> {
 /// Returns the time that this thread has worked: a page is not expensive for what others did on the
 /// core meanwhile.
 fn worked() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::try_from(time).unwrap_or_default()
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// Returns the instant that times are counted from.
