@@ -1,39 +1,15 @@
 //! A static plan's run allocates nothing.
 #![expect(clippy::unwrap_used, reason = "a test outside #[test] functions")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use nnburst_executor::{CompileOptions, Control, Input, Output, Plan};
+use nnburst_hal::testing::{Calls, CountingAllocator};
 use nnburst_hal::{
     DataLocation, Model, Operand, OperandLifeTime, OperandType, Operation, OperationType, Subgraph,
     View, ViewMut,
 };
 
-/// Counts this thread's allocations.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-// SAFETY: the system's allocator does the work; counting touches no memory but a cell of the
-// thread.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: as the caller promises.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises.
-        unsafe { System.dealloc(start, layout) };
-    }
-}
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 #[test]
 fn a_run_allocates_nothing() {
@@ -47,13 +23,13 @@ fn a_run_allocates_nothing() {
     let outputs = [Output::new(ViewMut::of(&mut output))];
     // The first run may size what later ones reuse.
     session.run(&inputs, &outputs, &Control::default()).unwrap();
-    let before = ALLOCATIONS.get();
+    let before = CountingAllocator::calls_of_thread();
     for _ in 0..10 {
         session.run(&inputs, &outputs, &Control::default()).unwrap();
         session.warm_up(&inputs, &outputs, &mut || false);
         while session.keep_warm() {}
     }
-    assert_eq!(ALLOCATIONS.get() - before, 0);
+    assert_eq!(CountingAllocator::calls_of_thread() - before, Calls::default());
     assert_eq!(session.output_shapes()[0].dimensions, [1, 4, 4, 5]);
 }
 

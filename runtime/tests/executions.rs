@@ -1,17 +1,16 @@
 //! Compilations, frames and the forms of execution, over a driver that adds.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on panics")]
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use nnburst::hal::{
-    self, Access, CacheHandles, Capabilities, DeviceType, ExecutionCallback, ExecutionOptions,
-    ExecutionOutcome, ExecutionResult, FencedExecution, FencedExecutionCallback, FencedTiming,
-    HalError, Model, OutputShape, PrepareOptions, PreparedModel, PreparedModelCallback, Request,
-    RequestPool, TimePoint, Timing,
+    self, Access, CacheHandles, Capabilities, DeviceType, ExecutionOptions, ExecutionOutcome,
+    ExecutionResult, FencedExecution, FencedExecutionCallback, FencedTiming, HalError, Model,
+    OutputShape, PrepareOptions, PreparedModelCallback, Request, RequestPool, TimePoint, Timing,
 };
 use nnburst::{Argument, Compilation, Device, builtin};
+use nnburst_hal::testing::MockModel;
 
 /// Adds two floats, whatever the model says.
 struct Adder;
@@ -41,67 +40,47 @@ impl hal::Device for Adder {
             callback.notify(Err(error.clone()));
             return Err(error);
         }
-        callback.notify(Ok(Arc::new(Self)));
+        callback.notify(Ok(Arc::new(adder())));
         Ok(())
     }
 }
 
-impl PreparedModel for Adder {
-    fn execute_synchronously(
-        &self,
-        request: &Request,
-        options: ExecutionOptions,
-    ) -> ExecutionResult {
-        if options.deadline.is_some_and(TimePoint::has_passed) {
-            return Err(HalError::new(hal::ErrorStatus::MissedDeadlineTransient, "too late").into());
-        }
-        let RequestPool::Memory(memory) = &request.pools[0] else { panic!("a memory") };
-        let mapping = memory.map(Access::ReadWrite).unwrap();
-        let range = |argument: &hal::RequestArgument| {
-            let start = argument.location.offset as usize;
-            start..start + argument.location.length as usize
-        };
-        let read = |argument| {
-            let mut bytes = [0; 4];
-            mapping.view(range(argument)).unwrap().copy_to_slice(&mut bytes);
-            f32::from_le_bytes(bytes)
-        };
-        let output = &request.outputs[0];
-        let is_sufficient = output.location.length >= 4;
-        let shapes = vec![OutputShape { dimensions: vec![1], is_sufficient }];
-        if !is_sufficient {
-            let error = HalError::new(hal::ErrorStatus::OutputInsufficientSize, "output 0");
-            return Err(hal::ExecutionFailure { error, output_shapes: shapes });
-        }
-        let sum = read(&request.inputs[0]) + read(&request.inputs[1]);
-        mapping.view_mut(range(output)).unwrap().copy_from_slice(&sum.to_le_bytes());
-        let timing = Timing { time_on_device: 3, time_in_driver: 5 };
-        Ok(ExecutionOutcome { output_shapes: shapes, timing })
+fn add(request: &Request, options: ExecutionOptions) -> ExecutionResult {
+    if options.deadline.is_some_and(TimePoint::has_passed) {
+        return Err(HalError::new(hal::ErrorStatus::MissedDeadlineTransient, "too late").into());
     }
-    fn execute(
-        &self,
-        request: Request,
-        options: ExecutionOptions,
-        callback: Arc<dyn ExecutionCallback>,
-    ) -> hal::Result<()> {
-        std::thread::spawn(move || callback.notify(Self.execute_synchronously(&request, options)));
-        Ok(())
+    let RequestPool::Memory(memory) = &request.pools[0] else { panic!("a memory") };
+    let mapping = memory.map(Access::ReadWrite).unwrap();
+    let range = |argument: &hal::RequestArgument| {
+        let start = argument.location.offset as usize;
+        start..start + argument.location.length as usize
+    };
+    let read = |argument| {
+        let mut bytes = [0; 4];
+        mapping.view(range(argument)).unwrap().copy_to_slice(&mut bytes);
+        f32::from_le_bytes(bytes)
+    };
+    let output = &request.outputs[0];
+    let is_sufficient = output.location.length >= 4;
+    let shapes = vec![OutputShape { dimensions: vec![1], is_sufficient }];
+    if !is_sufficient {
+        let error = HalError::new(hal::ErrorStatus::OutputInsufficientSize, "output 0");
+        return Err(hal::ExecutionFailure { error, output_shapes: shapes });
     }
-    fn execute_fenced(
-        &self,
-        request: Request,
-        _wait_for: Vec<OwnedFd>,
-        options: ExecutionOptions,
-        _duration: Option<Duration>,
-    ) -> hal::Result<FencedExecution> {
+    let sum = read(&request.inputs[0]) + read(&request.inputs[1]);
+    mapping.view_mut(range(output)).unwrap().copy_from_slice(&sum.to_le_bytes());
+    let timing = Timing { time_on_device: 3, time_in_driver: 5 };
+    Ok(ExecutionOutcome { output_shapes: shapes, timing })
+}
+
+/// A model that adds, in each form of execution.
+fn adder() -> MockModel {
+    MockModel::new().executing(add).with_threads().executing_fenced(|request, _, options, _| {
         let (reader, writer) = std::io::pipe().unwrap();
-        self.execute_synchronously(&request, options).map_err(|failure| failure.error)?;
+        add(&request, options).map_err(|failure| failure.error)?;
         std::io::Write::write_all(&mut { writer }, &[1]).unwrap();
-        Ok(FencedExecution { sync_fence: Some(reader.into()), callback: Arc::new(Self) })
-    }
-    fn as_any(&self) -> &dyn std::any::Any {
-        self
-    }
+        Ok(FencedExecution { sync_fence: Some(reader.into()), callback: Arc::new(Adder) })
+    })
 }
 
 impl FencedExecutionCallback for Adder {

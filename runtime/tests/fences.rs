@@ -9,6 +9,7 @@ use nnburst::hal::{self, ErrorStatus, FenceSignal, Model, Operand};
 use nnburst::{Compilation, CompileOptions, Device, ModelBuilder, PrepareOptions, compile_for};
 use nnburst_driver::Options;
 use nnburst_driver_sample::sample_driver;
+use nnburst_hal::testing::MockModel;
 
 /// `x + 1` until it is 10.
 fn counting() -> Model {
@@ -119,7 +120,6 @@ fn deadlines_and_fences_in_error_end_the_wait() {
 fn who_stands_in_waits_in_the_background_as_well() {
     struct Refusing(Arc<dyn hal::Device>);
     struct Wrapping(Arc<dyn hal::PreparedModelCallback>);
-    struct Model(Arc<dyn hal::PreparedModel>);
     impl hal::Device for Refusing {
         fn capabilities(&self) -> hal::Result<hal::Capabilities> {
             let mut capabilities = self.0.capabilities()?;
@@ -134,12 +134,12 @@ fn who_stands_in_waits_in_the_background_as_well() {
         fn device_type(&self) -> hal::Result<hal::DeviceType> {
             self.0.device_type()
         }
-        fn supported_operations(&self, model: &hal::Model) -> hal::Result<Vec<bool>> {
+        fn supported_operations(&self, model: &Model) -> hal::Result<Vec<bool>> {
             self.0.supported_operations(model)
         }
         fn prepare_model(
             &self,
-            model: hal::Model,
+            model: Model,
             options: PrepareOptions,
             cache: hal::CacheHandles,
             callback: Arc<dyn hal::PreparedModelCallback>,
@@ -149,31 +149,12 @@ fn who_stands_in_waits_in_the_background_as_well() {
     }
     impl hal::PreparedModelCallback for Wrapping {
         fn notify(&self, result: hal::Result<Arc<dyn hal::PreparedModel>>) {
-            self.0.notify(result.map(|model| Arc::new(Model(model)) as _));
-        }
-    }
-    impl hal::PreparedModel for Model {
-        fn execute_synchronously(
-            &self,
-            request: &hal::Request,
-            options: hal::ExecutionOptions,
-        ) -> hal::ExecutionResult {
-            self.0.execute_synchronously(request, options)
-        }
-        fn execute_fenced(
-            &self,
-            _: hal::Request,
-            _: Vec<OwnedFd>,
-            _: hal::ExecutionOptions,
-            _: Option<Duration>,
-        ) -> hal::Result<hal::FencedExecution> {
-            Err(hal::HalError::failure("no fences here"))
-        }
-        fn waits_in_background(&self) -> bool {
-            true
-        }
-        fn as_any(&self) -> &dyn std::any::Any {
-            self
+            let refuses = |model| {
+                MockModel::over(model)
+                    .executing_fenced(|_, _, _, _| Err(hal::HalError::failure("no fences here")))
+                    .waiting_in_background()
+            };
+            self.0.notify(result.map(|model| Arc::new(refuses(model)) as _));
         }
     }
     let driver = sample_driver("nnapi-sample_all", Options::default()).unwrap();

@@ -3,52 +3,11 @@
 //! of this process computes.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on panics")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use nnburst::{BurstOptions, Device, PrepareOptions, Wait, builtin};
-
-/// The system's allocator, with a count of what it was asked for.
-struct Counting;
-
-/// Relaxed: the threads that count are synchronised by the frames they exchange.
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-thread_local! {
-    /// Those of the calling thread: where it computes by itself, what other threads do at that
-    /// moment (such as to end) is none of it.
-    static OWN: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count() {
-    ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-    // While the thread ends there is no place to count.
-    let _ = OWN.try_with(|own| own.set(own.get() + 1));
-}
-
-// SAFETY: every call goes to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller keeps `alloc`'s contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps `dealloc`'s contract.
-        unsafe { System.dealloc(block, layout) }
-    }
-
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: the caller keeps `realloc`'s contract.
-        unsafe { System.realloc(block, layout, size) }
-    }
-}
+use nnburst_hal::testing::CountingAllocator;
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// One test, since there is one counter.
 #[test]
@@ -73,12 +32,12 @@ fn frames_go_through_a_burst_without_allocating() {
                 burst.compute(&mut frame).unwrap();
             }
             let mut frames = || {
-                let before = ALLOCATIONS.load(Ordering::Relaxed);
+                let before = CountingAllocator::calls().allocations;
                 for _ in 0..20 {
                     burst.compute(&mut frame).unwrap();
                     frame.read_into(0, &mut output).unwrap();
                 }
-                ALLOCATIONS.load(Ordering::Relaxed) - before
+                CountingAllocator::calls().allocations - before
             };
             // All threads are counted, those of earlier bursts that are ending too: a few times
             // over, what frames need shows each time.
@@ -97,11 +56,11 @@ fn frames_are_computed_in_this_process_without_allocating() {
             for _ in 0..3 {
                 model.execution().compute(&mut frame).unwrap();
             }
-            let before = OWN.get();
+            let before = CountingAllocator::calls_of_thread().allocations;
             for _ in 0..20 {
                 model.execution().compute(&mut frame).unwrap();
             }
-            let allocations = OWN.get() - before;
+            let allocations = CountingAllocator::calls_of_thread().allocations - before;
             assert_eq!(allocations, 0, "{name}, {}: allocations in 20 frames", device.name());
         }
     }
@@ -120,9 +79,9 @@ fn state_is_carried_in_this_process_without_allocating() {
             frame.exchange(0, 0).unwrap();
         };
         (0..4).for_each(|_| step());
-        let before = OWN.get();
+        let before = CountingAllocator::calls_of_thread().allocations;
         (0..20).for_each(|_| step());
-        let allocations = OWN.get() - before;
+        let allocations = CountingAllocator::calls_of_thread().allocations - before;
         assert_eq!(allocations, 0, "{}: allocations in 20 steps", device.name());
         let mut last = [0f32; 1];
         frame.read_into(0, &mut last).unwrap();

@@ -1,49 +1,15 @@
 //! What an import takes from the allocator: in proportion to the file, whatever the file says.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
+use nnburst_hal::testing::CountingAllocator;
 use nnburst_tflite::testing::{TfliteFile, Value, import_anything};
 use nnburst_tflite::{ImportError, TensorKind};
 
-/// Bytes of the whole process, in which this is the only test, and the most there were.
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-struct Counting;
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-// SAFETY: everything is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: the caller's promises are those that the system's allocator asks for.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: as above.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as above; what we gave out is the system's.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// The most bytes that an import took at a time.
 fn peak(bytes: &[u8]) -> (usize, Result<(), ImportError>) {
-    let before = NOW.load(Ordering::Relaxed);
-    MOST.store(before, Ordering::Relaxed);
-    let imported = import_anything(bytes).map(drop);
-    (MOST.load(Ordering::Relaxed) - before, imported)
+    CountingAllocator::peak_of(|| import_anything(bytes).map(drop))
 }
 
 /// A recurrent network with a state of `units`.

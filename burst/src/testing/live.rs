@@ -87,7 +87,7 @@ pub fn live_controller(bytes: &[u8]) {
         burst: BurstOptions { extended: true, depth, ..BurstOptions::default() },
         ..ControllerOptions::default()
     };
-    let mut burst = BurstController::configure(&hooked, &options, None).unwrap();
+    let mut burst = BurstController::configure(hooked.model(), &options, None).unwrap();
     burst.set_polling_window(PollingWindow::Zero);
     let [_requests, results] = hooked.take_queues().unwrap();
     let mut results = Queue::<ResultDatum>::attach(results).unwrap().into_producer();

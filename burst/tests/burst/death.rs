@@ -23,7 +23,8 @@ fn time_to_notice(window: Duration) -> Duration {
     let model = Model { pause: 2 * HANG, ..Model::default() };
     let mut driver = Driver::spawn(&model);
     let watch = driver.watch();
-    let mut burst = BurstController::configure(&driver, &options(window), Some(watch)).unwrap();
+    let mut burst =
+        BurstController::configure(driver.model(), &options(window), Some(watch)).unwrap();
     let (input, output) = (memory(&[1; 4]), memory(&[0; 4]));
     let request = AddOne::request(&input, &output, 4);
     let mut frame = burst.frame(&request, &ExecutionOptions::default()).unwrap();
@@ -66,7 +67,7 @@ fn the_death_of_the_driver_is_noticed_within_10_ms() {
 fn both_ends_are_woken_and_joined_however_they_wait() {
     let driver = Driver::spawn(&Model::default());
     let open = |window| {
-        BurstController::configure(&driver, &options(window), Some(driver.watch())).unwrap()
+        BurstController::configure(driver.model(), &options(window), Some(driver.watch())).unwrap()
     };
     // The first burst also opens what stays open, such as the driver's copies of standard streams.
     drop(open(Duration::ZERO));
@@ -103,7 +104,7 @@ fn a_server_ends_when_it_is_dropped_however_it_waits() {
 #[test]
 fn client_process() {
     if let Some((driver, window)) = remote::client_if_asked() {
-        let mut burst = BurstController::configure(&driver, &options(window), None).unwrap();
+        let mut burst = BurstController::configure(driver.model(), &options(window), None).unwrap();
         let (input, output) = (memory(&[1; 4096]), memory(&[0; 4096]));
         let request = AddOne::request(&input, &output, 4096);
         loop {

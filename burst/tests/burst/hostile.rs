@@ -135,7 +135,7 @@ fn executes_beside_a_lie(window: Duration, lie: u64, deadline: Duration) {
     let hooked = Hooked::with(BurstTerms::default());
     let polling_window = Some(window);
     let options = ControllerOptions { polling_window, ..ControllerOptions::default() };
-    let mut burst = BurstController::configure(&hooked, &options, None).unwrap();
+    let mut burst = BurstController::configure(hooked.model(), &options, None).unwrap();
     let [_requests, results] = hooked.take_queues().unwrap();
     let memory = memory(&[0; 4]);
     let request = AddOne::request(&memory, &memory, 4);

@@ -168,7 +168,7 @@ fn idle_bursts_cost_under_a_hundredth_of_a_core_each() {
     let open = |preference| {
         let burst = BurstOptions { extended: true, preference, ..BurstOptions::default() };
         let options = ControllerOptions { burst, ..ControllerOptions::default() };
-        BurstController::configure(&driver, &options, Some(driver.watch())).unwrap()
+        BurstController::configure(driver.model(), &options, Some(driver.watch())).unwrap()
     };
     let mut bursts: Vec<_> = ExecutionPreference::ALL
         .iter()
@@ -236,7 +236,7 @@ fn a_drivers_thread_is_what_it_was_asked_to_be_or_the_client_is_told() {
     };
     let burst = BurstOptions { extended: true, real_time, ..BurstOptions::default() };
     let options = ControllerOptions { burst, ..ControllerOptions::default() };
-    let burst = BurstController::configure(&driver, &options, Some(driver.watch())).unwrap();
+    let burst = BurstController::configure(driver.model(), &options, Some(driver.watch())).unwrap();
     let refused = |what: &str| burst.warnings().iter().any(|warning| warning.contains(what));
     let thread = burst_thread(driver.id());
     let stat = std::fs::read_to_string(format!("{thread}/stat")).unwrap();
@@ -299,7 +299,7 @@ fn low_power_sleeps_at_once_on_both_sides_and_others_poll() {
     let client = std::thread::spawn(move || {
         assert!(nnburst_burst::realtime::apply(&ours).is_empty());
         let mut burst =
-            BurstController::configure(&driver, &options, Some(driver.watch())).unwrap();
+            BurstController::configure(driver.model(), &options, Some(driver.watch())).unwrap();
         let (input, output) = (memory(&[1; 4]), memory(&[0; 4]));
         let request = AddOne::request(&input, &output, 4);
         let thread = format!("{}/status", burst_thread(driver.id()));
@@ -344,7 +344,7 @@ fn time_taken_on_one_processor(window: Duration, pause: Duration) -> Duration {
     let client = std::thread::spawn(move || {
         assert!(nnburst_burst::realtime::apply(&here).is_empty());
         let mut burst =
-            BurstController::configure(&driver, &options, Some(driver.watch())).unwrap();
+            BurstController::configure(driver.model(), &options, Some(driver.watch())).unwrap();
         let (input, output) = (memory(&[1; 4]), memory(&[0; 4]));
         let request = AddOne::request(&input, &output, 4);
         let theirs = burst_thread(driver.id());
@@ -379,9 +379,9 @@ fn two_ends_on_one_processor_sleep_rather_than_poll_against_each_other() {
 #[test]
 fn a_service_sees_how_a_burst_is_doing() {
     let model = AddOne::with(|model| model.pause = Duration::from_micros(300));
-    let hooked = crate::support::Spy::on(model);
+    let (spied, opened) = crate::support::spied(model);
     let options = ControllerOptions::default();
-    let mut burst = BurstController::configure(&hooked, &options, None).unwrap();
+    let mut burst = BurstController::configure(&spied, &options, None).unwrap();
     let (input, output) = (memory(&[1; 4]), memory(&[0; 4]));
     let good = AddOne::request(&input, &output, 4);
     let bad = AddOne::request(&input, &output, 5);
@@ -395,7 +395,7 @@ fn a_service_sees_how_a_burst_is_doing() {
     burst.try_submit(late).unwrap();
     burst.wait().unwrap();
     // The last answer may be out before it is counted; the burst's end settles it.
-    let context = hooked.context();
+    let context = opened.lock().unwrap().clone().unwrap();
     drop(burst);
     let mut figures = context.figures().unwrap();
     while figures.executions < 22 {

@@ -4,7 +4,6 @@
 //! tests, which do nothing unless the environment gives them a part.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on stops")]
 
-mod counting;
 mod death;
 mod fuzzing;
 mod hostile;
@@ -18,6 +17,11 @@ mod steady_state;
 mod stopped;
 mod support;
 mod validate;
+
+use nnburst_hal::testing::CountingAllocator;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// The driver's process, when [`remote::Driver`] starts it; else nothing.
 #[test]

@@ -17,7 +17,7 @@ fn options(depth: u32) -> ControllerOptions {
 }
 
 fn open(driver: &Driver, depth: u32) -> BurstController {
-    BurstController::configure(driver, &options(depth), Some(driver.watch())).unwrap()
+    BurstController::configure(driver.model(), &options(depth), Some(driver.watch())).unwrap()
 }
 
 fn frames(burst: &mut BurstController, count: u8) -> (Vec<nnburst_burst::BurstFrame>, Vec<Memory>) {
@@ -178,7 +178,8 @@ fn a_driver_of_the_original_protocol_gets_the_original_protocol() {
         burst: BurstOptions { depth: 8, ..BurstOptions::default() },
         ..ControllerOptions::default()
     };
-    let mut burst = BurstController::configure(&driver, &options, Some(driver.watch())).unwrap();
+    let mut burst =
+        BurstController::configure(driver.model(), &options, Some(driver.watch())).unwrap();
     assert_eq!((burst.is_extended(), burst.depth()), (false, 1));
     let (input, output) = (memory(&[1; 4]), memory(&[0; 4]));
     let request = AddOne::request(&input, &output, 4);

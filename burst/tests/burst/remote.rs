@@ -10,9 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use nnburst_burst::bursts_alone;
 use nnburst_burst::testing::AddOne;
 use nnburst_fmq::{Descriptor, DescriptorData, PeerWatch};
+use nnburst_hal::testing::{Calls, CountingAllocator, MockModel};
 use nnburst_hal::{
     BurstCallback, BurstContext, BurstOptions, BurstTerms, HalError, Memory, PreparedModel, Result,
 };
@@ -87,6 +87,7 @@ fn receive(socket: BorrowedFd<'_>) -> Option<(Message, Vec<OwnedFd>)> {
 /// A driver's process, seen as the prepared model it serves.
 pub(crate) struct Driver {
     link: Arc<Link>,
+    model: MockModel,
     process: Option<Process>,
 }
 
@@ -139,10 +140,8 @@ fn driver_process(model: &Model, socket: OwnedFd) -> Process {
 pub(crate) fn client_if_asked() -> Option<(Driver, Duration)> {
     let window = std::env::var(CLIENT).ok()?;
     let socket = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 3).unwrap();
-    Some((
-        Driver { link: Link::new(socket), process: None },
-        serde_json::from_str(&window).unwrap(),
-    ))
+    let driver = Driver::over(Link::new(socket), None);
+    Some((driver, serde_json::from_str(&window).unwrap()))
 }
 
 /// Standard input is the connection's other end; elsewhere these are not set.
@@ -160,7 +159,16 @@ struct Link {
 impl Driver {
     pub(crate) fn spawn(model: &Model) -> Self {
         let (ours, theirs) = pair();
-        Self { link: Link::new(ours), process: Some(driver_process(model, theirs)) }
+        Self::over(Link::new(ours), Some(driver_process(model, theirs)))
+    }
+
+    fn over(link: Arc<Link>, process: Option<Process>) -> Self {
+        Self { model: remote_model(&link), link, process }
+    }
+
+    /// The model whose bursts it serves.
+    pub(crate) fn model(&self) -> &MockModel {
+        &self.model
     }
 
     /// Ends waits when the process goes.
@@ -254,28 +262,21 @@ impl BurstContext for RemoteBurst {
     }
 }
 
-impl PreparedModel for Driver {
-    bursts_alone!();
-
-    fn configure_execution_burst(
-        &self,
-        callback: Arc<dyn BurstCallback>,
-        request_channel: Descriptor,
-        result_channel: Descriptor,
-        options: BurstOptions,
-    ) -> Result<Arc<dyn BurstContext>> {
-        *self.link.callback.lock().unwrap() = Some(callback);
-        let queues = [request_channel, result_channel];
+/// A model whose bursts the process at the other end of `link` serves.
+fn remote_model(link: &Arc<Link>) -> MockModel {
+    let link = Arc::clone(link);
+    MockModel::new().opening_bursts(move |callback, queues, options| {
+        *link.callback.lock().unwrap() = Some(callback);
         let fds: Vec<_> = queues.iter().flat_map(|queue| &queue.fds).map(AsFd::as_fd).collect();
         let queues = queues.each_ref().map(|queue| queue.data.clone());
-        match self.link.call(&Message::Configure { options, queues }, &fds) {
+        match link.call(&Message::Configure { options, queues }, &fds) {
             Some(Message::Configured(Ok(terms))) => {
-                Ok(Arc::new(RemoteBurst { link: Arc::clone(&self.link), terms }))
+                Ok(Arc::new(RemoteBurst { link: Arc::clone(&link), terms }))
             }
             Some(Message::Configured(Err(error))) => Err(error),
             _ => Err(HalError::unavailable("the driver is gone")),
         }
-    }
+    })
 }
 
 fn pair() -> (OwnedFd, OwnedFd) {
@@ -370,6 +371,8 @@ fn serve(socket: &Arc<OwnedFd>, model: &Model) {
 /// with a system call that nothing else makes.
 #[derive(Default)]
 struct Watched {
+    /// Calls of the allocator before the frames that are watched.
+    before: Mutex<Calls>,
     frames: Mutex<u64>,
     allocations: Mutex<Option<u64>>,
 }
@@ -382,11 +385,11 @@ impl Watched {
         *frames += 1;
         if *frames == after {
             mark();
-            crate::counting::start();
+            *self.before.lock().unwrap() = CountingAllocator::calls_of_thread();
         } else if *frames == after + count {
-            let allocations = crate::counting::stop();
+            let calls = CountingAllocator::calls_of_thread() - *self.before.lock().unwrap();
             mark();
-            *self.allocations.lock().unwrap() = Some(allocations);
+            *self.allocations.lock().unwrap() = Some(calls.allocations + calls.releases);
         }
     }
 }

@@ -3,13 +3,11 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
-use nnburst_burst::bursts_alone;
 use nnburst_burst::testing::AddOne;
 use nnburst_burst::{BurstController, ControllerOptions};
-use nnburst_fmq::Descriptor;
+use nnburst_hal::testing::MockModel;
 use nnburst_hal::{
-    BurstCallback, BurstContext, BurstOptions, ErrorStatus, ExecutionOptions, HalError, Memory,
-    PreparedModel, Result,
+    BurstCallback, ErrorStatus, ExecutionOptions, HalError, Memory, PreparedModel, Result,
 };
 
 use crate::support::{bytes, memory};
@@ -39,29 +37,20 @@ impl BurstCallback for Narrow {
     }
 }
 
-#[derive(Default)]
-struct Driver {
-    known: Arc<Mutex<HashSet<i32>>>,
-}
-
-impl PreparedModel for Driver {
-    bursts_alone!();
-
-    fn configure_execution_burst(
-        &self,
-        client: Arc<dyn BurstCallback>,
-        request_channel: Descriptor,
-        result_channel: Descriptor,
-        options: BurstOptions,
-    ) -> Result<Arc<dyn BurstContext>> {
-        let narrow = Arc::new(Narrow { client, known: Arc::clone(&self.known) });
-        AddOne::new().configure_execution_burst(narrow, request_channel, result_channel, options)
-    }
+/// A driver with little room, and the slots that it holds.
+fn driver() -> (MockModel, Arc<Mutex<HashSet<i32>>>) {
+    let known: Arc<Mutex<HashSet<i32>>> = Arc::default();
+    let held = Arc::clone(&known);
+    let model = MockModel::new().opening_bursts(move |client, [requests, results], options| {
+        let narrow = Arc::new(Narrow { client, known: Arc::clone(&held) });
+        AddOne::new().configure_execution_burst(narrow, requests, results, options)
+    });
+    (model, known)
 }
 
 #[test]
 fn slots_used_least_recently_make_room_for_others() {
-    let driver = Driver::default();
+    let (driver, known) = driver();
     let mut burst =
         BurstController::configure(&driver, &ControllerOptions::default(), None).unwrap();
     let output = memory(&[0; 4]);
@@ -78,13 +67,13 @@ fn slots_used_least_recently_make_room_for_others() {
         run(input);
         run(39);
     }
-    assert!(driver.known.lock().unwrap().len() <= ROOM);
+    assert!(known.lock().unwrap().len() <= ROOM);
 }
 
 #[test]
 fn a_request_that_alone_finds_no_room_is_told_so() {
-    let driver = Driver::default();
-    driver.known.lock().unwrap().extend(100..100 + i32::try_from(ROOM).unwrap());
+    let (driver, known) = driver();
+    known.lock().unwrap().extend(100..100 + i32::try_from(ROOM).unwrap());
     let mut burst =
         BurstController::configure(&driver, &ControllerOptions::default(), None).unwrap();
     let request = AddOne::request(&memory(&[1; 4]), &memory(&[0; 4]), 4);

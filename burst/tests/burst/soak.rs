@@ -146,7 +146,7 @@ fn open(driver: &Driver, dice: &mut Dice) -> BurstController {
         ..BurstOptions::default()
     };
     let options = ControllerOptions { polling_window: ours, burst, ..ControllerOptions::default() };
-    BurstController::configure(driver, &options, Some(driver.watch())).unwrap()
+    BurstController::configure(driver.model(), &options, Some(driver.watch())).unwrap()
 }
 
 /// A request on fresh memories, with what its output has to become.

@@ -1,14 +1,12 @@
 //! In the steady state, polling: no allocation and no system call, on either side.
 
-use std::process::Command;
 use std::time::Duration;
 
 use nnburst_burst::testing::AddOne;
 use nnburst_burst::{BurstController, ControllerOptions};
-use nnburst_fmq::testing::is_there;
+use nnburst_hal::testing::{CountingAllocator, is_there, traced_test};
 use nnburst_hal::{BurstOptions, ErrorStatus, ExecutionOptions, RealTimeProfile};
 
-use crate::counting;
 use crate::remote::{Driver, Model, mark};
 use crate::support::memory;
 
@@ -36,7 +34,8 @@ fn watched_run(depth: u32) -> [u64; 2] {
         },
         ..ControllerOptions::default()
     };
-    let mut burst = BurstController::configure(&driver, &options, Some(driver.watch())).unwrap();
+    let mut burst =
+        BurstController::configure(driver.model(), &options, Some(driver.watch())).unwrap();
     let (input, output) = (memory(&[1; 64]), memory(&[0; 64]));
     let request = AddOne::request(&input, &output, 64);
     let mut frames: Vec<_> =
@@ -62,16 +61,16 @@ fn watched_run(depth: u32) -> [u64; 2] {
         execute(&mut burst);
     }
     mark();
-    counting::start();
+    let before = CountingAllocator::calls_of_thread();
     for _ in 0..FRAMES {
         execute(&mut burst);
     }
-    let here = counting::stop();
+    let here = CountingAllocator::calls_of_thread() - before;
     mark();
     for _ in 0..WARM_UP {
         execute(&mut burst); // the driver counts from a frame of its own on
     }
-    [here, driver.allocations()]
+    [here.allocations + here.releases, driver.allocations()]
 }
 
 #[test]
@@ -105,24 +104,7 @@ fn nothing_calls_the_system_on_either_side() {
     if !two_processors() {
         return;
     }
-    if !is_there("strace", Command::new("strace").arg("-V").output().is_ok()) {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("calls");
-    let traced = Command::new("strace")
-        .args(["-f", "-qq", "-o"])
-        .arg(&log)
-        .arg(std::env::current_exe().unwrap())
-        .args(["steady_state::traced_process", "--exact"])
-        .env(TRACED, "1")
-        .output();
-    let ran = traced.as_ref().is_ok_and(|traced| traced.status.success());
-    // A sandbox may forbid tracing.
-    if !is_there("strace", ran) {
-        return;
-    }
-    let log = std::fs::read_to_string(log).unwrap();
+    let Some(log) = traced_test("steady_state::traced_process", TRACED, "1") else { return };
     let runs = calls_between_marks(&log);
     assert_eq!(runs.len(), 4, "a client and a driver, twice: {runs:?}");
     for calls in runs {

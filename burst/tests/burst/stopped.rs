@@ -21,7 +21,8 @@ fn calls_are_bounded(window: Duration, extended: bool, depth: u32) {
     let polling_window = Some(window);
     let burst = BurstOptions { extended, depth, polling_window, ..BurstOptions::default() };
     let options = ControllerOptions { polling_window, burst, ..ControllerOptions::default() };
-    let mut burst = BurstController::configure(&driver, &options, Some(driver.watch())).unwrap();
+    let mut burst =
+        BurstController::configure(driver.model(), &options, Some(driver.watch())).unwrap();
     let what = format!("{window:?}, extended: {extended}, {depth} in flight");
 
     let of = |length: u8| (memory(&vec![length; length.into()]), memory(&vec![0; length.into()]));

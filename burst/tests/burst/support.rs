@@ -3,12 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nnburst_burst::bursts_alone;
 use nnburst_burst::testing::AddOne;
-use nnburst_fmq::Descriptor;
-use nnburst_hal::{
-    Access, BurstCallback, BurstContext, BurstOptions, Memory, PreparedModel, Result,
-};
+use nnburst_hal::testing::MockModel;
+use nnburst_hal::{Access, BurstContext, Memory, PreparedModel};
 
 /// A guard against a hang, never a measure of speed.
 pub(crate) const HANG: Duration = Duration::from_secs(60);
@@ -27,39 +24,17 @@ pub(crate) fn bytes(memory: &Memory) -> Vec<u8> {
     out
 }
 
-/// A model that shows the driver's end of its last burst.
-pub(crate) struct Spy {
-    model: Arc<AddOne>,
-    context: Mutex<Option<Arc<dyn BurstContext>>>,
-}
+/// The driver's end of a burst, once one was opened.
+pub(crate) type OpenedBurst = Arc<Mutex<Option<Arc<dyn BurstContext>>>>;
 
-impl Spy {
-    pub(crate) fn on(model: Arc<AddOne>) -> Self {
-        Self { model, context: Mutex::default() }
-    }
-
-    pub(crate) fn context(&self) -> Arc<dyn BurstContext> {
-        self.context.lock().unwrap().clone().unwrap()
-    }
-}
-
-impl PreparedModel for Spy {
-    bursts_alone!();
-
-    fn configure_execution_burst(
-        &self,
-        callback: Arc<dyn BurstCallback>,
-        request_channel: Descriptor,
-        result_channel: Descriptor,
-        options: BurstOptions,
-    ) -> Result<Arc<dyn BurstContext>> {
-        let opened = self.model.configure_execution_burst(
-            callback,
-            request_channel,
-            result_channel,
-            options,
-        )?;
-        *self.context.lock().unwrap() = Some(Arc::clone(&opened));
-        Ok(opened)
-    }
+/// A model before `model`, and the driver's end of its last burst.
+pub(crate) fn spied(model: Arc<AddOne>) -> (MockModel, OpenedBurst) {
+    let opened = OpenedBurst::default();
+    let context = Arc::clone(&opened);
+    let spied = MockModel::new().opening_bursts(move |callback, [requests, results], options| {
+        let burst = model.configure_execution_burst(callback, requests, results, options)?;
+        *context.lock().unwrap() = Some(Arc::clone(&burst));
+        Ok(burst)
+    });
+    (spied, opened)
 }

@@ -11,7 +11,9 @@ use nnburst_burst::packet::{
 use nnburst_burst::testing::{AddOne, BareClient, Hooked, unusable_queues_are_refused};
 use nnburst_burst::{BurstController, BurstError, ControllerOptions, Fallback};
 use nnburst_fmq::{Consumer, Producer, Queue, Wait};
-use nnburst_hal::{ErrorStatus, ExecutionOptions, MeasureTiming, Memory, Request, Timing};
+use nnburst_hal::{
+    BurstTerms, ErrorStatus, ExecutionOptions, MeasureTiming, Memory, Request, Timing,
+};
 
 use crate::remote::{Driver, Model};
 use crate::support::{HANG, bytes, memory};
@@ -27,7 +29,7 @@ impl Bare {
     fn open(driver: &Driver, result_elements: usize) -> Self {
         let (input, output) = (memory(&[9; 16]), memory(&[0; 16]));
         let request = AddOne::request(&input, &output, 16);
-        Self { client: BareClient::open(driver, &request, result_elements), input, output }
+        Self { client: BareClient::open(driver.model(), &request, result_elements), input, output }
     }
 
     fn works(&mut self) {
@@ -72,7 +74,8 @@ fn a_malformed_packet_fails_generally_and_a_bad_request_is_an_invalid_argument()
 fn an_argument_removed_is_an_invalid_argument() {
     let driver = Driver::spawn(&Model::default());
     let options = ControllerOptions::default();
-    let mut burst = BurstController::configure(&driver, &options, Some(driver.watch())).unwrap();
+    let mut burst =
+        BurstController::configure(driver.model(), &options, Some(driver.watch())).unwrap();
     let (input, output) = (memory(&[1; 4]), memory(&[0; 4]));
     let whole = AddOne::request(&input, &output, 4);
     for side in ["input", "output"] {
@@ -121,7 +124,7 @@ fn an_answer_longer_than_its_queue_is_a_failure_without_shapes() {
     // The controller's view: a failure, and no fallback.
     let driver = Driver::spawn(&Model { extra_shapes: 9, ..Model::default() });
     let options = ControllerOptions { queue_elements: 20, ..ControllerOptions::default() };
-    let mut burst = BurstController::configure(&driver, &options, None).unwrap();
+    let mut burst = BurstController::configure(driver.model(), &options, None).unwrap();
     let (input, output) = (memory(&[1; 4]), memory(&[0; 4]));
     let request = AddOne::request(&input, &output, 4);
     let failure = burst.execute(&request, &ExecutionOptions::default()).unwrap().unwrap_err();
@@ -133,7 +136,7 @@ fn an_answer_longer_than_its_queue_is_a_failure_without_shapes() {
 fn a_packet_that_does_not_fit_takes_the_ordinary_path() {
     let small = ControllerOptions { queue_elements: 9, ..ControllerOptions::default() };
     let driver = Driver::spawn(&Model::default());
-    let mut burst = BurstController::configure(&driver, &small, None).unwrap();
+    let mut burst = BurstController::configure(driver.model(), &small, None).unwrap();
     let (input, output) = (memory(&[1; 4]), memory(&[0; 4]));
     let mut request = AddOne::request(&input, &output, 4);
     let how = ExecutionOptions::default();
@@ -180,7 +183,7 @@ fn a_panic_in_the_driver_fails_that_request_alone() {
 
 #[test]
 fn queues_that_can_not_be_used_open_no_burst() {
-    unusable_queues_are_refused(&Driver::spawn(&Model::default()));
+    unusable_queues_are_refused(Driver::spawn(&Model::default()).model());
 }
 
 /// A driver that answers whatever it likes: the ends of the queues in this process.
@@ -191,8 +194,8 @@ struct Liar {
 
 /// Opens a controller on a lying driver.
 fn liar(options: &ControllerOptions) -> (BurstController, Liar) {
-    let hooked = Hooked::default();
-    let burst = BurstController::configure(&hooked, options, None).unwrap();
+    let hooked = Hooked::with(BurstTerms::default());
+    let burst = BurstController::configure(hooked.model(), options, None).unwrap();
     let [requests, results] = hooked.take_queues().unwrap();
     let requests = Queue::attach(requests).unwrap().into_consumer();
     let results = Queue::attach(results).unwrap().into_producer();

@@ -1,11 +1,11 @@
 //! A driver small enough to see through: every model adds one to each byte.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use nnburst_hal::testing::MockModel;
 use nnburst_hal::*;
 use nnburst_hal_ipc::{Limits, Peer, Service};
 
@@ -117,7 +117,7 @@ impl Device for AddOneDevice {
             rustix::io::write(file, &cache.token[..2]).unwrap();
         }
         let counted = Counted::new(&self.objects);
-        let model = AddOneModel { gone: Arc::clone(&self.gone), _counted: counted };
+        let model = add_one_model(&self.gone, counted);
         std::thread::spawn(move || callback.notify(Ok(Arc::new(model))));
         Ok(())
     }
@@ -140,15 +140,10 @@ impl Device for AddOneDevice {
         _input_roles: &[BufferRole],
         _output_roles: &[BufferRole],
     ) -> Result<Arc<dyn Buffer>> {
-        assert!(models.iter().all(|model| model.as_any().is::<AddOneModel>()), "our own object");
+        assert!(models.iter().all(|model| model.as_any().is::<MockModel>()), "our own object");
         let counted = Counted::new(&self.objects);
         Ok(Arc::new(AddOneBuffer { memory: Memory::ashmem(4)?, _counted: counted }))
     }
-}
-
-struct AddOneModel {
-    gone: Arc<AtomicBool>,
-    _counted: Counted,
 }
 
 fn add_one(request: &Request, gone: &AtomicBool) -> ExecutionResult {
@@ -177,41 +172,24 @@ fn add_one(request: &Request, gone: &AtomicBool) -> ExecutionResult {
     Ok(ExecutionOutcome { output_shapes: vec![shape], timing })
 }
 
-impl PreparedModel for AddOneModel {
-    fn execute_synchronously(&self, request: &Request, _: ExecutionOptions) -> ExecutionResult {
-        add_one(request, &self.gone)
-    }
-
-    fn execute(
-        &self,
-        request: Request,
-        _options: ExecutionOptions,
-        callback: Arc<dyn ExecutionCallback>,
-    ) -> Result<()> {
-        let gone = Arc::clone(&self.gone);
-        std::thread::spawn(move || callback.notify(add_one(&request, &gone)));
-        Ok(())
-    }
-
-    fn execute_fenced(
-        &self,
-        request: Request,
-        wait_for: Vec<OwnedFd>,
-        _options: ExecutionOptions,
-        duration: Option<Duration>,
-    ) -> Result<FencedExecution> {
-        assert_eq!(duration, Some(Duration::from_nanos(1_000_000_005)));
-        for fence in &wait_for {
-            rustix::io::read(fence, &mut [0; 8]).unwrap();
-        }
-        add_one(&request, &self.gone).map_err(|failure| failure.error)?;
-        let sync_fence = rustix::event::eventfd(1, rustix::event::EventfdFlags::CLOEXEC).unwrap();
-        Ok(FencedExecution { sync_fence: Some(sync_fence), callback: Arc::new(Info) })
-    }
-
-    fn as_any(&self) -> &dyn std::any::Any {
-        self
-    }
+/// A model that lives for as long as `counted`.
+fn add_one_model(gone: &Arc<AtomicBool>, counted: Counted) -> MockModel {
+    let (here, fenced) = (Arc::clone(gone), Arc::clone(gone));
+    MockModel::new()
+        .executing(move |request, _| {
+            let _ = &counted;
+            add_one(request, &here)
+        })
+        .with_threads()
+        .executing_fenced(move |request, wait_for, _, duration| {
+            assert_eq!(duration, Some(Duration::from_nanos(1_000_000_005)));
+            for fence in &wait_for {
+                rustix::io::read(fence, &mut [0; 8]).unwrap();
+            }
+            add_one(&request, &fenced).map_err(|failure| failure.error)?;
+            let fence = rustix::event::eventfd(1, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+            Ok(FencedExecution { sync_fence: Some(fence), callback: Arc::new(Info) })
+        })
 }
 
 struct Info;

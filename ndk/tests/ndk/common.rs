@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use nnburst_hal::testing::is_there;
+
 /// The crate's folder.
 pub(crate) fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -25,17 +27,7 @@ pub(crate) fn library() -> PathBuf {
 
 /// Whether a program is there to be run.
 pub(crate) fn is_installed(program: &str) -> bool {
-    found(program, Command::new(program).arg("--version").output().is_ok())
-}
-
-/// Whether something that a test needs is there; what is not, is a failure where
-/// `NNBURST_REQUIRE`, a list with commas, names it.
-pub(crate) fn found(what: &str, found: bool) -> bool {
-    if !found {
-        let required = std::env::var("NNBURST_REQUIRE").unwrap_or_default();
-        assert!(!required.split(',').any(|name| name == what), "{what} is required and missing");
-    }
-    found
+    is_there(program, Command::new(program).arg("--version").output().is_ok())
 }
 
 /// Compiles a C or C++ program of this crate by a compiler, its name and perhaps an option; `None`

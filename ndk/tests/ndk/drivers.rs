@@ -1,20 +1,18 @@
 //! Drivers of the tests' own making, which processes of their own serve: two that fail every
 //! execution, one with an OEM operation, one with an extension that nobody uses.
 
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use nnburst::hal::{
     self, Access, Buffer, BufferDesc, BufferRole, CacheHandles, Capabilities, DeviceType,
-    ExecutionCallback, ExecutionOptions, ExecutionOutcome, ExecutionResult, Extension,
-    ExtensionOperandType, FencedExecution, HalError, Mapping, Model, OperandPerformance,
-    OperandType, Operation, OperationType, PerformanceInfo, PrepareOptions, PreparedModel,
-    PreparedModelCallback, Request, RequestArgument, RequestPool, Timing,
+    ExecutionOutcome, Extension, ExtensionOperandType, FencedExecution, HalError, Mapping, Model,
+    OperandPerformance, OperandType, Operation, OperationType, PerformanceInfo, PrepareOptions,
+    PreparedModel, PreparedModelCallback, Request, RequestArgument, RequestPool, Timing,
 };
 use nnburst_driver::Options;
 use nnburst_driver_sample::sample_driver;
+use nnburst_hal::testing::MockModel;
 use nnburst_hal_ipc::{Peer, Service, Serving};
 
 /// Takes all operations, and fails every execution.
@@ -98,7 +96,7 @@ impl hal::Device for Driver {
         callback: Arc<dyn PreparedModelCallback>,
     ) -> hal::Result<()> {
         if self.name == OEM {
-            callback.notify(Reversing::of(&model).map(|prepared| Arc::new(prepared) as _));
+            callback.notify(Reversing::of(&model).map(|it| Arc::new(it.prepared()) as _));
             return Ok(());
         }
         self.executor.prepare_model(model, options, cache, Arc::new(Wrapping(callback)))
@@ -118,46 +116,18 @@ struct Wrapping(Arc<dyn PreparedModelCallback>);
 
 impl PreparedModelCallback for Wrapping {
     fn notify(&self, result: hal::Result<Arc<dyn PreparedModel>>) {
-        self.0.notify(result.map(|model| Arc::new(Failing(model)) as _));
+        let failing = |model| {
+            MockModel::over(model)
+                .executing(|_, _| Err(failure().into()))
+                .executing_fenced(|_, _, _, _| Err(failure()))
+                .waiting_in_background()
+        };
+        self.0.notify(result.map(|model| Arc::new(failing(model)) as _));
     }
 }
-
-/// A model that was prepared and never executes.
-struct Failing(Arc<dyn PreparedModel>);
 
 fn failure() -> HalError {
     HalError::failure("this driver fails every execution")
-}
-
-impl PreparedModel for Failing {
-    fn execute_synchronously(&self, _: &Request, _: ExecutionOptions) -> ExecutionResult {
-        Err(failure().into())
-    }
-    fn execute(
-        &self,
-        _: Request,
-        _: ExecutionOptions,
-        callback: Arc<dyn ExecutionCallback>,
-    ) -> hal::Result<()> {
-        callback.notify(Err(failure().into()));
-        Ok(())
-    }
-    fn execute_fenced(
-        &self,
-        _: Request,
-        _: Vec<OwnedFd>,
-        _: ExecutionOptions,
-        _: Option<Duration>,
-    ) -> hal::Result<FencedExecution> {
-        Err(failure())
-    }
-    fn waits_in_background(&self) -> bool {
-        true
-    }
-    // The executor knows its own models, for the roles of buffers.
-    fn as_any(&self) -> &dyn std::any::Any {
-        self.0.as_any()
-    }
 }
 
 /// OEM_OPERATION of this driver: input 0, a TENSOR_OEM_BYTE, in reverse; each byte plus the first
@@ -185,6 +155,20 @@ impl Reversing {
         Ok(Self { added: *model.operand_values.get(at).ok_or_else(wrong)? })
     }
 
+    fn prepared(self) -> MockModel {
+        let this = Arc::new(self);
+        let fenced = Arc::clone(&this);
+        MockModel::new()
+            .executing(move |request, _| {
+                this.run(request)?;
+                Ok(ExecutionOutcome { output_shapes: Vec::new(), timing: Timing::NONE })
+            })
+            .executing_fenced(move |request, _, _, _| {
+                fenced.run(&request)?;
+                Ok(FencedExecution::complete(hal::FencedTiming::default()))
+            })
+    }
+
     fn run(&self, request: &Request) -> hal::Result<()> {
         let mapping = |argument: &RequestArgument, access| -> hal::Result<(Mapping, _)> {
             let at = argument.location.pool_index as usize;
@@ -199,25 +183,5 @@ impl Reversing {
         bytes.iter_mut().for_each(|byte| *byte = byte.wrapping_add(self.added));
         output.view_mut(to).ok_or_else(failure)?.copy_from_slice(&bytes);
         Ok(())
-    }
-}
-
-impl PreparedModel for Reversing {
-    fn execute_synchronously(&self, request: &Request, _: ExecutionOptions) -> ExecutionResult {
-        self.run(request)?;
-        Ok(ExecutionOutcome { output_shapes: Vec::new(), timing: Timing::NONE })
-    }
-    fn execute_fenced(
-        &self,
-        request: Request,
-        _: Vec<OwnedFd>,
-        _: ExecutionOptions,
-        _: Option<Duration>,
-    ) -> hal::Result<FencedExecution> {
-        self.run(&request)?;
-        Ok(FencedExecution::complete(hal::FencedTiming::default()))
-    }
-    fn as_any(&self) -> &dyn std::any::Any {
-        self
     }
 }

@@ -80,7 +80,7 @@ fn has_core(target: &str) -> bool {
         Command::new("rustc").args(["--print", "target-libdir", "--target", target]).output();
     let found = asked
         .is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir());
-    common::found(target, found)
+    nnburst_hal::testing::is_there(target, found)
 }
 
 #[test]

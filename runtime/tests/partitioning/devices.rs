@@ -1,20 +1,18 @@
 //! Drivers of the tests' own making: the embedded executor behind figures, tastes and faults of
 //! choice.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use nnburst::Device;
 use nnburst::hal::{
     self, Buffer, BufferDesc, BufferRole, CacheHandles, Capabilities, DeviceType, ErrorStatus,
-    ExecutionCallback, ExecutionOptions, ExecutionResult, FencedExecution, HalError, Model,
-    OperandPerformance, OperandType, Operation, PerformanceInfo, PrepareOptions, PreparedModel,
-    PreparedModelCallback, Request, Version,
+    HalError, Model, OperandPerformance, OperandType, Operation, PerformanceInfo, PrepareOptions,
+    PreparedModel, PreparedModelCallback, Version,
 };
 use nnburst_driver::Options;
 use nnburst_driver_sample::sample_driver;
+use nnburst_hal::testing::MockModel;
 
 /// What a driver does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,63 +224,14 @@ struct Wrapping {
 impl PreparedModelCallback for Wrapping {
     fn notify(&self, result: hal::Result<Arc<dyn PreparedModel>>) {
         let (fault, executions) = (self.fault, Arc::clone(&self.executions));
-        self.callback
-            .notify(result.map(|model| Arc::new(Faulty { model, fault, executions }) as _));
-    }
-}
-
-struct Faulty {
-    model: Arc<dyn PreparedModel>,
-    fault: Fault,
-    executions: Arc<AtomicUsize>,
-}
-
-impl Faulty {
-    fn check(&self) -> hal::Result<()> {
-        self.executions.fetch_add(1, Ordering::Relaxed);
-        match self.fault {
-            Fault::Execute(status) => Err(HalError::new(status, "this driver fails")),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl PreparedModel for Faulty {
-    fn execute_synchronously(
-        &self,
-        request: &Request,
-        options: ExecutionOptions,
-    ) -> ExecutionResult {
-        self.check()?;
-        self.model.execute_synchronously(request, options)
-    }
-    fn execute(
-        &self,
-        request: Request,
-        options: ExecutionOptions,
-        callback: Arc<dyn ExecutionCallback>,
-    ) -> hal::Result<()> {
-        if let Err(error) = self.check() {
-            callback.notify(Err(error.clone().into()));
-            return Err(error);
-        }
-        self.model.execute(request, options, callback)
-    }
-    fn execute_fenced(
-        &self,
-        request: Request,
-        wait_for: Vec<OwnedFd>,
-        options: ExecutionOptions,
-        duration: Option<Duration>,
-    ) -> hal::Result<FencedExecution> {
-        self.check()?;
-        self.model.execute_fenced(request, wait_for, options, duration)
-    }
-    fn waits_in_background(&self) -> bool {
-        self.model.waits_in_background()
-    }
-    // The executor knows its own models, for the roles of buffers.
-    fn as_any(&self) -> &dyn std::any::Any {
-        self.model.as_any()
+        let check = move || {
+            executions.fetch_add(1, Ordering::Relaxed);
+            match fault {
+                Fault::Execute(status) => Err(HalError::new(status, "this driver fails")),
+                _ => Ok(()),
+            }
+        };
+        let faulty = result.map(|model| Arc::new(MockModel::over(model).checked(check)) as _);
+        self.callback.notify(faulty);
     }
 }
