@@ -1,7 +1,7 @@
-//! Models, requests and ways to a driver.
+//! Models, requests and ways to a sample driver.
 
 use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nnburst_driver::{CpuDriver, Options};
 use nnburst_driver_sample::sample_driver;
@@ -14,27 +14,23 @@ pub(crate) const HUNG: Duration = Duration::from_secs(60);
 /// A driver served in this process, and its device on the other side of the socket.
 pub(crate) struct Served {
     pub(crate) device: RemoteDevice,
-    serving: Serving,
+    _serving: Serving,
     _dir: tempfile::TempDir,
-}
-
-impl Served {
-    /// The driver's socket.
-    pub(crate) fn path(&self) -> std::path::PathBuf {
-        self.serving.path()
-    }
 }
 
 pub(crate) fn served(name: &str) -> Served {
     let dir = tempfile::tempdir().unwrap();
     let serving = driver(name).service().listen(dir.path()).unwrap();
     let device = RemoteDevice::connect_path(&serving.path()).unwrap();
-    Served { device, serving, _dir: dir }
+    Served { device, _serving: serving, _dir: dir }
 }
 
 pub(crate) fn driver(name: &str) -> CpuDriver {
     sample_driver(name, Options::default()).unwrap()
 }
+
+/// Sends every word of a callback on.
+pub(crate) struct Tell<T>(mpsc::Sender<T>);
 
 pub(crate) fn tensor(kind: OperandType, dimensions: &[u32], lifetime: OperandLifeTime) -> Operand {
     Operand::tensor(kind, dimensions.to_vec()).with_lifetime(lifetime)
@@ -93,21 +89,11 @@ pub(crate) fn relu(kind: OperandType, dimensions: &[u32]) -> Model {
     model(operands, OperationType::Relu, Vec::new())
 }
 
-pub(crate) fn floats(values: &[f32]) -> Memory {
-    memory(&values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>())
-}
-
 pub(crate) fn memory(bytes: &[u8]) -> Memory {
     let memory = Memory::ashmem(bytes.len() as u64).unwrap();
     let mapping = memory.map(Access::ReadWrite).unwrap();
     mapping.view_mut(0..bytes.len()).unwrap().copy_from_slice(bytes);
     memory
-}
-
-pub(crate) fn as_floats(memory: &Memory) -> Vec<f32> {
-    let mut bytes = vec![0; memory.size() as usize];
-    memory.read_at(0, &mut bytes).unwrap();
-    bytes.as_chunks().0.iter().map(|&four| f32::from_le_bytes(four)).collect()
 }
 
 pub(crate) fn argument(pool_index: u32, length: u64) -> RequestArgument {
@@ -125,21 +111,10 @@ pub(crate) fn request(input: &Memory, output: &Memory) -> Request {
 }
 
 pub(crate) fn prepare(device: &dyn Device, model: Model) -> Result<Arc<dyn PreparedModel>> {
-    prepare_with(device, model, PrepareOptions::default())
-}
-
-pub(crate) fn prepare_with(
-    device: &dyn Device,
-    model: Model,
-    options: PrepareOptions,
-) -> Result<Arc<dyn PreparedModel>> {
     wait_for_prepared_model(|callback| {
-        device.prepare_model(model, options, CacheHandles::default(), callback)
+        device.prepare_model(model, PrepareOptions::default(), CacheHandles::default(), callback)
     })
 }
-
-/// Sends every word of a callback on.
-pub(crate) struct Tell<T>(mpsc::Sender<T>);
 
 pub(crate) fn tell<T>() -> (Arc<Tell<T>>, mpsc::Receiver<T>) {
     let (sender, receiver) = mpsc::channel();
@@ -152,54 +127,8 @@ impl PreparedModelCallback for Tell<Result<Arc<dyn PreparedModel>>> {
     }
 }
 
-impl ExecutionCallback for Tell<ExecutionResult> {
-    fn notify(&self, result: ExecutionResult) {
-        let _ = self.0.send(result);
-    }
-}
-
-/// Waits until something is so.
-pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < HUNG, "never: {what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// Executes by the callback.
-pub(crate) fn execute_async(
-    model: &dyn PreparedModel,
-    request: &Request,
-    options: ExecutionOptions,
-) -> ExecutionResult {
-    let (callback, words) = tell();
-    let launched = model.execute(request.clone(), options, callback);
-    let word: ExecutionResult = words.recv_timeout(HUNG).unwrap();
-    if let Err(error) = launched {
-        assert_eq!(word.as_ref().unwrap_err().error, error, "launch and callback say the same");
-    }
-    assert!(words.recv_timeout(HUNG).is_err(), "the callback is dropped after one word");
-    word
-}
-
-/// Waits for a fence; true if it signalled, false if it is in error.
-pub(crate) fn wait(fence: &std::os::fd::OwnedFd) -> bool {
-    use rustix::event::{PollFd, PollFlags, poll};
-    let mut fds = [PollFd::new(fence, PollFlags::IN)];
-    poll(&mut fds, None).unwrap();
-    fds[0].revents().contains(PollFlags::IN)
-}
-
-/// Executes behind no fence.
-pub(crate) fn execute_fenced(
-    model: &dyn PreparedModel,
-    request: &Request,
-    options: ExecutionOptions,
-) -> Result<FencedTiming> {
-    let fenced = model.execute_fenced(request.clone(), Vec::new(), options, None)?;
-    let signalled = fenced.sync_fence.is_none_or(|fence| wait(&fence));
-    let info = fenced.callback.execution_info();
-    assert_eq!(info.is_ok(), signalled, "fence and callback say the same");
-    info
+pub(crate) fn as_floats(memory: &Memory) -> Vec<f32> {
+    let mut bytes = vec![0; memory.size() as usize];
+    memory.read_at(0, &mut bytes).unwrap();
+    bytes.as_chunks().0.iter().map(|&four| f32::from_le_bytes(four)).collect()
 }

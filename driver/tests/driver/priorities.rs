@@ -71,7 +71,7 @@ const LARGE: u32 = 1 << 20;
 
 #[test]
 fn a_higher_priority_pauses_a_lower_one_between_its_steps() {
-    let served = served("nnapi-sample_all");
+    let served = served(CPU);
     let high = prepared(&served.device, chain(300, LARGE), Priority::High);
     let low = prepared(&served.device, chain(2000, 4), Priority::Low);
     let long = ones(LARGE);
@@ -86,7 +86,7 @@ fn a_higher_priority_pauses_a_lower_one_between_its_steps() {
 
 #[test]
 fn a_higher_priority_overtakes_one_that_is_at_work() {
-    let served = served("nnapi-sample_all");
+    let served = served(CPU);
     let low = prepared(&served.device, chain(1500, LARGE), Priority::Low);
     let high = prepared(&served.device, chain(5, 4), Priority::High);
     let (long, short) = (ones(LARGE), ones(4));
@@ -100,7 +100,7 @@ fn a_higher_priority_overtakes_one_that_is_at_work() {
 
 #[test]
 fn nobody_starves_while_higher_priorities_never_rest() {
-    let served = served("nnapi-sample_all");
+    let served = served(CPU);
     let high = prepared(&served.device, chain(5, 1 << 14), Priority::High);
     let low = prepared(&served.device, chain(5, 4), Priority::Low);
     let done = AtomicBool::new(false);

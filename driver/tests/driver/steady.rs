@@ -1,9 +1,9 @@
 //! What a frame of a burst asks of the system while both sides poll: nothing.
 
-use std::process::Command;
 use std::time::Duration;
 
 use nnburst_burst::{BurstController, ControllerOptions};
+use nnburst_hal::testing::traced_test;
 use nnburst_hal::*;
 
 use crate::support::*;
@@ -14,7 +14,7 @@ const FRAMES: &str = "NNBURST_TEST_FRAMES";
 #[test]
 fn traced_process() {
     let Ok(frames) = std::env::var(FRAMES) else { return };
-    let device = driver("nnapi-sample_all").device();
+    let device = driver(CPU).device();
     let model = prepare(device.as_ref(), add_one(&[2])).unwrap();
     let polling_window = Some(Duration::MAX);
     // A processor each: on one they would sleep for each other.
@@ -44,18 +44,8 @@ fn traced_process() {
 fn more_frames_make_no_more_system_calls() {
     let processors = rustix::thread::sched_getaffinity(None).unwrap();
     assert!(processors.is_set(0) && processors.is_set(1), "it takes processors 0 and 1");
-    let folder = tempfile::tempdir().unwrap();
     let calls = |frames: &str| {
-        let log = folder.path().join(frames);
-        let traced = Command::new("strace")
-            .args(["-f", "-qq", "-o"])
-            .arg(&log)
-            .arg(std::env::current_exe().unwrap())
-            .args(["--exact", "steady::traced_process"])
-            .env(FRAMES, frames)
-            .output();
-        let ran = traced.is_ok_and(|traced| traced.status.success());
-        ran.then(|| std::fs::read_to_string(&log).unwrap().lines().count())
+        traced_test("steady::traced_process", FRAMES, frames).map(|log| log.lines().count())
     };
     let few = calls("10").expect("strace runs");
     let many = calls("2010").expect("strace runs");

@@ -226,7 +226,7 @@ fn sizes_and_times_of_a_run_cost_its_client_alone() {
 
 #[test]
 fn runs_that_grow_end_with_an_error_and_others_go_on() {
-    let served = served("nnapi-sample_all");
+    let served = served(CPU);
     let good = prepare(&served.device, add_one(&[2])).unwrap();
     let model = prepare(&served.device, sum_of_ones()).unwrap();
     for (side, sum) in [(3i32, Some(9.0)), (1 << 19, None), (-1, None), (2, Some(4.0))] {

@@ -39,7 +39,7 @@ fn by_every_kind(
 
 #[test]
 fn a_buffer_carries_a_value_from_one_model_to_another() {
-    let served = served("nnapi-sample_all");
+    let served = served(CPU);
     let models: Vec<_> = (0..2).map(|_| prepare(&served.device, add_one(&[2])).unwrap()).collect();
     let desc = BufferDesc::default();
     let buffer = served.device.allocate(&desc, &models, &[role(1)], &[role(0)]).unwrap();
@@ -82,7 +82,7 @@ fn a_buffer_carries_a_value_from_one_model_to_another() {
 
 #[test]
 fn copies_that_do_not_fit_leave_a_buffer_unwritten() {
-    let served = served("nnapi-sample_all");
+    let served = served(CPU);
     let models = [prepare(&served.device, add_one(&[2])).unwrap()];
     let buffer = served.device.allocate(&BufferDesc::default(), &models, &[role(0)], &[]).unwrap();
     let good = floats(&[1.0, 2.0]);
@@ -103,14 +103,14 @@ fn copies_that_do_not_fit_leave_a_buffer_unwritten() {
 
 #[test]
 fn allocations_that_contradict_themselves_are_refused() {
-    let served = served("nnapi-sample_all");
+    let served = served(CPU);
     let device = &served.device;
     let float = prepare(device, add_one(&[2])).unwrap();
     let longer = prepare(device, add_one(&[3])).unwrap();
     let deeper = prepare(device, add_one(&[1, 2])).unwrap();
     let bytes = prepare(device, relu(OperandType::TensorQuant8Asymm, &[2])).unwrap();
     let open = prepare(device, add_one(&[0])).unwrap();
-    let foreign = prepare(driver("nnapi-sample_all").device().as_ref(), add_one(&[2])).unwrap();
+    let foreign = prepare(driver(CPU).device().as_ref(), add_one(&[2])).unwrap();
     let frequency = |frequency| BufferRole { frequency, ..role(0) };
     let io = |io_index| BufferRole { io_index, ..role(0) };
     struct Case<'a> {
@@ -164,7 +164,7 @@ fn allocations_that_contradict_themselves_are_refused() {
 
 #[test]
 fn a_buffer_of_unknown_extents_takes_every_shape_that_fits() {
-    let served = served("nnapi-sample_all");
+    let served = served(CPU);
     let models: Vec<_> =
         (0..2).map(|_| prepare(&served.device, add_one_to(&[0, 2], &[0, 2])).unwrap()).collect();
     let desc = BufferDesc::default();
@@ -213,7 +213,7 @@ fn a_buffer_of_unknown_extents_takes_every_shape_that_fits() {
 
 #[test]
 fn a_buffer_may_be_read_twice_but_not_written_beside() {
-    let served = served("nnapi-sample_all");
+    let served = served(CPU);
     let float = OperandType::TensorFloat32;
     let operands = vec![
         tensor(float, &[2], OperandLifeTime::SubgraphInput),

@@ -120,7 +120,7 @@ fn ten_thousand_hostile_messages_leave_the_driver_as_it_was() {
         assert_eq!(as_floats(&output), [2.0, 3.0]);
     };
     let (mut dice, golden) = (Dice(0x9E37_79B9_7F4A_7C15), golden());
-    let path = dir.path().join("nnapi-sample_all.sock");
+    let path = dir.path().join(format!("{CPU}.sock"));
     let memory = Memory::ashmem(300).unwrap();
     // Some to begin with: what the driver's allocator keeps for good is there after these.
     hostile_messages(&path, MESSAGES, &mut dice, &golden, &memory);
@@ -183,7 +183,7 @@ pub(crate) fn resident(pid: u32) -> u64 {
 
 #[test]
 fn every_mutation_of_a_model_is_refused_over_the_socket() {
-    let served = served("nnapi-sample_all");
+    let served = served(CPU);
     let device = &served.device;
     let mut count = 0;
     for model in [add_one(&[2, 3]), relu(OperandType::TensorQuant8Asymm, &[2])] {
@@ -202,7 +202,7 @@ fn every_mutation_of_a_model_is_refused_over_the_socket() {
 
 #[test]
 fn every_mutation_of_a_request_is_refused_over_the_socket() {
-    let served = served("nnapi-sample_all");
+    let served = served(CPU);
     let graph = add_one(&[2, 3]);
     let model = prepare(&served.device, graph.clone()).unwrap();
     let (input, output) = (floats(&[0.0; 6]), floats(&[0.0; 6]));
@@ -231,7 +231,7 @@ fn memories_of_huge_pages_are_refused_over_the_socket() {
     rustix::fs::ftruncate(&huge, 4 << 20).unwrap();
     let call = GOLDEN.lines().position(|line| line.starts_with("execute_synchronously "));
     let message = golden().swap_remove(call.expect("a golden execution"));
-    let served = served("nnapi-sample_all");
+    let served = served(CPU);
     let mut socket = UnixStream::connect(served.path()).unwrap();
     socket.set_read_timeout(Some(HUNG)).unwrap();
     socket.write_all(b"NNBURST\0\x02\0\0\0\0\0\0\0").unwrap();

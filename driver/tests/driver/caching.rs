@@ -9,7 +9,7 @@ use rustix::fs::{MemfdFlags, Mode, OFlags, SeekFrom};
 
 use crate::support::*;
 
-const ALL: &str = "nnapi-sample_all";
+const ALL: &str = CPU;
 const TOKEN: [u8; CACHE_TOKEN_BYTES] = [7; CACHE_TOKEN_BYTES];
 
 /// A model file and a data file.
@@ -247,9 +247,9 @@ fn changed_cut_and_swapped_files_are_refused_and_compiled_afresh() {
     refuse("another model's data file");
 
     // Another driver's.
-    let float_fast = crate::support::served("nnapi-sample_float_fast");
+    let other = crate::support::served("another-driver");
     files.set(&good);
-    assert_eq!(refused(&float_fast.device, files.handles(), "another driver"), failure);
+    assert_eq!(refused(&other.device, files.handles(), "another driver"), failure);
 
     files.set(&[vec![9; 300], vec![]]);
     refuse("rubbish");

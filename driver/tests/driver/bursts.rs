@@ -12,7 +12,7 @@ use crate::support::*;
 
 #[test]
 fn memories_that_come_and_go_use_slots_anew() {
-    let served = served("nnapi-sample_all");
+    let served = served(CPU);
     let model = prepare(&served.device, add_one(&[2])).unwrap();
     let mut burst =
         BurstController::configure(model.as_ref(), &ControllerOptions::default(), None).unwrap();
@@ -28,7 +28,7 @@ fn memories_that_come_and_go_use_slots_anew() {
 
 #[test]
 fn buffers_deadlines_and_frames_travel_in_bursts() {
-    let served = served("nnapi-sample_all");
+    let served = served(CPU);
     let model = prepare(&served.device, add_one(&[2])).unwrap();
     let role = BufferRole { model_index: 0, io_index: 0, frequency: 1.0 };
     let models = [std::sync::Arc::clone(&model)];
@@ -60,7 +60,7 @@ fn buffers_deadlines_and_frames_travel_in_bursts() {
 
 #[test]
 fn several_bursts_and_threads_share_a_model() {
-    let served = served("nnapi-sample_all");
+    let served = served(CPU);
     let model = prepare(&served.device, add_one(&[2])).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..3u8 {

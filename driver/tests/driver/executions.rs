@@ -7,7 +7,7 @@ use nnburst_hal::*;
 
 use crate::support::*;
 
-const ALL: &str = "nnapi-sample_all";
+const ALL: &str = CPU;
 
 #[test]
 fn every_kind_gives_the_same_bytes_shapes_and_sane_times() {

@@ -24,8 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nnburst_burst::{BurstController, ControllerOptions};
-use nnburst_driver::Options;
-use nnburst_driver_sample::sample_driver;
+use nnburst_driver::{CpuDriver, Options};
 use nnburst_hal::*;
 use nnburst_hal_ipc::{ProcessLimits, RemoteDevice, inherited, raise_descriptor_limit};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -337,7 +336,7 @@ pub(crate) fn be_the_target() {
             _ => {}
         }
     }
-    let driver = sample_driver(ALL, options(&limits)).unwrap();
+    let driver = CpuDriver::new(options(&limits));
     assert!(process_limits(&limits).apply(), "nobody came before");
     let _serving = driver.service().listen_on(inherited(0).unwrap()).unwrap();
     loop {
@@ -463,7 +462,7 @@ fn a_target_is_back_to_what_it_had_when_a_client_has_gone() {
 /// that take turns. A measurement for a machine that does nothing else:
 ///
 /// ```text
-/// cargo test --release -p nnburst-driver-sample --test sample -- --ignored --nocapture measured
+/// cargo test --release -p nnburst-driver --test driver -- --ignored --nocapture measured
 /// ```
 #[test]
 #[ignore = "a measurement: it takes minutes and a machine of its own"]

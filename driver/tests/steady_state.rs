@@ -1,35 +1,12 @@
 //! Nothing is allocated for a frame of a burst, by the client or by the driver.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use nnburst_burst::{BurstController, ControllerOptions};
-use nnburst_driver::Options;
-use nnburst_driver_sample::sample_driver;
+use nnburst_driver::{CpuDriver, Options};
+use nnburst_hal::testing::{Calls, CountingAllocator};
 use nnburst_hal::*;
 
-/// Allocations and releases of the whole process, in which this is the only test.
-static COUNT: AtomicU64 = AtomicU64::new(0);
-
-struct Counting;
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-// SAFETY: everything is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        COUNT.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promises are those that the system's allocator asks for.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        COUNT.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as above; what we gave out is the system's.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn relu(dimensions: &[u32]) -> Model {
     let tensor = |lifetime| {
@@ -50,7 +27,7 @@ fn relu(dimensions: &[u32]) -> Model {
 
 #[test]
 fn a_frame_of_a_burst_allocates_nothing() {
-    let driver = sample_driver("nnapi-sample_all", Options::default()).unwrap();
+    let driver = CpuDriver::new(Options::default());
     let device = driver.device();
     let model = wait_for_prepared_model(|callback| {
         let options = PrepareOptions::default();
@@ -79,8 +56,8 @@ fn a_frame_of_a_burst_allocates_nothing() {
             }
         };
         run(100);
-        let before = COUNT.load(Ordering::Relaxed);
+        let before = CountingAllocator::calls();
         run(1000);
-        assert_eq!(COUNT.load(Ordering::Relaxed) - before, 0, "{measure:?}");
+        assert_eq!(CountingAllocator::calls() - before, Calls::default(), "{measure:?}");
     }
 }

@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
-use nnburst_driver::Options;
-use nnburst_driver_sample::sample_driver;
+use nnburst_driver::{CpuDriver, Options};
 use nnburst_hal::*;
 use nnburst_hal_ipc::{Serving, service_dir};
 
-use crate::processes::{ALL, Footprint, connect, start};
+use crate::processes::{Footprint, connect, start};
 use crate::support::*;
 
 const LARGE: u32 = 1 << 20;
@@ -18,7 +17,7 @@ pub(crate) fn serve() -> Serving {
     let mut options = Options::default();
     options.idle = Duration::from_secs(2);
     options.threads = 3;
-    sample_driver(ALL, options).unwrap().service().listen(&service_dir().unwrap()).unwrap()
+    CpuDriver::new(options).service().listen(&service_dir().unwrap()).unwrap()
 }
 
 /// What it needs beside its arguments is scratch memory.

@@ -26,7 +26,7 @@ const VERSIONS: [Version; 4] = [Version::V1_0, Version::V1_1, Version::V1_2, Ver
 #[test]
 fn every_client_gets_of_every_driver_what_both_know() {
     for driver_version in VERSIONS {
-        let driver = as_of(driver_version, driver("nnapi-sample_all").device());
+        let driver = as_of(driver_version, driver(CPU).device());
         let dir = tempfile::tempdir().unwrap();
         let service = Service::new("versions", move |_: &Peer| Arc::clone(&driver));
         let serving = service.listen(dir.path()).unwrap();

@@ -108,7 +108,7 @@ fn check_short(model: &dyn PreparedModel, case: &Case, what: &str) {
 #[ignore = "takes a folder of conformance cases"]
 fn cases_give_what_they_must_over_the_socket() {
     let folder = shared_dir("conformance").expect("a folder of conformance cases");
-    let served = served("nnapi-sample_all");
+    let served = served(CPU);
     let mut taken = 0;
     for (at, case) in load_dir(folder).unwrap().enumerate() {
         let case = case.unwrap();

@@ -14,7 +14,7 @@ use crate::support::*;
 
 const ROLE: &str = "NNBURST_TEST_ROLE";
 const DIR: &str = "NNBURST_SERVICE_DIR";
-pub(crate) const ALL: &str = "nnapi-sample_all";
+pub(crate) const ALL: &str = CPU;
 const TOKEN: &str = "NNBURST_TEST_TOKEN";
 /// Printed by another user's process at the end.
 const REFUSED: &str = "refused and served";

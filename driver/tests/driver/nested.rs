@@ -100,7 +100,7 @@ fn nested_whiles(depth: usize) -> Model {
 /// Prepares and executes on a thread with little stack.
 fn run(model: Model, inputs: &'static [&'static [u8]]) -> Result<f32> {
     let work = move || {
-        let device = driver("nnapi-sample_all").device();
+        let device = driver(CPU).device();
         let prepared = prepare(device.as_ref(), model)?;
         let mut pools: Vec<_> = inputs.iter().map(|bytes| memory(bytes)).collect();
         let output = floats(&[0.0]);
