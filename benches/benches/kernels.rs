@@ -1,0 +1,218 @@
+//! Costs of the kernels on one core, a group for each family and an entry for each instruction set
+//! of the machine: `cargo bench -p benches -- gemm_f32/Avx2`.
+
+#![expect(clippy::unwrap_used, reason = "a bench that fails should say so at once")]
+
+use std::hint::black_box;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use nnburst_kernels::kernels::binary_f32::{Arithmetic, Binary};
+use nnburst_kernels::kernels::byte_table::ByteTable;
+use nnburst_kernels::kernels::gemm_i8::{Bytes, Weights};
+use nnburst_kernels::kernels::gemv_f32::{Gemv, Start};
+use nnburst_kernels::kernels::gemv_i8::GemvBytes;
+use nnburst_kernels::kernels::lines::Convolution;
+use nnburst_kernels::kernels::patches::Patches;
+use nnburst_kernels::kernels::stripe_sum::StripeSum;
+use nnburst_kernels::kernels::transcendental_f32::{Function, Map};
+use nnburst_kernels::kernels::{
+    NO_CLAMP, Precision, add_i8, depthwise_f32, depthwise_i8, gates_i16, gemm_f32, gemm_i8, mul_i8,
+    svdf_f32,
+};
+use nnburst_kernels::simd::Isa;
+use nnburst_kernels::simd::requantise::Scaling;
+use nnburst_kernels::tensor::element::Element;
+use nnburst_kernels::tensor::quant::Multiplier;
+use nnburst_kernels::tensor::{In, Out};
+
+/// The instruction sets of this machine, best first.
+fn isas() -> impl Iterator<Item = Isa> {
+    Isa::ALL.into_iter().filter(|isa| isa.detected())
+}
+
+/// Measures one size of a family on every instruction set; `work` is what a run does, in elements.
+fn family<K>(
+    c: &mut Criterion,
+    name: &str,
+    work: usize,
+    make: impl Fn(Isa) -> K,
+    mut run: impl FnMut(&K),
+) {
+    let mut group = c.benchmark_group(name);
+    group.throughput(Throughput::Elements(work as u64));
+    for isa in isas() {
+        let kernel = make(isa);
+        group.bench_function(BenchmarkId::new(format!("{isa:?}"), work), |b| {
+            b.iter(|| run(black_box(&kernel)));
+        });
+    }
+    group.finish();
+}
+
+/// A 3x3 window over 28x28 pixels of `channels`, as in the middle of MobileNet.
+fn windows(channels: usize) -> Patches {
+    Patches {
+        batches: 1,
+        in_height: 28,
+        in_width: 28,
+        channels,
+        out_height: 28,
+        out_width: 28,
+        filter_h: 3,
+        filter_w: 3,
+        stride_h: 1,
+        stride_w: 1,
+        dilation_h: 1,
+        dilation_w: 1,
+        top: 1,
+        left: 1,
+    }
+}
+
+fn convolution<C: Convolution>(
+    c: &mut Criterion,
+    name: &str,
+    multiplies: usize,
+    make: impl Fn(Isa) -> C,
+) where
+    C::Element: Element + Default,
+{
+    let any = make(Isa::Scalar);
+    let patches = *any.patches();
+    let pixels = patches.batches * patches.in_height * patches.in_width;
+    let image = vec![C::Element::default(); pixels * patches.channels];
+    let mut output = vec![C::Element::default(); patches.rows() * any.channels()];
+    let mut scratch = Vec::new();
+    family(c, name, multiplies, make, |kernel| {
+        let elements = kernel.scratch_bytes().div_ceil(size_of::<C::Scratch>());
+        scratch.resize(elements, C::Scratch::default());
+        let (image, output) = (In::of(&image[..]), Out::of(&mut output[..]));
+        kernel.compute(image, output, 0..patches.lines(), &mut scratch).unwrap();
+    });
+}
+
+const ASYMMETRIC: Bytes = Bytes::new(0, 128);
+
+fn scaling(channels: usize) -> Scaling {
+    Scaling::new(&[Multiplier::new(0.003)], channels, 0, 0, 255)
+}
+
+fn gemm(c: &mut Criterion) {
+    let (rows, depth, columns) = (784, 192, 64);
+    let patches = Patches::matrix(rows, depth);
+    let multiplies = rows * depth * columns;
+    let (weights, bias) = (vec![0.5; depth * columns], vec![0.0; columns]);
+    convolution(c, "gemm_f32", multiplies, |isa| {
+        gemm_f32::Gemm::new(isa, Precision::Single, patches, &weights, &bias, NO_CLAMP).unwrap()
+    });
+    let (values, bias) = (vec![7; depth * columns], vec![0; columns]);
+    convolution(c, "gemm_i8", multiplies, |isa| {
+        let weights = Weights { values: &values, bytes: ASYMMETRIC };
+        gemm_i8::Gemm::new(isa, patches, ASYMMETRIC, weights, &bias, scaling(columns)).unwrap()
+    });
+}
+
+fn gemv(c: &mut Criterion) {
+    let (depth, columns) = (1024, 512);
+    let weights = vec![0.5; depth * columns];
+    let (x, bias, mut y) = (vec![1.0; depth], vec![0.0; columns], vec![0.0; columns]);
+    let make = |isa| Gemv::new(isa, Precision::Single, &weights, depth).unwrap();
+    family(c, "gemv_f32", depth * columns, make, |gemv| {
+        let (x, y) = (In::of(&x[..]), Out::of(&mut y[..]));
+        gemv.compute(x, 1, Start::Bias(&bias), y, columns, NO_CLAMP).unwrap();
+    });
+    let (weights, bias, x) = (vec![3i8; depth * columns], vec![0; columns], vec![5i8; depth]);
+    let make = |isa| GemvBytes::new(isa, &weights, depth, 0, &bias).unwrap();
+    let (mut kept, mut sums) = (Vec::new(), Vec::new());
+    family(c, "gemv_i8", depth * columns, make, |gemv| {
+        kept.resize(gemv.words(), 0);
+        sums.resize(gemv.sums(), 0);
+        gemv.keep(In::of(&x[..]), &mut kept).unwrap();
+        gemv.compute(&kept, 1, &mut sums).unwrap();
+    });
+}
+
+fn depthwise(c: &mut Criterion) {
+    let channels = 192;
+    let patches = windows(channels);
+    let multiplies = patches.rows() * 9 * channels;
+    let (weights, bias) = (vec![0.5; 9 * channels], vec![0.0; channels]);
+    convolution(c, "depthwise_f32", multiplies, |isa| {
+        depthwise_f32::Depthwise::new(isa, patches, &weights, &bias, NO_CLAMP).unwrap()
+    });
+    let (values, bias) = (vec![7; 9 * channels], vec![0; channels]);
+    let make = |isa| {
+        let weights = Weights { values: &values, bytes: ASYMMETRIC };
+        let scaling = scaling(channels);
+        depthwise_i8::Depthwise::new(isa, patches, ASYMMETRIC, weights, &bias, scaling).unwrap()
+    };
+    let image = vec![9u8; 28 * 28 * channels];
+    let mut output = vec![0u8; patches.rows() * channels];
+    let mut scratch = Vec::new();
+    family(c, "depthwise_i8", multiplies, make, |conv| {
+        scratch.resize(conv.scratch_bytes().div_ceil(4), 0);
+        let (image, output) = (In::of(&image[..]), Out::of(&mut output[..]));
+        conv.compute(image, output, &mut scratch, 0..conv.bands()).unwrap();
+    });
+}
+
+/// Elements of an operand: as many as L1 holds of two operands and a result.
+const ELEMENTS: usize = 2048;
+
+fn elementwise(c: &mut Criterion) {
+    let (a, b, mut y) = (vec![0.5; ELEMENTS], vec![1.5; ELEMENTS], vec![0.0; ELEMENTS]);
+    let make = |isa| Binary::new(isa, Arithmetic::Add, NO_CLAMP);
+    family(c, "binary_f32", ELEMENTS, make, |add| {
+        add.compute(In::of(&a[..]), In::of(&b[..]), Out::of(&mut y[..])).unwrap();
+    });
+    let make = |isa| Map::new(isa, Function::Sigmoid);
+    family(c, "transcendental_f32", ELEMENTS, make, |map| {
+        map.compute(In::of(&a[..]), Out::of(&mut y[..]));
+    });
+    let (a, b, mut y) = (vec![100u8; ELEMENTS], vec![200u8; ELEMENTS], vec![0u8; ELEMENTS]);
+    let (one, bytes) = (Multiplier::new(0.5), [ASYMMETRIC; 2]);
+    let make = |isa| add_i8::Add::new(isa, bytes, [one; 2], one, 0, (0, 255));
+    family(c, "add_i8", ELEMENTS, make, |add| {
+        add.compute(In::of(&a[..]), In::of(&b[..]), Out::of(&mut y[..])).unwrap();
+    });
+    let make = |isa| mul_i8::Mul::new(isa, bytes, one, 0, (0, 255));
+    family(c, "mul_i8", ELEMENTS, make, |mul| {
+        mul.compute(In::of(&a[..]), In::of(&b[..]), Out::of(&mut y[..])).unwrap();
+    });
+    let make = |isa| ByteTable::new(isa, std::array::from_fn(|at| 255 - at.to_le_bytes()[0]));
+    family(c, "byte_table", ELEMENTS, make, |table| {
+        table.compute(In::of(&a[..]), Out::of(&mut y[..])).unwrap();
+    });
+    let mut group = c.benchmark_group("stripe_sum");
+    let bytes = vec![7u8; 1 << 20];
+    group.throughput(Throughput::Bytes(bytes.len() as u64));
+    group.bench_function(BenchmarkId::new("best", bytes.len()), |b| {
+        b.iter(|| {
+            let mut sum = StripeSum::default();
+            sum.add(black_box(&bytes));
+            sum.finish()
+        });
+    });
+    group.finish();
+}
+
+fn recurrent(c: &mut Criterion) {
+    let units = 256;
+    let multipliers = || [[Multiplier::new(0.25); 2]; 4].into_iter();
+    let make = |isa| gates_i16::Gates::new(isa, units, multipliers());
+    let row = make(Isa::Scalar).row();
+    let (a, b, mut y) = (vec![9; row], vec![8; row], vec![0; row]);
+    family(c, "gates_i16", 4 * units, make, |gates| gates.compute(&a, &b, &mut y).unwrap());
+    let (units, memory) = (256, 8);
+    let (state, newest) = (vec![0.5; units * memory], vec![1.0; units]);
+    let weights = vec![0.25; units * memory];
+    let (mut next, mut sums) = (vec![0.0; units * memory], vec![0.0; units]);
+    let make = |isa| svdf_f32::Filter::new(isa, units, 1, memory);
+    family(c, "svdf_f32", units * memory, make, |filter| {
+        let next = Out::of(&mut next[..]);
+        filter.compute(In::of(&state[..]), &newest, &weights, next, &mut sums).unwrap();
+    });
+}
+
+criterion_group!(benches, gemm, gemv, depthwise, elementwise, recurrent);
+criterion_main!(benches);
