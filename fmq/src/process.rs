@@ -23,8 +23,6 @@ use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, m
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::unistd::{SysconfVar, sysconf};
 
-use crate::sys;
-
 /// A number that no process which forked this one, or was forked by it, has. Two loads but for the
 /// first time.
 #[inline]
@@ -208,8 +206,18 @@ pub const SLICE: Duration = Duration::from_micros(100);
 ///
 /// # Errors
 /// The system doesn't know of that, or not of such a slice (0.1 to 100 ms).
+#[cfg(not(loom))]
 pub fn ask_for_slices(slice: Duration) -> io::Result<()> {
-    sys::ask_for_slices(slice).map_err(io::Error::from)
+    crate::sys::ask_for_slices(slice).map_err(io::Error::from)
+}
+
+/// Nothing: a model's threads have no slices.
+///
+/// # Errors
+/// None.
+#[cfg(loom)]
+pub fn ask_for_slices(_: Duration) -> io::Result<()> {
+    Ok(())
 }
 
 /// Runs `start`, whose threads inherit a mask of signals: all are blocked but those that a thread

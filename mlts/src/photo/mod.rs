@@ -1,8 +1,8 @@
 //! From a photo in a file to what a classifier takes: decode, cut out the centre, resize, scale.
 //!
 //! The goldens of the photos were made with Pillow, so every step equals Pillow's: the decoder
-//! ([`jpeg`]), the cut (87.5 % of each side, its edges rounded half to even) and the filter
-//! ([`resample`]).
+//! (`jpeg`), the cut (87.5 % of each side, its edges rounded half to even) and the filter
+//! (`resample`).
 
 mod jpeg;
 mod resample;
