@@ -84,9 +84,9 @@ pub(crate) struct User {
     seen: AtomicU64,
 }
 
-/// The user who began something last, and the last one before that who was another: each as the
-/// lower half of its uid below the milliseconds since the processor's start. Relaxed throughout: a
-/// hint that hands nothing over.
+/// The user who began something last, and the last one before that who was another: each as its uid
+/// below the milliseconds since the processor's start, which begin anew after 49 days. Relaxed
+/// throughout: a hint that hands nothing over.
 #[derive(Debug, Default)]
 struct Latest {
     user: AtomicU64,
@@ -94,12 +94,10 @@ struct Latest {
 }
 
 impl Latest {
-    const UID: u32 = 16;
-
     fn note(&self, uid: u32, now: u64) {
-        let noted = Self::of(uid) | (now / 1_000_000) << Self::UID;
+        let noted = (Self::milliseconds(now) << HALF) | u64::from(uid);
         let before = self.user.swap(noted, Ordering::Relaxed);
-        if (before ^ noted) & Self::of(u32::MAX) != 0 {
+        if before & BELOW != noted & BELOW {
             self.other.store(before, Ordering::Relaxed);
         }
     }
@@ -108,14 +106,15 @@ impl Latest {
     fn is_another_than(&self, uid: u32, now: u64) -> bool {
         [&self.user, &self.other].into_iter().any(|noted| {
             let noted = noted.load(Ordering::Relaxed);
-            let at = Duration::from_millis(noted >> Self::UID);
-            let is_lately = Duration::from_nanos(now).saturating_sub(at) < LATELY;
-            noted != 0 && noted & Self::of(u32::MAX) != Self::of(uid) && is_lately
+            let away = Self::milliseconds(now).wrapping_sub(noted >> HALF) & BELOW;
+            let is_lately = Duration::from_millis(away) < LATELY;
+            noted != 0 && noted & BELOW != u64::from(uid) && is_lately
         })
     }
 
-    fn of(uid: u32) -> u64 {
-        u64::from(uid) & ((1 << Self::UID) - 1)
+    /// From 1 on, so that what was noted is never 0.
+    fn milliseconds(now: u64) -> u64 {
+        ((now / 1_000_000) & BELOW).max(1)
     }
 }
 

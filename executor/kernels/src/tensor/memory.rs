@@ -176,15 +176,16 @@ impl AlignedBytes {
     pub const PAGE: usize = HUGE_PAGE;
 
     /// Has one of the pieces of [`AlignedBytes::PAGE`] of fresh bytes in memory before it is
-    /// filled, in a huge page if there is one at hand. Whether there was.
+    /// filled, in a huge page if there is one at hand. Whether there was. Bytes of it become zeros.
     pub fn take_page(piece: &mut [u8]) -> bool {
+        let len = piece.len().min(HUGE_PAGE);
         let start = NonNull::from(piece).cast::<u8>();
         if !start.addr().get().is_multiple_of(HUGE_PAGE) {
             return true;
         }
-        // SAFETY: as far as the page is no mapping of ours, what is advised changes no content of
-        // it.
-        unsafe { huge::take(start, HUGE_PAGE) > 0 }
+        // SAFETY: the piece is borrowed exclusively, and no byte beyond it is written; what is
+        // advised for the rest of its page changes no content.
+        unsafe { huge::take(start, len) > 0 }
     }
 
     /// Notes that so many pieces from the start on were taken.
@@ -493,6 +494,15 @@ mod tests {
             assert_eq!(bytes.as_mut_slice(), vec![0; len]);
         }
         assert_eq!(AlignedBytes::copy_of(&[1, 0, 2, 0, 9]).typed::<u16>(), [1, 2]);
+    }
+
+    #[test]
+    fn a_piece_is_taken_without_what_is_behind_it() {
+        let mut bytes = AlignedBytes::zeroed(2 * HUGE_PAGE);
+        bytes.as_mut_slice().fill(7);
+        let (piece, behind) = bytes.as_mut_slice().split_at_mut(5000);
+        AlignedBytes::take_page(piece);
+        assert!(behind.iter().all(|&byte| byte == 7));
     }
 
     #[test]

@@ -63,8 +63,9 @@ pub(super) unsafe fn take(start: NonNull<u8>, len: usize) -> usize {
     if nanoseconds(beginning().elapsed()) >= ASK_AGAIN.load(Ordering::Relaxed) {
         let mut before = worked();
         while taken < len {
-            // SAFETY: a page of that mapping, whose bytes are zeros still.
-            unsafe { touch(start.as_ptr().wrapping_add(taken), HUGE_PAGE) };
+            let bytes = (len - taken).min(HUGE_PAGE);
+            // SAFETY: a page of that memory or what there is of it, of fresh bytes.
+            unsafe { touch(start.as_ptr().wrapping_add(taken), bytes) };
             taken += HUGE_PAGE;
             if poll::work(PAGES_NS).is_err() {
                 break;
@@ -95,7 +96,7 @@ const PAGES_NS: usize = 200_000;
 /// process from mapping and unmapping anything meanwhile; faults lock no more than their mapping.
 ///
 /// # Safety
-/// The bytes are zeros in memory of the caller's, which nobody else uses yet.
+/// The bytes are the caller's to write, and nobody needs what they hold.
 unsafe fn touch(start: *mut u8, len: usize) {
     const SMALL_PAGE: usize = 4096;
     for at in (0..len).step_by(SMALL_PAGE) {
