@@ -37,13 +37,13 @@ mod target;
 mod worker;
 
 pub use error::MltsError;
-pub use protocol::Mode;
+pub use protocol::CallMode;
 pub use report::{
-    About, Accuracy, CaseReport, Change, Comparison, CompileTimes, CrashReport, EvaluatorReport,
-    Host, Latency, Memory, ModelReport, ModelResult, OpSupport, Percentiles, PlanItem, Probe,
-    Recovery, Report, Rest, SCHEMA, Skipped, Support, TargetReport, Times, WrongValue, compare,
-    csv, html,
+    About, Accuracy, BothProcesses, CaseReport, Change, Comparison, CompileTimes, CrashReport,
+    EvaluatorReport, Host, Latency, ModelReport, ModelResult, OpSupport, Percentiles, PlanItem,
+    Probe, Recovery, Report, Rest, SCHEMA, Skipped, Support, TargetReport, Times, WrongValue,
+    compare, csv, html,
 };
-pub use suite::{Accept, Budget, CrashTest, Progress, Replayed, Suite, What, crash_tests};
+pub use suite::{Accept, CrashTest, Progress, Replayed, RunBudget, Suite, What, crash_tests};
 pub use target::{How, Target};
 pub use worker::{serve_worker, serve_worker_with};

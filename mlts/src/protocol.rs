@@ -21,7 +21,7 @@ pub(crate) const MARK: &str = "@mlts ";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Mode {
+pub enum CallMode {
     /// A packet through a queue in shared memory.
     Burst,
     /// One call over the control connection.
@@ -32,7 +32,7 @@ pub enum Mode {
     Fenced,
 }
 
-impl Mode {
+impl CallMode {
     /// All kinds.
     pub const ALL: [Self; 4] = [Self::Burst, Self::Sync, Self::Async, Self::Fenced];
 
@@ -54,7 +54,7 @@ pub(crate) struct Job {
     /// How the driver is reached, where the coordinator started it.
     pub(crate) via: Via,
     pub(crate) seed: u64,
-    pub(crate) work: Work,
+    pub(crate) work: Task,
 }
 
 /// The connection to the driver.
@@ -72,7 +72,7 @@ pub(crate) enum Via {
 /// The kinds of work.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Work {
+pub(crate) enum Task {
     /// The driver's answers about itself.
     About,
     /// One model: support, compilation, accuracy, latency.
@@ -85,7 +85,7 @@ pub(crate) enum Work {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ModelWork {
     pub(crate) model: crate::data::ModelEntry,
-    pub(crate) modes: Vec<Mode>,
+    pub(crate) modes: Vec<CallMode>,
     /// Whom latency is compared with.
     pub(crate) reference: Option<Target>,
     pub(crate) support: bool,
@@ -118,7 +118,7 @@ pub(crate) struct CrashWork {
 /// What a worker reports.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub(crate) enum Event {
+pub(crate) enum WorkerEvent {
     /// The worker has come to a point that the coordinator waits for.
     Ready { what: String },
     /// Steps so far, and the call of the driver that the main thread sits in.

@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use nnburst_mlts::{
-    Accept, Budget, MltsError, Mode as Call, Progress as Step, Report, Suite, Target, What,
-    compare, crash_tests, csv, html, serve_worker,
+    Accept, CallMode, MltsError, Progress as Step, Report, RunBudget, Suite, Target, What, compare,
+    crash_tests, csv, html, serve_worker,
 };
 
 use crate::args::{
@@ -83,10 +83,10 @@ fn suite(args: &MltsRunArgs, abort: Arc<AtomicBool>) -> Result<Suite, Failure> {
         None => Accept::Task,
     };
     let modes = args.modes.iter().map(|mode| match mode {
-        Mode::Burst => Ok(Call::Burst),
-        Mode::Sync => Ok(Call::Sync),
-        Mode::Async => Ok(Call::Async),
-        Mode::Fenced => Ok(Call::Fenced),
+        Mode::Burst => Ok(CallMode::Burst),
+        Mode::Sync => Ok(CallMode::Sync),
+        Mode::Async => Ok(CallMode::Async),
+        Mode::Fenced => Ok(CallMode::Fenced),
         Mode::Inproc => Err(Failure::usage("--modes inproc is --device embedded here")),
     });
     let modes = modes.collect::<Result<Vec<_>, _>>()?;
@@ -114,11 +114,11 @@ fn suite(args: &MltsRunArgs, abort: Arc<AtomicBool>) -> Result<Suite, Failure> {
     Ok(suite.on_progress(progress()))
 }
 
-fn budget(quick: bool, full: bool) -> Budget {
+fn budget(quick: bool, full: bool) -> RunBudget {
     match (quick, full) {
-        (true, _) => Budget::Quick,
-        (_, true) => Budget::Full,
-        _ => Budget::Standard,
+        (true, _) => RunBudget::Quick,
+        (_, true) => RunBudget::Full,
+        _ => RunBudget::Standard,
     }
 }
 
@@ -246,7 +246,7 @@ fn list(args: &MltsListArgs, out: &mut dyn Write) -> Result<(), Failure> {
         writeln!(out, "model/{id}\t{seconds:.1} s\t{what}")?;
         all += seconds;
     }
-    for test in crash_tests().iter().filter(|test| budget != Budget::Quick || test.is_quick) {
+    for test in crash_tests().iter().filter(|test| budget != RunBudget::Quick || test.is_quick) {
         let seconds = test.seconds(budget);
         writeln!(out, "{}\t{seconds:.1} s\t{}: {}", test.id, test.name, test.what)?;
         all += seconds;

@@ -21,14 +21,14 @@ pub(crate) enum LoadFailure {
 pub(crate) struct Loaded {
     pub(crate) model: Model,
     /// Inputs that take the value of an output at the next step, and their first values.
-    pub(crate) states: Vec<State>,
+    pub(crate) states: Vec<FedBackState>,
     /// For each operation the operator of the file that it stems from.
     pub(crate) origins: Vec<String>,
 }
 
 /// A value that is kept from step to step.
 #[derive(Clone, Debug)]
-pub(crate) struct State {
+pub(crate) struct FedBackState {
     pub(crate) input: usize,
     pub(crate) output: usize,
     pub(crate) initial: Vec<u8>,
@@ -58,7 +58,11 @@ impl Loaded {
         })?;
         let states = imported.states.into_iter();
         let states = states
-            .map(|state| State { input: state.input, output: state.output, initial: state.initial })
+            .map(|state| FedBackState {
+                input: state.input,
+                output: state.output,
+                initial: state.initial,
+            })
             .collect();
         let origin = |&source: &usize| {
             let operator = imported.operators.get(source).map_or("?", String::as_str);

@@ -155,9 +155,9 @@ pub struct ModelResult {
     /// Of the reference device, measured in turns with the target.
     pub reference_latency: Option<Latency>,
     /// The largest resident memory in MiB.
-    pub rss_mib: Memory,
+    pub rss_mib: BothProcesses,
     /// Processor seconds of the pass, of both processes.
-    pub cpu_s: Memory,
+    pub cpu_s: BothProcesses,
     /// The driver's last lines on standard error, where something is wrong.
     pub stderr_tail: String,
 }
@@ -165,7 +165,7 @@ pub struct ModelResult {
 /// A figure of the driver's process and of the client's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Memory {
+pub struct BothProcesses {
     /// The driver's; 0 where it is in the client's process.
     pub driver: f64,
     /// The client's.

@@ -21,7 +21,7 @@ use serde_json::Value;
 use super::driver::{Driver, End, StderrTail};
 use super::proc::{Usage, signal_name, threads_of};
 use crate::error::MltsError;
-use crate::protocol::{Event, JOB, Job, MARK, Via};
+use crate::protocol::{JOB, Job, MARK, Via, WorkerEvent};
 
 /// The time between two looks at the processes.
 const LOOK: Duration = Duration::from_millis(20);
@@ -130,7 +130,7 @@ struct Worker {
     gaps: Vec<f64>,
     call: Option<String>,
     parts: BTreeMap<String, Value>,
-    result: Option<Event>,
+    result: Option<WorkerEvent>,
     driver: Usage,
     client: Usage,
     /// Processor seconds of driver and worker when the last step was seen.
@@ -256,7 +256,7 @@ impl Worker {
         let event = line.strip_prefix(MARK).and_then(|text| serde_json::from_str(text).ok());
         match event {
             None => {}
-            Some(Event::Pulse { steps, call }) => {
+            Some(WorkerEvent::Pulse { steps, call }) => {
                 self.call = call;
                 if steps != self.steps {
                     let done = crate::num::real_u64(steps.saturating_sub(self.steps));
@@ -265,11 +265,11 @@ impl Worker {
                     self.move_on();
                 }
             }
-            Some(Event::Part { name, value }) => {
+            Some(WorkerEvent::Part { name, value }) => {
                 self.parts.insert(name, value);
                 self.move_on();
             }
-            Some(Event::Ready { what }) => {
+            Some(WorkerEvent::Ready { what }) => {
                 self.move_on();
                 if let Some(on_ready) = &mut supervision.on_ready {
                     on_ready(&what, driver, &mut self.child);
@@ -334,17 +334,19 @@ impl Worker {
             }
         }
         match self.result.take() {
-            Some(Event::Done { value }) => {
+            Some(WorkerEvent::Done { value }) => {
                 let mut end = self.ended(Outcome::Success, None, "", driver);
                 end.value = value;
                 end
             }
-            Some(Event::Failed { reason, detail }) => {
+            Some(WorkerEvent::Failed { reason, detail }) => {
                 let mut end = self.ended(Outcome::Failure, None, &reason, driver);
                 end.value = detail;
                 end
             }
-            Some(Event::Skipped { reason }) => self.ended(Outcome::Skipped, None, &reason, driver),
+            Some(WorkerEvent::Skipped { reason }) => {
+                self.ended(Outcome::Skipped, None, &reason, driver)
+            }
             _ => self.ended(Outcome::Failure, None, "the worker reported nothing", driver),
         }
     }
@@ -355,12 +357,12 @@ impl Worker {
             End::Bad(how) => how,
         };
         let mut reason = format!("the driver's process ended: {how}");
-        if let Some(Event::Failed { reason: seen, .. }) = &self.result {
+        if let Some(WorkerEvent::Failed { reason: seen, .. }) = &self.result {
             reason = format!("{reason}; the client saw: {seen}");
         }
         let mut ended = self.ended(Outcome::Crash, Some("driver"), &reason, driver);
         // What was answered before stays answered.
-        if let Some(Event::Done { value }) = self.result.take() {
+        if let Some(WorkerEvent::Done { value }) = self.result.take() {
             ended.value = value;
         }
         ended

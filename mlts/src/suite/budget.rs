@@ -10,7 +10,7 @@ use super::catalogue::CrashTest;
 /// The size of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Budget {
+pub enum RunBudget {
     /// A minute.
     Quick,
     /// About eight minutes.
@@ -31,7 +31,7 @@ const QUICK: [&str; 8] = [
     "deeplabv3_257_float",
 ];
 
-impl Budget {
+impl RunBudget {
     /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,6 +1,6 @@
 //! The crash tests: ids, what they do, and how much of it each budget has.
 
-use super::budget::Budget;
+use super::budget::RunBudget;
 
 /// A crash test.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,17 +24,17 @@ pub struct CrashTest {
 
 impl CrashTest {
     /// Seconds that the test takes.
-    pub fn seconds(&self, budget: Budget) -> f64 {
+    pub fn seconds(&self, budget: RunBudget) -> f64 {
         let at = budget.index();
         let ms = self.ms.get(at).copied().unwrap_or(0);
         crate::num::real_u64(ms) / 1000.0 + self.extra_s.get(at).copied().unwrap_or(0.0)
     }
 
-    pub(super) fn ms(&self, budget: Budget) -> u64 {
+    pub(super) fn ms(&self, budget: RunBudget) -> u64 {
         self.ms.get(budget.index()).copied().unwrap_or(0)
     }
 
-    pub(super) fn count(&self, budget: Budget) -> usize {
+    pub(super) fn count(&self, budget: RunBudget) -> usize {
         self.count.get(budget.index()).copied().unwrap_or(0)
     }
 }

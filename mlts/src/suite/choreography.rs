@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::catalogue::CrashTest;
-use super::context::Context;
+use super::context::RunContext;
 use super::replay;
 use crate::data::{ModelEntry, Random};
 use crate::error::MltsError;
 use crate::num::{median, real_u64};
-use crate::protocol::{CrashWork, Work, monotonic_ns};
+use crate::protocol::{CrashWork, Task, monotonic_ns};
 use crate::report::{CrashReport, Probe, Recovery, Rest};
 use crate::run::{Driver, End, Ended, OnReady, Outcome, Supervision, Usage, supervise};
 use crate::target::Target;
@@ -55,8 +55,8 @@ enum Kill {
 }
 
 /// A crash test on a target.
-struct Bout<'a> {
-    context: &'a Context,
+struct TestRun<'a> {
+    context: &'a RunContext,
     target: &'a Target,
     id: &'a str,
     test: &'a CrashTest,
@@ -65,13 +65,13 @@ struct Bout<'a> {
 
 /// Runs a crash test; c14 has a row for each kind of call, and those of c15.
 pub(super) fn run(
-    context: &Context,
+    context: &RunContext,
     target: &Target,
     id: &str,
     test: &CrashTest,
     models: &[ModelEntry],
 ) -> Vec<CrashReport> {
-    let bout = Bout { context, target, id, test, models };
+    let bout = TestRun { context, target, id, test, models };
     let rows = match test.id {
         "c01" => bout.simple("stress", &[]),
         "c02" if target.is_in_worker() => bout.simple("stress", &[]),
@@ -100,7 +100,7 @@ pub(super) fn run(
     })
 }
 
-impl Bout<'_> {
+impl TestRun<'_> {
     fn row(&self, variant: &str) -> CrashReport {
         CrashReport {
             id: self.test.id.to_owned(),
@@ -134,7 +134,7 @@ impl Bout<'_> {
         on_ready: Option<OnReady<'a>>,
     ) -> Result<Ended, MltsError> {
         let planned = Duration::from_secs_f64(self.test.seconds(self.context.budget) * 2.0);
-        self.context.work(self.target, Work::Crash(work), driver, planned, on_ready)
+        self.context.work(self.target, Task::Crash(work), driver, planned, on_ready)
     }
 
     /// The row of a piece of work; a failure is kept for `replay`.
@@ -153,7 +153,7 @@ impl Bout<'_> {
             if let Some(case) = ended.parts.get("case") {
                 row.reason = format!("{}; in {case}", row.reason);
             }
-            let job = self.context.job(self.target, Work::Crash(work.clone()));
+            let job = self.context.job(self.target, Task::Crash(work.clone()));
             row.kept = replay::keep(self.context, &row, &job, ended).unwrap_or_default();
         }
         row
@@ -587,7 +587,7 @@ struct Prober {
 
 impl Prober {
     /// Starts it, where the driver serves several clients.
-    fn start(bout: &Bout<'_>, driver: &Driver) -> Option<Self> {
+    fn start(bout: &TestRun<'_>, driver: &Driver) -> Option<Self> {
         if !bout.target.is_shared() {
             return None;
         }
@@ -595,7 +595,7 @@ impl Prober {
         let stop = Arc::new(AtomicBool::new(false));
         let abort = Arc::clone(&stop);
         let program = bout.context.program.clone();
-        let job = bout.context.job(bout.target, Work::Crash(bout.work("probe", &[])));
+        let job = bout.context.job(bout.target, Task::Crash(bout.work("probe", &[])));
         let patience = bout.context.patience;
         let thread = std::thread::spawn(move || {
             let planned = Duration::from_secs(3600);

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::budget::Budget;
+use super::budget::RunBudget;
 use crate::error::MltsError;
-use crate::protocol::{Job, Via, Work};
+use crate::protocol::{Job, Task, Via};
 use crate::run::{Driver, Ended, OnReady, Program, Supervision, supervise};
 use crate::target::Target;
 
 /// The options of a run that its items share.
 #[derive(Clone)]
-pub(super) struct Context {
+pub(super) struct RunContext {
     pub(super) program: Program,
-    pub(super) budget: Budget,
+    pub(super) budget: RunBudget,
     pub(super) seed: u64,
     pub(super) patience: Duration,
     pub(super) abort: Arc<AtomicBool>,
@@ -23,7 +23,7 @@ pub(super) struct Context {
     pub(super) allow_kill: bool,
 }
 
-impl Context {
+impl RunContext {
     /// Returns whether the user has stopped the run.
     pub(super) fn is_aborted(&self) -> bool {
         // Relaxed: a switch, nothing is handed over.
@@ -31,7 +31,7 @@ impl Context {
     }
 
     /// A job for a worker.
-    pub(super) fn job(&self, target: &Target, work: Work) -> Job {
+    pub(super) fn job(&self, target: &Target, work: Task) -> Job {
         Job { target: target.clone(), via: Via::Own, seed: self.seed, work }
     }
 
@@ -42,7 +42,7 @@ impl Context {
     pub(super) fn work<'a>(
         &'a self,
         target: &Target,
-        work: Work,
+        work: Task,
         driver: &mut Driver,
         planned: Duration,
         on_ready: Option<OnReady<'a>>,

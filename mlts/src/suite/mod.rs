@@ -15,18 +15,18 @@ use std::time::{Duration, Instant, SystemTime};
 
 use regex::Regex;
 
-pub use budget::Budget;
+pub use budget::RunBudget;
 pub use catalogue::{CrashTest, crash_tests};
 pub use replay::Replayed;
 
 use crate::conditions::Conditions;
 use crate::data::{ModelEntry, read_folders};
 use crate::error::MltsError;
-use crate::protocol::{Mode, Work};
+use crate::protocol::{CallMode, Task};
 use crate::report::{PlanItem, Report, SCHEMA, Skipped, TargetReport};
 use crate::run::{Driver, Outcome, Program};
 use crate::target::Target;
-use context::Context;
+use context::RunContext;
 
 /// The tier that decides whether answers are right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,14 +93,14 @@ pub enum Progress {
 /// ```
 #[must_use]
 pub struct Suite {
-    budget: Budget,
+    budget: RunBudget,
     /// How much of each item, where that is another budget's.
-    amounts: Option<Budget>,
+    amounts: Option<RunBudget>,
     targets: Vec<Target>,
     models: Vec<PathBuf>,
     program: Option<Program>,
     reference: Option<Target>,
-    modes: Vec<Mode>,
+    modes: Vec<CallMode>,
     accept: Accept,
     what: Vec<What>,
     filter: Option<Regex>,
@@ -126,7 +126,7 @@ impl std::fmt::Debug for Suite {
 
 impl Suite {
     /// A run of a budget, against the reference device, by the tasks' rules.
-    pub fn new(budget: Budget) -> Self {
+    pub fn new(budget: RunBudget) -> Self {
         Self {
             budget,
             amounts: None,
@@ -134,7 +134,7 @@ impl Suite {
             models: Vec::new(),
             program: None,
             reference: Some(Target::in_worker(nnburst::REFERENCE)),
-            modes: vec![Mode::Burst, Mode::Sync],
+            modes: vec![CallMode::Burst, CallMode::Sync],
             accept: Accept::Task,
             what: vec![What::Accuracy, What::Latency, What::Compile, What::Support, What::Crash],
             filter: None,
@@ -152,7 +152,7 @@ impl Suite {
 
     /// A minute: a few models, the most telling crash tests.
     pub fn quick() -> Self {
-        Self::new(Budget::Quick)
+        Self::new(RunBudget::Quick)
     }
 
     /// Adds a driver.
@@ -183,7 +183,7 @@ impl Suite {
     }
 
     /// Calls in these modes, the first of which is the one for photos.
-    pub fn modes(mut self, modes: &[Mode]) -> Self {
+    pub fn modes(mut self, modes: &[CallMode]) -> Self {
         self.modes = modes.to_vec();
         self
     }
@@ -214,7 +214,7 @@ impl Suite {
 
     /// As much of each item as the quick budget has, of all items of this budget.
     pub fn quick_amounts(mut self) -> Self {
-        self.amounts = Some(Budget::Quick);
+        self.amounts = Some(RunBudget::Quick);
         self
     }
 
@@ -327,7 +327,7 @@ impl Suite {
         replay::replay(&self.context()?, case)
     }
 
-    fn context(&self) -> Result<Context, MltsError> {
+    fn context(&self) -> Result<RunContext, MltsError> {
         let program = match &self.program {
             Some(program) => program.clone(),
             None => Program {
@@ -335,7 +335,7 @@ impl Suite {
                 args: Vec::new(),
             },
         };
-        Ok(Context {
+        Ok(RunContext {
             program,
             budget: self.amounts.unwrap_or(self.budget),
             seed: self.seed,
@@ -375,7 +375,7 @@ impl Suite {
         id: &str,
         target: &Target,
         entries: &[ModelEntry],
-        context: &Context,
+        context: &RunContext,
         begun: Instant,
         report: &mut Report,
     ) {
@@ -445,9 +445,9 @@ impl Suite {
     }
 
     /// Asks the driver about itself.
-    fn introduce(target: &Target, context: &Context) -> Result<crate::report::About, String> {
+    fn introduce(target: &Target, context: &RunContext) -> Result<crate::report::About, String> {
         let mut driver = Driver::start(target).map_err(|error| error.to_string())?;
-        let ended = context.work(target, Work::About, &mut driver, Duration::from_secs(5), None);
+        let ended = context.work(target, Task::About, &mut driver, Duration::from_secs(5), None);
         let ended = ended.map_err(|error| error.to_string())?;
         match ended.outcome {
             // One that dies after its answers dies in the tests again, where that is judged.

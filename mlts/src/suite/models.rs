@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::context::Context;
+use super::context::RunContext;
 use super::{Suite, What};
 use crate::data::ModelEntry;
-use crate::protocol::{ModelWork, Work};
-use crate::report::{Memory, ModelReport, ModelResult, Report};
+use crate::protocol::{ModelWork, Task};
+use crate::report::{BothProcesses, ModelReport, ModelResult, Report};
 use crate::run::{Driver, Ended, Outcome};
 use crate::target::Target;
 use crate::worker::rank;
@@ -22,7 +22,7 @@ impl Suite {
         id: &str,
         target: &Target,
         entry: &ModelEntry,
-        context: &Context,
+        context: &RunContext,
         report: &mut Report,
     ) -> (String, String) {
         let work = ModelWork {
@@ -41,7 +41,7 @@ impl Suite {
         let planned = context.budget.model_estimate(entry, self.modes.len()) * 3.0;
         let planned = Duration::from_secs_f64(planned.max(30.0));
         let ended = Driver::start(target).and_then(|mut driver| {
-            context.work(target, Work::Model(Box::new(work)), &mut driver, planned, None)
+            context.work(target, Task::Model(Box::new(work)), &mut driver, planned, None)
         });
         let result = match ended {
             Ok(ended) => self.result(entry, ended),
@@ -75,8 +75,8 @@ impl Suite {
             accuracy: part(&mut ended.parts, "accuracy"),
             latency: part(&mut ended.parts, "latency").unwrap_or_default(),
             reference_latency: part(&mut ended.parts, "reference_latency"),
-            rss_mib: Memory { driver: ended.driver.rss_mib, client: ended.client.rss_mib },
-            cpu_s: Memory { driver: ended.driver.cpu_s, client: ended.client.cpu_s },
+            rss_mib: BothProcesses { driver: ended.driver.rss_mib, client: ended.client.rss_mib },
+            cpu_s: BothProcesses { driver: ended.driver.cpu_s, client: ended.client.cpu_s },
             ..ModelResult::default()
         };
         if ended.outcome == Outcome::Skipped {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::context::Context;
+use super::context::RunContext;
 use crate::error::MltsError;
-use crate::protocol::{Job, Work};
+use crate::protocol::{Job, Task};
 use crate::report::CrashReport;
 use crate::run::{Driver, Ended};
 
@@ -36,7 +36,7 @@ pub struct Replayed {
 
 /// Writes a failing case, and the conformance case of a random graph beside it; the file's path.
 pub(super) fn keep(
-    context: &Context,
+    context: &RunContext,
     row: &CrashReport,
     job: &Job,
     ended: &Ended,
@@ -48,7 +48,7 @@ pub(super) fn keep(
         [row.id.as_str(), variant.as_str(), row.target.as_str()].join("-").replace("--", "-");
     let path = dir.join(format!("{stem}.json"));
     let mut job = job.clone();
-    if let (Work::Crash(work), Some(case)) = (&mut job.work, ended.parts.get("case"))
+    if let (Task::Crash(work), Some(case)) = (&mut job.work, ended.parts.get("case"))
         && let Some(graph) = case["graph"].as_u64()
     {
         work.extra.insert("graph".to_owned(), graph.to_string());
@@ -69,11 +69,11 @@ pub(super) fn keep(
 }
 
 /// Runs a kept case again.
-pub(super) fn replay(context: &Context, path: &Path) -> Result<Replayed, MltsError> {
+pub(super) fn replay(context: &RunContext, path: &Path) -> Result<Replayed, MltsError> {
     let text = std::fs::read_to_string(path).map_err(|error| MltsError::data(path, error))?;
     let kept: Kept = serde_json::from_str(&text).map_err(|error| MltsError::data(path, error))?;
     let mut driver = Driver::start(&kept.job.target)?;
-    let again = Context { seed: kept.job.seed, ..context.clone() };
+    let again = RunContext { seed: kept.job.seed, ..context.clone() };
     let planned = Duration::from_secs(60);
     let ended = again.work(&kept.job.target, kept.job.work, &mut driver, planned, None)?;
     Ok(Replayed {

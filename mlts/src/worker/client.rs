@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::library::{LibraryClient, LibraryModel};
 use super::pulse::Pulse;
-use crate::protocol::{Job, Mode, Via};
+use crate::protocol::{CallMode, Job, Via};
 use crate::report::About;
 use crate::target::{How, Target};
 
@@ -42,7 +42,7 @@ pub(crate) type Result<T> = std::result::Result<T, CallError>;
 
 /// The times of one call.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sample {
+pub(crate) struct CallTimes {
     pub(crate) latency: Duration,
     pub(crate) driver: Option<Duration>,
 }
@@ -71,12 +71,12 @@ pub(crate) enum Client {
 
 /// A client on its way to another thread: objects of a C library stay in the thread that made them.
 #[derive(Clone)]
-pub(crate) enum Shared {
+pub(crate) enum ClientHandle {
     Device(Device),
     Library(PathBuf, String),
 }
 
-impl Shared {
+impl ClientHandle {
     /// The client for this thread.
     pub(crate) fn open(&self) -> Result<Client> {
         match self {
@@ -128,12 +128,12 @@ impl Client {
     }
 
     /// The client as another thread can open it for itself.
-    pub(crate) fn share(&self) -> Shared {
+    pub(crate) fn share(&self) -> ClientHandle {
         match self {
-            Self::Runtime(device) => Shared::Device(device.clone()),
+            Self::Runtime(device) => ClientHandle::Device(device.clone()),
             Self::Library(library) => {
                 let (path, device) = library.place();
-                Shared::Library(path.to_owned(), device.to_owned())
+                ClientHandle::Library(path.to_owned(), device.to_owned())
             }
         }
     }
@@ -243,46 +243,46 @@ pub(crate) enum Prepared {
 
 impl Prepared {
     /// A session in a burst with these options.
-    pub(crate) fn burst_session(&self, options: &BurstOptions) -> Result<Session> {
-        let Self::Runtime(compilation) = self else { return self.session(Mode::Burst) };
+    pub(crate) fn burst_session(&self, options: &BurstOptions) -> Result<CallSession> {
+        let Self::Runtime(compilation) = self else { return self.session(CallMode::Burst) };
         let burst = Some(compilation.burst(options)?);
         let frame = Some(compilation.frame()?);
-        let (compilation, mode) = (compilation.clone(), Mode::Burst);
-        Ok(Session::Runtime(Box::new(RuntimeSession { compilation, mode, burst, frame })))
+        let (compilation, mode) = (compilation.clone(), CallMode::Burst);
+        Ok(CallSession::Runtime(Box::new(RuntimeSession { compilation, mode, burst, frame })))
     }
 
     /// Room for the model's arguments, and the way to call it.
-    pub(crate) fn session(&self, mode: Mode) -> Result<Session> {
+    pub(crate) fn session(&self, mode: CallMode) -> Result<CallSession> {
         Ok(match self {
             Self::Runtime(compilation) => {
                 let burst = match mode {
-                    Mode::Burst => Some(compilation.burst(&BurstOptions::default())?),
+                    CallMode::Burst => Some(compilation.burst(&BurstOptions::default())?),
                     _ => None,
                 };
                 let frame = Some(compilation.frame()?);
                 let compilation = compilation.clone();
-                Session::Runtime(Box::new(RuntimeSession { compilation, mode, burst, frame }))
+                CallSession::Runtime(Box::new(RuntimeSession { compilation, mode, burst, frame }))
             }
-            Self::Library(model) => Session::Library(Box::new(model.session(mode)?)),
+            Self::Library(model) => CallSession::Library(Box::new(model.session(mode)?)),
         })
     }
 }
 
 /// One caller of a compiled model.
-pub(crate) enum Session {
+pub(crate) enum CallSession {
     Runtime(Box<RuntimeSession>),
     Library(Box<super::library::LibrarySession>),
 }
 
 pub(crate) struct RuntimeSession {
     compilation: Compilation,
-    mode: Mode,
+    mode: CallMode,
     burst: Option<Burst>,
     /// Away while an execution in the background has it.
     frame: Option<Frame>,
 }
 
-impl Session {
+impl CallSession {
     /// Copies an input in.
     pub(crate) fn write(&mut self, input: usize, bytes: &[u8]) -> Result<()> {
         match self {
@@ -300,7 +300,7 @@ impl Session {
     }
 
     /// Executes and waits.
-    pub(crate) fn call(&mut self, pulse: &Pulse) -> Result<Sample> {
+    pub(crate) fn call(&mut self, pulse: &Pulse) -> Result<CallTimes> {
         pulse.during("execute", || match self {
             Self::Runtime(session) => session.call(),
             Self::Library(session) => session.call(),
@@ -313,14 +313,14 @@ impl RuntimeSession {
         self.frame.as_mut().ok_or_else(|| not_offered("a frame after a failed launch"))
     }
 
-    fn call(&mut self) -> Result<Sample> {
+    fn call(&mut self) -> Result<CallTimes> {
         let Some(mut frame) = self.frame.take() else { return Err(not_offered("a frame")) };
         let started = Instant::now();
         let execution = self.compilation.execution().measure(true);
         let result = match (&mut self.burst, self.mode) {
             (Some(burst), _) => burst.compute(&mut frame),
-            (None, Mode::Async | Mode::Fenced) => {
-                let launched = if self.mode == Mode::Async {
+            (None, CallMode::Async | CallMode::Fenced) => {
+                let launched = if self.mode == CallMode::Async {
                     execution.start(frame)
                 } else {
                     execution.start_fenced(frame, Vec::new())
@@ -337,7 +337,7 @@ impl RuntimeSession {
             }
             (None, _) => execution.compute(&mut frame),
         };
-        let sample = Sample { latency: started.elapsed(), driver: frame.time_in_driver() };
+        let sample = CallTimes { latency: started.elapsed(), driver: frame.time_in_driver() };
         self.frame = Some(frame);
         result?;
         Ok(sample)

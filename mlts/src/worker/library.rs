@@ -9,8 +9,8 @@ use nnburst::hal::{
 };
 use nnburst_ndk_client::{Compilation, Device, Library, RunMode, RunOptions};
 
-use super::client::{CallError, Result, Sample, not_offered};
-use crate::protocol::Mode;
+use super::client::{CallError, CallTimes, Result, not_offered};
+use crate::protocol::CallMode;
 use crate::report::About;
 
 /// A library, loaded, and one of its devices.
@@ -67,7 +67,7 @@ pub(crate) struct LibraryModel {
 }
 
 impl LibraryModel {
-    pub(crate) fn session(self: &Rc<Self>, mode: Mode) -> Result<LibrarySession> {
+    pub(crate) fn session(self: &Rc<Self>, mode: CallMode) -> Result<LibrarySession> {
         let (inputs, in_arguments) = room(&self.inputs, 0)?;
         let (outputs, out_arguments) = room(&self.outputs, 1)?;
         let pools = [&inputs, &outputs].map(|memory| RequestPool::Memory(memory.clone()));
@@ -95,7 +95,7 @@ fn room(operands: &[Operand], pool_index: u32) -> Result<(Memory, Vec<RequestArg
 /// One caller of a model behind the library.
 pub(crate) struct LibrarySession {
     model: Rc<LibraryModel>,
-    mode: Mode,
+    mode: CallMode,
     inputs: Mapping,
     outputs: Memory,
     request: Request,
@@ -121,16 +121,16 @@ impl LibrarySession {
         Ok(bytes)
     }
 
-    pub(crate) fn call(&mut self) -> Result<Sample> {
+    pub(crate) fn call(&mut self) -> Result<CallTimes> {
         let mode = match self.mode {
-            Mode::Burst => RunMode::Burst,
-            Mode::Sync => RunMode::Sync,
-            Mode::Async => RunMode::Async,
-            Mode::Fenced => RunMode::Fenced,
+            CallMode::Burst => RunMode::Burst,
+            CallMode::Sync => RunMode::Sync,
+            CallMode::Async => RunMode::Async,
+            CallMode::Fenced => RunMode::Fenced,
         };
         let run = RunOptions { mode, ..RunOptions::default() };
         let started = Instant::now();
         self.model.compilation.run(&self.request, &run)?;
-        Ok(Sample { latency: started.elapsed(), driver: None })
+        Ok(CallTimes { latency: started.elapsed(), driver: None })
     }
 }

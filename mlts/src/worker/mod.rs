@@ -18,7 +18,7 @@ use serde_json::Value;
 pub(crate) use crash::leak_terms;
 pub(crate) use model::rank;
 
-use crate::protocol::{Event, JOB, Job, Work};
+use crate::protocol::{JOB, Job, Task, WorkerEvent};
 use client::Client;
 use outcome::{Outcome, Stopped};
 use pulse::{Pulse, send};
@@ -40,12 +40,12 @@ pub fn serve_worker() -> bool {
     let job = job.and_then(|text| serde_json::from_str::<Job>(&text).map_err(|e| e.to_string()));
     let event = match job {
         Err(why) => {
-            Event::Failed { reason: format!("the worker's job: {why}"), detail: Value::Null }
+            WorkerEvent::Failed { reason: format!("the worker's job: {why}"), detail: Value::Null }
         }
         Ok(job) => match run(&job) {
-            Ok(value) => Event::Done { value },
-            Err(Stopped::Failed(reason, detail)) => Event::Failed { reason, detail },
-            Err(Stopped::Skipped(reason)) => Event::Skipped { reason },
+            Ok(value) => WorkerEvent::Done { value },
+            Err(Stopped::Failed(reason, detail)) => WorkerEvent::Failed { reason, detail },
+            Err(Stopped::Skipped(reason)) => WorkerEvent::Skipped { reason },
         },
     };
     send(&event);
@@ -54,7 +54,7 @@ pub fn serve_worker() -> bool {
 
 fn run(job: &Job) -> Outcome<Value> {
     let pulse = Pulse::start();
-    if let Work::Crash(work) = &job.work
+    if let Task::Crash(work) = &job.work
         && crash::is_without_client(&work.part)
     {
         return crash::run(job, work, None, &pulse);
@@ -62,11 +62,11 @@ fn run(job: &Job) -> Outcome<Value> {
     let client = pulse.during("connect", || Client::open(job));
     let client = client.map_err(|error| Stopped::from(error).during("connecting"))?;
     match &job.work {
-        Work::About => {
+        Task::About => {
             let about = pulse.during("questions", || client.about())?;
             Ok(serde_json::to_value(about).unwrap_or_default())
         }
-        Work::Model(work) => model::run(&client, work, &pulse),
-        Work::Crash(work) => crash::run(job, work, Some(&client), &pulse),
+        Task::Model(work) => model::run(&client, work, &pulse),
+        Task::Crash(work) => crash::run(job, work, Some(&client), &pulse),
     }
 }

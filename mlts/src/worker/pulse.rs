@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crate::protocol::{Event, MARK};
+use crate::protocol::{MARK, WorkerEvent};
 
 /// The time between two reports.
 const EVERY: Duration = Duration::from_millis(200);
@@ -61,7 +61,7 @@ impl Pulse {
 
     fn report(&self) {
         let call = self.calls().first().map(|(_, name)| (*name).to_owned());
-        send(&Event::Pulse { steps: self.0.steps.load(Ordering::Relaxed), call });
+        send(&WorkerEvent::Pulse { steps: self.0.steps.load(Ordering::Relaxed), call });
     }
 }
 
@@ -70,7 +70,7 @@ impl Pulse {
 static PIPE: OnceLock<Option<Mutex<File>>> = OnceLock::new();
 
 /// Writes an event. A coordinator that is gone ends the worker.
-pub(crate) fn send(event: &Event) {
+pub(crate) fn send(event: &WorkerEvent) {
     let Ok(text) = serde_json::to_string(event) else { return };
     let pipe = PIPE.get_or_init(|| {
         let copy = std::io::stdout().as_fd().try_clone_to_owned().ok()?;

@@ -1,6 +1,6 @@
 //! A sequence of steps through a model: inputs in, call, outputs out, state carried over.
 
-use super::client::{Result, Sample, Session, not_offered};
+use super::client::{CallSession, CallTimes, Result, not_offered};
 use super::pulse::Pulse;
 use crate::data::{CaseEntry, Loaded, bytes_of};
 
@@ -35,13 +35,13 @@ impl Feed {
 /// A session of a model with the state that the caller keeps for it.
 pub(crate) struct Sequence<'m> {
     pub(crate) loaded: &'m Loaded,
-    session: Session,
+    session: CallSession,
     inputs: Vec<usize>,
     outputs: Vec<usize>,
 }
 
 impl<'m> Sequence<'m> {
-    pub(crate) fn new(loaded: &'m Loaded, session: Session) -> Self {
+    pub(crate) fn new(loaded: &'m Loaded, session: CallSession) -> Self {
         let (inputs, outputs) = (loaded.inputs(), loaded.outputs());
         Self { loaded, session, inputs, outputs }
     }
@@ -64,7 +64,7 @@ impl<'m> Sequence<'m> {
     }
 
     /// Executes and carries the state over.
-    pub(crate) fn call(&mut self, pulse: &Pulse) -> Result<Sample> {
+    pub(crate) fn call(&mut self, pulse: &Pulse) -> Result<CallTimes> {
         let sample = self.session.call(pulse)?;
         for state in &self.loaded.states {
             let value = self.session.read(state.output)?;

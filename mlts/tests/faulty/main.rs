@@ -9,7 +9,7 @@ mod driver;
 use std::time::Duration;
 
 use driver::{ALL, Fault};
-use nnburst_mlts::{Budget, Report, Suite, Target, What, html, serve_worker};
+use nnburst_mlts::{Report, RunBudget, Suite, Target, What, html, serve_worker};
 use regex::Regex;
 
 /// A fault, what is run on the driver, and what has to come out.
@@ -157,7 +157,7 @@ fn suite(fault: Fault, run: &str, worker: &[&str]) -> Option<Suite> {
         }
         _ => Target::command(&format!("'{this}' driver {number}")).unwrap(),
     };
-    let mut suite = Suite::new(Budget::Standard)
+    let mut suite = Suite::new(RunBudget::Standard)
         .target(target)
         .worker(this, worker)
         .reference(None)

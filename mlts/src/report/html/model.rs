@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::schema::{Accuracy, Latency, ModelResult, Support};
-use super::svg::{self, Row};
+use super::svg::{self, HistogramRow};
 use super::text::{anchor, change, escape, maybe_micros, micros, millis, outcome};
 use super::{Column, Page};
 
@@ -48,10 +48,10 @@ fn section(column: Column<'_>, result: &ModelResult) -> String {
     let mut rows = Vec::new();
     for (mode, latency) in &result.latency {
         let colour = if mode == "burst" { "--a" } else { "--b" };
-        rows.push(Row { name: mode.clone(), latency, colour });
+        rows.push(HistogramRow { name: mode.clone(), latency, colour });
     }
     if let Some(latency) = &result.reference_latency {
-        rows.push(Row { name: column.run.reference.clone(), latency, colour: "--c" });
+        rows.push(HistogramRow { name: column.run.reference.clone(), latency, colour: "--c" });
     }
     if !rows.is_empty() {
         out.push_str(&svg::histograms(&rows));
@@ -102,7 +102,7 @@ fn section(column: Column<'_>, result: &ModelResult) -> String {
     out
 }
 
-fn percentiles(rows: &[Row<'_>], reference: Option<&Latency>) -> String {
+fn percentiles(rows: &[HistogramRow<'_>], reference: Option<&Latency>) -> String {
     let mut out = String::from(
         "<div class=scroll><table><tr><th>calls<th class=n>n<th class=n>first<th class=n>min<th class=n>p50<th class=n>p90<th class=n>p95<th class=n>p99<th class=n>p99.9<th class=n>max<th class=n>end to end p50<th class=n>in the driver p50<th class=n>against reference</tr>",
     );

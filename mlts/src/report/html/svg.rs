@@ -15,7 +15,7 @@ const LEFT: f64 = 110.0;
 const BARS: usize = 80;
 
 /// One row of the picture.
-pub(super) struct Row<'a> {
+pub(super) struct HistogramRow<'a> {
     pub(super) name: String,
     pub(super) latency: &'a Latency,
     /// The variable of the style sheet that it is drawn in.
@@ -30,7 +30,7 @@ struct Axis {
 }
 
 /// The histograms of all rows, with marks at p50 and p99. Nothing where no histogram can be read.
-pub(super) fn histograms(rows: &[Row<'_>]) -> String {
+pub(super) fn histograms(rows: &[HistogramRow<'_>]) -> String {
     let read: Vec<_> =
         rows.iter().filter_map(|row| Some((row, decode(&row.latency.hdr)?))).collect();
     let low = read.iter().map(|(_, all)| all.min()).min().unwrap_or(0).max(1);

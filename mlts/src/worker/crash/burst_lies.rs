@@ -4,10 +4,10 @@ use nnburst_burst::testing::BareClient;
 use serde_json::{Value, json};
 
 use super::mutations::{prepare, request_of, still_right};
-use super::part::{Part, events};
+use super::part::{CrashPart, events};
 use super::subjects::smallest;
 use crate::data::Random;
-use crate::protocol::Mode;
+use crate::protocol::CallMode;
 use crate::worker::outcome::{Outcome, Stopped};
 
 /// Elements of the result queue, as Android's controller makes it.
@@ -15,7 +15,7 @@ const RESULTS: usize = 1024;
 /// Bursts that are opened and left alone.
 const IDLE: usize = 64;
 
-pub(super) fn run(part: &Part<'_>) -> Outcome<Value> {
+pub(super) fn run(part: &CrashPart<'_>) -> Outcome<Value> {
     let subject = smallest(part)?;
     let request = request_of(&subject)?;
     let model = prepare(part, subject.loaded.model.clone());
@@ -76,11 +76,11 @@ fn lie<T: Clone + PartialEq>(valid: &[T], random: &mut Random) -> (String, Vec<T
 }
 
 /// Bursts that are open and idle keep nobody from being served.
-fn idle(part: &Part<'_>, subject: &super::subjects::Subject) -> Outcome<u64> {
+fn idle(part: &CrashPart<'_>, subject: &super::subjects::Subject) -> Outcome<u64> {
     let prepared = part.client.prepare(&subject.loaded.model, part.pulse)?;
     let mut open = Vec::new();
     for number in 0..IDLE {
-        let session = part.pulse.during("open a burst", || prepared.session(Mode::Burst));
+        let session = part.pulse.during("open a burst", || prepared.session(CallMode::Burst));
         match session {
             Ok(session) => open.push(session),
             // A limit on bursts is a driver's right, if it says so.

@@ -4,14 +4,14 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::part::{Part, events};
+use super::part::{CrashPart, events};
 use super::subjects::largest;
 use crate::data::Random;
-use crate::protocol::Mode;
+use crate::protocol::CallMode;
 use crate::worker::outcome::{Outcome, Stopped};
 use crate::worker::sequence::Sequence;
 
-pub(super) fn run(part: &Part<'_>) -> Outcome<Value> {
+pub(super) fn run(part: &CrashPart<'_>) -> Outcome<Value> {
     let caches = part.client.about().is_ok_and(|about| about.cache_files > 0);
     if !caches {
         return Err(Stopped::Skipped("not offered: caching".to_owned()));
@@ -46,10 +46,11 @@ pub(super) fn run(part: &Part<'_>) -> Outcome<Value> {
             }
             Err(_) => refused += 1,
             Ok(prepared) => {
-                let mut sequence = Sequence::new(&subject.loaded, prepared.session(Mode::Sync)?);
+                let mut sequence =
+                    Sequence::new(&subject.loaded, prepared.session(CallMode::Sync)?);
                 if let Some(feed) = subject.feeds.first() {
                     let got = sequence.run(feed, part.pulse)?;
-                    let wrong = subject.check(0, &got, Mode::Sync);
+                    let wrong = subject.check(0, &got, CallMode::Sync);
                     wrong.map_err(|stopped| stopped.during(format!("a cache {what}")))?;
                 }
                 loaded += 1;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use nnburst::CallOptions;
 use serde_json::Value;
 
-use super::part::{Part, events};
+use super::part::{CrashPart, events};
 use super::subjects::{largest, smallest};
 use crate::worker::client::{CallError, Prepared};
 use crate::worker::outcome::{Outcome, Stopped};
@@ -14,7 +14,7 @@ use crate::worker::outcome::{Outcome, Stopped};
 const LATE: Duration = Duration::from_millis(50);
 const GENEROUS: Duration = Duration::from_secs(10);
 
-pub(super) fn run(part: &Part<'_>) -> Outcome<Value> {
+pub(super) fn run(part: &CrashPart<'_>) -> Outcome<Value> {
     let subject = largest(part)?;
     let prepared = part.client.prepare(&subject.loaded.model, part.pulse)?;
     let Prepared::Runtime(compilation) = &prepared else {

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::part::Part;
+use super::part::CrashPart;
 use super::subjects::{Subject, subjects};
 use crate::num::{micros, quantile};
-use crate::protocol::Mode;
+use crate::protocol::CallMode;
 use crate::worker::client::Prepared;
 use crate::worker::outcome::{Outcome, Stopped};
 use crate::worker::sequence::Sequence;
@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// How much the median may grow.
 const LIMIT: f64 = 1.5;
 
-pub(super) fn run(part: &Part<'_>) -> Outcome<Value> {
+pub(super) fn run(part: &CrashPart<'_>) -> Outcome<Value> {
     let subjects = subjects(part)?;
     let Some(subject) = subjects.last() else { return Ok(Value::Null) };
     let prepared = part.client.prepare(&subject.loaded.model, part.pulse)?;
@@ -46,7 +46,7 @@ pub(super) fn run(part: &Part<'_>) -> Outcome<Value> {
 }
 
 fn beside(
-    part: &Part<'_>,
+    part: &CrashPart<'_>,
     subject: &Subject,
     prepared: &Prepared,
     other: &Subject,
@@ -75,12 +75,12 @@ fn beside(
 
 /// Latencies in microseconds.
 fn measure(
-    part: &Part<'_>,
+    part: &CrashPart<'_>,
     subject: &Subject,
     prepared: &Prepared,
     time: Duration,
 ) -> Outcome<Vec<f64>> {
-    let mut sequence = Sequence::new(&subject.loaded, prepared.session(Mode::Sync)?);
+    let mut sequence = Sequence::new(&subject.loaded, prepared.session(CallMode::Sync)?);
     let feed = subject.feeds.first().cloned().unwrap_or_default();
     sequence.run(&feed, part.pulse)?;
     let begun = Instant::now();

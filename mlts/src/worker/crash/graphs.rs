@@ -10,9 +10,9 @@ use nnburst::{Device, ModelBuilder, PrepareOptions};
 use nnburst_conformance::{Case, to_json};
 use serde_json::{Value, json};
 
-use super::part::{Part, events};
+use super::part::{CrashPart, events};
 use crate::data::{Loaded, Random};
-use crate::protocol::Mode;
+use crate::protocol::CallMode;
 use crate::worker::client::Prepared;
 use crate::worker::outcome::{Outcome, Stopped};
 use crate::worker::sequence::{Feed, Sequence};
@@ -57,7 +57,7 @@ struct Graph {
 /// The values in front of those of the nodes.
 const GIVEN: usize = 3;
 
-pub(super) fn run(part: &Part<'_>) -> Outcome<Value> {
+pub(super) fn run(part: &CrashPart<'_>) -> Outcome<Value> {
     let is_load = part.work.extra.get("what").is_some_and(|what| what == "load");
     let kinds = taken_kinds(part)?;
     if kinds.is_empty() {
@@ -85,7 +85,7 @@ pub(super) fn run(part: &Part<'_>) -> Outcome<Value> {
 }
 
 /// The operations that the driver takes, each asked for in a graph of its own.
-fn taken_kinds(part: &Part<'_>) -> Outcome<Vec<OperationType>> {
+fn taken_kinds(part: &CrashPart<'_>) -> Outcome<Vec<OperationType>> {
     let mut taken = Vec::new();
     for kind in UNARY.into_iter().chain(BINARY) {
         let graph = Graph { extent: 4, nodes: vec![Node { kind, a: 0, b: 1 }], seed: 1 };
@@ -169,14 +169,17 @@ impl Graph {
 }
 
 /// Runs a graph on the driver and on the reference; what is wrong, in words.
-fn attempt(part: &Part<'_>, graph: &Graph, number: u64) -> Result<(), String> {
+fn attempt(part: &CrashPart<'_>, graph: &Graph, number: u64) -> Result<(), String> {
     let Some(case) = case_of(part, graph) else { return Ok(()) };
     let taken = part.client.supported(&case.model).map_err(|error| error.to_string())?;
     if !taken.iter().all(|&yes| yes) {
         return Ok(());
     }
     let loaded = Loaded { model: case.model.clone(), states: Vec::new(), origins: Vec::new() };
-    let mode = Mode::ALL.get(Random(number).index(Mode::ALL.len())).copied().unwrap_or(Mode::Sync);
+    let mode = CallMode::ALL
+        .get(Random(number).index(CallMode::ALL.len()))
+        .copied()
+        .unwrap_or(CallMode::Sync);
     let named = |error: crate::worker::client::CallError| format!("{}: {error}", mode.name());
     let prepared = part.client.prepare(&case.model, part.pulse).map_err(named)?;
     let mut sequence = Sequence::new(&loaded, prepared.session(mode).map_err(named)?);
@@ -191,13 +194,13 @@ fn attempt(part: &Part<'_>, graph: &Graph, number: u64) -> Result<(), String> {
 
 /// The graph with inputs, and the reference device's outputs. `None` where a value leaves the range
 /// in which implementations agree.
-fn case_of(part: &Part<'_>, graph: &Graph) -> Option<Case> {
+fn case_of(part: &CrashPart<'_>, graph: &Graph) -> Option<Case> {
     const LARGEST: f32 = 1e6;
     let model = graph.model()?;
     let loaded = Loaded { model, states: Vec::new(), origins: Vec::new() };
     let inputs = loaded.random_inputs(graph.seed);
     let reference = Device::reference().compile(&loaded.model, PrepareOptions::default()).ok()?;
-    let session = Prepared::Runtime(reference).session(Mode::Sync).ok()?;
+    let session = Prepared::Runtime(reference).session(CallMode::Sync).ok()?;
     let feed = Feed { inputs: inputs.clone(), steps: 1 };
     let outputs = Sequence::new(&loaded, session).run(&feed, part.pulse).ok()?;
     let values = outputs.iter().flat_map(|bytes| bytes.as_chunks::<4>().0);
@@ -207,7 +210,7 @@ fn case_of(part: &Part<'_>, graph: &Graph) -> Option<Case> {
 }
 
 /// The failure of the smallest graph that still fails.
-fn failure(part: &Part<'_>, mut graph: Graph, number: u64, mut why: String) -> Stopped {
+fn failure(part: &CrashPart<'_>, mut graph: Graph, number: u64, mut why: String) -> Stopped {
     let before = graph.nodes.len();
     let begun = Instant::now();
     let mut at = graph.nodes.len();

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::part::{Part, events, ready};
+use super::part::{CrashPart, events, ready};
 use super::subjects::smallest;
 use crate::data::Random;
-use crate::protocol::Mode;
+use crate::protocol::CallMode;
 use crate::worker::outcome::Outcome;
 use crate::worker::sequence::Sequence;
 
@@ -17,7 +17,7 @@ pub(crate) const ROUNDS: usize = 4;
 /// The coordinator looks when half of it is over.
 pub(crate) const PAUSE: Duration = Duration::from_millis(400);
 
-pub(super) fn run(part: &Part<'_>) -> Outcome<Value> {
+pub(super) fn run(part: &CrashPart<'_>) -> Outcome<Value> {
     let subject = smallest(part)?;
     let mut random = Random(part.job.seed);
     let mut loads = 0;
@@ -26,7 +26,8 @@ pub(super) fn run(part: &Part<'_>) -> Outcome<Value> {
             let prepared = part.client.prepare(&subject.loaded.model, part.pulse)?;
             let feed = random.index(subject.feeds.len());
             // Modes in turn: each leaves other things behind.
-            let mode = Mode::ALL.get(loads % Mode::ALL.len()).copied().unwrap_or(Mode::Sync);
+            let mode =
+                CallMode::ALL.get(loads % CallMode::ALL.len()).copied().unwrap_or(CallMode::Sync);
             let mut sequence = Sequence::new(&subject.loaded, prepared.session(mode)?);
             if let Some(input) = subject.feeds.get(feed) {
                 let got = sequence.run(input, part.pulse)?;

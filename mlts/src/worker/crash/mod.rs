@@ -19,7 +19,7 @@ use super::client::Client;
 use super::outcome::{Outcome, Stopped};
 use super::pulse::Pulse;
 use crate::protocol::{CrashWork, Job};
-use part::{Part, events};
+use part::{CrashPart, events};
 
 /// The rounds of the leak test, and the pause after each.
 pub(crate) fn leak_terms() -> (usize, std::time::Duration) {
@@ -38,7 +38,7 @@ pub(super) fn run(
     pulse: &Pulse,
 ) -> Outcome<Value> {
     let Some(client) = client else { return self_test(&work.part) };
-    let part = Part { job, work, client, pulse };
+    let part = CrashPart { job, work, client, pulse };
     match work.part.as_str() {
         "stress" => stress::run(&part),
         "load" => stress::load(&part),

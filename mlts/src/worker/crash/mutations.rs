@@ -8,7 +8,7 @@ use nnburst_hal::testing::{model_mutations, request_mutations};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-use super::part::{Part, events};
+use super::part::{CrashPart, events};
 use super::subjects::{Subject, smallest, subjects};
 use crate::data::Random;
 use crate::worker::client::CallError;
@@ -18,7 +18,10 @@ use crate::worker::outcome::{Outcome, Stopped};
 const LARGEST: usize = 8;
 
 /// Prepares through the HAL itself: nothing on the client's side looks at the model before.
-pub(super) fn prepare(part: &Part<'_>, model: Model) -> Result<Arc<dyn PreparedModel>, HalError> {
+pub(super) fn prepare(
+    part: &CrashPart<'_>,
+    model: Model,
+) -> Result<Arc<dyn PreparedModel>, HalError> {
     let Some(device) = part.client.device() else {
         return Err(HalError::failure("not offered: the HAL"));
     };
@@ -31,7 +34,7 @@ pub(super) fn prepare(part: &Part<'_>, model: Model) -> Result<Arc<dyn PreparedM
 }
 
 /// c10: each mutation is asked for and prepared.
-pub(super) fn models(part: &Part<'_>) -> Outcome<Value> {
+pub(super) fn models(part: &CrashPart<'_>) -> Outcome<Value> {
     let Some(device) = part.client.device() else {
         return Err(Stopped::Skipped("not offered: models that the C functions refuse".to_owned()));
     };
@@ -70,7 +73,7 @@ pub(super) fn models(part: &Part<'_>) -> Outcome<Value> {
 }
 
 /// c11: wrong counts, places and sizes of arguments.
-pub(super) fn requests(part: &Part<'_>) -> Outcome<Value> {
+pub(super) fn requests(part: &CrashPart<'_>) -> Outcome<Value> {
     if part.client.device().is_none() {
         return Err(Stopped::Skipped(
             "not offered: requests that the C functions refuse".to_owned(),
@@ -108,7 +111,7 @@ pub(super) fn requests(part: &Part<'_>) -> Outcome<Value> {
 
 /// An output of a byte too few has a status of its own.
 fn too_small(
-    part: &Part<'_>,
+    part: &CrashPart<'_>,
     subject: &Subject,
     prepared: &dyn PreparedModel,
     mut request: Request,
@@ -180,7 +183,7 @@ fn argument(pool_index: u32, offset: usize, length: usize) -> RequestArgument {
 }
 
 /// The driver still answers right after what it was fed.
-pub(super) fn still_right(part: &Part<'_>) -> Outcome<()> {
+pub(super) fn still_right(part: &CrashPart<'_>) -> Outcome<()> {
     let after = smallest(part).map_err(|stopped| stopped.during("afterwards"))?;
     after.answer_on(part.client, part.pulse).map_err(|stopped| stopped.during("afterwards"))
 }

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::protocol::{CrashWork, Event, Job};
+use crate::protocol::{CrashWork, Job, WorkerEvent};
 use crate::worker::client::Client;
 use crate::worker::pulse::{Pulse, send};
 
 /// What a part has to do its work with.
-pub(in crate::worker) struct Part<'a> {
+pub(in crate::worker) struct CrashPart<'a> {
     pub(in crate::worker) job: &'a Job,
     pub(in crate::worker) work: &'a CrashWork,
     pub(in crate::worker) client: &'a Client,
@@ -16,7 +16,7 @@ pub(in crate::worker) struct Part<'a> {
 
 /// Reports that the worker has come to a point.
 pub(super) fn ready(what: &str) {
-    send(&Event::Ready { what: what.to_owned() });
+    send(&WorkerEvent::Ready { what: what.to_owned() });
 }
 
 /// The number of events as a result.
@@ -31,5 +31,5 @@ pub(super) fn note_case(value: Value) {
 
 /// Sends a part of the result.
 pub(super) fn note(name: &str, value: Value) {
-    send(&Event::Part { name: name.to_owned(), value });
+    send(&WorkerEvent::Part { name: name.to_owned(), value });
 }

@@ -7,10 +7,10 @@ use nnburst::{BurstOptions, Wait};
 use rustix::event::{EventfdFlags, eventfd};
 use serde_json::{Value, json};
 
-use super::part::{Part, ready};
+use super::part::{CrashPart, ready};
 use super::subjects::{Subject, largest, smallest};
-use crate::protocol::{Mode, Via, monotonic_ns};
-use crate::worker::client::{CallError, Client, Prepared, Session};
+use crate::protocol::{CallMode, Via, monotonic_ns};
+use crate::worker::client::{CallError, CallSession, Client, Prepared};
 use crate::worker::outcome::{Outcome, Stopped};
 
 /// The time that the same client tries to connect anew.
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LAUNCH: Duration = Duration::from_millis(50);
 
 /// Calls until one fails, as the coordinator kills the driver; then connects anew.
-pub(super) fn run(part: &Part<'_>) -> Outcome<Value> {
+pub(super) fn run(part: &CrashPart<'_>) -> Outcome<Value> {
     let what = part.work.extra.get("what").map_or("execute", String::as_str);
     let subject = largest(part)?;
     let (calls, error) = until_lost(part, &subject, what)?;
@@ -38,7 +38,7 @@ pub(super) fn run(part: &Part<'_>) -> Outcome<Value> {
 }
 
 /// Calls of the kind until one fails.
-fn until_lost(part: &Part<'_>, subject: &Subject, what: &str) -> Outcome<(u64, CallError)> {
+fn until_lost(part: &CrashPart<'_>, subject: &Subject, what: &str) -> Outcome<(u64, CallError)> {
     let prepared = part.client.prepare(&subject.loaded.model, part.pulse)?;
     let mut calls = 0;
     if what == "compile" {
@@ -72,7 +72,7 @@ fn until_lost(part: &Part<'_>, subject: &Subject, what: &str) -> Outcome<(u64, C
     }
     let mut session = open(&prepared, what)?;
     let feed = subject.feeds.first().cloned().unwrap_or_default();
-    if let Session::Runtime(_) = &session {
+    if let CallSession::Runtime(_) = &session {
         for (at, bytes) in subject.loaded.inputs().into_iter().zip(&feed.inputs) {
             session.write(at, bytes)?;
         }
@@ -99,18 +99,18 @@ fn no_fences() -> Stopped {
 }
 
 /// A session whose waits are of the kind.
-fn open(prepared: &Prepared, what: &str) -> Outcome<Session> {
+fn open(prepared: &Prepared, what: &str) -> Outcome<CallSession> {
     let wait = match what {
         "burst-spin" => Wait::Spin,
         "burst-block" => Wait::Block,
         "burst-adaptive" => Wait::Adaptive,
-        _ => return Ok(prepared.session(Mode::Sync)?),
+        _ => return Ok(prepared.session(CallMode::Sync)?),
     };
     Ok(prepared.burst_session(&BurstOptions { wait, ..BurstOptions::default() })?)
 }
 
 /// Connects anew until an answer is right.
-fn recover(part: &Part<'_>) -> Outcome<u64> {
+fn recover(part: &CrashPart<'_>) -> Outcome<u64> {
     let begun = Instant::now();
     loop {
         let failure = match again(part) {
@@ -125,14 +125,14 @@ fn recover(part: &Part<'_>) -> Outcome<u64> {
     }
 }
 
-fn again(part: &Part<'_>) -> Outcome<()> {
+fn again(part: &CrashPart<'_>) -> Outcome<()> {
     let client = Client::open_target(&part.job.target, &Via::Own)?;
-    let part = Part { client: &client, ..*part };
+    let part = CrashPart { client: &client, ..*part };
     smallest(&part).map(drop)
 }
 
 /// c03: executions behind fences that nobody signals.
-pub(super) fn wait_behind_fences(part: &Part<'_>, subjects: &[Subject]) -> Outcome<Value> {
+pub(super) fn wait_behind_fences(part: &CrashPart<'_>, subjects: &[Subject]) -> Outcome<Value> {
     let Some(subject) = subjects.first() else { return Err(no_fences()) };
     let prepared = part.client.prepare(&subject.loaded.model, part.pulse)?;
     let Prepared::Runtime(compilation) = &prepared else { return Err(no_fences()) };

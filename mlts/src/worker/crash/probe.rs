@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::part::{Part, ready};
+use super::part::{CrashPart, ready};
 use super::subjects::smallest;
 use crate::num::{micros, millis, quantile};
-use crate::protocol::Mode;
+use crate::protocol::CallMode;
 use crate::worker::outcome::Outcome;
 use crate::worker::sequence::Sequence;
 
@@ -15,10 +15,10 @@ use crate::worker::sequence::Sequence;
 const PERIOD: Duration = Duration::from_millis(50);
 
 /// Runs until it is killed; what it found so far is sent after every execution.
-pub(super) fn run(part: &Part<'_>) -> Outcome<Value> {
+pub(super) fn run(part: &CrashPart<'_>) -> Outcome<Value> {
     let subject = smallest(part)?;
     let prepared = part.client.prepare(&subject.loaded.model, part.pulse)?;
-    let mut sequence = Sequence::new(&subject.loaded, prepared.session(Mode::Sync)?);
+    let mut sequence = Sequence::new(&subject.loaded, prepared.session(CallMode::Sync)?);
     let feed = subject.feeds.first().cloned().unwrap_or_default();
     let (mut calls, mut failed, mut gap) = (0_u64, 0_u64, Duration::ZERO);
     let mut times = Vec::new();
@@ -28,7 +28,7 @@ pub(super) fn run(part: &Part<'_>) -> Outcome<Value> {
         let start = Instant::now();
         let right = sequence
             .run(&feed, part.pulse)
-            .is_ok_and(|got| subject.check(0, &got, Mode::Sync).is_ok());
+            .is_ok_and(|got| subject.check(0, &got, CallMode::Sync).is_ok());
         calls += 1;
         if right {
             gap = gap.max(last.elapsed());

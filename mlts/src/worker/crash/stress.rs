@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::Value;
 
-use super::part::{Part, events, ready};
+use super::part::{CrashPart, events, ready};
 use super::subjects::subjects;
 use crate::data::Random;
-use crate::protocol::Mode;
-use crate::worker::client::Shared;
+use crate::protocol::CallMode;
+use crate::worker::client::ClientHandle;
 use crate::worker::outcome::{Outcome, Stopped};
 use crate::worker::sequence::Sequence;
 
@@ -18,23 +18,25 @@ use crate::worker::sequence::Sequence;
 const STAY: Duration = Duration::from_millis(150);
 
 /// The number that the coordinator put beside the work.
-fn extra(part: &Part<'_>, name: &str) -> Option<u64> {
+fn extra(part: &CrashPart<'_>, name: &str) -> Option<u64> {
     part.work.extra.get(name)?.parse().ok()
 }
 
 /// c01, c02, c04: threads that load, run and unload all models in turn; every answer is checked.
-pub(super) fn run(part: &Part<'_>) -> Outcome<Value> {
+pub(super) fn run(part: &CrashPart<'_>) -> Outcome<Value> {
     let subjects = subjects(part)?;
     suicide(part);
     let answers = AtomicU64::new(0);
-    let turn = |shared: &Shared, seed: u64| -> Outcome<()> {
+    let turn = |shared: &ClientHandle, seed: u64| -> Outcome<()> {
         let client = shared.open()?;
         let mut random = Random(seed);
         let begun = Instant::now();
         let time = Duration::from_millis(part.work.ms);
         while begun.elapsed() < time {
             let Some(subject) = subjects.get(random.index(subjects.len())) else { return Ok(()) };
-            let Some(&mode) = Mode::ALL.get(random.index(Mode::ALL.len())) else { return Ok(()) };
+            let Some(&mode) = CallMode::ALL.get(random.index(CallMode::ALL.len())) else {
+                return Ok(());
+            };
             let named =
                 |error| Stopped::from(error).during(format!("{} in {}", subject.name, mode.name()));
             let prepared = client.prepare(&subject.loaded.model, part.pulse).map_err(named)?;
@@ -57,11 +59,11 @@ pub(super) fn run(part: &Part<'_>) -> Outcome<Value> {
 }
 
 /// c05: the same without executions.
-pub(super) fn load(part: &Part<'_>) -> Outcome<Value> {
+pub(super) fn load(part: &CrashPart<'_>) -> Outcome<Value> {
     let subjects = subjects(part)?;
     suicide(part);
     let loads = AtomicU64::new(0);
-    let turn = |shared: &Shared, seed: u64| -> Outcome<()> {
+    let turn = |shared: &ClientHandle, seed: u64| -> Outcome<()> {
         let client = shared.open()?;
         let mut random = Random(seed);
         let begun = Instant::now();
@@ -78,14 +80,14 @@ pub(super) fn load(part: &Part<'_>) -> Outcome<Value> {
 }
 
 /// c03: threads that compile, execute or wait behind fences until the process is killed.
-pub(super) fn busy(part: &Part<'_>) -> Outcome<Value> {
+pub(super) fn busy(part: &CrashPart<'_>) -> Outcome<Value> {
     let subjects = subjects(part)?;
     let what = part.work.extra.get("what").map_or("compile", String::as_str);
     if what == "fence" {
         return super::pending::wait_behind_fences(part, &subjects);
     }
     let is_first = AtomicBool::new(true);
-    let turn = |shared: &Shared, seed: u64| -> Outcome<()> {
+    let turn = |shared: &ClientHandle, seed: u64| -> Outcome<()> {
         let client = shared.open()?;
         let mut random = Random(seed);
         loop {
@@ -98,7 +100,7 @@ pub(super) fn busy(part: &Part<'_>) -> Outcome<Value> {
             if what == "compile" {
                 continue;
             }
-            let mut sequence = Sequence::new(&subject.loaded, prepared.session(Mode::Burst)?);
+            let mut sequence = Sequence::new(&subject.loaded, prepared.session(CallMode::Burst)?);
             let arrived = Instant::now();
             while arrived.elapsed() < STAY {
                 if let Some(feed) = subject.feeds.first() {
@@ -112,7 +114,10 @@ pub(super) fn busy(part: &Part<'_>) -> Outcome<Value> {
 }
 
 /// Runs the part's threads; the first failure counts.
-fn threads(part: &Part<'_>, turn: &(dyn Fn(&Shared, u64) -> Outcome<()> + Sync)) -> Outcome<()> {
+fn threads(
+    part: &CrashPart<'_>,
+    turn: &(dyn Fn(&ClientHandle, u64) -> Outcome<()> + Sync),
+) -> Outcome<()> {
     let shared = part.client.share();
     std::thread::scope(|scope| {
         let handles: Vec<_> = (0..part.work.count.max(1))
@@ -138,7 +143,7 @@ fn threads(part: &Part<'_>, turn: &(dyn Fn(&Shared, u64) -> Outcome<()> + Sync))
 }
 
 /// Kills this process at the moment that the coordinator drew, if it drew one.
-fn suicide(part: &Part<'_>) {
+fn suicide(part: &CrashPart<'_>) {
     let Some(after) = extra(part, "suicide_ms") else { return };
     std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(after));

@@ -4,10 +4,10 @@ use nnburst::hal::Operand;
 use nnburst::{Device, ModelBuilder, PrepareOptions};
 use serde_json::{Value, json};
 
-use super::part::{Part, events};
+use super::part::{CrashPart, events};
 use crate::data::{Loaded, ModelEntry};
 use crate::evaluators::{Kind, difference};
-use crate::protocol::{Mode, monotonic_ns};
+use crate::protocol::{CallMode, monotonic_ns};
 use crate::worker::client::{Client, Prepared, Result as Called};
 use crate::worker::outcome::{Outcome, Stopped};
 use crate::worker::pulse::Pulse;
@@ -31,7 +31,7 @@ pub(super) struct Subject {
 
 /// The models that the driver takes: built-in ones and those of the job. Their answers are taken
 /// from the driver itself, undisturbed, and compared with the reference device's.
-pub(super) fn subjects(part: &Part<'_>) -> Outcome<Vec<Subject>> {
+pub(super) fn subjects(part: &CrashPart<'_>) -> Outcome<Vec<Subject>> {
     let mut all = Vec::new();
     for (name, loaded) in candidates(&part.work.models) {
         let taken =
@@ -48,18 +48,18 @@ pub(super) fn subjects(part: &Part<'_>) -> Outcome<Vec<Subject>> {
 }
 
 /// The smallest model that the driver takes.
-pub(super) fn smallest(part: &Part<'_>) -> Outcome<Subject> {
+pub(super) fn smallest(part: &CrashPart<'_>) -> Outcome<Subject> {
     first_of(part, candidates(&[]))
 }
 
 /// The largest built-in model that the driver takes.
-pub(super) fn largest(part: &Part<'_>) -> Outcome<Subject> {
+pub(super) fn largest(part: &CrashPart<'_>) -> Outcome<Subject> {
     let mut all = candidates(&[]);
     all.reverse();
     first_of(part, all)
 }
 
-fn first_of(part: &Part<'_>, all: Vec<(String, Loaded)>) -> Outcome<Subject> {
+fn first_of(part: &CrashPart<'_>, all: Vec<(String, Loaded)>) -> Outcome<Subject> {
     for (name, loaded) in all {
         let taken =
             part.pulse.during("supported operations", || part.client.supported(&loaded.model));
@@ -107,9 +107,9 @@ fn convolution() -> Option<Loaded> {
     Some(Loaded { model, states: Vec::new(), origins: Vec::new() })
 }
 
-fn judge(part: &Part<'_>, name: String, loaded: Loaded) -> Outcome<Subject> {
+fn judge(part: &CrashPart<'_>, name: String, loaded: Loaded) -> Outcome<Subject> {
     let prepared = part.client.prepare(&loaded.model, part.pulse)?;
-    let mut sequence = Sequence::new(&loaded, prepared.session(Mode::Sync)?);
+    let mut sequence = Sequence::new(&loaded, prepared.session(CallMode::Sync)?);
     let feeds: Vec<_> =
         (0..FEEDS).map(|seed| Feed::random(&loaded, seed + part.job.seed)).collect();
     let mut expected = Vec::new();
@@ -119,7 +119,7 @@ fn judge(part: &Part<'_>, name: String, loaded: Loaded) -> Outcome<Subject> {
     let reference = Device::reference().compile(&loaded.model, PrepareOptions::default());
     if let Ok(reference) = reference {
         let mut sequence =
-            Sequence::new(&loaded, Prepared::Runtime(reference).session(Mode::Sync)?);
+            Sequence::new(&loaded, Prepared::Runtime(reference).session(CallMode::Sync)?);
         for (feed, got) in feeds.iter().zip(&expected) {
             let want = sequence.run(feed, part.pulse)?;
             close(&loaded, got, &want).map_err(|why| {
@@ -151,7 +151,7 @@ fn kind(loaded: &Loaded, output: usize) -> Kind {
 
 impl Subject {
     /// Checks an answer to the bit.
-    pub(super) fn check(&self, feed: usize, got: &[Vec<u8>], mode: Mode) -> Outcome<()> {
+    pub(super) fn check(&self, feed: usize, got: &[Vec<u8>], mode: CallMode) -> Outcome<()> {
         let Some(want) = self.expected.get(feed) else { return Ok(()) };
         if got == want {
             return Ok(());
@@ -177,15 +177,15 @@ impl Subject {
     /// Prepares the model on another connection and checks one answer.
     pub(super) fn answer_on(&self, client: &Client, pulse: &Pulse) -> Outcome<()> {
         let prepared = client.prepare(&self.loaded.model, pulse)?;
-        let got = self.run_on(&prepared, 0, Mode::Sync, pulse)?;
-        self.check(0, &got, Mode::Sync)
+        let got = self.run_on(&prepared, 0, CallMode::Sync, pulse)?;
+        self.check(0, &got, CallMode::Sync)
     }
 
     fn run_on(
         &self,
         prepared: &Prepared,
         feed: usize,
-        mode: Mode,
+        mode: CallMode,
         pulse: &Pulse,
     ) -> Called<Vec<Vec<u8>>> {
         let mut sequence = Sequence::new(&self.loaded, prepared.session(mode)?);
@@ -197,7 +197,7 @@ impl Subject {
 }
 
 /// A new client's first right answer, and when it was there.
-pub(super) fn answer(part: &Part<'_>) -> Outcome<Value> {
+pub(super) fn answer(part: &CrashPart<'_>) -> Outcome<Value> {
     smallest(part)?;
     send_time();
     Ok(events(1))

@@ -14,7 +14,7 @@ use super::pass::Pass;
 use super::{photos, tasks};
 use crate::data::{CaseEntry, Family, bytes_of};
 use crate::evaluators::{Difference, Kind, difference};
-use crate::protocol::Mode;
+use crate::protocol::CallMode;
 use crate::report::{Accuracy, CaseReport, WrongValue};
 use crate::worker::client::Prepared;
 use crate::worker::outcome::{Outcome, Stopped};
@@ -27,7 +27,7 @@ const NNAPI_STEPS: f64 = 4.0;
 pub(super) const TIERS: [&str; 4] = ["exact", "close", "task", "none"];
 
 /// A case's outputs, and what is known of them.
-pub(super) struct Answer<'a> {
+pub(super) struct CaseOutputs<'a> {
     pub(super) case: &'a CaseEntry,
     pub(super) outputs: Vec<Vec<u8>>,
     pub(super) goldens: Vec<Vec<u8>>,
@@ -73,7 +73,7 @@ fn run_modes<'a>(
     pass: &Pass<'_>,
     case: &'a CaseEntry,
     accuracy: &mut Accuracy,
-) -> Outcome<Answer<'a>> {
+) -> Outcome<CaseOutputs<'a>> {
     let feed = Feed::of_case(case).map_err(Stopped::failed)?;
     let mut first: Option<Vec<Vec<u8>>> = None;
     for &mode in &pass.work.modes {
@@ -104,7 +104,7 @@ fn run_modes<'a>(
     }
     let goldens = case.outputs.iter().map(|path| bytes_of(path)).collect::<Result<_, _>>();
     let goldens = goldens.map_err(Stopped::failed)?;
-    Ok(Answer { case, outputs: first.unwrap_or_default(), goldens })
+    Ok(CaseOutputs { case, outputs: first.unwrap_or_default(), goldens })
 }
 
 fn note(accuracy: &mut Accuracy, reason: String) {
@@ -129,7 +129,7 @@ fn apart(one: &[Vec<u8>], other: &[Vec<u8>]) -> Option<String> {
 /// The tier of a case.
 fn rate(
     pass: &Pass<'_>,
-    answer: &Answer<'_>,
+    answer: &CaseOutputs<'_>,
     arbiter: &mut Option<Option<Prepared>>,
 ) -> Outcome<CaseReport> {
     let mut report = compare(pass, answer, &answer.goldens);
@@ -150,7 +150,7 @@ fn rate(
         let arbiter = arbiter.get_or_insert_with(|| pass.arbiter());
         if let Some(prepared) = arbiter {
             let feed = Feed::of_case(answer.case).map_err(Stopped::failed)?;
-            let mut sequence = Sequence::new(pass.loaded, prepared.session(Mode::Sync)?);
+            let mut sequence = Sequence::new(pass.loaded, prepared.session(CallMode::Sync)?);
             if sequence.run(&feed, pass.pulse).is_ok_and(|bits| bits == answer.outputs) {
                 "exact".clone_into(&mut report.tier);
                 report.first = None;
@@ -161,7 +161,7 @@ fn rate(
 }
 
 /// The distance from goldens, and the exact or close tier if one is reached.
-fn compare(pass: &Pass<'_>, answer: &Answer<'_>, goldens: &[Vec<u8>]) -> CaseReport {
+fn compare(pass: &Pass<'_>, answer: &CaseOutputs<'_>, goldens: &[Vec<u8>]) -> CaseReport {
     let mut report = CaseReport { name: answer.case.name.clone(), ..CaseReport::default() };
     let mut tier = 0;
     let (mut squares, mut magnitudes) = (0.0, 0.0);

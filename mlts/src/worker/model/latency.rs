@@ -12,7 +12,7 @@ use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use super::pass::Pass;
 use crate::conditions::stolen_jiffies;
 use crate::num::{median, micros, nanos, real, real_u64};
-use crate::protocol::Mode;
+use crate::protocol::CallMode;
 use crate::report::{Latency, Percentiles};
 use crate::worker::client::Result as Called;
 use crate::worker::outcome::Outcome;
@@ -49,7 +49,7 @@ pub(super) fn measure(pass: &Pass<'_>) -> Outcome<Measured> {
         callers.push(Caller::new(mode.name(), sequence));
     }
     if let Some(reference) = &pass.reference {
-        let sequence = Sequence::new(pass.loaded, reference.session(Mode::Sync)?);
+        let sequence = Sequence::new(pass.loaded, reference.session(CallMode::Sync)?);
         callers.push(Caller::new(REFERENCE, sequence));
     }
     for caller in &mut callers {

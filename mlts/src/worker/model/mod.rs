@@ -19,7 +19,7 @@ use super::client::Client;
 use super::outcome::{Outcome, Stopped};
 use super::pulse::{Pulse, send};
 use crate::data::{LoadFailure, Loaded};
-use crate::protocol::{Event, ModelWork, Via};
+use crate::protocol::{ModelWork, Via, WorkerEvent};
 use pass::Pass;
 
 pub(super) fn run(client: &Client, work: &ModelWork, pulse: &Pulse) -> Outcome<Value> {
@@ -66,5 +66,5 @@ pub(super) fn run(client: &Client, work: &ModelWork, pulse: &Pulse) -> Outcome<V
 
 fn part(name: &str, value: &impl Serialize) {
     let value = serde_json::to_value(value).unwrap_or_default();
-    send(&Event::Part { name: name.to_owned(), value });
+    send(&WorkerEvent::Part { name: name.to_owned(), value });
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::accuracy::{Answer, kind_of};
+use super::accuracy::{CaseOutputs, kind_of};
 use super::pass::Pass;
 use crate::data::{Family, bytes_of};
 use crate::evaluators::{
@@ -19,7 +19,7 @@ const PHONE_ERRORS: f64 = 5.0;
 
 /// Returns whether a case's answer is right by the task's rule; false where there is no rule but
 /// the values'.
-pub(super) fn is_right(pass: &Pass<'_>, answer: &Answer<'_>) -> bool {
+pub(super) fn is_right(pass: &Pass<'_>, answer: &CaseOutputs<'_>) -> bool {
     let (Some(output), Some(golden)) = (answer.outputs.first(), answer.goldens.first()) else {
         return false;
     };
@@ -42,7 +42,7 @@ pub(super) fn is_right(pass: &Pass<'_>, answer: &Answer<'_>) -> bool {
 }
 
 /// The figures of all cases.
-pub(super) fn evaluate(pass: &Pass<'_>, answers: &[Answer<'_>]) -> Vec<EvaluatorReport> {
+pub(super) fn evaluate(pass: &Pass<'_>, answers: &[CaseOutputs<'_>]) -> Vec<EvaluatorReport> {
     if answers.is_empty() {
         return Vec::new();
     }
@@ -67,7 +67,7 @@ fn is_same_class(kind: Kind, output: &[u8], golden: &[u8]) -> bool {
         && scores.get(want).is_some_and(|score| *score >= most)
 }
 
-fn classes(pass: &Pass<'_>, answers: &[Answer<'_>]) -> Option<EvaluatorReport> {
+fn classes(pass: &Pass<'_>, answers: &[CaseOutputs<'_>]) -> Option<EvaluatorReport> {
     let kind = kind_of(pass, 0);
     let mut right = 0;
     let mut wrong = Vec::new();
@@ -126,7 +126,7 @@ pub(super) fn pixels_agreeing(pass: &Pass<'_>, output: &[u8], golden: &[u8]) -> 
     agreement(&pixel_classes(pass, output, want.len()), &want)
 }
 
-fn pixels(pass: &Pass<'_>, answers: &[Answer<'_>]) -> Option<EvaluatorReport> {
+fn pixels(pass: &Pass<'_>, answers: &[CaseOutputs<'_>]) -> Option<EvaluatorReport> {
     let (mut least_agreed, mut least_iou) = (1.0_f64, 1.0_f64);
     for answer in answers {
         let (output, golden) = (answer.outputs.first()?, answer.goldens.first()?);
@@ -160,7 +160,7 @@ fn speech_scale(pass: &Pass<'_>) -> Option<SpeechScale> {
     Some(SpeechScale::of_bytes(&bytes_of(&path).ok()?))
 }
 
-fn speech(pass: &Pass<'_>, answers: &[Answer<'_>]) -> Option<EvaluatorReport> {
+fn speech(pass: &Pass<'_>, answers: &[CaseOutputs<'_>]) -> Option<EvaluatorReport> {
     let scale = speech_scale(pass)?;
     let (mut distortion, mut f0) = (0.0_f64, 0.0_f64);
     for answer in answers {
@@ -186,7 +186,7 @@ fn phones(pass: &Pass<'_>, output: &[u8], golden: &[u8]) -> Option<PhoneErrors> 
     Some(phone_error_rate(output, golden, usize::try_from(classes).ok()?))
 }
 
-fn phone_errors(pass: &Pass<'_>, answers: &[Answer<'_>]) -> Option<EvaluatorReport> {
+fn phone_errors(pass: &Pass<'_>, answers: &[CaseOutputs<'_>]) -> Option<EvaluatorReport> {
     let mut worst = PhoneErrors { percent: 0.0, merged_percent: 0.0, equal_frames: 1.0 };
     for answer in answers {
         let (output, golden) = (answer.outputs.first()?, answer.goldens.first()?);
@@ -202,7 +202,7 @@ fn phone_errors(pass: &Pass<'_>, answers: &[Answer<'_>]) -> Option<EvaluatorRepo
     Some(report)
 }
 
-fn boxes(answers: &[Answer<'_>]) -> Option<EvaluatorReport> {
+fn boxes(answers: &[CaseOutputs<'_>]) -> Option<EvaluatorReport> {
     let all = answers
         .iter()
         .map(|answer| missed(&detections(&answer.outputs), &detections(&answer.goldens)));
