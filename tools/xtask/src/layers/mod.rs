@@ -123,7 +123,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
                 *files.or_default() += circle.len();
                 println!("{}: {} files import each other in a circle", package.name, circle.len());
                 if is_list {
-                    circle.iter().for_each(|file| println!("    {}", graph.file(*file).display()));
+                    list_circle(&graph, &circle);
                 }
             }
         }
@@ -148,6 +148,18 @@ fn house(name: &str) -> &str {
 fn list(is_list: bool, places: &[Layered]) {
     for place in places.iter().filter(|_| is_list) {
         println!("{place}");
+    }
+}
+
+/// Prints the files of a circle and what each of them imports within it.
+fn list_circle(graph: &ImportGraph, circle: &[usize]) {
+    let edges = graph.edges();
+    for &file in circle {
+        println!("    {} imports", graph.file(file).display());
+        let imports = edges.get(file).map(Vec::as_slice).unwrap_or_default();
+        for &other in imports.iter().filter(|other| circle.contains(other)) {
+            println!("        {}", graph.file(other).display());
+        }
     }
 }
 

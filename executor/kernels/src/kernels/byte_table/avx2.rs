@@ -12,7 +12,7 @@ use core::arch::x86_64::{
     _mm256_xor_si256,
 };
 
-use super::{Row, scalar};
+use super::scalar::{self, Row};
 
 const LANES: usize = 32;
 

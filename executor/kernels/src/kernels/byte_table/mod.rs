@@ -8,26 +8,9 @@ mod avx512;
 mod neon;
 mod scalar;
 
+use self::scalar::Row;
 use crate::simd::{Form, Isa, best};
 use crate::tensor::{In, Out};
-
-/// Bytes to look up, and where what is found goes: the same place, or one that doesn't overlap.
-#[derive(Clone, Copy, Debug)]
-struct Row<'a> {
-    table: &'a [u8; 256],
-    input: *const u8,
-    output: *mut u8,
-    len: usize,
-}
-
-impl Row<'_> {
-    /// From an element on, which is there or just behind the end.
-    #[inline(always)]
-    fn from(&self, first: usize) -> Self {
-        let (input, output) = (self.input.wrapping_add(first), self.output.wrapping_add(first));
-        Self { input, output, len: self.len - first, ..*self }
-    }
-}
 
 /// # Safety
 /// The row is as long as stated; the machine has the instruction set.

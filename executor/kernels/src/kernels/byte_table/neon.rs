@@ -4,7 +4,7 @@ use core::arch::aarch64::{
     uint8x16x4_t, vdupq_n_u8, vld1q_u8, vld1q_u8_x4, vqtbl4q_u8, vqtbx4q_u8, vst1q_u8, vsubq_u8,
 };
 
-use super::{Row, scalar};
+use super::scalar::{self, Row};
 
 const LANES: usize = 16;
 

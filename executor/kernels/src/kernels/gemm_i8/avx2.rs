@@ -7,8 +7,9 @@ use core::arch::x86_64::{
     _mm256_storeu_si256, _mm256_sub_epi16, _mm256_sub_epi32,
 };
 
+use super::kernel::{Bytes, Encoding, Kernel, Run};
+use super::scalar;
 use super::tile::{Sums, one, tiles};
-use super::{Bytes, Encoding, Kernel, Run, scalar};
 use crate::simd::numbers::{I32Simd, I32x8};
 use crate::simd::requantise::Channels;
 use crate::simd::requantise::avx2::Lanes;

@@ -11,8 +11,8 @@ use core::arch::x86_64::{
     _mm512_unpackhi_epi64, _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 
+use super::kernel::{Bytes, Encoding, Few, Kernel, Run};
 use super::tile::{Sums, one, tiles};
-use super::{Bytes, Encoding, Few, Kernel, Run};
 use crate::simd::requantise::Channels;
 use crate::simd::requantise::avx512::{Narrow, rounded};
 

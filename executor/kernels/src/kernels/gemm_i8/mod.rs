@@ -44,7 +44,7 @@ use crate::tensor::rows::Pitched;
 use bands::Bands;
 pub(super) use kernel::Encoding;
 pub use kernel::{Bytes, Kernel, Weights};
-use kernel::{Few, Run, difference};
+use kernel::{Few, Run};
 use packing::Unpacked;
 use pairs::Pairs;
 

@@ -8,8 +8,9 @@ use core::arch::aarch64::{
     vsubq_s32, vuzpq_s16,
 };
 
+use super::kernel::{Bytes, Encoding, Kernel, Run};
+use super::scalar;
 use super::tile::{Sums, one, tiles};
-use super::{Bytes, Encoding, Kernel, Run, scalar};
 use crate::simd::numbers::{I32Simd, I32x4x2};
 use crate::simd::requantise::Channels;
 use crate::simd::requantise::neon::Lanes;

@@ -7,9 +7,9 @@ use core::arch::aarch64::{
     vreinterpretq_u8_u32, vst1q_u8, vsubq_s32,
 };
 
+use super::kernel::{Bytes, Encoding, Kernel, Run};
 use super::neon::{multipliers, store};
 use super::tile::{Sums, one, tiles};
-use super::{Bytes, Encoding, Kernel, Run};
 use crate::simd::dot_neon::dot;
 use crate::simd::requantise::Channels;
 use crate::simd::requantise::neon::Lanes;

@@ -1,7 +1,7 @@
 //! Weights into panels: a line of bias, then a line per word of a window, segment by segment.
 
 use super::bands::Bands;
-use super::{Bytes, Encoding, Kernel, difference};
+use super::kernel::{Bytes, Encoding, Kernel, difference};
 use crate::tensor::poll;
 
 /// A row of weights and a bias per column.

@@ -9,7 +9,8 @@
 //!
 //! The output is the same in memory. Weights that are added stand for 0, so sums are the same.
 
-use super::{Bytes, Kernel, Unpacked};
+use super::kernel::{Bytes, Kernel};
+use super::packing::Unpacked;
 use crate::kernels::patches::Patches;
 
 /// The weights of two windows.

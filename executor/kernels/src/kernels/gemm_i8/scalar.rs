@@ -1,6 +1,6 @@
 //! Plain Rust.
 
-use super::{Bytes, Encoding, Kernel, Run, difference};
+use super::kernel::{Bytes, Encoding, Kernel, Run, difference};
 
 pub(super) const KERNEL: Kernel = Kernel {
     columns: COLUMNS,

@@ -1,6 +1,6 @@
 //! The loop of a tile: the same for every instruction set.
 
-use super::Run;
+use super::kernel::Run;
 use crate::simd::requantise::Channels;
 
 /// Sums of neighbouring columns of one window, in registers.
@@ -74,7 +74,7 @@ pub(super) trait Sums: Copy {
 /// The tile of a single window, as wide as its panel is: at most `MOST` vectors.
 ///
 /// # Safety
-/// As for [`super::Kernel::run`], but there is one window.
+/// As for [`super::kernel::Kernel::run`], but there is one window.
 #[inline(always)]
 pub(super) unsafe fn one<S: Sums, const MOST: usize>(run: &Run) {
     // SAFETY: as the caller promises; each arm differs in the width of the tile alone.
@@ -91,7 +91,7 @@ pub(super) unsafe fn one<S: Sums, const MOST: usize>(run: &Run) {
 /// All tiles of a run, as wide as its panel is: at most `MOST` vectors.
 ///
 /// # Safety
-/// As for [`super::Kernel::run`].
+/// As for [`super::kernel::Kernel::run`].
 #[inline(always)]
 pub(super) unsafe fn tiles<S: Sums, const MOST: usize>(run: &Run) {
     // SAFETY: as the caller promises; each arm differs in the width of tiles alone.

@@ -6,8 +6,8 @@ use core::arch::x86_64::{
     _mm256_permute4x64_epi64, _mm256_setzero_si256, _mm256_storeu_si256,
 };
 
+use super::kernel::{Kernel, Panels};
 use super::panels::{Sums, panels};
-use super::{Kernel, Panels};
 
 pub(super) const KERNEL: Kernel = Kernel { run, signed: false };
 

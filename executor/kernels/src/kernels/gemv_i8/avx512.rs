@@ -5,8 +5,8 @@ use core::arch::x86_64::{
     _mm512_setzero_si512, _mm512_storeu_si512,
 };
 
+use super::kernel::{Kernel, Panels};
 use super::panels::{Sums, panels};
-use super::{Kernel, Panels};
 
 pub(super) const KERNEL: Kernel = Kernel { run, signed: false };
 

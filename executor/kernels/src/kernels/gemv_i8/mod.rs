@@ -9,6 +9,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod kernel;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 #[cfg(target_arch = "aarch64")]
@@ -17,35 +18,10 @@ mod neon_dot;
 mod panels;
 mod scalar;
 
+use self::kernel::{COLUMNS, DEPTH, Kernel, Panels};
 use crate::simd::{Form, Isa, best};
 use crate::tensor::packed::Packed;
 use crate::tensor::{In, poll};
-
-/// Rows by all panels.
-#[derive(Clone, Copy, Debug)]
-struct Panels {
-    /// `words` lines of 64 bytes per panel.
-    weights: *const i8,
-    /// Four bytes each, shifted up by 128 unless the kernel takes them signed; one row behind the
-    /// other.
-    row: *const u32,
-    rows: usize,
-    words: usize,
-    /// The initial accumulators of each row, [`COLUMNS`] per panel.
-    start: *const i32,
-    /// As many for each row.
-    sums: *mut i32,
-    panels: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Kernel {
-    /// # Safety
-    /// Weights, rows and sums are as large as [`Panels`] says; the machine has the instruction set.
-    run: unsafe fn(&Panels),
-    /// True if the row's bytes are taken as signed.
-    signed: bool,
-}
 
 /// Best first.
 const FORMS: &[Form<Kernel>] = &[
@@ -62,11 +38,6 @@ const FORMS: &[Form<Kernel>] = &[
 
 /// Nanoseconds of what is done at once, about.
 const PART_NS: usize = 500_000;
-
-/// Columns of a panel.
-const COLUMNS: usize = 16;
-/// Elements of depth that lie side by side.
-const DEPTH: usize = 4;
 
 /// Weights, packed.
 #[derive(Debug)]
@@ -197,13 +168,6 @@ impl GemvBytes {
             unsafe { (self.form.run.run)(&part) };
         }
         Ok(())
-    }
-}
-
-impl Kernel {
-    /// What the row's bytes are shifted up by; flipping that bit does it.
-    const fn shift(&self) -> u8 {
-        if self.signed { 0 } else { 0x80 }
     }
 }
 

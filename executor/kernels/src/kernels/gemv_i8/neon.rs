@@ -5,8 +5,8 @@ use core::arch::aarch64::{
     vmull_high_s8, vmull_s8, vpadalq_s16, vpaddq_s32, vreinterpretq_s8_u32, vst1q_s32,
 };
 
+use super::kernel::{Kernel, Panels};
 use super::panels::{Sums, panels};
-use super::{Kernel, Panels};
 
 pub(super) const KERNEL: Kernel = Kernel { run, signed: true };
 

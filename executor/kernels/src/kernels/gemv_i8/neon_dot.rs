@@ -5,8 +5,8 @@ use core::arch::aarch64::{
     vreinterpretq_s8_u32, vst1q_s32,
 };
 
+use super::kernel::{Kernel, Panels};
 use super::panels::{Sums, panels};
-use super::{Kernel, Panels};
 use crate::simd::dot_neon::dot;
 
 pub(super) const KERNEL: Kernel = Kernel { run, signed: true };

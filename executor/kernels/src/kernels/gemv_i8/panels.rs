@@ -1,6 +1,6 @@
 //! The loop over panels: the same for every instruction set.
 
-use super::{COLUMNS, DEPTH, Panels};
+use super::kernel::{COLUMNS, DEPTH, Panels};
 
 /// The sums of a panel's columns, in registers.
 ///
@@ -36,7 +36,7 @@ pub(super) trait Sums: Copy {
 /// on.
 ///
 /// # Safety
-/// As for [`super::Kernel::run`].
+/// As for [`super::kernel::Kernel::run`].
 #[inline(always)]
 pub(super) unsafe fn panels<S: Sums, const SIDE: usize, const ROWS: usize>(panels: &Panels) {
     let whole = panels.panels / SIDE * SIDE;

@@ -1,6 +1,6 @@
 //! Plain Rust.
 
-use super::{COLUMNS, DEPTH, Kernel, Panels};
+use super::kernel::{COLUMNS, DEPTH, Kernel, Panels};
 
 pub(super) const KERNEL: Kernel = Kernel { run: panels, signed: false };
 

@@ -16,12 +16,12 @@ use super::super::curves::{self, Curve};
 use super::super::lstm_cell::extents_2d;
 use super::super::quantized_16bit_lstm::saturate;
 use super::gate::{Extents, Gate};
-use super::products::Products;
-use super::projection::Projection;
-use super::{
+use super::operands::{
     CELL, CELL_CLIP, CELL_STATE, FORGET, HIDDEN_SCALE, HIDDEN_ZERO_POINT, INPUT, INPUT_TO, OUTPUT,
     OUTPUT_STATE, RECURRENT_TO, check, clip,
 };
+use super::products::Products;
+use super::projection::Projection;
 use crate::lowering::{Io, Lowered, OpBuilder};
 
 #[derive(Debug)]

@@ -7,7 +7,9 @@ use nnburst_kernels::tensor::quant::fixed::inverse_sqrt;
 
 use super::super::curves::{self, Curve};
 use super::super::quantized_16bit_lstm::saturate;
-use super::{BIAS, CELL, INPUT_TO, INTERMEDIATE_SCALE, LAYER_NORM, PEEPHOLE, RECURRENT_TO, check};
+use super::operands::{
+    BIAS, CELL, INPUT_TO, INTERMEDIATE_SCALE, LAYER_NORM, PEEPHOLE, RECURRENT_TO, check,
+};
 use crate::lowering::{Io, Lowered, OpBuilder};
 
 #[derive(Debug)]

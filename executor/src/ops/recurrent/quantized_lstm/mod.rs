@@ -8,13 +8,12 @@
 
 mod cell;
 mod gate;
+mod operands;
 mod products;
 mod projection;
 mod steps;
 
 use std::sync::Arc;
-
-use nnburst_hal::OperandType;
 
 pub(crate) use self::cell::Cell;
 pub(crate) use self::steps::Steps;
@@ -22,32 +21,10 @@ use crate::lowering::Io;
 use crate::lowering::{Lowered, OpBuilder};
 use crate::ops::Op;
 use crate::ops::support::plain;
-use nnburst_kernels::tensor::OpError;
 use nnburst_kernels::tensor::Shape;
 use nnburst_kernels::tensor::poll;
 
 pub(in crate::ops) static QUANTIZED_LSTM: Op = Op { lower };
-
-/// Operands by position; where there are four they are of the gates input, forget, cell, output.
-const INPUT_TO: usize = 1;
-const RECURRENT_TO: usize = 5;
-const PEEPHOLE: [usize; 4] = [9, 10, usize::MAX, 11];
-const BIAS: usize = 12;
-const PROJECTION: usize = 16;
-const PROJECTION_BIAS: usize = 17;
-const OUTPUT_STATE: usize = 18;
-const CELL_STATE: usize = 19;
-const LAYER_NORM: usize = 20;
-const CELL_CLIP: usize = 24;
-const PROJECTION_CLIP: usize = 25;
-const INTERMEDIATE_SCALE: usize = 26;
-const HIDDEN_ZERO_POINT: usize = 30;
-const HIDDEN_SCALE: usize = 31;
-
-const INPUT: usize = 0;
-const FORGET: usize = 1;
-const CELL: usize = 2;
-const OUTPUT: usize = 3;
 
 fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let cell = Arc::new(Cell::new(op)?);
@@ -68,26 +45,4 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     });
     op.join_cell(cell);
     Ok(())
-}
-
-fn check(
-    op: &OpBuilder<'_>,
-    index: usize,
-    kind: OperandType,
-    extents: &[usize],
-) -> Result<(), OpError> {
-    let tensor = op.input(index)?;
-    if tensor.kind == kind && *tensor.shape == *extents {
-        return Ok(());
-    }
-    let what = format!("is {} of {:?}, not {kind} of {extents:?}", tensor.kind, tensor.shape);
-    Err(OpError::input(index, what))
-}
-
-/// A limit in steps of `scale`, at most `most`; `None` where there is none.
-fn clip(op: &OpBuilder<'_>, index: usize, scale: f32, most: i32) -> Lowered<Option<i32>> {
-    let clip = if op.has_input(index) { op.f32(index)? } else { 0.0 };
-    #[expect(clippy::cast_possible_truncation, reason = "float casts saturate")]
-    let steps = (clip / scale) as i32;
-    Ok((clip > 0.0).then_some(steps.clamp(0, most)))
 }

@@ -6,7 +6,7 @@ use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::{In, poll};
 
 use super::gate::{Extents, Gate};
-use super::{BIAS, INPUT_TO, OUTPUT_STATE, RECURRENT_TO};
+use super::operands::{BIAS, INPUT_TO, OUTPUT_STATE, RECURRENT_TO};
 use crate::lowering::{Io, OpBuilder};
 
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use nnburst_hal::OperandType;
 use nnburst_kernels::tensor::poll;
 use nnburst_kernels::tensor::quant::Multiplier;
 
-use super::{
+use super::operands::{
     HIDDEN_SCALE, OUTPUT_STATE, PROJECTION, PROJECTION_BIAS, PROJECTION_CLIP, check, clip,
 };
 use crate::lowering::{Io, Lowered, OpBuilder};

@@ -1,0 +1,39 @@
+//! The interface of a variant: panels of weights, and the function that multiplies rows by them.
+
+/// Columns of a panel.
+pub(super) const COLUMNS: usize = 16;
+/// Elements of depth that lie side by side.
+pub(super) const DEPTH: usize = 4;
+
+/// Rows by all panels.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Panels {
+    /// `words` lines of 64 bytes per panel.
+    pub(super) weights: *const i8,
+    /// Four bytes each, shifted up by 128 unless the kernel takes them signed; one row behind the
+    /// other.
+    pub(super) row: *const u32,
+    pub(super) rows: usize,
+    pub(super) words: usize,
+    /// The initial accumulators of each row, [`COLUMNS`] per panel.
+    pub(super) start: *const i32,
+    /// As many for each row.
+    pub(super) sums: *mut i32,
+    pub(super) panels: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kernel {
+    /// # Safety
+    /// Weights, rows and sums are as large as [`Panels`] says; the machine has the instruction set.
+    pub(super) run: unsafe fn(&Panels),
+    /// True if the row's bytes are taken as signed.
+    pub(super) signed: bool,
+}
+
+impl Kernel {
+    /// What the row's bytes are shifted up by; flipping that bit does it.
+    pub(super) const fn shift(&self) -> u8 {
+        if self.signed { 0 } else { 0x80 }
+    }
+}
