@@ -4,7 +4,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 #[cfg(feature = "futures")]
 use std::task::Waker;
 
-use nnburst_hal::{ExecutionCallback, ExecutionResult, HalError};
+use nnburst_hal::{
+    ExecutionCallback, ExecutionOptions, ExecutionResult, HalError, PreparedModel, Request,
+};
+
+use crate::settings::Settings;
 
 /// The first answer counts; repeats are ignored. Clones are the same answer.
 #[derive(Clone, Default)]
@@ -86,6 +90,20 @@ impl Drop for Callback {
         let why = "the driver went away without telling how the execution ended";
         self.0.tell(Err(HalError::unavailable(why).into()));
     }
+}
+
+/// Calls a device and waits for it, by the call that the settings say.
+pub(crate) fn call_in_turn(
+    model: &Arc<dyn PreparedModel>,
+    request: &Request,
+    options: ExecutionOptions,
+) -> ExecutionResult {
+    if Settings::of_process().synchronous_drivers {
+        return model.execute_synchronously(request, options);
+    }
+    let answer = Answer::default();
+    model.execute(request.clone(), options, answer.callback())?;
+    answer.wait()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nnburst_burst::packet::{BurstAnswer, DriverTimes};
+use nnburst_burst::packet::BurstAnswer;
 use nnburst_burst::{
     BurstController, BurstError, BurstStats, Closed, ControllerOptions, Fallback, LastRequest,
 };
@@ -20,36 +20,9 @@ use crate::error::{Result, RuntimeError};
 use crate::frame::Frame;
 use crate::planned::{Planned, StepCall};
 use crate::settings::Settings;
-
-/// The strategy by which the two ends of a burst wait for each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Wait {
-    /// As the setting `burst-wait` says; where that says nothing, [`Wait::Block`] for `LOW_POWER`,
-    /// else [`Wait::Adaptive`].
-    #[default]
-    Auto,
-    /// Poll: the shortest latency, for a core each. Sleeps only after a second without a frame.
-    Spin,
-    /// Poll for about as long as recent waits took, while those are shorter than the setting
-    /// `burst-window`; then sleep.
-    Adaptive,
-    /// Sleep at once: no core is burnt, every frame costs two wake-ups.
-    Block,
-}
+use crate::wait::Wait;
 
 impl Wait {
-    /// The strategy that the setting `burst-wait` calls so.
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "auto" => Some(Self::Auto),
-            "spin" => Some(Self::Spin),
-            "adaptive" => Some(Self::Adaptive),
-            "block" => Some(Self::Block),
-            _ => None,
-        }
-    }
-
     /// Returns the longest time to poll.
     fn window(self, preference: ExecutionPreference) -> Duration {
         let settings = Settings::of_process();
@@ -466,11 +439,6 @@ fn gone(why: Closed) -> RuntimeError {
     }
 }
 
-/// The driver's share of an execution.
-pub(crate) fn driver_time(times: DriverTimes) -> Duration {
-    Duration::from_nanos(times.ended.saturating_sub(times.began))
-}
-
 fn next_id() -> u64 {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -494,13 +462,5 @@ mod tests {
             assert_eq!(Wait::Adaptive.window(preference), Settings::of_process().burst_window);
             assert_eq!(Wait::Block.window(preference), Duration::ZERO);
         }
-    }
-
-    #[test]
-    fn ways_to_wait_have_names() {
-        let named = ["auto", "spin", "adaptive", "block"].map(Wait::from_name);
-        let all = [Wait::Auto, Wait::Spin, Wait::Adaptive, Wait::Block];
-        assert_eq!(named, all.map(Some));
-        assert_eq!(Wait::from_name("poll"), None);
     }
 }

@@ -14,14 +14,14 @@ use nnburst_hal_ipc::RemotePreparedModel;
 
 use crate::background;
 use crate::burst::{Burst, BurstOptions};
-use crate::compile::CompileOptions;
+use crate::compile_options::CompileOptions;
 use crate::device::Device;
 use crate::error::{Result, RuntimeError};
 use crate::execution::Execution;
 use crate::frame::{Argument, Frame};
-use crate::memory::StepRole;
+use crate::memory::CompilationId;
 use crate::partition::{self, Partitioned};
-use crate::planned::Planned;
+use crate::planned::{Planned, StepRole};
 use crate::settings::Partitioning;
 
 /// A model that devices have made ready to run. Clones are the same compilation.
@@ -199,6 +199,10 @@ impl Compilation {
     /// Returns whether both are the same compilation.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    pub(crate) fn id(&self) -> CompilationId {
+        CompilationId::of(Arc::clone(&self.0))
     }
 
     /// The model made ready: one object, however many devices work behind it.

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nnburst_hal::{
-    ExecutionOptions, ExecutionOutcome, ExecutionResult, FencedExecutionCallback, Layer,
-    MeasureTiming, Phase, PreparedModel, Request, TimePoint, Timing, bound, trace_span, vlog,
-    wait_for_driver,
+    ExecutionOptions, ExecutionOutcome, FencedExecutionCallback, Layer, MeasureTiming, Phase,
+    PreparedModel, Request, TimePoint, bound, trace_span, vlog, wait_for_driver,
 };
 
-use crate::answer::Answer;
+use crate::answer::{Answer, call_in_turn};
 use crate::compilation::Compilation;
 use crate::error::Result;
 use crate::frame::Frame;
@@ -290,23 +289,4 @@ impl Pending {
             PendingKind::Callback(_) => None,
         }
     }
-}
-
-/// Calls a device and waits for it, by the call that the settings say.
-pub(crate) fn call_in_turn(
-    model: &Arc<dyn PreparedModel>,
-    request: &Request,
-    options: ExecutionOptions,
-) -> ExecutionResult {
-    if Settings::of_process().synchronous_drivers {
-        return model.execute_synchronously(request, options);
-    }
-    let answer = Answer::default();
-    model.execute(request.clone(), options, answer.callback())?;
-    answer.wait()
-}
-
-/// Returns the driver's measurement as a `Duration`; `None` where it didn't.
-pub fn time_in_driver(timing: Timing) -> Option<Duration> {
-    (timing.time_in_driver != u64::MAX).then(|| Duration::from_micros(timing.time_in_driver))
 }

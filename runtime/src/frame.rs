@@ -18,10 +18,9 @@ use nnburst_hal::{
     RequestPool, ReusableExecution, Timing, View, ViewMut, vlog,
 };
 
-use crate::burst::driver_time;
 use crate::element::Element;
 use crate::error::{Result, RuntimeError};
-use crate::execution::time_in_driver;
+use crate::timing::{driver_time, time_in_driver};
 
 /// Shape and room of one argument of a frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

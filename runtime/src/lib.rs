@@ -44,6 +44,7 @@ mod burst;
 mod cache;
 mod compilation;
 mod compile;
+mod compile_options;
 mod device;
 pub mod doctor;
 mod driver;
@@ -66,6 +67,8 @@ mod services;
 mod settings;
 #[cfg(test)]
 mod test_device;
+mod timing;
+mod wait;
 mod watch;
 
 pub use half::f16;
@@ -74,17 +77,18 @@ pub use nnburst_hal as hal;
 pub use nnburst_hal::PrepareOptions;
 pub use nnburst_hal_ipc::Serving;
 
-pub use burst::{Burst, BurstOptions, CallOptions, Wait};
+pub use burst::{Burst, BurstOptions, CallOptions};
 pub use compilation::Compilation;
 pub use compile::{
-    Caching, CompileOptions, compile, compile_among, compile_for, explain, explain_among,
-    load_cached, served_device, supported_operations,
+    compile, compile_among, compile_for, explain, explain_among, load_cached, served_device,
+    supported_operations,
 };
+pub use compile_options::{Caching, CompileOptions};
 pub use device::{Device, REFERENCE, devices};
 pub use driver::{DriverOptions, Measured, calibrate, serve, serve_inherited};
 pub use element::Element;
 pub use error::{Result, ResultCode, RuntimeError};
-pub use execution::{Event, Execution, Pending, time_in_driver};
+pub use execution::{Event, Execution, Pending};
 pub use extensions::{
     extension_name, extension_number, extension_prefix, extension_type, extensions_are_allowed,
 };
@@ -97,6 +101,8 @@ pub use memory::{Memory, MemoryDescriptor};
 pub use model_builder::{GraphRef, ModelBuilder, OperandId, operations};
 pub use partition::{Bid, Explained, Explanation, StepKind, StepSummary};
 pub use settings::{Current, Origin, Partitioning, SETTINGS, Setting, Settings};
+pub use timing::time_in_driver;
+pub use wait::Wait;
 pub use watch::{ServiceBurst, Watched, services};
 
 /// Runs `work`, whose calls to drivers in other processes take `timeout` at most, whatever they

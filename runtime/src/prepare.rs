@@ -6,7 +6,7 @@ use nnburst_hal::{
 use std::sync::Arc;
 
 use crate::cache::{self, Files};
-use crate::compile::CompileOptions;
+use crate::compile_options::CompileOptions;
 use crate::device::Device;
 use crate::error::Result;
 
@@ -108,7 +108,7 @@ mod tests {
     use nnburst_hal::{CacheFiles, ExecutionPreference, Priority};
 
     use super::*;
-    use crate::compile::Caching;
+    use crate::compile_options::Caching;
     use crate::test_device::{Asked, TestDevice};
     use crate::{builtin, compile_for, load_cached};
 

@@ -12,7 +12,7 @@ use nnburst_hal::{environment, setting_variable, settings_file, settings_in, set
 use nnburst_hal_ipc::service_dir;
 use once_cell::race::OnceBox;
 
-use crate::burst::Wait;
+use crate::wait::Wait;
 
 /// The partitioning over devices that the caller didn't choose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

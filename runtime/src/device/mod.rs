@@ -11,15 +11,13 @@ use std::time::Duration;
 use nnburst_hal::process::Origin;
 use nnburst_hal::{
     Capabilities, Device as HalDevice, DeviceStatus, DeviceType, ErrorStatus, Extension, HalError,
-    Model, PrepareOptions, TimePoint, Version, bound, vlog,
+    Model, Version, vlog,
 };
 use nnburst_hal_ipc::{ConnectError, RemoteDevice, Spawned, service_dir};
 
 pub use list::devices;
 pub use reference::REFERENCE;
 
-use crate::compilation::Compilation;
-use crate::compile::CompileOptions;
 use crate::driver::{self, DriverOptions};
 use crate::error::{Result, RuntimeError};
 use crate::memory::{Memory, WeakMemory};
@@ -271,22 +269,6 @@ impl Device {
         match &self.0.home {
             Home::Child(child) => Some(child.id()),
             _ => None,
-        }
-    }
-
-    /// Makes a model ready to run.
-    ///
-    /// # Errors
-    /// What the device answered.
-    pub fn compile(&self, model: &Model, options: PrepareOptions) -> Result<Compilation> {
-        let PrepareOptions { preference, priority, deadline } = options;
-        let timeout = deadline.map(TimePoint::remaining);
-        let options = CompileOptions { preference, priority, timeout, ..CompileOptions::default() };
-        match deadline {
-            Some(deadline) => bound::until(bound::answered_by(deadline), || {
-                Compilation::whole(self, model, &options)
-            }),
-            None => Compilation::whole(self, model, &options),
         }
     }
 

@@ -12,6 +12,7 @@ use super::{Body, Content, Domain, Inner, Memory, Role, combine};
 use crate::compilation::Compilation;
 use crate::device::Device;
 use crate::error::{Result, RuntimeError};
+use crate::planned::StepRole;
 
 /// Describes a memory by its roles: the arguments that will be in it.
 ///
@@ -29,12 +30,20 @@ use crate::error::{Result, RuntimeError};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct MemoryDescriptor {
-    roles: Vec<Role>,
+    roles: Vec<DescribedRole>,
     /// Of the first role; the shape is what all roles and [`MemoryDescriptor::set_dimensions`]
     /// settle.
     operand: Option<Operand>,
     dimensions: Vec<u32>,
     finished: bool,
+}
+
+/// A role, and how often it is used.
+#[derive(Clone, Debug)]
+struct DescribedRole {
+    compilation: Compilation,
+    role: Role,
+    frequency: f32,
 }
 
 impl MemoryDescriptor {
@@ -65,7 +74,8 @@ impl MemoryDescriptor {
         let operand = operands.get(index).ok_or_else(|| {
             refused(format!("{direction} {index} of a model that has {}", operands.len()))
         })?;
-        if self.roles.iter().any(|role| role.is(compilation, direction, index)) {
+        let role = Role { compilation: compilation.id(), direction, index };
+        if self.roles.iter().any(|known| known.role == role) {
             return Err(refused(format!("{direction} {index} is a role already")));
         }
         if !(frequency > 0.0 && frequency <= 1.0) {
@@ -96,7 +106,7 @@ impl MemoryDescriptor {
         }
         self.dimensions = dimensions;
         self.operand.get_or_insert_with(|| operand.clone());
-        self.roles.push(Role { compilation: compilation.clone(), direction, index, frequency });
+        self.roles.push(DescribedRole { compilation: compilation.clone(), role, frequency });
         Ok(())
     }
 
@@ -169,8 +179,8 @@ impl MemoryDescriptor {
                 return Err(HalError::failure(why).into());
             }
         };
-        let domain =
-            Domain { roles: self.roles.clone(), operand, content: Mutex::new(Content::default()) };
+        let roles = self.roles.iter().map(|role| role.role.clone()).collect();
+        let domain = Domain { roles, operand, content: Mutex::new(Content::default()) };
         let memory = Memory(Arc::new(Inner {
             body,
             domain: Some(domain),
@@ -193,7 +203,7 @@ impl MemoryDescriptor {
     fn own_device(&self) -> Option<Steps> {
         let mut all: Option<Steps> = None;
         for role in &self.roles {
-            for (device, step) in role.compilation.steps_of(role.direction, role.index)? {
+            for (device, step) in role.compilation.steps_of(role.role.direction, role.role.index)? {
                 let steps = all.get_or_insert_with(|| Steps::on(device));
                 if steps.device != *device {
                     return None;
@@ -235,13 +245,6 @@ impl MemoryDescriptor {
         let blob = MemoryKind::HardwareBufferBlob.name();
         Ok(Body::Shared(HalMemory::from_handle(blob, vec![fd], Vec::new(), memory.size())?))
     }
-}
-
-/// A use of a step's argument.
-pub(crate) struct StepRole {
-    pub(crate) model: Arc<dyn PreparedModel>,
-    pub(crate) direction: Direction,
-    pub(crate) index: usize,
 }
 
 /// The roles as one device knows them.

@@ -8,7 +8,9 @@
 
 pub(crate) mod copy;
 mod descriptor;
+mod place;
 
+use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -18,9 +20,7 @@ use nnburst_hal::{
 };
 
 pub use descriptor::MemoryDescriptor;
-pub(crate) use descriptor::StepRole;
 
-use crate::compilation::Compilation;
 use crate::error::{Result, RuntimeError};
 
 /// Memory for arguments of executions and constants. Clones are the same memory.
@@ -67,17 +67,32 @@ struct Domain {
 }
 
 /// One use: a model's argument.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Role {
-    compilation: Compilation,
+    compilation: CompilationId,
     direction: Direction,
     index: usize,
-    frequency: f32,
 }
 
-impl Role {
-    fn is(&self, compilation: &Compilation, direction: Direction, index: usize) -> bool {
-        self.compilation.is(compilation) && self.direction == direction && self.index == index
+/// The identity of a compilation, which it keeps alive.
+#[derive(Clone)]
+pub(crate) struct CompilationId(Arc<dyn Any + Send + Sync>);
+
+impl CompilationId {
+    pub(crate) fn of(compilation: Arc<impl Any + Send + Sync>) -> Self {
+        Self(compilation)
+    }
+}
+
+impl PartialEq for CompilationId {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(&self.0), Arc::as_ptr(&other.0))
+    }
+}
+
+impl std::fmt::Debug for CompilationId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("CompilationId").field(&Arc::as_ptr(&self.0)).finish()
     }
 }
 
@@ -161,42 +176,6 @@ impl Memory {
     #[inline]
     pub fn has_roles(&self) -> bool {
         self.0.domain.is_some()
-    }
-
-    /// Returns the place of an execution's argument, if it may be there: bytes
-    /// `offset..offset + length`, or all of it where both are 0.
-    ///
-    /// # Errors
-    /// [`RuntimeError::Argument`] for a range outside the memory or of no bytes, a part of what is
-    /// used whole, or a use that is none of its roles.
-    pub fn place(
-        &self,
-        compilation: &Compilation,
-        direction: Direction,
-        index: usize,
-        (offset, length): (u32, u32),
-    ) -> Result<DataLocation> {
-        self.0.origin.check()?;
-        let location = DataLocation { pool_index: 0, offset, length };
-        let whole = (offset, length) == (0, 0);
-        let is_image = self.is_image();
-        match &self.0.domain {
-            Some(domain) => {
-                if !domain.roles.iter().any(|role| role.is(compilation, direction, index)) {
-                    let why = format!("the memory was not made for {direction} {index}");
-                    return Err(RuntimeError::Argument(why));
-                }
-                if !whole {
-                    return Err(partly("one from a descriptor", offset, length));
-                }
-            }
-            None if is_image && !whole => {
-                return Err(partly("a hardware buffer with a format", offset, length));
-            }
-            None if is_image => {}
-            None => self.check_range(offset, length)?,
-        }
-        Ok(location)
     }
 
     /// As [`Memory::place`], for a constant of a model.
@@ -378,12 +357,6 @@ pub(crate) fn combine(one: &[u32], other: &[u32]) -> Option<Vec<u32>> {
             })
             .collect(),
     }
-}
-
-fn partly(what: &str, offset: u32, length: u32) -> RuntimeError {
-    RuntimeError::Argument(format!(
-        "{what} is used whole, with offset and length 0, not {offset} and {length}"
-    ))
 }
 
 fn failure(why: impl Into<String>) -> RuntimeError {

@@ -25,7 +25,7 @@ use nnburst_hal::{HalError, Model, OperationType, PreparedModel, Version, valida
 pub use choose::Bid;
 pub use explain::{Explained, Explanation, StepKind, StepSummary};
 
-use crate::compile::CompileOptions;
+use crate::compile_options::CompileOptions;
 use crate::device::Device;
 use crate::error::{Result, ResultCode, RuntimeError};
 use crate::planned::{Planned, PlannedModel};

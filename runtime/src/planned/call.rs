@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use nnburst_hal::{ExecutionOptions, ExecutionResult, PreparedModel, Request, Result};
 
+use crate::answer::call_in_turn;
+
 /// The way to the devices: synchronous, by bursts, or behind fences.
 pub(crate) trait StepCall {
     /// Has step `at` run a request.
@@ -43,6 +45,6 @@ impl StepCall for InTurn {
         request: &Request,
         options: &ExecutionOptions,
     ) -> ExecutionResult {
-        crate::execution::call_in_turn(model, request, *options)
+        call_in_turn(model, request, *options)
     }
 }

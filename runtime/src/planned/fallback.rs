@@ -13,7 +13,8 @@ use nnburst_hal::{
     Request, RequestArgument, RequestPool, Result, wait_for_prepared_model,
 };
 
-use super::{ExecutionStep, Planned};
+use super::Planned;
+use super::plan::ExecutionStep;
 use crate::device::Device;
 use crate::memory::{combine, copy::move_shared};
 

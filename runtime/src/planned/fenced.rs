@@ -12,7 +12,6 @@ use nnburst_hal::{
 
 use super::Planned;
 use super::call::StepCall;
-use super::run::Run;
 use crate::background;
 
 /// Launches all steps, each behind the last one's fence.
@@ -26,7 +25,7 @@ pub(super) fn run(
     let original = duplicate(&wait_for)?;
     let arena = planned.arena()?;
     let mut call = Behind { fences: wait_for, duration, last: None, before: Vec::new() };
-    match Run::new(planned, request, &options, arena.clone()).go(&mut call) {
+    match planned.start(request, &options, arena.clone()).go(&mut call) {
         Ok(_) => Ok(call.finish(arena)),
         Err(stop) if planned.may_fall_back && stop.may_be_retried => {
             tracing::warn!(target: "nnburst::execution", error = %stop.failure, "on the reference device");

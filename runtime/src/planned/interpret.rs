@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use nnburst_hal::{DEFAULT_LOOP_TIMEOUT, ErrorStatus, HalError, MAX_LOOP_TIMEOUT, OutputShape};
 
 use super::places::{ValuePlace, merge};
+use super::plan::{Branch, LoopStep};
 use super::run::{Run, Stop};
-use super::{Branch, LoopStep};
 
 /// A loop under way.
 #[derive(Debug)]

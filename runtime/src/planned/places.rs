@@ -5,7 +5,7 @@ use nnburst_hal::{
     RequestPool, Result, extends_shape,
 };
 
-use super::{Home, Plan};
+use super::plan::{Home, Plan};
 
 /// The place of a value in this run.
 #[derive(Clone, Debug, Default)]

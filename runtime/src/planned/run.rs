@@ -10,7 +10,7 @@ use nnburst_hal::{
 use super::call::StepCall;
 use super::interpret::LoopState;
 use super::places::{self, ValuePlace};
-use super::{ExecutionStep, Planned, Step};
+use super::plan::{ExecutionStep, Home, Plan, Slot, Step};
 
 /// Why a run ended early.
 #[derive(Debug)]
@@ -35,7 +35,9 @@ impl From<HalError> for Stop {
 
 /// The values of a run, and how far it is.
 pub(super) struct Run<'p> {
-    pub(super) planned: &'p Planned,
+    plan: &'p Plan,
+    /// True if what fails on a device may run on the reference device.
+    may_fall_back: bool,
     request: &'p Request,
     pub(super) options: &'p ExecutionOptions,
     arena: Option<Memory>,
@@ -48,18 +50,17 @@ pub(super) struct Run<'p> {
 
 impl<'p> Run<'p> {
     pub(super) fn new(
-        planned: &'p Planned,
+        plan: &'p Plan,
+        may_fall_back: bool,
         request: &'p Request,
         options: &'p ExecutionOptions,
         arena: Option<Memory>,
     ) -> Self {
-        let plan = &planned.plan;
-        let place = |slot: &super::Slot| {
-            ValuePlace::of(&slot.home, &slot.operand, plan, request, arena.as_ref())
-        };
+        let place =
+            |slot: &Slot| ValuePlace::of(&slot.home, &slot.operand, plan, request, arena.as_ref());
         let places = plan.slots.iter().map(place).collect();
         let (loops, timing) = (HashMap::new(), Timing::NONE);
-        Self { planned, request, options, arena, places, loops, timing }
+        Self { plan, may_fall_back, request, options, arena, places, loops, timing }
     }
 
     pub(super) fn go(
@@ -67,7 +68,7 @@ impl<'p> Run<'p> {
         call: &mut dyn StepCall,
     ) -> std::result::Result<ExecutionOutcome, Stop> {
         let mut at = 0;
-        while let Some(step) = self.planned.plan.steps.get(at) {
+        while let Some(step) = self.plan.steps.get(at) {
             at = match step {
                 Step::Execution(step) => {
                     self.check_deadline()?;
@@ -100,7 +101,7 @@ impl<'p> Run<'p> {
         let mut told = self.take_shapes(step, &mut result);
         if let Err(failure) = &told
             && failure.error.status != ErrorStatus::OutputInsufficientSize
-            && self.planned.may_fall_back
+            && self.may_fall_back
             && call.may_mix()
             && !step.device.is_reference()
         {
@@ -185,7 +186,7 @@ impl<'p> Run<'p> {
 
     /// The shapes of the model's outputs, as far as they are known.
     fn shapes(&self) -> Vec<OutputShape> {
-        let first = self.planned.plan.model.main.input_indexes.len();
+        let first = self.plan.model.main.input_indexes.len();
         let outputs = self.places.iter().skip(first).take(self.request.outputs.len());
         outputs
             .map(|place| OutputShape { dimensions: place.dimensions.clone(), is_sufficient: true })
@@ -193,12 +194,12 @@ impl<'p> Run<'p> {
     }
 
     /// A place in the arena, for values that the interpreter keeps.
-    pub(super) fn place_of(&self, home: &super::Home, slot: usize) -> ValuePlace {
-        let plan = &self.planned.plan;
-        plan.slots
+    pub(super) fn place_of(&self, home: &Home, slot: usize) -> ValuePlace {
+        self.plan
+            .slots
             .get(slot)
             .map(|slot| {
-                ValuePlace::of(home, &slot.operand, plan, self.request, self.arena.as_ref())
+                ValuePlace::of(home, &slot.operand, self.plan, self.request, self.arena.as_ref())
             })
             .unwrap_or_default()
     }
