@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::types::{ErrorStatus, ExecutionOutcome, OutputShape};
+use crate::types::ErrorStatus;
 
 /// The result of a HAL call.
 pub type Result<T> = std::result::Result<T, HalError>;
@@ -75,22 +75,3 @@ impl fmt::Display for HalError {
 }
 
 impl std::error::Error for HalError {}
-
-/// An execution that failed; with `OUTPUT_INSUFFICIENT_SIZE` come the shapes it would have had.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[error("{error}")]
-pub struct ExecutionFailure {
-    /// Status and reason.
-    pub error: HalError,
-    /// One entry per output with `OUTPUT_INSUFFICIENT_SIZE`, else empty.
-    pub output_shapes: Vec<OutputShape>,
-}
-
-impl From<HalError> for ExecutionFailure {
-    fn from(error: HalError) -> Self {
-        Self { error, output_shapes: Vec::new() }
-    }
-}
-
-/// The result of an execution.
-pub type ExecutionResult = std::result::Result<ExecutionOutcome, ExecutionFailure>;

@@ -69,7 +69,7 @@ pub use diagnostics::{
     Layer, Phase, Span, Tracer, VlogMask, VlogTag, dot, log_dot, read_vlog_mask, set_vlog_mask,
     start_tracing, start_tracing_from_env, trace_span, vlog_is_on,
 };
-pub use error::{ExecutionFailure, ExecutionResult, HalError, Result};
+pub use error::{HalError, Result};
 pub use fallible::{try_collect, try_filled};
 pub use fence::{
     FenceSignal, FencedEnd, unsignalled_fences, wait_for_driver, wait_for_fence, wait_for_fences,

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use nnburst_fmq::Descriptor;
 
-use crate::error::{ExecutionResult, HalError, Result};
+use crate::error::{HalError, Result};
 use crate::memory::Memory;
 use crate::types::{
     BufferDesc, BufferRole, BurstFigures, BurstOptions, BurstTerms, CacheFiles, CacheHandles,
-    Capabilities, DeviceStatus, DeviceType, ErrorStatus, ExecutionPreference, Extension,
-    MeasureTiming, Model, OutputShape, Priority, Request, RequestPool, TimePoint, Timing, Version,
+    Capabilities, DeviceStatus, DeviceType, ErrorStatus, ExecutionPreference, ExecutionResult,
+    Extension, MeasureTiming, Model, OutputShape, Priority, Request, RequestPool, TimePoint,
+    Timing, Version,
 };
 
 /// The options of a preparation.

@@ -14,7 +14,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::fs::{AtFlags, FileType, Statx, StatxFlags, fcntl_get_seals, fstatfs, statx};
 
-use super::handle::MemoryError;
+use super::error::MemoryError;
 
 /// `HUGETLBFS_MAGIC` of <linux/magic.h>.
 const HUGETLBFS_MAGIC: u32 = 0x958458f6;

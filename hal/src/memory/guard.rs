@@ -22,7 +22,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
-use super::handle::MemoryError;
+use super::error::MemoryError;
 use super::sigbus;
 
 /// Entries of a chunk.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use rustix::fs::SealFlags;
 use rustix::mm::ProtFlags;
 
+use super::error::MemoryError;
 use super::guard::Guard;
-use super::handle::MemoryError;
 use super::huge::map_file;
 use super::view::{View, ViewMut};
 use crate::budget::{Budget, Charge, Resource};

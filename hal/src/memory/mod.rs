@@ -12,6 +12,7 @@
 //! machine are refused, as [`check_prompt`] says.
 
 mod backing;
+mod error;
 mod guard;
 mod handle;
 mod huge;
@@ -20,8 +21,9 @@ mod sigbus;
 mod view;
 
 pub use backing::check_prompt;
+pub use error::{MemoryError, MemoryKind};
 pub use guard::max_guarded_mappings;
-pub use handle::{Memory, MemoryError, MemoryKind, MemoryObserver, WeakMemory};
+pub use handle::{Memory, MemoryObserver, WeakMemory};
 pub use huge::gather_pages;
 pub use mapping::{Access, Mapping};
 pub use view::{View, ViewMut};

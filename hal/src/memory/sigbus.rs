@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use rustix::io::Errno;
 
+use super::error::MemoryError;
 use super::guard::entry_of;
-use super::handle::MemoryError;
 
 /// The file has no such page (any more). From <asm-generic/siginfo.h>; libc doesn't have it for
 /// every target.

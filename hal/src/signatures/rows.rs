@@ -1,6 +1,8 @@
 //! The short names and the notation of the tables.
 
-pub(super) use super::{Condition, OperandRun, OperationInfo, Ranks, Signature, Trailing};
+pub(super) use super::signature::{
+    Condition, OperandRun, OperationInfo, Ranks, Signature, Trailing,
+};
 pub(super) use crate::types::{OperandType, OperationType, Version};
 
 pub(super) const TF32: OperandType = OperandType::TensorFloat32;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::error::{ExecutionResult, HalError, Result};
+use crate::error::{HalError, Result};
 use crate::memory::Access;
 use crate::traits::{
     Device, ExecutionCallback, ExecutionOptions, FencedExecution, PrepareOptions, PreparedModel,
@@ -10,9 +10,9 @@ use crate::traits::{
 };
 use crate::types::{
     CacheFiles, CacheHandles, Capabilities, DataLocation, DeviceStatus, DeviceType, ErrorStatus,
-    ExecutionOutcome, ExecutionPreference, Extension, MeasureTiming, Model, Operand,
-    OperandLifeTime, OperandType, Operation, OperationType, OutputShape, PerformanceInfo, Request,
-    RequestArgument, RequestPool, Subgraph, Timing, Version,
+    ExecutionOutcome, ExecutionPreference, ExecutionResult, Extension, MeasureTiming, Model,
+    Operand, OperandLifeTime, OperandType, Operation, OperationType, OutputShape, PerformanceInfo,
+    Request, RequestArgument, RequestPool, Subgraph, Timing, Version,
 };
 use crate::validate::{AllowUnspecifiedOutput, validate_model, validate_request};
 use crate::versions::{v1_0, v1_1, v1_2};

@@ -5,6 +5,7 @@ mod capabilities;
 mod codes;
 mod model;
 mod operand;
+mod outcome;
 mod request;
 mod time;
 
@@ -23,8 +24,8 @@ pub use model::{
 pub use operand::{
     ChannelQuant, DataLocation, ExtraParams, Operand, extends_shape, pool_alignment,
 };
+pub use outcome::{ExecutionFailure, ExecutionOutcome, ExecutionResult, OutputShape};
 pub use request::{
-    BufferDesc, BufferRole, CacheFiles, CacheHandles, ExecutionOutcome, OutputShape, Request,
-    RequestArgument, RequestPool,
+    BufferDesc, BufferRole, CacheFiles, CacheHandles, Request, RequestArgument, RequestPool,
 };
 pub use time::{TimePoint, Timing};

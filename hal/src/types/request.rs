@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::codes::CACHE_TOKEN_BYTES;
 use super::operand::DataLocation;
-use super::time::Timing;
 use crate::memory::Memory;
 
 /// One input or output of an execution.
@@ -53,24 +52,6 @@ pub struct Request {
     /// The pools that the arguments' locations index.
     #[serde(skip)]
     pub pools: Vec<RequestPool>,
-}
-
-/// The shape an output had, or would have had.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OutputShape {
-    /// Extents; 0 where one stays unknown.
-    pub dimensions: Vec<u32>,
-    /// False where the buffer given was too small.
-    pub is_sufficient: bool,
-}
-
-/// The result of a successful execution beside the outputs' bytes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExecutionOutcome {
-    /// One per output.
-    pub output_shapes: Vec<OutputShape>,
-    /// As far as measured.
-    pub timing: Timing,
 }
 
 /// Shape constraints of a driver-managed buffer.

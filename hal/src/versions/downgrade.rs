@@ -8,14 +8,15 @@ use std::sync::Arc;
 use nnburst_fmq::Descriptor;
 
 use super::{v1_0, v1_1, v1_2};
-use crate::error::{ExecutionFailure, ExecutionResult, HalError, Result};
+use crate::error::{HalError, Result};
 use crate::traits::{
     BurstCallback, BurstContext, Device, ExecutionCallback, ExecutionOptions, PrepareOptions,
     PreparedModel, PreparedModelCallback,
 };
 use crate::types::{
-    BurstOptions, CacheFiles, CacheHandles, DeviceStatus, DeviceType, ExecutionPreference,
-    Extension, MeasureTiming, Model, Request, RequestPool, Version,
+    BurstOptions, CacheFiles, CacheHandles, DeviceStatus, DeviceType, ExecutionFailure,
+    ExecutionPreference, ExecutionResult, Extension, MeasureTiming, Model, Request, RequestPool,
+    Version,
 };
 use crate::validate::{validate_model, validate_pool};
 

@@ -7,11 +7,12 @@ use nnburst_fmq::Descriptor;
 
 use super::upgrade::Prepared;
 use super::{v1_0, v1_1, v1_2};
-use crate::error::{ExecutionFailure, ExecutionResult, HalError, Result};
+use crate::error::{HalError, Result};
 use crate::traits::{BurstCallback, BurstContext, ExecutionCallback};
 use crate::types::{
-    CacheFiles, CacheHandles, Capabilities, DeviceStatus, DeviceType, ExecutionOutcome,
-    ExecutionPreference, Extension, MeasureTiming, Model, Request, Timing, Version,
+    CacheFiles, CacheHandles, Capabilities, DeviceStatus, DeviceType, ExecutionFailure,
+    ExecutionOutcome, ExecutionPreference, ExecutionResult, Extension, MeasureTiming, Model,
+    Request, Timing, Version,
 };
 
 /// The calls of a driver of an older version; the defaults are for what its version lacks.

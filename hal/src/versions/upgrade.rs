@@ -17,7 +17,7 @@ use super::convert::convert_to;
 use super::old::{OldDevice, OldPreparedModel};
 use super::slice::slice_for;
 use super::{v1_0, v1_1, v1_2};
-use crate::error::{ExecutionResult, HalError, Result};
+use crate::error::{HalError, Result};
 use crate::fence::wait_for_fence;
 use crate::traits::{
     Buffer, BurstCallback, BurstContext, Device, ExecutionCallback, ExecutionOptions,
@@ -25,8 +25,8 @@ use crate::traits::{
 };
 use crate::types::{
     BufferDesc, BufferRole, BurstOptions, CacheFiles, CacheHandles, Capabilities, DeviceStatus,
-    DeviceType, ErrorStatus, ExecutionOutcome, Extension, Model, Operand, OutputShape, Request,
-    TimePoint, Version,
+    DeviceType, ErrorStatus, ExecutionOutcome, ExecutionResult, Extension, Model, Operand,
+    OutputShape, Request, TimePoint, Version,
 };
 use crate::validate::{AllowUnspecifiedOutput, validate_model, validate_request};
 

@@ -7,12 +7,12 @@ use nnburst_fmq::Descriptor;
 
 pub use super::downgrade::downgrade_v1_2 as downgrade;
 pub use super::upgrade::upgrade_v1_2 as upgrade;
-use crate::error::{ExecutionResult, HalError, Result};
+use crate::error::{HalError, Result};
 /// Told of shapes and times as in 1.3, with statuses before 1.3.
 pub use crate::traits::{BurstCallback, BurstContext, ExecutionCallback};
 use crate::types::{
-    CacheFiles, CacheHandles, DeviceStatus, DeviceType, ExecutionPreference, Extension,
-    MeasureTiming, Model, OperandPerformance, PerformanceInfo, Request,
+    CacheFiles, CacheHandles, DeviceStatus, DeviceType, ExecutionPreference, ExecutionResult,
+    Extension, MeasureTiming, Model, OperandPerformance, PerformanceInfo, Request,
 };
 
 super::version_functions!(V1_2);
