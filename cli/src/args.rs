@@ -375,7 +375,8 @@ pub(crate) struct VtsArgs {
 /// The acceptance suite.
 ///
 /// Exit codes of `run`: 0 all passed, 1 something failed, 2 bad usage or data, 3 a driver out of
-/// reach, 4 the budget ended first, 130 stopped with Ctrl-C (JSON and HTML are written all the same).
+/// reach, 4 the budget ended first, 130 stopped with Ctrl-C (JSON and HTML are written all the
+/// same).
 #[derive(Args, Debug)]
 pub(crate) struct MltsArgs {
     #[command(subcommand)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nnburst::{BurstOptions, Wait};
 
 use crate::c::Out;
-use crate::compilation::{Compilation, Ready, ready};
+use crate::compilation::{Compilation, Ready, ready, wait_strategy};
 use crate::error::{Error, Result, call, quietly};
 use crate::handle::{Handle, object};
 
@@ -33,21 +33,7 @@ pub(crate) extern "C" fn create_waiting(
     wait: c_int,
     burst: Out<'_, Handle<Burst>>,
 ) -> c_int {
-    call(|| open(compilation, Some(self::wait(wait)?), burst))
-}
-
-/// The strategy of a code of `NeuralNetworks.h`.
-///
-/// # Errors
-/// `BAD_DATA` for any other number.
-pub(crate) fn wait(code: c_int) -> Result<Wait> {
-    match code {
-        0 => Ok(Wait::Auto),
-        1 => Ok(Wait::Spin),
-        2 => Ok(Wait::Adaptive),
-        3 => Ok(Wait::Block),
-        _ => Err(Error::data(format!("{code} is no way to wait: 0 to 3 are"))),
-    }
+    call(|| open(compilation, Some(wait_strategy(wait)?), burst))
 }
 
 fn open(

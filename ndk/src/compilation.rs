@@ -1,22 +1,22 @@
 //! `ANeuralNetworksCompilation`: devices and options, then a model that is ready to run.
 
 use std::ffi::{OsStr, c_int};
+use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use nnburst::hal::{self, Operand, Priority};
+use nnburst::hal::{self, Priority};
 use nnburst::{Caching, CompileOptions, Wait};
 
-use crate::burst;
 use crate::c::{Array, Out, Text};
+use crate::compiled::Compiled;
 use crate::device::{self, Device};
 use crate::diagnostic::{self, Facts};
 use crate::error::{Error, Result, call, quietly};
 use crate::execution::Call;
-use crate::extension;
 use crate::handle::{Handle, object};
 use crate::model::{Finished, Model};
 
@@ -35,49 +35,23 @@ pub(crate) struct Compilation {
 
 object!(Compilation, "compilation", 5);
 
-/// A model that is ready to run; executions and bursts share it, and outlive the compilation's
-/// handle.
+/// A compiled model and what its executions leave for those to come; executions and bursts share
+/// it, and outlive the compilation's handle.
 #[derive(Debug)]
 pub(crate) struct Ready {
-    pub(crate) compilation: nnburst::Compilation,
-    /// True if the caller named exactly one: then times can be measured and limited.
-    pub(crate) one_device: bool,
-    /// True if the model leaves the shape of an output open.
-    pub(crate) has_open_output: bool,
-    /// True if all of it is on devices of this process.
-    pub(crate) is_here: bool,
-    inputs: Vec<Parameter>,
-    outputs: Vec<Parameter>,
-    /// The calls that executions left behind for those to come.
+    compiled: Compiled,
+    /// The calls that executions left behind.
     #[expect(clippy::vec_box, reason = "boxes go from here to executions and back without a copy")]
     spare: Mutex<Vec<Box<Call>>>,
     /// Finished executions that have kept their memory.
     keeping: AtomicUsize,
-    /// For call-backs, where there were any when the compilation finished.
-    pub(crate) facts: Option<Arc<Facts>>,
 }
 
-/// An input or output of the model, with what every execution asks about it.
-#[derive(Debug)]
-pub(crate) struct Parameter {
-    pub(crate) operand: Operand,
-    /// Bytes in the model's own shape; 0 where that is open, or any length goes.
-    pub(crate) size: u64,
-    /// True if the model leaves the shape open.
-    pub(crate) is_open: bool,
-}
+impl Deref for Ready {
+    type Target = Compiled;
 
-impl Parameter {
-    fn new(operand: &Operand) -> Result<Self> {
-        let size = match operand.kind {
-            hal::OperandType::Oem => 0,
-            _ => extension::data_size(operand)?,
-        };
-        Ok(Self { operand: operand.clone(), size, is_open: extension::is_open(operand) })
-    }
-
-    fn all(operands: &[Operand]) -> Result<Vec<Self>> {
-        operands.iter().map(Self::new).collect()
+    fn deref(&self) -> &Compiled {
+        &self.compiled
     }
 }
 
@@ -120,28 +94,6 @@ impl Ready {
             spare.push(call);
         }
     }
-
-    /// An input of the model.
-    ///
-    /// # Errors
-    /// `BAD_DATA` if there is none of the index.
-    pub(crate) fn input(&self, index: u32) -> Result<&Parameter> {
-        parameter("input", &self.inputs, index)
-    }
-
-    /// An output of the model.
-    ///
-    /// # Errors
-    /// `BAD_DATA` if there is none of the index.
-    pub(crate) fn output(&self, index: u32) -> Result<&Parameter> {
-        parameter("output", &self.outputs, index)
-    }
-}
-
-#[inline]
-fn parameter<'a>(what: &str, all: &'a [Parameter], index: u32) -> Result<&'a Parameter> {
-    let found = usize::try_from(index).ok().and_then(|at| all.get(at));
-    found.ok_or_else(|| Error::data(format!("{what} {index} asked for, there are {}", all.len())))
 }
 
 /// How a call of `finish` ended.
@@ -200,19 +152,23 @@ impl Compilation {
             Some(devices) => nnburst::compile_for(model, devices, &self.options)?,
             None => nnburst::compile(model, &self.options)?,
         };
-        let inputs = Parameter::all(compilation.inputs())?;
-        let outputs = Parameter::all(compilation.outputs())?;
-        Ok(Arc::new(Ready {
-            is_here: compilation.devices().iter().all(nnburst::Device::is_embedded),
-            has_open_output: outputs.iter().any(|output| output.is_open),
-            inputs,
-            outputs,
-            compilation,
-            one_device: self.has_one_device(),
-            spare: Mutex::default(),
-            keeping: AtomicUsize::new(0),
-            facts,
-        }))
+        let compiled = Compiled::new(compilation, self.has_one_device(), facts)?;
+        let (spare, keeping) = (Mutex::default(), AtomicUsize::new(0));
+        Ok(Arc::new(Ready { compiled, spare, keeping }))
+    }
+}
+
+/// The strategy of a code of `NeuralNetworks.h`.
+///
+/// # Errors
+/// `BAD_DATA` for any other number.
+pub(crate) fn wait_strategy(code: c_int) -> Result<Wait> {
+    match code {
+        0 => Ok(Wait::Auto),
+        1 => Ok(Wait::Spin),
+        2 => Ok(Wait::Adaptive),
+        3 => Ok(Wait::Block),
+        _ => Err(Error::data(format!("{code} is no way to wait: 0 to 3 are"))),
     }
 }
 
@@ -295,7 +251,7 @@ pub(crate) extern "C" fn set_preference(compilation: Handle<Compilation>, code: 
 /// `nnburst_Compilation_setBurstWait`.
 pub(crate) extern "C" fn set_burst_wait(compilation: Handle<Compilation>, wait: c_int) -> c_int {
     call(|| {
-        let wait = burst::wait(wait)?;
+        let wait = wait_strategy(wait)?;
         compilation.with(|compilation| {
             compilation.burst_wait = wait;
             Ok(())

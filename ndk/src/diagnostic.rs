@@ -11,7 +11,6 @@ use nnburst::hal::{Model, Operand, OperandLifeTime, OperandType, OperationType, 
 use sha2::{Digest, Sha256};
 
 use crate::c::{Context, Registered};
-use crate::compilation::Ready;
 use crate::error::Result;
 
 /// The feature level of this library.
@@ -121,13 +120,13 @@ pub(crate) fn compiled<T>(begun: Instant, facts: Arc<Facts>, result: &Result<T>)
 /// that did.
 #[inline]
 pub(crate) fn executed(
-    ready: &Ready,
+    facts: Option<&Arc<Facts>>,
     begun: Option<Instant>,
     mode: Mode,
     timing: Timing,
     result: &Result<()>,
 ) {
-    if let (Some(begun), Some(facts)) = (begun, &ready.facts) {
+    if let (Some(begun), Some(facts)) = (begun, facts) {
         report(begun, Arc::clone(facts), mode, timing, result);
     }
 }

@@ -7,8 +7,8 @@
 use std::arch::global_asm;
 
 use crate::{
-    burst, compilation, device, diagnostic, error, event, execution, extension, hardware_buffer,
-    memory, memory_desc, model,
+    burst, compilation, device, diagnostic, error, event, execution, hardware_buffer, memory,
+    memory_desc, model,
 };
 
 #[cfg(target_arch = "x86_64")]
@@ -83,7 +83,7 @@ export! {
         execution::start_compute_with_dependencies;
     ANeuralNetworksMemory_copy = memory::copy;
     ANeuralNetworksMemory_createFromAHardwareBuffer = memory::create_from_hardware_buffer;
-    ANeuralNetworksMemory_createFromDesc = memory::create_from_desc;
+    ANeuralNetworksMemory_createFromDesc = memory_desc::create_memory;
     ANeuralNetworksMemory_createFromFd = memory::create_from_fd;
     ANeuralNetworksMemory_free = memory::free;
     ANeuralNetworksMemoryDesc_addInputRole = memory_desc::add_input_role;
@@ -97,8 +97,8 @@ export! {
     ANeuralNetworksModel_create = model::create;
     ANeuralNetworksModel_finish = model::finish;
     ANeuralNetworksModel_free = model::free;
-    ANeuralNetworksModel_getExtensionOperandType = extension::get_operand_type;
-    ANeuralNetworksModel_getExtensionOperationType = extension::get_operation_type;
+    ANeuralNetworksModel_getExtensionOperandType = model::get_extension_operand_type;
+    ANeuralNetworksModel_getExtensionOperationType = model::get_extension_operation_type;
     ANeuralNetworksModel_getSupportedOperationsForDevices =
         model::get_supported_operations_for_devices;
     ANeuralNetworksModel_identifyInputsAndOutputs = model::identify_inputs_and_outputs;

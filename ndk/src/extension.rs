@@ -1,13 +1,8 @@
 //! Extensions: the numbers of their types in this process, and what devices say about them.
 
-use std::ffi::c_int;
-
 use nnburst::hal::{ExtensionCode, Operand, OperandType};
 
-use crate::c::{Out, Text};
-use crate::error::{Error, Result, call};
-use crate::handle::Handle;
-use crate::model::Model;
+use crate::error::{Error, Result};
 
 /// Returns whether this process may use extensions.
 ///
@@ -82,35 +77,4 @@ pub(crate) fn data_size_of(kind: OperandType, dimensions: &[u32]) -> Result<u64>
         size.checked_mul(u64::from(extent)).filter(|&size| size <= u64::from(u32::MAX))
     });
     size.ok_or_else(|| Error::data(format!("a {kind} of shape {dimensions:?} is beyond 4 GiB")))
-}
-
-fn type_code(model: Handle<Model>, name: Text, number: u16, kind: Out<'_, i32>) -> c_int {
-    call(|| {
-        model.with(|_| Ok(()))?;
-        let name = name.get("extensionName")?;
-        let kind = kind.ok_or_else(|| Error::null("type"))?;
-        let name = name.to_str().map_err(|_| Error::data("the name is not UTF-8"))?;
-        let prefix = nnburst::extension_number(name)?;
-        let code = ExtensionCode { prefix, number }.code();
-        kind.write(code.cast_signed());
-        Ok(())
-    })
-}
-
-pub(crate) extern "C" fn get_operand_type(
-    model: Handle<Model>,
-    name: Text,
-    number: u16,
-    kind: Out<'_, i32>,
-) -> c_int {
-    type_code(model, name, number, kind)
-}
-
-pub(crate) extern "C" fn get_operation_type(
-    model: Handle<Model>,
-    name: Text,
-    number: u16,
-    kind: Out<'_, i32>,
-) -> c_int {
-    type_code(model, name, number, kind)
 }

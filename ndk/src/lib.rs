@@ -17,6 +17,7 @@
 mod burst;
 mod c;
 mod compilation;
+mod compiled;
 mod device;
 mod diagnostic;
 mod error;

@@ -8,7 +8,6 @@ use crate::c::{Out, duplicate};
 use crate::error::{Code, Error, call, quietly};
 use crate::handle::{Handle, object};
 use crate::hardware_buffer::HardwareBuffer;
-use crate::memory_desc::MemoryDesc;
 
 // Models and executions that use a memory share it with the handle.
 object!(Memory, "memory", 3);
@@ -48,19 +47,6 @@ pub(crate) extern "C" fn create_from_hardware_buffer(
         let memory = memory.ok_or_else(|| Error::null("memory"))?;
         memory.write(Handle::NULL);
         memory.write(Handle::new(buffer.with(|buffer| Ok(buffer.memory().into()))?)?);
-        Ok(())
-    })
-}
-
-pub(crate) extern "C" fn create_from_desc(
-    desc: Handle<MemoryDesc>,
-    memory: Out<'_, Handle<Memory>>,
-) -> c_int {
-    call(|| {
-        let memory = memory.ok_or_else(|| Error::null("memory"))?;
-        memory.write(Handle::NULL);
-        memory
-            .write(Handle::new(desc.with(|desc| desc.create_memory()).map_err(Error::of_buffer)?)?);
         Ok(())
     })
 }

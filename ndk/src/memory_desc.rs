@@ -2,8 +2,8 @@
 
 use std::ffi::c_int;
 
-use nnburst::MemoryDescriptor;
 use nnburst::hal::Direction;
+use nnburst::{Memory, MemoryDescriptor};
 
 use crate::c::{Array, Out};
 use crate::compilation::{Compilation, ready};
@@ -17,7 +17,7 @@ pub(crate) struct MemoryDesc(MemoryDescriptor);
 object!(MemoryDesc, "memory descriptor", 9);
 
 impl MemoryDesc {
-    pub(crate) fn create_memory(&self) -> Result<nnburst::Memory> {
+    pub(crate) fn create_memory(&self) -> Result<Memory> {
         Ok(self.0.create_memory()?)
     }
 
@@ -95,4 +95,17 @@ pub(crate) extern "C" fn add_output_role(
     frequency: f32,
 ) -> c_int {
     add_role(desc, compilation, Direction::Output, index, frequency)
+}
+
+pub(crate) extern "C" fn create_memory(
+    desc: Handle<MemoryDesc>,
+    memory: Out<'_, Handle<Memory>>,
+) -> c_int {
+    call(|| {
+        let memory = memory.ok_or_else(|| Error::null("memory"))?;
+        memory.write(Handle::NULL);
+        memory
+            .write(Handle::new(desc.with(|desc| desc.create_memory()).map_err(Error::of_buffer)?)?);
+        Ok(())
+    })
 }

@@ -1,7 +1,8 @@
 //! The operations: one file per operation or close family.
 //!
 //! Types, counts and versions are data in `hal`; the rest of an operation is one row in
-//! `registry` and one function in its file, which checks ranks and axes, states the output shapes and emits steps.
+//! `registry` and one function in its file, which checks ranks and axes, states the output shapes
+//! and emits steps.
 
 mod activation;
 mod arg;

@@ -2,7 +2,7 @@
 //!
 //! | outcome | when, the first that holds |
 //! |---|---|
-//! | CRASH driver | the driver's process ended and the suite didn't end it, whether or not a call failed |
+//! | CRASH driver | the driver's process ended and the suite didn't end it, a call failed or not |
 //! | CRASH client | the worker ended by a signal or without a result |
 //! | HANG | no step for the patience, or the work's time and 20 s more passed |
 //! | FAILURE, SKIPPED, SUCCESS | the worker says so |

@@ -2,24 +2,17 @@
 //! before, sent again.
 
 use nnburst::hal::{RequestArgument, RequestPool};
-use nnburst::{Burst, LastRequest, RuntimeError};
+use nnburst::{Burst, RuntimeError};
 
 use super::call::{Argument, Call, Source};
-use crate::compilation::Ready;
+use super::kept::Again;
+use crate::compiled::Compiled;
 use crate::error::Result;
-
-/// The request that a burst executed last for a call: its pools, by the memories' ids. It keeps
-/// none of them.
-#[derive(Debug)]
-pub(super) struct Again {
-    last: LastRequest,
-    pools: Vec<u64>,
-}
 
 impl Call {
     /// Sends the request of the execution before, if this one has the same arguments in the same
     /// memories and nothing else went through the burst; `None` where it has to be written.
-    pub(super) fn run_again(&mut self, ready: &Ready, burst: &mut Burst) -> Option<Result<()>> {
+    pub(super) fn run_again(&mut self, ready: &Compiled, burst: &mut Burst) -> Option<Result<()>> {
         let again = self.again.as_ref()?;
         if self.has_options() || !again.is_same(self) {
             return None;
@@ -34,7 +27,7 @@ impl Call {
     }
 
     /// Takes note of the request that a burst has executed.
-    pub(super) fn note_last(&mut self, ready: &Ready, burst: &Burst) {
+    pub(super) fn note_last(&mut self, ready: &Compiled, burst: &Burst) {
         self.again = None;
         if self.has_options() || ready.has_open_output {
             return;

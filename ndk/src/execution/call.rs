@@ -7,12 +7,9 @@ use nnburst::hal::{
     OutputShape, Request, TimePoint, Timing, bound,
 };
 
-use super::again::Again;
-use super::framed::Framed;
-use super::here::Here;
-use super::staging::Staging;
+use super::kept::{Again, Framed, Here, Staging};
 use crate::c::{Bytes, BytesMut, OperandType};
-use crate::compilation::{Parameter, Ready};
+use crate::compiled::{Compiled, Parameter};
 use crate::error::{Code, Error, Result};
 use crate::extension;
 use crate::model::operand_of;
@@ -137,7 +134,7 @@ impl<P> Argument<P> {
 }
 
 impl Call {
-    pub(crate) fn new(ready: &Ready) -> Self {
+    pub(crate) fn new(ready: &Compiled) -> Self {
         let inputs = ready.compilation.inputs().iter().map(|_| Argument::new()).collect();
         let outputs = ready.compilation.outputs().iter().map(|_| Argument::new()).collect();
         Self {
@@ -188,7 +185,7 @@ impl Call {
     #[inline]
     pub(crate) fn set_input(
         &mut self,
-        ready: &Ready,
+        ready: &Compiled,
         index: u32,
         kind: Option<&OperandType>,
         bytes: Bytes,
@@ -206,7 +203,7 @@ impl Call {
     #[inline]
     pub(crate) fn set_output(
         &mut self,
-        ready: &Ready,
+        ready: &Compiled,
         index: u32,
         kind: Option<&OperandType>,
         bytes: BytesMut,
@@ -223,7 +220,7 @@ impl Call {
 
     pub(crate) fn set_input_memory(
         &mut self,
-        ready: &Ready,
+        ready: &Compiled,
         index: u32,
         kind: Option<&OperandType>,
         memory: nnburst::Memory,
@@ -237,7 +234,7 @@ impl Call {
 
     pub(crate) fn set_output_memory(
         &mut self,
-        ready: &Ready,
+        ready: &Compiled,
         index: u32,
         kind: Option<&OperandType>,
         memory: nnburst::Memory,
@@ -255,7 +252,7 @@ impl Call {
     /// # Errors
     /// `BAD_DATA` for an argument that was not given, `OP_FAILED` for an input in a memory that
     /// holds no value, or one of another shape.
-    pub(crate) fn check(&self, ready: &Ready) -> Result<()> {
+    pub(crate) fn check(&self, ready: &Compiled) -> Result<()> {
         for (input, operand) in self.inputs.iter().zip(ready.compilation.inputs()) {
             match &input.source {
                 Source::Unset => return Err(Error::data("an input is not given")),
@@ -275,7 +272,7 @@ impl Call {
     ///
     /// # Errors
     /// `BAD_DATA` naming the output that it leaves open.
-    pub(crate) fn check_outputs_are_known(&self, ready: &Ready) -> Result<()> {
+    pub(crate) fn check_outputs_are_known(&self, ready: &Compiled) -> Result<()> {
         for (at, (output, operand)) in
             self.outputs.iter().zip(ready.compilation.outputs()).enumerate()
         {
@@ -305,7 +302,7 @@ impl Call {
     /// Notes how the execution ended: shapes, times, and what memories hold now.
     pub(crate) fn settle(
         &mut self,
-        ready: &Ready,
+        ready: &Compiled,
         outcome: std::result::Result<ExecutionOutcome, nnburst::RuntimeError>,
     ) -> Result<()> {
         let result = match outcome {
@@ -331,7 +328,7 @@ impl Call {
 
     /// A driver may fill in what was unknown about a shape, to the model or to the caller, and
     /// nothing else.
-    fn check_shapes(&self, ready: &Ready) -> Result<()> {
+    fn check_shapes(&self, ready: &Compiled) -> Result<()> {
         ready.compilation.check_shapes(&self.shapes)?;
         let outputs = self.outputs.iter().zip(ready.compilation.outputs());
         let fits = outputs.zip(&self.shapes).all(|((output, operand), told)| {
@@ -345,7 +342,7 @@ impl Call {
     }
 
     /// Memory from a descriptor remembers what was written to it.
-    pub(crate) fn note_contents(&self, ready: &Ready, good: bool) -> Result<()> {
+    pub(crate) fn note_contents(&self, ready: &Compiled, good: bool) -> Result<()> {
         let mut noted: std::result::Result<(), nnburst::RuntimeError> = Ok(());
         for (at, (output, operand)) in
             self.outputs.iter().zip(ready.compilation.outputs()).enumerate()
@@ -372,7 +369,7 @@ fn at<P>(arguments: &mut [Argument<P>], index: u32) -> Result<&mut Argument<P>> 
 
 /// Returns the place of an argument in a memory, which takes it.
 fn place(
-    ready: &Ready,
+    ready: &Compiled,
     direction: Direction,
     index: u32,
     memory: &nnburst::Memory,

@@ -270,7 +270,7 @@ impl Flight {
         let timing = state.timing.fenced;
         drop(state);
         fenced.settled(result.is_ok());
-        diagnostic::executed(&self.ready, self.begun, Mode::Fenced, timing, &result);
+        diagnostic::executed(self.ready.facts.as_ref(), self.begun, Mode::Fenced, timing, &result);
         result
     }
 
@@ -288,7 +288,13 @@ impl Flight {
 
     fn arrive(&self, mut call: Box<Call>, result: Result<()>) {
         self.ready.finished(&mut call);
-        diagnostic::executed(&self.ready, self.begun, Mode::Async, call.timing, &result);
+        diagnostic::executed(
+            self.ready.facts.as_ref(),
+            self.begun,
+            Mode::Async,
+            call.timing,
+            &result,
+        );
         let mut state = self.state();
         state.call = Some(call);
         state.result = Some(result);

@@ -1,19 +1,12 @@
 //! The quickest road through a burst: arguments that are pointers, carried by a frame that keeps
 //! its packet.
 
-use nnburst::{Argument, Burst, Frame, RuntimeError};
+use nnburst::{Argument, Burst, RuntimeError};
 
 use super::call::{Call, Source};
-use crate::compilation::Ready;
+use super::kept::Framed;
+use crate::compiled::Compiled;
 use crate::error::Result;
-
-/// A frame, and the arguments that it was made for.
-#[derive(Debug)]
-pub(super) struct Framed {
-    frame: Frame,
-    inputs: Vec<Argument>,
-    outputs: Vec<Argument>,
-}
 
 impl Call {
     /// Runs by a frame, in a burst where the device has one; `None` where a frame can't carry the
@@ -21,7 +14,7 @@ impl Call {
     /// its own.
     pub(super) fn run_framed(
         &mut self,
-        ready: &Ready,
+        ready: &Compiled,
         burst: Option<&mut Burst>,
     ) -> Option<Result<()>> {
         if self.has_options() || ready.has_open_output {
@@ -55,7 +48,7 @@ impl Call {
 }
 
 impl Framed {
-    fn new(call: &Call, ready: &Ready) -> Option<Self> {
+    fn new(call: &Call, ready: &Compiled) -> Option<Self> {
         let inputs: Vec<_> = call
             .inputs
             .iter()

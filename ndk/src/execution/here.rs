@@ -1,34 +1,18 @@
 //! Requests that come again to a device of this process, which checks them once.
 
 use nnburst::RuntimeError;
-use nnburst::hal::{
-    ErrorStatus, ExecutionFailure, ExecutionOptions, ExecutionOutcome, RequestArgument,
-    ReusableExecution,
-};
+use nnburst::hal::{ErrorStatus, ExecutionFailure, ExecutionOptions, ExecutionOutcome};
 
 use super::call::Call;
-use crate::compilation::Ready;
-
-/// The request that came last, as the device has it; the memories come with each execution.
-pub(super) struct Here {
-    inputs: Vec<RequestArgument>,
-    outputs: Vec<RequestArgument>,
-    pools: usize,
-    reusable: Box<dyn ReusableExecution>,
-}
-
-impl std::fmt::Debug for Here {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Here").field("inputs", &self.inputs).finish_non_exhaustive()
-    }
-}
+use super::kept::Here;
+use crate::compiled::Compiled;
 
 impl Call {
     /// Runs the request on the device of this process; `None` where that has no shorter way for it
     /// than the ordinary.
     pub(super) fn run_here(
         &mut self,
-        ready: &Ready,
+        ready: &Compiled,
         options: &ExecutionOptions,
     ) -> Option<Result<ExecutionOutcome, RuntimeError>> {
         let request = &self.request;

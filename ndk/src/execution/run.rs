@@ -24,7 +24,7 @@ pub(super) fn compute(execution: Handle<Execution>) -> Result<()> {
     let result = call.run(&ready, None);
     let timing = call.timing;
     finish(execution, &ready, call, &result);
-    diagnostic::executed(&ready, begun, Mode::Sync, timing, &result);
+    diagnostic::executed(ready.facts.as_ref(), begun, Mode::Sync, timing, &result);
     result
 }
 
@@ -41,7 +41,7 @@ pub(super) fn burst_compute(execution: Handle<Execution>, burst: &mut Burst) -> 
     let result = call.run(ready, channel.as_mut());
     let timing = call.timing;
     finish(execution, ready, call, &result);
-    diagnostic::executed(ready, begun, Mode::Burst, timing, &result);
+    diagnostic::executed(ready.facts.as_ref(), begun, Mode::Burst, timing, &result);
     result
 }
 
@@ -178,7 +178,7 @@ pub(super) fn start_fenced(
                 Ok(())
             });
             let failed = Err(error.clone());
-            diagnostic::executed(&ready, begun, Mode::Fenced, Timing::NONE, &failed);
+            diagnostic::executed(ready.facts.as_ref(), begun, Mode::Fenced, Timing::NONE, &failed);
             return Err(error);
         }
     };

@@ -1,41 +1,10 @@
 //! Memory for arguments that are pointers: a driver can't reach those, so they travel through here.
 
-use nnburst::hal::{self, Access, Mapping, RequestArgument, RequestPool};
+use nnburst::hal::{self, RequestArgument, RequestPool};
 
 use super::call::{Argument, Call, Source};
-use crate::error::{Code, Error, Result};
-
-/// The alignment of arguments: at a cache line.
-const ALIGNMENT: usize = 64;
-
-/// A memory that is as large as the largest arguments so far, and where in it they are.
-#[derive(Debug, Default)]
-pub(super) struct Staging {
-    memory: Option<(hal::Memory, Mapping)>,
-}
-
-impl Staging {
-    fn reserve(&mut self, size: usize) -> Result<&(hal::Memory, Mapping)> {
-        let fits = self.memory.as_ref().is_some_and(|(_, mapping)| mapping.len() >= size);
-        if !fits {
-            let no_room =
-                |error: hal::MemoryError| Error::new(Code::OutOfMemory, error.to_string());
-            let size = u64::try_from(size.max(ALIGNMENT)).unwrap_or(u64::MAX);
-            let memory = hal::Memory::ashmem(size).map_err(no_room)?;
-            let mapping = memory.map(Access::ReadWrite).map_err(no_room)?;
-            self.memory = Some((memory, mapping));
-        }
-        self.memory.as_ref().ok_or_else(|| Error::new(Code::OutOfMemory, "no staging memory"))
-    }
-
-    pub(super) fn memory(&self) -> Option<&hal::Memory> {
-        self.memory.as_ref().map(|(memory, _)| memory)
-    }
-
-    fn mapping(&self) -> Option<&Mapping> {
-        self.memory.as_ref().map(|(_, mapping)| mapping)
-    }
-}
+use super::kept::ALIGNMENT;
+use crate::error::{Error, Result};
 
 impl Call {
     /// Writes the request: memories become pools, and inputs that are pointers are copied.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use nnburst::hal;
 
-use crate::c::{Array, ArrayMut, Bytes, OperandType, Out, SymmPerChannelQuantParams};
+use crate::c::{Array, ArrayMut, Bytes, OperandType, Out, SymmPerChannelQuantParams, Text};
 use crate::device::{self, Device};
 use crate::error::{Error, Result, call, quietly, start_logging};
 use crate::handle::{Handle, object};
@@ -221,4 +221,35 @@ pub(crate) extern "C" fn get_supported_operations_for_devices(
         let devices = device::list(devices.elements(device_count, "devices")?)?;
         supported.write(&finish::supported(&finished, &devices)?, "supportedOps")
     })
+}
+
+fn type_code(model: Handle<Model>, name: Text, number: u16, kind: Out<'_, i32>) -> c_int {
+    call(|| {
+        model.with(|_| Ok(()))?;
+        let name = name.get("extensionName")?;
+        let kind = kind.ok_or_else(|| Error::null("type"))?;
+        let name = name.to_str().map_err(|_| Error::data("the name is not UTF-8"))?;
+        let prefix = nnburst::extension_number(name)?;
+        let code = hal::ExtensionCode { prefix, number }.code();
+        kind.write(code.cast_signed());
+        Ok(())
+    })
+}
+
+pub(crate) extern "C" fn get_extension_operand_type(
+    model: Handle<Model>,
+    name: Text,
+    number: u16,
+    kind: Out<'_, i32>,
+) -> c_int {
+    type_code(model, name, number, kind)
+}
+
+pub(crate) extern "C" fn get_extension_operation_type(
+    model: Handle<Model>,
+    name: Text,
+    number: u16,
+    kind: Out<'_, i32>,
+) -> c_int {
+    type_code(model, name, number, kind)
 }
