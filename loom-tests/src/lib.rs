@@ -1,11 +1,13 @@
-//! Model checks: loom runs the queue and the bursts that ship (their atomics, fences, locks and
-//! sleeping come through `sync` modules) in every interleaving of their threads, and in every order
-//! that the memory model allows, up to three preemptions; two where a model has two frames.
+//! Model checks: loom runs the queue, the bursts, the hand-over of jobs in a thread pool and the
+//! table of handles that ship (their atomics, fences, locks and sleeping come through `sync`
+//! modules) in every interleaving of their threads, and in every order that the memory model
+//! allows, up to three preemptions; two where a model has two frames.
 //!
 //! `cargo xtask loom` runs them; nothing here is built otherwise. `tests/ring.rs` is the ring by
 //! itself, `tests/waiting.rs` sleeping and waking, where a lost wake shows as a deadlock;
 //! `tests/bursts/` a burst's controller and server over both queues, the listener's thread
-//! included.
+//! included. `tests/pool.rs` and `tests/handles.rs` include the files of the executor and of the C
+//! library that threads race in, so that nothing else of these is built under loom.
 //!
 //! # Every ordering, and the model that fails without it
 //!
@@ -54,6 +56,26 @@
 //! | doom: the reader's fence | `an_overtaken_reader_never_takes_a_new_item_for_an_old_one` |
 //! | doom: taken over, never lowered | `what_a_dead_writer_has_not_published_is_never_read` |
 //!
+//! In `executor/src/session/handoff.rs`, the jobs of a thread pool:
+//!
+//! | edge, and what is weakened | model that fails |
+//! |---|---|
+//! | open: store release | `the_owner_sees_what_helpers_did_in_every_job` |
+//! | open: exchange acquire | `the_owner_sees_what_helpers_did_in_every_job` |
+//! | leave: release | `the_owner_sees_what_helpers_did_in_every_job` |
+//! | leave: acquire when closing, and when waiting | `the_owner_sees_what_helpers_did_in_every_job` |
+//! | sleep: the owner's fence | `a_helper_that_parks_is_woken_by_the_next_job` |
+//! | sleep: the helper's fence | `a_helper_that_parks_is_woken_by_the_next_job` |
+//!
+//! In `ndk/src/handle/table.rs`, what the handles of the C library stand for:
+//!
+//! | edge, and what is weakened | model that fails |
+//! |---|---|
+//! | object: release when unlocked | `one_thread_at_a_time_works_with_an_object` |
+//! | object: release when put in | `a_handle_that_was_passed_on_without_care_finds_the_whole_object` |
+//! | object: acquire | `one_thread_at_a_time_works_with_an_object` |
+//! | the next generation of a place | `a_place_that_is_used_again_is_never_the_object_before` |
+//!
 //! A burst hands over through the queue, locks and the `raised` edge alone and has no orderings of
 //! its own. What can be weakened there is the order of its steps; each with the
 //! model that fails without it:
@@ -68,6 +90,9 @@
 //!   `a_cancelled_request_leaves_nothing_to_the_next`.
 //!
 //! # What the models can't show
+//!
+//! loom doesn't watch who reads an atomic before it has learnt where that lies: the `chunk` edge of
+//! the table of handles hands over such, and has no model that fails without it.
 //!
 //! loom treats `SeqCst` accesses as acquire and release, which is why the code relies on fences
 //! where it needs more. It doesn't reorder a load after a later store. Time does not pass: a

@@ -2,9 +2,11 @@
 
 mod arguments;
 mod bands;
+mod handoff;
 mod loops;
 mod roofline;
 mod runner;
+mod sync;
 mod team;
 mod warm;
 mod warm_up;

@@ -1,5 +1,5 @@
-//! `cargo xtask loom-mutants`: weakens each ordering of the queue, and each step of a burst's
-//! hand-over, in a copy of them, and expects a model to fail.
+//! `cargo xtask loom-mutants`: weakens each ordering of what threads and processes share, and each
+//! step of a burst's hand-over, in a copy of them, and expects a model to fail.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,6 +26,8 @@ const CONTROL: &str = "burst/src/server/control.rs";
 const LISTENER: &str = "burst/src/server/listener.rs";
 const CONTROLLER: &str = "burst/src/client/controller/mod.rs";
 const SLOTS: &str = "burst/src/client/slots.rs";
+const POOL: &str = "executor/src/session/handoff.rs";
+const HANDLES: &str = "ndk/src/handle/table.rs";
 
 #[rustfmt::skip] // one weakening, five lines
 const MUTANTS: &[Mutant] = &[
@@ -194,6 +196,72 @@ const MUTANTS: &[Mutant] = &[
         to: "InFlight::Submitted(mut frame) => { frame.inner().memories.clear(); InFlight::Forgotten(frame) }",
         caught_by: "a_cancelled_request_leaves_nothing_to_the_next",
     },
+    Mutant {
+        what: "pool open, release", file: POOL,
+        from: "<< JOB | OPEN, Ordering::Release)",
+        to: "<< JOB | OPEN, Ordering::Relaxed)",
+        caught_by: "the_owner_sees_what_helpers_did_in_every_job",
+    },
+    Mutant {
+        what: "pool open, acquire", file: POOL,
+        from: "            Ordering::Acquire,\n            Ordering::Relaxed,\n",
+        to: "            Ordering::Relaxed,\n            Ordering::Relaxed,\n",
+        caught_by: "the_owner_sees_what_helpers_did_in_every_job",
+    },
+    Mutant {
+        what: "pool leave, release", file: POOL,
+        from: "fetch_sub(1, Ordering::Release)",
+        to: "fetch_sub(1, Ordering::Relaxed)",
+        caught_by: "the_owner_sees_what_helpers_did_in_every_job",
+    },
+    Mutant {
+        what: "pool leave, acquire when closing", file: POOL,
+        from: "fetch_and(!OPEN, Ordering::Acquire)",
+        to: "fetch_and(!OPEN, Ordering::Relaxed)",
+        caught_by: "the_owner_sees_what_helpers_did_in_every_job",
+    },
+    Mutant {
+        what: "pool leave, acquire when waiting", file: POOL,
+        from: "state = self.handoff.state.load(Ordering::Acquire)",
+        to: "state = self.handoff.state.load(Ordering::Relaxed)",
+        caught_by: "the_owner_sees_what_helpers_did_in_every_job",
+    },
+    Mutant {
+        what: "pool sleep, the owner's fence", file: POOL,
+        from: "        fence(Ordering::SeqCst);\n        for",
+        to: "        for",
+        caught_by: "a_helper_that_parks_is_woken_by_the_next_job",
+    },
+    Mutant {
+        what: "pool sleep, the helper's fence", file: POOL,
+        from: "            fence(Ordering::SeqCst);\n            let now",
+        to: "            let now",
+        caught_by: "a_helper_that_parks_is_woken_by_the_next_job",
+    },
+    Mutant {
+        what: "handle object, release when unlocked", file: HANDLES,
+        from: "self.slot.word.store(self.leave, Ordering::Release)",
+        to: "self.slot.word.store(self.leave, Ordering::Relaxed)",
+        caught_by: "one_thread_at_a_time_works_with_an_object",
+    },
+    Mutant {
+        what: "handle object, release when put in", file: HANDLES,
+        from: "slot.word.store(generation << STATE_BITS | LIVE, Ordering::Release)",
+        to: "slot.word.store(generation << STATE_BITS | LIVE, Ordering::Relaxed)",
+        caught_by: "a_handle_that_was_passed_on_without_care_finds_the_whole_object",
+    },
+    Mutant {
+        what: "handle object, acquire", file: HANDLES,
+        from: "compare_exchange(live, locked, Ordering::Acquire, Ordering::Relaxed)",
+        to: "compare_exchange(live, locked, Ordering::Relaxed, Ordering::Relaxed)",
+        caught_by: "one_thread_at_a_time_works_with_an_object",
+    },
+    Mutant {
+        what: "handle place, of the generation before", file: HANDLES,
+        from: "self.leave = next << STATE_BITS | EMPTY;",
+        to: "self.leave = (next - 1) << STATE_BITS | EMPTY;",
+        caught_by: "a_place_that_is_used_again_is_never_the_object_before",
+    },
 ];
 
 /// Runs all of them, or those whose description contains one of `args`.
@@ -201,7 +269,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     let copy = copy()?;
     let unchanged = test(&copy, None)?;
     if !unchanged.0 {
-        return Err(format!("the models fail on the unchanged queue:\n{}", unchanged.1));
+        return Err(format!("the models fail on the unchanged code:\n{}", unchanged.1));
     }
     let mut escaped = Vec::new();
     for mutant in MUTANTS {
@@ -254,10 +322,11 @@ fn test(copy: &Path, model: Option<&str>) -> Result<(bool, String), String> {
     }
 }
 
-/// A workspace of the queue, bursts and their models only, under the target folder.
+/// A workspace of what the models check and of the models only, under the target folder.
 fn copy() -> Result<PathBuf, String> {
     let (from, to) = (workspace(), workspace().join("target").join("loom-mutants-source"));
-    for folder in ["fmq", "hal", "burst", "loom-tests"] {
+    let included = ["executor/src/session", "ndk/src/handle"];
+    for folder in ["fmq", "hal", "burst", "loom-tests"].into_iter().chain(included) {
         copy_folder(&from.join(folder), &to.join(folder))?;
     }
     let manifest = read(&from.join("Cargo.toml"))?;
