@@ -4,20 +4,23 @@
 #![expect(clippy::unwrap_used, reason = "a bench that fails should say so at once")]
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use nnburst_kernels::kernels::binary_f32::{Arithmetic, Binary};
 use nnburst_kernels::kernels::byte_table::ByteTable;
+use nnburst_kernels::kernels::chain::Chain;
 use nnburst_kernels::kernels::gemm_i8::{Bytes, Weights};
 use nnburst_kernels::kernels::gemv_f32::{Gemv, Start};
 use nnburst_kernels::kernels::gemv_i8::GemvBytes;
-use nnburst_kernels::kernels::lines::Convolution;
+use nnburst_kernels::kernels::lines::{Convolution, Lines};
 use nnburst_kernels::kernels::patches::Patches;
+use nnburst_kernels::kernels::product_f32::Product;
 use nnburst_kernels::kernels::stripe_sum::StripeSum;
 use nnburst_kernels::kernels::transcendental_f32::{Function, Map};
 use nnburst_kernels::kernels::{
     NO_CLAMP, Precision, add_i8, depthwise_f32, depthwise_i8, gates_i16, gemm_f32, gemm_i8, mul_i8,
-    svdf_f32,
+    pack, svdf_f32,
 };
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::simd::requantise::Scaling;
@@ -156,6 +159,86 @@ fn depthwise(c: &mut Criterion) {
     });
 }
 
+/// A row, and as many as tiles take, by the same weights.
+fn product(c: &mut Criterion) {
+    let (depth, columns) = (512, 256);
+    let (weights, bias) = (vec![0.5; depth * columns], vec![0.0; columns]);
+    for rows in [1, 24] {
+        let (xs, mut ys) = (vec![1.0; rows * depth], vec![0.0; rows * columns]);
+        let mut scratch = Vec::new();
+        let make = |isa| {
+            let precision = Precision::Single;
+            Product::new(isa, precision, rows, depth, &weights, &bias, NO_CLAMP).unwrap()
+        };
+        family(c, "product_f32", rows * depth * columns, make, |product| {
+            scratch.resize(product.scratch_bytes().div_ceil(size_of::<f32>()), 0.0);
+            product.compute(In::of(&xs[..]), Out::of(&mut ys[..]), &mut scratch).unwrap();
+        });
+    }
+}
+
+/// An inverted residual: six times as many channels between a convolution and the next.
+fn chain(c: &mut Criterion) {
+    let (pixels, narrow, wide) = (28 * 28, 32, 192);
+    let pointwise = |channels| Patches {
+        channels,
+        filter_h: 1,
+        filter_w: 1,
+        top: 0,
+        left: 0,
+        ..windows(channels)
+    };
+    let (weights, bias) = (vec![0.5; narrow * wide], vec![0.0; wide]);
+    let gemm = |isa, patches: Patches, columns: usize| -> Arc<dyn Lines> {
+        let bias = &bias[..columns];
+        let precision = Precision::Single;
+        Arc::new(gemm_f32::Gemm::new(isa, precision, patches, &weights, bias, NO_CLAMP).unwrap())
+    };
+    let make = |isa| {
+        let window = &vec![0.5; 9 * wide];
+        let depthwise =
+            depthwise_f32::Depthwise::new(isa, windows(wide), window, &bias, NO_CLAMP).unwrap();
+        let stages = [
+            gemm(isa, pointwise(narrow), wide),
+            Arc::new(depthwise),
+            gemm(isa, pointwise(wide), narrow),
+        ];
+        Chain::new(&stages).unwrap()
+    };
+    let bytes = pixels * narrow * size_of::<f32>();
+    let (image, mut output, mut scratch) = (vec![0; bytes], vec![0; bytes], Vec::new());
+    let multiplies = pixels * wide * (narrow + 9 + narrow);
+    family(c, "chain", multiplies, make, |chain| {
+        scratch.resize(chain.scratch_bytes().div_ceil(64), Line([0; 64]));
+        let (image, output) = (In::of(&image[..]).into(), Out::of(&mut output[..]).into());
+        let scratch = bytemuck::cast_slice_mut(&mut scratch);
+        chain.compute(image, None, output, 0..chain.lines(), scratch).unwrap();
+    });
+}
+
+/// A line of scratch memory, which is aligned to such.
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
+fn packing(c: &mut Criterion) {
+    let (rows, words) = (12, 512);
+    let matrix = vec![1u32; rows * words];
+    let starts: Vec<_> = matrix.chunks_exact(words).map(<[u32]>::as_ptr).collect();
+    let mut panel = vec![0; rows * words];
+    let mut group = c.benchmark_group("pack");
+    group.throughput(Throughput::Elements(panel.len() as u64));
+    for form in pack::FORMS.iter().filter(|form| form.isa.detected()) {
+        group.bench_function(BenchmarkId::new(format!("{:?}", form.isa), panel.len()), |b| {
+            // SAFETY: rows and panel are as long as stated, and the machine has the instructions.
+            b.iter(|| unsafe {
+                (form.run)(black_box(&starts), words, rows, panel.as_mut_ptr());
+            });
+        });
+    }
+    group.finish();
+}
+
 /// Elements of an operand: as many as L1 holds of two operands and a result.
 const ELEMENTS: usize = 2048;
 
@@ -214,5 +297,5 @@ fn recurrent(c: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, gemm, gemv, depthwise, elementwise, recurrent);
+criterion_group!(benches, gemm, gemv, product, depthwise, chain, packing, elementwise, recurrent);
 criterion_main!(benches);

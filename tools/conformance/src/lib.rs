@@ -39,12 +39,16 @@ mod failures;
 mod load;
 mod read;
 mod request;
+#[cfg(any(test, feature = "testing"))]
+mod testing;
 mod variants;
 mod write;
 
 pub use compare::Mismatch;
-pub use load::{Cases, LoadError, load_dir, load_file, load_str, shared_dir};
+pub use load::{Cases, LoadError, load_dir, load_file, load_str};
 pub use request::CaseRequest;
+#[cfg(any(test, feature = "testing"))]
+pub use testing::shared_dir;
 pub use write::{to_json, write_file};
 
 use nnburst_hal::{Model, OperandType, OperationType, Version};

@@ -122,29 +122,6 @@ pub fn load_str(text: &str) -> Result<Vec<Case>, LoadError> {
     file.cases.into_iter().map(|case| case.into_case(&spec)).collect()
 }
 
-/// A folder of test data shared between checkouts: `$NNBURST_SHARED/name`, else `shared/name`
-/// beside the workspace. `None` where there is none, which is reported: a test then has nothing to
-/// do.
-///
-/// # Panics
-/// There is none, and `NNBURST_REQUIRE`, a list with commas, names `shared`.
-#[expect(clippy::print_stderr, reason = "a test that can't run says so")]
-pub fn shared_dir(name: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("NNBURST_SHARED").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
-        PathBuf::from,
-    );
-    let folder = root.join(name);
-    let is_there = folder.is_dir();
-    let required = std::env::var("NNBURST_REQUIRE").unwrap_or_default();
-    let is_required = required.split(',').any(|what| what == "shared");
-    assert!(is_there || !is_required, "{} is required and missing", folder.display());
-    if !is_there {
-        eprintln!("not run: {} is missing", folder.display());
-    }
-    is_there.then_some(folder)
-}
-
 fn list(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     let io = |error| LoadError::Io { path: path.to_owned(), error };
     let entries = std::fs::read_dir(path).map_err(io)?;

@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use nnburst_fmq::testing::is_there;
+
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
@@ -14,9 +16,7 @@ fn run(command: &mut Command) -> String {
 
 fn is_installed(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok();
-    let required = std::env::var("NNBURST_REQUIRE").unwrap_or_default();
-    assert!(found || !required.split(',').any(|name| name == program), "{program} is missing");
-    found
+    is_there(program, found)
 }
 
 /// Every file below a folder, by its path from there.
