@@ -427,6 +427,9 @@ pub(crate) struct MltsRunArgs {
     /// The time of the whole run, as 90s or 5m; what doesn't fit is left out and said.
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) budget: Option<Duration>,
+    /// Add the endurance test (c22) for this long, as 10m or 2h, on top of the budget.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) soak: Option<Duration>,
     /// Only these kinds of items.
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) only: Vec<MltsWhat>,
@@ -460,6 +463,27 @@ pub(crate) struct MltsRunArgs {
     /// Allow floats to be computed with the precision of half floats.
     #[arg(long)]
     pub(crate) relaxed: bool,
+    /// Look for the first wrong operation of this model: every value becomes an output.
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) bisect: Option<String>,
+    /// The wait strategy of both ends of bursts [default: the settings'].
+    #[arg(long, value_enum)]
+    pub(crate) wait: Option<WaitArg>,
+    /// Threads of a driver that is spawned by name.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) threads: u16,
+    /// Processors of the calling thread and of the driver's, in bursts; one is for both.
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1..=2)]
+    pub(crate) cpus: Vec<u32>,
+    /// Ask for real-time scheduling of both ends of bursts, and locked memory.
+    #[arg(long)]
+    pub(crate) realtime: bool,
+    /// Measure calls at this period too, in milliseconds: as from a camera or sound card.
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    pub(crate) period: Option<Duration>,
+    /// Measure the throughput of so many clients at a time [default with --full: 1,2,4].
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub(crate) clients: Vec<usize>,
     /// A previous run; differences go to standard output.
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Option<PathBuf>,

@@ -23,6 +23,11 @@
 //! `docs/mlts.md` says what is measured, and how to read the report.
 #![forbid(unsafe_code)]
 
+/// The examples of the manual are compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/mlts.md")]
+struct Manual;
+
 mod conditions;
 mod data;
 mod error;
@@ -39,10 +44,10 @@ mod worker;
 pub use error::MltsError;
 pub use protocol::CallMode;
 pub use report::{
-    About, Accuracy, BothProcesses, CaseReport, Change, Comparison, CompileTimes, CrashReport,
-    EvaluatorReport, Host, Latency, ModelReport, ModelResult, OpSupport, Percentiles, PlanItem,
-    Probe, Recovery, Report, Rest, SCHEMA, Skipped, Support, TargetReport, Times, WrongValue,
-    compare, csv, html,
+    About, Accuracy, Bisection, BothProcesses, CaseReport, Change, Comparison, CompileTimes,
+    CrashReport, EvaluatorReport, Host, Latency, ModelReport, ModelResult, OpSupport, Percentiles,
+    PlanItem, Probe, Recovery, Report, Rest, SCHEMA, Skipped, Support, TargetReport, Times,
+    WrongAnswer, WrongValue, compare, csv, html,
 };
 pub use suite::{Accept, CrashTest, Progress, Replayed, RunBudget, Suite, What, crash_tests};
 pub use target::{How, Target};

@@ -99,6 +99,25 @@ pub(crate) struct ModelWork {
     /// The largest number of labelled pictures.
     pub(crate) photos: usize,
     pub(crate) relaxed: bool,
+    /// Whether the first wrong operation is looked for, and whether only where answers are wrong.
+    pub(crate) bisect: bool,
+    pub(crate) bisect_wrong: bool,
+    pub(crate) calls: CallSettings,
+}
+
+/// How calls are made where latency is measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CallSettings {
+    /// The wait strategy of bursts, by its name.
+    pub(crate) wait: Option<String>,
+    /// The processors of the calling thread and of the driver's.
+    pub(crate) cpus: Vec<u32>,
+    pub(crate) driver_cpus: Vec<u32>,
+    pub(crate) realtime: bool,
+    /// Microseconds from one paced call to the next; none where calls are not paced.
+    pub(crate) period_us: Option<u64>,
+    /// Numbers of clients at a time whose throughput is measured.
+    pub(crate) clients: Vec<usize>,
 }
 
 /// A crash test's part: what it is and how much.

@@ -7,13 +7,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use nnburst_mlts::{
-    Accept, CallMode, MltsError, Progress as Step, Report, RunBudget, Suite, Target, What, compare,
-    crash_tests, csv, html, serve_worker,
+    Accept, CallMode, How, MltsError, Progress as Step, Report, RunBudget, Suite, Target, What,
+    compare, crash_tests, csv, html, serve_worker,
 };
 
 use crate::args::{
     MltsAccept, MltsArgs, MltsCommand, MltsCompareArgs, MltsListArgs, MltsReplayArgs,
-    MltsReportArgs, MltsRunArgs, MltsWhat, Mode,
+    MltsReportArgs, MltsRunArgs, MltsWhat, Mode, WaitArg,
 };
 use crate::failure::{Failure, warn};
 use crate::progress::Progress;
@@ -111,6 +111,28 @@ fn suite(args: &MltsRunArgs, abort: Arc<AtomicBool>) -> Result<Suite, Failure> {
     if let Some(limit) = args.budget {
         suite = suite.limit(limit);
     }
+    if let Some(model) = &args.bisect {
+        suite = suite.bisect(model);
+    }
+    if let Some(wait) = args.wait {
+        suite = suite.wait(match wait {
+            WaitArg::Spin => nnburst::Wait::Spin,
+            WaitArg::Adaptive => nnburst::Wait::Adaptive,
+            WaitArg::Block => nnburst::Wait::Block,
+        });
+    }
+    suite = match *args.cpus.as_slice() {
+        [] => suite,
+        [both] => suite.cpus(&[both], &[both]),
+        [ours, theirs, ..] => suite.cpus(&[ours], &[theirs]),
+    };
+    suite = suite.realtime(args.realtime).clients(&args.clients);
+    if let Some(period) = args.period {
+        suite = suite.period(period);
+    }
+    if let Some(soak) = args.soak {
+        suite = suite.soak(soak);
+    }
     Ok(suite.on_progress(progress()))
 }
 
@@ -150,7 +172,23 @@ fn targets(args: &MltsRunArgs, program: &Path) -> Result<(Vec<Target>, bool), Fa
     let are_ours = names.iter().all(|name| {
         name == nnburst::REFERENCE || name.starts_with("spawn:") || name.starts_with("embedded")
     });
-    Ok((names.iter().map(|name| Target::device(name, program)).collect(), are_ours))
+    let target = |name: &String| {
+        let mut target = Target::device(name, program);
+        match &mut target.how {
+            How::Command { argv } => {
+                argv.extend(["--threads".to_owned(), args.threads.to_string()]);
+            }
+            _ if args.threads != 1 => {
+                return Err(Failure::usage(format!(
+                    "--threads {}: {name} is not spawned by name",
+                    args.threads
+                )));
+            }
+            _ => {}
+        }
+        Ok(target)
+    };
+    Ok((names.iter().map(target).collect::<Result<_, _>>()?, are_ours))
 }
 
 /// The devices whose names the pattern takes, `*` standing for anything.
@@ -246,7 +284,7 @@ fn list(args: &MltsListArgs, out: &mut dyn Write) -> Result<(), Failure> {
         writeln!(out, "model/{id}\t{seconds:.1} s\t{what}")?;
         all += seconds;
     }
-    for test in crash_tests().iter().filter(|test| budget != RunBudget::Quick || test.is_quick) {
+    for test in crash_tests().iter().filter(|test| budget.takes_test(test)) {
         let seconds = test.seconds(budget);
         writeln!(out, "{}\t{seconds:.1} s\t{}: {}", test.id, test.name, test.what)?;
         all += seconds;

@@ -26,8 +26,18 @@ pub(crate) struct ModelEntry {
     pub(crate) cases: Vec<CaseEntry>,
     pub(crate) accept: Accept,
     pub(crate) family: Family,
+    /// Names of the classes, where the cases are labelled with them.
+    pub(crate) labels: Vec<String>,
     /// Labelled photos, where the model is a classifier of them.
     pub(crate) photos: Vec<Photos>,
+}
+
+impl ModelEntry {
+    /// Returns whether the model listens for words.
+    pub(crate) fn is_of_recordings(&self) -> bool {
+        ["keyword", "wake word"].iter().any(|word| self.what.contains(word))
+            || self.id.contains("_kws_")
+    }
 }
 
 /// One sequence of inputs and goldens.
@@ -43,6 +53,8 @@ pub(crate) struct CaseEntry {
     pub(crate) xnnpack: Vec<f64>,
     /// The class that is right, where the case is labelled.
     pub(crate) label: Option<String>,
+    /// The pixels' right classes as people drew them: a picture of one byte each.
+    pub(crate) mask: Option<PathBuf>,
 }
 
 /// Limits that the manifest sets.
@@ -56,6 +68,8 @@ pub(crate) struct Accept {
     pub(crate) task: String,
     /// The share of pixels of a segmentation that have to agree.
     pub(crate) pixels: Option<f64>,
+    /// The least intersection over union with a mask that people drew.
+    pub(crate) mask_iou: Option<f64>,
 }
 
 /// The kind of task, which says what its answers are judged by.
@@ -170,6 +184,7 @@ fn entry(dir: &Path, id: &str, file: &str, value: &Value) -> Result<ModelEntry, 
         file: Some(path),
         accept,
         cases: Vec::new(),
+        labels: texts(&value["labels"]),
         photos: Vec::new(),
     })
 }
@@ -180,7 +195,11 @@ fn accept(value: &Value) -> Accept {
     let pixels = task.split_once(" % of pixels").and_then(|(before, _)| {
         before.rsplit(' ').next()?.parse::<f64>().ok().map(|percent| percent / 100.0)
     });
-    Accept { exact: value["exact"].as_f64(), abs: value["abs"].as_f64(), task, pixels }
+    // "IoU of the bird against the mask >= 0.82": the figure behind the words.
+    let mask_iou = task
+        .split_once("against the mask >= ")
+        .and_then(|(_, after)| after.split([' ', ')']).next()?.parse::<f64>().ok());
+    Accept { exact: value["exact"].as_f64(), abs: value["abs"].as_f64(), task, pixels, mask_iou }
 }
 
 fn family(id: &str, value: &Value, accept: &Accept) -> Family {
@@ -228,9 +247,17 @@ fn cases(dir: &Path, model: &Value, hashes: &Value) -> Result<Vec<CaseEntry>, Ml
                 steps: steps.unwrap_or(1),
                 xnnpack: if own.is_empty() { of_model.clone() } else { own },
                 label: case["label"].as_str().map(str::to_owned),
+                mask: mask(dir, case),
             })
         })
         .collect()
+}
+
+/// The mask of a case that has one: beside the pictures, by the name of the picture.
+fn mask(dir: &Path, case: &Value) -> Option<PathBuf> {
+    case["iou_bird_vs_mask"].as_f64()?;
+    let name = format!("{}_segmentation_mask.bmp", case["name"].as_str()?);
+    Some(dir.join("pictures").join(name))
 }
 
 /// The path of a file, whose hash is as the manifest has it.
@@ -289,6 +316,11 @@ fn photos(dir: &Path, models: &mut BTreeMap<String, ModelEntry>) -> Result<(), M
         entry.photos.push(Photos { dir: dir.clone(), is_square, photos, peer_agreement });
     }
     Ok(())
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    let list = list.as_array().map(Vec::as_slice).unwrap_or_default();
+    list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 fn strings(list: &Value, key: &str) -> Vec<String> {

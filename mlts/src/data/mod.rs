@@ -1,7 +1,7 @@
 //! The models, goldens and labelled data of a run.
 //!
 //! ```text
-//!   folder/manifest.json ─► Manifest ─► ModelEntry { file, cases, accept, .. } ─► worker: Loaded
+//!   folder/manifest.json ──► ModelEntry { file, cases, accept, .. } ──► worker: Loaded
 //! ```
 //!
 //! Folders of several manifests are one collection: cases of a model that another folder has are

@@ -107,6 +107,20 @@ impl Loaded {
         Some((operation.kind, types))
     }
 
+    /// The shapes of an operation's tensors: `1x8x8x2 2x3x3x2 2 -> 1x8x8x2`.
+    pub(crate) fn shapes(&self, index: usize) -> String {
+        let Some(operation) = self.model.main.operations.get(index) else { return String::new() };
+        let of = |indexes: &[u32]| {
+            let shapes = indexes.iter().filter_map(|&at| {
+                let operand = self.model.main.operands.get(usize::try_from(at).ok()?)?;
+                let sides: Vec<_> = operand.dimensions.iter().map(u32::to_string).collect();
+                operand.kind.name().starts_with("TENSOR_").then(|| sides.join("x"))
+            });
+            shapes.collect::<Vec<_>>().join(" ")
+        };
+        format!("{} -> {}", of(&operation.inputs), of(&operation.outputs))
+    }
+
     /// Values for every fed input, the same for the same seed: floats of -1 to 1, integers from the
     /// lowest bits (so that indices stay small).
     pub(crate) fn random_inputs(&self, seed: u64) -> Vec<Vec<u8>> {

@@ -7,6 +7,8 @@
 mod jpeg;
 mod resample;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use nnburst::hal::{Operand, OperandType};
 
 /// Why a file is no picture, or a picture no input.
@@ -81,13 +83,33 @@ impl Picture {
             return Err(PhotoError::Shape(operand.dimensions.clone()));
         };
         let side = |extent| usize::try_from(extent).unwrap_or(0);
-        resample::resize(&self.square().centre(), side(width), side(height)).encode(operand)
+        resample::resize(&self.square(), side(width), side(height)).encode(operand)
     }
 
-    /// Returns the square in the middle.
+    /// The picture with a longer side of at most 96 pixels, as a JPEG in a data URI.
+    pub fn thumbnail(&self) -> String {
+        const LONGEST: usize = 96;
+        let longest = self.width.max(self.height).max(1);
+        let side = |side: usize| (side * LONGEST.min(longest) / longest).max(1);
+        let small = resample::resize(self, side(self.width), side(self.height));
+        let narrow = |side: usize| u32::try_from(side).unwrap_or(u32::MAX);
+        let mut file = Vec::new();
+        let mut encoder = image::codecs::jpeg::JpegEncoder::new_with_quality(&mut file, 70);
+        let (width, height) = (narrow(small.width), narrow(small.height));
+        let colour = image::ExtendedColorType::Rgb8;
+        // It has the bytes that its size asks for.
+        if encoder.encode(&small.pixels, width, height, colour).is_err() {
+            return String::new();
+        }
+        format!("data:image/jpeg;base64,{}", BASE64_STANDARD.encode(file))
+    }
+
+    /// Returns the square in the middle. Half a pixel is lost at each end on its own: a picture of
+    /// odd width and an even square are as far apart as two even ones.
     fn square(&self) -> Self {
-        let side = self.width.min(self.height);
-        let (left, top) = ((self.width - side) / 2, (self.height - side) / 2);
+        let side = (self.width.min(self.height) * 7 / 8).max(1);
+        let start = |whole: usize| whole / 2 - side / 2;
+        let (left, top) = (start(self.width), start(self.height));
         let rows = self.pixels.chunks_exact(self.width * 3).skip(top).take(side);
         let pixels = rows.flat_map(|row| row.iter().skip(left * 3).take(side * 3)).copied();
         Self { width: side, height: side, pixels: pixels.collect() }
@@ -200,6 +222,36 @@ mod tests {
                 let want = std::fs::read(models.join(format!("{model}/photo{photo}.in0"))).unwrap();
                 assert_eq!(picture.to_input(&operand).unwrap(), want, "photo {photo} at {size}");
             }
+        }
+    }
+
+    /// On photos prepared as for Android's suite the first class is the reference kernels' own, of
+    /// every photo: a pixel further left it is not.
+    #[test]
+    fn squares_of_photos_have_the_reference_kernels_first_classes() {
+        let (Some(models), Some(data)) =
+            (nnburst_conformance::shared_dir("models"), nnburst_conformance::shared_dir("mlts"))
+        else {
+            return;
+        };
+        let name = "mobilenet_v1_0.25_128_quant";
+        let known = std::fs::read_to_string(data.join("photos/accuracy.json")).unwrap();
+        let known: serde_json::Value = serde_json::from_str(&known).unwrap();
+        let known = known["models"][name]["reference_top5"].as_object().unwrap();
+        let model = nnburst_tflite::Imported::open(models.join(name).join("model.tflite")).unwrap();
+        let device = nnburst::Device::embedded("nnburst-cpu").unwrap();
+        let model = device.compile(&model.model, nnburst::PrepareOptions::default()).unwrap();
+        let mut frame = model.frame().unwrap();
+        // Of every size that there is.
+        for (file, classes) in known.iter().step_by(3) {
+            let bytes = std::fs::read(data.join("photos").join(file)).unwrap();
+            let input = Picture::decode(&bytes).unwrap().square_to_input(&model.inputs()[0]);
+            frame.write_bytes(0, &input.unwrap()).unwrap();
+            model.execution().compute(&mut frame).unwrap();
+            let scores = frame.read_bytes(0).unwrap();
+            let best = crate::evaluators::best_class(crate::evaluators::Kind::Uint8, &scores);
+            let best = best.map(|class| class as u64);
+            assert_eq!(best, classes[0].as_u64(), "{file}");
         }
     }
 }

@@ -9,7 +9,8 @@ pub use compare::{Change, Comparison, compare};
 pub use csv::csv;
 pub use html::html;
 pub use schema::{
-    About, Accuracy, BothProcesses, CaseReport, CompileTimes, CrashReport, EvaluatorReport, Host,
-    Latency, ModelReport, ModelResult, OpSupport, Percentiles, PlanItem, Probe, Recovery, Report,
-    Rest, SCHEMA, Skipped, Support, TargetReport, Times, WrongValue,
+    About, Accuracy, Bisection, BothProcesses, CaseReport, CompileTimes, CrashReport,
+    EvaluatorReport, Host, Latency, ModelReport, ModelResult, OpSupport, Percentiles, PlanItem,
+    Probe, Recovery, Report, Rest, SCHEMA, Skipped, Support, TargetReport, Times, WrongAnswer,
+    WrongValue,
 };

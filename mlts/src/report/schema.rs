@@ -150,8 +150,12 @@ pub struct ModelResult {
     pub compile_ms: Option<CompileTimes>,
     /// Goldens and task.
     pub accuracy: Option<Accuracy>,
-    /// By mode.
+    /// The first wrong operation, where it was looked for.
+    pub bisection: Option<Bisection>,
+    /// By mode; `paced` where calls came at a period.
     pub latency: BTreeMap<String, Latency>,
+    /// Calls a second of so many clients at a time, each in a thread of its own.
+    pub throughput: BTreeMap<usize, f64>,
     /// Of the reference device, measured in turns with the target.
     pub reference_latency: Option<Latency>,
     /// The largest resident memory in MiB.
@@ -206,12 +210,36 @@ pub struct OpSupport {
     pub source: String,
     /// The types of its tensors.
     pub types: Vec<String>,
+    /// The shapes of its tensors, inputs and outputs: `1x8x8x2 2x3x3x2 2 -> 1x8x8x2`.
+    pub shapes: String,
     /// Whether the driver takes it.
     pub taken: bool,
     /// Why not; `refused` where the driver gives no reason.
     pub why: String,
     /// The device that computes it.
     pub device: String,
+}
+
+/// The first operation whose values differ from the reference device's.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Bisection {
+    /// Values that were compared.
+    pub compared: usize,
+    /// The operation's place in the model; `None` where none differs.
+    pub operation: Option<usize>,
+    /// NNAPI's name.
+    pub op: String,
+    /// The operator of the model's file that it stems from.
+    pub source: String,
+    /// Values that differ.
+    pub differ: usize,
+    /// All values of the output.
+    pub of: usize,
+    /// The first value that is wrong; its output is the operation's.
+    pub first: Option<WrongValue>,
+    /// Why there is none.
+    pub note: String,
 }
 
 /// Compile times.
@@ -316,8 +344,24 @@ pub struct EvaluatorReport {
     pub ok: bool,
     /// Figures that are worse than they should be and within the limits.
     pub warnings: Vec<String>,
-    /// Files that were answered wrongly, each with the expected and the actual answer.
-    pub wrong: Vec<[String; 3]>,
+    /// What was answered wrongly.
+    pub wrong: Vec<WrongAnswer>,
+}
+
+/// A case or picture with another answer than expected.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WrongAnswer {
+    /// Its name.
+    pub name: String,
+    /// The expected answer: a class.
+    pub expected: String,
+    /// The driver's answer.
+    pub actual: String,
+    /// The picture's author and licence; empty for what is no picture.
+    pub credit: String,
+    /// A small picture as a data URI; empty for what is no picture.
+    pub thumbnail: String,
 }
 
 /// Latency in one mode.
@@ -390,6 +434,8 @@ pub struct CrashReport {
     pub seconds: f64,
     /// Answers checked, kills, graphs: what the test counts.
     pub events: u64,
+    /// Further figures of the test, by their names.
+    pub figures: BTreeMap<String, f64>,
     /// From the disturbing event to the next right answer.
     pub recovery_ms: Option<Recovery>,
     /// Resources of the driver before and after.
@@ -440,6 +486,8 @@ pub struct Probe {
     pub calls: u64,
     /// Those that failed or gave another answer.
     pub failed: u64,
+    /// Those that were refused with `RESOURCE_EXHAUSTED`: of the failed ones none.
+    pub refused: u64,
     /// The longest time between two answers.
     pub longest_gap_ms: f64,
     /// Of its executions beside the test.

@@ -5,14 +5,14 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
 use super::proc::{Usage, signal_name};
 use crate::error::MltsError;
@@ -21,6 +21,8 @@ use crate::target::{How, Target};
 
 /// The time that a program has to serve.
 const START: Duration = Duration::from_secs(10);
+/// The time that a service has to come back by itself.
+const RETURN: Duration = Duration::from_secs(5);
 /// Bytes of standard error that are kept.
 const TAIL: usize = 64 << 10;
 const SERVICE_DIR: &str = "NNBURST_SERVICE_DIR";
@@ -84,6 +86,37 @@ impl Driver {
         Ok(driver)
     }
 
+    /// As [`Driver::start`], with a process that may have so many descriptors.
+    ///
+    /// # Errors
+    /// [`MltsError::Unreachable`], also where the program can't serve with so few.
+    pub(crate) fn start_with_descriptors(
+        target: &Target,
+        descriptors: u64,
+    ) -> Result<Self, MltsError> {
+        let mut target = target.clone();
+        if let How::Command { argv } | How::Service { argv, .. } = &mut target.how {
+            // The shell's limit holds for the program that takes its place.
+            let shell = ["sh", "-c", &format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"")];
+            argv.splice(0..0, shell.map(str::to_owned));
+        }
+        Self::start(&target)
+    }
+
+    /// Limits the process's data to so many bytes more than it has now: what it may write to and
+    /// nobody else sees, not what it has only reserved.
+    pub(crate) fn limit_memory(&self, more: u64) -> std::io::Result<()> {
+        let pid = self.pid().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+        let pid = pid.ok_or(rustix::io::Errno::SRCH)?;
+        let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero()))?;
+        let kib = status.lines().find_map(|line| line.strip_prefix("VmData:"));
+        let kib = kib.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        let limit = kib.unwrap_or(0).saturating_mul(1024).saturating_add(more);
+        let limit = Rlimit { current: Some(limit), maximum: Some(limit) };
+        prlimit(Some(pid), Resource::Data, limit)?;
+        Ok(())
+    }
+
     /// The same service for another client; its process stays with `self`.
     pub(crate) fn attach(&self) -> Self {
         Self {
@@ -99,12 +132,21 @@ impl Driver {
         }
     }
 
-    /// Starts the driver once more, after its process has ended.
+    /// Starts the driver once more, after its process has ended; or waits until whoever started it
+    /// does so.
     pub(crate) fn restart(&mut self) -> Result<(), MltsError> {
         self.reap();
         self.end = None;
         self.is_killed = false;
-        self.launch()
+        let begun = Instant::now();
+        loop {
+            let launched = self.launch();
+            let waits = matches!(self.target.how, How::Served { .. });
+            if launched.is_ok() || !waits || begun.elapsed() > RETURN {
+                return launched;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     fn launch(&mut self) -> Result<(), MltsError> {
@@ -279,6 +321,8 @@ fn program(argv: &[String]) -> Result<Command, String> {
     let (program, arguments) = argv.split_first().ok_or("the command is empty")?;
     let mut command = Command::new(program);
     command.args(arguments).stdout(Stdio::null()).stderr(Stdio::piped());
+    // Ctrl-C on the terminal is for the coordinator, which ends its processes itself.
+    command.process_group(0);
     Ok(command)
 }
 

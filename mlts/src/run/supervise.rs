@@ -2,14 +2,14 @@
 //!
 //! | outcome | when, the first that holds |
 //! |---|---|
-//! | CRASH driver | the driver's process ended and the suite didn't end it, a call failed or not |
+//! | CRASH driver | the driver's process ended and the suite didn't end it; calls may all be right |
 //! | CRASH client | the worker ended by a signal or without a result |
 //! | HANG | no step for the patience, or the work's time and 20 s more passed |
 //! | FAILURE, SKIPPED, SUCCESS | the worker says so |
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -156,6 +156,8 @@ impl Worker {
         }
         let stdin = socket.map_or_else(Stdio::null, Stdio::from);
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // As for the driver's process: the coordinator ends it.
+        command.process_group(0);
         let mut child = command.spawn().map_err(failed())?;
         let stderr = StderrTail::default();
         stderr.follow(&mut child);

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::data::ModelEntry;
 use crate::num::{real, real_u64};
 
 use super::catalogue::CrashTest;
 
 /// The size of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RunBudget {
     /// A minute.
@@ -63,8 +66,9 @@ impl RunBudget {
         self != Self::Quick || QUICK.contains(&id)
     }
 
-    pub(super) fn takes_test(self, test: &CrashTest) -> bool {
-        self != Self::Quick || test.is_quick
+    /// Returns whether the budget has a test; the endurance test is asked for by its time alone.
+    pub fn takes_test(self, test: &CrashTest) -> bool {
+        test.id != "c22" && (self != Self::Quick || test.is_quick)
     }
 
     /// Milliseconds of latency measurement of a mode.

@@ -56,7 +56,7 @@ const fn test(
     CrashTest { id, name, what, is_quick, ms, count, extra_s }
 }
 
-const TESTS: [CrashTest; 15] = [
+const TESTS: [CrashTest; 21] = [
     test(
         "c01",
         "parallel",
@@ -101,6 +101,15 @@ const TESTS: [CrashTest; 15] = [
         [1500, 10_000, 100_000],
         [3, 6, 6],
         [3.0, 12.0, 104.0],
+    ),
+    test(
+        "c06",
+        "mapped-models",
+        "constants in a mapped file that is cut, overwritten and deleted meanwhile",
+        false,
+        [2000, 10_000, 60_000],
+        [1; 3],
+        [1.0, 1.0, 1.0],
     ),
     test(
         "c07",
@@ -148,6 +157,15 @@ const TESTS: [CrashTest; 15] = [
         [2.0, 5.0, 10.0],
     ),
     test(
+        "c12",
+        "memory-lies",
+        "memory of requests cut, written and sealed in flight; buffers of other roles",
+        false,
+        [0; 3],
+        [50, 500, 5000],
+        [2.0, 6.0, 30.0],
+    ),
+    test(
         "c13",
         "burst-lies",
         "packets that no honest client sends; 64 idle bursts",
@@ -166,11 +184,38 @@ const TESTS: [CrashTest; 15] = [
         [8.0, 24.0, 110.0],
     ),
     test(
+        "c16",
+        "memory-pressure",
+        "models until the driver, short of memory, refuses; then given back",
+        false,
+        [0; 3],
+        [1, 3, 10],
+        [4.0, 10.0, 30.0],
+    ),
+    test(
+        "c17",
+        "fd-pressure",
+        "bursts until the driver, short of descriptors, refuses; then given back",
+        false,
+        [0; 3],
+        [1, 3, 10],
+        [2.0, 4.0, 10.0],
+    ),
+    test(
         "c18",
         "deadlines",
         "deadlines that have passed, are too near, or generous",
         false,
         [2000, 10_000, 60_000],
+        [1; 3],
+        [1.0, 1.0, 1.0],
+    ),
+    test(
+        "c19",
+        "priorities",
+        "high priority beside a flood of low priority",
+        false,
+        [3000, 15_000, 60_000],
         [1; 3],
         [1.0, 1.0, 1.0],
     ),
@@ -191,5 +236,14 @@ const TESTS: [CrashTest; 15] = [
         [0; 3],
         [100, 250, 2500],
         [4.0, 8.0, 60.0],
+    ),
+    test(
+        "c22",
+        "endurance",
+        "one model for the time of --soak; memory and speed must stay",
+        false,
+        [0; 3],
+        [1; 3],
+        [2.0, 2.0, 2.0],
     ),
 ];

@@ -21,6 +21,8 @@ pub(super) struct RunContext {
     pub(super) abort: Arc<AtomicBool>,
     pub(super) keep: Option<PathBuf>,
     pub(super) allow_kill: bool,
+    /// The time of the endurance test; without it there is none.
+    pub(super) soak: Option<Duration>,
 }
 
 impl RunContext {

@@ -2,9 +2,10 @@
 
 mod budget;
 mod catalogue;
-mod choreography;
 mod context;
+mod crash;
 mod models;
+mod refusals;
 mod replay;
 mod verdict;
 
@@ -22,7 +23,7 @@ pub use replay::Replayed;
 use crate::conditions::Conditions;
 use crate::data::{ModelEntry, read_folders};
 use crate::error::MltsError;
-use crate::protocol::{CallMode, Task};
+use crate::protocol::{CallMode, CallSettings, Task};
 use crate::report::{PlanItem, Report, SCHEMA, Skipped, TargetReport};
 use crate::run::{Driver, Outcome, Program};
 use crate::target::Target;
@@ -111,6 +112,9 @@ pub struct Suite {
     allow_kill: bool,
     relaxed: bool,
     limit: Option<Duration>,
+    soak: Option<Duration>,
+    bisect: Option<String>,
+    calls: CallSettings,
     abort: Arc<AtomicBool>,
     on_progress: Box<dyn FnMut(&Progress) + Send>,
 }
@@ -145,6 +149,9 @@ impl Suite {
             allow_kill: false,
             relaxed: false,
             limit: None,
+            soak: None,
+            bisect: None,
+            calls: CallSettings::default(),
             abort: Arc::default(),
             on_progress: Box::new(|_| ()),
         }
@@ -254,6 +261,65 @@ impl Suite {
         self
     }
 
+    /// Adds the endurance test (c22), which takes this long on top of the budget.
+    pub fn soak(mut self, soak: Duration) -> Self {
+        self.soak = Some(soak);
+        self
+    }
+
+    /// Looks for the first wrong operation of this model: every value becomes an output, and is
+    /// compared with the reference device's.
+    pub fn bisect(mut self, model: impl Into<String>) -> Self {
+        self.bisect = Some(model.into());
+        self
+    }
+
+    /// The wait strategy of both ends of bursts; adaptive if nothing is said.
+    pub fn wait(mut self, wait: nnburst::Wait) -> Self {
+        let name = match wait {
+            nnburst::Wait::Spin => "spin",
+            nnburst::Wait::Adaptive => "adaptive",
+            nnburst::Wait::Block => "block",
+            _ => "auto",
+        };
+        self.calls.wait = Some(name.to_owned());
+        self
+    }
+
+    /// The processors that the calling thread and the driver's are to run on, in bursts.
+    pub fn cpus(mut self, calling: &[u32], driver: &[u32]) -> Self {
+        self.calls.cpus = calling.to_vec();
+        self.calls.driver_cpus = driver.to_vec();
+        self
+    }
+
+    /// Asks for real-time scheduling of both ends of bursts, and locked memory.
+    pub fn realtime(mut self, realtime: bool) -> Self {
+        self.calls.realtime = realtime;
+        self
+    }
+
+    /// Measures calls at this period as well, in the first mode: as from a camera.
+    pub fn period(mut self, period: Duration) -> Self {
+        self.calls.period_us = Some(u64::try_from(period.as_micros()).unwrap_or(u64::MAX));
+        self
+    }
+
+    /// Measures the throughput of so many clients at a time; 1, 2 and 4 in the full budget if
+    /// nothing is said.
+    pub fn clients(mut self, clients: &[usize]) -> Self {
+        self.calls.clients = clients.to_vec();
+        self
+    }
+
+    fn calls(&self) -> CallSettings {
+        let mut calls = self.calls.clone();
+        if calls.clients.is_empty() && self.budget == RunBudget::Full {
+            calls.clients = vec![1, 2, 4];
+        }
+        calls
+    }
+
     /// Ends the run with what there is once it is set.
     pub fn abort(mut self, abort: Arc<AtomicBool>) -> Self {
         self.abort = abort;
@@ -311,7 +377,9 @@ impl Suite {
         };
         let begun = Instant::now();
         for (number, target) in std::mem::take(&mut self.targets).iter().enumerate() {
-            self.run_target(&format!("t{number}"), target, &entries, &context, begun, &mut report);
+            let id = format!("t{number}");
+            self.run_target(&id, target, &entries, &context, begun, &mut report);
+            refusals::explain(&mut report, &id);
         }
         report.host = conditions.after();
         report.seconds = begun.elapsed().as_secs_f64();
@@ -343,6 +411,7 @@ impl Suite {
             abort: Arc::clone(&self.abort),
             keep: self.keep.clone(),
             allow_kill: self.allow_kill,
+            soak: self.soak,
         })
     }
 
@@ -368,6 +437,10 @@ impl Suite {
 
     fn has(&self, what: What) -> bool {
         self.what.contains(&what)
+    }
+
+    fn takes_test(&self, test: &CrashTest) -> bool {
+        if test.id == "c22" { self.soak.is_some() } else { self.budget.takes_test(test) }
     }
 
     fn run_target(
@@ -403,15 +476,25 @@ impl Suite {
             plan.push((format!("model/{}", entry.id), estimate, Item::Model(entry)));
         }
         if self.has(What::Crash) {
-            for test in crash_tests().iter().filter(|test| self.budget.takes_test(test)) {
-                plan.push((test.id.to_owned(), test.seconds(context.budget), Item::Crash(test)));
+            let soak = self.soak.map_or(0.0, |soak| soak.as_secs_f64());
+            for test in crash_tests().iter().filter(|test| self.takes_test(test)) {
+                let longer = if test.id == "c22" { soak } else { 0.0 };
+                let estimate = test.seconds(context.budget) + longer;
+                plan.push((test.id.to_owned(), estimate, Item::Crash(test)));
             }
         }
         plan.retain(|(id, ..)| self.wants(id));
         (self.on_progress)(&Progress::Planned(plan.len()));
         let limit = self.limit.unwrap_or_else(|| self.budget.limit());
+        let limit = limit + self.soak.unwrap_or_default();
         for (item, estimate_s, work) in plan {
             if context.is_aborted() {
+                return;
+            }
+            if let Some(why) = has_gone(target) {
+                if let Some(about) = report.targets.last_mut().filter(|about| about.id == id) {
+                    about.unreachable = why;
+                }
                 return;
             }
             if begun.elapsed().as_secs_f64() + estimate_s > limit.as_secs_f64() {
@@ -430,7 +513,7 @@ impl Suite {
                 Item::Model(entry) => self.run_model(id, target, entry, context, report),
                 Item::Crash(test) => {
                     let models: Vec<_> = small_models(entries);
-                    let rows = choreography::run(context, target, id, test, &models);
+                    let rows = crash::run(context, target, id, test, &models);
                     let worst = rows.iter().find(|row| row.outcome != "SUCCESS");
                     let outcome = worst.map_or("SUCCESS", |row| &row.outcome).to_owned();
                     let reason = worst.map(|row| row.reason.clone()).unwrap_or_default();
@@ -460,6 +543,13 @@ impl Suite {
             }
         }
     }
+}
+
+/// Why a service that the suite did not start is not there any more.
+fn has_gone(target: &Target) -> Option<String> {
+    let is_served = matches!(target.how, crate::How::Served { .. });
+    let error = is_served.then(|| Driver::start(target).err()).flatten()?;
+    Some(format!("it did not come back: {error}"))
 }
 
 /// An item of the plan.

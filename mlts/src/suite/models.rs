@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::context::RunContext;
-use super::{Suite, What};
+use super::{RunBudget, Suite, What};
 use crate::data::ModelEntry;
 use crate::protocol::{ModelWork, Task};
 use crate::report::{BothProcesses, ModelReport, ModelResult, Report};
@@ -37,6 +37,9 @@ impl Suite {
             compile_ms: context.budget.compile_ms(),
             photos: context.budget.photos(&entry.id),
             relaxed: self.relaxed,
+            bisect: self.bisect.as_ref().is_some_and(|model| *model == entry.id),
+            bisect_wrong: self.budget == RunBudget::Full,
+            calls: self.calls(),
         };
         let planned = context.budget.model_estimate(entry, self.modes.len()) * 3.0;
         let planned = Duration::from_secs_f64(planned.max(30.0));
@@ -73,7 +76,9 @@ impl Suite {
             support: part(&mut ended.parts, "support"),
             compile_ms: part(&mut ended.parts, "compile_ms"),
             accuracy: part(&mut ended.parts, "accuracy"),
+            bisection: part(&mut ended.parts, "bisection"),
             latency: part(&mut ended.parts, "latency").unwrap_or_default(),
+            throughput: part(&mut ended.parts, "throughput").unwrap_or_default(),
             reference_latency: part(&mut ended.parts, "reference_latency"),
             rss_mib: BothProcesses { driver: ended.driver.rss_mib, client: ended.client.rss_mib },
             cpu_s: BothProcesses { driver: ended.driver.cpu_s, client: ended.client.cpu_s },

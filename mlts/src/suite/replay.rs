@@ -6,9 +6,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::catalogue::crash_tests;
 use super::context::RunContext;
+use super::{RunBudget, crash};
 use crate::error::MltsError;
-use crate::protocol::{Job, Task};
+use crate::protocol::{CrashWork, Job, Task};
 use crate::report::CrashReport;
 use crate::run::{Driver, Ended};
 
@@ -16,6 +18,8 @@ use crate::run::{Driver, Ended};
 #[derive(Debug, Serialize, Deserialize)]
 struct Kept {
     schema: u32,
+    /// The budget that says how much of the test there was.
+    budget: RunBudget,
     row: CrashReport,
     job: Job,
     detail: Value,
@@ -53,7 +57,13 @@ pub(super) fn keep(
     {
         work.extra.insert("graph".to_owned(), graph.to_string());
     }
-    let kept = Kept { schema: 1, row: row.clone(), job, detail: ended.value.clone() };
+    let kept = Kept {
+        schema: 1,
+        budget: context.budget,
+        row: row.clone(),
+        job,
+        detail: ended.value.clone(),
+    };
     std::fs::write(&path, serde_json::to_string_pretty(&kept).ok()?).ok()?;
     if let Some(text) = ended.value["conformance"].as_str()
         && let Ok(cases) = nnburst_conformance::load_str(text)
@@ -72,8 +82,11 @@ pub(super) fn keep(
 pub(super) fn replay(context: &RunContext, path: &Path) -> Result<Replayed, MltsError> {
     let text = std::fs::read_to_string(path).map_err(|error| MltsError::data(path, error))?;
     let kept: Kept = serde_json::from_str(&text).map_err(|error| MltsError::data(path, error))?;
+    let again = RunContext { seed: kept.job.seed, budget: kept.budget, ..context.clone() };
+    if let (Some(test), Task::Crash(work)) = (whole_test(&kept.row.id), &kept.job.work) {
+        return Ok(again_whole(&again, &kept, test, work));
+    }
     let mut driver = Driver::start(&kept.job.target)?;
-    let again = RunContext { seed: kept.job.seed, ..context.clone() };
     let planned = Duration::from_secs(60);
     let ended = again.work(&kept.job.target, kept.job.work, &mut driver, planned, None)?;
     Ok(Replayed {
@@ -82,4 +95,32 @@ pub(super) fn replay(context: &RunContext, path: &Path) -> Result<Replayed, Mlts
         reason: ended.reason,
         before: kept.row.outcome,
     })
+}
+
+/// The test of a case that is more than one worker's job: processes are killed, limited or looked at
+/// from outside.
+fn whole_test(id: &str) -> Option<&'static super::CrashTest> {
+    const WHOLE: [&str; 8] = ["c03", "c04", "c05", "c14", "c16", "c17", "c21", "c22"];
+    let id = if id == "c15" { "c14" } else { id };
+    WHOLE.contains(&id).then(|| crash_tests().iter().find(|test| test.id == id)).flatten()
+}
+
+fn again_whole(
+    context: &RunContext,
+    kept: &Kept,
+    test: &super::CrashTest,
+    work: &CrashWork,
+) -> Replayed {
+    let soak = (test.id == "c22").then(|| Duration::from_millis(work.ms));
+    let context = RunContext { soak, ..context.clone() };
+    let rows = crash::run(&context, &kept.job.target, &kept.row.target, test, &work.models);
+    let same = |row: &&CrashReport| row.id == kept.row.id && row.variant == kept.row.variant;
+    let row = rows.iter().find(same).or_else(|| rows.iter().find(|row| row.outcome != "SUCCESS"));
+    let row = row.cloned().unwrap_or_default();
+    Replayed {
+        outcome: row.outcome,
+        process: row.process,
+        reason: row.reason,
+        before: kept.row.outcome.clone(),
+    }
 }

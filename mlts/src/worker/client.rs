@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use nnburst::hal::{ErrorStatus, Model, PrepareOptions};
 use nnburst::{
-    Burst, BurstOptions, Caching, Compilation, CompileOptions, Device, Frame, RuntimeError,
+    Burst, BurstOptions, Caching, Compilation, CompileOptions, Device, Frame, RuntimeError, Wait,
 };
 use serde::{Deserialize, Serialize};
 
 use super::library::{LibraryClient, LibraryModel};
 use super::pulse::Pulse;
-use crate::protocol::{CallMode, Job, Via};
+use crate::protocol::{CallMode, CallSettings, Job, Via};
 use crate::report::About;
 use crate::target::{How, Target};
 
@@ -249,6 +249,25 @@ impl Prepared {
         let frame = Some(compilation.frame()?);
         let (compilation, mode) = (compilation.clone(), CallMode::Burst);
         Ok(CallSession::Runtime(Box::new(RuntimeSession { compilation, mode, burst, frame })))
+    }
+
+    /// As [`Prepared::session`], called as the settings say.
+    pub(crate) fn session_as(
+        &self,
+        mode: CallMode,
+        settings: &CallSettings,
+    ) -> Result<CallSession> {
+        if mode != CallMode::Burst {
+            return self.session(mode);
+        }
+        let wait = settings.wait.as_deref().and_then(Wait::from_name);
+        self.burst_session(&BurstOptions {
+            wait: wait.unwrap_or_default(),
+            cpus: settings.cpus.clone(),
+            driver_cpus: settings.driver_cpus.clone(),
+            realtime: settings.realtime,
+            ..BurstOptions::default()
+        })
     }
 
     /// Room for the model's arguments, and the way to call it.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub(crate) use crash::leak_terms;
-pub(crate) use model::rank;
+pub(crate) use model::{memory_folder, rank};
 
 use crate::protocol::{JOB, Job, Task, WorkerEvent};
 use client::Client;

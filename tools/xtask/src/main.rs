@@ -26,6 +26,7 @@ mod install;
 mod layers;
 mod links;
 mod loom;
+mod mlts;
 mod mutants;
 mod neon;
 mod peers;
@@ -51,7 +52,7 @@ fn main() -> ExitCode {
         "install" => install::run(rest),
         "layers" => layers::run(rest),
         "links" => links::run(),
-        "mlts" => mlts(),
+        "mlts" => mlts::run(rest),
         "neon" => neon::run(),
         "symbols" => symbols::run(),
         "miri" => sanitizers::miri(),
@@ -77,25 +78,6 @@ fn main() -> ExitCode {
 fn operations() -> Outcome {
     let test = ["test", "--package", "nnburst-executor", "--test", "operations"];
     Cargo::new("operations").args(test).env("NNBURST_WRITE_DOCS", "1").run()
-}
-
-/// The acceptance suite, quick, on a driver in each kind of process, and its proof on drivers with
-/// faults. Without `../shared` the built-in networks have to do.
-fn mlts() -> Outcome {
-    let faults = ["test", "--package", "nnburst-mlts", "--test", "faulty"];
-    Cargo::new("mlts: drivers with faults").args(faults).run()?;
-    let mut models = Vec::new();
-    for folder in ["../shared/models", "../shared/mlts"] {
-        if std::path::Path::new(folder).is_dir() {
-            models.extend(["--models", folder]);
-        }
-    }
-    for device in ["spawn:nnburst-cpu", "embedded", "spawn:nnapi-sample_quant"] {
-        let run = ["run", "--release", "--package", "nnburst-cli", "--", "mlts", "run", "--quick"];
-        let cargo = Cargo::new("mlts").args(run).args(["--device", device]);
-        cargo.args(&models).run()?;
-    }
-    Ok(())
 }
 
 /// Writes the command's manual pages, which a test of the command makes from its options.

@@ -57,6 +57,9 @@ fn cell(row: &CrashReport) -> String {
     if row.events > 0 && row.outcome == "SUCCESS" {
         notes.push(format!("{} events", row.events));
     }
+    for (name, value) in &row.figures {
+        notes.push(format!("{name} {value:.0}"));
+    }
     if let Some(recovery) = row.recovery_ms {
         notes.push(format!("recovery {} (limit {})", millis(recovery.max), millis(recovery.limit)));
     }

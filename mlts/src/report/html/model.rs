@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::schema::{Accuracy, Latency, ModelResult, Support};
+use super::super::schema::{Accuracy, Bisection, Latency, ModelResult, Support, WrongAnswer};
 use super::svg::{self, HistogramRow};
 use super::text::{anchor, change, escape, maybe_micros, micros, millis, outcome};
 use super::{Column, Page};
@@ -64,6 +64,11 @@ fn section(column: Column<'_>, result: &ModelResult) -> String {
             ));
         }
     }
+    if !result.throughput.is_empty() {
+        let all = result.throughput.iter();
+        let all: Vec<_> = all.map(|(clients, rate)| format!("{clients}: {rate:.0}")).collect();
+        out.push_str(&format!("<p>Calls a second by clients at a time: {}</p>", all.join(", ")));
+    }
     if let Some(accuracy) = &result.accuracy {
         out.push_str(&accuracy_of(accuracy));
     }
@@ -90,6 +95,9 @@ fn section(column: Column<'_>, result: &ModelResult) -> String {
             compile.cache_bytes
         ));
     }
+    if let Some(bisection) = &result.bisection {
+        out.push_str(&bisection_of(bisection));
+    }
     if let Some(support) = &result.support {
         out.push_str(&support_of(support));
     }
@@ -100,6 +108,29 @@ fn section(column: Column<'_>, result: &ModelResult) -> String {
         ));
     }
     out
+}
+
+/// The first operation that differs, in a sentence.
+fn bisection_of(bisection: &Bisection) -> String {
+    let Some(operation) = bisection.operation else {
+        return format!(
+            "<p>First wrong operation: none of {} values ({})</p>",
+            bisection.compared,
+            escape(&bisection.note)
+        );
+    };
+    let first = bisection.first.unwrap_or_default();
+    format!(
+        "<p class=bad>First wrong operation: {operation} {} (of the file: {}): output {} element {} is {}, expected {}; {} of {} values differ</p>",
+        escape(&bisection.op),
+        escape(&bisection.source),
+        first.output,
+        first.index,
+        first.actual,
+        first.expected,
+        bisection.differ,
+        bisection.of
+    )
 }
 
 fn percentiles(rows: &[HistogramRow<'_>], reference: Option<&Latency>) -> String {
@@ -179,17 +210,32 @@ fn accuracy_of(accuracy: &Accuracy) -> String {
         for warning in &evaluator.warnings {
             out.push_str(&format!("<p class=warn>{}</p>", escape(warning)));
         }
-        if !evaluator.wrong.is_empty() {
-            let list: Vec<_> = evaluator
-                .wrong
-                .iter()
-                .map(|[file, want, got]| {
-                    format!("{}: {} instead of {}", escape(file), escape(got), escape(want))
-                })
-                .collect();
-            out.push_str(&format!("<p class=sub>answered otherwise: {}</p>", list.join("; ")));
-        }
+        out.push_str(&wrong_answers(&evaluator.wrong));
     }
+    out
+}
+
+/// What was answered otherwise: pictures with both answers and their credits, or a list.
+fn wrong_answers(wrong: &[WrongAnswer]) -> String {
+    if wrong.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("<div class=wrong>");
+    for one in wrong {
+        let picture = if one.thumbnail.starts_with("data:image/") {
+            format!("<img alt=\"{}\" src=\"{}\">", escape(&one.name), escape(&one.thumbnail))
+        } else {
+            String::new()
+        };
+        out.push_str(&format!(
+            "<figure>{picture}<figcaption>{}: {} instead of {}<br><span class=sub>{}</span></figcaption></figure>",
+            escape(&one.name),
+            escape(&one.actual),
+            escape(&one.expected),
+            escape(&one.credit)
+        ));
+    }
+    out.push_str("</div>");
     out
 }
 

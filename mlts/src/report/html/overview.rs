@@ -137,8 +137,10 @@ fn cell(link: &str, name: &str, result: &str) -> String {
 
 /// A row for each model and driver.
 pub(super) fn table(page: &Page<'_>) -> String {
-    let mut out = String::from(
-        "<section><h2>Models</h2><div class=scroll><table><tr><th>model<th>driver<th>outcome<th class=n>taken<th>accuracy<th class=n>p50 burst<th class=n>p99 burst<th class=n>overhead<th class=n>against reference<th class=n>against baseline<th class=n>compile<th class=n>from cache<th class=n>driver MiB</tr>",
+    let baseline = if page.comparison.is_some() { "<th class=n>against baseline" } else { "" };
+    let driver = if page.columns().len() > 1 { "<th>driver" } else { "" };
+    let mut out = format!(
+        "<section><h2>Models</h2><div class=scroll><table class=wide><tr><th>model{driver}<th>outcome<th class=n>taken<th>accuracy<th class=n>p50 burst<th class=n>p99 burst<th class=n>overhead<th class=n>against reference{baseline}<th class=n>compile<th class=n>from cache<th class=n>driver MiB</tr>",
     );
     for model in page.models() {
         for column in page.columns() {
@@ -179,15 +181,23 @@ fn row(page: &Page<'_>, column: Column<'_>, model: &str, result: &ModelResult) -
         };
         format!("<span class={class}>{}</span>", change(new, old))
     });
+    let baseline = match &page.comparison {
+        Some(_) => format!("<td class=n>{baseline}"),
+        None => String::new(),
+    };
+    let driver = if page.columns().len() > 1 {
+        format!("<td>{}", escape(&column.target.name))
+    } else {
+        String::new()
+    };
     let against = latency.zip(result.reference_latency.as_ref());
     let against =
         against.map_or_else(String::new, |(own, reference)| change(own.us.p50, reference.us.p50));
     let compile = result.compile_ms.as_ref();
     format!(
-        "<tr><td><a href=\"#{}\">{}</a><td>{}<td class={class}>{letter} {}<td class=n>{taken}<td>{accuracy}<td class=n>{}{}<td class=n>{}<td class=n>{}<td class=n>{against}<td class=n>{baseline}<td class=n>{}<td class=n>{}<td class=n>{:.0}</tr>",
+        "<tr><td class=name><a href=\"#{}\">{}</a>{driver}<td class={class}>{letter} {}<td class=n>{taken}<td>{accuracy}<td class=n>{}{}<td class=n>{}<td class=n>{}<td class=n>{against}{baseline}<td class=n>{}<td class=n>{}<td class=n>{:.0}</tr>",
         anchor("model", model),
         escape(model),
-        escape(&column.target.name),
         escape(&result.outcome),
         latency.map_or_else(String::new, |one| micros(one.us.p50)),
         latency.map_or("", |one| if one.steady { "" } else { " not steady" }),

@@ -4,11 +4,16 @@ mod burst_lies;
 mod cache_lies;
 mod deadlines;
 mod degradation;
+mod endurance;
 mod graphs;
 mod leak;
+mod mapped;
+mod memory_lies;
 mod mutations;
 mod part;
 mod pending;
+mod pressure;
+mod priorities;
 mod probe;
 mod stress;
 mod subjects;
@@ -53,6 +58,11 @@ pub(super) fn run(
         "deadlines" => deadlines::run(&part),
         "degradation" => degradation::run(&part),
         "leak" => leak::run(&part),
+        "mapped" => mapped::run(&part),
+        "memory-lies" => memory_lies::run(&part),
+        "pressure" => pressure::run(&part),
+        "priorities" => priorities::run(&part),
+        "endurance" => endurance::run(&part),
         "probe" => probe::run(&part),
         other => Err(Stopped::failed(format!("there is no part {other:?}"))),
     }

@@ -20,26 +20,25 @@ pub(super) fn run(part: &CrashPart<'_>) -> Outcome<Value> {
     let prepared = part.client.prepare(&subject.loaded.model, part.pulse)?;
     let mut sequence = Sequence::new(&subject.loaded, prepared.session(CallMode::Sync)?);
     let feed = subject.feeds.first().cloned().unwrap_or_default();
-    let (mut calls, mut failed, mut gap) = (0_u64, 0_u64, Duration::ZERO);
+    let (mut calls, mut failed, mut refused, mut gap) = (0_u64, 0_u64, 0_u64, Duration::ZERO);
     let mut times = Vec::new();
     let mut last = Instant::now();
     ready("probing");
     loop {
         let start = Instant::now();
-        let right = sequence
-            .run(&feed, part.pulse)
-            .is_ok_and(|got| subject.check(0, &got, CallMode::Sync).is_ok());
+        let answer = sequence.run(&feed, part.pulse);
         calls += 1;
-        if right {
-            gap = gap.max(last.elapsed());
-            last = Instant::now();
-            times.push(micros(start.elapsed()));
-        } else {
-            failed += 1;
-            gap = gap.max(last.elapsed());
+        gap = gap.max(last.elapsed());
+        match answer {
+            Ok(got) if subject.check(0, &got, CallMode::Sync).is_ok() => {
+                last = Instant::now();
+                times.push(micros(start.elapsed()));
+            }
+            Err(error) if error.status.starts_with("ResourceExhausted") => refused += 1,
+            _ => failed += 1,
         }
         let value = json!({
-            "calls": calls, "failed": failed, "longest_gap_ms": millis(gap),
+            "calls": calls, "failed": failed, "refused": refused, "longest_gap_ms": millis(gap),
             "p99_us": quantile(&times, 0.99),
         });
         super::part::note("probe", value);

@@ -2,7 +2,7 @@
 //!
 //! | tier | quantised | floats |
 //! |---|---|---|
-//! | exact | the golden, but for allowed steps | 16 x XNNPACK's distance, 1e-5 of the largest value |
+//! | exact | the golden, but for the manifest's steps | 16 x XNNPACK's distance, 1e-5 of the largest |
 //! | close | a step, or twice XNNPACK's distance | 64 x XNNPACK's distance, 1e-4; relaxed 5e-3 |
 //! | task | what the task's rule says of the case | the same |
 //!

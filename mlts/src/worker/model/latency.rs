@@ -14,8 +14,9 @@ use crate::conditions::stolen_jiffies;
 use crate::num::{median, micros, nanos, real, real_u64};
 use crate::protocol::CallMode;
 use crate::report::{Latency, Percentiles};
+use crate::worker::client::Prepared;
 use crate::worker::client::Result as Called;
-use crate::worker::outcome::Outcome;
+use crate::worker::outcome::{Outcome, Stopped};
 use crate::worker::sequence::{Feed, Sequence};
 
 /// The length of a turn.
@@ -36,17 +37,25 @@ const STEADY: f64 = 1.15;
 pub(super) struct Measured {
     pub(super) modes: BTreeMap<String, Latency>,
     pub(super) reference: Option<Latency>,
+    /// Calls a second, by the number of clients at a time.
+    pub(super) throughput: BTreeMap<usize, f64>,
 }
 
 pub(super) fn measure(pass: &Pass<'_>) -> Outcome<Measured> {
     let feed = match pass.work.model.cases.first() {
-        Some(case) => Feed::of_case(case).map_err(crate::worker::outcome::Stopped::failed)?,
+        Some(case) => Feed::of_case(case).map_err(Stopped::failed)?,
         None => Feed::random(pass.loaded, 1),
     };
     let mut callers = Vec::new();
+    let settings = &pass.work.calls;
     for &mode in &pass.work.modes {
-        let sequence = Sequence::new(pass.loaded, pass.prepared.session(mode)?);
+        let sequence = Sequence::new(pass.loaded, pass.prepared.session_as(mode, settings)?);
         callers.push(Caller::new(mode.name(), sequence));
+    }
+    if let (Some(us), Some(&mode)) = (settings.period_us, pass.work.modes.first()) {
+        let sequence = Sequence::new(pass.loaded, pass.prepared.session_as(mode, settings)?);
+        let period = Some(Duration::from_micros(us));
+        callers.push(Caller { period, ..Caller::new("paced", sequence) });
     }
     if let Some(reference) = &pass.reference {
         let sequence = Sequence::new(pass.loaded, reference.session(CallMode::Sync)?);
@@ -60,7 +69,7 @@ pub(super) fn measure(pass: &Pass<'_>) -> Outcome<Measured> {
     // Disturbed or too few: as many rounds again, and no more.
     for round in 0..wanted.saturating_mul(2) {
         let is_enough = |caller: &Caller<'_>| {
-            caller.calls.len() >= FEWEST
+            (caller.calls.len() >= FEWEST || caller.period.is_some())
                 && u64::try_from(caller.over_time.len()).unwrap_or(0) >= wanted
         };
         if round >= wanted && callers.iter().all(is_enough) {
@@ -83,7 +92,45 @@ pub(super) fn measure(pass: &Pass<'_>) -> Outcome<Measured> {
             modes.insert(name.to_owned(), latency);
         }
     }
-    Ok(Measured { modes, reference })
+    let throughput = throughput(&feed, pass)?;
+    Ok(Measured { modes, reference, throughput })
+}
+
+/// Calls a second of clients that call at the same time, each in a thread with a session of its own,
+/// in the first mode.
+fn throughput(feed: &Feed, pass: &Pass<'_>) -> Outcome<BTreeMap<usize, f64>> {
+    let mut all = BTreeMap::new();
+    let (Prepared::Runtime(compilation), Some(&mode)) = (&pass.prepared, pass.work.modes.first())
+    else {
+        return Ok(all);
+    };
+    let time = Duration::from_millis((pass.work.latency_ms / 4).clamp(250, 2000));
+    let (loaded, pulse) = (pass.loaded, pass.pulse);
+    for &clients in &pass.work.calls.clients {
+        let client = || -> Outcome<f64> {
+            let prepared = Prepared::Runtime(compilation.clone());
+            let mut sequence = Sequence::new(loaded, prepared.session(mode)?);
+            sequence.reset()?;
+            sequence.write(feed, 0)?;
+            sequence.call(pulse)?;
+            let begun = Instant::now();
+            let mut calls = 0_usize;
+            while begun.elapsed() < time {
+                sequence.call(pulse)?;
+                calls += 1;
+            }
+            Ok(real(calls) / begun.elapsed().as_secs_f64())
+        };
+        let rates = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..clients).map(|_| scope.spawn(client)).collect();
+            let join = |thread: std::thread::ScopedJoinHandle<'_, Outcome<f64>>| {
+                thread.join().unwrap_or_else(|_| Err(Stopped::failed("a client panicked")))
+            };
+            threads.into_iter().map(join).collect::<Outcome<Vec<f64>>>()
+        })?;
+        all.insert(clients, rates.iter().sum());
+    }
+    Ok(all)
 }
 
 /// The name of the reference among the callers.
@@ -92,6 +139,8 @@ const REFERENCE: &str = "reference";
 /// One who calls, and the times of the calls.
 struct Caller<'m> {
     name: &'static str,
+    /// The time from one call to the next; none for back to back.
+    period: Option<Duration>,
     sequence: Sequence<'m>,
     step: usize,
     first_us: f64,
@@ -118,6 +167,7 @@ impl<'m> Caller<'m> {
         let (step, first_us, warm_up, dropped) = (0, 0.0, 0, 0);
         Self {
             name,
+            period: None,
             sequence,
             step,
             first_us,
@@ -172,8 +222,13 @@ impl<'m> Caller<'m> {
         let stolen = stolen_jiffies();
         let start = Instant::now();
         let mut all = Vec::new();
+        let mut due = start;
         while all.is_empty() || start.elapsed() < BLOCK {
             all.push(self.call(feed, pass)?);
+            if let Some(period) = self.period {
+                due += period;
+                std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            }
         }
         if stolen_jiffies().saturating_sub(stolen) >= STOLEN {
             self.dropped += 1;

@@ -3,6 +3,7 @@
 //! Each finished part is sent at once, so that a driver that dies in the third has the first two.
 
 mod accuracy;
+mod bisect;
 mod compile;
 mod latency;
 mod pass;
@@ -11,6 +12,7 @@ mod support;
 mod tasks;
 
 pub(crate) use accuracy::rank;
+pub(crate) use compile::memory_folder;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -56,10 +58,17 @@ pub(super) fn run(client: &Client, work: &ModelWork, pulse: &Pulse) -> Outcome<V
         let latency = latency::measure(&pass)?;
         part("latency", &latency.modes);
         part("reference_latency", &latency.reference);
+        part("throughput", &latency.throughput);
     }
     if work.accuracy && !(work.model.cases.is_empty() && work.model.photos.is_empty()) {
         let accuracy = accuracy::judge(&pass)?;
         part("accuracy", &accuracy);
+        if work.bisect_wrong && bisect::is_worth_it(&accuracy.tier) {
+            part("bisection", &bisect::run(client, &pass)?);
+        }
+    }
+    if work.bisect {
+        part("bisection", &bisect::run(client, &pass)?);
     }
     Ok(Value::Null)
 }

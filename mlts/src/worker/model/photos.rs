@@ -7,7 +7,7 @@ use crate::data::bytes_of;
 use crate::evaluators::top_classes;
 use crate::num::real;
 use crate::photo::Picture;
-use crate::report::EvaluatorReport;
+use crate::report::{EvaluatorReport, WrongAnswer};
 use crate::worker::outcome::{Outcome, Stopped};
 use crate::worker::sequence::{Feed, Sequence};
 
@@ -29,7 +29,7 @@ struct Hits {
     top_5: usize,
     reference: usize,
     agreed: usize,
-    wrong: Vec<[String; 3]>,
+    wrong: Vec<WrongAnswer>,
 }
 
 pub(super) fn evaluate(pass: &Pass<'_>) -> Outcome<Option<EvaluatorReport>> {
@@ -50,23 +50,23 @@ pub(super) fn evaluate(pass: &Pass<'_>) -> Outcome<Option<EvaluatorReport>> {
         let bytes = bytes_of(&path).map_err(Stopped::failed)?;
         let failed = |error| Stopped::failed(format!("{}: {error}", path.display()));
         let picture = Picture::decode(&bytes).map_err(failed)?;
-        let picture =
+        let prepared =
             if set.is_square { picture.square_to_input(input) } else { picture.to_input(input) };
-        let picture = picture.map_err(failed)?;
-        let outputs = sequence.run(&Feed { inputs: vec![picture], steps: 1 }, pass.pulse)?;
+        let prepared = prepared.map_err(failed)?;
+        let outputs = sequence.run(&Feed { inputs: vec![prepared], steps: 1 }, pass.pulse)?;
         let scores = outputs.first().map_or(&[][..], Vec::as_slice);
         let top: Vec<u64> = top_classes(kind, scores, 5)
             .into_iter()
             .filter_map(|class| u64::try_from(class).ok())
             .collect();
-        hits.add(photo, &top);
+        hits.add(photo, &top, &picture);
     }
     let peers = sets.iter().filter_map(|set| set.peer_agreement).reduce(f64::min);
     Ok(Some(hits.report(peers)))
 }
 
 impl Hits {
-    fn add(&mut self, photo: &crate::data::Photo, top: &[u64]) {
+    fn add(&mut self, photo: &crate::data::Photo, top: &[u64], picture: &Picture) {
         let first = top.first().copied();
         self.photos += 1;
         self.top_1 += usize::from(first == Some(photo.label));
@@ -76,7 +76,18 @@ impl Hits {
             self.agreed += 1;
         } else if self.wrong.len() < LISTED {
             let got = first.map_or_else(String::new, |class| class.to_string());
-            self.wrong.push([photo.file.clone(), photo.reference.to_string(), got]);
+            let credit = if photo.author.is_empty() {
+                String::new()
+            } else {
+                format!("{}, CC-BY 2.0", photo.author)
+            };
+            self.wrong.push(WrongAnswer {
+                name: photo.file.clone(),
+                expected: photo.reference.to_string(),
+                actual: got,
+                credit,
+                thumbnail: picture.thumbnail(),
+            });
         }
     }
 

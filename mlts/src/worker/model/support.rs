@@ -26,7 +26,8 @@ pub(super) fn ask(client: &Client, loaded: &Loaded, pulse: &Pulse) -> Outcome<Su
         let source = loaded.origins.get(i).cloned().unwrap_or_default();
         let why = if taken { String::new() } else { reason(client, loaded, i) };
         let op = kind.to_string();
-        support.ops.push(OpSupport { i, op, source, types, taken, why, device: String::new() });
+        let (shapes, device) = (loaded.shapes(i), String::new());
+        support.ops.push(OpSupport { i, op, source, types, shapes, taken, why, device });
     }
     if count < of {
         partition(client, loaded, &mut support);

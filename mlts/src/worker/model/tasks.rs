@@ -6,11 +6,11 @@ use super::accuracy::{CaseOutputs, kind_of};
 use super::pass::Pass;
 use crate::data::{Family, bytes_of};
 use crate::evaluators::{
-    Kind, PhoneErrors, SpeechScale, agreement, best_class, detections, iou, mel_cepstral, missed,
-    phone_error_rate, values,
+    Kind, PhoneErrors, SpeechScale, agreement, best_class, detections, iou, mask_classes,
+    mel_cepstral, missed, phone_error_rate, values,
 };
 use crate::num::real;
-use crate::report::EvaluatorReport;
+use crate::report::{EvaluatorReport, WrongAnswer};
 
 /// Android's limits, and where a warning begins.
 const DISTORTION: [f64; 2] = [0.05, 4.0];
@@ -46,6 +46,7 @@ pub(super) fn evaluate(pass: &Pass<'_>, answers: &[CaseOutputs<'_>]) -> Vec<Eval
     if answers.is_empty() {
         return Vec::new();
     }
+    let labels = labels(pass, answers);
     let report = match pass.work.model.family {
         Family::Classes => classes(pass, answers),
         Family::Pixels => pixels(pass, answers),
@@ -54,7 +55,48 @@ pub(super) fn evaluate(pass: &Pass<'_>, answers: &[CaseOutputs<'_>]) -> Vec<Eval
         Family::Detections => boxes(answers),
         Family::Values | Family::SupportOnly => None,
     };
-    report.into_iter().collect()
+    report.into_iter().chain(labels).collect()
+}
+
+/// Hits that may be lost against the reference kernels, as a share of the labelled cases.
+const LOST_LABELS: f64 = 0.05;
+
+/// Words that are spotted in recordings, and other labels of cases: how many the first class hits,
+/// against the hits of the goldens. `None` where cases have no labels.
+fn labels(pass: &Pass<'_>, answers: &[CaseOutputs<'_>]) -> Option<EvaluatorReport> {
+    let entry = &pass.work.model;
+    let kind = kind_of(pass, 0);
+    let (mut all, mut hits, mut expected) = (0, 0, 0);
+    let mut wrong = Vec::new();
+    for answer in answers {
+        let Some(label) = &answer.case.label else { continue };
+        let Some(right) = entry.labels.iter().position(|known| known == label) else { continue };
+        let best = |bytes: Option<&Vec<u8>>| best_class(kind, bytes?);
+        let (got, golden) = (best(answer.outputs.first()), best(answer.goldens.first()));
+        all += 1;
+        hits += usize::from(got == Some(right));
+        expected += usize::from(golden == Some(right));
+        if got != golden {
+            let name = |at: Option<usize>| {
+                at.and_then(|at| entry.labels.get(at)).cloned().unwrap_or_default()
+            };
+            wrong.push(WrongAnswer {
+                name: answer.case.name.clone(),
+                expected: name(golden),
+                actual: name(got),
+                ..WrongAnswer::default()
+            });
+        }
+    }
+    if all == 0 {
+        return None;
+    }
+    let least = (real(expected) - (LOST_LABELS * real(all)).max(1.0)).max(0.0) / real(all);
+    let name = if entry.is_of_recordings() { "WordSpotting" } else { "Labels" };
+    let mut report = figures(name, all, &[("hits", real(hits) / real(all), least)], true);
+    report.expected.insert("hits".to_owned(), real(expected) / real(all));
+    report.wrong = wrong;
+    Some(report)
 }
 
 /// The best class is the golden's, or as good as that.
@@ -78,7 +120,12 @@ fn classes(pass: &Pass<'_>, answers: &[CaseOutputs<'_>]) -> Option<EvaluatorRepo
         } else {
             let name =
                 |bytes| best_class(kind, bytes).map_or_else(String::new, |at| at.to_string());
-            wrong.push([answer.case.name.clone(), name(golden), name(output)]);
+            wrong.push(WrongAnswer {
+                name: answer.case.name.clone(),
+                expected: name(golden),
+                actual: name(output),
+                ..WrongAnswer::default()
+            });
         }
     }
     let share = real(right) / real(answers.len());
@@ -146,7 +193,37 @@ fn pixels(pass: &Pass<'_>, answers: &[CaseOutputs<'_>]) -> Option<EvaluatorRepor
     let mut report = figures("IoU", answers.len(), &list, true);
     // Of the worst class against the golden: shown; the share of pixels decides.
     report.values.insert("iou".to_owned(), least_iou);
+    if let Some((found, golden)) = mask_iou(pass, answers) {
+        let least = pass.work.model.accept.mask_iou.unwrap_or(0.0);
+        report.values.insert("mask_iou".to_owned(), found);
+        report.expected.insert("mask_iou".to_owned(), golden);
+        report.limits.insert("mask_iou".to_owned(), least);
+        report.ok &= found >= least;
+    }
     Some(report)
+}
+
+/// The intersection over union with the mask that people drew, of the answer and of the golden: the
+/// worst case that has a mask, of the class that most of the mask's marked pixels have.
+fn mask_iou(pass: &Pass<'_>, answers: &[CaseOutputs<'_>]) -> Option<(f64, f64)> {
+    let mut worst: Option<(f64, f64)> = None;
+    for answer in answers {
+        let Some(path) = &answer.case.mask else { continue };
+        let mask = mask_classes(&bytes_of(path).ok()?)?;
+        let marked = mask.iter().copied().filter(|&class| class != 0);
+        let mut counts = BTreeMap::<usize, usize>::new();
+        for class in marked {
+            *counts.entry(class).or_default() += 1;
+        }
+        let (&class, _) = counts.iter().max_by_key(|(_, count)| **count)?;
+        let (output, golden) = (answer.outputs.first()?, answer.goldens.first()?);
+        let of = |bytes| iou(&pixel_classes(pass, bytes, mask.len()), &mask, class);
+        let found = (of(output), of(golden));
+        if worst.is_none_or(|known| found.0 < known.0) {
+            worst = Some(found);
+        }
+    }
+    worst
 }
 
 /// Means and deviations beside the model's file.

@@ -1,0 +1,177 @@
+//! A driver that dies: c14 and c15.
+
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::{TestRun, recovery, since_ms};
+use crate::data::Random;
+use crate::error::MltsError;
+use crate::num::median;
+use crate::protocol::monotonic_ns;
+use crate::report::CrashReport;
+use crate::run::{Driver, Outcome};
+
+const RESTART_MS: f64 = 5000.0;
+/// How soon a pending call has to end once the driver is dead; in bursts half of them sooner.
+const NOTICE_MS: f64 = 100.0;
+const BURST_NOTICE_MS: f64 = 10.0;
+/// The kinds of calls that c14 kills under, with the signals.
+const PENDING: [(&str, Kill); 8] = [
+    ("compile", Kill::Now(Signal::KILL)),
+    ("execute", Kill::Now(Signal::KILL)),
+    ("execute-segv", Kill::Now(Signal::SEGV)),
+    ("execute-stopped", Kill::Stopped),
+    ("burst-spin", Kill::Now(Signal::KILL)),
+    ("burst-block", Kill::Now(Signal::SEGV)),
+    ("burst-adaptive", Kill::Now(Signal::KILL)),
+    ("fence", Kill::Now(Signal::KILL)),
+];
+
+/// How a driver is killed.
+#[derive(Clone, Copy, Debug)]
+enum Kill {
+    Now(Signal),
+    /// Stopped for a while, let go on, then killed.
+    Stopped,
+}
+
+impl TestRun<'_> {
+    /// c14 and c15: the driver is killed under a call; the same client connects anew.
+    pub(super) fn driver_killed(&self) -> Result<Vec<CrashReport>, MltsError> {
+        if self.target.is_in_worker() {
+            return Ok(vec![self.skipped("not offered: a driver in a process of its own")]);
+        }
+        if !self.target.is_ours_to_kill() && !self.context.allow_kill {
+            return Ok(vec![
+                self.skipped("the service was not started by the suite: --allow-kill"),
+            ]);
+        }
+        let mut rows = Vec::new();
+        let mut recoveries = Vec::new();
+        let mut starts = Vec::new();
+        let mut after = CrashReport {
+            id: "c15".to_owned(),
+            name: "after-crash".to_owned(),
+            outcome: Outcome::Success.name().to_owned(),
+            ..self.row("")
+        };
+        for (variant, kill) in PENDING {
+            let (row, recovered, start) = self.kill_under(variant, kill)?;
+            if let Some(ms) = recovered {
+                recoveries.push(ms);
+                starts.push(start);
+                after.events += 1;
+            }
+            after.seconds += row.seconds;
+            // What went wrong while connecting anew is the other test's.
+            if row.reason.starts_with(ANEW) {
+                after = CrashReport {
+                    id: "c15".to_owned(),
+                    name: "after-crash".to_owned(),
+                    ..row.clone()
+                };
+                rows.push(CrashReport {
+                    outcome: "SUCCESS".to_owned(),
+                    reason: String::new(),
+                    process: None,
+                    kept: String::new(),
+                    ..row
+                });
+            } else {
+                rows.push(row);
+            }
+        }
+        if after.outcome == "SUCCESS" {
+            after.recovery_ms = recovery(&recoveries, RESTART_MS, median(&starts));
+            if after.events == 0 {
+                after = CrashReport {
+                    id: "c15".to_owned(),
+                    name: "after-crash".to_owned(),
+                    ..self.skipped("no driver was killed")
+                };
+            }
+            if recoveries.iter().any(|&ms| ms > RESTART_MS) {
+                Outcome::Failure.name().clone_into(&mut after.outcome);
+                after.reason = format!("a right answer took longer than {RESTART_MS} ms");
+            }
+        }
+        rows.push(after);
+        Ok(rows)
+    }
+
+    /// Kills under one kind of call, as often as the budget says: the row, and the median time
+    /// until the same client had a right answer and that of the program's start.
+    fn kill_under(
+        &self,
+        variant: &str,
+        kill: Kill,
+    ) -> Result<(CrashReport, Option<f64>, f64), MltsError> {
+        let what = variant.split("-s").next().unwrap_or(variant);
+        let what = if variant.starts_with("burst") { variant } else { what };
+        let mut random = Random(self.context.seed);
+        let (mut notices, mut recoveries, mut starts) = (Vec::new(), Vec::new(), Vec::new());
+        let begun = Instant::now();
+        let mut row = self.row(variant);
+        for _ in 0..self.test.count(self.context.budget) {
+            let mut driver = Driver::start(self.target)?;
+            starts.push(driver.start_time.as_secs_f64() * 1000.0);
+            let delay = Duration::from_millis(30 + u64::from(random.below(70)));
+            let mut killed_ns = 0;
+            let mut restarted = Ok(());
+            let mut on_ready = |what: &str, driver: &mut Driver, _: &mut Child| {
+                if what == "lost" {
+                    if self.target.is_shared() {
+                        restarted = driver.restart();
+                    }
+                    return;
+                }
+                if what != "pending" {
+                    return;
+                }
+                std::thread::sleep(delay);
+                if let Kill::Stopped = kill {
+                    driver.signal(Signal::STOP);
+                    std::thread::sleep(Duration::from_secs(1));
+                    driver.signal(Signal::CONT);
+                    std::thread::sleep(delay);
+                }
+                killed_ns = monotonic_ns();
+                driver.kill(if let Kill::Now(signal) = kill { signal } else { Signal::KILL });
+            };
+            let work = self.work("pending", &[("what", what)]);
+            let ended = self.supervised(work.clone(), &mut driver, Some(&mut on_ready))?;
+            restarted?;
+            if ended.outcome != Outcome::Success {
+                let mut failed = self.report(variant, &work, &ended);
+                failed.seconds = begun.elapsed().as_secs_f64();
+                return Ok((failed, None, 0.0));
+            }
+            let at = |name: &str| ended.value[name].as_u64().unwrap_or(0);
+            if at("ended_ns") < killed_ns {
+                Outcome::Failure.name().clone_into(&mut row.outcome);
+                row.reason = "the call failed before the driver was killed".to_owned();
+                return Ok((row, None, 0.0));
+            }
+            notices.push(since_ms(killed_ns, at("ended_ns")));
+            recoveries.push(since_ms(killed_ns, at("recovered_ns")));
+            row.events += 1;
+        }
+        Outcome::Success.name().clone_into(&mut row.outcome);
+        let limit = if variant.starts_with("burst") { BURST_NOTICE_MS } else { NOTICE_MS };
+        row.recovery_ms = recovery(&notices, limit, 0.0);
+        let worst = notices.iter().copied().fold(0.0, f64::max);
+        // One call may be late by the scheduler's doing; the most may not.
+        if worst > NOTICE_MS || median(&notices) > limit.max(NOTICE_MS / 2.0) {
+            Outcome::Failure.name().clone_into(&mut row.outcome);
+            row.reason =
+                format!("the pending call ended {worst:.1} ms after the driver, limit {limit}");
+        }
+        row.seconds = begun.elapsed().as_secs_f64();
+        Ok((row, Some(median(&recoveries)), median(&starts)))
+    }
+}
+
+/// The beginning of the reason of what failed after the driver was lost.
+const ANEW: &str = "the same client, connecting anew";
