@@ -73,3 +73,27 @@ fn what_is_asked_for_wrongly_is_said() {
     let list = succeed(&["mlts", "list", "--quick"]);
     assert!(list.contains("model/add1") && list.contains("c14"), "{list}");
 }
+
+#[test]
+fn ctrl_c_ends_a_run_with_what_there_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, page) = (dir.path().join("run.json"), dir.path().join("run.html"));
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_nnburst"))
+        .args(["mlts", "run", "--reference", "none", "--json", path(&file), "--html", path(&page)])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Once an item is over, the next one is under way.
+    let errors = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut lines = std::io::BufRead::lines(errors);
+    assert!(lines.any(|line| line.unwrap().starts_with("SUCCESS")), "no item was over");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let _rest: Vec<_> = lines.collect();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let report = json(&std::fs::read_to_string(&file).unwrap());
+    assert_eq!(report["verdict"], "ABORTED");
+    assert_eq!(report["models"][0]["per_target"]["t0"]["outcome"], "SUCCESS");
+    assert!(std::fs::read_to_string(&page).unwrap().contains("ABORTED"));
+}

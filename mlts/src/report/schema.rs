@@ -321,9 +321,54 @@ pub struct WrongValue {
     /// Row-major position in the output, all steps one after the other.
     pub index: usize,
     /// The golden.
+    #[serde(with = "any_float")]
     pub expected: f64,
     /// The driver's value.
+    #[serde(with = "any_float")]
     pub actual: f64,
+}
+
+/// Floats that may be no numbers, for which JSON has no literals: they are strings there.
+mod any_float {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Number(f64),
+        Word(String),
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+    pub(super) fn serialize<S: Serializer>(value: &f64, out: S) -> Result<S::Ok, S::Error> {
+        if value.is_finite() {
+            return Written::Number(*value).serialize(out);
+        }
+        Written::Word(value.to_string()).serialize(out)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        match Written::deserialize(from)? {
+            Written::Number(value) => Ok(value),
+            Written::Word(word) => word.parse().map_err(serde::de::Error::custom),
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use crate::report::WrongValue;
+
+        #[test]
+        fn values_that_are_no_numbers_survive_json() {
+            for value in [1.5, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+                let wrong = WrongValue { actual: value, ..WrongValue::default() };
+                let text = serde_json::to_string(&wrong).unwrap();
+                let back: WrongValue = serde_json::from_str(&text).unwrap();
+                assert!(back.actual.to_bits() == value.to_bits() || value.is_nan(), "{text}");
+                assert_eq!(back.actual.is_nan(), value.is_nan(), "{text}");
+            }
+        }
+    }
 }
 
 /// A task's figures.
@@ -338,6 +383,8 @@ pub struct EvaluatorReport {
     pub expected: BTreeMap<String, f64>,
     /// Limits, by the names of the figures.
     pub limits: BTreeMap<String, f64>,
+    /// The names of figures that are beyond their limits.
+    pub beyond: Vec<String>,
     /// Cases or pictures.
     pub n: usize,
     /// True if all limits hold.

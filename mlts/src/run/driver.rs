@@ -86,6 +86,22 @@ impl Driver {
         Ok(driver)
     }
 
+    /// As [`Driver::start`]; a service that was killed has a while to come back.
+    ///
+    /// # Errors
+    /// [`MltsError::Unreachable`].
+    pub(crate) fn start_again(target: &Target) -> Result<Self, MltsError> {
+        let begun = Instant::now();
+        loop {
+            let started = Self::start(target);
+            let waits = matches!(target.how, How::Served { .. });
+            if started.is_ok() || !waits || begun.elapsed() > RETURN {
+                return started;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// As [`Driver::start`], with a process that may have so many descriptors.
     ///
     /// # Errors
@@ -179,7 +195,8 @@ impl Driver {
                 // What a killed service left is no sign of a new one.
                 let _ = std::fs::remove_file(&socket);
                 let mut command = program(argv).map_err(unreachable)?;
-                let child = command.stdin(Stdio::null()).env(SERVICE_DIR, &dir).spawn();
+                // Open and silent: a program may serve until there is no more input.
+                let child = command.stdin(Stdio::piped()).env(SERVICE_DIR, &dir).spawn();
                 let mut child = child.map_err(|error| unreachable(error.to_string()))?;
                 self.stderr.follow(&mut child);
                 let served = wait_for(&socket, &mut child);

@@ -27,6 +27,7 @@ use crate::protocol::{JOB, Job, MARK, Via, WorkerEvent};
 const LOOK: Duration = Duration::from_millis(20);
 const SAMPLE: Duration = Duration::from_millis(100);
 /// Looks at the pipe of a worker that has ended: a process that it left may hold it open.
+const FEW_LOOKS: u32 = 5;
 const LAST_LOOKS: u32 = 50;
 /// A process that uses less of a processor than this stands still.
 const STILL: f64 = 0.1;
@@ -223,7 +224,14 @@ impl Worker {
                     }
                     break self.worker_gone(driver);
                 }
-                // The worker may yet report a result; the driver's end counts all the same.
+                // What the worker reported before counts, and what it saw; so does the driver's end.
+                let mut looks = 0;
+                while looks < FEW_LOOKS
+                    && self.result.is_none()
+                    && self.take_events(driver, &mut supervision)
+                {
+                    looks += 1;
+                }
                 break self.driver_crash(&end, driver);
             }
             if !is_open {
@@ -324,6 +332,15 @@ impl Worker {
 
     /// A worker that has reported: the driver's end is looked at before the result is believed.
     fn parted(&mut self, driver: &mut Driver) -> Ended {
+        // A worker that failed stays connected for a moment: a driver that has ended by then has not
+        // done so because its client left.
+        let has_failed = matches!(self.result, Some(WorkerEvent::Failed { .. }));
+        if has_failed && driver.has_one_client() && !driver.is_killed {
+            let end = driver.wait(crate::worker::CONNECTED / 2);
+            if let Some(end) = end {
+                return self.driver_crash(&end, driver);
+            }
+        }
         // The connection of a driver of one client ends with the worker.
         let _ = self.child.wait();
         if !driver.is_killed {

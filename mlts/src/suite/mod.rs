@@ -548,7 +548,7 @@ impl Suite {
 /// Why a service that the suite did not start is not there any more.
 fn has_gone(target: &Target) -> Option<String> {
     let is_served = matches!(target.how, crate::How::Served { .. });
-    let error = is_served.then(|| Driver::start(target).err()).flatten()?;
+    let error = is_served.then(|| Driver::start_again(target).err()).flatten()?;
     Some(format!("it did not come back: {error}"))
 }
 

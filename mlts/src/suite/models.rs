@@ -10,7 +10,7 @@ use super::context::RunContext;
 use super::{RunBudget, Suite, What};
 use crate::data::ModelEntry;
 use crate::protocol::{ModelWork, Task};
-use crate::report::{BothProcesses, ModelReport, ModelResult, Report};
+use crate::report::{BothProcesses, EvaluatorReport, ModelReport, ModelResult, Report};
 use crate::run::{Driver, Ended, Outcome};
 use crate::target::Target;
 use crate::worker::rank;
@@ -89,6 +89,16 @@ impl Suite {
         } else if self.has(What::Accuracy) && entry.cases.is_empty() && entry.photos.is_empty() {
             "no data for accuracy: --models".clone_into(&mut result.skipped);
         }
+        let has_data = !(entry.cases.is_empty() && entry.photos.is_empty());
+        if ended.outcome == Outcome::Success
+            && self.has(What::Accuracy)
+            && has_data
+            && result.accuracy.is_none()
+        {
+            // What nobody has compared is not right.
+            Outcome::Failure.name().clone_into(&mut result.outcome);
+            "accuracy: the worker reported none".clone_into(&mut result.reason);
+        }
         if let Some(accuracy) = &mut result.accuracy {
             let reaches = rank(&accuracy.tier) <= rank(self.accept.name());
             let limits = accuracy.evaluators.iter().find(|evaluator| !evaluator.ok);
@@ -96,11 +106,7 @@ impl Suite {
                 reaches && limits.is_none() && accuracy.deterministic && accuracy.modes_agree;
             if accuracy.reason.is_empty() && !accuracy.ok {
                 accuracy.reason = match limits {
-                    Some(evaluator) => format!(
-                        "{}: {}",
-                        evaluator.name,
-                        beyond(&evaluator.values, &evaluator.limits)
-                    ),
+                    Some(evaluator) => format!("{}: {}", evaluator.name, beyond(evaluator)),
                     None => below(accuracy, self.accept.name()),
                 };
             }
@@ -124,9 +130,9 @@ fn part<T: DeserializeOwned>(parts: &mut BTreeMap<String, Value>, name: &str) ->
 }
 
 /// The figures that are beyond their limits, in words.
-fn beyond(values: &BTreeMap<String, f64>, limits: &BTreeMap<String, f64>) -> String {
-    let pairs = limits.iter().filter_map(|(name, limit)| {
-        let value = values.get(name)?;
+fn beyond(evaluator: &EvaluatorReport) -> String {
+    let pairs = evaluator.beyond.iter().filter_map(|name| {
+        let (value, limit) = (evaluator.values.get(name)?, evaluator.limits.get(name)?);
         Some(format!("{name} is {value:.4}, limit {limit:.4}"))
     });
     pairs.collect::<Vec<_>>().join("; ")

@@ -20,6 +20,9 @@ struct Kept {
     schema: u32,
     /// The budget that says how much of the test there was.
     budget: RunBudget,
+    /// Whether the test is more than the worker's job: processes are killed, limited or looked at
+    /// from outside.
+    is_whole: bool,
     row: CrashReport,
     job: Job,
     detail: Value,
@@ -43,7 +46,7 @@ pub(super) fn keep(
     context: &RunContext,
     row: &CrashReport,
     job: &Job,
-    ended: &Ended,
+    ended: Option<&Ended>,
 ) -> Option<String> {
     let dir = context.keep.as_ref()?;
     std::fs::create_dir_all(dir).ok()?;
@@ -52,20 +55,18 @@ pub(super) fn keep(
         [row.id.as_str(), variant.as_str(), row.target.as_str()].join("-").replace("--", "-");
     let path = dir.join(format!("{stem}.json"));
     let mut job = job.clone();
-    if let (Task::Crash(work), Some(case)) = (&mut job.work, ended.parts.get("case"))
+    let case = ended.and_then(|ended| ended.parts.get("case"));
+    if let (Task::Crash(work), Some(case)) = (&mut job.work, case)
         && let Some(graph) = case["graph"].as_u64()
     {
         work.extra.insert("graph".to_owned(), graph.to_string());
     }
-    let kept = Kept {
-        schema: 1,
-        budget: context.budget,
-        row: row.clone(),
-        job,
-        detail: ended.value.clone(),
-    };
+    let detail = ended.map(|ended| ended.value.clone()).unwrap_or_default();
+    let is_whole = ended.is_none() || WHOLE.contains(&row.id.as_str());
+    let (budget, row) = (context.budget, row.clone());
+    let kept = Kept { schema: 1, budget, is_whole, row, job, detail: detail.clone() };
     std::fs::write(&path, serde_json::to_string_pretty(&kept).ok()?).ok()?;
-    if let Some(text) = ended.value["conformance"].as_str()
+    if let Some(text) = detail["conformance"].as_str()
         && let Ok(cases) = nnburst_conformance::load_str(text)
     {
         // The failing job is the point; the case for `vts` comes on top.
@@ -83,7 +84,7 @@ pub(super) fn replay(context: &RunContext, path: &Path) -> Result<Replayed, Mlts
     let text = std::fs::read_to_string(path).map_err(|error| MltsError::data(path, error))?;
     let kept: Kept = serde_json::from_str(&text).map_err(|error| MltsError::data(path, error))?;
     let again = RunContext { seed: kept.job.seed, budget: kept.budget, ..context.clone() };
-    if let (Some(test), Task::Crash(work)) = (whole_test(&kept.row.id), &kept.job.work) {
+    if let (Some(test), Task::Crash(work)) = (whole_test(&kept), &kept.job.work) {
         return Ok(again_whole(&again, &kept, test, work));
     }
     let mut driver = Driver::start(&kept.job.target)?;
@@ -97,12 +98,15 @@ pub(super) fn replay(context: &RunContext, path: &Path) -> Result<Replayed, Mlts
     })
 }
 
-/// The test of a case that is more than one worker's job: processes are killed, limited or looked at
-/// from outside.
-fn whole_test(id: &str) -> Option<&'static super::CrashTest> {
-    const WHOLE: [&str; 8] = ["c03", "c04", "c05", "c14", "c16", "c17", "c21", "c22"];
-    let id = if id == "c15" { "c14" } else { id };
-    WHOLE.contains(&id).then(|| crash_tests().iter().find(|test| test.id == id)).flatten()
+/// The tests that are always more than one worker's job.
+const WHOLE: [&str; 8] = ["c03", "c04", "c05", "c14", "c16", "c17", "c21", "c22"];
+
+/// The test of a kept case, where it is to run as a whole.
+fn whole_test(kept: &Kept) -> Option<&'static super::CrashTest> {
+    // The rows of c15 are made by c14.
+    let id = if kept.row.id == "c15" { "c14" } else { &kept.row.id };
+    let is_whole = kept.is_whole || WHOLE.contains(&id);
+    is_whole.then(|| crash_tests().iter().find(|test| test.id == id)).flatten()
 }
 
 fn again_whole(

@@ -38,21 +38,31 @@ pub fn serve_worker() -> bool {
     let Some(path) = std::env::var_os(JOB) else { return false };
     let job = std::fs::read_to_string(&path).map_err(|error| error.to_string());
     let job = job.and_then(|text| serde_json::from_str::<Job>(&text).map_err(|e| e.to_string()));
+    // Lives until the result is out.
+    let mut client = None;
     let event = match job {
         Err(why) => {
             WorkerEvent::Failed { reason: format!("the worker's job: {why}"), detail: Value::Null }
         }
-        Ok(job) => match run(&job) {
+        Ok(job) => match run(&job, &mut client) {
             Ok(value) => WorkerEvent::Done { value },
             Err(Stopped::Failed(reason, detail)) => WorkerEvent::Failed { reason, detail },
             Err(Stopped::Skipped(reason)) => WorkerEvent::Skipped { reason },
         },
     };
     send(&event);
+    if matches!(event, WorkerEvent::Failed { .. }) {
+        std::thread::sleep(CONNECTED);
+    }
+    drop(client);
     true
 }
 
-fn run(job: &Job) -> Outcome<Value> {
+/// The time that a worker that failed stays connected, so that a driver that has ended is told from
+/// one that ends because its client does.
+pub(crate) const CONNECTED: std::time::Duration = std::time::Duration::from_millis(200);
+
+fn run(job: &Job, kept: &mut Option<Client>) -> Outcome<Value> {
     let pulse = Pulse::start();
     if let Task::Crash(work) = &job.work
         && crash::is_without_client(&work.part)
@@ -61,12 +71,13 @@ fn run(job: &Job) -> Outcome<Value> {
     }
     let client = pulse.during("connect", || Client::open(job));
     let client = client.map_err(|error| Stopped::from(error).during("connecting"))?;
+    let client = &*kept.insert(client);
     match &job.work {
         Task::About => {
             let about = pulse.during("questions", || client.about())?;
             Ok(serde_json::to_value(about).unwrap_or_default())
         }
-        Task::Model(work) => model::run(&client, work, &pulse),
-        Task::Crash(work) => crash::run(job, work, Some(&client), &pulse),
+        Task::Model(work) => model::run(client, work, &pulse),
+        Task::Crash(work) => crash::run(job, work, Some(client), &pulse),
     }
 }

@@ -31,9 +31,17 @@ pub(crate) enum Fault {
     SlowBesideCompilations,
     ReturnsAfterThreeSeconds,
     PrintsMarkup,
+    HangsWhenAsked,
+    TooFewAnswers,
+    ExitsInUse,
+    ComputesNothing,
+    AnswersNoNumbers,
+    LeaksThreads,
+    OutlivesItsClient,
+    ForgetsTheCallback,
 }
 
-pub(crate) const ALL: [Fault; 17] = [
+pub(crate) const ALL: [Fault; 25] = [
     Fault::None,
     Fault::DiesAtTheSeventhExecution,
     Fault::DiesWhenItsClientHasGone,
@@ -51,6 +59,14 @@ pub(crate) const ALL: [Fault; 17] = [
     Fault::SlowBesideCompilations,
     Fault::ReturnsAfterThreeSeconds,
     Fault::PrintsMarkup,
+    Fault::HangsWhenAsked,
+    Fault::TooFewAnswers,
+    Fault::ExitsInUse,
+    Fault::ComputesNothing,
+    Fault::AnswersNoNumbers,
+    Fault::LeaksThreads,
+    Fault::OutlivesItsClient,
+    Fault::ForgetsTheCallback,
 ];
 
 /// The name that [`serve_in_directory`] serves under.
@@ -79,8 +95,10 @@ fn service(fault: Fault) -> Service {
 /// Serves the client at the other end of standard input.
 pub(crate) fn serve(fault: Fault) {
     service(fault).serve(inherited(0).unwrap());
-    if fault == Fault::DiesWhenItsClientHasGone {
-        die();
+    match fault {
+        Fault::DiesWhenItsClientHasGone => die(),
+        Fault::OutlivesItsClient => sleep_for_ever(),
+        _ => {}
     }
 }
 
@@ -125,7 +143,13 @@ impl Device for Driver {
     }
 
     fn supported_operations(&self, model: &Model) -> Result<Vec<bool>> {
+        if self.fault == Fault::HangsWhenAsked {
+            sleep_for_ever();
+        }
         let mut taken = self.inner.supported_operations(model)?;
+        if self.fault == Fault::TooFewAnswers {
+            taken.pop();
+        }
         if self.fault == Fault::RefusesConvolutions {
             for (taken, operation) in taken.iter_mut().zip(&model.main.operations) {
                 *taken &= operation.kind != OperationType::Conv2d;
@@ -147,6 +171,8 @@ impl Device for Driver {
                 let leaked = vec![1_u8; 64 << 10];
                 std::mem::forget(std::hint::black_box(leaked));
             }
+            Fault::ForgetsTheCallback => return Ok(()),
+            Fault::LeaksThreads => drop(std::thread::spawn(|| sleep_for_ever())),
             Fault::LeaksDescriptors => {
                 std::mem::forget(std::fs::File::open("/dev/null").unwrap());
             }
@@ -189,8 +215,8 @@ impl Prepared {
         self.inner.as_ref().ok_or_else(|| HalError::failure("nothing was prepared"))
     }
 
-    /// Makes the first byte of the first output another.
-    fn spoil(request: &Request) {
+    /// Makes the first value of the first output another, or no number.
+    fn spoil(&self, request: &Request) {
         let Some(output) = request.outputs.first() else { return };
         let RequestPool::Memory(memory) = &request.pools[output.location.pool_index as usize]
         else {
@@ -198,6 +224,15 @@ impl Prepared {
         };
         let mapping = memory.map(Access::ReadWrite).unwrap();
         let at = output.location.offset as usize;
+        if self.fault == Fault::ComputesNothing {
+            let size = output.location.length as usize;
+            mapping.view_mut(at..at + size).unwrap().copy_from_slice(&vec![0; size]);
+            return;
+        }
+        if self.fault == Fault::AnswersNoNumbers && output.location.length >= 4 {
+            mapping.view_mut(at..at + 4).unwrap().copy_from_slice(&f32::NAN.to_le_bytes());
+            return;
+        }
         let mut byte = [0];
         memory.read_at(at as u64, &mut byte).unwrap();
         mapping.view_mut(at..at + 1).unwrap().copy_from_slice(&[byte[0] ^ 1]);
@@ -210,6 +245,7 @@ impl Prepared {
                 eprintln!("<script>alert('from the driver')</script>");
                 die();
             }
+            Fault::ExitsInUse if number == 7 => std::process::exit(0),
             Fault::SleepsInExecute => sleep_for_ever(),
             Fault::SlowBesideCompilations if self.shared.preparing.load(Ordering::SeqCst) > 0 => {
                 std::thread::sleep(Duration::from_millis(5));
@@ -223,7 +259,7 @@ impl Prepared {
             Fault::WrongEveryThousandth => number.is_multiple_of(1000),
             Fault::WrongWithThreeAtOnce => at_once >= 3,
             Fault::NotDeterministic => number.is_multiple_of(2),
-            Fault::OtherBitsInBursts => true,
+            Fault::OtherBitsInBursts | Fault::AnswersNoNumbers | Fault::ComputesNothing => true,
             _ => false,
         }
     }
@@ -253,7 +289,7 @@ impl PreparedModel for Prepared {
         }
         let most = self.shared.at_once.fetch_sub(1, Ordering::SeqCst).max(at_once);
         if self.is_wrong(number, most) {
-            Self::spoil(request);
+            self.spoil(request);
         }
         result
     }

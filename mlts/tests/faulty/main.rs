@@ -30,7 +30,7 @@ enum Want {
     Partly,
 }
 
-const CASES: [Case; 17] = [
+const CASES: [Case; 25] = [
     Case { fault: Fault::None, run: "^c(01|03|08|10)$", want: Want::Pass },
     Case {
         fault: Fault::DiesAtTheSeventhExecution,
@@ -104,6 +104,42 @@ const CASES: [Case; 17] = [
         run: "^c01$",
         want: Want::Crash("CRASH", Some("driver"), "SIGSEGV"),
     },
+    Case {
+        fault: Fault::HangsWhenAsked,
+        run: "^c01$",
+        want: Want::Crash("HANG", Some("driver"), "in supported operations"),
+    },
+    Case { fault: Fault::TooFewAnswers, run: "add1_float$", want: Want::Model("0 answers to 1") },
+    Case {
+        fault: Fault::ExitsInUse,
+        run: "^c01$",
+        want: Want::Crash("CRASH", Some("driver"), "exit code 0 while in use"),
+    },
+    Case {
+        fault: Fault::ComputesNothing,
+        run: "^c01$",
+        want: Want::Crash("FAILURE", None, "against the reference device"),
+    },
+    Case {
+        fault: Fault::AnswersNoNumbers,
+        run: "add1_float$",
+        want: Want::Model("element 0: NaN, expected"),
+    },
+    Case {
+        fault: Fault::LeaksThreads,
+        run: "^c21$",
+        want: Want::Crash("FAILURE", Some("driver"), "threads grew"),
+    },
+    Case {
+        fault: Fault::OutlivesItsClient,
+        run: "^c03$",
+        want: Want::Crash("FAILURE", None, "its driver still runs a second later"),
+    },
+    Case {
+        fault: Fault::ForgetsTheCallback,
+        run: "^c01$",
+        want: Want::Crash("FAILURE", None, "without a word"),
+    },
 ];
 
 fn main() {
@@ -138,7 +174,14 @@ fn main() {
     if let Err(why) = &stuck {
         eprintln!("a stuck client: {why}");
     }
-    assert!(failed == 0 && stuck.is_ok(), "{failed} faults were not found as they have to be");
+    let again = replayed();
+    if let Err(why) = &again {
+        eprintln!("replay: {why}");
+    }
+    assert!(
+        failed == 0 && stuck.is_ok() && again.is_ok(),
+        "{failed} faults were not found as they have to be"
+    );
 }
 
 /// Returns whether this worker is to run a test: the questions in front are answered.
@@ -226,4 +269,24 @@ fn stuck_client() -> Result<(), String> {
     let row = report.crash.first().ok_or("no row")?;
     let is_right = row.outcome == "HANG" && row.process.as_deref() == Some("client");
     if is_right { Ok(()) } else { Err(format!("{} {:?} {}", row.outcome, row.process, row.reason)) }
+}
+
+/// Kept cases fail again in the same way: one worker's job, and a test of the coordinator's.
+fn replayed() -> Result<(), String> {
+    for (fault, run) in [(Fault::AcceptsAnything, "^c10$"), (Fault::LeaksDescriptors, "^c21$")] {
+        let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let kept = suite(fault, run, &[]).ok_or("no suite")?.keep(dir.path());
+        let report = kept.run().map_err(|error| error.to_string())?;
+        let row = report.crash.first().ok_or("no row")?;
+        if row.kept.is_empty() {
+            return Err(format!("{run}: nothing was kept"));
+        }
+        let again = suite(fault, run, &[]).ok_or("no suite")?;
+        let again = again.replay(std::path::Path::new(&row.kept));
+        let again = again.map_err(|error| error.to_string())?;
+        if (again.outcome.as_str(), again.before.as_str()) != ("FAILURE", "FAILURE") {
+            return Err(format!("{run}: {again:?}"));
+        }
+    }
+    Ok(())
 }

@@ -87,13 +87,17 @@ fn tiles(column: Column<'_>) -> String {
     format!(
         "<div class=tiles>\
          <div class=tile><b>{right} / {}</b><span>models right</span></div>\
-         <div class=tile><b>{speed}</b><span>of {}'s time (geometric mean of p50)</span></div>\
+         <div class=tile><b>{speed}</b><span>{}</span></div>\
          <div class=tile><b>{taken} / {of}</b><span>operations taken</span></div>\
-         <div class=tile><b>{passed} / {}</b><span>crash tests passed, worst recovery {}</span></div></div>",
+         <div class=tile><b>{passed} / {}</b><span>crash tests passed{}</span></div></div>",
         judged.len(),
-        escape(&column.run.reference),
+        if column.run.reference.is_empty() {
+            "latency: no reference device".to_owned()
+        } else {
+            format!("of {}'s time (geometric mean of p50)", escape(&column.run.reference))
+        },
         rows.len(),
-        millis(worst)
+        if worst > 0.0 { format!(", worst recovery {}", millis(worst)) } else { String::new() }
     )
 }
 
@@ -114,10 +118,12 @@ pub(super) fn strip(page: &Page<'_>) -> String {
     let mut out = String::new();
     for column in page.columns() {
         out.push_str(&format!("<p class=sub>{}</p><nav class=strip>", escape(&column.target.name)));
+        out.push_str("<span class=sub>models</span>");
         for model in page.models() {
             let Some(result) = column.result(model) else { continue };
             out.push_str(&cell(&anchor("model", model), model, &result.outcome));
         }
+        out.push_str("<span class=sub>crash tests</span>");
         for row in column.run.crash.iter().filter(|row| row.target == column.target.id) {
             let name = format!("{} {}", row.id, row.variant);
             out.push_str(&cell("crash", name.trim(), &row.outcome));

@@ -115,7 +115,7 @@ impl TestRun<'_> {
         let begun = Instant::now();
         let mut row = self.row(variant);
         for _ in 0..self.test.count(self.context.budget) {
-            let mut driver = Driver::start(self.target)?;
+            let mut driver = Driver::start_again(self.target)?;
             starts.push(driver.start_time.as_secs_f64() * 1000.0);
             let delay = Duration::from_millis(30 + u64::from(random.below(70)));
             let mut killed_ns = 0;
@@ -142,7 +142,10 @@ impl TestRun<'_> {
             };
             let work = self.work("pending", &[("what", what)]);
             let ended = self.supervised(work.clone(), &mut driver, Some(&mut on_ready))?;
-            restarted?;
+            restarted.map_err(|error| MltsError::Unreachable {
+                target: self.target.name.clone(),
+                why: format!("it did not come back within five seconds: {error}"),
+            })?;
             if ended.outcome != Outcome::Success {
                 let mut failed = self.report(variant, &work, &ended);
                 failed.seconds = begun.elapsed().as_secs_f64();

@@ -64,13 +64,22 @@ pub(super) fn run(
         "c22" => run.endurance(),
         _ => Ok(vec![run.skipped("unknown")]),
     };
-    rows.unwrap_or_else(|error| {
+    let mut rows = rows.unwrap_or_else(|error| {
         vec![CrashReport {
             outcome: Outcome::Failure.name().to_owned(),
             reason: error.to_string(),
             ..run.row("")
         }]
-    })
+    });
+    for row in &mut rows {
+        let is_bad = matches!(row.outcome.as_str(), "FAILURE" | "HANG" | "CRASH");
+        if is_bad && row.kept.is_empty() {
+            // What the coordinator found: the whole test is run again.
+            let job = context.job(target, Task::Crash(run.work("", &[])));
+            row.kept = replay::keep(context, row, &job, None).unwrap_or_default();
+        }
+    }
+    rows
 }
 
 impl TestRun<'_> {
@@ -137,7 +146,7 @@ impl TestRun<'_> {
                 row.reason = format!("{}; in {case}", row.reason);
             }
             let job = self.context.job(self.target, Task::Crash(work.clone()));
-            row.kept = replay::keep(self.context, &row, &job, ended).unwrap_or_default();
+            row.kept = replay::keep(self.context, &row, &job, Some(ended)).unwrap_or_default();
         }
         row
     }

@@ -198,7 +198,10 @@ fn pixels(pass: &Pass<'_>, answers: &[CaseOutputs<'_>]) -> Option<EvaluatorRepor
         report.values.insert("mask_iou".to_owned(), found);
         report.expected.insert("mask_iou".to_owned(), golden);
         report.limits.insert("mask_iou".to_owned(), least);
-        report.ok &= found >= least;
+        if found < least {
+            report.ok = false;
+            report.beyond.push("mask_iou".to_owned());
+        }
     }
     Some(report)
 }
@@ -305,6 +308,11 @@ pub(super) fn figures(
         values: of(|one| one.1),
         limits: of(|one| one.2),
         ok: list.iter().all(|&(_, value, limit)| holds(value, limit)),
+        beyond: list
+            .iter()
+            .filter(|&&(_, value, limit)| !holds(value, limit))
+            .map(|one| one.0.to_owned())
+            .collect(),
         n,
         ..EvaluatorReport::default()
     }
