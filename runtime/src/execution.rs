@@ -207,7 +207,8 @@ pub struct Pending {
 #[cfg(feature = "futures")]
 pub(crate) enum Ending {
     Answer(Answer),
-    Fence(OwnedFd),
+    /// The fence, and whom to ask whether its driver is there.
+    Fence(OwnedFd, Arc<dyn FencedExecutionCallback>),
     /// It is over already.
     Now,
 }
@@ -237,11 +238,11 @@ impl Pending {
     pub(crate) fn ending(&self) -> Result<Ending> {
         Ok(match &self.kind {
             PendingKind::Callback(answer) => Ending::Answer(answer.clone()),
-            PendingKind::Fence { fence: Some(fence), .. } => {
-                let again = fence.try_clone();
-                Ending::Fence(again.map_err(|error| {
+            PendingKind::Fence { fence: Some(fence), info, .. } => {
+                let again = fence.try_clone().map_err(|error| {
                     nnburst_hal::HalError::failure(format!("duplicating a fence: {error}"))
-                })?)
+                })?;
+                Ending::Fence(again, Arc::clone(info))
             }
             PendingKind::Fence { fence: None, .. } => Ending::Now,
         })

@@ -2,17 +2,22 @@
 //! runtime is brought along, and none is asked for.
 
 use std::future::{Future, IntoFuture};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use nnburst_hal::process;
-use nnburst_hal::{ExecutionOutcome, HalError, wait_for_fence};
+use nnburst_hal::{ExecutionOutcome, FencedExecutionCallback, HalError, wait_for_driver};
 
 use crate::error::Result;
 use crate::execution::{Ending, Event, Pending};
 use crate::frame::Frame;
+
+/// The time after which a watcher looks whether its future is still there; by then the driver has
+/// been asked once.
+const LOOKS_UP_AFTER: Duration = Duration::from_secs(6);
 
 /// The end of an [`Event`]: the frame comes back however the execution ended.
 #[derive(Debug)]
@@ -63,18 +68,17 @@ impl Future for PendingFuture {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if this.ending.is_none() {
+        if this.ending.is_none() && this.watch.is_none() {
             this.ending = match this.pending.as_ref().map(Pending::ending).transpose() {
                 Ok(ending) => ending,
                 Err(error) => return Poll::Ready(Err(error)),
             };
         }
-        let is_over = match &this.ending {
-            Some(Ending::Answer(answer)) => answer.is_there(context.waker()),
-            Some(Ending::Fence(_)) | None => {
-                this.watch.as_ref().is_some_and(|watch| watch.is_over(context.waker()))
-            }
-            Some(Ending::Now) => true,
+        let is_over = match (&this.watch, &this.ending) {
+            (Some(watch), _) => watch.is_over(context.waker()),
+            (None, Some(Ending::Answer(answer))) => answer.is_there(context.waker()),
+            (None, Some(Ending::Now)) => true,
+            (None, Some(Ending::Fence(..)) | None) => false,
         };
         if is_over {
             return Poll::Ready(match this.pending.take() {
@@ -82,26 +86,34 @@ impl Future for PendingFuture {
                 None => Err(HalError::failure("the future was polled after its end").into()),
             });
         }
-        if this.watch.is_none() && matches!(this.ending, Some(Ending::Fence(_))) {
-            match watch(this.ending.replace(Ending::Now), context.waker()) {
+        let is_fence = |ending: &mut Ending| matches!(ending, Ending::Fence(..));
+        if let Some(Ending::Fence(fence, info)) = this.ending.take_if(is_fence) {
+            match watch(fence, info, context.waker()) {
                 Ok(watch) => this.watch = Some(watch),
                 Err(error) => return Poll::Ready(Err(error)),
             }
-            this.ending = None;
         }
         Poll::Pending
     }
 }
 
-/// Has a thread wait for a fence: there is no other way that works in every runtime.
-fn watch(ending: Option<Ending>, waker: &Waker) -> Result<Arc<Watch>> {
+/// Has a thread wait for a fence: there is no other way that works in every runtime. It ends with
+/// the fence, with the driver that is to signal it, or after its future.
+fn watch(
+    fence: OwnedFd,
+    info: Arc<dyn FencedExecutionCallback>,
+    waker: &Waker,
+) -> Result<Arc<Watch>> {
     let watch = Arc::new(Watch::default());
     watch.is_over(waker);
-    let Some(Ending::Fence(fence)) = ending else { return Ok(watch) };
     let told = Arc::clone(&watch);
     let wait = move || {
-        // However it ends, whoever is woken looks for themselves.
-        let _ = wait_for_fence(fence.as_fd(), None);
+        let is_open = || {
+            let ended = wait_for_driver(fence.as_fd(), Some(LOOKS_UP_AFTER), info.as_ref());
+            // However it ends, whoever is woken looks for themselves.
+            matches!(ended, Ok(false))
+        };
+        while Arc::strong_count(&told) > 1 && is_open() {}
         told.end();
     };
     process::spawn("nnburst-fence", wait)

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use nnburst_hal::{
     ExecutionOptions, ExecutionOutcome, ExecutionResult, FencedExecution, FencedExecutionCallback,
-    FencedTiming, HalError, Memory, PreparedModel, Request, Result, Timing, unsignalled_fences,
-    wait_for_driver, wait_for_fence,
+    FencedTiming, HalError, Memory, PreparedModel, Request, Result, TimePoint, Timing,
+    unsignalled_fences, wait_for_driver, wait_for_fences,
 };
 
 use super::Planned;
@@ -24,7 +24,13 @@ pub(super) fn run(
 ) -> Result<FencedExecution> {
     let original = duplicate(&wait_for)?;
     let arena = planned.arena()?;
-    let mut call = Behind { fences: wait_for, duration, last: None, before: Vec::new() };
+    let mut call = Behind {
+        fences: wait_for,
+        duration,
+        last: None,
+        before: Vec::new(),
+        deadline: options.deadline,
+    };
     match planned.start(request, &options, arena.clone()).go(&mut call) {
         Ok(_) => Ok(call.finish(arena)),
         Err(stop) if planned.may_fall_back && stop.may_be_retried => {
@@ -41,14 +47,14 @@ fn on_reference(
     planned: &Arc<Planned>,
     request: &Request,
     wait_for: Vec<OwnedFd>,
-    launched: Vec<OwnedFd>,
+    launched: Vec<Launched>,
     options: ExecutionOptions,
 ) -> Result<FencedExecution> {
     let pending = unsignalled_fences(wait_for)?;
     let (planned, request) = (Arc::clone(planned), request.clone());
     let work = move || {
-        for fence in &launched {
-            let _ = wait_for_fence(fence.as_fd(), None);
+        for Launched { fence, callback } in &launched {
+            let _ = wait_for_driver(fence.as_fd(), None, callback.as_ref());
         }
         planned.on_reference(&request, &options).map_err(|failure| failure.error)?;
         Ok(FencedExecution::complete(FencedTiming::default()))
@@ -70,8 +76,16 @@ struct Behind {
     fences: Vec<OwnedFd>,
     duration: Option<Duration>,
     last: Option<Arc<dyn FencedExecutionCallback>>,
-    /// The end of the steps before the one that is being launched.
-    before: Vec<OwnedFd>,
+    /// The steps before the one that is being launched.
+    before: Vec<Launched>,
+    /// The end of the execution, as far as those who wait for the application's fences know it.
+    deadline: Option<TimePoint>,
+}
+
+/// A step that was launched.
+struct Launched {
+    fence: OwnedFd,
+    callback: Arc<dyn FencedExecutionCallback>,
 }
 
 impl Behind {
@@ -94,8 +108,10 @@ impl StepCall for Behind {
         request: &Request,
         options: &ExecutionOptions,
     ) -> ExecutionResult {
-        if self.last.is_some() {
-            self.before = duplicate(&self.fences)?;
+        if let Some(callback) = &self.last {
+            let fences = duplicate(&self.fences)?.into_iter();
+            let launched = |fence| Launched { fence, callback: Arc::clone(callback) };
+            self.before = fences.map(launched).collect();
         }
         let wait_for = std::mem::take(&mut self.fences);
         let launched =
@@ -107,15 +123,14 @@ impl StepCall for Behind {
 
     fn settle(&mut self) -> Result<()> {
         for fence in std::mem::take(&mut self.fences) {
-            let signalled = match &self.last {
+            match &self.last {
                 Some(callback) => {
                     let signalled = wait_for_driver(fence.as_fd(), None, callback.as_ref());
                     callback.execution_info()?;
-                    signalled
+                    signalled.map(drop)?;
                 }
-                None => wait_for_fence(fence.as_fd(), None),
-            };
-            signalled?;
+                None => wait_for_fences(&[fence], self.deadline)?,
+            }
         }
         Ok(())
     }
