@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use nnburst_executor::{Checkpoint, CompileError, CompileOptions, Control, Plan};
-use nnburst_hal::process::Origin;
+use nnburst_hal::process::{self, Origin};
 use nnburst_hal::{
     Budget, Buffer, BufferDesc, BufferRole, CacheFiles, CacheHandles, Capabilities, Device,
     DeviceStatus, DeviceType, ErrorStatus, Extension, HalError, Layer, Model, Phase,
@@ -374,7 +374,7 @@ impl CpuDevice {
             task();
             return Ok(());
         };
-        if preparations.submit(task) {
+        if preparations.submit(move || process::long_work(task)) {
             return Ok(());
         }
         let error = no_thread("the preparation");

@@ -15,6 +15,8 @@
 //!   others have.
 //! - Among executions of one user, over all its clients, a higher priority holds up lower ones;
 //!   alike take turns.
+//! - What a user begins while it has nothing at work goes on at once: the system shares the cores
+//!   until the next polls.
 //! - While a user who ran something lately has nothing at work, the others leave a core to it: it
 //!   goes on at once when it comes back, instead of behind the next poll of somebody else and the
 //!   system's slice of time. Helpers of a step count like executions here.
@@ -46,10 +48,6 @@ const LONG_TURN: Duration = Duration::from_millis(1);
 /// camera.
 const LATELY: Duration = Duration::from_millis(250);
 
-/// The slice of time that threads ask for whose execution takes long beside other users: with a
-/// longer one they have as much in all, but behind whoever wakes for something short.
-const LONG_SLICE: Duration = Duration::from_millis(20);
-
 /// In [`Processor::word`] and [`User::at_work`]: below it one count, from it on another.
 const HALF: u32 = 32;
 const ONE_ABOVE: u64 = 1 << HALF;
@@ -66,6 +64,9 @@ pub(crate) struct Processor {
     /// The number of users who have clients. What several need is looked at only from two on.
     users: AtomicUsize,
     latest: Latest,
+    /// When somebody at work was seen last, in nanoseconds from the start. Relaxed: a time, which
+    /// hands nothing over.
+    seen: AtomicU64,
     /// The start that the times of turns are counted from.
     start: Instant,
 }
@@ -124,8 +125,6 @@ struct Queue {
     held_up: Vec<HeldUp>,
     /// The time that the user who went on last had had: what others begin with.
     now: Duration,
-    /// When somebody at work was seen last.
-    seen: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -166,9 +165,9 @@ impl Processor {
 
     fn new(cores: u64) -> Self {
         let (word, queue) = (AtomicU64::new(0), Mutex::default());
-        let (users, latest) = (AtomicUsize::new(0), Latest::default());
+        let (users, latest, seen) = (AtomicUsize::new(0), Latest::default(), AtomicU64::new(0));
         let cores = cores.clamp(1, BELOW / 2);
-        Self { cores, word, queue, users, latest, start: Instant::now() }
+        Self { cores, word, queue, users, latest, seen, start: Instant::now() }
     }
 
     /// A user, who is the same for all its clients.
@@ -220,16 +219,7 @@ impl Processor {
             self.latest.note(user.uid, now);
             running.began.store(now, Ordering::Relaxed);
         }
-        let goes_on = !user.has_higher(priority)
-            && self
-                .word
-                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |word| {
-                    (word < self.cores).then_some(word + 1)
-                })
-                .is_ok();
-        if goes_on {
-            running.set_at_work(true);
-        } else {
+        if user.has_higher(priority) || !running.goes_on_at_once() {
             running.wait(self.lock(), true);
         }
         running
@@ -247,6 +237,19 @@ impl Processor {
     /// Nanoseconds from its start; never 0.
     fn now(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
+    }
+
+    /// Notes that somebody at work was seen, and returns when.
+    fn note_seen(&self) -> u64 {
+        let now = self.now();
+        self.seen.store(now, Ordering::Relaxed);
+        now
+    }
+
+    /// Returns whether nobody at work was seen for long.
+    fn is_stuck(&self) -> bool {
+        let seen = self.seen.load(Ordering::Relaxed);
+        Duration::from_nanos(self.now().saturating_sub(seen)) >= STUCK
     }
 
     fn at_work(&self) -> u64 {
@@ -365,7 +368,7 @@ pub(crate) struct Running<'a> {
     /// And to when it was counted last.
     counted: AtomicU64,
     was_held_up: AtomicBool,
-    /// True while its thread has long slices.
+    /// True once its thread goes behind those that wake for something short.
     has_stepped_back: AtomicBool,
 }
 
@@ -402,7 +405,7 @@ impl Checkpoint for Running<'_> {
     fn rest(&self) {
         if self.is_at_work.load(Ordering::Relaxed) {
             let mut queue = self.processor.lock();
-            queue.seen = Some(Instant::now());
+            self.processor.note_seen();
             self.count_turn(&mut queue);
             self.leave();
             self.processor.let_go_on(&mut queue, false);
@@ -411,6 +414,27 @@ impl Checkpoint for Running<'_> {
 }
 
 impl Running<'_> {
+    /// Goes on without a look at who else is held up, where it may.
+    fn goes_on_at_once(&self) -> bool {
+        let (processor, working) = (self.processor, &self.user.working);
+        // A user's first waits for nobody: those at work may have lost their cores to whatever else
+        // the system has to do, and pass no poll meanwhile.
+        let is_first = || working.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed);
+        if processor.is_shared() && is_first().is_ok() {
+            processor.word.fetch_add(1, Ordering::SeqCst);
+            self.is_at_work.store(true, Ordering::Relaxed);
+            return true;
+        }
+        let left = u64::from(processor.cores > 1 && self.is_beside_others());
+        let go_on = |word: u64| (word + left < processor.cores).then_some(word + 1);
+        let goes_on =
+            processor.word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, go_on).is_ok();
+        if goes_on {
+            self.set_at_work(true);
+        }
+        goes_on
+    }
+
     /// Returns whether others went first at any time.
     pub(crate) fn was_held_up(&self) -> bool {
         self.was_held_up.load(Ordering::Relaxed)
@@ -427,7 +451,7 @@ impl Running<'_> {
         let turn = self.processor.now().saturating_sub(self.began.load(Ordering::Relaxed));
         let is_long = Duration::from_nanos(turn) >= LONG_TURN;
         if is_long && !self.has_stepped_back.swap(true, Ordering::Relaxed) {
-            let _ = process::ask_for_slices(LONG_SLICE);
+            process::begin_long_work();
         }
     }
 
@@ -448,8 +472,19 @@ impl Running<'_> {
 
     #[cold]
     fn take_turns(&self) {
+        let now = self.processor.note_seen();
+        let began = self.began.load(Ordering::Relaxed);
+        let looked = began.max(self.counted.load(Ordering::Relaxed));
+        let is_early = looked != 0 && Duration::from_nanos(now.saturating_sub(looked)) < TURN;
+        if is_early
+            && !self.user.has_higher(self.priority)
+            && self.is_at_work.load(Ordering::Relaxed)
+        {
+            // Nobody takes over within a turn; and whoever held the lock at every poll would
+            // sometimes lose its core to one that needs the lock.
+            return;
+        }
         let mut queue = self.processor.lock();
-        queue.seen = Some(Instant::now());
         if !self.is_at_work.load(Ordering::Relaxed) {
             return self.wait(queue, false);
         }
@@ -534,9 +569,8 @@ impl Running<'_> {
                 processor.word.fetch_sub(ONE_ABOVE, Ordering::SeqCst);
                 return;
             }
-            let is_stuck = queue.seen.is_none_or(|seen| seen.elapsed() >= STUCK);
-            if is_stuck && since.elapsed() >= STUCK {
-                queue.seen = Some(Instant::now());
+            if processor.is_stuck() && since.elapsed() >= STUCK {
+                processor.note_seen();
                 processor.let_go_on(&mut queue, true);
             } else {
                 processor.let_go_on(&mut queue, false);
@@ -555,7 +589,7 @@ impl Drop for Running<'_> {
             self.user.at_work.fetch_sub(one, Ordering::SeqCst);
         }
         if self.has_stepped_back.load(Ordering::Relaxed) {
-            let _ = process::ask_for_slices(process::SLICE);
+            process::end_long_work();
         }
         let processor = self.processor;
         let is_at_work = self.is_at_work.load(Ordering::Relaxed);
@@ -573,7 +607,7 @@ impl Drop for Running<'_> {
             return;
         }
         let mut queue = processor.lock();
-        queue.seen = Some(Instant::now());
+        processor.note_seen();
         if is_at_work {
             self.count_turn(&mut queue);
             processor.word.fetch_sub(1, Ordering::SeqCst);

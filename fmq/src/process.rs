@@ -9,6 +9,7 @@
 //! of theirs.
 #![expect(clippy::disallowed_types, reason = "no memory of a queue's, and no part of a model")]
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::io;
 use std::marker::PhantomData;
@@ -198,7 +199,7 @@ pub fn spawn<T: Send + 'static>(
 /// The slice of time that threads of ours ask for: what they do for a frame is short, and on a
 /// busy processor a thread with a shorter slice goes first when it wakes. What they have in all
 /// stays the same.
-pub const SLICE: Duration = Duration::from_micros(100);
+const SLICE: Duration = Duration::from_micros(100);
 
 /// Has the system give this thread the processor for `slice` at a time where several wait for it:
 /// the shorter, the sooner it goes on when it wakes. Linux does so since 6.12, and everybody may
@@ -207,7 +208,7 @@ pub const SLICE: Duration = Duration::from_micros(100);
 /// # Errors
 /// The system doesn't know of that, or not of such a slice (0.1 to 100 ms).
 #[cfg(not(loom))]
-pub fn ask_for_slices(slice: Duration) -> io::Result<()> {
+fn ask_for_slices(slice: Duration) -> io::Result<()> {
     crate::sys::ask_for_slices(slice).map_err(io::Error::from)
 }
 
@@ -216,8 +217,50 @@ pub fn ask_for_slices(slice: Duration) -> io::Result<()> {
 /// # Errors
 /// None.
 #[cfg(loom)]
-pub fn ask_for_slices(_: Duration) -> io::Result<()> {
+fn ask_for_slices(_: Duration) -> io::Result<()> {
     Ok(())
+}
+
+/// The slice of time for work that takes milliseconds. With the same slice as everybody else it
+/// would go on until the system's next tick (4 ms, as a rule) before one that wakes for a frame gets
+/// its processor; one with a shorter slice gets it at once.
+const LONG_SLICE: Duration = Duration::from_millis(20);
+
+thread_local! {
+    static LONG_WORK: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Has this thread, one of those that [`spawn`] started, go behind whoever wakes for something
+/// short, until as many calls of [`end_long_work`].
+pub fn begin_long_work() {
+    let before = LONG_WORK.get();
+    LONG_WORK.set(before.saturating_add(1));
+    if before == 0 {
+        // Where the system has no slices to give, there is nobody to go behind either.
+        let _ = ask_for_slices(LONG_SLICE);
+    }
+}
+
+/// The other half of [`begin_long_work`].
+pub fn end_long_work() {
+    let before = LONG_WORK.get();
+    LONG_WORK.set(before.saturating_sub(1));
+    if before == 1 {
+        let _ = ask_for_slices(SLICE);
+    }
+}
+
+/// Runs work that takes milliseconds between [`begin_long_work`] and [`end_long_work`].
+pub fn long_work<R>(work: impl FnOnce() -> R) -> R {
+    struct End;
+    impl Drop for End {
+        fn drop(&mut self) {
+            end_long_work();
+        }
+    }
+    begin_long_work();
+    let _end = End;
+    work()
 }
 
 /// Runs `start`, whose threads inherit a mask of signals: all are blocked but those that a thread

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use nnburst_hal::process;
 use nnburst_hal::{Budget, Charge, ErrorStatus, HalError, Resource, TimePoint};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -28,8 +29,9 @@ const FIRST_BITE: usize = 1 << 20;
 /// that what is small is taken also of who has used up everything.
 const SMALL: usize = 4 << 10;
 
-/// Messages that are longer leave more behind in the allocator than it is worth keeping.
-const MUCH: usize = 64 << 10;
+/// Messages that are longer leave more behind in the allocator than it is worth keeping, and take
+/// milliseconds to read and to answer.
+pub(crate) const MUCH: usize = 64 << 10;
 
 /// Held by whoever takes file descriptors in, until they are charged or closed: at most one message
 /// of them is charged to nobody.
@@ -278,7 +280,9 @@ impl Socket {
             self.has_received_much.store(true, Ordering::Relaxed);
         }
         if refused.is_none() {
-            refused = self.receive_payload(length, &mut payload, &mut charge)?.err();
+            let mut receive = || self.receive_payload(length, &mut payload, &mut charge);
+            let received = if length > MUCH { process::long_work(receive) } else { receive() };
+            refused = received?.err();
         }
         if refused.is_some() {
             self.discard(length.saturating_sub(payload.len()))?;

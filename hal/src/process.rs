@@ -9,7 +9,9 @@
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-pub use nnburst_fmq::process::{PerProcess, SLICE, ask_for_slices, id, spawn, without_signals};
+pub use nnburst_fmq::process::{
+    PerProcess, begin_long_work, end_long_work, id, long_work, spawn, without_signals,
+};
 
 use crate::error::{HalError, Result};
 

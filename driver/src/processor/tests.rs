@@ -26,8 +26,11 @@ fn as_many_run_as_there_are_cores_and_no_more() {
     first.pass();
     assert_eq!((processor.at_work(), held_up(&processor)), (2, 0));
     std::thread::scope(|scope| {
-        let third = scope.spawn(|| begin(1).pass());
+        let third = scope.spawn(|| begin(0).pass());
         until(|| held_up(&processor) == 1);
+        // Whoever has nothing at work yet waits for nobody.
+        drop(begin(1));
+        assert_eq!((processor.at_work(), held_up(&processor)), (2, 1));
         drop(second);
         third.join().unwrap();
     });

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use nnburst_hal::process;
 use nnburst_hal::{Budget, Device, HalError};
 
 use super::fenced::panicked;
@@ -11,7 +12,7 @@ use super::peer::Peer;
 use super::watch::Register;
 use crate::connection::{Connection, Handler};
 use crate::fences::FenceWaiter;
-use crate::socket::ReceivedFrame;
+use crate::socket::{MUCH, ReceivedFrame};
 use crate::wire::{self, Call, Kind};
 
 /// The longest a release can be: its variant and a 64-bit number.
@@ -76,7 +77,9 @@ impl Handler for Session {
             return;
         }
         let id = frame.id;
-        let answered = catch_unwind(AssertUnwindSafe(|| self.answer(connection, frame)));
+        let is_long = frame.payload.len() > MUCH;
+        let answer = || catch_unwind(AssertUnwindSafe(|| self.answer(connection, frame)));
+        let answered = if is_long { process::long_work(answer) } else { answer() };
         if answered.is_err() {
             connection.answer_error(id, panicked());
         }
