@@ -31,6 +31,17 @@ pub fn try_filled<T: Clone>(value: T, count: usize) -> Result<Vec<T>> {
     Ok(filled)
 }
 
+/// A copy of these values.
+///
+/// # Errors
+/// `RESOURCE_EXHAUSTED_TRANSIENT` where there is no memory for them.
+pub fn try_copied<T: Copy>(values: &[T]) -> Result<Vec<T>> {
+    let mut copied = Vec::new();
+    copied.try_reserve_exact(values.len())?;
+    copied.extend_from_slice(values);
+    Ok(copied)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,6 +51,7 @@ mod tests {
     #[test]
     fn what_there_is_no_memory_for_is_an_error() {
         assert_eq!(try_filled(7u8, 3).unwrap(), [7; 3]);
+        assert_eq!(try_copied(&[1u8, 2]).unwrap(), [1, 2]);
         let refused = try_filled(0u64, usize::MAX / 16).unwrap_err();
         assert_eq!(refused.status, ErrorStatus::ResourceExhaustedTransient);
         let endless = std::iter::repeat_with(|| Ok(0u64));

@@ -70,7 +70,7 @@ pub use diagnostics::{
     start_tracing, start_tracing_from_env, trace_span, vlog_is_on,
 };
 pub use error::{HalError, Result};
-pub use fallible::{try_collect, try_filled};
+pub use fallible::{try_collect, try_copied, try_filled};
 pub use fence::{
     FenceSignal, FencedEnd, unsignalled_fences, wait_for_driver, wait_for_fence, wait_for_fences,
 };

@@ -24,7 +24,7 @@ use nnburst_executor::{
 };
 use nnburst_hal::{
     CacheFiles, CacheHandles, ExecutionPreference, HalError, Model, PrepareOptions, Priority,
-    Resource, Result,
+    Resource, Result, try_copied,
 };
 use nnburst_hal_ipc::{decode, encode};
 use serde::{Deserialize, Serialize};
@@ -168,7 +168,7 @@ pub(crate) fn load(
         let _charge = budget.map(|budget| budget.take(Resource::Memory, decoded)).transpose()?;
         let (mut body, constants) = decode::<Body<Model>>(bytes.as_slice())
             .map_err(|error| HalError::failure(format!("the cached model: {error}")))?;
-        body.model.operand_values = constants.to_vec();
+        body.model.operand_values = try_copied(constants)?;
         Ok(body)
     };
     let (body, weights) = data_file.read_body_beside(of_data, weights_sum, budget, read_model)?;

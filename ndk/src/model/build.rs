@@ -205,7 +205,9 @@ impl Builder {
         operand.extra_params = if data.is_null() {
             ExtraParams::None
         } else {
-            ExtraParams::Extension(data.view(length).to_vec())
+            let mut copied = hal::try_filled(0, length)?;
+            data.view(length).copy_to_slice(&mut copied);
+            ExtraParams::Extension(copied)
         };
         Ok(())
     }
