@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nnburst::builtin;
-use nnburst::hal::{Model, Operand};
-use nnburst_tflite::{ImportError, Imported, TensorInfo, TensorKind};
+use nnburst::hal::{Model, Operand, tflite_extension};
+use nnburst::{Device, builtin};
+use nnburst_tflite::{ImportError, ImportOptions, Imported, Route, TensorInfo, TensorKind};
 
 use crate::args::Hint;
 use crate::failure::Failure;
@@ -15,6 +15,8 @@ use crate::failure::Failure;
 pub(crate) struct Source {
     /// The user's name for it.
     pub(crate) name: String,
+    /// Its file, if it has one.
+    path: Option<PathBuf>,
     pub(crate) model: Model,
     /// Values that the session keeps from step to step.
     pub(crate) states: Vec<CarriedState>,
@@ -42,20 +44,38 @@ pub(crate) struct CarriedState {
 }
 
 impl Source {
-    /// The model at `path`, else the network called `builtin`.
+    /// The model at `path`, else the network called `builtin`; with operations of the extension
+    /// `dev.nnburst.tflite` where NNAPI's don't do.
     pub(crate) fn choose(path: Option<&Path>, builtin: Option<&str>) -> Result<Self, Failure> {
         match (path, builtin) {
-            (Some(path), _) => Self::open(path),
+            (Some(path), _) => Self::open(path, true),
             (None, Some(name)) => Self::builtin(name),
             (None, None) => Err(Failure::usage("a model or --builtin is needed")),
         }
     }
 
-    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+    /// The same model of NNAPI's operations alone, where it uses the extension and the device has
+    /// it not.
+    pub(crate) fn instead_for(&self, device: &Device) -> Result<Option<Self>, Failure> {
+        let is_plain = self.model.extension_name_to_prefix.is_empty();
+        let Some(path) = self.path.as_ref().filter(|_| !is_plain) else { return Ok(None) };
+        let mut extensions = device.extensions()?.into_iter();
+        if extensions.any(|it| it.name == tflite_extension::NAME) {
+            return Ok(None);
+        }
+        let mut plain = Self::open(path, false)?;
+        plain.model.relax_computation_float32_to_float16 =
+            self.model.relax_computation_float32_to_float16;
+        Ok(Some(plain))
+    }
+
+    /// The model at `path`, with operations of the extension or without.
+    pub(crate) fn open(path: &Path, extension: bool) -> Result<Self, Failure> {
         let start = Instant::now();
         let file = if path.is_dir() { path.join("model.tflite") } else { PathBuf::from(path) };
         let name = path.display().to_string();
-        let imported = Imported::open(&file).map_err(|error| {
+        let options = ImportOptions { extension, ..ImportOptions::default() };
+        let imported = Imported::open_with(&file, options).map_err(|error| {
             let message = format!("{}: {error}", file.display());
             match error {
                 ImportError::Io(_) => Failure::usage(message),
@@ -75,10 +95,14 @@ impl Source {
             .collect();
         let origin = |&source: &usize| {
             let operator = imported.operators.get(source).map_or("?", String::as_str);
-            format!("{source} {operator}")
+            match imported.routes.get(source) {
+                Some(Route::Extension(why)) => format!("{source} {operator} (extension: {why})"),
+                _ => format!("{source} {operator}"),
+            }
         };
         let origins = imported.sources.iter().map(origin).collect();
-        Ok(Self { name, model: imported.model, states, wide, origins, load })
+        let path = Some(path.to_owned());
+        Ok(Self { name, path, model: imported.model, states, wide, origins, load })
     }
 
     pub(crate) fn builtin(name: &str) -> Result<Self, Failure> {
@@ -86,7 +110,8 @@ impl Source {
         let model = builtin::model(name).map_err(|error| Failure::usage(error.to_string()))?;
         let load = start.elapsed();
         let (name, wide) = (name.to_owned(), Wide::default());
-        Ok(Self { name, model, states: Vec::new(), wide, origins: Vec::new(), load })
+        let (states, origins) = (Vec::new(), Vec::new());
+        Ok(Self { name, path: None, model, states, wide, origins, load })
     }
 
     /// The model, taken for one that allows relaxed precision where a hint asks for it.

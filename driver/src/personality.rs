@@ -3,10 +3,10 @@
 use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
 
-use nnburst_executor::ExtensionExecutor;
+use nnburst_executor::{ExtensionExecutor, TfliteExecutor, takes_tflite};
 use nnburst_hal::{
-    Capabilities, Extension, Model, OperandPerformance, OperandType, Operation, PerformanceInfo,
-    Subgraph,
+    Capabilities, Extension, Model, OperandPerformance, OperandType, Operation, OperationType,
+    PerformanceInfo, Subgraph, tflite_extension,
 };
 
 use crate::calibrate::{Measured, Work};
@@ -65,8 +65,16 @@ impl Personality for Cpu {
         uniform_capabilities(PerformanceInfo { exec_time: 1.0, power_usage: 1.0 })
     }
 
-    fn takes(&self, _: &Operation, _: &Subgraph, _: &Model) -> bool {
-        true
+    fn takes(&self, operation: &Operation, graph: &Subgraph, model: &Model) -> bool {
+        let is_extension = matches!(operation.kind, OperationType::Extension(_));
+        !is_extension || takes_tflite(operation, graph, model)
+    }
+
+    fn extensions(&self) -> Vec<PersonalityExtension> {
+        vec![PersonalityExtension {
+            extension: tflite_extension::extension(),
+            executor: Arc::new(TfliteExecutor),
+        }]
     }
 }
 

@@ -81,5 +81,6 @@ pub use nnburst_kernels::tensor::{
     AlignedBytes, Element, In, NoMemory, OpError, Out, Quantised, Real, Shape, Tensor, quant,
     quantised_range,
 };
+pub use ops::tflite::{TfliteExecutor, takes_tflite};
 pub use plan::{CompileOptions, MAX_THREADS, Plan, Snapshot, is_implemented};
 pub use session::{Bandwidth, Ceilings, Input, Output, Peak, Session, StepTime};

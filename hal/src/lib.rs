@@ -58,6 +58,7 @@ mod settings;
 mod signatures;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod tflite_extension;
 mod traits;
 pub mod trusted;
 mod types;

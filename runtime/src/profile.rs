@@ -3,11 +3,14 @@
 //! A profile runs the plan in this process, without any device, queue or socket: what is measured
 //! is the arithmetic alone. [`Ceilings`] says how fast it could be.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use nnburst_executor::{Bandwidth, Ceilings, Label, Peak, StepTime, Words};
-use nnburst_executor::{CompileOptions, Control, Input, Isa, Output, Plan};
-use nnburst_hal::{HalError, Model, View, ViewMut};
+use nnburst_executor::{
+    CompileOptions, Control, ExtensionRegistry, Input, Isa, Output, Plan, TfliteExecutor,
+};
+use nnburst_hal::{HalError, Model, View, ViewMut, tflite_extension};
 
 use crate::driver::DriverOptions;
 use crate::error::{Result, RuntimeError};
@@ -47,7 +50,10 @@ impl Profile {
     ) -> Result<Self> {
         let start = Instant::now();
         let bf16 = driver.bf16 || Settings::of_process().bf16;
-        let options = CompileOptions { threads: driver.threads, bf16, ..CompileOptions::default() };
+        let mut extensions = ExtensionRegistry::default();
+        extensions.register(tflite_extension::NAME, Arc::new(TfliteExecutor));
+        let threads = driver.threads;
+        let options = CompileOptions { threads, bf16, extensions, ..CompileOptions::default() };
         let plan = Plan::compile(model, &options).map_err(refused)?;
         let prepare = start.elapsed();
         let (mut session, control) = (plan.session(), Control::default());

@@ -39,7 +39,36 @@ pub(crate) struct Builder {
     pub(crate) source: usize,
 }
 
+/// The lengths of a builder's parts at some time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    operands: usize,
+    operations: usize,
+    values: usize,
+    made: usize,
+}
+
 impl Builder {
+    /// The state of now, for [`Builder::rewind`].
+    pub(crate) fn mark(&self) -> Mark {
+        Mark {
+            operands: self.graph.operands.len(),
+            operations: self.graph.operations.len(),
+            values: self.values.len(),
+            made: self.made.len(),
+        }
+    }
+
+    /// Takes back all that was added since.
+    pub(crate) fn rewind(&mut self, mark: Mark) {
+        self.graph.operands.truncate(mark.operands);
+        self.graph.operations.truncate(mark.operations);
+        self.sources.truncate(mark.operations);
+        self.values.truncate(mark.values);
+        self.made.truncate(mark.made);
+        self.known.retain(|_, index| (*index as usize) < mark.operands);
+    }
+
     /// Adds an operand as it is.
     pub(crate) fn add(&mut self, operand: Operand) -> u32 {
         let index = u32::try_from(self.graph.operands.len()).unwrap_or(u32::MAX);

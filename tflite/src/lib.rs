@@ -32,5 +32,7 @@ mod schema;
 pub mod testing;
 
 pub use flatbuffer::{FormatError, Problem};
-pub use model::{ImportError, Imported, StatePair, TensorInfo, UnsupportedOperator};
+pub use model::{
+    ImportError, ImportOptions, Imported, Route, StatePair, TensorInfo, UnsupportedOperator,
+};
 pub use schema::TensorKind;

@@ -6,14 +6,34 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use nnburst_hal::tflite_extension::{self, ExtensionType};
 use nnburst_hal::{
-    Memory, MemoryError, Model, Operand, OperandLifeTime, OperandType, Subgraph, Version,
-    operation_since, validate_model,
+    ExtensionNameAndPrefix, Memory, MemoryError, Model, Operand, OperandLifeTime, OperandType,
+    OperationType, Subgraph, Version, operation_since, validate_model,
 };
 
 use crate::flatbuffer::{Budget, FormatError};
-use crate::lower::{Import, Lower, Refusal};
-use crate::schema::{File, Tensor, TensorKind};
+use crate::lower::{self, Import, Lower, Refusal};
+use crate::schema::{File, Operator, Tensor, TensorKind};
+
+/// The operations that a model may use beside NNAPI's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ImportOptions {
+    /// Those of the vendor extension `dev.nnburst.tflite`, for what NNAPI has not or computes
+    /// otherwise. Only devices that list the extension take the model.
+    pub extension: bool,
+    /// Widens compressed weights to FLOAT32 where TFLite would quantise activations on the fly.
+    pub widened_hybrid: bool,
+}
+
+/// The operations that an operator became.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// NNAPI's, with TFLite's results.
+    Nnapi,
+    /// The extension's, for this reason.
+    Extension(String),
+}
 
 /// An operator that has no place in a HAL model, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +111,9 @@ impl TensorInfo {
 
     /// Bytes of the value; `None` where the shape is not fully known.
     pub fn byte_len(&self) -> Option<usize> {
-        Operand::tensor(self.kind, self.dims.clone()).data_size()
+        let operand = Operand::tensor(self.kind, self.dims.clone());
+        let Some(kind) = ExtensionType::of_operand(self.kind) else { return operand.data_size() };
+        operand.element_count()?.checked_mul(usize::try_from(kind.element_bytes()).ok()?)
     }
 }
 
@@ -126,6 +148,8 @@ pub struct Imported {
     pub sources: Vec<usize>,
     /// The names of the file's operators.
     pub operators: Vec<String>,
+    /// The way that each operator went.
+    pub routes: Vec<Route>,
 }
 
 /// The memory of the file's bytes for whoever executes the model.
@@ -142,6 +166,14 @@ impl Imported {
     /// # Errors
     /// The file can't be read or is broken, or some of its operators can't be mapped.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ImportError> {
+        Self::open_with(path, ImportOptions::default())
+    }
+
+    /// As [`Imported::open`], with the operations that `options` name.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_with(path: impl AsRef<Path>, options: ImportOptions) -> Result<Self, ImportError> {
         let path = path.as_ref();
         // Asked before it is opened, which waits for a writer where it is a FIFO.
         if !std::fs::metadata(path)?.is_file() {
@@ -153,7 +185,7 @@ impl Imported {
         // A file that grows meanwhile is read as long as it was.
         let length = file.metadata()?.len();
         (&file).take(length).read_to_end(&mut bytes)?;
-        Self::import(&bytes, Backing::Descriptor(file.into()))
+        Self::import(&bytes, Backing::Descriptor(file.into()), options)
     }
 
     /// Imports a file that is in memory already. Its constants are copied into a memory of their
@@ -162,23 +194,38 @@ impl Imported {
     /// # Errors
     /// The file is broken, or some of its operators can't be mapped.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ImportError> {
-        Self::import(bytes, Backing::Copy)
+        Self::from_bytes_with(bytes, ImportOptions::default())
     }
 
-    fn import(bytes: &[u8], backing: Backing) -> Result<Self, ImportError> {
+    /// As [`Imported::from_bytes`], with the operations that `options` name.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn from_bytes_with(bytes: &[u8], options: ImportOptions) -> Result<Self, ImportError> {
+        Self::import(bytes, Backing::Copy, options)
+    }
+
+    fn import(bytes: &[u8], backing: Backing, options: ImportOptions) -> Result<Self, ImportError> {
         let budget = Budget::of_file(bytes);
         let file = File::parse(bytes, &budget)?;
         let Some(graph) = file.graphs.first() else {
             return Err(ImportError::Interface("the file has no graph".into()));
         };
         let mut import = Import::new(&file, graph);
+        import.options = options;
         let inputs = import.add_inputs().map_err(ImportError::Interface)?;
-        lower_all(&mut import)?;
+        let routes = lower_all(&mut import)?;
         let parts = import.finish(inputs, &budget)?;
         let pools = pools(bytes, backing, &parts)?;
+        let extension_name_to_prefix = extensions(&parts.graph);
         let operators = graph.operators.iter().map(|op| file.codes[op.code].name()).collect();
-        let model =
-            Model { main: parts.graph, operand_values: parts.values, pools, ..Model::default() };
+        let model = Model {
+            main: parts.graph,
+            operand_values: parts.values,
+            pools,
+            extension_name_to_prefix,
+            ..Model::default()
+        };
         validate_model(&model, Version::V1_3)
             .map_err(|error| ImportError::Interface(error.to_string()))?;
         Ok(Self {
@@ -189,20 +236,23 @@ impl Imported {
             description: file.description.clone(),
             sources: parts.sources,
             operators,
+            routes,
         })
     }
 }
 
 /// Lowers every operator; those that can't be are all reported, not only the first.
-fn lower_all(import: &mut Import<'_>) -> Result<(), ImportError> {
+fn lower_all(import: &mut Import<'_>) -> Result<Vec<Route>, ImportError> {
     let graph = import.graph;
     let mut unsupported = Vec::new();
+    let mut routes = Vec::new();
     for (index, op) in graph.operators.iter().enumerate() {
         import.builder.source = index;
-        let before = import.builder.graph.operations.len();
-        let lowered = (Lower { import: &mut *import, op }).run();
-        let why = match lowered.and_then(|()| import.check_operations(before)) {
-            Ok(()) => continue,
+        let why = match import.lower_one(op) {
+            Ok(route) => {
+                routes.push(route);
+                continue;
+            }
             Err(Refusal::Format(error)) => return Err(error.into()),
             Err(Refusal::Unsupported(why)) => why,
         };
@@ -211,9 +261,20 @@ fn lower_all(import: &mut Import<'_>) -> Result<(), ImportError> {
         import.assume_outputs(op);
     }
     if unsupported.is_empty() {
-        return Ok(());
+        return Ok(routes);
     }
     Err(ImportError::Unsupported { operators: unsupported })
+}
+
+/// The table of extensions of a model.
+fn extensions(graph: &Subgraph) -> Vec<ExtensionNameAndPrefix> {
+    let extension = ExtensionNameAndPrefix {
+        name: tflite_extension::NAME.to_owned(),
+        prefix: lower::extension::PREFIX,
+    };
+    let is_used = graph.operands.iter().any(|it| it.kind.is_extension())
+        || graph.operations.iter().any(|it| matches!(it.kind, OperationType::Extension(_)));
+    is_used.then_some(extension).into_iter().collect()
 }
 
 /// The result of an import, before memory is found for it.
@@ -227,12 +288,66 @@ pub(crate) struct Parts {
     states: Vec<StatePair>,
 }
 
-impl Import<'_> {
+impl<'a> Import<'a> {
+    /// Lowers an operator to NNAPI's operations where they have TFLite's results, else to the
+    /// extension's, if it may be used and has it; else to NNAPI's whatever their results are.
+    pub(crate) fn lower_one(&mut self, op: &'a Operator<'a>) -> Result<Route, Refusal> {
+        let import = self;
+        if !import.options.extension {
+            return import.by_nnapi(op).map(|_| Route::Nnapi);
+        }
+        let mark = import.mark();
+        let differs = Lower { import: &mut *import, op }.differs();
+        let why = match differs {
+            Some(why) => why.to_owned(),
+            None => match import.by_nnapi(op) {
+                Ok(first) if !(Lower { import: &mut *import, op }).goes_by_floats(first) => {
+                    return Ok(Route::Nnapi);
+                }
+                Ok(_) => "NNAPI computes it in floats".to_owned(),
+                Err(Refusal::Unsupported(why)) => why,
+                Err(error) => return Err(error),
+            },
+        };
+        import.rewind(&mark);
+        let refusal = match (Lower { import: &mut *import, op }).extension() {
+            Ok(()) => return Ok(Route::Extension(why)),
+            Err(Refusal::Unsupported(refusal)) => refusal,
+            Err(error) => return Err(error),
+        };
+        import.rewind(&mark);
+        match import.by_nnapi(op) {
+            Err(Refusal::Unsupported(why)) => {
+                import.rewind(&mark);
+                Err(Refusal::Unsupported(format!("{why}; {refusal}")))
+            }
+            other => other.map(|_| Route::Nnapi),
+        }
+    }
+
+    /// Lowers an operator to NNAPI's operations; the place of the first.
+    fn by_nnapi(&mut self, op: &'a Operator<'a>) -> Result<usize, Refusal> {
+        let first = self.builder.graph.operations.len();
+        (Lower { import: &mut *self, op }).run()?;
+        if self.options.extension {
+            (Lower { import: &mut *self, op }).open_results();
+        }
+        self.check_operations(first)?;
+        Ok(first)
+    }
+
     /// Holds the operations from `first` on against the HAL's signatures: types and ranks that an
     /// operator has in the file need not be among those of its NNAPI namesake.
     fn check_operations(&self, first: usize) -> Result<(), Refusal> {
         let graph = &self.builder.graph;
         for operation in graph.operations.iter().skip(first) {
+            let operands = operation.inputs.iter().chain(&operation.outputs);
+            for kind in operands.map(|&index| self.builder.operand(index).kind) {
+                if kind.is_extension() {
+                    let why = "NNAPI has no tensors of its types";
+                    return Err(Refusal::Unsupported(why.to_owned()));
+                }
+            }
             operation_since(operation, graph)
                 .map_err(|rule| Refusal::Unsupported(format!("{}: {rule}", operation.kind)))?;
         }
@@ -288,7 +403,16 @@ impl Import<'_> {
     }
 
     fn output_operand(&mut self, index: usize) -> Result<u32, ImportError> {
-        let value = self.value(index).map_err(interface)?;
+        let mut value = self.value(index).map_err(interface)?;
+        let kind = self.builder.operand(value).kind;
+        match ExtensionType::of_operand(kind) {
+            // Callers take 32 bits of what the file has 64 of.
+            Some(ExtensionType::TensorInt64) => value = self.cast(value, OperandType::TensorInt32),
+            Some(other) => {
+                return Err(ImportError::Interface(format!("an output is of {other:?}")));
+            }
+            None => {}
+        }
         self.mark_output(value)
     }
 
@@ -313,11 +437,11 @@ impl Import<'_> {
     }
 
     /// Goes on behind an operator that could not be mapped, so that all of them are found.
-    fn assume_outputs(&mut self, op: &crate::schema::Operator<'_>) {
+    fn assume_outputs(&mut self, op: &Operator<'_>) {
         for &index in &op.outputs {
             if self.values[index].is_none() {
                 let tensor = &self.graph.tensors[index];
-                let assumed = crate::operand::operand_of(tensor);
+                let assumed = self.own_operand(tensor);
                 let assumed = assumed.unwrap_or_else(|_| {
                     Operand::tensor(OperandType::TensorFloat32, tensor.shape.clone())
                 });

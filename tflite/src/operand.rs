@@ -4,7 +4,7 @@
 //! |------------------------|---|
 //! | FLOAT32, FLOAT16, BOOL | the same |
 //! | UINT8                  | TENSOR_QUANT8_ASYMM; scale 1 and zero point 0 unless quantised |
-//! | INT8                   | ..._ASYMM_SIGNED; of several scales TENSOR_QUANT8_SYMM_PER_CHANNEL |
+//! | INT8, INT4             | ..._ASYMM_SIGNED; of several scales TENSOR_QUANT8_SYMM_PER_CHANNEL |
 //! | INT16                  | TENSOR_QUANT16_SYMM |
 //! | INT32, INT64           | TENSOR_INT32; 64-bit constants have to fit |
 
@@ -15,9 +15,6 @@ use crate::schema::{Tensor, TensorKind};
 
 /// The operand for a tensor, a temporary still; or why there is none.
 pub(crate) fn operand_of(tensor: &Tensor) -> Result<Operand, String> {
-    if tensor.is_sparse {
-        return Err(format!("tensor {:?} is sparse", tensor.name));
-    }
     if tensor.quantization.custom {
         return Err(format!("tensor {:?} has a quantisation of its own", tensor.name));
     }
@@ -28,8 +25,12 @@ pub(crate) fn operand_of(tensor: &Tensor) -> Result<Operand, String> {
         TensorKind::Bool => plain(OperandType::TensorBool8),
         TensorKind::Int32 | TensorKind::Int64 => plain(OperandType::TensorInt32),
         TensorKind::Uint8 => quantized(tensor, OperandType::TensorQuant8Asymm, 0..=255),
-        TensorKind::Int8 if tensor.quantization.scales.len() > 1 => per_channel(tensor),
-        TensorKind::Int8 => quantized(tensor, OperandType::TensorQuant8AsymmSigned, -128..=127),
+        TensorKind::Int8 | TensorKind::Int4 if tensor.quantization.scales.len() > 1 => {
+            per_channel(tensor)
+        }
+        TensorKind::Int8 | TensorKind::Int4 => {
+            quantized(tensor, OperandType::TensorQuant8AsymmSigned, -128..=127)
+        }
         TensorKind::Int16 => quantized(tensor, OperandType::TensorQuant16Symm, 0..=0),
         kind => {
             Err(format!("tensor {:?} is {}, which no operand type is", tensor.name, kind.name()))

@@ -118,7 +118,7 @@ impl TfliteFile {
         options: u8,
         fields: Fields,
     ) {
-        let code = Builtin::from_name(name).map_or(i32::MAX, Builtin::code);
+        let code = Builtin::from_name(name).map_or(i32::MAX, Builtin::number);
         let index = self.codes.iter().position(|(known, _)| *known == code);
         let index = index.unwrap_or_else(|| {
             self.codes.push((code, (name == "CUSTOM").then(|| "Mystery".to_owned())));

@@ -46,7 +46,7 @@ pub(crate) fn bench(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failure
 
 /// The models that are asked for, those of files first.
 pub(super) fn sources(args: &BenchArgs) -> impl Iterator<Item = Result<Source, Failure>> {
-    let opened = args.models.iter().map(|path| Source::open(path));
+    let opened = args.models.iter().map(|path| Source::open(path, true));
     let all = opened.chain(args.builtin.iter().map(|name| Source::builtin(name)));
     all.map(|source| Ok(source?.with_hint(args.engine.hint)))
 }
@@ -79,6 +79,8 @@ struct Report {
 
 fn measure(args: &BenchArgs, source: &Source) -> Result<(Report, Missed), Failure> {
     let device = open_device(&args.engine)?;
+    let instead = source.instead_for(&device)?;
+    let source = instead.as_ref().unwrap_or(source);
     let open = if args.cache { ModelSession::open_cached } else { ModelSession::open };
     let mut session = open(&device, source, &args.engine)?;
     for warning in session.warnings() {

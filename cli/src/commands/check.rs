@@ -26,12 +26,17 @@ struct Verdict {
 /// Asks the device, and fails if it refuses anything.
 pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let source = Source::choose(args.model.as_deref(), args.builtin.as_deref())?;
+    let device = match &args.devices[..] {
+        [] => Some(open(args.device.as_deref().unwrap_or("embedded"))?),
+        _ => None,
+    };
+    let source = match &device {
+        Some(device) => source.instead_for(device)?.unwrap_or(source),
+        None => source,
+    };
     validate_model(&source.model, Version::V1_3)
         .map_err(|error| Failure::check(format!("{}: {error}", source.name)))?;
-    if !args.devices.is_empty() {
-        return spread(&source, args, out);
-    }
-    let device = open(args.device.as_deref().unwrap_or("embedded"))?;
+    let Some(device) = device else { return spread(&source, args, out) };
     let taken = device.supported_operations(&source.model)?;
     let operations = source.model.main.operations.iter();
     let verdicts: Vec<Verdict> = operations

@@ -22,6 +22,8 @@ use crate::values::{narrowed, real_values, top, widened};
 pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let source = Source::choose(args.model.as_deref(), args.builtin.as_deref())?;
     let source = source.with_hint(args.engine.hint);
+    let device = open_device_for(&source.model, &args.engine)?;
+    let source = source.instead_for(&device)?.unwrap_or(source);
     let mut inputs = open_inputs(args, &source)?;
     let labels = args.labels.as_deref().map(|path| read_labels(path, &source)).transpose()?;
     if let Some(dir) = &args.output {
@@ -29,7 +31,6 @@ pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
         std::fs::create_dir_all(dir)
             .map_err(|error| Failure::usage(format!("--output {}: {error}", dir.display())))?;
     }
-    let device = open_device_for(&source.model, &args.engine)?;
     let mut session = ModelSession::open(&device, &source, &args.engine)?;
     for warning in session.warnings() {
         crate::failure::warn(&warning);

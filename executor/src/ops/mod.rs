@@ -44,6 +44,7 @@ mod squeeze;
 mod staged;
 mod strided;
 pub(crate) mod support;
+pub(crate) mod tflite;
 mod transpose;
 mod transpose_conv_2d;
 mod unary;

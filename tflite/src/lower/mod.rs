@@ -5,8 +5,12 @@
 
 mod arithmetic;
 mod convolution;
+mod detection;
+pub(crate) mod extension;
+mod inline;
 mod integer_lstm;
 mod normalization;
+mod packed;
 mod quantization;
 mod recurrent;
 mod reduction;
@@ -20,7 +24,8 @@ use std::collections::HashMap;
 use nnburst_hal::{Operand, OperandLifeTime, OperandType, OperationType};
 
 use crate::flatbuffer::FormatError;
-use crate::graph::Builder;
+use crate::graph::{Builder, Mark};
+use crate::model::ImportOptions;
 use crate::operand::operand_of;
 use crate::schema::options::{Fields, OptionsKind};
 use crate::schema::{File, Graph, Operator, Tensor, TensorKind};
@@ -80,6 +85,20 @@ pub(crate) struct Import<'a> {
     folded: HashMap<usize, Vec<i64>>,
     /// Constants that were widened to FLOAT32, by tensor.
     widened: HashMap<usize, u32>,
+    /// Constants in types of the extension, by tensor.
+    wide: HashMap<usize, u32>,
+    /// The operations that may be used.
+    pub(crate) options: ImportOptions,
+    /// The number of graphs that this one is within.
+    pub(crate) depth: usize,
+}
+
+/// The state of an import between two operators.
+#[derive(Clone, Debug)]
+pub(crate) struct ImportMark {
+    builder: Mark,
+    values: Vec<Option<u32>>,
+    states: usize,
 }
 
 impl<'a> Import<'a> {
@@ -92,7 +111,30 @@ impl<'a> Import<'a> {
             states: Vec::new(),
             folded: HashMap::new(),
             widened: HashMap::new(),
+            wide: HashMap::new(),
+            options: ImportOptions::default(),
+            depth: 0,
         }
+    }
+
+    /// The state of now, for [`Import::rewind`].
+    pub(crate) fn mark(&self) -> ImportMark {
+        ImportMark {
+            builder: self.builder.mark(),
+            values: self.values.clone(),
+            states: self.states.len(),
+        }
+    }
+
+    /// Takes back all that an operator has made since.
+    pub(crate) fn rewind(&mut self, mark: &ImportMark) {
+        self.builder.rewind(mark.builder);
+        self.values.clone_from(&mark.values);
+        self.states.truncate(mark.states);
+        let operands = self.builder.graph.operands.len();
+        let stays = |operand: u32| (operand as usize) < operands;
+        self.widened.retain(|_, operand| stays(*operand));
+        self.wide.retain(|_, operand| stays(*operand));
     }
 
     /// Makes operands of the graph's inputs, in their order.
@@ -167,6 +209,10 @@ impl<'a> Import<'a> {
     fn constant_as(&mut self, index: usize, mut operand: Operand) -> Lowered<u32> {
         let tensor = &self.graph.tensors[index];
         operand.dimensions = shape_of_constant(tensor);
+        let data = self.file.data(tensor).unwrap_or_default();
+        if let Some(bytes) = packed::unpacked(tensor, data)? {
+            return Ok(self.builder.made_constant(operand, &bytes));
+        }
         let range = self.file.range(tensor).unwrap_or_default();
         if operand.data_size() != Some(range.len()) {
             return Err(format!(

@@ -139,7 +139,15 @@ impl Lower<'_, '_> {
             Builtin::UnidirectionalSequenceRnn => self.sequence_rnn(),
             Builtin::BidirectionalSequenceRnn => self.bidirectional_rnn(),
             Builtin::Svdf => self.svdf(),
-            Builtin::Custom => Err("a custom operator".into()),
+            Builtin::Densify => {
+                let dense = self.input(0)?;
+                self.bind(0, dense)
+            }
+            Builtin::StablehloComposite => self.composite(),
+            Builtin::Custom => match self.import.file.codes[self.op.code].custom.as_deref() {
+                Some(super::detection::NAME) => self.detection_postprocess(),
+                _ => Err("a custom operator".into()),
+            },
             _ => Err("NNAPI has no such operation, and none is put together for it".into()),
         }
     }

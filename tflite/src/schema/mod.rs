@@ -5,13 +5,17 @@
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
+mod flexbuffer;
 mod operators;
 pub(crate) mod options;
+mod sparsity;
 mod tensor;
 
 use std::ops::Range;
 
+pub(crate) use flexbuffer::FlexMap;
 pub(crate) use operators::Builtin;
+pub(crate) use sparsity::{Sparsity, SparsityLevel};
 pub(crate) use tensor::Tensor;
 pub use tensor::TensorKind;
 
@@ -69,6 +73,10 @@ pub(crate) struct Operator<'a> {
     /// Tensors whose quantisation describes values inside the operator.
     pub(crate) intermediates: Vec<Option<usize>>,
     pub(crate) options: options::Options<'a>,
+    /// Those of operators whose options the first union has no room for.
+    pub(crate) options_2: options::Options<'a>,
+    /// The options of a custom operator, in a format of its own.
+    pub(crate) custom: &'a [u8],
 }
 
 impl<'a> File<'a> {
@@ -92,7 +100,7 @@ impl<'a> File<'a> {
         let buffers = root.tables(BUFFERS, |table| read_buffer(bytes, &table))?;
         let codes = root.tables(CODES, |table| read_code(&table))?;
         let graphs =
-            root.tables(SUBGRAPHS, |table| read_graph(&table, codes.len(), buffers.len()))?;
+            root.tables(SUBGRAPHS, |table| read_graph(bytes, &table, codes.len(), buffers.len()))?;
         if graphs.is_empty() {
             return Err(SUBGRAPHS.fails(Problem::Missing));
         }
@@ -140,6 +148,7 @@ fn read_code(table: &Table<'_>) -> Result<OperatorCode, FormatError> {
 }
 
 fn read_graph<'a>(
+    file: &'a [u8],
     table: &Table<'a>,
     codes: usize,
     buffers: usize,
@@ -152,11 +161,13 @@ fn read_graph<'a>(
     let tensors = table.tables(TENSORS, |table| Tensor::read(&table, buffers))?;
     let inputs = indexes(table, INPUTS, tensors.len())?;
     let outputs = indexes(table, OUTPUTS, tensors.len())?;
-    let operators = table.tables(OPERATORS, |table| read_operator(&table, codes, tensors.len()))?;
+    let operators =
+        table.tables(OPERATORS, |table| read_operator(file, &table, codes, tensors.len()))?;
     Ok(Graph { tensors, inputs, outputs, operators })
 }
 
 fn read_operator<'a>(
+    file: &'a [u8],
     table: &Table<'a>,
     codes: usize,
     tensors: usize,
@@ -164,6 +175,7 @@ fn read_operator<'a>(
     const CODE: Field = Field::new(0, "Operator.opcode_index");
     const INPUTS: Field = Field::new(1, "Operator.inputs");
     const OUTPUTS: Field = Field::new(2, "Operator.outputs");
+    const CUSTOM: Field = Field::new(5, "Operator.custom_options");
     const INTERMEDIATES: Field = Field::new(8, "Operator.intermediates");
 
     let code = table.scalar(CODE, 0u32)?;
@@ -174,6 +186,8 @@ fn read_operator<'a>(
         outputs: indexes(table, OUTPUTS, tensors)?,
         intermediates: optional_indexes(table, INTERMEDIATES, tensors)?,
         options: options::Options::read(table)?,
+        options_2: options::Options::read_second(table)?,
+        custom: table.byte_range(CUSTOM)?.and_then(|range| file.get(range)).unwrap_or_default(),
     })
 }
 

@@ -15,15 +15,16 @@ macro_rules! builtins {
             pub(crate) fn from_name(name: &str) -> Option<Self> {
                 match name { $($name => Some(Self::$variant),)* _ => None }
             }
-
-            pub(crate) fn code(self) -> i32 {
-                match self { $(Self::$variant => $code,)* Self::Unknown(code) => code }
-            }
         }
 
         impl Builtin {
             pub(crate) fn from_code(code: i32) -> Self {
                 match code { $($code => Self::$variant,)* other => Self::Unknown(other) }
+            }
+
+            /// The code in the schema.
+            pub(crate) fn number(self) -> i32 {
+                match self { $(Self::$variant => $code,)* Self::Unknown(code) => code }
             }
 
             /// The name in the schema.
@@ -197,4 +198,5 @@ builtins! {
     Bitcast = 159, "BITCAST";
     BitwiseXor = 160, "BITWISE_XOR";
     RightShift = 161, "RIGHT_SHIFT";
+    StablehloComposite = 206, "STABLEHLO_COMPOSITE";
 }

@@ -17,7 +17,7 @@ pub(crate) struct OptionsKind {
 }
 
 impl OptionsKind {
-    const fn new(number: u8, name: &'static str) -> Self {
+    pub(crate) const fn new(number: u8, name: &'static str) -> Self {
         Self { number, name }
     }
 }
@@ -26,8 +26,19 @@ impl<'a> Options<'a> {
     pub(super) fn read(operator: &Table<'a>) -> Result<Self, FormatError> {
         const TYPE: Field = Field::new(3, "Operator.builtin_options_type");
         const OPTIONS: Field = Field::new(4, "Operator.builtin_options");
-        let kind = operator.scalar(TYPE, 0u8)?;
-        let table = if kind == 0 { None } else { operator.table(OPTIONS)? };
+        Self::of_union(operator, TYPE, OPTIONS)
+    }
+
+    /// The options in the second union, which later operators have.
+    pub(super) fn read_second(operator: &Table<'a>) -> Result<Self, FormatError> {
+        const TYPE: Field = Field::new(11, "Operator.builtin_options_2_type");
+        const OPTIONS: Field = Field::new(12, "Operator.builtin_options_2");
+        Self::of_union(operator, TYPE, OPTIONS)
+    }
+
+    fn of_union(operator: &Table<'a>, kind: Field, options: Field) -> Result<Self, FormatError> {
+        let kind = operator.scalar(kind, 0u8)?;
+        let table = if kind == 0 { None } else { operator.table(options)? };
         Ok(Self { kind, table })
     }
 
@@ -60,6 +71,10 @@ impl Fields<'_> {
 
     pub(crate) fn boolean(&self, field: Field, default: bool) -> Result<bool, FormatError> {
         self.0.map_or(Ok(default), |table| table.scalar(field, default))
+    }
+
+    pub(crate) fn floats(&self, field: Field) -> Result<Vec<f32>, FormatError> {
+        self.0.map_or_else(|| Ok(Vec::new()), |table| table.scalars(field))
     }
 
     pub(crate) fn ints(&self, field: Field) -> Result<Vec<i32>, FormatError> {

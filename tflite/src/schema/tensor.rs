@@ -1,5 +1,6 @@
 //! Tensors: element types, shapes and quantisation.
 
+use super::Sparsity;
 use crate::flatbuffer::{Field, FormatError, Problem, Table};
 
 macro_rules! kinds {
@@ -73,6 +74,8 @@ pub(crate) struct Tensor {
     pub(crate) name: String,
     /// Extents; 0 where one is unknown.
     pub(crate) shape: Vec<u32>,
+    /// Extents of which those that may change are 0; empty where the file says nothing of it.
+    pub(crate) signature: Vec<u32>,
     /// True if an empty shape means a scalar; else it may also mean that nobody knows.
     pub(crate) has_rank: bool,
     pub(crate) kind: TensorKind,
@@ -82,7 +85,8 @@ pub(crate) struct Tensor {
     pub(crate) quantization: Quantization,
     /// True if the value is kept from one invocation to the next.
     pub(crate) is_variable: bool,
-    pub(crate) is_sparse: bool,
+    /// Where most values are 0 and left out.
+    pub(crate) sparsity: Option<Sparsity>,
 }
 
 impl Tensor {
@@ -94,18 +98,12 @@ impl Tensor {
         const QUANTIZATION: Field = Field::new(4, "Tensor.quantization");
         const IS_VARIABLE: Field = Field::new(5, "Tensor.is_variable");
         const SPARSITY: Field = Field::new(6, "Tensor.sparsity");
+        const SIGNATURE: Field = Field::new(7, "Tensor.shape_signature");
         const HAS_RANK: Field = Field::new(8, "Tensor.has_rank");
 
-        let shape = table.scalars::<i32>(SHAPE)?;
-        let shape = shape.into_iter().map(|extent| match extent {
-            -1 => Ok(0),
-            extent => u32::try_from(extent).map_err(|_| {
-                let (value, max) = (i64::from(extent), i64::from(i32::MAX));
-                SHAPE.fails(Problem::OutOfRange { value, min: -1, max })
-            }),
-        });
         Ok(Self {
-            shape: shape.collect::<Result<_, _>>()?,
+            shape: extents(table, SHAPE)?,
+            signature: extents(table, SIGNATURE)?,
             kind: TensorKind::from_code(table.scalar(TYPE, 0i8)?),
             buffer: super::within(BUFFER, i64::from(table.scalar(BUFFER, 0u32)?), buffers)?,
             name: table.string(NAME)?.unwrap_or_default(),
@@ -114,10 +112,25 @@ impl Tensor {
                 None => Quantization::default(),
             },
             is_variable: table.scalar(IS_VARIABLE, false)?,
-            is_sparse: table.table(SPARSITY)?.is_some(),
+            sparsity: match table.table(SPARSITY)? {
+                Some(table) => Some(Sparsity::read(&table)?),
+                None => None,
+            },
             has_rank: table.scalar(HAS_RANK, false)?,
         })
     }
+}
+
+/// Extents, where -1 stands for one that is unknown.
+fn extents(table: &Table<'_>, field: Field) -> Result<Vec<u32>, FormatError> {
+    let extents = table.scalars::<i32>(field)?.into_iter().map(|extent| match extent {
+        -1 => Ok(0),
+        extent => u32::try_from(extent).map_err(|_| {
+            let (value, max) = (i64::from(extent), i64::from(i32::MAX));
+            field.fails(Problem::OutOfRange { value, min: -1, max })
+        }),
+    });
+    extents.collect()
 }
 
 impl Quantization {

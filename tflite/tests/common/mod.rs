@@ -11,12 +11,18 @@ pub(crate) struct Models {
 }
 
 /// The shared models; `None` where there are none, unless `NNBURST_REQUIRE` names `shared`.
+#[allow(dead_code, reason = "some tests look into other folders alone")]
 pub(crate) fn models() -> Option<Models> {
+    folder("models")
+}
+
+/// A folder of shared models, by its name; as [`models`].
+pub(crate) fn folder(name: &str) -> Option<Models> {
     let shared = std::env::var_os("NNBURST_SHARED").map_or_else(
         || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared"),
         PathBuf::from,
     );
-    let root = shared.join("models");
+    let root = shared.join(name);
     let Ok(text) = std::fs::read_to_string(root.join("manifest.json")) else {
         nnburst_hal::testing::is_there("shared", false);
         return None;

@@ -17,6 +17,7 @@
 //! | `mlts`                           | the acceptance suite on sample and on faulty drivers |
 //! | `neon`                           | the executor on an emulated aarch64 |
 //! | `symbols`                        | the C library's exports and their versions |
+//! | `tflite-diff --venv DIR`         | single operators beside TFLite's interpreter |
 //! | `miri`, `tsan`                   | under Miri and ThreadSanitizer (nightly) |
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool talks")]
 
@@ -32,6 +33,7 @@ mod neon;
 mod peers;
 mod sanitizers;
 mod symbols;
+mod tflite_diff;
 
 use std::process::ExitCode;
 
@@ -56,10 +58,11 @@ fn main() -> ExitCode {
         "neon" => neon::run(),
         "symbols" => symbols::run(),
         "miri" => sanitizers::miri(),
+        "tflite-diff" => tflite_diff::run(rest),
         "tsan" => sanitizers::tsan(),
         _ => {
             eprintln!(
-                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | manual | operations | peers | fuzz | install | layers | links | mlts | neon | symbols | miri | tsan"
+                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | manual | operations | peers | fuzz | install | layers | links | mlts | neon | symbols | tflite-diff | miri | tsan"
             );
             return ExitCode::from(2);
         }

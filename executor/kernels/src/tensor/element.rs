@@ -14,6 +14,7 @@ impl Element for f64 {}
 impl Element for i64 {}
 impl Element for i32 {}
 impl Element for u32 {}
+impl Element for u64 {}
 impl Element for u16 {}
 impl Element for i16 {}
 impl Element for u8 {}

@@ -1,0 +1,397 @@
+//! Operations on two tensors that broadcast to one shape.
+
+use nnburst_kernels::tensor::quant::fixed::Fixed as _;
+use nnburst_kernels::tensor::quant::{Multiplier, fixed, rdbpot, srdhm};
+use nnburst_kernels::tensor::rows::Rows;
+use nnburst_kernels::tensor::{Element, OpError};
+
+use super::arg::{Activation, Arg, Call, Kind, by_kind, refused};
+use super::math::{Stored, f32_of};
+use crate::lowering::Lowered;
+use crate::ops::support::Broadcast;
+
+/// Two inputs and the result, whose shape is set.
+struct Pair {
+    a: Arg,
+    b: Arg,
+    result: Arg,
+}
+
+fn pair(call: &mut Call<'_, '_>) -> Lowered<Pair> {
+    let (a, b) = (call.arg(0)?, call.arg(1)?);
+    a.same_kind(&b)?;
+    let shape = a.shape.broadcast(&b.shape)?;
+    let mut result = call.result(0)?;
+    result.shape = call.set(0, &shape)?;
+    Ok(Pair { a, b, result })
+}
+
+/// Adds a step that computes each element of the result from those of both inputs.
+fn emit<T: Element, U: Element>(
+    call: &mut Call<'_, '_>,
+    pair: &Pair,
+    f: impl Fn(T, T) -> Result<U, &'static str> + Send + Sync + 'static,
+) -> Lowered {
+    let walk = Broadcast::new(&pair.result.shape, &pair.a.shape, &pair.b.shape);
+    call.step(&pair.result.shape, move |io| {
+        let (a, b) = (Rows::from(io.input::<T>(0)), Rows::from(io.input::<T>(1)));
+        walk.each_row(a, b, Rows::from(io.output::<U>(0)), |a, b, to| {
+            let (da, db) = (usize::from(a.len() > 1), usize::from(b.len() > 1));
+            for at in 0..to.len() {
+                to.set(at, f(a.get(at * da), b.get(at * db)).map_err(str::to_owned)?);
+            }
+            Ok(())
+        })
+    });
+    Ok(())
+}
+
+/// As [`emit`], of stored values that become stored values.
+fn emit_stored(
+    call: &mut Call<'_, '_>,
+    pair: &Pair,
+    f: impl Fn(i32, i32) -> Result<i32, &'static str> + Send + Sync + 'static,
+) -> Lowered {
+    by_kind!(pair.a.kind, [I8 i8, U8 u8, I16 i16], T => {
+        emit::<T, T>(call, pair, move |a, b| f(a.wide(), b.wide()).map(T::stored))
+    })
+}
+
+/// The four operations of arithmetic that have a fused activation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arithmetic {
+    Add,
+    Sub,
+    Mul,
+    Div,
+}
+
+pub(super) fn arithmetic(call: &mut Call<'_, '_>, which: Arithmetic) -> Lowered {
+    let activation = call.activation(0)?;
+    let pair = pair(call)?;
+    pair.a.same_kind(&pair.result)?;
+    match pair.a.kind {
+        Kind::F32 => {
+            let (low, high) = activation.real_range();
+            let clamp = move |x: f32| x.max(low).min(high);
+            match which {
+                Arithmetic::Add => emit(call, &pair, move |a: f32, b| Ok(clamp(a + b))),
+                Arithmetic::Sub => emit(call, &pair, move |a: f32, b| Ok(clamp(a - b))),
+                Arithmetic::Mul => emit(call, &pair, move |a: f32, b| Ok(clamp(a * b))),
+                Arithmetic::Div => emit(call, &pair, move |a: f32, b| Ok(clamp(a / b))),
+            }
+        }
+        Kind::I32 | Kind::I64 | Kind::U32 => integers(call, &pair, which, activation),
+        Kind::I8 | Kind::U8 | Kind::I16 => match which {
+            Arithmetic::Add | Arithmetic::Sub => sum(call, &pair, which, activation),
+            Arithmetic::Mul => product(call, &pair, activation),
+            Arithmetic::Div => quotient(call, &pair, activation),
+        },
+        kind => Err(refused(0, kind).into()),
+    }
+}
+
+fn integers(
+    call: &mut Call<'_, '_>,
+    pair: &Pair,
+    which: Arithmetic,
+    activation: Activation,
+) -> Lowered {
+    let (low, high) = match activation {
+        Activation::Relu => (0, i64::MAX),
+        Activation::ReluN1To1 => (-1, 1),
+        Activation::Relu6 => (0, 6),
+        _ => (i64::MIN, i64::MAX),
+    };
+    macro_rules! of {
+        ($T:ty) => {{
+            let low = <$T>::try_from(low).unwrap_or(<$T>::MIN);
+            let high = <$T>::try_from(high).unwrap_or(<$T>::MAX);
+            emit(call, pair, move |a: $T, b: $T| {
+                let value = match which {
+                    Arithmetic::Add => a.wrapping_add(b),
+                    Arithmetic::Sub => a.wrapping_sub(b),
+                    Arithmetic::Mul => a.wrapping_mul(b),
+                    Arithmetic::Div if b == 0 => return Err("a division by 0"),
+                    Arithmetic::Div => a.wrapping_div(b),
+                };
+                Ok(value.clamp(low, high))
+            })
+        }};
+    }
+    match pair.a.kind {
+        Kind::I64 => of!(i64),
+        Kind::U32 => of!(u32),
+        _ => of!(i32),
+    }
+}
+
+/// Sums and differences: both inputs are brought to a common scale with 20 bits to spare, 15 for
+/// 16-bit values; those whose scales are powers of two, to the result's by shifts.
+fn sum(call: &mut Call<'_, '_>, pair: &Pair, which: Arithmetic, activation: Activation) -> Lowered {
+    let Pair { a, b, result } = pair;
+    let is_16 = a.kind == Kind::I16;
+    let (min, max) = result.activated(activation)?;
+    if is_16 && call.flag(1)? && has_power_scales(pair) {
+        return sum_of_powers(call, pair, which, (min, max));
+    }
+    let spare = if is_16 { 15 } else { 20 };
+    let twice = 2.0 * f64::from(a.scale.max(b.scale));
+    let to = Multiplier::new(twice / (f64::from(1 << spare) * f64::from(result.scale)));
+    let [of_a, mut of_b] = [a, b].map(|it| Multiplier::new(f64::from(it.scale) / twice));
+    if which == Arithmetic::Sub {
+        of_b.fraction = -of_b.fraction;
+    }
+    let points = [a.zero_point, b.zero_point, result.zero_point];
+    emit_stored(call, pair, move |a, b| {
+        let scaled = of_a.apply((a - points[0]) << spare);
+        let sum = scaled.wrapping_add(of_b.apply((b - points[1]) << spare));
+        Ok(to.apply(sum).wrapping_add(points[2]).clamp(min, max))
+    })
+}
+
+/// The exponent of a scale that is a power of two.
+fn exponent(scale: f32) -> Option<i32> {
+    let log = scale.log2();
+    #[expect(clippy::cast_possible_truncation, reason = "between -150 and 128")]
+    let rounded = log.round() as i32;
+    ((log - f32_of(rounded)).abs() < 1e-3).then_some(rounded)
+}
+
+fn has_power_scales(pair: &Pair) -> bool {
+    [&pair.a, &pair.b, &pair.result].iter().all(|it| exponent(it.scale).is_some())
+}
+
+fn sum_of_powers(
+    call: &mut Call<'_, '_>,
+    pair: &Pair,
+    which: Arithmetic,
+    (min, max): (i32, i32),
+) -> Lowered {
+    let of = |arg: &Arg| exponent(arg.scale).unwrap_or(0);
+    let shifts = [of(&pair.a) - of(&pair.result), of(&pair.b) - of(&pair.result)];
+    if shifts.iter().any(|&shift| shift > 0) {
+        return Err(OpError::rule("an input's scale is greater than the result's").into());
+    }
+    emit_stored(call, pair, move |a, b| {
+        let [a, b] = [(a, shifts[0]), (b, shifts[1])].map(|(x, shift)| rdbpot(x, -shift));
+        let sum = if which == Arithmetic::Sub { a - b } else { a + b };
+        Ok(sum.clamp(-32768, 32767).clamp(min, max))
+    })
+}
+
+fn product(call: &mut Call<'_, '_>, pair: &Pair, activation: Activation) -> Lowered {
+    let Pair { a, b, result } = pair;
+    let (min, max) = result.activated(activation)?;
+    let multiplier =
+        Multiplier::new(f64::from(a.scale) * f64::from(b.scale) / f64::from(result.scale));
+    let points = [a.zero_point, b.zero_point, result.zero_point];
+    emit_stored(call, pair, move |a, b| {
+        let product = (a - points[0]).wrapping_mul(b - points[1]);
+        Ok(multiplier.apply(product).wrapping_add(points[2]).clamp(min, max))
+    })
+}
+
+/// Quotients by a fixed-point reciprocal of the divisor.
+fn quotient(call: &mut Call<'_, '_>, pair: &Pair, activation: Activation) -> Lowered {
+    let Pair { a, b, result } = pair;
+    let (min, max) = result.activated(activation)?;
+    let to = Multiplier::new(f64::from(a.scale) / (f64::from(b.scale) * f64::from(result.scale)));
+    let points = [a.zero_point, b.zero_point, result.zero_point];
+    emit_stored(call, pair, move |a, b| {
+        let (a, b) = (a - points[0], b - points[1]);
+        if b == 0 {
+            return Err("a division by 0");
+        }
+        let (inverse, reciprocal_shift) = reciprocal(b.unsigned_abs());
+        let inverse = if b < 0 { -inverse } else { inverse };
+        // As many bits as the dividend has to spare.
+        let spare = i32::try_from(a.unsigned_abs().leading_zeros()).unwrap_or(0) - 1;
+        let spare = if a < 0 && a.unsigned_abs().is_power_of_two() { spare + 1 } else { spare };
+        let unscaled = srdhm(a << spare, inverse);
+        let total =
+            Multiplier { fraction: to.fraction, shift: to.shift - reciprocal_shift - spare };
+        let shifted = rdbpot(
+            srdhm(unscaled.wrapping_shl(u32::try_from(total.shift).unwrap_or(0)), total.fraction),
+            -total.shift,
+        );
+        Ok(shifted.wrapping_add(points[2]).clamp(min, max))
+    })
+}
+
+/// `2^31 / x` as a fraction of 31 bits, and the bits of `x` above one.
+fn reciprocal(x: u32) -> (i32, i32) {
+    let headroom = x.leading_zeros();
+    let bits = 31 - i32::try_from(headroom).unwrap_or(0);
+    let above_one = (x << headroom).wrapping_sub(1 << 31);
+    (fixed::one_over_one_plus(i32::wrap(above_one.cast_signed())), bits)
+}
+
+/// The operations of two tensors of one type that give that type.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Choice {
+    Maximum,
+    Minimum,
+    Pow,
+    FloorDiv,
+    FloorMod,
+    SquaredDifference,
+    Atan2,
+    Xor,
+    RightShift,
+}
+
+pub(super) fn choice(call: &mut Call<'_, '_>, which: Choice) -> Lowered {
+    let pair = pair(call)?;
+    pair.a.same_kind(&pair.result)?;
+    match pair.a.kind {
+        Kind::F32 => {
+            let f: fn(f32, f32) -> f32 = match which {
+                Choice::Maximum => |a, b| if a > b { a } else { b },
+                Choice::Minimum => |a, b| if a < b { a } else { b },
+                Choice::Pow => f32::powf,
+                Choice::FloorDiv => |a, b| (a / b).floor(),
+                Choice::FloorMod => |a, b| {
+                    let rest = a % b;
+                    if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
+                },
+                Choice::SquaredDifference => |a, b| (a - b) * (a - b),
+                Choice::Atan2 => f32::atan2,
+                Choice::Xor | Choice::RightShift => return Err(refused(0, Kind::F32).into()),
+            };
+            emit(call, &pair, move |a: f32, b| Ok(f(a, b)))
+        }
+        Kind::F64 if matches!(which, Choice::Atan2) => {
+            emit(call, &pair, |a: f64, b| Ok(a.atan2(b)))
+        }
+        Kind::I8 if matches!(which, Choice::SquaredDifference) => squared(call, &pair),
+        Kind::Bool if matches!(which, Choice::Xor) => {
+            emit(call, &pair, |a: u8, b| Ok(u8::from((a != 0) != (b != 0))))
+        }
+        _ => whole(call, &pair, which),
+    }
+}
+
+fn whole(call: &mut Call<'_, '_>, pair: &Pair, which: Choice) -> Lowered {
+    macro_rules! of {
+        ($T:ty) => {
+            emit(call, pair, move |a: $T, b: $T| {
+                Ok(match which {
+                    Choice::Maximum => a.max(b),
+                    Choice::Minimum => a.min(b),
+                    Choice::FloorDiv | Choice::FloorMod if b == 0 => {
+                        return Err("a division by 0");
+                    }
+                    Choice::FloorDiv => {
+                        let rest = a.wrapping_rem(b);
+                        let is_under = rest != 0 && (rest ^ b) < <$T>::default();
+                        a.wrapping_div(b).wrapping_sub(<$T>::from(is_under))
+                    }
+                    Choice::FloorMod => {
+                        let rest = a.wrapping_rem(b);
+                        let is_under = rest != 0 && (rest ^ b) < <$T>::default();
+                        if is_under { rest.wrapping_add(b) } else { rest }
+                    }
+                    Choice::Pow => {
+                        let power = u32::try_from(b).map_err(|_| "a negative power")?;
+                        a.wrapping_pow(power)
+                    }
+                    Choice::SquaredDifference => {
+                        let difference = a.wrapping_sub(b);
+                        difference.wrapping_mul(difference)
+                    }
+                    Choice::Xor => a ^ b,
+                    Choice::RightShift => {
+                        let most = <$T>::try_from(<$T>::BITS - 1).unwrap_or(0);
+                        let shift = u32::try_from(b.clamp(<$T>::default(), most)).unwrap_or(0);
+                        a >> shift
+                    }
+                    Choice::Atan2 => return Err("integers have no ATAN2"),
+                })
+            })
+        };
+    }
+    match pair.a.kind {
+        Kind::I8 => of!(i8),
+        Kind::U8 => of!(u8),
+        Kind::I16 => of!(i16),
+        Kind::U16 => of!(u16),
+        Kind::I32 => of!(i32),
+        Kind::U32 => of!(u32),
+        Kind::I64 => of!(i64),
+        kind => Err(refused(0, kind).into()),
+    }
+}
+
+/// The squared difference of 8-bit values: both at twice the greater scale, with 7 bits to spare.
+fn squared(call: &mut Call<'_, '_>, pair: &Pair) -> Lowered {
+    const SPARE: i32 = 7;
+    let Pair { a, b, result } = pair;
+    let (min, max) = result.kind.range();
+    let twice = 2.0 * f64::from(a.scale.max(b.scale));
+    let [of_a, of_b] = [a, b].map(|it| Multiplier::new(f64::from(it.scale) / twice));
+    let whole = f64::from(1 << (2 * SPARE)) * f64::from(result.scale);
+    let to = Multiplier::new(twice * twice / whole);
+    let points = [a.zero_point, b.zero_point, result.zero_point];
+    emit_stored(call, pair, move |a, b| {
+        let a = of_a.apply((a - points[0]) << SPARE);
+        let difference = a - of_b.apply((b - points[1]) << SPARE);
+        let square = difference.wrapping_mul(difference);
+        Ok(to.apply(square).wrapping_add(points[2]).clamp(min, max))
+    })
+}
+
+/// A comparison.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Order {
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+    Equal,
+    NotEqual,
+}
+
+impl Order {
+    fn holds<T: PartialOrd + Copy>(self, a: T, b: T) -> bool {
+        match self {
+            Self::Less => a < b,
+            Self::LessEqual => a <= b,
+            Self::Greater => a > b,
+            Self::GreaterEqual => a >= b,
+            Self::Equal => a == b,
+            Self::NotEqual => a != b,
+        }
+    }
+}
+
+/// 8-bit values of different scales are compared with 8 bits to spare.
+pub(super) fn compare(call: &mut Call<'_, '_>, order: Order) -> Lowered {
+    let pair = pair(call)?;
+    if pair.result.kind != Kind::Bool {
+        return Err(OpError::output(0, "is not of booleans").into());
+    }
+    if matches!(pair.a.kind, Kind::I8 | Kind::U8) {
+        const SPARE: i32 = 8;
+        let [of_a, of_b] = [&pair.a, &pair.b].map(|it| Multiplier::new(f64::from(it.scale)));
+        let points = [pair.a.zero_point, pair.b.zero_point];
+        return by_kind!(pair.a.kind, [I8 i8, U8 u8], T => emit(call, &pair, move |a: T, b: T| {
+            let a = of_a.apply((a.wide() - points[0]) << SPARE);
+            let b = of_b.apply((b.wide() - points[1]) << SPARE);
+            Ok(u8::from(order.holds(a, b)))
+        }));
+    }
+    by_kind!(
+        pair.a.kind,
+        [F32 f32, F64 f64, I16 i16, I32 i32, U32 u32, I64 i64, U64 u64, Bool u8],
+        T => emit(call, &pair, move |a: T, b: T| Ok(u8::from(order.holds(a, b))))
+    )
+}
+
+pub(super) fn logical(call: &mut Call<'_, '_>, f: fn(bool, bool) -> bool) -> Lowered {
+    let pair = pair(call)?;
+    if pair.a.kind != Kind::Bool {
+        return Err(refused(0, pair.a.kind).into());
+    }
+    emit(call, &pair, move |a: u8, b: u8| Ok(u8::from(f(a != 0, b != 0))))
+}

@@ -1,0 +1,402 @@
+//! Convolutions of integers: 8-bit and 16-bit activations with 8-bit weights.
+//!
+//! Activations less their zero point fit 16 bits, as weights less theirs do; a patch is gathered as
+//! such and multiplied with each filter. Sums are exact in 64 bits.
+
+use std::sync::Arc;
+
+use nnburst_kernels::tensor::quant::Multiplier;
+use nnburst_kernels::tensor::{In, OpError, Shape};
+
+use super::arg::{Arg, Call, Kind, by_kind, refused};
+use super::math::{Stored, apply_wide, low};
+use crate::lowering::Lowered;
+use crate::ops::support::{Axis, Image, Padding, Window, plain};
+
+/// From accumulators to stored values of the result.
+#[derive(Clone, Debug)]
+pub(super) struct Requantise {
+    multipliers: Vec<Multiplier>,
+    /// Accumulators of 64 bits, whose multipliers keep 16.
+    is_wide: bool,
+    zero_point: i32,
+    min: i32,
+    max: i32,
+}
+
+impl Requantise {
+    /// Of so many output channels, whose weights have these scales; the accumulators are as wide as
+    /// their bias.
+    pub(super) fn new(
+        input: &Arg,
+        scales: &[f32],
+        result: &Arg,
+        is_wide: bool,
+        (min, max): (i32, i32),
+    ) -> Self {
+        let multiplier = |&scale: &f32| {
+            let product = f64::from(input.scale) * f64::from(scale);
+            Multiplier::new(product / f64::from(result.scale))
+        };
+        let multipliers = scales.iter().map(multiplier).collect();
+        Self { multipliers, is_wide, zero_point: result.zero_point, min, max }
+    }
+
+    /// The stored value of an accumulator.
+    #[inline(always)]
+    pub(super) fn apply(&self, channel: usize, sum: i64) -> i32 {
+        let multiplier = self.multipliers[channel];
+        let scaled =
+            if self.is_wide { apply_wide(multiplier, sum) } else { multiplier.apply(low(sum)) };
+        scaled.wrapping_add(self.zero_point).clamp(self.min, self.max)
+    }
+}
+
+/// Returns whether the accumulators of an operation have 64 bits: those of 16-bit activations whose
+/// bias is not of 32 bits.
+pub(super) fn is_wide(call: &Call<'_, '_>, input: &Arg, bias: usize) -> Lowered<bool> {
+    let is_narrow = call.has(bias) && call.arg(bias)?.kind == Kind::I32;
+    Ok(input.kind == Kind::I16 && !is_narrow)
+}
+
+/// The accumulator that a channel starts with.
+pub(super) fn bias_at(call: &Call<'_, '_>, index: usize, channels: usize) -> Lowered<BiasKind> {
+    if !call.has(index) {
+        return Ok(BiasKind::None);
+    }
+    let bias = call.arg(index)?;
+    if bias.shape.elements() != channels {
+        let what = format!("has {} elements for {channels} channels", bias.shape.elements());
+        return Err(OpError::input(index, what).into());
+    }
+    match bias.kind {
+        Kind::I32 => Ok(BiasKind::I32(index)),
+        Kind::I64 => Ok(BiasKind::I64(index)),
+        kind => Err(refused(index, kind).into()),
+    }
+}
+
+/// The type of a bias, and which input it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum BiasKind {
+    None,
+    I32(usize),
+    I64(usize),
+}
+
+impl BiasKind {
+    pub(super) fn get(self, io: &crate::lowering::Io<'_>, channel: usize) -> i64 {
+        match self {
+            Self::None => 0,
+            Self::I32(index) => i64::from(io.input::<i32>(index).get(channel)),
+            Self::I64(index) => io.input::<i64>(index).get(channel),
+        }
+    }
+}
+
+/// Weights less their zero point.
+#[derive(Clone, Debug)]
+pub(super) enum Weights {
+    /// Constants, widened once.
+    Ready(Arc<[i16]>),
+    /// Those of an input.
+    Given { input: usize, kind: Kind, zero_point: i32 },
+}
+
+impl Weights {
+    /// Widens an input's weights where they are constants.
+    pub(super) fn new(call: &mut Call<'_, '_>, input: usize, arg: &Arg) -> Lowered<Self> {
+        if !matches!(arg.kind, Kind::I8 | Kind::U8) {
+            return Err(refused(input, arg.kind).into());
+        }
+        let given = Self::Given { input, kind: arg.kind, zero_point: arg.zero_point };
+        let Some(bytes) = call.constant(input) else { return Ok(given) };
+        call.claim(2 * bytes.len())?;
+        let zero = arg.zero_point;
+        let wide = by_kind!(arg.kind, [I8 i8, U8 u8], T => {
+            widen(In::of(bytes.typed::<T>()), zero).into()
+        });
+        Ok(Self::Ready(wide))
+    }
+
+    /// All of them.
+    pub(super) fn get(&self, io: &crate::lowering::Io<'_>) -> Arc<[i16]> {
+        match self {
+            Self::Ready(weights) => Arc::clone(weights),
+            Self::Given { input, kind: Kind::U8, zero_point } => {
+                widen(io.input::<u8>(*input), *zero_point).into()
+            }
+            Self::Given { input, zero_point, .. } => {
+                widen(io.input::<i8>(*input), *zero_point).into()
+            }
+        }
+    }
+}
+
+fn widen<T: Stored>(values: In<'_, T>, zero_point: i32) -> Vec<i16> {
+    values.iter().map(|value| i16::stored(value.wide() - zero_point)).collect()
+}
+
+/// The exact sum of products of activations with weights of 9 bits at most.
+#[inline(always)]
+pub(super) fn dot(a: &[i16], b: &[i16]) -> i64 {
+    /// Products have 24 bits: as many sum up in 31.
+    const EXACT: usize = 128;
+    let (a_chunks, a_rest) = a.as_chunks::<EXACT>();
+    let (b_chunks, b_rest) = b.as_chunks::<EXACT>();
+    let sum = |a: &[i16], b: &[i16]| -> i32 {
+        a.iter().zip(b).map(|(&a, &b)| i32::from(a) * i32::from(b)).sum()
+    };
+    let chunks = a_chunks.iter().zip(b_chunks).map(|(a, b)| i64::from(sum(a, b)));
+    chunks.sum::<i64>() + i64::from(sum(a_rest, b_rest))
+}
+
+/// The windows of a convolution over one image after the other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Windows {
+    pub(super) input: Image,
+    pub(super) output: Image,
+    pub(super) vertical: Axis,
+    pub(super) horizontal: Axis,
+}
+
+impl Windows {
+    /// Reads padding and strides from option 0 on, dilations from `dilations` on.
+    pub(super) fn read(
+        call: &Call<'_, '_>,
+        input: &Shape,
+        [height, width, channels]: [usize; 3],
+        dilations: Option<usize>,
+    ) -> Lowered<Self> {
+        let padding = match call.int(0)? {
+            0 => Padding::Same,
+            1 => Padding::Valid,
+            code => return Err(OpError::rule(format!("there is no padding {code}")).into()),
+        };
+        let mut window = Window {
+            padding,
+            stride_w: call.count(1, 1)?,
+            stride_h: call.count(2, 1)?,
+            dilation_w: 1,
+            dilation_h: 1,
+        };
+        if let Some(first) = dilations {
+            window.dilation_w = call.count(first, 1)?;
+            window.dilation_h = call.count(first + 1, 1)?;
+        }
+        let input = Image::of(0, input, false)?;
+        let (vertical, horizontal) = window.axes(&input, height, width)?;
+        let mut output = input.resized(vertical.output, horizontal.output);
+        output.channels = channels;
+        Ok(Self { input, output, vertical, horizontal })
+    }
+
+    /// Gathers the patch of an output pixel: channels `first..first + count` of each tap, less the
+    /// zero point; 0 where a tap is outside.
+    pub(super) fn gather<T: Stored>(
+        &self,
+        input: In<'_, T>,
+        [batch, y, x]: [usize; 3],
+        zero_point: i32,
+        [first, count]: [usize; 2],
+        patch: &mut [i16],
+    ) {
+        patch.fill(0);
+        let row = self.horizontal.filter * count;
+        for (tap_y, in_y) in self.vertical.taps(y) {
+            for (tap_x, in_x) in self.horizontal.taps(x) {
+                let from = self.input.at(batch, in_y, in_x, first);
+                let to = tap_y * row + tap_x * count;
+                let values = input.slice(from..from + count);
+                for (to, value) in patch[to..to + count].iter_mut().zip(values.iter()) {
+                    *to = i16::stored(value.wide() - zero_point);
+                }
+            }
+        }
+    }
+}
+
+/// CONV_2D of integers: filters `[outputs, height, width, inputs per group]`.
+pub(super) fn conv_2d(call: &mut Call<'_, '_>) -> Lowered {
+    if call.arg(0)?.kind == Kind::F32 {
+        return super::hybrid_conv::conv_2d(call);
+    }
+    let (input, filter, result) = (call.arg(0)?, call.arg(1)?, call.result(0)?);
+    input.same_kind(&result)?;
+    let &[outputs, height, width, depth] = &filter.shape[..] else {
+        return Err(OpError::input(1, format!("is of {:?}", filter.shape)).into());
+    };
+    let windows = Windows::read(call, &input.shape, [height, width, outputs], Some(4))?;
+    let groups = windows.input.channels / depth.max(1);
+    let fits = groups > 0
+        && groups * depth == windows.input.channels
+        && outputs.is_multiple_of(groups)
+        && outputs > 0;
+    if !fits {
+        let what = format!("{} channels for filters of {depth}", windows.input.channels);
+        return Err(OpError::rule(what).into());
+    }
+    let range = result.activated(call.activation(3)?)?;
+    let wide = is_wide(call, &input, 2)?;
+    let requantise = Requantise::new(&input, &filter.scales(outputs)?, &result, wide, range);
+    let bias = bias_at(call, 2, outputs)?;
+    let weights = Weights::new(call, 1, &filter)?;
+    let shape = windows.output.shape()?;
+    call.set(0, &shape)?;
+    let patch = height * width * depth;
+    let zero_point = input.zero_point;
+    let per_group = outputs / groups;
+    let rows = windows.output.batches * windows.output.height;
+    let work = 2 * u64::try_from(shape.elements().saturating_mul(patch)).unwrap_or(u64::MAX);
+    let label = plain("tflite_conv_2d", &shape, work);
+    by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => {
+        call.emit_bands(label, 2 * patch, rows, move |mut io, band| {
+            let filters = weights.get(&io);
+            let (from, to) = (io.input::<T>(0), io.output::<T>(0));
+            let fixed = io.inputs_and_outputs();
+            let gathered = io.scratch_slice::<i16>();
+            for row in band {
+                let (batch, y) = (row / windows.output.height, row % windows.output.height);
+                for x in 0..windows.output.width {
+                    nnburst_kernels::tensor::poll::work(patch * outputs / 8)?;
+                    for group in 0..groups {
+                        let channels = [group * depth, depth];
+                        windows.gather(from, [batch, y, x], zero_point, channels, gathered);
+                        for channel in group * per_group..(group + 1) * per_group {
+                            let own = &filters[channel * patch..(channel + 1) * patch];
+                            let sum = dot(gathered, own) + bias.get(&fixed, channel);
+                            let value = T::stored(requantise.apply(channel, sum));
+                            to.set(windows.output.at(batch, y, x, channel), value);
+                        }
+                    }
+                }
+            }
+            Ok(())
+        });
+    });
+    Ok(())
+}
+
+/// DEPTHWISE_CONV_2D of integers: filters `[1, height, width, channels]`.
+pub(super) fn depthwise_conv_2d(call: &mut Call<'_, '_>) -> Lowered {
+    if call.arg(0)?.kind == Kind::F32 {
+        return super::hybrid_conv::depthwise_conv_2d(call);
+    }
+    let (input, filter, result) = (call.arg(0)?, call.arg(1)?, call.result(0)?);
+    input.same_kind(&result)?;
+    let &[1, height, width, outputs] = &filter.shape[..] else {
+        return Err(OpError::input(1, format!("is of {:?}", filter.shape)).into());
+    };
+    let windows = Windows::read(call, &input.shape, [height, width, outputs], Some(4))?;
+    let times = outputs / windows.input.channels;
+    if times * windows.input.channels != outputs || outputs == 0 {
+        let what = format!("{} channels become {outputs}", windows.input.channels);
+        return Err(OpError::rule(what).into());
+    }
+    let range = result.activated(call.activation(3)?)?;
+    let wide = is_wide(call, &input, 2)?;
+    let requantise = Requantise::new(&input, &filter.scales(outputs)?, &result, wide, range);
+    let bias = bias_at(call, 2, outputs)?;
+    let weights = Weights::new(call, 1, &filter)?;
+    let shape = windows.output.shape()?;
+    call.set(0, &shape)?;
+    let zero_point = input.zero_point;
+    by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => {
+        call.step(&shape, move |io| {
+            let filters = weights.get(&io);
+            let (from, to) = (io.input::<T>(0), io.output::<T>(0));
+            for at in nnburst_kernels::tensor::poll::each(0..to.len(), height * width) {
+                let channel = at % outputs;
+                let pixel = at / outputs;
+                let (x, rest) = (pixel % windows.output.width, pixel / windows.output.width);
+                let (y, batch) = (rest % windows.output.height, rest / windows.output.height);
+                let mut sum = bias.get(&io, channel);
+                for (tap_y, in_y) in windows.vertical.taps(y) {
+                    for (tap_x, in_x) in windows.horizontal.taps(x) {
+                        let value = from.get(windows.input.at(batch, in_y, in_x, channel / times));
+                        let weight = filters[(tap_y * width + tap_x) * outputs + channel];
+                        sum += i64::from(value.wide() - zero_point) * i64::from(weight);
+                    }
+                }
+                to.set(at, T::stored(requantise.apply(channel, sum)));
+            }
+            Ok(())
+        });
+    });
+    Ok(())
+}
+
+/// TRANSPOSE_CONV of integers: the result's shape comes first, then filters
+/// `[outputs, height, width, inputs]`, then the input.
+pub(super) fn transpose_conv(call: &mut Call<'_, '_>) -> Lowered {
+    let (filter, input, result) = (call.arg(1)?, call.arg(2)?, call.result(0)?);
+    input.same_kind(&result)?;
+    let extents = super::arg::sizes(&call.ints(0)?)?;
+    let (&[outputs, height, width, depth], &[batches, out_h, out_w, channels]) =
+        (&filter.shape[..], &extents[..])
+    else {
+        return Err(OpError::rule("filters or result are not of rank 4").into());
+    };
+    // The windows of the convolution that this one undoes: from the result to the input.
+    let below = Shape::new(vec![batches, out_h, out_w, channels])?;
+    let windows = Windows::read(call, &below, [height, width, depth], None)?;
+    if channels != outputs || windows.output.shape()? != input.shape {
+        let what = format!("{:?} does not become {extents:?}", input.shape);
+        return Err(OpError::rule(what).into());
+    }
+    let range = result.activated(call.activation(3)?)?;
+    let wide = is_wide(call, &input, 3)?;
+    let requantise = Requantise::new(&input, &filter.scales(outputs)?, &result, wide, range);
+    let bias = bias_at(call, 3, outputs)?;
+    let weights = Weights::new(call, 1, &filter)?;
+    let shape = call.set(0, &extents)?;
+    let zero_point = input.zero_point;
+    let label = plain("tflite_transpose_conv", &shape, 0);
+    by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => {
+        call.emit_with_scratch(label, 8 * shape.elements(), move |mut io| {
+            let filters = weights.get(&io);
+            let (from, to) = (io.input::<T>(2), io.output::<T>(0));
+            let fixed = io.inputs_and_outputs();
+            let sums = io.scratch_slice::<i64>();
+            sums.fill(0);
+            let (small, large) = (windows.output, windows.input);
+            let pixels = small.batches * small.height * small.width;
+            for pixel in nnburst_kernels::tensor::poll::each(0..pixels, height * width * outputs) {
+                let (x, rest) = (pixel % small.width, pixel / small.width);
+                let (y, batch) = (rest % small.height, rest / small.height);
+                for (tap_y, out_y) in windows.vertical.taps(y) {
+                    for (tap_x, out_x) in windows.horizontal.taps(x) {
+                        for channel in 0..outputs {
+                            let first = ((channel * height + tap_y) * width + tap_x) * depth;
+                            let own = &filters[first..first + depth];
+                            let values = from.slice(pixel * depth..(pixel + 1) * depth);
+                            let products = own.iter().zip(values.iter()).map(|(&w, value)| {
+                                i64::from(value.wide() - zero_point) * i64::from(w)
+                            });
+                            sums[large.at(batch, out_y, out_x, channel)] += products.sum::<i64>();
+                        }
+                    }
+                }
+            }
+            for (at, &sum) in sums.iter().enumerate() {
+                let channel = at % outputs;
+                let sum = sum + bias.get(&fixed, channel);
+                to.set(at, T::stored(requantise.apply(channel, sum)));
+            }
+            Ok(())
+        });
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_of_the_greatest_products_are_exact() {
+        let (a, b) = (vec![i16::MIN; 1000], vec![-255i16; 1000]);
+        assert_eq!(dot(&a, &b), 32768 * 255 * 1000);
+        assert_eq!(dot(&a[..3], &b[..3]), 32768 * 255 * 3);
+    }
+}

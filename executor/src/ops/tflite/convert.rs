@@ -1,0 +1,177 @@
+//! From one type of numbers to another.
+
+use half::f16;
+use nnburst_kernels::tensor::quant::Multiplier;
+use nnburst_kernels::tensor::{In, OpError, Out, poll};
+
+use super::arg::{Arg, Call, Kind, by_kind, refused};
+use super::math::{Stored, cut, low, narrow, real_at, round_i32};
+use crate::lowering::Lowered;
+
+/// FLOAT32 to stored values, or stored values to others by a multiplier.
+pub(super) fn quantize(call: &mut Call<'_, '_>) -> Lowered {
+    let (input, result) = (call.arg(0)?, call.result(0)?);
+    let extents = input.shape.to_vec();
+    call.set(0, &extents)?;
+    let (min, max) = result.kind.range();
+    let (scale, zero_point) = (result.scale, result.zero_point);
+    let to = Multiplier::new(f64::from(input.scale) / f64::from(result.scale));
+    let from_zero = input.zero_point;
+    macro_rules! store {
+        ($T:ty, $U:ty, $wide:expr, $store:expr) => {
+            call.step(&input.shape, move |io| {
+                io.output::<$U>(0).fill(io.input::<$T>(0).iter().map(|x| {
+                    let scaled = to.apply($wide(x).wrapping_sub(from_zero));
+                    $store(scaled.saturating_add(zero_point).clamp(min, max))
+                }));
+                Ok(())
+            })
+        };
+    }
+    match (input.kind, result.kind) {
+        (Kind::F32, Kind::I8 | Kind::U8 | Kind::I16) => {
+            by_kind!(result.kind, [I8 i8, U8 u8, I16 i16], T => call.step(&input.shape, move |io| {
+                io.output::<T>(0).fill(io.input::<f32>(0).iter().map(|x| {
+                    let stored = round_i32(x / scale).saturating_add(zero_point);
+                    T::stored(stored.clamp(min, max))
+                }));
+                Ok(())
+            }));
+        }
+        (Kind::I8 | Kind::U8 | Kind::I16, Kind::I8 | Kind::U8 | Kind::I16) => {
+            by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => {
+                by_kind!(result.kind, [I8 i8, U8 u8, I16 i16], U => {
+                    store!(T, U, |x: T| x.wide(), U::stored);
+                });
+            });
+        }
+        (Kind::I16, Kind::I32) => store!(i16, i32, i32::from, |x: i32| x),
+        (Kind::I32, Kind::I8 | Kind::U8 | Kind::I16) => {
+            by_kind!(result.kind, [I8 i8, U8 u8, I16 i16], U => {
+                store!(i32, U, |x: i32| x, U::stored);
+            });
+        }
+        (kind, _) => return Err(refused(0, kind).into()),
+    }
+    Ok(())
+}
+
+/// Stored values, FLOAT16 and integers with a scale to FLOAT32.
+pub(super) fn dequantize(call: &mut Call<'_, '_>) -> Lowered {
+    let (input, result) = (call.arg(0)?, call.result(0)?);
+    if result.kind != Kind::F32 {
+        return Err(OpError::output(0, "is not of floats").into());
+    }
+    let extents = input.shape.to_vec();
+    call.set(0, &extents)?;
+    if input.kind == Kind::F16 {
+        call.step(&input.shape, |io| {
+            io.output::<f32>(0).fill(io.input::<f16>(0).iter().map(f16::to_f32));
+            Ok(())
+        });
+        return Ok(());
+    }
+    let zero_point = input.zero_point;
+    if let Some(channels) = input.channels.clone() {
+        let axis = usize::try_from(channels.channel_dim).unwrap_or(usize::MAX);
+        if input.shape.get(axis) != Some(&channels.scales.len()) {
+            return Err(OpError::input(0, "has not a scale per channel").into());
+        }
+        let inner: usize = input.shape[axis + 1..].iter().product();
+        call.step(&input.shape, move |io| {
+            let (from, to) = (io.input::<i8>(0), io.output::<f32>(0));
+            for at in poll::each(0..to.len(), 2) {
+                let channel = at / inner % channels.scales.len();
+                let real = f64::from(channels.scales[channel]) * f64::from(from.get(at));
+                to.set(at, narrow(real));
+            }
+            Ok(())
+        });
+        return Ok(());
+    }
+    let scale = f64::from(input.scale);
+    by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => call.step(&input.shape, move |io| {
+        io.output::<f32>(0).fill(io.input::<T>(0).iter().map(|x| {
+            narrow(scale * f64::from(x.wide() - zero_point))
+        }));
+        Ok(())
+    }));
+    Ok(())
+}
+
+/// Numbers as C casts them; stored values count as plain integers.
+pub(super) fn cast(call: &mut Call<'_, '_>) -> Lowered {
+    let (mut input, result) = (call.arg(0)?, call.result(0)?);
+    let extents = input.shape.to_vec();
+    let shape = call.set(0, &extents)?;
+    (input.scale, input.zero_point) = (1.0, 0);
+    let to = result.kind;
+    let width = to.bytes();
+    call.step(&shape, move |io| {
+        let (from, into) = (io.input::<u8>(0), io.output::<u8>(0));
+        for at in poll::each(0..into.len() / width, 8) {
+            put(&input, from, at, to, into);
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
+fn put(input: &Arg, from: In<'_, u8>, at: usize, to: Kind, into: Out<'_, u8>) {
+    let place = at * to.bytes();
+    let real = real_at(input, from, at);
+    // Integers of 64 bits have more digits than doubles.
+    let whole = match input.kind {
+        Kind::I64 | Kind::U64 => i64::from_le_bytes(from.block(8 * at)),
+        _ => cut(real),
+    };
+    match to {
+        Kind::F32 => into.set_block(place, narrow(real).to_le_bytes()),
+        Kind::F16 => into.set_block(place, f16::from_f64(real).to_le_bytes()),
+        Kind::F64 => into.set_block(place, real.to_le_bytes()),
+        Kind::C64 => {
+            into.set_block(place, narrow(real).to_le_bytes());
+            let imaginary: [u8; 4] =
+                if input.kind == Kind::C64 { from.block(8 * at + 4) } else { [0; 4] };
+            into.set_block(place + 4, imaginary);
+        }
+        Kind::Bool => into.set(place, u8::from(real != 0.0)),
+        Kind::I32 if is_real(input.kind) => {
+            let saturated = i32::try_from(whole.clamp(i64::from(i32::MIN), i64::from(i32::MAX)));
+            into.set_block(place, saturated.unwrap_or(0).to_le_bytes());
+        }
+        Kind::I64 | Kind::U64 => into.set_block(place, whole.to_le_bytes()),
+        Kind::I32 | Kind::U32 => into.set_block(place, low(whole).to_le_bytes()),
+        Kind::I16 | Kind::U16 => {
+            let [first, second, ..] = whole.to_le_bytes();
+            into.set_block(place, [first, second]);
+        }
+        Kind::I8 | Kind::U8 => {
+            let [first, ..] = whole.to_le_bytes();
+            into.set(place, first);
+        }
+    }
+}
+
+fn is_real(kind: Kind) -> bool {
+    matches!(kind, Kind::F32 | Kind::F16 | Kind::F64 | Kind::C64)
+}
+
+/// The real or imaginary part of complex numbers, or their absolute value.
+pub(super) fn part(call: &mut Call<'_, '_>, f: fn(f32, f32) -> f32) -> Lowered {
+    let (input, result) = (call.arg(0)?, call.result(0)?);
+    if (input.kind, result.kind) != (Kind::C64, Kind::F32) {
+        return Err(refused(0, input.kind).into());
+    }
+    let extents = input.shape.to_vec();
+    let shape = call.set(0, &extents)?;
+    call.step(&shape, move |io| {
+        let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
+        for at in 0..to.len() {
+            let [real, imaginary] = from.block(2 * at);
+            to.set(at, f(real, imaginary));
+        }
+        Ok(())
+    });
+    Ok(())
+}

@@ -1,0 +1,395 @@
+//! Matrix products: FULLY_CONNECTED of integers and on the fly, BATCH_MATMUL of any batch.
+
+use nnburst_kernels::tensor::{In, OpError, Shape, poll};
+
+use super::arg::{Arg, Call, Kind, by_kind, refused};
+use super::conv::{Requantise, Weights, bias_at, dot};
+use super::math::{Stored, f32_of, f64_of, low, round_f64, round_i32};
+use crate::lowering::Lowered;
+use crate::ops::support::plain;
+
+/// Rows of the input times rows of the weights.
+#[derive(Clone, Copy, Debug)]
+struct Rows {
+    rows: usize,
+    units: usize,
+    depth: usize,
+}
+
+/// FULLY_CONNECTED. Integers are rounded once, in double precision; FLOAT32 times integers are
+/// quantised row by row first.
+pub(super) fn fully_connected(call: &mut Call<'_, '_>) -> Lowered {
+    let (input, weights, result) = (call.arg(0)?, call.arg(1)?, call.result(0)?);
+    let &[units, depth] = &weights.shape[..] else {
+        return Err(OpError::input(1, format!("is of {:?}", weights.shape)).into());
+    };
+    let keeps = call.flag(1)?;
+    let elements = input.shape.elements();
+    if depth == 0 || !elements.is_multiple_of(depth) {
+        return Err(OpError::input(0, format!("{elements} elements in rows of {depth}")).into());
+    }
+    let rows = elements / depth;
+    let mut extents = vec![rows, units];
+    if keeps {
+        extents = input.shape.to_vec();
+        if extents.pop() != Some(depth) {
+            return Err(OpError::input(0, "has rows of another length").into());
+        }
+        extents.push(units);
+    }
+    let shape = call.set(0, &extents)?;
+    let of = Rows { rows, units, depth };
+    match input.kind {
+        Kind::F32 => hybrid(call, &weights, &shape, of),
+        _ => integers(call, &input, &weights, &result, &shape, of),
+    }
+}
+
+fn integers(
+    call: &mut Call<'_, '_>,
+    input: &Arg,
+    weights: &Arg,
+    result: &Arg,
+    shape: &Shape,
+    of: Rows,
+) -> Lowered {
+    let (min, max) = result.activated(call.activation(0)?)?;
+    let scales = weights.scales(of.units)?;
+    let once: Vec<f64> = scales
+        .iter()
+        .map(|&scale| f64::from(input.scale) * f64::from(scale) / f64::from(result.scale))
+        .collect();
+    let bias = bias_at(call, 2, of.units)?;
+    let weights = Weights::new(call, 1, weights)?;
+    let (from_zero, to_zero) = (input.zero_point, result.zero_point);
+    let work = 2 * u64::try_from(shape.elements().saturating_mul(of.depth)).unwrap_or(u64::MAX);
+    let label = plain("tflite_fully_connected", shape, work);
+    by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => {
+        by_kind!(result.kind, [I8 i8, U8 u8, I16 i16], U => {
+            call.emit_with_scratch(label, 2 * of.depth, move |mut io| {
+                let filters = weights.get(&io);
+                let (from, to) = (io.input::<T>(0), io.output::<U>(0));
+                let inputs = io.inputs_and_outputs();
+                let row = io.scratch_slice::<i16>();
+                for at in poll::each(0..of.rows, of.units * of.depth / 8) {
+                    let values = from.slice(at * of.depth..(at + 1) * of.depth);
+                    for (to, value) in row.iter_mut().zip(values.iter()) {
+                        *to = i16::stored(value.wide() - from_zero);
+                    }
+                    for unit in 0..of.units {
+                        let own = &filters[unit * of.depth..(unit + 1) * of.depth];
+                        let sum = dot(row, own) + bias.get(&inputs, unit);
+                        let scaled = round_f64(f64_of(sum) * once[unit]);
+                        let stored = scaled.saturating_add(to_zero).clamp(min, max);
+                        to.set(at * of.units + unit, U::stored(stored));
+                    }
+                }
+                Ok(())
+            });
+        });
+    });
+    Ok(())
+}
+
+/// Rows of floats as 8-bit integers less their zero point; the scale that brings sums back.
+pub(super) struct OnTheFly;
+
+impl OnTheFly {
+    /// Quantises a row symmetrically: 127 steps to the greatest size.
+    pub(super) fn symmetric(row: In<'_, f32>, to: &mut [i16]) -> f32 {
+        let range = row.iter().fold(0.0f32, |most, x| most.max(x.abs()));
+        if range == 0.0 {
+            to.fill(0);
+            return 1.0;
+        }
+        let inverse = 127.0 / range;
+        for (to, x) in to.iter_mut().zip(row.iter()) {
+            *to = i16::stored(round_i32(inverse * x).clamp(-127, 127));
+        }
+        range / 127.0
+    }
+
+    /// Quantises a row with a zero point: all of -128 to 127 between the least, or 0, and the
+    /// greatest, or 0.
+    pub(super) fn asymmetric(row: In<'_, f32>, to: &mut [i16]) -> f32 {
+        let (least, most) =
+            row.iter().fold((0.0f32, 0.0f32), |(low, high), x| (low.min(x), high.max(x)));
+        if least.to_bits() == most.to_bits() || least == most {
+            to.fill(0);
+            return 1.0;
+        }
+        let (low_end, high_end) = (f64::from(least), f64::from(most));
+        let scale = (high_end - low_end) / 255.0;
+        let from_min = -128.0 - low_end / scale;
+        let from_max = 127.0 - high_end / scale;
+        let error_min = 128.0 + (low_end / scale).abs();
+        let error_max = 127.0 + (high_end / scale).abs();
+        let zero = if error_min < error_max { from_min } else { from_max };
+        let zero_point = if zero <= -128.0 {
+            -128
+        } else if zero >= 127.0 {
+            127
+        } else {
+            round_f64(zero)
+        };
+        let scale = super::math::narrow(scale);
+        let inverse = 1.0 / scale;
+        for (to, x) in to.iter_mut().zip(row.iter()) {
+            let stored = round_i32(f32_of(zero_point) + x * inverse);
+            *to = i16::stored(stored.clamp(-128, 127) - zero_point);
+        }
+        scale
+    }
+}
+
+/// FLOAT32 times integers: each row is quantised, multiplied in integers and brought back.
+fn hybrid(call: &mut Call<'_, '_>, weights: &Arg, shape: &Shape, of: Rows) -> Lowered {
+    let activation = call.activation(0)?;
+    let is_asymmetric = call.flag(2)?;
+    let scales = weights.scales(of.units)?;
+    let has_bias = call.has(2);
+    if has_bias && call.arg(2)?.kind != Kind::F32 {
+        return Err(OpError::input(2, "is not of floats").into());
+    }
+    let weights = Weights::new(call, 1, weights)?;
+    let work = 2 * u64::try_from(shape.elements().saturating_mul(of.depth)).unwrap_or(u64::MAX);
+    let label = plain("tflite_hybrid", shape, work);
+    call.emit_with_scratch(label, 2 * of.depth, move |mut io| {
+        let filters = weights.get(&io);
+        let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
+        let inputs = io.inputs_and_outputs();
+        let row = io.scratch_slice::<i16>();
+        for at in poll::each(0..of.rows, of.units * of.depth / 8) {
+            let values = from.slice(at * of.depth..(at + 1) * of.depth);
+            let quantised = if is_asymmetric {
+                OnTheFly::asymmetric(values, row)
+            } else {
+                OnTheFly::symmetric(values, row)
+            };
+            for unit in 0..of.units {
+                let own = &filters[unit * of.depth..(unit + 1) * of.depth];
+                let bias = if has_bias { inputs.input::<f32>(2).get(unit) } else { 0.0 };
+                let sum = f32_of(low(dot(row, own)));
+                let real = bias + sum * (quantised * scales[unit]);
+                to.set(at * of.units + unit, activation.apply(real));
+            }
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
+/// The matrices of a BATCH_MATMUL: `batch` pairs of `rows * depth` and `depth * columns`.
+#[derive(Clone, Debug)]
+struct Matrices {
+    rows: usize,
+    columns: usize,
+    depth: usize,
+    /// For each pair where its matrices start.
+    pairs: Vec<[usize; 2]>,
+    /// From one row to the next and from one element of a row to the next, of the left matrix; from
+    /// one column to the next and from one element of it to the next, of the right one.
+    strides: [[usize; 2]; 2],
+}
+
+impl Matrices {
+    fn read(call: &mut Call<'_, '_>, a: &Arg, b: &Arg) -> Lowered<(Self, Shape)> {
+        let split = |arg: &Arg, index: usize| {
+            let shape = &arg.shape;
+            let (batch, last) = shape
+                .split_last_chunk::<2>()
+                .ok_or_else(|| OpError::input(index, format!("is of {shape:?}, below rank 2")))?;
+            Ok::<_, OpError>((Shape::new(batch)?, *last))
+        };
+        let ((batch_a, [a0, a1]), (batch_b, [b0, b1])) = (split(a, 0)?, split(b, 1)?);
+        let (rows, depth, left) = if call.flag(0)? { (a1, a0, [1, a1]) } else { (a0, a1, [a1, 1]) };
+        let (columns, depth_b, right) =
+            if call.flag(1)? { (b0, b1, [b1, 1]) } else { (b1, b0, [1, b1]) };
+        if depth != depth_b {
+            return Err(OpError::rule(format!("{:?} times {:?}", a.shape, b.shape)).into());
+        }
+        let batch = batch_a.broadcast(&batch_b)?;
+        let mut extents = batch.to_vec();
+        extents.extend([rows, columns]);
+        let shape = call.set(0, &extents)?;
+        let strides = [batch_a.broadcast_strides(&batch), batch_b.broadcast_strides(&batch)];
+        let place = |of: &[usize], mut at: usize| {
+            let mut place = 0;
+            for (&extent, stride) in batch.iter().zip(of).rev() {
+                place += at % extent * stride;
+                at /= extent;
+            }
+            place
+        };
+        let pairs = (0..batch.elements())
+            .map(|at| [place(&strides[0], at) * a0 * a1, place(&strides[1], at) * b0 * b1])
+            .collect();
+        Ok((Self { rows, columns, depth, pairs, strides: [left, right] }, shape))
+    }
+}
+
+/// BATCH_MATMUL of floats, of integers of one type, and of floats by 8-bit integers.
+pub(super) fn batch_matmul(call: &mut Call<'_, '_>) -> Lowered {
+    let (a, b, result) = (call.arg(0)?, call.arg(1)?, call.result(0)?);
+    let (matrices, shape) = Matrices::read(call, &a, &b)?;
+    match (a.kind, b.kind) {
+        (Kind::F32, Kind::F32) => floats(call, matrices, &shape),
+        (Kind::I8, Kind::I8) | (Kind::U8, Kind::U8) | (Kind::I16, Kind::I16 | Kind::I8) => {
+            products(call, matrices, [&a, &b, &result], &shape)
+        }
+        (Kind::F32, Kind::I8) => hybrid_products(call, matrices, &b, &shape),
+        (_, kind) => Err(refused(1, kind).into()),
+    }
+}
+
+fn work_of(matrices: &Matrices, shape: &Shape) -> u64 {
+    2 * u64::try_from(shape.elements().saturating_mul(matrices.depth)).unwrap_or(u64::MAX)
+}
+
+fn floats(call: &mut Call<'_, '_>, of: Matrices, shape: &Shape) -> Lowered {
+    let label = plain("tflite_batch_matmul", shape, work_of(&of, shape));
+    let scratch = 4 * of.depth * (of.columns + 1);
+    let bands = of.pairs.len();
+    call.emit_bands(label, scratch, bands, move |mut io, band| {
+        let (a, b, to) = (io.input::<f32>(0), io.input::<f32>(1), io.output::<f32>(0));
+        let scratch = io.scratch_slice::<f32>();
+        let (row, columns) = scratch.split_at_mut(of.depth);
+        for pair in band {
+            let [left, right] = of.pairs[pair];
+            for (column, to) in columns.chunks_exact_mut(of.depth.max(1)).enumerate() {
+                let first = right + column * of.strides[1][0];
+                gather(b, first, of.strides[1][1], to);
+            }
+            for at in poll::each(0..of.rows, of.columns * of.depth / 8) {
+                gather(a, left + at * of.strides[0][0], of.strides[0][1], row);
+                for column in 0..of.columns {
+                    let other = &columns[column * of.depth..(column + 1) * of.depth];
+                    let place = (pair * of.rows + at) * of.columns + column;
+                    to.set(place, float_dot(row, other));
+                }
+            }
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
+fn gather(from: In<'_, f32>, first: usize, stride: usize, to: &mut [f32]) {
+    for (at, to) in to.iter_mut().enumerate() {
+        *to = from.get(first + at * stride);
+    }
+}
+
+/// Sixteen sums side by side, which compilers keep in vectors.
+fn float_dot(a: &[f32], b: &[f32]) -> f32 {
+    let (a_chunks, a_rest) = a.as_chunks::<16>();
+    let (b_chunks, b_rest) = b.as_chunks::<16>();
+    let mut sums = [0.0f32; 16];
+    for (a, b) in a_chunks.iter().zip(b_chunks) {
+        for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
+            *sum += a * b;
+        }
+    }
+    sums.iter().sum::<f32>() + a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum::<f32>()
+}
+
+/// Products of integers: sums of 64 bits where a factor has 16, else of 32.
+fn products(
+    call: &mut Call<'_, '_>,
+    of: Matrices,
+    [a, b, result]: [&Arg; 3],
+    shape: &Shape,
+) -> Lowered {
+    let range = result.kind.range();
+    let wide = a.kind == Kind::I16;
+    let requantise = Requantise::new(a, &[b.scale], result, wide, range);
+    let zeros = [a.zero_point, b.zero_point];
+    let label = plain("tflite_batch_matmul", shape, work_of(&of, shape));
+    let bands = of.pairs.len();
+    let scratch = 2 * of.depth * (of.columns + 1);
+    let is_exact = b.kind == Kind::I16;
+    by_kind!(a.kind, [I8 i8, U8 u8, I16 i16], T => {
+        by_kind!(b.kind, [I8 i8, U8 u8, I16 i16], U => {
+            call.emit_bands(label, scratch, bands, move |mut io, band| {
+                let (a, b, to) = (io.input::<T>(0), io.input::<U>(1), io.output::<T>(0));
+                let (row, columns) = io.scratch_slice::<i16>().split_at_mut(of.depth);
+                for pair in band {
+                    let [left, right] = of.pairs[pair];
+                    for (column, to) in columns.chunks_exact_mut(of.depth.max(1)).enumerate() {
+                        let first = right + column * of.strides[1][0];
+                        gather_stored(b, first, of.strides[1][1], zeros[1], to);
+                    }
+                    for at in poll::each(0..of.rows, of.columns * of.depth / 4) {
+                        let first = left + at * of.strides[0][0];
+                        gather_stored(a, first, of.strides[0][1], zeros[0], row);
+                        for column in 0..of.columns {
+                            let other = &columns[column * of.depth..(column + 1) * of.depth];
+                            let sum = if is_exact { dot_16(row, other) } else { dot(row, other) };
+                            let place = (pair * of.rows + at) * of.columns + column;
+                            to.set(place, T::stored(requantise.apply(0, sum)));
+                        }
+                    }
+                }
+                Ok(())
+            });
+        });
+    });
+    Ok(())
+}
+
+fn gather_stored<T: Stored>(
+    from: In<'_, T>,
+    first: usize,
+    stride: usize,
+    zero_point: i32,
+    to: &mut [i16],
+) {
+    for (at, to) in to.iter_mut().enumerate() {
+        *to = i16::stored(from.get(first + at * stride).wide() - zero_point);
+    }
+}
+
+/// The exact sum of products of 16-bit values.
+fn dot_16(a: &[i16], b: &[i16]) -> i64 {
+    a.iter().zip(b).map(|(&a, &b)| i64::from(i32::from(a) * i32::from(b))).sum()
+}
+
+/// FLOAT32 by 8-bit integers: each row of the left matrix is quantised on the fly.
+fn hybrid_products(call: &mut Call<'_, '_>, of: Matrices, b: &Arg, shape: &Shape) -> Lowered {
+    let is_asymmetric = call.flag(2)?;
+    let (scale, zero_point) = (b.scale, b.zero_point);
+    let label = plain("tflite_hybrid_matmul", shape, work_of(&of, shape));
+    let bands = of.pairs.len();
+    // The row as floats, the row and all columns as integers.
+    let scratch = 4 * of.depth + 2 * of.depth * (of.columns + 1);
+    call.emit_bands(label, scratch, bands, move |mut io, band| {
+        let (a, b, to) = (io.input::<f32>(0), io.input::<i8>(1), io.output::<f32>(0));
+        let scratch = io.scratch_slice::<i16>();
+        let (floats, rest) = scratch.split_at_mut(2 * of.depth);
+        let (row, columns) = rest.split_at_mut(of.depth);
+        let reals: &mut [f32] = bytemuck::cast_slice_mut(floats);
+        for pair in band {
+            let [left, right] = of.pairs[pair];
+            for (column, to) in columns.chunks_exact_mut(of.depth.max(1)).enumerate() {
+                let first = right + column * of.strides[1][0];
+                gather_stored(b, first, of.strides[1][1], zero_point, to);
+            }
+            for at in poll::each(0..of.rows, of.columns * of.depth / 8) {
+                gather(a, left + at * of.strides[0][0], of.strides[0][1], reals);
+                let quantised = if is_asymmetric {
+                    OnTheFly::asymmetric(In::of(reals), row)
+                } else {
+                    OnTheFly::symmetric(In::of(reals), row)
+                };
+                for column in 0..of.columns {
+                    let other = &columns[column * of.depth..(column + 1) * of.depth];
+                    let sum = f32_of(low(dot(row, other)));
+                    let place = (pair * of.rows + at) * of.columns + column;
+                    to.set(place, sum * (quantised * scale));
+                }
+            }
+        }
+        Ok(())
+    });
+    Ok(())
+}

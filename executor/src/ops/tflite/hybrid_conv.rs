@@ -1,0 +1,131 @@
+//! Convolutions of floats with 8-bit weights: each image is quantised on the fly, and multiplied in
+//! integers.
+
+use nnburst_kernels::tensor::{In, OpError, poll};
+
+use super::arg::{Arg, Call, Kind};
+use super::conv::{Weights, Windows, dot};
+use super::dense::OnTheFly;
+use super::math::{f32_of, low};
+use crate::lowering::Lowered;
+use crate::ops::support::plain;
+
+/// Images as integers: with a zero point where weights have scales per channel, else symmetric.
+fn quantise(is_each: bool, image: In<'_, f32>, to: &mut [i16]) -> f32 {
+    if is_each { OnTheFly::asymmetric(image, to) } else { OnTheFly::symmetric(image, to) }
+}
+
+/// The scale of each output channel, and whether the weights have one each.
+fn scales(filter: &Arg, channels: usize) -> Result<(Vec<f32>, bool), OpError> {
+    Ok((filter.scales(channels)?, filter.channels.is_some()))
+}
+
+fn check_bias(call: &Call<'_, '_>, channels: usize) -> Result<bool, OpError> {
+    if !call.has(2) {
+        return Ok(false);
+    }
+    let bias = call.arg(2)?;
+    if bias.kind != Kind::F32 || bias.shape.elements() != channels {
+        return Err(OpError::input(2, "is no bias of floats"));
+    }
+    Ok(true)
+}
+
+/// CONV_2D: filters `[outputs, height, width, inputs]`.
+pub(super) fn conv_2d(call: &mut Call<'_, '_>) -> Lowered {
+    let (input, filter) = (call.arg(0)?, call.arg(1)?);
+    let &[outputs, height, width, depth] = &filter.shape[..] else {
+        return Err(OpError::input(1, format!("is of {:?}", filter.shape)).into());
+    };
+    let windows = Windows::read(call, &input.shape, [height, width, outputs], Some(4))?;
+    if windows.input.channels != depth {
+        return Err(OpError::rule("groups of channels on the fly").into());
+    }
+    let activation = call.activation(3)?;
+    let (scales, is_each) = scales(&filter, outputs)?;
+    let has_bias = check_bias(call, outputs)?;
+    let weights = Weights::new(call, 1, &filter)?;
+    let extents = windows.output.shape()?;
+    let shape = call.set(0, &extents)?;
+    let patch = height * width * depth;
+    let image = windows.input.height * windows.input.width * depth;
+    let pixels = windows.output.height * windows.output.width;
+    let work = 2 * u64::try_from(shape.elements().saturating_mul(patch)).unwrap_or(u64::MAX);
+    let label = plain("tflite_hybrid_conv_2d", &shape, work);
+    let scratch = 2 * (patch + image);
+    call.emit_bands(label, scratch, windows.output.batches, move |mut io, batches| {
+        let filters = weights.get(&io);
+        let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
+        let fixed = io.inputs_and_outputs();
+        let bias = fixed.input::<f32>(2);
+        let (gathered, quantised) = io.scratch_slice::<i16>().split_at_mut(patch);
+        for batch in batches {
+            let own = from.slice(batch * image..(batch + 1) * image);
+            let scale = quantise(is_each, own, quantised);
+            for pixel in poll::each(0..pixels, patch * outputs / 8) {
+                let (y, x) = (pixel / windows.output.width, pixel % windows.output.width);
+                windows.gather(In::of(quantised), [0, y, x], 0, [0, depth], gathered);
+                for channel in 0..outputs {
+                    let filter = &filters[channel * patch..(channel + 1) * patch];
+                    let sum = f32_of(low(dot(gathered, filter)));
+                    let bias = if has_bias { bias.get(channel) } else { 0.0 };
+                    let real = sum * scales[channel] * scale + bias;
+                    let place = (batch * pixels + pixel) * outputs + channel;
+                    to.set(place, activation.apply(real));
+                }
+            }
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
+/// DEPTHWISE_CONV_2D: filters `[1, height, width, channels]`.
+pub(super) fn depthwise_conv_2d(call: &mut Call<'_, '_>) -> Lowered {
+    let (input, filter) = (call.arg(0)?, call.arg(1)?);
+    let &[1, height, width, outputs] = &filter.shape[..] else {
+        return Err(OpError::input(1, format!("is of {:?}", filter.shape)).into());
+    };
+    let windows = Windows::read(call, &input.shape, [height, width, outputs], Some(4))?;
+    let times = outputs / windows.input.channels;
+    if times * windows.input.channels != outputs || outputs == 0 {
+        return Err(OpError::rule("channels that are no multiple").into());
+    }
+    let activation = call.activation(3)?;
+    let (scales, is_each) = scales(&filter, outputs)?;
+    let has_bias = check_bias(call, outputs)?;
+    let weights = Weights::new(call, 1, &filter)?;
+    let extents = windows.output.shape()?;
+    let shape = call.set(0, &extents)?;
+    let image = windows.input.height * windows.input.width * windows.input.channels;
+    let results = windows.output.height * windows.output.width * outputs;
+    let label = plain("tflite_hybrid_depthwise", &shape, 0);
+    call.emit_bands(label, 2 * image, windows.output.batches, move |mut io, batches| {
+        let filters = weights.get(&io);
+        let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
+        let fixed = io.inputs_and_outputs();
+        let bias = fixed.input::<f32>(2);
+        let quantised = io.scratch_slice::<i16>();
+        for batch in batches {
+            let own = from.slice(batch * image..(batch + 1) * image);
+            let scale = quantise(is_each, own, quantised);
+            for at in poll::each(0..results, height * width) {
+                let (channel, pixel) = (at % outputs, at / outputs);
+                let (y, x) = (pixel / windows.output.width, pixel % windows.output.width);
+                let mut sum = 0i32;
+                for (tap_y, in_y) in windows.vertical.taps(y) {
+                    for (tap_x, in_x) in windows.horizontal.taps(x) {
+                        let place = windows.input.at(0, in_y, in_x, channel / times);
+                        let weight = filters[(tap_y * width + tap_x) * outputs + channel];
+                        sum += i32::from(quantised[place]) * i32::from(weight);
+                    }
+                }
+                let bias = if has_bias { bias.get(channel) } else { 0.0 };
+                let real = f32_of(sum) * scales[channel] * scale + bias;
+                to.set(batch * results + at, activation.apply(real));
+            }
+        }
+        Ok(())
+    });
+    Ok(())
+}

@@ -1,0 +1,213 @@
+//! Pooling, resizing and softmax of the types that NNAPI's operations don't take.
+
+use nnburst_kernels::tensor::quant::Multiplier;
+use nnburst_kernels::tensor::{OpError, poll};
+
+use super::arg::{Call, Kind, by_kind, refused, sizes};
+use super::conv::Windows;
+use super::math::{Stored, cut, f32_of, low};
+use super::unary::{between, wide_table};
+use crate::lowering::Lowered;
+use crate::ops::support::{Image, plain};
+
+/// Means or maxima of windows of stored values.
+pub(super) fn pool(call: &mut Call<'_, '_>, is_max: bool) -> Lowered {
+    let (input, result) = (call.arg(0)?, call.result(0)?);
+    input.same_kind(&result)?;
+    let (width, height) = (call.count(3, 1)?, call.count(4, 1)?);
+    let channels = input.shape.last().copied().unwrap_or(0);
+    let windows = Windows::read(call, &input.shape, [height, width, channels], None)?;
+    let (min, max) = result.activated(call.activation(5)?)?;
+    let extents = windows.output.shape()?;
+    let shape = call.set(0, &extents)?;
+    by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => call.step(&shape, move |io| {
+        let (from, to) = (io.input::<T>(0), io.output::<T>(0));
+        for at in poll::each(0..to.len(), width * height) {
+            let (channel, pixel) = (at % channels, at / channels);
+            let (x, rest) = (pixel % windows.output.width, pixel / windows.output.width);
+            let (y, batch) = (rest % windows.output.height, rest / windows.output.height);
+            let (mut sum, mut most, mut count) = (0i32, i32::MIN, 0i32);
+            for in_y in windows.vertical.covered(y) {
+                for in_x in windows.horizontal.covered(x) {
+                    let value = from.get(windows.input.at(batch, in_y, in_x, channel)).wide();
+                    sum = sum.wrapping_add(value);
+                    most = most.max(value);
+                    count += 1;
+                }
+            }
+            let half = if sum > 0 { count / 2 } else { -(count / 2) };
+            let mean = sum.wrapping_add(half).checked_div(count).unwrap_or(0);
+            let value = if is_max { most } else { mean };
+            to.set(at, T::stored(value.clamp(min, max)));
+        }
+        Ok(())
+    }));
+    Ok(())
+}
+
+/// Input, its image and the extents of the result: height and width are the second input.
+fn resized(call: &mut Call<'_, '_>) -> Lowered<(Kind, Image, Image)> {
+    let input = call.arg(0)?;
+    call.same(&input, 0)?;
+    let &[height, width] = &sizes(&call.ints(1)?)?[..] else {
+        return Err(OpError::input(1, "is not height and width").into());
+    };
+    let from = Image::of(0, &input.shape, false)?;
+    let to = from.resized(height, width);
+    let extents = to.shape()?;
+    call.set(0, &extents)?;
+    Ok((input.kind, from, to))
+}
+
+/// Elements of any type from the nearest pixel.
+pub(super) fn resize_nearest(call: &mut Call<'_, '_>) -> Lowered {
+    let (kind, from, to) = resized(call)?;
+    let (is_aligned, is_half) = (call.flag(0)?, call.flag(1)?);
+    let place = move |at: usize, input: usize, output: usize| {
+        let scale = if is_aligned && output > 1 {
+            ratio(input - 1) / ratio(output - 1)
+        } else {
+            ratio(input) / ratio(output)
+        };
+        let offset = if is_half { 0.5 } else { 0.0 };
+        let real = (ratio(at) + offset) * scale;
+        let cell = if is_aligned { real.round() } else { real.floor() };
+        usize::try_from(cut(f64::from(cell)).max(0)).unwrap_or(0).min(input - 1)
+    };
+    let rows: Vec<usize> = (0..to.height).map(|y| place(y, from.height, to.height)).collect();
+    let columns: Vec<usize> = (0..to.width).map(|x| place(x, from.width, to.width)).collect();
+    let pixel = from.channels * kind.bytes();
+    let shape = to.shape()?;
+    call.step(&shape, move |io| {
+        let (input, output) = (io.input::<u8>(0), io.output::<u8>(0));
+        let mut at = 0;
+        for batch in 0..to.batches {
+            for &y in &rows {
+                poll::work(columns.len() * (4 + pixel / 8))?;
+                for &x in &columns {
+                    let start = from.at(batch, y, x, 0) * kind.bytes();
+                    let source = input.slice(start..start + pixel);
+                    output.slice(at..at + pixel).copy_from(source);
+                    at += pixel;
+                }
+            }
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
+fn ratio(count: usize) -> f32 {
+    f32_of(i32::try_from(count).unwrap_or(i32::MAX))
+}
+
+/// A place between two pixels, in steps of 1/1024.
+#[derive(Clone, Copy, Debug)]
+struct Between {
+    low: usize,
+    high: usize,
+    /// The weight of the upper one.
+    weight: i64,
+}
+
+/// Signed stored values between four pixels, with weights of ten bits.
+pub(super) fn resize_bilinear(call: &mut Call<'_, '_>) -> Lowered {
+    let (kind, from, to) = resized(call)?;
+    let (is_aligned, is_half) = (call.flag(0)?, call.flag(1)?);
+    let places = move |input: usize, output: usize| -> Vec<Between> {
+        let [wide_in, wide_out] =
+            [input, output].map(|it| i64::try_from(it).unwrap_or(i64::MAX >> 16));
+        let scale = if is_aligned && wide_out > 1 {
+            ((wide_in - 1) * 1024 + (wide_out - 1) / 2) / (wide_out - 1)
+        } else {
+            (wide_in * 1024 + wide_out / 2) / wide_out.max(1)
+        };
+        let place = |at: i64| {
+            let scaled = if is_half { at * scale + scale / 2 - 512 } else { at * scale };
+            let low = (scaled / 1024).max(0);
+            let high = ((scaled + 1023) / 1024).min(wide_in - 1);
+            let index = |it: i64| usize::try_from(it).unwrap_or(0).min(input - 1);
+            Between { low: index(low), high: index(high), weight: scaled - low * 1024 }
+        };
+        (0..wide_out).map(place).collect()
+    };
+    let (rows, columns) = (places(from.height, to.height), places(from.width, to.width));
+    let shape = to.shape()?;
+    by_kind!(kind, [I8 i8, I16 i16], T => call.step(&shape, move |io| {
+        let (input, output) = (io.input::<T>(0), io.output::<T>(0));
+        let mut at = 0;
+        for batch in 0..to.batches {
+            for y in &rows {
+                poll::work(columns.len() * from.channels * 4)?;
+                for x in &columns {
+                    let weights = [
+                        (y.low, x.low, (1024 - y.weight) * (1024 - x.weight)),
+                        (y.high, x.low, y.weight * (1024 - x.weight)),
+                        (y.low, x.high, (1024 - y.weight) * x.weight),
+                        (y.high, x.high, y.weight * x.weight),
+                    ];
+                    for channel in 0..from.channels {
+                        let sum: i64 = weights
+                            .iter()
+                            .map(|&(y, x, weight)| {
+                                i64::from(input.get(from.at(batch, y, x, channel)).wide()) * weight
+                            })
+                            .sum();
+                        let half = if sum > 0 { 1 << 19 } else { -(1 << 19) };
+                        output.set(at, T::stored(low((sum + half) / (1 << 20))));
+                        at += 1;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }));
+    Ok(())
+}
+
+/// Softmax of 16-bit values: exponentials and the reciprocal of their sum out of tables.
+pub(super) fn softmax(call: &mut Call<'_, '_>) -> Lowered {
+    let (input, result) = (call.arg(0)?, call.result(0)?);
+    input.same_kind(&result)?;
+    if input.kind != Kind::I16 {
+        return Err(refused(0, input.kind).into());
+    }
+    let beta = call.real(0)?;
+    let depth = input.shape.last().copied().unwrap_or(1);
+    let extents = input.shape.to_vec();
+    call.set(0, &extents)?;
+    let unit = (2.0 / 65535.0, 0);
+    let powers = wide_table((10.0 / 65535.0, 32767), unit, f32::exp);
+    let inverses = wide_table((1.0 / 65535.0, -32768), unit, |x| 1.0 / (1.0 + x));
+    let scaled = f64::from(input.scale) * f64::from(beta) / (10.0 / 65535.0);
+    let to_powers = Multiplier::new(scaled);
+    let rows = input.shape.elements() / depth.max(1);
+    let label = plain("tflite_softmax_i16", &input.shape, 0);
+    call.emit_with_scratch(label, 2 * depth, move |mut io| {
+        let (from, to) = (io.input::<i16>(0), io.output::<i16>(0));
+        let exps = io.scratch_slice::<i16>();
+        for row in poll::each(0..rows, 20 * depth) {
+            let values = from.slice(row * depth..(row + 1) * depth);
+            values.copy_to(exps);
+            let most = exps.iter().copied().max().unwrap_or(0);
+            let mut sum = 0i32;
+            for value in exps.iter_mut() {
+                let difference = i32::from(*value) - i32::from(most);
+                let place = to_powers.apply(difference).saturating_add(32767);
+                *value = between(&powers, i16::stored(place.clamp(-32768, 32767)));
+                sum = sum.wrapping_add(i32::from(*value));
+            }
+            let headroom = sum.leading_zeros();
+            let shifted = ((i64::from(sum) << headroom.saturating_sub(1)) + (1 << 13)) >> 14;
+            let centred = low(shifted) - (1 << 15) - (1 << 16);
+            let inverse = between(&inverses, i16::stored(centred.clamp(-32768, 32767)));
+            let right = 31i32.saturating_sub(headroom.cast_signed()).max(1);
+            for (at, &value) in exps.iter().enumerate() {
+                let product = i64::from(value) * i64::from(inverse) + (1 << (right - 1));
+                to.set(row * depth + at, i16::stored(low(product >> right).clamp(0, 32767)));
+            }
+        }
+        Ok(())
+    });
+    Ok(())
+}

@@ -1,0 +1,459 @@
+//! Operations that look up, scatter, choose and order elements by indices.
+
+use nnburst_kernels::tensor::{AlignedBytes, Element, In, OpError, Shape, poll};
+
+use super::arg::{Arg, Call, Kind, by_kind, refused, sizes};
+use super::copy::{Copy, axes};
+use crate::lowering::{DynamicOutput, Io, Lowered};
+use crate::ops::support::plain;
+
+/// Reads an index of INT32, INT64 or INT16, whatever memory it lies in: once.
+pub(super) fn index_at(io: &Io<'_>, input: usize, kind: Kind, at: usize) -> i64 {
+    match kind {
+        Kind::I64 => io.input::<i64>(input).get(at),
+        Kind::I16 => i64::from(io.input::<i16>(input).get(at)),
+        _ => i64::from(io.input::<i32>(input).get(at)),
+    }
+}
+
+fn check_index_kind(index: usize, kind: Kind) -> Result<(), OpError> {
+    match kind {
+        Kind::I16 | Kind::I32 | Kind::I64 => Ok(()),
+        kind => Err(refused(index, kind)),
+    }
+}
+
+/// Rows along an axis, by batches that both inputs begin with.
+pub(super) fn gather(call: &mut Call<'_, '_>) -> Lowered {
+    let (input, indices) = (call.arg(0)?, call.arg(1)?);
+    check_index_kind(1, indices.kind)?;
+    call.same(&input, 0)?;
+    let rank = input.shape.rank();
+    let axis = call.axis(i64::from(call.int(0)?), rank)?;
+    let batch_dims = i64::from(call.int(1)?);
+    let batches = if batch_dims < 0 {
+        batch_dims + i64::try_from(indices.shape.rank()).unwrap_or(0)
+    } else {
+        batch_dims
+    };
+    let batches = usize::try_from(batches).ok();
+    let batches = batches.filter(|&it| {
+        it <= axis && it <= indices.shape.rank() && input.shape[..it] == indices.shape[..it]
+    });
+    let batches = batches.ok_or_else(|| OpError::rule("the batches don't agree"))?;
+    let mut extents = input.shape[..axis].to_vec();
+    extents.extend_from_slice(&indices.shape[batches..]);
+    extents.extend_from_slice(&input.shape[axis + 1..]);
+    let shape = call.set(0, &extents)?;
+    let count = |extents: &[usize]| extents.iter().product::<usize>();
+    let batch = count(&input.shape[..batches]);
+    let outer = count(&input.shape[batches..axis]);
+    let (extent, own) = (input.shape[axis], count(&indices.shape[batches..]));
+    let row = count(&input.shape[axis + 1..]) * input.kind.bytes();
+    call.step(&shape, move |io| {
+        let (from, to) = (io.input::<u8>(0), io.output::<u8>(0));
+        for at in poll::each(0..batch * own, 16 + outer * (8 + row / 8)) {
+            let index = index_at(&io, 1, indices.kind, at);
+            let place = usize::try_from(index).ok().filter(|&place| place < extent);
+            let place = place.ok_or_else(|| format!("index {index} of {extent}"))?;
+            let (batch, at) = (at / own, at % own);
+            for outer_at in 0..outer {
+                let block = batch * outer + outer_at;
+                let source = (block * extent + place) * row;
+                let target = (block * own + at) * row;
+                to.slice(target..target + row).copy_from(from.slice(source..source + row));
+            }
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
+/// Slices whose positions the last dimension of the second input gives.
+pub(super) fn gather_nd(call: &mut Call<'_, '_>) -> Lowered {
+    let (input, indices) = (call.arg(0)?, call.arg(1)?);
+    check_index_kind(1, indices.kind)?;
+    call.same(&input, 0)?;
+    let (outer, depth) = last_of(&indices, 1, input.shape.rank())?;
+    let mut extents = outer.to_vec();
+    extents.extend_from_slice(&input.shape[depth..]);
+    let shape = call.set(0, &extents)?;
+    let row = input.shape[depth..].iter().product::<usize>() * input.kind.bytes();
+    let count: usize = outer.iter().product();
+    call.step(&shape, move |io| {
+        let (from, to) = (io.input::<u8>(0), io.output::<u8>(0));
+        for at in poll::each(0..count, 16 + row / 8) {
+            let place = position(&io, 1, &indices, at, &input.shape[..depth])?;
+            let source = place * row;
+            to.slice(at * row..(at + 1) * row).copy_from(from.slice(source..source + row));
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
+/// The dimensions of indices but the last, and the extent of that: a position's entries.
+fn last_of(indices: &Arg, index: usize, most: usize) -> Lowered<(Vec<usize>, usize)> {
+    let found = indices.shape.split_last().filter(|&(&depth, _)| depth <= most);
+    let (&depth, outer) = found
+        .ok_or_else(|| OpError::input(index, format!("is of {:?} for {most}", indices.shape)))?;
+    Ok((outer.to_vec(), depth))
+}
+
+/// The position that entry `at` of some indices names, in row-major order of `extents`.
+fn position(
+    io: &Io<'_>,
+    input: usize,
+    indices: &Arg,
+    at: usize,
+    extents: &[usize],
+) -> Result<usize, String> {
+    let mut place = 0;
+    for (axis, &extent) in extents.iter().enumerate() {
+        let index = index_at(io, input, indices.kind, at * extents.len() + axis);
+        let own = usize::try_from(index).ok().filter(|&own| own < extent);
+        place = place * extent + own.ok_or_else(|| format!("index {index} of {extent}"))?;
+    }
+    Ok(place)
+}
+
+/// Zeros with updates added at positions; the shape comes last.
+pub(super) fn scatter_nd(call: &mut Call<'_, '_>) -> Lowered {
+    let (indices, updates) = (call.arg(0)?, call.arg(1)?);
+    check_index_kind(0, indices.kind)?;
+    call.same(&updates, 0)?;
+    let extents = sizes(&call.ints(2)?)?;
+    let (outer, depth) = last_of(&indices, 0, extents.len())?;
+    let row: usize = extents[depth..].iter().product();
+    let count: usize = outer.iter().product();
+    let mut wanted = outer;
+    wanted.extend_from_slice(&extents[depth..]);
+    if *updates.shape != *wanted {
+        let what = format!("is of {:?}, not {wanted:?}", updates.shape);
+        return Err(OpError::input(1, what).into());
+    }
+    let shape = call.set(0, &extents)?;
+    macro_rules! emit {
+        ($T:ty, $add:expr) => {
+            call.step(&shape, move |io| {
+                let (from, to) = (io.input::<$T>(1), io.output::<$T>(0));
+                to.fill(std::iter::repeat(<$T>::default()));
+                for at in poll::each(0..count, 16 + row) {
+                    let place = position(&io, 0, &indices, at, &extents[..depth])? * row;
+                    for own in 0..row {
+                        let sum = $add(to.as_in().get(place + own), from.get(at * row + own));
+                        to.set(place + own, sum);
+                    }
+                }
+                Ok(())
+            })
+        };
+    }
+    match updates.kind {
+        Kind::F32 => emit!(f32, |a: f32, b: f32| a + b),
+        Kind::I8 => emit!(i8, i8::wrapping_add),
+        Kind::U8 => emit!(u8, u8::wrapping_add),
+        Kind::I16 => emit!(i16, i16::wrapping_add),
+        Kind::I32 => emit!(i32, i32::wrapping_add),
+        Kind::I64 => emit!(i64, i64::wrapping_add),
+        Kind::Bool => emit!(u8, |a: u8, b: u8| u8::from(a != 0 || b != 0)),
+        kind => return Err(refused(1, kind).into()),
+    }
+    Ok(())
+}
+
+/// Elements of the second or third input, as the first says; all three broadcast.
+pub(super) fn select(call: &mut Call<'_, '_>, broadcasts: bool) -> Lowered {
+    let (condition, a, b) = (call.arg(0)?, call.arg(1)?, call.arg(2)?);
+    if condition.kind != Kind::Bool {
+        return Err(refused(0, condition.kind).into());
+    }
+    a.same_kind(&b)?;
+    call.same(&a, 0)?;
+    let mut own = condition.shape;
+    let wide = if broadcasts {
+        own.broadcast(&a.shape)?.broadcast(&b.shape)?
+    } else {
+        if a.shape != b.shape {
+            return Err(OpError::rule("the values differ in shape").into());
+        }
+        // A condition of one dimension chooses whole rows.
+        if own.rank() == 1 && a.shape.rank() > 1 && own.first() == a.shape.first() {
+            let mut extents = own.to_vec();
+            extents.resize(a.shape.rank(), 1);
+            own = Shape::new(extents)?;
+        }
+        own.broadcast(&a.shape)?
+    };
+    let extents = wide.to_vec();
+    let shape = call.set(0, &extents)?;
+    let strides = [&own, &a.shape, &b.shape].map(|it| it.broadcast_strides(&wide));
+    let width = a.kind.bytes();
+    call.step(&shape, move |io| {
+        let condition = io.input::<u8>(0);
+        let (a, b, to) = (io.input::<u8>(1), io.input::<u8>(2), io.output::<u8>(0));
+        for at in poll::each(0..to.len() / width, 10) {
+            let mut places = [0; 3];
+            let mut rest = at;
+            for axis in (0..extents.len()).rev() {
+                for (place, strides) in places.iter_mut().zip(&strides) {
+                    *place += rest % extents[axis] * strides[axis];
+                }
+                rest /= extents[axis];
+            }
+            let (from, place) =
+                if condition.get(places[0]) != 0 { (a, places[1]) } else { (b, places[2]) };
+            let source = from.slice(place * width..(place + 1) * width);
+            to.slice(at * width..(at + 1) * width).copy_from(source);
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
+/// The greatest elements of each row and where they are; among equals the first.
+pub(super) fn top_k(call: &mut Call<'_, '_>) -> Lowered {
+    let input = call.arg(0)?;
+    let k = usize::try_from(call.one_int(1)?).map_err(|_| OpError::rule("k is negative"))?;
+    let rank = input.shape.rank();
+    let (&extent, outer) = input
+        .shape
+        .split_last()
+        .filter(|&(&extent, _)| k <= extent)
+        .ok_or_else(|| OpError::rule(format!("{k} elements of rows of {:?}", input.shape)))?;
+    call.same(&input, 0)?;
+    let rows: usize = outer.iter().product();
+    let mut extents = input.shape.to_vec();
+    extents[rank - 1] = k;
+    let shape = call.set(0, &extents)?;
+    call.set(1, &extents)?;
+    let is_short = call.result(1)?.kind == Kind::I16;
+    let label = plain("tflite_topk", &shape, 0);
+    by_kind!(input.kind, [F32 f32, I8 i8, U8 u8, I16 i16, I32 i32, I64 i64], T => {
+        let scratch = (4 * extent).next_multiple_of(8) + size_of::<T>() * extent;
+        call.emit_with_scratch(label, scratch, move |mut io| {
+            let (from, to) = (io.input::<T>(0), io.output::<T>(0));
+            let outputs = io.inputs_and_outputs();
+            let bytes = io.scratch_slice::<u8>();
+            let (order, values) = bytes.split_at_mut((4 * extent).next_multiple_of(8));
+            let values: &mut [T] = bytemuck::cast_slice_mut(values);
+            let order: &mut [u32] = bytemuck::cast_slice_mut(order);
+            let order = &mut order[..extent];
+            for row in poll::each(0..rows, extent * 20) {
+                from.slice(row * extent..(row + 1) * extent).copy_to(values);
+                for (at, order) in (0u32..).zip(order.iter_mut()) {
+                    *order = at;
+                }
+                // The first of equals first: their indices decide.
+                order.sort_unstable_by(|&a, &b| {
+                    let (x, y) = (values[a as usize], values[b as usize]);
+                    y.partial_cmp(&x).unwrap_or(std::cmp::Ordering::Equal).then(a.cmp(&b))
+                });
+                for (at, &place) in order[..k].iter().enumerate() {
+                    to.set(row * k + at, values[place as usize]);
+                    let place = place.cast_signed();
+                    if is_short {
+                        let short = i16::try_from(place).unwrap_or(i16::MAX);
+                        outputs.output::<i16>(1).set(row * k + at, short);
+                    } else {
+                        outputs.output::<i32>(1).set(row * k + at, place);
+                    }
+                }
+            }
+            Ok(())
+        });
+    });
+    Ok(())
+}
+
+/// The index of the greatest or least element along an axis; among equals the first.
+pub(super) fn arg(call: &mut Call<'_, '_>, least: bool) -> Lowered {
+    let input = call.arg(0)?;
+    let axis = call.axis(call.one_int(1)?, input.shape.rank())?;
+    let (outer, extent, inner) = input.shape.around(axis);
+    let mut extents = input.shape.to_vec();
+    extents.remove(axis);
+    let shape = call.set(0, &extents)?;
+    let wide = call.result(0)?.kind == Kind::I64;
+    by_kind!(input.kind, [F32 f32, I8 i8, U8 u8, I16 i16, I32 i32, I64 i64, Bool u8], T => {
+        call.step(&shape, move |io| {
+            let from = io.input::<T>(0);
+            for at in poll::each(0..outer * inner, extent) {
+                let start = at / inner * extent * inner + at % inner;
+                let mut best = (0usize, from.get(start));
+                for place in 1..extent {
+                    let value = from.get(start + place * inner);
+                    if if least { value < best.1 } else { value > best.1 } {
+                        best = (place, value);
+                    }
+                }
+                let place = i64::try_from(best.0).unwrap_or(i64::MAX);
+                if wide {
+                    io.output::<i64>(0).set(at, place);
+                } else {
+                    io.output::<i32>(0).set(at, super::math::low(place));
+                }
+            }
+            Ok(())
+        });
+    });
+    Ok(())
+}
+
+/// The positions of what is not 0: as many rows as a run finds.
+pub(super) fn where_true(call: &mut Call<'_, '_>) -> Lowered {
+    let input = call.arg(0)?;
+    let rank = input.shape.rank();
+    let extents = input.shape.to_vec();
+    let label = plain("tflite_where", &input.shape, 0);
+    let width = input.kind.bytes();
+    call.dynamic(label, move |io| {
+        let bytes = io.input::<u8>(0);
+        let total: usize = extents.iter().product();
+        let is_set = |at: &usize| {
+            let element = bytes.slice(at * width..(at + 1) * width);
+            element.iter().any(|byte| byte != 0)
+        };
+        let found: Vec<usize> = poll::each(0..total, 4).filter(is_set).collect();
+        let mut rows = AlignedBytes::zeroed(8 * found.len() * rank);
+        for (row, &place) in rows.typed_mut::<i64>().chunks_exact_mut(rank.max(1)).zip(&found) {
+            let mut rest = place;
+            for (to, &extent) in row.iter_mut().zip(&extents).rev() {
+                *to = i64::try_from(rest % extent).unwrap_or(0);
+                rest /= extent;
+            }
+        }
+        let shape = Shape::new([found.len(), rank]).map_err(|error| error.to_string())?;
+        Ok(vec![DynamicOutput { shape, bytes: rows }])
+    })
+}
+
+/// Rows of a table, for each lookup.
+pub(super) fn embedding_lookup(call: &mut Call<'_, '_>) -> Lowered {
+    let (lookups, table) = (call.arg(0)?, call.arg(1)?);
+    check_index_kind(0, lookups.kind)?;
+    let (&rows, rest) =
+        table.shape.split_first().ok_or_else(|| OpError::input(1, "is a scalar"))?;
+    let mut extents = lookups.shape.to_vec();
+    extents.extend_from_slice(rest);
+    let shape = call.set(0, &extents)?;
+    let row: usize = rest.iter().product();
+    let result = call.result(0)?;
+    let count = lookups.shape.elements();
+    if result.kind == Kind::F32 && table.kind == Kind::I8 {
+        let scales = table.scales(if table.channels.is_some() { rows } else { 1 })?;
+        let zero_point = table.zero_point;
+        call.step(&shape, move |io| {
+            let (from, to) = (io.input::<i8>(1), io.output::<f32>(0));
+            for at in poll::each(0..count, 16 + row) {
+                let place = row_of(&io, &lookups, at, rows)?;
+                let scale = scales.get(place).or_else(|| scales.first()).copied().unwrap_or(0.0);
+                for own in 0..row {
+                    let stored = i32::from(from.get(place * row + own)) - zero_point;
+                    to.set(at * row + own, super::math::f32_of(stored) * scale);
+                }
+            }
+            Ok(())
+        });
+        return Ok(());
+    }
+    table.same_kind(&result)?;
+    let bytes = row * table.kind.bytes();
+    call.step(&shape, move |io| {
+        let (from, to) = (io.input::<u8>(1), io.output::<u8>(0));
+        for at in poll::each(0..count, 16 + bytes / 8) {
+            let place = row_of(&io, &lookups, at, rows)? * bytes;
+            to.slice(at * bytes..(at + 1) * bytes).copy_from(from.slice(place..place + bytes));
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
+fn row_of(io: &Io<'_>, lookups: &Arg, at: usize, rows: usize) -> Result<usize, String> {
+    let index = index_at(io, 0, lookups.kind, at);
+    let row = usize::try_from(index).ok().filter(|&row| row < rows);
+    row.ok_or_else(|| format!("index {index} of {rows} rows"))
+}
+
+/// Each row turned around as far as its entry in the second input says.
+pub(super) fn reverse_sequence(call: &mut Call<'_, '_>) -> Lowered {
+    let (input, lengths) = (call.arg(0)?, call.arg(1)?);
+    check_index_kind(1, lengths.kind)?;
+    call.same(&input, 0)?;
+    let rank = input.shape.rank();
+    let seq = call.axis(i64::from(call.int(0)?), rank)?;
+    let batch = call.axis(i64::from(call.int(1)?), rank)?;
+    if seq == batch || lengths.shape.elements() != input.shape[batch] {
+        return Err(OpError::input(1, "has not an entry per batch").into());
+    }
+    let extents = input.shape.to_vec();
+    let shape = call.set(0, &extents)?;
+    let strides = super::copy::strides(&extents);
+    let width = input.kind.bytes();
+    call.step(&shape, move |io| {
+        for at in 0..extents[batch] {
+            let length = index_at(&io, 1, lengths.kind, at);
+            let length = usize::try_from(length).ok().filter(|&it| it <= extents[seq]);
+            let length = length.ok_or_else(|| "a length beyond its row".to_owned())?;
+            let first = at * strides[batch].unsigned_abs();
+            let along = strides[seq];
+            let mut own = extents.clone();
+            own[batch] = 1;
+            own[seq] = length;
+            let mut from = strides.clone();
+            from[seq] = -along;
+            let start = first + length.saturating_sub(1) * along.unsigned_abs();
+            let turned = Copy::new(&axes(&own, &from, &strides), start, first, width);
+            turned.run(io.input(0), io.output(0))?;
+            own[seq] = extents[seq] - length;
+            let rest = first + length * along.unsigned_abs();
+            let kept = Copy::new(&axes(&own, &strides, &strides), rest, rest, width);
+            kept.run(io.input(0), io.output(0))?;
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
+/// The distinct elements in the order of their first appearance, and which of them each is.
+pub(super) fn unique(call: &mut Call<'_, '_>) -> Lowered {
+    let input = call.arg(0)?;
+    let wide = call.result(1)?.kind == Kind::I64;
+    let label = plain("tflite_unique", &input.shape, 0);
+    by_kind!(input.kind, [F32 f32, I8 i8, U8 u8, I16 i16, I32 i32, I64 i64], T => {
+        call.dynamic(label, move |io| {
+            let (found, places) = distinct(io.input::<T>(0));
+            let fail = |error: OpError| error.to_string();
+            let mut values = AlignedBytes::zeroed(size_of::<T>() * found.len());
+            values.typed_mut::<T>().copy_from_slice(&found);
+            let mut indices = AlignedBytes::zeroed(if wide { 8 } else { 4 } * places.len());
+            for (at, &place) in places.iter().enumerate() {
+                let place = i64::try_from(place).unwrap_or(i64::MAX);
+                if wide {
+                    indices.typed_mut::<i64>()[at] = place;
+                } else {
+                    indices.typed_mut::<i32>()[at] = super::math::low(place);
+                }
+            }
+            Ok(vec![
+                DynamicOutput { shape: Shape::new([found.len()]).map_err(fail)?, bytes: values },
+                DynamicOutput { shape: Shape::new([places.len()]).map_err(fail)?, bytes: indices },
+            ])
+        })
+    })
+}
+
+fn distinct<T: Element>(values: In<'_, T>) -> (Vec<T>, Vec<usize>) {
+    let mut known = std::collections::HashMap::new();
+    let (mut found, mut places) = (Vec::new(), Vec::new());
+    for value in values.iter() {
+        let key = bytemuck::bytes_of(&value).to_vec();
+        let place = *known.entry(key).or_insert_with(|| {
+            found.push(value);
+            found.len() - 1
+        });
+        places.push(place);
+    }
+    (found, places)
+}

@@ -1,0 +1,142 @@
+//! Numbers as TFLite's kernels convert and round them.
+
+use nnburst_kernels::tensor::quant::Multiplier;
+use nnburst_kernels::tensor::{In, Out};
+
+use super::arg::{Arg, Kind};
+
+/// An integer as a float, rounded where it has more than 24 bits.
+#[expect(clippy::cast_precision_loss, reason = "rounding is what is asked for")]
+pub(super) fn f32_of(x: i32) -> f32 {
+    x as f32
+}
+
+/// An integer as a double, rounded where it has more than 53 bits.
+#[expect(clippy::cast_precision_loss, reason = "rounding is what is asked for")]
+pub(super) fn f64_of(x: i64) -> f64 {
+    x as f64
+}
+
+/// The nearest integer, halves away from zero; saturated.
+#[expect(clippy::cast_possible_truncation, reason = "saturating, and NaN is 0")]
+pub(super) fn round_i32(x: f32) -> i32 {
+    x.round() as i32
+}
+
+/// The nearest integer of a double, halves away from zero; saturated.
+#[expect(clippy::cast_possible_truncation, reason = "saturating, and NaN is 0")]
+pub(super) fn round_f64(x: f64) -> i32 {
+    x.round() as i32
+}
+
+/// A float, cut towards zero; saturated.
+#[expect(clippy::cast_possible_truncation, reason = "saturating, and NaN is 0")]
+pub(super) fn cut(x: f64) -> i64 {
+    x as i64
+}
+
+/// A double as the nearest float.
+#[expect(clippy::cast_possible_truncation, reason = "rounding is what is asked for")]
+pub(super) fn narrow(x: f64) -> f32 {
+    x as f32
+}
+
+/// The low 32 bits.
+#[expect(clippy::cast_possible_truncation, reason = "wrapping is what is asked for")]
+pub(super) fn low(x: i64) -> i32 {
+    x as i32
+}
+
+/// A sum of 64 bits times a multiplier of 16 bits, rounded once: what TFLite does with the
+/// accumulators of 16-bit activations.
+pub(super) fn apply_wide(multiplier: Multiplier, x: i64) -> i32 {
+    let reduced = if multiplier.fraction < 0x7fff_0000 {
+        (multiplier.fraction + (1 << 15)) >> 16
+    } else {
+        0x7fff
+    };
+    let total = (15 - multiplier.shift).clamp(1, 62);
+    let product = x.wrapping_mul(i64::from(reduced)).wrapping_add(1 << (total - 1));
+    low(product >> total)
+}
+
+/// Stored values of a quantised tensor, read and written as `i32`.
+pub(super) trait Stored: nnburst_kernels::tensor::Element {
+    /// The stored value.
+    fn wide(self) -> i32;
+    /// The stored value of this number, which fits.
+    fn stored(x: i32) -> Self;
+}
+
+macro_rules! stored {
+    ($($kind:ty),*) => {$(
+        impl Stored for $kind {
+            #[inline(always)]
+            fn wide(self) -> i32 {
+                i32::from(self)
+            }
+            #[inline(always)]
+            #[expect(clippy::cast_possible_truncation, reason = "clamped by the caller")]
+            #[allow(clippy::cast_sign_loss, reason = "of one of the types alone")]
+            fn stored(x: i32) -> Self {
+                x as $kind
+            }
+        }
+    )*};
+}
+stored!(i8, u8, i16);
+
+/// Real numbers of a tensor of any arithmetic type: stored values times their scale.
+pub(super) fn real_at(arg: &Arg, bytes: In<'_, u8>, index: usize) -> f64 {
+    let quantised = |stored: i32| f64::from(arg.scale) * f64::from(stored - arg.zero_point);
+    let at = index * arg.kind.bytes();
+    match arg.kind {
+        Kind::F32 => f64::from(f32::from_le_bytes(bytes.block(at))),
+        Kind::F16 => f64::from(half::f16::from_le_bytes(bytes.block(at)).to_f32()),
+        Kind::F64 => f64::from_le_bytes(bytes.block(at)),
+        Kind::I8 => quantised(i32::from(bytes.get(at).cast_signed())),
+        Kind::U8 => quantised(i32::from(bytes.get(at))),
+        Kind::I16 => quantised(i32::from(i16::from_le_bytes(bytes.block(at)))),
+        Kind::U16 => f64::from(u16::from_le_bytes(bytes.block(at))),
+        Kind::I32 => f64::from(i32::from_le_bytes(bytes.block(at))),
+        Kind::U32 => f64::from(u32::from_le_bytes(bytes.block(at))),
+        Kind::I64 => f64_of(i64::from_le_bytes(bytes.block(at))),
+        #[expect(clippy::cast_precision_loss, reason = "rounding is what is asked for")]
+        Kind::U64 => u64::from_le_bytes(bytes.block(at)) as f64,
+        Kind::Bool => f64::from(u8::from(bytes.get(at) != 0)),
+        Kind::C64 => f64::from(f32::from_le_bytes(bytes.block(at))),
+    }
+}
+
+/// Writes a table's entry for each byte of the input.
+pub(super) fn look_up(table: &[u8; 256], input: In<'_, u8>, output: Out<'_, u8>) {
+    output.fill(input.iter().map(|byte| table[usize::from(byte)]));
+}
+
+/// A table of 8-bit values: `f` of each real number, at the result's scale.
+pub(super) fn table(input: &Arg, result: &Arg, f: impl Fn(f32) -> f32) -> [u8; 256] {
+    let (min, max) = result.kind.range();
+    std::array::from_fn(|byte| {
+        let byte = u8::try_from(byte).unwrap_or(0);
+        let stored =
+            if input.kind == Kind::I8 { i32::from(byte.cast_signed()) } else { i32::from(byte) };
+        let real = f(input.scale * f32_of(stored - input.zero_point));
+        let rescaled = round_i32(real * (1.0 / result.scale)).saturating_add(result.zero_point);
+        let [low, ..] = rescaled.clamp(min, max).to_le_bytes();
+        low
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wide_sums_are_rounded_once() {
+        let half = Multiplier::new(0.5);
+        assert_eq!([3i64, -3, 1 << 40].map(|x| apply_wide(half, x)), [2, -1, 0]);
+        assert_eq!(apply_wide(Multiplier::new(1.0 / 3.0), 300), 100);
+        // The multiplier itself keeps 15 bits.
+        assert_eq!(apply_wide(Multiplier::new(0.999_999), 100_000), 99_997);
+    }
+}

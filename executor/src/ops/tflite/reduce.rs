@@ -1,0 +1,241 @@
+//! Reductions over any axes.
+
+use nnburst_kernels::tensor::quant::Multiplier;
+use nnburst_kernels::tensor::{Element, In, OpError, poll};
+
+use super::arg::{Arg, Call, Kind, by_kind, refused};
+use super::math::{Stored, apply_wide, f64_of, low};
+use crate::lowering::Lowered;
+
+/// The elements that each result is made of: where the first lies, and how far the others.
+#[derive(Clone, Debug)]
+struct Groups {
+    /// Extents and strides of the axes that stay.
+    kept: Vec<(usize, usize)>,
+    /// Of those that go.
+    reduced: Vec<(usize, usize)>,
+}
+
+impl Groups {
+    fn count(&self) -> usize {
+        self.reduced.iter().map(|&(extent, _)| extent).product()
+    }
+
+    fn place(axes: &[(usize, usize)], mut at: usize) -> usize {
+        let mut place = 0;
+        for &(extent, stride) in axes.iter().rev() {
+            place += at % extent * stride;
+            at /= extent;
+        }
+        place
+    }
+
+    /// Combines the elements of result `at`.
+    #[inline(always)]
+    fn fold<T: Element, A>(
+        &self,
+        from: In<'_, T>,
+        at: usize,
+        first: A,
+        f: impl Fn(A, T) -> A,
+    ) -> A {
+        let start = Self::place(&self.kept, at);
+        (0..self.count())
+            .fold(first, |sum, own| f(sum, from.get(start + Self::place(&self.reduced, own))))
+    }
+}
+
+/// Input, result and what becomes of which: reads the axes, states the shape.
+fn read(call: &mut Call<'_, '_>) -> Lowered<(Arg, Arg, Groups)> {
+    let input = call.arg(0)?;
+    let keeps = call.flag(0)?;
+    let rank = input.shape.rank();
+    let axes = call.ints(1)?;
+    let axes = axes.iter().map(|&axis| call.axis(axis, rank)).collect::<Result<Vec<_>, _>>()?;
+    let strides = input.shape.strides();
+    let (mut kept, mut reduced, mut extents) = (Vec::new(), Vec::new(), Vec::new());
+    for (axis, (&extent, stride)) in input.shape.iter().zip(strides).enumerate() {
+        if axes.contains(&axis) {
+            reduced.push((extent, stride));
+            if keeps {
+                extents.push(1);
+            }
+        } else {
+            kept.push((extent, stride));
+            extents.push(extent);
+        }
+    }
+    let mut result = call.result(0)?;
+    input.same_kind(&result)?;
+    result.shape = call.set(0, &extents)?;
+    Ok((input, result, Groups { kept, reduced }))
+}
+
+/// Sums or means.
+pub(super) fn sum(call: &mut Call<'_, '_>, is_mean: bool) -> Lowered {
+    let (input, result, groups) = read(call)?;
+    let count = groups.count();
+    let whole = i64::try_from(count).unwrap_or(i64::MAX);
+    match input.kind {
+        Kind::F32 => call.step(&input.shape, move |io| {
+            let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
+            for at in poll::each(0..to.len(), 2 * count) {
+                let sum = groups.fold(from, at, 0.0f32, |sum, x| sum + x);
+                let divisor = super::math::narrow(f64_of(whole));
+                to.set(at, if is_mean && count > 0 { sum / divisor } else { sum });
+            }
+            Ok(())
+        }),
+        Kind::I32 => call.step(&input.shape, move |io| {
+            let (from, to) = (io.input::<i32>(0), io.output::<i32>(0));
+            for at in poll::each(0..to.len(), 2 * count) {
+                let sum = groups.fold(from, at, 0i64, |sum, x| sum.wrapping_add(i64::from(x)));
+                to.set(at, low(if is_mean { sum.checked_div(whole).unwrap_or(0) } else { sum }));
+            }
+            Ok(())
+        }),
+        Kind::I64 => call.step(&input.shape, move |io| {
+            let (from, to) = (io.input::<i64>(0), io.output::<i64>(0));
+            for at in poll::each(0..to.len(), 2 * count) {
+                let sum = groups.fold(from, at, 0i64, i64::wrapping_add);
+                to.set(at, if is_mean { sum.checked_div(whole).unwrap_or(0) } else { sum });
+            }
+            Ok(())
+        }),
+        Kind::I8 | Kind::U8 | Kind::I16 => {
+            return stored_sum(call, &input, &result, groups, is_mean);
+        }
+        kind => return Err(refused(0, kind).into()),
+    }
+    Ok(())
+}
+
+/// Of stored values: the divisor is part of the multiplier, whose fraction is cut for it.
+fn stored_sum(
+    call: &mut Call<'_, '_>,
+    input: &Arg,
+    result: &Arg,
+    groups: Groups,
+    is_mean: bool,
+) -> Lowered {
+    let count = groups.count();
+    let whole = i64::try_from(count).unwrap_or(i64::MAX);
+    let mut multiplier = Multiplier::new(f64::from(input.scale) / f64::from(result.scale));
+    if is_mean && count > 0 {
+        let bits = i32::try_from(63 - whole.leading_zeros()).unwrap_or(0);
+        let shift = bits.min(32).min(31 + multiplier.shift);
+        multiplier.fraction = low((i64::from(multiplier.fraction) << shift) / whole);
+        multiplier.shift -= shift;
+    }
+    let (from_zero, to_zero) = (input.zero_point, result.zero_point);
+    let (min, max) = result.kind.range();
+    by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => call.step(&input.shape, move |io| {
+        let (from, to) = (io.input::<T>(0), io.output::<T>(0));
+        for at in poll::each(0..to.len(), 2 * count) {
+            let sum = groups.fold(from, at, 0i64, |sum, x| sum + i64::from(x.wide() - from_zero));
+            let scaled = multiplier.apply(low(sum)).wrapping_add(to_zero);
+            to.set(at, T::stored(scaled.clamp(min, max)));
+        }
+        Ok(())
+    }));
+    Ok(())
+}
+
+/// The greatest or least element.
+pub(super) fn extreme(call: &mut Call<'_, '_>, least: bool) -> Lowered {
+    let (input, _, groups) = read(call)?;
+    let count = groups.count();
+    if count == 0 {
+        return Err(OpError::rule("nothing is reduced").into());
+    }
+    by_kind!(input.kind, [F32 f32, I8 i8, U8 u8, I16 i16, I32 i32, I64 i64], T => {
+        call.step(&input.shape, move |io| {
+            let (from, to) = (io.input::<T>(0), io.output::<T>(0));
+            for at in poll::each(0..to.len(), 2 * count) {
+                let first = from.get(Groups::place(&groups.kept, at));
+                to.set(at, groups.fold(from, at, first, |best, x| {
+                    if if least { x < best } else { x > best } { x } else { best }
+                }));
+            }
+            Ok(())
+        });
+    });
+    Ok(())
+}
+
+pub(super) fn any(call: &mut Call<'_, '_>, all: bool) -> Lowered {
+    let (input, _, groups) = read(call)?;
+    if input.kind != Kind::Bool {
+        return Err(refused(0, input.kind).into());
+    }
+    let count = groups.count();
+    call.step(&input.shape, move |io| {
+        let (from, to) = (io.input::<u8>(0), io.output::<u8>(0));
+        for at in poll::each(0..to.len(), 2 * count) {
+            let holds =
+                groups.fold(
+                    from,
+                    at,
+                    all,
+                    |so_far, x| {
+                        if all { so_far && x != 0 } else { so_far || x != 0 }
+                    },
+                );
+            to.set(at, u8::from(holds));
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
+/// Products. Of stored values each factor is rescaled by its share of the result's scale.
+pub(super) fn product(call: &mut Call<'_, '_>) -> Lowered {
+    let (input, result, groups) = read(call)?;
+    let count = groups.count();
+    match input.kind {
+        Kind::F32 => call.step(&input.shape, move |io| {
+            let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
+            for at in poll::each(0..to.len(), 2 * count) {
+                to.set(at, groups.fold(from, at, 1.0f32, |product, x| product * x));
+            }
+            Ok(())
+        }),
+        Kind::I32 => call.step(&input.shape, move |io| {
+            let (from, to) = (io.input::<i32>(0), io.output::<i32>(0));
+            for at in poll::each(0..to.len(), 2 * count) {
+                to.set(at, groups.fold(from, at, 1i32, i32::wrapping_mul));
+            }
+            Ok(())
+        }),
+        Kind::I64 => call.step(&input.shape, move |io| {
+            let (from, to) = (io.input::<i64>(0), io.output::<i64>(0));
+            for at in poll::each(0..to.len(), 2 * count) {
+                to.set(at, groups.fold(from, at, 1i64, i64::wrapping_mul));
+            }
+            Ok(())
+        }),
+        Kind::I8 | Kind::I16 => {
+            let root =
+                f64::from(result.scale).powf(1.0 / f64_of(i64::try_from(count).unwrap_or(1)));
+            let step = Multiplier::new(f64::from(input.scale) / root);
+            let (from_zero, to_zero) = (input.zero_point, result.zero_point);
+            let (min, max) = result.kind.range();
+            by_kind!(input.kind, [I8 i8, I16 i16], T => call.step(&input.shape, move |io| {
+                let (from, to) = (io.input::<T>(0), io.output::<T>(0));
+                for at in poll::each(0..to.len(), 4 * count) {
+                    let product = groups.fold(from, at, None, |product: Option<i32>, x| {
+                        let factor = x.wide() - from_zero;
+                        Some(product.map_or(factor, |product| {
+                            apply_wide(step, i64::from(product) * i64::from(factor))
+                        }))
+                    });
+                    let scaled = apply_wide(step, i64::from(product.unwrap_or(0)));
+                    to.set(at, T::stored(scaled.wrapping_add(to_zero).clamp(min, max)));
+                }
+                Ok(())
+            }));
+        }
+        kind => return Err(refused(0, kind).into()),
+    }
+    Ok(())
+}

@@ -1,0 +1,520 @@
+//! Operations on each element of a tensor.
+
+use std::f32::consts::{FRAC_2_SQRT_PI, SQRT_2};
+
+use half::f16;
+use nnburst_kernels::tensor::quant::{Multiplier, fixed};
+use nnburst_kernels::tensor::{Element, OpError};
+
+use super::arg::{Activation, Arg, Call, Kind, by_kind, refused};
+use super::math::{Stored, f32_of, look_up, low, round_i32, table};
+use crate::lowering::Lowered;
+
+/// Input and result, of one shape.
+fn pair(call: &mut Call<'_, '_>) -> Lowered<(Arg, Arg)> {
+    let input = call.arg(0)?;
+    let mut result = call.result(0)?;
+    let extents = input.shape.to_vec();
+    result.shape = call.set(0, &extents)?;
+    Ok((input, result))
+}
+
+fn each<T: Element, U: Element>(
+    call: &mut Call<'_, '_>,
+    input: &Arg,
+    f: impl Fn(T) -> U + Send + Sync + 'static,
+) -> Lowered {
+    call.step(&input.shape, move |io| {
+        io.output::<U>(0).fill(io.input::<T>(0).iter().map(&f));
+        Ok(())
+    });
+    Ok(())
+}
+
+fn each_stored(
+    call: &mut Call<'_, '_>,
+    input: &Arg,
+    f: impl Fn(i32) -> i32 + Send + Sync + 'static,
+) -> Lowered {
+    by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => {
+        each::<T, T>(call, input, move |x| T::stored(f(x.wide())))
+    })
+}
+
+/// A function of real numbers: computed in FLOAT32, by a table where 8 bits stand for them, and
+/// between 513 points of a table where 16 bits do.
+pub(super) fn real(call: &mut Call<'_, '_>, f: fn(f32) -> f32) -> Lowered {
+    let (input, result) = pair(call)?;
+    input.same_kind(&result)?;
+    match input.kind {
+        Kind::F32 => each(call, &input, f),
+        Kind::F16 => each(call, &input, move |x: f16| f16::from_f32(f(x.to_f32()))),
+        Kind::F64 => each(call, &input, move |x: f64| f64::from(f(super::math::narrow(x)))),
+        Kind::I8 | Kind::U8 => {
+            let table = table(&input, &result, f);
+            call.step(&input.shape, move |io| {
+                look_up(&table, io.input(0), io.output(0));
+                Ok(())
+            });
+            Ok(())
+        }
+        Kind::I16 => {
+            let to = (result.scale, result.zero_point);
+            let table = wide_table((input.scale, input.zero_point), to, f);
+            each(call, &input, move |x: i16| between(&table, x))
+        }
+        kind => Err(refused(0, kind).into()),
+    }
+}
+
+/// A quantisation: scale and zero point.
+pub(super) type Scale = (f32, i32);
+
+/// Points of a function over 16-bit values, each corrected by half of what a straight line errs by
+/// in the middle to the next.
+pub(super) fn wide_table(input: Scale, result: Scale, f: impl Fn(f32) -> f32) -> Vec<i16> {
+    let ends = |(scale, zero_point): Scale| {
+        [scale * f32_of(-32768 - zero_point), scale * f32_of(32767 - zero_point)]
+    };
+    let ([least, most], [low_out, high_out]) = (ends(input), ends(result));
+    let step = (most - least) / 512.0;
+    let half = step / 2.0;
+    let inverse = 65536.0 / (high_out - low_out);
+    let clamp = |x: f32| i16::stored(round_i32(x.clamp(-32768.0, 32767.0)));
+    let mut points: Vec<i16> = (0..512)
+        .map(|at| {
+            let x = least + f32_of(at) * step;
+            let here = (f(x) * inverse).round();
+            let middle = (f(x + half) * inverse).round();
+            let next = f(least + f32_of(at + 1) * step) * inverse;
+            let line = ((next + here) / 2.0).round();
+            clamp(here - ((line - middle) / 2.0).round())
+        })
+        .collect();
+    points.push(clamp((f(most) * inverse).round()));
+    points
+}
+
+/// A value between two points: seven bits of fraction.
+pub(super) fn between(table: &[i16], x: i16) -> i16 {
+    let index = usize::try_from(256 + (i32::from(x) >> 7)).unwrap_or(0);
+    let fraction = i32::from(x) & 0x7f;
+    let base = i32::from(table[index]);
+    let slope = i32::from(table[index + 1]) - base;
+    i16::stored(base + ((slope * fraction + 64) >> 7))
+}
+
+/// GELU, by its approximation with a hyperbolic tangent or by the error function.
+pub(super) fn gelu(call: &mut Call<'_, '_>) -> Lowered {
+    let tanh: fn(f32) -> f32 = |x| {
+        let inner = FRAC_2_SQRT_PI / SQRT_2 * (x + 0.044_715 * x * x * x);
+        0.5 * x * (1.0 + inner.tanh())
+    };
+    let erf: fn(f32) -> f32 = |x| 0.5 * x * complement(x * -(0.5f32.sqrt()));
+    let f = if call.flag(0)? { tanh } else { erf };
+    real(call, f)
+}
+
+/// The complementary error function, in double precision.
+fn complement(x: f32) -> f32 {
+    super::math::narrow(libm_erfc(f64::from(x)))
+}
+
+/// `erfc(x)`: a series of the error function near 0, a continued fraction elsewhere.
+fn libm_erfc(x: f64) -> f64 {
+    let size = x.abs();
+    let tail = if size < 2.5 {
+        let (mut sum, mut term) = (size, size);
+        for n in 1..80 {
+            let n = f64::from(n);
+            term *= -size * size / n;
+            sum += term / (2.0 * n + 1.0);
+        }
+        1.0 - sum * std::f64::consts::FRAC_2_SQRT_PI
+    } else {
+        let fraction = (1..60).rev().fold(size, |below, n| size + f64::from(n) / 2.0 / below);
+        (-size * size).exp() / fraction / std::f64::consts::PI.sqrt()
+    };
+    if x < 0.0 { 2.0 - tail } else { tail }
+}
+
+/// To the nearest integer, halves to the even one.
+pub(super) fn round(x: f32) -> f32 {
+    let floor = x.floor();
+    let rest = x - floor;
+    if rest < 0.5 || (rest == 0.5 && floor % 2.0 == 0.0) { floor } else { floor + 1.0 }
+}
+
+pub(super) fn sign(call: &mut Call<'_, '_>) -> Lowered {
+    let (input, result) = pair(call)?;
+    input.same_kind(&result)?;
+    match input.kind {
+        Kind::F32 => each(call, &input, |x: f32| if x == 0.0 { 0.0 } else { x.signum() }),
+        Kind::F64 => each(call, &input, |x: f64| if x == 0.0 { 0.0 } else { x.signum() }),
+        Kind::I32 => each(call, &input, |x: i32| x.signum()),
+        kind => Err(refused(0, kind).into()),
+    }
+}
+
+pub(super) fn neg(call: &mut Call<'_, '_>) -> Lowered {
+    let (input, result) = pair(call)?;
+    input.same_kind(&result)?;
+    match input.kind {
+        Kind::F32 => each(call, &input, |x: f32| -x),
+        Kind::I32 => each(call, &input, i32::wrapping_neg),
+        Kind::I64 => each(call, &input, i64::wrapping_neg),
+        kind => Err(refused(0, kind).into()),
+    }
+}
+
+pub(super) fn abs(call: &mut Call<'_, '_>) -> Lowered {
+    let (input, result) = pair(call)?;
+    input.same_kind(&result)?;
+    match input.kind {
+        Kind::F32 => each(call, &input, f32::abs),
+        Kind::I32 => each(call, &input, i32::wrapping_abs),
+        Kind::I8 | Kind::I16 => {
+            let (min, max) = result.kind.range();
+            let points = (input.zero_point, result.zero_point);
+            let same = input.scale.to_bits() == result.scale.to_bits();
+            let to = Multiplier::new(f64::from(input.scale / result.scale));
+            each_stored(call, &input, move |x| {
+                let size = (x - points.0).abs();
+                (if same { size } else { to.apply(size) } + points.1).clamp(min, max)
+            })
+        }
+        kind => Err(refused(0, kind).into()),
+    }
+}
+
+pub(super) fn square(call: &mut Call<'_, '_>) -> Lowered {
+    real(call, |x| x * x)
+}
+
+pub(super) fn logical_not(call: &mut Call<'_, '_>) -> Lowered {
+    let (input, _) = pair(call)?;
+    if input.kind != Kind::Bool {
+        return Err(refused(0, input.kind).into());
+    }
+    each(call, &input, |x: u8| u8::from(x == 0))
+}
+
+/// The natural logarithm; of stored values that are not positive the least.
+pub(super) fn log(call: &mut Call<'_, '_>) -> Lowered {
+    let (input, result) = pair(call)?;
+    if !matches!(input.kind, Kind::I8 | Kind::I16) {
+        return real(call, f32::ln);
+    }
+    let (min, _) = result.kind.range();
+    let least = result.scale * f32_of(min - result.zero_point);
+    let f = move |x: f32| if x <= 0.0 { least } else { x.ln() };
+    if input.kind == Kind::I16 {
+        let to = (result.scale, result.zero_point);
+        let table = wide_table((input.scale, input.zero_point), to, f);
+        return each(call, &input, move |x: i16| between(&table, x));
+    }
+    let table = table(&input, &result, f);
+    each(call, &input, move |x: u8| table[usize::from(x)])
+}
+
+/// `1 / sqrt(x)`; of quantised values by fixed-point numbers.
+pub(super) fn rsqrt(call: &mut Call<'_, '_>) -> Lowered {
+    const SPARE: i32 = 20;
+    let (input, result) = pair(call)?;
+    if input.kind == Kind::I16 {
+        // What is not positive gives the greatest value.
+        let most = result.scale * f32_of(32767 - result.zero_point);
+        let to = (result.scale, result.zero_point);
+        let table = wide_table((input.scale, input.zero_point), to, |x| {
+            if x <= 0.0 { most } else { 1.0 / x.sqrt() }
+        });
+        return each(call, &input, move |x: i16| between(&table, x));
+    }
+    if input.kind != Kind::I8 {
+        return real_again(call, &input, &result, |x| 1.0 / x.sqrt());
+    }
+    let (min, max) = result.kind.range();
+    let mut to = Multiplier::new(f64::from(1.0 / (input.scale.sqrt() * result.scale)));
+    to.shift -= SPARE;
+    let points = (input.zero_point, result.zero_point);
+    each_stored(call, &input, move |x| {
+        let value = x - points.0;
+        if value <= 0 {
+            return max;
+        }
+        let (fraction, shift) = fixed::inverse_sqrt(value);
+        let root = Multiplier { fraction, shift: shift + SPARE }.apply(1);
+        (to.apply(root) + points.1).clamp(min, max)
+    })
+}
+
+fn real_again(call: &mut Call<'_, '_>, input: &Arg, result: &Arg, f: fn(f32) -> f32) -> Lowered {
+    input.same_kind(result)?;
+    match input.kind {
+        Kind::F32 => each(call, input, f),
+        kind => Err(refused(0, kind).into()),
+    }
+}
+
+/// The RELUs: of quantised values with the result's quantisation.
+pub(super) fn relu(call: &mut Call<'_, '_>, activation: Activation) -> Lowered {
+    let (input, result) = pair(call)?;
+    input.same_kind(&result)?;
+    if input.kind == Kind::F32 {
+        let (low, high) = activation.real_range();
+        return each(call, &input, move |x: f32| x.max(low).min(high));
+    }
+    let (min, max) = result.activated(activation)?;
+    let to = Multiplier::new(f64::from(input.scale / result.scale));
+    let points = (input.zero_point, result.zero_point);
+    each_stored(call, &input, move |x| {
+        points.1.wrapping_add(to.apply(x - points.0)).clamp(min, max)
+    })
+}
+
+pub(super) fn relu_0_to_1(call: &mut Call<'_, '_>) -> Lowered {
+    let (input, result) = pair(call)?;
+    if input.kind == Kind::F32 {
+        return each(call, &input, |x: f32| x.clamp(0.0, 1.0));
+    }
+    let (min, max) = result.kind.range();
+    let stored = |real: f32| result.zero_point + round_i32(real / result.scale);
+    let (min, max) = (min.max(stored(0.0)), max.min(stored(1.0)));
+    let to = Multiplier::new(f64::from(input.scale / result.scale));
+    let points = (input.zero_point, result.zero_point);
+    each_stored(call, &input, move |x| {
+        points.1.wrapping_add(to.apply(x - points.0)).clamp(min, max)
+    })
+}
+
+pub(super) fn leaky_relu(call: &mut Call<'_, '_>) -> Lowered {
+    let alpha = call.real(0)?;
+    let (input, result) = pair(call)?;
+    input.same_kind(&result)?;
+    if input.kind == Kind::F32 {
+        return each(call, &input, move |x: f32| if x > 0.0 { x } else { x * alpha });
+    }
+    let (min, max) = result.kind.range();
+    let plain = Multiplier::new(f64::from(input.scale / result.scale));
+    // The multiplier of negative values may be negative itself.
+    let slope = f64::from(input.scale * alpha / result.scale);
+    let steep = Multiplier::new(slope.abs());
+    let is_falling = slope < 0.0;
+    let points = (input.zero_point, result.zero_point);
+    each_stored(call, &input, move |x| {
+        let value = x - points.0;
+        let scaled = match value {
+            0.. => plain.apply(value),
+            _ if is_falling => steep.apply(-value),
+            _ => steep.apply(value),
+        };
+        points.1.wrapping_add(scaled).clamp(min, max)
+    })
+}
+
+/// LOGISTIC of 16-bit values: eight points to each power, by a table of half of them.
+pub(super) fn logistic(call: &mut Call<'_, '_>) -> Lowered {
+    let (input, _) = pair(call)?;
+    match input.kind {
+        Kind::I16 => {
+            let table = points(Scale16::of(&input, 3), Scale16::logistic);
+            each(call, &input, move |x: i16| table[place_of(x)])
+        }
+        Kind::F32 => each(call, &input, |x: f32| 1.0 / (1.0 + (-x).exp())),
+        kind => Err(refused(0, kind).into()),
+    }
+}
+
+pub(super) fn tanh(call: &mut Call<'_, '_>) -> Lowered {
+    let (input, _) = pair(call)?;
+    match input.kind {
+        Kind::I16 => {
+            let table = points(Scale16::of(&input, 4), Scale16::tanh);
+            each(call, &input, move |x: i16| table[place_of(x)])
+        }
+        Kind::F32 => each(call, &input, f32::tanh),
+        kind => Err(refused(0, kind).into()),
+    }
+}
+
+/// A function of every 16-bit value: 128 KiB, which are faster to look up than to compute.
+fn points(scale: Scale16, f: fn(Scale16, i16) -> i16) -> Box<[i16]> {
+    (i16::MIN..=i16::MAX).map(|x| f(scale, x)).collect()
+}
+
+fn place_of(x: i16) -> usize {
+    usize::from(x.cast_unsigned() ^ 0x8000)
+}
+
+/// A multiplier that brings 16-bit values to the steps of a table of 256 points.
+#[derive(Clone, Copy, Debug)]
+struct Scale16 {
+    multiplier: i64,
+    shift: i32,
+}
+
+impl Scale16 {
+    /// Scales that are powers of two down to `2^-12` need none; others get 16 bits of multiplier.
+    fn of(input: &Arg, integer_bits: i32) -> Self {
+        let log = input.scale.log2();
+        let rounded = round_i32(log);
+        let is_power = (log - f32_of(rounded)).abs() < 1e-3;
+        let fraction_bits = 15 - integer_bits;
+        let exact = is_power && -rounded == fraction_bits;
+        if exact && integer_bits == 3 {
+            return Self { multiplier: 3, shift: 0 };
+        }
+        if is_power && integer_bits == 4 && (rounded + 12 == 0 || rounded + 12 == 1) {
+            return Self { multiplier: 3 << (rounded + 12), shift: 0 };
+        }
+        // 3 * 4096 steps to one, of the real value.
+        let mut multiplier = f64::from(input.scale) * 4096.0 * 3.0;
+        let mut shift = 0;
+        while multiplier <= 16383.5 && shift <= 30 {
+            shift += 1;
+            multiplier *= 2.0;
+        }
+        Self { multiplier: super::math::cut(multiplier), shift }
+    }
+
+    /// The value in steps of the table.
+    fn steps(self, x: i16) -> i32 {
+        let round = if self.shift > 0 { 1i64 << (self.shift - 1) } else { 0 };
+        low((i64::from(x) * self.multiplier + round) >> self.shift)
+    }
+
+    fn logistic(self, x: i16) -> i16 {
+        let steps = self.steps(x);
+        let size = steps.unsigned_abs();
+        let at = usize::try_from(size >> 9).unwrap_or(0);
+        let result = if at >= 255 {
+            0x7fff << 10
+        } else {
+            let (here, next) = (sigmoid_point(at), sigmoid_point(at + 1));
+            let fraction = (size & 0x1ff).cast_signed();
+            (here << 9) + fraction * (next - here)
+        };
+        let result = if steps >= 0 { result + (1 << 9) } else { (1 << 25) - result + (1 << 9) - 1 };
+        i16::stored((result >> 10).clamp(-32768, 32767))
+    }
+
+    fn tanh(self, x: i16) -> i16 {
+        let steps = self.steps(x);
+        let size = steps.unsigned_abs();
+        let at = usize::try_from(size >> 8).unwrap_or(0);
+        let result = if at >= 255 {
+            0xffff << 8
+        } else {
+            let (here, next) = (sigmoid_point(at), sigmoid_point(at + 1));
+            (here << 8) + (size & 0xff).cast_signed() * (next - here)
+        };
+        let result = if steps >= 0 {
+            result - (1 << 23) + (1 << 7)
+        } else {
+            -result + (1 << 23) + (1 << 7) - 1
+        };
+        i16::stored((result >> 8).clamp(-32768, 32767))
+    }
+}
+
+/// `65536 * logistic(at / 24)` in 16 bits, as the interpreter's table has it: rounded, but for the
+/// entries of `ABOVE`, which are greater by one.
+fn sigmoid_point(at: usize) -> i32 {
+    /// A bit per entry.
+    const ABOVE: [u64; 4] = [
+        0xc046_7bae_fa7b_d110,
+        0x0011_0090_2044_0005,
+        0x0000_0000_0000_0080,
+        0x8000_0000_0000_0000,
+    ];
+    let x = super::math::f64_of(i64::try_from(at).unwrap_or(0)) / 24.0;
+    let value = super::math::round_f64(65536.0 / (1.0 + (-x).exp()));
+    let is_above = ABOVE.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1);
+    (value + i32::from(is_above)).min(65535)
+}
+
+/// Slopes of negative values that broadcast.
+pub(super) fn prelu(call: &mut Call<'_, '_>) -> Lowered {
+    let (input, alpha) = (call.arg(0)?, call.arg(1)?);
+    input.same_kind(&alpha)?;
+    let mut result = call.result(0)?;
+    let shape = input.shape.broadcast(&alpha.shape)?;
+    result.shape = call.set(0, &shape)?;
+    let walk = crate::ops::support::Broadcast::new(&shape, &input.shape, &alpha.shape);
+    let (min, max) = result.kind.range();
+    let plain = Multiplier::new(f64::from(input.scale / result.scale));
+    let steep = Multiplier::new(f64::from(input.scale * alpha.scale / result.scale));
+    let points = [input.zero_point, alpha.zero_point, result.zero_point];
+    match input.kind {
+        Kind::F32 => call.step(&shape, move |io| {
+            let (x, a, to) = (io.input::<f32>(0), io.input::<f32>(1), io.output::<f32>(0));
+            walk.each_line(|line| {
+                for at in 0..line.len {
+                    let x = x.get(line.from[0] + at * line.steps[0]);
+                    let a = a.get(line.from[1] + at * line.steps[1]);
+                    to.set(line.at + at, if x >= 0.0 { x } else { x * a });
+                }
+                Ok(())
+            })
+        }),
+        Kind::I8 | Kind::U8 | Kind::I16 => {
+            by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => call.step(&shape, move |io| {
+                let (x, a, to) = (io.input::<T>(0), io.input::<T>(1), io.output::<T>(0));
+                walk.each_line(|line| {
+                    for at in 0..line.len {
+                        let x = x.get(line.from[0] + at * line.steps[0]).wide() - points[0];
+                        let a = a.get(line.from[1] + at * line.steps[1]).wide() - points[1];
+                        let scaled =
+                            if x >= 0 { plain.apply(x) } else { steep.apply(x.wrapping_mul(a)) };
+                        let stored = scaled.wrapping_add(points[2]).clamp(min, max);
+                        to.set(line.at + at, T::stored(stored));
+                    }
+                    Ok(())
+                })
+            }));
+        }
+        kind => return Err(refused(0, kind).into()),
+    }
+    Ok(())
+}
+
+/// Adds up tensors of one shape.
+pub(super) fn add_n(call: &mut Call<'_, '_>) -> Lowered {
+    let (input, _) = pair(call)?;
+    let count = call.tensors();
+    for at in 1..count {
+        if call.arg(at)?.shape != input.shape {
+            return Err(OpError::input(at, "is of another shape").into());
+        }
+    }
+    by_kind!(input.kind, [F32 f32, I32 i32], T => {
+        call.step(&input.shape, move |io| {
+            let output = io.output::<T>(0);
+            for index in 0..output.len() {
+                let zero = T::default();
+                output.set(index, (0..count).fold(zero, |sum, at| {
+                    Plus::plus(sum, io.input::<T>(at).get(index))
+                }));
+            }
+            Ok(())
+        });
+    });
+    Ok(())
+}
+
+/// Sums that wrap.
+trait Plus {
+    fn plus(self, other: Self) -> Self;
+}
+
+impl Plus for f32 {
+    fn plus(self, other: Self) -> Self {
+        self + other
+    }
+}
+
+impl Plus for i32 {
+    fn plus(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+}

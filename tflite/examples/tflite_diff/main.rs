@@ -1,0 +1,102 @@
+//! Writes files of one operator each, of random types, shapes and attributes, with what our
+//! executor makes of random inputs, for a comparison with the interpreter: `cargo xtask
+//! tflite-diff`.
+//!
+//! ```text
+//!   cargo run --release -p nnburst-tflite --example tflite_diff -- DIR CASES SEED
+//! ```
+//!
+//! `DIR` then holds `N.tflite`, `N.inI` and `N.outI` for each case, and `manifest.json` with what
+//! they are: operator, type, and why a case was refused.
+
+mod net;
+mod recipes;
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use net::Net;
+use nnburst_executor::{
+    CompileOptions, Control, ExtensionRegistry, Input, Output, Plan, TfliteExecutor,
+};
+use nnburst_hal::{View, ViewMut, tflite_extension};
+use nnburst_tflite::{ImportOptions, Imported, Route, TensorKind};
+use recipes::RECIPES;
+use serde_json::{Value, json};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [folder, cases, seed] = args.as_slice() else {
+        return Err("usage: tflite_diff DIR CASES SEED".into());
+    };
+    let (folder, cases, seed): (_, u64, u64) = (Path::new(folder), cases.parse()?, seed.parse()?);
+    fs::create_dir_all(folder)?;
+    let mut entries = Vec::new();
+    for case in 0..cases {
+        let recipe = &RECIPES[usize::try_from(case)? % RECIPES.len()];
+        let mut net = Net::new(seed.wrapping_mul(1_000_003).wrapping_add(case));
+        (recipe.make)(&mut net, recipe.name);
+        let file = net.build();
+        fs::write(folder.join(format!("{case}.tflite")), &file)?;
+        for (at, bytes) in net.inputs.iter().enumerate() {
+            fs::write(folder.join(format!("{case}.in{at}")), bytes)?;
+        }
+        let mut entry = json!({
+            "case": case, "operator": recipe.name, "kind": net.label, "inputs": net.inputs.len(),
+        });
+        match run(&file, &net.inputs) {
+            Ok((route, outputs)) => {
+                for (at, bytes) in outputs.iter().enumerate() {
+                    fs::write(folder.join(format!("{case}.out{at}")), bytes)?;
+                }
+                entry["route"] = Value::from(route);
+                entry["outputs"] = Value::from(outputs.len());
+            }
+            Err(why) => entry["refused"] = Value::from(why),
+        }
+        entries.push(entry);
+    }
+    fs::write(folder.join("manifest.json"), Value::from(entries).to_string())?;
+    Ok(())
+}
+
+/// The way that the operator went, and the outputs in the file's own types.
+fn run(file: &[u8], inputs: &[Vec<u8>]) -> Result<(&'static str, Vec<Vec<u8>>), String> {
+    let options = ImportOptions { extension: true, ..ImportOptions::default() };
+    let imported = Imported::from_bytes_with(file, options).map_err(|error| error.to_string())?;
+    let mut extensions = ExtensionRegistry::default();
+    extensions.register(tflite_extension::NAME, Arc::new(TfliteExecutor));
+    let options = CompileOptions { extensions, ..CompileOptions::default() };
+    let plan = Plan::compile(&imported.model, &options).map_err(|error| error.to_string())?;
+    let narrow = |(bytes, wide): (&Vec<u8>, bool)| -> Vec<u8> {
+        let (longs, _) = bytes.as_chunks::<8>();
+        if wide {
+            longs.iter().flat_map(|long| &long[..4]).copied().collect()
+        } else {
+            bytes.clone()
+        }
+    };
+    let is_wide = imported.inputs.iter().map(|info| info.file_kind == TensorKind::Int64);
+    let given: Vec<Vec<u8>> = inputs.iter().zip(is_wide).map(narrow).collect();
+    let sizes = imported.outputs.iter().map(|info| info.byte_len());
+    let sizes: Option<Vec<usize>> = sizes.collect();
+    let sizes = sizes.ok_or("an output's size is open")?;
+    let mut outputs: Vec<Vec<u8>> = sizes.into_iter().map(|size| vec![0; size]).collect();
+    let views: Vec<_> = given.iter().map(|bytes| Input::new(View::of(bytes))).collect();
+    let results: Vec<_> = outputs.iter_mut().map(|bytes| Output::new(ViewMut::of(bytes))).collect();
+    let ran = plan.session().run(&views, &results, &Control::default());
+    ran.map_err(|error| error.to_string())?;
+    drop(results);
+    for (bytes, info) in outputs.iter_mut().zip(&imported.outputs) {
+        if info.file_kind == TensorKind::Int64 {
+            let (ints, _) = bytes.as_chunks::<4>();
+            let wide =
+                ints.iter().flat_map(|&int| i64::from(i32::from_le_bytes(int)).to_le_bytes());
+            *bytes = wide.collect();
+        }
+    }
+    let extends = imported.routes.iter().any(|route| matches!(route, Route::Extension(_)));
+    Ok((if extends { "extension" } else { "NNAPI" }, outputs))
+}

@@ -1,0 +1,440 @@
+//! Operators as operations of the vendor extension `dev.nnburst.tflite`.
+//!
+//! The extension takes an operator as it is: tensors in the file's order, then options, then the
+//! mask of scalars. What NNAPI computes with TFLite's results goes to NNAPI all the same.
+
+use nnburst_hal::tflite_extension::{self, ExtensionType};
+use nnburst_hal::{ExtensionCode, Operand, OperandLifeTime, OperandType, OperationType};
+
+use self::Slot::{Bool, Byte, Float, Int};
+use super::{Import, Lower, Lowered};
+use crate::flatbuffer::Field;
+use crate::operand::operand_of;
+use crate::schema::options::{self, OptionsKind};
+use crate::schema::{Builtin, Tensor, TensorKind};
+
+/// The prefix of the extension in models that use it.
+pub(crate) const PREFIX: u16 = 1;
+
+/// The type of an option's field in the file, and its default.
+#[derive(Clone, Copy, Debug)]
+enum Slot {
+    Int(i32),
+    /// An enum of one byte, 0 by default.
+    Byte,
+    Float,
+    Bool(bool),
+}
+
+/// An operation with options: its number, the options' number in the union, and the slot of each.
+type OptionSlots = (u16, u8, &'static [(usize, Slot)]);
+
+/// For each operation with options where they are in the file.
+const SLOTS: &[OptionSlots] = &[
+    (0, 11, &[(0, Byte), (1, Bool(true))]),
+    (1, 5, &[(0, Byte), (1, Int(0)), (2, Int(0)), (3, Int(0)), (4, Int(0)), (5, Byte)]),
+    (2, 10, &[(0, Int(0)), (1, Byte)]),
+    (3, 1, &[(0, Byte), (1, Int(0)), (2, Int(0)), (3, Byte), (4, Int(1)), (5, Int(1))]),
+    (4, 2, &[(0, Byte), (1, Int(0)), (2, Int(0)), (4, Byte), (5, Int(1)), (6, Int(1))]),
+    (5, 94, &[(0, Int(0))]),
+    (9, 8, &[(0, Byte), (2, Bool(false)), (3, Bool(false))]),
+    (17, 5, &[(0, Byte), (1, Int(0)), (2, Int(0)), (3, Int(0)), (4, Int(0)), (5, Byte)]),
+    (18, 21, &[(0, Byte)]),
+    (23, 15, &[(2, Bool(false)), (3, Bool(false))]),
+    (25, 9, &[(0, Float)]),
+    (26, 19, &[(0, Int(0))]),
+    (36, 23, &[(0, Int(0)), (1, Int(0))]),
+    (40, 27, &[(0, Bool(false))]),
+    (41, 28, &[(0, Byte), (1, Bool(true))]),
+    (42, 29, &[(0, Byte)]),
+    (45, 32, &[(0, Int(0)), (1, Int(0)), (2, Int(0)), (3, Int(0)), (4, Int(0)), (5, Bool(false))]),
+    (67, 49, &[(0, Byte), (1, Int(0)), (2, Int(0)), (3, Byte)]),
+    (74, 27, &[(0, Bool(false))]),
+    (81, 27, &[(0, Bool(false))]),
+    (82, 27, &[(0, Bool(false))]),
+    (83, 59, &[(1, Int(0))]),
+    (85, 61, &[(0, Int(0))]),
+    (88, 64, &[(1, Int(0))]),
+    (89, 27, &[(0, Bool(false))]),
+    (91, 27, &[(0, Bool(false))]),
+    (97, 74, &[(0, Bool(false)), (1, Bool(false))]),
+    (98, 75, &[(0, Float)]),
+    (100, 77, &[(0, Byte)]),
+    (112, 87, &[(0, Int(0)), (1, Int(0))]),
+    (126, 101, &[(0, Bool(false)), (1, Bool(false)), (2, Bool(false))]),
+    (128, 102, &[(0, Bool(false)), (1, Bool(false))]),
+    (140, 27, &[(0, Bool(false))]),
+    (150, 116, &[(0, Bool(false))]),
+];
+
+/// Where a broken options table is reported.
+const OPTION: &str = "Operator.builtin_options";
+
+impl Import<'_> {
+    /// The operand of a tensor in the file's own type: what NNAPI has no type for is of one of the
+    /// extension's.
+    pub(crate) fn own_operand(&self, tensor: &Tensor) -> Result<Operand, String> {
+        match extension_type(tensor.kind).filter(|_| self.options.extension) {
+            Some(kind) => Ok(Operand::tensor(kind.operand(PREFIX), tensor.shape.clone())),
+            None => operand_of(tensor),
+        }
+    }
+
+    /// The operand that holds a tensor's value in the file's own type.
+    fn own_value(&mut self, index: usize) -> Lowered<u32> {
+        let tensor = &self.graph.tensors[index];
+        let Some(kind) = extension_type(tensor.kind) else { return self.value(index) };
+        if let Some(&known) = self.wide.get(&index) {
+            return Ok(known);
+        }
+        if !self.is_constant(index) {
+            let value = self.value(index)?;
+            let is_narrow = kind == ExtensionType::TensorInt64
+                && self.builder.operand(value).kind == OperandType::TensorInt32;
+            if !is_narrow {
+                return Ok(value);
+            }
+            let wide = self.cast(value, kind.operand(PREFIX));
+            self.wide.insert(index, wide);
+            return Ok(wide);
+        }
+        let operand = Operand::tensor(kind.operand(PREFIX), super::shape_of_constant(tensor));
+        let value = if let Some(values) = self.folded.get(&index) {
+            let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            self.builder.made_constant(operand, &bytes)
+        } else {
+            let bytes = self.file.data(tensor).unwrap_or_default();
+            let elements = operand.element_count();
+            let wanted = elements.and_then(|it| it.checked_mul(kind.element_bytes() as usize));
+            if wanted != Some(bytes.len()) {
+                return Err(format!("tensor {:?} has {} bytes", tensor.name, bytes.len()).into());
+            }
+            self.builder.made_constant(operand, bytes)
+        };
+        self.wide.insert(index, value);
+        Ok(value)
+    }
+}
+
+impl Import<'_> {
+    /// A value in another type, by the extension's CAST.
+    pub(crate) fn cast(&mut self, value: u32, kind: OperandType) -> u32 {
+        let number = u16::try_from(Builtin::Cast.number()).unwrap_or(u16::MAX);
+        let dims = self.builder.dims(value).to_vec();
+        let cast = self.builder.temporary(kind, dims);
+        let no_scalars = self.builder.int(0);
+        let operation = OperationType::Extension(ExtensionCode { prefix: PREFIX, number });
+        self.builder.op(operation, &[value, no_scalars], &[cast]);
+        cast
+    }
+}
+
+/// The extension's type for elements that NNAPI has no type for.
+pub(crate) fn extension_type(kind: TensorKind) -> Option<ExtensionType> {
+    Some(match kind {
+        TensorKind::Int64 => ExtensionType::TensorInt64,
+        TensorKind::Uint32 => ExtensionType::TensorUint32,
+        TensorKind::Uint16 => ExtensionType::TensorUint16,
+        TensorKind::Uint64 => ExtensionType::TensorUint64,
+        TensorKind::Float64 => ExtensionType::TensorFloat64,
+        TensorKind::Complex64 => ExtensionType::TensorComplex64,
+        _ => return None,
+    })
+}
+
+impl Lower<'_, '_> {
+    /// The reason why the extension's arithmetic is wanted where NNAPI has an operation; `None`
+    /// where NNAPI's results are TFLite's.
+    pub(crate) fn differs(&self) -> Option<&'static str> {
+        let kind = |argument: usize| self.tensor(argument).ok().map(|tensor| tensor.kind);
+        let is_stored =
+            |kind| matches!(kind, Some(TensorKind::Int8 | TensorKind::Uint8 | TensorKind::Int16));
+        let is_packed = |kind| is_stored(kind) || kind == Some(TensorKind::Int4);
+        let input = kind(0);
+        let builtin = self.import.file.codes[self.op.code].builtin;
+        Some(match builtin {
+            Builtin::FullyConnected if is_stored(input) => "NNAPI rounds twice",
+            Builtin::FullyConnected | Builtin::BatchMatmul | Builtin::Conv2d
+                if input == Some(TensorKind::Float32)
+                    && is_packed(kind(1))
+                    && !self.import.options.widened_hybrid
+                    && (builtin != Builtin::Conv2d || self.has_one_scale(1)) =>
+            {
+                "NNAPI does not quantise activations on the fly"
+            }
+            Builtin::BatchMatmul if is_stored(input) => "NNAPI rounds otherwise",
+            Builtin::Mean | Builtin::Sum if is_stored(input) => "NNAPI rounds otherwise",
+            Builtin::Quantize if input != Some(TensorKind::Float32) => {
+                "NNAPI quantises floats alone"
+            }
+            Builtin::ResizeBilinear if input == Some(TensorKind::Int8) => {
+                "NNAPI interpolates in floats"
+            }
+            Builtin::Rsqrt | Builtin::Div if is_stored(input) => "NNAPI computes it in floats",
+            Builtin::TopkV2 => "NNAPI orders equals otherwise",
+            Builtin::Div if input == Some(TensorKind::Int32) => "NNAPI rounds quotients down",
+            Builtin::Add | Builtin::Sub | Builtin::Mul if input == Some(TensorKind::Int32) => {
+                "NNAPI fuses no activation with INT32"
+            }
+            Builtin::Less
+            | Builtin::LessEqual
+            | Builtin::Greater
+            | Builtin::GreaterEqual
+            | Builtin::Equal
+            | Builtin::NotEqual
+                if is_stored(input) =>
+            {
+                "NNAPI compares otherwise"
+            }
+            _ => return None,
+        })
+    }
+
+    /// Returns whether a tensor has one scale, not one per channel.
+    fn has_one_scale(&self, argument: usize) -> bool {
+        let tensor = self.tensor(argument);
+        tensor.is_ok_and(|tensor| tensor.quantization.scales.len() == 1)
+    }
+
+    /// Returns whether operations from `first` on go by way of floats where the operator is of
+    /// integers.
+    pub(crate) fn goes_by_floats(&self, first: usize) -> bool {
+        let builtin = self.import.file.codes[self.op.code].builtin;
+        if matches!(builtin, Builtin::Quantize | Builtin::Dequantize) {
+            return false;
+        }
+        let tensors = &self.import.graph.tensors;
+        let result = self.op.outputs.first().map(|&index| tensors[index].kind);
+        let is_stored =
+            matches!(result, Some(TensorKind::Int8 | TensorKind::Uint8 | TensorKind::Int16));
+        let made = self.import.builder.graph.operations.iter().skip(first);
+        is_stored && made.into_iter().any(|it| it.kind == OperationType::Dequantize)
+    }
+
+    /// Lowers the operator to the operation of the extension.
+    pub(crate) fn extension(&mut self) -> Lowered {
+        let builtin = self.import.file.codes[self.op.code].builtin;
+        let about = u16::try_from(builtin.number()).ok().and_then(tflite_extension::operation);
+        let about = about.ok_or("the extension has no such operation")?;
+        let mut inputs = Vec::new();
+        let mut scalars = 0i32;
+        for argument in 0..self.op.inputs.len() {
+            let Some(index) = self.optional_tensor(argument) else {
+                inputs.push(self.builder().omitted(OperandType::TensorFloat32, 1));
+                continue;
+            };
+            let tensor = &self.import.graph.tensors[index];
+            if tensor.shape.is_empty() && argument < 31 {
+                scalars |= 1 << argument;
+            }
+            inputs.push(self.import.own_value(index)?);
+        }
+        if let Some(more) = self.list_option(builtin)? {
+            inputs.truncate(1);
+            inputs.push(more);
+        }
+        self.check_kinds(&inputs)?;
+        inputs.extend(self.option_operands(about)?);
+        inputs.push(self.builder().int(scalars));
+        let is_open = inputs.iter().any(|&input| {
+            let operand = self.import.builder.operand(input);
+            let is_there = operand.lifetime != OperandLifeTime::NoValue;
+            is_there && !operand.is_constant() && operand.dimensions.contains(&0)
+        }) || self.has_open_shape(builtin);
+        let outputs = (0..self.op.outputs.len())
+            .map(|result| self.own_output(result, is_open))
+            .collect::<Lowered<Vec<u32>>>()?;
+        let code = ExtensionCode { prefix: PREFIX, number: about.number };
+        self.emit(OperationType::Extension(code), &inputs, &outputs);
+        Ok(())
+    }
+
+    /// Types that the kernels take beside each other only where TFLite does.
+    fn check_kinds(&self, inputs: &[u32]) -> Lowered {
+        let kinds = inputs.iter().map(|&input| self.kind(input));
+        if kinds.clone().any(|kind| kind == OperandType::TensorQuant16Asymm) {
+            return Err("16-bit values with a zero point".into());
+        }
+        Ok(())
+    }
+
+    /// The list among an operator's options as a constant: the second input where it isn't given.
+    fn list_option(&mut self, builtin: Builtin) -> Lowered<Option<u32>> {
+        match builtin {
+            Builtin::Reshape if !self.has(1) => {
+                let options = self.options(options::reshape::KIND)?;
+                let shape = options.ints(options::reshape::NEW_SHAPE)?;
+                Ok(Some(self.builder().ints(&shape)))
+            }
+            Builtin::Squeeze => {
+                const KIND: OptionsKind = OptionsKind::new(30, "SqueezeOptions");
+                let axes =
+                    self.options(KIND)?.ints(Field::new(0, "SqueezeOptions.squeeze_dims"))?;
+                if axes.is_empty() {
+                    return Ok(None);
+                }
+                Ok(Some(self.builder().ints(&axes)))
+            }
+            Builtin::Bucketize => {
+                const KIND: OptionsKind = OptionsKind::new(115, "BucketizeOptions");
+                let field = Field::new(0, "BucketizeOptions.boundaries");
+                let bounds = self.options(KIND)?.floats(field)?;
+                let dims = vec![u32::try_from(bounds.len()).unwrap_or(u32::MAX)];
+                Ok(Some(self.builder().float_tensor(&bounds, dims)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The options as operands.
+    fn option_operands(
+        &mut self,
+        about: &tflite_extension::ExtensionOperation,
+    ) -> Lowered<Vec<u32>> {
+        let Ok(at) = SLOTS.binary_search_by_key(&about.number, |&(number, ..)| number) else {
+            return Ok(Vec::new());
+        };
+        let (_, union, slots) = SLOTS[at];
+        let fields = self.options(OptionsKind::new(union, OPTION))?;
+        let mut operands = Vec::new();
+        for &(slot, kind) in slots {
+            let field = Field::new(slot, OPTION);
+            operands.push(match kind {
+                Int(default) => {
+                    let value = fields.int(field, default)?;
+                    self.builder().int(value)
+                }
+                Byte => {
+                    let value = fields.byte(field)?;
+                    self.builder().int(i32::from(value))
+                }
+                Float => {
+                    let value = fields.float(field)?;
+                    self.builder().float(value)
+                }
+                Bool(default) => {
+                    let value = fields.boolean(field, default)?;
+                    self.builder().boolean(value)
+                }
+            });
+        }
+        Ok(operands)
+    }
+
+    /// The operand of a result in the file's own type. Where its shape is known only at run time,
+    /// the file's signature says what stays.
+    fn own_output(&mut self, result: usize, is_open: bool) -> Lowered<u32> {
+        let tensor = self.output_tensor(result)?;
+        let mut operand = self.import.own_operand(tensor)?;
+        if operand.dimensions.is_empty() && (tensor.has_rank || self.is_result(result)) {
+            operand.dimensions.push(1);
+        }
+        if is_open {
+            match tensor.signature.len() == operand.dimensions.len() && !tensor.signature.is_empty()
+            {
+                true => operand.dimensions.clone_from(&tensor.signature),
+                false if self.is_result(result) => {}
+                false => operand.dimensions.iter_mut().for_each(|extent| *extent = 0),
+            }
+        }
+        let output = self.builder().add(operand);
+        self.bind(result, output)?;
+        Ok(output)
+    }
+
+    /// Returns whether the size of an operator's results depends on values that are known at run
+    /// time alone: what the file says of it may be anything.
+    fn has_open_shape(&self, builtin: Builtin) -> bool {
+        let of_values = match builtin {
+            Builtin::Where | Builtin::Unique => return true,
+            Builtin::Range => 0..3,
+            Builtin::Fill | Builtin::Split => 0..1,
+            Builtin::Slice
+            | Builtin::StridedSlice
+            | Builtin::SplitV
+            | Builtin::SpaceToBatchNd
+            | Builtin::BatchToSpaceNd => 1..4,
+            Builtin::Reshape
+            | Builtin::Pad
+            | Builtin::Padv2
+            | Builtin::MirrorPad
+            | Builtin::Tile
+            | Builtin::BroadcastTo
+            | Builtin::ResizeBilinear
+            | Builtin::ResizeNearestNeighbor
+            | Builtin::TopkV2
+            | Builtin::OneHot
+            | Builtin::SparseToDense
+            | Builtin::SegmentSum => 1..2,
+            Builtin::UnsortedSegmentSum
+            | Builtin::UnsortedSegmentProd
+            | Builtin::UnsortedSegmentMax
+            | Builtin::UnsortedSegmentMin => 2..3,
+            Builtin::ScatterNd => 2..3,
+            Builtin::TransposeConv => 0..1,
+            _ => return false,
+        };
+        let mut arguments = of_values.filter_map(|argument| self.optional_tensor(argument));
+        arguments.any(|index| !self.import.is_constant(index))
+    }
+
+    /// Leaves open what the file says of the results' shapes where an input's is: it was written
+    /// for other inputs.
+    pub(crate) fn open_results(&mut self) {
+        let inputs = self.op.inputs.iter().copied().flatten();
+        let is_open = inputs.filter_map(|index| self.import.values[index]).any(|value| {
+            let operand = self.import.builder.operand(value);
+            let is_there = operand.lifetime == OperandLifeTime::TemporaryVariable;
+            is_there && operand.dimensions.contains(&0)
+        });
+        let builtin = self.import.file.codes[self.op.code].builtin;
+        if !is_open && !self.has_open_shape(builtin) {
+            return;
+        }
+        for result in 0..self.op.outputs.len() {
+            let value = self.import.values[self.op.outputs[result]];
+            if let (Some(value), false) = (value, self.is_result(result)) {
+                let operand = self.builder().operand_mut(value);
+                if operand.lifetime == OperandLifeTime::TemporaryVariable {
+                    operand.dimensions.iter_mut().for_each(|extent| *extent = 0);
+                }
+            }
+        }
+    }
+
+    /// Returns whether a result is one of the graph.
+    fn is_result(&self, result: usize) -> bool {
+        let index = self.op.outputs.get(result);
+        index.is_some_and(|index| self.import.graph.outputs.contains(index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nnburst_hal::tflite_extension::OptionType;
+
+    use super::*;
+
+    #[test]
+    fn slots_are_those_of_the_operations() {
+        assert!(SLOTS.is_sorted_by(|a, b| a.0 < b.0));
+        for about in tflite_extension::OPERATIONS {
+            let slots = SLOTS.iter().find(|(number, ..)| *number == about.number);
+            let slots = slots.map_or(&[][..], |(.., slots)| slots);
+            let kinds = slots.iter().map(|(_, slot)| match slot {
+                Int(_) | Byte => OptionType::Int,
+                Float => OptionType::Float,
+                Bool(_) => OptionType::Bool,
+            });
+            let wanted = about.options.iter().map(|option| option.kind);
+            assert!(kinds.eq(wanted), "{}", about.name);
+        }
+    }
+
+    #[test]
+    fn numbers_are_those_of_the_schema() {
+        for about in tflite_extension::OPERATIONS {
+            assert_eq!(Builtin::from_code(i32::from(about.number)).name(), about.name);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Operators that stand for graphs of the file: composites become what they are made of.
+
+use super::{Import, Lower, Lowered};
+use crate::flatbuffer::Field;
+use crate::schema::options::OptionsKind;
+
+/// Graphs within graphs; a file's may lead in circles.
+const MAX_DEPTH: usize = 8;
+
+/// Operations that a file of nested graphs may become.
+const MAX_OPERATIONS: usize = 1 << 18;
+
+impl Lower<'_, '_> {
+    /// STABLEHLO_COMPOSITE: its decomposition, operator by operator.
+    pub(super) fn composite(&mut self) -> Lowered {
+        const KIND: OptionsKind = OptionsKind::new(21, "StableHLOCompositeOptions");
+        const GRAPH: Field =
+            Field::new(1, "StableHLOCompositeOptions.decomposition_subgraph_index");
+        let index = self.op.options_2.of(KIND)?.int(GRAPH, 0)?;
+        self.inline(usize::try_from(index).unwrap_or(usize::MAX))
+    }
+
+    /// Lowers the operators of another graph in this one's place.
+    fn inline(&mut self, index: usize) -> Lowered {
+        let file = self.import.file;
+        let graph = file.graphs.get(index).ok_or_else(|| format!("there is no graph {index}"))?;
+        if self.import.depth >= MAX_DEPTH {
+            return Err("graphs within graphs lead too deep".into());
+        }
+        let arguments = self.op.inputs.len();
+        if graph.inputs.len() != arguments || graph.outputs.len() != self.op.outputs.len() {
+            return Err(format!("graph {index} has other inputs or outputs").into());
+        }
+        let inputs = (0..arguments).map(|at| self.input(at)).collect::<Lowered<Vec<u32>>>()?;
+        let mut inner = Import::new(file, graph);
+        inner.options = self.import.options;
+        inner.depth = self.import.depth + 1;
+        inner.builder = std::mem::take(&mut self.import.builder);
+        for (&tensor, &input) in graph.inputs.iter().zip(&inputs) {
+            inner.values[tensor] = Some(input);
+        }
+        let lowered = inner.lower_graph();
+        let has_states = !inner.states.is_empty();
+        self.import.builder = std::mem::take(&mut inner.builder);
+        let outputs = lowered?;
+        if has_states {
+            return Err("variables within a composite".into());
+        }
+        for (result, output) in outputs.into_iter().enumerate() {
+            self.bind(result, output)?;
+        }
+        Ok(())
+    }
+}
+
+impl Import<'_> {
+    /// Lowers every operator of the graph; its outputs' operands.
+    fn lower_graph(&mut self) -> Lowered<Vec<u32>> {
+        let graph = self.graph;
+        for op in &graph.operators {
+            if self.builder.graph.operations.len() > MAX_OPERATIONS {
+                return Err("graphs within graphs become too many operations".into());
+            }
+            let name = self.file.codes[op.code].name();
+            self.lower_one(op).map_err(|refusal| match refusal {
+                super::Refusal::Unsupported(why) => format!("{name} within it: {why}").into(),
+                broken @ super::Refusal::Format(_) => broken,
+            })?;
+        }
+        graph.outputs.iter().map(|&output| self.value(output)).collect()
+    }
+}
