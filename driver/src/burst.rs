@@ -10,8 +10,8 @@ use nnburst_hal::{
     AllowUnspecifiedOutput, ErrorStatus, HalError, Memory, RequestPool, Resource, Result, Timing,
 };
 
+use crate::compiled::Compiled;
 use crate::execution::{self, Pool, Pools};
-use crate::prepared_model::Compiled;
 
 /// Requests with a larger pool get no warm-up run: that would take as much memory once more.
 const STAGE: usize = 1 << 20;

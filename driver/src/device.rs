@@ -2,85 +2,34 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
-use nnburst_executor::{Checkpoint, CompileError, CompileOptions, Control, Plan};
-use nnburst_hal::process::{self, Origin};
+use nnburst_executor::{CompileError, CompileOptions, Control, Plan};
+use nnburst_hal::process;
 use nnburst_hal::{
-    Budget, Buffer, BufferDesc, BufferRole, CacheFiles, CacheHandles, Capabilities, Device,
-    DeviceStatus, DeviceType, ErrorStatus, Extension, HalError, Layer, Model, Phase,
-    PrepareOptions, PreparedModel, PreparedModelCallback, Priority, Result, Rule, TimePoint,
-    ValidationError, Version, log_dot, read_vlog_mask, trace_span, try_collect,
-    validate_memory_desc, validate_model_polled, vlog,
+    Buffer, BufferDesc, BufferRole, CacheFiles, CacheHandles, Capabilities, Device, DeviceStatus,
+    DeviceType, Extension, HalError, Layer, Model, Phase, PrepareOptions, PreparedModel,
+    PreparedModelCallback, Priority, Result, Rule, TimePoint, Version, log_dot, read_vlog_mask,
+    trace_span, try_collect, validate_memory_desc, validate_model_polled, vlog,
 };
-use nnburst_hal_ipc::{Driver, FenceWaiter, Limits, Peer, Pool, Service};
+use nnburst_hal_ipc::{Driver, Peer, Service};
 
-use crate::buffer::{Buffers, CpuBuffer};
-use crate::cache::{self, Identity};
-use crate::calibrate::Measured;
-use crate::estimate::{self, Quickest};
-use crate::idle::IdleWatch;
-use crate::personality::{Cpu, Personality, PersonalityExtension, measured_capabilities};
-use crate::prepared_model::{Compiled, CpuPreparedModel};
-use crate::processor::{Processor, Running, User};
+use crate::buffer::CpuBuffer;
+use crate::cache;
+use crate::client::{Client, own_user};
+use crate::compiled::Compiled;
+use crate::estimate;
+use crate::personality::{Cpu, Personality, measured_capabilities};
+use crate::prepared_model::CpuPreparedModel;
+use crate::processor::Running;
+use crate::refusal::{invalid, no_thread};
+use crate::shared::{Options, Shared, VERSION};
 use crate::support::{supported, unreadable};
-
-const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// The options of a driver.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Options {
-    /// Threads that work on one execution; the results don't depend on it.
-    pub threads: usize,
-    /// Lets models that allow relaxed precision be computed with bf16 numbers: see
-    /// [`CompileOptions::bf16`](nnburst_executor::CompileOptions::bf16).
-    pub bf16: bool,
-    /// The limits of one client of the service.
-    pub limits: Limits,
-    /// Figures that were measured on the machine, instead of the driver's own.
-    pub measured: Option<Measured>,
-    /// Scratch memory and helping threads that no execution used for this long are given back.
-    /// Bursts keep theirs, to be quick at any time, until they are closed.
-    pub idle: Duration,
-    /// True if bursts that poll touch weights and scratch memory of their model every millisecond
-    /// while no request comes, and warm up the last one in memory of their own, so that the next
-    /// finds all it needs in near caches.
-    pub keep_warm: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            threads: 1,
-            bf16: false,
-            limits: Limits::default(),
-            measured: None,
-            idle: Duration::from_secs(10),
-            keep_warm: true,
-        }
-    }
-}
 
 /// A driver; clones are the same driver.
 #[derive(Clone, Debug)]
 pub struct CpuDriver(Arc<Shared>);
-
-/// The state that all devices of one driver share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    personality: Arc<dyn Personality>,
-    options: Options,
-    pub(crate) buffers: Arc<Buffers>,
-    pub(crate) idle: Arc<IdleWatch>,
-    preparing: Quickest,
-    restoring: Quickest,
-    /// Relaxed: only uniqueness matters.
-    next_model: AtomicU64,
-    /// Threads and locks of a driver are of the process that made it.
-    origin: Origin,
-}
 
 impl CpuDriver {
     /// The CPU driver, `nnburst-cpu`.
@@ -90,16 +39,7 @@ impl CpuDriver {
 
     /// A driver of another name, with figures, operations and extensions of its own.
     pub fn with_personality(personality: Arc<dyn Personality>, options: Options) -> Self {
-        Self(Arc::new(Shared {
-            personality,
-            options,
-            buffers: Arc::default(),
-            idle: Arc::new(IdleWatch::new(options.idle)),
-            preparing: Quickest::default(),
-            restoring: Quickest::default(),
-            next_model: AtomicU64::new(1),
-            origin: Origin::here(),
-        }))
+        Self(Arc::new(Shared::new(personality, &options)))
     }
 
     /// Its name.
@@ -125,9 +65,7 @@ impl CpuDriver {
 
 impl Driver for CpuDriver {
     fn device(&self, peer: &Peer) -> Arc<dyn Device> {
-        let mut client = Client::of(peer.budget(), peer.gone(), peer.uid);
-        client.peer = Some(peer.clone());
-        self.device_for(client)
+        self.device_for(Client::of(peer))
     }
 
     fn charges_memory(&self) -> bool {
@@ -139,101 +77,6 @@ impl Driver for CpuDriver {
 struct CpuDevice {
     shared: Arc<Shared>,
     client: Arc<Client>,
-}
-
-/// Threads that prepare the models of one client, and that run what it launches of one priority.
-const PREPARING: usize = 2;
-const EXECUTING: usize = 4;
-
-/// The state that the models of one client share.
-#[derive(Debug)]
-pub(crate) struct Client {
-    /// Set when the client is gone: what runs for it stops.
-    pub(crate) gone: Arc<AtomicBool>,
-    /// Whose it is: priorities and shares of the processor are those of all clients of a user.
-    pub(crate) user: Arc<User>,
-    /// Its place among those that the service serves, until the last of its work has ended.
-    peer: Option<Peer>,
-    /// True if it is of the driver's own user: what it asks of the whole machine (real-time
-    /// scheduling, locked memory) is for that user to grant.
-    pub(crate) trusted: bool,
-    /// The pool that prepares its models; `None`: whoever asks, since in this process threads that
-    /// have nothing else to do would but wait for others, and being woken takes as long as a small
-    /// model.
-    preparations: Option<Pool>,
-    fences: FenceWaiter,
-    /// For each priority its own, so that none waits behind a lower one.
-    executions: [Pool; 3],
-    budget: Option<Arc<Budget>>,
-}
-
-/// The user of this process.
-fn own_user() -> u32 {
-    rustix::process::geteuid().as_raw()
-}
-
-impl Client {
-    /// The program that this driver is embedded in. Nobody bounds what it takes.
-    fn new(gone: Arc<AtomicBool>, uid: u32, preparations: Option<Pool>) -> Self {
-        let trusted = uid == own_user();
-        Self {
-            fences: FenceWaiter::new(Arc::clone(&gone)),
-            gone,
-            trusted,
-            peer: None,
-            user: Processor::of_process().user(uid),
-            preparations,
-            executions: [(); 3].map(|()| Pool::new("nnburst-execute", EXECUTING, usize::MAX)),
-            budget: None,
-        }
-    }
-
-    /// A client of the service. The number of what waits is bounded by the service's limits.
-    fn of(budget: &Arc<Budget>, gone: Arc<AtomicBool>, uid: u32) -> Self {
-        let pool = |name, threads| Pool::charged_to(budget, 0, name, threads, usize::MAX);
-        Self {
-            fences: FenceWaiter::charged_to(budget, Arc::clone(&gone)),
-            gone,
-            trusted: uid == own_user(),
-            peer: None,
-            user: Processor::of_process().user(uid),
-            preparations: Some(pool("nnburst-prepare", PREPARING)),
-            executions: [(); 3].map(|()| pool("nnburst-execute", EXECUTING)),
-            budget: Some(Arc::clone(budget)),
-        }
-    }
-
-    /// Returns the budget that the client's objects are charged to, if there is one.
-    pub(crate) fn budget(&self) -> Option<&Arc<Budget>> {
-        self.budget.as_ref()
-    }
-
-    /// Takes a place among what all users have at work, for what is done for this client.
-    pub(crate) fn begin(&self, priority: Priority, deadline: Option<TimePoint>) -> Running<'_> {
-        Processor::of_process().begin(&self.user, priority, &self.gone, deadline)
-    }
-
-    /// Returns the waiter for the fences of its executions.
-    pub(crate) fn fences(&self) -> &FenceWaiter {
-        &self.fences
-    }
-
-    /// The threads for executions of this priority.
-    pub(crate) fn executions(&self, priority: Priority) -> &Pool {
-        let [low, medium, high] = &self.executions;
-        match priority {
-            Priority::Low => low,
-            Priority::Medium => medium,
-            Priority::High => high,
-        }
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        self.preparations.iter().for_each(Pool::close);
-        self.executions.iter().for_each(Pool::close);
-    }
 }
 
 impl Device for CpuDevice {
@@ -484,49 +327,14 @@ impl Preparation {
     }
 }
 
-impl Shared {
-    fn name(&self) -> &str {
-        self.personality.name()
-    }
-
-    pub(crate) fn keeps_warm(&self) -> bool {
-        self.options.keep_warm
-    }
-
-    fn compile_options(&self) -> CompileOptions {
-        let mut options = CompileOptions {
-            threads: self.options.threads,
-            bf16: self.options.bf16,
-            late_errors: true,
-            ..CompileOptions::default()
-        };
-        for PersonalityExtension { extension, executor } in self.personality.extensions() {
-            options.extensions.register(extension.name, executor);
-        }
-        options
-    }
-
-    /// Returns the identity that its cache files are bound to.
-    fn identity(&self, compile: &CompileOptions) -> Result<Identity> {
-        Identity::new(self.name(), VERSION, compile)
-    }
-}
-
-/// The client has as many threads as it may, or the system gives none.
-pub(crate) fn no_thread(task: &str) -> HalError {
-    let status = ErrorStatus::ResourceExhaustedTransient;
-    HalError::new(status, format!("no thread for {task}"))
-}
-
-pub(crate) fn invalid(error: &ValidationError) -> HalError {
-    HalError::invalid(error.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use nnburst_burst::{BurstController, ControllerOptions};
     use nnburst_hal::testing::relu_model;
     use nnburst_hal::{RealTimeProfile, wait_for_prepared_model};
+    use nnburst_hal_ipc::Pool;
+    use std::sync::atomic::AtomicBool;
+    use std::time::Duration;
 
     use super::*;
 

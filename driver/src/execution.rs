@@ -3,20 +3,21 @@
 //! Bursts come through here for every frame, so that nothing on the way of a good request without
 //! driver-managed buffers allocates, locks or calls the system.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nnburst_executor::{Control, Input, Output, Session};
 use nnburst_hal::{
-    AllowUnspecifiedOutput, DEFAULT_LOOP_TIMEOUT, DataLocation, ErrorStatus, ExecutionOptions,
-    HalError, Layer, MAX_LOOP_TIMEOUT, Mapping, MeasureTiming, Memory, OutputShape, Phase, Request,
-    RequestArgument, RequestPool, Result, Timing, Version, View, ViewMut, trace_span, try_collect,
-    validate_request, vlog,
+    AllowUnspecifiedOutput, DEFAULT_LOOP_TIMEOUT, DataLocation, ErrorStatus, ExecutionFailure,
+    ExecutionOptions, ExecutionOutcome, ExecutionResult, HalError, Layer, MAX_LOOP_TIMEOUT,
+    Mapping, MeasureTiming, Memory, OutputShape, Phase, Request, RequestArgument, RequestPool,
+    Result, Timing, Version, View, ViewMut, trace_span, try_collect, validate_request, vlog,
 };
 
 use crate::buffer::DriverBuffer;
-use crate::device::invalid;
-use crate::prepared_model::Compiled;
+use crate::compiled::Compiled;
+use crate::refusal::invalid;
 
 /// Requests with as many inputs and outputs as this need no allocation.
 const FEW: usize = 16;
@@ -140,6 +141,42 @@ pub(crate) fn run(
     // clock of its own.
     let took = whole_microseconds(took);
     Ok(Timing { time_on_device: took, time_in_driver: took })
+}
+
+impl Compiled {
+    /// Executes a request that was checked. A panic costs this execution its result and its
+    /// session.
+    pub(crate) fn execute(
+        &self,
+        request: &Request,
+        options: &ExecutionOptions,
+        began: Option<Instant>,
+    ) -> ExecutionResult {
+        catch_unwind(AssertUnwindSafe(|| self.execute_inner(request, options, began)))
+            .unwrap_or_else(|_| Err(HalError::failure("the driver panicked").into()))
+    }
+
+    fn execute_inner(
+        &self,
+        request: &Request,
+        options: &ExecutionOptions,
+        began: Option<Instant>,
+    ) -> ExecutionResult {
+        let pools = map(self, request)?;
+        let mut session = self.session();
+        let ran = run(self, &mut session, request, &pools, options, began);
+        let result = match ran {
+            Ok(timing) => {
+                Ok(ExecutionOutcome { output_shapes: session.output_shapes().to_vec(), timing })
+            }
+            Err(error) if error.status == ErrorStatus::OutputInsufficientSize => {
+                Err(ExecutionFailure { error, output_shapes: session.output_shapes().to_vec() })
+            }
+            Err(error) => Err(error.into()),
+        };
+        self.give_back(session);
+        result
+    }
 }
 
 /// Refuses memories whose files were cut short while they were mapped: there are zeros in their

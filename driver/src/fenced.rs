@@ -10,8 +10,8 @@ use nnburst_hal::{
     FencedTiming, HalError, MeasureTiming, Request, Result, TimePoint, Timing, unsignalled_fences,
 };
 
+use crate::compiled::Compiled;
 use crate::execution;
-use crate::prepared_model::Compiled;
 
 /// Launches a fenced execution.
 pub(crate) fn launch(

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nnburst_hal::process;
 
-use crate::prepared_model::Compiled;
+use crate::compiled::Compiled;
 
 /// The models that are watched.
 #[derive(Debug)]

@@ -24,6 +24,8 @@ mod buffer;
 mod burst;
 mod cache;
 mod calibrate;
+mod client;
+mod compiled;
 mod device;
 mod estimate;
 mod execution;
@@ -32,12 +34,15 @@ mod idle;
 mod personality;
 mod prepared_model;
 mod processor;
+mod refusal;
 mod reusable;
 pub mod service;
+mod shared;
 mod support;
 #[cfg(feature = "testing")]
 pub mod testing;
 
 pub use calibrate::{Measured, Work, calibrate, calibrated, state_dir};
-pub use device::{CpuDriver, Options};
+pub use device::CpuDriver;
 pub use personality::{CPU, Personality, PersonalityExtension, uniform_capabilities};
+pub use shared::Options;

@@ -10,8 +10,8 @@ use nnburst_hal::{
     RequestPool, Result, ReusableExecution, Timing,
 };
 
+use crate::compiled::Compiled;
 use crate::execution::{self, Pool};
-use crate::prepared_model::Compiled;
 
 /// A request of clients' memories alone: what a driver's buffers hold is looked at anew each time.
 #[derive(Debug)]

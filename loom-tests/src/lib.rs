@@ -1,13 +1,14 @@
-//! Model checks: loom runs the queue, the bursts, the hand-over of jobs in a thread pool and the
-//! table of handles that ship (their atomics, fences, locks and sleeping come through `sync`
+//! Model checks: loom runs the queue, the bursts, the hand-over of jobs in a thread pool, the turns
+//! of executions and the table of handles that ship (their atomics, fences, locks and sleeping come through `sync`
 //! modules) in every interleaving of their threads, and in every order that the memory model
 //! allows, up to three preemptions; two where a model has two frames.
 //!
 //! `cargo xtask loom` runs them; nothing here is built otherwise. `tests/ring.rs` is the ring by
 //! itself, `tests/waiting.rs` sleeping and waking, where a lost wake shows as a deadlock;
 //! `tests/bursts/` a burst's controller and server over both queues, the listener's thread
-//! included. `tests/pool.rs` and `tests/handles.rs` include the files of the executor and of the C
-//! library that threads race in, so that nothing else of these is built under loom.
+//! included. `tests/pool.rs`, `tests/turns.rs` and `tests/handles.rs` include the files of the
+//! executor, the driver and the C library that threads race in, so that nothing else of these is
+//! built under loom.
 //!
 //! # Every ordering, and the model that fails without it
 //!
@@ -75,6 +76,12 @@
 //! | object: release when put in | `a_handle_that_was_passed_on_without_care_finds_the_whole_object` |
 //! | object: acquire | `one_thread_at_a_time_works_with_an_object` |
 //! | the next generation of a place | `a_place_that_is_used_again_is_never_the_object_before` |
+//!
+//! In `driver/src/processor/turns.rs`, who of all users' executions is at work, the words are
+//! `SeqCst` and what can be weakened is their use:
+//!
+//! - one begins only while a core is free: `one_that_waits_goes_on_when_the_core_is_free`.
+//! - one that ends looks for those who are held up: the same.
 //!
 //! A burst hands over through the queue, locks and the `raised` edge alone and has no orderings of
 //! its own. What can be weakened there is the order of its steps; each with the

@@ -7,6 +7,7 @@
 //! ([`judge`]). They are kept in a file for the same build and threads, so that figures stay the
 //! same between starts, as the interface wants, until somebody measures again.
 
+mod figures;
 mod judge;
 mod work;
 
@@ -19,73 +20,19 @@ use std::time::Duration;
 use nnburst_executor::{FINGERPRINT, Isa};
 use nnburst_hal::trusted::{Owners, TrustedDir, read_trusted};
 use nnburst_hal::{
-    CacheHandles, DataLocation, ExecutionOptions, HalError, Memory, Model, OperandType,
-    PerformanceInfo, PrepareOptions, PreparedModel, Request, RequestArgument, RequestPool, Result,
-    environment, wait_for_prepared_model,
+    CacheHandles, DataLocation, ExecutionOptions, HalError, Memory, Model, PerformanceInfo,
+    PrepareOptions, PreparedModel, Request, RequestArgument, RequestPool, Result, environment,
+    wait_for_prepared_model,
 };
 use rustix::fs::{OFlags, renameat};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use crate::device::{CpuDriver, Options};
+use crate::device::CpuDriver;
+use crate::shared::Options;
+use figures::ONE;
 use judge::RUNS;
 
-/// The work that a figure is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
-    /// Operations whose first input is of this type.
-    Operand(OperandType),
-    /// Those on FLOAT32 in models that allow relaxed precision.
-    RelaxedScalar,
-    /// Those on TENSOR_FLOAT32 in models that allow relaxed precision.
-    RelaxedTensor,
-    /// IF.
-    If,
-    /// WHILE.
-    While,
-}
-
-impl Work {
-    /// All that is measured, every operand type among it but those without a meaning of their own.
-    pub const ALL: [Self; 19] = [
-        Self::Operand(OperandType::TensorFloat32),
-        Self::RelaxedTensor,
-        Self::Operand(OperandType::TensorFloat16),
-        Self::Operand(OperandType::TensorQuant8Asymm),
-        Self::Operand(OperandType::TensorQuant8AsymmSigned),
-        Self::Operand(OperandType::TensorQuant8Symm),
-        Self::Operand(OperandType::TensorQuant8SymmPerChannel),
-        Self::Operand(OperandType::TensorQuant16Asymm),
-        Self::Operand(OperandType::TensorQuant16Symm),
-        Self::Operand(OperandType::TensorInt32),
-        Self::Operand(OperandType::TensorBool8),
-        Self::Operand(OperandType::Float32),
-        Self::RelaxedScalar,
-        Self::Operand(OperandType::Float16),
-        Self::Operand(OperandType::Int32),
-        Self::Operand(OperandType::Uint32),
-        Self::Operand(OperandType::Bool),
-        Self::If,
-        Self::While,
-    ];
-
-    /// The name of the type or operation.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Operand(kind) => kind.name(),
-            Self::RelaxedScalar => "RELAXED_FLOAT32",
-            Self::RelaxedTensor => "RELAXED_TENSOR_FLOAT32",
-            Self::If => "IF",
-            Self::While => "WHILE",
-        }
-    }
-}
-
-/// The figures of the reference device.
-const ONE: PerformanceInfo = PerformanceInfo { exec_time: 1.0, power_usage: 1.0 };
-
-/// Figures of a driver that were measured, in the order of [`Work::ALL`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Measured([PerformanceInfo; Work::ALL.len()]);
+pub use figures::{Measured, Work};
 
 impl Measured {
     /// Measures what a driver with these options makes of all work; takes about two seconds.
@@ -99,17 +46,6 @@ impl Measured {
             *info = share(&work::model(work), [&reference, &driver])?;
         }
         Ok(measured)
-    }
-
-    /// Every figure and what it is about.
-    pub fn figures(&self) -> impl Iterator<Item = (Work, PerformanceInfo)> {
-        Work::ALL.into_iter().zip(self.0)
-    }
-
-    /// The figure of some work; that of the reference device for what has no meaning that could be
-    /// measured.
-    pub fn of(&self, work: Work) -> PerformanceInfo {
-        self.figures().find(|&(one, _)| one == work).map_or(ONE, |(_, info)| info)
     }
 
     /// Loads the figures that were kept for a driver of this build with these options; `None` if
@@ -284,6 +220,8 @@ fn clocks() -> [Duration; 2] {
 
 #[cfg(test)]
 mod tests {
+    use nnburst_hal::OperandType;
+
     use super::*;
 
     #[test]

@@ -5,7 +5,7 @@ use nnburst_hal::{
     Operation, OperationType, Subgraph,
 };
 
-use super::Work;
+use super::figures::Work;
 
 /// Elements of the tensors of simple operations.
 const ELEMENTS: u32 = 1 << 16;

@@ -167,7 +167,7 @@ fn helpers_take_turns_and_owners_that_wait_for_them_rest() {
     let user = processor.user(1);
     let owner = processor.begin(&user, Priority::Medium, &NOBODY, None);
     std::thread::scope(|scope| {
-        let helper = scope.spawn(|| owner.helper().unwrap().pass());
+        let helper = scope.spawn(|| owner.beside().pass());
         until(|| held_up(&processor) == 1);
         assert_eq!(owner.most_threads(), 1);
         owner.rest();

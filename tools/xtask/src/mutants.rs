@@ -28,6 +28,7 @@ const CONTROLLER: &str = "burst/src/client/controller/mod.rs";
 const SLOTS: &str = "burst/src/client/slots.rs";
 const POOL: &str = "executor/src/session/handoff.rs";
 const HANDLES: &str = "ndk/src/handle/table.rs";
+const TURNS: &str = "driver/src/processor/turns.rs";
 
 #[rustfmt::skip] // one weakening, five lines
 const MUTANTS: &[Mutant] = &[
@@ -262,6 +263,18 @@ const MUTANTS: &[Mutant] = &[
         to: "self.leave = (next - 1) << STATE_BITS | EMPTY;",
         caught_by: "a_place_that_is_used_again_is_never_the_object_before",
     },
+    Mutant {
+        what: "turns, one more than there are cores", file: TURNS,
+        from: "(word + left < processor.cores).then_some(word + 1)",
+        to: "(word + left <= processor.cores).then_some(word + 1)",
+        caught_by: "one_that_waits_goes_on_when_the_core_is_free",
+    },
+    Mutant {
+        what: "turns, an end past those who are held up", file: TURNS,
+        from: "(word < ONE_ABOVE).then_some(word - u64::from(is_at_work))",
+        to: "Some(word - u64::from(is_at_work))",
+        caught_by: "one_that_waits_goes_on_when_the_core_is_free",
+    },
 ];
 
 /// Runs all of them, or those whose description contains one of `args`.
@@ -325,7 +338,7 @@ fn test(copy: &Path, model: Option<&str>) -> Result<(bool, String), String> {
 /// A workspace of what the models check and of the models only, under the target folder.
 fn copy() -> Result<PathBuf, String> {
     let (from, to) = (workspace(), workspace().join("target").join("loom-mutants-source"));
-    let included = ["executor/src/session", "ndk/src/handle"];
+    let included = ["driver/src/processor", "executor/src/session", "ndk/src/handle"];
     for folder in ["fmq", "hal", "burst", "loom-tests"].into_iter().chain(included) {
         copy_folder(&from.join(folder), &to.join(folder))?;
     }

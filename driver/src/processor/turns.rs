@@ -23,14 +23,19 @@
 //! - Nobody starves: what was held up by a priority for [`PATIENCE`] takes a turn all the same.
 //!   Where nobody at work was seen at a poll for [`STUCK`], one more goes on beside them.
 
+//!
+//! What comes through `sync` decides who is at work, and is checked by models; std's atomics here
+//! are hints, or one thread's own.
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use nnburst_executor::Checkpoint;
-use nnburst_hal::process::{self, PerProcess};
+use nnburst_hal::process;
 use nnburst_hal::{Priority, TimePoint};
+
+use super::sync::{Condvar, Flag, Mutex, MutexGuard, Word, elapsed};
 
 /// The time that a higher priority may hold up the next turn of a lower one.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -59,7 +64,7 @@ pub(crate) struct Processor {
     cores: u64,
     /// The number at work, and above it the number held up. While nobody is held up it alone says
     /// what there is; what changes otherwise is changed under the lock.
-    word: AtomicU64,
+    word: Word,
     queue: Mutex<Queue>,
     /// The number of users who have clients. What several need is looked at only from two on.
     users: AtomicUsize,
@@ -76,7 +81,7 @@ pub(crate) struct Processor {
 pub(crate) struct User {
     uid: u32,
     /// Executions of medium and above of high priority, at work or held up.
-    at_work: AtomicU64,
+    at_work: Word,
     /// Executions of any priority, at work or held up, and those of them at work.
     present: AtomicU64,
     working: AtomicU64,
@@ -145,26 +150,16 @@ struct HeldUp {
 }
 
 /// The place in which one that is held up waits.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Place {
-    may_go_on: AtomicBool,
+    may_go_on: Flag,
     told: Condvar,
 }
 
 impl Processor {
-    /// That of this process.
-    pub(crate) fn of_process() -> &'static Arc<Self> {
-        // A forked child has neither its parent's threads nor what they hold.
-        static PROCESSOR: PerProcess<Option<&'static Arc<Processor>>> = PerProcess::new();
-        let mut processor = PROCESSOR.get().lock().unwrap_or_else(PoisonError::into_inner);
-        processor.get_or_insert_with(|| {
-            let cores = std::thread::available_parallelism().map_or(1, usize::from);
-            Box::leak(Box::new(Arc::new(Self::new(u64::try_from(cores).unwrap_or(1)))))
-        })
-    }
-
-    fn new(cores: u64) -> Self {
-        let (word, queue) = (AtomicU64::new(0), Mutex::default());
+    /// Of so many cores.
+    pub(crate) fn new(cores: u64) -> Self {
+        let (word, queue) = (Word::new(0), Mutex::new(Queue::default()));
         let (users, latest, seen) = (AtomicUsize::new(0), Latest::default(), AtomicU64::new(0));
         let cores = cores.clamp(1, BELOW / 2);
         Self { cores, word, queue, users, latest, seen, start: Instant::now() }
@@ -300,7 +295,7 @@ impl Processor {
 
 impl User {
     fn new(uid: u32) -> Self {
-        let (at_work, present) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (at_work, present) = (Word::new(0), AtomicU64::new(0));
         let (working, seen) = (AtomicU64::new(0), AtomicU64::new(0));
         Self { uid, at_work, present, working, seen }
     }
@@ -337,7 +332,7 @@ impl Queue {
         let held_up = self.held_up.iter().enumerate().filter(|(_, it)| it.may_go_on());
         let rank = |it: &HeldUp| {
             // One that lost its patience is no longer behind those of higher priorities.
-            let priority = match it.since.elapsed() < PATIENCE {
+            let priority = match elapsed(it.since) < PATIENCE {
                 true => it.priority,
                 false => Priority::High,
             };
@@ -349,7 +344,7 @@ impl Queue {
 
 impl HeldUp {
     fn may_go_on(&self) -> bool {
-        !self.user.has_higher(self.priority) || self.since.elapsed() >= PATIENCE
+        !self.user.has_higher(self.priority) || elapsed(self.since) >= PATIENCE
     }
 }
 
@@ -372,8 +367,9 @@ pub(crate) struct Running<'a> {
     has_stepped_back: AtomicBool,
 }
 
-impl Checkpoint for Running<'_> {
-    fn pass(&self) {
+impl<'a> Running<'a> {
+    /// Goes on, or lets others go first: called at every poll.
+    pub(crate) fn pass(&self) {
         let word = self.processor.word.load(Ordering::SeqCst);
         let is_beside_others = self.is_beside_others();
         if is_beside_others {
@@ -388,7 +384,8 @@ impl Checkpoint for Running<'_> {
         }
     }
 
-    fn most_threads(&self) -> usize {
+    /// The threads that a step may be shared among now.
+    pub(crate) fn most_threads(&self) -> usize {
         if self.processor.word.load(Ordering::SeqCst) >= ONE_ABOVE {
             return 1;
         }
@@ -398,11 +395,8 @@ impl Checkpoint for Running<'_> {
         }
     }
 
-    fn helper(&self) -> Option<Box<dyn Checkpoint + Send + '_>> {
-        Some(Box::new(self.processor.begin(self.user, self.priority, self.gone, self.deadline)))
-    }
-
-    fn rest(&self) {
+    /// Ends a turn, as for a step that is over.
+    pub(crate) fn rest(&self) {
         if self.is_at_work.load(Ordering::Relaxed) {
             let mut queue = self.processor.lock();
             self.processor.note_seen();
@@ -411,9 +405,12 @@ impl Checkpoint for Running<'_> {
             self.processor.let_go_on(&mut queue, false);
         }
     }
-}
 
-impl Running<'_> {
+    /// Begins something beside this, for the same user.
+    pub(crate) fn beside(&self) -> Self {
+        self.processor.begin(self.user, self.priority, self.gone, self.deadline)
+    }
+
     /// Goes on without a look at who else is held up, where it may.
     fn goes_on_at_once(&self) -> bool {
         let (processor, working) = (self.processor, &self.user.working);
@@ -533,7 +530,7 @@ impl Running<'_> {
     /// Waits until it may go on, or need not any more; `is_new` before its first turn.
     fn wait(&self, mut queue: MutexGuard<'_, Queue>, is_new: bool) {
         self.was_held_up.store(true, Ordering::Relaxed);
-        let place = Arc::new(Place::default());
+        let place = Arc::new(Place { may_go_on: Flag::new(false), told: Condvar::new() });
         let since = Instant::now();
         let (now, uid) = (queue.now, self.user.uid);
         let comes_back = !queue.held_up.iter().any(|it| it.user.uid == uid);
@@ -569,7 +566,7 @@ impl Running<'_> {
                 processor.word.fetch_sub(ONE_ABOVE, Ordering::SeqCst);
                 return;
             }
-            if processor.is_stuck() && since.elapsed() >= STUCK {
+            if processor.is_stuck() && elapsed(since) >= STUCK {
                 processor.note_seen();
                 processor.let_go_on(&mut queue, true);
             } else {
@@ -616,5 +613,6 @@ impl Drop for Running<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
+#[path = "tests.rs"]
 mod tests;
