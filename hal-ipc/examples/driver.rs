@@ -29,7 +29,10 @@ impl Device for ReluDevice {
         // Before this, nothing of a client's model is sure; after it, all that the interface
         // promises is.
         validate_model(model, Version::V1_3)?;
-        Ok(model.main.operations.iter().map(|operation| takes(operation, model)).collect())
+        // It takes what it prepares: one RELU, with nothing beside it.
+        let is_one = model.main.operations.len() == 1 && model.main.input_indexes.len() == 1;
+        let taken = |operation| is_one && takes(operation, model);
+        Ok(model.main.operations.iter().map(taken).collect())
     }
 
     /// Expensive preparations go to a thread, and `notify` with them. The callback hears of a
