@@ -222,8 +222,8 @@ fn ask_for_slices(_: Duration) -> io::Result<()> {
 }
 
 /// The slice of time for work that takes milliseconds. With the same slice as everybody else it
-/// would go on until the system's next tick (4 ms, as a rule) before one that wakes for a frame gets
-/// its processor; one with a shorter slice gets it at once.
+/// would go on until the system's next tick (4 ms, as a rule) before one that wakes for a frame
+/// gets its processor; one with a shorter slice gets it at once.
 const LONG_SLICE: Duration = Duration::from_millis(20);
 
 thread_local! {

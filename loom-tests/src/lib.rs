@@ -1,7 +1,7 @@
 //! Model checks: loom runs the queue, the bursts, the hand-over of jobs in a thread pool, the turns
-//! of executions and the table of handles that ship (their atomics, fences, locks and sleeping come through `sync`
-//! modules) in every interleaving of their threads, and in every order that the memory model
-//! allows, up to three preemptions; two where a model has two frames.
+//! of executions and the table of handles that ship (their atomics, fences, locks and sleeping
+//! come through `sync` modules) in every interleaving of their threads, and in every order that the
+//! memory model allows, up to three preemptions; two where a model has two frames.
 //!
 //! `cargo xtask loom` runs them; nothing here is built otherwise. `tests/ring.rs` is the ring by
 //! itself, `tests/waiting.rs` sleeping and waking, where a lost wake shows as a deadlock;

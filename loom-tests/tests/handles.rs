@@ -8,7 +8,7 @@ mod table;
 
 use loom::thread;
 
-use table::{Busy, Find, Place, Table};
+use table::{Busy, Find, HandlePlace, Table};
 
 /// A table that lives as long as the program, as those of the library do.
 fn table() -> &'static Table<u32> {
@@ -16,7 +16,7 @@ fn table() -> &'static Table<u32> {
 }
 
 /// Adds to the object of a place, waiting for it; `None` where there is none any more.
-fn add(table: &'static Table<u32>, place: Place, number: u32) -> Option<u32> {
+fn add(table: &'static Table<u32>, place: HandlePlace, number: u32) -> Option<u32> {
     let Find::Slot(slot) = table.find(place) else { return None };
     let mut locked = slot.lock(place.generation)?;
     Some(locked.work(|object| {
@@ -91,7 +91,7 @@ fn a_handle_that_was_passed_on_without_care_finds_the_whole_object() {
         let table = table();
         let other = thread::spawn(move || {
             // As the first object's handle will be.
-            match table.find(Place { at: 0, generation: 0 }) {
+            match table.find(HandlePlace { at: 0, generation: 0 }) {
                 Find::Slot(slot) => slot.try_lock(0).ok()?.work(|object| object.copied()),
                 Find::Nothing | Find::OfParent => None,
             }

@@ -49,8 +49,8 @@ const TURN: Duration = Duration::from_micros(500);
 /// A turn beside others of the same user and priority; the credit of a user who comes back.
 const LONG_TURN: Duration = Duration::from_millis(1);
 
-/// The time for which a core is left to a user who has nothing at work: a few periods of the slowest
-/// camera.
+/// The time for which a core is left to a user who has nothing at work: a few periods of the
+/// slowest camera.
 const LATELY: Duration = Duration::from_millis(250);
 
 /// In [`Processor::word`] and [`User::at_work`]: below it one count, from it on another.

@@ -133,7 +133,8 @@ impl Handoff {
         }
     }
 
-    /// Does the job that was seen open in `state`, unless it was closed or others entered meanwhile.
+    /// Does the job that was seen open in `state`, unless it was closed or others entered
+    /// meanwhile.
     fn enter(&self, state: u64, helper: usize) -> bool {
         // edge open (acquire): the job is visible from here on. Relaxed where it fails: nothing is
         // touched then.

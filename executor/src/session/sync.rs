@@ -1,5 +1,5 @@
-//! The one door to the atomics, cells and parking that a session's threads race on: std's, or loom's
-//! under `cfg(loom)`, so that loom explores the code that ships.
+//! The one door to the atomics, cells and parking that a session's threads race on: std's, or
+//! loom's under `cfg(loom)`, so that loom explores the code that ships.
 //!
 //! | here | native | under loom |
 //! |---|---|---|

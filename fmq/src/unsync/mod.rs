@@ -9,9 +9,10 @@
 //! # A slot may be overwritten while it is read
 //!
 //! So a read copies first and then asks whether what it copied was still in place, as a seqlock
-//! does. The write counter alone can't tell, since slots are overwritten before it moves. The shared
-//! read counter, which this flavour has no other use for, says it: before a batch is written, its
-//! end is put there. libfmq's writers do the same since 2025, so either side may be one of them:
+//! does. The write counter alone can't tell, since slots are overwritten before it moves. The
+//! shared read counter, which this flavour has no other use for, says it: before a batch is
+//! written, its end is put there. libfmq's writers do the same since 2025, so either side may be
+//! one of them:
 //!
 //! | edge | writer | reader |
 //! |---|---|---|

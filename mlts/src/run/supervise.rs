@@ -224,7 +224,8 @@ impl Worker {
                     }
                     break self.worker_gone(driver);
                 }
-                // What the worker reported before counts, and what it saw; so does the driver's end.
+                // What the worker reported before counts, and what it saw; so does the driver's
+                // end.
                 let mut looks = 0;
                 while looks < FEW_LOOKS
                     && self.result.is_none()
@@ -332,8 +333,8 @@ impl Worker {
 
     /// A worker that has reported: the driver's end is looked at before the result is believed.
     fn parted(&mut self, driver: &mut Driver) -> Ended {
-        // A worker that failed stays connected for a moment: a driver that has ended by then has not
-        // done so because its client left.
+        // A worker that failed stays connected for a moment: a driver that has ended by then has
+        // not done so because its client left.
         let has_failed = matches!(self.result, Some(WorkerEvent::Failed { .. }));
         if has_failed && driver.has_one_client() && !driver.is_killed {
             let end = driver.wait(crate::worker::CONNECTED / 2);

@@ -15,7 +15,7 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 
 use crate::error::{Code, Error, Result};
-use table::{Busy, Find, GENERATION_BITS, Locked, Place, Slot};
+use table::{Busy, Find, GENERATION_BITS, HandlePlace, HandleSlot, Locked};
 
 pub(crate) use table::Table;
 
@@ -84,7 +84,7 @@ impl<T: Object> Handle<T> {
     /// There are a million of its kind already.
     pub(crate) fn new(object: T) -> Result<Self> {
         match T::table().insert(object) {
-            Some(Place { at, generation }) => Ok(Self::encode(at, generation)),
+            Some(HandlePlace { at, generation }) => Ok(Self::encode(at, generation)),
             None => Err(Error::new(Code::OutOfMemory, format!("too many objects: {}", T::NAME))),
         }
     }
@@ -127,7 +127,7 @@ impl<T: Object> Handle<T> {
     }
 
     #[inline]
-    fn find(self) -> Result<(&'static Slot<T>, u32)> {
+    fn find(self) -> Result<(&'static HandleSlot<T>, u32)> {
         let place = self.decode()?;
         match T::table().find(place) {
             Find::Slot(slot) => Ok((slot, place.generation)),
@@ -144,7 +144,7 @@ impl<T: Object> Handle<T> {
     }
 
     #[inline]
-    fn decode(self) -> Result<Place> {
+    fn decode(self) -> Result<HandlePlace> {
         if self.is_null() {
             return Err(Error::null(T::NAME));
         }
@@ -157,7 +157,7 @@ impl<T: Object> Handle<T> {
             return Err(Self::stale());
         }
         let generation = part(PLACE_BITS, GENERATION_BITS);
-        Ok(Place { at: part(0, PLACE_BITS), generation })
+        Ok(HandlePlace { at: part(0, PLACE_BITS), generation })
     }
 
     #[cold]

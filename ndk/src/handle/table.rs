@@ -16,7 +16,7 @@
 //!
 //! | edge     | release                          | acquire       | hands over             |
 //! |----------|----------------------------------|---------------|------------------------|
-//! | `object` | `Table::insert`, `Locked`'s drop | `Slot::lock`  | the object of a place  |
+//! | `object` | `Table::insert`, `Locked`'s drop | `HandleSlot::lock`  | the object of a place  |
 //! | `place`  | the lock of `Table::free`        | the same      | a place without object |
 //! | `chunk`  | `Table::make_chunk`              | `Table::slot` | a chunk of places      |
 
@@ -39,14 +39,14 @@ const CHUNKS: usize = 15;
 
 /// A place of a table, and how often it was used before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct HandlePlace {
     pub(crate) at: u32,
     pub(crate) generation: u32,
 }
 
 /// What is at a place.
 pub(crate) enum Find<T: 'static> {
-    Slot(&'static Slot<T>),
+    Slot(&'static HandleSlot<T>),
     Nothing,
     /// An object of the process that this one was forked from.
     OfParent,
@@ -56,7 +56,7 @@ pub(crate) enum Find<T: 'static> {
 pub(crate) struct Table<T> {
     /// The first place of each chunk, on a cache line of its own; null until one of them is needed,
     /// never freed.
-    chunks: [AtomicPtr<CachePadded<Slot<T>>>; CHUNKS],
+    chunks: [AtomicPtr<CachePadded<HandleSlot<T>>>; CHUNKS],
     /// Places that were used before, by this process.
     free: PerProcess<Vec<u32>>,
     /// From here on places were never used.
@@ -64,7 +64,7 @@ pub(crate) struct Table<T> {
 }
 
 /// One place.
-pub(crate) struct Slot<T> {
+pub(crate) struct HandleSlot<T> {
     /// The generation, and in the lowest bits the state.
     word: AtomicU32,
     /// Whose it is: [`process_id`], for as long as that process lives.
@@ -77,7 +77,7 @@ const UNUSED: u64 = 0;
 
 // SAFETY: the object is touched by whoever has locked the word, or has the place from the list of
 // free ones: one thread at a time, to which it is sent.
-unsafe impl<T: Send> Sync for Slot<T> {}
+unsafe impl<T: Send> Sync for HandleSlot<T> {}
 
 /// No object; the place is on the list of free ones, or with whoever took it from there.
 const EMPTY: u32 = 0;
@@ -94,7 +94,7 @@ pub(crate) enum Busy {
     Other,
 }
 
-impl<T> Slot<T> {
+impl<T> HandleSlot<T> {
     fn new() -> Self {
         Self {
             word: AtomicU32::new(EMPTY),
@@ -146,7 +146,7 @@ impl<T> Slot<T> {
 
 /// A place whose object is ours, until this is dropped.
 pub(crate) struct Locked<'a, T> {
-    slot: &'a Slot<T>,
+    slot: &'a HandleSlot<T>,
     /// The word from then on.
     leave: u32,
 }
@@ -210,7 +210,7 @@ impl<T> Table<T> {
     }
 
     #[inline]
-    fn slot(&self, place: u32) -> Option<&Slot<T>> {
+    fn slot(&self, place: u32) -> Option<&HandleSlot<T>> {
         let (chunk, at) = Self::chunk_of(place);
         // Acquire: edge chunk.
         let first = self.chunks.get(chunk)?.load(Ordering::Acquire);
@@ -226,7 +226,7 @@ impl<T> Table<T> {
         // Relaxed: made under the same lock, or before the fork.
         if first.load(Ordering::Relaxed).is_null() {
             let length = FIRST_CHUNK << chunk.saturating_sub(1);
-            let made: Box<[_]> = (0..length).map(|_| CachePadded::new(Slot::new())).collect();
+            let made: Box<[_]> = (0..length).map(|_| CachePadded::new(HandleSlot::new())).collect();
             first.store(Box::leak(made).as_mut_ptr(), Ordering::Release); // edge chunk
         }
         Some(())
@@ -236,7 +236,7 @@ impl<T> Table<T> {
 impl<T> Table<T> {
     /// Finds the slot of a place; whether the generation is right shows when it is locked.
     #[inline]
-    pub(crate) fn find(&'static self, place: Place) -> Find<T> {
+    pub(crate) fn find(&'static self, place: HandlePlace) -> Find<T> {
         let Some(slot) = self.slot(place.at) else { return Find::Nothing };
         // Relaxed: whoever was given the handle sees what was written before that.
         match slot.process.load(Ordering::Relaxed) {
@@ -247,7 +247,7 @@ impl<T> Table<T> {
     }
 
     /// Puts an object into a place of its own; `None` where there are a million already.
-    pub(crate) fn insert(&'static self, object: T) -> Option<Place> {
+    pub(crate) fn insert(&'static self, object: T) -> Option<HandlePlace> {
         let at = {
             let mut free = self.free();
             match free.pop() {
@@ -270,12 +270,12 @@ impl<T> Table<T> {
         slot.process.store(process_id(), Ordering::Relaxed); // published with the object
         // edge object (release): pairs with the exchange of whoever locks the place first.
         slot.word.store(generation << STATE_BITS | LIVE, Ordering::Release);
-        Some(Place { at, generation })
+        Some(HandlePlace { at, generation })
     }
 
     /// Takes the object of a place out of it, waiting for whoever works with it; `None` where there
     /// is none, or another process's.
-    pub(crate) fn remove(&'static self, place: Place) -> Option<T> {
+    pub(crate) fn remove(&'static self, place: HandlePlace) -> Option<T> {
         let Find::Slot(slot) = self.find(place) else { return None };
         let object = slot.lock(place.generation)?.take();
         self.free().push(place.at);

@@ -1,4 +1,5 @@
-//! c06: constants in a file that is mapped rather than sent, and what happens to the file meanwhile.
+//! c06: constants in a file that is mapped rather than sent, and what happens to the file
+//! meanwhile.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;

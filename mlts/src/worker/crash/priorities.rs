@@ -17,7 +17,8 @@ use crate::worker::sequence::Sequence;
 
 /// The p99 beside the flood over the p99 alone.
 const LIMIT: f64 = 3.0;
-/// What the system's scheduler adds on a machine of few processors, which is not the driver's doing.
+/// What the system's scheduler adds on a machine of few processors, which is not the driver's
+/// doing.
 const SLICE_US: f64 = 4000.0;
 /// Callers of low priority for each processor.
 const FLOOD: usize = 2;

@@ -1,8 +1,8 @@
 //! The way to the first wrong operation: every value of the model is made an output, and compared
 //! with the reference device's in the order of the operations.
 //!
-//! With all values as outputs a driver can fuse nothing, so that a fault of a fusion goes away: then
-//! no operation differs, which says as much.
+//! With all values as outputs a driver can fuse nothing, so that a fault of a fusion goes away:
+//! then no operation differs, which says as much.
 
 use nnburst::Device;
 use nnburst::hal::{Model, OperandLifeTime};

@@ -96,8 +96,8 @@ pub(super) fn measure(pass: &Pass<'_>) -> Outcome<Measured> {
     Ok(Measured { modes, reference, throughput })
 }
 
-/// Calls a second of clients that call at the same time, each in a thread with a session of its own,
-/// in the first mode.
+/// Calls a second of clients that call at the same time, each in a thread with a session of its
+/// own, in the first mode.
 fn throughput(feed: &Feed, pass: &Pass<'_>) -> Outcome<BTreeMap<usize, f64>> {
     let mut all = BTreeMap::new();
     let (Prepared::Runtime(compilation), Some(&mode)) = (&pass.prepared, pass.work.modes.first())

@@ -12,7 +12,7 @@ use core::arch::x86_64::{
     _mm256_xor_si256,
 };
 
-use super::scalar::{self, Row};
+use super::scalar::{self, LookUp};
 
 const LANES: usize = 32;
 
@@ -20,7 +20,7 @@ const LANES: usize = 32;
 const PARTS: usize = 8;
 
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn look_up(row: &Row<'_>) {
+pub(super) unsafe fn look_up(row: &LookUp<'_>) {
     let parts = parts(row.table);
     let whole = row.len / LANES * LANES;
     for at in (0..whole).step_by(LANES) {

@@ -5,12 +5,12 @@ use core::arch::x86_64::{
     _mm512_maskz_loadu_epi8, _mm512_movepi8_mask, _mm512_permutex2var_epi8, _mm512_storeu_si512,
 };
 
-use super::scalar::Row;
+use super::scalar::LookUp;
 
 const LANES: usize = 64;
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
-pub(super) unsafe fn look_up(row: &Row<'_>) {
+pub(super) unsafe fn look_up(row: &LookUp<'_>) {
     let quarter = |at: usize| {
         let quarter = row.table[at * LANES..][..LANES].as_ptr();
         // SAFETY: sixty-four bytes.

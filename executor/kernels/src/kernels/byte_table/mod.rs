@@ -8,13 +8,13 @@ mod avx512;
 mod neon;
 mod scalar;
 
-use self::scalar::Row;
+use self::scalar::LookUp;
 use crate::simd::{Form, Isa, best};
 use crate::tensor::{In, Out};
 
 /// # Safety
 /// The row is as long as stated; the machine has the instruction set.
-type Run = unsafe fn(&Row<'_>);
+type Run = unsafe fn(&LookUp<'_>);
 
 /// Best first. AVX-512 without VBMI has no instruction that beats those of AVX2 by more than their
 /// width.
@@ -55,7 +55,7 @@ impl ByteTable {
         crate::tensor::check_lengths(input.len(), len)?;
         let (input, output) = (input.as_ptr(), output.as_mut_ptr());
         // SAFETY: lengths as checked; `best` chose what the machine has.
-        unsafe { (self.form.run)(&Row { table: &self.table, input, output, len }) };
+        unsafe { (self.form.run)(&LookUp { table: &self.table, input, output, len }) };
         Ok(())
     }
 }

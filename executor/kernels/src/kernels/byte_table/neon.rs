@@ -4,12 +4,12 @@ use core::arch::aarch64::{
     uint8x16x4_t, vdupq_n_u8, vld1q_u8, vld1q_u8_x4, vqtbl4q_u8, vqtbx4q_u8, vst1q_u8, vsubq_u8,
 };
 
-use super::scalar::{self, Row};
+use super::scalar::{self, LookUp};
 
 const LANES: usize = 16;
 
 #[target_feature(enable = "neon")]
-pub(super) unsafe fn look_up(row: &Row<'_>) {
+pub(super) unsafe fn look_up(row: &LookUp<'_>) {
     let quarter = |at: usize| -> uint8x16x4_t {
         let quarter = row.table[at * 64..][..64].as_ptr();
         // SAFETY: sixty-four bytes.

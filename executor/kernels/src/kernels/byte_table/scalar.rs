@@ -2,14 +2,14 @@
 
 /// Bytes to look up, and where what is found goes: the same place, or one that doesn't overlap.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Row<'a> {
+pub(super) struct LookUp<'a> {
     pub(super) table: &'a [u8; 256],
     pub(super) input: *const u8,
     pub(super) output: *mut u8,
     pub(super) len: usize,
 }
 
-impl Row<'_> {
+impl LookUp<'_> {
     /// From an element on, which is there or just behind the end.
     #[inline(always)]
     pub(super) fn from(&self, first: usize) -> Self {
@@ -18,7 +18,7 @@ impl Row<'_> {
     }
 }
 
-pub(super) unsafe fn look_up(row: &Row<'_>) {
+pub(super) unsafe fn look_up(row: &LookUp<'_>) {
     for at in 0..row.len {
         // SAFETY: within the row.
         unsafe { *row.output.add(at) = row.table[usize::from(*row.input.add(at))] };

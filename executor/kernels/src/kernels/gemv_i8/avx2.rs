@@ -6,10 +6,10 @@ use core::arch::x86_64::{
     _mm256_permute4x64_epi64, _mm256_setzero_si256, _mm256_storeu_si256,
 };
 
-use super::kernel::{Kernel, Panels};
+use super::kernel::{GemvKernel, Panels};
 use super::panels::{Sums, panels};
 
-pub(super) const KERNEL: Kernel = Kernel { run, signed: false };
+pub(super) const KERNEL: GemvKernel = GemvKernel { run, signed: false };
 
 #[target_feature(enable = "avx2")]
 unsafe fn run(all: &Panels) {

@@ -5,10 +5,10 @@ use core::arch::x86_64::{
     _mm512_setzero_si512, _mm512_storeu_si512,
 };
 
-use super::kernel::{Kernel, Panels};
+use super::kernel::{GemvKernel, Panels};
 use super::panels::{Sums, panels};
 
-pub(super) const KERNEL: Kernel = Kernel { run, signed: false };
+pub(super) const KERNEL: GemvKernel = GemvKernel { run, signed: false };
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn run(all: &Panels) {

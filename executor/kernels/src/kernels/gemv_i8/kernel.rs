@@ -23,7 +23,7 @@ pub(super) struct Panels {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kernel {
+pub(super) struct GemvKernel {
     /// # Safety
     /// Weights, rows and sums are as large as [`Panels`] says; the machine has the instruction set.
     pub(super) run: unsafe fn(&Panels),
@@ -31,7 +31,7 @@ pub(super) struct Kernel {
     pub(super) signed: bool,
 }
 
-impl Kernel {
+impl GemvKernel {
     /// What the row's bytes are shifted up by; flipping that bit does it.
     pub(super) const fn shift(&self) -> u8 {
         if self.signed { 0 } else { 0x80 }

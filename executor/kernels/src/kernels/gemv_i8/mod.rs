@@ -18,13 +18,13 @@ mod neon_dot;
 mod panels;
 mod scalar;
 
-use self::kernel::{COLUMNS, DEPTH, Kernel, Panels};
+use self::kernel::{COLUMNS, DEPTH, GemvKernel, Panels};
 use crate::simd::{Form, Isa, best};
 use crate::tensor::packed::Packed;
 use crate::tensor::{In, poll};
 
 /// Best first.
-const FORMS: &[Form<Kernel>] = &[
+const FORMS: &[Form<GemvKernel>] = &[
     #[cfg(target_arch = "x86_64")]
     Form { isa: Isa::Avx512, run: avx512::KERNEL },
     #[cfg(target_arch = "x86_64")]
@@ -42,7 +42,7 @@ const PART_NS: usize = 500_000;
 /// Weights, packed.
 #[derive(Debug)]
 pub struct GemvBytes {
-    form: Form<Kernel>,
+    form: Form<GemvKernel>,
     depth: usize,
     weights: Packed,
     /// The initial accumulators, in whole panels.

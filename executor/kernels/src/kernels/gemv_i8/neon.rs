@@ -5,10 +5,10 @@ use core::arch::aarch64::{
     vmull_high_s8, vmull_s8, vpadalq_s16, vpaddq_s32, vreinterpretq_s8_u32, vst1q_s32,
 };
 
-use super::kernel::{Kernel, Panels};
+use super::kernel::{GemvKernel, Panels};
 use super::panels::{Sums, panels};
 
-pub(super) const KERNEL: Kernel = Kernel { run, signed: true };
+pub(super) const KERNEL: GemvKernel = GemvKernel { run, signed: true };
 
 #[target_feature(enable = "neon")]
 unsafe fn run(all: &Panels) {

@@ -5,11 +5,11 @@ use core::arch::aarch64::{
     vreinterpretq_s8_u32, vst1q_s32,
 };
 
-use super::kernel::{Kernel, Panels};
+use super::kernel::{GemvKernel, Panels};
 use super::panels::{Sums, panels};
 use crate::simd::dot_neon::dot;
 
-pub(super) const KERNEL: Kernel = Kernel { run, signed: true };
+pub(super) const KERNEL: GemvKernel = GemvKernel { run, signed: true };
 
 #[target_feature(enable = "neon,dotprod")]
 unsafe fn run(all: &Panels) {

@@ -36,7 +36,7 @@ pub(super) trait Sums: Copy {
 /// on.
 ///
 /// # Safety
-/// As for [`super::kernel::Kernel::run`].
+/// As for [`super::kernel::GemvKernel::run`].
 #[inline(always)]
 pub(super) unsafe fn panels<S: Sums, const SIDE: usize, const ROWS: usize>(panels: &Panels) {
     let whole = panels.panels / SIDE * SIDE;

@@ -1,8 +1,8 @@
 //! Plain Rust.
 
-use super::kernel::{COLUMNS, DEPTH, Kernel, Panels};
+use super::kernel::{COLUMNS, DEPTH, GemvKernel, Panels};
 
-pub(super) const KERNEL: Kernel = Kernel { run: panels, signed: false };
+pub(super) const KERNEL: GemvKernel = GemvKernel { run: panels, signed: false };
 
 unsafe fn panels(panels: &Panels) {
     let columns = panels.panels * COLUMNS;
