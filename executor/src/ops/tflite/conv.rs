@@ -9,6 +9,7 @@ use nnburst_kernels::tensor::quant::Multiplier;
 use nnburst_kernels::tensor::{In, OpError, Shape};
 
 use super::arg::{Arg, Call, Kind, by_kind, refused};
+use super::dots::{dots, exact};
 use super::math::{Stored, apply_wide, low};
 use crate::lowering::Lowered;
 use crate::ops::support::{Axis, Image, Padding, Window, plain};
@@ -137,20 +138,6 @@ fn widen<T: Stored>(values: In<'_, T>, zero_point: i32) -> Vec<i16> {
     values.iter().map(|value| i16::stored(value.wide() - zero_point)).collect()
 }
 
-/// The exact sum of products of activations with weights of 9 bits at most.
-#[inline(always)]
-pub(super) fn dot(a: &[i16], b: &[i16]) -> i64 {
-    /// Products have 24 bits: as many sum up in 31.
-    const EXACT: usize = 128;
-    let (a_chunks, a_rest) = a.as_chunks::<EXACT>();
-    let (b_chunks, b_rest) = b.as_chunks::<EXACT>();
-    let sum = |a: &[i16], b: &[i16]| -> i32 {
-        a.iter().zip(b).map(|(&a, &b)| i32::from(a) * i32::from(b)).sum()
-    };
-    let chunks = a_chunks.iter().zip(b_chunks).map(|(a, b)| i64::from(sum(a, b)));
-    chunks.sum::<i64>() + i64::from(sum(a_rest, b_rest))
-}
-
 /// The windows of a convolution over one image after the other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Windows {
@@ -248,7 +235,7 @@ pub(super) fn conv_2d(call: &mut Call<'_, '_>) -> Lowered {
     let per_group = outputs / groups;
     let rows = windows.output.batches * windows.output.height;
     let work = 2 * u64::try_from(shape.elements().saturating_mul(patch)).unwrap_or(u64::MAX);
-    let label = plain("tflite_conv_2d", &shape, work);
+    let (label, isa) = (plain("tflite_conv_2d", &shape, work), call.isa());
     by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => {
         call.emit_bands(label, 2 * patch, rows, move |mut io, band| {
             let filters = weights.get(&io);
@@ -262,12 +249,14 @@ pub(super) fn conv_2d(call: &mut Call<'_, '_>) -> Lowered {
                     for group in 0..groups {
                         let channels = [group * depth, depth];
                         windows.gather(from, [batch, y, x], zero_point, channels, gathered);
-                        for channel in group * per_group..(group + 1) * per_group {
-                            let own = &filters[channel * patch..(channel + 1) * patch];
-                            let sum = dot(gathered, own) + bias.get(&fixed, channel);
+                        let first = group * per_group;
+                        let own = &filters[first * patch..];
+                        dots(isa, exact(size_of::<T>()), gathered, own, per_group, |at, sum| {
+                            let channel = first + at;
+                            let sum = sum + bias.get(&fixed, channel);
                             let value = T::stored(requantise.apply(channel, sum));
                             to.set(windows.output.at(batch, y, x, channel), value);
-                        }
+                        });
                     }
                 }
             }
@@ -387,16 +376,4 @@ pub(super) fn transpose_conv(call: &mut Call<'_, '_>) -> Lowered {
         });
     });
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sums_of_the_greatest_products_are_exact() {
-        let (a, b) = (vec![i16::MIN; 1000], vec![-255i16; 1000]);
-        assert_eq!(dot(&a, &b), 32768 * 255 * 1000);
-        assert_eq!(dot(&a[..3], &b[..3]), 32768 * 255 * 3);
-    }
 }

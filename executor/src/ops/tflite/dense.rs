@@ -3,7 +3,8 @@
 use nnburst_kernels::tensor::{In, OpError, Shape, poll};
 
 use super::arg::{Arg, Call, Kind, by_kind, refused};
-use super::conv::{Requantise, Weights, bias_at, dot};
+use super::conv::{Requantise, Weights, bias_at};
+use super::dots::{OF_BYTES, dots, exact};
 use super::math::{Stored, f32_of, f64_of, low, round_f64, round_i32};
 use crate::lowering::Lowered;
 use crate::ops::support::plain;
@@ -63,7 +64,7 @@ fn integers(
     let weights = Weights::new(call, 1, weights)?;
     let (from_zero, to_zero) = (input.zero_point, result.zero_point);
     let work = 2 * u64::try_from(shape.elements().saturating_mul(of.depth)).unwrap_or(u64::MAX);
-    let label = plain("tflite_fully_connected", shape, work);
+    let (label, isa) = (plain("tflite_fully_connected", shape, work), call.isa());
     by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => {
         by_kind!(result.kind, [I8 i8, U8 u8, I16 i16], U => {
             call.emit_with_scratch(label, 2 * of.depth, move |mut io| {
@@ -76,13 +77,12 @@ fn integers(
                     for (to, value) in row.iter_mut().zip(values.iter()) {
                         *to = i16::stored(value.wide() - from_zero);
                     }
-                    for unit in 0..of.units {
-                        let own = &filters[unit * of.depth..(unit + 1) * of.depth];
-                        let sum = dot(row, own) + bias.get(&inputs, unit);
+                    dots(isa, exact(size_of::<T>()), row, &filters, of.units, |unit, sum| {
+                        let sum = sum + bias.get(&inputs, unit);
                         let scaled = round_f64(f64_of(sum) * once[unit]);
                         let stored = scaled.saturating_add(to_zero).clamp(min, max);
                         to.set(at * of.units + unit, U::stored(stored));
-                    }
+                    });
                 }
                 Ok(())
             });
@@ -153,7 +153,7 @@ fn hybrid(call: &mut Call<'_, '_>, weights: &Arg, shape: &Shape, of: Rows) -> Lo
     }
     let weights = Weights::new(call, 1, weights)?;
     let work = 2 * u64::try_from(shape.elements().saturating_mul(of.depth)).unwrap_or(u64::MAX);
-    let label = plain("tflite_hybrid", shape, work);
+    let (label, isa) = (plain("tflite_hybrid", shape, work), call.isa());
     call.emit_with_scratch(label, 2 * of.depth, move |mut io| {
         let filters = weights.get(&io);
         let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
@@ -166,13 +166,11 @@ fn hybrid(call: &mut Call<'_, '_>, weights: &Arg, shape: &Shape, of: Rows) -> Lo
             } else {
                 OnTheFly::symmetric(values, row)
             };
-            for unit in 0..of.units {
-                let own = &filters[unit * of.depth..(unit + 1) * of.depth];
+            dots(isa, OF_BYTES, row, &filters, of.units, |unit, sum| {
                 let bias = if has_bias { inputs.input::<f32>(2).get(unit) } else { 0.0 };
-                let sum = f32_of(low(dot(row, own)));
-                let real = bias + sum * (quantised * scales[unit]);
+                let real = bias + f32_of(low(sum)) * (quantised * scales[unit]);
                 to.set(at * of.units + unit, activation.apply(real));
-            }
+            });
         }
         Ok(())
     });
@@ -307,7 +305,7 @@ fn products(
     let label = plain("tflite_batch_matmul", shape, work_of(&of, shape));
     let bands = of.pairs.len();
     let scratch = 2 * of.depth * (of.columns + 1);
-    let is_exact = b.kind == Kind::I16;
+    let (is_exact, isa) = (b.kind == Kind::I16, call.isa());
     by_kind!(a.kind, [I8 i8, U8 u8, I16 i16], T => {
         by_kind!(b.kind, [I8 i8, U8 u8, I16 i16], U => {
             call.emit_bands(label, scratch, bands, move |mut io, band| {
@@ -322,11 +320,17 @@ fn products(
                     for at in poll::each(0..of.rows, of.columns * of.depth / 4) {
                         let first = left + at * of.strides[0][0];
                         gather_stored(a, first, of.strides[0][1], zeros[0], row);
-                        for column in 0..of.columns {
-                            let other = &columns[column * of.depth..(column + 1) * of.depth];
-                            let sum = if is_exact { dot_16(row, other) } else { dot(row, other) };
+                        let store = |column: usize, sum: i64| {
                             let place = (pair * of.rows + at) * of.columns + column;
                             to.set(place, T::stored(requantise.apply(0, sum)));
+                        };
+                        if is_exact {
+                            for column in 0..of.columns {
+                                let other = &columns[column * of.depth..(column + 1) * of.depth];
+                                store(column, dot_16(row, other));
+                            }
+                        } else {
+                            dots(isa, exact(size_of::<T>()), row, columns, of.columns, store);
                         }
                     }
                 }
@@ -358,7 +362,7 @@ fn dot_16(a: &[i16], b: &[i16]) -> i64 {
 fn hybrid_products(call: &mut Call<'_, '_>, of: Matrices, b: &Arg, shape: &Shape) -> Lowered {
     let is_asymmetric = call.flag(2)?;
     let (scale, zero_point) = (b.scale, b.zero_point);
-    let label = plain("tflite_hybrid_matmul", shape, work_of(&of, shape));
+    let (label, isa) = (plain("tflite_hybrid_matmul", shape, work_of(&of, shape)), call.isa());
     let bands = of.pairs.len();
     // The row as floats, the row and all columns as integers.
     let scratch = 4 * of.depth + 2 * of.depth * (of.columns + 1);
@@ -381,12 +385,10 @@ fn hybrid_products(call: &mut Call<'_, '_>, of: Matrices, b: &Arg, shape: &Shape
                 } else {
                     OnTheFly::symmetric(In::of(reals), row)
                 };
-                for column in 0..of.columns {
-                    let other = &columns[column * of.depth..(column + 1) * of.depth];
-                    let sum = f32_of(low(dot(row, other)));
+                dots(isa, OF_BYTES, row, columns, of.columns, |column, sum| {
                     let place = (pair * of.rows + at) * of.columns + column;
-                    to.set(place, sum * (quantised * scale));
-                }
+                    to.set(place, f32_of(low(sum)) * (quantised * scale));
+                });
             }
         }
         Ok(())

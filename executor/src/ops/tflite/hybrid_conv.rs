@@ -4,8 +4,9 @@
 use nnburst_kernels::tensor::{In, OpError, poll};
 
 use super::arg::{Arg, Call, Kind};
-use super::conv::{Weights, Windows, dot};
+use super::conv::{Weights, Windows};
 use super::dense::OnTheFly;
+use super::dots::{OF_BYTES, dots};
 use super::math::{f32_of, low};
 use crate::lowering::Lowered;
 use crate::ops::support::plain;
@@ -52,7 +53,7 @@ pub(super) fn conv_2d(call: &mut Call<'_, '_>) -> Lowered {
     let pixels = windows.output.height * windows.output.width;
     let work = 2 * u64::try_from(shape.elements().saturating_mul(patch)).unwrap_or(u64::MAX);
     let label = plain("tflite_hybrid_conv_2d", &shape, work);
-    let scratch = 2 * (patch + image);
+    let (scratch, isa) = (2 * (patch + image), call.isa());
     call.emit_bands(label, scratch, windows.output.batches, move |mut io, batches| {
         let filters = weights.get(&io);
         let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
@@ -65,14 +66,12 @@ pub(super) fn conv_2d(call: &mut Call<'_, '_>) -> Lowered {
             for pixel in poll::each(0..pixels, patch * outputs / 8) {
                 let (y, x) = (pixel / windows.output.width, pixel % windows.output.width);
                 windows.gather(In::of(quantised), [0, y, x], 0, [0, depth], gathered);
-                for channel in 0..outputs {
-                    let filter = &filters[channel * patch..(channel + 1) * patch];
-                    let sum = f32_of(low(dot(gathered, filter)));
+                dots(isa, OF_BYTES, gathered, &filters, outputs, |channel, sum| {
                     let bias = if has_bias { bias.get(channel) } else { 0.0 };
-                    let real = sum * scales[channel] * scale + bias;
+                    let real = f32_of(low(sum)) * scales[channel] * scale + bias;
                     let place = (batch * pixels + pixel) * outputs + channel;
                     to.set(place, activation.apply(real));
-                }
+                });
             }
         }
         Ok(())

@@ -14,6 +14,7 @@ mod conv;
 mod convert;
 mod copy;
 mod dense;
+mod dots;
 mod hybrid_conv;
 mod image;
 mod index;
