@@ -1,12 +1,14 @@
 //! Matrix products: FULLY_CONNECTED of integers and on the fly, BATCH_MATMUL of any batch.
 
+use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::{In, OpError, Shape, poll};
 
 use super::arg::{Arg, Call, Kind, by_kind, refused};
-use super::conv::{Requantise, Weights, bias_at};
+use super::conv::{BiasKind, Requantise, Weights, bias_at};
 use super::dots::{OF_BYTES, dots, exact};
-use super::math::{Stored, f32_of, f64_of, low, round_f64, round_i32};
-use crate::lowering::Lowered;
+use super::math::{Stored, f32_of, f64_of, low, round_f64};
+use super::products::{ByteProducts, Quantise, RoundOnce};
+use crate::lowering::{Label, Lowered};
 use crate::ops::support::plain;
 
 /// Rows of the input times rows of the weights.
@@ -60,11 +62,38 @@ fn integers(
         .iter()
         .map(|&scale| f64::from(input.scale) * f64::from(scale) / f64::from(result.scale))
         .collect();
-    let bias = bias_at(call, 2, of.units)?;
-    let weights = Weights::new(call, 1, weights)?;
+    let (bias, isa) = (bias_at(call, 2, of.units)?, call.isa());
     let (from_zero, to_zero) = (input.zero_point, result.zero_point);
     let work = 2 * u64::try_from(shape.elements().saturating_mul(of.depth)).unwrap_or(u64::MAX);
-    let (label, isa) = (plain("tflite_fully_connected", shape, work), call.isa());
+    let start = match bias {
+        BiasKind::None => Some(vec![0; of.units]),
+        BiasKind::I32(index) => call.constant(index).map(|bias| bias.typed::<i32>().to_vec()),
+        BiasKind::I64(_) => None,
+    };
+    if (input.kind, result.kind) == (Kind::I8, Kind::I8)
+        && let Some(start) = start
+        && let Some(products) = ByteProducts::new(call, 1, weights, from_zero, &start)
+    {
+        let label = Label { form: products.isa(), ..plain("tflite_fully_connected", shape, work) };
+        call.emit_with_scratch(label, 4 * products.words(), move |mut io| {
+            let (from, to) = (io.input::<i8>(0), io.output::<i8>(0));
+            let words = io.scratch_slice::<i32>();
+            for at in 0..of.rows {
+                let sums =
+                    products.compute(from.slice(at * of.depth..(at + 1) * of.depth), words)?;
+                let (scales, range) = (&once[..], (min, max));
+                let sums = &mut *sums;
+                isa.run(RoundOnce { sums: &mut *sums, scales, zero_point: to_zero, range });
+                for (unit, &sum) in sums.iter().enumerate() {
+                    to.set(at * of.units + unit, i8::stored(sum));
+                }
+            }
+            Ok(())
+        });
+        return Ok(());
+    }
+    let weights = Weights::new(call, 1, weights)?;
+    let label = plain("tflite_fully_connected", shape, work);
     by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => {
         by_kind!(result.kind, [I8 i8, U8 u8, I16 i16], U => {
             call.emit_with_scratch(label, 2 * of.depth, move |mut io| {
@@ -96,27 +125,33 @@ pub(super) struct OnTheFly;
 
 impl OnTheFly {
     /// Quantises a row symmetrically: 127 steps to the greatest size.
-    pub(super) fn symmetric(row: In<'_, f32>, to: &mut [i16]) -> f32 {
+    pub(super) fn symmetric(isa: Isa, row: In<'_, f32>, to: &mut [i16]) -> f32 {
         let range = row.iter().fold(0.0f32, |most, x| most.max(x.abs()));
         if range == 0.0 {
             to.fill(0);
             return 1.0;
         }
         let inverse = 127.0 / range;
-        for (to, x) in to.iter_mut().zip(row.iter()) {
-            *to = i16::stored(round_i32(inverse * x).clamp(-127, 127));
-        }
+        isa.run(Quantise { from: row, inverse, zero_point: 0, range: (-127, 127), to });
         range / 127.0
     }
 
     /// Quantises a row with a zero point: all of -128 to 127 between the least, or 0, and the
     /// greatest, or 0.
-    pub(super) fn asymmetric(row: In<'_, f32>, to: &mut [i16]) -> f32 {
+    pub(super) fn asymmetric(isa: Isa, row: In<'_, f32>, to: &mut [i16]) -> f32 {
+        let (scale, zero_point) = Self::asymmetric_stored(isa, row, to);
+        let zero_point = i16::stored(zero_point);
+        to.iter_mut().for_each(|to| *to -= zero_point);
+        scale
+    }
+
+    /// As [`Self::asymmetric`], the zero point not taken off: scale and zero point.
+    fn asymmetric_stored(isa: Isa, row: In<'_, f32>, to: &mut [i16]) -> (f32, i32) {
         let (least, most) =
             row.iter().fold((0.0f32, 0.0f32), |(low, high), x| (low.min(x), high.max(x)));
         if least.to_bits() == most.to_bits() || least == most {
             to.fill(0);
-            return 1.0;
+            return (1.0, 0);
         }
         let (low_end, high_end) = (f64::from(least), f64::from(most));
         let scale = (high_end - low_end) / 255.0;
@@ -134,11 +169,8 @@ impl OnTheFly {
         };
         let scale = super::math::narrow(scale);
         let inverse = 1.0 / scale;
-        for (to, x) in to.iter_mut().zip(row.iter()) {
-            let stored = round_i32(f32_of(zero_point) + x * inverse);
-            *to = i16::stored(stored.clamp(-128, 127) - zero_point);
-        }
-        scale
+        isa.run(Quantise { from: row, inverse, zero_point, range: (-128, 127), to });
+        (scale, zero_point)
     }
 }
 
@@ -151,9 +183,45 @@ fn hybrid(call: &mut Call<'_, '_>, weights: &Arg, shape: &Shape, of: Rows) -> Lo
     if has_bias && call.arg(2)?.kind != Kind::F32 {
         return Err(OpError::input(2, "is not of floats").into());
     }
-    let weights = Weights::new(call, 1, weights)?;
     let work = 2 * u64::try_from(shape.elements().saturating_mul(of.depth)).unwrap_or(u64::MAX);
     let (label, isa) = (plain("tflite_hybrid", shape, work), call.isa());
+    if let Some(products) = ByteProducts::new(call, 1, weights, 0, &vec![0; of.units]) {
+        let label = Label { form: products.isa(), ..label };
+        let words = products.words();
+        // The sums, and the row with 16 and with 8 bits.
+        let scratch = 4 * words + 3 * of.depth;
+        call.emit_with_scratch(label, scratch, move |mut io| {
+            let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
+            let inputs = io.inputs_and_outputs();
+            let (words, rest) = io.scratch_slice::<u8>().split_at_mut(4 * words);
+            let words: &mut [i32] = bytemuck::cast_slice_mut(words);
+            let (wide, narrow) = rest.split_at_mut(2 * of.depth);
+            let wide: &mut [i16] = bytemuck::cast_slice_mut(wide);
+            let narrow: &mut [i8] = bytemuck::cast_slice_mut(&mut narrow[..of.depth]);
+            for at in 0..of.rows {
+                let values = from.slice(at * of.depth..(at + 1) * of.depth);
+                let (scale, zero_point) = if is_asymmetric {
+                    OnTheFly::asymmetric_stored(isa, values, wide)
+                } else {
+                    (OnTheFly::symmetric(isa, values, wide), 0)
+                };
+                for (to, &value) in narrow.iter_mut().zip(wide.iter()) {
+                    *to = i8::stored(i32::from(value));
+                }
+                let sums = products.compute(In::of(narrow), words)?;
+                let of_weights = products.sums_of_weights();
+                for (unit, (&sum, of_weights)) in sums.iter().zip(of_weights).enumerate() {
+                    let bias = if has_bias { inputs.input::<f32>(2).get(unit) } else { 0.0 };
+                    let sum = sum.wrapping_sub(zero_point.wrapping_mul(*of_weights));
+                    let real = bias + f32_of(sum) * (scale * scales[unit]);
+                    to.set(at * of.units + unit, activation.apply(real));
+                }
+            }
+            Ok(())
+        });
+        return Ok(());
+    }
+    let weights = Weights::new(call, 1, weights)?;
     call.emit_with_scratch(label, 2 * of.depth, move |mut io| {
         let filters = weights.get(&io);
         let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
@@ -162,9 +230,9 @@ fn hybrid(call: &mut Call<'_, '_>, weights: &Arg, shape: &Shape, of: Rows) -> Lo
         for at in poll::each(0..of.rows, of.units * of.depth / 8) {
             let values = from.slice(at * of.depth..(at + 1) * of.depth);
             let quantised = if is_asymmetric {
-                OnTheFly::asymmetric(values, row)
+                OnTheFly::asymmetric(isa, values, row)
             } else {
-                OnTheFly::symmetric(values, row)
+                OnTheFly::symmetric(isa, values, row)
             };
             dots(isa, OF_BYTES, row, &filters, of.units, |unit, sum| {
                 let bias = if has_bias { inputs.input::<f32>(2).get(unit) } else { 0.0 };
@@ -381,9 +449,9 @@ fn hybrid_products(call: &mut Call<'_, '_>, of: Matrices, b: &Arg, shape: &Shape
             for at in poll::each(0..of.rows, of.columns * of.depth / 8) {
                 gather(a, left + at * of.strides[0][0], of.strides[0][1], reals);
                 let quantised = if is_asymmetric {
-                    OnTheFly::asymmetric(In::of(reals), row)
+                    OnTheFly::asymmetric(isa, In::of(reals), row)
                 } else {
-                    OnTheFly::symmetric(In::of(reals), row)
+                    OnTheFly::symmetric(isa, In::of(reals), row)
                 };
                 dots(isa, OF_BYTES, row, columns, of.columns, |column, sum| {
                     let place = (pair * of.rows + at) * of.columns + column;

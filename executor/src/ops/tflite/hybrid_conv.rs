@@ -1,6 +1,7 @@
 //! Convolutions of floats with 8-bit weights: each image is quantised on the fly, and multiplied in
 //! integers.
 
+use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::{In, OpError, poll};
 
 use super::arg::{Arg, Call, Kind};
@@ -12,8 +13,8 @@ use crate::lowering::Lowered;
 use crate::ops::support::plain;
 
 /// Images as integers: with a zero point where weights have scales per channel, else symmetric.
-fn quantise(is_each: bool, image: In<'_, f32>, to: &mut [i16]) -> f32 {
-    if is_each { OnTheFly::asymmetric(image, to) } else { OnTheFly::symmetric(image, to) }
+fn quantise(isa: Isa, is_each: bool, image: In<'_, f32>, to: &mut [i16]) -> f32 {
+    if is_each { OnTheFly::asymmetric(isa, image, to) } else { OnTheFly::symmetric(isa, image, to) }
 }
 
 /// The scale of each output channel, and whether the weights have one each.
@@ -62,7 +63,7 @@ pub(super) fn conv_2d(call: &mut Call<'_, '_>) -> Lowered {
         let (gathered, quantised) = io.scratch_slice::<i16>().split_at_mut(patch);
         for batch in batches {
             let own = from.slice(batch * image..(batch + 1) * image);
-            let scale = quantise(is_each, own, quantised);
+            let scale = quantise(isa, is_each, own, quantised);
             for pixel in poll::each(0..pixels, patch * outputs / 8) {
                 let (y, x) = (pixel / windows.output.width, pixel % windows.output.width);
                 windows.gather(In::of(quantised), [0, y, x], 0, [0, depth], gathered);
@@ -98,7 +99,7 @@ pub(super) fn depthwise_conv_2d(call: &mut Call<'_, '_>) -> Lowered {
     let shape = call.set(0, &extents)?;
     let image = windows.input.height * windows.input.width * windows.input.channels;
     let results = windows.output.height * windows.output.width * outputs;
-    let label = plain("tflite_hybrid_depthwise", &shape, 0);
+    let (label, isa) = (plain("tflite_hybrid_depthwise", &shape, 0), call.isa());
     call.emit_bands(label, 2 * image, windows.output.batches, move |mut io, batches| {
         let filters = weights.get(&io);
         let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
@@ -107,7 +108,7 @@ pub(super) fn depthwise_conv_2d(call: &mut Call<'_, '_>) -> Lowered {
         let quantised = io.scratch_slice::<i16>();
         for batch in batches {
             let own = from.slice(batch * image..(batch + 1) * image);
-            let scale = quantise(is_each, own, quantised);
+            let scale = quantise(isa, is_each, own, quantised);
             for at in poll::each(0..results, height * width) {
                 let (channel, pixel) = (at % outputs, at / outputs);
                 let (y, x) = (pixel / windows.output.width, pixel % windows.output.width);

@@ -20,6 +20,7 @@ mod image;
 mod index;
 mod math;
 mod moves;
+mod products;
 mod reduce;
 mod segments;
 mod shapes;
