@@ -72,7 +72,7 @@ fn integers(
     };
     if (input.kind, result.kind) == (Kind::I8, Kind::I8)
         && let Some(start) = start
-        && let Some(products) = ByteProducts::new(call, 1, weights, from_zero, &start)
+        && let Some(products) = ByteProducts::new(call, 1, weights, of.depth, from_zero, &start)
     {
         let label = Label { form: products.isa(), ..plain("tflite_fully_connected", shape, work) };
         call.emit_with_scratch(label, 4 * products.words(), move |mut io| {
@@ -185,7 +185,7 @@ fn hybrid(call: &mut Call<'_, '_>, weights: &Arg, shape: &Shape, of: Rows) -> Lo
     }
     let work = 2 * u64::try_from(shape.elements().saturating_mul(of.depth)).unwrap_or(u64::MAX);
     let (label, isa) = (plain("tflite_hybrid", shape, work), call.isa());
-    if let Some(products) = ByteProducts::new(call, 1, weights, 0, &vec![0; of.units]) {
+    if let Some(products) = ByteProducts::new(call, 1, weights, of.depth, 0, &vec![0; of.units]) {
         let label = Label { form: products.isa(), ..label };
         let words = products.words();
         // The sums, and the row with 16 and with 8 bits.

@@ -8,8 +8,9 @@ use super::arg::{Arg, Call, Kind};
 use super::conv::{Weights, Windows};
 use super::dense::OnTheFly;
 use super::dots::{OF_BYTES, dots};
-use super::math::{f32_of, low};
-use crate::lowering::Lowered;
+use super::math::{Stored, f32_of, low};
+use super::products::ByteProducts;
+use crate::lowering::{Label, Lowered};
 use crate::ops::support::plain;
 
 /// Images as integers: with a zero point where weights have scales per channel, else symmetric.
@@ -46,7 +47,6 @@ pub(super) fn conv_2d(call: &mut Call<'_, '_>) -> Lowered {
     let activation = call.activation(3)?;
     let (scales, is_each) = scales(&filter, outputs)?;
     let has_bias = check_bias(call, outputs)?;
-    let weights = Weights::new(call, 1, &filter)?;
     let extents = windows.output.shape()?;
     let shape = call.set(0, &extents)?;
     let patch = height * width * depth;
@@ -54,6 +54,44 @@ pub(super) fn conv_2d(call: &mut Call<'_, '_>) -> Lowered {
     let pixels = windows.output.height * windows.output.width;
     let work = 2 * u64::try_from(shape.elements().saturating_mul(patch)).unwrap_or(u64::MAX);
     let label = plain("tflite_hybrid_conv_2d", &shape, work);
+    let none = vec![0; outputs];
+    if !is_each && let Some(products) = ByteProducts::new(call, 1, &filter, patch, 0, &none) {
+        let (label, isa) = (Label { form: products.isa(), ..label }, call.isa());
+        let words = products.words();
+        // The sums, the image and the patch with 16 bits, the patch with 8.
+        let scratch = 4 * words + 2 * (image + patch) + patch;
+        call.emit_bands(label, scratch, windows.output.batches, move |mut io, batches| {
+            let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
+            let fixed = io.inputs_and_outputs();
+            let (words, rest) = io.scratch_slice::<u8>().split_at_mut(4 * words);
+            let words: &mut [i32] = bytemuck::cast_slice_mut(words);
+            let (wide, narrow) = rest.split_at_mut(2 * (image + patch));
+            let wide: &mut [i16] = bytemuck::cast_slice_mut(wide);
+            let (quantised, gathered) = wide.split_at_mut(image);
+            let narrow: &mut [i8] = bytemuck::cast_slice_mut(&mut narrow[..patch]);
+            for batch in batches {
+                let own = from.slice(batch * image..(batch + 1) * image);
+                let scale = quantise(isa, is_each, own, quantised);
+                for pixel in 0..pixels {
+                    let (y, x) = (pixel / windows.output.width, pixel % windows.output.width);
+                    windows.gather(In::of(quantised), [0, y, x], 0, [0, depth], gathered);
+                    for (to, &value) in narrow.iter_mut().zip(gathered.iter()) {
+                        *to = i8::stored(i32::from(value));
+                    }
+                    let sums = products.compute(In::of(narrow), words)?;
+                    let first = (batch * pixels + pixel) * outputs;
+                    for (channel, &sum) in sums.iter().enumerate() {
+                        let bias = if has_bias { fixed.input::<f32>(2).get(channel) } else { 0.0 };
+                        let real = f32_of(sum) * scales[channel] * scale + bias;
+                        to.set(first + channel, activation.apply(real));
+                    }
+                }
+            }
+            Ok(())
+        });
+        return Ok(());
+    }
+    let weights = Weights::new(call, 1, &filter)?;
     let (scratch, isa) = (2 * (patch + image), call.isa());
     call.emit_bands(label, scratch, windows.output.batches, move |mut io, batches| {
         let filters = weights.get(&io);

@@ -18,16 +18,16 @@ pub(super) struct ByteProducts {
 }
 
 impl ByteProducts {
-    /// Packs an input's weights `[units, depth]` if they are constant signed bytes around zero;
+    /// Packs an input's weights, rows of `depth`, if they are constant signed bytes around zero;
     /// `bias` is what each unit starts with, of rows with this zero point.
     pub(super) fn new(
         call: &Call<'_, '_>,
         input: usize,
         weights: &Arg,
+        depth: usize,
         zero_point: i32,
         bias: &[i32],
     ) -> Option<Self> {
-        let depth = *weights.shape.last()?;
         if weights.kind != Kind::I8 || weights.zero_point != 0 {
             return None;
         }
