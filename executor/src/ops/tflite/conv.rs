@@ -277,7 +277,7 @@ pub(super) fn depthwise_conv_2d(call: &mut Call<'_, '_>) -> Lowered {
         return Err(OpError::input(1, format!("is of {:?}", filter.shape)).into());
     };
     let windows = Windows::read(call, &input.shape, [height, width, outputs], Some(4))?;
-    let times = outputs / windows.input.channels;
+    let times = outputs / windows.input.channels.max(1);
     if times * windows.input.channels != outputs || outputs == 0 {
         let what = format!("{} channels become {outputs}", windows.input.channels);
         return Err(OpError::rule(what).into());

@@ -126,13 +126,19 @@ pub(super) struct OnTheFly;
 impl OnTheFly {
     /// Quantises a row symmetrically: 127 steps to the greatest size.
     pub(super) fn symmetric(isa: Isa, row: In<'_, f32>, to: &mut [i16]) -> f32 {
-        let range = row.iter().fold(0.0f32, |most, x| most.max(x.abs()));
+        let range = fold(row, 0.0f32, |most, x| most.max(x.abs()));
         if range == 0.0 {
             to.fill(0);
             return 1.0;
         }
         let inverse = 127.0 / range;
-        isa.run(Quantise { from: row, inverse, zero_point: 0, range: (-127, 127), to });
+        quantise(isa, row, to, |from, to| Quantise {
+            from,
+            inverse,
+            zero_point: 0,
+            range: (-127, 127),
+            to,
+        });
         range / 127.0
     }
 
@@ -147,8 +153,7 @@ impl OnTheFly {
 
     /// As [`Self::asymmetric`], the zero point not taken off: scale and zero point.
     fn asymmetric_stored(isa: Isa, row: In<'_, f32>, to: &mut [i16]) -> (f32, i32) {
-        let (least, most) =
-            row.iter().fold((0.0f32, 0.0f32), |(low, high), x| (low.min(x), high.max(x)));
+        let (least, most) = fold(row, (0.0f32, 0.0f32), |(low, high), x| (low.min(x), high.max(x)));
         if least.to_bits() == most.to_bits() || least == most {
             to.fill(0);
             return (1.0, 0);
@@ -169,8 +174,35 @@ impl OnTheFly {
         };
         let scale = super::math::narrow(scale);
         let inverse = 1.0 / scale;
-        isa.run(Quantise { from: row, inverse, zero_point, range: (-128, 127), to });
+        quantise(isa, row, to, |from, to| Quantise {
+            from,
+            inverse,
+            zero_point,
+            range: (-128, 127),
+            to,
+        });
         (scale, zero_point)
+    }
+}
+
+/// The elements between two polls: a row may be a whole image.
+const PIECE: usize = 4096;
+
+fn fold<S>(row: In<'_, f32>, first: S, mut step: impl FnMut(S, f32) -> S) -> S {
+    let starts = poll::each((0..row.len()).step_by(PIECE), PIECE);
+    starts.fold(first, |state, start| {
+        row.slice(start..row.len().min(start + PIECE)).iter().fold(state, &mut step)
+    })
+}
+
+fn quantise<'a>(
+    isa: Isa,
+    row: In<'a, f32>,
+    to: &'a mut [i16],
+    piece: impl Fn(In<'a, f32>, &'a mut [i16]) -> Quantise<'a>,
+) {
+    for (at, to) in poll::each(to.chunks_mut(PIECE).enumerate(), PIECE) {
+        isa.run(piece(row.slice(at * PIECE..at * PIECE + to.len()), to));
     }
 }
 
@@ -180,8 +212,8 @@ fn hybrid(call: &mut Call<'_, '_>, weights: &Arg, shape: &Shape, of: Rows) -> Lo
     let is_asymmetric = call.flag(2)?;
     let scales = weights.scales(of.units)?;
     let has_bias = call.has(2);
-    if has_bias && call.arg(2)?.kind != Kind::F32 {
-        return Err(OpError::input(2, "is not of floats").into());
+    if has_bias && (call.arg(2)?.kind != Kind::F32 || call.arg(2)?.shape.elements() != of.units) {
+        return Err(OpError::input(2, "is no bias of floats").into());
     }
     let work = 2 * u64::try_from(shape.elements().saturating_mul(of.depth)).unwrap_or(u64::MAX);
     let (label, isa) = (plain("tflite_hybrid", shape, work), call.isa());
