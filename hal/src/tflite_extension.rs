@@ -1,11 +1,11 @@
 //! The vendor extension `dev.nnburst.tflite`: the operators of TFLite with TFLite's arithmetic, for
 //! what NNAPI's operations cannot say.
 //!
-//! An operation's number is the operator's `BuiltinOperator` code in the format's public schema. Its
-//! inputs are the operator's tensors in the order of the schema, then its options in the order of
-//! [`ExtensionOperation::options`], each a scalar, and last the mask of scalars: an INT32 whose bit
-//! `i` says that tensor `i` has no dimension in TFLite. Such a tensor travels with one dimension of
-//! 1, as a result without dimensions does.
+//! An operation's number is the operator's `BuiltinOperator` code in the format's public schema.
+//! Its inputs are the operator's tensors in the order of the schema, then its options in the order
+//! of [`ExtensionOperation::options`], each a scalar, and last the mask of scalars: an INT32 whose
+//! bit `i` says that tensor `i` has no dimension in TFLite. Such a tensor travels with one
+//! dimension of 1, as a result without dimensions does.
 //!
 //! ```
 //! use nnburst_hal::tflite_extension::{NAME, operation};

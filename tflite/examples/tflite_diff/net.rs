@@ -45,7 +45,7 @@ impl Random {
 
 /// The values that inputs have.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Span(pub(crate) f32, pub(crate) f32);
+pub(crate) struct ValueRange(pub(crate) f32, pub(crate) f32);
 
 /// The file, its random numbers and the inputs so far.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub(crate) struct Net {
     pub(crate) random: Random,
     pub(crate) inputs: Vec<Vec<u8>>,
     pub(crate) label: String,
-    pub(crate) span: Span,
+    pub(crate) span: ValueRange,
     /// The schema's code of the last bias's type.
     pub(crate) bias_code: i32,
 }
@@ -64,7 +64,14 @@ impl Net {
         let mut random = Random(seed ^ 0x5bd1_e995);
         random.next();
         let (inputs, label) = (Vec::new(), String::new());
-        Self { file: TfliteFile::new(), random, inputs, label, span: Span(-4.0, 4.0), bias_code: 0 }
+        Self {
+            file: TfliteFile::new(),
+            random,
+            inputs,
+            label,
+            span: ValueRange(-4.0, 4.0),
+            bias_code: 0,
+        }
     }
 
     pub(crate) fn build(&self) -> Vec<u8> {
@@ -88,7 +95,7 @@ impl Net {
         let count: i32 = shape.iter().product();
         let mut bytes = Vec::new();
         for _ in 0..count {
-            let Span(low, high) = self.span;
+            let ValueRange(low, high) = self.span;
             #[expect(clippy::cast_possible_truncation, reason = "within some hundred")]
             let (least, most) = (low as i32 * 8, high as i32 * 8);
             match kind {

@@ -3,7 +3,7 @@
 use nnburst_tflite::TensorKind::{self, Bool, Float32, Int8, Int16, Int32, Int64, Uint8};
 use nnburst_tflite::testing::Value;
 
-use crate::net::{Net, Span, byte, flag, int};
+use crate::net::{Net, ValueRange, byte, flag, int};
 
 /// An operator and how a file of it is made.
 pub(crate) struct Recipe {
@@ -101,7 +101,7 @@ fn unary(net: &mut Net, name: &'static str, kinds: &[TensorKind]) {
 
 fn positive(net: &mut Net, name: &'static str, kinds: &[TensorKind]) {
     let kind = net.kind(kinds);
-    net.span = Span(0.01, 4.0);
+    net.span = ValueRange(0.01, 4.0);
     let shape = net.shape((1, 4));
     let input = net.plain_input(kind, &shape);
     let zero = if kind == Int8 { -128 } else { 0 };
@@ -152,11 +152,11 @@ fn binary(net: &mut Net, name: &'static str, kinds: &[TensorKind]) {
         (a, b) = (wide.clone(), wide.clone());
     }
     if name == "RIGHT_SHIFT" {
-        net.span = Span(0.0, 1.0);
+        net.span = ValueRange(0.0, 1.0);
     }
     let first = net.input(kind, &a);
     if matches!(name, "DIV" | "FLOOR_DIV" | "FLOOR_MOD") && kind != Uint8 {
-        net.span = Span(1.0, 4.0);
+        net.span = ValueRange(1.0, 4.0);
     }
     let second = net.input(kind, &b);
     if kind == Uint8 && name == "DIV" {
@@ -228,7 +228,7 @@ fn cast(net: &mut Net, name: &'static str) {
     let kinds = &[Float32, Int32, Int64, Bool, Int8, Uint8, Int16];
     let (from, to) = (net.random.pick(kinds), net.random.pick(kinds));
     net.label = format!("{}_{}", from.name(), to.name());
-    net.span = Span(0.0, 4.0);
+    net.span = ValueRange(0.0, 4.0);
     let shape = net.shape((1, 4));
     let input = net.plain_input(from, &shape);
     let output = net.file.tensor("out", to, &shape);
@@ -238,7 +238,7 @@ fn cast(net: &mut Net, name: &'static str) {
 fn reduce(net: &mut Net, name: &'static str, kinds: &[TensorKind]) {
     let kind = net.kind(kinds);
     if name == "REDUCE_PROD" {
-        net.span = Span(-1.0, 1.0);
+        net.span = ValueRange(-1.0, 1.0);
     }
     let shape = net.shape((2, 4));
     let rank = i32::try_from(shape.len()).unwrap_or(0);
@@ -269,7 +269,7 @@ fn reduce(net: &mut Net, name: &'static str, kinds: &[TensorKind]) {
 fn weights(net: &mut Net, shape: &[i32], dimension: i32, kind: TensorKind, each: bool) -> i32 {
     let mut bytes = net.bytes(kind, shape);
     if kind == Int8 {
-        // Vectors of the interpreter's hybrid kernels overflow at -128, which converters don't make.
+        // Vectors of the interpreter's hybrid kernels overflow at -128; converters don't make it.
         bytes.iter_mut().filter(|byte| **byte == 0x80).for_each(|byte| *byte = 0x81);
     }
     let tensor = net.file.constant("weights", kind, shape, &bytes);
@@ -289,9 +289,9 @@ fn bias(net: &mut Net, kind: TensorKind, count: i32) -> i32 {
         _ => Int32,
     };
     net.bias_code = if kind == Int64 { 4 } else { 2 };
-    net.span = Span(-60.0, 60.0);
+    net.span = ValueRange(-60.0, 60.0);
     let bytes = net.bytes(kind, &[count]);
-    net.span = Span(-4.0, 4.0);
+    net.span = ValueRange(-4.0, 4.0);
     net.file.constant("bias", kind, &[count], &bytes)
 }
 
@@ -729,7 +729,7 @@ fn top_k(net: &mut Net, name: &'static str) {
     let last = shape.len() - 1;
     if name == "TOPK_V2" {
         let kind = net.kind(&[Float32, Int8, Uint8, Int16, Int32, Int64]);
-        net.span = Span(-1.0, 1.0);
+        net.span = ValueRange(-1.0, 1.0);
         let k = net.random.within(1, shape[last]);
         let input = net.plain_input(kind, &shape);
         let mut extents = shape;

@@ -13,7 +13,7 @@ use crate::ops::support::plain;
 
 /// The element type of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ElementKind {
     F32,
     F16,
     F64,
@@ -30,7 +30,7 @@ pub(super) enum Kind {
     C64,
 }
 
-impl Kind {
+impl ElementKind {
     /// The element type of an operand; `None` for scalars and types without arithmetic here.
     pub(super) fn of(kind: OperandType) -> Option<Self> {
         Some(match kind {
@@ -75,11 +75,11 @@ impl Kind {
     }
 }
 
-/// Instantiates an expression for the Rust type of a [`Kind`]; other kinds give the error.
+/// Instantiates an expression for the Rust type of a [`ElementKind`]; other kinds give the error.
 macro_rules! by_kind {
     ($kind:expr, [$($variant:ident $rust:ty),*], $T:ident => $then:expr) => {
         match $kind {
-            $(Kind::$variant => { type $T = $rust; $then })*
+            $(ElementKind::$variant => { type $T = $rust; $then })*
             other => return Err(super::arg::refused(0, other).into()),
         }
     };
@@ -87,14 +87,14 @@ macro_rules! by_kind {
 pub(super) use by_kind;
 
 /// The error of a type that the operation doesn't take.
-pub(super) fn refused(index: usize, kind: Kind) -> OpError {
+pub(super) fn refused(index: usize, kind: ElementKind) -> OpError {
     OpError::input(index, format!("{kind:?} is not computed by this operation"))
 }
 
 /// A tensor of the operation.
 #[derive(Clone, Debug)]
 pub(super) struct Arg {
-    pub(super) kind: Kind,
+    pub(super) kind: ElementKind,
     /// As TFLite has it: without extents where it is a scalar.
     pub(super) shape: Shape,
     pub(super) scale: f32,
@@ -176,14 +176,14 @@ impl Activation {
 
 /// The operation: [`OpBuilder`] with tensors and options told apart.
 #[derive(Debug)]
-pub(super) struct Call<'c, 'o> {
+pub(super) struct OperatorCall<'c, 'o> {
     op: &'c mut OpBuilder<'o>,
     tensors: usize,
     scalars: i32,
     name: &'static str,
 }
 
-impl<'o> Deref for Call<'_, 'o> {
+impl<'o> Deref for OperatorCall<'_, 'o> {
     type Target = OpBuilder<'o>;
 
     fn deref(&self) -> &OpBuilder<'o> {
@@ -191,13 +191,13 @@ impl<'o> Deref for Call<'_, 'o> {
     }
 }
 
-impl std::ops::DerefMut for Call<'_, '_> {
+impl std::ops::DerefMut for OperatorCall<'_, '_> {
     fn deref_mut(&mut self) -> &mut Self::Target {
         self.op
     }
 }
 
-impl<'c, 'o> Call<'c, 'o> {
+impl<'c, 'o> OperatorCall<'c, 'o> {
     /// The operation of this number.
     pub(super) fn new(number: u16, op: &'c mut OpBuilder<'o>) -> Lowered<Self> {
         let about = tflite_extension::operation(number);
@@ -228,7 +228,7 @@ impl<'c, 'o> Call<'c, 'o> {
             return Err(OpError::input(index, "is missing"));
         }
         let tensor = self.op.input(index)?;
-        let kind = Kind::of(tensor.kind);
+        let kind = ElementKind::of(tensor.kind);
         let kind = kind.ok_or_else(|| OpError::input(index, format!("is {}", tensor.kind)))?;
         let is_scalar =
             index < 32 && self.scalars >> index & 1 == 1 && tensor.shape.elements() == 1;
@@ -240,7 +240,7 @@ impl<'c, 'o> Call<'c, 'o> {
     /// A result as it is declared; its shape is not known yet.
     pub(super) fn result(&self, index: usize) -> Result<Arg, OpError> {
         let tensor = self.op.output(index)?;
-        let kind = Kind::of(tensor.kind);
+        let kind = ElementKind::of(tensor.kind);
         let kind = kind.ok_or_else(|| OpError::output(index, format!("is {}", tensor.kind)))?;
         let (scale, zero_point) = (tensor.scale, tensor.zero_point);
         Ok(Arg { kind, shape: tensor.shape, scale, zero_point, channels: tensor.channel_quant })
@@ -298,10 +298,10 @@ impl<'c, 'o> Call<'c, 'o> {
         let kind = self.arg(index)?.kind;
         let bytes = self.op.value(index)?;
         Ok(match kind {
-            Kind::I32 => bytes.typed::<i32>().iter().map(|&x| i64::from(x)).collect(),
-            Kind::I64 => bytes.typed::<i64>().to_vec(),
-            Kind::I16 => bytes.typed::<i16>().iter().map(|&x| i64::from(x)).collect(),
-            Kind::U32 => bytes.typed::<u32>().iter().map(|&x| i64::from(x)).collect(),
+            ElementKind::I32 => bytes.typed::<i32>().iter().map(|&x| i64::from(x)).collect(),
+            ElementKind::I64 => bytes.typed::<i64>().to_vec(),
+            ElementKind::I16 => bytes.typed::<i16>().iter().map(|&x| i64::from(x)).collect(),
+            ElementKind::U32 => bytes.typed::<u32>().iter().map(|&x| i64::from(x)).collect(),
             kind => return Err(refused(index, kind).into()),
         })
     }
@@ -317,8 +317,8 @@ impl<'c, 'o> Call<'c, 'o> {
         let kind = self.arg(index)?.kind;
         let bytes = self.op.value(index)?;
         let value = match kind {
-            Kind::F32 => bytes.typed::<f32>().first().copied(),
-            Kind::F16 => bytes.typed::<f16>().first().map(|x| x.to_f32()),
+            ElementKind::F32 => bytes.typed::<f32>().first().copied(),
+            ElementKind::F16 => bytes.typed::<f16>().first().map(|x| x.to_f32()),
             kind => return Err(refused(index, kind).into()),
         };
         value.ok_or_else(|| OpError::input(index, "has no element").into())

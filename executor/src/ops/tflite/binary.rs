@@ -5,7 +5,7 @@ use nnburst_kernels::tensor::quant::{Multiplier, fixed, rdbpot, srdhm};
 use nnburst_kernels::tensor::rows::Rows;
 use nnburst_kernels::tensor::{Element, OpError};
 
-use super::arg::{Activation, Arg, Call, Kind, by_kind, refused};
+use super::arg::{Activation, Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::math::{Stored, f32_of};
 use crate::lowering::Lowered;
 use crate::ops::support::Broadcast;
@@ -17,7 +17,7 @@ struct Pair {
     result: Arg,
 }
 
-fn pair(call: &mut Call<'_, '_>) -> Lowered<Pair> {
+fn pair(call: &mut OperatorCall<'_, '_>) -> Lowered<Pair> {
     let (a, b) = (call.arg(0)?, call.arg(1)?);
     a.same_kind(&b)?;
     let shape = a.shape.broadcast(&b.shape)?;
@@ -28,7 +28,7 @@ fn pair(call: &mut Call<'_, '_>) -> Lowered<Pair> {
 
 /// Adds a step that computes each element of the result from those of both inputs.
 fn emit<T: Element, U: Element>(
-    call: &mut Call<'_, '_>,
+    call: &mut OperatorCall<'_, '_>,
     pair: &Pair,
     f: impl Fn(T, T) -> Result<U, &'static str> + Send + Sync + 'static,
 ) -> Lowered {
@@ -48,7 +48,7 @@ fn emit<T: Element, U: Element>(
 
 /// As [`emit`], of stored values that become stored values.
 fn emit_stored(
-    call: &mut Call<'_, '_>,
+    call: &mut OperatorCall<'_, '_>,
     pair: &Pair,
     f: impl Fn(i32, i32) -> Result<i32, &'static str> + Send + Sync + 'static,
 ) -> Lowered {
@@ -66,12 +66,12 @@ pub(super) enum Arithmetic {
     Div,
 }
 
-pub(super) fn arithmetic(call: &mut Call<'_, '_>, which: Arithmetic) -> Lowered {
+pub(super) fn arithmetic(call: &mut OperatorCall<'_, '_>, which: Arithmetic) -> Lowered {
     let activation = call.activation(0)?;
     let pair = pair(call)?;
     pair.a.same_kind(&pair.result)?;
     match pair.a.kind {
-        Kind::F32 => {
+        ElementKind::F32 => {
             let (low, high) = activation.real_range();
             let clamp = move |x: f32| x.max(low).min(high);
             match which {
@@ -81,8 +81,10 @@ pub(super) fn arithmetic(call: &mut Call<'_, '_>, which: Arithmetic) -> Lowered 
                 Arithmetic::Div => emit(call, &pair, move |a: f32, b| Ok(clamp(a / b))),
             }
         }
-        Kind::I32 | Kind::I64 | Kind::U32 => integers(call, &pair, which, activation),
-        Kind::I8 | Kind::U8 | Kind::I16 => match which {
+        ElementKind::I32 | ElementKind::I64 | ElementKind::U32 => {
+            integers(call, &pair, which, activation)
+        }
+        ElementKind::I8 | ElementKind::U8 | ElementKind::I16 => match which {
             Arithmetic::Add | Arithmetic::Sub => sum(call, &pair, which, activation),
             Arithmetic::Mul => product(call, &pair, activation),
             Arithmetic::Div => quotient(call, &pair, activation),
@@ -92,7 +94,7 @@ pub(super) fn arithmetic(call: &mut Call<'_, '_>, which: Arithmetic) -> Lowered 
 }
 
 fn integers(
-    call: &mut Call<'_, '_>,
+    call: &mut OperatorCall<'_, '_>,
     pair: &Pair,
     which: Arithmetic,
     activation: Activation,
@@ -120,17 +122,22 @@ fn integers(
         }};
     }
     match pair.a.kind {
-        Kind::I64 => of!(i64),
-        Kind::U32 => of!(u32),
+        ElementKind::I64 => of!(i64),
+        ElementKind::U32 => of!(u32),
         _ => of!(i32),
     }
 }
 
 /// Sums and differences: both inputs are brought to a common scale with 20 bits to spare, 15 for
 /// 16-bit values; those whose scales are powers of two, to the result's by shifts.
-fn sum(call: &mut Call<'_, '_>, pair: &Pair, which: Arithmetic, activation: Activation) -> Lowered {
+fn sum(
+    call: &mut OperatorCall<'_, '_>,
+    pair: &Pair,
+    which: Arithmetic,
+    activation: Activation,
+) -> Lowered {
     let Pair { a, b, result } = pair;
-    let is_16 = a.kind == Kind::I16;
+    let is_16 = a.kind == ElementKind::I16;
     let (min, max) = result.activated(activation)?;
     if is_16 && call.flag(1)? && has_power_scales(pair) {
         return sum_of_powers(call, pair, which, (min, max));
@@ -163,11 +170,12 @@ fn has_power_scales(pair: &Pair) -> bool {
 }
 
 fn sum_of_powers(
-    call: &mut Call<'_, '_>,
+    call: &mut OperatorCall<'_, '_>,
     pair: &Pair,
     which: Arithmetic,
-    (min, max): (i32, i32),
+    range: (i32, i32),
 ) -> Lowered {
+    let (min, max) = range;
     let of = |arg: &Arg| exponent(arg.scale).unwrap_or(0);
     let shifts = [of(&pair.a) - of(&pair.result), of(&pair.b) - of(&pair.result)];
     if shifts.iter().any(|&shift| shift > 0) {
@@ -180,7 +188,7 @@ fn sum_of_powers(
     })
 }
 
-fn product(call: &mut Call<'_, '_>, pair: &Pair, activation: Activation) -> Lowered {
+fn product(call: &mut OperatorCall<'_, '_>, pair: &Pair, activation: Activation) -> Lowered {
     let Pair { a, b, result } = pair;
     let (min, max) = result.activated(activation)?;
     let multiplier =
@@ -193,7 +201,7 @@ fn product(call: &mut Call<'_, '_>, pair: &Pair, activation: Activation) -> Lowe
 }
 
 /// Quotients by a fixed-point reciprocal of the divisor.
-fn quotient(call: &mut Call<'_, '_>, pair: &Pair, activation: Activation) -> Lowered {
+fn quotient(call: &mut OperatorCall<'_, '_>, pair: &Pair, activation: Activation) -> Lowered {
     let Pair { a, b, result } = pair;
     let (min, max) = result.activated(activation)?;
     let to = Multiplier::new(f64::from(a.scale) / (f64::from(b.scale) * f64::from(result.scale)));
@@ -241,11 +249,11 @@ pub(super) enum Choice {
     RightShift,
 }
 
-pub(super) fn choice(call: &mut Call<'_, '_>, which: Choice) -> Lowered {
+pub(super) fn choice(call: &mut OperatorCall<'_, '_>, which: Choice) -> Lowered {
     let pair = pair(call)?;
     pair.a.same_kind(&pair.result)?;
     match pair.a.kind {
-        Kind::F32 => {
+        ElementKind::F32 => {
             let f: fn(f32, f32) -> f32 = match which {
                 Choice::Maximum => |a, b| if a > b { a } else { b },
                 Choice::Minimum => |a, b| if a < b { a } else { b },
@@ -257,22 +265,22 @@ pub(super) fn choice(call: &mut Call<'_, '_>, which: Choice) -> Lowered {
                 },
                 Choice::SquaredDifference => |a, b| (a - b) * (a - b),
                 Choice::Atan2 => f32::atan2,
-                Choice::Xor | Choice::RightShift => return Err(refused(0, Kind::F32).into()),
+                Choice::Xor | Choice::RightShift => return Err(refused(0, ElementKind::F32).into()),
             };
             emit(call, &pair, move |a: f32, b| Ok(f(a, b)))
         }
-        Kind::F64 if matches!(which, Choice::Atan2) => {
+        ElementKind::F64 if matches!(which, Choice::Atan2) => {
             emit(call, &pair, |a: f64, b| Ok(a.atan2(b)))
         }
-        Kind::I8 if matches!(which, Choice::SquaredDifference) => squared(call, &pair),
-        Kind::Bool if matches!(which, Choice::Xor) => {
+        ElementKind::I8 if matches!(which, Choice::SquaredDifference) => squared(call, &pair),
+        ElementKind::Bool if matches!(which, Choice::Xor) => {
             emit(call, &pair, |a: u8, b| Ok(u8::from((a != 0) != (b != 0))))
         }
         _ => whole(call, &pair, which),
     }
 }
 
-fn whole(call: &mut Call<'_, '_>, pair: &Pair, which: Choice) -> Lowered {
+fn whole(call: &mut OperatorCall<'_, '_>, pair: &Pair, which: Choice) -> Lowered {
     macro_rules! of {
         ($T:ty) => {
             emit(call, pair, move |a: $T, b: $T| {
@@ -312,19 +320,19 @@ fn whole(call: &mut Call<'_, '_>, pair: &Pair, which: Choice) -> Lowered {
         };
     }
     match pair.a.kind {
-        Kind::I8 => of!(i8),
-        Kind::U8 => of!(u8),
-        Kind::I16 => of!(i16),
-        Kind::U16 => of!(u16),
-        Kind::I32 => of!(i32),
-        Kind::U32 => of!(u32),
-        Kind::I64 => of!(i64),
+        ElementKind::I8 => of!(i8),
+        ElementKind::U8 => of!(u8),
+        ElementKind::I16 => of!(i16),
+        ElementKind::U16 => of!(u16),
+        ElementKind::I32 => of!(i32),
+        ElementKind::U32 => of!(u32),
+        ElementKind::I64 => of!(i64),
         kind => Err(refused(0, kind).into()),
     }
 }
 
 /// The squared difference of 8-bit values: both at twice the greater scale, with 7 bits to spare.
-fn squared(call: &mut Call<'_, '_>, pair: &Pair) -> Lowered {
+fn squared(call: &mut OperatorCall<'_, '_>, pair: &Pair) -> Lowered {
     const SPARE: i32 = 7;
     let Pair { a, b, result } = pair;
     let (min, max) = result.kind.range();
@@ -366,12 +374,12 @@ impl Order {
 }
 
 /// 8-bit values of different scales are compared with 8 bits to spare.
-pub(super) fn compare(call: &mut Call<'_, '_>, order: Order) -> Lowered {
+pub(super) fn compare(call: &mut OperatorCall<'_, '_>, order: Order) -> Lowered {
     let pair = pair(call)?;
-    if pair.result.kind != Kind::Bool {
+    if pair.result.kind != ElementKind::Bool {
         return Err(OpError::output(0, "is not of booleans").into());
     }
-    if matches!(pair.a.kind, Kind::I8 | Kind::U8) {
+    if matches!(pair.a.kind, ElementKind::I8 | ElementKind::U8) {
         const SPARE: i32 = 8;
         let [of_a, of_b] = [&pair.a, &pair.b].map(|it| Multiplier::new(f64::from(it.scale)));
         let points = [pair.a.zero_point, pair.b.zero_point];
@@ -388,9 +396,9 @@ pub(super) fn compare(call: &mut Call<'_, '_>, order: Order) -> Lowered {
     )
 }
 
-pub(super) fn logical(call: &mut Call<'_, '_>, f: fn(bool, bool) -> bool) -> Lowered {
+pub(super) fn logical(call: &mut OperatorCall<'_, '_>, f: fn(bool, bool) -> bool) -> Lowered {
     let pair = pair(call)?;
-    if pair.a.kind != Kind::Bool {
+    if pair.a.kind != ElementKind::Bool {
         return Err(refused(0, pair.a.kind).into());
     }
     emit(call, &pair, move |a: u8, b: u8| Ok(u8::from(f(a != 0, b != 0))))

@@ -2,21 +2,21 @@
 
 use nnburst_kernels::tensor::OpError;
 
-use super::arg::{Arg, Call, sizes};
+use super::arg::{Arg, OperatorCall, sizes};
 use super::copy::{Axis, Copy, axes, strides};
 use super::moves::{fill_with, zero_bytes};
 use crate::lowering::Lowered;
 
-pub(super) fn space_to_depth(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn space_to_depth(call: &mut OperatorCall<'_, '_>) -> Lowered {
     channels(call, true)
 }
 
-pub(super) fn depth_to_space(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn depth_to_space(call: &mut OperatorCall<'_, '_>) -> Lowered {
     channels(call, false)
 }
 
 /// Blocks of pixels as channels of one, or the other way around.
-fn channels(call: &mut Call<'_, '_>, to_depth: bool) -> Lowered {
+fn channels(call: &mut OperatorCall<'_, '_>, to_depth: bool) -> Lowered {
     let input = call.arg(0)?;
     call.same(&input, 0)?;
     let block = call.count(0, 1)?;
@@ -118,7 +118,7 @@ impl Spread<'_> {
 }
 
 /// Block extents and pairs of borders, one per spatial dimension.
-fn read(call: &Call<'_, '_>, input: &Arg) -> Lowered<(Vec<usize>, Vec<usize>, Vec<usize>)> {
+fn read(call: &OperatorCall<'_, '_>, input: &Arg) -> Lowered<(Vec<usize>, Vec<usize>, Vec<usize>)> {
     let block = sizes(&call.ints(1)?)?;
     let borders = sizes(&call.ints(2)?)?;
     let (pairs, rest) = borders.as_chunks::<2>();
@@ -138,7 +138,7 @@ fn read(call: &Call<'_, '_>, input: &Arg) -> Lowered<(Vec<usize>, Vec<usize>, Ve
     ))
 }
 
-pub(super) fn space_to_batch(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn space_to_batch(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let input = call.arg(0)?;
     call.same(&input, 0)?;
     let (block, heads, tails) = read(call, &input)?;
@@ -162,7 +162,7 @@ pub(super) fn space_to_batch(call: &mut Call<'_, '_>) -> Lowered {
     Ok(())
 }
 
-pub(super) fn batch_to_space(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn batch_to_space(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let input = call.arg(0)?;
     call.same(&input, 0)?;
     let (block, heads, tails) = read(call, &input)?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use nnburst_kernels::tensor::quant::Multiplier;
 use nnburst_kernels::tensor::{In, OpError, Shape};
 
-use super::arg::{Arg, Call, Kind, by_kind, refused};
+use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::dots::{dots, exact};
 use super::math::{Stored, apply_wide, low};
 use crate::lowering::Lowered;
@@ -33,8 +33,9 @@ impl Requantise {
         scales: &[f32],
         result: &Arg,
         is_wide: bool,
-        (min, max): (i32, i32),
+        range: (i32, i32),
     ) -> Self {
+        let (min, max) = range;
         let multiplier = |&scale: &f32| {
             let product = f64::from(input.scale) * f64::from(scale);
             Multiplier::new(product / f64::from(result.scale))
@@ -55,13 +56,17 @@ impl Requantise {
 
 /// Returns whether the accumulators of an operation have 64 bits: those of 16-bit activations whose
 /// bias is not of 32 bits.
-pub(super) fn is_wide(call: &Call<'_, '_>, input: &Arg, bias: usize) -> Lowered<bool> {
-    let is_narrow = call.has(bias) && call.arg(bias)?.kind == Kind::I32;
-    Ok(input.kind == Kind::I16 && !is_narrow)
+pub(super) fn is_wide(call: &OperatorCall<'_, '_>, input: &Arg, bias: usize) -> Lowered<bool> {
+    let is_narrow = call.has(bias) && call.arg(bias)?.kind == ElementKind::I32;
+    Ok(input.kind == ElementKind::I16 && !is_narrow)
 }
 
 /// The accumulator that a channel starts with.
-pub(super) fn bias_at(call: &Call<'_, '_>, index: usize, channels: usize) -> Lowered<BiasKind> {
+pub(super) fn bias_at(
+    call: &OperatorCall<'_, '_>,
+    index: usize,
+    channels: usize,
+) -> Lowered<BiasKind> {
     if !call.has(index) {
         return Ok(BiasKind::None);
     }
@@ -71,8 +76,8 @@ pub(super) fn bias_at(call: &Call<'_, '_>, index: usize, channels: usize) -> Low
         return Err(OpError::input(index, what).into());
     }
     match bias.kind {
-        Kind::I32 => Ok(BiasKind::I32(index)),
-        Kind::I64 => Ok(BiasKind::I64(index)),
+        ElementKind::I32 => Ok(BiasKind::I32(index)),
+        ElementKind::I64 => Ok(BiasKind::I64(index)),
         kind => Err(refused(index, kind).into()),
     }
 }
@@ -101,13 +106,13 @@ pub(super) enum Weights {
     /// Constants, widened once.
     Ready(Arc<[i16]>),
     /// Those of an input.
-    Given { input: usize, kind: Kind, zero_point: i32 },
+    Given { input: usize, kind: ElementKind, zero_point: i32 },
 }
 
 impl Weights {
     /// Widens an input's weights where they are constants.
-    pub(super) fn new(call: &mut Call<'_, '_>, input: usize, arg: &Arg) -> Lowered<Self> {
-        if !matches!(arg.kind, Kind::I8 | Kind::U8) {
+    pub(super) fn new(call: &mut OperatorCall<'_, '_>, input: usize, arg: &Arg) -> Lowered<Self> {
+        if !matches!(arg.kind, ElementKind::I8 | ElementKind::U8) {
             return Err(refused(input, arg.kind).into());
         }
         let given = Self::Given { input, kind: arg.kind, zero_point: arg.zero_point };
@@ -124,7 +129,7 @@ impl Weights {
     pub(super) fn get(&self, io: &crate::lowering::Io<'_>) -> Arc<[i16]> {
         match self {
             Self::Ready(weights) => Arc::clone(weights),
-            Self::Given { input, kind: Kind::U8, zero_point } => {
+            Self::Given { input, kind: ElementKind::U8, zero_point } => {
                 widen(io.input::<u8>(*input), *zero_point).into()
             }
             Self::Given { input, zero_point, .. } => {
@@ -140,17 +145,17 @@ fn widen<T: Stored>(values: In<'_, T>, zero_point: i32) -> Vec<i16> {
 
 /// The windows of a convolution over one image after the other.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Windows {
+pub(super) struct ConvWindows {
     pub(super) input: Image,
     pub(super) output: Image,
     pub(super) vertical: Axis,
     pub(super) horizontal: Axis,
 }
 
-impl Windows {
+impl ConvWindows {
     /// Reads padding and strides from option 0 on, dilations from `dilations` on.
     pub(super) fn read(
-        call: &Call<'_, '_>,
+        call: &OperatorCall<'_, '_>,
         input: &Shape,
         [height, width, channels]: [usize; 3],
         dilations: Option<usize>,
@@ -204,8 +209,8 @@ impl Windows {
 }
 
 /// CONV_2D of integers: filters `[outputs, height, width, inputs per group]`.
-pub(super) fn conv_2d(call: &mut Call<'_, '_>) -> Lowered {
-    if call.arg(0)?.kind == Kind::F32 {
+pub(super) fn conv_2d(call: &mut OperatorCall<'_, '_>) -> Lowered {
+    if call.arg(0)?.kind == ElementKind::F32 {
         return super::hybrid_conv::conv_2d(call);
     }
     let (input, filter, result) = (call.arg(0)?, call.arg(1)?, call.result(0)?);
@@ -213,7 +218,7 @@ pub(super) fn conv_2d(call: &mut Call<'_, '_>) -> Lowered {
     let &[outputs, height, width, depth] = &filter.shape[..] else {
         return Err(OpError::input(1, format!("is of {:?}", filter.shape)).into());
     };
-    let windows = Windows::read(call, &input.shape, [height, width, outputs], Some(4))?;
+    let windows = ConvWindows::read(call, &input.shape, [height, width, outputs], Some(4))?;
     let groups = windows.input.channels / depth.max(1);
     let fits = groups > 0
         && groups * depth == windows.input.channels
@@ -267,8 +272,8 @@ pub(super) fn conv_2d(call: &mut Call<'_, '_>) -> Lowered {
 }
 
 /// DEPTHWISE_CONV_2D of integers: filters `[1, height, width, channels]`.
-pub(super) fn depthwise_conv_2d(call: &mut Call<'_, '_>) -> Lowered {
-    if call.arg(0)?.kind == Kind::F32 {
+pub(super) fn depthwise_conv_2d(call: &mut OperatorCall<'_, '_>) -> Lowered {
+    if call.arg(0)?.kind == ElementKind::F32 {
         return super::hybrid_conv::depthwise_conv_2d(call);
     }
     let (input, filter, result) = (call.arg(0)?, call.arg(1)?, call.result(0)?);
@@ -276,7 +281,7 @@ pub(super) fn depthwise_conv_2d(call: &mut Call<'_, '_>) -> Lowered {
     let &[1, height, width, outputs] = &filter.shape[..] else {
         return Err(OpError::input(1, format!("is of {:?}", filter.shape)).into());
     };
-    let windows = Windows::read(call, &input.shape, [height, width, outputs], Some(4))?;
+    let windows = ConvWindows::read(call, &input.shape, [height, width, outputs], Some(4))?;
     let times = outputs / windows.input.channels.max(1);
     if times * windows.input.channels != outputs || outputs == 0 {
         let what = format!("{} channels become {outputs}", windows.input.channels);
@@ -317,7 +322,7 @@ pub(super) fn depthwise_conv_2d(call: &mut Call<'_, '_>) -> Lowered {
 
 /// TRANSPOSE_CONV of integers: the result's shape comes first, then filters
 /// `[outputs, height, width, inputs]`, then the input.
-pub(super) fn transpose_conv(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn transpose_conv(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (filter, input, result) = (call.arg(1)?, call.arg(2)?, call.result(0)?);
     input.same_kind(&result)?;
     let extents = super::arg::sizes(&call.ints(0)?)?;
@@ -328,7 +333,7 @@ pub(super) fn transpose_conv(call: &mut Call<'_, '_>) -> Lowered {
     };
     // The windows of the convolution that this one undoes: from the result to the input.
     let below = Shape::new(vec![batches, out_h, out_w, channels])?;
-    let windows = Windows::read(call, &below, [height, width, depth], None)?;
+    let windows = ConvWindows::read(call, &below, [height, width, depth], None)?;
     if channels != outputs || windows.output.shape()? != input.shape {
         let what = format!("{:?} does not become {extents:?}", input.shape);
         return Err(OpError::rule(what).into());

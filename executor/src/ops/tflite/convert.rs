@@ -4,12 +4,12 @@ use half::f16;
 use nnburst_kernels::tensor::quant::Multiplier;
 use nnburst_kernels::tensor::{In, OpError, Out, poll};
 
-use super::arg::{Arg, Call, Kind, by_kind, refused};
+use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::math::{Stored, cut, low, narrow, real_at, round_i32};
 use crate::lowering::Lowered;
 
 /// FLOAT32 to stored values, or stored values to others by a multiplier.
-pub(super) fn quantize(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn quantize(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, result) = (call.arg(0)?, call.result(0)?);
     let extents = input.shape.to_vec();
     call.set(0, &extents)?;
@@ -29,7 +29,7 @@ pub(super) fn quantize(call: &mut Call<'_, '_>) -> Lowered {
         };
     }
     match (input.kind, result.kind) {
-        (Kind::F32, Kind::I8 | Kind::U8 | Kind::I16) => {
+        (ElementKind::F32, ElementKind::I8 | ElementKind::U8 | ElementKind::I16) => {
             by_kind!(result.kind, [I8 i8, U8 u8, I16 i16], T => call.step(&input.shape, move |io| {
                 io.output::<T>(0).fill(io.input::<f32>(0).iter().map(|x| {
                     let stored = round_i32(x / scale).saturating_add(zero_point);
@@ -38,15 +38,18 @@ pub(super) fn quantize(call: &mut Call<'_, '_>) -> Lowered {
                 Ok(())
             }));
         }
-        (Kind::I8 | Kind::U8 | Kind::I16, Kind::I8 | Kind::U8 | Kind::I16) => {
+        (
+            ElementKind::I8 | ElementKind::U8 | ElementKind::I16,
+            ElementKind::I8 | ElementKind::U8 | ElementKind::I16,
+        ) => {
             by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => {
                 by_kind!(result.kind, [I8 i8, U8 u8, I16 i16], U => {
                     store!(T, U, |x: T| x.wide(), U::stored);
                 });
             });
         }
-        (Kind::I16, Kind::I32) => store!(i16, i32, i32::from, |x: i32| x),
-        (Kind::I32, Kind::I8 | Kind::U8 | Kind::I16) => {
+        (ElementKind::I16, ElementKind::I32) => store!(i16, i32, i32::from, |x: i32| x),
+        (ElementKind::I32, ElementKind::I8 | ElementKind::U8 | ElementKind::I16) => {
             by_kind!(result.kind, [I8 i8, U8 u8, I16 i16], U => {
                 store!(i32, U, |x: i32| x, U::stored);
             });
@@ -57,14 +60,14 @@ pub(super) fn quantize(call: &mut Call<'_, '_>) -> Lowered {
 }
 
 /// Stored values, FLOAT16 and integers with a scale to FLOAT32.
-pub(super) fn dequantize(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn dequantize(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, result) = (call.arg(0)?, call.result(0)?);
-    if result.kind != Kind::F32 {
+    if result.kind != ElementKind::F32 {
         return Err(OpError::output(0, "is not of floats").into());
     }
     let extents = input.shape.to_vec();
     call.set(0, &extents)?;
-    if input.kind == Kind::F16 {
+    if input.kind == ElementKind::F16 {
         call.step(&input.shape, |io| {
             io.output::<f32>(0).fill(io.input::<f16>(0).iter().map(f16::to_f32));
             Ok(())
@@ -100,7 +103,7 @@ pub(super) fn dequantize(call: &mut Call<'_, '_>) -> Lowered {
 }
 
 /// Numbers as C casts them; stored values count as plain integers.
-pub(super) fn cast(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn cast(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (mut input, result) = (call.arg(0)?, call.result(0)?);
     let extents = input.shape.to_vec();
     let shape = call.set(0, &extents)?;
@@ -117,50 +120,50 @@ pub(super) fn cast(call: &mut Call<'_, '_>) -> Lowered {
     Ok(())
 }
 
-fn put(input: &Arg, from: In<'_, u8>, at: usize, to: Kind, into: Out<'_, u8>) {
+fn put(input: &Arg, from: In<'_, u8>, at: usize, to: ElementKind, into: Out<'_, u8>) {
     let place = at * to.bytes();
     let real = real_at(input, from, at);
     // Integers of 64 bits have more digits than doubles.
     let whole = match input.kind {
-        Kind::I64 | Kind::U64 => i64::from_le_bytes(from.block(8 * at)),
+        ElementKind::I64 | ElementKind::U64 => i64::from_le_bytes(from.block(8 * at)),
         _ => cut(real),
     };
     match to {
-        Kind::F32 => into.set_block(place, narrow(real).to_le_bytes()),
-        Kind::F16 => into.set_block(place, f16::from_f64(real).to_le_bytes()),
-        Kind::F64 => into.set_block(place, real.to_le_bytes()),
-        Kind::C64 => {
+        ElementKind::F32 => into.set_block(place, narrow(real).to_le_bytes()),
+        ElementKind::F16 => into.set_block(place, f16::from_f64(real).to_le_bytes()),
+        ElementKind::F64 => into.set_block(place, real.to_le_bytes()),
+        ElementKind::C64 => {
             into.set_block(place, narrow(real).to_le_bytes());
             let imaginary: [u8; 4] =
-                if input.kind == Kind::C64 { from.block(8 * at + 4) } else { [0; 4] };
+                if input.kind == ElementKind::C64 { from.block(8 * at + 4) } else { [0; 4] };
             into.set_block(place + 4, imaginary);
         }
-        Kind::Bool => into.set(place, u8::from(real != 0.0)),
-        Kind::I32 if is_real(input.kind) => {
+        ElementKind::Bool => into.set(place, u8::from(real != 0.0)),
+        ElementKind::I32 if is_real(input.kind) => {
             let saturated = i32::try_from(whole.clamp(i64::from(i32::MIN), i64::from(i32::MAX)));
             into.set_block(place, saturated.unwrap_or(0).to_le_bytes());
         }
-        Kind::I64 | Kind::U64 => into.set_block(place, whole.to_le_bytes()),
-        Kind::I32 | Kind::U32 => into.set_block(place, low(whole).to_le_bytes()),
-        Kind::I16 | Kind::U16 => {
+        ElementKind::I64 | ElementKind::U64 => into.set_block(place, whole.to_le_bytes()),
+        ElementKind::I32 | ElementKind::U32 => into.set_block(place, low(whole).to_le_bytes()),
+        ElementKind::I16 | ElementKind::U16 => {
             let [first, second, ..] = whole.to_le_bytes();
             into.set_block(place, [first, second]);
         }
-        Kind::I8 | Kind::U8 => {
+        ElementKind::I8 | ElementKind::U8 => {
             let [first, ..] = whole.to_le_bytes();
             into.set(place, first);
         }
     }
 }
 
-fn is_real(kind: Kind) -> bool {
-    matches!(kind, Kind::F32 | Kind::F16 | Kind::F64 | Kind::C64)
+fn is_real(kind: ElementKind) -> bool {
+    matches!(kind, ElementKind::F32 | ElementKind::F16 | ElementKind::F64 | ElementKind::C64)
 }
 
 /// The real or imaginary part of complex numbers, or their absolute value.
-pub(super) fn part(call: &mut Call<'_, '_>, f: fn(f32, f32) -> f32) -> Lowered {
+pub(super) fn part(call: &mut OperatorCall<'_, '_>, f: fn(f32, f32) -> f32) -> Lowered {
     let (input, result) = (call.arg(0)?, call.result(0)?);
-    if (input.kind, result.kind) != (Kind::C64, Kind::F32) {
+    if (input.kind, result.kind) != (ElementKind::C64, ElementKind::F32) {
         return Err(refused(0, input.kind).into());
     }
     let extents = input.shape.to_vec();

@@ -3,7 +3,7 @@
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::{In, OpError, Shape, poll};
 
-use super::arg::{Arg, Call, Kind, by_kind, refused};
+use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::conv::{BiasKind, Requantise, Weights, bias_at};
 use super::dots::{OF_BYTES, dots, exact};
 use super::math::{Stored, f32_of, f64_of, low, round_f64};
@@ -21,7 +21,7 @@ struct Rows {
 
 /// FULLY_CONNECTED. Integers are rounded once, in double precision; FLOAT32 times integers are
 /// quantised row by row first.
-pub(super) fn fully_connected(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn fully_connected(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, weights, result) = (call.arg(0)?, call.arg(1)?, call.result(0)?);
     let &[units, depth] = &weights.shape[..] else {
         return Err(OpError::input(1, format!("is of {:?}", weights.shape)).into());
@@ -43,13 +43,13 @@ pub(super) fn fully_connected(call: &mut Call<'_, '_>) -> Lowered {
     let shape = call.set(0, &extents)?;
     let of = Rows { rows, units, depth };
     match input.kind {
-        Kind::F32 => hybrid(call, &weights, &shape, of),
+        ElementKind::F32 => hybrid(call, &weights, &shape, of),
         _ => integers(call, &input, &weights, &result, &shape, of),
     }
 }
 
 fn integers(
-    call: &mut Call<'_, '_>,
+    call: &mut OperatorCall<'_, '_>,
     input: &Arg,
     weights: &Arg,
     result: &Arg,
@@ -70,7 +70,7 @@ fn integers(
         BiasKind::I32(index) => call.constant(index).map(|bias| bias.typed::<i32>().to_vec()),
         BiasKind::I64(_) => None,
     };
-    if (input.kind, result.kind) == (Kind::I8, Kind::I8)
+    if (input.kind, result.kind) == (ElementKind::I8, ElementKind::I8)
         && let Some(start) = start
         && let Some(products) = ByteProducts::new(call, 1, weights, of.depth, from_zero, &start)
     {
@@ -207,12 +207,14 @@ fn quantise<'a>(
 }
 
 /// FLOAT32 times integers: each row is quantised, multiplied in integers and brought back.
-fn hybrid(call: &mut Call<'_, '_>, weights: &Arg, shape: &Shape, of: Rows) -> Lowered {
+fn hybrid(call: &mut OperatorCall<'_, '_>, weights: &Arg, shape: &Shape, of: Rows) -> Lowered {
     let activation = call.activation(0)?;
     let is_asymmetric = call.flag(2)?;
     let scales = weights.scales(of.units)?;
     let has_bias = call.has(2);
-    if has_bias && (call.arg(2)?.kind != Kind::F32 || call.arg(2)?.shape.elements() != of.units) {
+    if has_bias
+        && (call.arg(2)?.kind != ElementKind::F32 || call.arg(2)?.shape.elements() != of.units)
+    {
         return Err(OpError::input(2, "is no bias of floats").into());
     }
     let work = 2 * u64::try_from(shape.elements().saturating_mul(of.depth)).unwrap_or(u64::MAX);
@@ -291,7 +293,7 @@ struct Matrices {
 }
 
 impl Matrices {
-    fn read(call: &mut Call<'_, '_>, a: &Arg, b: &Arg) -> Lowered<(Self, Shape)> {
+    fn read(call: &mut OperatorCall<'_, '_>, a: &Arg, b: &Arg) -> Lowered<(Self, Shape)> {
         let split = |arg: &Arg, index: usize| {
             let shape = &arg.shape;
             let (batch, last) = shape
@@ -327,15 +329,17 @@ impl Matrices {
 }
 
 /// BATCH_MATMUL of floats, of integers of one type, and of floats by 8-bit integers.
-pub(super) fn batch_matmul(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn batch_matmul(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (a, b, result) = (call.arg(0)?, call.arg(1)?, call.result(0)?);
     let (matrices, shape) = Matrices::read(call, &a, &b)?;
     match (a.kind, b.kind) {
-        (Kind::F32, Kind::F32) => floats(call, matrices, &shape),
-        (Kind::I8, Kind::I8) | (Kind::U8, Kind::U8) | (Kind::I16, Kind::I16 | Kind::I8) => {
-            products(call, matrices, [&a, &b, &result], &shape)
+        (ElementKind::F32, ElementKind::F32) => floats(call, matrices, &shape),
+        (ElementKind::I8, ElementKind::I8)
+        | (ElementKind::U8, ElementKind::U8)
+        | (ElementKind::I16, ElementKind::I16 | ElementKind::I8) => {
+            products(call, matrices, &a, &b, &result, &shape)
         }
-        (Kind::F32, Kind::I8) => hybrid_products(call, matrices, &b, &shape),
+        (ElementKind::F32, ElementKind::I8) => hybrid_products(call, matrices, &b, &shape),
         (_, kind) => Err(refused(1, kind).into()),
     }
 }
@@ -344,7 +348,7 @@ fn work_of(matrices: &Matrices, shape: &Shape) -> u64 {
     2 * u64::try_from(shape.elements().saturating_mul(matrices.depth)).unwrap_or(u64::MAX)
 }
 
-fn floats(call: &mut Call<'_, '_>, of: Matrices, shape: &Shape) -> Lowered {
+fn floats(call: &mut OperatorCall<'_, '_>, of: Matrices, shape: &Shape) -> Lowered {
     let label = plain("tflite_batch_matmul", shape, work_of(&of, shape));
     let scratch = 4 * of.depth * (of.columns + 1);
     let bands = of.pairs.len();
@@ -393,19 +397,21 @@ fn float_dot(a: &[f32], b: &[f32]) -> f32 {
 
 /// Products of integers: sums of 64 bits where a factor has 16, else of 32.
 fn products(
-    call: &mut Call<'_, '_>,
+    call: &mut OperatorCall<'_, '_>,
     of: Matrices,
-    [a, b, result]: [&Arg; 3],
+    a: &Arg,
+    b: &Arg,
+    result: &Arg,
     shape: &Shape,
 ) -> Lowered {
     let range = result.kind.range();
-    let wide = a.kind == Kind::I16;
+    let wide = a.kind == ElementKind::I16;
     let requantise = Requantise::new(a, &[b.scale], result, wide, range);
     let zeros = [a.zero_point, b.zero_point];
     let label = plain("tflite_batch_matmul", shape, work_of(&of, shape));
     let bands = of.pairs.len();
     let scratch = 2 * of.depth * (of.columns + 1);
-    let (is_exact, isa) = (b.kind == Kind::I16, call.isa());
+    let (is_exact, isa) = (b.kind == ElementKind::I16, call.isa());
     by_kind!(a.kind, [I8 i8, U8 u8, I16 i16], T => {
         by_kind!(b.kind, [I8 i8, U8 u8, I16 i16], U => {
             call.emit_bands(label, scratch, bands, move |mut io, band| {
@@ -459,7 +465,12 @@ fn dot_16(a: &[i16], b: &[i16]) -> i64 {
 }
 
 /// FLOAT32 by 8-bit integers: each row of the left matrix is quantised on the fly.
-fn hybrid_products(call: &mut Call<'_, '_>, of: Matrices, b: &Arg, shape: &Shape) -> Lowered {
+fn hybrid_products(
+    call: &mut OperatorCall<'_, '_>,
+    of: Matrices,
+    b: &Arg,
+    shape: &Shape,
+) -> Lowered {
     let is_asymmetric = call.flag(2)?;
     let (scale, zero_point) = (b.scale, b.zero_point);
     let (label, isa) = (plain("tflite_hybrid_matmul", shape, work_of(&of, shape)), call.isa());

@@ -4,8 +4,8 @@
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::{In, OpError, poll};
 
-use super::arg::{Arg, Call, Kind};
-use super::conv::{Weights, Windows};
+use super::arg::{Arg, ElementKind, OperatorCall};
+use super::conv::{ConvWindows, Weights};
 use super::dense::OnTheFly;
 use super::dots::{OF_BYTES, dots};
 use super::math::{Stored, f32_of, low};
@@ -23,24 +23,24 @@ fn scales(filter: &Arg, channels: usize) -> Result<(Vec<f32>, bool), OpError> {
     Ok((filter.scales(channels)?, filter.channels.is_some()))
 }
 
-fn check_bias(call: &Call<'_, '_>, channels: usize) -> Result<bool, OpError> {
+fn check_bias(call: &OperatorCall<'_, '_>, channels: usize) -> Result<bool, OpError> {
     if !call.has(2) {
         return Ok(false);
     }
     let bias = call.arg(2)?;
-    if bias.kind != Kind::F32 || bias.shape.elements() != channels {
+    if bias.kind != ElementKind::F32 || bias.shape.elements() != channels {
         return Err(OpError::input(2, "is no bias of floats"));
     }
     Ok(true)
 }
 
 /// CONV_2D: filters `[outputs, height, width, inputs]`.
-pub(super) fn conv_2d(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn conv_2d(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, filter) = (call.arg(0)?, call.arg(1)?);
     let &[outputs, height, width, depth] = &filter.shape[..] else {
         return Err(OpError::input(1, format!("is of {:?}", filter.shape)).into());
     };
-    let windows = Windows::read(call, &input.shape, [height, width, outputs], Some(4))?;
+    let windows = ConvWindows::read(call, &input.shape, [height, width, outputs], Some(4))?;
     if windows.input.channels != depth {
         return Err(OpError::rule("groups of channels on the fly").into());
     }
@@ -119,12 +119,12 @@ pub(super) fn conv_2d(call: &mut Call<'_, '_>) -> Lowered {
 }
 
 /// DEPTHWISE_CONV_2D: filters `[1, height, width, channels]`.
-pub(super) fn depthwise_conv_2d(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn depthwise_conv_2d(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, filter) = (call.arg(0)?, call.arg(1)?);
     let &[1, height, width, outputs] = &filter.shape[..] else {
         return Err(OpError::input(1, format!("is of {:?}", filter.shape)).into());
     };
-    let windows = Windows::read(call, &input.shape, [height, width, outputs], Some(4))?;
+    let windows = ConvWindows::read(call, &input.shape, [height, width, outputs], Some(4))?;
     let times = outputs / windows.input.channels.max(1);
     if times * windows.input.channels != outputs || outputs == 0 {
         return Err(OpError::rule("channels that are no multiple").into());

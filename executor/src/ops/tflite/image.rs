@@ -3,20 +3,20 @@
 use nnburst_kernels::tensor::quant::Multiplier;
 use nnburst_kernels::tensor::{OpError, poll};
 
-use super::arg::{Call, Kind, by_kind, refused, sizes};
-use super::conv::Windows;
+use super::arg::{ElementKind, OperatorCall, by_kind, refused, sizes};
+use super::conv::ConvWindows;
 use super::math::{Stored, cut, f32_of, low};
 use super::unary::{between, wide_table};
 use crate::lowering::Lowered;
 use crate::ops::support::{Image, plain};
 
 /// Means or maxima of windows of stored values.
-pub(super) fn pool(call: &mut Call<'_, '_>, is_max: bool) -> Lowered {
+pub(super) fn pool(call: &mut OperatorCall<'_, '_>, is_max: bool) -> Lowered {
     let (input, result) = (call.arg(0)?, call.result(0)?);
     input.same_kind(&result)?;
     let (width, height) = (call.count(3, 1)?, call.count(4, 1)?);
     let channels = input.shape.last().copied().unwrap_or(0);
-    let windows = Windows::read(call, &input.shape, [height, width, channels], None)?;
+    let windows = ConvWindows::read(call, &input.shape, [height, width, channels], None)?;
     let (min, max) = result.activated(call.activation(5)?)?;
     let extents = windows.output.shape()?;
     let shape = call.set(0, &extents)?;
@@ -46,7 +46,7 @@ pub(super) fn pool(call: &mut Call<'_, '_>, is_max: bool) -> Lowered {
 }
 
 /// Input, its image and the extents of the result: height and width are the second input.
-fn resized(call: &mut Call<'_, '_>) -> Lowered<(Kind, Image, Image)> {
+fn resized(call: &mut OperatorCall<'_, '_>) -> Lowered<(ElementKind, Image, Image)> {
     let input = call.arg(0)?;
     call.same(&input, 0)?;
     let &[height, width] = &sizes(&call.ints(1)?)?[..] else {
@@ -60,7 +60,7 @@ fn resized(call: &mut Call<'_, '_>) -> Lowered<(Kind, Image, Image)> {
 }
 
 /// Elements of any type from the nearest pixel.
-pub(super) fn resize_nearest(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn resize_nearest(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (kind, from, to) = resized(call)?;
     let (is_aligned, is_half) = (call.flag(0)?, call.flag(1)?);
     let place = move |at: usize, input: usize, output: usize| {
@@ -111,7 +111,7 @@ struct Between {
 }
 
 /// Signed stored values between four pixels, with weights of ten bits.
-pub(super) fn resize_bilinear(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn resize_bilinear(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (kind, from, to) = resized(call)?;
     let (is_aligned, is_half) = (call.flag(0)?, call.flag(1)?);
     let places = move |input: usize, output: usize| -> Vec<Between> {
@@ -166,10 +166,10 @@ pub(super) fn resize_bilinear(call: &mut Call<'_, '_>) -> Lowered {
 }
 
 /// Softmax of 16-bit values: exponentials and the reciprocal of their sum out of tables.
-pub(super) fn softmax(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn softmax(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, result) = (call.arg(0)?, call.result(0)?);
     input.same_kind(&result)?;
-    if input.kind != Kind::I16 {
+    if input.kind != ElementKind::I16 {
         return Err(refused(0, input.kind).into());
     }
     let beta = call.real(0)?;

@@ -2,29 +2,29 @@
 
 use nnburst_kernels::tensor::{AlignedBytes, Element, In, OpError, Shape, poll};
 
-use super::arg::{Arg, Call, Kind, by_kind, refused, sizes};
+use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused, sizes};
 use super::copy::{Copy, axes};
 use crate::lowering::{DynamicOutput, Io, Lowered};
 use crate::ops::support::plain;
 
 /// Reads an index of INT32, INT64 or INT16, whatever memory it lies in: once.
-pub(super) fn index_at(io: &Io<'_>, input: usize, kind: Kind, at: usize) -> i64 {
+pub(super) fn index_at(io: &Io<'_>, input: usize, kind: ElementKind, at: usize) -> i64 {
     match kind {
-        Kind::I64 => io.input::<i64>(input).get(at),
-        Kind::I16 => i64::from(io.input::<i16>(input).get(at)),
+        ElementKind::I64 => io.input::<i64>(input).get(at),
+        ElementKind::I16 => i64::from(io.input::<i16>(input).get(at)),
         _ => i64::from(io.input::<i32>(input).get(at)),
     }
 }
 
-fn check_index_kind(index: usize, kind: Kind) -> Result<(), OpError> {
+fn check_index_kind(index: usize, kind: ElementKind) -> Result<(), OpError> {
     match kind {
-        Kind::I16 | Kind::I32 | Kind::I64 => Ok(()),
+        ElementKind::I16 | ElementKind::I32 | ElementKind::I64 => Ok(()),
         kind => Err(refused(index, kind)),
     }
 }
 
 /// Rows along an axis, by batches that both inputs begin with.
-pub(super) fn gather(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn gather(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, indices) = (call.arg(0)?, call.arg(1)?);
     check_index_kind(1, indices.kind)?;
     call.same(&input, 0)?;
@@ -70,7 +70,7 @@ pub(super) fn gather(call: &mut Call<'_, '_>) -> Lowered {
 }
 
 /// Slices whose positions the last dimension of the second input gives.
-pub(super) fn gather_nd(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn gather_nd(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, indices) = (call.arg(0)?, call.arg(1)?);
     check_index_kind(1, indices.kind)?;
     call.same(&input, 0)?;
@@ -118,7 +118,7 @@ fn position(
 }
 
 /// Zeros with updates added at positions; the shape comes last.
-pub(super) fn scatter_nd(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn scatter_nd(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (indices, updates) = (call.arg(0)?, call.arg(1)?);
     check_index_kind(0, indices.kind)?;
     call.same(&updates, 0)?;
@@ -150,22 +150,22 @@ pub(super) fn scatter_nd(call: &mut Call<'_, '_>) -> Lowered {
         };
     }
     match updates.kind {
-        Kind::F32 => emit!(f32, |a: f32, b: f32| a + b),
-        Kind::I8 => emit!(i8, i8::wrapping_add),
-        Kind::U8 => emit!(u8, u8::wrapping_add),
-        Kind::I16 => emit!(i16, i16::wrapping_add),
-        Kind::I32 => emit!(i32, i32::wrapping_add),
-        Kind::I64 => emit!(i64, i64::wrapping_add),
-        Kind::Bool => emit!(u8, |a: u8, b: u8| u8::from(a != 0 || b != 0)),
+        ElementKind::F32 => emit!(f32, |a: f32, b: f32| a + b),
+        ElementKind::I8 => emit!(i8, i8::wrapping_add),
+        ElementKind::U8 => emit!(u8, u8::wrapping_add),
+        ElementKind::I16 => emit!(i16, i16::wrapping_add),
+        ElementKind::I32 => emit!(i32, i32::wrapping_add),
+        ElementKind::I64 => emit!(i64, i64::wrapping_add),
+        ElementKind::Bool => emit!(u8, |a: u8, b: u8| u8::from(a != 0 || b != 0)),
         kind => return Err(refused(1, kind).into()),
     }
     Ok(())
 }
 
 /// Elements of the second or third input, as the first says; all three broadcast.
-pub(super) fn select(call: &mut Call<'_, '_>, broadcasts: bool) -> Lowered {
+pub(super) fn select(call: &mut OperatorCall<'_, '_>, broadcasts: bool) -> Lowered {
     let (condition, a, b) = (call.arg(0)?, call.arg(1)?, call.arg(2)?);
-    if condition.kind != Kind::Bool {
+    if condition.kind != ElementKind::Bool {
         return Err(refused(0, condition.kind).into());
     }
     a.same_kind(&b)?;
@@ -212,7 +212,7 @@ pub(super) fn select(call: &mut Call<'_, '_>, broadcasts: bool) -> Lowered {
 }
 
 /// The greatest elements of each row and where they are; among equals the first.
-pub(super) fn top_k(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn top_k(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let input = call.arg(0)?;
     let k = usize::try_from(call.one_int(1)?).map_err(|_| OpError::rule("k is negative"))?;
     let rank = input.shape.rank();
@@ -227,7 +227,7 @@ pub(super) fn top_k(call: &mut Call<'_, '_>) -> Lowered {
     extents[rank - 1] = k;
     let shape = call.set(0, &extents)?;
     call.set(1, &extents)?;
-    let is_short = call.result(1)?.kind == Kind::I16;
+    let is_short = call.result(1)?.kind == ElementKind::I16;
     let label = plain("tflite_topk", &shape, 0);
     by_kind!(input.kind, [F32 f32, I8 i8, U8 u8, I16 i16, I32 i32, I64 i64], T => {
         let scratch = (4 * extent).next_multiple_of(8) + size_of::<T>() * extent;
@@ -267,14 +267,14 @@ pub(super) fn top_k(call: &mut Call<'_, '_>) -> Lowered {
 }
 
 /// The index of the greatest or least element along an axis; among equals the first.
-pub(super) fn arg(call: &mut Call<'_, '_>, least: bool) -> Lowered {
+pub(super) fn arg(call: &mut OperatorCall<'_, '_>, least: bool) -> Lowered {
     let input = call.arg(0)?;
     let axis = call.axis(call.one_int(1)?, input.shape.rank())?;
     let (outer, extent, inner) = input.shape.around(axis);
     let mut extents = input.shape.to_vec();
     extents.remove(axis);
     let shape = call.set(0, &extents)?;
-    let wide = call.result(0)?.kind == Kind::I64;
+    let wide = call.result(0)?.kind == ElementKind::I64;
     by_kind!(input.kind, [F32 f32, I8 i8, U8 u8, I16 i16, I32 i32, I64 i64, Bool u8], T => {
         call.step(&shape, move |io| {
             let from = io.input::<T>(0);
@@ -301,7 +301,7 @@ pub(super) fn arg(call: &mut Call<'_, '_>, least: bool) -> Lowered {
 }
 
 /// The positions of what is not 0: as many rows as a run finds.
-pub(super) fn where_true(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn where_true(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let input = call.arg(0)?;
     let rank = input.shape.rank();
     let extents = input.shape.to_vec();
@@ -329,7 +329,7 @@ pub(super) fn where_true(call: &mut Call<'_, '_>) -> Lowered {
 }
 
 /// Rows of a table, for each lookup.
-pub(super) fn embedding_lookup(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn embedding_lookup(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (lookups, table) = (call.arg(0)?, call.arg(1)?);
     check_index_kind(0, lookups.kind)?;
     let (&rows, rest) =
@@ -340,7 +340,7 @@ pub(super) fn embedding_lookup(call: &mut Call<'_, '_>) -> Lowered {
     let row: usize = rest.iter().product();
     let result = call.result(0)?;
     let count = lookups.shape.elements();
-    if result.kind == Kind::F32 && table.kind == Kind::I8 {
+    if result.kind == ElementKind::F32 && table.kind == ElementKind::I8 {
         let scales = table.scales(if table.channels.is_some() { rows } else { 1 })?;
         let zero_point = table.zero_point;
         call.step(&shape, move |io| {
@@ -377,7 +377,7 @@ fn row_of(io: &Io<'_>, lookups: &Arg, at: usize, rows: usize) -> Result<usize, S
 }
 
 /// Each row turned around as far as its entry in the second input says.
-pub(super) fn reverse_sequence(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn reverse_sequence(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, lengths) = (call.arg(0)?, call.arg(1)?);
     check_index_kind(1, lengths.kind)?;
     call.same(&input, 0)?;
@@ -417,9 +417,9 @@ pub(super) fn reverse_sequence(call: &mut Call<'_, '_>) -> Lowered {
 }
 
 /// The distinct elements in the order of their first appearance, and which of them each is.
-pub(super) fn unique(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn unique(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let input = call.arg(0)?;
-    let wide = call.result(1)?.kind == Kind::I64;
+    let wide = call.result(1)?.kind == ElementKind::I64;
     let label = plain("tflite_unique", &input.shape, 0);
     by_kind!(input.kind, [F32 f32, I8 i8, U8 u8, I16 i16, I32 i32, I64 i64], T => {
         call.dynamic(label, move |io| {

@@ -3,7 +3,7 @@
 use nnburst_kernels::tensor::quant::Multiplier;
 use nnburst_kernels::tensor::{In, Out};
 
-use super::arg::{Arg, Kind};
+use super::arg::{Arg, ElementKind};
 
 /// An integer as a float, rounded where it has more than 24 bits.
 #[expect(clippy::cast_precision_loss, reason = "rounding is what is asked for")]
@@ -91,20 +91,20 @@ pub(super) fn real_at(arg: &Arg, bytes: In<'_, u8>, index: usize) -> f64 {
     let quantised = |stored: i32| f64::from(arg.scale) * f64::from(stored - arg.zero_point);
     let at = index * arg.kind.bytes();
     match arg.kind {
-        Kind::F32 => f64::from(f32::from_le_bytes(bytes.block(at))),
-        Kind::F16 => f64::from(half::f16::from_le_bytes(bytes.block(at)).to_f32()),
-        Kind::F64 => f64::from_le_bytes(bytes.block(at)),
-        Kind::I8 => quantised(i32::from(bytes.get(at).cast_signed())),
-        Kind::U8 => quantised(i32::from(bytes.get(at))),
-        Kind::I16 => quantised(i32::from(i16::from_le_bytes(bytes.block(at)))),
-        Kind::U16 => f64::from(u16::from_le_bytes(bytes.block(at))),
-        Kind::I32 => f64::from(i32::from_le_bytes(bytes.block(at))),
-        Kind::U32 => f64::from(u32::from_le_bytes(bytes.block(at))),
-        Kind::I64 => f64_of(i64::from_le_bytes(bytes.block(at))),
+        ElementKind::F32 => f64::from(f32::from_le_bytes(bytes.block(at))),
+        ElementKind::F16 => f64::from(half::f16::from_le_bytes(bytes.block(at)).to_f32()),
+        ElementKind::F64 => f64::from_le_bytes(bytes.block(at)),
+        ElementKind::I8 => quantised(i32::from(bytes.get(at).cast_signed())),
+        ElementKind::U8 => quantised(i32::from(bytes.get(at))),
+        ElementKind::I16 => quantised(i32::from(i16::from_le_bytes(bytes.block(at)))),
+        ElementKind::U16 => f64::from(u16::from_le_bytes(bytes.block(at))),
+        ElementKind::I32 => f64::from(i32::from_le_bytes(bytes.block(at))),
+        ElementKind::U32 => f64::from(u32::from_le_bytes(bytes.block(at))),
+        ElementKind::I64 => f64_of(i64::from_le_bytes(bytes.block(at))),
         #[expect(clippy::cast_precision_loss, reason = "rounding is what is asked for")]
-        Kind::U64 => u64::from_le_bytes(bytes.block(at)) as f64,
-        Kind::Bool => f64::from(u8::from(bytes.get(at) != 0)),
-        Kind::C64 => f64::from(f32::from_le_bytes(bytes.block(at))),
+        ElementKind::U64 => u64::from_le_bytes(bytes.block(at)) as f64,
+        ElementKind::Bool => f64::from(u8::from(bytes.get(at) != 0)),
+        ElementKind::C64 => f64::from(f32::from_le_bytes(bytes.block(at))),
     }
 }
 
@@ -118,8 +118,11 @@ pub(super) fn table(input: &Arg, result: &Arg, f: impl Fn(f32) -> f32) -> [u8; 2
     let (min, max) = result.kind.range();
     std::array::from_fn(|byte| {
         let byte = u8::try_from(byte).unwrap_or(0);
-        let stored =
-            if input.kind == Kind::I8 { i32::from(byte.cast_signed()) } else { i32::from(byte) };
+        let stored = if input.kind == ElementKind::I8 {
+            i32::from(byte.cast_signed())
+        } else {
+            i32::from(byte)
+        };
         let real = f(input.scale * f32_of(stored - input.zero_point));
         let rescaled = round_i32(real * (1.0 / result.scale)).saturating_add(result.zero_point);
         let [low, ..] = rescaled.clamp(min, max).to_le_bytes();

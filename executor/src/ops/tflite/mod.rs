@@ -1,7 +1,7 @@
 //! The vendor extension `dev.nnburst.tflite`: operators of TFLite with TFLite's arithmetic.
 //!
 //! ```text
-//!   number ──table──► family ── Call: tensors and options ──► shapes, steps
+//!   number ──table──► family ── OperatorCall: tensors and options ──► shapes, steps
 //! ```
 //!
 //! Integers are those of TFLite's reference kernels to the bit; sums of floats may be in another
@@ -32,7 +32,7 @@ use nnburst_hal::{
 };
 use nnburst_kernels::tensor::OpError;
 
-use self::arg::{Activation, Call, Kind};
+use self::arg::{Activation, ElementKind, OperatorCall};
 use self::binary::{Arithmetic, Choice, Order};
 use self::segments::Combine;
 use crate::lowering::{ExtensionExecutor, Lowered, OpBuilder};
@@ -59,7 +59,7 @@ impl ExtensionExecutor for TfliteExecutor {
 
     fn lower(&self, number: u16, op: &mut OpBuilder<'_>) -> Lowered {
         let lower = lowering(number).ok_or_else(|| unknown(number))?;
-        lower(&mut Call::new(number, op)?)
+        lower(&mut OperatorCall::new(number, op)?)
     }
 }
 
@@ -81,7 +81,7 @@ pub fn takes_tflite(operation: &Operation, graph: &Subgraph, model: &Model) -> b
         OperandType::Extension(code) => {
             is_ours(code.prefix) && ExtensionType::from_number(code.number).is_some()
         }
-        kind => Kind::of(kind).is_some(),
+        kind => ElementKind::of(kind).is_some(),
     };
     let Some(tensors) = operation.inputs.len().checked_sub(about.options.len() + 1) else {
         return false;
@@ -95,7 +95,7 @@ pub fn takes_tflite(operation: &Operation, graph: &Subgraph, model: &Model) -> b
 }
 
 /// The function that lowers an operation.
-type Lower = fn(&mut Call<'_, '_>) -> Lowered;
+type Lower = fn(&mut OperatorCall<'_, '_>) -> Lowered;
 
 /// The lowering of the operation with this number, which is the operator's code in the schema;
 /// `None` where there is none.

@@ -2,12 +2,12 @@
 
 use nnburst_kernels::tensor::{OpError, Out, Shape, poll};
 
-use super::arg::{Arg, Call, Kind, sizes};
+use super::arg::{Arg, ElementKind, OperatorCall, sizes};
 use super::copy::{Copy, axes, strides};
 use crate::lowering::Lowered;
 
 /// The new shape: of the tensor that follows, where -1 stands for what is left.
-pub(super) fn reshape(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn reshape(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let input = call.arg(0)?;
     let mut wanted = call.ints(1)?;
     if wanted == [0] && input.shape.elements() == 1 {
@@ -22,7 +22,7 @@ pub(super) fn reshape(call: &mut Call<'_, '_>) -> Lowered {
 }
 
 /// Leaves out extents of 1: those that the tensor which follows names, or all.
-pub(super) fn squeeze(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn squeeze(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let input = call.arg(0)?;
     let rank = input.shape.rank();
     let named = if call.has(1) { call.ints(1)? } else { Vec::new() };
@@ -32,7 +32,7 @@ pub(super) fn squeeze(call: &mut Call<'_, '_>) -> Lowered {
     under_shape(call, &input, &left)
 }
 
-pub(super) fn expand_dims(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn expand_dims(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let input = call.arg(0)?;
     let axis = call.axis(call.one_int(1)?, input.shape.rank() + 1)?;
     let mut extents = input.shape.to_vec();
@@ -41,7 +41,7 @@ pub(super) fn expand_dims(call: &mut Call<'_, '_>) -> Lowered {
 }
 
 /// The same bits as another type; widths that differ take or make the last dimension.
-pub(super) fn bitcast(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn bitcast(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, result) = (call.arg(0)?, call.result(0)?);
     let (from, to) = (input.kind.bytes(), result.kind.bytes());
     let mut extents = input.shape.to_vec();
@@ -54,7 +54,7 @@ pub(super) fn bitcast(call: &mut Call<'_, '_>) -> Lowered {
     Ok(call.alias(0, 0)?)
 }
 
-fn under_shape(call: &mut Call<'_, '_>, input: &Arg, extents: &[usize]) -> Lowered {
+fn under_shape(call: &mut OperatorCall<'_, '_>, input: &Arg, extents: &[usize]) -> Lowered {
     let shape = call.set(0, extents)?;
     if shape.elements() != input.shape.elements() {
         let what = format!("{:?} does not become {shape:?}", input.shape);
@@ -66,7 +66,7 @@ fn under_shape(call: &mut Call<'_, '_>, input: &Arg, extents: &[usize]) -> Lower
 
 /// Emits a copy of input 0 as the whole of output 0.
 fn emit_view(
-    call: &mut Call<'_, '_>,
+    call: &mut OperatorCall<'_, '_>,
     input: &Arg,
     extents: &[usize],
     from: &[isize],
@@ -79,7 +79,7 @@ fn emit_view(
     Ok(())
 }
 
-pub(super) fn transpose(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn transpose(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let input = call.arg(0)?;
     let order = call.ints(1)?;
     let rank = input.shape.rank();
@@ -95,7 +95,7 @@ pub(super) fn transpose(call: &mut Call<'_, '_>) -> Lowered {
     emit_view(call, &input, &extents, &from, 0)
 }
 
-pub(super) fn slice(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn slice(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let input = call.arg(0)?;
     let (begin, size) = (call.ints(1)?, call.ints(2)?);
     if begin.len() != input.shape.rank() || size.len() != begin.len() {
@@ -121,7 +121,7 @@ fn offset(position: &[usize], strides: &[isize]) -> usize {
     usize::try_from(sum.sum::<isize>()).unwrap_or(0)
 }
 
-pub(super) fn strided_slice(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn strided_slice(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let input = call.arg(0)?;
     let [begin, end, steps] = [call.ints(1)?, call.ints(2)?, call.ints(3)?];
     let mask = |option: usize| call.int(option);
@@ -214,7 +214,7 @@ fn size_of_step(value: i64) -> isize {
 }
 
 /// The axis comes first.
-pub(super) fn split(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn split(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let input = call.arg(1)?;
     let axis = call.axis(call.one_int(0)?, input.shape.rank())?;
     let parts = call.output_count();
@@ -226,7 +226,7 @@ pub(super) fn split(call: &mut Call<'_, '_>) -> Lowered {
     emit_parts(call, 1, &input, axis, &vec![part; parts], false)
 }
 
-pub(super) fn split_v(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn split_v(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let input = call.arg(0)?;
     let axis = call.axis(call.one_int(2)?, input.shape.rank())?;
     let mut parts = call.ints(1)?;
@@ -242,7 +242,7 @@ pub(super) fn split_v(call: &mut Call<'_, '_>) -> Lowered {
     emit_parts(call, 0, &input, axis, &parts, false)
 }
 
-pub(super) fn unpack(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn unpack(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let input = call.arg(0)?;
     let axis = call.axis(i64::from(call.int(0)?), input.shape.rank())?;
     let parts = vec![1; input.shape[axis]];
@@ -254,7 +254,7 @@ pub(super) fn unpack(call: &mut Call<'_, '_>) -> Lowered {
 }
 
 fn emit_parts(
-    call: &mut Call<'_, '_>,
+    call: &mut OperatorCall<'_, '_>,
     from: usize,
     input: &Arg,
     axis: usize,
@@ -285,7 +285,7 @@ fn emit_parts(
 }
 
 /// Inputs side by side. Unsigned 8-bit ones of another scale are requantised on the way.
-pub(super) fn concatenation(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn concatenation(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let count = call.tensors();
     let inputs = (0..count).map(|at| call.arg(at)).collect::<Result<Vec<_>, _>>()?;
     let first = inputs.first().ok_or_else(|| OpError::rule("there are no inputs"))?;
@@ -304,7 +304,7 @@ pub(super) fn concatenation(call: &mut Call<'_, '_>) -> Lowered {
     let result = call.result(0)?;
     let parts: Vec<Option<[u8; 256]>> = inputs
         .iter()
-        .map(|input| (input.kind == Kind::U8).then(|| requantised(input, &result)).flatten())
+        .map(|input| (input.kind == ElementKind::U8).then(|| requantised(input, &result)).flatten())
         .collect();
     emit_joined(call, &inputs, &extents, axis, |input| input.shape[axis], parts)
 }
@@ -323,7 +323,7 @@ fn requantised(input: &Arg, result: &Arg) -> Option<[u8; 256]> {
     }))
 }
 
-pub(super) fn pack(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn pack(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let count = call.tensors();
     let inputs = (0..count).map(|at| call.arg(at)).collect::<Result<Vec<_>, _>>()?;
     let first = inputs.first().ok_or_else(|| OpError::rule("there are no inputs"))?;
@@ -338,7 +338,7 @@ pub(super) fn pack(call: &mut Call<'_, '_>) -> Lowered {
 }
 
 fn emit_joined(
-    call: &mut Call<'_, '_>,
+    call: &mut OperatorCall<'_, '_>,
     inputs: &[Arg],
     extents: &[usize],
     axis: usize,
@@ -393,7 +393,7 @@ fn each_place(
     Ok(())
 }
 
-pub(super) fn tile(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn tile(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let input = call.arg(0)?;
     let times = sizes(&call.ints(1)?)?;
     if times.len() != input.shape.rank() {
@@ -424,7 +424,7 @@ pub(super) fn tile(call: &mut Call<'_, '_>) -> Lowered {
     Ok(())
 }
 
-pub(super) fn broadcast_to(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn broadcast_to(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let input = call.arg(0)?;
     let wanted = Shape::new(sizes(&call.ints(1)?)?)?;
     if input.shape.broadcast(&wanted)? != wanted {
@@ -436,7 +436,7 @@ pub(super) fn broadcast_to(call: &mut Call<'_, '_>) -> Lowered {
     emit_view(call, &input, &wanted, &from, 0)
 }
 
-pub(super) fn broadcast_args(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn broadcast_args(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let shapes = [call.ints(0)?, call.ints(1)?];
     let [a, b] = [Shape::new(sizes(&shapes[0])?)?, Shape::new(sizes(&shapes[1])?)?];
     let wide = a.broadcast(&b)?;
@@ -444,7 +444,7 @@ pub(super) fn broadcast_args(call: &mut Call<'_, '_>) -> Lowered {
     super::shapes::emit_ints(call, values)
 }
 
-pub(super) fn reverse(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn reverse(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let input = call.arg(0)?;
     let mut from = strides(&input.shape);
     let mut start = 0;
@@ -468,13 +468,13 @@ pub(super) fn fill_with(output: Out<'_, u8>, element: &[u8]) {
 pub(super) fn zero_bytes(of: &Arg) -> Vec<u8> {
     let [low, high, ..] = of.zero_point.to_le_bytes();
     match of.kind {
-        Kind::I8 | Kind::U8 => vec![low],
-        Kind::I16 => vec![low, high],
+        ElementKind::I8 | ElementKind::U8 => vec![low],
+        ElementKind::I16 => vec![low, high],
         kind => vec![0; kind.bytes()],
     }
 }
 
-pub(super) fn pad(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn pad(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let input = call.arg(0)?;
     let sides = sides(call, &input)?;
     let mut extents = Vec::new();
@@ -499,7 +499,7 @@ pub(super) fn pad(call: &mut Call<'_, '_>) -> Lowered {
 }
 
 /// The padding in front of and behind each dimension.
-fn sides(call: &Call<'_, '_>, input: &Arg) -> Lowered<Vec<(usize, usize)>> {
+fn sides(call: &OperatorCall<'_, '_>, input: &Arg) -> Lowered<Vec<(usize, usize)>> {
     let values = sizes(&call.ints(1)?)?;
     let (pairs, rest) = values.as_chunks::<2>();
     if pairs.len() != input.shape.rank() || !rest.is_empty() {
@@ -509,7 +509,7 @@ fn sides(call: &Call<'_, '_>, input: &Arg) -> Lowered<Vec<(usize, usize)>> {
 }
 
 /// Mode 0 leaves out the border itself, mode 1 repeats it.
-pub(super) fn mirror_pad(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn mirror_pad(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let input = call.arg(0)?;
     let sides = sides(call, &input)?;
     let skip = usize::from(call.int(0)? == 0);
@@ -560,7 +560,7 @@ pub(super) fn mirror_pad(call: &mut Call<'_, '_>) -> Lowered {
 }
 
 /// The value comes second.
-pub(super) fn fill(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn fill(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let extents = sizes(&call.ints(0)?)?;
     let value = call.arg(1)?;
     call.same(&value, 0)?;
@@ -572,7 +572,7 @@ pub(super) fn fill(call: &mut Call<'_, '_>) -> Lowered {
     Ok(())
 }
 
-pub(super) fn zeros_like(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn zeros_like(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let input = call.arg(0)?;
     let extents = input.shape.to_vec();
     let shape = call.set(0, &extents)?;
@@ -584,7 +584,7 @@ pub(super) fn zeros_like(call: &mut Call<'_, '_>) -> Lowered {
 }
 
 /// The update takes the place of a part of the operand; where it would reach out, it is moved in.
-pub(super) fn dynamic_update_slice(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn dynamic_update_slice(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (operand, update, starts) = (call.arg(0)?, call.arg(1)?, call.arg(2)?);
     operand.same_kind(&update)?;
     call.same(&operand, 0)?;
@@ -599,7 +599,7 @@ pub(super) fn dynamic_update_slice(call: &mut Call<'_, '_>) -> Lowered {
     let shape = call.set(0, &extents)?;
     let to = strides(&extents);
     let own = axes(&update.shape, &strides(&update.shape), &to);
-    let (width, wide) = (operand.kind.bytes(), starts.kind == Kind::I64);
+    let (width, wide) = (operand.kind.bytes(), starts.kind == ElementKind::I64);
     call.step(&shape, move |io| {
         io.output::<u8>(0).copy_from(io.input(0));
         let place = |axis: usize| {

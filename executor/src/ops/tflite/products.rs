@@ -6,7 +6,7 @@ use nnburst_kernels::kernels::plain::Loop;
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::In;
 
-use super::arg::{Arg, Call, Kind};
+use super::arg::{Arg, ElementKind, OperatorCall};
 use super::math::{f32_of, f64_of, round_f64, round_i32};
 
 /// Weights that are packed for rows of signed bytes.
@@ -21,14 +21,14 @@ impl ByteProducts {
     /// Packs an input's weights, rows of `depth`, if they are constant signed bytes around zero;
     /// `bias` is what each unit starts with, of rows with this zero point.
     pub(super) fn new(
-        call: &Call<'_, '_>,
+        call: &OperatorCall<'_, '_>,
         input: usize,
         weights: &Arg,
         depth: usize,
         zero_point: i32,
         bias: &[i32],
     ) -> Option<Self> {
-        if weights.kind != Kind::I8 || weights.zero_point != 0 {
+        if weights.kind != ElementKind::I8 || weights.zero_point != 0 {
             return None;
         }
         let bytes = call.constant(input)?;

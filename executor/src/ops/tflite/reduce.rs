@@ -3,7 +3,7 @@
 use nnburst_kernels::tensor::quant::Multiplier;
 use nnburst_kernels::tensor::{Element, In, OpError, poll};
 
-use super::arg::{Arg, Call, Kind, by_kind, refused};
+use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::math::{Stored, apply_wide, f64_of, low};
 use crate::lowering::Lowered;
 
@@ -46,7 +46,7 @@ impl Groups {
 }
 
 /// Input, result and what becomes of which: reads the axes, states the shape.
-fn read(call: &mut Call<'_, '_>) -> Lowered<(Arg, Arg, Groups)> {
+fn read(call: &mut OperatorCall<'_, '_>) -> Lowered<(Arg, Arg, Groups)> {
     let input = call.arg(0)?;
     let keeps = call.flag(0)?;
     let rank = input.shape.rank();
@@ -72,12 +72,12 @@ fn read(call: &mut Call<'_, '_>) -> Lowered<(Arg, Arg, Groups)> {
 }
 
 /// Sums or means.
-pub(super) fn sum(call: &mut Call<'_, '_>, is_mean: bool) -> Lowered {
+pub(super) fn sum(call: &mut OperatorCall<'_, '_>, is_mean: bool) -> Lowered {
     let (input, result, groups) = read(call)?;
     let count = groups.count();
     let whole = i64::try_from(count).unwrap_or(i64::MAX);
     match input.kind {
-        Kind::F32 => call.step(&input.shape, move |io| {
+        ElementKind::F32 => call.step(&input.shape, move |io| {
             let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
             for at in poll::each(0..to.len(), 2 * count) {
                 let sum = groups.fold(from, at, 0.0f32, |sum, x| sum + x);
@@ -86,7 +86,7 @@ pub(super) fn sum(call: &mut Call<'_, '_>, is_mean: bool) -> Lowered {
             }
             Ok(())
         }),
-        Kind::I32 => call.step(&input.shape, move |io| {
+        ElementKind::I32 => call.step(&input.shape, move |io| {
             let (from, to) = (io.input::<i32>(0), io.output::<i32>(0));
             for at in poll::each(0..to.len(), 2 * count) {
                 let sum = groups.fold(from, at, 0i64, |sum, x| sum.wrapping_add(i64::from(x)));
@@ -94,7 +94,7 @@ pub(super) fn sum(call: &mut Call<'_, '_>, is_mean: bool) -> Lowered {
             }
             Ok(())
         }),
-        Kind::I64 => call.step(&input.shape, move |io| {
+        ElementKind::I64 => call.step(&input.shape, move |io| {
             let (from, to) = (io.input::<i64>(0), io.output::<i64>(0));
             for at in poll::each(0..to.len(), 2 * count) {
                 let sum = groups.fold(from, at, 0i64, i64::wrapping_add);
@@ -102,7 +102,7 @@ pub(super) fn sum(call: &mut Call<'_, '_>, is_mean: bool) -> Lowered {
             }
             Ok(())
         }),
-        Kind::I8 | Kind::U8 | Kind::I16 => {
+        ElementKind::I8 | ElementKind::U8 | ElementKind::I16 => {
             return stored_sum(call, &input, &result, groups, is_mean);
         }
         kind => return Err(refused(0, kind).into()),
@@ -112,7 +112,7 @@ pub(super) fn sum(call: &mut Call<'_, '_>, is_mean: bool) -> Lowered {
 
 /// Of stored values: the divisor is part of the multiplier, whose fraction is cut for it.
 fn stored_sum(
-    call: &mut Call<'_, '_>,
+    call: &mut OperatorCall<'_, '_>,
     input: &Arg,
     result: &Arg,
     groups: Groups,
@@ -142,7 +142,7 @@ fn stored_sum(
 }
 
 /// The greatest or least element.
-pub(super) fn extreme(call: &mut Call<'_, '_>, least: bool) -> Lowered {
+pub(super) fn extreme(call: &mut OperatorCall<'_, '_>, least: bool) -> Lowered {
     let (input, _, groups) = read(call)?;
     let count = groups.count();
     if count == 0 {
@@ -163,9 +163,9 @@ pub(super) fn extreme(call: &mut Call<'_, '_>, least: bool) -> Lowered {
     Ok(())
 }
 
-pub(super) fn any(call: &mut Call<'_, '_>, all: bool) -> Lowered {
+pub(super) fn any(call: &mut OperatorCall<'_, '_>, all: bool) -> Lowered {
     let (input, _, groups) = read(call)?;
-    if input.kind != Kind::Bool {
+    if input.kind != ElementKind::Bool {
         return Err(refused(0, input.kind).into());
     }
     let count = groups.count();
@@ -189,32 +189,32 @@ pub(super) fn any(call: &mut Call<'_, '_>, all: bool) -> Lowered {
 }
 
 /// Products. Of stored values each factor is rescaled by its share of the result's scale.
-pub(super) fn product(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn product(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, result, groups) = read(call)?;
     let count = groups.count();
     match input.kind {
-        Kind::F32 => call.step(&input.shape, move |io| {
+        ElementKind::F32 => call.step(&input.shape, move |io| {
             let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
             for at in poll::each(0..to.len(), 2 * count) {
                 to.set(at, groups.fold(from, at, 1.0f32, |product, x| product * x));
             }
             Ok(())
         }),
-        Kind::I32 => call.step(&input.shape, move |io| {
+        ElementKind::I32 => call.step(&input.shape, move |io| {
             let (from, to) = (io.input::<i32>(0), io.output::<i32>(0));
             for at in poll::each(0..to.len(), 2 * count) {
                 to.set(at, groups.fold(from, at, 1i32, i32::wrapping_mul));
             }
             Ok(())
         }),
-        Kind::I64 => call.step(&input.shape, move |io| {
+        ElementKind::I64 => call.step(&input.shape, move |io| {
             let (from, to) = (io.input::<i64>(0), io.output::<i64>(0));
             for at in poll::each(0..to.len(), 2 * count) {
                 to.set(at, groups.fold(from, at, 1i64, i64::wrapping_mul));
             }
             Ok(())
         }),
-        Kind::I8 | Kind::I16 => {
+        ElementKind::I8 | ElementKind::I16 => {
             let root =
                 f64::from(result.scale).powf(1.0 / f64_of(i64::try_from(count).unwrap_or(1)));
             let step = Multiplier::new(f64::from(input.scale) / root);

@@ -2,7 +2,7 @@
 
 use nnburst_kernels::tensor::{Element, In, OpError, Out, Shape, poll};
 
-use super::arg::{Arg, Call, Kind, by_kind, refused, sizes};
+use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused, sizes};
 use super::index::index_at;
 use super::math::low;
 use crate::lowering::{Io, Lowered};
@@ -61,18 +61,18 @@ number!(f32, 1.0, Self::MIN, Self::MAX, |a: f32, b: f32| a + b, |a: f32, b: f32|
 number!(i32, 1, Self::MIN, Self::MAX, Self::wrapping_add, Self::wrapping_mul);
 
 /// Rows of sorted segments, summed up: as many as the last of the ids says.
-pub(super) fn segment_sum(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn segment_sum(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let last = call.ints(1)?.last().copied().map_or(0, |last| last.saturating_add(1));
     segments(call, last, Combine::Sum)
 }
 
 /// Rows of segments in any order; their number is the third input.
-pub(super) fn unsorted(call: &mut Call<'_, '_>, how: Combine) -> Lowered {
+pub(super) fn unsorted(call: &mut OperatorCall<'_, '_>, how: Combine) -> Lowered {
     let count = call.one_int(2)?;
     segments(call, count, how)
 }
 
-fn segments(call: &mut Call<'_, '_>, count: i64, how: Combine) -> Lowered {
+fn segments(call: &mut OperatorCall<'_, '_>, count: i64, how: Combine) -> Lowered {
     let (input, ids) = (call.arg(0)?, call.arg(1)?);
     call.same(&input, 0)?;
     let rank = ids.shape.rank();
@@ -108,7 +108,7 @@ fn segments(call: &mut Call<'_, '_>, count: i64, how: Combine) -> Lowered {
 }
 
 /// A default value but where indices name others: indices, shape, values, default.
-pub(super) fn sparse_to_dense(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn sparse_to_dense(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (indices, values, default) = (call.arg(0)?, call.arg(2)?, call.arg(3)?);
     let extents = sizes(&call.ints(1)?)?;
     values.same_kind(&default)?;
@@ -148,7 +148,7 @@ fn position(io: &Io<'_>, indices: &Arg, at: usize, extents: &[usize]) -> Result<
 }
 
 /// The last dimension as the diagonal of matrices, with zeros around it.
-pub(super) fn matrix_diag(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn matrix_diag(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let input = call.arg(0)?;
     call.same(&input, 0)?;
     let size = input.shape.last().copied();
@@ -159,13 +159,13 @@ pub(super) fn matrix_diag(call: &mut Call<'_, '_>) -> Lowered {
     let width = input.kind.bytes();
     call.step(&shape, move |io| {
         io.output::<u8>(0).fill(std::iter::repeat(0));
-        put_diagonals(io.input(0), io.output(0), [size, size], width)
+        put_diagonals(io.input(0), io.output(0), size, size, width)
     });
     Ok(())
 }
 
 /// Matrices with another diagonal.
-pub(super) fn matrix_set_diag(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn matrix_set_diag(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, diagonal) = (call.arg(0)?, call.arg(1)?);
     input.same_kind(&diagonal)?;
     call.same(&input, 0)?;
@@ -181,7 +181,7 @@ pub(super) fn matrix_set_diag(call: &mut Call<'_, '_>) -> Lowered {
     let width = input.kind.bytes();
     call.step(&shape, move |io| {
         io.output::<u8>(0).copy_from(io.input(0));
-        put_diagonals(io.input(1), io.output(0), [rows, columns], width)
+        put_diagonals(io.input(1), io.output(0), rows, columns, width)
     });
     Ok(())
 }
@@ -189,7 +189,8 @@ pub(super) fn matrix_set_diag(call: &mut Call<'_, '_>) -> Lowered {
 fn put_diagonals(
     from: In<'_, u8>,
     to: Out<'_, u8>,
-    [rows, columns]: [usize; 2],
+    rows: usize,
+    columns: usize,
     width: usize,
 ) -> Result<(), String> {
     let size = rows.min(columns).max(1);
@@ -221,12 +222,12 @@ struct Rules {
 
 /// NON_MAX_SUPPRESSION_V4, and V5 with soft scores: boxes, scores, the most boxes, thresholds; and
 /// the sigma of V5.
-pub(super) fn suppress(call: &mut Call<'_, '_>, is_soft: bool) -> Lowered {
+pub(super) fn suppress(call: &mut OperatorCall<'_, '_>, is_soft: bool) -> Lowered {
     let (boxes, scores) = (call.arg(0)?, call.arg(1)?);
     let (&[count, 4], &[own]) = (&boxes.shape[..], &scores.shape[..]) else {
         return Err(OpError::rule("boxes are not of [n, 4], scores of [n]").into());
     };
-    if count != own || boxes.kind != Kind::F32 || scores.kind != Kind::F32 {
+    if count != own || boxes.kind != ElementKind::F32 || scores.kind != ElementKind::F32 {
         return Err(refused(0, boxes.kind).into());
     }
     let most = sizes(&[call.one_int(2)?])?[0];

@@ -2,28 +2,28 @@
 
 use nnburst_kernels::tensor::OpError;
 
-use super::arg::{Call, Kind, by_kind, refused};
+use super::arg::{ElementKind, OperatorCall, by_kind, refused};
 use super::math::{cut, low};
 use crate::lowering::Lowered;
 
 /// Emits integers that are known as a tensor of one dimension, INT32 or INT64 as it is declared.
-pub(super) fn emit_ints(call: &mut Call<'_, '_>, values: Vec<i64>) -> Lowered {
+pub(super) fn emit_ints(call: &mut OperatorCall<'_, '_>, values: Vec<i64>) -> Lowered {
     let extents = [values.len()];
     emit_known(call, &extents, values)
 }
 
-fn emit_known(call: &mut Call<'_, '_>, extents: &[usize], values: Vec<i64>) -> Lowered {
+fn emit_known(call: &mut OperatorCall<'_, '_>, extents: &[usize], values: Vec<i64>) -> Lowered {
     let shape = call.set(0, extents)?;
     match call.result(0)?.kind {
-        Kind::I32 => call.step(&shape, move |io| {
+        ElementKind::I32 => call.step(&shape, move |io| {
             io.output::<i32>(0).fill(values.iter().map(|&value| low(value)));
             Ok(())
         }),
-        Kind::I64 => call.step(&shape, move |io| {
+        ElementKind::I64 => call.step(&shape, move |io| {
             io.output::<i64>(0).fill(values.iter().copied());
             Ok(())
         }),
-        Kind::U32 => call.step(&shape, move |io| {
+        ElementKind::U32 => call.step(&shape, move |io| {
             io.output::<u32>(0).fill(values.iter().map(|&value| low(value).cast_unsigned()));
             Ok(())
         }),
@@ -32,23 +32,23 @@ fn emit_known(call: &mut Call<'_, '_>, extents: &[usize], values: Vec<i64>) -> L
     Ok(())
 }
 
-pub(super) fn shape(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn shape(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let extents = call.arg(0)?.shape;
     let extents = extents.iter().map(|&extent| i64::try_from(extent).unwrap_or(i64::MAX));
     let extents = extents.collect();
     emit_ints(call, extents)
 }
 
-pub(super) fn rank(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn rank(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let rank = i64::try_from(call.arg(0)?.shape.rank()).unwrap_or(i64::MAX);
     emit_known(call, &[], vec![rank])
 }
 
 /// The numbers from the first input up to the second, by steps of the third.
-pub(super) fn range(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn range(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let kind = call.arg(0)?.kind;
     match kind {
-        Kind::I32 | Kind::I64 => {
+        ElementKind::I32 | ElementKind::I64 => {
             let [start, limit, delta] = [call.one_int(0)?, call.one_int(1)?, call.one_int(2)?];
             let span = i128::from(limit) - i128::from(start);
             if delta == 0 || (span != 0 && (span > 0) != (delta > 0)) {
@@ -61,7 +61,7 @@ pub(super) fn range(call: &mut Call<'_, '_>) -> Lowered {
             let values = std::iter::successors(Some(start), next).take(count).collect();
             emit_ints(call, values)
         }
-        Kind::F32 => {
+        ElementKind::F32 => {
             let [start, limit, delta] = [call.one_real(0)?, call.one_real(1)?, call.one_real(2)?];
             let span = limit - start;
             if delta == 0.0 || (span > 0.0) != (delta > 0.0) && span != 0.0 {
@@ -92,7 +92,7 @@ fn elements(count: Option<usize>) -> Result<usize, OpError> {
 }
 
 /// Sums along an axis so far, that of the element itself left out where the operation is exclusive.
-pub(super) fn cumsum(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn cumsum(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let input = call.arg(0)?;
     let axis = call.axis(call.one_int(1)?, input.shape.rank())?;
     let (exclusive, reverse) = (call.flag(0)?, call.flag(1)?);
@@ -121,16 +121,16 @@ pub(super) fn cumsum(call: &mut Call<'_, '_>) -> Lowered {
         };
     }
     match input.kind {
-        Kind::F32 => emit!(f32, |a: f32, b: f32| a + b),
-        Kind::I32 => emit!(i32, i32::wrapping_add),
-        Kind::I64 => emit!(i64, i64::wrapping_add),
+        ElementKind::F32 => emit!(f32, |a: f32, b: f32| a + b),
+        ElementKind::I32 => emit!(i32, i32::wrapping_add),
+        ElementKind::I64 => emit!(i64, i64::wrapping_add),
         kind => return Err(refused(0, kind).into()),
     }
     Ok(())
 }
 
 /// One at the place that an index names along the axis, the other value elsewhere.
-pub(super) fn one_hot(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn one_hot(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let indices = call.arg(0)?;
     let depth = usize::try_from(call.one_int(1)?).map_err(|_| OpError::rule("a negative depth"))?;
     let (on, off) = (call.arg(2)?, call.arg(3)?);
@@ -145,7 +145,7 @@ pub(super) fn one_hot(call: &mut Call<'_, '_>) -> Lowered {
     extents.insert(axis, depth);
     let shape = call.set(0, &extents)?;
     let inner: usize = indices.shape[axis..].iter().product();
-    let wide = indices.kind == Kind::I64;
+    let wide = indices.kind == ElementKind::I64;
     by_kind!(
         on.kind,
         [F32 f32, I8 i8, U8 u8, I16 i16, I32 i32, I64 i64, Bool u8],
@@ -170,7 +170,7 @@ pub(super) fn one_hot(call: &mut Call<'_, '_>) -> Lowered {
 }
 
 /// The boundaries that a number is not below, counted; they are the second input.
-pub(super) fn bucketize(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn bucketize(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, bounds) = (call.arg(0)?, call.arg(1)?);
     let extents = input.shape.to_vec();
     let shape = call.set(0, &extents)?;

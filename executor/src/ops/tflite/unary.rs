@@ -6,12 +6,12 @@ use half::f16;
 use nnburst_kernels::tensor::quant::{Multiplier, fixed};
 use nnburst_kernels::tensor::{Element, OpError};
 
-use super::arg::{Activation, Arg, Call, Kind, by_kind, refused};
+use super::arg::{Activation, Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::math::{Stored, f32_of, look_up, low, round_i32, table};
 use crate::lowering::Lowered;
 
 /// Input and result, of one shape.
-fn pair(call: &mut Call<'_, '_>) -> Lowered<(Arg, Arg)> {
+fn pair(call: &mut OperatorCall<'_, '_>) -> Lowered<(Arg, Arg)> {
     let input = call.arg(0)?;
     let mut result = call.result(0)?;
     let extents = input.shape.to_vec();
@@ -20,7 +20,7 @@ fn pair(call: &mut Call<'_, '_>) -> Lowered<(Arg, Arg)> {
 }
 
 fn each<T: Element, U: Element>(
-    call: &mut Call<'_, '_>,
+    call: &mut OperatorCall<'_, '_>,
     input: &Arg,
     f: impl Fn(T) -> U + Send + Sync + 'static,
 ) -> Lowered {
@@ -32,7 +32,7 @@ fn each<T: Element, U: Element>(
 }
 
 fn each_stored(
-    call: &mut Call<'_, '_>,
+    call: &mut OperatorCall<'_, '_>,
     input: &Arg,
     f: impl Fn(i32) -> i32 + Send + Sync + 'static,
 ) -> Lowered {
@@ -43,14 +43,14 @@ fn each_stored(
 
 /// A function of real numbers: computed in FLOAT32, by a table where 8 bits stand for them, and
 /// between 513 points of a table where 16 bits do.
-pub(super) fn real(call: &mut Call<'_, '_>, f: fn(f32) -> f32) -> Lowered {
+pub(super) fn real(call: &mut OperatorCall<'_, '_>, f: fn(f32) -> f32) -> Lowered {
     let (input, result) = pair(call)?;
     input.same_kind(&result)?;
     match input.kind {
-        Kind::F32 => each(call, &input, f),
-        Kind::F16 => each(call, &input, move |x: f16| f16::from_f32(f(x.to_f32()))),
-        Kind::F64 => each(call, &input, move |x: f64| f64::from(f(super::math::narrow(x)))),
-        Kind::I8 | Kind::U8 => {
+        ElementKind::F32 => each(call, &input, f),
+        ElementKind::F16 => each(call, &input, move |x: f16| f16::from_f32(f(x.to_f32()))),
+        ElementKind::F64 => each(call, &input, move |x: f64| f64::from(f(super::math::narrow(x)))),
+        ElementKind::I8 | ElementKind::U8 => {
             let table = table(&input, &result, f);
             call.step(&input.shape, move |io| {
                 look_up(&table, io.input(0), io.output(0));
@@ -58,7 +58,7 @@ pub(super) fn real(call: &mut Call<'_, '_>, f: fn(f32) -> f32) -> Lowered {
             });
             Ok(())
         }
-        Kind::I16 => {
+        ElementKind::I16 => {
             let to = (result.scale, result.zero_point);
             let table = wide_table((input.scale, input.zero_point), to, f);
             each(call, &input, move |x: i16| between(&table, x))
@@ -105,7 +105,7 @@ pub(super) fn between(table: &[i16], x: i16) -> i16 {
 }
 
 /// GELU, by its approximation with a hyperbolic tangent or by the error function.
-pub(super) fn gelu(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn gelu(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let tanh: fn(f32) -> f32 = |x| {
         let inner = FRAC_2_SQRT_PI / SQRT_2 * (x + 0.044_715 * x * x * x);
         0.5 * x * (1.0 + inner.tanh())
@@ -145,35 +145,35 @@ pub(super) fn round(x: f32) -> f32 {
     if rest < 0.5 || (rest == 0.5 && floor % 2.0 == 0.0) { floor } else { floor + 1.0 }
 }
 
-pub(super) fn sign(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn sign(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, result) = pair(call)?;
     input.same_kind(&result)?;
     match input.kind {
-        Kind::F32 => each(call, &input, |x: f32| if x == 0.0 { 0.0 } else { x.signum() }),
-        Kind::F64 => each(call, &input, |x: f64| if x == 0.0 { 0.0 } else { x.signum() }),
-        Kind::I32 => each(call, &input, |x: i32| x.signum()),
+        ElementKind::F32 => each(call, &input, |x: f32| if x == 0.0 { 0.0 } else { x.signum() }),
+        ElementKind::F64 => each(call, &input, |x: f64| if x == 0.0 { 0.0 } else { x.signum() }),
+        ElementKind::I32 => each(call, &input, |x: i32| x.signum()),
         kind => Err(refused(0, kind).into()),
     }
 }
 
-pub(super) fn neg(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn neg(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, result) = pair(call)?;
     input.same_kind(&result)?;
     match input.kind {
-        Kind::F32 => each(call, &input, |x: f32| -x),
-        Kind::I32 => each(call, &input, i32::wrapping_neg),
-        Kind::I64 => each(call, &input, i64::wrapping_neg),
+        ElementKind::F32 => each(call, &input, |x: f32| -x),
+        ElementKind::I32 => each(call, &input, i32::wrapping_neg),
+        ElementKind::I64 => each(call, &input, i64::wrapping_neg),
         kind => Err(refused(0, kind).into()),
     }
 }
 
-pub(super) fn abs(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn abs(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, result) = pair(call)?;
     input.same_kind(&result)?;
     match input.kind {
-        Kind::F32 => each(call, &input, f32::abs),
-        Kind::I32 => each(call, &input, i32::wrapping_abs),
-        Kind::I8 | Kind::I16 => {
+        ElementKind::F32 => each(call, &input, f32::abs),
+        ElementKind::I32 => each(call, &input, i32::wrapping_abs),
+        ElementKind::I8 | ElementKind::I16 => {
             let (min, max) = result.kind.range();
             let points = (input.zero_point, result.zero_point);
             let same = input.scale.to_bits() == result.scale.to_bits();
@@ -187,28 +187,28 @@ pub(super) fn abs(call: &mut Call<'_, '_>) -> Lowered {
     }
 }
 
-pub(super) fn square(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn square(call: &mut OperatorCall<'_, '_>) -> Lowered {
     real(call, |x| x * x)
 }
 
-pub(super) fn logical_not(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn logical_not(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, _) = pair(call)?;
-    if input.kind != Kind::Bool {
+    if input.kind != ElementKind::Bool {
         return Err(refused(0, input.kind).into());
     }
     each(call, &input, |x: u8| u8::from(x == 0))
 }
 
 /// The natural logarithm; of stored values that are not positive the least.
-pub(super) fn log(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn log(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, result) = pair(call)?;
-    if !matches!(input.kind, Kind::I8 | Kind::I16) {
+    if !matches!(input.kind, ElementKind::I8 | ElementKind::I16) {
         return real(call, f32::ln);
     }
     let (min, _) = result.kind.range();
     let least = result.scale * f32_of(min - result.zero_point);
     let f = move |x: f32| if x <= 0.0 { least } else { x.ln() };
-    if input.kind == Kind::I16 {
+    if input.kind == ElementKind::I16 {
         let to = (result.scale, result.zero_point);
         let table = wide_table((input.scale, input.zero_point), to, f);
         return each(call, &input, move |x: i16| between(&table, x));
@@ -218,10 +218,10 @@ pub(super) fn log(call: &mut Call<'_, '_>) -> Lowered {
 }
 
 /// `1 / sqrt(x)`; of quantised values by fixed-point numbers.
-pub(super) fn rsqrt(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn rsqrt(call: &mut OperatorCall<'_, '_>) -> Lowered {
     const SPARE: i32 = 20;
     let (input, result) = pair(call)?;
-    if input.kind == Kind::I16 {
+    if input.kind == ElementKind::I16 {
         // What is not positive gives the greatest value.
         let most = result.scale * f32_of(32767 - result.zero_point);
         let to = (result.scale, result.zero_point);
@@ -230,7 +230,7 @@ pub(super) fn rsqrt(call: &mut Call<'_, '_>) -> Lowered {
         });
         return each(call, &input, move |x: i16| between(&table, x));
     }
-    if input.kind != Kind::I8 {
+    if input.kind != ElementKind::I8 {
         return real_again(call, &input, &result, |x| 1.0 / x.sqrt());
     }
     let (min, max) = result.kind.range();
@@ -248,19 +248,24 @@ pub(super) fn rsqrt(call: &mut Call<'_, '_>) -> Lowered {
     })
 }
 
-fn real_again(call: &mut Call<'_, '_>, input: &Arg, result: &Arg, f: fn(f32) -> f32) -> Lowered {
+fn real_again(
+    call: &mut OperatorCall<'_, '_>,
+    input: &Arg,
+    result: &Arg,
+    f: fn(f32) -> f32,
+) -> Lowered {
     input.same_kind(result)?;
     match input.kind {
-        Kind::F32 => each(call, input, f),
+        ElementKind::F32 => each(call, input, f),
         kind => Err(refused(0, kind).into()),
     }
 }
 
 /// The RELUs: of quantised values with the result's quantisation.
-pub(super) fn relu(call: &mut Call<'_, '_>, activation: Activation) -> Lowered {
+pub(super) fn relu(call: &mut OperatorCall<'_, '_>, activation: Activation) -> Lowered {
     let (input, result) = pair(call)?;
     input.same_kind(&result)?;
-    if input.kind == Kind::F32 {
+    if input.kind == ElementKind::F32 {
         let (low, high) = activation.real_range();
         return each(call, &input, move |x: f32| x.max(low).min(high));
     }
@@ -272,9 +277,9 @@ pub(super) fn relu(call: &mut Call<'_, '_>, activation: Activation) -> Lowered {
     })
 }
 
-pub(super) fn relu_0_to_1(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn relu_0_to_1(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, result) = pair(call)?;
-    if input.kind == Kind::F32 {
+    if input.kind == ElementKind::F32 {
         return each(call, &input, |x: f32| x.clamp(0.0, 1.0));
     }
     let (min, max) = result.kind.range();
@@ -287,11 +292,11 @@ pub(super) fn relu_0_to_1(call: &mut Call<'_, '_>) -> Lowered {
     })
 }
 
-pub(super) fn leaky_relu(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn leaky_relu(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let alpha = call.real(0)?;
     let (input, result) = pair(call)?;
     input.same_kind(&result)?;
-    if input.kind == Kind::F32 {
+    if input.kind == ElementKind::F32 {
         return each(call, &input, move |x: f32| if x > 0.0 { x } else { x * alpha });
     }
     let (min, max) = result.kind.range();
@@ -313,26 +318,26 @@ pub(super) fn leaky_relu(call: &mut Call<'_, '_>) -> Lowered {
 }
 
 /// LOGISTIC of 16-bit values: eight points to each power, by a table of half of them.
-pub(super) fn logistic(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn logistic(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, _) = pair(call)?;
     match input.kind {
-        Kind::I16 => {
+        ElementKind::I16 => {
             let table = points(Scale16::of(&input, 3), Scale16::logistic);
             each(call, &input, move |x: i16| table[place_of(x)])
         }
-        Kind::F32 => each(call, &input, |x: f32| 1.0 / (1.0 + (-x).exp())),
+        ElementKind::F32 => each(call, &input, |x: f32| 1.0 / (1.0 + (-x).exp())),
         kind => Err(refused(0, kind).into()),
     }
 }
 
-pub(super) fn tanh(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn tanh(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, _) = pair(call)?;
     match input.kind {
-        Kind::I16 => {
+        ElementKind::I16 => {
             let table = points(Scale16::of(&input, 4), Scale16::tanh);
             each(call, &input, move |x: i16| table[place_of(x)])
         }
-        Kind::F32 => each(call, &input, f32::tanh),
+        ElementKind::F32 => each(call, &input, f32::tanh),
         kind => Err(refused(0, kind).into()),
     }
 }
@@ -434,7 +439,7 @@ fn sigmoid_point(at: usize) -> i32 {
 }
 
 /// Slopes of negative values that broadcast.
-pub(super) fn prelu(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn prelu(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, alpha) = (call.arg(0)?, call.arg(1)?);
     input.same_kind(&alpha)?;
     let mut result = call.result(0)?;
@@ -446,7 +451,7 @@ pub(super) fn prelu(call: &mut Call<'_, '_>) -> Lowered {
     let steep = Multiplier::new(f64::from(input.scale * alpha.scale / result.scale));
     let points = [input.zero_point, alpha.zero_point, result.zero_point];
     match input.kind {
-        Kind::F32 => call.step(&shape, move |io| {
+        ElementKind::F32 => call.step(&shape, move |io| {
             let (x, a, to) = (io.input::<f32>(0), io.input::<f32>(1), io.output::<f32>(0));
             walk.each_line(|line| {
                 for at in 0..line.len {
@@ -457,7 +462,7 @@ pub(super) fn prelu(call: &mut Call<'_, '_>) -> Lowered {
                 Ok(())
             })
         }),
-        Kind::I8 | Kind::U8 | Kind::I16 => {
+        ElementKind::I8 | ElementKind::U8 | ElementKind::I16 => {
             by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => call.step(&shape, move |io| {
                 let (x, a, to) = (io.input::<T>(0), io.input::<T>(1), io.output::<T>(0));
                 walk.each_line(|line| {
@@ -479,7 +484,7 @@ pub(super) fn prelu(call: &mut Call<'_, '_>) -> Lowered {
 }
 
 /// Adds up tensors of one shape.
-pub(super) fn add_n(call: &mut Call<'_, '_>) -> Lowered {
+pub(super) fn add_n(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, _) = pair(call)?;
     let count = call.tensors();
     for at in 1..count {
