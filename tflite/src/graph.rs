@@ -37,6 +37,20 @@ pub(crate) struct Builder {
     known: HashMap<(OperandType, Vec<u32>, Vec<u8>), u32>,
     /// The operator that is being lowered.
     pub(crate) source: usize,
+    /// Graphs that operations refer to.
+    pub(crate) referenced: Vec<Subgraph>,
+    /// Graphs in the making around the one that is being made.
+    outer: Vec<OuterGraph>,
+    /// Operations made so far, those of all graphs and those that were taken back included.
+    pub(crate) operations_made: usize,
+}
+
+/// A graph that waits for one that it refers to.
+#[derive(Debug)]
+struct OuterGraph {
+    graph: Subgraph,
+    sources: Vec<usize>,
+    known: HashMap<(OperandType, Vec<u32>, Vec<u8>), u32>,
 }
 
 /// The lengths of a builder's parts at some time.
@@ -46,6 +60,7 @@ pub(crate) struct Mark {
     operations: usize,
     values: usize,
     made: usize,
+    referenced: usize,
 }
 
 impl Builder {
@@ -56,6 +71,7 @@ impl Builder {
             operations: self.graph.operations.len(),
             values: self.values.len(),
             made: self.made.len(),
+            referenced: self.referenced.len(),
         }
     }
 
@@ -66,7 +82,34 @@ impl Builder {
         self.sources.truncate(mark.operations);
         self.values.truncate(mark.values);
         self.made.truncate(mark.made);
+        self.referenced.truncate(mark.referenced);
         self.known.retain(|_, index| (*index as usize) < mark.operands);
+    }
+
+    /// Begins a graph that the one in the making will refer to.
+    pub(crate) fn enter(&mut self) {
+        self.outer.push(OuterGraph {
+            graph: std::mem::take(&mut self.graph),
+            sources: std::mem::take(&mut self.sources),
+            known: std::mem::take(&mut self.known),
+        });
+    }
+
+    /// Ends it and goes on with the one around it; its number among the graphs referred to, if it
+    /// is kept.
+    pub(crate) fn leave(&mut self, is_kept: bool) -> u32 {
+        let number = u32::try_from(self.referenced.len()).unwrap_or(u32::MAX);
+        if is_kept {
+            self.count_consumers();
+        }
+        if let Some(OuterGraph { graph, sources, known }) = self.outer.pop() {
+            let inner = std::mem::replace(&mut self.graph, graph);
+            (self.sources, self.known) = (sources, known);
+            if is_kept {
+                self.referenced.push(inner);
+            }
+        }
+        number
     }
 
     /// Adds an operand as it is.
@@ -202,6 +245,7 @@ impl Builder {
             outputs: outputs.to_vec(),
         });
         self.sources.push(self.source);
+        self.operations_made = self.operations_made.saturating_add(1);
     }
 
     /// Counts who reads what, once everything is there.

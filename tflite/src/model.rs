@@ -217,10 +217,11 @@ impl Imported {
         let routes = lower_all(&mut import)?;
         let parts = import.finish(inputs, &budget)?;
         let pools = pools(bytes, backing, &parts)?;
-        let extension_name_to_prefix = extensions(&parts.graph);
+        let extension_name_to_prefix = extensions(&parts);
         let operators = graph.operators.iter().map(|op| file.codes[op.code].name()).collect();
         let model = Model {
             main: parts.graph,
+            referenced: parts.referenced,
             operand_values: parts.values,
             pools,
             extension_name_to_prefix,
@@ -267,25 +268,35 @@ fn lower_all(import: &mut Import<'_>) -> Result<Vec<Route>, ImportError> {
 }
 
 /// The table of extensions of a model.
-fn extensions(graph: &Subgraph) -> Vec<ExtensionNameAndPrefix> {
+fn extensions(parts: &Parts) -> Vec<ExtensionNameAndPrefix> {
     let extension = ExtensionNameAndPrefix {
         name: tflite_extension::NAME.to_owned(),
         prefix: lower::extension::PREFIX,
     };
-    let is_used = graph.operands.iter().any(|it| it.kind.is_extension())
-        || graph.operations.iter().any(|it| matches!(it.kind, OperationType::Extension(_)));
+    let is_used = parts.graphs().any(|graph| {
+        graph.operands.iter().any(|it| it.kind.is_extension())
+            || graph.operations.iter().any(|it| matches!(it.kind, OperationType::Extension(_)))
+    });
     is_used.then_some(extension).into_iter().collect()
 }
 
 /// The result of an import, before memory is found for it.
 pub(crate) struct Parts {
     graph: Subgraph,
+    referenced: Vec<Subgraph>,
     values: Vec<u8>,
     made: Vec<u8>,
     sources: Vec<usize>,
     inputs: Vec<TensorInfo>,
     outputs: Vec<TensorInfo>,
     states: Vec<StatePair>,
+}
+
+impl Parts {
+    /// Every graph of the model.
+    fn graphs(&self) -> impl Iterator<Item = &Subgraph> {
+        std::iter::once(&self.graph).chain(&self.referenced)
+    }
 }
 
 impl<'a> Import<'a> {
@@ -342,6 +353,11 @@ impl<'a> Import<'a> {
         let graph = &self.builder.graph;
         for operation in graph.operations.iter().skip(first) {
             let operands = operation.inputs.iter().chain(&operation.outputs);
+            if matches!(operation.kind, OperationType::Extension(_)) {
+                continue;
+            }
+            let refers = matches!(operation.kind, OperationType::If | OperationType::While);
+            let operands = operands.filter(|_| !refers);
             for kind in operands.map(|&index| self.builder.operand(index).kind) {
                 if kind.is_extension() {
                     let why = "NNAPI has no tensors of its types";
@@ -372,14 +388,21 @@ impl<'a> Import<'a> {
         }
         let mut states = Vec::new();
         for state in std::mem::take(&mut self.states) {
-            let Some(now) = self.values[state.tensor].filter(|&now| now != state.input) else {
+            let named = state.name.as_ref();
+            let now = match named {
+                Some(name) => self.variables.get(name).and_then(|variable| variable.value),
+                None => self.values[state.tensor],
+            };
+            let first = named.and_then(|name| self.initial_of(name));
+            let Some(now) = now.filter(|&now| now != state.input) else {
                 // Nobody changes it, so it is what it was at first for good.
-                self.freeze(state.input, budget)?;
+                self.freeze(state.input, first, budget)?;
                 continue;
             };
-            let info = info(&self, state.tensor, state.input);
+            let mut info = info(&self, state.tensor, state.input);
+            info.name = state.name.unwrap_or(info.name);
             let output = self.mark_output(now)?;
-            let initial = initial(self.builder.operand(state.input), budget)?;
+            let initial = initial(self.builder.operand(state.input), first, budget)?;
             states.push(StatePair { input: inputs.len(), output: outputs.len(), info, initial });
             inputs.push(state.input);
             outputs.push(output);
@@ -393,6 +416,7 @@ impl<'a> Import<'a> {
         builder.graph.output_indexes = outputs;
         Ok(Parts {
             graph: builder.graph,
+            referenced: builder.referenced,
             values: builder.values,
             made: builder.made,
             sources: builder.sources,
@@ -418,20 +442,30 @@ impl<'a> Import<'a> {
 
     /// The operand as an output of the model; a copy of it if it can't be one.
     fn mark_output(&mut self, value: u32) -> Result<u32, ImportError> {
+        self.as_output(value).map_err(interface)
+    }
+
+    /// The operand as an output of the graph; a copy of it if it can't be one.
+    pub(crate) fn as_output(&mut self, value: u32) -> Result<u32, Refusal> {
         let temporary = OperandLifeTime::TemporaryVariable;
         let output = if self.builder.operand(value).lifetime == temporary {
             value
         } else {
-            self.copy(value).map_err(interface)?
+            self.copy(value)?
         };
         self.builder.operand_mut(output).lifetime = OperandLifeTime::SubgraphOutput;
         Ok(output)
     }
 
     /// A state that nobody changes becomes a constant.
-    fn freeze(&mut self, input: u32, budget: &Budget) -> Result<(), ImportError> {
+    fn freeze(
+        &mut self,
+        input: u32,
+        first: Option<Vec<u8>>,
+        budget: &Budget,
+    ) -> Result<(), ImportError> {
         let operand = self.builder.operand(input).clone();
-        let bytes = initial(&operand, budget)?;
+        let bytes = initial(&operand, first, budget)?;
         *self.builder.operand_mut(input) = self.builder.place(operand, &bytes);
         Ok(())
     }
@@ -458,10 +492,14 @@ fn interface(refusal: Refusal) -> ImportError {
     }
 }
 
-/// Real zero, as the interpreter resets variables: the zero point of signed 8-bit tensors, else
+/// What a state starts with: its `first` value or real zero, as the interpreter resets variables: the zero point of signed 8-bit tensors, else
 /// zeros. Charged thrice: a copy may be made for the model's constants, and another for whoever
 /// starts a session.
-fn initial(operand: &Operand, budget: &Budget) -> Result<Vec<u8>, ImportError> {
+fn initial(
+    operand: &Operand,
+    first: Option<Vec<u8>>,
+    budget: &Budget,
+) -> Result<Vec<u8>, ImportError> {
     let zero = match operand.kind {
         OperandType::TensorQuant8AsymmSigned => {
             i8::try_from(operand.zero_point).unwrap_or(0).cast_unsigned()
@@ -474,12 +512,12 @@ fn initial(operand: &Operand, budget: &Budget) -> Result<Vec<u8>, ImportError> {
         let what = format!("a variable tensor of {dims:?} is too large for a file of this size");
         return Err(ImportError::Interface(what));
     }
-    Ok(vec![zero; size])
+    Ok(first.unwrap_or_else(|| vec![zero; size]))
 }
 
 fn pools(bytes: &[u8], backing: Backing, parts: &Parts) -> Result<Vec<Memory>, ImportError> {
     let refers = |operand: &Operand| operand.lifetime == OperandLifeTime::ConstantReference;
-    if !parts.graph.operands.iter().any(refers) {
+    if !parts.graphs().any(|graph| graph.operands.iter().any(refers)) {
         return Ok(Vec::new());
     }
     let file = match backing {

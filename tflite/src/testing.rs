@@ -24,7 +24,7 @@ use crate::{ImportError, Imported};
 /// An omitted optional input of an operator.
 pub const NONE: i32 = -1;
 
-/// A .tflite file of one graph in the making.
+/// A .tflite file in the making, graph by graph.
 #[derive(Clone, Debug, Default)]
 pub struct TfliteFile {
     codes: Vec<(i32, Option<String>)>,
@@ -33,6 +33,7 @@ pub struct TfliteFile {
     buffers: Vec<Vec<u8>>,
     inputs: Vec<i32>,
     outputs: Vec<i32>,
+    graphs: Vec<Fields>,
 }
 
 impl TfliteFile {
@@ -147,6 +148,25 @@ impl TfliteFile {
         self.outputs = tensors.to_vec();
     }
 
+    /// Ends a graph and begins the next; the first one is what is executed. Tensors count anew.
+    pub fn next_graph(&mut self) {
+        let graph = self.graph();
+        self.graphs.push(graph);
+        self.tensors.clear();
+        self.operators.clear();
+        self.inputs.clear();
+        self.outputs.clear();
+    }
+
+    fn graph(&self) -> Fields {
+        vec![
+            (0, Value::Tables(self.tensors.clone())),
+            (1, Value::ints(&self.inputs)),
+            (2, Value::ints(&self.outputs)),
+            (3, Value::Tables(self.operators.clone())),
+        ]
+    }
+
     /// The bytes of the file.
     pub fn build(&self) -> Vec<u8> {
         let codes = self.codes.iter().map(|(code, custom)| {
@@ -159,16 +179,12 @@ impl TfliteFile {
         let buffers = self.buffers.iter().map(|bytes| {
             if bytes.is_empty() { Vec::new() } else { vec![(0, Value::Bytes(bytes.clone()))] }
         });
-        let graph = vec![
-            (0, Value::Tables(self.tensors.clone())),
-            (1, Value::ints(&self.inputs)),
-            (2, Value::ints(&self.outputs)),
-            (3, Value::Tables(self.operators.clone())),
-        ];
+        let mut graphs = self.graphs.clone();
+        graphs.push(self.graph());
         let model = vec![
             (0, Value::U32(3)),
             (1, Value::Tables(codes.collect())),
-            (2, Value::Tables(vec![graph])),
+            (2, Value::Tables(graphs)),
             (3, Value::text("made by a test")),
             (4, Value::Tables(buffers.collect())),
         ];

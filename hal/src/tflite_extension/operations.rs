@@ -27,6 +27,7 @@ operations! {
     7 EMBEDDING_LOOKUP [];
     8 FLOOR [];
     9 FULLY_CONNECTED [activation Int, keep_num_dims Bool, asymmetric_quantize_inputs Bool];
+    11 L2_NORMALIZATION [activation Int];
     14 LOGISTIC [];
     17 MAX_POOL_2D [padding Int, stride_w Int, stride_h Int, filter_width Int, filter_height Int, activation Int];
     18 MUL [activation Int];

@@ -38,6 +38,7 @@ const SLOTS: &[OptionSlots] = &[
     (4, 2, &[(0, Byte), (1, Int(0)), (2, Int(0)), (4, Byte), (5, Int(1)), (6, Int(1))]),
     (5, 94, &[(0, Int(0))]),
     (9, 8, &[(0, Byte), (2, Bool(false)), (3, Bool(false))]),
+    (11, 12, &[(0, Byte)]),
     (17, 5, &[(0, Byte), (1, Int(0)), (2, Int(0)), (3, Int(0)), (4, Int(0)), (5, Byte)]),
     (18, 21, &[(0, Byte)]),
     (23, 15, &[(2, Bool(false)), (3, Bool(false))]),
@@ -81,7 +82,7 @@ impl Import<'_> {
     }
 
     /// The operand that holds a tensor's value in the file's own type.
-    fn own_value(&mut self, index: usize) -> Lowered<u32> {
+    pub(super) fn own_value(&mut self, index: usize) -> Lowered<u32> {
         let tensor = &self.graph.tensors[index];
         let Some(kind) = extension_type(tensor.kind) else { return self.value(index) };
         if let Some(&known) = self.wide.get(&index) {
@@ -171,6 +172,7 @@ impl Lower<'_, '_> {
                 "NNAPI interpolates in floats"
             }
             Builtin::Rsqrt | Builtin::Div if is_stored(input) => "NNAPI computes it in floats",
+            Builtin::L2Normalization if is_stored(input) => "NNAPI rounds otherwise",
             Builtin::TopkV2 => "NNAPI orders equals otherwise",
             Builtin::Div if input == Some(TensorKind::Int32) => "NNAPI rounds quotients down",
             Builtin::Add | Builtin::Sub | Builtin::Mul if input == Some(TensorKind::Int32) => {
@@ -323,7 +325,7 @@ impl Lower<'_, '_> {
 
     /// The operand of a result in the file's own type. Where its shape is known only at run time,
     /// the file's signature says what stays.
-    fn own_output(&mut self, result: usize, is_open: bool) -> Lowered<u32> {
+    pub(super) fn own_output(&mut self, result: usize, is_open: bool) -> Lowered<u32> {
         let tensor = self.output_tensor(result)?;
         let mut operand = self.import.own_operand(tensor)?;
         if operand.dimensions.is_empty() && (tensor.has_rank || self.is_result(result)) {

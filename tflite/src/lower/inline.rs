@@ -24,22 +24,18 @@ impl Lower<'_, '_> {
     fn inline(&mut self, index: usize) -> Lowered {
         let file = self.import.file;
         let graph = file.graphs.get(index).ok_or_else(|| format!("there is no graph {index}"))?;
-        if self.import.depth >= MAX_DEPTH {
-            return Err("graphs within graphs lead too deep".into());
-        }
         let arguments = self.op.inputs.len();
         if graph.inputs.len() != arguments || graph.outputs.len() != self.op.outputs.len() {
             return Err(format!("graph {index} has other inputs or outputs").into());
         }
         let inputs = (0..arguments).map(|at| self.input(at)).collect::<Lowered<Vec<u32>>>()?;
-        let mut inner = Import::new(file, graph);
-        inner.options = self.import.options;
-        inner.depth = self.import.depth + 1;
-        inner.builder = std::mem::take(&mut self.import.builder);
+        let mut inner = self.import.nested(index)?;
         for (&tensor, &input) in graph.inputs.iter().zip(&inputs) {
             inner.values[tensor] = Some(input);
         }
-        let lowered = inner.lower_graph();
+        let lowered = inner.lower_operators().and_then(|()| {
+            graph.outputs.iter().map(|&output| inner.value(output)).collect::<Lowered<Vec<u32>>>()
+        });
         let has_states = !inner.states.is_empty();
         self.import.builder = std::mem::take(&mut inner.builder);
         let outputs = lowered?;
@@ -53,12 +49,26 @@ impl Lower<'_, '_> {
     }
 }
 
-impl Import<'_> {
-    /// Lowers every operator of the graph; its outputs' operands.
-    fn lower_graph(&mut self) -> Lowered<Vec<u32>> {
+impl<'a> Import<'a> {
+    /// The import of another graph of the file, which goes on with this one's builder.
+    pub(super) fn nested(&mut self, index: usize) -> Lowered<Self> {
+        let file = self.file;
+        let graph = file.graphs.get(index).ok_or_else(|| format!("there is no graph {index}"))?;
+        if self.depth >= MAX_DEPTH {
+            return Err("graphs within graphs lead too deep".into());
+        }
+        let mut inner = Import::new(file, graph);
+        inner.options = self.options;
+        inner.depth = self.depth + 1;
+        inner.builder = std::mem::take(&mut self.builder);
+        Ok(inner)
+    }
+
+    /// Lowers every operator of the graph.
+    pub(super) fn lower_operators(&mut self) -> Lowered {
         let graph = self.graph;
         for op in &graph.operators {
-            if self.builder.graph.operations.len() > MAX_OPERATIONS {
+            if self.builder.operations_made > MAX_OPERATIONS {
                 return Err("graphs within graphs become too many operations".into());
             }
             let name = self.file.codes[op.code].name();
@@ -67,6 +77,6 @@ impl Import<'_> {
                 broken @ super::Refusal::Format(_) => broken,
             })?;
         }
-        graph.outputs.iter().map(|&output| self.value(output)).collect()
+        Ok(())
     }
 }

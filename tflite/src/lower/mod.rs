@@ -4,6 +4,7 @@
 //! families of operators are in modules of their own; [`Lower::run`] is the table that leads there.
 
 mod arithmetic;
+mod control;
 mod convolution;
 mod detection;
 pub(crate) mod extension;
@@ -69,6 +70,24 @@ pub(crate) struct State {
     pub(crate) tensor: usize,
     /// The operand that brings the value in.
     pub(crate) input: u32,
+    /// The name of a variable that operators know by one.
+    pub(crate) name: Option<String>,
+}
+
+/// A variable that operators know by its name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Variable {
+    /// The operand that holds its value by now.
+    pub(crate) value: Option<u32>,
+    /// The constant that it starts with.
+    initial: Option<Initial>,
+}
+
+/// The value that a variable starts with.
+#[derive(Clone, Debug)]
+struct Initial {
+    operand: Operand,
+    bytes: Vec<u8>,
 }
 
 /// A graph on its way from the file to the HAL.
@@ -87,6 +106,10 @@ pub(crate) struct Import<'a> {
     widened: HashMap<usize, u32>,
     /// Constants in types of the extension, by tensor.
     wide: HashMap<usize, u32>,
+    /// The names of variables, by the tensor of their handle.
+    pub(crate) handles: HashMap<usize, String>,
+    /// Variables with a name.
+    pub(crate) variables: HashMap<String, Variable>,
     /// The operations that may be used.
     pub(crate) options: ImportOptions,
     /// The number of graphs that this one is within.
@@ -112,6 +135,8 @@ impl<'a> Import<'a> {
             folded: HashMap::new(),
             widened: HashMap::new(),
             wide: HashMap::new(),
+            handles: HashMap::new(),
+            variables: HashMap::new(),
             options: ImportOptions::default(),
             depth: 0,
         }
@@ -188,7 +213,7 @@ impl<'a> Import<'a> {
             return Err(format!("state {:?} has no fixed shape", tensor.name).into());
         }
         let input = self.builder.add(operand.with_lifetime(OperandLifeTime::SubgraphInput));
-        self.states.push(State { tensor: index, input });
+        self.states.push(State { tensor: index, input, name: None });
         self.values[index] = Some(input);
         Ok(input)
     }
@@ -294,6 +319,9 @@ impl<'a> Import<'a> {
     pub(crate) fn copy(&mut self, value: u32) -> Lowered<u32> {
         let operand = self.builder.operand(value);
         let (kind, dims) = (operand.kind, operand.dimensions.clone());
+        if kind.is_extension() {
+            return Ok(self.cast(value, kind));
+        }
         let copy = self.builder.like(value, dims.clone());
         match kind {
             // The only operation that takes these as they are.

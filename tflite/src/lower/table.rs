@@ -144,6 +144,12 @@ impl Lower<'_, '_> {
                 self.bind(0, dense)
             }
             Builtin::StablehloComposite => self.composite(),
+            Builtin::If => self.conditional(),
+            Builtin::While => self.repeated(),
+            Builtin::CallOnce
+            | Builtin::VarHandle
+            | Builtin::ReadVariable
+            | Builtin::AssignVariable => self.variable(builtin),
             Builtin::Custom => match self.import.file.codes[self.op.code].custom.as_deref() {
                 Some(super::detection::NAME) => self.detection_postprocess(),
                 _ => Err("a custom operator".into()),

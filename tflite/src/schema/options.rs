@@ -73,6 +73,12 @@ impl Fields<'_> {
         self.0.map_or(Ok(default), |table| table.scalar(field, default))
     }
 
+    /// A string; empty by default.
+    pub(crate) fn text(&self, field: Field) -> Result<String, FormatError> {
+        let text = self.0.map_or(Ok(None), |table| table.string(field))?;
+        Ok(text.unwrap_or_default())
+    }
+
     pub(crate) fn floats(&self, field: Field) -> Result<Vec<f32>, FormatError> {
         self.0.map_or_else(|| Ok(Vec::new()), |table| table.scalars(field))
     }

@@ -1,0 +1,201 @@
+//! Layers with weights, windows and rows.
+
+use nnburst_tflite::TensorKind::{self, Float32, Int8, Int16, Int32, Int64, Uint8};
+use nnburst_tflite::testing::Value;
+
+use crate::net::{Net, ValueRange, byte, flag, int};
+
+/// Weights of 8 bits as a constant, per tensor or per channel; and their scales.
+fn weights(net: &mut Net, shape: &[i32], dimension: i32, kind: TensorKind, each: bool) -> i32 {
+    let mut bytes = net.bytes(kind, shape);
+    if kind == Int8 {
+        // Vectors of the interpreter's hybrid kernels overflow at -128; converters don't make it.
+        bytes.iter_mut().filter(|byte| **byte == 0x80).for_each(|byte| *byte = 0x81);
+    }
+    let tensor = net.file.constant("weights", kind, shape, &bytes);
+    let channels = if each { shape[usize::try_from(dimension).unwrap_or(0)] } else { 1 };
+    let scales: Vec<f32> = (0..channels).map(|_| net.random.real(0.002, 0.02)).collect();
+    let zero = if kind == Uint8 { net.random.within(100, 150) } else { 0 };
+    let zeros: Vec<i64> = scales.iter().map(|_| i64::from(zero)).collect();
+    net.file.quantize(tensor, &scales, &zeros, dimension);
+    tensor
+}
+
+/// A bias: INT32 beside 8 bits; beside 16 bits INT64 or, now and then, INT32.
+fn bias(net: &mut Net, kind: TensorKind, count: i32) -> i32 {
+    let kind = match kind {
+        Float32 => Float32,
+        Int16 if net.random.below(4) != 0 => Int64,
+        _ => Int32,
+    };
+    net.bias_code = if kind == Int64 { 4 } else { 2 };
+    net.span = ValueRange(-60.0, 60.0);
+    let bytes = net.bytes(kind, &[count]);
+    net.span = ValueRange(-4.0, 4.0);
+    net.file.constant("bias", kind, &[count], &bytes)
+}
+
+pub(super) fn fully_connected(net: &mut Net, name: &'static str) {
+    let kind = net.kind(&[Float32, Int8, Uint8, Int16]);
+    let (rows, depth, units) =
+        (net.random.within(1, 4), net.random.within(1, 70), net.random.within(1, 9));
+    let input = net.input(kind, &[rows, depth]);
+    let is_hybrid = kind == Float32;
+    let own = if kind == Uint8 { Uint8 } else { Int8 };
+    let each = net.random.flag() && own == Int8;
+    if is_hybrid {
+        net.label = if each { "hybrid per channel".into() } else { "hybrid".into() };
+    } else if each {
+        net.label.push_str(" per channel");
+    }
+    let filter = weights(net, &[units, depth], 0, own, each);
+    let bias = if net.random.flag() { bias(net, kind, units) } else { -1 };
+    let output = net.result(kind, &[rows, units]);
+    let mut fields = vec![byte(0, net.random.below(4))];
+    if bias >= 0 && kind == Int16 {
+        fields.push(byte(4, net.bias_code));
+    }
+    if is_hybrid && net.random.flag() {
+        fields.push(flag(3, true));
+    }
+    net.operator(name, &[input, filter, bias], &[output], 8, fields);
+}
+
+pub(super) fn batch_matmul(net: &mut Net, name: &'static str) {
+    let kind = net.kind(&[Float32, Int8, Int16]);
+    let mut batch = net.shape((0, 2));
+    let (rows, depth, columns) =
+        (net.random.within(1, 5), net.random.within(1, 40), net.random.within(1, 5));
+    let (adj_x, adj_y) = (net.random.flag(), net.random.flag());
+    let with = |batch: &[i32], ends: [i32; 2]| [batch, &ends].concat();
+    let a = with(&batch, if adj_x { [depth, rows] } else { [rows, depth] });
+    let output = with(&batch, [rows, columns]);
+    if net.random.below(3) == 0 {
+        batch.iter_mut().for_each(|extent| *extent = 1);
+    }
+    let b = with(&batch, if adj_y { [columns, depth] } else { [depth, columns] });
+    let (first, second) = (net.input(kind, &a), net.input(kind, &b));
+    let output = net.result(kind, &output);
+    let fields = vec![flag(0, adj_x), flag(1, adj_y)];
+    net.operator(name, &[first, second], &[output], 101, fields);
+}
+
+pub(super) fn convolution(net: &mut Net, name: &'static str) {
+    let kind = net.kind(&[Int8, Int16, Float32]);
+    let is_depthwise = name == "DEPTHWISE_CONV_2D";
+    let (height, width) = (net.random.within(4, 9), net.random.within(4, 9));
+    let (tall, broad) = (net.random.within(1, 3), net.random.within(1, 3));
+    let channels = net.random.within(1, 9);
+    let times = net.random.within(1, 2);
+    let outputs = if is_depthwise { channels * times } else { net.random.within(1, 9) };
+    let (is_same, stride) = (net.random.flag(), net.random.within(1, 2));
+    let dilation = if stride == 1 { net.random.within(1, 2) } else { 1 };
+    let input = net.input(kind, &[1, height, width, channels]);
+    let each = net.random.flag() || is_depthwise;
+    if kind == Float32 {
+        net.label = if each { "hybrid per channel".into() } else { "hybrid".into() };
+    }
+    let filter = if is_depthwise {
+        weights(net, &[1, tall, broad, outputs], 3, Int8, each)
+    } else {
+        weights(net, &[outputs, tall, broad, channels], 0, Int8, each)
+    };
+    let bias = bias(net, kind, outputs);
+    let extent = |input: i32, filter: i32| {
+        let reach = (filter - 1) * dilation + 1;
+        if is_same { (input + stride - 1) / stride } else { (input - reach) / stride + 1 }
+    };
+    let output = net.result(kind, &[1, extent(height, tall), extent(width, broad), outputs]);
+    let mut fields = vec![byte(0, i32::from(!is_same)), int(1, stride), int(2, stride)];
+    if is_depthwise {
+        fields.extend([int(3, times), byte(4, net.random.below(4))]);
+        fields.extend([int(5, dilation), int(6, dilation)]);
+        net.operator(name, &[input, filter, bias], &[output], 2, fields);
+    } else {
+        fields.extend([byte(3, net.random.below(4)), int(4, dilation), int(5, dilation)]);
+        if kind == Int16 {
+            fields.push(byte(6, net.bias_code));
+        }
+        net.operator(name, &[input, filter, bias], &[output], 1, fields);
+    }
+}
+
+pub(super) fn transposed(net: &mut Net, name: &'static str) {
+    let kind = net.kind(&[Int8, Int16]);
+    let (height, width) = (net.random.within(1, 5), net.random.within(1, 5));
+    let (filter, stride) = (net.random.within(1, 3), net.random.within(1, 2));
+    let (channels, outputs) = (net.random.within(1, 9), net.random.within(1, 5));
+    let is_same = net.random.flag();
+    let extent = |input: i32| {
+        if is_same { input * stride } else { (input - 1) * stride + filter }
+    };
+    let extents = [1, extent(height), extent(width), outputs];
+    let shape = net.ints(&extents);
+    let weights = weights(net, &[outputs, filter, filter, channels], 0, Int8, true);
+    let input = net.input(kind, &[1, height, width, channels]);
+    let bias = bias(net, kind, outputs);
+    let output = net.result(kind, &extents);
+    let mut fields = vec![byte(0, i32::from(!is_same)), int(1, stride), int(2, stride)];
+    if kind == Int16 {
+        fields.push(byte(4, net.bias_code));
+    }
+    net.operator(name, &[shape, weights, input, bias], &[output], 49, fields);
+}
+
+pub(super) fn pool(net: &mut Net, name: &'static str) {
+    let kind = net.kind(&[Float32, Int8, Uint8, Int16]);
+    let (height, width) = (net.random.within(3, 9), net.random.within(3, 9));
+    let (filter, stride) = (net.random.within(1, 3), net.random.within(1, 2));
+    let channels = net.random.within(1, 9);
+    let is_same = net.random.flag();
+    let extent = |input: i32| {
+        if is_same { (input + stride - 1) / stride } else { (input - filter) / stride + 1 }
+    };
+    let input = net.plain_input(kind, &[1, height, width, channels]);
+    let output = net.moved(&[input], kind, &[1, extent(height), extent(width), channels]);
+    let mut fields = vec![byte(0, i32::from(!is_same)), int(1, stride), int(2, stride)];
+    fields.extend([int(3, filter), int(4, filter), byte(5, net.random.below(4))]);
+    net.operator(name, &[input], &[output], 5, fields);
+}
+
+pub(super) fn normalisation(net: &mut Net, name: &'static str) {
+    let kind = net.kind(&[Float32, Int8, Uint8]);
+    let shape = net.shape((1, 4));
+    let input = net.input(kind, &shape);
+    let output = net.file.tensor("out", kind, &shape);
+    match kind {
+        Int8 => net.fix(output, 1.0 / 128.0, 0),
+        Uint8 => net.fix(output, 1.0 / 128.0, 128),
+        _ => {}
+    }
+    net.operator(name, &[input], &[output], 12, vec![byte(0, 0)]);
+}
+
+pub(super) fn softmax(net: &mut Net, name: &'static str) {
+    let kind = net.kind(&[Float32, Int8, Uint8, Int16]);
+    let shape = net.shape((1, 4));
+    let input = net.input(kind, &shape);
+    let output = net.file.tensor("out", kind, &shape);
+    match kind {
+        Int8 => net.fix(output, 1.0 / 256.0, -128),
+        Uint8 => net.fix(output, 1.0 / 256.0, 0),
+        Int16 => net.fix(output, 1.0 / 32768.0, 0),
+        _ => {}
+    }
+    net.operator(name, &[input], &[output], 9, vec![(0, Value::F32(1.0))]);
+}
+
+pub(super) fn resize(net: &mut Net, name: &'static str) {
+    let kind = net.kind(&[Float32, Int8, Uint8, Int16]);
+    let size = [net.random.within(1, 12), net.random.within(1, 12)];
+    let (height, width) = (net.random.within(1, 6), net.random.within(1, 6));
+    let channels = net.random.within(1, 5);
+    let input = net.plain_input(kind, &[1, height, width, channels]);
+    let output = net.moved(&[input], kind, &[1, size[0], size[1], channels]);
+    let is_half = net.random.flag();
+    let is_aligned = !is_half && net.random.flag();
+    let (union, slot) = if name == "RESIZE_BILINEAR" { (15, 2) } else { (74, 0) };
+    let size = net.ints(&size);
+    let fields = vec![flag(slot, is_aligned), flag(slot + 1, is_half)];
+    net.operator(name, &[input, size], &[output], union, fields);
+}

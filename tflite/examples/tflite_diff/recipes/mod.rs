@@ -1,0 +1,123 @@
+//! How a file of each operator is made.
+
+mod elementwise;
+mod indices;
+mod layers;
+mod moves;
+
+use nnburst_tflite::TensorKind::{self, Bool, Float32, Int8, Int16, Int32, Int64, Uint8};
+
+use crate::net::Net;
+
+/// An operator and how a file of it is made.
+pub(crate) struct Recipe {
+    pub(crate) name: &'static str,
+    pub(crate) make: fn(&mut Net, &'static str),
+}
+
+macro_rules! recipes {
+    ($($make:expr => [$($name:literal),*];)*) => {
+        /// Every operator, some of them several times.
+        pub(crate) const RECIPES: &[Recipe] = &[$($(Recipe { name: $name, make: $make },)*)*];
+    };
+}
+
+const STORED: &[TensorKind] = &[Int8, Uint8, Int16];
+
+recipes! {
+    |net, name| elementwise::unary(net, name, &[Float32, Int8, Uint8, Int16]) =>
+        ["RELU", "RELU6", "RELU_N1_TO_1", "LOGISTIC", "TANH", "HARD_SWISH", "ELU", "LEAKY_RELU"];
+    |net, name| elementwise::unary(net, name, &[Float32, Int8, Int16]) =>
+        ["ABS", "EXP", "GELU"];
+    |net, name| elementwise::unary(net, name, &[Float32]) => ["FLOOR", "CEIL", "ROUND", "SIN", "COS", "SQUARE"];
+    |net, name| elementwise::unary(net, name, &[Float32, Int32, Int64]) => ["NEG"];
+    |net, name| elementwise::unary(net, name, &[Float32, Int32]) => ["SIGN"];
+    |net, name| elementwise::unary(net, name, &[Bool]) => ["LOGICAL_NOT"];
+    |net, name| elementwise::positive(net, name, &[Float32, Int8, Int16]) => ["RSQRT", "LOG"];
+    |net, name| elementwise::positive(net, name, &[Float32]) => ["SQRT"];
+    |net, name| elementwise::binary(net, name, &[Float32, Int32, Int64, Int8, Uint8, Int16]) =>
+        ["ADD", "SUB", "MUL", "ADD", "SUB", "MUL"];
+    |net, name| elementwise::binary(net, name, &[Float32, Int32, Uint8]) => ["DIV"];
+    |net, name| elementwise::binary(net, name, &[Float32, Int32, Int64, Int8, Uint8, Int16]) =>
+        ["MAXIMUM", "MINIMUM"];
+    |net, name| elementwise::binary(net, name, &[Float32, Int32, Int8]) => ["SQUARED_DIFFERENCE"];
+    |net, name| elementwise::binary(net, name, &[Float32, Int32, Int64]) => ["FLOOR_DIV", "FLOOR_MOD"];
+    |net, name| elementwise::binary(net, name, &[Float32]) => ["ATAN2"];
+    |net, name| elementwise::binary(net, name, &[Int32, Int8, Int16]) => ["BITWISE_XOR", "RIGHT_SHIFT"];
+    |net, name| elementwise::binary(net, name, &[Bool]) => ["LOGICAL_AND", "LOGICAL_OR"];
+    |net, name| elementwise::binary(net, name, &[Float32, Int32, Int64, Int8, Uint8, Int16]) =>
+        ["LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL", "EQUAL", "NOT_EQUAL"];
+    elementwise::prelu => ["PRELU"];
+    elementwise::quantize => ["QUANTIZE", "QUANTIZE"];
+    elementwise::dequantize => ["DEQUANTIZE"];
+    elementwise::cast => ["CAST", "CAST"];
+    |net, name| elementwise::reduce(net, name, &[Float32, Int32, Int64, Int8, Uint8, Int16]) =>
+        ["MEAN", "MEAN", "REDUCE_MAX", "REDUCE_MIN"];
+    |net, name| elementwise::reduce(net, name, &[Float32, Int32, Int64]) => ["SUM"];
+    |net, name| elementwise::reduce(net, name, &[Float32, Int32, Int64]) => ["REDUCE_PROD"];
+    |net, name| elementwise::reduce(net, name, &[Bool]) => ["REDUCE_ANY", "REDUCE_ALL"];
+    layers::fully_connected => ["FULLY_CONNECTED", "FULLY_CONNECTED", "FULLY_CONNECTED"];
+    layers::batch_matmul => ["BATCH_MATMUL", "BATCH_MATMUL"];
+    layers::convolution => ["CONV_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "DEPTHWISE_CONV_2D"];
+    layers::transposed => ["TRANSPOSE_CONV"];
+    layers::pool => ["AVERAGE_POOL_2D", "MAX_POOL_2D"];
+    layers::softmax => ["SOFTMAX"];
+    layers::normalisation => ["L2_NORMALIZATION"];
+    layers::resize => ["RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"];
+    moves::transpose => ["TRANSPOSE"];
+    moves::reshape => ["RESHAPE", "SQUEEZE", "EXPAND_DIMS"];
+    moves::slice => ["SLICE"];
+    moves::strided_slice => ["STRIDED_SLICE", "STRIDED_SLICE"];
+    moves::pad => ["PAD", "PADV2", "MIRROR_PAD"];
+    moves::concatenation => ["CONCATENATION", "PACK"];
+    moves::split => ["SPLIT", "UNPACK"];
+    moves::tile => ["TILE", "BROADCAST_TO"];
+    indices::gather => ["GATHER", "GATHER"];
+    indices::gather_nd => ["GATHER_ND", "SCATTER_ND"];
+    indices::select => ["SELECT_V2", "SELECT"];
+    indices::top_k => ["TOPK_V2", "ARG_MAX", "ARG_MIN"];
+    elementwise::cumsum => ["CUMSUM"];
+    moves::reverse => ["REVERSE_V2"];
+    indices::one_hot => ["ONE_HOT"];
+    moves::update => ["DYNAMIC_UPDATE_SLICE"];
+}
+
+impl Net {
+    /// Sets a quantisation.
+    fn fix(&mut self, tensor: i32, scale: f32, zero_point: i64) {
+        self.file.quantize(tensor, &[scale], &[zero_point], 0);
+    }
+}
+
+/// Two shapes that broadcast, and the wide one.
+fn pair(net: &mut Net, most: i32) -> [Vec<i32>; 3] {
+    let wide = net.shape((1, most));
+    let mut own = [wide.clone(), wide.clone()];
+    let which = usize::from(net.random.flag());
+    match net.random.below(4) {
+        0 => {
+            for extent in &mut own[which] {
+                if net.random.flag() {
+                    *extent = 1;
+                }
+            }
+        }
+        1 => {
+            let cut = usize::try_from(net.random.below(i32::try_from(wide.len()).unwrap_or(1)));
+            own[which].drain(..cut.unwrap_or(0));
+        }
+        _ => {}
+    }
+    let [a, b] = own;
+    [a, b, wide]
+}
+
+const ANY: &[TensorKind] = &[Float32, Int8, Uint8, Int16, Int32, Int64];
+
+fn at(values: &[i32], index: i32) -> i32 {
+    values[usize::try_from(index).unwrap_or(0)]
+}
+
+fn rank(shape: &[i32]) -> i32 {
+    i32::try_from(shape.len()).unwrap_or(0)
+}

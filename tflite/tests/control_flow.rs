@@ -1,0 +1,169 @@
+//! Graphs that operators refer to, and variables with a name.
+
+#![expect(clippy::unwrap_used, reason = "a test outside #[test] functions")]
+
+#[path = "common/run.rs"]
+mod once;
+
+use std::sync::Arc;
+
+use nnburst_executor::{CompileOptions, ExtensionRegistry, Plan, TfliteExecutor};
+use nnburst_hal::tflite_extension;
+use nnburst_tflite::testing::{TfliteFile, Value};
+use nnburst_tflite::{ImportOptions, Imported, TensorKind};
+
+const F32: TensorKind = TensorKind::Float32;
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect()
+}
+
+fn bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+fn import(file: &TfliteFile, extension: bool) -> Imported {
+    let options = ImportOptions { extension, ..ImportOptions::default() };
+    Imported::from_bytes_with(&file.build(), options).unwrap()
+}
+
+fn plan(imported: &Imported) -> Plan {
+    let mut extensions = ExtensionRegistry::default();
+    extensions.register(tflite_extension::NAME, Arc::new(TfliteExecutor));
+    let options = CompileOptions { extensions, ..CompileOptions::default() };
+    Plan::compile(&imported.model, &options).unwrap()
+}
+
+/// The sum of a tensor with itself, or its negative.
+fn branches() -> TfliteFile {
+    let mut file = TfliteFile::new();
+    let condition = file.input("condition", TensorKind::Bool, &[]);
+    let x = file.input("x", F32, &[2]);
+    let y = file.tensor("y", F32, &[2]);
+    let graphs = vec![(0, Value::I32(1)), (1, Value::I32(2))];
+    file.operator_with("IF", &[condition, x], &[y], 92, graphs);
+    file.outputs(&[y]);
+    for name in ["ADD", "NEG"] {
+        file.next_graph();
+        let x = file.input("x", F32, &[2]);
+        let y = file.tensor("y", F32, &[2]);
+        let inputs = if name == "ADD" { vec![x, x] } else { vec![x] };
+        file.operator(name, &inputs, &[y]);
+        file.outputs(&[y]);
+    }
+    file
+}
+
+#[test]
+fn a_condition_chooses_a_graph() {
+    for extension in [false, true] {
+        let imported = import(&branches(), extension);
+        assert_eq!(imported.model.referenced.len(), 2);
+        let plan = plan(&imported);
+        for (condition, want) in [(1, [3.0, -4.0]), (0, [-1.5, 2.0])] {
+            let x = bytes(&[1.5, -2.0]);
+            let (outputs, _) = once::run(&mut plan.session(), &imported, &[&[condition], &x], &[]);
+            assert_eq!(floats(&outputs[0]), want, "extension {extension}");
+        }
+    }
+}
+
+/// Doubles a tensor as often as a counter of this type goes below 5.
+fn doubling(kind: TensorKind) -> TfliteFile {
+    let five = |file: &mut TfliteFile, value: i64| match kind {
+        TensorKind::Int64 => file.constant("limit", kind, &[], &value.to_le_bytes()),
+        _ => file.int_constant("limit", &[], &[i32::try_from(value).unwrap()]),
+    };
+    let mut file = TfliteFile::new();
+    let variables =
+        |file: &mut TfliteFile| [file.input("i", kind, &[]), file.input("x", F32, &[2])];
+    let [i, x] = variables(&mut file);
+    let (count, y) = (file.tensor("count", kind, &[]), file.tensor("y", F32, &[2]));
+    let graphs = vec![(0, Value::I32(1)), (1, Value::I32(2))];
+    file.operator_with("WHILE", &[i, x], &[count, y], 93, graphs);
+    file.outputs(&[count, y]);
+
+    file.next_graph();
+    let [i, _] = variables(&mut file);
+    let (limit, goes_on) = (five(&mut file, 5), file.tensor("goes on", TensorKind::Bool, &[]));
+    file.operator("LESS", &[i, limit], &[goes_on]);
+    file.outputs(&[goes_on]);
+
+    file.next_graph();
+    let [i, x] = variables(&mut file);
+    let (one, next) = (five(&mut file, 1), file.tensor("next", kind, &[]));
+    let y = file.tensor("y", F32, &[2]);
+    file.operator("ADD", &[i, one], &[next]);
+    file.operator("ADD", &[x, x], &[y]);
+    file.outputs(&[next, y]);
+    file
+}
+
+#[test]
+fn loops_go_on_while_their_condition_holds() {
+    for (kind, extension) in
+        [(TensorKind::Int32, false), (TensorKind::Int32, true), (TensorKind::Int64, true)]
+    {
+        let imported = import(&doubling(kind), extension);
+        let plan = plan(&imported);
+        for (first, want) in [(2i32, 8.0), (7, 1.0)] {
+            let inputs = [first.to_le_bytes().to_vec(), bytes(&[1.0, -1.0])];
+            let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+            let (outputs, _) = once::run(&mut plan.session(), &imported, &inputs, &[]);
+            assert_eq!(outputs[0], first.max(5).to_le_bytes(), "{kind:?}");
+            assert_eq!(floats(&outputs[1]), [want, -want], "{kind:?}, extension {extension}");
+        }
+    }
+}
+
+/// A graph that takes itself for its branch.
+#[test]
+fn graphs_that_lead_in_circles_are_refused() {
+    let mut file = TfliteFile::new();
+    let condition = file.input("condition", TensorKind::Bool, &[]);
+    let y = file.tensor("y", TensorKind::Bool, &[]);
+    let graphs = vec![(0, Value::I32(0)), (1, Value::I32(0))];
+    file.operator_with("IF", &[condition, condition], &[y], 92, graphs);
+    file.outputs(&[y]);
+    for extension in [false, true] {
+        let options = ImportOptions { extension, ..ImportOptions::default() };
+        let why = Imported::from_bytes_with(&file.build(), options).unwrap_err().to_string();
+        assert!(why.contains("too deep"), "{why}");
+    }
+}
+
+/// Adds an input to a variable that starts with a constant.
+#[test]
+fn variables_keep_their_value_from_one_execution_to_the_next() {
+    let handle = |file: &mut TfliteFile| {
+        let handle = file.tensor("handle", TensorKind::Resource, &[]);
+        let fields = vec![(0, Value::text("")), (1, Value::text("total"))];
+        file.operator_with("VAR_HANDLE", &[], &[handle], 111, fields);
+        handle
+    };
+    let mut file = TfliteFile::new();
+    let x = file.input("x", F32, &[2]);
+    file.operator_with("CALL_ONCE", &[], &[], 103, vec![(0, Value::I32(1))]);
+    let total = handle(&mut file);
+    let (before, after) = (file.tensor("before", F32, &[2]), file.tensor("after", F32, &[2]));
+    file.operator("READ_VARIABLE", &[total], &[before]);
+    file.operator("ADD", &[before, x], &[after]);
+    file.operator("ASSIGN_VARIABLE", &[total, after], &[]);
+    file.outputs(&[after]);
+    file.next_graph();
+    let total = handle(&mut file);
+    let first = file.float_constant("first", &[2], &[10.0, 20.0]);
+    file.operator("ASSIGN_VARIABLE", &[total, first], &[]);
+
+    let imported = import(&file, false);
+    let [state] = &imported.states[..] else { panic!("{} states", imported.states.len()) };
+    assert_eq!((state.info.name.as_str(), floats(&state.initial)), ("/total", vec![10.0, 20.0]));
+    let plan = plan(&imported);
+    let mut states = vec![state.initial.clone()];
+    for want in [[11.0, 22.0], [12.0, 24.0]] {
+        let x = bytes(&[1.0, 2.0]);
+        let (outputs, next) = once::run(&mut plan.session(), &imported, &[&x], &states);
+        assert_eq!(floats(&outputs[0]), want);
+        states = next;
+    }
+}
