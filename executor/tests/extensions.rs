@@ -177,3 +177,117 @@ fn oem_operations_go_to_who_is_registered_for_them() {
     session.run(&inputs, &[Output::new(ViewMut::of(&mut output))], &Control::default()).unwrap();
     assert_eq!(output, [3, 2, 1, 0]);
 }
+
+/// One operation of `dev.nnburst.tflite` over inputs, constants and a FLOAT32 result.
+fn run_tflite(
+    number: u16,
+    inputs: &[(&[u32], &[f32])],
+    weights: (&[u32], &[u8]),
+    options: &[Operand],
+) -> Result<(), String> {
+    let operand = |operand: Operand| Operand { number_of_consumers: 1, ..operand };
+    let mut model = Model {
+        extension_name_to_prefix: vec![ExtensionNameAndPrefix {
+            name: nnburst_hal::tflite_extension::NAME.to_owned(),
+            prefix: PREFIX,
+        }],
+        ..Model::default()
+    };
+    let graph = &mut model.main;
+    for (dims, _) in inputs {
+        let input = Operand::float32(*dims).with_lifetime(OperandLifeTime::SubgraphInput);
+        graph.operands.push(operand(input));
+    }
+    let constant = |mut operand: Operand, bytes: &[u8], values: &mut Vec<u8>| {
+        operand.lifetime = OperandLifeTime::ConstantCopy;
+        operand.number_of_consumers = 1;
+        operand.location.offset = u32::try_from(values.len()).unwrap();
+        operand.location.length = u32::try_from(bytes.len()).unwrap();
+        values.extend_from_slice(bytes);
+        operand
+    };
+    let filter = Operand::quant8_signed(weights.0, 0.5, 0);
+    graph.operands.insert(1, constant(filter, weights.1, &mut model.operand_values));
+    for option in options {
+        let value =
+            if option.kind == OperandType::Bool { vec![0] } else { 1i32.to_le_bytes().into() };
+        graph.operands.push(constant(option.clone(), &value, &mut model.operand_values));
+    }
+    let scalars = Operand::scalar(OperandType::Int32);
+    graph.operands.push(constant(scalars, &[0; 4], &mut model.operand_values));
+    let count = u32::try_from(graph.operands.len()).unwrap();
+    graph.operands.push(Operand::float32([]).with_lifetime(OperandLifeTime::SubgraphOutput));
+    graph.input_indexes = (0..count).filter(|&at| at == 0 || at == 2).collect();
+    graph.output_indexes = vec![count];
+    let inputs_of = (0..count).collect();
+    let operation = Operation { kind: extension(number), inputs: inputs_of, outputs: vec![count] };
+    graph.operations = vec![operation];
+    let mut extensions = ExtensionRegistry::default();
+    extensions
+        .register(nnburst_hal::tflite_extension::NAME, Arc::new(nnburst_executor::TfliteExecutor));
+    let options = CompileOptions { extensions, ..CompileOptions::default() };
+    let plan = Plan::compile(&model, &options).map_err(|error| error.to_string())?;
+    let bytes: Vec<Vec<u8>> = inputs
+        .iter()
+        .map(|(_, values)| values.iter().flat_map(|value| value.to_le_bytes()).collect())
+        .collect();
+    let given: Vec<Input<'_>> = bytes
+        .iter()
+        .zip(inputs)
+        .map(|(bytes, (dims, _))| Input::Value { bytes: View::of(bytes), dimensions: dims })
+        .collect();
+    let mut output = [0; 64];
+    let ran =
+        plan.session().run(&given, &[Output::new(ViewMut::of(&mut output))], &Control::default());
+    ran.map_err(|error| error.to_string())
+}
+
+/// What once divided by zero, and what once took the missing part of a bias for zeros.
+#[test]
+fn tensors_without_channels_and_short_biases_are_refused() {
+    let int = Operand::scalar(OperandType::Int32);
+    let flag = Operand::scalar(OperandType::Bool);
+    let windows = vec![int.clone(); 6];
+    let bias = (&[2u32][..], &[0.0f32; 2][..]);
+    let empty = (&[1u32, 2, 2, 0][..], &[][..]);
+    let error = run_tflite(4, &[empty, bias], (&[1, 1, 1, 2], &[1; 2]), &windows).unwrap_err();
+    assert!(error.contains("empty beyond its batches"), "{error}");
+    let dense = [int, flag.clone(), flag];
+    let row = (&[1u32, 4][..], &[1.0f32; 4][..]);
+    let weights = (&[3u32, 4][..], &[1u8; 12][..]);
+    let error = run_tflite(9, &[row, bias], weights, &dense).unwrap_err();
+    assert!(error.contains("is no bias of floats"), "{error}");
+    let bias = (&[3u32][..], &[0.0f32; 3][..]);
+    assert_eq!(run_tflite(9, &[row, bias], weights, &dense), Ok(()));
+}
+
+/// The C header and the documentation have every operation of the table, under its number.
+#[test]
+fn header_and_documentation_have_every_operation() {
+    let read = |path: &str| {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        std::fs::read_to_string(root.join(path)).unwrap()
+    };
+    let header = read("ndk/include/extensions/TfliteExtension.h");
+    let documentation = read("docs/extension.md");
+    let operations = nnburst_hal::tflite_extension::OPERATIONS;
+    for about in operations {
+        let (name, number) = (about.name, about.number);
+        assert!(header.contains(&format!("NNBURST_TFLITE_{name} = {number},\n")), "{name}");
+        let options: Vec<String> = about
+            .options
+            .iter()
+            .map(|option| {
+                format!("{}: {}", option.name, format!("{:?}", option.kind).to_uppercase())
+            })
+            .map(|option| option.replace(": INT", ": INT32").replace(": FLOAT", ": FLOAT32"))
+            .collect();
+        let row =
+            documentation.lines().find(|row| row.starts_with(&format!("| {number} | {name} |")));
+        assert!(
+            row.is_some_and(|row| row.ends_with(&format!("| {} |", options.join(", ")))),
+            "{name}"
+        );
+    }
+    assert_eq!(header.matches(" = ").count(), operations.len() + 6, "of the header");
+}

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nnburst_conformance::{Case, load_dir, shared_dir};
-use nnburst_executor::testing::{TestRng, fuzz_hostile_values};
+use nnburst_executor::testing::{TestRng, fuzz_extension, fuzz_hostile_values};
 use nnburst_executor::{CompileOptions, Control, Input, Output, Plan};
 use nnburst_hal::{Access, Memory, OperandLifeTime, OperandType, View, ViewMut};
 
@@ -134,6 +134,31 @@ fn random_models_with_random_values_are_computed_or_refused() {
     let computed = computed.count();
     println!("{computed} computed");
     assert!(computed > 200, "{computed} computed, the others refused");
+}
+
+/// The same for every operation of the extension `dev.nnburst.tflite`, each of which some of the
+/// models compute.
+#[test]
+fn operations_of_the_extension_are_computed_or_refused() {
+    let mut left: std::collections::BTreeSet<u16> =
+        nnburst_hal::tflite_extension::OPERATIONS.iter().map(|about| about.number).collect();
+    let mut failed = std::collections::BTreeMap::new();
+    for seed in 0..rounds(1) * 16_000 {
+        let mut rng = TestRng::of_seed(seed);
+        let bytes: Vec<u8> = (0..200).map(|_| rng.number().to_le_bytes()[0]).collect();
+        match std::panic::catch_unwind(|| fuzz_extension(&bytes)) {
+            Ok((number, true)) => {
+                left.remove(&number);
+            }
+            Ok(_) => {}
+            Err(cause) => {
+                let cause = cause.downcast_ref::<String>().cloned().unwrap_or_default();
+                failed.entry(cause).or_insert(seed);
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{failed:#?}");
+    assert!(left.is_empty(), "never computed: {left:?}");
 }
 
 fn cases() -> Option<Vec<Case>> {

@@ -158,10 +158,16 @@ impl Axis {
     #[inline(always)]
     pub(crate) fn taps(self, output: usize) -> impl Iterator<Item = (usize, usize)> {
         let start = output * self.stride;
+        self.tap_range(output).map(move |tap| (tap, start + tap * self.dilation - self.head))
+    }
+
+    /// Filter positions at which the window at `output` covers the input.
+    #[inline(always)]
+    pub(crate) fn tap_range(self, output: usize) -> std::ops::Range<usize> {
+        let start = output * self.stride;
         // Of the filter those alone, however much of it there is.
         let until = |end: usize| end.saturating_sub(start).div_ceil(self.dilation);
-        let taps = until(self.head)..until(self.head + self.input).min(self.filter);
-        taps.map(move |tap| (tap, start + tap * self.dilation - self.head))
+        until(self.head)..until(self.head + self.input).min(self.filter)
     }
 }
 

@@ -1,11 +1,13 @@
 //! Random models, for property tests and fuzz targets; feature `testing`.
 
+mod extension;
 mod graph;
 mod hostile;
 mod operations;
 mod shrink;
 mod test_rng;
 
+pub use extension::fuzz_extension;
 pub use graph::{Element, RandomModel, random_model};
 pub use hostile::fuzz_hostile_values;
 pub use shrink::shrink;

@@ -91,6 +91,7 @@ fn headers_stand_alone() {
         "android/NeuralNetworks.h",
         "android/hardware_buffer.h",
         "extensions/FibonacciExtension.h",
+        "extensions/TfliteExtension.h",
     ];
     let dialects =
         [("gcc", "c99"), ("gcc", "c2x"), ("clang", "c11"), ("g++", "c++11"), ("clang++", "c++20")];

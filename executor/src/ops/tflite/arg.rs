@@ -246,6 +246,25 @@ impl<'c, 'o> OperatorCall<'c, 'o> {
         Ok(Arg { kind, shape: tensor.shape, scale, zero_point, channels: tensor.channel_quant })
     }
 
+    /// Checks that an input is of this type and has one element.
+    pub(super) fn one_element(&self, index: usize, kind: ElementKind) -> Result<(), OpError> {
+        let arg = self.arg(index)?;
+        if arg.kind == kind && arg.shape.elements() == 1 {
+            return Ok(());
+        }
+        let what = format!("is {:?} of {:?}, not one {kind:?}", arg.kind, arg.shape);
+        Err(OpError::input(index, what))
+    }
+
+    /// Checks that a result is of one of these types.
+    pub(super) fn result_is(&self, index: usize, kinds: &[ElementKind]) -> Result<(), OpError> {
+        let kind = self.result(index)?.kind;
+        if kinds.contains(&kind) {
+            return Ok(());
+        }
+        Err(OpError::output(index, format!("is {kind:?}, not one of {kinds:?}")))
+    }
+
     /// States a result's shape, as TFLite has it.
     pub(super) fn set(&mut self, index: usize, extents: &[usize]) -> Result<Shape, OpError> {
         let shape = Shape::new(extents)?;

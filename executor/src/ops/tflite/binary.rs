@@ -33,7 +33,11 @@ fn emit<T: Element, U: Element>(
     f: impl Fn(T, T) -> Result<U, &'static str> + Send + Sync + 'static,
 ) -> Lowered {
     let walk = Broadcast::new(&pair.result.shape, &pair.a.shape, &pair.b.shape);
+    let is_empty = pair.result.shape.elements() == 0;
     call.step(&pair.result.shape, move |io| {
+        if is_empty {
+            return Ok(());
+        }
         let (a, b) = (Rows::from(io.input::<T>(0)), Rows::from(io.input::<T>(1)));
         walk.each_row(a, b, Rows::from(io.output::<U>(0)), |a, b, to| {
             let (da, db) = (usize::from(a.len() > 1), usize::from(b.len() > 1));
@@ -401,5 +405,6 @@ pub(super) fn logical(call: &mut OperatorCall<'_, '_>, f: fn(bool, bool) -> bool
     if pair.a.kind != ElementKind::Bool {
         return Err(refused(0, pair.a.kind).into());
     }
+    pair.a.same_kind(&pair.result)?;
     emit(call, &pair, move |a: u8, b: u8| Ok(u8::from(f(a != 0, b != 0))))
 }

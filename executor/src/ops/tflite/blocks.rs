@@ -55,6 +55,9 @@ fn channels(call: &mut OperatorCall<'_, '_>, to_depth: bool) -> Lowered {
     Ok(())
 }
 
+/// Bytes of a copy and its axes, about.
+const COPY_BYTES: usize = 256;
+
 /// The most blocks that pixels are spread over.
 const MAX_BLOCKS: usize = 1 << 16;
 
@@ -69,10 +72,16 @@ struct Spread<'a> {
 
 impl Spread<'_> {
     /// A copy for each place in a block, from the image to the batches or the other way around.
-    fn copies(&self, to_batches: bool, width: usize) -> Result<Vec<Copy>, OpError> {
+    fn copies(
+        &self,
+        call: &mut OperatorCall<'_, '_>,
+        to_batches: bool,
+        width: usize,
+    ) -> Lowered<Vec<Copy>> {
         let places = self.block.iter().try_fold(1usize, |all, &block| all.checked_mul(block));
         let places = places.filter(|&places| places <= MAX_BLOCKS);
         let places = places.ok_or_else(|| OpError::rule(format!("blocks of {:?}", self.block)))?;
+        call.claim(places * COPY_BYTES)?;
         let (large, small) = (strides(self.image), strides(self.batches));
         let mut copies = Vec::new();
         for place in 0..places {
@@ -153,7 +162,7 @@ pub(super) fn space_to_batch(call: &mut OperatorCall<'_, '_>) -> Lowered {
     }
     let shape = call.set(0, &extents)?;
     let spread = Spread { image: &input.shape, batches: &extents, block: &block, heads: &heads };
-    let copies = spread.copies(true, input.kind.bytes())?;
+    let copies = spread.copies(call, true, input.kind.bytes())?;
     let zero = zero_bytes(&call.result(0)?);
     call.step(&shape, move |io| {
         fill_with(io.output(0), &zero);
@@ -178,7 +187,7 @@ pub(super) fn batch_to_space(call: &mut OperatorCall<'_, '_>) -> Lowered {
     }
     let shape = call.set(0, &extents)?;
     let spread = Spread { image: &extents, batches: &input.shape, block: &block, heads: &heads };
-    let copies = spread.copies(false, input.kind.bytes())?;
+    let copies = spread.copies(call, false, input.kind.bytes())?;
     call.step(&shape, move |io| {
         copies.iter().try_for_each(|copy| copy.run(io.input(0), io.output(0)))
     });

@@ -9,6 +9,7 @@ use nnburst_kernels::tensor::quant::Multiplier;
 use nnburst_kernels::tensor::{In, OpError, Shape};
 
 use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused};
+use super::depthwise::{EXACT_TAPS, TapSums};
 use super::dots::{dots, exact};
 use super::math::{Stored, apply_wide, low};
 use crate::lowering::Lowered;
@@ -116,8 +117,9 @@ impl Weights {
             return Err(refused(input, arg.kind).into());
         }
         let given = Self::Given { input, kind: arg.kind, zero_point: arg.zero_point };
+        // Those of an input are widened in each run.
+        call.claim(2 * arg.shape.elements())?;
         let Some(bytes) = call.constant(input) else { return Ok(given) };
-        call.claim(2 * bytes.len())?;
         let zero = arg.zero_point;
         let wide = by_kind!(arg.kind, [I8 i8, U8 u8], T => {
             widen(In::of(bytes.typed::<T>()), zero).into()
@@ -183,6 +185,40 @@ impl ConvWindows {
         Ok(Self { input, output, vertical, horizontal })
     }
 
+    /// Elements of a window over all channels.
+    pub(super) fn patch_elements(&self) -> usize {
+        self.vertical.filter * self.horizontal.filter * self.input.channels
+    }
+
+    /// Gathers the window of an output pixel, counted line by line, from one image of bytes;
+    /// `padding` stands where a tap is outside.
+    pub(super) fn gather_bytes(&self, image: &[u8], pixel: usize, padding: u8, patch: &mut [u8]) {
+        let (y, x) = (pixel / self.output.width, pixel % self.output.width);
+        let channels = self.input.channels;
+        let line = self.horizontal.filter * channels;
+        let columns = self.horizontal.tap_range(x);
+        let is_whole = columns.len() == self.horizontal.filter
+            && self.vertical.tap_range(y).len() == self.vertical.filter;
+        if !is_whole {
+            patch.fill(padding);
+        }
+        for (tap_y, in_y) in self.vertical.taps(y) {
+            let patch = &mut patch[tap_y * line..(tap_y + 1) * line];
+            if self.horizontal.dilation == 1 && !columns.is_empty() {
+                let in_x = x * self.horizontal.stride + columns.start - self.horizontal.head;
+                let from = self.input.at(0, in_y, in_x, 0);
+                let patch = &mut patch[columns.start * channels..columns.end * channels];
+                patch.copy_from_slice(&image[from..from + patch.len()]);
+                continue;
+            }
+            for (tap_x, in_x) in self.horizontal.taps(x) {
+                let from = self.input.at(0, in_y, in_x, 0);
+                patch[tap_x * channels..(tap_x + 1) * channels]
+                    .copy_from_slice(&image[from..from + channels]);
+            }
+        }
+    }
+
     /// Gathers the patch of an output pixel: channels `first..first + count` of each tap, less the
     /// zero point; 0 where a tap is outside.
     pub(super) fn gather<T: Stored>(
@@ -210,10 +246,10 @@ impl ConvWindows {
 
 /// CONV_2D of integers: filters `[outputs, height, width, inputs per group]`.
 pub(super) fn conv_2d(call: &mut OperatorCall<'_, '_>) -> Lowered {
-    if call.arg(0)?.kind == ElementKind::F32 {
-        return super::hybrid_conv::conv_2d(call);
-    }
     let (input, filter, result) = (call.arg(0)?, call.arg(1)?, call.result(0)?);
+    if input.kind == ElementKind::F32 {
+        return super::hybrid_conv::conv_2d(call, &input, filter);
+    }
     input.same_kind(&result)?;
     let &[outputs, height, width, depth] = &filter.shape[..] else {
         return Err(OpError::input(1, format!("is of {:?}", filter.shape)).into());
@@ -273,10 +309,10 @@ pub(super) fn conv_2d(call: &mut OperatorCall<'_, '_>) -> Lowered {
 
 /// DEPTHWISE_CONV_2D of integers: filters `[1, height, width, channels]`.
 pub(super) fn depthwise_conv_2d(call: &mut OperatorCall<'_, '_>) -> Lowered {
-    if call.arg(0)?.kind == ElementKind::F32 {
-        return super::hybrid_conv::depthwise_conv_2d(call);
-    }
     let (input, filter, result) = (call.arg(0)?, call.arg(1)?, call.result(0)?);
+    if input.kind == ElementKind::F32 {
+        return super::hybrid_conv::depthwise_conv_2d(call, &input, filter);
+    }
     input.same_kind(&result)?;
     let &[1, height, width, outputs] = &filter.shape[..] else {
         return Err(OpError::input(1, format!("is of {:?}", filter.shape)).into());
@@ -295,24 +331,52 @@ pub(super) fn depthwise_conv_2d(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let shape = windows.output.shape()?;
     call.set(0, &shape)?;
     let zero_point = input.zero_point;
+    let rows = windows.output.batches * windows.output.height;
+    let work = u64::try_from(shape.elements().saturating_mul(2 * height * width));
+    let (label, isa) =
+        (plain("tflite_depthwise_conv_2d", &shape, work.unwrap_or(u64::MAX)), call.isa());
+    let is_exact = input.kind != ElementKind::I16 || height * width <= EXACT_TAPS;
     by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => {
-        call.step(&shape, move |io| {
+        call.emit_bands(label, 4 * outputs, rows, move |mut io, band| {
             let filters = weights.get(&io);
             let (from, to) = (io.input::<T>(0), io.output::<T>(0));
-            for at in nnburst_kernels::tensor::poll::each(0..to.len(), height * width) {
-                let channel = at % outputs;
-                let pixel = at / outputs;
-                let (x, rest) = (pixel % windows.output.width, pixel / windows.output.width);
-                let (y, batch) = (rest % windows.output.height, rest / windows.output.height);
-                let mut sum = bias.get(&io, channel);
-                for (tap_y, in_y) in windows.vertical.taps(y) {
-                    for (tap_x, in_x) in windows.horizontal.taps(x) {
-                        let value = from.get(windows.input.at(batch, in_y, in_x, channel / times));
-                        let weight = filters[(tap_y * width + tap_x) * outputs + channel];
-                        sum += i64::from(value.wide() - zero_point) * i64::from(weight);
+            let fixed = io.inputs_and_outputs();
+            let sums = io.scratch_slice::<i32>();
+            for row in band {
+                let (batch, y) = (row / windows.output.height, row % windows.output.height);
+                for x in 0..windows.output.width {
+                    nnburst_kernels::tensor::poll::work(height * width * outputs / 2 + 8)?;
+                    let first = windows.output.at(batch, y, x, 0);
+                    let store = |channel: usize, sum: i64| {
+                        let sum = sum + bias.get(&fixed, channel);
+                        to.set(first + channel, T::stored(requantise.apply(channel, sum)));
+                    };
+                    if is_exact {
+                        isa.run(TapSums {
+                            windows: &windows,
+                            input: from,
+                            place: [batch, y, x],
+                            zero_point,
+                            filters: &filters,
+                            sums,
+                        });
+                        let sums = sums.iter().take(outputs).enumerate();
+                        sums.for_each(|(channel, &sum)| store(channel, i64::from(sum)));
+                        continue;
+                    }
+                    for channel in 0..outputs {
+                        let mut sum = 0;
+                        for (tap_y, in_y) in windows.vertical.taps(y) {
+                            for (tap_x, in_x) in windows.horizontal.taps(x) {
+                                let place = windows.input.at(batch, in_y, in_x, channel / times);
+                                let weight = filters[(tap_y * width + tap_x) * outputs + channel];
+                                let value = from.get(place).wide() - zero_point;
+                                sum += i64::from(value) * i64::from(weight);
+                            }
+                        }
+                        store(channel, sum);
                     }
                 }
-                to.set(at, T::stored(requantise.apply(channel, sum)));
             }
             Ok(())
         });
@@ -355,7 +419,7 @@ pub(super) fn transpose_conv(call: &mut OperatorCall<'_, '_>) -> Lowered {
             sums.fill(0);
             let (small, large) = (windows.output, windows.input);
             let pixels = small.batches * small.height * small.width;
-            for pixel in nnburst_kernels::tensor::poll::each(0..pixels, height * width * outputs) {
+            for pixel in nnburst_kernels::tensor::poll::each(0..pixels, height * width * outputs * (1 + depth / 4)) {
                 let (x, rest) = (pixel % small.width, pixel / small.width);
                 let (y, batch) = (rest % small.height, rest / small.height);
                 for (tap_y, out_y) in windows.vertical.taps(y) {
@@ -372,7 +436,8 @@ pub(super) fn transpose_conv(call: &mut OperatorCall<'_, '_>) -> Lowered {
                     }
                 }
             }
-            for (at, &sum) in sums.iter().enumerate() {
+            let sums = sums.iter().take(to.len()).enumerate();
+            for (at, &sum) in nnburst_kernels::tensor::poll::each(sums, 4) {
                 let channel = at % outputs;
                 let sum = sum + bias.get(&fixed, channel);
                 to.set(at, T::stored(requantise.apply(channel, sum)));

@@ -170,7 +170,7 @@ pub(super) fn part(call: &mut OperatorCall<'_, '_>, f: fn(f32, f32) -> f32) -> L
     let shape = call.set(0, &extents)?;
     call.step(&shape, move |io| {
         let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
-        for at in 0..to.len() {
+        for at in poll::each(0..to.len(), 16) {
             let [real, imaginary] = from.block(2 * at);
             to.set(at, f(real, imaginary));
         }

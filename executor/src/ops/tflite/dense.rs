@@ -7,7 +7,8 @@ use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::conv::{BiasKind, Requantise, Weights, bias_at};
 use super::dots::{OF_BYTES, dots, exact};
 use super::math::{Stored, f32_of, f64_of, low, round_f64};
-use super::products::{ByteProducts, Quantise, RoundOnce};
+use super::on_the_fly::{Dequantiser, OnTheFly, RowScale};
+use super::products::{ByteProducts, MOST_ROWS, RoundOnce, RowBytes, SumScales};
 use crate::lowering::{Label, Lowered};
 use crate::ops::support::plain;
 
@@ -43,6 +44,9 @@ pub(super) fn fully_connected(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let shape = call.set(0, &extents)?;
     let of = Rows { rows, units, depth };
     match input.kind {
+        ElementKind::F32 if result.kind != ElementKind::F32 => {
+            Err(OpError::output(0, "is not of floats").into())
+        }
         ElementKind::F32 => hybrid(call, &weights, &shape, of),
         _ => integers(call, &input, &weights, &result, &shape, of),
     }
@@ -70,25 +74,35 @@ fn integers(
         BiasKind::I32(index) => call.constant(index).map(|bias| bias.typed::<i32>().to_vec()),
         BiasKind::I64(_) => None,
     };
-    if (input.kind, result.kind) == (ElementKind::I8, ElementKind::I8)
+    if let Some(bytes) = RowBytes::of(input)
+        && matches!(result.kind, ElementKind::I8 | ElementKind::U8)
         && let Some(start) = start
-        && let Some(products) = ByteProducts::new(call, 1, weights, of.depth, from_zero, &start)
+        && let Some(products) = ByteProducts::new(call, 1, weights, of.depth, bytes, Some(&start))?
     {
         let label = Label { form: products.isa(), ..plain("tflite_fully_connected", shape, work) };
-        call.emit_with_scratch(label, 4 * products.words(), move |mut io| {
-            let (from, to) = (io.input::<i8>(0), io.output::<i8>(0));
-            let words = io.scratch_slice::<i32>();
-            for at in 0..of.rows {
-                let sums =
-                    products.compute(from.slice(at * of.depth..(at + 1) * of.depth), words)?;
-                let (scales, range) = (&once[..], (min, max));
-                let sums = &mut *sums;
-                isa.run(RoundOnce { sums: &mut *sums, scales, zero_point: to_zero, range });
-                for (unit, &sum) in sums.iter().enumerate() {
-                    to.set(at * of.units + unit, i8::stored(sum));
+        let most = products.rows_at_a_time().min(of.rows);
+        call.claim(4 * of.units)?;
+        let scales = SumScales::new(once);
+        by_kind!(result.kind, [I8 i8, U8 u8], U => {
+            call.emit_with_scratch(label, products.scratch_bytes(most), move |mut io| {
+                let (from, to) = (io.input::<u8>(0), io.output::<U>(0));
+                let (kept, sums) = products.split(io.scratch_slice(), most);
+                for first in (0..of.rows).step_by(most.max(1)) {
+                    let rows = most.min(of.rows - first);
+                    let each = kept.chunks_exact_mut(products.row_stride());
+                    for (row, kept) in (first..first + rows).zip(each) {
+                        products.keep(from.slice(row * of.depth..(row + 1) * of.depth), kept);
+                    }
+                    products.compute(kept, rows, sums)?;
+                    let each = sums.chunks_exact(products.sum_stride());
+                    for (row, sums) in (first..first + rows).zip(each) {
+                        let output = to.slice(row * of.units..(row + 1) * of.units);
+                        let (scales, zero_point, range) = (&scales, to_zero, (min, max));
+                        isa.run(RoundOnce { sums, scales, zero_point, range, output });
+                    }
                 }
-            }
-            Ok(())
+                Ok(())
+            });
         });
         return Ok(());
     }
@@ -120,96 +134,10 @@ fn integers(
     Ok(())
 }
 
-/// Rows of floats as 8-bit integers less their zero point; the scale that brings sums back.
-pub(super) struct OnTheFly;
-
-impl OnTheFly {
-    /// Quantises a row symmetrically: 127 steps to the greatest size.
-    pub(super) fn symmetric(isa: Isa, row: In<'_, f32>, to: &mut [i16]) -> f32 {
-        let range = fold(row, 0.0f32, |most, x| most.max(x.abs()));
-        if range == 0.0 {
-            to.fill(0);
-            return 1.0;
-        }
-        let inverse = 127.0 / range;
-        quantise(isa, row, to, |from, to| Quantise {
-            from,
-            inverse,
-            zero_point: 0,
-            range: (-127, 127),
-            to,
-        });
-        range / 127.0
-    }
-
-    /// Quantises a row with a zero point: all of -128 to 127 between the least, or 0, and the
-    /// greatest, or 0.
-    pub(super) fn asymmetric(isa: Isa, row: In<'_, f32>, to: &mut [i16]) -> f32 {
-        let (scale, zero_point) = Self::asymmetric_stored(isa, row, to);
-        let zero_point = i16::stored(zero_point);
-        to.iter_mut().for_each(|to| *to -= zero_point);
-        scale
-    }
-
-    /// As [`Self::asymmetric`], the zero point not taken off: scale and zero point.
-    fn asymmetric_stored(isa: Isa, row: In<'_, f32>, to: &mut [i16]) -> (f32, i32) {
-        let (least, most) = fold(row, (0.0f32, 0.0f32), |(low, high), x| (low.min(x), high.max(x)));
-        if least.to_bits() == most.to_bits() || least == most {
-            to.fill(0);
-            return (1.0, 0);
-        }
-        let (low_end, high_end) = (f64::from(least), f64::from(most));
-        let scale = (high_end - low_end) / 255.0;
-        let from_min = -128.0 - low_end / scale;
-        let from_max = 127.0 - high_end / scale;
-        let error_min = 128.0 + (low_end / scale).abs();
-        let error_max = 127.0 + (high_end / scale).abs();
-        let zero = if error_min < error_max { from_min } else { from_max };
-        let zero_point = if zero <= -128.0 {
-            -128
-        } else if zero >= 127.0 {
-            127
-        } else {
-            round_f64(zero)
-        };
-        let scale = super::math::narrow(scale);
-        let inverse = 1.0 / scale;
-        quantise(isa, row, to, |from, to| Quantise {
-            from,
-            inverse,
-            zero_point,
-            range: (-128, 127),
-            to,
-        });
-        (scale, zero_point)
-    }
-}
-
-/// The elements between two polls: a row may be a whole image.
-const PIECE: usize = 4096;
-
-fn fold<S>(row: In<'_, f32>, first: S, mut step: impl FnMut(S, f32) -> S) -> S {
-    let starts = poll::each((0..row.len()).step_by(PIECE), PIECE);
-    starts.fold(first, |state, start| {
-        row.slice(start..row.len().min(start + PIECE)).iter().fold(state, &mut step)
-    })
-}
-
-fn quantise<'a>(
-    isa: Isa,
-    row: In<'a, f32>,
-    to: &'a mut [i16],
-    piece: impl Fn(In<'a, f32>, &'a mut [i16]) -> Quantise<'a>,
-) {
-    for (at, to) in poll::each(to.chunks_mut(PIECE).enumerate(), PIECE) {
-        isa.run(piece(row.slice(at * PIECE..at * PIECE + to.len()), to));
-    }
-}
-
 /// FLOAT32 times integers: each row is quantised, multiplied in integers and brought back.
 fn hybrid(call: &mut OperatorCall<'_, '_>, weights: &Arg, shape: &Shape, of: Rows) -> Lowered {
     let activation = call.activation(0)?;
-    let is_asymmetric = call.flag(2)?;
+    let way = OnTheFly::new(call.flag(2)?);
     let scales = weights.scales(of.units)?;
     let has_bias = call.has(2);
     if has_bias
@@ -219,36 +147,31 @@ fn hybrid(call: &mut OperatorCall<'_, '_>, weights: &Arg, shape: &Shape, of: Row
     }
     let work = 2 * u64::try_from(shape.elements().saturating_mul(of.depth)).unwrap_or(u64::MAX);
     let (label, isa) = (plain("tflite_hybrid", shape, work), call.isa());
-    if let Some(products) = ByteProducts::new(call, 1, weights, of.depth, 0, &vec![0; of.units]) {
+    if let Some(products) = ByteProducts::new(call, 1, weights, of.depth, RowBytes::SIGNED, None)?
+        && products.weights_zero() == 0
+    {
         let label = Label { form: products.isa(), ..label };
-        let words = products.words();
-        // The sums, and the row with 16 and with 8 bits.
-        let scratch = 4 * words + 3 * of.depth;
-        call.emit_with_scratch(label, scratch, move |mut io| {
+        let sums_of_weights = products.sums_of_weights().to_vec();
+        let to_floats = Dequantiser { scales, sums_of_weights, activation, joins_scales: true };
+        let most = products.rows_at_a_time().min(of.rows);
+        call.emit_with_scratch(label, products.scratch_bytes(most), move |mut io| {
             let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
             let inputs = io.inputs_and_outputs();
-            let (words, rest) = io.scratch_slice::<u8>().split_at_mut(4 * words);
-            let words: &mut [i32] = bytemuck::cast_slice_mut(words);
-            let (wide, narrow) = rest.split_at_mut(2 * of.depth);
-            let wide: &mut [i16] = bytemuck::cast_slice_mut(wide);
-            let narrow: &mut [i8] = bytemuck::cast_slice_mut(&mut narrow[..of.depth]);
-            for at in 0..of.rows {
-                let values = from.slice(at * of.depth..(at + 1) * of.depth);
-                let (scale, zero_point) = if is_asymmetric {
-                    OnTheFly::asymmetric_stored(isa, values, wide)
-                } else {
-                    (OnTheFly::symmetric(isa, values, wide), 0)
-                };
-                for (to, &value) in narrow.iter_mut().zip(wide.iter()) {
-                    *to = i8::stored(i32::from(value));
+            let (kept, sums) = products.split(io.scratch_slice(), most);
+            let mut found = [RowScale { scale: 1.0, zero_point: 0 }; MOST_ROWS];
+            for first in (0..of.rows).step_by(most.max(1)) {
+                let rows = most.min(of.rows - first);
+                let each = kept.chunks_exact_mut(products.row_stride()).zip(&mut found);
+                for (row, (kept, found)) in (first..first + rows).zip(each) {
+                    let values = from.slice(row * of.depth..(row + 1) * of.depth);
+                    *found = way.quantise(isa, values, products.flip(), &mut kept[..of.depth]);
                 }
-                let sums = products.compute(In::of(narrow), words)?;
-                let of_weights = products.sums_of_weights();
-                for (unit, (&sum, of_weights)) in sums.iter().zip(of_weights).enumerate() {
-                    let bias = if has_bias { inputs.input::<f32>(2).get(unit) } else { 0.0 };
-                    let sum = sum.wrapping_sub(zero_point.wrapping_mul(*of_weights));
-                    let real = bias + f32_of(sum) * (scale * scales[unit]);
-                    to.set(at * of.units + unit, activation.apply(real));
+                products.compute(kept, rows, sums)?;
+                let each = sums.chunks_exact(products.sum_stride()).zip(&found);
+                for (row, (sums, &found)) in (first..first + rows).zip(each) {
+                    let bias = has_bias.then(|| inputs.input::<f32>(2));
+                    let output = to.slice(row * of.units..(row + 1) * of.units);
+                    to_floats.run(isa, sums, sums.len(), found, bias, output);
                 }
             }
             Ok(())
@@ -256,27 +179,34 @@ fn hybrid(call: &mut OperatorCall<'_, '_>, weights: &Arg, shape: &Shape, of: Row
         return Ok(());
     }
     let weights = Weights::new(call, 1, weights)?;
-    call.emit_with_scratch(label, 2 * of.depth, move |mut io| {
+    // The row with 16 bits, and with 8.
+    call.emit_with_scratch(label, 3 * of.depth, move |mut io| {
         let filters = weights.get(&io);
         let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
         let inputs = io.inputs_and_outputs();
-        let row = io.scratch_slice::<i16>();
+        let (row, bytes) = io.scratch_slice::<u8>().split_at_mut(2 * of.depth);
+        let row: &mut [i16] = bytemuck::cast_slice_mut(row);
         for at in poll::each(0..of.rows, of.units * of.depth / 8) {
             let values = from.slice(at * of.depth..(at + 1) * of.depth);
-            let quantised = if is_asymmetric {
-                OnTheFly::asymmetric(isa, values, row)
-            } else {
-                OnTheFly::symmetric(isa, values, row)
-            };
+            let scale = quantised(isa, way, values, &mut bytes[..of.depth], row);
             dots(isa, OF_BYTES, row, &filters, of.units, |unit, sum| {
                 let bias = if has_bias { inputs.input::<f32>(2).get(unit) } else { 0.0 };
-                let real = bias + f32_of(low(sum)) * (quantised * scales[unit]);
+                let real = bias + f32_of(low(sum)) * (scale * scales[unit]);
                 to.set(at * of.units + unit, activation.apply(real));
             });
         }
         Ok(())
     });
     Ok(())
+}
+
+/// A row of floats as integers less their zero point, by way of bytes; the scale of the row.
+fn quantised(isa: Isa, way: OnTheFly, row: In<'_, f32>, bytes: &mut [u8], to: &mut [i16]) -> f32 {
+    let of = way.quantise(isa, row, 0, bytes);
+    for (to, byte) in to.iter_mut().zip(bytes) {
+        *to = i16::stored(i32::from(byte.cast_signed()) - of.zero_point);
+    }
+    of.scale
 }
 
 /// The matrices of a BATCH_MATMUL: `batch` pairs of `rows * depth` and `depth * columns`.
@@ -321,6 +251,7 @@ impl Matrices {
             }
             place
         };
+        call.claim(batch.elements().saturating_mul(size_of::<[usize; 2]>()))?;
         let pairs = (0..batch.elements())
             .map(|at| [place(&strides[0], at) * a0 * a1, place(&strides[1], at) * b0 * b1])
             .collect();
@@ -331,6 +262,7 @@ impl Matrices {
 /// BATCH_MATMUL of floats, of integers of one type, and of floats by 8-bit integers.
 pub(super) fn batch_matmul(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (a, b, result) = (call.arg(0)?, call.arg(1)?, call.result(0)?);
+    a.same_kind(&result)?;
     let (matrices, shape) = Matrices::read(call, &a, &b)?;
     match (a.kind, b.kind) {
         (ElementKind::F32, ElementKind::F32) => floats(call, matrices, &shape),
@@ -471,17 +403,19 @@ fn hybrid_products(
     b: &Arg,
     shape: &Shape,
 ) -> Lowered {
-    let is_asymmetric = call.flag(2)?;
+    let way = OnTheFly::new(call.flag(2)?);
     let (scale, zero_point) = (b.scale, b.zero_point);
     let (label, isa) = (plain("tflite_hybrid_matmul", shape, work_of(&of, shape)), call.isa());
     let bands = of.pairs.len();
-    // The row as floats, the row and all columns as integers.
-    let scratch = 4 * of.depth + 2 * of.depth * (of.columns + 1);
+    // The row as floats, the row and all columns as integers, the row as bytes.
+    let scratch = 4 * of.depth + 2 * of.depth * (of.columns + 1) + of.depth.next_multiple_of(2);
     call.emit_bands(label, scratch, bands, move |mut io, band| {
         let (a, b, to) = (io.input::<f32>(0), io.input::<i8>(1), io.output::<f32>(0));
         let scratch = io.scratch_slice::<i16>();
         let (floats, rest) = scratch.split_at_mut(2 * of.depth);
-        let (row, columns) = rest.split_at_mut(of.depth);
+        let (row, rest) = rest.split_at_mut(of.depth);
+        let (columns, bytes) = rest.split_at_mut(of.depth * of.columns);
+        let bytes = &mut bytemuck::cast_slice_mut::<i16, u8>(bytes)[..of.depth];
         let reals: &mut [f32] = bytemuck::cast_slice_mut(floats);
         for pair in band {
             let [left, right] = of.pairs[pair];
@@ -491,11 +425,7 @@ fn hybrid_products(
             }
             for at in poll::each(0..of.rows, of.columns * of.depth / 8) {
                 gather(a, left + at * of.strides[0][0], of.strides[0][1], reals);
-                let quantised = if is_asymmetric {
-                    OnTheFly::asymmetric(isa, In::of(reals), row)
-                } else {
-                    OnTheFly::symmetric(isa, In::of(reals), row)
-                };
+                let quantised = quantised(isa, way, In::of(reals), bytes, row);
                 dots(isa, OF_BYTES, row, columns, of.columns, |column, sum| {
                     let place = (pair * of.rows + at) * of.columns + column;
                     to.set(place, f32_of(low(sum)) * (quantised * scale));

@@ -2,114 +2,192 @@
 //! integers.
 
 use nnburst_kernels::simd::Isa;
-use nnburst_kernels::tensor::{In, OpError, poll};
+use nnburst_kernels::tensor::{In, OpError, Out, poll};
 
-use super::arg::{Arg, ElementKind, OperatorCall};
+use super::arg::{Activation, Arg, ElementKind, OperatorCall};
 use super::conv::{ConvWindows, Weights};
-use super::dense::OnTheFly;
+use super::depthwise::TapSums;
 use super::dots::{OF_BYTES, dots};
-use super::math::{Stored, f32_of, low};
-use super::products::ByteProducts;
-use crate::lowering::{Label, Lowered};
+use super::math::{f32_of, low};
+use super::on_the_fly::{Dequantiser, OnTheFly, RowScale};
+use super::products::{ByteProducts, RowBytes};
+use crate::lowering::{Io, Label, Lowered};
 use crate::ops::support::plain;
 
-/// Images as integers: with a zero point where weights have scales per channel, else symmetric.
-fn quantise(isa: Isa, is_each: bool, image: In<'_, f32>, to: &mut [i16]) -> f32 {
-    if is_each { OnTheFly::asymmetric(isa, image, to) } else { OnTheFly::symmetric(isa, image, to) }
+/// A convolution with its options and operands read.
+struct HybridConv {
+    windows: ConvWindows,
+    filter: Arg,
+    scales: Vec<f32>,
+    /// Images get a zero point where weights have scales per channel, else they are symmetric.
+    way: OnTheFly,
+    activation: Activation,
+    has_bias: bool,
+    /// Elements of an image, and pixels of what it becomes.
+    image: usize,
+    pixels: usize,
 }
 
-/// The scale of each output channel, and whether the weights have one each.
-fn scales(filter: &Arg, channels: usize) -> Result<(Vec<f32>, bool), OpError> {
-    Ok((filter.scales(channels)?, filter.channels.is_some()))
-}
+impl HybridConv {
+    /// Reads them; filters are of `height` by `width`, and so many channels come out.
+    fn read(
+        call: &OperatorCall<'_, '_>,
+        input: &Arg,
+        filter: Arg,
+        height: usize,
+        width: usize,
+        outputs: usize,
+    ) -> Lowered<Self> {
+        if call.result(0)?.kind != ElementKind::F32 {
+            return Err(OpError::output(0, "is not of floats").into());
+        }
+        let windows = ConvWindows::read(call, &input.shape, [height, width, outputs], Some(4))?;
+        let has_bias = call.has(2);
+        if has_bias {
+            let bias = call.arg(2)?;
+            if bias.kind != ElementKind::F32 || bias.shape.elements() != outputs {
+                return Err(OpError::input(2, "is no bias of floats").into());
+            }
+        }
+        let (from, to) = (windows.input, windows.output);
+        Ok(Self {
+            windows,
+            scales: filter.scales(outputs)?,
+            way: OnTheFly::new(filter.channels.is_some()),
+            activation: call.activation(3)?,
+            has_bias,
+            image: from.height * from.width * from.channels,
+            pixels: to.height * to.width,
+            filter,
+        })
+    }
 
-fn check_bias(call: &OperatorCall<'_, '_>, channels: usize) -> Result<bool, OpError> {
-    if !call.has(2) {
-        return Ok(false);
+    /// Quantises image `batch` of the input.
+    fn quantise(&self, isa: Isa, io: &Io<'_>, batch: usize, flip: u8, to: &mut [u8]) -> RowScale {
+        let own = io.input::<f32>(0).slice(batch * self.image..(batch + 1) * self.image);
+        self.way.quantise(isa, own, flip, &mut to[..self.image])
     }
-    let bias = call.arg(2)?;
-    if bias.kind != ElementKind::F32 || bias.shape.elements() != channels {
-        return Err(OpError::input(2, "is no bias of floats"));
+
+    /// The real number of a sum.
+    fn real(&self, bias: In<'_, f32>, channel: usize, sum: i32, scale: f32) -> f32 {
+        let bias = if self.has_bias { bias.get(channel) } else { 0.0 };
+        self.activation.apply(f32_of(sum) * self.scales[channel] * scale + bias)
     }
-    Ok(true)
+
+    /// Returns whether rows of products are pixels of the image as they lie.
+    fn is_matrix(&self) -> bool {
+        let is_one = |axis: &crate::ops::support::Axis| {
+            axis.filter == 1 && axis.stride == 1 && axis.input == axis.output
+        };
+        is_one(&self.windows.vertical) && is_one(&self.windows.horizontal)
+    }
 }
 
 /// CONV_2D: filters `[outputs, height, width, inputs]`.
-pub(super) fn conv_2d(call: &mut OperatorCall<'_, '_>) -> Lowered {
-    let (input, filter) = (call.arg(0)?, call.arg(1)?);
+pub(super) fn conv_2d(call: &mut OperatorCall<'_, '_>, input: &Arg, filter: Arg) -> Lowered {
     let &[outputs, height, width, depth] = &filter.shape[..] else {
         return Err(OpError::input(1, format!("is of {:?}", filter.shape)).into());
     };
-    let windows = ConvWindows::read(call, &input.shape, [height, width, outputs], Some(4))?;
-    if windows.input.channels != depth {
+    let conv = HybridConv::read(call, input, filter, height, width, outputs)?;
+    if conv.windows.input.channels != depth {
         return Err(OpError::rule("groups of channels on the fly").into());
     }
-    let activation = call.activation(3)?;
-    let (scales, is_each) = scales(&filter, outputs)?;
-    let has_bias = check_bias(call, outputs)?;
-    let extents = windows.output.shape()?;
+    let extents = conv.windows.output.shape()?;
     let shape = call.set(0, &extents)?;
     let patch = height * width * depth;
-    let image = windows.input.height * windows.input.width * depth;
-    let pixels = windows.output.height * windows.output.width;
     let work = 2 * u64::try_from(shape.elements().saturating_mul(patch)).unwrap_or(u64::MAX);
     let label = plain("tflite_hybrid_conv_2d", &shape, work);
-    let none = vec![0; outputs];
-    if !is_each && let Some(products) = ByteProducts::new(call, 1, &filter, patch, 0, &none) {
-        let (label, isa) = (Label { form: products.isa(), ..label }, call.isa());
-        let words = products.words();
-        // The sums, the image and the patch with 16 bits, the patch with 8.
-        let scratch = 4 * words + 2 * (image + patch) + patch;
-        call.emit_bands(label, scratch, windows.output.batches, move |mut io, batches| {
-            let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
-            let fixed = io.inputs_and_outputs();
-            let (words, rest) = io.scratch_slice::<u8>().split_at_mut(4 * words);
-            let words: &mut [i32] = bytemuck::cast_slice_mut(words);
-            let (wide, narrow) = rest.split_at_mut(2 * (image + patch));
-            let wide: &mut [i16] = bytemuck::cast_slice_mut(wide);
-            let (quantised, gathered) = wide.split_at_mut(image);
-            let narrow: &mut [i8] = bytemuck::cast_slice_mut(&mut narrow[..patch]);
-            for batch in batches {
-                let own = from.slice(batch * image..(batch + 1) * image);
-                let scale = quantise(isa, is_each, own, quantised);
-                for pixel in 0..pixels {
-                    let (y, x) = (pixel / windows.output.width, pixel % windows.output.width);
-                    windows.gather(In::of(quantised), [0, y, x], 0, [0, depth], gathered);
-                    for (to, &value) in narrow.iter_mut().zip(gathered.iter()) {
-                        *to = i8::stored(i32::from(value));
-                    }
-                    let sums = products.compute(In::of(narrow), words)?;
-                    let first = (batch * pixels + pixel) * outputs;
-                    for (channel, &sum) in sums.iter().enumerate() {
-                        let bias = if has_bias { fixed.input::<f32>(2).get(channel) } else { 0.0 };
-                        let real = f32_of(sum) * scales[channel] * scale + bias;
-                        to.set(first + channel, activation.apply(real));
-                    }
-                }
-            }
+    let products = ByteProducts::new(call, 1, &conv.filter, patch, RowBytes::SIGNED, None)?;
+    match products.filter(|products| products.weights_zero() == 0) {
+        Some(products) => {
+            let label = Label { form: products.isa(), ..label };
+            by_products(call, label, conv, products);
             Ok(())
-        });
-        return Ok(());
+        }
+        None => by_dots(call, label, conv, patch),
     }
-    let weights = Weights::new(call, 1, &filter)?;
-    let (scratch, isa) = (2 * (patch + image), call.isa());
-    call.emit_bands(label, scratch, windows.output.batches, move |mut io, batches| {
-        let filters = weights.get(&io);
-        let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
-        let fixed = io.inputs_and_outputs();
-        let bias = fixed.input::<f32>(2);
-        let (gathered, quantised) = io.scratch_slice::<i16>().split_at_mut(patch);
+}
+
+/// With the dot products of the machine: some pixels of the result at a time.
+fn by_products(
+    call: &mut OperatorCall<'_, '_>,
+    label: Label,
+    mut conv: HybridConv,
+    products: ByteProducts,
+) {
+    let (isa, batches) = (call.isa(), conv.windows.output.batches);
+    let outputs = conv.windows.output.channels;
+    let to_floats = Dequantiser {
+        scales: std::mem::take(&mut conv.scales),
+        sums_of_weights: products.sums_of_weights().to_vec(),
+        activation: conv.activation,
+        joins_scales: false,
+    };
+    let depth = conv.windows.patch_elements();
+    let stride = products.row_stride();
+    let in_place = conv.is_matrix() && stride == depth;
+    let most = products.rows_at_a_time().min(conv.pixels);
+    let room = conv.image.next_multiple_of(64);
+    let scratch = room + products.scratch_bytes(most);
+    call.emit_bands(label, scratch, batches, move |mut io, batches| {
+        let inputs = io.inputs_and_outputs();
+        let (image, rest) = io.scratch_slice::<u8>().split_at_mut(room);
+        let (kept, sums) = products.split(rest, most);
         for batch in batches {
-            let own = from.slice(batch * image..(batch + 1) * image);
-            let scale = quantise(isa, is_each, own, quantised);
-            for pixel in poll::each(0..pixels, patch * outputs / 8) {
+            let scale = conv.quantise(isa, &inputs, batch, products.flip(), image);
+            let [low, ..] = scale.zero_point.to_le_bytes();
+            let padding = low ^ products.flip();
+            for first in (0..conv.pixels).step_by(most.max(1)) {
+                let rows = most.min(conv.pixels - first);
+                let kept = if in_place {
+                    &image[first * stride..(first + rows) * stride]
+                } else {
+                    poll::work(rows * (stride / 16 + 16))?;
+                    for (at, patch) in kept.chunks_exact_mut(stride).take(rows).enumerate() {
+                        conv.windows.gather_bytes(image, first + at, padding, &mut patch[..depth]);
+                    }
+                    &*kept
+                };
+                products.compute(kept, rows, sums)?;
+                let place = (batch * conv.pixels + first) * outputs;
+                let output = inputs.output::<f32>(0).slice(place..place + rows * outputs);
+                let sums = &sums[..rows * products.sum_stride()];
+                let bias = conv.has_bias.then(|| inputs.input::<f32>(2));
+                to_floats.run(isa, sums, products.sum_stride(), scale, bias, output);
+            }
+        }
+        Ok(())
+    });
+}
+
+/// With weights that are widened, whatever they come from.
+fn by_dots(
+    call: &mut OperatorCall<'_, '_>,
+    label: Label,
+    conv: HybridConv,
+    patch: usize,
+) -> Lowered {
+    let weights = Weights::new(call, 1, &conv.filter)?;
+    let (isa, batches) = (call.isa(), conv.windows.output.batches);
+    let outputs = conv.windows.output.channels;
+    // The patch with 16 bits, the image with 8.
+    call.emit_bands(label, 2 * patch + conv.image, batches, move |mut io, batches| {
+        let filters = weights.get(&io);
+        let inputs = io.inputs_and_outputs();
+        let (bias, to) = (inputs.input::<f32>(2), inputs.output::<f32>(0));
+        let (gathered, image) = io.scratch_slice::<u8>().split_at_mut(2 * patch);
+        let gathered: &mut [i16] = bytemuck::cast_slice_mut(gathered);
+        for batch in batches {
+            let of = conv.quantise(isa, &inputs, batch, 0, image);
+            let bytes = In::of(bytemuck::cast_slice::<u8, i8>(image));
+            for pixel in poll::each(0..conv.pixels, patch * outputs / 8) {
+                let windows = &conv.windows;
                 let (y, x) = (pixel / windows.output.width, pixel % windows.output.width);
-                windows.gather(In::of(quantised), [0, y, x], 0, [0, depth], gathered);
+                let channels = [0, windows.input.channels];
+                windows.gather(bytes, [0, y, x], of.zero_point, channels, gathered);
                 dots(isa, OF_BYTES, gathered, &filters, outputs, |channel, sum| {
-                    let bias = if has_bias { bias.get(channel) } else { 0.0 };
-                    let real = f32_of(low(sum)) * scales[channel] * scale + bias;
-                    let place = (batch * pixels + pixel) * outputs + channel;
-                    to.set(place, activation.apply(real));
+                    let place = (batch * conv.pixels + pixel) * outputs + channel;
+                    to.set(place, conv.real(bias, channel, low(sum), of.scale));
                 });
             }
         }
@@ -119,48 +197,57 @@ pub(super) fn conv_2d(call: &mut OperatorCall<'_, '_>) -> Lowered {
 }
 
 /// DEPTHWISE_CONV_2D: filters `[1, height, width, channels]`.
-pub(super) fn depthwise_conv_2d(call: &mut OperatorCall<'_, '_>) -> Lowered {
-    let (input, filter) = (call.arg(0)?, call.arg(1)?);
+pub(super) fn depthwise_conv_2d(
+    call: &mut OperatorCall<'_, '_>,
+    input: &Arg,
+    filter: Arg,
+) -> Lowered {
     let &[1, height, width, outputs] = &filter.shape[..] else {
         return Err(OpError::input(1, format!("is of {:?}", filter.shape)).into());
     };
-    let windows = ConvWindows::read(call, &input.shape, [height, width, outputs], Some(4))?;
-    let times = outputs / windows.input.channels.max(1);
-    if times * windows.input.channels != outputs || outputs == 0 {
+    let mut conv = HybridConv::read(call, input, filter, height, width, outputs)?;
+    let times = outputs / conv.windows.input.channels.max(1);
+    if times * conv.windows.input.channels != outputs || outputs == 0 {
         return Err(OpError::rule("channels that are no multiple").into());
     }
-    let activation = call.activation(3)?;
-    let (scales, is_each) = scales(&filter, outputs)?;
-    let has_bias = check_bias(call, outputs)?;
-    let weights = Weights::new(call, 1, &filter)?;
-    let extents = windows.output.shape()?;
+    let weights = Weights::new(call, 1, &conv.filter)?;
+    let extents = conv.windows.output.shape()?;
     let shape = call.set(0, &extents)?;
-    let image = windows.input.height * windows.input.width * windows.input.channels;
-    let results = windows.output.height * windows.output.width * outputs;
     let (label, isa) = (plain("tflite_hybrid_depthwise", &shape, 0), call.isa());
-    call.emit_bands(label, 2 * image, windows.output.batches, move |mut io, batches| {
+    let to_floats = Dequantiser {
+        scales: std::mem::take(&mut conv.scales),
+        sums_of_weights: vec![0; outputs],
+        activation: conv.activation,
+        joins_scales: false,
+    };
+    // The sums of a pixel, the image as bytes.
+    let scratch = 4 * outputs + conv.image;
+    call.emit_bands(label, scratch, conv.windows.output.batches, move |mut io, batches| {
         let filters = weights.get(&io);
-        let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
-        let fixed = io.inputs_and_outputs();
-        let bias = fixed.input::<f32>(2);
-        let quantised = io.scratch_slice::<i16>();
+        let inputs = io.inputs_and_outputs();
+        let (sums, image) = io.scratch_slice::<u8>().split_at_mut(4 * outputs);
+        let sums: &mut [i32] = bytemuck::cast_slice_mut(sums);
         for batch in batches {
-            let own = from.slice(batch * image..(batch + 1) * image);
-            let scale = quantise(isa, is_each, own, quantised);
-            for at in poll::each(0..results, height * width) {
-                let (channel, pixel) = (at % outputs, at / outputs);
-                let (y, x) = (pixel / windows.output.width, pixel % windows.output.width);
-                let mut sum = 0i32;
-                for (tap_y, in_y) in windows.vertical.taps(y) {
-                    for (tap_x, in_x) in windows.horizontal.taps(x) {
-                        let place = windows.input.at(0, in_y, in_x, channel / times);
-                        let weight = filters[(tap_y * width + tap_x) * outputs + channel];
-                        sum += i32::from(quantised[place]) * i32::from(weight);
-                    }
-                }
-                let bias = if has_bias { bias.get(channel) } else { 0.0 };
-                let real = f32_of(sum) * scales[channel] * scale + bias;
-                to.set(batch * results + at, activation.apply(real));
+            let of = conv.quantise(isa, &inputs, batch, 0, image);
+            let bytes = In::of(bytemuck::cast_slice::<u8, i8>(image));
+            let scale = RowScale { zero_point: 0, ..of };
+            for pixel in poll::each(0..conv.pixels, height * width * outputs / 8 + 8) {
+                let place =
+                    [0, pixel / conv.windows.output.width, pixel % conv.windows.output.width];
+                let windows = &conv.windows;
+                let zero_point = of.zero_point;
+                isa.run(TapSums {
+                    windows,
+                    input: bytes,
+                    place,
+                    zero_point,
+                    filters: &filters,
+                    sums,
+                });
+                let to = (batch * conv.pixels + pixel) * outputs;
+                let output: Out<'_, f32> = inputs.output::<f32>(0).slice(to..to + outputs);
+                let bias = conv.has_bias.then(|| inputs.input::<f32>(2));
+                to_floats.run(isa, sums, outputs, scale, bias, output);
             }
         }
         Ok(())

@@ -1,9 +1,9 @@
-//! Pooling, resizing and softmax of the types that NNAPI's operations don't take.
+//! Pooling, resizing, softmax and normalisation of the types that NNAPI's operations don't take.
 
-use nnburst_kernels::tensor::quant::Multiplier;
+use nnburst_kernels::tensor::quant::{Multiplier, fixed};
 use nnburst_kernels::tensor::{OpError, poll};
 
-use super::arg::{ElementKind, OperatorCall, by_kind, refused, sizes};
+use super::arg::{Activation, ElementKind, OperatorCall, by_kind, refused, sizes};
 use super::conv::ConvWindows;
 use super::math::{Stored, cut, f32_of, low};
 use super::unary::{between, wide_table};
@@ -52,10 +52,15 @@ fn resized(call: &mut OperatorCall<'_, '_>) -> Lowered<(ElementKind, Image, Imag
     let &[height, width] = &sizes(&call.ints(1)?)?[..] else {
         return Err(OpError::input(1, "is not height and width").into());
     };
+    if height == 0 || width == 0 {
+        return Err(OpError::input(1, format!("is {height} by {width}")).into());
+    }
     let from = Image::of(0, &input.shape, false)?;
     let to = from.resized(height, width);
     let extents = to.shape()?;
     call.set(0, &extents)?;
+    // Where each line and column comes from.
+    call.claim((height + width).saturating_mul(size_of::<Between>()))?;
     Ok((input.kind, from, to))
 }
 
@@ -209,5 +214,53 @@ pub(super) fn softmax(call: &mut OperatorCall<'_, '_>) -> Lowered {
         }
         Ok(())
     });
+    Ok(())
+}
+
+/// Rows of the last dimension divided by their length; quantised results have 7 bits of fraction.
+pub(super) fn l2_normalization(call: &mut OperatorCall<'_, '_>) -> Lowered {
+    const FRACTION_BITS: i32 = 7;
+    let (input, result) = (call.arg(0)?, call.result(0)?);
+    input.same_kind(&result)?;
+    if call.activation(0)? != Activation::None {
+        return Err(OpError::rule("an activation is not fused with a normalisation").into());
+    }
+    let depth = input.shape.last().copied().unwrap_or(1).max(1);
+    let rows = input.shape.elements() / depth;
+    let extents = input.shape.to_vec();
+    let shape = call.set(0, &extents)?;
+    let zero_point = input.zero_point;
+    let (min, max) = result.kind.range();
+    // Real zero of a result in steps of 1/128.
+    let zero = if input.kind == ElementKind::U8 { 128 } else { 0 };
+    if input.kind == ElementKind::F32 {
+        call.step(&shape, move |io| {
+            for row in poll::each(0..rows, 3 * depth) {
+                let from = io.input::<f32>(0).slice(row * depth..(row + 1) * depth);
+                let to = io.output::<f32>(0).slice(row * depth..(row + 1) * depth);
+                let length = from.iter().fold(0.0f32, |sum, x| sum + x * x).sqrt().max(1e-6);
+                to.fill(from.iter().map(|x| x / length));
+            }
+            Ok(())
+        });
+        return Ok(());
+    }
+    by_kind!(input.kind, [I8 i8, U8 u8], T => call.step(&shape, move |io| {
+        for row in poll::each(0..rows, 6 * depth) {
+            let from = io.input::<T>(0).slice(row * depth..(row + 1) * depth);
+            let to = io.output::<T>(0).slice(row * depth..(row + 1) * depth);
+            let squares = from.iter().fold(0i32, |sum, x| {
+                let x = x.wide() - zero_point;
+                sum.wrapping_add(x * x)
+            });
+            let (fraction, shift) = fixed::inverse_sqrt(squares);
+            let inverse = Multiplier { fraction, shift: shift + FRACTION_BITS };
+            to.fill(from.iter().map(|x| {
+                let scaled = inverse.apply(x.wide() - zero_point).saturating_add(zero);
+                T::stored(scaled.clamp(min, max))
+            }));
+        }
+        Ok(())
+    }));
     Ok(())
 }

@@ -16,7 +16,7 @@ pub(super) fn index_at(io: &Io<'_>, input: usize, kind: ElementKind, at: usize) 
     }
 }
 
-fn check_index_kind(index: usize, kind: ElementKind) -> Result<(), OpError> {
+pub(super) fn check_index_kind(index: usize, kind: ElementKind) -> Result<(), OpError> {
     match kind {
         ElementKind::I16 | ElementKind::I32 | ElementKind::I64 => Ok(()),
         kind => Err(refused(index, kind)),
@@ -52,12 +52,12 @@ pub(super) fn gather(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let row = count(&input.shape[axis + 1..]) * input.kind.bytes();
     call.step(&shape, move |io| {
         let (from, to) = (io.input::<u8>(0), io.output::<u8>(0));
-        for at in poll::each(0..batch * own, 16 + outer * (8 + row / 8)) {
+        for at in poll::each(0..batch * own, 16) {
             let index = index_at(&io, 1, indices.kind, at);
             let place = usize::try_from(index).ok().filter(|&place| place < extent);
             let place = place.ok_or_else(|| format!("index {index} of {extent}"))?;
             let (batch, at) = (at / own, at % own);
-            for outer_at in 0..outer {
+            for outer_at in poll::each(0..outer, 8 + row / 8) {
                 let block = batch * outer + outer_at;
                 let source = (block * extent + place) * row;
                 let target = (block * own + at) * row;
@@ -123,6 +123,7 @@ pub(super) fn scatter_nd(call: &mut OperatorCall<'_, '_>) -> Lowered {
     check_index_kind(0, indices.kind)?;
     call.same(&updates, 0)?;
     let extents = sizes(&call.ints(2)?)?;
+    let shape = call.set(0, &extents)?;
     let (outer, depth) = last_of(&indices, 0, extents.len())?;
     let row: usize = extents[depth..].iter().product();
     let count: usize = outer.iter().product();
@@ -132,7 +133,6 @@ pub(super) fn scatter_nd(call: &mut OperatorCall<'_, '_>) -> Lowered {
         let what = format!("is of {:?}, not {wanted:?}", updates.shape);
         return Err(OpError::input(1, what).into());
     }
-    let shape = call.set(0, &extents)?;
     macro_rules! emit {
         ($T:ty, $add:expr) => {
             call.step(&shape, move |io| {
@@ -227,6 +227,7 @@ pub(super) fn top_k(call: &mut OperatorCall<'_, '_>) -> Lowered {
     extents[rank - 1] = k;
     let shape = call.set(0, &extents)?;
     call.set(1, &extents)?;
+    call.result_is(1, &[ElementKind::I16, ElementKind::I32])?;
     let is_short = call.result(1)?.kind == ElementKind::I16;
     let label = plain("tflite_topk", &shape, 0);
     by_kind!(input.kind, [F32 f32, I8 i8, U8 u8, I16 i16, I32 i32, I64 i64], T => {
@@ -234,6 +235,9 @@ pub(super) fn top_k(call: &mut OperatorCall<'_, '_>) -> Lowered {
         call.emit_with_scratch(label, scratch, move |mut io| {
             let (from, to) = (io.input::<T>(0), io.output::<T>(0));
             let outputs = io.inputs_and_outputs();
+            if extent == 0 {
+                return Ok(()); // and there is no scratch memory
+            }
             let bytes = io.scratch_slice::<u8>();
             let (order, values) = bytes.split_at_mut((4 * extent).next_multiple_of(8));
             let values: &mut [T] = bytemuck::cast_slice_mut(values);
@@ -246,8 +250,7 @@ pub(super) fn top_k(call: &mut OperatorCall<'_, '_>) -> Lowered {
                 }
                 // The first of equals first: their indices decide.
                 order.sort_unstable_by(|&a, &b| {
-                    let (x, y) = (values[a as usize], values[b as usize]);
-                    y.partial_cmp(&x).unwrap_or(std::cmp::Ordering::Equal).then(a.cmp(&b))
+                    greatest_first(values[a as usize], values[b as usize]).then(a.cmp(&b))
                 });
                 for (at, &place) in order[..k].iter().enumerate() {
                     to.set(row * k + at, values[place as usize]);
@@ -266,11 +269,21 @@ pub(super) fn top_k(call: &mut OperatorCall<'_, '_>) -> Lowered {
     Ok(())
 }
 
+/// The order from the greatest to the least; what is no number comes last.
+fn greatest_first<T: Element + PartialOrd>(x: T, y: T) -> std::cmp::Ordering {
+    let is_none = |x: &T| x.partial_cmp(x).is_none();
+    y.partial_cmp(&x).unwrap_or_else(|| is_none(&x).cmp(&is_none(&y)))
+}
+
 /// The index of the greatest or least element along an axis; among equals the first.
 pub(super) fn arg(call: &mut OperatorCall<'_, '_>, least: bool) -> Lowered {
     let input = call.arg(0)?;
     let axis = call.axis(call.one_int(1)?, input.shape.rank())?;
     let (outer, extent, inner) = input.shape.around(axis);
+    if extent == 0 {
+        return Err(OpError::input(0, "has no element along the axis").into());
+    }
+    call.result_is(0, &[ElementKind::I32, ElementKind::I64])?;
     let mut extents = input.shape.to_vec();
     extents.remove(axis);
     let shape = call.set(0, &extents)?;
@@ -307,6 +320,8 @@ pub(super) fn where_true(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let extents = input.shape.to_vec();
     let label = plain("tflite_where", &input.shape, 0);
     let width = input.kind.bytes();
+    call.result_is(0, &[ElementKind::I64])?;
+    call.claim(input.shape.elements().saturating_mul(8 * (rank + 2)))?;
     call.dynamic(label, move |io| {
         let bytes = io.input::<u8>(0);
         let total: usize = extents.iter().product();
@@ -416,10 +431,17 @@ pub(super) fn reverse_sequence(call: &mut OperatorCall<'_, '_>) -> Lowered {
     Ok(())
 }
 
+/// Bytes that a run takes for each element at the most: its entry in a table that doubles, the
+/// element and its place in lists that do, and both as results.
+const UNIQUE_BYTES: usize = 128;
+
 /// The distinct elements in the order of their first appearance, and which of them each is.
 pub(super) fn unique(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let input = call.arg(0)?;
+    call.same(&input, 0)?;
+    call.result_is(1, &[ElementKind::I32, ElementKind::I64])?;
     let wide = call.result(1)?.kind == ElementKind::I64;
+    call.claim(input.shape.elements().saturating_mul(UNIQUE_BYTES))?;
     let label = plain("tflite_unique", &input.shape, 0);
     by_kind!(input.kind, [F32 f32, I8 i8, U8 u8, I16 i16, I32 i32, I64 i64], T => {
         call.dynamic(label, move |io| {
@@ -444,11 +466,16 @@ pub(super) fn unique(call: &mut OperatorCall<'_, '_>) -> Lowered {
     })
 }
 
-fn distinct<T: Element>(values: In<'_, T>) -> (Vec<T>, Vec<usize>) {
+fn distinct<T: Element + PartialEq>(values: In<'_, T>) -> (Vec<T>, Vec<usize>) {
     let mut known = std::collections::HashMap::new();
     let (mut found, mut places) = (Vec::new(), Vec::new());
-    for value in values.iter() {
-        let key = bytemuck::bytes_of(&value).to_vec();
+    for value in poll::each(values.iter(), 40) {
+        // Zeros of either sign are the same; numbers take eight bytes at the most.
+        let mut key = [0u8; 8];
+        if value != T::default() {
+            let bytes = bytemuck::bytes_of(&value);
+            key[..bytes.len()].copy_from_slice(bytes);
+        }
         let place = *known.entry(key).or_insert_with(|| {
             found.push(value);
             found.len() - 1

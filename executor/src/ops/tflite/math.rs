@@ -31,6 +31,12 @@ pub(super) fn round_f64(x: f64) -> i32 {
 
 /// A float, cut towards zero; saturated.
 #[expect(clippy::cast_possible_truncation, reason = "saturating, and NaN is 0")]
+pub(super) fn cut_i32(x: f32) -> i32 {
+    x as i32
+}
+
+/// A double, cut towards zero; saturated.
+#[expect(clippy::cast_possible_truncation, reason = "saturating, and NaN is 0")]
 pub(super) fn cut(x: f64) -> i64 {
     x as i64
 }

@@ -14,12 +14,14 @@ mod conv;
 mod convert;
 mod copy;
 mod dense;
+mod depthwise;
 mod dots;
 mod hybrid_conv;
 mod image;
 mod index;
 mod math;
 mod moves;
+mod on_the_fly;
 mod products;
 mod reduce;
 mod segments;
@@ -111,6 +113,7 @@ fn lowering(number: u16) -> Option<Lower> {
         7 => index::embedding_lookup,
         8 => |call| unary::real(call, f32::floor),
         9 => dense::fully_connected,
+        11 => image::l2_normalization,
         14 => unary::logistic,
         17 => |call| image::pool(call, true),
         18 => |call| binary::arithmetic(call, Arithmetic::Mul),

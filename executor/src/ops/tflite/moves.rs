@@ -2,7 +2,7 @@
 
 use nnburst_kernels::tensor::{OpError, Out, Shape, poll};
 
-use super::arg::{Arg, ElementKind, OperatorCall, sizes};
+use super::arg::{Arg, ElementKind, OperatorCall, refused, sizes};
 use super::copy::{Copy, axes, strides};
 use crate::lowering::Lowered;
 
@@ -13,7 +13,8 @@ pub(super) fn reshape(call: &mut OperatorCall<'_, '_>) -> Lowered {
     if wanted == [0] && input.shape.elements() == 1 {
         wanted.clear(); // how old files say that the result is a scalar
     }
-    let known = wanted.iter().filter(|&&extent| extent != -1).product::<i64>().max(1);
+    let known = wanted.iter().filter(|&&extent| extent != -1);
+    let known = known.fold(1i64, |all, &extent| all.saturating_mul(extent)).max(1);
     let total = i64::try_from(input.shape.elements()).unwrap_or(i64::MAX);
     for extent in wanted.iter_mut().filter(|extent| **extent == -1) {
         *extent = total / known;
@@ -231,7 +232,8 @@ pub(super) fn split_v(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let axis = call.axis(call.one_int(2)?, input.shape.rank())?;
     let mut parts = call.ints(1)?;
     let all = i64::try_from(input.shape[axis]).unwrap_or(i64::MAX);
-    let known: i64 = parts.iter().filter(|&&part| part != -1).sum();
+    let known = parts.iter().filter(|&&part| part != -1);
+    let known = known.fold(0i64, |all, &part| all.saturating_add(part));
     for part in parts.iter_mut().filter(|part| **part == -1) {
         *part = all.saturating_sub(known);
     }
@@ -245,12 +247,12 @@ pub(super) fn split_v(call: &mut OperatorCall<'_, '_>) -> Lowered {
 pub(super) fn unpack(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let input = call.arg(0)?;
     let axis = call.axis(i64::from(call.int(0)?), input.shape.rank())?;
-    let parts = vec![1; input.shape[axis]];
-    if parts.len() != call.output_count() {
-        let what = format!("{} parts for {} outputs", parts.len(), call.output_count());
+    let count = call.output_count();
+    if input.shape[axis] != count {
+        let what = format!("{} parts for {count} outputs", input.shape[axis]);
         return Err(OpError::rule(what).into());
     }
-    emit_parts(call, 0, &input, axis, &parts, true)
+    emit_parts(call, 0, &input, axis, &vec![1; count], true)
 }
 
 fn emit_parts(
@@ -490,6 +492,9 @@ pub(super) fn pad(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let copy = Copy::new(&own, 0, offset(&heads, &to), width);
     let zero = zero_bytes(&call.result(0)?);
     let has_value = call.has(2);
+    if has_value {
+        call.one_element(2, input.kind)?;
+    }
     call.step(&shape, move |io| {
         let given = if has_value { io.input::<u8>(2).to_vec() } else { zero.clone() };
         fill_with(io.output(0), given.get(..width).unwrap_or(&zero));
@@ -563,6 +568,7 @@ pub(super) fn mirror_pad(call: &mut OperatorCall<'_, '_>) -> Lowered {
 pub(super) fn fill(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let extents = sizes(&call.ints(0)?)?;
     let value = call.arg(1)?;
+    call.one_element(1, value.kind)?;
     call.same(&value, 0)?;
     let shape = call.set(0, &extents)?;
     call.step(&shape, |io| {
@@ -574,6 +580,7 @@ pub(super) fn fill(call: &mut OperatorCall<'_, '_>) -> Lowered {
 
 pub(super) fn zeros_like(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let input = call.arg(0)?;
+    call.same(&input, 0)?;
     let extents = input.shape.to_vec();
     let shape = call.set(0, &extents)?;
     call.step(&shape, |io| {
@@ -592,6 +599,9 @@ pub(super) fn dynamic_update_slice(call: &mut OperatorCall<'_, '_>) -> Lowered {
         .then(|| operand.shape.iter().zip(&*update.shape))
         .and_then(|pairs| pairs.map(|(all, part)| all.checked_sub(*part)).collect());
     let room = room.ok_or_else(|| OpError::input(1, "is larger than what it updates"))?;
+    if !matches!(starts.kind, ElementKind::I32 | ElementKind::I64) {
+        return Err(refused(2, starts.kind).into());
+    }
     if starts.shape.elements() != room.len() {
         return Err(OpError::input(2, "has not an entry per dimension").into());
     }

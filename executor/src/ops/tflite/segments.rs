@@ -3,7 +3,7 @@
 use nnburst_kernels::tensor::{Element, In, OpError, Out, Shape, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused, sizes};
-use super::index::index_at;
+use super::index::{check_index_kind, index_at};
 use super::math::low;
 use crate::lowering::{Io, Lowered};
 
@@ -74,6 +74,7 @@ pub(super) fn unsorted(call: &mut OperatorCall<'_, '_>, how: Combine) -> Lowered
 
 fn segments(call: &mut OperatorCall<'_, '_>, count: i64, how: Combine) -> Lowered {
     let (input, ids) = (call.arg(0)?, call.arg(1)?);
+    check_index_kind(1, ids.kind)?;
     call.same(&input, 0)?;
     let rank = ids.shape.rank();
     if rank > input.shape.rank() || input.shape[..rank] != ids.shape[..] {
@@ -109,9 +110,10 @@ fn segments(call: &mut OperatorCall<'_, '_>, count: i64, how: Combine) -> Lowere
 
 /// A default value but where indices name others: indices, shape, values, default.
 pub(super) fn sparse_to_dense(call: &mut OperatorCall<'_, '_>) -> Lowered {
-    let (indices, values, default) = (call.arg(0)?, call.arg(2)?, call.arg(3)?);
+    let (indices, values) = (call.arg(0)?, call.arg(2)?);
     let extents = sizes(&call.ints(1)?)?;
-    values.same_kind(&default)?;
+    check_index_kind(0, indices.kind)?;
+    call.one_element(3, values.kind)?;
     call.same(&values, 0)?;
     let (count, depth) = match indices.shape[..] {
         [] => (1, 1),
@@ -242,12 +244,17 @@ pub(super) fn suppress(call: &mut OperatorCall<'_, '_>, is_soft: bool) -> Lowere
         call.set(1, &[most])?;
     }
     let number = 1 + usize::from(is_soft);
+    call.result_is(0, &[ElementKind::I32])?;
+    call.result_is(1, &[if is_soft { ElementKind::F32 } else { ElementKind::I32 }])?;
+    call.result_is(number, &[ElementKind::I32])?;
     call.set(number, &[])?;
+    // The candidates, and those of them that are chosen, in a list that doubles.
+    call.claim(count.saturating_mul(4 * size_of::<Candidate>()))?;
     let shape = Shape::new([count.max(shape.elements())])?;
     call.step(&shape, move |io| {
         let chosen = choose(io.input(0), io.input(1), rules)?;
         let indices = io.output::<i32>(0);
-        for at in 0..rules.most {
+        for at in poll::each(0..rules.most, 4) {
             let one = chosen.get(at);
             let index = one.map_or(0, |one| one.index);
             indices.set(at, low(i64::try_from(index).unwrap_or(0)));

@@ -1,6 +1,6 @@
 //! Operations that give integers about shapes, and runs of numbers.
 
-use nnburst_kernels::tensor::OpError;
+use nnburst_kernels::tensor::{OpError, poll};
 
 use super::arg::{ElementKind, OperatorCall, by_kind, refused};
 use super::math::{cut, low};
@@ -69,11 +69,12 @@ pub(super) fn range(call: &mut OperatorCall<'_, '_>) -> Lowered {
             }
             let count = cut(f64::from((span / delta).abs().ceil()));
             let count = elements(usize::try_from(count).ok())?;
+            call.result_is(0, &[ElementKind::F32])?;
             let shape = call.set(0, &[count])?;
             call.step(&shape, move |io| {
                 let output = io.output::<f32>(0);
                 let mut value = start;
-                for at in 0..output.len() {
+                for at in poll::each(0..output.len(), 2) {
                     output.set(at, value);
                     value += delta;
                 }
@@ -133,8 +134,10 @@ pub(super) fn cumsum(call: &mut OperatorCall<'_, '_>) -> Lowered {
 pub(super) fn one_hot(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let indices = call.arg(0)?;
     let depth = usize::try_from(call.one_int(1)?).map_err(|_| OpError::rule("a negative depth"))?;
-    let (on, off) = (call.arg(2)?, call.arg(3)?);
-    on.same_kind(&off)?;
+    let on = call.arg(2)?;
+    call.one_element(2, on.kind)?;
+    call.one_element(3, on.kind)?;
+    super::index::check_index_kind(0, indices.kind)?;
     call.same(&on, 0)?;
     let rank = indices.shape.rank();
     let axis = match call.int(0)? {
@@ -145,21 +148,16 @@ pub(super) fn one_hot(call: &mut OperatorCall<'_, '_>) -> Lowered {
     extents.insert(axis, depth);
     let shape = call.set(0, &extents)?;
     let inner: usize = indices.shape[axis..].iter().product();
-    let wide = indices.kind == ElementKind::I64;
     by_kind!(
         on.kind,
         [F32 f32, I8 i8, U8 u8, I16 i16, I32 i32, I64 i64, Bool u8],
         T => call.step(&shape, move |io| {
             let (on, off) = (io.input::<T>(2).get(0), io.input::<T>(3).get(0));
             let output = io.output::<T>(0);
-            for at in 0..output.len() {
+            for at in poll::each(0..output.len(), 8) {
                 let (outer, place, within) = (at / inner / depth, at / inner % depth, at % inner);
                 let from = outer * inner + within;
-                let index = if wide {
-                    io.input::<i64>(0).get(from)
-                } else {
-                    i64::from(io.input::<i32>(0).get(from))
-                };
+                let index = super::index::index_at(&io, 0, indices.kind, from);
                 let hit = usize::try_from(index) == Ok(place);
                 output.set(at, if hit { on } else { off });
             }
@@ -175,10 +173,14 @@ pub(super) fn bucketize(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let extents = input.shape.to_vec();
     let shape = call.set(0, &extents)?;
     let count = bounds.shape.elements();
+    if bounds.kind != ElementKind::F32 {
+        return Err(refused(1, bounds.kind).into());
+    }
+    call.result_is(0, &[ElementKind::I32])?;
     call.step(&shape, move |io| {
         let output = io.output::<i32>(0);
         let bounds = io.input::<f32>(1);
-        for at in 0..output.len() {
+        for at in poll::each(0..output.len(), 8 + count) {
             let value = super::math::narrow(super::math::real_at(&input, io.input(0), at));
             let below = (0..count).filter(|&bound| bounds.get(bound) <= value).count();
             output.set(at, i32::try_from(below).unwrap_or(i32::MAX));

@@ -4,16 +4,17 @@ use std::f32::consts::{FRAC_2_SQRT_PI, SQRT_2};
 
 use half::f16;
 use nnburst_kernels::tensor::quant::{Multiplier, fixed};
-use nnburst_kernels::tensor::{Element, OpError};
+use nnburst_kernels::tensor::{Element, OpError, poll};
 
 use super::arg::{Activation, Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::math::{Stored, f32_of, look_up, low, round_i32, table};
 use crate::lowering::Lowered;
 
-/// Input and result, of one shape.
+/// Input and result, of one type and shape.
 fn pair(call: &mut OperatorCall<'_, '_>) -> Lowered<(Arg, Arg)> {
     let input = call.arg(0)?;
     let mut result = call.result(0)?;
+    input.same_kind(&result)?;
     let extents = input.shape.to_vec();
     result.shape = call.set(0, &extents)?;
     Ok((input, result))
@@ -180,7 +181,8 @@ pub(super) fn abs(call: &mut OperatorCall<'_, '_>) -> Lowered {
             let to = Multiplier::new(f64::from(input.scale / result.scale));
             each_stored(call, &input, move |x| {
                 let size = (x - points.0).abs();
-                (if same { size } else { to.apply(size) } + points.1).clamp(min, max)
+                let size = if same { size } else { to.apply(size) };
+                size.saturating_add(points.1).clamp(min, max)
             })
         }
         kind => Err(refused(0, kind).into()),
@@ -244,7 +246,7 @@ pub(super) fn rsqrt(call: &mut OperatorCall<'_, '_>) -> Lowered {
         }
         let (fraction, shift) = fixed::inverse_sqrt(value);
         let root = Multiplier { fraction, shift: shift + SPARE }.apply(1);
-        (to.apply(root) + points.1).clamp(min, max)
+        to.apply(root).saturating_add(points.1).clamp(min, max)
     })
 }
 
@@ -283,7 +285,7 @@ pub(super) fn relu_0_to_1(call: &mut OperatorCall<'_, '_>) -> Lowered {
         return each(call, &input, |x: f32| x.clamp(0.0, 1.0));
     }
     let (min, max) = result.kind.range();
-    let stored = |real: f32| result.zero_point + round_i32(real / result.scale);
+    let stored = |real: f32| result.zero_point.saturating_add(round_i32(real / result.scale));
     let (min, max) = (min.max(stored(0.0)), max.min(stored(1.0)));
     let to = Multiplier::new(f64::from(input.scale / result.scale));
     let points = (input.zero_point, result.zero_point);
@@ -379,7 +381,8 @@ impl Scale16 {
             shift += 1;
             multiplier *= 2.0;
         }
-        Self { multiplier: super::math::cut(multiplier), shift }
+        // Scales beyond 16 bits of multiplier reach the ends of the table at once.
+        Self { multiplier: super::math::cut(multiplier).min(1 << 20), shift }
     }
 
     /// The value in steps of the table.
@@ -443,8 +446,13 @@ pub(super) fn prelu(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, alpha) = (call.arg(0)?, call.arg(1)?);
     input.same_kind(&alpha)?;
     let mut result = call.result(0)?;
+    input.same_kind(&result)?;
     let shape = input.shape.broadcast(&alpha.shape)?;
     result.shape = call.set(0, &shape)?;
+    if shape.elements() == 0 {
+        call.step(&shape, |_| Ok(()));
+        return Ok(());
+    }
     let walk = crate::ops::support::Broadcast::new(&shape, &input.shape, &alpha.shape);
     let (min, max) = result.kind.range();
     let plain = Multiplier::new(f64::from(input.scale / result.scale));
@@ -488,14 +496,16 @@ pub(super) fn add_n(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, _) = pair(call)?;
     let count = call.tensors();
     for at in 1..count {
-        if call.arg(at)?.shape != input.shape {
+        let other = call.arg(at)?;
+        input.same_kind(&other)?;
+        if other.shape != input.shape {
             return Err(OpError::input(at, "is of another shape").into());
         }
     }
     by_kind!(input.kind, [F32 f32, I32 i32], T => {
         call.step(&input.shape, move |io| {
             let output = io.output::<T>(0);
-            for index in 0..output.len() {
+            for index in poll::each(0..output.len(), 2 * count) {
                 let zero = T::default();
                 output.set(index, (0..count).fold(zero, |sum, at| {
                     Plus::plus(sum, io.input::<T>(at).get(index))

@@ -97,6 +97,11 @@ impl GemvBytes {
             && self.start == other.start
     }
 
+    /// The bits in which kept bytes differ from those of the row.
+    pub fn flip(&self) -> u8 {
+        self.form.run.shift()
+    }
+
     /// Words that a row is kept in.
     pub fn words(&self) -> usize {
         self.depth.div_ceil(DEPTH)

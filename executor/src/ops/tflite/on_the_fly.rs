@@ -1,0 +1,336 @@
+//! Floats that are quantised on the fly: rows become bytes as products take them, and sums of
+//! products become floats.
+
+use nnburst_kernels::kernels::plain::Loop;
+use nnburst_kernels::simd::Isa;
+use nnburst_kernels::tensor::{In, Out, poll};
+
+use super::arg::Activation;
+use super::math::{f32_of, narrow, round_f64};
+
+/// The elements between two polls: a row may be a whole image.
+const PIECE: usize = 4096;
+
+/// The way in which rows of floats become signed bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OnTheFly {
+    /// 127 steps to the greatest size; the zero point is 0.
+    Symmetric,
+    /// All of -128 to 127 between the least, or 0, and the greatest, or 0.
+    Asymmetric,
+}
+
+/// The quantisation of a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct RowScale {
+    pub(super) scale: f32,
+    pub(super) zero_point: i32,
+}
+
+impl OnTheFly {
+    /// The way of a tensor: with a zero point where that is asked for.
+    pub(super) fn new(is_asymmetric: bool) -> Self {
+        if is_asymmetric { Self::Asymmetric } else { Self::Symmetric }
+    }
+
+    /// Quantises a row to bytes, in each of which the bits `flip` are then flipped.
+    pub(super) fn quantise(self, isa: Isa, row: In<'_, f32>, flip: u8, to: &mut [u8]) -> RowScale {
+        let (mut low, mut high) = (0.0, 0.0);
+        for start in poll::each((0..row.len()).step_by(PIECE), PIECE) {
+            let row = row.slice(start..row.len().min(start + PIECE));
+            isa.run(Extremes { row, low: &mut low, high: &mut high });
+        }
+        let (of, range) = match self {
+            Self::Symmetric => (symmetric(low, high), (-127, 127)),
+            Self::Asymmetric => (asymmetric(low, high), (-128, 127)),
+        };
+        let Some((of, inverse)) = of else {
+            to.fill(flip);
+            return RowScale { scale: 1.0, zero_point: 0 };
+        };
+        for (at, to) in poll::each(to.chunks_mut(PIECE).enumerate(), PIECE) {
+            let from = row.slice(at * PIECE..at * PIECE + to.len());
+            isa.run(Quantise { from, inverse, zero_point: of.zero_point, range, flip, to });
+        }
+        of
+    }
+}
+
+/// The scale and its inverse; `None` where all are 0.
+fn symmetric(low: f32, high: f32) -> Option<(RowScale, f32)> {
+    let size = high.max(-low);
+    (size != 0.0).then(|| (RowScale { scale: size / 127.0, zero_point: 0 }, 127.0 / size))
+}
+
+fn asymmetric(low: f32, high: f32) -> Option<(RowScale, f32)> {
+    if low == high {
+        return None;
+    }
+    let (low, high) = (f64::from(low), f64::from(high));
+    let scale = (high - low) / 255.0;
+    let (from_min, from_max) = (-128.0 - low / scale, 127.0 - high / scale);
+    let error_min = 128.0 + (low / scale).abs();
+    let error_max = 127.0 + (high / scale).abs();
+    let zero = if error_min < error_max { from_min } else { from_max };
+    let zero_point = if zero <= -128.0 {
+        -128
+    } else if zero >= 127.0 {
+        127
+    } else {
+        round_f64(zero)
+    };
+    let scale = narrow(scale);
+    Some((RowScale { scale, zero_point }, 1.0 / scale))
+}
+
+/// The least and the greatest of a row and of what is known already.
+struct Extremes<'a> {
+    row: In<'a, f32>,
+    low: &'a mut f32,
+    high: &'a mut f32,
+}
+
+impl Loop for Extremes<'_> {
+    #[inline(always)]
+    fn run(self) {
+        const LANES: usize = 32;
+        let (mut lows, mut highs) = ([*self.low; LANES], [*self.high; LANES]);
+        let whole = self.row.len() / LANES * LANES;
+        for at in (0..whole).step_by(LANES) {
+            let block = self.row.block::<LANES>(at);
+            for ((low, high), x) in lows.iter_mut().zip(&mut highs).zip(block) {
+                *low = if x < *low { x } else { *low };
+                *high = if x > *high { x } else { *high };
+            }
+        }
+        for at in whole..self.row.len() {
+            let x = self.row.get(at);
+            lows[0] = if x < lows[0] { x } else { lows[0] };
+            highs[0] = if x > highs[0] { x } else { highs[0] };
+        }
+        *self.low = lows.into_iter().fold(*self.low, f32::min);
+        *self.high = highs.into_iter().fold(*self.high, f32::max);
+    }
+}
+
+/// Floats become bytes: `x * inverse + zero_point`, rounded, within the range.
+struct Quantise<'a> {
+    from: In<'a, f32>,
+    inverse: f32,
+    zero_point: i32,
+    range: (i32, i32),
+    flip: u8,
+    to: &'a mut [u8],
+}
+
+impl Loop for Quantise<'_> {
+    #[inline(always)]
+    fn run(self) {
+        const BLOCK: usize = 64;
+        let of = ToByte {
+            zero_point: f32_of(self.zero_point),
+            inverse: self.inverse,
+            min: f32_of(self.range.0),
+            max: f32_of(self.range.1),
+            flip: self.flip,
+        };
+        let (blocks, rest) = self.to.as_chunks_mut::<BLOCK>();
+        let whole = blocks.len() * BLOCK;
+        for (at, bytes) in blocks.iter_mut().enumerate() {
+            let floats = self.from.block::<BLOCK>(at * BLOCK);
+            for (byte, x) in bytes.iter_mut().zip(floats) {
+                *byte = of.byte(x);
+            }
+        }
+        for (at, byte) in rest.iter_mut().enumerate() {
+            *byte = of.byte(self.from.get(whole + at));
+        }
+    }
+}
+
+/// [`Quantise`] as floats.
+struct ToByte {
+    zero_point: f32,
+    inverse: f32,
+    min: f32,
+    max: f32,
+    flip: u8,
+}
+
+impl ToByte {
+    /// The byte of a float; what is no number becomes the least.
+    #[inline(always)]
+    fn byte(&self, x: f32) -> u8 {
+        /// Added to a small integer it leaves that in the low bits, without the saturation of a
+        /// cast.
+        const INTEGER: f32 = 12_582_912.0;
+        let rounded = (self.zero_point + x * self.inverse).round();
+        let low = if rounded > self.min { rounded } else { self.min };
+        let both = if low < self.max { low } else { self.max };
+        let [byte, ..] = (both + INTEGER).to_bits().to_le_bytes();
+        byte ^ self.flip
+    }
+}
+
+/// What makes floats of the sums of products, but for the quantisation of their row.
+#[derive(Clone, Debug)]
+pub(super) struct Dequantiser {
+    /// Of each unit's weights.
+    pub(super) scales: Vec<f32>,
+    /// Of each unit the sum of its weights, which a row's zero point is multiplied with.
+    pub(super) sums_of_weights: Vec<i32>,
+    pub(super) activation: Activation,
+    /// True where both scales are multiplied first, as dense layers do; else the sum is multiplied
+    /// with the weights' first.
+    pub(super) joins_scales: bool,
+}
+
+impl Dequantiser {
+    /// Makes floats of rows of sums, each `stride` after the other, of one quantisation.
+    pub(super) fn run(
+        &self,
+        isa: Isa,
+        sums: &[i32],
+        stride: usize,
+        row: RowScale,
+        bias: Option<In<'_, f32>>,
+        output: Out<'_, f32>,
+    ) {
+        let range = self.activation.real_range();
+        isa.run(Dequantise { of: self, sums, stride, row, bias, range, output });
+        if matches!(self.activation, Activation::Tanh | Activation::SignBit) {
+            for at in poll::each(0..output.len(), 8) {
+                output.set(at, self.activation.apply(output.as_in().get(at)));
+            }
+        }
+    }
+}
+
+struct Dequantise<'a> {
+    of: &'a Dequantiser,
+    sums: &'a [i32],
+    stride: usize,
+    row: RowScale,
+    bias: Option<In<'a, f32>>,
+    range: (f32, f32),
+    output: Out<'a, f32>,
+}
+
+impl Loop for Dequantise<'_> {
+    #[inline(always)]
+    fn run(self) {
+        const BLOCK: usize = 16;
+        let units = self.of.scales.len();
+        let whole = units / BLOCK * BLOCK;
+        for (row, sums) in self.sums.chunks_exact(self.stride.max(1)).enumerate() {
+            for unit in (0..whole).step_by(BLOCK) {
+                self.block::<BLOCK>(sums, unit, row * units + unit);
+            }
+            for unit in whole..units {
+                self.block::<1>(sums, unit, row * units + unit);
+            }
+        }
+    }
+}
+
+impl Dequantise<'_> {
+    #[inline(always)]
+    fn block<const N: usize>(&self, sums: &[i32], unit: usize, to: usize) {
+        let (scale, zero_point) = (self.row.scale, self.row.zero_point);
+        let (low, high) = self.range;
+        let units = unit..unit + N;
+        let bias = self.bias.map_or([0.0; N], |bias| bias.block::<N>(unit));
+        let mut reals = [0.0; N];
+        let sums = sums[units.clone()].iter().zip(&self.of.sums_of_weights[units.clone()]);
+        let scales = self.of.scales[units].iter().zip(bias);
+        for ((real, (sum, weights)), (own, bias)) in reals.iter_mut().zip(sums).zip(scales) {
+            let sum = f32_of(sum.wrapping_sub(zero_point.wrapping_mul(*weights)));
+            let x =
+                if self.of.joins_scales { sum * (scale * own) } else { sum * own * scale } + bias;
+            let x = if x < low { low } else { x };
+            *real = if x > high { high } else { x };
+        }
+        self.output.set_block(to, reals);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows shorter and longer than a vector and than a piece.
+    fn rows() -> impl Iterator<Item = Vec<f32>> {
+        let value = |at: usize| f32_of(i32::try_from(at * 37 % 101).unwrap() - 40) / 8.0;
+        [1, 5, 31, 32, 33, 200, PIECE + 3].into_iter().map(move |len| (0..len).map(value).collect())
+    }
+
+    #[test]
+    fn bytes_stand_for_their_floats_on_every_machine() {
+        for row in rows() {
+            for way in [OnTheFly::Symmetric, OnTheFly::Asymmetric] {
+                let mut first = None;
+                for isa in Isa::ALL.into_iter().filter(|isa| isa.detected()) {
+                    let mut bytes = vec![0; row.len()];
+                    let of = way.quantise(isa, In::of(&row), 0x80, &mut bytes);
+                    for (&x, &byte) in row.iter().zip(&bytes) {
+                        let stored = i32::from((byte ^ 0x80).cast_signed()) - of.zero_point;
+                        assert!((f32_of(stored) * of.scale - x).abs() <= of.scale * 0.51);
+                    }
+                    let made = (bytes, of);
+                    assert_eq!(first.get_or_insert_with(|| made.clone()), &made, "{isa:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn zeros_and_what_is_no_number_are_zeros() {
+        for way in [OnTheFly::Symmetric, OnTheFly::Asymmetric] {
+            let mut bytes = [7; 3];
+            let of = way.quantise(Isa::Scalar, In::of(&[0.0, -0.0, 0.0]), 0, &mut bytes);
+            assert_eq!((bytes, of), ([0; 3], RowScale { scale: 1.0, zero_point: 0 }));
+            way.quantise(Isa::Scalar, In::of(&[f32::NAN, f32::NAN, f32::NAN]), 0, &mut bytes);
+            assert_eq!(bytes, [0; 3]);
+        }
+    }
+
+    #[test]
+    fn rows_as_long_as_images_are_polled() {
+        struct Stop;
+        impl poll::Poll for Stop {
+            fn poll(&self) -> Result<(), poll::Halt> {
+                Err(poll::Halt::Stopped)
+            }
+        }
+        let row = vec![1.0; 1 << 20];
+        let mut bytes = vec![0; row.len()];
+        poll::under(&Stop, || {
+            OnTheFly::Symmetric.quantise(Isa::Scalar, In::of(&row), 0, &mut bytes);
+            assert_eq!(poll::halted(), Err(poll::Halt::Stopped));
+        });
+        assert!(bytes.ends_with(&[0]), "the row was quantised to its end all the same");
+    }
+
+    #[test]
+    fn sums_become_floats_with_bias_and_activation() {
+        let units = 19;
+        let of = Dequantiser {
+            scales: vec![0.5; units],
+            sums_of_weights: vec![3; units],
+            activation: Activation::Relu6,
+            joins_scales: false,
+        };
+        let bias: Vec<f32> = (0..19u8).map(f32::from).collect();
+        let mut sums = vec![0; 40];
+        (sums[18], sums[20]) = (-20, 30);
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.detected()) {
+            let mut reals = vec![0.0; 2 * units];
+            let row = RowScale { scale: 0.25, zero_point: 2 };
+            let output = Out::of(&mut reals);
+            of.run(isa, &sums, 20, row, Some(In::of(&bias)), output);
+            // (sum - 2 * 3) / 8 + bias, within 0 to 6.
+            assert_eq!((reals[0], reals[1], reals[7]), (0.0, 0.25, 6.0), "{isa:?}");
+            assert_eq!((reals[18], reals[19]), (6.0, 3.0), "{isa:?}");
+        }
+    }
+}

@@ -1,0 +1,294 @@
+/*
+ * The vendor extension dev.nnburst.tflite: operators of TFLite with TFLite's arithmetic. docs/extension.md has the types
+ * that each operation takes, and how it computes.
+ *
+ * An operation's number is the operator's BuiltinOperator code in the schema of .tflite files. Its inputs are the
+ * operator's tensors, those left out without a value; then its options, each a scalar, in the order below; and last an
+ * ANEURALNETWORKS_INT32 whose bit i says that tensor i has no dimension in TFLite, though it has one of 1 here.
+ *
+ * The numbers count within the extension. ANeuralNetworksModel_getExtensionOperandType and
+ * ANeuralNetworksModel_getExtensionOperationType (NeuralNetworksExtensions.h) give what stands for them in a process.
+ */
+#ifndef NNBURST_EXTENSIONS_TFLITE_EXTENSION_H
+#define NNBURST_EXTENSIONS_TFLITE_EXTENSION_H
+
+#define NNBURST_TFLITE_EXTENSION_NAME "dev.nnburst.tflite"
+
+/* Operand types: tensors without parameters. */
+enum {
+    NNBURST_TFLITE_TENSOR_INT64 = 0,
+    NNBURST_TFLITE_TENSOR_UINT32 = 1,
+    NNBURST_TFLITE_TENSOR_UINT16 = 2,
+    NNBURST_TFLITE_TENSOR_UINT64 = 3,
+    NNBURST_TFLITE_TENSOR_FLOAT64 = 4,
+    /* Pairs of 32-bit floating point: real and imaginary part. */
+    NNBURST_TFLITE_TENSOR_COMPLEX64 = 5,
+};
+
+/* Operations. */
+enum {
+    /* Tensors: a: T, b: T, which broadcast. Results: T. Options: activation: INT32, pot_scale_int16: BOOL. */
+    NNBURST_TFLITE_ADD = 0,
+    /* Tensors: image: T [n, h, w, c]. Results: T. Options: padding: INT32, stride_w: INT32, stride_h: INT32,
+     * filter_width: INT32, filter_height: INT32, activation: INT32. */
+    NNBURST_TFLITE_AVERAGE_POOL_2D = 1,
+    /* Tensors: x: T, any number of times. Results: T. Options: axis: INT32, activation: INT32. */
+    NNBURST_TFLITE_CONCATENATION = 2,
+    /* Tensors: image: T [n, h, w, c], filter: W [o, fh, fw, c / groups], bias [o], may be left out. Results: T.
+     * Options: padding: INT32, stride_w: INT32, stride_h: INT32, activation: INT32, dilation_w_factor: INT32,
+     * dilation_h_factor: INT32. */
+    NNBURST_TFLITE_CONV_2D = 3,
+    /* Tensors: image: T [n, h, w, c], filter: W [1, fh, fw, o], bias [o], may be left out. Results: T. Options:
+     * padding: INT32, stride_w: INT32, stride_h: INT32, activation: INT32, dilation_w_factor: INT32,
+     * dilation_h_factor: INT32. */
+    NNBURST_TFLITE_DEPTHWISE_CONV_2D = 4,
+    /* Tensors: image: T [n, h, w, c]. Results: T. Options: block_size: INT32. */
+    NNBURST_TFLITE_DEPTH_TO_SPACE = 5,
+    /* Tensors: x: T. Results: F32. */
+    NNBURST_TFLITE_DEQUANTIZE = 6,
+    /* Tensors: lookups: Q16, I32 or I64, table: T. Results: T. */
+    NNBURST_TFLITE_EMBEDDING_LOOKUP = 7,
+    /* Tensors: x: T. Results: T. */
+    NNBURST_TFLITE_FLOOR = 8,
+    /* Tensors: x: T, weights: W [units, depth], bias [units], may be left out. Results: T. Options: activation:
+     * INT32, keep_num_dims: BOOL, asymmetric_quantize_inputs: BOOL. */
+    NNBURST_TFLITE_FULLY_CONNECTED = 9,
+    /* Tensors: x: T, over the last dimension. Results: T. Options: activation: INT32. */
+    NNBURST_TFLITE_L2_NORMALIZATION = 11,
+    /* Tensors: x: T. Results: T. */
+    NNBURST_TFLITE_LOGISTIC = 14,
+    /* Tensors: image: T [n, h, w, c]. Results: T. Options: padding: INT32, stride_w: INT32, stride_h: INT32,
+     * filter_width: INT32, filter_height: INT32, activation: INT32. */
+    NNBURST_TFLITE_MAX_POOL_2D = 17,
+    /* Tensors: a: T, b: T, which broadcast. Results: T. Options: activation: INT32. */
+    NNBURST_TFLITE_MUL = 18,
+    /* Tensors: x: T. Results: T. */
+    NNBURST_TFLITE_RELU = 19,
+    /* Tensors: x: T. Results: T. */
+    NNBURST_TFLITE_RELU_N1_TO_1 = 20,
+    /* Tensors: x: T. Results: T. */
+    NNBURST_TFLITE_RELU6 = 21,
+    /* Tensors: x: T, shape: I [rank], one of which may be -1. Results: T. */
+    NNBURST_TFLITE_RESHAPE = 22,
+    /* Tensors: image: T [n, h, w, c], height and width: I [2]. Results: T. Options: align_corners: BOOL,
+     * half_pixel_centers: BOOL. */
+    NNBURST_TFLITE_RESIZE_BILINEAR = 23,
+    /* Tensors: x: T. Results: T. Options: beta: FLOAT32. */
+    NNBURST_TFLITE_SOFTMAX = 25,
+    /* Tensors: image: T [n, h, w, c]. Results: T. Options: block_size: INT32. */
+    NNBURST_TFLITE_SPACE_TO_DEPTH = 26,
+    /* Tensors: x: T. Results: T. */
+    NNBURST_TFLITE_TANH = 28,
+    /* Tensors: x: T, in front and behind of each dimension: I [rank, 2]. Results: T. */
+    NNBURST_TFLITE_PAD = 34,
+    /* Tensors: x: T, indices: I. Results: T. Options: axis: INT32, batch_dims: INT32. */
+    NNBURST_TFLITE_GATHER = 36,
+    /* Tensors: x: T, block: I [m], crops or borders: I [m, 2]. Results: T. */
+    NNBURST_TFLITE_BATCH_TO_SPACE_ND = 37,
+    /* Tensors: x: T, block: I [m], crops or borders: I [m, 2]. Results: T. */
+    NNBURST_TFLITE_SPACE_TO_BATCH_ND = 38,
+    /* Tensors: x: T, order: I [rank]. Results: T. */
+    NNBURST_TFLITE_TRANSPOSE = 39,
+    /* Tensors: x: T, axes: I. Results: T. Options: keep_dims: BOOL. */
+    NNBURST_TFLITE_MEAN = 40,
+    /* Tensors: a: T, b: T, which broadcast. Results: T. Options: activation: INT32, pot_scale_int16: BOOL. */
+    NNBURST_TFLITE_SUB = 41,
+    /* Tensors: a: T, b: T, which broadcast. Results: T. Options: activation: INT32. */
+    NNBURST_TFLITE_DIV = 42,
+    /* Tensors: x: T, axes: I, may be left out. Results: T. */
+    NNBURST_TFLITE_SQUEEZE = 43,
+    /* Tensors: x: T, begin: I, end: I, strides: I. Results: T. Options: begin_mask: INT32, end_mask: INT32,
+     * ellipsis_mask: INT32, new_axis_mask: INT32, shrink_axis_mask: INT32, offset: BOOL. */
+    NNBURST_TFLITE_STRIDED_SLICE = 45,
+    /* Tensors: x: T. Results: T. */
+    NNBURST_TFLITE_EXP = 47,
+    /* Tensors: x: T, k: I. Results: values: T, places: I32 or Q16. */
+    NNBURST_TFLITE_TOPK_V2 = 48,
+    /* Tensors: axis: I, x: T. Results: T, as many as there are. */
+    NNBURST_TFLITE_SPLIT = 49,
+    /* Tensors: x: T. Results: U. */
+    NNBURST_TFLITE_CAST = 53,
+    /* Tensors: x: T, alpha: T, which broadcast. Results: T. */
+    NNBURST_TFLITE_PRELU = 54,
+    /* Tensors: a: T, b: T, which broadcast. Results: T. */
+    NNBURST_TFLITE_MAXIMUM = 55,
+    /* Tensors: x: T, axis: I. Results: I32 or I64. */
+    NNBURST_TFLITE_ARG_MAX = 56,
+    /* Tensors: a: T, b: T, which broadcast. Results: T. */
+    NNBURST_TFLITE_MINIMUM = 57,
+    /* Tensors: a: T, b: T, which broadcast. Results: B. */
+    NNBURST_TFLITE_LESS = 58,
+    /* Tensors: x: T. Results: T. */
+    NNBURST_TFLITE_NEG = 59,
+    /* Tensors: x: T, in front and behind of each dimension: I [rank, 2], value: T. Results: T. */
+    NNBURST_TFLITE_PADV2 = 60,
+    /* Tensors: a: T, b: T, which broadcast. Results: B. */
+    NNBURST_TFLITE_GREATER = 61,
+    /* Tensors: a: T, b: T, which broadcast. Results: B. */
+    NNBURST_TFLITE_GREATER_EQUAL = 62,
+    /* Tensors: a: T, b: T, which broadcast. Results: B. */
+    NNBURST_TFLITE_LESS_EQUAL = 63,
+    /* Tensors: condition: B, a: T, b: T of one shape. Results: T. */
+    NNBURST_TFLITE_SELECT = 64,
+    /* Tensors: x: T, begin: I [rank], size: I [rank], -1 for the rest. Results: T. */
+    NNBURST_TFLITE_SLICE = 65,
+    /* Tensors: x: T. Results: T. */
+    NNBURST_TFLITE_SIN = 66,
+    /* Tensors: shape of the result: I32 [4], filter: W [o, fh, fw, c], image: T, bias [o], may be left out.
+     * Results: T. Options: padding: INT32, stride_w: INT32, stride_h: INT32, activation: INT32. */
+    NNBURST_TFLITE_TRANSPOSE_CONV = 67,
+    /* Tensors: positions: I, shape: I, values: T, default: T. Results: T. */
+    NNBURST_TFLITE_SPARSE_TO_DENSE = 68,
+    /* Tensors: x: T, times: I [rank]. Results: T. */
+    NNBURST_TFLITE_TILE = 69,
+    /* Tensors: x: T, axis: I. Results: T. */
+    NNBURST_TFLITE_EXPAND_DIMS = 70,
+    /* Tensors: a: T, b: T, which broadcast. Results: B. */
+    NNBURST_TFLITE_EQUAL = 71,
+    /* Tensors: a: T, b: T, which broadcast. Results: B. */
+    NNBURST_TFLITE_NOT_EQUAL = 72,
+    /* Tensors: x: T. Results: T. */
+    NNBURST_TFLITE_LOG = 73,
+    /* Tensors: x: T, axes: I. Results: T. Options: keep_dims: BOOL. */
+    NNBURST_TFLITE_SUM = 74,
+    /* Tensors: x: T. Results: T. */
+    NNBURST_TFLITE_SQRT = 75,
+    /* Tensors: x: T. Results: T. */
+    NNBURST_TFLITE_RSQRT = 76,
+    /* Tensors: x: T. Results: I32, I64 or U32. */
+    NNBURST_TFLITE_SHAPE = 77,
+    /* Tensors: a: T, b: T, which broadcast. Results: T. */
+    NNBURST_TFLITE_POW = 78,
+    /* Tensors: x: T, axis: I. Results: I32 or I64. */
+    NNBURST_TFLITE_ARG_MIN = 79,
+    /* Tensors: x: T, axes: I. Results: T. Options: keep_dims: BOOL. */
+    NNBURST_TFLITE_REDUCE_PROD = 81,
+    /* Tensors: x: T, axes: I. Results: T. Options: keep_dims: BOOL. */
+    NNBURST_TFLITE_REDUCE_MAX = 82,
+    /* Tensors: x: T, any number of times. Results: T. Options: axis: INT32. */
+    NNBURST_TFLITE_PACK = 83,
+    /* Tensors: a: B, b: B, which broadcast. Results: B. */
+    NNBURST_TFLITE_LOGICAL_OR = 84,
+    /* Tensors: indices: I, depth: I, on: T, off: T. Results: T. Options: axis: INT32. */
+    NNBURST_TFLITE_ONE_HOT = 85,
+    /* Tensors: a: B, b: B, which broadcast. Results: B. */
+    NNBURST_TFLITE_LOGICAL_AND = 86,
+    /* Tensors: x: B. Results: B. */
+    NNBURST_TFLITE_LOGICAL_NOT = 87,
+    /* Tensors: x: T. Results: T, as many as the extent. Options: axis: INT32. */
+    NNBURST_TFLITE_UNPACK = 88,
+    /* Tensors: x: T, axes: I. Results: T. Options: keep_dims: BOOL. */
+    NNBURST_TFLITE_REDUCE_MIN = 89,
+    /* Tensors: a: T, b: T, which broadcast. Results: T. */
+    NNBURST_TFLITE_FLOOR_DIV = 90,
+    /* Tensors: x: B, axes: I. Results: B. Options: keep_dims: BOOL. */
+    NNBURST_TFLITE_REDUCE_ANY = 91,
+    /* Tensors: x: T. Results: T. */
+    NNBURST_TFLITE_SQUARE = 92,
+    /* Tensors: x: T. Results: T. */
+    NNBURST_TFLITE_ZEROS_LIKE = 93,
+    /* Tensors: shape: I, value: T. Results: T. */
+    NNBURST_TFLITE_FILL = 94,
+    /* Tensors: a: T, b: T, which broadcast. Results: T. */
+    NNBURST_TFLITE_FLOOR_MOD = 95,
+    /* Tensors: start: T, limit: T, delta: T. Results: T. */
+    NNBURST_TFLITE_RANGE = 96,
+    /* Tensors: image: T [n, h, w, c], height and width: I [2]. Results: T. Options: align_corners: BOOL,
+     * half_pixel_centers: BOOL. */
+    NNBURST_TFLITE_RESIZE_NEAREST_NEIGHBOR = 97,
+    /* Tensors: x: T. Results: T. Options: alpha: FLOAT32. */
+    NNBURST_TFLITE_LEAKY_RELU = 98,
+    /* Tensors: a: T, b: T, which broadcast. Results: T. */
+    NNBURST_TFLITE_SQUARED_DIFFERENCE = 99,
+    /* Tensors: x: T, in front and behind of each dimension: I [rank, 2]. Results: T. Options: mode: INT32. */
+    NNBURST_TFLITE_MIRROR_PAD = 100,
+    /* Tensors: x: T. Results: T. */
+    NNBURST_TFLITE_ABS = 101,
+    /* Tensors: x: T, sizes: I, axis: I. Results: T, as many as there are. */
+    NNBURST_TFLITE_SPLIT_V = 102,
+    /* Tensors: x: T [n]. Results: values: T, places: I32 or I64. */
+    NNBURST_TFLITE_UNIQUE = 103,
+    /* Tensors: x: T. Results: T. */
+    NNBURST_TFLITE_CEIL = 104,
+    /* Tensors: x: T, axes: I. Results: T. */
+    NNBURST_TFLITE_REVERSE_V2 = 105,
+    /* Tensors: x: T of one shape, any number of times. Results: T. */
+    NNBURST_TFLITE_ADD_N = 106,
+    /* Tensors: x: T, positions: I [.., depth]. Results: T. */
+    NNBURST_TFLITE_GATHER_ND = 107,
+    /* Tensors: x: T. Results: T. */
+    NNBURST_TFLITE_COS = 108,
+    /* Tensors: x: T. Results: positions: I64 [found, rank]. */
+    NNBURST_TFLITE_WHERE = 109,
+    /* Tensors: x: T. Results: I32, I64 or U32. */
+    NNBURST_TFLITE_RANK = 110,
+    /* Tensors: x: T. Results: T. */
+    NNBURST_TFLITE_ELU = 111,
+    /* Tensors: x: T, lengths: I. Results: T. Options: seq_dim: INT32, batch_dim: INT32. */
+    NNBURST_TFLITE_REVERSE_SEQUENCE = 112,
+    /* Tensors: x: T. Results: T. */
+    NNBURST_TFLITE_MATRIX_DIAG = 113,
+    /* Tensors: x: T. Results: U. */
+    NNBURST_TFLITE_QUANTIZE = 114,
+    /* Tensors: x: T, diagonal: T. Results: T. */
+    NNBURST_TFLITE_MATRIX_SET_DIAG = 115,
+    /* Tensors: x: T. Results: T. */
+    NNBURST_TFLITE_ROUND = 116,
+    /* Tensors: boxes: F32 [n, 4], scores: F32 [n], most: I, overlap: F32, least score: F32. Results: places:
+     * I32 [most], count: I32. */
+    NNBURST_TFLITE_NON_MAX_SUPPRESSION_V4 = 120,
+    /* Tensors: boxes: F32 [n, 4], scores: F32 [n], most: I, overlap: F32, least score: F32, sigma: F32.
+     * Results: places: I32 [most], scores: F32 [most], count: I32. */
+    NNBURST_TFLITE_NON_MAX_SUPPRESSION_V5 = 121,
+    /* Tensors: positions: I [.., depth], updates: T, shape: I. Results: T. */
+    NNBURST_TFLITE_SCATTER_ND = 122,
+    /* Tensors: condition: B, a: T, b: T, which broadcast. Results: T. */
+    NNBURST_TFLITE_SELECT_V2 = 123,
+    /* Tensors: x: T, ids: I [n], sorted. Results: T. */
+    NNBURST_TFLITE_SEGMENT_SUM = 125,
+    /* Tensors: a: T [.., m, k], b: U [.., k, n], whose batches broadcast. Results: T. Options: adj_x: BOOL,
+     * adj_y: BOOL, asymmetric_quantize_inputs: BOOL. */
+    NNBURST_TFLITE_BATCH_MATMUL = 126,
+    /* Tensors: x: T, axis: I. Results: T. Options: exclusive: BOOL, reverse: BOOL. */
+    NNBURST_TFLITE_CUMSUM = 128,
+    /* Tensors: x: T, shape: I. Results: T. */
+    NNBURST_TFLITE_BROADCAST_TO = 130,
+    /* Tensors: x: COMPLEX64. Results: F32. */
+    NNBURST_TFLITE_IMAG = 133,
+    /* Tensors: x: COMPLEX64. Results: F32. */
+    NNBURST_TFLITE_REAL = 134,
+    /* Tensors: x: COMPLEX64. Results: F32. */
+    NNBURST_TFLITE_COMPLEX_ABS = 135,
+    /* Tensors: x: B, axes: I. Results: B. Options: keep_dims: BOOL. */
+    NNBURST_TFLITE_REDUCE_ALL = 140,
+    /* Tensors: a: I, b: I, shapes. Results: I32, I64 or U32. */
+    NNBURST_TFLITE_BROADCAST_ARGS = 145,
+    /* Tensors: x: T, boundaries: F32. Results: I32. */
+    NNBURST_TFLITE_BUCKETIZE = 147,
+    /* Tensors: x: T. Results: T. Options: approximate: BOOL. */
+    NNBURST_TFLITE_GELU = 150,
+    /* Tensors: x: T, update: T, start: I32 or I64 [rank]. Results: T. */
+    NNBURST_TFLITE_DYNAMIC_UPDATE_SLICE = 151,
+    /* Tensors: x: T. Results: T. */
+    NNBURST_TFLITE_RELU_0_TO_1 = 152,
+    /* Tensors: x: T, ids: I, count: I. Results: T. */
+    NNBURST_TFLITE_UNSORTED_SEGMENT_PROD = 153,
+    /* Tensors: x: T, ids: I, count: I. Results: T. */
+    NNBURST_TFLITE_UNSORTED_SEGMENT_MAX = 154,
+    /* Tensors: x: T, ids: I, count: I. Results: T. */
+    NNBURST_TFLITE_UNSORTED_SEGMENT_SUM = 155,
+    /* Tensors: a: T, b: T, which broadcast. Results: T. */
+    NNBURST_TFLITE_ATAN2 = 156,
+    /* Tensors: x: T, ids: I, count: I. Results: T. */
+    NNBURST_TFLITE_UNSORTED_SEGMENT_MIN = 157,
+    /* Tensors: x: T. Results: T. */
+    NNBURST_TFLITE_SIGN = 158,
+    /* Tensors: x: T. Results: U. */
+    NNBURST_TFLITE_BITCAST = 159,
+    /* Tensors: a: T, b: T, which broadcast. Results: T. */
+    NNBURST_TFLITE_BITWISE_XOR = 160,
+    /* Tensors: a: T, b: T, which broadcast. Results: T. */
+    NNBURST_TFLITE_RIGHT_SHIFT = 161,
+};
+
+#endif
