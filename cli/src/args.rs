@@ -421,12 +421,15 @@ pub(crate) struct MltsRunArgs {
     /// A minute: a few models, the most telling crash tests.
     #[arg(long, conflicts_with = "full")]
     pub(crate) quick: bool,
-    /// Three quarters of an hour.
+    /// Most of an hour: all modes, paced, several clients, the largest crash tests.
     #[arg(long)]
     pub(crate) full: bool,
     /// The time of the whole run, as 90s or 5m; what doesn't fit is left out and said.
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) budget: Option<Duration>,
+    /// Rest for so long before each item, as 5s, on top of the budget: machines heat up.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) rest: Option<Duration>,
     /// Add the endurance test (c22) for this long, as 10m or 2h, on top of the budget.
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) soak: Option<Duration>,
@@ -439,8 +442,8 @@ pub(crate) struct MltsRunArgs {
     /// Leave out items whose id this regular expression finds.
     #[arg(long, value_name = "REGEX")]
     pub(crate) skip: Option<String>,
-    /// The kinds of calls.
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["burst", "sync"])]
+    /// The kinds of calls [default: burst,sync; with --full all four].
+    #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) modes: Vec<Mode>,
     /// The device that latency is compared with; `none` saves the time.
     #[arg(long, value_name = "NAME", default_value = "nnapi-reference")]
@@ -469,7 +472,7 @@ pub(crate) struct MltsRunArgs {
     /// The wait strategy of both ends of bursts [default: the settings'].
     #[arg(long, value_enum)]
     pub(crate) wait: Option<WaitArg>,
-    /// Threads of a driver that is spawned by name.
+    /// Threads of a driver that is embedded, or spawned by name.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) threads: u16,
     /// Processors of the calling thread and of the driver's, in bursts; one is for both.
@@ -478,7 +481,8 @@ pub(crate) struct MltsRunArgs {
     /// Ask for real-time scheduling of both ends of bursts, and locked memory.
     #[arg(long)]
     pub(crate) realtime: bool,
-    /// Measure calls at this period too, in milliseconds: as from a camera or sound card.
+    /// Measure calls at this period too, in milliseconds: as from a camera or sound card [default
+    /// with --full: 33.3].
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub(crate) period: Option<Duration>,
     /// Measure the throughput of so many clients at a time [default with --full: 1,2,4].

@@ -5,8 +5,9 @@
 mod common;
 
 use std::path::Path;
+use std::time::Instant;
 
-use common::{fail, json, path, run, succeed, text};
+use common::{GUARD, command, fail, json, path, run, succeed, text};
 use serde_json::Value;
 
 /// A run of one built-in network and one crash test.
@@ -96,4 +97,91 @@ fn ctrl_c_ends_a_run_with_what_there_is() {
     assert_eq!(report["verdict"], "ABORTED");
     assert_eq!(report["models"][0]["per_target"]["t0"]["outcome"], "SUCCESS");
     assert!(std::fs::read_to_string(&page).unwrap().contains("ABORTED"));
+}
+
+#[test]
+fn calls_are_made_as_they_are_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("run.json");
+    let mut child = command(&[
+        "mlts",
+        "run",
+        "--quick",
+        "--only",
+        "latency",
+        "--filter",
+        "^model/add1$",
+        "--wait",
+        "spin",
+        "--cpus",
+        "0",
+        "--threads",
+        "2",
+        "--realtime",
+        "--period",
+        "5",
+        "--clients",
+        "1,2",
+        "--json",
+        path(&file),
+    ]);
+    let child = child.spawn().unwrap();
+    // The caller and the driver's thread are pinned while they call.
+    let mut pinned = 0;
+    let begun = Instant::now();
+    while pinned < 2 && begun.elapsed() < GUARD {
+        let processes = children_of(child.id());
+        pinned = processes.iter().filter(|&&process| is_pinned(process, "0")).count();
+    }
+    assert_eq!(pinned, 2, "worker and driver");
+    let output = child.wait_with_output().unwrap();
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{error}");
+    let report = json(&std::fs::read_to_string(&file).unwrap());
+    let calls = &report["calls"];
+    assert_eq!((calls["wait"].as_str(), calls["realtime"].as_bool()), (Some("spin"), Some(true)));
+    assert_eq!((&calls["cpus"], &calls["driver_cpus"]), (&json("[0]"), &json("[0]")));
+    assert_eq!(calls["period_us"], 5000);
+    let command = report["targets"][0]["command"].as_array().unwrap();
+    assert_eq!(command[command.len() - 2..], ["--threads", "2"]);
+    let result = &report["models"][0]["per_target"]["t0"];
+    let paced = &result["latency"]["paced"];
+    let blocks = paced["blocks"].as_u64().unwrap();
+    let most = blocks * (250 / 5 + 1);
+    assert!((1..=most).contains(&paced["n"].as_u64().unwrap()), "{blocks} blocks: {paced}");
+    for clients in ["1", "2"] {
+        assert!(result["throughput"][clients].as_f64().unwrap() > 0.0, "{clients} clients");
+    }
+    let cpu = &result["latency"]["burst"]["cpu_s_per_1000"];
+    for process in ["driver", "client"] {
+        assert!(cpu[process].as_f64().unwrap() > 0.0, "{process}: {cpu}");
+    }
+    for refused in result["refused_settings"].as_array().unwrap() {
+        assert!(error.contains(refused.as_str().unwrap()), "{refused} in {error}");
+    }
+    let error = fail(2, &["mlts", "run", "--threads", "2", "--driver-cmd", "./driver"]);
+    assert!(error.contains("--threads 2"), "{error}");
+}
+
+/// The processes that a process has started.
+fn children_of(parent: u32) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_child = |process: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
+        fields.split(' ').nth(1) == Some(parent.to_string().as_str())
+    };
+    numbers.filter(is_child).collect()
+}
+
+/// Returns whether a thread of the process may run on these processors only.
+fn is_pinned(process: u32, processors: &str) -> bool {
+    let threads =
+        std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    threads.into_iter().any(|thread| {
+        let status = std::fs::read_to_string(thread.path().join("status")).unwrap_or_default();
+        let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        list.is_some_and(|list| list.trim() == processors)
+    })
 }

@@ -29,8 +29,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nnburst::hal::tflite_extension;
 use nnburst::{Burst, BurstOptions, CallOptions, Device, Frame, PrepareOptions, RuntimeError};
-use nnburst_tflite::{ImportError, Imported};
+use nnburst_tflite::{ImportError, ImportOptions, Imported};
 use realfft::num_complex::Complex;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 
@@ -165,9 +166,12 @@ impl Network {
         device: &Device,
         path: &Path,
         samples: usize,
-        options: &BurstOptions,
+        burst: &BurstOptions,
     ) -> Result<Self, DenoiseError> {
-        let imported = Imported::open(path)
+        let extensions = device.extensions()?;
+        let extension = extensions.iter().any(|one| one.name == tflite_extension::NAME);
+        let options = ImportOptions { extension, ..ImportOptions::default() };
+        let imported = Imported::open_with(path, options)
             .map_err(|error| DenoiseError::Import { path: path.to_owned(), error })?;
         let compilation = device.compile(&imported.model, PrepareOptions::default())?;
         let bytes = |operands: &[nnburst::hal::Operand]| -> Vec<Option<usize>> {
@@ -185,7 +189,7 @@ impl Network {
             );
             return Err(DenoiseError::NoPair(why));
         }
-        let burst = compilation.burst(options)?;
+        let burst = compilation.burst(burst)?;
         let frame = burst.frame()?;
         let mut network = Self { burst, frame, state_bytes };
         network.reset()?;

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::report::CallSettings;
 use crate::target::Target;
 
 /// The environment variable that names the file of a worker's job.
@@ -55,6 +56,9 @@ pub(crate) struct Job {
     pub(crate) via: Via,
     pub(crate) seed: u64,
     pub(crate) work: Task,
+    /// The driver's process, where it has one of its own.
+    #[serde(default)]
+    pub(crate) driver_pid: Option<u32>,
 }
 
 /// The connection to the driver.
@@ -105,19 +109,9 @@ pub(crate) struct ModelWork {
     pub(crate) calls: CallSettings,
 }
 
-/// How calls are made where latency is measured.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct CallSettings {
-    /// The wait strategy of bursts, by its name.
-    pub(crate) wait: Option<String>,
-    /// The processors of the calling thread and of the driver's.
-    pub(crate) cpus: Vec<u32>,
-    pub(crate) driver_cpus: Vec<u32>,
-    pub(crate) realtime: bool,
-    /// Microseconds from one paced call to the next; none where calls are not paced.
-    pub(crate) period_us: Option<u64>,
-    /// Numbers of clients at a time whose throughput is measured.
-    pub(crate) clients: Vec<usize>,
+/// Milliseconds of throughput measurement of a number of clients, beside so many of latency.
+pub(crate) fn throughput_ms(latency_ms: u64) -> u64 {
+    (latency_ms / 4).clamp(250, 2000)
 }
 
 /// A crash test's part: what it is and how much.

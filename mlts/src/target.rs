@@ -24,6 +24,9 @@ pub enum How {
     Embedded {
         /// Its name; `nnapi-reference` is the reference device.
         driver: String,
+        /// The threads that it computes with.
+        #[serde(default = "one")]
+        threads: u16,
     },
     /// A program that serves one client on its standard input: each client has a process of its
     /// own.
@@ -90,9 +93,9 @@ impl Target {
                 let argv = [program.display().to_string()].into_iter().chain(serve).collect();
                 How::Command { argv }
             }
-            Some(("embedded", driver)) => How::Embedded { driver: driver.to_owned() },
-            _ if name == "embedded" => How::Embedded { driver: "nnburst-cpu".to_owned() },
-            _ if name == nnburst::REFERENCE => How::Embedded { driver: name.to_owned() },
+            Some(("embedded", driver)) => embedded(driver),
+            _ if name == "embedded" => embedded("nnburst-cpu"),
+            _ if name == nnburst::REFERENCE => embedded(name),
             _ => How::Served { instance: name.to_owned() },
         };
         Self { name: name.to_owned(), how }
@@ -101,7 +104,31 @@ impl Target {
     /// A device that the worker's program makes for itself; see
     /// [`serve_worker_with`](crate::serve_worker_with).
     pub fn in_worker(name: &str) -> Self {
-        Self { name: name.to_owned(), how: How::Embedded { driver: name.to_owned() } }
+        Self { name: name.to_owned(), how: embedded(name) }
+    }
+
+    /// Has a driver of this workspace compute with so many threads.
+    ///
+    /// # Errors
+    /// Its threads were settled when it was started, or by its own command.
+    pub fn with_threads(mut self, threads: u16) -> Result<Self, MltsError> {
+        let is_spawned = self.name.starts_with("spawn:");
+        match &mut self.how {
+            How::Embedded { driver, threads: own } if driver != nnburst::REFERENCE => {
+                *own = threads;
+            }
+            How::Command { argv } if is_spawned => {
+                argv.extend(["--threads".to_owned(), threads.to_string()]);
+            }
+            _ if threads == 1 => {}
+            _ => {
+                let name = &self.name;
+                return Err(MltsError::Usage(format!(
+                    "--threads {threads}: {name} is neither embedded nor spawned by name"
+                )));
+            }
+        }
+        Ok(self)
     }
 
     /// Returns whether several clients share the driver's process.
@@ -137,6 +164,14 @@ impl Target {
             _ => &[],
         }
     }
+}
+
+fn embedded(driver: &str) -> How {
+    How::Embedded { driver: driver.to_owned(), threads: one() }
+}
+
+fn one() -> u16 {
+    1
 }
 
 fn base_name(argv: &[String]) -> String {
@@ -188,10 +223,24 @@ mod tests {
     fn names_of_devices_are_those_of_the_other_commands() {
         let program = std::path::Path::new("/usr/bin/nnburst");
         let how = |name| Target::device(name, program).how;
-        assert_eq!(how("embedded"), How::Embedded { driver: "nnburst-cpu".to_owned() });
-        assert_eq!(how("nnapi-reference"), How::Embedded { driver: "nnapi-reference".to_owned() });
+        assert_eq!(how("embedded"), embedded("nnburst-cpu"));
+        assert_eq!(how("nnapi-reference"), embedded("nnapi-reference"));
         assert_eq!(how("npu"), How::Served { instance: "npu".to_owned() });
         let How::Command { argv } = how("spawn:sample") else { panic!("a command") };
         assert_eq!(argv.join(" "), "/usr/bin/nnburst serve --driver sample --fd 0");
+    }
+
+    #[test]
+    fn threads_are_for_drivers_that_the_suite_makes() {
+        let with = |name| Target::device(name, std::path::Path::new("nnburst")).with_threads(3);
+        let How::Command { argv } = with("spawn:sample").unwrap().how else { panic!("a command") };
+        assert_eq!(argv[5..], ["--threads", "3"]);
+        let How::Embedded { threads, .. } = with("embedded").unwrap().how else { panic!("own") };
+        assert_eq!(threads, 3);
+        for name in ["npu", "nnapi-reference"] {
+            assert!(with(name).unwrap_err().to_string().contains("--threads 3"), "{name}");
+        }
+        let own = Target::command("./driver").unwrap();
+        assert!(own.clone().with_threads(2).is_err() && own.with_threads(1).is_ok());
     }
 }

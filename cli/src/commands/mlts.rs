@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use nnburst_mlts::{
-    Accept, CallMode, How, MltsError, Progress as Step, Report, RunBudget, Suite, Target, What,
-    compare, crash_tests, csv, html, serve_worker,
+    Accept, CallMode, MltsError, Progress as Step, Report, RunBudget, Suite, Target, What, compare,
+    crash_tests, csv, html, serve_worker,
 };
 
 use crate::args::{
@@ -82,7 +82,13 @@ fn suite(args: &MltsRunArgs, abort: Arc<AtomicBool>) -> Result<Suite, Failure> {
         None if are_ours => Accept::Exact,
         None => Accept::Task,
     };
-    let modes = args.modes.iter().map(|mode| match mode {
+    // What is asked for is what is measured; the full budget has all there is.
+    let chosen = match args.modes.as_slice() {
+        [] if args.full => &[Mode::Burst, Mode::Sync, Mode::Async, Mode::Fenced][..],
+        [] => &[Mode::Burst, Mode::Sync],
+        chosen => chosen,
+    };
+    let modes = chosen.iter().map(|mode| match mode {
         Mode::Burst => Ok(CallMode::Burst),
         Mode::Sync => Ok(CallMode::Sync),
         Mode::Async => Ok(CallMode::Async),
@@ -110,6 +116,9 @@ fn suite(args: &MltsRunArgs, abort: Arc<AtomicBool>) -> Result<Suite, Failure> {
     }
     if let Some(limit) = args.budget {
         suite = suite.limit(limit);
+    }
+    if let Some(rest) = args.rest {
+        suite = suite.rest(rest);
     }
     if let Some(model) = &args.bisect {
         suite = suite.bisect(model);
@@ -147,16 +156,16 @@ fn budget(quick: bool, full: bool) -> RunBudget {
 /// The drivers under test, and whether all of them are this program's own.
 fn targets(args: &MltsRunArgs, program: &Path) -> Result<(Vec<Target>, bool), Failure> {
     let first = args.device.first().map(String::as_str);
-    if let Some(command) = &args.driver_cmd {
-        let target = Target::command(command).map_err(|error| failure(&error))?;
-        return Ok((vec![target], false));
-    }
-    if let (Some(command), Some(name)) = (&args.service_cmd, first) {
-        let target = Target::service(command, name).map_err(|error| failure(&error))?;
-        return Ok((vec![target], false));
-    }
-    if let Some(library) = &args.library {
-        return Ok((vec![Target::library(library, first)], false));
+    let other = if let Some(command) = &args.driver_cmd {
+        Some(Target::command(command))
+    } else if let (Some(command), Some(name)) = (&args.service_cmd, first) {
+        Some(Target::service(command, name))
+    } else {
+        args.library.as_ref().map(|library| Ok(Target::library(library, first)))
+    };
+    if let Some(target) = other {
+        let target = target.and_then(|target| target.with_threads(args.threads));
+        return Ok((vec![target.map_err(|error| failure(&error))?], false));
     }
     let mut names = Vec::new();
     for name in &args.device {
@@ -173,20 +182,8 @@ fn targets(args: &MltsRunArgs, program: &Path) -> Result<(Vec<Target>, bool), Fa
         name == nnburst::REFERENCE || name.starts_with("spawn:") || name.starts_with("embedded")
     });
     let target = |name: &String| {
-        let mut target = Target::device(name, program);
-        match &mut target.how {
-            How::Command { argv } => {
-                argv.extend(["--threads".to_owned(), args.threads.to_string()]);
-            }
-            _ if args.threads != 1 => {
-                return Err(Failure::usage(format!(
-                    "--threads {}: {name} is not spawned by name",
-                    args.threads
-                )));
-            }
-            _ => {}
-        }
-        Ok(target)
+        let target = Target::device(name, program).with_threads(args.threads);
+        target.map_err(|error| failure(&error))
     };
     Ok((names.iter().map(target).collect::<Result<_, _>>()?, are_ours))
 }
@@ -269,6 +266,13 @@ fn summary(report: &Report, out: &mut dyn Write) -> Result<(), Failure> {
     }
     for complaint in &report.host.doctor {
         warn(complaint);
+    }
+    let results = report.models.iter().flat_map(|model| model.per_target.values());
+    let mut refused: Vec<_> = results.flat_map(|result| &result.refused_settings).collect();
+    refused.sort();
+    refused.dedup();
+    for refusal in refused {
+        warn(refusal);
     }
     Ok(())
 }

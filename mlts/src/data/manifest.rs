@@ -33,6 +33,27 @@ pub(crate) struct ModelEntry {
 }
 
 impl ModelEntry {
+    /// The names of the rules that judge the answers, beside the distances from goldens.
+    pub(crate) fn evaluators(&self) -> Vec<&'static str> {
+        let of_task = match self.family {
+            Family::Classes => "TopK",
+            Family::Pixels => "IoU",
+            Family::Detections => "Detections",
+            Family::Speech => "MelCepLogF0",
+            Family::Phones => "PhoneErrorRate",
+            Family::Values => "differences",
+            Family::SupportOnly => "support only",
+        };
+        let has_labels = self.cases.iter().any(|case| case.label.is_some());
+        let of_labels = has_labels.then(|| self.of_labels());
+        std::iter::once(of_task).chain(of_labels).collect()
+    }
+
+    /// The name of the rule for labelled cases.
+    pub(crate) fn of_labels(&self) -> &'static str {
+        if self.is_of_recordings() { "WordSpotting" } else { "Labels" }
+    }
+
     /// Returns whether the model listens for words.
     pub(crate) fn is_of_recordings(&self) -> bool {
         ["keyword", "wake word"].iter().any(|word| self.what.contains(word))

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use nnburst::hal::{Model, Operand, OperandType, OperationType};
-use nnburst_tflite::{ImportError, Imported};
+use nnburst::hal::{Model, Operand, OperandType, OperationType, tflite_extension};
+use nnburst_tflite::{ImportError, ImportOptions, Imported};
 
 use super::manifest::ModelEntry;
 
@@ -35,10 +35,15 @@ pub(crate) struct FedBackState {
 }
 
 impl Loaded {
-    /// Reads the model of an entry.
-    pub(crate) fn open(entry: &ModelEntry, relaxed: bool) -> Result<Self, LoadFailure> {
+    /// Reads the model of an entry, with operations of the extension `dev.nnburst.tflite` where
+    /// NNAPI has none or computes otherwise than TFLite, if `extension` is true.
+    pub(crate) fn open(
+        entry: &ModelEntry,
+        relaxed: bool,
+        extension: bool,
+    ) -> Result<Self, LoadFailure> {
         let mut loaded = match &entry.file {
-            Some(file) => Self::read(file)?,
+            Some(file) => Self::read(file, extension)?,
             None => {
                 let model = nnburst::builtin::model(&entry.id);
                 let model = model.map_err(|error| LoadFailure::Broken(error.to_string()))?;
@@ -49,8 +54,9 @@ impl Loaded {
         Ok(loaded)
     }
 
-    fn read(file: &Path) -> Result<Self, LoadFailure> {
-        let imported = Imported::open(file).map_err(|error| match error {
+    fn read(file: &Path, extension: bool) -> Result<Self, LoadFailure> {
+        let options = ImportOptions { extension, ..ImportOptions::default() };
+        let imported = Imported::open_with(file, options).map_err(|error| match error {
             ImportError::Unsupported { .. } | ImportError::Interface(_) => {
                 LoadFailure::Skipped(format!("not imported: {error}"))
             }
@@ -70,6 +76,11 @@ impl Loaded {
         };
         let origins = imported.sources.iter().map(origin).collect();
         Ok(Self { model: imported.model, states, origins })
+    }
+
+    /// Returns whether the model has operations beside NNAPI's.
+    pub(crate) fn uses_extension(&self) -> bool {
+        !self.model.extension_name_to_prefix.is_empty()
     }
 
     /// Positions of the inputs that the caller feeds.
@@ -95,7 +106,7 @@ impl Loaded {
     }
 
     /// The name and the operand types of an operation.
-    pub(crate) fn operation(&self, index: usize) -> Option<(OperationType, Vec<String>)> {
+    pub(crate) fn operation(&self, index: usize) -> Option<(String, Vec<String>)> {
         let operation = self.model.main.operations.get(index)?;
         let types = operation.inputs.iter().chain(&operation.outputs).filter_map(|&at| {
             let operand = self.model.main.operands.get(usize::try_from(at).ok()?)?;
@@ -104,7 +115,7 @@ impl Loaded {
         let mut types: Vec<_> = types.collect();
         types.sort();
         types.dedup();
-        Some((operation.kind, types))
+        Some((operation_name(operation.kind), types))
     }
 
     /// The shapes of an operation's tensors: `1x8x8x2 2x3x3x2 2 -> 1x8x8x2`.
@@ -128,6 +139,15 @@ impl Loaded {
         let operands = self.inputs().into_iter().filter_map(|at| self.input(at));
         operands.map(|operand| random_value(operand, &mut random)).collect()
     }
+}
+
+/// NNAPI's name of an operation, or the extension's with its mark: `tflite:RFFT2D`.
+fn operation_name(kind: OperationType) -> String {
+    let known = match kind {
+        OperationType::Extension(code) => tflite_extension::operation(code.number),
+        _ => None,
+    };
+    known.map_or_else(|| kind.to_string(), |known| format!("tflite:{}", known.name))
 }
 
 fn operand<'a>(model: &'a Model, indexes: &[u32], position: usize) -> Option<&'a Operand> {

@@ -1,6 +1,6 @@
 //! Detections: boxes with classes and scores, and which of the expected ones were found.
 
-use super::difference::{Kind, values};
+use super::difference::{ElementType, values};
 
 /// A box: top, left, bottom, right from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,7 +17,7 @@ const SCORES_APART: f64 = 0.03;
 
 /// The detections in the four outputs of a detector: boxes, classes, scores, count.
 pub(crate) fn detections(outputs: &[Vec<u8>]) -> Vec<Detection> {
-    let floats = |at: usize| outputs.get(at).map(|bytes| values(Kind::Float32, bytes));
+    let floats = |at: usize| outputs.get(at).map(|bytes| values(ElementType::Float32, bytes));
     let (Some(corners), Some(classes), Some(scores)) = (floats(0), floats(1), floats(2)) else {
         return Vec::new();
     };

@@ -4,7 +4,7 @@ use crate::num::real;
 
 /// The type of a raw tensor's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ElementType {
     Float32,
     Float16,
     Int32,
@@ -13,7 +13,7 @@ pub(crate) enum Kind {
     Uint8,
 }
 
-impl Kind {
+impl ElementType {
     /// The type behind NNAPI's name or the manifest's.
     pub(crate) fn of_name(name: &str) -> Self {
         match name {
@@ -33,16 +33,18 @@ impl Kind {
 }
 
 /// The elements of a raw little-endian tensor.
-pub(crate) fn values(kind: Kind, bytes: &[u8]) -> Vec<f64> {
+pub(crate) fn values(kind: ElementType, bytes: &[u8]) -> Vec<f64> {
     let fours = || bytes.as_chunks::<4>().0.iter();
     let twos = || bytes.as_chunks::<2>().0.iter();
     match kind {
-        Kind::Float32 => fours().map(|value| f32::from_le_bytes(*value).into()).collect(),
-        Kind::Int32 => fours().map(|value| i32::from_le_bytes(*value).into()).collect(),
-        Kind::Float16 => twos().map(|value| nnburst::f16::from_le_bytes(*value).into()).collect(),
-        Kind::Int16 => twos().map(|value| i16::from_le_bytes(*value).into()).collect(),
-        Kind::Int8 => bytes.iter().map(|value| value.cast_signed().into()).collect(),
-        Kind::Uint8 => bytes.iter().map(|&value| value.into()).collect(),
+        ElementType::Float32 => fours().map(|value| f32::from_le_bytes(*value).into()).collect(),
+        ElementType::Int32 => fours().map(|value| i32::from_le_bytes(*value).into()).collect(),
+        ElementType::Float16 => {
+            twos().map(|value| nnburst::f16::from_le_bytes(*value).into()).collect()
+        }
+        ElementType::Int16 => twos().map(|value| i16::from_le_bytes(*value).into()).collect(),
+        ElementType::Int8 => bytes.iter().map(|value| value.cast_signed().into()).collect(),
+        ElementType::Uint8 => bytes.iter().map(|&value| value.into()).collect(),
     }
 }
 
@@ -75,7 +77,12 @@ impl Difference {
 
 /// Compares raw tensors of a type; `allowed` is the distance up to which an element is no first
 /// wrong one.
-pub(crate) fn difference(kind: Kind, actual: &[u8], expected: &[u8], allowed: f64) -> Difference {
+pub(crate) fn difference(
+    kind: ElementType,
+    actual: &[u8],
+    expected: &[u8],
+    allowed: f64,
+) -> Difference {
     let (got, want) = (values(kind, actual), values(kind, expected));
     let mut result = Difference { of: got.len().max(want.len()), ..Difference::default() };
     for (index, (got, want)) in got.iter().zip(&want).enumerate() {
@@ -111,7 +118,7 @@ mod tests {
 
     #[test]
     fn differences_have_no_sign_and_the_first_wrong_element_is_named() {
-        let found = difference(Kind::Uint8, &[5, 7, 9], &[5, 9, 0], 2.0);
+        let found = difference(ElementType::Uint8, &[5, 7, 9], &[5, 9, 0], 2.0);
         assert_eq!((found.of, found.differ, found.max_abs), (3, 2, 9.0));
         assert_eq!(found.first, Some((2, 0.0, 9.0)));
         assert_eq!(found.mean_abs(), 11.0 / 3.0);
@@ -121,13 +128,13 @@ mod tests {
     #[test]
     fn what_is_no_number_is_infinitely_far_off() {
         let (nan, one) = (f32::NAN.to_le_bytes(), 1f32.to_le_bytes());
-        assert_eq!(difference(Kind::Float32, &nan, &one, 1e9).max_abs, f64::INFINITY);
-        assert_eq!(difference(Kind::Float32, &nan, &nan, 0.0).max_abs, 0.0);
+        assert_eq!(difference(ElementType::Float32, &nan, &one, 1e9).max_abs, f64::INFINITY);
+        assert_eq!(difference(ElementType::Float32, &nan, &nan, 0.0).max_abs, 0.0);
     }
 
     #[test]
     fn a_missing_element_is_wrong() {
-        let found = difference(Kind::Int8, &[1], &[1, 2], 0.0);
+        let found = difference(ElementType::Int8, &[1], &[1, 2], 0.0);
         assert_eq!(
             (found.max_abs, found.first.map(|(at, want, _)| (at, want))),
             (f64::INFINITY, Some((1, 2.0)))

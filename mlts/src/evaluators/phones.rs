@@ -1,6 +1,6 @@
 //! The phone error rate: the edit distance of the best phones of all frames.
 
-use super::difference::{Kind, values};
+use super::difference::{ElementType, values};
 use crate::num::real;
 
 /// The class of frames without a phone.
@@ -34,7 +34,7 @@ fn percent(edits: usize, of: usize) -> f64 {
 }
 
 fn best_of_frames(bytes: &[u8], classes: usize) -> Vec<usize> {
-    let scores = values(Kind::Float32, bytes);
+    let scores = values(ElementType::Float32, bytes);
     let best = |frame: &[f64]| {
         let mut best = 0;
         for (at, score) in frame.iter().enumerate() {

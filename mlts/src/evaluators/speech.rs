@@ -1,6 +1,6 @@
 //! The distortion of synthetic speech: mel cepstrum and log F0, by the rules of Android's suite.
 
-use super::difference::{Kind, values};
+use super::difference::{ElementType, values};
 use crate::num::real;
 
 /// Values of a frame: 40 of the spectrum, 7 aperiodicities, log F0, voicing.
@@ -18,14 +18,14 @@ pub(crate) struct SpeechScale {
 impl SpeechScale {
     /// Of a raw file: a mean and a deviation, as floats, for each output.
     pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
-        let floats = values(Kind::Float32, bytes);
+        let floats = values(ElementType::Float32, bytes);
         let pairs = floats.as_chunks::<2>().0.iter();
         Self { pairs: pairs.map(|&[mean, deviation]| (mean, deviation)).collect() }
     }
 
     /// The outputs of all steps as physical values.
     fn physical(&self, bytes: &[u8]) -> Vec<f64> {
-        let outputs = values(Kind::Float32, bytes);
+        let outputs = values(ElementType::Float32, bytes);
         let scales = self.pairs.iter().cycle();
         outputs.iter().zip(scales).map(|(value, (mean, sd))| value * sd + mean).collect()
     }

@@ -249,7 +249,8 @@ mod tests {
             frame.write_bytes(0, &input.unwrap()).unwrap();
             model.execution().compute(&mut frame).unwrap();
             let scores = frame.read_bytes(0).unwrap();
-            let best = crate::evaluators::best_class(crate::evaluators::Kind::Uint8, &scores);
+            let best =
+                crate::evaluators::best_class(crate::evaluators::ElementType::Uint8, &scores);
             let best = best.map(|class| class as u64);
             assert_eq!(best, classes[0].as_u64(), "{file}");
         }

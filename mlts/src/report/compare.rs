@@ -3,7 +3,7 @@
 use super::schema::{Latency, Report};
 use crate::num::real;
 
-/// The chance that blocks of equal runs look so different (Mann-Whitney).
+/// The probability that blocks of equal runs look so different (Mann-Whitney).
 const SIGNIFICANT: f64 = 0.01;
 
 /// The differences of two runs.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::schema::{Latency, Report};
 
 /// The columns.
-const HEADER: &str = "model,target,mode,outcome,n,first_us,min_us,p50_us,p90_us,p95_us,p99_us,p999_us,max_us,mean_us,sd_us,steady,note";
+const HEADER: &str = "model,target,mode,outcome,n,first_us,min_us,p50_us,p90_us,p95_us,p99_us,p999_us,max_us,mean_us,sd_us,steady,note,disturbed,driver_cpu_s_per_1000,client_cpu_s_per_1000";
 
 /// The latencies of a run.
 pub fn csv(report: &Report) -> String {
@@ -44,6 +44,9 @@ fn figures(latency: &Latency) -> String {
         some(Some(us.sd)),
         latency.steady.to_string(),
         quoted(&latency.note),
+        latency.disturbed.to_string(),
+        some(Some(latency.cpu_s_per_1000.driver)),
+        some(Some(latency.cpu_s_per_1000.client)),
     ];
     parts.join(",")
 }
@@ -75,8 +78,8 @@ mod tests {
         assert_eq!(lines.len(), 3);
         assert_eq!(
             lines[1],
-            "\"a,\"\"b\"\"\",t0,burst,SUCCESS,3,0.000,1.000,2.500,,,,,9.000,0.000,0.000,true,"
+            "\"a,\"\"b\"\"\",t0,burst,SUCCESS,3,0.000,1.000,2.500,,,,,9.000,0.000,0.000,true,,false,0.000,0.000"
         );
-        assert_eq!(HEADER.split(',').count(), 17);
+        assert_eq!(HEADER.split(',').count(), 20);
     }
 }

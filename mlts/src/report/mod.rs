@@ -9,7 +9,7 @@ pub use compare::{Change, Comparison, compare};
 pub use csv::csv;
 pub use html::html;
 pub use schema::{
-    About, Accuracy, Bisection, BothProcesses, CaseReport, CompileTimes, CrashReport,
+    About, Accuracy, Bisection, BothProcesses, CallSettings, CaseReport, CompileTimes, CrashReport,
     EvaluatorReport, Host, Latency, ModelReport, ModelResult, OpSupport, Percentiles, PlanItem,
     Probe, Recovery, Report, Rest, SCHEMA, Skipped, Support, TargetReport, Times, WrongAnswer,
     WrongValue,

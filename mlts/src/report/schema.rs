@@ -39,6 +39,8 @@ pub struct Report {
     pub reference: String,
     /// The tier that decided: `exact`, `close` or `task`.
     pub accept: String,
+    /// How calls were made where latency was measured.
+    pub calls: CallSettings,
     /// Per model the results of each target.
     pub models: Vec<ModelReport>,
     /// The crash tests.
@@ -47,6 +49,24 @@ pub struct Report {
     pub skipped: Vec<Skipped>,
     /// Estimates and durations.
     pub plan: Vec<PlanItem>,
+}
+
+/// How calls are made where latency is measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CallSettings {
+    /// The wait strategy of bursts, by its name; `None` for that of the settings.
+    pub wait: Option<String>,
+    /// The processors of the calling thread in bursts; empty for all.
+    pub cpus: Vec<u32>,
+    /// The processors of the driver's thread in bursts; empty for all.
+    pub driver_cpus: Vec<u32>,
+    /// Whether bursts ask for real-time scheduling and locked memory.
+    pub realtime: bool,
+    /// Microseconds from one paced call to the next; `None` where calls are not paced.
+    pub period_us: Option<u64>,
+    /// Numbers of clients at a time whose throughput is measured.
+    pub clients: Vec<usize>,
 }
 
 /// The machine before and after the run.
@@ -156,6 +176,8 @@ pub struct ModelResult {
     pub latency: BTreeMap<String, Latency>,
     /// Calls a second of so many clients at a time, each in a thread of its own.
     pub throughput: BTreeMap<usize, f64>,
+    /// What of the burst's settings (processors, real-time scheduling) was refused.
+    pub refused_settings: Vec<String>,
     /// Of the reference device, measured in turns with the target.
     pub reference_latency: Option<Latency>,
     /// The largest resident memory in MiB.
@@ -310,6 +332,8 @@ pub struct CaseReport {
     pub of: usize,
     /// The first value beyond the exact tier.
     pub first: Option<WrongValue>,
+    /// What explains wrong values, where anything does: outputs that are exchanged, or all zeros.
+    pub hint: String,
 }
 
 /// A value that is wrong.
@@ -419,8 +443,10 @@ pub struct Latency {
     pub n: usize,
     /// Blocks that count.
     pub blocks: usize,
-    /// Blocks that the hypervisor disturbed.
+    /// Blocks that something else on the machine disturbed.
     pub dropped: usize,
+    /// True if so many blocks were disturbed that they count all the same.
+    pub disturbed: bool,
     /// The first call after compiling.
     pub first_us: f64,
     /// Calls of the warm-up.
@@ -433,6 +459,8 @@ pub struct Latency {
     pub driver_us: Option<Percentiles>,
     /// The call less the driver's share.
     pub overhead_us: Option<Percentiles>,
+    /// Processor seconds of 1000 calls, with the copies of their inputs and outputs.
+    pub cpu_s_per_1000: BothProcesses,
     /// The histogram of the calls in nanoseconds: HdrHistogram V2, deflated, base64.
     pub hdr: String,
     /// False if the last quarter's median is more than 15 % above the first's.
@@ -537,8 +565,10 @@ pub struct Probe {
     pub refused: u64,
     /// The longest time between two answers.
     pub longest_gap_ms: f64,
+    /// Of its executions before the test.
+    pub p99_before_us: f64,
     /// Of its executions beside the test.
-    pub p99_us: f64,
+    pub p99_during_us: f64,
 }
 
 /// What was left out.

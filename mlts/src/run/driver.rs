@@ -11,8 +11,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Rlimit, Signal, kill_process, pidfd_open, prlimit,
+};
 
 use super::proc::{Usage, signal_name};
 use crate::error::MltsError;
@@ -284,7 +287,7 @@ impl Driver {
     pub(crate) fn signal(&mut self, signal: Signal) {
         let ends = !matches!(signal, Signal::STOP | Signal::CONT);
         self.is_killed |= ends;
-        if let Some(pid) = self.pid().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?)) {
+        if let Some(pid) = self.process() {
             // A process that is gone already is noticed by `ended`.
             let _ = kill_process(pid, signal);
         }
@@ -294,12 +297,27 @@ impl Driver {
     /// own may return from the first one.
     pub(crate) fn kill(&mut self, signal: Signal) {
         const PATIENCE: Duration = Duration::from_millis(200);
+        const AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+        let process = self.process();
+        let process = process.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         let begun = Instant::now();
         self.signal(signal);
         while self.ended().is_none() && begun.elapsed() < PATIENCE {
-            std::thread::sleep(Duration::from_millis(1));
+            match &process {
+                // Readable once the process has ended; the time of that is what callers note.
+                Some(process) => {
+                    let mut ends = [PollFd::new(process, PollFlags::IN)];
+                    // Interrupted or over: the end is looked at in any case.
+                    let _ = poll(&mut ends, Some(&AGAIN));
+                }
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
             self.signal(signal);
         }
+    }
+
+    fn process(&self) -> Option<Pid> {
+        self.pid().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?))
     }
 
     /// The last lines on standard error.

@@ -41,6 +41,21 @@ impl Usage {
     }
 }
 
+/// Processor seconds that the threads of a process have had so far; 0 where there is none. To the
+/// nanosecond where the scheduler keeps count, else to its tick.
+pub(crate) fn cpu_seconds(pid: u32) -> f64 {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let of_thread = |task: fs::DirEntry| -> Option<f64> {
+        let counts = fs::read_to_string(task.path().join("schedstat")).ok()?;
+        counts.split_whitespace().next()?.parse().ok()
+    };
+    let counted: f64 = tasks.filter_map(of_thread).sum();
+    if counted > 0.0 {
+        return counted / 1e9;
+    }
+    Usage::of(pid).map_or(0.0, |usage| usage.cpu_s)
+}
+
 /// The threads of a process, a line each: name, state, where in the kernel it waits.
 pub(crate) fn threads_of(pid: u32) -> String {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
@@ -81,6 +96,16 @@ mod tests {
         assert!(usage.threads >= 1 && usage.fds >= 3 && usage.rss_mib > 0.5, "{usage:?}");
         assert!(!threads_of(std::process::id()).is_empty());
         assert_eq!(Usage::of(u32::MAX), None);
+    }
+
+    #[test]
+    fn processor_time_grows_with_work() {
+        let before = cpu_seconds(std::process::id());
+        let mut sum = 0_u64;
+        while cpu_seconds(std::process::id()) < before + 0.02 {
+            sum = std::hint::black_box(sum.wrapping_add(1));
+        }
+        assert_eq!(cpu_seconds(u32::MAX), 0.0);
     }
 
     #[test]

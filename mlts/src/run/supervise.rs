@@ -2,7 +2,7 @@
 //!
 //! | outcome | when, the first that holds |
 //! |---|---|
-//! | CRASH driver | the driver's process ended and the suite didn't end it; calls may all be right |
+//! | CRASH driver | the driver's process ended and the suite didn't end it, after whatever calls |
 //! | CRASH client | the worker ended by a signal or without a result |
 //! | HANG | no step for the patience, or the work's time and 20 s more passed |
 //! | FAILURE, SKIPPED, SUCCESS | the worker says so |
@@ -113,6 +113,7 @@ pub(crate) fn supervise(
 ) -> Result<Ended, MltsError> {
     let (via, socket) = driver.connection()?;
     job.via = via;
+    job.driver_pid = driver.pid();
     let mut worker = Worker::start(program, &job, driver, socket)?;
     worker.watch(driver, supervision)
 }

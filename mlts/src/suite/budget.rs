@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::ModelEntry;
 use crate::num::{real, real_u64};
+use crate::protocol::CallMode;
+use crate::report::CallSettings;
 
 use super::catalogue::CrashTest;
 
@@ -18,7 +20,7 @@ pub enum RunBudget {
     Quick,
     /// About eight minutes.
     Standard,
-    /// About forty minutes.
+    /// Most of an hour.
     Full,
 }
 
@@ -58,7 +60,7 @@ impl RunBudget {
         Duration::from_secs(match self {
             Self::Quick => 70,
             Self::Standard => 10 * 60,
-            Self::Full => 50 * 60,
+            Self::Full => 60 * 60,
         })
     }
 
@@ -76,8 +78,13 @@ impl RunBudget {
         match self {
             Self::Quick => 1000,
             Self::Standard => 2000,
-            Self::Full => 15_000,
+            Self::Full => 3000,
         }
+    }
+
+    /// Milliseconds of throughput measurement of a number of clients.
+    fn throughput_ms(self) -> u64 {
+        crate::protocol::throughput_ms(self.latency_ms())
     }
 
     /// Milliseconds of each kind of compilation.
@@ -85,7 +92,7 @@ impl RunBudget {
         match self {
             Self::Quick => 200,
             Self::Standard => 500,
-            Self::Full => 3000,
+            Self::Full => 1000,
         }
     }
 
@@ -99,8 +106,13 @@ impl RunBudget {
         }
     }
 
-    /// Seconds that a model takes in so many modes.
-    pub(super) fn model_estimate(self, entry: &ModelEntry, modes: usize) -> f64 {
+    /// Seconds that a model takes in these modes.
+    pub(super) fn model_estimate(
+        self,
+        entry: &ModelEntry,
+        modes: &[CallMode],
+        calls: &CallSettings,
+    ) -> f64 {
         /// Multiply-accumulates a second, on one core.
         const RATE: f64 = 2e9;
         let call = real_u64(entry.macs.unwrap_or_else(|| entry.bytes.saturating_mul(20))) / RATE;
@@ -109,7 +121,11 @@ impl RunBudget {
         let photos = photos.min(self.photos(&entry.id));
         let latency = real_u64(self.latency_ms()) / 1000.0 + 0.3;
         let compile = 3.0 * real_u64(self.compile_ms()) / 1000.0;
-        let calls = real(steps * (modes + 1) + photos) * call + real(photos) * 0.01;
-        0.3 + compile + latency * real(modes + 1) + calls
+        let modes = modes.len();
+        let answers = real(steps * (modes + 1) + photos) * call + real(photos) * 0.01;
+        // The reference device takes turns as well.
+        let callers = modes + 1 + usize::from(calls.period_us.is_some());
+        let clients = real(calls.clients.len()) * real_u64(self.throughput_ms()) / 1000.0;
+        0.3 + compile + latency * real(callers) + clients + answers
     }
 }

@@ -34,7 +34,7 @@ impl RunContext {
 
     /// A job for a worker.
     pub(super) fn job(&self, target: &Target, work: Task) -> Job {
-        Job { target: target.clone(), via: Via::Own, seed: self.seed, work }
+        Job { target: target.clone(), via: Via::Own, seed: self.seed, work, driver_pid: None }
     }
 
     /// Runs a piece of work in a worker.

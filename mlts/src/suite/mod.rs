@@ -23,8 +23,8 @@ pub use replay::Replayed;
 use crate::conditions::Conditions;
 use crate::data::{ModelEntry, read_folders};
 use crate::error::MltsError;
-use crate::protocol::{CallMode, CallSettings, Task};
-use crate::report::{PlanItem, Report, SCHEMA, Skipped, TargetReport};
+use crate::protocol::{CallMode, Task};
+use crate::report::{CallSettings, PlanItem, Report, SCHEMA, Skipped, TargetReport};
 use crate::run::{Driver, Outcome, Program};
 use crate::target::Target;
 use context::RunContext;
@@ -112,6 +112,7 @@ pub struct Suite {
     allow_kill: bool,
     relaxed: bool,
     limit: Option<Duration>,
+    rest: Duration,
     soak: Option<Duration>,
     bisect: Option<String>,
     calls: CallSettings,
@@ -149,6 +150,7 @@ impl Suite {
             allow_kill: false,
             relaxed: false,
             limit: None,
+            rest: Duration::ZERO,
             soak: None,
             bisect: None,
             calls: CallSettings::default(),
@@ -261,6 +263,13 @@ impl Suite {
         self
     }
 
+    /// Rests for so long before each item, so that a machine that was heated by one is cool for the
+    /// next; the time comes on top of the budget.
+    pub fn rest(mut self, rest: Duration) -> Self {
+        self.rest = rest;
+        self
+    }
+
     /// Adds the endurance test (c22), which takes this long on top of the budget.
     pub fn soak(mut self, soak: Duration) -> Self {
         self.soak = Some(soak);
@@ -314,8 +323,12 @@ impl Suite {
 
     fn calls(&self) -> CallSettings {
         let mut calls = self.calls.clone();
-        if calls.clients.is_empty() && self.budget == RunBudget::Full {
-            calls.clients = vec![1, 2, 4];
+        if self.budget == RunBudget::Full {
+            if calls.clients.is_empty() {
+                calls.clients = vec![1, 2, 4];
+            }
+            // As from a camera.
+            calls.period_us.get_or_insert(33_333);
         }
         calls
     }
@@ -340,10 +353,11 @@ impl Suite {
         let context = self.context()?;
         let mut rows = Vec::new();
         for entry in self.entries()? {
-            let estimate = context.budget.model_estimate(&entry, self.modes.len());
+            let estimate = context.budget.model_estimate(&entry, &self.modes, &self.calls());
             let cases = entry.cases.len();
             let photos: usize = entry.photos.iter().map(|set| set.photos.len()).sum();
-            let data = format!("{cases} goldens, {photos} photos; {}", entry.what);
+            let judged = entry.evaluators().join(", ");
+            let data = format!("{cases} goldens, {photos} photos ({judged}); {}", entry.what);
             rows.push((entry.id, data, estimate));
         }
         Ok(rows)
@@ -373,6 +387,7 @@ impl Suite {
             command: std::env::args().collect(),
             reference: self.reference.as_ref().map(|one| one.name.clone()).unwrap_or_default(),
             accept: self.accept.name().to_owned(),
+            calls: self.calls(),
             ..Report::default()
         };
         let begun = Instant::now();
@@ -472,7 +487,7 @@ impl Suite {
         let entries = if needs_models.iter().any(|&what| self.has(what)) { entries } else { &[] };
         let mut plan: Vec<(String, f64, Item<'_>)> = Vec::new();
         for entry in entries {
-            let estimate = context.budget.model_estimate(entry, self.modes.len());
+            let estimate = context.budget.model_estimate(entry, &self.modes, &self.calls());
             plan.push((format!("model/{}", entry.id), estimate, Item::Model(entry)));
         }
         if self.has(What::Crash) {
@@ -486,8 +501,9 @@ impl Suite {
         plan.retain(|(id, ..)| self.wants(id));
         (self.on_progress)(&Progress::Planned(plan.len()));
         let limit = self.limit.unwrap_or_else(|| self.budget.limit());
-        let limit = limit + self.soak.unwrap_or_default();
+        let mut limit = limit + self.soak.unwrap_or_default();
         for (item, estimate_s, work) in plan {
+            limit += rest_before(self.rest, context);
             if context.is_aborted() {
                 return;
             }
@@ -543,6 +559,16 @@ impl Suite {
             }
         }
     }
+}
+
+/// Rests, unless the user stops the run, and returns how long.
+fn rest_before(rest: Duration, context: &RunContext) -> Duration {
+    const PART: Duration = Duration::from_millis(100);
+    let begun = Instant::now();
+    while begun.elapsed() < rest && !context.is_aborted() {
+        std::thread::sleep(PART.min(rest.saturating_sub(begun.elapsed())));
+    }
+    begun.elapsed()
 }
 
 /// Why a service that the suite did not start is not there any more.

@@ -41,7 +41,7 @@ impl Suite {
             bisect_wrong: self.budget == RunBudget::Full,
             calls: self.calls(),
         };
-        let planned = context.budget.model_estimate(entry, self.modes.len()) * 3.0;
+        let planned = context.budget.model_estimate(entry, &self.modes, &self.calls()) * 3.0;
         let planned = Duration::from_secs_f64(planned.max(30.0));
         let ended = Driver::start(target).and_then(|mut driver| {
             context.work(target, Task::Model(Box::new(work)), &mut driver, planned, None)
@@ -79,6 +79,7 @@ impl Suite {
             bisection: part(&mut ended.parts, "bisection"),
             latency: part(&mut ended.parts, "latency").unwrap_or_default(),
             throughput: part(&mut ended.parts, "throughput").unwrap_or_default(),
+            refused_settings: part(&mut ended.parts, "refused_settings").unwrap_or_default(),
             reference_latency: part(&mut ended.parts, "reference_latency"),
             rss_mib: BothProcesses { driver: ended.driver.rss_mib, client: ended.client.rss_mib },
             cpu_s: BothProcesses { driver: ended.driver.cpu_s, client: ended.client.cpu_s },
@@ -149,8 +150,9 @@ fn below(accuracy: &crate::report::Accuracy, accept: &str) -> String {
         )
     });
     let (name, differ, of) = (&case.name, case.differ, case.of);
+    let hint = if case.hint.is_empty() { String::new() } else { format!("; {}", case.hint) };
     format!(
-        "{name} is not {accept}: {differ} of {of} values differ, by {:.4e} at most{first}",
+        "{name} is not {accept}: {differ} of {of} values differ, by {:.4e} at most{first}{hint}",
         case.max_abs
     )
 }

@@ -7,14 +7,15 @@ use std::time::{Duration, Instant};
 
 use nnburst::hal::{ErrorStatus, Model, PrepareOptions};
 use nnburst::{
-    Burst, BurstOptions, Caching, Compilation, CompileOptions, Device, Frame, RuntimeError, Wait,
+    Burst, BurstOptions, Caching, Compilation, CompileOptions, Device, DriverOptions, Frame,
+    RuntimeError, Wait,
 };
 use serde::{Deserialize, Serialize};
 
 use super::library::{LibraryClient, LibraryModel};
 use super::pulse::Pulse;
-use crate::protocol::{CallMode, CallSettings, Job, Via};
-use crate::report::About;
+use crate::protocol::{CallMode, Job, Via};
+use crate::report::{About, CallSettings};
 use crate::target::{How, Target};
 
 /// A call that failed: the status, and the reason that was given.
@@ -100,10 +101,16 @@ impl Client {
             (How::Library { path, device }, _) => {
                 return LibraryClient::open(path, device.as_deref()).map(Self::Library);
             }
-            (How::Embedded { driver }, _) if driver == nnburst::REFERENCE => Device::reference(),
-            (How::Embedded { driver }, _) => match own_device(driver) {
+            (How::Embedded { driver, .. }, _) if driver == nnburst::REFERENCE => {
+                Device::reference()
+            }
+            (How::Embedded { driver, threads }, _) => match own_device(driver) {
                 Some(hal) => Device::from_hal(driver, hal),
-                None => Device::embedded(driver)?,
+                None => {
+                    let threads = usize::from(*threads);
+                    let options = DriverOptions { threads, ..DriverOptions::default() };
+                    Device::embedded_with(driver, &options)?
+                }
             },
             (How::Command { .. }, Via::Stdin) => {
                 let socket = std::os::fd::AsFd::as_fd(&std::io::stdin()).try_clone_to_owned();
@@ -165,6 +172,17 @@ impl Client {
                     cache_files: files.model.saturating_add(files.data),
                 })
             }
+        }
+    }
+
+    /// Returns whether the device lists the vendor extension, and a client may use it: through the
+    /// C functions only programs of the system's list may.
+    pub(crate) fn has_extension(&self, name: &str) -> bool {
+        match self {
+            Self::Runtime(device) => {
+                device.extensions().is_ok_and(|all| all.iter().any(|one| one.name == name))
+            }
+            Self::Library(_) => false,
         }
     }
 
@@ -257,17 +275,10 @@ impl Prepared {
         mode: CallMode,
         settings: &CallSettings,
     ) -> Result<CallSession> {
-        if mode != CallMode::Burst {
-            return self.session(mode);
+        match mode {
+            CallMode::Burst => self.burst_session(&burst_options(settings)),
+            _ => self.session(mode),
         }
-        let wait = settings.wait.as_deref().and_then(Wait::from_name);
-        self.burst_session(&BurstOptions {
-            wait: wait.unwrap_or_default(),
-            cpus: settings.cpus.clone(),
-            driver_cpus: settings.driver_cpus.clone(),
-            realtime: settings.realtime,
-            ..BurstOptions::default()
-        })
     }
 
     /// Room for the model's arguments, and the way to call it.
@@ -284,6 +295,17 @@ impl Prepared {
             }
             Self::Library(model) => CallSession::Library(Box::new(model.session(mode)?)),
         })
+    }
+}
+
+/// The options of a burst that is called as the settings say.
+fn burst_options(settings: &CallSettings) -> BurstOptions {
+    BurstOptions {
+        wait: settings.wait.as_deref().and_then(Wait::from_name).unwrap_or_default(),
+        cpus: settings.cpus.clone(),
+        driver_cpus: settings.driver_cpus.clone(),
+        realtime: settings.realtime,
+        ..BurstOptions::default()
     }
 }
 
@@ -315,6 +337,14 @@ impl CallSession {
         match self {
             Self::Runtime(session) => Ok(session.frame()?.read_bytes(output)?),
             Self::Library(session) => session.read(output),
+        }
+    }
+
+    /// What of the burst's settings was refused, in words.
+    pub(crate) fn warnings(&self) -> &[String] {
+        match self {
+            Self::Runtime(session) => session.burst.as_ref().map_or(&[], Burst::warnings),
+            Self::Library(_) => &[],
         }
     }
 
@@ -360,5 +390,25 @@ impl RuntimeSession {
         self.frame = Some(frame);
         result?;
         Ok(sample)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bursts_are_opened_as_the_settings_say() {
+        let settings = CallSettings {
+            wait: Some("spin".to_owned()),
+            cpus: vec![0],
+            driver_cpus: vec![1],
+            realtime: true,
+            ..CallSettings::default()
+        };
+        let options = burst_options(&settings);
+        assert_eq!((options.wait, options.realtime), (Wait::Spin, true));
+        assert_eq!((options.cpus, options.driver_cpus), (vec![0], vec![1]));
+        assert_eq!(burst_options(&CallSettings::default()), BurstOptions::default());
     }
 }

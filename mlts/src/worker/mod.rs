@@ -77,7 +77,7 @@ fn run(job: &Job, kept: &mut Option<Client>) -> Outcome<Value> {
             let about = pulse.during("questions", || client.about())?;
             Ok(serde_json::to_value(about).unwrap_or_default())
         }
-        Task::Model(work) => model::run(client, work, &pulse),
+        Task::Model(work) => model::run(client, work, job.driver_pid, &pulse),
         Task::Crash(work) => crash::run(job, work, Some(client), &pulse),
     }
 }

@@ -46,6 +46,11 @@ impl<'m> Sequence<'m> {
         Self { loaded, session, inputs, outputs }
     }
 
+    /// What of the session's settings was refused, in words.
+    pub(crate) fn warnings(&self) -> &[String] {
+        self.session.warnings()
+    }
+
     /// The state as before the first step.
     pub(crate) fn reset(&mut self) -> Result<()> {
         for state in &self.loaded.states {

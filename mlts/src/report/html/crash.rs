@@ -2,7 +2,7 @@
 
 use super::super::schema::CrashReport;
 use super::Page;
-use super::text::{escape, millis, outcome, seconds};
+use super::text::{escape, micros, millis, outcome, seconds};
 
 pub(super) fn matrix(page: &Page<'_>) -> String {
     let columns = page.columns();
@@ -58,17 +58,19 @@ fn cell(row: &CrashReport) -> String {
         notes.push(format!("{} events", row.events));
     }
     for (name, value) in &row.figures {
-        notes.push(format!("{name} {value:.0}"));
+        notes.push(format!("{} {value:.1}", name.replace('_', " ")));
     }
     if let Some(recovery) = row.recovery_ms {
         notes.push(format!("recovery {} (limit {})", millis(recovery.max), millis(recovery.limit)));
     }
     if let Some(probe) = row.probe {
         notes.push(format!(
-            "probe: {} calls, {} failed, gap {}",
+            "probe: {} calls, {} failed, gap {}, p99 {} before and {} during",
             probe.calls,
             probe.failed,
-            millis(probe.longest_gap_ms)
+            millis(probe.longest_gap_ms),
+            micros(probe.p99_before_us),
+            micros(probe.p99_during_us)
         ));
     }
     if let Some(rest) = row.rest {

@@ -14,12 +14,13 @@ mod svg;
 mod text;
 
 use super::compare::{Comparison, compare};
-use super::schema::{Report, TargetReport};
+use super::schema::{CallSettings, Latency, Report, TargetReport};
 use text::{escape, seconds};
 
 /// The runs on one page, and an older one to compare with.
 struct Page<'a> {
     runs: &'a [Report],
+    baseline: Option<&'a Report>,
     comparison: Option<Comparison>,
 }
 
@@ -34,14 +35,14 @@ struct Column<'a> {
 /// those of the first run.
 pub fn html(runs: &[Report], baseline: Option<&Report>) -> String {
     let comparison = baseline.zip(runs.first()).map(|(old, new)| compare(old, new, 10.0));
-    let page = Page { runs, comparison };
+    let page = Page { runs, baseline, comparison };
     let title = page.columns().first().map_or_else(
         || "no run".to_owned(),
         |column| format!("{}: {}", column.target.name, column.run.verdict),
     );
     let mut body = String::new();
     for run in runs {
-        body.push_str(&overview::header(run));
+        body.push_str(&overview::header(&page, run));
     }
     body.push_str(&overview::strip(&page));
     body.push_str(&overview::table(&page));
@@ -65,6 +66,12 @@ impl Page<'_> {
     fn columns(&self) -> Vec<Column<'_>> {
         let of = |run| Report::columns(run);
         self.runs.iter().flat_map(of).collect()
+    }
+
+    /// The older run's latency of a model in a mode.
+    fn baseline_latency(&self, model: &str, mode: &str) -> Option<&'_ Latency> {
+        let row = self.baseline?.models.iter().find(|row| row.id == model)?;
+        row.per_target.values().next()?.latency.get(mode)
     }
 
     /// The models' names, in the order of their families: sorted, each once.
@@ -97,13 +104,14 @@ fn conditions(page: &Page<'_>) -> String {
     for run in page.runs {
         let host = &run.host;
         out.push_str(&format!(
-            "<p>{} · {} · budget {} · seed {} · {} · accepted tier: {}</p><pre>{}</pre>",
+            "<p>{} · {} · budget {} · seed {} · {} · accepted tier: {}{}</p><pre>{}</pre>",
             escape(&run.tool),
             escape(&run.started),
             escape(&run.budget),
             run.seed,
             seconds(run.seconds),
             escape(&run.accept),
+            escape(&calls(&run.calls)),
             escape(&run.command.join(" "))
         ));
         out.push_str(&format!(
@@ -158,9 +166,31 @@ fn conditions(page: &Page<'_>) -> String {
     out
 }
 
+/// The settings of calls that are not the usual ones.
+fn calls(settings: &CallSettings) -> String {
+    let mut text = String::new();
+    let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    if let Some(wait) = &settings.wait {
+        text.push_str(&format!(" · bursts wait: {wait}"));
+    }
+    if !settings.cpus.is_empty() {
+        let (own, driver) = (list(&settings.cpus), list(&settings.driver_cpus));
+        text.push_str(&format!(" · processors: {own} calls, {driver} drives"));
+    }
+    if settings.realtime {
+        text.push_str(" · real-time scheduling");
+    }
+    if let Some(us) = settings.period_us {
+        text.push_str(&format!(" · paced: {} ms", crate::num::real_u64(us) / 1000.0));
+    }
+    text
+}
+
 /// What the figures mean.
 const METHOD: &str = "<h3>What the figures mean</h3><dl>\
 <dt>latency<dd>One call, by the monotonic clock, inputs copied before and outputs after. Driver and reference device take turns of 250 ms, so that what slows the machine slows both. A percentile that has too few samples is a dash (64 calls for p90, 256 for p95, 1024 for p99, 10240 for p99.9).\
+<dt>disturbed<dd>A block of 250 ms counts as disturbed where the hypervisor took 20 ms or more, or a cache line needed three times its usual time from one processor to another and back. Such blocks are dropped; where most are, all count and the row says so.\
+<dt>CPU ms<dd>Processor milliseconds of a call, of the driver's process and of the client's, copies included.\
 <dt>not steady<dd>The last quarter of the blocks has a median more than 15 % above the first's.\
 <dt>partly<dd>The driver takes a part of the model and the reference device the rest: such a latency is not the driver's own.\
 <dt>exact, close, task<dd>Tiers of right answers: the golden's bits (or those of NNAPI's reference device), a step or so, or the task's own rule.\

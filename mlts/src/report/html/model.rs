@@ -24,14 +24,14 @@ pub(super) fn sections(page: &Page<'_>) -> String {
             escape(model)
         ));
         for (column, result) in results {
-            out.push_str(&section(column, result));
+            out.push_str(&section(page, model, column, result));
         }
         out.push_str("</details>");
     }
     out
 }
 
-fn section(column: Column<'_>, result: &ModelResult) -> String {
+fn section(page: &Page<'_>, model: &str, column: Column<'_>, result: &ModelResult) -> String {
     let (letter, class) = outcome(&result.outcome);
     let mut out = format!(
         "<h3>{}: <span class={class}>{letter} {}{}</span></h3>",
@@ -53,6 +53,12 @@ fn section(column: Column<'_>, result: &ModelResult) -> String {
     if let Some(latency) = &result.reference_latency {
         rows.push(HistogramRow { name: column.run.reference.clone(), latency, colour: "--c" });
     }
+    // The mode of the overview; more would hide the others.
+    for mode in result.latency.keys().take(1) {
+        if let Some(latency) = page.baseline_latency(model, mode) {
+            rows.push(HistogramRow { name: format!("baseline {mode}"), latency, colour: "--d" });
+        }
+    }
     if !rows.is_empty() {
         out.push_str(&svg::histograms(&rows));
         out.push_str(&percentiles(&rows, result.reference_latency.as_ref()));
@@ -63,6 +69,9 @@ fn section(column: Column<'_>, result: &ModelResult) -> String {
                 svg::over_time(row.latency)
             ));
         }
+    }
+    for refused in &result.refused_settings {
+        out.push_str(&format!("<p class=warn>{}</p>", escape(refused)));
     }
     if !result.throughput.is_empty() {
         let all = result.throughput.iter();
@@ -135,23 +144,27 @@ fn bisection_of(bisection: &Bisection) -> String {
 
 fn percentiles(rows: &[HistogramRow<'_>], reference: Option<&Latency>) -> String {
     let mut out = String::from(
-        "<div class=scroll><table><tr><th>calls<th class=n>n<th class=n>first<th class=n>min<th class=n>p50<th class=n>p90<th class=n>p95<th class=n>p99<th class=n>p99.9<th class=n>max<th class=n>end to end p50<th class=n>in the driver p50<th class=n>against reference</tr>",
+        "<div class=scroll><table><tr><th>calls<th class=n>n<th class=n>first<th class=n>min<th class=n>p50<th class=n>p90<th class=n>p95<th class=n>p99<th class=n>p99.9<th class=n>max<th class=n>end to end p50<th class=n>in the driver p50<th class=n title=\"processor milliseconds of a call, driver and client\">CPU ms<th class=n>against reference</tr>",
     );
     for row in rows {
         let (latency, us) = (row.latency, &row.latency.us);
         let against =
             reference.map_or_else(String::new, |reference| change(us.p50, reference.us.p50));
-        let note = if latency.note.is_empty() {
-            String::new()
-        } else {
-            format!(" ({})", escape(&latency.note))
-        };
+        let mut note = String::new();
+        for word in [latency.note.as_str(), if latency.disturbed { "disturbed" } else { "" }] {
+            if !word.is_empty() {
+                note.push_str(&format!(" ({})", escape(word)));
+            }
+        }
+        // Seconds of 1000 calls are milliseconds of one.
+        let cpu = latency.cpu_s_per_1000;
         out.push_str(&format!(
-            "<tr><td>{}{note}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{against}</tr>",
+            "<tr><td>{}{note}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{:.3} + {:.3}<td class=n>{against}</tr>",
             escape(&row.name), latency.n, micros(latency.first_us), micros(us.min), micros(us.p50),
             maybe_micros(us.p90), maybe_micros(us.p95), maybe_micros(us.p99), maybe_micros(us.p999),
             micros(us.max), micros(latency.end_to_end_us.p50),
-            latency.driver_us.as_ref().map_or_else(|| "–".to_owned(), |one| micros(one.p50))
+            latency.driver_us.as_ref().map_or_else(|| "–".to_owned(), |one| micros(one.p50)),
+            cpu.driver, cpu.client
         ));
     }
     out.push_str("</table></div>");
@@ -175,12 +188,15 @@ fn accuracy_of(accuracy: &Accuracy) -> String {
     if !accuracy.cases.is_empty() {
         out.push_str("<div class=scroll><table><tr><th>golden<th>tier<th class=n>differ<th class=n>of<th class=n>largest<th class=n>mean square<th class=n>mean<th>first wrong value</tr>");
         for case in &accuracy.cases {
-            let first = case.first.map_or_else(String::new, |one| {
+            let mut first = case.first.map_or_else(String::new, |one| {
                 format!(
                     "output {} element {}: {}, expected {}",
                     one.output, one.index, one.actual, one.expected
                 )
             });
+            if !case.hint.is_empty() {
+                first.push_str(&format!("; {}", escape(&case.hint)));
+            }
             out.push_str(&format!(
                 "<tr><td>{}<td>{}<td class=n>{}<td class=n>{}<td class=n>{:.3e}<td class=n>{:.3e}<td class=n>{:.3e}<td>{first}</tr>",
                 escape(&case.name), escape(&case.tier), case.differ, case.of, case.max_abs, case.mse, case.mae
@@ -191,7 +207,7 @@ fn accuracy_of(accuracy: &Accuracy) -> String {
     for evaluator in &accuracy.evaluators {
         let class = if evaluator.ok { "good" } else { "bad" };
         out.push_str(&format!(
-            "<table><tr><th>{} ({})<th class=n>value<th class=n>limit<th class=n>expected</tr>",
+            "<table><tr><th>{} ({})<th class=n>value<th class=n>limit<th class=n>expected<th></tr>",
             escape(&evaluator.name),
             evaluator.n
         ));
@@ -199,8 +215,10 @@ fn accuracy_of(accuracy: &Accuracy) -> String {
             let of = |map: &BTreeMap<String, f64>| {
                 map.get(name).map_or_else(String::new, |value| format!("{value:.4}"))
             };
+            let known = |map: &BTreeMap<String, f64>| map.get(name).copied();
+            let bar = svg::bar(*value, known(&evaluator.limits), known(&evaluator.expected));
             out.push_str(&format!(
-                "<tr><td class={class}>{}<td class=n>{value:.4}<td class=n>{}<td class=n>{}</tr>",
+                "<tr><td class={class}>{}<td class=n>{value:.4}<td class=n>{}<td class=n>{}<td>{bar}</tr>",
                 escape(name),
                 of(&evaluator.limits),
                 of(&evaluator.expected)
@@ -240,18 +258,33 @@ fn wrong_answers(wrong: &[WrongAnswer]) -> String {
 }
 
 fn support_of(support: &Support) -> String {
-    let mut groups: BTreeMap<(String, String), usize> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, String, &str), usize> = BTreeMap::new();
     for op in &support.ops {
         let state = if op.taken { "taken".to_owned() } else { op.why.clone() };
-        *groups.entry((op.op.clone(), state)).or_default() += 1;
+        *groups.entry((op.op.clone(), state, op.device.as_str())).or_default() += 1;
     }
+    let mut devices: Vec<_> = support.ops.iter().map(|op| op.device.as_str()).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    // A driver that takes the whole model computes all of it.
+    let is_split = !support.is_whole();
     let mut out = format!(
-        "<details><summary>{} of {} operations taken, {} partitions</summary><table><tr><th>operation<th class=n>count<th>taken or why not</tr>",
-        support.taken, support.of, support.partitions
+        "<details><summary>{} of {} operations taken, {} partitions</summary><table><tr><th>operation<th class=n>count<th>taken or why not{}</tr>",
+        support.taken,
+        support.of,
+        support.partitions,
+        if is_split { "<th>computed by" } else { "" }
     );
-    for ((op, state), count) in groups {
+    for ((op, state, device), count) in groups {
+        let at = devices.iter().position(|known| *known == device).unwrap_or(0);
+        let colour = ["--a", "--b", "--c", "--d"].get(at % 4).copied().unwrap_or("--a");
+        let by = if is_split && !device.is_empty() {
+            format!("<td><b style=\"color:var({colour})\">■</b> {}", escape(device))
+        } else {
+            String::new()
+        };
         out.push_str(&format!(
-            "<tr><td>{}<td class=n>{count}<td>{}</tr>",
+            "<tr><td>{}<td class=n>{count}<td>{}{by}</tr>",
             escape(&op),
             escape(&state)
         ));

@@ -6,7 +6,7 @@ use super::{Column, Page};
 use crate::num::real;
 
 /// Name, machine, verdict, first reasons, four tiles.
-pub(super) fn header(run: &Report) -> String {
+pub(super) fn header(page: &Page<'_>, run: &Report) -> String {
     let mut out = String::from("<header>");
     for target in &run.targets {
         let about = &target.about;
@@ -37,7 +37,7 @@ pub(super) fn header(run: &Report) -> String {
         }
     }
     for column in Report::columns(run) {
-        out.push_str(&tiles(column));
+        out.push_str(&tiles(page, column));
     }
     let mut warnings = run.host.doctor.clone();
     if run.host.load1[0] > real(run.host.cores) {
@@ -57,7 +57,7 @@ pub(super) fn header(run: &Report) -> String {
     out
 }
 
-fn tiles(column: Column<'_>) -> String {
+fn tiles(page: &Page<'_>, column: Column<'_>) -> String {
     let results: Vec<_> = column
         .run
         .models
@@ -71,6 +71,18 @@ fn tiles(column: Column<'_>) -> String {
         |list: &[f64]| (list.iter().map(|one| one.ln()).sum::<f64>() / real(list.len())).exp();
     let speed =
         if ratios.is_empty() { "–".to_owned() } else { format!("{:.2} ×", mean(&ratios)) };
+    // Differences from the baseline are those of the first run.
+    let is_first = page.runs.first().is_some_and(|first| std::ptr::eq(first, column.run));
+    let changes = page.comparison.iter().filter(|_| is_first).flat_map(|all| &all.latencies);
+    let changes: Vec<f64> = changes
+        .filter(|change| change.p50_us.iter().all(|us| *us > 0.0))
+        .map(|change| change.p50_us[1] / change.p50_us[0])
+        .collect();
+    let baseline = if changes.is_empty() {
+        String::new()
+    } else {
+        format!("; {:.2} × the baseline's", mean(&changes))
+    };
     let taken: usize =
         results.iter().filter_map(|result| result.support.as_ref()).map(|one| one.taken).sum();
     let of: usize =
@@ -87,7 +99,7 @@ fn tiles(column: Column<'_>) -> String {
     format!(
         "<div class=tiles>\
          <div class=tile><b>{right} / {}</b><span>models right</span></div>\
-         <div class=tile><b>{speed}</b><span>{}</span></div>\
+         <div class=tile><b>{speed}</b><span>{}{baseline}</span></div>\
          <div class=tile><b>{taken} / {of}</b><span>operations taken</span></div>\
          <div class=tile><b>{passed} / {}</b><span>crash tests passed{}</span></div></div>",
         judged.len(),

@@ -117,6 +117,30 @@ fn bars(all: &Histogram<u64>, axis: Axis, top: f64, colour: &str) -> String {
     out
 }
 
+/// A figure as a bar from 0, with marks at its limit (solid) and at what is expected (dashed).
+pub(super) fn bar(value: f64, limit: Option<f64>, expected: Option<f64>) -> String {
+    const LENGTH: f64 = 120.0;
+    let all = [Some(value), limit, expected];
+    let most = all.into_iter().flatten().filter(|one| one.is_finite()).fold(0.0, f64::max);
+    if limit.is_none() && expected.is_none() || most <= 0.0 {
+        return String::new();
+    }
+    let x = |value: f64| (value / most).clamp(0.0, 1.0) * LENGTH;
+    let mark = |at: Option<f64>, dashes: &str| {
+        at.map_or_else(String::new, |at| {
+            let x = x(at) + 1.0;
+            format!("<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"0\" y2=\"14\" stroke=\"var(--fg)\" stroke-width=\"2\" stroke-dasharray=\"{dashes}\"/>")
+        })
+    };
+    format!(
+        "<svg viewBox=\"0 0 {0} 14\" width=\"{0}\" height=\"14\" role=\"img\" aria-label=\"value, limit and expected value\"><rect x=\"1\" y=\"4\" width=\"{1:.1}\" height=\"6\" fill=\"var(--a)\"/>{2}{3}</svg>",
+        LENGTH + 2.0,
+        x(value),
+        mark(limit, "none"),
+        mark(expected, "3 2")
+    )
+}
+
 /// The median over time, for runs that are not steady.
 pub(super) fn over_time(latency: &Latency) -> String {
     let last = latency.over_time.last().map_or(0.0, |[at, _]| *at).max(1e-9);

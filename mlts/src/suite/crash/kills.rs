@@ -14,7 +14,9 @@ use crate::report::CrashReport;
 use crate::run::{Driver, Outcome};
 
 const RESTART_MS: f64 = 5000.0;
-/// How soon a pending call has to end once the driver is dead; in bursts half of them sooner.
+/// How soon after the signal a pending call has to end. The kernel needs a part of it to take the
+/// process down, so in bursts the time from its end counts as well: half of the calls have to be
+/// that quick, since any one may wait for a processor.
 const NOTICE_MS: f64 = 100.0;
 const BURST_NOTICE_MS: f64 = 10.0;
 /// The kinds of calls that c14 kills under, with the signals.
@@ -112,13 +114,14 @@ impl TestRun<'_> {
         let what = if variant.starts_with("burst") { variant } else { what };
         let mut random = Random(self.context.seed);
         let (mut notices, mut recoveries, mut starts) = (Vec::new(), Vec::new(), Vec::new());
+        let mut after_end = Vec::new();
         let begun = Instant::now();
         let mut row = self.row(variant);
         for _ in 0..self.test.count(self.context.budget) {
             let mut driver = Driver::start_again(self.target)?;
             starts.push(driver.start_time.as_secs_f64() * 1000.0);
             let delay = Duration::from_millis(30 + u64::from(random.below(70)));
-            let mut killed_ns = 0;
+            let (mut killed_ns, mut dead_ns) = (0, 0);
             let mut restarted = Ok(());
             let mut on_ready = |what: &str, driver: &mut Driver, _: &mut Child| {
                 if what == "lost" {
@@ -139,6 +142,7 @@ impl TestRun<'_> {
                 }
                 killed_ns = monotonic_ns();
                 driver.kill(if let Kill::Now(signal) = kill { signal } else { Signal::KILL });
+                dead_ns = monotonic_ns();
             };
             let work = self.work("pending", &[("what", what)]);
             let ended = self.supervised(work.clone(), &mut driver, Some(&mut on_ready))?;
@@ -158,18 +162,25 @@ impl TestRun<'_> {
                 return Ok((row, None, 0.0));
             }
             notices.push(since_ms(killed_ns, at("ended_ns")));
+            after_end.push(since_ms(dead_ns, at("ended_ns")));
             recoveries.push(since_ms(killed_ns, at("recovered_ns")));
             row.events += 1;
         }
         Outcome::Success.name().clone_into(&mut row.outcome);
-        let limit = if variant.starts_with("burst") { BURST_NOTICE_MS } else { NOTICE_MS };
-        row.recovery_ms = recovery(&notices, limit, 0.0);
+        let is_burst = variant.starts_with("burst");
+        row.recovery_ms = recovery(&notices, NOTICE_MS, 0.0);
         let worst = notices.iter().copied().fold(0.0, f64::max);
-        // One call may be late by the scheduler's doing; the most may not.
-        if worst > NOTICE_MS || median(&notices) > limit.max(NOTICE_MS / 2.0) {
+        let typical = median(&after_end);
+        row.figures.insert("ms_after_the_end_p50".to_owned(), typical);
+        if worst > NOTICE_MS {
             Outcome::Failure.name().clone_into(&mut row.outcome);
             row.reason =
-                format!("the pending call ended {worst:.1} ms after the driver, limit {limit}");
+                format!("the pending call ended {worst:.1} ms after the signal, limit {NOTICE_MS}");
+        } else if is_burst && typical > BURST_NOTICE_MS {
+            Outcome::Failure.name().clone_into(&mut row.outcome);
+            row.reason = format!(
+                "the pending call ended {typical:.1} ms after the driver, limit {BURST_NOTICE_MS}"
+            );
         }
         row.seconds = begun.elapsed().as_secs_f64();
         Ok((row, Some(median(&recoveries)), median(&starts)))

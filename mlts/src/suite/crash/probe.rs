@@ -1,13 +1,15 @@
 //! The other client beside a test: a process that a thread of the coordinator supervises.
 
+use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use super::TestRun;
 use crate::protocol::Task;
 use crate::report::{CrashReport, Probe};
-use crate::run::{Driver, Outcome, Supervision, supervise};
+use crate::run::{Driver, OnReady, Outcome, Supervision, supervise};
 
 /// The longest time without a right answer for a client beside a test.
 const GAP_MS: f64 = 250.0;
@@ -41,7 +43,8 @@ pub(super) struct Prober {
 }
 
 impl Prober {
-    /// Starts it, where the driver serves several clients.
+    /// Starts it, where the driver serves several clients, and waits until it has measured itself
+    /// undisturbed.
     pub(super) fn start(run: &TestRun<'_>, driver: &Driver) -> Option<Self> {
         if !run.target.is_shared() {
             return None;
@@ -52,9 +55,16 @@ impl Prober {
         let program = run.context.program.clone();
         let job = run.context.job(run.target, Task::Crash(run.work("probe", &[])));
         let patience = run.context.patience;
+        let (measured, is_measured) = channel();
         let thread = std::thread::spawn(move || {
             let planned = Duration::from_secs(3600);
-            let supervision = Supervision { patience, planned, abort: &abort, on_ready: None };
+            // A coordinator that has waited long enough doesn't listen any more.
+            let mut on_ready = |_: &str, _: &mut Driver, _: &mut Child| {
+                let _ = measured.send(());
+            };
+            let on_ready: OnReady<'_> = &mut on_ready;
+            let supervision =
+                Supervision { patience, planned, abort: &abort, on_ready: Some(on_ready) };
             let ended = supervise(&program, job, &mut driver, supervision).ok()?;
             let mut probe: Probe = ended
                 .parts
@@ -64,6 +74,8 @@ impl Prober {
             probe.failed += u64::from(ended.outcome != Outcome::Aborted);
             Some(probe)
         });
+        // One that never begins is a matter of the test's result.
+        let _ = is_measured.recv_timeout(patience);
         Some(Self { stop, thread })
     }
 

@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn large_constants_lie_in_the_file_and_small_ones_in_the_model() {
         let entry = ModelEntry { id: "mobilenet_v1_0.25_128".to_owned(), ..ModelEntry::default() };
-        let model = Loaded::open(&entry, false).unwrap().model;
+        let model = Loaded::open(&entry, false, false).unwrap().model;
         let (bytes, starts) = constants(&model).unwrap();
         let mut file = tempfile::NamedTempFile::new().unwrap();
         std::io::Write::write_all(&mut file, &bytes).unwrap();

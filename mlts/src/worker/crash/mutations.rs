@@ -1,16 +1,20 @@
-//! c10 and c11: models and requests with one thing wrong are refused with `INVALID_ARGUMENT`.
+//! c10 and c11: models and requests with one thing wrong are refused with `INVALID_ARGUMENT`, and
+//! valid requests are answered with the shapes and times that they ask for.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use nnburst::hal::{
-    CacheHandles, ErrorStatus, ExecutionOptions, HalError, Memory, Model, PrepareOptions,
-    PreparedModel, Request, RequestArgument, RequestPool, wait_for_prepared_model,
+    CacheHandles, ErrorStatus, ExecutionOptions, HalError, MeasureTiming, Memory, Model,
+    OutputShape, PrepareOptions, PreparedModel, Request, RequestArgument, RequestPool, Timing,
+    wait_for_prepared_model,
 };
 use nnburst_hal::testing::{model_mutations, request_mutations};
 use serde_json::{Value, json};
-use std::sync::Arc;
 
 use super::part::{CrashPart, events};
 use super::subjects::{Subject, smallest, subjects};
-use crate::data::Random;
+use crate::data::{Loaded, Random};
 use crate::worker::client::CallError;
 use crate::worker::outcome::{Outcome, Stopped};
 
@@ -104,9 +108,123 @@ pub(super) fn requests(part: &CrashPart<'_>) -> Outcome<Value> {
         }
         done += 1;
     }
-    too_small(part, &subject, &*prepared, request)?;
+    too_small(part, &subject, &*prepared, request.clone())?;
+    told(part, &subject, &*prepared, &request)?;
+    open_shapes(part, &subject, &request)?;
     still_right(part)?;
-    Ok(events(done + 1))
+    Ok(events(done + 3))
+}
+
+/// The answer to a valid request has the shapes of the outputs, and times only where they are asked
+/// for, of which the device's is a part of the driver's and that a part of the call.
+fn told(
+    part: &CrashPart<'_>,
+    subject: &Subject,
+    prepared: &dyn PreparedModel,
+    request: &Request,
+) -> Outcome<()> {
+    for measure in [MeasureTiming::No, MeasureTiming::Yes] {
+        let options = ExecutionOptions { measure, ..ExecutionOptions::default() };
+        let start = Instant::now();
+        let result =
+            part.pulse.during("execute", || prepared.execute_synchronously(request, options));
+        let took = start.elapsed();
+        let failed = |why: String| Err(Stopped::failed(format!("{}: {why}", subject.name)));
+        let outcome = match result {
+            Ok(outcome) => outcome,
+            Err(failure) => return failed(format!("a valid request: {:?}", failure.error.status)),
+        };
+        if let Err(why) = shapes_are(&outcome.output_shapes, &subject.loaded) {
+            return failed(why);
+        }
+        if let Err(why) = times_are(outcome.timing, measure, took) {
+            return failed(why);
+        }
+    }
+    Ok(())
+}
+
+/// An interface may leave the shapes out where the model knows them; what it says has to be right.
+fn shapes_are(shapes: &[OutputShape], loaded: &Loaded) -> Result<(), String> {
+    let outputs = loaded.outputs();
+    if !shapes.is_empty() && shapes.len() != loaded.model.main.output_indexes.len() {
+        let want = loaded.model.main.output_indexes.len();
+        return Err(format!("{} output shapes, expected {want}", shapes.len()));
+    }
+    for (shape, (at, output)) in shapes.iter().zip(outputs.into_iter().enumerate()) {
+        let want = loaded.output(output).map(|operand| operand.dimensions.clone());
+        if !shape.is_sufficient || want.as_ref().is_some_and(|want| *want != shape.dimensions) {
+            return Err(format!(
+                "output {at} of shape {:?}, sufficient: {}; expected {:?}, sufficient: true",
+                shape.dimensions,
+                shape.is_sufficient,
+                want.unwrap_or_default()
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn times_are(timing: Timing, measure: MeasureTiming, took: Duration) -> Result<(), String> {
+    if timing == Timing::NONE {
+        // A driver may have no clock.
+        return Ok(());
+    }
+    let Timing { time_on_device: device, time_in_driver: driver } = timing;
+    if measure == MeasureTiming::No {
+        return Err(format!("times of {device} and {driver} us without being asked for any"));
+    }
+    let is_known = |time: u64| time != Timing::NONE.time_in_driver;
+    if is_known(device) && is_known(driver) && device > driver {
+        return Err(format!("{device} us on the device, more than the {driver} us in the driver"));
+    }
+    // Rounded up to a microsecond.
+    let most = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).saturating_add(1);
+    let longest = [device, driver].into_iter().filter(|&time| is_known(time)).max();
+    match longest {
+        Some(longest) if longest > most => {
+            Err(format!("{longest} us in the driver, more than the {most} us of the call"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A model whose output shape is open until it runs: the answer has the shape.
+fn open_shapes(part: &CrashPart<'_>, subject: &Subject, request: &Request) -> Outcome<()> {
+    let mut model = subject.loaded.model.clone();
+    let output = model.main.output_indexes.first().and_then(|&at| usize::try_from(at).ok());
+    let Some(operand) = output.and_then(|at| model.main.operands.get_mut(at)) else {
+        return Ok(());
+    };
+    let want = operand.dimensions.clone();
+    operand.dimensions.fill(0);
+    let Some(device) = part.client.device() else { return Ok(()) };
+    let taken =
+        part.pulse.during("supported operations", || device.hal().supported_operations(&model));
+    if !taken.is_ok_and(|taken| taken.iter().all(|&taken| taken)) {
+        // A driver may take models of known shapes only.
+        return Ok(());
+    }
+    let failed = |why: String| {
+        let name = &subject.name;
+        Err(Stopped::failed(format!("{name} with an output of open shape: {why}")))
+    };
+    let prepared = match prepare(part, model) {
+        Ok(prepared) => prepared,
+        Err(error) => return failed(format!("taken and not prepared: {error}")),
+    };
+    let options = ExecutionOptions::default();
+    let result = part.pulse.during("execute", || prepared.execute_synchronously(request, options));
+    match result {
+        Err(failure) => failed(format!("{:?}", failure.error.status)),
+        Ok(outcome) => match outcome.output_shapes.first() {
+            Some(shape) if shape.is_sufficient && shape.dimensions == want => Ok(()),
+            Some(shape) => {
+                failed(format!("the answer says {:?}, expected {want:?}", shape.dimensions))
+            }
+            None => failed(format!("the answer has no shape, expected {want:?}")),
+        },
+    }
 }
 
 /// An output of a byte too few has a status of its own.
@@ -186,4 +304,23 @@ fn argument(pool_index: u32, offset: usize, length: usize) -> RequestArgument {
 pub(super) fn still_right(part: &CrashPart<'_>) -> Outcome<()> {
     let after = smallest(part).map_err(|stopped| stopped.during("afterwards"))?;
     after.answer_on(part.client, part.pulse).map_err(|stopped| stopped.during("afterwards"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_asked_for_and_fit_into_each_other() {
+        let times =
+            |on_device, in_driver| Timing { time_on_device: on_device, time_in_driver: in_driver };
+        let took = Duration::from_micros(100);
+        let judge = |timing, measure| times_are(timing, measure, took).err().unwrap_or_default();
+        assert_eq!(judge(Timing::NONE, MeasureTiming::Yes), "");
+        assert_eq!(judge(times(80, 90), MeasureTiming::Yes), "");
+        assert_eq!(judge(times(u64::MAX, 90), MeasureTiming::Yes), "");
+        assert!(judge(times(80, 90), MeasureTiming::No).contains("without being asked"));
+        assert!(judge(times(95, 90), MeasureTiming::Yes).contains("more than the 90 us"));
+        assert!(judge(times(80, 500), MeasureTiming::Yes).contains("500 us in the driver"));
+    }
 }

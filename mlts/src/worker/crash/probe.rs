@@ -13,6 +13,9 @@ use crate::worker::sequence::Sequence;
 
 /// The time from one execution to the next.
 const PERIOD: Duration = Duration::from_millis(50);
+/// Executions before the test begins, and the time from one to the next.
+const BEFORE: usize = 25;
+const PERIOD_BEFORE: Duration = Duration::from_millis(5);
 
 /// Runs until it is killed; what it found so far is sent after every execution.
 pub(super) fn run(part: &CrashPart<'_>) -> Outcome<Value> {
@@ -20,6 +23,14 @@ pub(super) fn run(part: &CrashPart<'_>) -> Outcome<Value> {
     let prepared = part.client.prepare(&subject.loaded.model, part.pulse)?;
     let mut sequence = Sequence::new(&subject.loaded, prepared.session(CallMode::Sync)?);
     let feed = subject.feeds.first().cloned().unwrap_or_default();
+    let mut alone = Vec::new();
+    for _ in 0..BEFORE {
+        let start = Instant::now();
+        sequence.run(&feed, part.pulse)?;
+        alone.push(micros(start.elapsed()));
+        std::thread::sleep(PERIOD_BEFORE.saturating_sub(start.elapsed()));
+    }
+    let before = quantile(&alone, 0.99);
     let (mut calls, mut failed, mut refused, mut gap) = (0_u64, 0_u64, 0_u64, Duration::ZERO);
     let mut times = Vec::new();
     let mut last = Instant::now();
@@ -39,7 +50,7 @@ pub(super) fn run(part: &CrashPart<'_>) -> Outcome<Value> {
         }
         let value = json!({
             "calls": calls, "failed": failed, "refused": refused, "longest_gap_ms": millis(gap),
-            "p99_us": quantile(&times, 0.99),
+            "p99_before_us": before, "p99_during_us": quantile(&times, 0.99),
         });
         super::part::note("probe", value);
         std::thread::sleep(PERIOD.saturating_sub(start.elapsed()));

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::part::{CrashPart, events};
 use crate::data::{Loaded, ModelEntry};
-use crate::evaluators::{Kind, difference};
+use crate::evaluators::{ElementType, difference};
 use crate::protocol::{CallMode, monotonic_ns};
 use crate::worker::client::{Client, Prepared, Result as Called};
 use crate::worker::outcome::{Outcome, Stopped};
@@ -77,7 +77,7 @@ fn candidates(models: &[ModelEntry]) -> Vec<(String, Loaded)> {
     let built_in =
         BUILT_IN.iter().map(|name| ModelEntry { id: (*name).to_owned(), ..ModelEntry::default() });
     for entry in built_in.chain(models.iter().cloned()) {
-        if let Ok(loaded) = Loaded::open(&entry, false) {
+        if let Ok(loaded) = Loaded::open(&entry, false, false) {
             all.push((entry.id, loaded));
         }
     }
@@ -143,10 +143,10 @@ fn close(loaded: &Loaded, got: &[Vec<u8>], want: &[Vec<u8>]) -> Result<(), Strin
     Ok(())
 }
 
-fn kind(loaded: &Loaded, output: usize) -> Kind {
+fn kind(loaded: &Loaded, output: usize) -> ElementType {
     let position = loaded.outputs().get(output).copied();
     let operand = position.and_then(|position| loaded.output(position));
-    operand.map_or(Kind::Uint8, |operand| Kind::of_name(operand.kind.name()))
+    operand.map_or(ElementType::Uint8, |operand| ElementType::of_name(operand.kind.name()))
 }
 
 impl Subject {

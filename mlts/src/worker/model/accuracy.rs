@@ -2,7 +2,7 @@
 //!
 //! | tier | quantised | floats |
 //! |---|---|---|
-//! | exact | the golden, but for the manifest's steps | 16 x XNNPACK's distance, 1e-5 of the largest |
+//! | exact | the golden or the manifest's steps | 16 x XNNPACK's distance, 1e-5 of the largest |
 //! | close | a step, or twice XNNPACK's distance | 64 x XNNPACK's distance, 1e-4; relaxed 5e-3 |
 //! | task | what the task's rule says of the case | the same |
 //!
@@ -10,13 +10,15 @@
 //! Bits that equal the reference device's count as exact, as long as they are within
 //! [`NNAPI_STEPS`] of the golden or right by the task's rule.
 
-use super::pass::Pass;
+use std::time::Duration;
+
+use super::pass::{Pass, ReferenceModel};
 use super::{photos, tasks};
 use crate::data::{CaseEntry, Family, bytes_of};
-use crate::evaluators::{Difference, Kind, difference};
+use crate::evaluators::{Difference, ElementType, difference};
 use crate::protocol::CallMode;
 use crate::report::{Accuracy, CaseReport, WrongValue};
-use crate::worker::client::Prepared;
+use crate::worker::client::CallError;
 use crate::worker::outcome::{Outcome, Stopped};
 use crate::worker::sequence::{Feed, Sequence};
 
@@ -48,7 +50,7 @@ pub(super) fn judge(pass: &Pass<'_>) -> Outcome<Accuracy> {
         ..Accuracy::default()
     };
     let mut answers = Vec::new();
-    let mut arbiter: Option<Option<Prepared>> = None;
+    let mut arbiter: Option<Option<ReferenceModel>> = None;
     for case in &pass.work.model.cases {
         let answer = run_modes(pass, case, &mut accuracy)?;
         let report = rate(pass, &answer, &mut arbiter)?;
@@ -83,6 +85,13 @@ fn run_modes<'a>(
         let outputs = sequence.run(&feed, pass.pulse).map_err(during)?;
         match &first {
             None => {
+                if accuracy.cases.is_empty()
+                    && let Some(at) = changes_later(&mut sequence).map_err(during)?
+                {
+                    accuracy.deterministic = false;
+                    let name = &case.name;
+                    note(accuracy, format!("written after the end of the call: {name} {at}"));
+                }
                 let again = sequence.run(&feed, pass.pulse).map_err(during)?;
                 if let Some(at) = apart(&outputs, &again) {
                     accuracy.deterministic = false;
@@ -105,6 +114,16 @@ fn run_modes<'a>(
     let goldens = case.outputs.iter().map(|path| bytes_of(path)).collect::<Result<_, _>>();
     let goldens = goldens.map_err(Stopped::failed)?;
     Ok(CaseOutputs { case, outputs: first.unwrap_or_default(), goldens })
+}
+
+/// The time in which a driver that writes after it has answered gives itself away.
+const LATER: Duration = Duration::from_millis(30);
+
+/// The first byte that changes although no call is under way, in words.
+fn changes_later(sequence: &mut Sequence<'_>) -> Result<Option<String>, CallError> {
+    let at_once = sequence.read()?;
+    std::thread::sleep(LATER);
+    Ok(apart(&at_once, &sequence.read()?))
 }
 
 fn note(accuracy: &mut Accuracy, reason: String) {
@@ -130,7 +149,7 @@ fn apart(one: &[Vec<u8>], other: &[Vec<u8>]) -> Option<String> {
 fn rate(
     pass: &Pass<'_>,
     answer: &CaseOutputs<'_>,
-    arbiter: &mut Option<Option<Prepared>>,
+    arbiter: &mut Option<Option<ReferenceModel>>,
 ) -> Outcome<CaseReport> {
     let mut report = compare(pass, answer, &answer.goldens);
     let wide = answer.case.wide.iter().map(|path| bytes_of(path)).collect::<Result<Vec<_>, _>>();
@@ -143,14 +162,18 @@ fn rate(
         }
     }
     let is_right = tasks::is_right(pass, answer);
+    if report.tier == "none" {
+        report.hint = hint(pass, answer);
+    }
     if report.tier == "none" && is_right {
         "task".clone_into(&mut report.tier);
     }
     if report.tier != "exact" && (is_right || report.max_abs <= NNAPI_STEPS) {
         let arbiter = arbiter.get_or_insert_with(|| pass.arbiter());
-        if let Some(prepared) = arbiter {
+        if let Some(reference) = arbiter {
             let feed = Feed::of_case(answer.case).map_err(Stopped::failed)?;
-            let mut sequence = Sequence::new(pass.loaded, prepared.session(CallMode::Sync)?);
+            let session = reference.prepared.session(CallMode::Sync)?;
+            let mut sequence = Sequence::new(&reference.loaded, session);
             if sequence.run(&feed, pass.pulse).is_ok_and(|bits| bits == answer.outputs) {
                 "exact".clone_into(&mut report.tier);
                 report.first = None;
@@ -158,6 +181,35 @@ fn rate(
         }
     }
     Ok(report)
+}
+
+/// What explains a wrong answer, if anything: outputs that have each other's goldens, or values
+/// that nobody wrote.
+fn hint(pass: &Pass<'_>, answer: &CaseOutputs<'_>) -> String {
+    let is_close = |output: usize, golden: usize| {
+        let (Some(bytes), Some(golden_bytes)) =
+            (answer.outputs.get(output), answer.goldens.get(golden))
+        else {
+            return false;
+        };
+        let kind = kind_of(pass, golden);
+        let allowed = allowed(pass, answer.case, golden, kind, golden_bytes);
+        bytes.len() == golden_bytes.len()
+            && kind == kind_of(pass, output)
+            && difference(kind, bytes, golden_bytes, allowed.close).max_abs <= allowed.close
+    };
+    let count = answer.goldens.len();
+    for one in 0..count {
+        for other in one + 1..count {
+            if !is_close(one, one) && is_close(one, other) && is_close(other, one) {
+                return format!("outputs {one} and {other} are exchanged");
+            }
+        }
+    }
+    let is_blank = |bytes: &Vec<u8>| bytes.iter().all(|&byte| byte == 0);
+    let blank = answer.outputs.iter().zip(&answer.goldens);
+    let mut blank = blank.enumerate().filter(|(_, (got, want))| is_blank(got) && !is_blank(want));
+    blank.next().map_or_else(String::new, |(at, _)| format!("output {at} is all zeros"))
 }
 
 /// The distance from goldens, and the exact or close tier if one is reached.
@@ -209,13 +261,19 @@ fn tier_of(found: &Difference, allowed: Allowed) -> usize {
 }
 
 /// The type of an output.
-pub(super) fn kind_of(pass: &Pass<'_>, output: usize) -> Kind {
+pub(super) fn kind_of(pass: &Pass<'_>, output: usize) -> ElementType {
     let position = pass.loaded.outputs().get(output).copied();
     let operand = position.and_then(|position| pass.loaded.output(position));
-    operand.map_or(Kind::Uint8, |operand| Kind::of_name(operand.kind.name()))
+    operand.map_or(ElementType::Uint8, |operand| ElementType::of_name(operand.kind.name()))
 }
 
-fn allowed(pass: &Pass<'_>, case: &CaseEntry, output: usize, kind: Kind, golden: &[u8]) -> Allowed {
+fn allowed(
+    pass: &Pass<'_>,
+    case: &CaseEntry,
+    output: usize,
+    kind: ElementType,
+    golden: &[u8],
+) -> Allowed {
     let accept = &pass.work.model.accept;
     let peers = case.xnnpack.get(output).copied().unwrap_or(0.0);
     if !kind.is_float() {

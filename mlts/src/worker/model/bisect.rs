@@ -10,7 +10,7 @@ use nnburst::hal::{Model, OperandLifeTime};
 use super::accuracy::TIERS;
 use super::pass::Pass;
 use crate::data::Loaded;
-use crate::evaluators::{Kind, difference};
+use crate::evaluators::{ElementType, difference};
 use crate::protocol::CallMode;
 use crate::report::{Bisection, WrongValue};
 use crate::worker::client::Client;
@@ -23,7 +23,20 @@ const FLOATS: f64 = 1e-4;
 
 /// Finds the first operation whose outputs differ from the reference device's.
 pub(super) fn run(client: &Client, pass: &Pass<'_>) -> Outcome<Bisection> {
-    let opened = open(pass.loaded);
+    // The reference device has NNAPI's operations alone, so that is the model to compare.
+    let plain = if pass.loaded.uses_extension() {
+        match Loaded::open(&pass.work.model, pass.work.relaxed, false) {
+            Ok(plain) => Some(plain),
+            Err(_) => {
+                let why = "NNAPI's operations alone can't express the model";
+                return Ok(Bisection { note: why.to_owned(), ..Bisection::default() });
+            }
+        }
+    } else {
+        None
+    };
+    let loaded = plain.as_ref().unwrap_or(pass.loaded);
+    let opened = open(loaded);
     let taken = client.supported(&opened.loaded.model)?;
     if !taken.iter().all(|&yes| yes) {
         let why = "the driver takes a part of the model only";
@@ -31,7 +44,7 @@ pub(super) fn run(client: &Client, pass: &Pass<'_>) -> Outcome<Bisection> {
     }
     let feed = match pass.work.model.cases.first() {
         Some(case) => Feed::of_case(case).map_err(Stopped::failed)?,
-        None => Feed::random(pass.loaded, 1),
+        None => Feed::random(loaded, 1),
     };
     let own = values(client, &opened.loaded, &feed, pass)?;
     let reference = Client::Runtime(Device::reference());
@@ -45,10 +58,10 @@ pub(super) fn run(client: &Client, pass: &Pass<'_>) -> Outcome<Bisection> {
         let allowed = if value.kind.is_float() { FLOATS * scale.max(1e-3) } else { 1.0 };
         let found = difference(value.kind, got, want, allowed);
         let Some((index, expected, actual)) = found.first else { continue };
-        let kind = pass.loaded.operation(value.operation).map(|(kind, _)| kind.to_string());
+        let name = loaded.operation(value.operation).map(|(name, _)| name);
         result.operation = Some(value.operation);
-        result.op = kind.unwrap_or_default();
-        result.source = pass.loaded.origins.get(value.operation).cloned().unwrap_or_default();
+        result.op = name.unwrap_or_default();
+        result.source = loaded.origins.get(value.operation).cloned().unwrap_or_default();
         result.differ = found.differ;
         result.of = found.of;
         result.first = Some(WrongValue { output: value.which, index, expected, actual });
@@ -66,7 +79,7 @@ struct OpenValue {
     which: usize,
     /// Position among the outputs that a caller gets.
     output: usize,
-    kind: Kind,
+    kind: ElementType,
 }
 
 /// A model whose values are outputs.
@@ -95,7 +108,7 @@ fn open(loaded: &Loaded) -> Opened {
                 model.main.output_indexes.push(index);
             }
             let position = model.main.output_indexes.iter().position(|&known| known == index);
-            let kind = Kind::of_name(operand.kind.name());
+            let kind = ElementType::of_name(operand.kind.name());
             places.extend(position.map(|position| (number, which, position, kind)));
         }
     }
@@ -133,7 +146,7 @@ mod tests {
     #[test]
     fn every_value_of_a_network_is_an_output_and_the_model_stays_valid() {
         let entry = ModelEntry { id: "mobilenet_v1_0.25_128".to_owned(), ..ModelEntry::default() };
-        let loaded = Loaded::open(&entry, false).unwrap();
+        let loaded = Loaded::open(&entry, false, false).unwrap();
         let opened = open(&loaded);
         assert_eq!(opened.values.len(), loaded.model.main.operations.len());
         assert_eq!(opened.loaded.outputs().len(), opened.values.len());

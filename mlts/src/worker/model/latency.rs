@@ -9,11 +9,12 @@ use base64::prelude::BASE64_STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 
+use super::disturbance::Disturbance;
 use super::pass::Pass;
-use crate::conditions::stolen_jiffies;
 use crate::num::{median, micros, nanos, real, real_u64};
-use crate::protocol::CallMode;
-use crate::report::{Latency, Percentiles};
+use crate::protocol::{CallMode, throughput_ms};
+use crate::report::{BothProcesses, Latency, Percentiles};
+use crate::run::cpu_seconds;
 use crate::worker::client::Prepared;
 use crate::worker::client::Result as Called;
 use crate::worker::outcome::{Outcome, Stopped};
@@ -28,8 +29,6 @@ const WARM_UP_BLOCK: Duration = Duration::from_millis(60);
 const AGREED: f64 = 0.05;
 /// The fewest calls of a caller.
 const FEWEST: u64 = 30;
-/// Ticks (of 10 ms) that the hypervisor may take in a block before it is dropped.
-const STOLEN: u64 = 2;
 /// How much slower the last quarter may be than the first.
 const STEADY: f64 = 1.15;
 
@@ -39,6 +38,8 @@ pub(super) struct Measured {
     pub(super) reference: Option<Latency>,
     /// Calls a second, by the number of clients at a time.
     pub(super) throughput: BTreeMap<usize, f64>,
+    /// What of the burst's settings was refused.
+    pub(super) refused_settings: Vec<String>,
 }
 
 pub(super) fn measure(pass: &Pass<'_>) -> Outcome<Measured> {
@@ -47,9 +48,11 @@ pub(super) fn measure(pass: &Pass<'_>) -> Outcome<Measured> {
         None => Feed::random(pass.loaded, 1),
     };
     let mut callers = Vec::new();
+    let mut refused_settings = Vec::new();
     let settings = &pass.work.calls;
     for &mode in &pass.work.modes {
         let sequence = Sequence::new(pass.loaded, pass.prepared.session_as(mode, settings)?);
+        refused_settings.extend_from_slice(sequence.warnings());
         callers.push(Caller::new(mode.name(), sequence));
     }
     if let (Some(us), Some(&mode)) = (settings.period_us, pass.work.modes.first()) {
@@ -58,25 +61,26 @@ pub(super) fn measure(pass: &Pass<'_>) -> Outcome<Measured> {
         callers.push(Caller { period, ..Caller::new("paced", sequence) });
     }
     if let Some(reference) = &pass.reference {
-        let sequence = Sequence::new(pass.loaded, reference.session(CallMode::Sync)?);
-        callers.push(Caller::new(REFERENCE, sequence));
+        let session = reference.prepared.session(CallMode::Sync)?;
+        callers.push(Caller::new(REFERENCE, Sequence::new(&reference.loaded, session)));
     }
     for caller in &mut callers {
         caller.warm_up(&feed, pass)?;
     }
+    let mut disturbance = Disturbance::default();
     let begun = Instant::now();
     let wanted = (pass.work.latency_ms / 250).max(4);
     // Disturbed or too few: as many rounds again, and no more.
     for round in 0..wanted.saturating_mul(2) {
         let is_enough = |caller: &Caller<'_>| {
-            (caller.calls.len() >= FEWEST || caller.period.is_some())
-                && u64::try_from(caller.over_time.len()).unwrap_or(0) >= wanted
+            (caller.kept.calls.len() >= FEWEST || caller.period.is_some())
+                && u64::try_from(caller.kept.over_time.len()).unwrap_or(0) >= wanted
         };
         if round >= wanted && callers.iter().all(is_enough) {
             break;
         }
         for caller in &mut callers {
-            caller.block(&feed, begun, pass)?;
+            caller.block(&feed, begun, pass, &mut disturbance)?;
         }
     }
     let note = if pass.is_whole { "" } else { "partly" };
@@ -84,7 +88,7 @@ pub(super) fn measure(pass: &Pass<'_>) -> Outcome<Measured> {
     let mut reference = None;
     for caller in callers {
         let name = caller.name;
-        let mut latency = caller.finish();
+        let mut latency = caller.finish(wanted);
         if name == REFERENCE {
             reference = Some(latency);
         } else {
@@ -93,7 +97,7 @@ pub(super) fn measure(pass: &Pass<'_>) -> Outcome<Measured> {
         }
     }
     let throughput = throughput(&feed, pass)?;
-    Ok(Measured { modes, reference, throughput })
+    Ok(Measured { modes, reference, throughput, refused_settings })
 }
 
 /// Calls a second of clients that call at the same time, each in a thread with a session of its
@@ -104,7 +108,7 @@ fn throughput(feed: &Feed, pass: &Pass<'_>) -> Outcome<BTreeMap<usize, f64>> {
     else {
         return Ok(all);
     };
-    let time = Duration::from_millis((pass.work.latency_ms / 4).clamp(250, 2000));
+    let time = Duration::from_millis(throughput_ms(pass.work.latency_ms));
     let (loaded, pulse) = (pass.loaded, pass.pulse);
     for &clients in &pass.work.calls.clients {
         let client = || -> Outcome<f64> {
@@ -136,7 +140,7 @@ fn throughput(feed: &Feed, pass: &Pass<'_>) -> Outcome<BTreeMap<usize, f64>> {
 /// The name of the reference among the callers.
 const REFERENCE: &str = "reference";
 
-/// One who calls, and the times of the calls.
+/// A caller, and the times of its calls.
 struct Caller<'m> {
     name: &'static str,
     /// The time from one call to the next; none for back to back.
@@ -145,12 +149,63 @@ struct Caller<'m> {
     step: usize,
     first_us: f64,
     warm_up: usize,
+    kept: Samples,
+    /// Of the blocks that something else disturbed.
+    disturbed: Samples,
+}
+
+/// The times of the calls of some blocks.
+struct Samples {
     calls: Histogram<u64>,
     end_to_end: Histogram<u64>,
     driver: Histogram<u64>,
     overhead: Histogram<u64>,
     over_time: Vec<[f64; 2]>,
-    dropped: usize,
+    /// Processor seconds of driver and client.
+    cpu_s: [f64; 2],
+}
+
+impl Samples {
+    fn new() -> Self {
+        let [calls, end_to_end, driver, overhead] = [(); 4].map(|()| histogram());
+        Self { calls, end_to_end, driver, overhead, over_time: Vec::new(), cpu_s: [0.0; 2] }
+    }
+
+    /// Adds a block that began at `at` seconds.
+    fn add(&mut self, at: f64, times: &[Times], cpu_s: [f64; 2]) {
+        let calls: Vec<f64> = times.iter().map(|times| real_u64(times.call) / 1000.0).collect();
+        self.over_time.push([at, median(&calls)]);
+        for times in times {
+            self.calls.saturating_record(times.call);
+            self.end_to_end.saturating_record(times.end_to_end);
+            if let Some(driver) = times.driver {
+                self.driver.saturating_record(driver);
+                self.overhead.saturating_record(times.call.saturating_sub(driver));
+            }
+        }
+        for (sum, more) in self.cpu_s.iter_mut().zip(cpu_s) {
+            *sum += more;
+        }
+    }
+
+    /// Adds all blocks of others, in the order of time.
+    fn merge(&mut self, others: Self) {
+        let pairs = [
+            (&mut self.calls, &others.calls),
+            (&mut self.end_to_end, &others.end_to_end),
+            (&mut self.driver, &others.driver),
+            (&mut self.overhead, &others.overhead),
+        ];
+        for (own, other) in pairs {
+            // All have the same bounds.
+            let _ = own.add(other);
+        }
+        self.over_time.extend(others.over_time);
+        self.over_time.sort_by(|[one, _], [other, _]| one.total_cmp(other));
+        for (sum, more) in self.cpu_s.iter_mut().zip(others.cpu_s) {
+            *sum += more;
+        }
+    }
 }
 
 /// The times of a call in nanoseconds.
@@ -162,23 +217,9 @@ struct Times {
 
 impl<'m> Caller<'m> {
     fn new(name: &'static str, sequence: Sequence<'m>) -> Self {
-        let [calls, end_to_end, driver, overhead] = [(); 4].map(|()| histogram());
-        let over_time = Vec::new();
-        let (step, first_us, warm_up, dropped) = (0, 0.0, 0, 0);
-        Self {
-            name,
-            period: None,
-            sequence,
-            step,
-            first_us,
-            warm_up,
-            calls,
-            end_to_end,
-            driver,
-            overhead,
-            over_time,
-            dropped,
-        }
+        let (kept, disturbed) = (Samples::new(), Samples::new());
+        let (period, step, first_us, warm_up) = (None, 0, 0.0, 0);
+        Self { name, period, sequence, step, first_us, warm_up, kept, disturbed }
     }
 
     fn call(&mut self, feed: &Feed, pass: &Pass<'_>) -> Called<Times> {
@@ -217,9 +258,16 @@ impl<'m> Caller<'m> {
         Ok(())
     }
 
-    fn block(&mut self, feed: &Feed, begun: Instant, pass: &Pass<'_>) -> Called<()> {
+    fn block(
+        &mut self,
+        feed: &Feed,
+        begun: Instant,
+        pass: &Pass<'_>,
+        disturbance: &mut Disturbance,
+    ) -> Called<()> {
         let at = begun.elapsed().as_secs_f64();
-        let stolen = stolen_jiffies();
+        let before = Disturbance::before();
+        let cpu_before = cpu_of(pass);
         let start = Instant::now();
         let mut all = Vec::new();
         let mut due = start;
@@ -230,42 +278,50 @@ impl<'m> Caller<'m> {
                 std::thread::sleep(due.saturating_duration_since(Instant::now()));
             }
         }
-        if stolen_jiffies().saturating_sub(stolen) >= STOLEN {
-            self.dropped += 1;
-            return Ok(());
-        }
-        let calls: Vec<f64> = all.iter().map(|times| real_u64(times.call) / 1000.0).collect();
-        self.over_time.push([at, median(&calls)]);
-        for times in all {
-            self.calls.saturating_record(times.call);
-            self.end_to_end.saturating_record(times.end_to_end);
-            if let Some(driver) = times.driver {
-                self.driver.saturating_record(driver);
-                self.overhead.saturating_record(times.call.saturating_sub(driver));
-            }
-        }
+        let [driver, client] = cpu_of(pass);
+        let cpu_s = [(driver - cpu_before[0]).max(0.0), (client - cpu_before[1]).max(0.0)];
+        let is_disturbed = disturbance.is_disturbed(before);
+        let samples = if is_disturbed { &mut self.disturbed } else { &mut self.kept };
+        samples.add(at, &all, cpu_s);
         Ok(())
     }
 
-    fn finish(self) -> Latency {
+    /// The result. Where most blocks were disturbed, all of them count, and the result says so.
+    fn finish(mut self, wanted: u64) -> Latency {
+        let kept = u64::try_from(self.kept.over_time.len()).unwrap_or(0);
+        let disturbed = kept < wanted.div_ceil(2) && !self.disturbed.over_time.is_empty();
+        let dropped = if disturbed { 0 } else { self.disturbed.over_time.len() };
+        if disturbed {
+            self.kept.merge(self.disturbed);
+        }
+        let samples = self.kept;
         let optional =
             |histogram: &Histogram<u64>| (!histogram.is_empty()).then(|| percentiles(histogram));
+        let thousands = real_u64(samples.calls.len()).max(1.0) / 1000.0;
+        let [driver, client] = samples.cpu_s.map(|seconds| seconds / thousands);
         Latency {
-            n: usize::try_from(self.calls.len()).unwrap_or(usize::MAX),
-            blocks: self.over_time.len(),
-            dropped: self.dropped,
+            n: usize::try_from(samples.calls.len()).unwrap_or(usize::MAX),
+            blocks: samples.over_time.len(),
+            dropped,
+            disturbed,
             first_us: self.first_us,
             warm_up: self.warm_up,
-            us: percentiles(&self.calls),
-            end_to_end_us: percentiles(&self.end_to_end),
-            driver_us: optional(&self.driver),
-            overhead_us: optional(&self.overhead),
-            hdr: encode(&self.calls),
-            steady: is_steady(&self.over_time),
-            over_time: self.over_time,
+            us: percentiles(&samples.calls),
+            end_to_end_us: percentiles(&samples.end_to_end),
+            driver_us: optional(&samples.driver),
+            overhead_us: optional(&samples.overhead),
+            cpu_s_per_1000: BothProcesses { driver, client },
+            hdr: encode(&samples.calls),
+            steady: is_steady(&samples.over_time),
+            over_time: samples.over_time,
             note: String::new(),
         }
     }
+}
+
+/// Processor seconds so far of the driver's process, where it has one of its own, and of this one.
+fn cpu_of(pass: &Pass<'_>) -> [f64; 2] {
+    [pass.driver_pid.map_or(0.0, cpu_seconds), cpu_seconds(std::process::id())]
 }
 
 /// Nanoseconds to a minute, three digits.
@@ -318,6 +374,7 @@ fn is_steady(over_time: &[[f64; 2]]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::worker::pulse::Pulse;
 
     #[test]
     fn percentiles_need_samples() {
@@ -329,6 +386,31 @@ mod tests {
         assert!((found.p50 - 500.0).abs() < 1.0, "{found:?}");
         assert!(found.p90.is_some_and(|p90| (p90 - 900.0).abs() < 1.0), "{found:?}");
         assert_eq!((found.p99, found.p999), (None, None), "1000 samples are too few");
+    }
+
+    #[test]
+    fn disturbed_blocks_count_where_there_are_few_others() {
+        let times = |us: u64| Times { call: us * 1000, end_to_end: us * 1000, driver: None };
+        let entry = crate::data::ModelEntry { id: "add1".to_owned(), ..Default::default() };
+        let loaded = crate::data::Loaded::open(&entry, false, false).unwrap();
+        let reference = crate::worker::client::Client::Runtime(nnburst::Device::reference());
+        let prepared = reference.prepare(&loaded.model, &Pulse::default()).unwrap();
+        for (kept, disturbed, want) in [(2, 2, (2, 2, false)), (1, 3, (4, 0, true))] {
+            let session = prepared.session(CallMode::Sync).unwrap();
+            let mut caller = Caller::new("sync", Sequence::new(&loaded, session));
+            for block in 0..kept {
+                caller.kept.add(f64::from(block), &[times(10)], [0.5, 0.25]);
+            }
+            for block in 0..disturbed {
+                caller.disturbed.add(f64::from(block) - 0.5, &[times(90)], [0.5, 0.25]);
+            }
+            let found = caller.finish(4);
+            assert_eq!((found.blocks, found.dropped, found.disturbed), want);
+            assert_eq!(found.n, found.blocks);
+            assert!(found.over_time.is_sorted_by(|[a, _], [b, _]| a <= b), "{found:?}");
+            let cpu = found.cpu_s_per_1000;
+            assert!((cpu.driver - 500.0).abs() < 1e-9 && (cpu.client - 250.0).abs() < 1e-9);
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 mod accuracy;
 mod bisect;
 mod compile;
+mod disturbance;
 mod latency;
 mod pass;
 mod photos;
@@ -14,6 +15,7 @@ mod tasks;
 pub(crate) use accuracy::rank;
 pub(crate) use compile::memory_folder;
 
+use nnburst::hal::tflite_extension;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -22,10 +24,16 @@ use super::outcome::{Outcome, Stopped};
 use super::pulse::{Pulse, send};
 use crate::data::{LoadFailure, Loaded};
 use crate::protocol::{ModelWork, Via, WorkerEvent};
-use pass::Pass;
+use pass::{Pass, ReferenceModel};
 
-pub(super) fn run(client: &Client, work: &ModelWork, pulse: &Pulse) -> Outcome<Value> {
-    let loaded = match Loaded::open(&work.model, work.relaxed) {
+pub(super) fn run(
+    client: &Client,
+    work: &ModelWork,
+    driver_pid: Option<u32>,
+    pulse: &Pulse,
+) -> Outcome<Value> {
+    let extension = client.has_extension(tflite_extension::NAME);
+    let loaded = match Loaded::open(&work.model, work.relaxed, extension) {
         Ok(loaded) => loaded,
         Err(LoadFailure::Skipped(why)) => return Err(Stopped::Skipped(why)),
         Err(LoadFailure::Broken(why)) => return Err(Stopped::failed(why)),
@@ -48,17 +56,17 @@ pub(super) fn run(client: &Client, work: &ModelWork, pulse: &Pulse) -> Outcome<V
     let reference = match &work.reference {
         Some(target) => {
             let device = Client::open_target(target, &Via::Own)?;
-            // The reference device takes every operation of NNAPI; another may not.
-            device.prepare(&loaded.model, pulse).ok()
+            ReferenceModel::compile(&device, &loaded, work, pulse)
         }
         None => None,
     };
-    let pass = Pass { work, loaded: &loaded, prepared, reference, pulse, is_whole };
+    let pass = Pass { work, loaded: &loaded, prepared, reference, pulse, is_whole, driver_pid };
     if work.latency {
         let latency = latency::measure(&pass)?;
         part("latency", &latency.modes);
         part("reference_latency", &latency.reference);
         part("throughput", &latency.throughput);
+        part("refused_settings", &latency.refused_settings);
     }
     if work.accuracy && !(work.model.cases.is_empty() && work.model.photos.is_empty()) {
         let accuracy = accuracy::judge(&pass)?;

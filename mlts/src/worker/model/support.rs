@@ -22,10 +22,9 @@ pub(super) fn ask(client: &Client, loaded: &Loaded, pulse: &Pulse) -> Outcome<Su
     let count = taken.iter().filter(|&&yes| yes).count();
     let mut support = Support { taken: count, of, partitions: 1, ops: Vec::new() };
     for (i, &taken) in taken.iter().enumerate() {
-        let Some((kind, types)) = loaded.operation(i) else { continue };
+        let Some((op, types)) = loaded.operation(i) else { continue };
         let source = loaded.origins.get(i).cloned().unwrap_or_default();
         let why = if taken { String::new() } else { reason(client, loaded, i) };
-        let op = kind.to_string();
         let (shapes, device) = (loaded.shapes(i), String::new());
         support.ops.push(OpSupport { i, op, source, types, shapes, taken, why, device });
     }

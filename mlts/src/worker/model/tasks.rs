@@ -6,7 +6,7 @@ use super::accuracy::{CaseOutputs, kind_of};
 use super::pass::Pass;
 use crate::data::{Family, bytes_of};
 use crate::evaluators::{
-    Kind, PhoneErrors, SpeechScale, agreement, best_class, detections, iou, mask_classes,
+    ElementType, PhoneErrors, SpeechScale, agreement, best_class, detections, iou, mask_classes,
     mel_cepstral, missed, phone_error_rate, values,
 };
 use crate::num::real;
@@ -92,15 +92,15 @@ fn labels(pass: &Pass<'_>, answers: &[CaseOutputs<'_>]) -> Option<EvaluatorRepor
         return None;
     }
     let least = (real(expected) - (LOST_LABELS * real(all)).max(1.0)).max(0.0) / real(all);
-    let name = if entry.is_of_recordings() { "WordSpotting" } else { "Labels" };
-    let mut report = figures(name, all, &[("hits", real(hits) / real(all), least)], true);
+    let mut report =
+        figures(entry.of_labels(), all, &[("hits", real(hits) / real(all), least)], true);
     report.expected.insert("hits".to_owned(), real(expected) / real(all));
     report.wrong = wrong;
     Some(report)
 }
 
 /// The best class is the golden's, or as good as that.
-fn is_same_class(kind: Kind, output: &[u8], golden: &[u8]) -> bool {
+fn is_same_class(kind: ElementType, output: &[u8], golden: &[u8]) -> bool {
     let Some(want) = best_class(kind, golden) else { return false };
     let scores = values(kind, output);
     let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
