@@ -488,6 +488,10 @@ pub(crate) struct MltsRunArgs {
     /// Measure the throughput of so many clients at a time [default with --full: 1,2,4].
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub(crate) clients: Vec<usize>,
+    /// Other engines' latencies, as lines of JSON with model, engine, threads, ok, `median_us` and
+    /// `p99_us`: a column of the page.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) peers: Option<PathBuf>,
     /// A previous run; differences go to standard output.
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Option<PathBuf>,

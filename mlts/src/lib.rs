@@ -46,8 +46,8 @@ pub use protocol::CallMode;
 pub use report::{
     About, Accuracy, Bisection, BothProcesses, CallSettings, CaseReport, Change, Comparison,
     CompileTimes, CrashReport, EvaluatorReport, Host, Latency, ModelReport, ModelResult, OpSupport,
-    Percentiles, PlanItem, Probe, Recovery, Report, Rest, SCHEMA, Skipped, Support, TargetReport,
-    Times, WrongAnswer, WrongValue, compare, csv, html,
+    PeerLatency, Peers, Percentiles, PlanItem, Probe, Recovery, Report, Rest, SCHEMA, Skipped,
+    Support, TargetReport, Times, WrongAnswer, WrongValue, compare, csv, html,
 };
 pub use suite::{Accept, CrashTest, Progress, Replayed, RunBudget, Suite, What, crash_tests};
 pub use target::{How, Target};

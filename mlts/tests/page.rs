@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use nnburst_hal::testing::is_there;
 use nnburst_mlts::{
     Accuracy, CaseReport, CompileTimes, CrashReport, EvaluatorReport, Latency, ModelReport,
-    ModelResult, OpSupport, Percentiles, Report, Support, TargetReport, WrongAnswer, html,
+    ModelResult, OpSupport, PeerLatency, Percentiles, Report, Support, TargetReport, WrongAnswer,
+    html,
 };
 
 /// The longest time that the browser may take; it is ended then.
@@ -74,6 +75,12 @@ fn report() -> Report {
     let model = |id: &str, outcome: &str| ModelReport {
         id: id.into(),
         per_target: BTreeMap::from([("t0".into(), result(outcome))]),
+        peers: vec![PeerLatency {
+            engine: "tflite-<b>xnnpack".into(),
+            threads: 1,
+            p50_us: 2000.0,
+            p99_us: Some(2500.0),
+        }],
         ..ModelReport::default()
     };
     let crash = |id: &str, outcome: &str| CrashReport {

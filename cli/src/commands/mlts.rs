@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use nnburst_mlts::{
-    Accept, CallMode, MltsError, Progress as Step, Report, RunBudget, Suite, Target, What, compare,
-    crash_tests, csv, html, serve_worker,
+    Accept, CallMode, MltsError, Peers, Progress as Step, Report, RunBudget, Suite, Target, What,
+    compare, crash_tests, csv, html, serve_worker,
 };
 
 use crate::args::{
@@ -43,7 +43,12 @@ fn run(args: &MltsRunArgs, out: &mut dyn Write) -> Result<(), Failure> {
         signal_hook::flag::register(signal, Arc::clone(&abort))?;
     }
     let baseline = args.baseline.as_deref().map(read).transpose()?;
-    let report = suite(args, abort)?.run().map_err(|error| failure(&error))?;
+    let peers = args.peers.as_deref().map(Peers::read).transpose();
+    let peers = peers.map_err(|error| failure(&error))?;
+    let mut report = suite(args, abort)?.run().map_err(|error| failure(&error))?;
+    if let Some(peers) = &peers {
+        report.add_peers(peers);
+    }
     write_files(args, &report, baseline.as_ref())?;
     summary(&report, out)?;
     let mut code = report.exit_code();
@@ -310,6 +315,9 @@ fn read(path: &Path) -> Result<Report, Failure> {
 fn compare_runs(args: &MltsCompareArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let (old, new) = (read(&args.old)?, read(&args.new)?);
     let comparison = compare(&old, &new, args.limit);
+    if comparison.in_common == 0 {
+        return Err(Failure::usage("the runs have no model and no crash test in common"));
+    }
     write!(out, "{comparison}")?;
     if let Some(path) = &args.html {
         write_file(path, &html(std::slice::from_ref(&new), Some(&old)))?;

@@ -75,6 +75,12 @@ impl Difference {
     }
 }
 
+/// A value in a sentence: with its exponent where it would be a long row of zeros.
+pub(crate) fn shown(value: f64) -> String {
+    let is_plain = value == 0.0 || !value.is_finite() || (1e-4..1e9).contains(&value.abs());
+    if is_plain { value.to_string() } else { format!("{value:e}") }
+}
+
 /// Compares raw tensors of a type; `allowed` is the distance up to which an element is no first
 /// wrong one.
 pub(crate) fn difference(
@@ -130,6 +136,14 @@ mod tests {
         let (nan, one) = (f32::NAN.to_le_bytes(), 1f32.to_le_bytes());
         assert_eq!(difference(ElementType::Float32, &nan, &one, 1e9).max_abs, f64::INFINITY);
         assert_eq!(difference(ElementType::Float32, &nan, &nan, 0.0).max_abs, 0.0);
+    }
+
+    #[test]
+    fn small_values_have_exponents() {
+        assert_eq!(shown(0.125), "0.125");
+        assert_eq!(shown(0.0), "0");
+        assert_eq!(shown(f64::NAN), "NaN");
+        assert_eq!(shown(-8.97e-44), "-8.97e-44");
     }
 
     #[test]

@@ -18,7 +18,7 @@ mod speech;
 
 pub(crate) use boxes::{detections, missed};
 pub(crate) use classes::{best_class, top_classes};
-pub(crate) use difference::{Difference, ElementType, difference, values};
+pub(crate) use difference::{Difference, ElementType, difference, shown, values};
 pub(crate) use phones::{PhoneErrors, phone_error_rate};
 pub(crate) use pixels::{agreement, iou, mask_classes};
 pub(crate) use speech::{SpeechScale, mel_cepstral};

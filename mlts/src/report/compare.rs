@@ -15,6 +15,8 @@ pub struct Comparison {
     pub broken: Vec<String>,
     /// What failed in the old run and passes in the new one.
     pub mended: Vec<String>,
+    /// Models and crash tests that both runs have.
+    pub in_common: usize,
 }
 
 /// A latency in two runs.
@@ -51,6 +53,7 @@ pub fn compare(old: &Report, new: &Report, limit: f64) -> Comparison {
         let Some(known) = known else { continue };
         for (id, result) in &model.per_target {
             let Some(before) = known.per_target.get(id) else { continue };
+            comparison.in_common += 1;
             note(&mut comparison, &model.id, &before.outcome, &result.outcome);
             for (mode, latency) in &result.latency {
                 if let Some(before) = before.latency.get(mode) {
@@ -65,6 +68,7 @@ pub fn compare(old: &Report, new: &Report, limit: f64) -> Comparison {
         };
         if let Some(before) = old.crash.iter().find(same) {
             let name = format!("{} {}", row.id, row.variant);
+            comparison.in_common += 1;
             note(&mut comparison, name.trim(), &before.outcome, &row.outcome);
         }
     }
@@ -140,7 +144,8 @@ impl std::fmt::Display for Comparison {
             let percent = if old > 0.0 { (new / old - 1.0) * 100.0 } else { 0.0 };
             let word = match (change.is_worse, change.is_significant) {
                 (true, _) => "slower",
-                (false, true) => "differs",
+                (false, true) if new < old => "quicker",
+                (false, true) => "slower, within the limit",
                 (false, false) => "within noise",
             };
             let (model, mode) = (&change.model, &change.mode);
@@ -152,7 +157,8 @@ impl std::fmt::Display for Comparison {
         for mended in &self.mended {
             writeln!(f, "mended: {mended}")?;
         }
-        Ok(())
+        let (all, latencies) = (self.in_common, self.latencies.len());
+        writeln!(f, "{all} models and crash tests in both runs, {latencies} latencies")
     }
 }
 
@@ -185,6 +191,8 @@ mod tests {
         assert!(worse(&low, &high, 10.0));
         assert!(!worse(&low, &high, 100.0), "less than the limit");
         assert!(!worse(&high, &low, 10.0), "quicker");
+        // As many blocks as the quick budget has are enough to tell.
+        assert!(chance_of_equals(&low[..6], &high[..6]) < 0.01);
         let noisy = [1.0, 3.0, 1.0, 3.0, 2.0, 3.0, 1.0, 3.0];
         assert!(!worse(&low, &noisy, 10.0), "within noise");
     }

@@ -150,6 +150,22 @@ pub struct ModelReport {
     pub bytes: u64,
     /// By the targets' ids.
     pub per_target: BTreeMap<String, ModelResult>,
+    /// Other engines' latencies, measured elsewhere.
+    pub peers: Vec<PeerLatency>,
+}
+
+/// Another engine's latency of a model, measured elsewhere, without copies.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PeerLatency {
+    /// The engine's name.
+    pub engine: String,
+    /// The threads that it computed with.
+    pub threads: u32,
+    /// The median in microseconds.
+    pub p50_us: f64,
+    /// The 99th percentile, where it is known.
+    pub p99_us: Option<f64>,
 }
 
 /// A target's results with a model.

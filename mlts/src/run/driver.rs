@@ -54,8 +54,10 @@ impl End {
 pub(crate) struct Driver {
     target: Target,
     child: Option<Child>,
-    /// The process where it is not a child of this one.
+    /// The process where it is not a child of this one, and what its end is noticed by: the entry
+    /// in `/proc` is a zombie's as soon as its first thread has ended, while others still serve.
     other: Option<u32>,
+    watch: Option<OwnedFd>,
     /// The directory of services that the program serves in.
     dir: Option<PathBuf>,
     stderr: StderrTail,
@@ -78,6 +80,7 @@ impl Driver {
             target: target.clone(),
             child: None,
             other: None,
+            watch: None,
             dir: None,
             stderr: StderrTail::default(),
             socket: None,
@@ -142,6 +145,7 @@ impl Driver {
             target: self.target.clone(),
             child: None,
             other: self.pid(),
+            watch: self.process().and_then(watch),
             dir: self.dir.clone(),
             stderr: self.stderr.clone(),
             socket: None,
@@ -157,9 +161,16 @@ impl Driver {
         self.reap();
         self.end = None;
         self.is_killed = false;
+        let old = self.other.take();
         let begun = Instant::now();
         loop {
-            let launched = self.launch();
+            let mut launched = self.launch();
+            if launched.is_ok() && old.is_some() && self.other == old {
+                // Its socket takes connections until its last thread has ended.
+                let why = "the old process has not ended yet".to_owned();
+                let target = self.target.name.clone();
+                launched = Err(MltsError::Unreachable { target, why });
+            }
             let waits = matches!(self.target.how, How::Served { .. });
             if launched.is_ok() || !waits || begun.elapsed() > RETURN {
                 return launched;
@@ -219,6 +230,7 @@ impl Driver {
                 let peer = rustix::net::sockopt::socket_peercred(&stream);
                 let peer = peer.map_err(|errno| failed(errno.into()))?;
                 self.other = u32::try_from(peer.pid.as_raw_nonzero().get()).ok();
+                self.watch = watch(peer.pid);
             }
         }
         self.start_time = begun.elapsed();
@@ -267,7 +279,10 @@ impl Driver {
             if let Some(child) = &mut self.child {
                 self.end = child.try_wait().ok().flatten().map(End::of);
             } else if let Some(pid) = self.other {
-                let is_gone = Usage::of(pid).is_none();
+                let is_gone = match &self.watch {
+                    Some(watch) => has_ended(watch, Duration::ZERO),
+                    None => Usage::of(pid).is_none(),
+                };
                 self.end = is_gone.then(|| End::Bad("it ended".to_owned()));
             }
         }
@@ -297,20 +312,17 @@ impl Driver {
     /// own may return from the first one.
     pub(crate) fn kill(&mut self, signal: Signal) {
         const PATIENCE: Duration = Duration::from_millis(200);
-        const AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-        let process = self.process();
-        let process = process.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        const AGAIN: Duration = Duration::from_millis(1);
+        let process = self.process().and_then(watch);
         let begun = Instant::now();
         self.signal(signal);
         while self.ended().is_none() && begun.elapsed() < PATIENCE {
             match &process {
                 // Readable once the process has ended; the time of that is what callers note.
                 Some(process) => {
-                    let mut ends = [PollFd::new(process, PollFlags::IN)];
-                    // Interrupted or over: the end is looked at in any case.
-                    let _ = poll(&mut ends, Some(&AGAIN));
+                    let _ = has_ended(process, AGAIN);
                 }
-                None => std::thread::sleep(Duration::from_millis(1)),
+                None => std::thread::sleep(AGAIN),
             }
             self.signal(signal);
         }
@@ -350,6 +362,22 @@ impl Drop for Driver {
             let _ = std::fs::remove_dir_all(dir);
         }
     }
+}
+
+/// A descriptor that is readable once all threads of a process have ended.
+fn watch(process: Pid) -> Option<OwnedFd> {
+    pidfd_open(process, PidfdFlags::empty()).ok()
+}
+
+/// Returns whether the process behind the descriptor has ended, or does within `patience`.
+fn has_ended(process: &OwnedFd, patience: Duration) -> bool {
+    let patience = Timespec {
+        tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: patience.subsec_nanos().into(),
+    };
+    let mut ends = [PollFd::new(process, PollFlags::IN)];
+    // Interrupted is not ended; who waits asks again.
+    poll(&mut ends, Some(&patience)).is_ok_and(|ready| ready > 0)
 }
 
 fn program(argv: &[String]) -> Result<Command, String> {

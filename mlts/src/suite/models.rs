@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::context::RunContext;
 use super::{RunBudget, Suite, What};
 use crate::data::ModelEntry;
+use crate::evaluators::shown;
 use crate::protocol::{ModelWork, Task};
 use crate::report::{BothProcesses, EvaluatorReport, ModelReport, ModelResult, Report};
 use crate::run::{Driver, Ended, Outcome};
@@ -146,7 +147,10 @@ fn below(accuracy: &crate::report::Accuracy, accept: &str) -> String {
     let first = case.first.map_or_else(String::new, |first| {
         format!(
             "; the first wrong value is output {} element {}: {}, expected {}",
-            first.output, first.index, first.actual, first.expected
+            first.output,
+            first.index,
+            shown(first.actual),
+            shown(first.expected)
         )
     });
     let (name, differ, of) = (&case.name, case.differ, case.of);
@@ -167,5 +171,6 @@ fn describe(entry: &ModelEntry) -> ModelReport {
         macs: entry.macs,
         bytes: entry.bytes,
         per_target: BTreeMap::new(),
+        peers: Vec::new(),
     }
 }

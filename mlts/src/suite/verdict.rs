@@ -1,5 +1,6 @@
 //! The verdict: pass or fail, why, and the exit code.
 
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use crate::error::MltsError;
@@ -16,44 +17,64 @@ pub(super) fn judge(report: &mut Report, is_aborted: bool) {
     let mut reasons = Vec::new();
     let mut unreachable = false;
     for target in report.targets.iter().filter(|target| !target.unreachable.is_empty()) {
-        reasons.push(format!("{}: not reached: {}", target.name, target.unreachable));
+        reasons.push((0, format!("{}: not reached: {}", target.name, target.unreachable)));
         unreachable = true;
     }
     for row in report.crash.iter().filter(|row| is_bad(&row.outcome)) {
         let variant =
             if row.variant.is_empty() { String::new() } else { format!("/{}", row.variant) };
         let process = row.process.as_ref().map_or_else(String::new, |one| format!(" {one}"));
-        reasons.push(format!(
+        let reason = format!(
             "{}{}{variant}: {}{process} ({})",
             prefix(&row.target),
             row.id,
             row.outcome,
             row.reason
-        ));
+        );
+        reasons.push((if row.outcome == "CRASH" { 0 } else { 2 }, reason));
     }
     let (mut right, mut judged) = (0, 0);
+    let mut tiers: BTreeMap<&str, usize> = BTreeMap::new();
     for model in &report.models {
         for (id, result) in &model.per_target {
             judged += usize::from(result.outcome != "SKIPPED");
             right += usize::from(result.outcome == "SUCCESS");
+            if let Some(accuracy) = result.accuracy.as_ref().filter(|accuracy| accuracy.ok) {
+                *tiers.entry(accuracy.tier.as_str()).or_default() += 1;
+            }
             if is_bad(&result.outcome) {
                 let process =
                     result.process.as_ref().map_or_else(String::new, |one| format!(" {one}"));
-                reasons.push(format!(
+                let reason = format!(
                     "{}{}: {}{process} ({})",
                     prefix(id),
                     model.id,
                     result.outcome,
                     result.reason
-                ));
+                );
+                reasons.push((if result.outcome == "CRASH" { 0 } else { 1 }, reason));
             }
         }
     }
-    // What ended a process weighs more than a wrong figure.
-    reasons.sort_by_key(|reason| !(reason.contains("CRASH") || reason.contains("not reached")));
+    // A process that ended weighs more than a wrong figure, and a model whose answers are wrong is
+    // what a test failed over.
+    reasons.sort_by_key(|(weight, _)| *weight);
+    let reasons: Vec<_> = reasons.into_iter().map(|(_, reason)| reason).collect();
     let crashes = report.crash.iter().filter(|row| is_bad(&row.outcome)).count();
+    // All of them exact is what needs no word.
+    let others: Vec<_> = ["exact", "close", "task"]
+        .iter()
+        .filter_map(|tier| Some((tier, tiers.get(tier)?)))
+        .collect();
+    let others = match others.as_slice() {
+        [] | [(&"exact", _)] => String::new(),
+        all => {
+            let all: Vec<_> = all.iter().map(|(tier, count)| format!("{count} {tier}")).collect();
+            format!(" ({})", all.join(", "))
+        }
+    };
     report.summary = format!(
-        "nnburst-mlts 1 {}: {right}/{judged} models, {crashes} of {} crash tests failed",
+        "nnburst-mlts 1 {}: {right}/{judged} models{others}, {crashes} of {} crash tests failed",
         report.budget,
         report.crash.iter().filter(|row| row.outcome != "SKIPPED").count()
     );

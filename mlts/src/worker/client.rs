@@ -28,6 +28,20 @@ pub(crate) struct CallError {
     pub(crate) is_lost: bool,
 }
 
+impl CallError {
+    /// The status as the interface spells it: `GENERAL_FAILURE`.
+    pub(crate) fn hal_name(&self) -> String {
+        let mut name = String::new();
+        for letter in self.status.chars() {
+            if letter.is_uppercase() && !name.is_empty() {
+                name.push('_');
+            }
+            name.push(letter.to_ascii_uppercase());
+        }
+        name
+    }
+}
+
 impl From<RuntimeError> for CallError {
     fn from(error: RuntimeError) -> Self {
         let status = error.status();
@@ -396,6 +410,15 @@ impl RuntimeSession {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn statuses_have_the_names_of_the_interface() {
+        let mut error = CallError { reason: String::new(), is_lost: false, status: String::new() };
+        for status in [ErrorStatus::GeneralFailure, ErrorStatus::ResourceExhaustedTransient] {
+            error.status = format!("{status:?}");
+            assert_eq!(error.hal_name(), status.name());
+        }
+    }
 
     #[test]
     fn bursts_are_opened_as_the_settings_say() {

@@ -15,8 +15,9 @@ pub(crate) enum Stopped {
 
 impl From<CallError> for Stopped {
     fn from(error: CallError) -> Self {
-        let status =
-            if error.status.is_empty() { String::new() } else { format!("{}: ", error.status) };
+        // Most reasons begin with the status in the HAL's spelling.
+        let has_status = error.status.is_empty() || error.reason.starts_with(&error.hal_name());
+        let status = if has_status { String::new() } else { format!("{}: ", error.status) };
         Self::Failed(format!("{status}{error}"), Value::Null)
     }
 }
@@ -24,6 +25,14 @@ impl From<CallError> for Stopped {
 impl Stopped {
     pub(crate) fn failed(reason: impl Into<String>) -> Self {
         Self::Failed(reason.into(), Value::Null)
+    }
+
+    /// The failure, saying what was there before it.
+    pub(crate) fn after(self, what: impl std::fmt::Display) -> Self {
+        match self {
+            Self::Failed(reason, detail) => Self::Failed(format!("{reason}; {what}"), detail),
+            skipped @ Self::Skipped(_) => skipped,
+        }
     }
 
     /// The failure, saying what was being done.

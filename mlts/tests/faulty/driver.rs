@@ -1,9 +1,10 @@
 //! Drivers with one fault each, on top of the CPU driver.
 
 use std::any::Any;
+use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nnburst_driver::{CpuDriver, Options};
@@ -39,9 +40,13 @@ pub(crate) enum Fault {
     LeaksThreads,
     OutlivesItsClient,
     ForgetsTheCallback,
+    WritesLate,
+    MeasuresUnasked,
+    AnswersTheLastRequest,
+    BusyAtRest,
 }
 
-pub(crate) const ALL: [Fault; 25] = [
+pub(crate) const ALL: [Fault; 29] = [
     Fault::None,
     Fault::DiesAtTheSeventhExecution,
     Fault::DiesWhenItsClientHasGone,
@@ -67,6 +72,10 @@ pub(crate) const ALL: [Fault; 25] = [
     Fault::LeaksThreads,
     Fault::OutlivesItsClient,
     Fault::ForgetsTheCallback,
+    Fault::WritesLate,
+    Fault::MeasuresUnasked,
+    Fault::AnswersTheLastRequest,
+    Fault::BusyAtRest,
 ];
 
 /// The name that [`serve_in_directory`] serves under.
@@ -84,6 +93,8 @@ struct Shared {
     executions: AtomicUsize,
     at_once: AtomicUsize,
     preparing: AtomicUsize,
+    /// The last answer of each size.
+    answers: Mutex<HashMap<usize, Vec<u8>>>,
 }
 
 fn service(fault: Fault) -> Service {
@@ -94,6 +105,13 @@ fn service(fault: Fault) -> Service {
 
 /// Serves the client at the other end of standard input.
 pub(crate) fn serve(fault: Fault) {
+    if fault == Fault::BusyAtRest {
+        std::thread::spawn(|| {
+            loop {
+                std::hint::spin_loop();
+            }
+        });
+    }
     service(fault).serve(inherited(0).unwrap());
     match fault {
         Fault::DiesWhenItsClientHasGone => die(),
@@ -238,6 +256,33 @@ impl Prepared {
         mapping.view_mut(at..at + 1).unwrap().copy_from_slice(&[byte[0] ^ 1]);
     }
 
+    /// Writes the answer when the call is over, or the last one in its place.
+    fn misplace(&self, request: &Request) {
+        let Some(output) = request.outputs.first() else { return };
+        let RequestPool::Memory(memory) = &request.pools[output.location.pool_index as usize]
+        else {
+            return;
+        };
+        let (at, size) = (output.location.offset as usize, output.location.length as usize);
+        let mut answer = vec![0; size];
+        memory.read_at(at as u64, &mut answer).unwrap();
+        let mapping = memory.map(Access::ReadWrite).unwrap();
+        let place = |bytes: &[u8]| {
+            mapping.view_mut(at..at + size).unwrap().copy_from_slice(bytes);
+        };
+        if self.fault == Fault::AnswersTheLastRequest {
+            let last = self.shared.answers.lock().unwrap().insert(size, answer);
+            return last.into_iter().for_each(|last| place(&last));
+        }
+        place(&vec![0; size]);
+        let memory = memory.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(5));
+            let mapping = memory.map(Access::ReadWrite).unwrap();
+            mapping.view_mut(at..at + size).unwrap().copy_from_slice(&answer);
+        });
+    }
+
     fn before(&self, number: usize) {
         match self.fault {
             Fault::DiesAtTheSeventhExecution if number == 7 => die(),
@@ -282,7 +327,14 @@ impl PreparedModel for Prepared {
             }
             std::thread::sleep(Duration::from_millis(200));
         }
+        let mut options = options;
+        if self.fault == Fault::MeasuresUnasked {
+            options.measure = MeasureTiming::Yes;
+        }
         let result = self.inner()?.execute_synchronously(request, options);
+        if matches!(self.fault, Fault::WritesLate | Fault::AnswersTheLastRequest) {
+            self.misplace(request);
+        }
         if self.fault == Fault::WrongWithThreeAtOnce {
             // Long enough for others to come.
             std::thread::sleep(Duration::from_millis(1));

@@ -30,7 +30,7 @@ enum Want {
     Partly,
 }
 
-const CASES: [Case; 25] = [
+const CASES: [Case; 29] = [
     Case { fault: Fault::None, run: "^c(01|03|08|10)$", want: Want::Pass },
     Case {
         fault: Fault::DiesAtTheSeventhExecution,
@@ -139,6 +139,26 @@ const CASES: [Case; 25] = [
         fault: Fault::ForgetsTheCallback,
         run: "^c01$",
         want: Want::Crash("FAILURE", None, "without a word"),
+    },
+    Case {
+        fault: Fault::WritesLate,
+        run: "add1_float$",
+        want: Want::Model("written after the end of the call"),
+    },
+    Case {
+        fault: Fault::MeasuresUnasked,
+        run: "^c11$",
+        want: Want::Crash("FAILURE", None, "without being asked for any"),
+    },
+    Case {
+        fault: Fault::AnswersTheLastRequest,
+        run: "^c01$",
+        want: Want::Crash("FAILURE", None, "which is the answer to the request before"),
+    },
+    Case {
+        fault: Fault::BusyAtRest,
+        run: "^c21$",
+        want: Want::Crash("FAILURE", Some("driver"), "of a processor while no client"),
     },
 ];
 

@@ -14,7 +14,7 @@ mod svg;
 mod text;
 
 use super::compare::{Comparison, compare};
-use super::schema::{CallSettings, Latency, Report, TargetReport};
+use super::schema::{CallSettings, Latency, PeerLatency, Report, TargetReport};
 use text::{escape, seconds};
 
 /// The runs on one page, and an older one to compare with.
@@ -72,6 +72,17 @@ impl Page<'_> {
     fn baseline_latency(&self, model: &str, mode: &str) -> Option<&'_ Latency> {
         let row = self.baseline?.models.iter().find(|row| row.id == model)?;
         row.per_target.values().next()?.latency.get(mode)
+    }
+
+    /// The best median of another engine for a model.
+    fn best_peer(&self, model: &str) -> Option<&'_ PeerLatency> {
+        let all = self.runs.iter().flat_map(|run| &run.models).filter(|row| row.id == model);
+        all.flat_map(|row| &row.peers).min_by(|one, other| one.p50_us.total_cmp(&other.p50_us))
+    }
+
+    /// Returns whether the page has other engines' latencies.
+    fn has_peers(&self) -> bool {
+        self.models().into_iter().any(|model| self.best_peer(model).is_some())
     }
 
     /// The models' names, in the order of their families: sorted, each once.
@@ -188,8 +199,8 @@ fn calls(settings: &CallSettings) -> String {
 
 /// What the figures mean.
 const METHOD: &str = "<h3>What the figures mean</h3><dl>\
-<dt>latency<dd>One call, by the monotonic clock, inputs copied before and outputs after. Driver and reference device take turns of 250 ms, so that what slows the machine slows both. A percentile that has too few samples is a dash (64 calls for p90, 256 for p95, 1024 for p99, 10240 for p99.9).\
-<dt>disturbed<dd>A block of 250 ms counts as disturbed where the hypervisor took 20 ms or more, or a cache line needed three times its usual time from one processor to another and back. Such blocks are dropped; where most are, all count and the row says so.\
+<dt>latency<dd>One call, by the monotonic clock, inputs copied before and outputs after. Driver and reference device take turns of 250 ms (125 ms in the quick budget), so that what slows the machine slows both. A percentile that has too few samples is a dash (64 calls for p90, 256 for p95, 1024 for p99, 10240 for p99.9).\
+<dt>disturbed<dd>A block, which is one turn, counts as disturbed where the hypervisor took 20 ms or more, or a cache line needed three times its usual time from one processor to another and back. Such blocks are dropped; where most are, all count and the row says so.\
 <dt>CPU ms<dd>Processor milliseconds of a call, of the driver's process and of the client's, copies included.\
 <dt>not steady<dd>The last quarter of the blocks has a median more than 15 % above the first's.\
 <dt>partly<dd>The driver takes a part of the model and the reference device the rest: such a latency is not the driver's own.\

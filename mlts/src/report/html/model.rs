@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::super::schema::{Accuracy, Bisection, Latency, ModelResult, Support, WrongAnswer};
+use super::super::schema::{
+    Accuracy, Bisection, Latency, ModelResult, PeerLatency, Support, WrongAnswer,
+};
 use super::svg::{self, HistogramRow};
 use super::text::{anchor, change, escape, maybe_micros, micros, millis, outcome};
 use super::{Column, Page};
+use crate::evaluators::shown;
 
 /// A section for each model, open where something is wrong.
 pub(super) fn sections(page: &Page<'_>) -> String {
@@ -26,6 +29,8 @@ pub(super) fn sections(page: &Page<'_>) -> String {
         for (column, result) in results {
             out.push_str(&section(page, model, column, result));
         }
+        let rows = page.runs.iter().flat_map(|run| &run.models).filter(|row| row.id == model);
+        out.push_str(&peers(rows.flat_map(|row| &row.peers)));
         out.push_str("</details>");
     }
     out
@@ -119,6 +124,27 @@ fn section(page: &Page<'_>, model: &str, column: Column<'_>, result: &ModelResul
     out
 }
 
+/// Other engines' latencies, measured elsewhere.
+fn peers<'a>(all: impl Iterator<Item = &'a PeerLatency>) -> String {
+    let rows: String = all
+        .map(|peer| {
+            format!(
+                "<tr><td>{}<td class=n>{}<td class=n>{}<td class=n>{}</tr>",
+                escape(&peer.engine),
+                peer.threads,
+                micros(peer.p50_us),
+                maybe_micros(peer.p99_us)
+            )
+        })
+        .collect();
+    if rows.is_empty() {
+        return rows;
+    }
+    format!(
+        "<table><tr><th>other engines, measured elsewhere, without copies<th class=n>threads<th class=n>p50<th class=n>p99</tr>{rows}</table>"
+    )
+}
+
 /// The first operation that differs, in a sentence.
 fn bisection_of(bisection: &Bisection) -> String {
     let Some(operation) = bisection.operation else {
@@ -135,8 +161,8 @@ fn bisection_of(bisection: &Bisection) -> String {
         escape(&bisection.source),
         first.output,
         first.index,
-        first.actual,
-        first.expected,
+        shown(first.actual),
+        shown(first.expected),
         bisection.differ,
         bisection.of
     )
@@ -144,7 +170,7 @@ fn bisection_of(bisection: &Bisection) -> String {
 
 fn percentiles(rows: &[HistogramRow<'_>], reference: Option<&Latency>) -> String {
     let mut out = String::from(
-        "<div class=scroll><table><tr><th>calls<th class=n>n<th class=n>first<th class=n>min<th class=n>p50<th class=n>p90<th class=n>p95<th class=n>p99<th class=n>p99.9<th class=n>max<th class=n>end to end p50<th class=n>in the driver p50<th class=n title=\"processor milliseconds of a call, driver and client\">CPU ms<th class=n>against reference</tr>",
+        "<div class=scroll><table class=wide><tr><th>calls<th class=n>n<th class=n>first<th class=n>min<th class=n>p50<th class=n>p90<th class=n>p95<th class=n>p99<th class=n>p99.9<th class=n>max<th class=n>with copies p50<th class=n>driver p50<th class=n title=\"processor milliseconds of a call, driver and client\">CPU ms<th class=n>against reference</tr>",
     );
     for row in rows {
         let (latency, us) = (row.latency, &row.latency.us);
@@ -186,12 +212,15 @@ fn accuracy_of(accuracy: &Accuracy) -> String {
         }
     );
     if !accuracy.cases.is_empty() {
-        out.push_str("<div class=scroll><table><tr><th>golden<th>tier<th class=n>differ<th class=n>of<th class=n>largest<th class=n>mean square<th class=n>mean<th>first wrong value</tr>");
+        out.push_str("<div class=scroll><table class=wide><tr><th>golden<th>tier<th class=n>differ<th class=n>of<th class=n>largest<th class=n>mean square<th class=n>mean<th>first wrong value</tr>");
         for case in &accuracy.cases {
             let mut first = case.first.map_or_else(String::new, |one| {
                 format!(
                     "output {} element {}: {}, expected {}",
-                    one.output, one.index, one.actual, one.expected
+                    one.output,
+                    one.index,
+                    shown(one.actual),
+                    shown(one.expected)
                 )
             });
             if !case.hint.is_empty() {

@@ -157,8 +157,9 @@ fn cell(link: &str, name: &str, result: &str) -> String {
 pub(super) fn table(page: &Page<'_>) -> String {
     let baseline = if page.comparison.is_some() { "<th class=n>against baseline" } else { "" };
     let driver = if page.columns().len() > 1 { "<th>driver" } else { "" };
+    let peers = if page.has_peers() { "<th class=n>best peer" } else { "" };
     let mut out = format!(
-        "<section><h2>Models</h2><div class=scroll><table class=wide><tr><th>model{driver}<th>outcome<th class=n>taken<th>accuracy<th class=n>p50 burst<th class=n>p99 burst<th class=n>overhead<th class=n>against reference{baseline}<th class=n>compile<th class=n>from cache<th class=n>driver MiB</tr>",
+        "<section><h2>Models</h2><div class=scroll><table class=wide><tr><th>model{driver}<th>outcome<th class=n>taken<th>accuracy<th class=n>p50 burst<th class=n>p99 burst<th class=n>overhead<th class=n>against reference{baseline}{peers}<th class=n>compile<th class=n>from cache<th class=n>driver MiB</tr>",
     );
     for model in page.models() {
         for column in page.columns() {
@@ -211,9 +212,19 @@ fn row(page: &Page<'_>, column: Column<'_>, model: &str, result: &ModelResult) -
     let against = latency.zip(result.reference_latency.as_ref());
     let against =
         against.map_or_else(String::new, |(own, reference)| change(own.us.p50, reference.us.p50));
+    let peers = match (page.has_peers(), page.best_peer(model)) {
+        (false, _) => String::new(),
+        (true, None) => "<td class=n>".to_owned(),
+        (true, Some(peer)) => format!(
+            "<td class=n title=\"{}\">{} {}",
+            escape(&peer.engine),
+            micros(peer.p50_us),
+            latency.map_or_else(String::new, |own| change(own.us.p50, peer.p50_us))
+        ),
+    };
     let compile = result.compile_ms.as_ref();
     format!(
-        "<tr><td class=name><a href=\"#{}\">{}</a>{driver}<td class={class}>{letter} {}<td class=n>{taken}<td>{accuracy}<td class=n>{}{}<td class=n>{}<td class=n>{}<td class=n>{against}{baseline}<td class=n>{}<td class=n>{}<td class=n>{:.0}</tr>",
+        "<tr><td class=name><a href=\"#{}\">{}</a>{driver}<td class={class}>{letter} {}<td class=n>{taken}<td>{accuracy}<td class=n>{}{}<td class=n>{}<td class=n>{}<td class=n>{against}{baseline}{peers}<td class=n>{}<td class=n>{}<td class=n>{:.0}</tr>",
         anchor("model", model),
         escape(model),
         escape(&result.outcome),

@@ -16,9 +16,12 @@ use crate::run::{Driver, Outcome};
 const RESTART_MS: f64 = 5000.0;
 /// How soon after the signal a pending call has to end. The kernel needs a part of it to take the
 /// process down, so in bursts the time from its end counts as well: half of the calls have to be
-/// that quick, since any one may wait for a processor.
+/// that quick.
 const NOTICE_MS: f64 = 100.0;
 const BURST_NOTICE_MS: f64 = 10.0;
+/// Threads that the news of a driver's end passes: each may wait for a processor as long as one of
+/// the client's that only sleeps did meanwhile. That time is the machine's.
+const LATE_TURNS: f64 = 3.0;
 /// The kinds of calls that c14 kills under, with the signals.
 const PENDING: [(&str, Kill); 8] = [
     ("compile", Kill::Now(Signal::KILL)),
@@ -114,7 +117,7 @@ impl TestRun<'_> {
         let what = if variant.starts_with("burst") { variant } else { what };
         let mut random = Random(self.context.seed);
         let (mut notices, mut recoveries, mut starts) = (Vec::new(), Vec::new(), Vec::new());
-        let mut after_end = Vec::new();
+        let (mut after_end, mut beyond, mut beyond_end) = (Vec::new(), Vec::new(), Vec::new());
         let begun = Instant::now();
         let mut row = self.row(variant);
         for _ in 0..self.test.count(self.context.budget) {
@@ -163,19 +166,24 @@ impl TestRun<'_> {
             }
             notices.push(since_ms(killed_ns, at("ended_ns")));
             after_end.push(since_ms(dead_ns, at("ended_ns")));
+            let allowed = LATE_TURNS * since_ms(0, at("late_ns"));
+            beyond.extend(notices.last().map(|ms| ms - allowed));
+            beyond_end.extend(after_end.last().map(|ms| ms - allowed));
             recoveries.push(since_ms(killed_ns, at("recovered_ns")));
             row.events += 1;
         }
         Outcome::Success.name().clone_into(&mut row.outcome);
         let is_burst = variant.starts_with("burst");
         row.recovery_ms = recovery(&notices, NOTICE_MS, 0.0);
-        let worst = notices.iter().copied().fold(0.0, f64::max);
-        let typical = median(&after_end);
-        row.figures.insert("ms_after_the_end_p50".to_owned(), typical);
+        row.figures.insert("ms_after_the_end_p50".to_owned(), median(&after_end));
+        let longest = after_end.iter().copied().fold(0.0, f64::max);
+        row.figures.insert("ms_after_the_end_max".to_owned(), longest);
+        let (worst, typical) = (beyond.iter().copied().fold(0.0, f64::max), median(&beyond_end));
         if worst > NOTICE_MS {
             Outcome::Failure.name().clone_into(&mut row.outcome);
-            row.reason =
-                format!("the pending call ended {worst:.1} ms after the signal, limit {NOTICE_MS}");
+            row.reason = format!(
+                "the pending call ended {worst:.1} ms after the signal, limit {NOTICE_MS}, where the machine was on time"
+            );
         } else if is_burst && typical > BURST_NOTICE_MS {
             Outcome::Failure.name().clone_into(&mut row.outcome);
             row.reason = format!(

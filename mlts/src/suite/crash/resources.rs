@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::TestRun;
 use crate::error::MltsError;
 use crate::report::{CrashReport, Rest};
-use crate::run::{Driver, Outcome, Usage};
+use crate::run::{Driver, Outcome, Usage, cpu_seconds};
 use crate::worker::leak_terms;
 
 /// The time that resources have to come back.
@@ -15,6 +15,9 @@ const SETTLING: Duration = Duration::from_secs(2);
 const GROWTH_MIB: f64 = 8.0;
 const GROWTH_SHARE: f64 = 0.1;
 const LEAK_MIB: f64 = 32.0 / 1024.0;
+
+/// The share of a processor that a driver without work may use.
+const BUSY: f64 = 0.5;
 
 /// Memory beyond what the driver has once it serves, and descriptors, in the tests of pressure.
 const MORE_MEMORY: u64 = 512 << 20;
@@ -95,12 +98,28 @@ impl TestRun<'_> {
         let work = self.work("leak", &[]);
         let (_, pause) = leak_terms();
         let mut seen: Vec<Usage> = Vec::new();
+        let mut at_rest: Vec<f64> = Vec::new();
         let mut on_ready = |_: &str, driver: &mut Driver, worker: &mut Child| {
-            std::thread::sleep(pause / 2);
+            std::thread::sleep(pause / 4);
+            let begun = Instant::now();
+            let before = driver.pid().map(cpu_seconds);
+            std::thread::sleep(pause / 4);
+            let used = driver.pid().map(cpu_seconds).zip(before).map(|(now, before)| now - before);
+            at_rest.extend(used.map(|used| used / begun.elapsed().as_secs_f64()));
             seen.extend(driver.usage().or_else(|| Usage::of(worker.id())));
         };
         let ended = self.supervised(work.clone(), &mut driver, Some(&mut on_ready))?;
         let mut row = self.report("", &work, &ended);
+        let least_used = at_rest.iter().copied().reduce(f64::min).unwrap_or(0.0);
+        if row.outcome == "SUCCESS" && least_used > BUSY {
+            Outcome::Failure.name().clone_into(&mut row.outcome);
+            row.process = Some("driver".to_owned());
+            row.reason = format!(
+                "{:.0} % of a processor while no client has a model, at most {:.0} %",
+                least_used * 100.0,
+                BUSY * 100.0
+            );
+        }
         if row.outcome == "SUCCESS"
             && let [_, first, .., last] = seen.as_slice()
         {

@@ -108,8 +108,13 @@ pub(super) fn requests(part: &CrashPart<'_>) -> Outcome<Value> {
         }
         done += 1;
     }
+    let valid =
+        |what: &str| super::part::note_case(json!({"model": subject.name, "request": what}));
+    valid("an output one byte short");
     too_small(part, &subject, &*prepared, request.clone())?;
+    valid("valid");
     told(part, &subject, &*prepared, &request)?;
+    valid("valid, of a model whose output shape is open");
     open_shapes(part, &subject, &request)?;
     still_right(part)?;
     Ok(events(done + 3))

@@ -1,6 +1,8 @@
 //! c14 and c15: a call that is under way when the driver is killed, and the same client afterwards.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use nnburst::{BurstOptions, Wait};
@@ -9,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::part::{CrashPart, ready};
 use super::subjects::{Subject, largest, smallest};
+use crate::num::nanos;
 use crate::protocol::{CallMode, Via, monotonic_ns};
 use crate::worker::client::{CallError, CallSession, Client, Prepared};
 use crate::worker::outcome::{Outcome, Stopped};
@@ -23,8 +26,10 @@ const LAUNCH: Duration = Duration::from_millis(50);
 pub(super) fn run(part: &CrashPart<'_>) -> Outcome<Value> {
     let what = part.work.extra.get("what").map_or("execute", String::as_str);
     let subject = largest(part)?;
+    let lateness = Lateness::watch();
     let (calls, error) = until_lost(part, &subject, what)?;
     let ended_ns = monotonic_ns();
+    let late_ns = lateness.worst_ns();
     if !error.is_lost {
         let status = &error.status;
         return Err(Stopped::failed(format!(
@@ -34,7 +39,44 @@ pub(super) fn run(part: &CrashPart<'_>) -> Outcome<Value> {
     // The coordinator starts the service again, where there is one.
     ready("lost");
     let recovered_ns = recover(part)?;
-    Ok(json!({"events": calls, "ended_ns": ended_ns, "recovered_ns": recovered_ns}))
+    Ok(json!({
+        "events": calls, "ended_ns": ended_ns, "recovered_ns": recovered_ns, "late_ns": late_ns,
+    }))
+}
+
+/// How late the machine wakes a thread that sleeps: what no driver and no client can help.
+struct Lateness {
+    worst_ns: Arc<AtomicU64>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Lateness {
+    /// Starts a thread that sleeps for a millisecond again and again.
+    fn watch() -> Self {
+        const NAP: Duration = Duration::from_millis(1);
+        let watch = Self { worst_ns: Arc::default(), is_over: Arc::default() };
+        let (worst, is_over) = (Arc::clone(&watch.worst_ns), Arc::clone(&watch.is_over));
+        std::thread::spawn(move || {
+            // Relaxed: a switch and a figure, nothing is handed over.
+            while !is_over.load(Ordering::Relaxed) {
+                let begun = Instant::now();
+                std::thread::sleep(NAP);
+                let late = nanos(begun.elapsed().saturating_sub(NAP));
+                worst.fetch_max(late, Ordering::Relaxed);
+            }
+        });
+        watch
+    }
+
+    fn worst_ns(&self) -> u64 {
+        self.worst_ns.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Lateness {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Calls of the kind until one fails.

@@ -1,12 +1,14 @@
 //! Models that a driver takes whole, with inputs and the answers that are right.
 
+use std::time::Duration;
+
 use nnburst::hal::Operand;
 use nnburst::{Device, ModelBuilder, PrepareOptions};
 use serde_json::{Value, json};
 
 use super::part::{CrashPart, events};
 use crate::data::{Loaded, ModelEntry};
-use crate::evaluators::{ElementType, difference};
+use crate::evaluators::{ElementType, difference, shown};
 use crate::protocol::{CallMode, monotonic_ns};
 use crate::worker::client::{Client, Prepared, Result as Called};
 use crate::worker::outcome::{Outcome, Stopped};
@@ -17,6 +19,8 @@ use crate::worker::sequence::{Feed, Sequence};
 const BUILT_IN: [&str; 4] = ["add1", "sine", "add_plane_quant", "mobilenet_v1_0.25_128"];
 /// Inputs of each model.
 const FEEDS: u64 = 3;
+/// The time in which a driver that writes after it has answered gives itself away.
+const LATER: Duration = Duration::from_millis(20);
 /// The distance from the reference device's floats, as a share of the largest one, or absolutely.
 const CLOSE: f64 = 1e-3;
 
@@ -109,25 +113,56 @@ fn convolution() -> Option<Loaded> {
 
 fn judge(part: &CrashPart<'_>, name: String, loaded: Loaded) -> Outcome<Subject> {
     let prepared = part.client.prepare(&loaded.model, part.pulse)?;
-    let mut sequence = Sequence::new(&loaded, prepared.session(CallMode::Sync)?);
+    let mut own = Sequence::new(&loaded, prepared.session(CallMode::Sync)?);
     let feeds: Vec<_> =
         (0..FEEDS).map(|seed| Feed::random(&loaded, seed + part.job.seed)).collect();
     let mut expected = Vec::new();
     for feed in &feeds {
-        expected.push(sequence.run(feed, part.pulse)?);
+        expected.push(own.run(feed, part.pulse)?);
     }
     let reference = Device::reference().compile(&loaded.model, PrepareOptions::default());
     if let Ok(reference) = reference {
         let mut sequence =
             Sequence::new(&loaded, Prepared::Runtime(reference).session(CallMode::Sync)?);
+        let mut before: Option<Vec<Vec<u8>>> = None;
         for (feed, got) in feeds.iter().zip(&expected) {
             let want = sequence.run(feed, part.pulse)?;
-            close(&loaded, got, &want).map_err(|why| {
-                Stopped::failed(format!("{name}, undisturbed, against the reference device: {why}"))
-            })?;
+            if let Err(why) = close(&loaded, got, &want) {
+                let hint = hint(part, &mut own, feed, got, &want, before.as_deref());
+                return Err(Stopped::failed(format!(
+                    "{name}, undisturbed, against the reference device: {why}{hint}"
+                )));
+            }
+            before = Some(want);
         }
     }
     Ok(Subject { name, loaded, feeds, expected })
+}
+
+/// What explains a wrong answer, if anything: it is that to the request before, or the right one
+/// comes after the call.
+fn hint(
+    part: &CrashPart<'_>,
+    own: &mut Sequence<'_>,
+    feed: &Feed,
+    got: &[Vec<u8>],
+    want: &[Vec<u8>],
+    before: Option<&[Vec<u8>]>,
+) -> &'static str {
+    if before.is_some_and(|before| close(own.loaded, got, before).is_ok()) {
+        return ", which is the answer to the request before";
+    }
+    let mut late = || {
+        own.run(feed, part.pulse)?;
+        std::thread::sleep(LATER);
+        own.read()
+    };
+    match late() {
+        Ok(late) if close(own.loaded, &late, want).is_ok() => {
+            "; the right answer came after the end of the call"
+        }
+        _ => "",
+    }
 }
 
 /// Compares with the reference device: floats within a thousandth, integers within a step.
@@ -137,6 +172,7 @@ fn close(loaded: &Loaded, got: &[Vec<u8>], want: &[Vec<u8>]) -> Result<(), Strin
         let scale = difference(kind, want, want, 0.0).scale;
         let allowed = if kind.is_float() { CLOSE * scale.max(1.0) } else { 1.0 };
         if let Some((at, want, got)) = difference(kind, got, want, allowed).first {
+            let (got, want) = (shown(got), shown(want));
             return Err(format!("output {output} element {at} is {got}, expected {want}"));
         }
     }
@@ -159,14 +195,14 @@ impl Subject {
         for (output, (got, want)) in got.iter().zip(want).enumerate() {
             let found = difference(kind(&self.loaded, output), got, want, 0.0);
             let Some((at, want, got)) = found.first else { continue };
-            let (name, mode) = (&self.name, mode.name());
+            let (name, mode, got, want) = (&self.name, mode.name(), shown(got), shown(want));
             let reason = format!(
                 "{name} in {mode}: output {output} element {at} is {got}, expected {want}; {} of {} differ",
                 found.differ, found.of
             );
             let detail = json!({
                 "model": name, "mode": mode, "feed": feed, "output": output, "element": at,
-                "actual": got.to_string(), "expected": want.to_string(),
+                "actual": got, "expected": want,
             });
             return Err(Stopped::Failed(reason, detail));
         }

@@ -1,5 +1,5 @@
-//! Latency: the target's modes and the reference in turns of a quarter of a second, so that what
-//! slows the machine down slows all of them.
+//! Latency: the target's modes and the reference in turns of a quarter of a second or less, so that
+//! what slows the machine down slows all of them.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -20,8 +20,10 @@ use crate::worker::client::Result as Called;
 use crate::worker::outcome::{Outcome, Stopped};
 use crate::worker::sequence::{Feed, Sequence};
 
-/// The length of a turn.
-const BLOCK: Duration = Duration::from_millis(250);
+/// The longest turn, and the fewest of each caller: of fewer no comparison of two runs can tell
+/// whether their medians separate.
+const BLOCK_MS: u64 = 250;
+const BLOCKS: u64 = 8;
 /// The longest warm-up of each caller.
 const WARM_UP: Duration = Duration::from_secs(2);
 /// Warm-up blocks, whose medians have to agree within [`AGREED`].
@@ -69,9 +71,11 @@ pub(super) fn measure(pass: &Pass<'_>) -> Outcome<Measured> {
     }
     let mut disturbance = Disturbance::default();
     let begun = Instant::now();
-    let wanted = (pass.work.latency_ms / 250).max(4);
-    // Disturbed or too few: as many rounds again, and no more.
-    for round in 0..wanted.saturating_mul(2) {
+    let block_ms = (pass.work.latency_ms / BLOCKS).clamp(1, BLOCK_MS);
+    let block = Duration::from_millis(block_ms);
+    let wanted = pass.work.latency_ms / block_ms;
+    // Disturbed or too few: half as many rounds again, and no more.
+    for round in 0..wanted.saturating_add(wanted / 2) {
         let is_enough = |caller: &Caller<'_>| {
             (caller.kept.calls.len() >= FEWEST || caller.period.is_some())
                 && u64::try_from(caller.kept.over_time.len()).unwrap_or(0) >= wanted
@@ -80,7 +84,7 @@ pub(super) fn measure(pass: &Pass<'_>) -> Outcome<Measured> {
             break;
         }
         for caller in &mut callers {
-            caller.block(&feed, begun, pass, &mut disturbance)?;
+            caller.block(&feed, begun, block, pass, &mut disturbance)?;
         }
     }
     let note = if pass.is_whole { "" } else { "partly" };
@@ -262,6 +266,7 @@ impl<'m> Caller<'m> {
         &mut self,
         feed: &Feed,
         begun: Instant,
+        length: Duration,
         pass: &Pass<'_>,
         disturbance: &mut Disturbance,
     ) -> Called<()> {
@@ -271,7 +276,7 @@ impl<'m> Caller<'m> {
         let start = Instant::now();
         let mut all = Vec::new();
         let mut due = start;
-        while all.is_empty() || start.elapsed() < BLOCK {
+        while all.is_empty() || start.elapsed() < length {
             all.push(self.call(feed, pass)?);
             if let Some(period) = self.period {
                 due += period;

@@ -49,7 +49,8 @@ pub(super) fn run(
     } else {
         client.prepare_partly(&loaded.model, pulse)
     };
-    let prepared = prepared.map_err(|error| Stopped::from(error).during("compiling"))?;
+    let what = if is_whole { "compiling, all operations taken" } else { "compiling" };
+    let prepared = prepared.map_err(|error| Stopped::from(error).during(what))?;
     if work.compile && is_whole {
         part("compile_ms", &compile::measure(client, &loaded.model, work, pulse)?);
     }
