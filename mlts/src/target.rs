@@ -234,7 +234,7 @@ mod tests {
     fn threads_are_for_drivers_that_the_suite_makes() {
         let with = |name| Target::device(name, std::path::Path::new("nnburst")).with_threads(3);
         let How::Command { argv } = with("spawn:sample").unwrap().how else { panic!("a command") };
-        assert_eq!(argv[5..], ["--threads", "3"]);
+        assert_eq!(argv[6..], ["--threads", "3"]);
         let How::Embedded { threads, .. } = with("embedded").unwrap().how else { panic!("own") };
         assert_eq!(threads, 3);
         for name in ["npu", "nnapi-reference"] {

@@ -5,5 +5,5 @@ mod proc;
 mod supervise;
 
 pub(crate) use driver::{Driver, End};
-pub(crate) use proc::{Usage, cpu_seconds};
+pub(crate) use proc::{Usage, cpu_seconds, wanted_seconds};
 pub(crate) use supervise::{Ended, OnReady, Outcome, Program, Supervision, supervise};

@@ -62,16 +62,14 @@ pub(super) fn judge(report: &mut Report, is_aborted: bool) {
     let reasons: Vec<_> = reasons.into_iter().map(|(_, reason)| reason).collect();
     let crashes = report.crash.iter().filter(|row| is_bad(&row.outcome)).count();
     // All of them exact is what needs no word.
-    let others: Vec<_> = ["exact", "close", "task"]
-        .iter()
-        .filter_map(|tier| Some((tier, tiers.get(tier)?)))
-        .collect();
-    let others = match others.as_slice() {
-        [] | [(&"exact", _)] => String::new(),
-        all => {
-            let all: Vec<_> = all.iter().map(|(tier, count)| format!("{count} {tier}")).collect();
-            format!(" ({})", all.join(", "))
-        }
+    let others = if tiers.keys().all(|tier| *tier == "exact") {
+        String::new()
+    } else {
+        let count = |tier: &&str| Some(format!("{} {tier}", tiers.get(tier)?));
+        format!(
+            " ({})",
+            ["exact", "close", "task"].iter().filter_map(count).collect::<Vec<_>>().join(", ")
+        )
     };
     report.summary = format!(
         "nnburst-mlts 1 {}: {right}/{judged} models{others}, {crashes} of {} crash tests failed",

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::TestRun;
 use crate::error::MltsError;
 use crate::report::{CrashReport, Rest};
-use crate::run::{Driver, Outcome, Usage, cpu_seconds};
+use crate::run::{Driver, Outcome, Usage, wanted_seconds};
 use crate::worker::leak_terms;
 
 /// The time that resources have to come back.
@@ -16,7 +16,7 @@ const GROWTH_MIB: f64 = 8.0;
 const GROWTH_SHARE: f64 = 0.1;
 const LEAK_MIB: f64 = 32.0 / 1024.0;
 
-/// The share of a processor that a driver without work may use.
+/// The share of a processor that a driver without work may use, or wait for.
 const BUSY: f64 = 0.5;
 
 /// Memory beyond what the driver has once it serves, and descriptors, in the tests of pressure.
@@ -102,9 +102,10 @@ impl TestRun<'_> {
         let mut on_ready = |_: &str, driver: &mut Driver, worker: &mut Child| {
             std::thread::sleep(pause / 4);
             let begun = Instant::now();
-            let before = driver.pid().map(cpu_seconds);
+            let before = driver.pid().map(wanted_seconds);
             std::thread::sleep(pause / 4);
-            let used = driver.pid().map(cpu_seconds).zip(before).map(|(now, before)| now - before);
+            let used =
+                driver.pid().map(wanted_seconds).zip(before).map(|(now, before)| now - before);
             at_rest.extend(used.map(|used| used / begun.elapsed().as_secs_f64()));
             seen.extend(driver.usage().or_else(|| Usage::of(worker.id())));
         };
