@@ -196,7 +196,8 @@ fn by_dots(
     Ok(())
 }
 
-/// DEPTHWISE_CONV_2D: filters `[1, height, width, channels]`.
+/// DEPTHWISE_CONV_2D: filters `[1, height, width, channels]`; images get a zero point whatever
+/// scales the weights have.
 pub(super) fn depthwise_conv_2d(
     call: &mut OperatorCall<'_, '_>,
     input: &Arg,
@@ -210,6 +211,7 @@ pub(super) fn depthwise_conv_2d(
     if times * conv.windows.input.channels != outputs || outputs == 0 {
         return Err(OpError::rule("channels that are no multiple").into());
     }
+    conv.way = OnTheFly::Asymmetric;
     let weights = Weights::new(call, 1, &conv.filter)?;
     let extents = conv.windows.output.shape()?;
     let shape = call.set(0, &extents)?;

@@ -254,9 +254,13 @@ pub(super) fn l2_normalization(call: &mut OperatorCall<'_, '_>) -> Lowered {
                 sum.wrapping_add(x * x)
             });
             let (fraction, shift) = fixed::inverse_sqrt(squares);
-            let inverse = Multiplier { fraction, shift: shift + FRACTION_BITS };
+            // Signed bytes gain their bits of fraction behind the product, unsigned ones ahead of it.
+            let (bits_ahead, bits_behind) =
+                if zero == 0 { (0, FRACTION_BITS) } else { (FRACTION_BITS, 0) };
+            let inverse = Multiplier { fraction, shift: shift + bits_behind };
             to.fill(from.iter().map(|x| {
-                let scaled = inverse.apply(x.wide() - zero_point).saturating_add(zero);
+                let wide = (x.wide() - zero_point) << bits_ahead;
+                let scaled = inverse.apply(wide).saturating_add(zero);
                 T::stored(scaled.clamp(min, max))
             }));
         }

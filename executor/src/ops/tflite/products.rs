@@ -214,18 +214,20 @@ impl<T: Stored> RoundOnce<'_, T> {
         const UNSURE: f32 = 0.4999;
         let (min, max) = self.range;
         let (low, high) = (f32_of(min - self.zero_point), f32_of(max - self.zero_point));
-        let mut stored = [T::default(); N];
-        let mut is_sure = true;
+        let (mut stored, mut apart) = ([T::default(); N], [0.0f32; N]);
         let scaled = self.sums[at..at + N].iter().zip(&self.scales.near[at..at + N]);
-        for (stored, (&sum, &scale)) in stored.iter_mut().zip(scaled) {
+        let results = stored.iter_mut().zip(&mut apart);
+        for ((stored, apart), (&sum, &scale)) in results.zip(scaled) {
             let real = f32_of(sum) * scale;
             let rounded = real.round();
-            is_sure &= (real - rounded).abs() < UNSURE;
+            *apart = (real - rounded).abs();
             let within = if rounded > low { rounded } else { low };
             let within = if within < high { within } else { high };
             *stored = T::stored(cut_i32(within) + self.zero_point);
         }
-        if !is_sure {
+        // Counted, where a search would look at one after the other.
+        let sure: usize = apart.iter().map(|&apart| usize::from(apart < UNSURE)).sum();
+        if sure < N {
             let scaled = self.sums[at..at + N].iter().zip(&self.scales.exact[at..at + N]);
             for (stored, (&sum, &scale)) in stored.iter_mut().zip(scaled) {
                 let scaled = round_f64(f64::from(sum) * scale);

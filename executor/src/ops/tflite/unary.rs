@@ -9,6 +9,7 @@ use nnburst_kernels::tensor::{Element, OpError, poll};
 use super::arg::{Activation, Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::math::{Stored, f32_of, look_up, low, round_i32, table};
 use crate::lowering::Lowered;
+use crate::ops::byte_table;
 
 /// Input and result, of one type and shape.
 fn pair(call: &mut OperatorCall<'_, '_>) -> Lowered<(Arg, Arg)> {
@@ -321,6 +322,9 @@ pub(super) fn leaky_relu(call: &mut OperatorCall<'_, '_>) -> Lowered {
 
 /// LOGISTIC of 16-bit values: eight points to each power, by a table of half of them.
 pub(super) fn logistic(call: &mut OperatorCall<'_, '_>) -> Lowered {
+    if matches!(call.arg(0)?.kind, ElementKind::I8 | ElementKind::U8) {
+        return (byte_table::LOGISTIC.lower)(call);
+    }
     let (input, _) = pair(call)?;
     match input.kind {
         ElementKind::I16 => {
@@ -333,6 +337,9 @@ pub(super) fn logistic(call: &mut OperatorCall<'_, '_>) -> Lowered {
 }
 
 pub(super) fn tanh(call: &mut OperatorCall<'_, '_>) -> Lowered {
+    if matches!(call.arg(0)?.kind, ElementKind::I8 | ElementKind::U8) {
+        return (byte_table::TANH.lower)(call);
+    }
     let (input, _) = pair(call)?;
     match input.kind {
         ElementKind::I16 => {
