@@ -67,8 +67,9 @@ fn the_recording_is_as_clean_as_the_interpreters() {
         let apart = clean.iter().zip(&golden).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         println!("{}: {got:.2} dB, wanted {want}; at most {apart:e} apart", variant["name"]);
         assert!(got > want - 0.05, "{got:.2} dB, wanted {want}");
-        // Compressed weights are widened here, where the interpreter compresses what they meet.
-        let near = if variant["name"] == "float" { 1e-5 } else { 0.05 };
+        // Compressed weights meet inputs that are quantised on the fly, of which the last bit of a
+        // float decides the step: each block's state carries that on to the next.
+        let near = if variant["name"] == "float" { 1e-5 } else { 0.02 };
         assert!(apart <= near, "{apart}");
         // After a reset the same comes out again.
         denoiser.reset().unwrap();
