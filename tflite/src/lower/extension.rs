@@ -155,14 +155,11 @@ impl Lower<'_, '_> {
         let builtin = self.import.file.codes[self.op.code].builtin;
         Some(match builtin {
             Builtin::FullyConnected if is_stored(input) => "NNAPI rounds twice",
-            Builtin::FullyConnected
-            | Builtin::BatchMatmul
-            | Builtin::Conv2d
-            | Builtin::DepthwiseConv2d
+            Builtin::FullyConnected | Builtin::BatchMatmul | Builtin::Conv2d
                 if input == Some(TensorKind::Float32)
                     && is_packed(kind(1))
                     && !self.import.options.widened_hybrid
-                    && (builtin != Builtin::Conv2d || self.has_one_group()) =>
+                    && (builtin != Builtin::Conv2d || self.has_one_scale(1)) =>
             {
                 "NNAPI does not quantise activations on the fly"
             }
@@ -195,10 +192,10 @@ impl Lower<'_, '_> {
         })
     }
 
-    /// Returns whether the filters of a convolution are over all channels of its input.
-    fn has_one_group(&self) -> bool {
-        let channels = |argument: usize| self.tensor(argument).ok()?.shape.last().copied();
-        channels(0) == channels(1)
+    /// Returns whether a tensor has one scale, not one per channel.
+    fn has_one_scale(&self, argument: usize) -> bool {
+        let tensor = self.tensor(argument);
+        tensor.is_ok_and(|tensor| tensor.quantization.scales.len() == 1)
     }
 
     /// Returns whether operations from `first` on go by way of floats where the operator is of
