@@ -6,7 +6,7 @@
 mod doors {
     use std::time::{Duration, Instant};
 
-    pub(crate) use std::sync::atomic::{AtomicBool as Flag, AtomicU64 as Word};
+    pub(crate) use std::sync::atomic::{AtomicBool as Flag, AtomicU64 as Word, fence};
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 
     /// The time since then.
@@ -19,7 +19,7 @@ mod doors {
 mod doors {
     use std::time::{Duration, Instant};
 
-    pub(crate) use loom::sync::atomic::{AtomicBool as Flag, AtomicU64 as Word};
+    pub(crate) use loom::sync::atomic::{AtomicBool as Flag, AtomicU64 as Word, fence};
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
 
     pub(crate) fn elapsed(_: Instant) -> Duration {

@@ -22,20 +22,22 @@
 //!   system's slice of time. Helpers of a step count like executions here.
 //! - Nobody starves: what was held up by a priority for [`PATIENCE`] takes a turn all the same.
 //!   Where nobody at work was seen at a poll for [`STUCK`], one more goes on beside them.
-
+//! - Nobody at work waits for the lock of those who are held up: its holder may have lost its core.
+//!   One that ends while the lock is taken [asks](Processor::let_others_go_on) the holder to see who
+//!   goes on now.
 //!
 //! What comes through `sync` decides who is at work, and is checked by models; std's atomics here
 //! are hints, or one thread's own.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
 use nnburst_hal::process;
 use nnburst_hal::{Priority, TimePoint};
 
-use super::sync::{Condvar, Flag, Mutex, MutexGuard, Word, elapsed};
+use super::sync::{Condvar, Flag, Mutex, MutexGuard, Word, elapsed, fence};
 
 /// The time that a higher priority may hold up the next turn of a lower one.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -66,6 +68,8 @@ pub(crate) struct Processor {
     /// what there is; what changes otherwise is changed under the lock.
     word: Word,
     queue: Mutex<Queue>,
+    /// True if somebody ended while the queue's lock was taken: there may be room.
+    has_room: Flag,
     /// The number of users who have clients. What several need is looked at only from two on.
     users: AtomicUsize,
     latest: Latest,
@@ -85,6 +89,8 @@ pub(crate) struct User {
     /// Executions of any priority, at work or held up, and those of them at work.
     present: AtomicU64,
     working: AtomicU64,
+    /// Nanoseconds at work, and what it began with. Relaxed: an account that hands nothing over.
+    had: AtomicU64,
     /// When it began or ended something last, in nanoseconds from [`Processor::start`]; noted while
     /// there are other users.
     seen: AtomicU64,
@@ -126,17 +132,10 @@ impl Latest {
 
 #[derive(Debug, Default)]
 struct Queue {
-    users: BTreeMap<u32, Account>,
+    users: BTreeMap<u32, Weak<User>>,
     held_up: Vec<HeldUp>,
-    /// The time that the user who went on last had had: what others begin with.
-    now: Duration,
-}
-
-#[derive(Debug, Default)]
-struct Account {
-    user: Weak<User>,
-    /// Time at work, and what it began with.
-    had: Duration,
+    /// The time in nanoseconds that the user who went on last had had: what others begin with.
+    now: u64,
 }
 
 #[derive(Debug)]
@@ -152,31 +151,36 @@ struct HeldUp {
 /// The place in which one that is held up waits.
 #[derive(Debug)]
 struct Place {
-    may_go_on: Flag,
+    may_go_on: Mutex<bool>,
     told: Condvar,
+}
+
+impl Place {
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        self.may_go_on.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Processor {
     /// Of so many cores.
     pub(crate) fn new(cores: u64) -> Self {
         let (word, queue) = (Word::new(0), Mutex::new(Queue::default()));
+        let has_room = Flag::new(false);
         let (users, latest, seen) = (AtomicUsize::new(0), Latest::default(), AtomicU64::new(0));
         let cores = cores.clamp(1, BELOW / 2);
-        Self { cores, word, queue, users, latest, seen, start: Instant::now() }
+        Self { cores, word, queue, has_room, users, latest, seen, start: Instant::now() }
     }
 
     /// A user, who is the same for all its clients.
     pub(crate) fn user(&self, uid: u32) -> Arc<User> {
         let mut queue = self.lock();
-        queue.users.retain(|_, account| account.user.strong_count() > 0);
-        if let Some(known) = queue.users.get(&uid).and_then(|account| account.user.upgrade()) {
-            return known;
-        }
-        let user = Arc::new(User::new(uid));
-        let account = Account { user: Arc::downgrade(&user), had: queue.now };
-        queue.users.insert(uid, account);
+        queue.users.retain(|_, user| user.strong_count() > 0);
+        let known = queue.users.get(&uid).and_then(Weak::upgrade);
+        let user = known.unwrap_or_else(|| Arc::new(User::new(uid, queue.now)));
+        queue.users.insert(uid, Arc::downgrade(&user));
         // Relaxed: whoever begins before it sees the number takes one turn as before.
         self.users.store(queue.users.len(), Ordering::Relaxed);
+        self.unlock(queue);
         user
     }
 
@@ -225,8 +229,48 @@ impl Processor {
         self.users.load(Ordering::Relaxed) > 1
     }
 
+    /// For [`Self::unlock`] to end.
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lock, if nobody has it.
+    fn try_lock(&self) -> Option<MutexGuard<'_, Queue>> {
+        match self.queue.try_lock() {
+            Ok(queue) => Some(queue),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Gives the lock back, and does what others have asked its holder for meanwhile.
+    fn unlock(&self, queue: MutexGuard<'_, Queue>) {
+        drop(queue);
+        loop {
+            // Pairs with itself in other threads. Either who found the lock taken is seen to have
+            // asked here, or else it finds the lock free.
+            fence(Ordering::SeqCst);
+            if !self.has_room.load(Ordering::Relaxed) {
+                return;
+            }
+            let Some(mut queue) = self.try_lock() else { return };
+            // Acquire: pairs with the store in `let_others_go_on`, so that the end is seen.
+            if self.has_room.swap(false, Ordering::Acquire) {
+                self.let_go_on(&mut queue, false);
+            }
+        }
+    }
+
+    /// Has those go on for whom there is room since one at work ended, without waiting for the
+    /// lock: whoever has it does so.
+    fn let_others_go_on(&self) {
+        // Release: pairs with the exchange in `unlock`.
+        self.has_room.store(true, Ordering::Release);
+        // As there.
+        fence(Ordering::SeqCst);
+        if let Some(queue) = self.try_lock() {
+            self.unlock(queue);
+        }
     }
 
     /// Nanoseconds from its start; never 0.
@@ -260,13 +304,11 @@ impl Processor {
             && (room > 1 || beside || !self.leaves_a_core(queue, first))
         {
             let next = queue.held_up.remove(next);
-            let had = queue.had(&next.user);
-            queue.now = queue.now.max(had);
+            queue.now = queue.now.max(next.user.had());
             // One more at work, one less held up: under the lock, and nobody begins past those who
             // are held up.
             self.word.fetch_sub(ONE_ABOVE - 1, Ordering::SeqCst);
-            // Relaxed: the lock orders it.
-            next.place.may_go_on.store(true, Ordering::Relaxed);
+            *next.place.lock() = true;
             next.place.told.notify_one();
             room -= 1;
         }
@@ -288,16 +330,20 @@ impl Processor {
             let away = Duration::from_nanos(now.saturating_sub(seen));
             other.present.load(Ordering::Relaxed) == 0 && seen != 0 && away < LATELY
         };
-        let others = queue.users.values().filter_map(|account| account.user.upgrade());
+        let others = queue.users.values().filter_map(Weak::upgrade);
         self.cores > 1 && others.filter(|other| other.uid != user.uid).any(|it| is_absent(&it))
     }
 }
 
 impl User {
-    fn new(uid: u32) -> Self {
+    fn new(uid: u32, had: u64) -> Self {
         let (at_work, present) = (Word::new(0), AtomicU64::new(0));
-        let (working, seen) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { uid, at_work, present, working, seen }
+        let (working, had, seen) = (AtomicU64::new(0), AtomicU64::new(had), AtomicU64::new(0));
+        Self { uid, at_work, present, working, had, seen }
+    }
+
+    fn had(&self) -> u64 {
+        self.had.load(Ordering::Relaxed)
     }
 
     /// Returns whether something of a higher priority of the same user is at work.
@@ -322,10 +368,6 @@ fn counts_as(priority: Priority) -> Option<u64> {
 }
 
 impl Queue {
-    fn had(&self, user: &User) -> Duration {
-        self.users.get(&user.uid).map_or(Duration::ZERO, |account| account.had)
-    }
-
     /// Returns the next that goes on, of those that may: of the user who has had least the highest
     /// priority, and of those who waited longest.
     fn next(&self) -> Option<usize> {
@@ -336,7 +378,7 @@ impl Queue {
                 true => it.priority,
                 false => Priority::High,
             };
-            (self.had(&it.user), std::cmp::Reverse(priority), it.since)
+            (it.user.had(), std::cmp::Reverse(priority), it.since)
         };
         held_up.min_by_key(|(_, it)| rank(it)).map(|(at, _)| at)
     }
@@ -398,11 +440,10 @@ impl<'a> Running<'a> {
     /// Ends a turn, as for a step that is over.
     pub(crate) fn rest(&self) {
         if self.is_at_work.load(Ordering::Relaxed) {
-            let mut queue = self.processor.lock();
             self.processor.note_seen();
-            self.count_turn(&mut queue);
+            self.count_turn();
             self.leave();
-            self.processor.let_go_on(&mut queue, false);
+            self.processor.let_others_go_on();
         }
     }
 
@@ -477,31 +518,31 @@ impl<'a> Running<'a> {
             && !self.user.has_higher(self.priority)
             && self.is_at_work.load(Ordering::Relaxed)
         {
-            // Nobody takes over within a turn; and whoever held the lock at every poll would
-            // sometimes lose its core to one that needs the lock.
-            return;
+            return; // nobody takes over within a turn
         }
-        let mut queue = self.processor.lock();
         if !self.is_at_work.load(Ordering::Relaxed) {
-            return self.wait(queue, false);
+            return self.wait(self.processor.lock(), false);
         }
-        let turn = self.count_turn(&mut queue);
+        let turn = self.count_turn();
+        let Some(queue) = self.processor.try_lock() else {
+            return; // the next poll is soon
+        };
         if self.yields(&queue, turn) {
             self.leave();
             self.wait(queue, false);
+        } else {
+            self.processor.unlock(queue);
         }
     }
 
     /// Adds the time since it was counted last to what the user has had, and returns how long the
     /// turn takes by now.
-    fn count_turn(&self, queue: &mut Queue) -> Duration {
+    fn count_turn(&self) -> Duration {
         let now = self.processor.now();
         let counted = self.counted.swap(now, Ordering::Relaxed);
         // Nobody was held up before it was noted: it took nobody's time then.
         let time = if counted == 0 { 0 } else { now.saturating_sub(counted) };
-        if let Some(account) = queue.users.get_mut(&self.user.uid) {
-            account.had += Duration::from_nanos(time);
-        }
+        self.user.had.fetch_add(time, Ordering::Relaxed);
         Duration::from_nanos(now.saturating_sub(self.began.load(Ordering::Relaxed)))
     }
 
@@ -524,21 +565,18 @@ impl<'a> Running<'a> {
             return next.priority > self.priority || turn >= LONG_TURN;
         }
         // What both have had differs by a turn or so.
-        turn >= TURN && queue.had(&next.user) < queue.had(self.user)
+        turn >= TURN && next.user.had() < self.user.had()
     }
 
     /// Waits until it may go on, or need not any more; `is_new` before its first turn.
     fn wait(&self, mut queue: MutexGuard<'_, Queue>, is_new: bool) {
         self.was_held_up.store(true, Ordering::Relaxed);
-        let place = Arc::new(Place { may_go_on: Flag::new(false), told: Condvar::new() });
+        let place = Arc::new(Place { may_go_on: Mutex::new(false), told: Condvar::new() });
         let since = Instant::now();
-        let (now, uid) = (queue.now, self.user.uid);
-        let comes_back = !queue.held_up.iter().any(|it| it.user.uid == uid);
-        if let Some(account) = queue.users.get_mut(&uid)
-            && comes_back
-        {
+        if !queue.held_up.iter().any(|it| it.user.uid == self.user.uid) {
             // No credit for the time that it asked for nothing.
-            account.had = account.had.max(now.saturating_sub(LONG_TURN));
+            let credit = u64::try_from(LONG_TURN.as_nanos()).unwrap_or(0);
+            self.user.had.fetch_max(queue.now.saturating_sub(credit), Ordering::Relaxed);
         }
         queue.held_up.push(HeldUp {
             user: Arc::clone(self.user),
@@ -550,33 +588,39 @@ impl<'a> Running<'a> {
         let processor = self.processor;
         processor.word.fetch_add(ONE_ABOVE, Ordering::SeqCst);
         processor.let_go_on(&mut queue, false);
-        while !place.may_go_on.load(Ordering::Relaxed) {
-            let left = self.deadline.map_or(PATIENCE, TimePoint::remaining).min(PATIENCE);
-            let waited =
-                place.told.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner);
-            queue = waited.0;
-            if place.may_go_on.load(Ordering::Relaxed) {
-                break;
-            }
+        processor.unlock(queue);
+        while !self.is_told(&place) {
+            let mut queue = processor.lock();
             // Relaxed: the flag hands over nothing but itself.
             let is_over = self.gone.load(Ordering::Relaxed)
                 || self.deadline.is_some_and(TimePoint::has_passed);
-            if is_over {
+            if is_over && !*place.lock() {
                 queue.held_up.retain(|it| !Arc::ptr_eq(&it.place, &place));
                 processor.word.fetch_sub(ONE_ABOVE, Ordering::SeqCst);
-                return;
+                return processor.unlock(queue);
             }
-            if processor.is_stuck() && elapsed(since) >= STUCK {
+            let goes_beside = processor.is_stuck() && elapsed(since) >= STUCK;
+            if goes_beside {
                 processor.note_seen();
-                processor.let_go_on(&mut queue, true);
-            } else {
-                processor.let_go_on(&mut queue, false);
             }
+            processor.let_go_on(&mut queue, goes_beside);
+            processor.unlock(queue);
         }
         self.set_at_work(true);
         let now = processor.now();
         self.began.store(now, Ordering::Relaxed);
         self.counted.store(now, Ordering::Relaxed);
+    }
+
+    /// Waits at its place for as long as patience is; returns whether it may go on.
+    fn is_told(&self, place: &Place) -> bool {
+        let may_go_on = place.lock();
+        if *may_go_on {
+            return true;
+        }
+        let left = self.deadline.map_or(PATIENCE, TimePoint::remaining).min(PATIENCE);
+        let told = place.told.wait_timeout(may_go_on, left);
+        *told.unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
@@ -603,13 +647,12 @@ impl Drop for Running<'_> {
         if ended.is_ok() {
             return;
         }
-        let mut queue = processor.lock();
         processor.note_seen();
         if is_at_work {
-            self.count_turn(&mut queue);
+            self.count_turn();
             processor.word.fetch_sub(1, Ordering::SeqCst);
         }
-        processor.let_go_on(&mut queue, false);
+        processor.let_others_go_on();
     }
 }
 

@@ -275,6 +275,12 @@ const MUTANTS: &[Mutant] = &[
         to: "Some(word - u64::from(is_at_work))",
         caught_by: "one_that_waits_goes_on_when_the_core_is_free",
     },
+    Mutant {
+        what: "turns, an end that the lock's holder misses", file: TURNS,
+        from: "if !self.has_room.load(Ordering::Relaxed) {",
+        to: "if true {",
+        caught_by: "one_that_waits_goes_on_when_the_core_is_free",
+    },
 ];
 
 /// Runs all of them, or those whose description contains one of `args`.
