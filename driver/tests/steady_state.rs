@@ -56,8 +56,14 @@ fn a_frame_of_a_burst_allocates_nothing() {
             }
         };
         run(100);
-        let before = CountingAllocator::calls();
-        run(1000);
-        assert_eq!(CountingAllocator::calls() - before, Calls::default(), "{measure:?}");
+        // The thread that prepared the model may still be letting go of what it had: on a busy
+        // machine in the midst of the first frames. What a frame allocates shows each time.
+        let mut counted = || {
+            let before = CountingAllocator::calls();
+            run(1000);
+            CountingAllocator::calls() - before
+        };
+        let is_still = (0..10).any(|_| counted() == Calls::default());
+        assert!(is_still, "{measure:?}: {:?} in a thousand frames", counted());
     }
 }
