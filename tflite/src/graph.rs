@@ -41,8 +41,9 @@ pub(crate) struct Builder {
     pub(crate) referenced: Vec<Subgraph>,
     /// Graphs in the making around the one that is being made.
     outer: Vec<OuterGraph>,
-    /// Operations made so far, those of all graphs and those that were taken back included.
-    pub(crate) operations_made: usize,
+    /// Operations made so far, those of all graphs and those that were taken back included, and
+    /// tensors of graphs that were entered.
+    pub(crate) work: usize,
 }
 
 /// A graph that waits for one that it refers to.
@@ -245,7 +246,7 @@ impl Builder {
             outputs: outputs.to_vec(),
         });
         self.sources.push(self.source);
-        self.operations_made = self.operations_made.saturating_add(1);
+        self.work = self.work.saturating_add(1);
     }
 
     /// Counts who reads what, once everything is there.

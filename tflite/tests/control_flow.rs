@@ -132,6 +132,37 @@ fn graphs_that_lead_in_circles_are_refused() {
     }
 }
 
+/// Branches of branches, a hundred to each graph and none with anything to do: without a limit they
+/// take 10^16 steps.
+#[test]
+fn graphs_that_multiply_are_refused() {
+    let mut file = TfliteFile::new();
+    for graph in 1..=7 {
+        let (condition, x) =
+            (file.input("condition", TensorKind::Bool, &[]), file.input("x", F32, &[2]));
+        let mut last = x;
+        for _ in 0..100 {
+            let y = file.tensor("y", F32, &[2]);
+            let graphs = vec![(0, Value::I32(graph)), (1, Value::I32(graph))];
+            file.operator_with("IF", &[condition, condition, last], &[y], 92, graphs);
+            last = y;
+        }
+        file.outputs(&[last]);
+        file.next_graph();
+    }
+    file.input("condition", TensorKind::Bool, &[]);
+    let x = file.input("x", F32, &[2]);
+    (0..1000).for_each(|_| {
+        file.tensor("unused", F32, &[2]);
+    });
+    file.outputs(&[x]);
+    for extension in [false, true] {
+        let options = ImportOptions { extension, ..ImportOptions::default() };
+        let why = Imported::from_bytes_with(&file.build(), options).unwrap_err().to_string();
+        assert!(why.contains("too many operations"), "{why}");
+    }
+}
+
 /// Adds an input to a variable that starts with a constant.
 #[test]
 fn variables_keep_their_value_from_one_execution_to_the_next() {

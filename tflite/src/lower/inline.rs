@@ -7,8 +7,9 @@ use crate::schema::options::OptionsKind;
 /// Graphs within graphs; a file's may lead in circles.
 const MAX_DEPTH: usize = 8;
 
-/// Operations that a file of nested graphs may become.
-const MAX_OPERATIONS: usize = 1 << 18;
+/// Operations that a file of nested graphs may become, and tensors that are looked at for them: a
+/// graph without operators costs what its tensors do, each time that it is referred to.
+const MAX_WORK: usize = 1 << 18;
 
 impl Lower<'_, '_> {
     /// STABLEHLO_COMPOSITE: its decomposition, operator by operator.
@@ -57,6 +58,9 @@ impl<'a> Import<'a> {
         if self.depth >= MAX_DEPTH {
             return Err("graphs within graphs lead too deep".into());
         }
+        let entered = graph.tensors.len().saturating_add(1);
+        self.builder.work = self.builder.work.saturating_add(entered);
+        self.check_work()?;
         let mut inner = Import::new(file, graph);
         inner.options = self.options;
         inner.depth = self.depth + 1;
@@ -64,13 +68,18 @@ impl<'a> Import<'a> {
         Ok(inner)
     }
 
+    fn check_work(&self) -> Lowered {
+        match self.builder.work > MAX_WORK {
+            true => Err("graphs within graphs become too many operations".into()),
+            false => Ok(()),
+        }
+    }
+
     /// Lowers every operator of the graph.
     pub(super) fn lower_operators(&mut self) -> Lowered {
         let graph = self.graph;
         for op in &graph.operators {
-            if self.builder.operations_made > MAX_OPERATIONS {
-                return Err("graphs within graphs become too many operations".into());
-            }
+            self.check_work()?;
             let name = self.file.codes[op.code].name();
             self.lower_one(op).map_err(|refusal| match refusal {
                 super::Refusal::Unsupported(why) => format!("{name} within it: {why}").into(),
