@@ -492,9 +492,9 @@ fn interface(refusal: Refusal) -> ImportError {
     }
 }
 
-/// What a state starts with: its `first` value or real zero, as the interpreter resets variables: the zero point of signed 8-bit tensors, else
-/// zeros. Charged thrice: a copy may be made for the model's constants, and another for whoever
-/// starts a session.
+/// The bytes that a state starts with: its `first` value, or real zero as the interpreter resets
+/// variables (the zero point of signed 8-bit tensors, else zeros). Charged thrice: a copy may be
+/// made for the model's constants, and another for whoever starts a session.
 fn initial(
     operand: &Operand,
     first: Option<Vec<u8>>,

@@ -1,5 +1,5 @@
-//! IF and WHILE, whose graphs become graphs of the model; CALL_ONCE and variables with a name, which
-//! become states.
+//! IF and WHILE, whose graphs become graphs of the model; CALL_ONCE and variables with a name,
+//! which become states.
 //!
 //! ```text
 //!   WHILE ── graphs of the file ──► Import of each, with a graph of its own ──► Model::referenced

@@ -254,7 +254,7 @@ pub(super) fn l2_normalization(call: &mut OperatorCall<'_, '_>) -> Lowered {
                 sum.wrapping_add(x * x)
             });
             let (fraction, shift) = fixed::inverse_sqrt(squares);
-            // Signed bytes gain their bits of fraction behind the product, unsigned ones ahead of it.
+            // Signed bytes gain their bits of fraction behind the product, unsigned ones before it.
             let (bits_ahead, bits_behind) =
                 if zero == 0 { (0, FRACTION_BITS) } else { (FRACTION_BITS, 0) };
             let inverse = Multiplier { fraction, shift: shift + bits_behind };
