@@ -7,7 +7,7 @@ use nnburst_hal::process;
 use nnburst_hal::{Budget, Device, HalError};
 
 use super::fenced::panicked;
-use super::objects::Objects;
+use super::objects::{Object, Objects};
 use super::peer::Peer;
 use super::watch::Register;
 use crate::connection::{Connection, Handler};
@@ -93,9 +93,14 @@ impl Handler for Session {
         if frame.payload.len() <= RELEASE_BYTES
             && let Ok(Call::Release { object }) = wire::decode_all(&frame.payload)
         {
-            if let Some(held) = self.objects.remove(object) {
+            match self.objects.remove(object) {
+                // Its allowance is there for the client's next message.
+                Some(buffer) if matches!(buffer.object(), Object::Buffer(_)) => drop(buffer),
                 // Not here: letting go of a burst waits for its thread, which may wait for us.
-                connection.pool().submit_always(move || self.let_go(held));
+                Some(held) => {
+                    connection.pool().submit_always(move || self.let_go(held));
+                }
+                None => {}
             }
             return None;
         }
