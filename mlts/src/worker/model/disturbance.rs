@@ -79,6 +79,8 @@ fn round_trip_ns() -> Option<f64> {
 /// Makes every odd number the even one behind it.
 fn answer(line: &Line, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
+        // Acquire and Release, here and in `exchange`: they pair as those of a message would, whose
+        // way is what is measured. The number alone is handed over.
         let seen = line.0.load(Ordering::Acquire);
         if seen % 2 == 1 {
             line.0.store(seen.wrapping_add(1), Ordering::Release);
