@@ -2,11 +2,12 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::process::{Child, Command, Stdio};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use nnburst_hal::process::Origin;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use rustix::process::{PidfdFlags, PidfdGetfdFlags};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, WaitId, WaitIdOptions, waitid};
 
 use crate::client::{ConnectError, RemoteDevice};
 
@@ -60,6 +61,21 @@ impl Spawned {
     /// The driver's process.
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// The exit status of the driver's process, which stays to be reaped; `None` while it runs, or
+    /// where somebody else in this program has reaped it. A process closes its socket shortly
+    /// before it can be waited for.
+    pub fn exit_status(&self) -> Option<ExitStatus> {
+        if !self.origin.is_here() {
+            return None;
+        }
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)?;
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let status = waitid(WaitId::Pid(pid), options).ok().flatten()?;
+        // As `wait` would encode them.
+        let by_signal = status.terminating_signal();
+        by_signal.or_else(|| Some((status.exit_status()? & 0xff) << 8)).map(ExitStatus::from_raw)
     }
 }
 

@@ -272,6 +272,16 @@ impl Device {
         }
     }
 
+    /// The exit status of a driver that was started for this device alone, as
+    /// [`Device::driver_process`] has it; `None` while it runs. Its connection breaks shortly
+    /// before it has one.
+    pub fn driver_exit_status(&self) -> Option<std::process::ExitStatus> {
+        match &self.0.home {
+            Home::Child(child) => child.exit_status(),
+            _ => None,
+        }
+    }
+
     /// For each operation of the main graph, whether the device would take it.
     ///
     /// # Errors

@@ -38,6 +38,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("nnburst-ndk-client", &["nnburst", "nnburst-ndk"]),
     ("nnburst-tflite", &["nnburst-hal"]),
     ("nnburst-conformance", &["nnburst-hal"]),
+    ("nnburst-doors-common", &["nnburst"]),
     ("nnburst-denoise", &["nnburst", "nnburst-tflite"]),
     (
         "nnburst-mlts",
