@@ -22,6 +22,10 @@
 
 #![forbid(unsafe_code)]
 
+mod contents;
+mod error;
+mod file;
+mod finish;
 mod flatbuffer;
 mod graph;
 mod lower;
@@ -31,8 +35,9 @@ mod schema;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
+pub use contents::{Contents, FileOperator, FileTensor};
+pub use error::{ImportError, UnsupportedOperator};
+pub use file::{ModelFile, PartRequest};
 pub use flatbuffer::{FormatError, Problem};
-pub use model::{
-    ImportError, ImportOptions, Imported, Route, StatePair, TensorInfo, UnsupportedOperator,
-};
-pub use schema::TensorKind;
+pub use model::{ImportOptions, Imported, Route, StatePair, TensorInfo};
+pub use schema::{MetadataEntry, Signature, SignatureTensor, TensorKind};

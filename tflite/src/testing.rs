@@ -18,6 +18,7 @@ mod writer;
 
 pub use writer::{Fields, Value, write};
 
+use crate::contents::Contents;
 use crate::schema::{Builtin, TensorKind};
 use crate::{ImportError, Imported};
 
@@ -34,6 +35,7 @@ pub struct TfliteFile {
     inputs: Vec<i32>,
     outputs: Vec<i32>,
     graphs: Vec<Fields>,
+    notes: Fields,
 }
 
 impl TfliteFile {
@@ -103,6 +105,17 @@ impl TfliteFile {
     /// Makes a tensor a variable, which keeps its value.
     pub fn variable(&mut self, tensor: i32) {
         self.tensor_fields(tensor, vec![(5, Value::I8(1))]);
+    }
+
+    /// Adds a buffer of bytes; its index.
+    pub fn buffer(&mut self, bytes: &[u8]) -> u32 {
+        self.buffers.push(bytes.to_vec());
+        u32::try_from(self.buffers.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// Sets further fields of the file's root table.
+    pub fn model_fields(&mut self, fields: Fields) {
+        self.notes.extend(fields);
     }
 
     /// Adds an operator without options.
@@ -181,13 +194,14 @@ impl TfliteFile {
         });
         let mut graphs = self.graphs.clone();
         graphs.push(self.graph());
-        let model = vec![
+        let mut model = vec![
             (0, Value::U32(3)),
             (1, Value::Tables(codes.collect())),
             (2, Value::Tables(graphs)),
             (3, Value::text("made by a test")),
             (4, Value::Tables(buffers.collect())),
         ];
+        model.extend(self.notes.clone());
         write(&model, *b"TFL3")
     }
 }
@@ -198,7 +212,15 @@ impl TfliteFile {
 /// # Errors
 /// As [`Imported::from_bytes`].
 pub fn import_anything(bytes: &[u8]) -> Result<Imported, ImportError> {
+    let described = Contents::read(bytes);
     let imported = Imported::from_bytes(bytes)?;
+    // Broken notes do not keep a model from being imported, yet its graph can be described.
+    if let Ok(contents) = described {
+        debug_assert_eq!(contents.operators.len(), imported.operators.len());
+        let ranges = contents.metadata.iter().map(|entry| &entry.range);
+        let ranges = ranges.chain(contents.tensors.iter().filter_map(|it| it.data.as_ref()));
+        debug_assert!(ranges.into_iter().all(|range| bytes.get(range.clone()).is_some()));
+    }
     // Naming a state twice or losing a source would mislead sessions and reports.
     let pairs = imported.states.len();
     debug_assert_eq!(imported.model.main.input_indexes.len(), imported.inputs.len() + pairs);

@@ -331,7 +331,7 @@ impl Lower<'_, '_> {
         if operand.dimensions.is_empty() && (tensor.has_rank || self.is_result(result)) {
             operand.dimensions.push(1);
         }
-        if is_open {
+        if is_open && !tensor.is_shape_given {
             match tensor.signature.len() == operand.dimensions.len() && !tensor.signature.is_empty()
             {
                 true => operand.dimensions.clone_from(&tensor.signature),
@@ -394,8 +394,10 @@ impl Lower<'_, '_> {
             return;
         }
         for result in 0..self.op.outputs.len() {
-            let value = self.import.values[self.op.outputs[result]];
-            if let (Some(value), false) = (value, self.is_result(result)) {
+            let tensor = self.op.outputs[result];
+            let is_kept =
+                self.is_result(result) || self.import.graph.tensors[tensor].is_shape_given;
+            if let (Some(value), false) = (self.import.values[tensor], is_kept) {
                 let operand = self.builder().operand_mut(value);
                 if operand.lifetime == OperandLifeTime::TemporaryVariable {
                     operand.dimensions.iter_mut().for_each(|extent| *extent = 0);

@@ -15,6 +15,7 @@ mod packed;
 mod quantization;
 mod recurrent;
 mod reduction;
+mod route;
 mod shape;
 mod slicing;
 mod table;
@@ -24,6 +25,9 @@ use std::collections::HashMap;
 
 use nnburst_hal::{Operand, OperandLifeTime, OperandType, OperationType};
 
+pub(crate) use route::lower_all;
+
+use crate::error::ImportError;
 use crate::flatbuffer::FormatError;
 use crate::graph::{Builder, Mark};
 use crate::model::ImportOptions;
@@ -55,6 +59,15 @@ impl From<String> for Refusal {
 impl From<&str> for Refusal {
     fn from(why: &str) -> Self {
         Self::Unsupported(why.to_owned())
+    }
+}
+
+impl From<Refusal> for ImportError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Format(error) => error.into(),
+            Refusal::Unsupported(why) => Self::Interface(why),
+        }
     }
 }
 
@@ -114,6 +127,8 @@ pub(crate) struct Import<'a> {
     pub(crate) options: ImportOptions,
     /// The number of graphs that this one is within.
     pub(crate) depth: usize,
+    /// True if other operators of the file, which are not imported, may change variables, too.
+    pub(crate) is_part: bool,
 }
 
 /// The state of an import between two operators.
@@ -139,6 +154,7 @@ impl<'a> Import<'a> {
             variables: HashMap::new(),
             options: ImportOptions::default(),
             depth: 0,
+            is_part: false,
         }
     }
 

@@ -1,11 +1,12 @@
 //! The parts of the .tflite format that an import needs, read into structures that can't be wrong.
 //!
 //! Names, slots and meanings are those of the format's public schema, version 3. What training
-//! tools leave behind (metadata, signatures, min and max of a quantisation) isn't read.
+//! tools leave behind (min and max of a quantisation) isn't read.
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 mod flexbuffer;
+mod notes;
 mod operators;
 pub(crate) mod options;
 mod sparsity;
@@ -14,6 +15,7 @@ mod tensor;
 use std::ops::Range;
 
 pub(crate) use flexbuffer::FlexMap;
+pub use notes::{MetadataEntry, Signature, SignatureTensor};
 pub(crate) use operators::Builtin;
 pub(crate) use sparsity::{Sparsity, SparsityLevel};
 pub(crate) use tensor::Tensor;
@@ -41,6 +43,7 @@ pub(crate) struct OperatorCode {
     pub(crate) builtin: Builtin,
     /// The name of a custom operator.
     pub(crate) custom: Option<String>,
+    pub(crate) version: i32,
 }
 
 impl OperatorCode {
@@ -108,6 +111,15 @@ impl<'a> File<'a> {
         Ok(Self { bytes, description, codes, graphs, buffers })
     }
 
+    /// The signatures and the metadata, which an import does without.
+    pub(crate) fn notes(
+        &self,
+        budget: &'a Budget,
+    ) -> Result<(Vec<Signature>, Vec<MetadataEntry>), FormatError> {
+        let root = Table::root(self.bytes, budget, IDENTIFIER)?;
+        Ok((notes::signatures(&root, &self.graphs)?, notes::metadata(&root, &self.buffers)?))
+    }
+
     /// The bytes of a tensor that is a constant.
     pub(crate) fn data(&self, tensor: &Tensor) -> Option<&'a [u8]> {
         self.bytes.get(self.range(tensor)?)
@@ -140,11 +152,16 @@ fn read_buffer(file: &[u8], table: &Table<'_>) -> Result<Range<usize>, FormatErr
 fn read_code(table: &Table<'_>) -> Result<OperatorCode, FormatError> {
     const DEPRECATED: Field = Field::new(0, "OperatorCode.deprecated_builtin_code");
     const CUSTOM: Field = Field::new(1, "OperatorCode.custom_code");
+    const VERSION: Field = Field::new(2, "OperatorCode.version");
     const BUILTIN: Field = Field::new(3, "OperatorCode.builtin_code");
     // The first field was a byte; when codes outgrew it, a second one was added. The greater
     // counts.
     let code = i32::from(table.scalar(DEPRECATED, 0i8)?).max(table.scalar(BUILTIN, 0i32)?);
-    Ok(OperatorCode { builtin: Builtin::from_code(code), custom: table.string(CUSTOM)? })
+    Ok(OperatorCode {
+        builtin: Builtin::from_code(code),
+        custom: table.string(CUSTOM)?,
+        version: table.scalar(VERSION, 1)?,
+    })
 }
 
 fn read_graph<'a>(

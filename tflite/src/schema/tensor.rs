@@ -85,6 +85,8 @@ pub(crate) struct Tensor {
     pub(crate) quantization: Quantization,
     /// True if the value is kept from one invocation to the next.
     pub(crate) is_variable: bool,
+    /// True if the shape is not the file's but what the caller of the import promises.
+    pub(crate) is_shape_given: bool,
     /// Where most values are 0 and left out.
     pub(crate) sparsity: Option<Sparsity>,
 }
@@ -117,7 +119,18 @@ impl Tensor {
                 None => None,
             },
             has_rank: table.scalar(HAS_RANK, false)?,
+            is_shape_given: false,
         })
+    }
+}
+
+impl Tensor {
+    /// Replaces the shape by one that the caller promises.
+    pub(crate) fn give_shape(&mut self, shape: &[u32]) {
+        shape.clone_into(&mut self.shape);
+        self.signature.clear();
+        self.has_rank = true;
+        self.is_shape_given = true;
     }
 }
 

@@ -1,0 +1,112 @@
+//! The description of a file: what it holds, whether or not that can be imported.
+
+use std::ops::Range;
+
+use crate::flatbuffer::{Budget, FormatError};
+use crate::schema::{File, MetadataEntry, Signature, Tensor, TensorKind};
+
+/// What a .tflite file holds. Tensors and operators are those of its first graph.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contents {
+    /// The file's own description.
+    pub description: String,
+    /// The tensors, by their index.
+    pub tensors: Vec<FileTensor>,
+    /// The graph's inputs, as indices of tensors.
+    pub inputs: Vec<usize>,
+    /// The graph's outputs, as indices of tensors.
+    pub outputs: Vec<usize>,
+    /// The operators in the order of execution.
+    pub operators: Vec<FileOperator>,
+    /// The ways to call the file's graphs.
+    pub signatures: Vec<Signature>,
+    /// Bytes that the file carries under a name.
+    pub metadata: Vec<MetadataEntry>,
+}
+
+/// A tensor as the file describes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileTensor {
+    /// Its name.
+    pub name: String,
+    /// The type of its elements.
+    pub kind: TensorKind,
+    /// Extents; 0 where one is unknown. Empty for a scalar.
+    pub shape: Vec<u32>,
+    /// Extents of which those that may change are 0; empty where none may.
+    pub signature: Vec<u32>,
+    /// One quantisation scale, or one per channel; empty where the tensor is not quantised.
+    pub scales: Vec<f32>,
+    /// The stored values that stand for 0, as many as scales, or none.
+    pub zero_points: Vec<i64>,
+    /// The dimension that counts channels, where there are several scales.
+    pub channel_dimension: i32,
+    /// The place in the file of the value of a constant.
+    pub data: Option<Range<usize>>,
+    /// True if the value is kept from one execution to the next.
+    pub is_variable: bool,
+}
+
+/// An operator as the file describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileOperator {
+    /// Its number in the format's `BuiltinOperator`; 32 for custom operators.
+    pub code: i32,
+    /// Its name, such as `PACK`; that of a custom operator stands behind `CUSTOM`.
+    pub name: String,
+    /// The version of its semantics.
+    pub version: i32,
+    /// The input tensors; `None` where an optional one is left out.
+    pub inputs: Vec<Option<usize>>,
+    /// The output tensors.
+    pub outputs: Vec<usize>,
+}
+
+impl Contents {
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, FormatError> {
+        let budget = Budget::of_file(bytes);
+        let mut file = File::parse(bytes, &budget)?;
+        let (signatures, metadata) = file.notes(&budget)?;
+        // The reader gives no file without a graph.
+        let graph = file.graphs.remove(0);
+        let tensors = graph.tensors.into_iter().map(|tensor| FileTensor::new(tensor, &file));
+        let tensors = tensors.collect();
+        let operators = graph.operators.into_iter().map(|operator| {
+            let code = &file.codes[operator.code];
+            FileOperator {
+                code: code.builtin.number(),
+                name: code.name(),
+                version: code.version,
+                inputs: operator.inputs,
+                outputs: operator.outputs,
+            }
+        });
+        let operators = operators.collect();
+        Ok(Self {
+            description: file.description,
+            tensors,
+            inputs: graph.inputs,
+            outputs: graph.outputs,
+            operators,
+            signatures,
+            metadata,
+        })
+    }
+}
+
+impl FileTensor {
+    fn new(tensor: Tensor, file: &File<'_>) -> Self {
+        let data = file.range(&tensor);
+        Self {
+            name: tensor.name,
+            kind: tensor.kind,
+            shape: tensor.shape,
+            signature: tensor.signature,
+            scales: tensor.quantization.scales,
+            zero_points: tensor.quantization.zero_points,
+            channel_dimension: tensor.quantization.dimension,
+            data,
+            is_variable: tensor.is_variable,
+        }
+    }
+}

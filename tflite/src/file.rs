@@ -1,0 +1,286 @@
+//! A .tflite file in memory, from which models are imported: all of it, or some of its operators.
+
+use std::fs::File as OsFile;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use nnburst_hal::{Memory, Model, Operand, OperandLifeTime, Version, validate_model};
+
+use crate::contents::Contents;
+use crate::error::ImportError;
+use crate::finish::{Parts, extensions};
+use crate::flatbuffer::Budget;
+use crate::lower::{Import, lower_all};
+use crate::model::{ImportOptions, Imported};
+use crate::schema::{File, Graph};
+
+/// A .tflite file in memory.
+///
+/// ```no_run
+/// use nnburst_tflite::{ImportOptions, ModelFile, PartRequest};
+///
+/// let file = ModelFile::open("mobilenet.tflite")?;
+/// // Operators 3 and 4, as a delegate of an interpreter has them.
+/// let shapes = [(7, vec![1, 112, 112, 8])];
+/// let request =
+///     PartRequest { operators: &[3, 4], shapes: &shapes, inputs: &[7], outputs: &[9] };
+/// let part = file.part(&request, ImportOptions::default())?;
+/// assert_eq!(part.inputs[0].tensor, 7);
+/// # Ok::<(), nnburst_tflite::ImportError>(())
+/// ```
+#[derive(Debug)]
+pub struct ModelFile {
+    bytes: Vec<u8>,
+    /// The file on disk, where the bytes come from one.
+    descriptor: Option<OsFile>,
+    /// The memory of the bytes that all models share, once one of them has constants.
+    pool: OnceLock<Memory>,
+}
+
+/// Some operators of a file's first graph, to become a model of their own. All numbers are indices
+/// of that graph.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PartRequest<'a> {
+    /// The operators in the order of execution, each once.
+    pub operators: &'a [usize],
+    /// Extents of tensors that hold whatever the file says, such as those of a resized input and
+    /// of all that follows from it. An empty shape is that of a scalar; an extent of 0 is unknown.
+    pub shapes: &'a [(usize, Vec<u32>)],
+    /// The tensors whose values come from outside. Constants and variables, which interpreters
+    /// list here too, are left out: constants stay in the file, variables become states.
+    pub inputs: &'a [usize],
+    /// The tensors whose values are wanted.
+    pub outputs: &'a [usize],
+}
+
+impl ModelFile {
+    /// Reads a file. The constants of models stay in it: pool 0 of a model is the file itself.
+    ///
+    /// # Errors
+    /// It can't be read, or is no regular file.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, ImportError> {
+        let path = path.as_ref();
+        // Asked before it is opened, which waits for a writer where it is a FIFO.
+        if !std::fs::metadata(path)?.is_file() {
+            let why = "a model is a regular file, this is a device, a FIFO or a directory";
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, why).into());
+        }
+        let file = OsFile::open(path)?;
+        let mut bytes = Vec::new();
+        // A file that grows meanwhile is read as long as it was.
+        let length = file.metadata()?.len();
+        (&file).take(length).read_to_end(&mut bytes)?;
+        Ok(Self { bytes, descriptor: Some(file), pool: OnceLock::new() })
+    }
+
+    /// Takes a file that is in memory already. The constants of its models are in one copy of it.
+    pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Self {
+        Self { bytes: bytes.into(), descriptor: None, pool: OnceLock::new() }
+    }
+
+    /// The bytes of the file.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// What the file holds, whether or not that can be imported.
+    ///
+    /// # Errors
+    /// The file is broken.
+    pub fn contents(&self) -> Result<Contents, ImportError> {
+        Ok(Contents::read(&self.bytes)?)
+    }
+
+    /// Imports the file's first graph.
+    ///
+    /// # Errors
+    /// The file is broken, or some of its operators can't be mapped.
+    pub fn import(&self, options: ImportOptions) -> Result<Imported, ImportError> {
+        let budget = Budget::of_file(&self.bytes);
+        let file = File::parse(&self.bytes, &budget)?;
+        let graph = first_graph(&file)?;
+        let places: Vec<usize> = (0..graph.operators.len()).collect();
+        let mut import = Import::new(&file, graph);
+        import.options = options;
+        self.finish(import, &places, &budget)
+    }
+
+    /// Imports some operators of the file's first graph.
+    ///
+    /// Variables that the operators use are states, also where none of them changes the value:
+    /// other operators of the file may. `sources`, `operators` and `routes` of the result follow
+    /// the operators of the request; [`TensorInfo::tensor`](crate::TensorInfo::tensor) says which
+    /// tensor an input, output or state is.
+    ///
+    /// # Errors
+    /// The file is broken, the request names what the file has not, or some of the operators
+    /// can't be mapped.
+    pub fn part(
+        &self,
+        request: &PartRequest<'_>,
+        options: ImportOptions,
+    ) -> Result<Imported, ImportError> {
+        let budget = Budget::of_file(&self.bytes);
+        let mut file = File::parse(&self.bytes, &budget)?;
+        first_graph(&file)?;
+        let graph = file.graphs.remove(0);
+        // Graphs that operators refer to keep their numbers.
+        file.graphs.insert(0, select(graph, &file, request)?);
+        let mut import = Import::new(&file, first_graph(&file)?);
+        import.options = options;
+        import.is_part = true;
+        self.finish(import, request.operators, &budget)
+    }
+
+    /// Lowers the operators of `import`, whose indices in the file are `places`.
+    fn finish(
+        &self,
+        mut import: Import<'_>,
+        places: &[usize],
+        budget: &Budget,
+    ) -> Result<Imported, ImportError> {
+        let (file, graph) = (import.file, import.graph);
+        let inputs = import.add_inputs().map_err(ImportError::Interface)?;
+        let routes = lower_all(&mut import, places)?;
+        let parts = import.finish(inputs, budget)?;
+        let pools = self.pools(&parts)?;
+        let extension_name_to_prefix = extensions(&parts);
+        let operators = graph.operators.iter().map(|op| file.codes[op.code].name()).collect();
+        let model = Model {
+            main: parts.graph,
+            referenced: parts.referenced,
+            operand_values: parts.values,
+            pools,
+            extension_name_to_prefix,
+            ..Model::default()
+        };
+        validate_model(&model, Version::V1_3)
+            .map_err(|error| ImportError::Interface(error.to_string()))?;
+        Ok(Imported {
+            model,
+            inputs: parts.inputs,
+            outputs: parts.outputs,
+            states: parts.states,
+            description: file.description.clone(),
+            sources: parts.sources,
+            operators,
+            routes,
+        })
+    }
+
+    fn pools(&self, parts: &Parts) -> Result<Vec<Memory>, ImportError> {
+        let refers = |operand: &Operand| operand.lifetime == OperandLifeTime::ConstantReference;
+        if !parts.graphs().any(|graph| graph.operands.iter().any(refers)) {
+            return Ok(Vec::new());
+        }
+        let mut pools = vec![self.memory()?];
+        if !parts.made.is_empty() {
+            pools.push(memory_of(&parts.made)?);
+        }
+        Ok(pools)
+    }
+
+    /// The memory of the file's bytes for whoever executes a model.
+    fn memory(&self) -> Result<Memory, ImportError> {
+        if let Some(memory) = self.pool.get() {
+            return Ok(memory.clone());
+        }
+        let memory = match &self.descriptor {
+            Some(file) => {
+                let length = u64::try_from(self.bytes.len()).unwrap_or(u64::MAX);
+                Memory::from_fd(file.as_fd().try_clone_to_owned()?, 0, length, false)?
+            }
+            None => memory_of(&self.bytes)?,
+        };
+        Ok(self.pool.get_or_init(|| memory).clone())
+    }
+}
+
+impl Imported {
+    /// Imports a file. The model's constants stay in it: pool 0 of the model is the file itself,
+    /// mapped by whoever executes the model, so that no weight is copied and all processes share
+    /// one page cache.
+    ///
+    /// # Errors
+    /// The file can't be read or is broken, or some of its operators can't be mapped.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, ImportError> {
+        Self::open_with(path, ImportOptions::default())
+    }
+
+    /// As [`Imported::open`], with the operations that `options` name.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_with(path: impl AsRef<Path>, options: ImportOptions) -> Result<Self, ImportError> {
+        ModelFile::open(path)?.import(options)
+    }
+
+    /// Imports a file that is in memory already. Its constants are copied into a memory of their
+    /// own.
+    ///
+    /// # Errors
+    /// The file is broken, or some of its operators can't be mapped.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ImportError> {
+        Self::from_bytes_with(bytes, ImportOptions::default())
+    }
+
+    /// As [`Imported::from_bytes`], with the operations that `options` name.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn from_bytes_with(bytes: &[u8], options: ImportOptions) -> Result<Self, ImportError> {
+        ModelFile::from_bytes(bytes).import(options)
+    }
+}
+
+fn first_graph<'f, 'a>(file: &'f File<'a>) -> Result<&'f Graph<'a>, ImportError> {
+    file.graphs.first().ok_or_else(|| ImportError::Interface("the file has no graph".into()))
+}
+
+/// The graph that a request describes.
+fn select<'a>(
+    mut graph: Graph<'a>,
+    file: &File<'_>,
+    request: &PartRequest<'_>,
+) -> Result<Graph<'a>, ImportError> {
+    let wrong = |why: String| Err(ImportError::Interface(why));
+    let tensors = graph.tensors.len();
+    let shaped = request.shapes.iter().map(|(tensor, _)| tensor);
+    let mut named = shaped.chain(request.inputs).chain(request.outputs);
+    if let Some(tensor) = named.find(|&&tensor| tensor >= tensors) {
+        return wrong(format!("there is no tensor {tensor}: the graph has {tensors}"));
+    }
+    for (tensor, shape) in request.shapes {
+        graph.tensors[*tensor].give_shape(shape);
+    }
+    let count = graph.operators.len();
+    let mut operators: Vec<Option<_>> = graph.operators.into_iter().map(Some).collect();
+    let mut chosen = Vec::new();
+    for &index in request.operators {
+        match operators.get_mut(index).map(Option::take) {
+            Some(Some(operator)) => chosen.push(operator),
+            Some(None) => return wrong(format!("operator {index} is named twice")),
+            None => {
+                return wrong(format!("there is no operator {index}: the graph has {count}"));
+            }
+        }
+    }
+    let is_fed = |tensor: usize| {
+        let tensor = &graph.tensors[tensor];
+        !tensor.is_variable && file.range(tensor).is_none()
+    };
+    graph.inputs = request.inputs.iter().copied().filter(|&tensor| is_fed(tensor)).collect();
+    graph.outputs = request.outputs.to_vec();
+    graph.operators = chosen;
+    Ok(graph)
+}
+
+/// A shared memory with these bytes.
+fn memory_of(bytes: &[u8]) -> Result<Memory, ImportError> {
+    let memory = Memory::ashmem(u64::try_from(bytes.len()).unwrap_or(u64::MAX))?;
+    OsFile::from(memory.fd().try_clone_to_owned()?).write_all_at(bytes, 0)?;
+    Ok(memory)
+}

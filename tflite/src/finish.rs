@@ -1,0 +1,174 @@
+//! The end of an import: inputs, outputs and states of the model.
+
+use nnburst_hal::tflite_extension::{self, ExtensionType};
+use nnburst_hal::{
+    ExtensionNameAndPrefix, Operand, OperandLifeTime, OperandType, OperationType, Subgraph,
+};
+
+use crate::error::ImportError;
+use crate::flatbuffer::Budget;
+use crate::lower::{self, Import, Refusal};
+use crate::model::{StatePair, TensorInfo};
+
+/// The table of extensions of a model.
+pub(crate) fn extensions(parts: &Parts) -> Vec<ExtensionNameAndPrefix> {
+    let extension = ExtensionNameAndPrefix {
+        name: tflite_extension::NAME.to_owned(),
+        prefix: lower::extension::PREFIX,
+    };
+    let is_used = parts.graphs().any(|graph| {
+        graph.operands.iter().any(|it| it.kind.is_extension())
+            || graph.operations.iter().any(|it| matches!(it.kind, OperationType::Extension(_)))
+    });
+    is_used.then_some(extension).into_iter().collect()
+}
+
+/// The result of an import, before memory is found for it.
+pub(crate) struct Parts {
+    pub(crate) graph: Subgraph,
+    pub(crate) referenced: Vec<Subgraph>,
+    pub(crate) values: Vec<u8>,
+    pub(crate) made: Vec<u8>,
+    pub(crate) sources: Vec<usize>,
+    pub(crate) inputs: Vec<TensorInfo>,
+    pub(crate) outputs: Vec<TensorInfo>,
+    pub(crate) states: Vec<StatePair>,
+}
+
+impl Parts {
+    /// Every graph of the model.
+    pub(crate) fn graphs(&self) -> impl Iterator<Item = &Subgraph> {
+        std::iter::once(&self.graph).chain(&self.referenced)
+    }
+}
+
+impl Import<'_> {
+    /// Says which operands are the model's inputs and outputs, and checks that there are some.
+    pub(crate) fn finish(
+        mut self,
+        mut inputs: Vec<u32>,
+        budget: &Budget,
+    ) -> Result<Parts, ImportError> {
+        let tensors = &self.graph.tensors;
+        let info = |import: &Self, index: usize, operand: u32| {
+            TensorInfo::new(index, &tensors[index], import.builder.operand(operand))
+        };
+        let input_infos = self.graph.inputs.iter().zip(&inputs);
+        let input_infos =
+            input_infos.map(|(&index, &operand)| info(&self, index, operand)).collect();
+        let mut outputs = Vec::new();
+        let mut output_infos = Vec::new();
+        for &index in &self.graph.outputs {
+            let output = self.output_operand(index)?;
+            outputs.push(output);
+            output_infos.push(info(&self, index, output));
+        }
+        let mut states = Vec::new();
+        for state in std::mem::take(&mut self.states) {
+            let named = state.name.as_ref();
+            let now = match named {
+                Some(name) => self.variables.get(name).and_then(|variable| variable.value),
+                None => self.values[state.tensor],
+            };
+            let first = named.and_then(|name| self.initial_of(name));
+            let is_unchanged = now.is_none_or(|now| now == state.input);
+            if is_unchanged && !self.is_part {
+                // Nobody changes it, so it is what it was at first for good.
+                self.freeze(state.input, first, budget)?;
+                continue;
+            }
+            let now = now.unwrap_or(state.input);
+            let mut info = info(&self, state.tensor, state.input);
+            info.name = state.name.unwrap_or(info.name);
+            let output = self.mark_output(now)?;
+            let initial = initial(self.builder.operand(state.input), first, budget)?;
+            states.push(StatePair { input: inputs.len(), output: outputs.len(), info, initial });
+            inputs.push(state.input);
+            outputs.push(output);
+        }
+        self.builder.count_consumers();
+        let mut builder = self.builder;
+        if builder.graph.operations.is_empty() || outputs.is_empty() {
+            return Err(ImportError::Interface("the graph computes nothing".into()));
+        }
+        builder.graph.input_indexes = inputs;
+        builder.graph.output_indexes = outputs;
+        Ok(Parts {
+            graph: builder.graph,
+            referenced: builder.referenced,
+            values: builder.values,
+            made: builder.made,
+            sources: builder.sources,
+            inputs: input_infos,
+            outputs: output_infos,
+            states,
+        })
+    }
+
+    fn output_operand(&mut self, index: usize) -> Result<u32, ImportError> {
+        let mut value = self.value(index)?;
+        let kind = self.builder.operand(value).kind;
+        match ExtensionType::of_operand(kind) {
+            // Callers take 32 bits of what the file has 64 of.
+            Some(ExtensionType::TensorInt64) => value = self.cast(value, OperandType::TensorInt32),
+            Some(other) => {
+                return Err(ImportError::Interface(format!("an output is of {other:?}")));
+            }
+            None => {}
+        }
+        self.mark_output(value)
+    }
+
+    /// The operand as an output of the model; a copy of it if it can't be one.
+    fn mark_output(&mut self, value: u32) -> Result<u32, ImportError> {
+        Ok(self.as_output(value)?)
+    }
+
+    /// The operand as an output of the graph; a copy of it if it can't be one.
+    pub(crate) fn as_output(&mut self, value: u32) -> Result<u32, Refusal> {
+        let temporary = OperandLifeTime::TemporaryVariable;
+        let output = if self.builder.operand(value).lifetime == temporary {
+            value
+        } else {
+            self.copy(value)?
+        };
+        self.builder.operand_mut(output).lifetime = OperandLifeTime::SubgraphOutput;
+        Ok(output)
+    }
+
+    /// A state that nobody changes becomes a constant.
+    fn freeze(
+        &mut self,
+        input: u32,
+        first: Option<Vec<u8>>,
+        budget: &Budget,
+    ) -> Result<(), ImportError> {
+        let operand = self.builder.operand(input).clone();
+        let bytes = initial(&operand, first, budget)?;
+        *self.builder.operand_mut(input) = self.builder.place(operand, &bytes);
+        Ok(())
+    }
+}
+
+/// The bytes that a state starts with: its `first` value, or real zero as the interpreter resets
+/// variables (the zero point of signed 8-bit tensors, else zeros). Charged thrice: a copy may be
+/// made for the model's constants, and another for whoever starts a session.
+fn initial(
+    operand: &Operand,
+    first: Option<Vec<u8>>,
+    budget: &Budget,
+) -> Result<Vec<u8>, ImportError> {
+    let zero = match operand.kind {
+        OperandType::TensorQuant8AsymmSigned => {
+            i8::try_from(operand.zero_point).unwrap_or(0).cast_unsigned()
+        }
+        _ => 0,
+    };
+    let size = operand.data_size().unwrap_or(0);
+    if !budget.take(size.saturating_mul(3)) {
+        let dims = &operand.dimensions;
+        let what = format!("a variable tensor of {dims:?} is too large for a file of this size");
+        return Err(ImportError::Interface(what));
+    }
+    Ok(first.unwrap_or_else(|| vec![zero; size]))
+}
