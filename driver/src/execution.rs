@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use nnburst_executor::{Control, Input, Output, Session};
 use nnburst_hal::{
-    AllowUnspecifiedOutput, DEFAULT_LOOP_TIMEOUT, DataLocation, ErrorStatus, ExecutionFailure,
-    ExecutionOptions, ExecutionOutcome, ExecutionResult, HalError, Layer, MAX_LOOP_TIMEOUT,
-    Mapping, MeasureTiming, Memory, OutputShape, Phase, Request, RequestArgument, RequestPool,
-    Result, Timing, Version, View, ViewMut, trace_span, try_collect, validate_request, vlog,
+    Access, AllowUnspecifiedOutput, DEFAULT_LOOP_TIMEOUT, DataLocation, ErrorStatus,
+    ExecutionFailure, ExecutionOptions, ExecutionOutcome, ExecutionResult, HalError, Layer,
+    MAX_LOOP_TIMEOUT, Mapping, MeasureTiming, Memory, OutputShape, Phase, ProcessorAccess, Request,
+    RequestArgument, RequestPool, Result, Timing, Version, View, ViewMut, trace_span, try_collect,
+    validate_request, vlog,
 };
 
 use crate::buffer::DriverBuffer;
@@ -109,6 +110,7 @@ pub(crate) fn run(
     let _span = trace_span(Layer::Driver, Phase::Execution, "execute");
     vlog!(Execution, "a request of {} inputs", request.inputs.len());
     check_pages(pools)?;
+    let accesses = begin_access(request, pools)?;
     let uses_buffers = pools.any(|pool| pool.buffer().is_some());
     let content = if uses_buffers { claim(compiled, request, pools)? } else { Vec::new() };
     let computed = compute(compiled, session, request, pools, &content, options);
@@ -127,6 +129,7 @@ pub(crate) fn run(
         }
         other => other?,
     };
+    drop(accesses);
     settled?;
     check_pages(pools)?;
     let Some(began) = began else { return Ok(Timing::NONE) };
@@ -186,6 +189,25 @@ fn check_pages(pools: &impl Pools) -> Result<()> {
         return Err(HalError::failure("a memory of the request was cut short while it was in use"));
     }
     Ok(())
+}
+
+/// Says that the processor is about to use the dma-bufs among the pools, until what this returns is
+/// dropped. Where there are none, nothing is allocated.
+fn begin_access<'a>(request: &Request, pools: &'a impl Pools) -> Result<Vec<ProcessorAccess<'a>>> {
+    let mut underway = Vec::new();
+    if !pools.any(|pool| pool.mapping().is_dma_buf()) {
+        return Ok(underway);
+    }
+    for (at, pool) in (0..).map_while(|at| Some((at, pools.pool(at)?))) {
+        let is_here = |output: &RequestArgument| {
+            !output.has_no_value && usize::try_from(output.location.pool_index) == Ok(at)
+        };
+        let is_written = request.outputs.iter().any(is_here);
+        let access = if is_written { Access::ReadWrite } else { Access::Read };
+        underway.try_reserve(1)?;
+        underway.push(pool.mapping().begin_access(access)?);
+    }
+    Ok(underway)
 }
 
 /// Runs as [`run`] does, for its effect on code and caches alone: see [`Session::warm_up`]. No

@@ -76,8 +76,8 @@ pub use fence::{
     FenceSignal, FencedEnd, unsignalled_fences, wait_for_driver, wait_for_fence, wait_for_fences,
 };
 pub use memory::{
-    Access, Mapping, Memory, MemoryError, MemoryKind, MemoryObserver, View, ViewMut, WeakMemory,
-    check_file_size, check_prompt, gather_pages, max_guarded_mappings,
+    Access, Mapping, Memory, MemoryError, MemoryKind, MemoryObserver, ProcessorAccess, View,
+    ViewMut, WeakMemory, check_file_size, check_prompt, gather_pages, max_guarded_mappings,
 };
 pub use settings::{
     environment, setting, setting_variable, settings_file, settings_in, settings_text,

@@ -19,6 +19,9 @@ use super::error::MemoryError;
 /// `HUGETLBFS_MAGIC` of <linux/magic.h>.
 const HUGETLBFS_MAGIC: u32 = 0x958458f6;
 
+/// `DMA_BUF_MAGIC` of <linux/magic.h>.
+const DMA_BUF_MAGIC: u32 = 0x444d4142;
+
 /// File systems of this machine, in the kernel; by their names in `/proc/filesystems`.
 const LOCAL: [&str; 24] = [
     "bcachefs", "btrfs", "cramfs", "devtmpfs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs",
@@ -100,6 +103,12 @@ pub fn check_prompt(fd: BorrowedFd<'_>) -> Result<(), MemoryError> {
             }
         }
     }
+}
+
+/// Returns whether a descriptor is a dma-buf's, without waiting for any other file system.
+pub(super) fn is_dma_buf(fd: BorrowedFd<'_>) -> bool {
+    matches!(kind_of(fd), Ok(Kind::Anonymous))
+        && fstatfs(fd).is_ok_and(|system| u32::try_from(system.f_type) == Ok(DMA_BUF_MAGIC))
 }
 
 enum Kind {

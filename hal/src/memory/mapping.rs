@@ -9,6 +9,8 @@ use std::sync::Arc;
 use rustix::fs::SealFlags;
 use rustix::mm::ProtFlags;
 
+use super::backing::is_dma_buf;
+use super::dma_buf::{DmaBuf, Moment};
 use super::error::MemoryError;
 use super::guard::Guard;
 use super::huge::map_file;
@@ -38,6 +40,7 @@ pub struct Mapping {
     len: usize,
     access: Access,
     guard: Option<Guard>,
+    dma_buf: Option<DmaBuf>,
     /// The charge to the budget of the memory's owner.
     _charge: Option<Charge>,
 }
@@ -67,6 +70,7 @@ impl Mapping {
             .ok_or(MemoryError::TooLarge { size })?;
         let mapped = usize::try_from(total).map_err(|_| MemoryError::TooLarge { size })?;
         let is_sealed = is_sealed_against_shrinking(fd);
+        let is_dma_buf = !is_sealed && is_dma_buf(fd);
         let charge = budget.map(|budget| {
             let guards = u64::from(!is_sealed);
             budget.take_all(&[
@@ -75,6 +79,7 @@ impl Mapping {
                 (Resource::Mappings, guards.saturating_add(1)),
                 (Resource::AddressSpace, total),
                 (Resource::GuardedMappings, guards),
+                (Resource::Descriptors, u64::from(is_dma_buf)),
             ])
         });
         let charge = charge.transpose()?;
@@ -86,7 +91,11 @@ impl Mapping {
             .map_err(MemoryError::system("mmap"))?;
         let base = NonNull::new(base.cast::<u8>()).ok_or(MemoryError::TooLarge { size })?;
         let skew = usize::try_from(skew).unwrap_or(0);
-        let mut mapping = Self { base, mapped, skew, len, access, guard: None, _charge: charge };
+        let (guard, dma_buf) = (None, None);
+        let mut mapping = Self { base, mapped, skew, len, access, guard, dma_buf, _charge: charge };
+        if is_dma_buf {
+            mapping.dma_buf = Some(DmaBuf::of(fd)?);
+        }
         if !is_sealed {
             // From here on the mapping unmaps itself if the guard can't be had.
             mapping.guard = Some(Guard::watch(base.as_ptr() as usize, mapped)?);
@@ -96,7 +105,8 @@ impl Mapping {
 
     fn empty(access: Access) -> Self {
         let base = NonNull::dangling();
-        Self { base, mapped: 0, skew: 0, len: 0, access, guard: None, _charge: None }
+        let (guard, dma_buf) = (None, None);
+        Self { base, mapped: 0, skew: 0, len: 0, access, guard, dma_buf, _charge: None }
     }
 
     /// Bytes.
@@ -121,6 +131,27 @@ impl Mapping {
     #[inline]
     pub fn lost_pages(&self) -> bool {
         self.guard.as_ref().is_some_and(Guard::tripped)
+    }
+
+    /// Returns whether devices share the memory, so that every access has to be said; see
+    /// [`Mapping::begin_access`].
+    #[inline]
+    pub fn is_dma_buf(&self) -> bool {
+        self.dma_buf.is_some()
+    }
+
+    /// Begins an access by the processor, which ends when what this returns is dropped. A dma-buf
+    /// is made to hold what devices wrote, which takes a system call; other memory always does, and
+    /// nothing happens.
+    ///
+    /// # Errors
+    /// The buffer's device refused.
+    #[inline]
+    pub fn begin_access(&self, access: Access) -> Result<ProcessorAccess<'_>, MemoryError> {
+        if let Some(dma_buf) = &self.dma_buf {
+            dma_buf.sync(access, Moment::Start)?;
+        }
+        Ok(ProcessorAccess { dma_buf: self.dma_buf.as_ref(), access })
     }
 
     /// A part of the bytes to look at; `None` if it isn't within the mapping.
@@ -152,6 +183,24 @@ impl Mapping {
         let from_base = self.skew.checked_add(range.start)?;
         // SAFETY: `skew + len` bytes are mapped from `base` on, and `range` is within `len`.
         Some((unsafe { self.base.as_ptr().add(from_base) }, len))
+    }
+}
+
+/// An access by the processor that is underway; see [`Mapping::begin_access`].
+#[derive(Debug)]
+#[must_use = "the access ends when this is dropped"]
+pub struct ProcessorAccess<'a> {
+    dma_buf: Option<&'a DmaBuf>,
+    access: Access,
+}
+
+impl Drop for ProcessorAccess<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(dma_buf) = self.dma_buf {
+            // A device that refuses has lost the buffer: nobody is left to see what was written.
+            let _ = dma_buf.sync(self.access, Moment::End);
+        }
     }
 }
 

@@ -12,6 +12,7 @@
 //! machine are refused, as [`check_prompt`] says.
 
 mod backing;
+mod dma_buf;
 mod error;
 mod guard;
 mod handle;
@@ -25,7 +26,7 @@ pub use error::{MemoryError, MemoryKind};
 pub use guard::max_guarded_mappings;
 pub use handle::{Memory, MemoryObserver, WeakMemory};
 pub use huge::gather_pages;
-pub use mapping::{Access, Mapping};
+pub use mapping::{Access, Mapping, ProcessorAccess};
 pub use view::{View, ViewMut};
 
 pub use crate::process::check_file_size;
