@@ -184,6 +184,8 @@ pub(crate) struct Receiver<D> {
     peer_may_have_moved: bool,
     /// `true` if the last wait was slept through from the start.
     has_slept: bool,
+    /// `true` if waits are slept through, whatever the window.
+    sleeps: bool,
     /// `true` if more than one packet may be underway.
     pipelined: bool,
     /// `true` if what is waited for is due: an answer is, another request need not be.
@@ -218,6 +220,7 @@ impl<D: PacketElement> Receiver<D> {
             peer: Processor::UNKNOWN,
             peer_may_have_moved: false,
             has_slept: false,
+            sleeps: false,
             pipelined,
             is_due: false,
             is_unheard: false,
@@ -245,6 +248,12 @@ impl<D: PacketElement> Receiver<D> {
 
     pub(crate) fn set_window(&mut self, window: PollingWindow) {
         self.window = window.on_this_machine();
+    }
+
+    /// Has waits from now on be slept through or, again, be as the window says.
+    #[inline]
+    pub(crate) fn sleep_next(&mut self, sleeps: bool) {
+        self.sleeps = sleeps;
     }
 
     /// Returns the processor that this side runs on just now, for the packet that it is about to
@@ -280,7 +289,7 @@ impl<D: PacketElement> Receiver<D> {
             return Ok(());
         }
         self.has_slept = false;
-        if self.is_unheard {
+        if self.is_unheard || self.sleeps {
             return self.sleep(deadline);
         }
         let shares = self.peer.is(self.here);

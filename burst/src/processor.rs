@@ -25,13 +25,16 @@ impl Processor {
     /// The bit of a thread that can run on this processor alone.
     const PINNED: u32 = 1 << 31;
 
+    /// A bit that no processor's word has, for others to use.
+    pub(crate) const UNUSED: u32 = 1 << 30;
+
     /// The processor of this number.
     #[must_use]
     pub const fn new(number: u32, is_pinned: bool) -> Self {
         let pinned = if is_pinned { Self::PINNED } else { 0 };
         // Zero is unknown. Numbers that do not fit are unknown, too.
         match number.checked_add(1) {
-            Some(place) if place < Self::PINNED => Self(place | pinned),
+            Some(place) if place < Self::UNUSED => Self(place | pinned),
             _ => Self::UNKNOWN,
         }
     }
@@ -58,7 +61,7 @@ impl Processor {
     /// The processor of a packet's word. Every word means something.
     #[must_use]
     pub const fn from_word(word: u32) -> Self {
-        Self(word)
+        Self(word & !Self::UNUSED)
     }
 
     /// Returns whether both name the same processor.
@@ -169,6 +172,7 @@ mod tests {
         assert_eq!(Processor::from_word(1 << 31).number(), None);
         assert_eq!(Processor::new(u32::MAX, true), Processor::UNKNOWN);
         assert_eq!(Processor::new(i32::MAX.cast_unsigned(), true), Processor::UNKNOWN);
+        assert_eq!(Processor::from_word(Processor::UNUSED | 3), Processor::new(2, false));
     }
 
     #[test]

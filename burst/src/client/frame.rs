@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nnburst_hal::{Memory, TimePoint};
+use nnburst_hal::{Memory, RequestPool, TimePoint, bound};
 
 use super::BurstError;
 use crate::packet::{
@@ -28,10 +28,12 @@ pub(super) struct Inner {
     pub(super) pools: Vec<BurstPool>,
     pub(super) dialect: Dialect,
     pub(super) loop_timeout: Option<Duration>,
+    /// `true` if both sides are to sleep instead of polling.
+    pub(super) low_power: bool,
     /// The time at which to stop waiting for the answer.
     pub(super) deadline: Option<TimePoint>,
-    /// Kept alive, so that slots keep their meaning while a request is underway.
-    pub(super) memories: Vec<Memory>,
+    /// The request's pools, kept alive so that slots keep their meaning while it is underway.
+    pub(super) kept: Vec<RequestPool>,
     pub(super) answer: BurstAnswer,
     pub(super) outcome: Result<(), BurstError>,
     /// The time at which it was sent, nanoseconds of `CLOCK_MONOTONIC`.
@@ -48,8 +50,9 @@ impl BurstFrame {
                 pools: Vec::new(),
                 dialect,
                 loop_timeout: None,
+                low_power: false,
                 deadline: None,
-                memories: Vec::new(),
+                kept: Vec::new(),
                 answer: BurstAnswer::default(),
                 outcome: Err(BurstError::NotExecuted),
                 sent: 0,
@@ -69,6 +72,12 @@ impl BurstFrame {
     /// From sending the request to taking its answer, at the last execution that was answered.
     pub fn latency(&self) -> Duration {
         Duration::from_nanos(self.inner.taken.saturating_sub(self.inner.sent))
+    }
+
+    /// Has both sides sleep, instead of polling, when they wait for later executions of this frame
+    /// and for what comes after them. In the original protocol the driver does not know of it.
+    pub fn set_low_power(&mut self, yes: bool) {
+        self.inner.low_power = yes;
     }
 
     /// Sets the deadline of later executions: how long they wait. Returns whether the driver will
@@ -96,7 +105,9 @@ impl BurstFrame {
         *limits = RequestDatum::new(RequestItem::ExecutionLimits {
             deadline: deadline.map_or(u64::MAX, |deadline| deadline.nanoseconds),
             loop_timeout: loop_timeout.map_or(u64::MAX, timeout),
+            // Both are written when the packet is sent.
             processor: Processor::UNKNOWN,
+            low_power: false,
         });
         true
     }
@@ -127,14 +138,30 @@ impl BurstFrame {
 }
 
 impl Inner {
-    /// Writes where it is sent from into the packet, if the dialect has a place for that.
+    /// Writes where it is sent from, and whether to sleep afterwards, into the packet, if the
+    /// dialect has a place for that.
     #[inline]
-    pub(super) fn set_processor(&mut self, processor: Processor) {
+    pub(super) fn set_sender(&mut self, processor: Processor) {
         // The last element but one, in every frame of an extended burst.
         if self.dialect == Dialect::Extended
             && let [.., limits, _] = self.packet.as_mut_slice()
         {
-            limits.set_processor(processor);
+            limits.set_sender(processor, self.low_power);
         }
+    }
+
+    /// The time at which a driver that runs has answered, if there is a deadline. (No time passes
+    /// in a model.)
+    pub(super) fn answered_by(&self) -> Option<TimePoint> {
+        self.deadline.filter(|_| !cfg!(loom)).map(bound::answered_by)
+    }
+
+    /// The memories that the request uses.
+    pub(super) fn memories(&self) -> Vec<Memory> {
+        let memory = |pool: &RequestPool| match pool {
+            RequestPool::Memory(memory) => Some(memory.clone()),
+            RequestPool::Token(_) => None,
+        };
+        self.kept.iter().filter_map(memory).collect()
     }
 }

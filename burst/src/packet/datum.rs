@@ -29,6 +29,9 @@ pub struct ResultDatum {
     payload: [u32; 4],
 }
 
+/// The bit of a request's last four bytes of limits that asks the driver to sleep afterwards.
+const LOW_POWER: u32 = Processor::UNUSED;
+
 const _: () = assert!(size_of::<RequestDatum>() == 24 && align_of::<RequestDatum>() == 4);
 const _: () = assert!(size_of::<ResultDatum>() == 24 && align_of::<ResultDatum>() == 8);
 
@@ -81,6 +84,9 @@ pub enum RequestItem {
         loop_timeout: u64,
         /// The processor that the client sent the packet from, in the last four bytes.
         processor: Processor,
+        /// `true` if the driver is to sleep after this request instead of polling for the next: a
+        /// bit of the last four bytes that no processor has.
+        low_power: bool,
     },
     /// Ours: a driver-managed buffer in place of a slot (8).
     PoolToken(u32),
@@ -138,9 +144,10 @@ impl RequestDatum {
             RequestItem::OutputDimension(extent) => (4, [extent, 0, 0, 0, 0]),
             RequestItem::PoolIdentifier(slot) => (5, [slot.cast_unsigned(), 0, 0, 0, 0]),
             RequestItem::MeasureTiming(measure) => (6, [u32::from(measure), 0, 0, 0, 0]),
-            RequestItem::ExecutionLimits { deadline, loop_timeout, processor } => {
+            RequestItem::ExecutionLimits { deadline, loop_timeout, processor, low_power } => {
                 let [[d0, d1], [l0, l1]] = [halves(deadline), halves(loop_timeout)];
-                (7, [d0, d1, l0, l1, processor.to_word()])
+                let low_power = if low_power { LOW_POWER } else { 0 };
+                (7, [d0, d1, l0, l1, processor.to_word() | low_power])
             }
             RequestItem::PoolToken(token) => (8, [token, 0, 0, 0, 0]),
         };
@@ -168,6 +175,7 @@ impl RequestDatum {
                 deadline: whole([a, b]),
                 loop_timeout: whole([c, d]),
                 processor: Processor::from_word(e),
+                low_power: e & LOW_POWER != 0,
             },
             8 => RequestItem::PoolToken(a),
             _ => return None,
@@ -176,11 +184,12 @@ impl RequestDatum {
 }
 
 impl RequestDatum {
-    /// Writes the client's processor into the element of the execution limits.
+    /// Writes the client's processor, and whether to sleep afterwards, into the element of the
+    /// execution limits.
     #[inline]
-    pub(crate) fn set_processor(&mut self, processor: Processor) {
+    pub(crate) fn set_sender(&mut self, processor: Processor, low_power: bool) {
         let [.., last] = &mut self.payload;
-        *last = processor.to_word();
+        *last = processor.to_word() | if low_power { LOW_POWER } else { 0 };
     }
 }
 

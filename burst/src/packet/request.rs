@@ -30,6 +30,8 @@ pub struct BurstRequest {
     pub options: ExecutionOptions,
     /// The processor that the client sent it from, if it says so.
     pub processor: Processor,
+    /// `true` if the client asks that nobody polls for its next request.
+    pub low_power: bool,
 }
 
 /// Writes the packet of a request into `packet`, whose storage is used again. `request`'s own pools
@@ -126,20 +128,18 @@ pub fn deserialize_request(
         received.pools.push(pool);
     }
     received.options = ExecutionOptions::default();
-    received.processor = Processor::UNKNOWN;
+    (received.processor, received.low_power) = (Processor::UNKNOWN, false);
+    let limits = |datum: &RequestDatum| {
+        datum.item().filter(|item| matches!(item, RequestItem::ExecutionLimits { .. }))
+    };
     if dialect == Dialect::Extended
-        && let Some((deadline, loop_timeout, processor)) =
-            cursor.next_if(|datum| match datum.item()? {
-                RequestItem::ExecutionLimits { deadline, loop_timeout, processor } => {
-                    Some((deadline, loop_timeout, processor))
-                }
-                _ => None,
-            })
+        && let Some(RequestItem::ExecutionLimits { deadline, loop_timeout, processor, low_power }) =
+            cursor.next_if(limits)
     {
         let limit = |nanoseconds| (nanoseconds != u64::MAX).then_some(nanoseconds);
         received.options.deadline = limit(deadline).map(|nanoseconds| TimePoint { nanoseconds });
         received.options.loop_timeout = limit(loop_timeout).map(Duration::from_nanos);
-        received.processor = processor;
+        (received.processor, received.low_power) = (processor, low_power);
     }
     let measure = cursor.next("measure timing", |datum| match datum.item()? {
         RequestItem::MeasureTiming(measure) => Some(measure),
@@ -256,7 +256,8 @@ fn limits(options: &ExecutionOptions) -> Option<RequestItem> {
     Some(RequestItem::ExecutionLimits {
         deadline: options.deadline.map_or(u64::MAX, |deadline| deadline.nanoseconds),
         loop_timeout: options.loop_timeout.map_or(u64::MAX, timeout),
-        // It is written when the packet is sent.
+        // Both are written when the packet is sent.
         processor: Processor::UNKNOWN,
+        low_power: false,
     })
 }

@@ -95,6 +95,7 @@ impl Listener {
             None => return Ok(()),
             Some(Ok(())) => {
                 self.requests.set_peer_processor(self.request.processor);
+                self.requests.sleep_next(self.request.low_power);
                 self.serve();
             }
             Some(Err(_)) => self.answer.fail(ErrorStatus::GeneralFailure),

@@ -32,8 +32,8 @@ fn request_element() -> impl Strategy<Value = RequestDatum> {
         any::<i32>().prop_map(RequestItem::PoolIdentifier),
         any::<bool>().prop_map(RequestItem::MeasureTiming),
         (any::<u64>(), any::<u64>(), any::<u32>()).prop_map(|(deadline, loop_timeout, word)| {
-            let processor = Processor::from_word(word);
-            RequestItem::ExecutionLimits { deadline, loop_timeout, processor }
+            let (processor, low_power) = (Processor::from_word(word), word % 2 == 1);
+            RequestItem::ExecutionLimits { deadline, loop_timeout, processor, low_power }
         }),
         any::<u32>().prop_map(RequestItem::PoolToken),
     ]

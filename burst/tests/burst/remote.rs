@@ -393,8 +393,3 @@ impl Watched {
         }
     }
 }
-
-/// A system call that stands out in a trace.
-pub(crate) fn mark() {
-    let _ = rustix::process::getpgid(None);
-}

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use nnburst_burst::testing::AddOne;
 use nnburst_burst::{BurstController, ControllerOptions};
-use nnburst_hal::testing::{CountingAllocator, is_there, traced_test};
+use nnburst_hal::testing::{CountingAllocator, calls_between_marks, is_there, mark, traced_test};
 use nnburst_hal::{BurstOptions, ErrorStatus, ExecutionOptions, RealTimeProfile};
 
-use crate::remote::{Driver, Model, mark};
+use crate::remote::{Driver, Model};
 use crate::support::memory;
 
 /// Frames until everything has been met, and frames that count.
@@ -110,24 +110,4 @@ fn nothing_calls_the_system_on_either_side() {
     for calls in runs {
         assert!(calls.is_empty(), "{calls:#?}");
     }
-}
-
-/// For each pair of marks of a thread, the calls it made in between. Threads share their lines in
-/// time alone.
-fn calls_between_marks(log: &str) -> Vec<Vec<&str>> {
-    let mut open: Vec<(&str, Vec<&str>)> = Vec::new();
-    let mut runs = Vec::new();
-    for line in log.lines() {
-        let Some((thread, call)) = line.split_once(' ') else { continue };
-        let call = call.trim_start();
-        let at = open.iter().position(|(known, _)| *known == thread);
-        match (at, call.starts_with("getpgid(")) {
-            (None, true) => open.push((thread, Vec::new())),
-            (Some(at), true) => runs.push(open.remove(at).1),
-            // Signals and the scheduler's end of a call are no calls of ours.
-            (Some(at), false) if !call.starts_with("---") => open[at].1.push(call),
-            _ => {}
-        }
-    }
-    runs
 }

@@ -19,4 +19,4 @@ pub use model_mutations::{ModelMutation, model_mutations};
 pub use relu_driver::{ReluDriver, relu_model, relu_request};
 pub use request_mutations::{RequestMutation, request_mutations};
 pub use stopped::{continue_process, stop_process};
-pub use tools::{is_there, traced_test};
+pub use tools::{calls_between_marks, is_there, mark, traced_test};

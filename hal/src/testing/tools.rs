@@ -30,3 +30,30 @@ pub fn traced_test(test: &str, variable: &str, value: &str) -> Option<String> {
     let _ = std::fs::remove_file(&log);
     is_there("strace", traced.is_ok_and(|traced| traced.status.success())).then_some(calls)
 }
+
+/// A system call that stands out in a trace, for [`calls_between_marks`].
+pub fn mark() {
+    let _ = rustix::process::getpgid(None);
+}
+
+/// For each pair of [`mark`]s of a thread in a log of [`traced_test`], the calls it made in between. Threads share their lines in
+/// time alone.
+pub fn calls_between_marks(log: &str) -> Vec<Vec<&str>> {
+    let mut open: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut runs = Vec::new();
+    for line in log.lines() {
+        let Some((thread, call)) = line.split_once(' ') else { continue };
+        let call = call.trim_start();
+        let at = open.iter().position(|(known, _)| *known == thread);
+        match (at, call.starts_with("getpgid(")) {
+            (None, true) => open.push((thread, Vec::new())),
+            (Some(at), true) => runs.push(open.remove(at).1),
+            // Signals and the scheduler's end of a call are no calls of ours.
+            (Some(at), false) if !call.starts_with("---") => {
+                open.get_mut(at).into_iter().for_each(|(_, calls)| calls.push(call));
+            }
+            _ => {}
+        }
+    }
+    runs
+}

@@ -51,7 +51,8 @@ impl BurstController {
         if inner.sent.saturating_sub(self.last_taken) > FRESH_NS {
             self.results.let_peer_move();
         }
-        inner.set_processor(self.results.here(inner.sent));
+        inner.set_sender(self.results.here(inner.sent));
+        self.results.sleep_next(inner.low_power);
         let elements = inner.packet.len();
         match self.requests.try_write(&inner.packet) {
             Ok(()) => Ok(()),

@@ -66,7 +66,7 @@ impl BurstController {
     }
 
     /// Returns the element of a pool in packets.
-    fn burst_pool(&mut self, pool: &RequestPool) -> Result<BurstPool, Fallback> {
+    pub(super) fn burst_pool(&mut self, pool: &RequestPool) -> Result<BurstPool, Fallback> {
         Ok(match pool {
             RequestPool::Token(token) => BurstPool::Token(*token),
             RequestPool::Memory(memory) => BurstPool::Slot(self.slot(memory)?),

@@ -2,11 +2,11 @@
 
 mod exchange;
 mod fill;
+mod flight;
 mod options;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Instant;
 
 use nnburst_fmq::{PeerWatch, Producer, Queue, SetupError};
 use nnburst_hal::process::Origin;
@@ -21,7 +21,6 @@ use super::{BurstError, BurstFrame, Closed, Fallback, SubmitError};
 use crate::channel::{PollingWindow, Receiver, status_of};
 use crate::packet::{BurstAnswer, Dialect, RequestDatum, ResultDatum};
 use crate::stats::BurstStats;
-use exchange::Came;
 
 pub use options::ControllerOptions;
 
@@ -284,11 +283,43 @@ impl BurstController {
     ) -> std::result::Result<BurstFrame, Fallback> {
         let mut frame = BurstFrame::new(self.dialect);
         self.fill(&mut frame, request, options)?;
-        frame.inner().memories.extend(request.pools.iter().filter_map(|pool| match pool {
-            RequestPool::Memory(memory) => Some(memory.clone()),
-            RequestPool::Token(_) => None,
-        }));
+        frame.inner().kept.extend_from_slice(&request.pools);
         Ok(frame)
+    }
+
+    /// Exchanges the pool at this place of a frame's request for another. It costs a look at what
+    /// is known of the memory, and the first time a slot; nothing is allocated after that.
+    ///
+    /// # Errors
+    /// [`Fallback`]: the frame is as before.
+    pub fn set_pool(
+        &mut self,
+        frame: &mut BurstFrame,
+        at: usize,
+        pool: &RequestPool,
+    ) -> std::result::Result<(), Fallback> {
+        let stands = self.burst_pool(pool)?;
+        frame.set_pool(at, stands).map_err(Fallback::Inexpressible)?;
+        if let Some(kept) = frame.inner().kept.get_mut(at) {
+            kept.clone_from(pool);
+        }
+        Ok(())
+    }
+
+    /// Writes a frame anew, for another request, into the storage that it has.
+    ///
+    /// # Errors
+    /// [`Fallback`]: this request can't travel in this burst, and the frame is of no use until it
+    /// is written with one that can.
+    pub fn rewrite(
+        &mut self,
+        frame: &mut BurstFrame,
+        request: &Request,
+        options: &ExecutionOptions,
+    ) -> std::result::Result<(), Fallback> {
+        self.fill(frame, request, options)?;
+        frame.inner().kept.clone_from(&request.pools);
+        Ok(())
     }
 
     /// Executes a frame and waits for its answer, and so for those of all frames submitted before;
@@ -303,67 +334,6 @@ impl BurstController {
         let inner = frame.inner();
         inner.outcome = self.run(inner);
         frame.answer()
-    }
-
-    /// Sends a frame and returns at once; [`poll`](Self::poll) hands it back with its answer.
-    ///
-    /// # Errors
-    /// The frame, with why it was not sent.
-    pub fn try_submit(&mut self, mut frame: BurstFrame) -> std::result::Result<(), Rejected> {
-        let depth = self.depth;
-        if self.in_flight.len().saturating_add(self.done.len()) >= depth {
-            return Err(Rejected { frame, why: SubmitError::Busy { depth } });
-        }
-        if let Err(why) = self.send(frame.inner()) {
-            return Err(Rejected { frame, why: why.into() });
-        }
-        self.in_flight.push_back(InFlight::Submitted(frame));
-        Ok(())
-    }
-
-    /// The oldest submitted frame, if its answer is here. Never waits, and makes no system call.
-    pub fn poll(&mut self) -> Option<BurstFrame> {
-        while self.done.is_empty() && self.receive(None) != Came::Nothing {}
-        self.done.pop_front()
-    }
-
-    /// Waits for the oldest submitted frame, until `deadline` at most. `None` at the deadline, the
-    /// frame then being in flight still, and where nothing is in flight.
-    pub fn wait_until(&mut self, deadline: Instant) -> Option<BurstFrame> {
-        self.wait_for_frame(Some(deadline))
-    }
-
-    /// Waits for the oldest submitted frame. `None` where nothing is in flight.
-    pub fn wait(&mut self) -> Option<BurstFrame> {
-        self.wait_for_frame(None)
-    }
-
-    /// Frames in flight whose answers are awaited.
-    pub fn in_flight(&self) -> usize {
-        let awaited = |entry: &&InFlight| matches!(entry, InFlight::Submitted(_));
-        self.in_flight.iter().filter(awaited).count()
-    }
-
-    /// Gives up all frames in flight. Their answers will be thrown away when they come; until then
-    /// they count towards the depth and keep their memories, for the driver may be at work on them.
-    pub fn forget(&mut self) {
-        for entry in &mut self.in_flight {
-            *entry = match std::mem::replace(entry, InFlight::Borrowed) {
-                InFlight::Submitted(frame) => InFlight::Forgotten(frame),
-                other => other,
-            };
-        }
-    }
-
-    fn wait_for_frame(&mut self, deadline: Option<Instant>) -> Option<BurstFrame> {
-        loop {
-            if let Some(frame) = self.poll() {
-                return Some(frame);
-            }
-            if self.in_flight() == 0 || !self.await_answer(deadline) {
-                return self.done.pop_front();
-            }
-        }
     }
 }
 
