@@ -3,6 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 #[cfg(feature = "futures")]
 use std::task::Waker;
+use std::time::Instant;
 
 use nnburst_hal::{
     ExecutionCallback, ExecutionOptions, ExecutionResult, HalError, PreparedModel, Request,
@@ -63,6 +64,17 @@ impl Answer {
             }
             state = self.0.told.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// Waits for the answer, until `deadline` at most; returns whether it is there.
+    pub(crate) fn wait_until(&self, deadline: Instant) -> bool {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let (state, _) = self
+            .0
+            .told
+            .wait_timeout_while(self.state(), left, |state| !state.answered)
+            .unwrap_or_else(PoisonError::into_inner);
+        state.answered
     }
 
     /// Returns whether there is an answer; if not, `waker` is woken once there is.

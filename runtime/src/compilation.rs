@@ -18,7 +18,7 @@ use crate::compile_options::CompileOptions;
 use crate::device::Device;
 use crate::error::{Result, RuntimeError};
 use crate::execution::Execution;
-use crate::frame::{Argument, Frame};
+use crate::frame::{Argument, Frame, Plane};
 use crate::memory::CompilationId;
 use crate::partition::{self, Partitioned};
 use crate::planned::{Planned, StepRole};
@@ -136,6 +136,34 @@ impl Compilation {
     /// [`RuntimeError::Argument`] naming the argument whose size the model leaves open; use
     /// [`Compilation::frame_with`] then.
     pub fn frame(&self) -> Result<Frame> {
+        self.frame_over(&[], &[])
+    }
+
+    /// A frame for the shapes of the model, whose arguments lie where their planes say: a camera's
+    /// or a compositor's buffers. An argument without a plane, or beyond the end of the planes
+    /// given, lies in memory of the frame's own.
+    ///
+    /// ```
+    /// use nnburst::{BurstOptions, Device, Plane, PrepareOptions, builtin, hal::Memory};
+    ///
+    /// let device = Device::embedded("nnburst-cpu")?;
+    /// let model = device.compile(&builtin::model("mobilenet_v1_0.25_128")?, PrepareOptions::default())?;
+    /// let mut burst = model.burst(&BurstOptions::default())?;
+    /// // Buffers of a camera: handles are made once for each and kept.
+    /// let ring = [Memory::ashmem(128 * 128 * 3 * 4)?, Memory::ashmem(128 * 128 * 3 * 4)?];
+    /// let plane = Plane { memory: ring[0].clone(), offset: 0, rows: None };
+    /// let mut frame = model.frame_over(&[Some(plane)], &[])?;
+    /// for picture in 0..4 {
+    ///     frame.set_input_memory(0, &ring[picture % 2], 0)?;
+    ///     burst.compute(&mut frame)?;
+    /// }
+    /// # Ok::<(), nnburst::RuntimeError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Compilation::frame`]; [`RuntimeError::Argument`] if there are more planes than
+    /// arguments, or one is too small for its argument or can't be written.
+    pub fn frame_over(&self, inputs: &[Option<Plane>], outputs: &[Option<Plane>]) -> Result<Frame> {
         let arguments = |what: &str, operands: &[Operand]| {
             operands
                 .iter()
@@ -149,7 +177,10 @@ impl Compilation {
                 })
                 .collect::<Result<Vec<_>>>()
         };
-        self.frame_with(&arguments("input", self.inputs())?, &arguments("output", self.outputs())?)
+        let input_arguments = arguments("input", self.inputs())?;
+        let output_arguments = arguments("output", self.outputs())?;
+        let arguments = [input_arguments.as_slice(), output_arguments.as_slice()];
+        Frame::over(self.inputs(), self.outputs(), arguments, [inputs, outputs])
     }
 
     /// A frame whose arguments have shapes and sizes of the caller's choosing.

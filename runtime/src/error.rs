@@ -48,6 +48,12 @@ pub enum RuntimeError {
     /// The call comes at the wrong time.
     #[error("{0}")]
     State(String),
+    /// As many frames are in flight, or answered and not taken, as the burst allows.
+    #[error("{depth} frames of the burst are in flight or not taken yet")]
+    Busy {
+        /// The burst's depth.
+        depth: usize,
+    },
     /// Memory could not be had or mapped.
     #[error("{0}")]
     Memory(#[from] MemoryError),
@@ -76,6 +82,7 @@ impl RuntimeError {
             Self::UnknownDevice { .. } | Self::Driver { .. } => ResultCode::UnavailableDevice,
             Self::Model(_) | Self::Argument(_) => ResultCode::BadData,
             Self::State(_) => ResultCode::BadState,
+            Self::Busy { .. } => ResultCode::ResourceExhaustedTransient,
             Self::Memory(MemoryError::System { .. }) => ResultCode::OutOfMemory,
             Self::Memory(_) => ResultCode::Unmappable,
         }

@@ -11,7 +11,7 @@ use nnburst_hal::{
 
 use crate::answer::{Answer, call_in_turn};
 use crate::compilation::Compilation;
-use crate::error::Result;
+use crate::error::{Result, RuntimeError};
 use crate::frame::Frame;
 use crate::settings::Settings;
 
@@ -59,6 +59,7 @@ impl<'a> Execution<'a> {
     /// What the driver answered; the frame's outputs are then undefined.
     pub fn compute(&self, frame: &mut Frame) -> Result<()> {
         let start = Instant::now();
+        frame.gather()?;
         if Settings::of_process().synchronous_drivers {
             let _span = trace_span(Layer::Runtime, Phase::Execution, "compute");
             self.log("compute");
@@ -89,8 +90,19 @@ impl<'a> Execution<'a> {
     /// # Errors
     /// It could not be launched.
     pub fn start(&self, frame: Frame) -> Result<Event> {
-        let pending = self.start_request(frame.request().clone())?;
-        Ok(Event { frame, pending })
+        self.try_start(frame).map_err(|(_, error)| error)
+    }
+
+    /// As [`Execution::start`], with the frame handed back where it could not be launched.
+    pub(crate) fn try_start(
+        &self,
+        frame: Frame,
+    ) -> std::result::Result<Event, (Frame, RuntimeError)> {
+        let launched = frame.gather().and_then(|()| self.start_request(frame.request().clone()));
+        match launched {
+            Ok(pending) => Ok(Event { frame, pending }),
+            Err(error) => Err((frame, error)),
+        }
     }
 
     /// Launches an execution of a request of the caller's making in the background.
@@ -118,8 +130,14 @@ impl<'a> Execution<'a> {
     /// returns before that.
     ///
     /// # Errors
-    /// It could not be launched; fenced executions take outputs of known shape only.
+    /// It could not be launched; fenced executions take outputs of known shape only, and frames
+    /// with padded rows only if they wait for nothing.
     pub fn start_fenced(&self, frame: Frame, wait_for: Vec<OwnedFd>) -> Result<Event> {
+        if frame.has_padded_rows() && !wait_for.is_empty() {
+            let why = "a frame with padded rows, which are copied first, can't wait for fences";
+            return Err(RuntimeError::Argument(why.into()));
+        }
+        frame.gather()?;
         let pending = self.start_fenced_request(frame.request().clone(), wait_for, None)?;
         Ok(Event { frame, pending })
     }
@@ -180,6 +198,12 @@ impl Event {
         let started = pending.started;
         let result = pending.wait().and_then(|outcome| frame.finish(outcome, started.elapsed()));
         (frame, result)
+    }
+
+    /// Waits for the end, until `deadline` at most; returns whether it has come. Then
+    /// [`Event::wait`] returns at once.
+    pub fn wait_until(&self, deadline: Instant) -> bool {
+        self.pending.wait_until(deadline)
     }
 
     /// The fence that signals the end, where the execution has one and is not over yet.
@@ -279,6 +303,20 @@ impl Pending {
                 let timing = timing.map_err(|error| compilation.failed(error))?;
                 signalled.transpose()?;
                 Ok(ExecutionOutcome { output_shapes: Vec::new(), timing: timing.launched })
+            }
+        }
+    }
+
+    /// Waits for the end, until `deadline` at most; returns whether it has come. Then
+    /// [`Pending::wait`] returns at once.
+    pub fn wait_until(&self, deadline: Instant) -> bool {
+        match &self.kind {
+            PendingKind::Callback(answer) => answer.wait_until(deadline),
+            PendingKind::Fence { fence: None, .. } => true,
+            PendingKind::Fence { fence: Some(fence), info, .. } => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                // A fence in error, or a driver that is gone, is an end as well.
+                !matches!(wait_for_driver(fence.as_fd(), Some(left), info.as_ref()), Ok(false))
             }
         }
     }

@@ -77,7 +77,7 @@ pub use nnburst_hal as hal;
 pub use nnburst_hal::PrepareOptions;
 pub use nnburst_hal_ipc::Serving;
 
-pub use burst::{Burst, BurstOptions, CallOptions};
+pub use burst::{Burst, BurstOptions, CallOptions, Finished, Unsubmitted};
 pub use compilation::Compilation;
 pub use compile::{
     compile, compile_among, compile_for, explain, explain_among, load_cached, served_device,
@@ -92,7 +92,7 @@ pub use execution::{Event, Execution, Pending};
 pub use extensions::{
     extension_name, extension_number, extension_prefix, extension_type, extensions_are_allowed,
 };
-pub use frame::{Argument, Frame};
+pub use frame::{Argument, Frame, Plane, Rows};
 #[cfg(feature = "futures")]
 pub use futures::{EventFuture, PendingFuture};
 #[cfg(feature = "logging")]

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use nnburst_burst::testing::AddOne;
 use nnburst_fmq::{Descriptor, DescriptorData, PeerWatch};
-use nnburst_hal::testing::{Calls, CountingAllocator, MockModel};
+use nnburst_hal::testing::{Calls, CountingAllocator, MockModel, mark};
 use nnburst_hal::{
     BurstCallback, BurstContext, BurstOptions, BurstTerms, HalError, Memory, PreparedModel, Result,
 };

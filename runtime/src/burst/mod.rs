@@ -1,7 +1,11 @@
 //! Bursts: executions by packets through queues in shared memory, for whoever counts microseconds.
 
+mod flight;
+mod options;
+
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nnburst_burst::packet::BurstAnswer;
 use nnburst_burst::{
@@ -12,71 +16,17 @@ use nnburst_hal::process::forked;
 use nnburst_hal::{
     BurstOptions as HalBurstOptions, ErrorStatus, ExecutionOptions, ExecutionOutcome,
     ExecutionPreference, ExecutionResult, HalError, Layer, MeasureTiming, Phase, PreparedModel,
-    RealTimeProfile, Request, TimePoint, bound, trace_span, vlog,
+    Request, TimePoint, bound, trace_span, vlog,
 };
 
 use crate::compilation::{Compilation, peer_watch_fd};
 use crate::error::{Result, RuntimeError};
 use crate::frame::Frame;
 use crate::planned::{Planned, StepCall};
-use crate::settings::Settings;
-use crate::wait::Wait;
-
-impl Wait {
-    /// Returns the longest time to poll.
-    fn window(self, preference: ExecutionPreference) -> Duration {
-        let settings = Settings::of_process();
-        let chosen = if self == Self::Auto { settings.burst_wait } else { self };
-        match (chosen, preference) {
-            (Self::Spin, _) => Duration::MAX,
-            (Self::Block, _) | (Self::Auto, ExecutionPreference::LowPower) => Duration::ZERO,
-            (Self::Adaptive | Self::Auto, _) => settings.burst_window,
-        }
-    }
-}
-
-/// The options of a burst.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BurstOptions {
-    /// The wait strategy of both ends.
-    pub wait: Wait,
-    /// The processors that the calling thread is to run on; empty for all.
-    pub cpus: Vec<u32>,
-    /// The processors that the driver's thread is to run on; empty for all.
-    pub driver_cpus: Vec<u32>,
-    /// True if both threads ask for real-time scheduling, their processes for locked memory. What
-    /// is refused is in [`Burst::warnings`].
-    pub realtime: bool,
-    /// The user's execution preference; `None` as in the compilation.
-    pub preference: Option<ExecutionPreference>,
-    /// The time that each call may take, whatever the driver does; `None` for as long as it takes.
-    pub timeout: Option<Duration>,
-    /// The time that a WHILE may run; `None` for two seconds.
-    pub loop_timeout: Option<Duration>,
-}
-
-/// Limits of one call in a burst. What is `None` is as in the burst's [`BurstOptions`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CallOptions {
-    /// The time that the call may take, whatever the driver does. Zero: it fails at once.
-    pub timeout: Option<Duration>,
-    /// Limits the time that a WHILE may run.
-    pub loop_timeout: Option<Duration>,
-}
-
-/// Above ordinary threads and below what keeps a machine alive.
-pub(crate) const FIFO_PRIORITY: u8 = 50;
-
-impl BurstOptions {
-    fn profile(&self, cpus: &[u32]) -> RealTimeProfile {
-        RealTimeProfile {
-            cpus: cpus.to_vec(),
-            fifo_priority: self.realtime.then_some(FIFO_PRIORITY),
-            lock_memory: self.realtime,
-            timer_slack: self.realtime.then_some(Duration::ZERO),
-        }
-    }
-}
+use flight::Underway;
+pub use flight::{Finished, Unsubmitted};
+pub(crate) use options::FIFO_PRIORITY;
+pub use options::{BurstOptions, CallOptions};
 
 /// An open burst. One thread drives it; dropping it ends it.
 ///
@@ -95,6 +45,9 @@ pub struct Burst {
     measure: MeasureTiming,
     /// Limits of calls that have none of their own.
     limits: CallOptions,
+    depth: usize,
+    /// Submitted and not handed back, the oldest first.
+    underway: VecDeque<Underway>,
     /// Tells the packets of this burst from those of others that a frame was used with.
     id: u64,
     warnings: Vec<String>,
@@ -172,6 +125,15 @@ impl Burst {
             }
         };
         warnings.extend(nnburst_burst::realtime::apply(&options.profile(&options.cpus)));
+        let depth = match &way {
+            Way::Direct(controller) => controller.depth(),
+            Way::Planned { .. } | Way::Ordinary => {
+                usize::try_from(options.depth).unwrap_or(1).max(1)
+            }
+        };
+        let mut underway = VecDeque::new();
+        let no_memory = |_| HalError::exhausted(format!("no memory for {depth} frames in flight"));
+        underway.try_reserve_exact(depth).map_err(no_memory)?;
         let controllers = match &way {
             Way::Direct(controller) => vec![controller.as_ref()],
             Way::Planned { bursts, .. } => {
@@ -185,7 +147,13 @@ impl Burst {
             way,
             compilation: compilation.clone(),
             measure: MeasureTiming::No,
-            limits: CallOptions { timeout: options.timeout, loop_timeout: options.loop_timeout },
+            limits: CallOptions {
+                timeout: options.timeout,
+                loop_timeout: options.loop_timeout,
+                preference: None,
+            },
+            depth,
+            underway,
             id: next_id(),
             warnings,
         })
@@ -233,6 +201,7 @@ impl Burst {
     pub fn compute_with(&mut self, frame: &mut Frame, call: &CallOptions) -> Result<()> {
         let _span = trace_span(Layer::Runtime, Phase::Execution, "burst");
         vlog!(Execution, "burst on {}", self.compilation.first_device());
+        frame.gather()?;
         let options = self.options(call);
         let Self { way, id, .. } = self;
         let controller = match way {
@@ -245,11 +214,12 @@ impl Burst {
             }
             Way::Ordinary => return self.ordinary(frame, &options),
         };
-        let packet = match frame.packet(*id, |request| controller.frame(request, &options)) {
+        let packet = match frame.packet(*id, controller, &options) {
             Ok(packet) => packet,
             Err(why) => return self.other_way(frame, why, &options),
         };
         packet.set_limits(options.deadline, options.loop_timeout);
+        packet.set_low_power(call.is_low_power());
         match controller.execute_frame(packet) {
             // The driver has no room for the frame's memory beside all others of this client.
             Ok(answer) if answer.status.is_resource_exhausted() => self.ordinary(frame, &options),
@@ -384,7 +354,7 @@ fn configure(
             0 => HIGHEST_RANK,
             rank => rank,
         });
-        ControllerOptions::queue_elements_for(ranks, 1)
+        ControllerOptions::queue_elements_for(ranks, options.depth)
     });
     let peer = match peer_watch_fd(model)? {
         Some(fd) => Some(
@@ -402,7 +372,7 @@ fn configure(
             preference,
             polling_window: window,
             real_time: options.profile(&options.driver_cpus),
-            ..HalBurstOptions::default()
+            depth: if compilation.is_some() { options.depth.max(1) } else { 1 },
         },
     };
     Ok(BurstController::configure(model.as_ref(), &controller_options, peer)?)
@@ -444,23 +414,4 @@ fn next_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     // Relaxed: only uniqueness matters, nothing is handed over.
     NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn low_power_blocks_unless_something_else_is_said() {
-        use ExecutionPreference::{FastSingleAnswer, LowPower, SustainedSpeed};
-        assert_eq!(Wait::Auto.window(LowPower), Duration::ZERO);
-        for preference in [FastSingleAnswer, SustainedSpeed] {
-            assert_eq!(Wait::Auto.window(preference), Settings::of_process().burst_window);
-        }
-        for preference in [LowPower, FastSingleAnswer] {
-            assert_eq!(Wait::Spin.window(preference), Duration::MAX);
-            assert_eq!(Wait::Adaptive.window(preference), Settings::of_process().burst_window);
-            assert_eq!(Wait::Block.window(preference), Duration::ZERO);
-        }
-    }
 }

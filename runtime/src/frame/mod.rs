@@ -1,26 +1,32 @@
 //! Frames: the inputs and outputs of executions, in memory that the driver maps as well.
 //!
-//! All arguments of a frame lie in one shared memory, each at a cache line of its own, so that a
-//! burst has one slot to look up. The bytes belong to nobody: a driver that means ill may write
-//! them at any time, hence they are reached by copies and by [`View`]s, never by references.
+//! The arguments of a frame lie in one shared memory, each at a cache line of its own, so that a
+//! burst has one slot to look up; or in memory that somebody else allocated ([`Plane`]). The bytes
+//! belong to nobody: a driver that means ill may write them at any time, hence they are reached by
+//! copies and by [`View`]s, never by references.
 //!
 //! A frame that went through a burst keeps its packet, so that the next time nothing is serialised:
 //! the packet is sent as it is. For a device in this process it keeps what that device made of it.
 
-use std::sync::Arc;
+mod packets;
+mod plane;
+
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use nnburst_burst::BurstFrame;
 use nnburst_burst::packet::BurstAnswer;
 use nnburst_hal::{
-    DataLocation, ErrorStatus, ExecutionFailure, ExecutionOptions, ExecutionOutcome, Mapping,
-    Memory, Operand, OperandType, OutputShape, PreparedModel, Request, RequestArgument,
-    RequestPool, ReusableExecution, Timing, View, ViewMut, vlog,
+    Access, DataLocation, Direction, ErrorStatus, ExecutionFailure, ExecutionOptions,
+    ExecutionOutcome, Mapping, Memory, Operand, OperandType, OutputShape, PreparedModel, Request,
+    RequestArgument, RequestPool, ReusableExecution, Timing, View, ViewMut, vlog,
 };
 
 use crate::element::Element;
 use crate::error::{Result, RuntimeError};
 use crate::timing::{driver_time, time_in_driver};
+use packets::Packets;
+use plane::Padded;
+pub use plane::{Plane, Rows};
 
 /// Shape and room of one argument of a frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,19 +39,50 @@ pub struct Argument {
 
 /// The inputs and outputs of executions.
 #[derive(Debug)]
-pub struct Frame {
-    mapping: Arc<Mapping>,
+pub struct Frame(
+    // Boxed, so that moving a frame into a burst and out of it moves a pointer.
+    Box<Body>,
+);
+
+#[derive(Debug)]
+struct Body {
+    /// The pools of the request, by their place in it; the frame's own comes first.
+    places: Vec<Place>,
     request: Request,
+    /// Another number whenever the request has other pools.
+    version: u64,
+    /// Arguments whose rows are padded where they come from or go to.
+    padded: Vec<Padded>,
     inputs: Vec<OperandType>,
     outputs: Vec<OperandType>,
     last: Last,
     latency: Duration,
-    packets: Vec<Packet>,
-    /// The one of `packets` that says what `request` says; unknown after an exchange.
-    current: Option<usize>,
+    packets: Packets,
     here: Vec<Here>,
     /// The one of `here` that says what `request` says; unknown after an exchange.
     current_here: Option<usize>,
+}
+
+/// A memory of the request, mapped here once somebody looks at it.
+#[derive(Debug)]
+struct Place {
+    memory: Memory,
+    mapping: OnceLock<Arc<Mapping>>,
+}
+
+impl Place {
+    fn of(memory: Memory) -> Self {
+        Self { memory, mapping: OnceLock::new() }
+    }
+
+    #[inline]
+    fn mapping(&self) -> Result<&Mapping> {
+        if let Some(mapping) = self.mapping.get() {
+            return Ok(mapping);
+        }
+        let mapping = self.memory.mapped()?;
+        Ok(self.mapping.get_or_init(|| mapping))
+    }
 }
 
 /// The frame as a device in this process executes it again and again.
@@ -74,15 +111,6 @@ enum Last {
     Here,
 }
 
-/// The frame as a burst sends it.
-#[derive(Debug)]
-struct Packet {
-    burst: u64,
-    inputs: Vec<RequestArgument>,
-    outputs: Vec<RequestArgument>,
-    frame: BurstFrame,
-}
-
 /// The number of memories that a frame keeps of either kind: with state that is exchanged at every
 /// step, two take turns.
 const MOST_KEPT: usize = 2;
@@ -97,6 +125,16 @@ impl Frame {
         input_arguments: &[Argument],
         output_arguments: &[Argument],
     ) -> Result<Self> {
+        Self::over(inputs, outputs, [input_arguments, output_arguments], [&[], &[]])
+    }
+
+    /// A frame whose arguments lie over planes; none given is none for all.
+    pub(crate) fn over(
+        inputs: &[Operand],
+        outputs: &[Operand],
+        [input_arguments, output_arguments]: [&[Argument]; 2],
+        [input_planes, output_planes]: [&[Option<Plane>]; 2],
+    ) -> Result<Self> {
         for (what, model, given) in [
             ("inputs", inputs.len(), input_arguments.len()),
             ("outputs", outputs.len(), output_arguments.len()),
@@ -108,9 +146,12 @@ impl Frame {
             }
         }
         let mut size = 0;
-        let mut place = |argument: &Argument| {
+        let mut place = |(argument, plane): (&Argument, Option<&Option<Plane>>)| {
             let offset = size;
-            size = offset + argument.length.next_multiple_of(ALIGNMENT);
+            // What lies elsewhere as it is needs no room here.
+            if !matches!(plane, Some(Some(Plane { rows: None, .. }))) {
+                size = offset + argument.length.next_multiple_of(ALIGNMENT);
+            }
             let location = match (u32::try_from(offset), u32::try_from(argument.length)) {
                 (Ok(offset), Ok(length)) => DataLocation { pool_index: 0, offset, length },
                 _ => {
@@ -129,13 +170,20 @@ impl Frame {
                 }
             })
         };
-        let request_inputs = input_arguments.iter().map(&mut place).collect::<Result<_>>()?;
-        let request_outputs = output_arguments.iter().map(&mut place).collect::<Result<_>>()?;
+        let mut all = |arguments: &[Argument], planes: &[Option<Plane>]| {
+            let planes = planes.iter().map(Some).chain(std::iter::repeat(None));
+            arguments.iter().zip(planes).map(&mut place).collect::<Result<_>>()
+        };
+        let request_inputs = all(input_arguments, input_planes)?;
+        let request_outputs = all(output_arguments, output_planes)?;
         let memory = Memory::ashmem(u64::try_from(size.max(ALIGNMENT)).unwrap_or(u64::MAX))?;
-        let mapping = memory.mapped()?;
+        let own = Place::of(memory.clone());
+        own.mapping()?;
         vlog!(Memory, "frame of {size} bytes");
-        Ok(Self {
-            mapping,
+        let frame = Self(Box::new(Body {
+            places: vec![own],
+            version: 0,
+            padded: Vec::new(),
             request: Request {
                 inputs: request_inputs,
                 outputs: request_outputs,
@@ -145,11 +193,11 @@ impl Frame {
             outputs: outputs.iter().map(|operand| operand.kind).collect(),
             last: Last::Nothing,
             latency: Duration::ZERO,
-            packets: Vec::new(),
-            current: None,
+            packets: Packets::default(),
             here: Vec::new(),
             current_here: None,
-        })
+        }));
+        frame.laid_over(Direction::Input, input_planes)?.laid_over(Direction::Output, output_planes)
     }
 
     /// Copies values into an input.
@@ -157,7 +205,7 @@ impl Frame {
     /// # Errors
     /// [`RuntimeError::Argument`] if there is no such input, or its type or size are others.
     pub fn write<T: Element>(&mut self, input: usize, values: &[T]) -> Result<()> {
-        check_type::<T>("input", input, self.inputs.get(input))?;
+        check_type::<T>("input", input, self.0.inputs.get(input))?;
         self.write_bytes(input, bytemuck::cast_slice(values))
     }
 
@@ -166,14 +214,18 @@ impl Frame {
     /// # Errors
     /// [`RuntimeError::Argument`] if there is no such input, or its size is another.
     pub fn write_bytes(&mut self, input: usize, bytes: &[u8]) -> Result<()> {
-        let view = self.input(input)?;
-        if view.len() != bytes.len() {
+        let argument = argument_of(Direction::Input, input, &self.0.request.inputs)?;
+        let (range, place) = (range_of(argument), self.place(Direction::Input, input, argument)?);
+        if range.len() != bytes.len() {
             return Err(RuntimeError::Argument(format!(
                 "input {input} takes {} bytes, {} given",
-                view.len(),
+                range.len(),
                 bytes.len()
             )));
         }
+        let mapping = place.mapping()?;
+        let _access = mapping.begin_access(Access::ReadWrite)?;
+        let view = mapping.view_mut(range).ok_or_else(|| outside(Direction::Input, input))?;
         view.copy_from_slice(bytes);
         Ok(())
     }
@@ -194,7 +246,8 @@ impl Frame {
     /// # Errors
     /// [`RuntimeError::Argument`] if there is no such output or its type is another.
     pub fn read_into<T: Element>(&self, output: usize, values: &mut [T]) -> Result<()> {
-        check_type::<T>("output", output, self.outputs.get(output))?;
+        check_type::<T>("output", output, self.0.outputs.get(output))?;
+        let _access = self.mapping_of(Direction::Output, output)?.begin_access(Access::Read)?;
         self.output(output)?.copy_to_slice(bytemuck::cast_slice_mut(values));
         Ok(())
     }
@@ -204,36 +257,70 @@ impl Frame {
     /// # Errors
     /// [`RuntimeError::Argument`] if there is no such output.
     pub fn read_bytes(&self, output: usize) -> Result<Vec<u8>> {
+        let _access = self.mapping_of(Direction::Output, output)?.begin_access(Access::Read)?;
         Ok(self.output(output)?.to_vec())
     }
 
-    /// An input's bytes in place; empty where the argument is left out.
+    /// An input's bytes in place; empty where the argument is left out. Of an input whose rows are
+    /// padded elsewhere these are the rows without padding, which the next execution reads from
+    /// there. Whoever writes to a dma-buf through this says so to the kernel; see
+    /// [`Mapping::begin_access`].
     ///
     /// # Errors
-    /// [`RuntimeError::Argument`] if there is no such input.
+    /// [`RuntimeError::Argument`] if there is no such input, or it lies in memory that is read-only
+    /// here; [`RuntimeError::Memory`] if that can't be mapped.
     #[inline]
     pub fn input(&mut self, input: usize) -> Result<ViewMut<'_>> {
-        let range = range_of("input", input, &self.request.inputs)?;
-        self.mapping.view_mut(range).ok_or_else(|| outside("input", input))
+        let argument = argument_of(Direction::Input, input, &self.0.request.inputs)?;
+        let mapping = self.place(Direction::Input, input, argument)?.mapping()?;
+        mapping.view_mut(range_of(argument)).ok_or_else(|| outside(Direction::Input, input))
     }
 
-    /// An output's bytes in place, as many as the shape that came out takes.
+    /// An output's bytes in place, as many as the shape that came out takes. See [`Frame::input`]
+    /// for dma-bufs.
     ///
     /// # Errors
-    /// [`RuntimeError::Argument`] if there is no such output.
+    /// [`RuntimeError::Argument`] if there is no such output; [`RuntimeError::Memory`] if its
+    /// memory can't be mapped.
     #[inline]
     pub fn output(&self, output: usize) -> Result<View<'_>> {
-        let mut range = range_of("output", output, &self.request.outputs)?;
+        let argument = argument_of(Direction::Output, output, &self.0.request.outputs)?;
+        let mut range = range_of(argument);
         if let Some(bytes) = self.computed_bytes(output) {
             range.end = range.end.min(range.start + bytes);
         }
-        self.mapping.view(range).ok_or_else(|| outside("output", output))
+        let mapping = self.place(Direction::Output, output, argument)?.mapping()?;
+        mapping.view(range).ok_or_else(|| outside(Direction::Output, output))
+    }
+
+    /// The mapping that an argument lies in.
+    fn mapping_of(&self, direction: Direction, index: usize) -> Result<&Mapping> {
+        self.place(direction, index, self.argument(direction, index)?)?.mapping()
+    }
+
+    fn argument(&self, direction: Direction, index: usize) -> Result<&RequestArgument> {
+        let arguments = match direction {
+            Direction::Input => &self.0.request.inputs,
+            Direction::Output => &self.0.request.outputs,
+        };
+        argument_of(direction, index, arguments)
+    }
+
+    #[inline]
+    fn place(
+        &self,
+        direction: Direction,
+        index: usize,
+        argument: &RequestArgument,
+    ) -> Result<&Place> {
+        let pool = usize::try_from(argument.location.pool_index).ok();
+        pool.and_then(|pool| self.0.places.get(pool)).ok_or_else(|| outside(direction, index))
     }
 
     /// The shapes that came out of the last execution, one per output; empty before the first.
     #[inline]
     pub fn output_shapes(&self) -> &[OutputShape] {
-        match &self.last {
+        match &self.0.last {
             Last::Nothing => &[],
             Last::Outcome(outcome) => &outcome.output_shapes,
             Last::Packet => self.answer().map_or(&[], |answer| answer.output_shapes.as_slice()),
@@ -243,7 +330,7 @@ impl Frame {
 
     /// Returns the driver's timing of the last execution, if it was asked to measure.
     pub fn timing(&self) -> Timing {
-        match &self.last {
+        match &self.0.last {
             Last::Nothing => Timing::NONE,
             Last::Outcome(outcome) => outcome.timing,
             Last::Packet => self.answer().map_or(Timing::NONE, |answer| answer.timing),
@@ -254,7 +341,7 @@ impl Frame {
     /// The driver's share of the last execution, as finely as it was told: to the nanosecond in a
     /// burst, to the microsecond elsewhere. `None` where it was not measured.
     pub fn time_in_driver(&self) -> Option<Duration> {
-        let told = match &self.last {
+        let told = match &self.0.last {
             Last::Packet => self.answer().and_then(|answer| answer.driver_times),
             _ => None,
         };
@@ -267,17 +354,23 @@ impl Frame {
     /// Returns the time that the last execution took, as the caller saw it; in a burst, from
     /// sending it to taking its answer.
     pub fn latency(&self) -> Duration {
-        self.latency
+        self.0.latency
     }
 
     /// Hands an output's bytes on as an input of the next execution, by exchanging their places and
     /// without copying: how state is carried from step to step.
     ///
     /// # Errors
-    /// [`RuntimeError::Argument`] if there are no such arguments or their sizes differ.
+    /// [`RuntimeError::Argument`] if there are no such arguments, their sizes differ, or the rows
+    /// of one are padded.
     pub fn exchange(&mut self, output: usize, input: usize) -> Result<()> {
-        let from = range_of("output", output, &self.request.outputs)?;
-        let to = range_of("input", input, &self.request.inputs)?;
+        let from = range_of(argument_of(Direction::Output, output, &self.0.request.outputs)?);
+        let to = range_of(argument_of(Direction::Input, input, &self.0.request.inputs)?);
+        let ends = [(Direction::Output, output), (Direction::Input, input)];
+        if self.0.padded.iter().any(|padded| ends.iter().any(|&(which, at)| padded.is(which, at))) {
+            let why = format!("output {output} or input {input} has padded rows");
+            return Err(RuntimeError::Argument(why));
+        }
         if from.len() != to.len() {
             return Err(RuntimeError::Argument(format!(
                 "output {output} has {} bytes, input {input} {}",
@@ -286,66 +379,25 @@ impl Frame {
             )));
         }
         if let (Some(output), Some(input)) =
-            (self.request.outputs.get_mut(output), self.request.inputs.get_mut(input))
+            (self.0.request.outputs.get_mut(output), self.0.request.inputs.get_mut(input))
         {
             std::mem::swap(&mut output.location, &mut input.location);
         }
         self.keep_outcome();
-        (self.current, self.current_here) = (None, None);
+        self.0.packets.unset();
+        self.0.current_here = None;
         Ok(())
     }
 
     /// The request that stands for the frame.
     pub fn request(&self) -> &Request {
-        &self.request
+        &self.0.request
     }
 
     pub(crate) fn finish(&mut self, outcome: ExecutionOutcome, latency: Duration) -> Result<()> {
-        (self.last, self.latency) = (Last::Outcome(outcome), latency);
-        self.check_pages()
-    }
-
-    /// The packet that stands for the frame in a burst, made by `make` at its first time there.
-    pub(crate) fn packet<E>(
-        &mut self,
-        burst: u64,
-        make: impl FnOnce(&Request) -> std::result::Result<BurstFrame, E>,
-    ) -> std::result::Result<&mut BurstFrame, E> {
-        let Self { packets, request, current, .. } = self;
-        let fits = |packet: &Packet| {
-            packet.burst == burst
-                && packet.inputs == request.inputs
-                && packet.outputs == request.outputs
-        };
-        let known = current
-            .filter(|&at| packets.get(at).is_some_and(|packet| packet.burst == burst))
-            .or_else(|| packets.iter().position(fits));
-        let at = match known {
-            Some(at) => at,
-            None => {
-                let (inputs, outputs) = (request.inputs.clone(), request.outputs.clone());
-                let packet = Packet { burst, inputs, outputs, frame: make(request)? };
-                if packets.len() == MOST_KEPT {
-                    packets.remove(0);
-                }
-                packets.push(packet);
-                packets.len() - 1
-            }
-        };
-        *current = Some(at);
-        self.last = Last::Nothing;
-        // `at` was found or made above.
-        Ok(&mut packets[at].frame)
-    }
-
-    /// Takes note that the current packet was answered.
-    pub(crate) fn packet_answered(&mut self) -> Result<()> {
-        // The burst has read the clock on both ways already; here that would cost as much as a
-        // cache line takes.
-        let packet = self.current.and_then(|at| self.packets.get(at));
-        self.latency = packet.map_or(Duration::ZERO, |packet| packet.frame.latency());
-        self.last = Last::Packet;
-        self.check_pages()
+        (self.0.last, self.0.latency) = (Last::Outcome(outcome), latency);
+        self.check_pages()?;
+        self.scatter()
     }
 
     /// Executes by the way that a device in this process has for what comes again and again; `None`
@@ -355,7 +407,7 @@ impl Frame {
         model: &Arc<dyn PreparedModel>,
         options: &ExecutionOptions,
     ) -> Option<std::result::Result<(), ExecutionFailure>> {
-        let Self { here, request, current_here, .. } = self;
+        let Body { here, request, current_here, last, .. } = &mut *self.0;
         let fits = |here: &Here| {
             Arc::ptr_eq(&here.model, model)
                 && here.inputs == request.inputs
@@ -379,11 +431,11 @@ impl Frame {
         };
         *current_here = Some(at);
         let Here { reusable, timing, .. } = here.get_mut(at)?;
-        self.last = Last::Nothing;
-        match reusable.compute(&self.request.pools, options) {
+        *last = Last::Nothing;
+        match reusable.compute(&request.pools, options) {
             Ok(measured) => {
                 *timing = measured;
-                self.last = Last::Here;
+                *last = Last::Here;
                 Some(Ok(()))
             }
             Err(error) => {
@@ -396,29 +448,31 @@ impl Frame {
 
     /// Takes note that [`Frame::compute_here`] succeeded.
     pub(crate) fn computed_here(&mut self, latency: Duration) -> Result<()> {
-        self.latency = latency;
-        self.check_pages()
+        self.0.latency = latency;
+        self.check_pages()?;
+        self.scatter()
     }
 
     fn here(&self) -> Option<&Here> {
-        self.here.get(self.current_here?)
+        self.0.here.get(self.0.current_here?)
     }
 
     fn answer(&self) -> Option<&BurstAnswer> {
-        self.packets.get(self.current?)?.frame.answer().ok()
+        self.0.packets.answer()
     }
 
     /// Lets the outcome outlive the current packet's turn. Shapes of exchanged arguments are fully
     /// known, so nothing but the timing is worth keeping.
     fn keep_outcome(&mut self) {
-        if matches!(self.last, Last::Packet | Last::Here) {
+        if matches!(self.0.last, Last::Packet | Last::Here) {
             let timing = self.timing();
-            self.last = Last::Outcome(ExecutionOutcome { output_shapes: Vec::new(), timing });
+            self.0.last = Last::Outcome(ExecutionOutcome { output_shapes: Vec::new(), timing });
         }
     }
 
     fn check_pages(&self) -> Result<()> {
-        if self.mapping.lost_pages() {
+        let lost = |place: &Place| place.mapping.get().is_some_and(|mapping| mapping.lost_pages());
+        if self.0.places.iter().any(lost) {
             return Err(RuntimeError::Argument(
                 "the frame's memory was truncated by somebody".into(),
             ));
@@ -429,7 +483,7 @@ impl Frame {
     #[inline]
     fn computed_bytes(&self, output: usize) -> Option<usize> {
         let shape = self.output_shapes().get(output)?;
-        let element = self.outputs.get(output)?.element_bytes()?;
+        let element = self.0.outputs.get(output)?.element_bytes()?;
         shape
             .dimensions
             .iter()
@@ -438,24 +492,31 @@ impl Frame {
 }
 
 #[inline]
-fn range_of(
-    what: &str,
+fn argument_of(
+    direction: Direction,
     index: usize,
     arguments: &[RequestArgument],
-) -> Result<std::ops::Range<usize>> {
-    let argument = arguments.get(index).ok_or_else(|| {
+) -> Result<&RequestArgument> {
+    arguments.get(index).ok_or_else(|| {
         RuntimeError::Argument(format!(
-            "{what} {index} asked for, the model has {}",
+            "{direction} {index} asked for, the model has {}",
             arguments.len()
         ))
-    })?;
-    let start = usize::try_from(argument.location.offset).unwrap_or(usize::MAX);
-    let length = usize::try_from(argument.location.length).unwrap_or(usize::MAX);
-    Ok(start..start.saturating_add(length))
+    })
 }
 
-fn outside(what: &str, index: usize) -> RuntimeError {
-    RuntimeError::Argument(format!("{what} {index} is not within the frame's memory"))
+/// The bytes of an argument within its pool.
+#[inline]
+fn range_of(argument: &RequestArgument) -> std::ops::Range<usize> {
+    let start = usize::try_from(argument.location.offset).unwrap_or(usize::MAX);
+    let length = usize::try_from(argument.location.length).unwrap_or(usize::MAX);
+    start..start.saturating_add(length)
+}
+
+fn outside(direction: Direction, index: usize) -> RuntimeError {
+    RuntimeError::Argument(format!(
+        "{direction} {index} is not within its memory, or that is read-only"
+    ))
 }
 
 fn check_type<T: Element>(what: &str, index: usize, kind: Option<&OperandType>) -> Result<()> {
