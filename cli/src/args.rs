@@ -80,6 +80,27 @@ pub(crate) struct Engine {
     pub(crate) realtime: bool,
 }
 
+/// The way in which a model's file becomes a model.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ImportArgs {
+    /// The shape of an input, such as image=1x320x320x3, where the model's file leaves it open or
+    /// has another.
+    #[arg(long, value_name = "NAME=DIMS", value_parser = named_shape)]
+    pub(crate) shape: Vec<(String, Vec<u32>)>,
+    /// The arithmetic of float layers with compressed weights.
+    #[arg(long, value_enum, default_value_t = Hybrid::Tflite)]
+    pub(crate) hybrid: Hybrid,
+}
+
+/// The arithmetic of float layers with compressed weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Hybrid {
+    /// Activations are quantised on the fly, as TFLite does, where the device can.
+    Tflite,
+    /// Weights are widened to floats.
+    Widened,
+}
+
 /// The precision hints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Hint {
@@ -187,7 +208,8 @@ pub(crate) struct RunArgs {
     /// takes.
     #[arg(long, value_name = "I=FILE", value_parser = numbered_file)]
     pub(crate) input: Vec<(usize, PathBuf)>,
-    /// Names of the classes, one a line, as many as the first output has elements.
+    /// Names of the classes, one a line, as many as the first output has elements [default: those
+    /// that the model's file packs].
     #[arg(long, value_name = "FILE")]
     pub(crate) labels: Option<PathBuf>,
     /// The number of classes to show.
@@ -207,9 +229,21 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
+    pub(crate) import: ImportArgs,
+    #[command(flatten)]
     pub(crate) pace: Pace,
     #[command(flatten)]
     pub(crate) engine: Engine,
+}
+
+fn named_shape(text: &str) -> Result<(String, Vec<u32>), String> {
+    let expected = "expected NAME=DIMS, such as image=1x320x320x3";
+    let (name, dims) = text.rsplit_once('=').ok_or(expected)?;
+    let dims = dims.split('x').map(|extent| match extent.parse() {
+        Ok(0) | Err(_) => Err(format!("{extent:?} is no extent: {expected}")),
+        Ok(extent) => Ok(extent),
+    });
+    Ok((name.to_owned(), dims.collect::<Result<_, _>>()?))
 }
 
 fn numbered_file(text: &str) -> Result<(usize, PathBuf), String> {
@@ -243,6 +277,8 @@ pub(crate) struct BenchArgs {
     /// Print one JSON object per model.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) import: ImportArgs,
     #[command(flatten)]
     pub(crate) pace: Pace,
     #[command(flatten)]
@@ -281,6 +317,8 @@ pub(crate) struct CheckArgs {
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) import: ImportArgs,
 }
 
 #[derive(Args, Debug)]
@@ -291,6 +329,8 @@ pub(crate) struct DotArgs {
     /// Draw a network that needs no file.
     #[arg(long, value_name = "NAME", conflicts_with = "model")]
     pub(crate) builtin: Option<String>,
+    #[command(flatten)]
+    pub(crate) import: ImportArgs,
 }
 
 #[derive(Args, Debug)]

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use nnburst::hal::{ExecutionOutcome, Model, PrepareOptions, Request, Timing};
 use nnburst::{
-    Burst, BurstOptions, Compilation, Device, DriverOptions, Frame, REFERENCE, RuntimeError, Wait,
+    Argument, Burst, BurstOptions, Compilation, Device, DriverOptions, Frame, REFERENCE,
+    RuntimeError, Wait,
 };
 
 use crate::args::{Engine, Hint, Mode, WaitArg};
@@ -94,13 +95,13 @@ impl Caller {
     }
 
     /// Executes a frame and says what that took; the frame comes back in any case.
-    pub(crate) fn call(&mut self, frame: &mut Option<Frame>) -> Result<Sample, Failure> {
+    pub(crate) fn call(&mut self, frame: &mut Option<Frame>) -> Result<Sample, RuntimeError> {
         let mut execution = self.compilation.execution().measure(true);
         if let Some(deadline) = self.deadline {
             execution = execution.timeout(deadline);
         }
         let Some(mut taken) = frame.take() else {
-            return Err(Failure::check("there is no frame to compute"));
+            return Err(RuntimeError::State("there is no frame to compute".into()));
         };
         let started = Instant::now();
         let result = match (&mut self.burst, self.mode) {
@@ -112,7 +113,7 @@ impl Caller {
                     driver: driver_time(outcome.timing),
                 });
                 *frame = Some(taken);
-                return Ok(sample?);
+                return sample;
             }
             (Some(burst), _) => burst.compute(&mut taken),
             (None, Mode::Async) => {
@@ -187,12 +188,37 @@ fn open_burst(compilation: &Compilation, engine: &Engine) -> Result<Burst, Runti
     compilation.burst(&options)
 }
 
+/// Bytes of room for an output whose size the model leaves open, at first and at most.
+const OPEN_BYTES: usize = 1 << 16;
+const MOST_OPEN_BYTES: usize = 1 << 30;
+
+/// A frame for a model, with so many bytes of room where it leaves an output's size open.
+fn frame_of(compilation: &Compilation, open_bytes: usize) -> Result<Frame, Failure> {
+    if compilation.output_bytes().iter().all(Option::is_some) {
+        return Ok(compilation.frame()?);
+    }
+    let inputs = compilation.input_bytes().iter().enumerate().map(|(number, &bytes)| {
+        let argument = bytes.map(|length| Argument { dimensions: Vec::new(), length });
+        argument.ok_or_else(|| {
+            Failure::usage(format!("input {number} has no known size; give it with --shape"))
+        })
+    });
+    let outputs = compilation.output_bytes().iter().map(|&bytes| {
+        let length = bytes.unwrap_or(open_bytes);
+        Argument { dimensions: Vec::new(), length }
+    });
+    Ok(compilation
+        .frame_with(&inputs.collect::<Result<Vec<_>, _>>()?, &outputs.collect::<Vec<_>>())?)
+}
+
 /// A model that is called frame after frame, its state kept in between.
 #[derive(Debug)]
 pub(crate) struct ModelSession {
     caller: Caller,
     frame: Option<Frame>,
     states: Vec<CarriedState>,
+    /// Bytes of room for an output whose size the model leaves open.
+    open_bytes: usize,
     /// The time that the device took to prepare the model, or to load it.
     pub(crate) compile: Duration,
 }
@@ -223,10 +249,11 @@ impl ModelSession {
         source: &Source,
         engine: &Engine,
     ) -> Result<Self, Failure> {
-        let frame = compilation.frame()?;
+        let frame = frame_of(&compilation, OPEN_BYTES)?;
         let caller = Caller::new(compilation, engine)?;
+        let states = source.states.clone();
         let mut session =
-            Self { caller, frame: Some(frame), states: source.states.clone(), compile };
+            Self { caller, frame: Some(frame), states, open_bytes: OPEN_BYTES, compile };
         session.reset()?;
         Ok(session)
     }
@@ -251,7 +278,14 @@ impl ModelSession {
 
     /// One call on what was written last.
     pub(crate) fn step(&mut self) -> Result<Sample, Failure> {
-        let sample = self.caller.call(&mut self.frame)?;
+        let sample = loop {
+            match self.caller.call(&mut self.frame) {
+                Err(RuntimeError::OutputTooSmall { .. }) if self.open_bytes < MOST_OPEN_BYTES => {
+                    self.grow()?;
+                }
+                result => break result?,
+            }
+        };
         for at in 0..self.states.len() {
             if let (Some(state), Some(frame)) = (self.states.get(at), &mut self.frame) {
                 // The places change hands, nothing is copied.
@@ -259,6 +293,29 @@ impl ModelSession {
             }
         }
         Ok(sample)
+    }
+
+    /// A frame with more room for outputs whose size the model leaves open, and the same inputs.
+    fn grow(&mut self) -> Result<(), Failure> {
+        self.open_bytes = self.open_bytes.saturating_mul(8);
+        let compilation = &self.caller.compilation;
+        let mut frame = frame_of(compilation, self.open_bytes)?;
+        for at in 0..compilation.inputs().len() {
+            if let Some(old) = &mut self.frame {
+                let bytes = old.input(at)?.as_view().to_vec();
+                frame.write_bytes(at, &bytes)?;
+            }
+        }
+        self.frame = Some(frame);
+        Ok(())
+    }
+
+    /// The extents of an output that the last call gave.
+    pub(crate) fn output_shape(&mut self, output: usize) -> Result<Vec<u32>, Failure> {
+        let declared = self.caller.compilation.outputs().get(output);
+        let declared = declared.map(|operand| operand.dimensions.clone()).unwrap_or_default();
+        let shape = self.frame_mut()?.output_shapes().get(output);
+        Ok(shape.map(|shape| shape.dimensions.clone()).unwrap_or(declared))
     }
 
     pub(crate) fn warnings(&self) -> Vec<String> {

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nnburst::hal::{Model, Operand, tflite_extension};
+use nnburst::hal::{Model, Operand, OperandType, tflite_extension};
 use nnburst::{Device, builtin};
-use nnburst_tflite::{ImportError, ImportOptions, Imported, Route, TensorInfo, TensorKind};
+use nnburst_tflite::{ImportError, ImportOptions, ModelFile, Route, TensorInfo, TensorKind};
 
-use crate::args::Hint;
+use crate::args::{Hint, Hybrid, ImportArgs};
 use crate::failure::Failure;
 
 /// A model, and what is known of it beside.
@@ -15,8 +15,8 @@ use crate::failure::Failure;
 pub(crate) struct Source {
     /// The user's name for it.
     pub(crate) name: String,
-    /// Its file, if it has one.
-    path: Option<PathBuf>,
+    /// Its file and the way in which it was imported, if it has one.
+    file: Option<(PathBuf, ImportArgs)>,
     pub(crate) model: Model,
     /// Values that the session keeps from step to step.
     pub(crate) states: Vec<CarriedState>,
@@ -24,6 +24,8 @@ pub(crate) struct Source {
     pub(crate) wide: Wide,
     /// For each operation what it stems from; empty where that says nothing more.
     pub(crate) origins: Vec<String>,
+    /// The names of the first output's classes, where the file packs them.
+    pub(crate) labels: Option<Vec<String>>,
     /// The time that reading took.
     pub(crate) load: Duration,
 }
@@ -46,9 +48,13 @@ pub(crate) struct CarriedState {
 impl Source {
     /// The model at `path`, else the network called `builtin`; with operations of the extension
     /// `dev.nnburst.tflite` where NNAPI's don't do.
-    pub(crate) fn choose(path: Option<&Path>, builtin: Option<&str>) -> Result<Self, Failure> {
+    pub(crate) fn choose(
+        path: Option<&Path>,
+        builtin: Option<&str>,
+        import: &ImportArgs,
+    ) -> Result<Self, Failure> {
         match (path, builtin) {
-            (Some(path), _) => Self::open(path, true),
+            (Some(path), _) => Self::open(path, import, true),
             (None, Some(name)) => Self::builtin(name),
             (None, None) => Err(Failure::usage("a model or --builtin is needed")),
         }
@@ -58,30 +64,42 @@ impl Source {
     /// it not.
     pub(crate) fn instead_for(&self, device: &Device) -> Result<Option<Self>, Failure> {
         let is_plain = self.model.extension_name_to_prefix.is_empty();
-        let Some(path) = self.path.as_ref().filter(|_| !is_plain) else { return Ok(None) };
+        let Some((path, import)) = self.file.as_ref().filter(|_| !is_plain) else {
+            return Ok(None);
+        };
         let mut extensions = device.extensions()?.into_iter();
         if extensions.any(|it| it.name == tflite_extension::NAME) {
             return Ok(None);
         }
-        let mut plain = Self::open(path, false)?;
+        let mut plain = Self::open(path, import, false)?;
         plain.model.relax_computation_float32_to_float16 =
             self.model.relax_computation_float32_to_float16;
         Ok(Some(plain))
     }
 
     /// The model at `path`, with operations of the extension or without.
-    pub(crate) fn open(path: &Path, extension: bool) -> Result<Self, Failure> {
+    pub(crate) fn open(path: &Path, import: &ImportArgs, extension: bool) -> Result<Self, Failure> {
         let start = Instant::now();
         let file = if path.is_dir() { path.join("model.tflite") } else { PathBuf::from(path) };
         let name = path.display().to_string();
-        let options = ImportOptions { extension, ..ImportOptions::default() };
-        let imported = Imported::open_with(&file, options).map_err(|error| {
+        let widened_hybrid = import.hybrid == Hybrid::Widened;
+        let options = ImportOptions { extension, widened_hybrid, file_types: true };
+        let failed = |error: ImportError| {
             let message = format!("{}: {error}", file.display());
             match error {
                 ImportError::Io(_) => Failure::usage(message),
                 _ => Failure::check(message),
             }
-        })?;
+        };
+        let mut model_file = ModelFile::open(&file).map_err(failed)?;
+        for (name, shape) in &import.shape {
+            model_file.resize(name, shape).map_err(|error| {
+                Failure::usage(format!("--shape {name}: {}: {error}", file.display()))
+            })?;
+        }
+        let imported = model_file.import(options).map_err(failed)?;
+        // Broken metadata is no reason not to run a model.
+        let labels = model_file.labels(0).unwrap_or_default();
         let load = start.elapsed();
         let wide = Wide { inputs: wide_of(&imported.inputs), outputs: wide_of(&imported.outputs) };
         let states = imported
@@ -101,8 +119,8 @@ impl Source {
             }
         };
         let origins = imported.sources.iter().map(origin).collect();
-        let path = Some(path.to_owned());
-        Ok(Self { name, path, model: imported.model, states, wide, origins, load })
+        let file = Some((path.to_owned(), import.clone()));
+        Ok(Self { name, file, model: imported.model, states, wide, origins, labels, load })
     }
 
     pub(crate) fn builtin(name: &str) -> Result<Self, Failure> {
@@ -111,7 +129,7 @@ impl Source {
         let load = start.elapsed();
         let (name, wide) = (name.to_owned(), Wide::default());
         let (states, origins) = (Vec::new(), Vec::new());
-        Ok(Self { name, path: None, model, states, wide, origins, load })
+        Ok(Self { name, file: None, model, states, wide, origins, labels: None, load })
     }
 
     /// The model, taken for one that allows relaxed precision where a hint asks for it.
@@ -141,8 +159,11 @@ impl Source {
     }
 }
 
-/// The positions of the 64-bit integers.
+/// The positions of the 64-bit integers of the file that the model has 32 bits for.
 fn wide_of(tensors: &[TensorInfo]) -> Vec<usize> {
-    let wide = tensors.iter().enumerate().filter(|(_, info)| info.file_kind == TensorKind::Int64);
+    let is_wide = |info: &TensorInfo| {
+        info.file_kind == TensorKind::Int64 && info.kind == OperandType::TensorInt32
+    };
+    let wide = tensors.iter().enumerate().filter(|(_, info)| is_wide(info));
     wide.map(|(at, _)| at).collect()
 }

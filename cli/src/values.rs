@@ -1,8 +1,33 @@
 //! Raw tensor bytes as numbers.
 
+use nnburst::hal::tflite_extension::ExtensionType;
 use nnburst::hal::{Operand, OperandType};
 
 use crate::failure::Failure;
+
+/// Bytes of a value; `None` where the shape is not fully known.
+pub(crate) fn byte_len(operand: &Operand) -> Option<usize> {
+    match ExtensionType::of_operand(operand.kind) {
+        None => operand.data_size(),
+        Some(kind) => {
+            let element = usize::try_from(kind.element_bytes()).ok()?;
+            operand.element_count()?.checked_mul(element)
+        }
+    }
+}
+
+/// The name of a type, those of the extension `dev.nnburst.tflite` included.
+pub(crate) fn type_name(kind: OperandType) -> &'static str {
+    match ExtensionType::of_operand(kind) {
+        Some(ExtensionType::TensorInt64) => "TENSOR_INT64",
+        Some(ExtensionType::TensorUint32) => "TENSOR_UINT32",
+        Some(ExtensionType::TensorUint16) => "TENSOR_UINT16",
+        Some(ExtensionType::TensorUint64) => "TENSOR_UINT64",
+        Some(ExtensionType::TensorFloat64) => "TENSOR_FLOAT64",
+        Some(ExtensionType::TensorComplex64) => "TENSOR_COMPLEX64",
+        None => kind.name(),
+    }
+}
 
 /// The real values of a tensor's little-endian bytes: quantised ones scaled; empty for types that
 /// are no numbers.
@@ -15,6 +40,7 @@ pub(crate) fn real_values(operand: &Operand, bytes: &[u8]) -> Vec<f64> {
     };
     let pairs = || bytes.as_chunks::<2>().0.iter();
     let fours = || bytes.as_chunks::<4>().0.iter();
+    let eights = || bytes.as_chunks::<8>().0.iter();
     match operand.kind {
         OperandType::TensorFloat32 => fours().map(|b| f64::from(f32::from_le_bytes(*b))).collect(),
         OperandType::TensorFloat16 => {
@@ -32,7 +58,25 @@ pub(crate) fn real_values(operand: &Operand, bytes: &[u8]) -> Vec<f64> {
             pairs().map(|b| scaled(i64::from(i16::from_le_bytes(*b)))).collect()
         }
         OperandType::TensorBool8 => bytes.iter().map(|&b| f64::from(b)).collect(),
-        _ => Vec::new(),
+        #[expect(clippy::cast_precision_loss, reason = "values are shown, not computed with")]
+        kind => match ExtensionType::of_operand(kind) {
+            Some(ExtensionType::TensorInt64) => {
+                eights().map(|b| i64::from_le_bytes(*b) as f64).collect()
+            }
+            Some(ExtensionType::TensorUint64) => {
+                eights().map(|b| u64::from_le_bytes(*b) as f64).collect()
+            }
+            Some(ExtensionType::TensorFloat64) => {
+                eights().map(|b| f64::from_le_bytes(*b)).collect()
+            }
+            Some(ExtensionType::TensorUint32) => {
+                fours().map(|b| f64::from(u32::from_le_bytes(*b))).collect()
+            }
+            Some(ExtensionType::TensorUint16) => {
+                pairs().map(|b| f64::from(u16::from_le_bytes(*b))).collect()
+            }
+            Some(ExtensionType::TensorComplex64) | None => Vec::new(),
+        },
     }
 }
 

@@ -378,9 +378,55 @@ fn tensors_of_64_bits_go_in_and_come_out_as_such() {
     let bytes = write([1, -1, i64::from(i32::MAX), i64::from(i32::MIN)]);
     succeed(&args);
     assert_eq!(std::fs::read(out.join("out0.bin")).unwrap(), bytes);
-    write([0, 0, 1 << 40, 0]);
-    let error = fail(2, &args);
+    let bytes = write([0, 0, 1 << 40, 0]);
+    succeed(&args);
+    assert_eq!(std::fs::read(out.join("out0.bin")).unwrap(), bytes);
+    // A device without the extension computes with 32 bits.
+    let error = fail(2, &[&args[..], &["--device", "embedded:nnapi-sample_all"]].concat());
     assert!(error.contains("element 2 is 1099511627776"), "{error}");
+}
+
+#[test]
+fn inputs_take_the_shapes_they_are_given() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut file = TfliteFile::new();
+    let x = file.input("x", TensorKind::Float32, &[1, 2]);
+    let y = file.tensor("y", TensorKind::Float32, &[1, 2]);
+    let found = file.tensor("found", TensorKind::Int64, &[1, 2]);
+    file.operator("ABS", &[x], &[y]);
+    file.operator("WHERE", &[y], &[found]);
+    file.outputs(&[y, found]);
+    let model = dir.path().join("open.tflite");
+    std::fs::write(&model, file.build()).unwrap();
+    let values = dir.path().join("values");
+    let floats = |values: &[f32]| -> Vec<u8> {
+        values.iter().flat_map(|value| value.to_le_bytes()).collect()
+    };
+    std::fs::write(&values, floats(&[0.0, -2.0, 3.0, 0.0, 0.0, -6.0])).unwrap();
+    let (given, out) = (format!("0={}", path(&values)), dir.path().join("out"));
+    for mode in ["inproc", "sync", "burst"] {
+        let args = ["run", path(&model), "--input", &given, "--output", path(&out), "--json"];
+        let shape = ["--shape", "x=2x3", "--mode", mode];
+        let report = json(&succeed(&[&args[..], &shape].concat()));
+        assert_eq!(report["outputs"][0]["dimensions"], serde_json::json!([2, 3]), "{mode}");
+        assert_eq!(report["outputs"][1]["dimensions"], serde_json::json!([3, 2]), "{mode}");
+        let wanted = floats(&[0.0, 2.0, 3.0, 0.0, 0.0, 6.0]);
+        assert_eq!(std::fs::read(out.join("out0.bin")).unwrap(), wanted, "{mode}");
+        let places = [0i64, 1, 0, 2, 1, 2].map(i64::to_le_bytes).concat();
+        assert_eq!(std::fs::read(out.join("out1.bin")).unwrap(), places, "{mode}");
+    }
+    for (shape, why) in [
+        ("y=2x3", "no input is called \"y\"; there are x"),
+        ("x=2", "input \"x\" has 2 dimensions, not 1"),
+        ("x=0x3", "\"0\" is no extent"),
+        ("2x3", "expected NAME=DIMS"),
+    ] {
+        let error = fail(2, &["run", path(&model), "--shape", shape]);
+        assert!(error.contains(why), "{error}");
+    }
+    succeed(&["check", path(&model), "--shape", "x=2x3"]);
+    succeed(&["bench", path(&model), "--shape", "x=2x3", "--runs", "3"]);
+    assert!(succeed(&["dot", path(&model), "--shape", "x=2x3"]).contains("digraph"));
 }
 
 #[test]

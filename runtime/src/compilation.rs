@@ -18,6 +18,7 @@ use crate::compile_options::CompileOptions;
 use crate::device::Device;
 use crate::error::{Result, RuntimeError};
 use crate::execution::Execution;
+use crate::extensions;
 use crate::frame::{Argument, Frame, Plane};
 use crate::memory::CompilationId;
 use crate::partition::{self, Partitioned};
@@ -47,6 +48,11 @@ struct Inner {
 struct Signature {
     inputs: Vec<Operand>,
     outputs: Vec<Operand>,
+    /// Bytes of each input and output, where that is known.
+    input_bytes: Vec<Option<usize>>,
+    output_bytes: Vec<Option<usize>>,
+    /// Bytes of an output's element, where that is known.
+    output_elements: Vec<Option<usize>>,
 }
 
 impl Signature {
@@ -62,9 +68,18 @@ impl Signature {
                 })
                 .collect()
         };
+        let bytes = |operands: &[Operand]| {
+            operands.iter().map(|operand| extensions::data_size(operand, model)).collect()
+        };
+        let inputs = operands(&model.main.input_indexes)?;
+        let outputs = operands(&model.main.output_indexes)?;
+        let elements = outputs.iter().map(|operand| extensions::element_bytes(operand.kind, model));
         Ok(Self {
-            inputs: operands(&model.main.input_indexes)?,
-            outputs: operands(&model.main.output_indexes)?,
+            input_bytes: bytes(&inputs),
+            output_bytes: bytes(&outputs),
+            output_elements: elements.collect(),
+            inputs,
+            outputs,
         })
     }
 }
@@ -98,8 +113,9 @@ impl Compilation {
         options: &CompileOptions,
     ) -> Result<Self> {
         let preference = options.preference;
-        let signature = Signature::of(model)?;
         let Partitioned { prepared, devices, planned } = partitioned;
+        extensions::learn(model, &devices);
+        let signature = Signature::of(model)?;
         let names = devices.iter().map(Device::name).collect::<Vec<_>>();
         vlog!(Compilation, "{} operations on {names:?}", model.main.operations.len());
         log_dot(model, "runtime");
@@ -164,11 +180,12 @@ impl Compilation {
     /// As for [`Compilation::frame`]; [`RuntimeError::Argument`] if there are more planes than
     /// arguments, or one is too small for its argument or can't be written.
     pub fn frame_over(&self, inputs: &[Option<Plane>], outputs: &[Option<Plane>]) -> Result<Frame> {
-        let arguments = |what: &str, operands: &[Operand]| {
+        let arguments = |what: &str, operands: &[Operand], bytes: &[Option<usize>]| {
             operands
                 .iter()
+                .zip(bytes)
                 .enumerate()
-                .map(|(index, operand)| match operand.data_size() {
+                .map(|(index, (operand, &bytes))| match bytes {
                     Some(length) => Ok(Argument { dimensions: Vec::new(), length }),
                     None => Err(RuntimeError::Argument(format!(
                         "the size of {what} {index} is not known: {} {:?}",
@@ -177,10 +194,24 @@ impl Compilation {
                 })
                 .collect::<Result<Vec<_>>>()
         };
-        let input_arguments = arguments("input", self.inputs())?;
-        let output_arguments = arguments("output", self.outputs())?;
+        let signature = &self.0.signature;
+        let (model_inputs, model_outputs) = (&signature.inputs, &signature.outputs);
+        let input_arguments = arguments("input", model_inputs, &signature.input_bytes)?;
+        let output_arguments = arguments("output", model_outputs, &signature.output_bytes)?;
         let arguments = [input_arguments.as_slice(), output_arguments.as_slice()];
-        Frame::over(self.inputs(), self.outputs(), arguments, [inputs, outputs])
+        let mut frame = Frame::over(model_inputs, model_outputs, arguments, [inputs, outputs])?;
+        frame.set_output_elements(signature.output_elements.clone());
+        Ok(frame)
+    }
+
+    /// Bytes of each input, in their order; `None` where the model leaves the size open.
+    pub fn input_bytes(&self) -> &[Option<usize>] {
+        &self.0.signature.input_bytes
+    }
+
+    /// Bytes of each output, in their order; `None` where the model leaves the size open.
+    pub fn output_bytes(&self) -> &[Option<usize>] {
+        &self.0.signature.output_bytes
     }
 
     /// A frame whose arguments have shapes and sizes of the caller's choosing.
@@ -189,7 +220,9 @@ impl Compilation {
     /// [`RuntimeError::Argument`] if there are more or fewer than the model has;
     /// [`RuntimeError::Memory`] where there is no room.
     pub fn frame_with(&self, inputs: &[Argument], outputs: &[Argument]) -> Result<Frame> {
-        Frame::new(self.inputs(), self.outputs(), inputs, outputs)
+        let mut frame = Frame::new(self.inputs(), self.outputs(), inputs, outputs)?;
+        frame.set_output_elements(self.0.signature.output_elements.clone());
+        Ok(frame)
     }
 
     /// Executions over the control connection.

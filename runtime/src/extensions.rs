@@ -88,9 +88,7 @@ pub(crate) fn data_size(operand: &Operand, model: &Model) -> Option<usize> {
         OperandType::Oem => return None,
         _ => return operand.data_size(),
     };
-    let mut names = model.extension_name_to_prefix.iter();
-    let name = &names.find(|entry| entry.prefix == code.prefix)?.name;
-    let info = registry().of_name(name, code.number)?;
+    let info = info_of(code, model)?;
     let element = usize::try_from(info.byte_size).ok()?;
     if !info.is_tensor {
         return Some(element);
@@ -102,6 +100,22 @@ pub(crate) fn data_size(operand: &Operand, model: &Model) -> Option<usize> {
         0 => None,
         extent => bytes.checked_mul(usize::try_from(extent).ok()?),
     })
+}
+
+/// Bytes of an element of a type; `None` where that is not known.
+pub(crate) fn element_bytes(kind: OperandType, model: &Model) -> Option<usize> {
+    match kind {
+        OperandType::Extension(code) => usize::try_from(info_of(code, model)?.byte_size).ok(),
+        OperandType::Oem => None,
+        _ => kind.element_bytes(),
+    }
+}
+
+/// The extension's description of a type that a model uses.
+fn info_of(code: ExtensionCode, model: &Model) -> Option<ExtensionOperandType> {
+    let mut names = model.extension_name_to_prefix.iter();
+    let name = &names.find(|entry| entry.prefix == code.prefix)?.name;
+    registry().of_name(name, code.number)
 }
 
 /// Notes what devices offer, if a model uses any extension.

@@ -15,7 +15,8 @@ use crate::finish::{Parts, extensions};
 use crate::flatbuffer::Budget;
 use crate::lower::{Import, lower_all};
 use crate::model::{ImportOptions, Imported};
-use crate::schema::{File, Graph};
+use crate::packed_files;
+use crate::schema::{Builtin, File, Graph, Tensor};
 
 /// A .tflite file in memory.
 ///
@@ -36,6 +37,8 @@ pub struct ModelFile {
     bytes: Vec<u8>,
     /// The file on disk, where the bytes come from one.
     descriptor: Option<OsFile>,
+    /// Shapes of inputs that are not the file's.
+    resized: Vec<(usize, Vec<u32>)>,
     /// The memory of the bytes that all models share, once one of them has constants.
     pool: OnceLock<Memory>,
 }
@@ -73,12 +76,12 @@ impl ModelFile {
         // A file that grows meanwhile is read as long as it was.
         let length = file.metadata()?.len();
         (&file).take(length).read_to_end(&mut bytes)?;
-        Ok(Self { bytes, descriptor: Some(file), pool: OnceLock::new() })
+        Ok(Self { bytes, descriptor: Some(file), resized: Vec::new(), pool: OnceLock::new() })
     }
 
     /// Takes a file that is in memory already. The constants of its models are in one copy of it.
     pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Self {
-        Self { bytes: bytes.into(), descriptor: None, pool: OnceLock::new() }
+        Self { bytes: bytes.into(), descriptor: None, resized: Vec::new(), pool: OnceLock::new() }
     }
 
     /// The bytes of the file.
@@ -94,13 +97,54 @@ impl ModelFile {
         Ok(Contents::read(&self.bytes)?)
     }
 
+    /// The names of the classes of an output, where the file packs them (`TFLITE_METADATA` and a
+    /// ZIP archive behind the FlatBuffer).
+    ///
+    /// # Errors
+    /// The file or its metadata is broken.
+    pub fn labels(&self, output: usize) -> Result<Option<Vec<String>>, ImportError> {
+        Ok(packed_files::labels(&self.bytes, &self.contents()?, output)?)
+    }
+
+    /// Gives an input of the file another shape in later imports, where the file leaves it open or
+    /// was made for another one. The shapes of what follows from it are worked out at import; where
+    /// they depend on values that are known at run time alone, they stay open.
+    ///
+    /// # Errors
+    /// The file is broken, has no input of this name, or the input has another number of
+    /// dimensions.
+    pub fn resize(&mut self, input: &str, shape: &[u32]) -> Result<(), ImportError> {
+        let budget = Budget::of_file(&self.bytes);
+        let file = File::parse(&self.bytes, &budget)?;
+        let graph = first_graph(&file)?;
+        let mut inputs = graph.inputs.iter().copied();
+        let Some(index) = inputs.find(|&index| graph.tensors[index].name == input) else {
+            let names = graph.inputs.iter().map(|&index| graph.tensors[index].name.as_str());
+            let names = names.collect::<Vec<_>>().join(", ");
+            let why = format!("no input is called {input:?}; there are {names}");
+            return Err(ImportError::Interface(why));
+        };
+        let now = &graph.tensors[index].shape;
+        if now.len() != shape.len() && !now.is_empty() {
+            let why = format!("input {input:?} has {} dimensions, not {}", now.len(), shape.len());
+            return Err(ImportError::Interface(why));
+        }
+        self.resized.retain(|(known, _)| *known != index);
+        self.resized.push((index, shape.to_vec()));
+        Ok(())
+    }
+
     /// Imports the file's first graph.
     ///
     /// # Errors
     /// The file is broken, or some of its operators can't be mapped.
     pub fn import(&self, options: ImportOptions) -> Result<Imported, ImportError> {
         let budget = Budget::of_file(&self.bytes);
-        let file = File::parse(&self.bytes, &budget)?;
+        let mut file = File::parse(&self.bytes, &budget)?;
+        if !self.resized.is_empty() {
+            first_graph(&file)?;
+            reshape(&mut file, &self.resized);
+        }
         let graph = first_graph(&file)?;
         let places: Vec<usize> = (0..graph.operators.len()).collect();
         let mut import = Import::new(&file, graph);
@@ -129,6 +173,7 @@ impl ModelFile {
         let graph = file.graphs.remove(0);
         // Graphs that operators refer to keep their numbers.
         file.graphs.insert(0, select(graph, &file, request)?);
+        reshape(&mut file, request.shapes);
         let mut import = Import::new(&file, first_graph(&file)?);
         import.options = options;
         import.is_part = true;
@@ -253,9 +298,6 @@ fn select<'a>(
     if let Some(tensor) = named.find(|&&tensor| tensor >= tensors) {
         return wrong(format!("there is no tensor {tensor}: the graph has {tensors}"));
     }
-    for (tensor, shape) in request.shapes {
-        graph.tensors[*tensor].give_shape(shape);
-    }
     let count = graph.operators.len();
     let mut operators: Vec<Option<_>> = graph.operators.into_iter().map(Some).collect();
     let mut chosen = Vec::new();
@@ -276,6 +318,57 @@ fn select<'a>(
     graph.outputs = request.outputs.to_vec();
     graph.operators = chosen;
     Ok(graph)
+}
+
+/// Gives tensors of the first graph other shapes. Where that changes any, the file's shapes of what
+/// operators compute hold no more, except for shapes themselves, whose number of elements is a
+/// rank; nor do those of graphs that operators refer to.
+fn reshape(file: &mut File<'_>, shapes: &[(usize, Vec<u32>)]) {
+    let has_data = |file: &File<'_>, graph: &Graph<'_>| -> Vec<bool> {
+        graph.tensors.iter().map(|tensor| file.range(tensor).is_some()).collect()
+    };
+    let mut graphs = std::mem::take(&mut file.graphs);
+    let mut is_changed = false;
+    for (number, graph) in graphs.iter_mut().enumerate() {
+        let mut of_shapes = has_data(file, graph);
+        if number > 0 {
+            let inputs: Vec<usize> = graph.inputs.clone();
+            inputs.into_iter().for_each(|input| forget(&mut graph.tensors[input]));
+        } else {
+            for (tensor, shape) in shapes {
+                let tensor = &mut graph.tensors[*tensor];
+                is_changed |= tensor.shape != *shape;
+                tensor.give_shape(shape);
+            }
+        }
+        if !is_changed {
+            break;
+        }
+        for operator in &graph.operators {
+            let builtin = file.codes[operator.code].builtin;
+            let mut inputs = operator.inputs.iter().copied().flatten();
+            let is_shape = match builtin {
+                Builtin::Shape | Builtin::Rank => true,
+                Builtin::Range | Builtin::Where | Builtin::Unique => false,
+                _ => inputs.all(|input| of_shapes[input]),
+            };
+            for &output in &operator.outputs {
+                of_shapes[output] = is_shape;
+                if !is_shape {
+                    forget(&mut graph.tensors[output]);
+                }
+            }
+        }
+    }
+    file.graphs = graphs;
+}
+
+/// Forgets the file's shape of a tensor; scalars stay scalars, and shapes that were given hold.
+fn forget(tensor: &mut Tensor) {
+    let is_scalar = tensor.shape.is_empty() && tensor.has_rank;
+    if !is_scalar && !tensor.is_shape_given {
+        tensor.forget_shape();
+    }
 }
 
 /// A shared memory with these bytes.

@@ -106,6 +106,10 @@ impl Import<'_> {
     }
 
     fn output_operand(&mut self, index: usize) -> Result<u32, ImportError> {
+        if self.options.extension && self.options.file_types {
+            let value = self.own_value(index)?;
+            return self.mark_output(value);
+        }
         let mut value = self.value(index)?;
         let kind = self.builder.operand(value).kind;
         match ExtensionType::of_operand(kind) {

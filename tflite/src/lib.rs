@@ -31,6 +31,7 @@ mod graph;
 mod lower;
 mod model;
 mod operand;
+mod packed_files;
 mod schema;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -13,6 +13,10 @@ pub struct ImportOptions {
     pub extension: bool,
     /// Widens compressed weights to FLOAT32 where TFLite would quantise activations on the fly.
     pub widened_hybrid: bool,
+    /// Leaves inputs and outputs of types that NNAPI has not (INT64 and others of the extension)
+    /// what they are in the file, where `extension` is set. Else 64-bit integers travel as 32-bit
+    /// ones, and other types are refused.
+    pub file_types: bool,
 }
 
 /// The operations that an operator became.

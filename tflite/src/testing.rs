@@ -216,6 +216,10 @@ pub fn import_anything(bytes: &[u8]) -> Result<Imported, ImportError> {
     let imported = Imported::from_bytes(bytes)?;
     // Broken notes do not keep a model from being imported, yet its graph can be described.
     if let Ok(contents) = described {
+        let labels = crate::packed_files::labels(bytes, &contents, 0);
+        debug_assert!(
+            labels.is_err() || labels.is_ok_and(|it| it.is_none_or(|it| it.len() <= bytes.len()))
+        );
         debug_assert_eq!(contents.operators.len(), imported.operators.len());
         let ranges = contents.metadata.iter().map(|entry| &entry.range);
         let ranges = ranges.chain(contents.tensors.iter().filter_map(|it| it.data.as_ref()));

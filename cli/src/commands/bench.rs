@@ -14,6 +14,7 @@ use crate::session::{ModelSession, Sample, open_device};
 use crate::source::Source;
 use crate::stats::{Latencies, Summary};
 use crate::table::TextTable;
+use crate::values::byte_len;
 
 /// Measures each model in turn, or where its time goes, or this machine.
 pub(crate) fn bench(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failure> {
@@ -46,7 +47,7 @@ pub(crate) fn bench(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failure
 
 /// The models that are asked for, those of files first.
 pub(super) fn sources(args: &BenchArgs) -> impl Iterator<Item = Result<Source, Failure>> {
-    let opened = args.models.iter().map(|path| Source::open(path, true));
+    let opened = args.models.iter().map(|path| Source::open(path, &args.import, true));
     let all = opened.chain(args.builtin.iter().map(|name| Source::builtin(name)));
     all.map(|source| Ok(source?.with_hint(args.engine.hint)))
 }
@@ -182,7 +183,7 @@ pub(crate) fn fill_inputs(session: &mut ModelSession, source: &Source) -> Result
 /// Bytes that are neither zero nor all alike, and that are finite small numbers in every float
 /// type.
 pub(crate) fn sample(operand: &Operand) -> Vec<u8> {
-    let length = operand.data_size().unwrap_or(0);
+    let length = byte_len(operand).unwrap_or(0);
     let unit = |at: usize| f32::from(u8::try_from(at % 251).unwrap_or(0)) / 125.5 - 1.0;
     match operand.kind {
         OperandType::TensorFloat32 => {
@@ -192,7 +193,9 @@ pub(crate) fn sample(operand: &Operand) -> Vec<u8> {
             (0..length / 2).flat_map(|at| half::f16::from_f32(unit(at)).to_le_bytes()).collect()
         }
         // Often an index or a size: zero is valid most often.
-        OperandType::TensorInt32 | OperandType::TensorBool8 => vec![0; length],
+        OperandType::TensorInt32 | OperandType::TensorBool8 | OperandType::Extension(_) => {
+            vec![0; length]
+        }
         _ => (0..length).map(|at| u8::try_from(at % 251).unwrap_or(0)).collect(),
     }
 }

@@ -8,7 +8,7 @@ use crate::source::Source;
 
 /// Prints the graph.
 pub(crate) fn dot(args: &DotArgs, out: &mut dyn Write) -> Result<(), Failure> {
-    let source = Source::choose(args.model.as_deref(), args.builtin.as_deref())?;
+    let source = Source::choose(args.model.as_deref(), args.builtin.as_deref(), &args.import)?;
     write!(out, "{}", nnburst::hal::dot(&source.model, &source.name))?;
     Ok(())
 }

@@ -16,16 +16,19 @@ use crate::session::{ModelSession, open_device_for};
 use crate::source::Source;
 use crate::stats::{Latencies, Summary};
 use crate::table::figure;
-use crate::values::{narrowed, real_values, top, widened};
+use crate::values::{byte_len, narrowed, real_values, top, type_name, widened};
 
 /// Runs and prints what came out.
 pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
-    let source = Source::choose(args.model.as_deref(), args.builtin.as_deref())?;
+    let source = Source::choose(args.model.as_deref(), args.builtin.as_deref(), &args.import)?;
     let source = source.with_hint(args.engine.hint);
     let device = open_device_for(&source.model, &args.engine)?;
     let source = source.instead_for(&device)?.unwrap_or(source);
     let mut inputs = open_inputs(args, &source)?;
-    let labels = args.labels.as_deref().map(|path| read_labels(path, &source)).transpose()?;
+    let labels = match &args.labels {
+        Some(path) => Some(read_labels(path, &source)?),
+        None => source.labels.clone().filter(|labels| fits(labels, &source)),
+    };
     if let Some(dir) = &args.output {
         // Before the run, which may take long.
         std::fs::create_dir_all(dir)
@@ -37,6 +40,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
     }
     let mut files: Vec<Vec<u8>> = source.outputs().map(|_| Vec::new()).collect();
     let mut last = files.clone();
+    let mut shapes = Vec::new();
     let mut latencies = Latencies::new()?;
     let mut pacer = Pacer::new(args.pace.period);
     let mut late = 0;
@@ -53,8 +57,10 @@ pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
         let latency = session.step()?.latency;
         latencies.record(latency);
         late += u64::from(args.engine.deadline.is_some_and(|deadline| latency > deadline));
+        shapes.clear();
         for (((at, _), file), last) in source.outputs().zip(&mut files).zip(&mut last) {
             *last = session.read(at)?;
+            shapes.push(session.output_shape(at)?);
             if args.output.is_none() {
                 continue;
             }
@@ -69,7 +75,8 @@ pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
     }
     let missed = Missed { deadlines: late, periods: pacer.finish(), of: latencies.len() };
     let labels = labels.unwrap_or_default();
-    let report = report(args, &source, device.name(), &last, &labels, latencies.summary());
+    let outputs = Computed { last: &last, shapes: &shapes, labels: &labels };
+    let report = report(args, &source, device.name(), &outputs, latencies.summary());
     if args.json {
         let line = serde_json::to_string(&report)
             .map_err(|error| Failure::check(format!("the report: {error}")))?;
@@ -118,7 +125,7 @@ fn open_inputs(args: &RunArgs, source: &Source) -> Result<Vec<Input>, Failure> {
         .iter()
         .enumerate()
         .map(|(number, &(at, operand))| {
-            let length = operand.data_size().ok_or_else(|| {
+            let length = byte_len(operand).ok_or_else(|| {
                 Failure::usage(format!(
                     "input {number} has no known size: {:?}",
                     operand.dimensions
@@ -156,17 +163,28 @@ fn read_labels(path: &Path, source: &Source) -> Result<Vec<String>, Failure> {
     let text = String::from_utf8(read_at_most(path, LABELS_LIMIT)?)
         .map_err(|_| Failure::usage(format!("{shown}: not UTF-8")))?;
     let labels: Vec<_> = text.trim_end().lines().map(|line| line.trim().to_owned()).collect();
-    let elements = |operand: &Operand| operand.dimensions.iter().product::<u32>();
-    let classes = source.outputs().next().map_or(0, |(_, operand)| elements(operand));
-    // Where the shape isn't known before the run, no count is wrong.
-    if classes > 0 && usize::try_from(classes) != Ok(labels.len()) {
+    if !fits(&labels, source) {
         return Err(Failure::usage(format!(
-            "{shown}: {} labels, expected {classes}: output 0 of {} has as many classes",
+            "{shown}: {} labels, expected {}: output 0 of {} has as many classes",
             labels.len(),
+            classes(source),
             source.name
         )));
     }
     Ok(labels)
+}
+
+/// Elements of the first output; 0 where its shape isn't known before the run.
+fn classes(source: &Source) -> u32 {
+    let elements = |operand: &Operand| operand.dimensions.iter().product::<u32>();
+    source.outputs().next().map_or(0, |(_, operand)| elements(operand))
+}
+
+/// Returns whether there are as many labels as classes. Where the shape isn't known before the run,
+/// no count is wrong.
+fn fits(labels: &[String], source: &Source) -> bool {
+    let classes = classes(source);
+    classes == 0 || usize::try_from(classes) == Ok(labels.len())
 }
 
 #[derive(Debug, Serialize)]
@@ -196,20 +214,28 @@ struct Class {
     label: String,
 }
 
+/// The outputs of the last step.
+struct Computed<'a> {
+    last: &'a [Vec<u8>],
+    shapes: &'a [Vec<u32>],
+    /// The names of the first one's classes; empty where none are known.
+    labels: &'a [String],
+}
+
 fn report(
     args: &RunArgs,
     source: &Source,
     device: &str,
-    last: &[Vec<u8>],
-    labels: &[String],
+    computed: &Computed<'_>,
     latency_us: Option<Summary>,
 ) -> Report {
     const SHOWN: usize = 8;
+    let Computed { last, shapes, labels } = computed;
     let mut outputs = Vec::new();
     let mut classes = Vec::new();
-    for ((number, (_, operand)), last) in source.outputs().enumerate().zip(last) {
+    for ((number, (_, operand)), last) in source.outputs().enumerate().zip(*last) {
         let values = real_values(operand, last);
-        if number == 0 && (args.image.is_some() || args.labels.is_some()) {
+        if number == 0 && (args.image.is_some() || !labels.is_empty()) {
             classes = top(&values, args.top)
                 .into_iter()
                 .map(|index| Class {
@@ -220,8 +246,8 @@ fn report(
                 .collect();
         }
         outputs.push(OutputReport {
-            r#type: operand.kind.name(),
-            dimensions: operand.dimensions.clone(),
+            r#type: type_name(operand.kind),
+            dimensions: shapes.get(number).cloned().unwrap_or_default(),
             first: values.into_iter().take(SHOWN).collect(),
         });
     }

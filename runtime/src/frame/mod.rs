@@ -55,6 +55,8 @@ struct Body {
     padded: Vec<Padded>,
     inputs: Vec<OperandType>,
     outputs: Vec<OperandType>,
+    /// Bytes of an output's element, where that is known.
+    output_elements: Vec<Option<usize>>,
     last: Last,
     latency: Duration,
     packets: Packets,
@@ -191,6 +193,7 @@ impl Frame {
             },
             inputs: inputs.iter().map(|operand| operand.kind).collect(),
             outputs: outputs.iter().map(|operand| operand.kind).collect(),
+            output_elements: outputs.iter().map(|operand| operand.kind.element_bytes()).collect(),
             last: Last::Nothing,
             latency: Duration::ZERO,
             packets: Packets::default(),
@@ -198,6 +201,11 @@ impl Frame {
             current_here: None,
         }));
         frame.laid_over(Direction::Input, input_planes)?.laid_over(Direction::Output, output_planes)
+    }
+
+    /// Says how many bytes the outputs' elements have, those of extension types included.
+    pub(crate) fn set_output_elements(&mut self, elements: Vec<Option<usize>>) {
+        self.0.output_elements = elements;
     }
 
     /// Copies values into an input.
@@ -483,7 +491,7 @@ impl Frame {
     #[inline]
     fn computed_bytes(&self, output: usize) -> Option<usize> {
         let shape = self.output_shapes().get(output)?;
-        let element = self.0.outputs.get(output)?.element_bytes()?;
+        let element = (*self.0.output_elements.get(output)?)?;
         shape
             .dimensions
             .iter()

@@ -183,7 +183,7 @@ impl Import<'_> {
         for &index in &graph.inputs {
             let tensor = &graph.tensors[index];
             let mut operand = self.own_operand(tensor)?;
-            if operand.dimensions.is_empty() {
+            if tensor.is_scalar() {
                 operand.dimensions.push(1);
             }
             let input = self.builder.add(operand.with_lifetime(OperandLifeTime::SubgraphInput));

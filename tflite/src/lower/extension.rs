@@ -82,7 +82,7 @@ impl Import<'_> {
     }
 
     /// The operand that holds a tensor's value in the file's own type.
-    pub(super) fn own_value(&mut self, index: usize) -> Lowered<u32> {
+    pub(crate) fn own_value(&mut self, index: usize) -> Lowered<u32> {
         let tensor = &self.graph.tensors[index];
         let Some(kind) = extension_type(tensor.kind) else { return self.value(index) };
         if let Some(&known) = self.wide.get(&index) {
@@ -226,7 +226,7 @@ impl Lower<'_, '_> {
                 continue;
             };
             let tensor = &self.import.graph.tensors[index];
-            if tensor.shape.is_empty() && argument < 31 {
+            if tensor.is_scalar() && argument < 31 {
                 scalars |= 1 << argument;
             }
             inputs.push(self.import.own_value(index)?);
@@ -328,10 +328,12 @@ impl Lower<'_, '_> {
     pub(super) fn own_output(&mut self, result: usize, is_open: bool) -> Lowered<u32> {
         let tensor = self.output_tensor(result)?;
         let mut operand = self.import.own_operand(tensor)?;
-        if operand.dimensions.is_empty() && (tensor.has_rank || self.is_result(result)) {
+        if tensor.is_shape_open {
+            operand.dimensions = self.inferred(result).unwrap_or_default();
+        } else if operand.dimensions.is_empty() && (tensor.has_rank || self.is_result(result)) {
             operand.dimensions.push(1);
         }
-        if is_open && !tensor.is_shape_given {
+        if is_open && !tensor.is_shape_given && !tensor.is_shape_open {
             match tensor.signature.len() == operand.dimensions.len() && !tensor.signature.is_empty()
             {
                 true => operand.dimensions.clone_from(&tensor.signature),

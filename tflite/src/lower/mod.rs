@@ -8,6 +8,7 @@ mod control;
 mod convolution;
 mod detection;
 pub(crate) mod extension;
+mod infer;
 mod inline;
 mod integer_lstm;
 mod normalization;
@@ -183,7 +184,11 @@ impl<'a> Import<'a> {
         let mut inputs = Vec::new();
         for &index in &self.graph.inputs {
             let tensor = &self.graph.tensors[index];
-            let mut operand = operand_of(tensor)?.with_lifetime(OperandLifeTime::SubgraphInput);
+            let operand = match self.options.file_types {
+                true => self.own_operand(tensor)?,
+                false => operand_of(tensor)?,
+            };
+            let mut operand = operand.with_lifetime(OperandLifeTime::SubgraphInput);
             if operand.dimensions.is_empty() {
                 // A scalar: tensors of the HAL have a dimension at least.
                 operand.dimensions.push(1);
@@ -473,6 +478,10 @@ impl<'a> Lower<'_, 'a> {
     /// Old files leave shapes to the interpreter.
     fn result_dims(&self, result: usize, inferred: Option<&[u32]>) -> Lowered<Vec<u32>> {
         let tensor = self.output_tensor(result)?;
+        if tensor.is_shape_open {
+            let known = inferred.map(|dims| if dims.is_empty() { vec![1] } else { dims.to_vec() });
+            return Ok(self.inferred(result).or(known).unwrap_or_default());
+        }
         Ok(match (tensor.shape.as_slice(), inferred) {
             // A scalar is one element in one dimension here.
             ([], Some([])) => vec![1],

@@ -325,6 +325,11 @@ impl Lower<'_, '_> {
 }
 
 impl SlicePlan {
+    /// Returns whether a dimension is dropped.
+    pub(super) fn shrinks(&self, axis: usize) -> bool {
+        self.shrink_mask & (1 << axis) != 0
+    }
+
     /// One more dimension, all of it.
     fn whole(&mut self) {
         let bit = 1 << self.begin.len();

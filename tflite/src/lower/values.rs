@@ -207,8 +207,8 @@ impl Lower<'_, '_> {
             Some(value) => self.import.builder.dims(value),
             None => &self.import.graph.tensors[index].shape,
         };
-        let scalar = self.import.graph.tensors[index].shape.is_empty();
-        (!dims.contains(&0) && !scalar).then(|| dims.to_vec())
+        let scalar = self.import.graph.tensors[index].is_scalar();
+        (!dims.is_empty() && !dims.contains(&0) && !scalar).then(|| dims.to_vec())
     }
 
     fn fold_pairs(&self, apply: impl Fn(i64, i64) -> Option<i64>) -> Option<Vec<i64>> {

@@ -99,6 +99,12 @@ macro_rules! options {
     )*};
 }
 
+/// `FullyConnectedOptions.keep_num_dims`.
+pub(crate) const FULLY_CONNECTED_KEEP_NUM_DIMS: Field =
+    Field::new(2, "FullyConnectedOptions.keep_num_dims");
+/// `SqueezeOptions.squeeze_dims`.
+pub(crate) const SQUEEZE_DIMS: Field = Field::new(0, "SqueezeOptions.squeeze_dims");
+
 options! {
     conv_2d = 1, "Conv2DOptions" {
         PADDING = 0, "padding"; STRIDE_W = 1, "stride_w"; STRIDE_H = 2, "stride_h";

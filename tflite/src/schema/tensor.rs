@@ -87,6 +87,8 @@ pub(crate) struct Tensor {
     pub(crate) is_variable: bool,
     /// True if the shape is not the file's but what the caller of the import promises.
     pub(crate) is_shape_given: bool,
+    /// True if the file's shape does not hold, so that nobody knows the rank.
+    pub(crate) is_shape_open: bool,
     /// Where most values are 0 and left out.
     pub(crate) sparsity: Option<Sparsity>,
 }
@@ -120,6 +122,7 @@ impl Tensor {
             },
             has_rank: table.scalar(HAS_RANK, false)?,
             is_shape_given: false,
+            is_shape_open: false,
         })
     }
 }
@@ -131,6 +134,19 @@ impl Tensor {
         self.signature.clear();
         self.has_rank = true;
         self.is_shape_given = true;
+    }
+
+    /// Forgets the shape, which holds for other shapes of the graph's inputs.
+    pub(crate) fn forget_shape(&mut self) {
+        self.shape.clear();
+        self.signature.clear();
+        self.has_rank = false;
+        self.is_shape_open = true;
+    }
+
+    /// Returns whether the tensor has no dimension.
+    pub(crate) fn is_scalar(&self) -> bool {
+        self.shape.is_empty() && !self.is_shape_open
     }
 }
 

@@ -1,0 +1,460 @@
+//! Extents of results where the file's do not hold: its inputs were given other shapes.
+//!
+//! Graphs whose inputs were resized have no extents for what operators compute. What follows from the extents of an operator's inputs, its options and its constants is worked out
+//! here; what depends on values that are known at run time alone stays open.
+
+use super::{Lower, axis_of, broadcast};
+use crate::schema::Builtin;
+use crate::schema::options::{self, Fields, OptionsKind};
+
+impl Lower<'_, '_> {
+    /// The extents of a result; `None` where they are not known, or not known here.
+    pub(super) fn inferred(&self, result: usize) -> Option<Vec<u32>> {
+        let dims = self.inferred_dims(result)?;
+        // A scalar is one element in one dimension here.
+        Some(if dims.is_empty() { vec![1] } else { dims })
+    }
+
+    fn inferred_dims(&self, result: usize) -> Option<Vec<u32>> {
+        match self.import.file.codes[self.op.code].builtin {
+            Builtin::Conv2d => self.conv_dims(&CONV),
+            Builtin::DepthwiseConv2d => self.conv_dims(&DEPTHWISE),
+            Builtin::AveragePool2d | Builtin::MaxPool2d | Builtin::L2Pool2d => self.pool_dims(),
+            Builtin::TransposeConv => self.constant_dims(0),
+            Builtin::FullyConnected => self.dense_dims(),
+            Builtin::BatchMatmul => self.matmul_dims(),
+            Builtin::Reshape => self.reshape_dims(),
+            Builtin::Squeeze => self.squeeze_dims(),
+            Builtin::ExpandDims => {
+                let mut dims = self.dims(0)?;
+                let axis = axis_of(self.one_int(1)?, dims.len() + 1).ok()?;
+                dims.insert(axis, 1);
+                Some(dims)
+            }
+            Builtin::Concatenation => self.joined_dims(),
+            Builtin::Pack => {
+                let mut dims = self.dims(0)?;
+                let axis = self.options(options::pack::KIND).ok()?;
+                let axis = axis.int(options::pack::AXIS, 0).ok()?;
+                let axis = axis_of(i64::from(axis), dims.len() + 1).ok()?;
+                dims.insert(axis, u32::try_from(self.op.inputs.len()).ok()?);
+                Some(dims)
+            }
+            Builtin::Unpack => {
+                let mut dims = self.dims(0)?;
+                let axis = self.options(options::unpack::KIND).ok()?;
+                let axis = axis.int(options::unpack::AXIS, 0).ok()?;
+                dims.remove(axis_of(i64::from(axis), dims.len()).ok()?);
+                Some(dims)
+            }
+            Builtin::Split => {
+                let mut dims = self.dims(1)?;
+                let axis = axis_of(self.one_int(0)?, dims.len()).ok()?;
+                let parts = u32::try_from(self.op.outputs.len()).ok()?;
+                dims[axis] = dims[axis].checked_div(parts)?;
+                Some(dims)
+            }
+            Builtin::SplitV => self.split_v_dims(result),
+            Builtin::Pad | Builtin::Padv2 | Builtin::MirrorPad => self.padded_dims(),
+            Builtin::Slice => self.slice_dims(),
+            Builtin::StridedSlice => self.strided_slice_dims(),
+            Builtin::Transpose => {
+                let (dims, order) = (self.dims(0)?, self.constant_ints(1).ok()?);
+                order.iter().map(|&axis| dims.get(usize::try_from(axis).ok()?).copied()).collect()
+            }
+            Builtin::Tile => {
+                let times = self.constant_dims(1)?;
+                let dims = self.dims(0)?.into_iter().zip(times);
+                dims.map(|(extent, times)| extent.checked_mul(times)).collect()
+            }
+            Builtin::BroadcastTo | Builtin::Fill => {
+                let at = usize::from(self.import.file.codes[self.op.code].builtin != Builtin::Fill);
+                self.constant_dims(at)
+            }
+            Builtin::ResizeBilinear | Builtin::ResizeNearestNeighbor => {
+                let (dims, size) = (self.dims(0)?, self.constant_dims(1)?);
+                let (&[batch, _, _, channels], &[height, width]) = (&dims[..], &size[..]) else {
+                    return None;
+                };
+                Some(vec![batch, height, width, channels])
+            }
+            Builtin::SpaceToDepth => self.block_dims(true),
+            Builtin::DepthToSpace => self.block_dims(false),
+            Builtin::Mean
+            | Builtin::Sum
+            | Builtin::ReduceProd
+            | Builtin::ReduceMax
+            | Builtin::ReduceMin
+            | Builtin::ReduceAny
+            | Builtin::ReduceAll => self.reduced_dims(),
+            Builtin::ArgMax | Builtin::ArgMin => {
+                let mut dims = self.dims(0)?;
+                dims.remove(axis_of(self.one_int(1)?, dims.len()).ok()?);
+                Some(dims)
+            }
+            Builtin::Gather => self.gather_dims(),
+            Builtin::Shape => Some(vec![u32::try_from(self.dims(0)?.len()).ok()?]),
+            Builtin::TopkV2 => {
+                let mut dims = self.dims(0)?;
+                *dims.last_mut()? = u32::try_from(self.one_int(1)?).ok()?;
+                Some(dims)
+            }
+            builtin => self.elementwise_dims(builtin),
+        }
+    }
+
+    fn elementwise_dims(&self, builtin: Builtin) -> Option<Vec<u32>> {
+        match builtin {
+            Builtin::Add
+            | Builtin::Sub
+            | Builtin::Mul
+            | Builtin::Div
+            | Builtin::Maximum
+            | Builtin::Minimum
+            | Builtin::Pow
+            | Builtin::FloorDiv
+            | Builtin::FloorMod
+            | Builtin::SquaredDifference
+            | Builtin::Atan2
+            | Builtin::BitwiseXor
+            | Builtin::RightShift
+            | Builtin::Less
+            | Builtin::LessEqual
+            | Builtin::Greater
+            | Builtin::GreaterEqual
+            | Builtin::Equal
+            | Builtin::NotEqual
+            | Builtin::LogicalAnd
+            | Builtin::LogicalOr => self.broadcast_of(0, 1),
+            Builtin::SelectV2 => {
+                let (condition, values) = (self.dims(0)?, self.broadcast_of(1, 2)?);
+                broadcast_dims(&condition, &values)
+            }
+            Builtin::Select => self.dims(1),
+            Builtin::Prelu
+            | Builtin::AddN
+            | Builtin::Abs
+            | Builtin::Neg
+            | Builtin::Exp
+            | Builtin::Log
+            | Builtin::Sin
+            | Builtin::Cos
+            | Builtin::Sqrt
+            | Builtin::Rsqrt
+            | Builtin::Square
+            | Builtin::Floor
+            | Builtin::Ceil
+            | Builtin::Round
+            | Builtin::Sign
+            | Builtin::Relu
+            | Builtin::Relu6
+            | Builtin::ReluN1To1
+            | Builtin::Relu0To1
+            | Builtin::LeakyRelu
+            | Builtin::Elu
+            | Builtin::Gelu
+            | Builtin::HardSwish
+            | Builtin::Logistic
+            | Builtin::Tanh
+            | Builtin::LogicalNot
+            | Builtin::Softmax
+            | Builtin::LogSoftmax
+            | Builtin::L2Normalization
+            | Builtin::LocalResponseNormalization
+            | Builtin::Quantize
+            | Builtin::Dequantize
+            | Builtin::Cast
+            | Builtin::Cumsum
+            | Builtin::ReverseV2
+            | Builtin::ReverseSequence
+            | Builtin::ZerosLike
+            | Builtin::DynamicUpdateSlice => self.dims(0),
+            _ => None,
+        }
+    }
+
+    /// The extents of an argument in the file's sense, without dimensions for a scalar.
+    fn dims(&self, argument: usize) -> Option<Vec<u32>> {
+        let index = self.optional_tensor(argument)?;
+        let tensor = &self.import.graph.tensors[index];
+        let dims = match self.import.values[index] {
+            Some(_) if tensor.is_scalar() => return Some(Vec::new()),
+            Some(value) => self.import.builder.dims(value),
+            None => &tensor.shape,
+        };
+        let is_known = !dims.contains(&0) && (!dims.is_empty() || tensor.is_scalar());
+        is_known.then(|| dims.to_vec())
+    }
+
+    /// A constant that holds extents.
+    fn constant_dims(&self, argument: usize) -> Option<Vec<u32>> {
+        let values = self.constant_ints(argument).ok()?;
+        values.into_iter().map(|extent| u32::try_from(extent).ok()).collect()
+    }
+
+    /// The one value of a constant.
+    fn one_int(&self, argument: usize) -> Option<i64> {
+        match self.constant_ints(argument).ok()?[..] {
+            [value] => Some(value),
+            _ => None,
+        }
+    }
+
+    fn broadcast_of(&self, a: usize, b: usize) -> Option<Vec<u32>> {
+        broadcast_dims(&self.dims(a)?, &self.dims(b)?)
+    }
+
+    fn conv_dims(&self, fields: &ConvFields) -> Option<Vec<u32>> {
+        let (input, filter) = (self.dims(0)?, self.dims(1)?);
+        let (&[batch, height, width, _], &[first, rows, columns, last]) = (&input[..], &filter[..])
+        else {
+            return None;
+        };
+        let options = self.options(fields.kind).ok()?;
+        let padding = options.byte(fields.padding).ok()?;
+        let int = |field, default| positive(&options, field, default);
+        let (stride_w, stride_h) = (int(fields.strides[0], 0)?, int(fields.strides[1], 0)?);
+        let (wide, high) = (int(fields.dilations[0], 1)?, int(fields.dilations[1], 1)?);
+        let spread = |taps: u32, by: u32| taps.checked_sub(1)?.checked_mul(by)?.checked_add(1);
+        Some(vec![
+            batch,
+            windows(padding, height, spread(rows, high)?, stride_h)?,
+            windows(padding, width, spread(columns, wide)?, stride_w)?,
+            if fields.is_depthwise { last } else { first },
+        ])
+    }
+
+    fn pool_dims(&self) -> Option<Vec<u32>> {
+        use options::pool_2d as o;
+        let input = self.dims(0)?;
+        let &[batch, height, width, channels] = &input[..] else { return None };
+        let options = self.options(o::KIND).ok()?;
+        let padding = options.byte(o::PADDING).ok()?;
+        let int = |field| positive(&options, field, 0);
+        Some(vec![
+            batch,
+            windows(padding, height, int(o::FILTER_HEIGHT)?, int(o::STRIDE_H)?)?,
+            windows(padding, width, int(o::FILTER_WIDTH)?, int(o::STRIDE_W)?)?,
+            channels,
+        ])
+    }
+
+    fn dense_dims(&self) -> Option<Vec<u32>> {
+        let (mut dims, weights) = (self.dims(0)?, self.dims(1)?);
+        let &[units, depth] = &weights[..] else { return None };
+        let keeps = options::FULLY_CONNECTED_KEEP_NUM_DIMS;
+        if self.options(options::fully_connected::KIND).ok()?.boolean(keeps, false).ok()? {
+            *dims.last_mut()? = units;
+            return Some(dims);
+        }
+        Some(vec![product(&dims)?.checked_div(depth)?, units])
+    }
+
+    fn matmul_dims(&self) -> Option<Vec<u32>> {
+        use options::batch_matmul as o;
+        let options = self.options(o::KIND).ok()?;
+        let (mut a, mut b) = (self.dims(0)?, self.dims(1)?);
+        let ([a2, a1], [b2, b1]) = (last_two(&mut a)?, last_two(&mut b)?);
+        let rows = if options.boolean(o::ADJ_X, false).ok()? { a1 } else { a2 };
+        let columns = if options.boolean(o::ADJ_Y, false).ok()? { b2 } else { b1 };
+        let mut dims = broadcast_dims(&a, &b)?;
+        dims.extend([rows, columns]);
+        Some(dims)
+    }
+
+    fn reshape_dims(&self) -> Option<Vec<u32>> {
+        use options::reshape as o;
+        let wanted = match self.constant_ints(1) {
+            Ok(wanted) => wanted,
+            Err(_) if self.has(1) => return None,
+            Err(_) => {
+                let wanted = self.options(o::KIND).ok()?.ints(o::NEW_SHAPE).ok()?;
+                wanted.into_iter().map(i64::from).collect()
+            }
+        };
+        let known: Vec<u32> =
+            wanted.iter().filter_map(|&extent| u32::try_from(extent).ok()).collect();
+        let open = match known.len() == wanted.len() {
+            true => 1,
+            false => product(&self.dims(0)?)?.checked_div(product(&known)?)?,
+        };
+        Some(wanted.iter().map(|&extent| u32::try_from(extent).unwrap_or(open)).collect())
+    }
+
+    fn squeeze_dims(&self) -> Option<Vec<u32>> {
+        let dims = self.dims(0)?;
+        let axes = self.options(OptionsKind::new(30, "SqueezeOptions")).ok()?;
+        let axes = axes.ints(options::SQUEEZE_DIMS).ok()?;
+        let axes = axes.iter().map(|&axis| axis_of(i64::from(axis), dims.len()).ok());
+        let axes = axes.collect::<Option<Vec<usize>>>()?;
+        let falls = |axis: usize| match axes.is_empty() {
+            true => dims[axis] == 1,
+            false => axes.contains(&axis),
+        };
+        Some((0..dims.len()).filter(|&axis| !falls(axis)).map(|axis| dims[axis]).collect())
+    }
+
+    fn joined_dims(&self) -> Option<Vec<u32>> {
+        use options::concatenation as o;
+        let mut dims = self.dims(0)?;
+        let axis = self.options(o::KIND).ok()?.int(o::AXIS, 0).ok()?;
+        let axis = axis_of(i64::from(axis), dims.len()).ok()?;
+        for argument in 1..self.op.inputs.len() {
+            let more = *self.dims(argument)?.get(axis)?;
+            dims[axis] = dims[axis].checked_add(more)?;
+        }
+        Some(dims)
+    }
+
+    fn split_v_dims(&self, result: usize) -> Option<Vec<u32>> {
+        let (mut dims, sizes) = (self.dims(0)?, self.constant_ints(1).ok()?);
+        let axis = axis_of(self.one_int(2)?, dims.len()).ok()?;
+        let known: i64 = sizes.iter().filter(|&&size| size >= 0).sum();
+        let size = match *sizes.get(result)? {
+            -1 => i64::from(dims[axis]) - known,
+            size => size,
+        };
+        dims[axis] = u32::try_from(size).ok()?;
+        Some(dims)
+    }
+
+    fn padded_dims(&self) -> Option<Vec<u32>> {
+        let (dims, borders) = (self.dims(0)?, self.constant_dims(1)?);
+        let (borders, rest) = borders.as_chunks::<2>();
+        if borders.len() != dims.len() || !rest.is_empty() {
+            return None;
+        }
+        let grown = dims.into_iter().zip(borders);
+        grown.map(|(extent, [a, b])| extent.checked_add(*a)?.checked_add(*b)).collect()
+    }
+
+    fn slice_dims(&self) -> Option<Vec<u32>> {
+        let (dims, begins) = (self.dims(0)?, self.constant_dims(1)?);
+        let sizes = self.constant_ints(2).ok()?;
+        let axes = dims.iter().zip(begins).zip(sizes);
+        axes.map(|((extent, begin), size)| match size {
+            -1 => extent.checked_sub(begin),
+            size => u32::try_from(size).ok(),
+        })
+        .collect()
+    }
+
+    fn strided_slice_dims(&self) -> Option<Vec<u32>> {
+        use options::strided_slice as o;
+        let dims = self.dims(0)?;
+        let plan = self.slice_plan(&dims).ok()?;
+        if self.options(o::KIND).ok()?.int(o::NEW_AXIS_MASK, 0).ok()? != 0 {
+            return None;
+        }
+        let kept = (0..dims.len()).filter(|axis| !plan.shrinks(*axis));
+        kept.map(|axis| u32::try_from(plan.range(axis)?.2).ok().filter(|&it| it > 0)).collect()
+    }
+
+    fn block_dims(&self, is_to_depth: bool) -> Option<Vec<u32>> {
+        let dims = self.dims(0)?;
+        let &[batch, height, width, depth] = &dims[..] else { return None };
+        let (kind, field) = match is_to_depth {
+            true => (options::space_to_depth::KIND, options::space_to_depth::BLOCK_SIZE),
+            false => (options::depth_to_space::KIND, options::depth_to_space::BLOCK_SIZE),
+        };
+        let block = positive(&self.options(kind).ok()?, field, 0)?;
+        let area = block.checked_mul(block)?;
+        Some(match is_to_depth {
+            true => vec![batch, height / block, width / block, depth.checked_mul(area)?],
+            false => {
+                let (height, width) = (height.checked_mul(block)?, width.checked_mul(block)?);
+                vec![batch, height, width, depth / area]
+            }
+        })
+    }
+
+    fn reduced_dims(&self) -> Option<Vec<u32>> {
+        use options::reducer as o;
+        let dims = self.dims(0)?;
+        let keeps = self.options(o::KIND).ok()?.boolean(o::KEEP_DIMS, false).ok()?;
+        let axes = self.constant_ints(1).ok()?;
+        let axes = axes.iter().map(|&axis| axis_of(axis, dims.len()).ok());
+        let axes = axes.collect::<Option<Vec<usize>>>()?;
+        let left = dims.iter().enumerate().filter_map(|(axis, &extent)| {
+            match (axes.contains(&axis), keeps) {
+                (false, _) => Some(extent),
+                (true, true) => Some(1),
+                (true, false) => None,
+            }
+        });
+        Some(left.collect())
+    }
+
+    fn gather_dims(&self) -> Option<Vec<u32>> {
+        use options::gather as o;
+        let (dims, indices) = (self.dims(0)?, self.dims(1)?);
+        let options = self.options(o::KIND).ok()?;
+        let axis = axis_of(i64::from(options.int(o::AXIS, 0).ok()?), dims.len()).ok()?;
+        let batch = options.int(o::BATCH_DIMS, 0).ok()?;
+        let batch = match batch {
+            0 => 0,
+            batch => axis_of(i64::from(batch), indices.len() + 1).ok()?,
+        };
+        let inner = indices.get(batch..)?;
+        Some([&dims[..axis], inner, dims.get(axis + 1..)?].concat())
+    }
+}
+
+/// The fields of a convolution's options.
+struct ConvFields {
+    kind: OptionsKind,
+    padding: crate::flatbuffer::Field,
+    /// Along the width, then the height.
+    strides: [crate::flatbuffer::Field; 2],
+    dilations: [crate::flatbuffer::Field; 2],
+    is_depthwise: bool,
+}
+
+const CONV: ConvFields = ConvFields {
+    kind: options::conv_2d::KIND,
+    padding: options::conv_2d::PADDING,
+    strides: [options::conv_2d::STRIDE_W, options::conv_2d::STRIDE_H],
+    dilations: [options::conv_2d::DILATION_W, options::conv_2d::DILATION_H],
+    is_depthwise: false,
+};
+
+const DEPTHWISE: ConvFields = ConvFields {
+    kind: options::depthwise_conv_2d::KIND,
+    padding: options::depthwise_conv_2d::PADDING,
+    strides: [options::depthwise_conv_2d::STRIDE_W, options::depthwise_conv_2d::STRIDE_H],
+    dilations: [options::depthwise_conv_2d::DILATION_W, options::depthwise_conv_2d::DILATION_H],
+    is_depthwise: true,
+};
+
+/// The value of an option that has to be positive.
+fn positive(options: &Fields<'_>, field: crate::flatbuffer::Field, default: i32) -> Option<u32> {
+    let value = options.int(field, default).ok()?;
+    u32::try_from(value).ok().filter(|&value| value > 0)
+}
+
+/// The number of windows of so many elements along an extent: SAME (0) pads, VALID (1) does not.
+fn windows(padding: i8, extent: u32, taps: u32, stride: u32) -> Option<u32> {
+    match padding {
+        0 => Some(extent.div_ceil(stride)),
+        1 => Some(extent.checked_sub(taps)? / stride + 1),
+        _ => None,
+    }
+}
+
+fn product(dims: &[u32]) -> Option<u32> {
+    dims.iter().try_fold(1u32, |all, &extent| all.checked_mul(extent))
+}
+
+/// Takes the last two extents off.
+fn last_two(dims: &mut Vec<u32>) -> Option<[u32; 2]> {
+    let (last, before) = (dims.pop()?, dims.pop()?);
+    Some([before, last])
+}
+
+/// The shape that two shapes broadcast to, where no dimensions are those of a scalar.
+fn broadcast_dims(a: &[u32], b: &[u32]) -> Option<Vec<u32>> {
+    match (a, b) {
+        ([], other) | (other, []) => Some(other.to_vec()),
+        _ => broadcast(a, b),
+    }
+}

@@ -1,0 +1,191 @@
+//! Inputs with other shapes than the file's, types of inputs and outputs, and packed labels.
+
+#![expect(clippy::unwrap_used, reason = "a test outside #[test] functions")]
+
+use std::sync::Arc;
+
+use nnburst_executor::{
+    CompileOptions, Control, ExtensionRegistry, Input, Output, Plan, TfliteExecutor,
+};
+use nnburst_hal::tflite_extension::{self, ExtensionType};
+use nnburst_hal::{OperandType, View, ViewMut};
+use nnburst_tflite::testing::{Fields, TfliteFile, Value, write};
+use nnburst_tflite::{ImportOptions, Imported, ModelFile, TensorKind};
+
+const F32: TensorKind = TensorKind::Float32;
+
+fn plan(imported: &Imported) -> Plan {
+    let mut extensions = ExtensionRegistry::default();
+    extensions.register(tflite_extension::NAME, Arc::new(TfliteExecutor));
+    let options = CompileOptions { extensions, ..CompileOptions::default() };
+    Plan::compile(&imported.model, &options).unwrap()
+}
+
+/// The outputs for inputs, each with its size in bytes.
+fn run(imported: &Imported, inputs: &[&[u8]], sizes: &[usize]) -> Vec<Vec<u8>> {
+    let given: Vec<_> = inputs.iter().map(|bytes| Input::new(View::of(bytes))).collect();
+    let mut outputs: Vec<Vec<u8>> = sizes.iter().map(|&size| vec![0; size]).collect();
+    let taken: Vec<_> = outputs.iter_mut().map(|bytes| Output::new(ViewMut::of(bytes))).collect();
+    plan(imported).session().run(&given, &taken, &Control::default()).unwrap();
+    drop(taken);
+    outputs
+}
+
+fn same_padding(strides: i32, activation: usize) -> Fields {
+    let mut fields = vec![(0, Value::I8(0)), (1, Value::I32(strides)), (2, Value::I32(strides))];
+    if activation == 0 {
+        fields.extend([(3, Value::I32(2)), (4, Value::I32(2))]);
+    }
+    fields
+}
+
+/// A network whose tensors follow from the size of its image: convolution, pooling, padding,
+/// joining, a mean and a dense layer, with the arithmetic on its shape that converters leave.
+fn network() -> TfliteFile {
+    let mut file = TfliteFile::new();
+    let image = file.input("image", F32, &[1, 8, 8, 2]);
+    let filter = file.float_constant("filter", &[3, 3, 3, 2], &[0.125; 54]);
+    let bias = file.float_constant("bias", &[3], &[0.5; 3]);
+    let conv = file.tensor("conv", F32, &[1, 4, 4, 3]);
+    file.operator_with("CONV_2D", &[image, filter, bias], &[conv], 1, same_padding(2, 3));
+    let pooled = file.tensor("pooled", F32, &[1, 4, 4, 3]);
+    file.operator_with("MAX_POOL_2D", &[conv], &[pooled], 5, same_padding(1, 0));
+    let joined = file.tensor("joined", F32, &[1, 4, 4, 6]);
+    let axis = vec![(0, Value::I32(3))];
+    file.operator_with("CONCATENATION", &[conv, pooled], &[joined], 10, axis);
+    let borders = file.int_constant("borders", &[4, 2], &[0, 0, 1, 1, 0, 1, 0, 0]);
+    let padded = file.tensor("padded", F32, &[1, 6, 5, 6]);
+    file.operator("PAD", &[joined, borders], &[padded]);
+    // [batch, height * width, 6], the product written as -1.
+    let shape = file.tensor("shape", TensorKind::Int32, &[4]);
+    file.operator("SHAPE", &[padded], &[shape]);
+    let [zero, one] = [0, 1].map(|at| file.int_constant("at", &[1], &[at]));
+    let batch = file.tensor("batch", TensorKind::Int32, &[1]);
+    let fields = vec![(4, Value::I32(0))];
+    file.operator_with("STRIDED_SLICE", &[shape, zero, one, one], &[batch], 32, fields);
+    let rest = file.int_constant("rest", &[2], &[-1, 6]);
+    let wanted = file.tensor("wanted", TensorKind::Int32, &[3]);
+    file.operator_with("CONCATENATION", &[batch, rest], &[wanted], 10, vec![(0, Value::I32(0))]);
+    let rows = file.tensor("rows", F32, &[1, 30, 6]);
+    file.operator("RESHAPE", &[padded, wanted], &[rows]);
+    let axes = file.int_constant("axes", &[1], &[1]);
+    let mean = file.tensor("mean", F32, &[1, 6]);
+    file.operator_with("MEAN", &[rows, axes], &[mean], 27, Vec::new());
+    file.outputs(&[mean, rows]);
+    file
+}
+
+#[test]
+fn what_follows_from_an_input_has_its_shape() {
+    let mut file = ModelFile::from_bytes(network().build());
+    file.resize("image", &[2, 12, 6, 2]).unwrap();
+    for extension in [false, true] {
+        let options = ImportOptions { extension, ..ImportOptions::default() };
+        let imported = file.import(options).unwrap();
+        assert_eq!(imported.inputs[0].dims, [2, 12, 6, 2]);
+        assert_eq!(imported.outputs[0].dims, [2, 6]);
+        assert_eq!(imported.outputs[1].dims, [2, 8 * 4, 6]);
+        let image: Vec<u8> = [1f32; 2 * 12 * 6 * 2].iter().flat_map(|x| x.to_le_bytes()).collect();
+        let outputs = run(&imported, &[&image], &[2 * 6 * 4, 2 * 32 * 6 * 4]);
+        // The middle of the image: 18 products of an eighth, and the bias.
+        let rows: Vec<f32> =
+            outputs[1].as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
+        assert_eq!(rows[(4 + 1) * 6], 18.0 / 8.0 + 0.5);
+        assert_eq!(rows[0], 0.0, "the border");
+    }
+}
+
+#[test]
+fn only_inputs_of_the_file_have_other_shapes() {
+    let mut file = ModelFile::from_bytes(network().build());
+    let why = file.resize("picture", &[1, 2, 2, 2]).unwrap_err().to_string();
+    assert_eq!(why, "no input is called \"picture\"; there are image");
+    let why = file.resize("image", &[1, 2]).unwrap_err().to_string();
+    assert_eq!(why, "input \"image\" has 4 dimensions, not 2");
+    // A depth that no filter has is found when the model is compiled, not before.
+    file.resize("image", &[1, 8, 8, 5]).unwrap();
+    let refused = file.import(ImportOptions::default());
+    let why = refused.map(|imported| Plan::compile(&imported.model, &CompileOptions::default()));
+    assert!(!matches!(why, Ok(Ok(_))));
+}
+
+#[test]
+fn integers_of_64_bits_keep_their_type() {
+    let mut file = TfliteFile::new();
+    let x = file.input("x", TensorKind::Int64, &[3]);
+    let y = file.tensor("y", TensorKind::Int64, &[3]);
+    file.operator_with("MUL", &[x, x], &[y], 21, Vec::new());
+    file.outputs(&[y]);
+    let file = ModelFile::from_bytes(file.build());
+    let options = ImportOptions { extension: true, file_types: true, ..ImportOptions::default() };
+    let imported = file.import(options).unwrap();
+    let kind = |info: &nnburst_tflite::TensorInfo| ExtensionType::of_operand(info.kind);
+    assert_eq!(kind(&imported.inputs[0]), Some(ExtensionType::TensorInt64));
+    assert_eq!(kind(&imported.outputs[0]), Some(ExtensionType::TensorInt64));
+    assert_eq!(imported.outputs[0].byte_len(), Some(24));
+    let values = [3_000_000_000i64, -5, 1 << 20];
+    let bytes = |values: [i64; 3]| values.map(i64::to_le_bytes).concat();
+    let outputs = run(&imported, &[&bytes(values)], &[24]);
+    assert_eq!(outputs[0], bytes(values.map(|value| value * value)));
+    let narrow = ImportOptions { file_types: false, ..options };
+    assert_eq!(file.import(narrow).unwrap().outputs[0].kind, OperandType::TensorInt32);
+}
+
+/// A ZIP archive of files that are stored as they are, behind `before`.
+fn zip(before: &[u8], files: &[(&str, &[u8])]) -> Vec<u8> {
+    let (mut out, mut directory) = (before.to_vec(), Vec::new());
+    let half = |value: usize| u16::try_from(value).unwrap().to_le_bytes();
+    let word = |value: usize| u32::try_from(value).unwrap().to_le_bytes();
+    for (name, bytes) in files {
+        let offset = out.len();
+        let sizes = [[0; 4], word(bytes.len()), word(bytes.len())].concat();
+        let rest = [half(name.len()), half(0)].concat();
+        out.extend([b"PK\x03\x04".as_slice(), &[20, 0, 0, 0, 0, 0, 0, 0, 0, 0]].concat());
+        out.extend([sizes.as_slice(), &rest, name.as_bytes(), bytes].concat());
+        directory
+            .extend([b"PK\x01\x02".as_slice(), &[20, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0]].concat());
+        directory.extend([sizes.as_slice(), &rest, &[0; 10], &word(offset)].concat());
+        directory.extend(name.as_bytes());
+    }
+    let start = out.len();
+    out.extend(&directory);
+    let count = half(files.len());
+    out.extend([b"PK\x05\x06".as_slice(), &[0; 4], &count, &count].concat());
+    out.extend([word(directory.len()), word(start)].concat());
+    out.extend([0, 0]);
+    out
+}
+
+#[test]
+fn labels_are_those_that_the_file_packs() {
+    let mut file = TfliteFile::new();
+    let x = file.input("x", F32, &[1, 3]);
+    let y = file.tensor("y", F32, &[1, 3]);
+    file.operator("ABS", &[x], &[y]);
+    file.outputs(&[y]);
+    let plain = file.build();
+    assert_eq!(ModelFile::from_bytes(plain).labels(0).unwrap(), None);
+    let packed = |name: &str, kind: i8| vec![(0, Value::text(name)), (2, Value::I8(kind))];
+    let files = [packed("other.txt", 1), packed("labels.txt", 2)];
+    let tensor = vec![(6, Value::Tables(vec![files[0].clone(), files[1].clone()]))];
+    let graph = vec![(3, Value::Tables(vec![tensor]))];
+    let metadata = write(&vec![(3, Value::Tables(vec![graph]))], *b"M001");
+    let buffer = file.buffer(&metadata);
+    let entry = vec![(0, Value::text("TFLITE_METADATA")), (1, Value::U32(buffer))];
+    file.model_fields(vec![(6, Value::Tables(vec![entry]))]);
+    let model = file.build();
+    let files = [("other.txt", b"no".as_slice()), ("labels.txt", b"cat\n dog \r\nmouse\n")];
+    let bytes = zip(&model, &files);
+    let file = ModelFile::from_bytes(bytes.clone());
+    assert_eq!(file.labels(0).unwrap().unwrap(), ["cat", "dog", "mouse"]);
+    assert_eq!(file.labels(1).unwrap(), None);
+    assert!(file.import(ImportOptions::default()).is_ok());
+    // An archive that is cut short or damaged has no labels, and harms nothing.
+    for at in model.len()..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0xFF;
+        for bytes in [bytes[..at].to_vec(), damaged] {
+            drop(ModelFile::from_bytes(bytes).labels(0));
+        }
+    }
+}
