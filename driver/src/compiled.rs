@@ -10,6 +10,7 @@ use nnburst_hal::{ExecutionOptions, MeasureTiming, Model, Priority, Result, Time
 
 use crate::buffer::Buffers;
 use crate::client::Client;
+use crate::copied::Copies;
 use crate::estimate::Quickest;
 use crate::processor::Running;
 use crate::shared::Shared;
@@ -25,9 +26,22 @@ pub(crate) const PATIENCE: u8 = 2;
 /// at the clock.
 #[derive(Debug)]
 struct Spare {
-    session: Box<Session>,
+    scratch: Scratch,
     /// Times that the watchdog has seen it since.
     seen: u8,
+}
+
+/// Memory that an execution works in.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    pub(crate) session: Box<Session>,
+    pub(crate) copies: Copies,
+}
+
+impl From<Session> for Scratch {
+    fn from(session: Session) -> Self {
+        Self { session: Box::new(session), copies: Copies::default() }
+    }
 }
 
 /// A model, compiled, with what its executions share.
@@ -57,8 +71,8 @@ impl Compiled {
         priority: Priority,
     ) -> Result<Self> {
         // The first execution finds its memory made.
-        let session = Box::new(plan.try_session()?);
-        let spare = Mutex::new(vec![Spare { session, seen: 0 }]);
+        let scratch = plan.try_session()?.into();
+        let spare = Mutex::new(vec![Spare { scratch, seen: 0 }]);
         let (quickest, origin) = (Quickest::default(), Origin::here());
         Ok(Self { id, model, plan, spare, shared, client, priority, quickest, origin })
     }
@@ -114,19 +128,19 @@ impl Compiled {
         matters.then(Instant::now)
     }
 
-    pub(crate) fn session(&self) -> Box<Session> {
+    pub(crate) fn scratch(&self) -> Scratch {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        spare.map_or_else(|| Box::new(self.plan.session()), |spare| spare.session)
+        spare.map_or_else(|| self.plan.session().into(), |spare| spare.scratch)
     }
 
-    /// As [`Self::session`], with all its memory, for whoever keeps it.
+    /// A session with all its memory, for whoever keeps it.
     ///
     /// # Errors
     /// The client has no memory left for it.
     pub(crate) fn kept_session(&self) -> Result<Box<Session>> {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
         match spare {
-            Some(spare) => Ok(spare.session),
+            Some(spare) => Ok(spare.scratch.session),
             None => Ok(Box::new(self.plan.try_session()?)),
         }
     }
@@ -141,10 +155,10 @@ impl Compiled {
         });
     }
 
-    pub(crate) fn give_back(&self, session: Box<Session>) {
+    pub(crate) fn give_back(&self, scratch: Scratch) {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         if spare.len() < SPARE_SESSIONS {
-            spare.push(Spare { session, seen: 0 });
+            spare.push(Spare { scratch, seen: 0 });
         }
     }
 

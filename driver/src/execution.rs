@@ -16,12 +16,11 @@ use nnburst_hal::{
     validate_request, vlog,
 };
 
+use crate::arguments::{FEW, outside, room};
 use crate::buffer::DriverBuffer;
-use crate::compiled::Compiled;
+use crate::compiled::{Compiled, Scratch};
+use crate::copied::Copies;
 use crate::refusal::invalid;
-
-/// Requests with as many inputs and outputs as this need no allocation.
-const FEW: usize = 16;
 
 /// A pool of a request within this process.
 #[derive(Debug)]
@@ -132,18 +131,47 @@ pub(crate) fn run(
     drop(accesses);
     settled?;
     check_pages(pools)?;
-    let Some(began) = began else { return Ok(Timing::NONE) };
+    Ok(timing(compiled, options, began, alone))
+}
+
+/// Runs a checked request as [`run`] does, by copies of its arguments.
+fn run_copied(
+    compiled: &Compiled,
+    scratch: &mut Scratch,
+    request: &Request,
+    options: &ExecutionOptions,
+    began: Option<Instant>,
+) -> Result<Timing> {
+    let _span = trace_span(Layer::Driver, Phase::Execution, "execute");
+    vlog!(Execution, "a request of {} inputs", request.inputs.len());
+    let Scratch { session, copies } = scratch;
+    copies.read(request, compiled.client().budget())?;
+    let alone = copies.with_arguments(request, |inputs, outputs| {
+        run_session(compiled, session, inputs, outputs, options)
+    })?;
+    copies.write(request, compiled.model(), session.output_shapes())?;
+    Ok(timing(compiled, options, began, alone))
+}
+
+/// The timing of a run that succeeded; `alone` if nothing held it up.
+fn timing(
+    compiled: &Compiled,
+    options: &ExecutionOptions,
+    began: Option<Instant>,
+    alone: bool,
+) -> Timing {
+    let Some(began) = began else { return Timing::NONE };
     let took = began.elapsed();
     if alone {
         compiled.quickest.took(1, took);
     }
     if options.measure == MeasureTiming::No {
-        return Ok(Timing::NONE);
+        return Timing::NONE;
     }
     // The device is this very processor, and what is around the run is no more than a look at the
     // clock of its own.
     let took = whole_microseconds(took);
-    Ok(Timing { time_on_device: took, time_in_driver: took })
+    Timing { time_on_device: took, time_in_driver: took }
 }
 
 impl Compiled {
@@ -165,9 +193,13 @@ impl Compiled {
         options: &ExecutionOptions,
         began: Option<Instant>,
     ) -> ExecutionResult {
-        let pools = map(self, request)?;
-        let mut session = self.session();
-        let ran = run(self, &mut session, request, &pools, options, began);
+        let pools = if Copies::suit(request) { None } else { Some(map(self, request)?) };
+        let mut scratch = self.scratch();
+        let ran = match &pools {
+            Some(pools) => run(self, &mut scratch.session, request, pools, options, began),
+            None => run_copied(self, &mut scratch, request, options, began),
+        };
+        let session = &scratch.session;
         let result = match ran {
             Ok(timing) => {
                 Ok(ExecutionOutcome { output_shapes: session.output_shapes().to_vec(), timing })
@@ -177,7 +209,7 @@ impl Compiled {
             }
             Err(error) => Err(error.into()),
         };
-        self.give_back(session);
+        self.give_back(scratch);
         result
     }
 }
@@ -234,20 +266,27 @@ fn compute(
     options: &ExecutionOptions,
 ) -> Result<bool> {
     with_arguments(request, pools, content, |inputs, outputs| {
-        let running = compiled.begin(options.deadline);
-        let control = Control {
-            checkpoint: Some(&running),
-            stop: Some(compiled.gone()),
-            deadline: options.deadline,
-            loop_timeout: options
-                .loop_timeout
-                .unwrap_or(DEFAULT_LOOP_TIMEOUT)
-                .min(MAX_LOOP_TIMEOUT),
-        };
-        let _span = trace_span(Layer::Cpu, Phase::Computation, "run");
-        session.run(inputs, outputs, &control)?;
-        Ok(!running.was_held_up())
+        run_session(compiled, session, inputs, outputs, options)
     })
+}
+
+fn run_session(
+    compiled: &Compiled,
+    session: &mut Session,
+    inputs: &[Input<'_>],
+    outputs: &[Output<'_>],
+    options: &ExecutionOptions,
+) -> Result<bool> {
+    let running = compiled.begin(options.deadline);
+    let control = Control {
+        checkpoint: Some(&running),
+        stop: Some(compiled.gone()),
+        deadline: options.deadline,
+        loop_timeout: options.loop_timeout.unwrap_or(DEFAULT_LOOP_TIMEOUT).min(MAX_LOOP_TIMEOUT),
+    };
+    let _span = trace_span(Layer::Cpu, Phase::Computation, "run");
+    session.run(inputs, outputs, &control)?;
+    Ok(!running.was_held_up())
 }
 
 /// Does something with the arguments of a request, found in its pools.
@@ -279,21 +318,6 @@ fn with_arguments<R>(
         }
     }
     act(inputs, outputs)
-}
-
-/// Room for `count` values: on the stack if they are few.
-fn room<'a, T: Copy>(
-    few: &'a mut [T; FEW],
-    many: &'a mut Vec<T>,
-    count: usize,
-    empty: T,
-) -> Result<&'a mut [T]> {
-    if count <= FEW {
-        return Ok(few.get_mut(..count).unwrap_or_default());
-    }
-    many.try_reserve_exact(count)?;
-    many.resize(count, empty);
-    Ok(many)
 }
 
 /// Checks the driver-managed buffers of a request; the shapes of those that are inputs, by
@@ -370,10 +394,6 @@ fn range(location: DataLocation, mapping: &Mapping) -> Option<std::ops::Range<us
         0 if start == 0 => Some(0..mapping.len()),
         length => Some(start..start.checked_add(length)?),
     }
-}
-
-fn outside(direction: &'static str, at: usize) -> HalError {
-    HalError::invalid(format!("{direction} {at} is outside its memory, or that can't be written"))
 }
 
 pub(crate) fn microseconds(since: Instant) -> u64 {

@@ -20,12 +20,14 @@
 //! [`Personality`] of it.
 #![forbid(unsafe_code)]
 
+mod arguments;
 mod buffer;
 mod burst;
 mod cache;
 mod calibrate;
 mod client;
 mod compiled;
+mod copied;
 mod device;
 mod estimate;
 mod execution;

@@ -42,8 +42,9 @@ impl Reusable {
         compiled.check_origin()?;
         let began = compiled.clock(options);
         compiled.check_deadline(options, Duration::ZERO)?;
-        let mut session = compiled.session();
-        let ran = execution::run(compiled, &mut session, request, pools, options, began);
+        let mut scratch = compiled.scratch();
+        let session = &mut scratch.session;
+        let ran = execution::run(compiled, session, request, pools, options, began);
         let has_shapes = match &ran {
             Ok(_) => true,
             Err(error) => error.status == ErrorStatus::OutputInsufficientSize,
@@ -51,7 +52,7 @@ impl Reusable {
         if has_shapes {
             execution::copy_shapes(session.output_shapes(), shapes);
         }
-        compiled.give_back(session);
+        compiled.give_back(scratch);
         ran
     }
 

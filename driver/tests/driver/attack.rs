@@ -64,6 +64,11 @@ const ATTACKS: &[(&str, Attack)] = &[
     ("cuts many memories", truncations::cuts_many_memories),
 ];
 
+/// Programs that never talk to the driver and keep the machine's processors as busy as attacks do:
+/// what they cost the good client is the system's doing.
+const CONTROLS: &[(&str, Attack)] =
+    &[("six busy threads", busy), ("six that allocate", allocating)];
+
 /// The users of the good client and of attackers.
 const GOOD: u32 = 12345;
 const ATTACKER: u32 = 65534;
@@ -424,7 +429,7 @@ pub(crate) fn be_the_good_client() {
 pub(crate) fn be_an_attacker() {
     raise_descriptor_limit();
     let (end, name) = (told_to_end(), std::env::var(NAME).unwrap());
-    let (_, attack) = ATTACKS.iter().find(|(known, _)| *known == name).unwrap();
+    let (_, attack) = ATTACKS.iter().chain(CONTROLS).find(|(known, _)| *known == name).unwrap();
     let held = attack(Path::new(&std::env::var_os(SOCKET).unwrap()));
     report(READY);
     while !end.load(Ordering::Relaxed) {
@@ -439,6 +444,31 @@ fn connects(socket: &Path) -> Held {
     let model = prepare(&device, add_one(&[2])).unwrap();
     report("prepared");
     Box::new((device, model))
+}
+
+/// No attack at all: threads that compute.
+fn busy(_: &Path) -> Held {
+    six(|round| round.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1))
+}
+
+/// No attack at all: threads that map memory and let go of it.
+fn allocating(_: &Path) -> Held {
+    six(|round| {
+        std::hint::black_box(vec![1u8; 1 << 20]).iter().map(|&byte| u64::from(byte)).sum::<u64>()
+            + round
+    })
+}
+
+fn six(work: impl Fn(u64) -> u64 + Copy + Send + 'static) -> Held {
+    for _ in 0..6 {
+        std::thread::spawn(move || {
+            let mut round = 0;
+            loop {
+                round = std::hint::black_box(work(round));
+            }
+        });
+    }
+    Box::new(())
 }
 
 #[test]
@@ -459,7 +489,8 @@ fn a_target_is_back_to_what_it_had_when_a_client_has_gone() {
 }
 
 /// The good client's latency beside each attack, as a ratio to its latency without, from windows
-/// that take turns. A measurement for a machine that does nothing else:
+/// that take turns: at most twice that, or twice what it is beside programs that keep the machine
+/// busy and leave the driver alone. A measurement for a machine that does nothing else:
 ///
 /// ```text
 /// cargo test --release -p nnburst-driver --test driver -- --ignored --nocapture measured
@@ -470,8 +501,9 @@ fn measured_latency_beside_attacks() {
     const ROUNDS: usize = 5;
     const WINDOW: Duration = Duration::from_secs(3);
     let only = std::env::var(MEASURED).unwrap_or_default();
-    let mut slow = Vec::new();
-    for (name, _) in ATTACKS.iter().filter(|(name, _)| only.is_empty() || only.contains(name)) {
+    let (mut slow, mut floor) = (Vec::new(), 0.0f64);
+    let is_wanted = |(name, _): &&(&str, Attack)| only.is_empty() || only.contains(name);
+    for (name, _) in CONTROLS.iter().chain(ATTACKS.iter().filter(is_wanted)) {
         let samples = tempfile::tempdir().unwrap();
         std::fs::set_permissions(samples.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
         let samples_file = samples.path().join("samples");
@@ -511,9 +543,12 @@ fn measured_latency_beside_attacks() {
         println!(
             "{name:32} quiet p99 {quiet:9.1} us  beside it {attacked:9.1} us  ratio {ratio:.2}"
         );
-        if ratio > 2.0 {
+        if CONTROLS.iter().any(|(control, _)| control == name) {
+            // What the system itself costs whoever is woken beside busy processes.
+            floor = floor.max(attacked);
+        } else if attacked > 2.0 * quiet.max(floor) {
             slow.push((name, ratio));
         }
     }
-    assert!(slow.is_empty(), "more than twice the quiet p99: {slow:?}");
+    assert!(slow.is_empty(), "more than twice the quiet p99, and that beside controls: {slow:?}");
 }

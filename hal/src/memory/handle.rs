@@ -235,6 +235,22 @@ impl Memory {
         self.0.writable
     }
 
+    /// Returns whether it came from a peer, for a call of the peer's.
+    pub fn is_of_peer(&self) -> bool {
+        self.0.budget.is_some()
+    }
+
+    /// Returns whether its bytes can be copied out and in at any time with the effect of a mapping:
+    /// a memfd of fixed size that nobody keeps from being written.
+    pub fn is_for_copies(&self) -> bool {
+        let fixed = SealFlags::SHRINK | SealFlags::GROW;
+        let unwritable = SealFlags::WRITE | SealFlags::FUTURE_WRITE;
+        self.is_writable()
+            && self.kind() == MemoryKind::Ashmem
+            && rustix::fs::fcntl_get_seals(self.fd())
+                .is_ok_and(|seals| seals.contains(fixed) && !seals.intersects(unwritable))
+    }
+
     /// The numbers of the interface's handle.
     pub fn ints(&self) -> &[i32] {
         &self.0.ints
@@ -349,6 +365,31 @@ impl Memory {
     }
 }
 
+impl Memory {
+    /// Copies bytes in without mapping.
+    ///
+    /// # Errors
+    /// The range is not within the memory, the file ends early, or it can't be written.
+    pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+        let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        if offset.checked_add(size).is_none_or(|end| end > self.0.size) {
+            return Err(MemoryError::OutOfFile { offset, size, file: self.0.size });
+        }
+        if !self.0.writable {
+            return Err(MemoryError::ReadOnly);
+        }
+        let mut at = self.0.offset.saturating_add(offset);
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let written = retry_on_intr(|| pwrite(self.fd(), rest, at));
+            let written = written.map_err(MemoryError::system("pwrite"))?;
+            at = at.saturating_add(u64::try_from(written).unwrap_or(u64::MAX));
+            rest = rest.get(written..).unwrap_or_default();
+        }
+        Ok(())
+    }
+}
+
 impl PartialEq for Memory {
     fn eq(&self, other: &Self) -> bool {
         self.id() == other.id()
@@ -412,6 +453,27 @@ fn whole([low, high]: [i32; 2]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_are_copied_in_and_out_within_the_memory_alone() {
+        let memory = Memory::ashmem(16).unwrap();
+        assert!(memory.is_for_copies() && !memory.is_of_peer());
+        memory.write_at(4, &[7; 8]).unwrap();
+        let mut bytes = [0; 16];
+        memory.read_at(0, &mut bytes).unwrap();
+        assert_eq!(bytes, [0, 0, 0, 0, 7, 7, 7, 7, 7, 7, 7, 7, 0, 0, 0, 0]);
+        for offset in [9, 16, u64::MAX] {
+            let error = memory.write_at(offset, &[1; 8]).unwrap_err();
+            assert!(matches!(error, MemoryError::OutOfFile { .. }), "{error}");
+        }
+        let fd = || memory.fd().try_clone_to_owned().unwrap();
+        let read_only = Memory::from_fd(fd(), 0, 16, false).unwrap();
+        assert_eq!(read_only.write_at(0, &[1]), Err(MemoryError::ReadOnly));
+        assert!(!read_only.is_for_copies());
+        rustix::fs::fcntl_add_seals(memory.fd(), SealFlags::WRITE).unwrap();
+        assert!(!memory.is_for_copies());
+        assert!(memory.write_at(0, &[1]).is_err());
+    }
 
     #[test]
     fn an_offset_survives_its_halves() {

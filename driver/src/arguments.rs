@@ -1,0 +1,25 @@
+//! Lists of a request's arguments as sessions take them.
+
+use nnburst_hal::{HalError, Result};
+
+/// Requests with as many inputs and outputs as this need no allocation.
+pub(crate) const FEW: usize = 16;
+
+/// Room for `count` values: on the stack if they are few.
+pub(crate) fn room<'a, T: Copy>(
+    few: &'a mut [T; FEW],
+    many: &'a mut Vec<T>,
+    count: usize,
+    empty: T,
+) -> Result<&'a mut [T]> {
+    if count <= FEW {
+        return Ok(few.get_mut(..count).unwrap_or_default());
+    }
+    many.try_reserve_exact(count)?;
+    many.resize(count, empty);
+    Ok(many)
+}
+
+pub(crate) fn outside(direction: &'static str, at: usize) -> HalError {
+    HalError::invalid(format!("{direction} {at} is outside its memory, or that can't be written"))
+}
