@@ -1,0 +1,109 @@
+//! What was made on a device, and its restart beside the stream.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use gst::glib;
+use gst::prelude::*;
+use nnburst::RuntimeError;
+use nnburst_doors_common::{Supervised, spawn_thread};
+
+/// Something on a device. To open a device and to compile takes longer than a frame, so after the
+/// driver's death a thread does it, and there is nothing for as long as that takes.
+#[derive(Debug)]
+pub(crate) struct Driver<T>(State<T>);
+
+#[derive(Debug)]
+enum State<T> {
+    Ready(Box<Supervised<T>>),
+    Restarting(Restart<T>),
+    /// There is no thread to restart it, or it panicked; the log says so.
+    Lost,
+}
+
+#[derive(Debug)]
+struct Restart<T> {
+    thread: JoinHandle<Box<Supervised<T>>>,
+    /// Has the thread end before it succeeds.
+    is_cancelled: Arc<AtomicBool>,
+}
+
+/// The pause between attempts to restart a driver, which the supervisor makes longer.
+const RETRY: Duration = Duration::from_millis(50);
+
+impl<T: Send + 'static> Driver<T> {
+    /// Something that has been made.
+    pub(crate) fn new(supervised: Supervised<T>) -> Self {
+        Self(State::Ready(Box::new(supervised)))
+    }
+
+    /// The thing; `None` while its driver is being restarted.
+    pub(crate) fn get(&mut self) -> Option<&mut T> {
+        if matches!(&self.0, State::Restarting(restart) if restart.thread.is_finished())
+            && let State::Restarting(restart) = std::mem::replace(&mut self.0, State::Lost)
+            && let Ok(supervised) = restart.thread.join()
+        {
+            self.0 = State::Ready(supervised);
+        }
+        match &mut self.0 {
+            State::Ready(supervised) => supervised.get().ok(),
+            State::Restarting(_) | State::Lost => None,
+        }
+    }
+
+    /// Restarts a driver whose death `error` stands for. The element's bus gets a warning, and
+    /// `report` the process of the new driver.
+    pub(crate) fn restart<E: IsA<gst::Element> + Send + Sync>(
+        &mut self,
+        element: &E,
+        error: RuntimeError,
+        report: impl Fn(&E, Option<u32>) + Send + 'static,
+    ) {
+        let State::Ready(mut supervised) = std::mem::replace(&mut self.0, State::Lost) else {
+            return;
+        };
+        let weak = element.downgrade();
+        let is_cancelled = Arc::new(AtomicBool::new(false));
+        let cancelled = Arc::clone(&is_cancelled);
+        let restart = move || {
+            if let Some(recovery) = supervised.recover(&error)
+                && let Some(element) = weak.upgrade()
+            {
+                warn(&element, &recovery.to_string());
+            }
+            // Relaxed: the flag hands nothing over.
+            while supervised.get().is_err() && !cancelled.load(Ordering::Relaxed) {
+                std::thread::sleep(RETRY);
+            }
+            if let Some(element) = weak.upgrade() {
+                report(&element, supervised.device().and_then(nnburst::Device::driver_process));
+            }
+            supervised
+        };
+        match spawn_thread("nnburst-restart", restart) {
+            Ok(thread) => self.0 = State::Restarting(Restart { thread, is_cancelled }),
+            Err(error) => {
+                warn(element, &format!("the driver died, and no thread can restart it: {error}"));
+            }
+        }
+    }
+
+    /// Ends the thread that restarts the driver, if there is one.
+    pub(crate) fn close(self) {
+        if let State::Restarting(Restart { thread, is_cancelled }) = self.0 {
+            is_cancelled.store(true, Ordering::Relaxed);
+            drop(thread.join());
+        }
+    }
+}
+
+fn warn(element: &impl IsA<gst::Element>, text: &str) {
+    let error = glib::Error::new(gst::ResourceError::Failed, text);
+    let message = gst::message::Warning::builder_from_error(error)
+        .src(element.upcast_ref::<gst::Element>())
+        .build();
+    // It fails while the bus is flushing: nobody listens then.
+    let _ = element.post_message(message);
+}
