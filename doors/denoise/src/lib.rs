@@ -110,31 +110,56 @@ impl Denoiser {
 
     /// Takes a block and gives the one that was heard [`DELAY`] blocks before, silence at first.
     ///
+    /// A sample that is no number counts as silence: it would stay in the networks' state.
+    ///
     /// # Errors
     /// [`DenoiseError::Runtime`] where the device fails, or does not answer in time
-    /// (`MISSED_DEADLINE_TRANSIENT`). The block is then missing in what comes out, and the next may
-    /// be given.
+    /// (`MISSED_DEADLINE_TRANSIENT`). What this block adds to the sound is then missing: `clean` has
+    /// what the blocks before it added, and the next may be given.
     pub fn push(
         &mut self,
         heard: &[f32; BLOCK],
         clean: &mut [f32; BLOCK],
     ) -> Result<(), DenoiseError> {
-        let start = Instant::now();
+        let end = Instant::now() + self.limit;
+        self.hear(heard);
+        let speech = self.speech_of_window(end);
+        self.add(speech.as_ref().ok(), clean);
+        speech.map(drop)
+    }
+
+    /// Takes a block that is of no use any more, without running the networks: the next ones are
+    /// heard in its context.
+    pub fn skip(&mut self, heard: &[f32; BLOCK]) {
+        self.hear(heard);
+        self.add(None, &mut [0.0; BLOCK]);
+    }
+
+    fn hear(&mut self, heard: &[f32; BLOCK]) {
         self.window.copy_within(BLOCK.., 0);
-        self.window[WINDOW - BLOCK..].copy_from_slice(heard);
+        for (to, &sample) in self.window[WINDOW - BLOCK..].iter_mut().zip(heard) {
+            *to = if sample.is_finite() { sample } else { 0.0 };
+        }
+    }
+
+    fn speech_of_window(&mut self, end: Instant) -> Result<[f32; WINDOW], DenoiseError> {
         let (mut magnitudes, mut mask) = ([0.0; BINS], [0.0; BINS]);
         self.transform.forward(&self.window, &mut magnitudes)?;
-        self.mask.run(&magnitudes, &mut mask, start + self.limit)?;
+        self.mask.run(&magnitudes, &mut mask, end)?;
         let (mut masked, mut speech) = ([0.0; WINDOW], [0.0; WINDOW]);
         self.transform.inverse(&mask, &mut masked)?;
-        self.speech.run(&masked, &mut speech, start + self.limit)?;
+        self.speech.run(&masked, &mut speech, end)?;
+        Ok(speech)
+    }
+
+    /// Adds the speech of a window, and takes the samples that no later one adds to.
+    fn add(&mut self, speech: Option<&[f32; WINDOW]>, clean: &mut [f32; BLOCK]) {
         self.sum.copy_within(BLOCK.., 0);
         self.sum[WINDOW - BLOCK..].fill(0.0);
-        for (sum, sample) in self.sum.iter_mut().zip(speech) {
+        for (sum, sample) in self.sum.iter_mut().zip(speech.into_iter().flatten()) {
             *sum += sample;
         }
         clean.copy_from_slice(&self.sum[..BLOCK]);
-        Ok(())
     }
 
     /// Forgets all that was heard.

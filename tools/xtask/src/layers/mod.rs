@@ -40,6 +40,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("nnburst-conformance", &["nnburst-hal"]),
     ("nnburst-doors-common", &["nnburst"]),
     ("nnburst-denoise", &["nnburst", "nnburst-tflite"]),
+    ("nnburst-ladspa", &["nnburst", "nnburst-denoise", "nnburst-doors-common"]),
     (
         "nnburst-mlts",
         &[
