@@ -8,9 +8,10 @@
 //!                  128 samples ◄─ overlap-add ◄─ second network
 //! ```
 //!
-//! A [`Denoiser`] is what an audio callback owns: [`Denoiser::push`] takes a block and gives one,
-//! without allocating. Each network has a burst and a frame of its own, and its state goes from
-//! frame to frame without being copied.
+//! A [`Denoiser`] is what an audio callback owns: [`Denoiser::try_submit`] takes a block and returns
+//! at once, [`Denoiser::poll`] gives it when it is clean, and neither allocates, locks nor waits.
+//! Who may wait calls [`Denoiser::push`]. Each network has a burst and a frame of its own, and its
+//! state goes from frame to frame without being copied.
 //!
 //! ```no_run
 //! use nnburst::{BurstOptions, Device};
@@ -25,15 +26,17 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod network;
+mod transform;
+
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nnburst::hal::tflite_extension;
-use nnburst::{Burst, BurstOptions, CallOptions, Device, Frame, PrepareOptions, RuntimeError};
-use nnburst_tflite::{ImportError, ImportOptions, Imported};
-use realfft::num_complex::Complex;
-use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
+use nnburst::{BurstOptions, Device, RuntimeError};
+use nnburst_tflite::ImportError;
+
+use network::Network;
+use transform::Transform;
 
 /// Samples of a block: 8 ms at 16 kHz.
 pub const BLOCK: usize = 128;
@@ -68,6 +71,9 @@ pub enum DenoiseError {
     /// The models are no DTLN pair.
     #[error("{0}")]
     NoPair(String),
+    /// A block is on its way already.
+    #[error("a block is on its way: poll for it before the next one is given")]
+    Busy,
     /// A transform refused its buffers.
     #[error("transform: {0}")]
     Transform(#[from] realfft::FftError),
@@ -84,6 +90,17 @@ pub struct Denoiser {
     transform: Transform,
     /// The time that a block may take.
     limit: Duration,
+    underway: Underway,
+}
+
+/// Where the block is that was submitted last.
+enum Underway {
+    Nowhere,
+    /// In the first network, until a time at most.
+    Mask(Instant),
+    /// In the second.
+    Speech(Instant),
+    Failed(DenoiseError),
 }
 
 impl Denoiser {
@@ -105,6 +122,7 @@ impl Denoiser {
             sum: [0.0; WINDOW],
             transform: Transform::new(),
             limit: options.timeout.unwrap_or(BLOCK_TIME),
+            underway: Underway::Nowhere,
         })
     }
 
@@ -121,11 +139,87 @@ impl Denoiser {
         heard: &[f32; BLOCK],
         clean: &mut [f32; BLOCK],
     ) -> Result<(), DenoiseError> {
+        if self.is_busy() {
+            return Err(DenoiseError::Busy);
+        }
         let end = Instant::now() + self.limit;
         self.hear(heard);
         let speech = self.speech_of_window(end);
         self.add(speech.as_ref().ok(), clean);
         speech.map(drop)
+    }
+
+    /// Takes a block and returns at once; [`Denoiser::poll`] has it. Allocates and locks nothing, and
+    /// makes no system call while the driver polls ([`nnburst::Wait::Spin`]).
+    ///
+    /// # Errors
+    /// [`DenoiseError::Busy`] where the block before has not been polled to its end. What else goes
+    /// wrong is for `poll` to say.
+    pub fn try_submit(&mut self, heard: &[f32; BLOCK]) -> Result<(), DenoiseError> {
+        if self.is_busy() {
+            return Err(DenoiseError::Busy);
+        }
+        let end = Instant::now() + self.limit;
+        self.hear(heard);
+        let mut magnitudes = [0.0; BINS];
+        let forward = self.transform.forward(&self.window, &mut magnitudes);
+        let sent = forward.and_then(|()| self.mask.submit(&magnitudes, end));
+        self.underway = sent.map_or_else(Underway::Failed, |()| Underway::Mask(end));
+        Ok(())
+    }
+
+    /// Gives the block that was heard [`DELAY`] blocks before the one submitted, if that is done, and
+    /// takes it from one network to the other, if the first is done: to be called now and then.
+    /// `None` while it is on its way, or nothing is. Never waits; otherwise as
+    /// [`Denoiser::try_submit`].
+    ///
+    /// # Errors
+    /// As for [`Denoiser::push`].
+    pub fn poll(&mut self, clean: &mut [f32; BLOCK]) -> Option<Result<(), DenoiseError>> {
+        loop {
+            self.underway = match std::mem::replace(&mut self.underway, Underway::Nowhere) {
+                Underway::Nowhere => return None,
+                Underway::Mask(end) => {
+                    let mut mask = [0.0; BINS];
+                    match self.mask.poll(&mut mask) {
+                        None => {
+                            self.underway = Underway::Mask(end);
+                            return None;
+                        }
+                        Some(done) => {
+                            let mut masked = [0.0; WINDOW];
+                            let inverse =
+                                done.and_then(|()| self.transform.inverse(&mask, &mut masked));
+                            let sent = inverse.and_then(|()| self.speech.submit(&masked, end));
+                            sent.map_or_else(Underway::Failed, |()| Underway::Speech(end))
+                        }
+                    }
+                }
+                Underway::Speech(end) => {
+                    let mut speech = [0.0; WINDOW];
+                    match self.speech.poll(&mut speech) {
+                        None => {
+                            self.underway = Underway::Speech(end);
+                            return None;
+                        }
+                        Some(Ok(())) => {
+                            self.add(Some(&speech), clean);
+                            return Some(Ok(()));
+                        }
+                        Some(Err(error)) => Underway::Failed(error),
+                    }
+                }
+                Underway::Failed(error) => {
+                    self.add(None, clean);
+                    return Some(Err(error));
+                }
+            };
+        }
+    }
+
+    /// Returns whether a block was submitted and not polled to its end.
+    pub fn is_busy(&self) -> bool {
+        !matches!(self.underway, Underway::Nowhere)
     }
 
     /// Takes a block that is of no use any more, without running the networks: the next ones are
@@ -165,8 +259,12 @@ impl Denoiser {
     /// Forgets all that was heard.
     ///
     /// # Errors
-    /// [`DenoiseError::Runtime`] where the frames can't be written.
+    /// [`DenoiseError::Runtime`] where the frames can't be written, [`DenoiseError::Busy`] while a
+    /// block is on its way.
     pub fn reset(&mut self) -> Result<(), DenoiseError> {
+        if self.is_busy() {
+            return Err(DenoiseError::Busy);
+        }
         (self.window, self.sum) = ([0.0; WINDOW], [0.0; WINDOW]);
         self.mask.reset()?;
         self.speech.reset()
@@ -177,124 +275,4 @@ impl std::fmt::Debug for Denoiser {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Denoiser").finish_non_exhaustive()
     }
-}
-
-/// A network whose second input is the second output of the call before.
-struct Network {
-    burst: Burst,
-    frame: Frame,
-    state_bytes: usize,
-}
-
-impl Network {
-    fn open(
-        device: &Device,
-        path: &Path,
-        samples: usize,
-        burst: &BurstOptions,
-    ) -> Result<Self, DenoiseError> {
-        let extensions = device.extensions()?;
-        let extension = extensions.iter().any(|one| one.name == tflite_extension::NAME);
-        let options = ImportOptions { extension, ..ImportOptions::default() };
-        let imported = Imported::open_with(path, options)
-            .map_err(|error| DenoiseError::Import { path: path.to_owned(), error })?;
-        let compilation = device.compile(&imported.model, PrepareOptions::default())?;
-        let bytes = |operands: &[nnburst::hal::Operand]| -> Vec<Option<usize>> {
-            operands.iter().map(nnburst::hal::Operand::data_size).collect()
-        };
-        let (inputs, outputs) = (bytes(compilation.inputs()), bytes(compilation.outputs()));
-        let [Some(signal), Some(state_bytes)] = inputs[..] else {
-            let why = format!("{}: inputs of {inputs:?} bytes", path.display());
-            return Err(DenoiseError::NoPair(why));
-        };
-        if signal != samples * size_of::<f32>() || outputs != inputs {
-            let why = format!(
-                "{}: inputs of {inputs:?} and outputs of {outputs:?} bytes for {samples} samples",
-                path.display()
-            );
-            return Err(DenoiseError::NoPair(why));
-        }
-        let burst = compilation.burst(burst)?;
-        let frame = burst.frame()?;
-        let mut network = Self { burst, frame, state_bytes };
-        network.reset()?;
-        Ok(network)
-    }
-
-    fn run(&mut self, input: &[f32], output: &mut [f32], end: Instant) -> Result<(), DenoiseError> {
-        self.frame.write(0, input)?;
-        let left = end.saturating_duration_since(Instant::now());
-        let call = CallOptions { timeout: Some(left), ..CallOptions::default() };
-        self.burst.compute_with(&mut self.frame, &call)?;
-        self.frame.read_into(0, output)?;
-        Ok(self.frame.exchange(1, 1)?)
-    }
-
-    fn reset(&mut self) -> Result<(), DenoiseError> {
-        Ok(self.frame.write_bytes(1, &vec![0; self.state_bytes])?)
-    }
-}
-
-/// Between samples and frequencies; in double precision, as the models were trained.
-struct Transform {
-    forward: Arc<dyn RealToComplex<f64>>,
-    inverse: Arc<dyn ComplexToReal<f64>>,
-    samples: Vec<f64>,
-    spectrum: Vec<Complex<f64>>,
-    scratch: Vec<Complex<f64>>,
-}
-
-impl Transform {
-    fn new() -> Self {
-        let mut planner = RealFftPlanner::new();
-        let (forward, inverse) =
-            (planner.plan_fft_forward(WINDOW), planner.plan_fft_inverse(WINDOW));
-        let scratch = forward.get_scratch_len().max(inverse.get_scratch_len());
-        Self {
-            samples: forward.make_input_vec(),
-            spectrum: forward.make_output_vec(),
-            scratch: vec![Complex::default(); scratch],
-            forward,
-            inverse,
-        }
-    }
-
-    /// Keeps the spectrum and gives its magnitudes.
-    fn forward(
-        &mut self,
-        window: &[f32; WINDOW],
-        magnitudes: &mut [f32; BINS],
-    ) -> Result<(), DenoiseError> {
-        for (to, &from) in self.samples.iter_mut().zip(window) {
-            *to = f64::from(from);
-        }
-        let Self { forward, samples, spectrum, scratch, .. } = self;
-        forward.process_with_scratch(samples, spectrum, scratch)?;
-        for (to, from) in magnitudes.iter_mut().zip(spectrum) {
-            *to = narrow(from.norm());
-        }
-        Ok(())
-    }
-
-    /// The kept spectrum under a mask, as samples.
-    fn inverse(
-        &mut self,
-        mask: &[f32; BINS],
-        samples: &mut [f32; WINDOW],
-    ) -> Result<(), DenoiseError> {
-        for (bin, &share) in self.spectrum.iter_mut().zip(mask) {
-            *bin *= f64::from(share) / WINDOW as f64;
-        }
-        let Self { inverse, samples: wide, spectrum, scratch, .. } = self;
-        inverse.process_with_scratch(spectrum, wide, scratch)?;
-        for (to, &from) in samples.iter_mut().zip(wide.iter()) {
-            *to = narrow(from);
-        }
-        Ok(())
-    }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "the networks compute in single precision")]
-fn narrow(x: f64) -> f32 {
-    x as f32
 }

@@ -18,7 +18,7 @@ fn the_recording_is_cleaned_block_by_block_as_if_live() {
     let clean = std::env::temp_dir().join(format!("nnburst-denoise-{}.wav", std::process::id()));
     let told = denoise::run(&device, networks, [&noisy, &clean], 50).unwrap();
     println!("{told}");
-    assert!(told.starts_with("50 blocks, ") && told.ends_with(" missed"), "{told}");
+    assert!(told.starts_with("50 blocks; ") && told.ends_with(" missed"), "{told}");
     let reader = hound::WavReader::open(&clean).unwrap();
     assert_eq!(reader.duration(), 50 * 128);
     std::fs::remove_file(&clean).unwrap();
