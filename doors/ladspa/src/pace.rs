@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// The longest wait in a host that renders a file: for models to be read and compiled, for a driver
 /// to be started again. Once it was in vain there is none until a block is ready in time.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The pace of a host.
 #[derive(Clone, Debug)]

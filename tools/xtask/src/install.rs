@@ -1,16 +1,18 @@
-//! `cargo xtask install`: the command, the C libraries (of networks and of the queue) and what
-//! belongs to them, where packages put them.
+//! `cargo xtask install`: the command, the C libraries (of networks and of the queue), the LADSPA
+//! plugin and what belongs to them, where packages put them.
 //!
 //! ```text
 //!   PREFIX/bin/nnburst                           PREFIX/share/man/man1/nnburst*.1
 //!   PREFIX/LIBDIR/libneuralnetworks.so           PREFIX/lib/systemd/user/nnburst@.{service,socket}
 //!   PREFIX/LIBDIR/libnnburst_fmq_c.so            PREFIX/include/{,android,extensions}/*.h
+//!   PREFIX/lib/ladspa/nnburst.so
 //!   PREFIX/LIBDIR/pkgconfig/{neuralnetworks,nnburst-fmq}.pc
 //! ```
 //!
 //! A release is built in a folder of its own, without the paths of this machine in it, and
 //! stripped.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -30,6 +32,10 @@ const LIBRARIES: [(&str, &str); 2] = [
     ("libneuralnetworks.so", "ndk/neuralnetworks.pc"),
     ("libnnburst_fmq_c.so", "fmq/capi/nnburst-fmq.pc"),
 ];
+
+/// The LADSPA plugin as cargo builds it, its folder below the prefix and its name there: hosts look
+/// in `/usr/lib/ladspa` and `/usr/local/lib/ladspa`, on every machine.
+const LADSPA: (&str, &str, &str) = ("libnnburst_ladspa.so", "lib/ladspa", "nnburst.so");
 
 /// The options of an installation.
 struct Options {
@@ -120,8 +126,12 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     for (library, _) in LIBRARIES {
         put(&built.join(library), &libdir, 0o755)?;
     }
+    let (plugin, folder, name) = LADSPA;
+    let plugin = (built.join(plugin), prefix.join(folder));
+    copy_as(&plugin.0, &options.staged(&plugin.1), name.as_ref(), 0o755)?;
     if !options.is_debug {
         let libraries = LIBRARIES.iter().map(|(library, _)| libdir.join(library));
+        let libraries = libraries.chain([plugin.1.join(name)]);
         for file in std::iter::once(bin.join("nnburst")).chain(libraries) {
             let file = options.staged(&file);
             strip(&options, &file)?;
@@ -170,7 +180,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
 
 /// Builds the command and the library; returns the folder that they are in.
 fn build(options: &Options) -> Result<PathBuf, String> {
-    let packages = ["nnburst-cli", "nnburst-ndk", "nnburst-fmq-capi"];
+    let packages = ["nnburst-cli", "nnburst-ndk", "nnburst-fmq-capi", "nnburst-ladspa"];
     let packages = packages.into_iter().flat_map(|package| ["--package", package]);
     let target = options.target.iter().flat_map(|target| ["--target", target]);
     let cargo = Cargo::new("install").args(["build"]).args(packages).args(target);
@@ -243,8 +253,12 @@ fn files(dir: &Path, extension: &str) -> Result<Vec<PathBuf>, String> {
 }
 
 fn copy(from: &Path, dir: &Path, mode: u32) -> Outcome {
+    copy_as(from, dir, from.file_name().unwrap_or_default(), mode)
+}
+
+fn copy_as(from: &Path, dir: &Path, name: &OsStr, mode: u32) -> Outcome {
     fs::create_dir_all(dir).map_err(at(&dir.display()))?;
-    let to = dir.join(from.file_name().unwrap_or_default());
+    let to = dir.join(name);
     // A program that runs from the file there keeps what it has.
     let made = dir.join(".nnburst-new");
     fs::copy(from, &made).map_err(at(&from.display()))?;

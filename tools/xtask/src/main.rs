@@ -10,6 +10,7 @@
 //! | `manual`                         | writes the command's manual pages anew |
 //! | `operations`                     | writes `docs/operations.md` anew (conformance cases) |
 //! | `peers --venv DIR`               | our models beside TFLite's on one core; see `peers` |
+//! | `doors [NAME ..]`               | the plugins for other people's programs |
 //! | `fuzz [--seconds N] [TARGET ..]` | fuzz targets under AddressSanitizer (nightly) |
 //! | `install [--prefix DIR] ..`      | what a package installs: command, library, pages |
 //! | `layers [--list]`                | which crates, layers and files know which |
@@ -22,6 +23,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool talks")]
 
 mod cargo;
+mod doors;
 mod fuzz;
 mod install;
 mod layers;
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         "manual" => manual(),
         "operations" => operations(),
         "peers" => peers::run(rest),
+        "doors" => doors::run(rest),
         "fuzz" => fuzz::run(rest),
         "install" => install::run(rest),
         "layers" => layers::run(rest),
@@ -62,7 +65,7 @@ fn main() -> ExitCode {
         "tsan" => sanitizers::tsan(),
         _ => {
             eprintln!(
-                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | manual | operations | peers | fuzz | install | layers | links | mlts | neon | symbols | tflite-diff | miri | tsan"
+                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | manual | operations | peers | doors | fuzz | install | layers | links | mlts | neon | symbols | tflite-diff | miri | tsan"
             );
             return ExitCode::from(2);
         }

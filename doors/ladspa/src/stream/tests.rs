@@ -138,8 +138,8 @@ fn a_worker_that_is_stuck_costs_a_host_one_long_wait() {
     let begin = Instant::now();
     let out = run(&mut stream, &heard, 160, ALL);
     let took = begin.elapsed();
-    // Two seconds for the first block, then half the time of the sound at most.
-    assert!((2..4).contains(&took.as_secs()), "{took:?}");
+    // Five seconds for the first block, then half the time of the sound at most.
+    assert!((5..8).contains(&took.as_secs()), "{took:?}");
     assert_eq!(out[1100..], heard[1100 - 768..heard.len() - 768]);
     assert_eq!(stream.misses(), 16_000 / 128 - 3);
     drop(worker);
@@ -159,7 +159,7 @@ fn a_host_that_plays_is_not_kept_waiting() {
         run(&mut stream, &heard, 480, ALL);
         longest = longest.max(call.elapsed());
     }
-    // Half of the 10 ms that a call has, and what a busy machine takes; two seconds if it waited.
+    // Half of the 10 ms that a call has, and what a busy machine takes; five seconds if it waited.
     assert!(longest < Duration::from_millis(500), "{longest:?}");
     // Nothing was loaded, so nothing is missing yet.
     assert_eq!(stream.misses(), 0);

@@ -31,10 +31,24 @@ impl Library {
         Self::in_dir(dir)
     }
 
+    /// With networks from a folder that has them under the names that the plugin looks for.
+    pub fn with_networks_of(models: &Path) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let to = dir.path().join("dtln");
+        std::fs::create_dir(&to).unwrap();
+        for name in ["dtln_1.tflite", "dtln_2.tflite"] {
+            let bytes = std::fs::read(models.join(name)).unwrap();
+            std::fs::write(to.join(name), bytes).unwrap();
+        }
+        Self::in_dir(dir)
+    }
+
     fn in_dir(dir: tempfile::TempDir) -> Self {
-        // Cargo builds it beside the test's program.
-        let tests = std::env::current_exe().unwrap();
-        let built = tests.parent().unwrap().join("libnnburst_ladspa.so");
+        // Cargo builds it beside the test's program, and above the folder of an example.
+        let program = std::env::current_exe().unwrap();
+        let built = program.ancestors().skip(1).take(2);
+        let mut built = built.map(|dir| dir.join("libnnburst_ladspa.so"));
+        let built = built.find(|built| built.is_file()).unwrap();
         let path = dir.path().join("nnburst.so");
         std::fs::copy(built, &path).unwrap();
         // SAFETY: our own library; it does nothing when it is loaded.

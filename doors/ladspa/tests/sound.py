@@ -1,0 +1,75 @@
+"""Compares the WAV files (16 bits) that hosts wrote with the interpreter's sound.
+
+sound.py same OUT GOLDEN DELAY [--until N]   OUT is GOLDEN, DELAY samples later, within 1e-4 (of its first N samples)
+sound.py alike OUT GOLDEN NOISY              OUT has GOLDEN's course somewhere, and not NOISY's noise
+sound.py cut IN OUT N                        the first N samples
+"""
+
+import math
+import struct
+import sys
+import wave
+
+FRAME = 160  # 10 ms at 16 kHz
+
+
+def read(path):
+    """The samples of the first channel, and the parameters."""
+    with wave.open(path) as wav:
+        parameters = wav.getparams()
+        assert parameters.sampwidth == 2, f"{path}: {8 * parameters.sampwidth} bits"
+        data = wav.readframes(parameters.nframes)
+    values = struct.unpack(f"<{len(data) // 2}h", data)
+    return [value / 32768 for value in values[:: parameters.nchannels]], parameters
+
+
+def same(out, golden, delay, until=None):
+    delay = int(delay)
+    # The interpreter left the end of the recording out, a window less a block.
+    out, golden = read(out)[0], read(golden)[0][: int(until) if until else -384]
+    pairs = [(out[at + delay], want) for at, want in enumerate(golden) if 0 <= at + delay < len(out)]
+    apart = max(abs(got - want) for got, want in pairs)
+    print(f"    {len(pairs)} samples, at most {apart:.1e} apart")
+    return apart <= 1e-4 and len(pairs) > 0.9 * len(golden)
+
+
+def course(samples):
+    """The loudness of each frame."""
+    frames = range(0, len(samples) - FRAME + 1, FRAME)
+    return [math.sqrt(sum(x * x for x in samples[at : at + FRAME]) / FRAME) for at in frames]
+
+
+def correlation(xs, ys):
+    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
+    both = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys))
+    power = sum((x - mean_x) ** 2 for x in xs) * sum((y - mean_y) ** 2 for y in ys)
+    return both / math.sqrt(power) if power else 0
+
+
+def alike(out, golden, noisy):
+    out, golden, noisy = (course(read(path)[0]) for path in (out, golden, noisy))
+    # The middle of the recording: its ends may be outside of what was recorded.
+    middle = slice(len(golden) // 8, len(golden) * 7 // 8)
+    length = len(golden[middle])
+    best, at = max((correlation(out[at : at + length], golden[middle]), at) for at in range(len(out) - length))
+    quiet = sorted(out[at : at + length])[length // 5]
+    noise = sorted(noisy[middle])[length // 5]
+    print(f"    correlation {best:.3f}, quiet frames {20 * math.log10(noise / max(quiet, 1e-9)):.0f} dB below the noise")
+    return best > 0.9 and quiet < noise / 2
+
+
+def cut(source, target, count):
+    with wave.open(source) as wav:
+        parameters, data = wav.getparams(), wav.readframes(int(count))
+    with wave.open(target, "wb") as wav:
+        wav.setparams(parameters)
+        wav.writeframes(data)
+    return True
+
+
+def main():
+    arguments = [argument for argument in sys.argv[2:] if argument != "--until"]
+    return {"same": same, "alike": alike, "cut": cut}[sys.argv[1]](*arguments)
+
+
+sys.exit(not main())
