@@ -18,6 +18,9 @@ pub(crate) fn operand_of(tensor: &Tensor) -> Result<Operand, String> {
     if tensor.quantization.custom {
         return Err(format!("tensor {:?} has a quantisation of its own", tensor.name));
     }
+    if tensor.quantization.blockwise.is_some() {
+        return Err(format!("tensor {:?} has scales of blocks", tensor.name));
+    }
     let plain = |kind| Ok(Operand::tensor(kind, tensor.shape.clone()));
     match tensor.kind {
         TensorKind::Float32 => plain(OperandType::TensorFloat32),

@@ -22,7 +22,7 @@ use nnburst_executor::{
     CompileOptions, Control, ExtensionRegistry, Input, Output, Plan, TfliteExecutor,
 };
 use nnburst_hal::{View, ViewMut, tflite_extension};
-use nnburst_tflite::{ImportOptions, Imported, Route, TensorKind};
+use nnburst_tflite::{ImportOptions, Imported, Route};
 use recipes::RECIPES;
 use serde_json::{Value, json};
 
@@ -64,39 +64,21 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// The way that the operator went, and the outputs in the file's own types.
 fn run(file: &[u8], inputs: &[Vec<u8>]) -> Result<(&'static str, Vec<Vec<u8>>), String> {
-    let options = ImportOptions { extension: true, ..ImportOptions::default() };
+    let options = ImportOptions { extension: true, file_types: true, ..ImportOptions::default() };
     let imported = Imported::from_bytes_with(file, options).map_err(|error| error.to_string())?;
     let mut extensions = ExtensionRegistry::default();
     extensions.register(tflite_extension::NAME, Arc::new(TfliteExecutor));
     let options = CompileOptions { extensions, ..CompileOptions::default() };
     let plan = Plan::compile(&imported.model, &options).map_err(|error| error.to_string())?;
-    let narrow = |(bytes, wide): (&Vec<u8>, bool)| -> Vec<u8> {
-        let (longs, _) = bytes.as_chunks::<8>();
-        if wide {
-            longs.iter().flat_map(|long| &long[..4]).copied().collect()
-        } else {
-            bytes.clone()
-        }
-    };
-    let is_wide = imported.inputs.iter().map(|info| info.file_kind == TensorKind::Int64);
-    let given: Vec<Vec<u8>> = inputs.iter().zip(is_wide).map(narrow).collect();
     let sizes = imported.outputs.iter().map(|info| info.byte_len());
     let sizes: Option<Vec<usize>> = sizes.collect();
     let sizes = sizes.ok_or("an output's size is open")?;
     let mut outputs: Vec<Vec<u8>> = sizes.into_iter().map(|size| vec![0; size]).collect();
-    let views: Vec<_> = given.iter().map(|bytes| Input::new(View::of(bytes))).collect();
+    let views: Vec<_> = inputs.iter().map(|bytes| Input::new(View::of(bytes))).collect();
     let results: Vec<_> = outputs.iter_mut().map(|bytes| Output::new(ViewMut::of(bytes))).collect();
     let ran = plan.session().run(&views, &results, &Control::default());
     ran.map_err(|error| error.to_string())?;
     drop(results);
-    for (bytes, info) in outputs.iter_mut().zip(&imported.outputs) {
-        if info.file_kind == TensorKind::Int64 {
-            let (ints, _) = bytes.as_chunks::<4>();
-            let wide =
-                ints.iter().flat_map(|&int| i64::from(i32::from_le_bytes(int)).to_le_bytes());
-            *bytes = wide.collect();
-        }
-    }
     let extends = imported.routes.iter().any(|route| matches!(route, Route::Extension(_)));
     Ok((if extends { "extension" } else { "NNAPI" }, outputs))
 }

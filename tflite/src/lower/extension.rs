@@ -11,7 +11,7 @@ use super::{Import, Lower, Lowered};
 use crate::flatbuffer::Field;
 use crate::operand::operand_of;
 use crate::schema::options::{self, OptionsKind};
-use crate::schema::{Builtin, Tensor, TensorKind};
+use crate::schema::{Builtin, Operator, Tensor, TensorKind};
 
 /// The prefix of the extension in models that use it.
 pub(crate) const PREFIX: u16 = 1;
@@ -118,6 +118,26 @@ impl Import<'_> {
 }
 
 impl Import<'_> {
+    /// Returns whether any layer of the graph quantises floats on the fly.
+    pub(super) fn quantises_on_the_fly(&self) -> bool {
+        let kind = |op: &Operator<'_>, argument: usize| {
+            let index = op.inputs.get(argument).copied().flatten()?;
+            Some(self.graph.tensors[index].kind)
+        };
+        let is_hybrid = |op: &Operator<'_>| {
+            let is_layer = matches!(
+                self.file.codes[op.code].builtin,
+                Builtin::FullyConnected | Builtin::Conv2d | Builtin::DepthwiseConv2d
+            );
+            let packed = [TensorKind::Int8, TensorKind::Uint8, TensorKind::Int4];
+            is_layer
+                && kind(op, 0) == Some(TensorKind::Float32)
+                && kind(op, 1).is_some_and(|kind| packed.contains(&kind))
+        };
+        let any = || self.graph.operators.iter().any(is_hybrid);
+        !self.options.widened_hybrid && *self.has_hybrid.get_or_init(any)
+    }
+
     /// A value in another type, by the extension's CAST.
     pub(crate) fn cast(&mut self, value: u32, kind: OperandType) -> u32 {
         let number = u16::try_from(Builtin::Cast.number()).unwrap_or(u16::MAX);
@@ -155,13 +175,29 @@ impl Lower<'_, '_> {
         let builtin = self.import.file.codes[self.op.code].builtin;
         Some(match builtin {
             Builtin::FullyConnected if is_stored(input) => "NNAPI rounds twice",
-            Builtin::FullyConnected | Builtin::BatchMatmul | Builtin::Conv2d
+            Builtin::FullyConnected
+            | Builtin::BatchMatmul
+            | Builtin::Conv2d
+            | Builtin::DepthwiseConv2d
                 if input == Some(TensorKind::Float32)
                     && is_packed(kind(1))
                     && !self.import.options.widened_hybrid
-                    && (builtin != Builtin::Conv2d || self.has_one_scale(1)) =>
+                    && (builtin != Builtin::Conv2d || self.has_one_group()) =>
             {
                 "NNAPI does not quantise activations on the fly"
+            }
+            Builtin::Conv2d | Builtin::DepthwiseConv2d
+                if input == Some(TensorKind::Float32)
+                    && kind(1) == Some(TensorKind::Float32)
+                    && self.import.quantises_on_the_fly()
+                    && (builtin != Builtin::Conv2d || self.has_one_group()) =>
+            {
+                "layers behind it quantise its sums on the fly, whose order then counts"
+            }
+            Builtin::AveragePool2d
+                if input == Some(TensorKind::Float32) && self.import.quantises_on_the_fly() =>
+            {
+                "layers behind it quantise its sums on the fly, whose order then counts"
             }
             Builtin::BatchMatmul if is_stored(input) => "NNAPI rounds otherwise",
             Builtin::Mean | Builtin::Sum if is_stored(input) => "NNAPI rounds otherwise",
@@ -192,10 +228,17 @@ impl Lower<'_, '_> {
         })
     }
 
-    /// Returns whether a tensor has one scale, not one per channel.
-    fn has_one_scale(&self, argument: usize) -> bool {
-        let tensor = self.tensor(argument);
-        tensor.is_ok_and(|tensor| tensor.quantization.scales.len() == 1)
+    /// Returns whether the filters of a convolution are over all channels of its input.
+    fn has_one_group(&self) -> bool {
+        let channels = |argument: usize| {
+            let index = self.optional_tensor(argument)?;
+            let tensor = &self.import.graph.tensors[index];
+            match self.import.values[index] {
+                Some(value) => self.import.builder.dims(value).last().copied(),
+                None => tensor.shape.last().copied(),
+            }
+        };
+        channels(0) == channels(1)
     }
 
     /// Returns whether operations from `first` on go by way of floats where the operator is of

@@ -4,6 +4,7 @@
 //! families of operators are in modules of their own; [`Lower::run`] is the table that leads there.
 
 mod arithmetic;
+mod blockwise;
 mod control;
 mod convolution;
 mod detection;
@@ -22,6 +23,7 @@ mod slicing;
 mod table;
 mod values;
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use nnburst_hal::{Operand, OperandLifeTime, OperandType, OperationType};
@@ -128,6 +130,8 @@ pub(crate) struct Import<'a> {
     pub(crate) options: ImportOptions,
     /// The number of graphs that this one is within.
     pub(crate) depth: usize,
+    /// Whether any layer has floats and compressed weights, once somebody asked.
+    has_hybrid: OnceCell<bool>,
     /// True if other operators of the file, which are not imported, may change variables, too.
     pub(crate) is_part: bool,
 }
@@ -155,6 +159,7 @@ impl<'a> Import<'a> {
             variables: HashMap::new(),
             options: ImportOptions::default(),
             depth: 0,
+            has_hybrid: OnceCell::new(),
             is_part: false,
         }
     }

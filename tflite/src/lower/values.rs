@@ -3,7 +3,7 @@
 
 use nnburst_hal::{Operand, OperandType, OperationType};
 
-use super::{Lower, Lowered, MAX_MADE_ELEMENTS, axis_of};
+use super::{Lower, Lowered, MAX_MADE_ELEMENTS, axis_of, blockwise};
 use crate::operand::{is_quantized, operand_of};
 use crate::schema::{Builtin, TensorKind};
 
@@ -17,6 +17,9 @@ impl Lower<'_, '_> {
     /// what comes out is that of the widened network.
     pub(super) fn weights(&mut self, argument: usize, input: u32) -> Lowered<u32> {
         let index = self.tensor_index(argument)?;
+        if self.import.graph.tensors[index].quantization.blockwise.is_some() {
+            return self.blockwise_weights(index);
+        }
         let kind = operand_of(&self.import.graph.tensors[index])?.kind;
         let narrow = is_quantized(kind) || kind == OperandType::TensorFloat16;
         if self.kind(input) != OperandType::TensorFloat32 || !narrow {
@@ -33,6 +36,20 @@ impl Lower<'_, '_> {
             _ => OperationType::Dequantize,
         };
         self.emit(with, &[value], &[widened]);
+        self.import.widened.insert(index, widened);
+        Ok(widened)
+    }
+
+    /// A constant with scales of blocks as FLOAT32, computed at import.
+    fn blockwise_weights(&mut self, index: usize) -> Lowered<u32> {
+        if let Some(&widened) = self.import.widened.get(&index) {
+            return Ok(widened);
+        }
+        let reals = blockwise::reals(self.import.file, self.import.graph, index)?;
+        let shape = self.import.graph.tensors[index].shape.clone();
+        let operand = Operand::tensor(OperandType::TensorFloat32, shape);
+        let bytes: Vec<u8> = reals.into_iter().flat_map(f32::to_le_bytes).collect();
+        let widened = self.builder().made_constant(operand, &bytes);
         self.import.widened.insert(index, widened);
         Ok(widened)
     }

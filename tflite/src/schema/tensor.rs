@@ -64,8 +64,21 @@ pub(crate) struct Quantization {
     pub(crate) zero_points: Vec<i64>,
     /// The dimension that counts channels, as the file has it: it may be out of range.
     pub(crate) dimension: i32,
+    /// Scales of blocks of elements, instead of `scales`.
+    pub(crate) blockwise: Option<Blockwise>,
     /// True if the scales are not what counts, but a scheme of somebody's own.
     pub(crate) custom: bool,
+}
+
+/// Scales of blocks of consecutive elements along the last dimension.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Blockwise {
+    /// The tensor with the scales, as the file has it: it may be out of range.
+    pub(crate) scales: i32,
+    /// The tensor with the zero points, likewise; -1 where all are 0.
+    pub(crate) zero_points: i32,
+    /// Elements of a block.
+    pub(crate) block: i32,
 }
 
 /// A tensor of a graph.
@@ -167,12 +180,35 @@ impl Quantization {
         const SCALE: Field = Field::new(2, "QuantizationParameters.scale");
         const ZERO_POINT: Field = Field::new(3, "QuantizationParameters.zero_point");
         const DETAILS: Field = Field::new(4, "QuantizationParameters.details_type");
+        const VALUES: Field = Field::new(5, "QuantizationParameters.details");
         const DIMENSION: Field = Field::new(6, "QuantizationParameters.quantized_dimension");
+        let details = table.scalar(DETAILS, 0u8)?;
+        let blockwise = match details {
+            BLOCKWISE => table.table(VALUES)?,
+            _ => None,
+        };
         Ok(Self {
             scales: table.scalars(SCALE)?,
             zero_points: table.scalars(ZERO_POINT)?,
             dimension: table.scalar(DIMENSION, 0i32)?,
-            custom: table.scalar(DETAILS, 0u8)? != 0,
+            blockwise: blockwise.map(|table| Blockwise::read(&table)).transpose()?,
+            custom: details != 0 && details != BLOCKWISE,
+        })
+    }
+}
+
+/// The member of the union `QuantizationDetails` for scales of blocks.
+const BLOCKWISE: u8 = 2;
+
+impl Blockwise {
+    fn read(table: &Table<'_>) -> Result<Self, FormatError> {
+        const SCALES: Field = Field::new(0, "BlockwiseQuantization.scales");
+        const ZERO_POINTS: Field = Field::new(1, "BlockwiseQuantization.zero_points");
+        const BLOCK: Field = Field::new(2, "BlockwiseQuantization.block_size");
+        Ok(Self {
+            scales: table.scalar(SCALES, 0i32)?,
+            zero_points: table.scalar(ZERO_POINTS, 0i32)?,
+            block: table.scalar(BLOCK, 0i32)?,
         })
     }
 }

@@ -247,6 +247,9 @@ impl ConvWindows {
 /// CONV_2D of integers: filters `[outputs, height, width, inputs per group]`.
 pub(super) fn conv_2d(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, filter, result) = (call.arg(0)?, call.arg(1)?, call.result(0)?);
+    if input.kind == ElementKind::F32 && filter.kind == ElementKind::F32 {
+        return super::ordered_conv::conv_2d(call, &input, &filter);
+    }
     if input.kind == ElementKind::F32 {
         return super::hybrid_conv::conv_2d(call, &input, filter);
     }
@@ -310,6 +313,9 @@ pub(super) fn conv_2d(call: &mut OperatorCall<'_, '_>) -> Lowered {
 /// DEPTHWISE_CONV_2D of integers: filters `[1, height, width, channels]`.
 pub(super) fn depthwise_conv_2d(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, filter, result) = (call.arg(0)?, call.arg(1)?, call.result(0)?);
+    if input.kind == ElementKind::F32 && filter.kind == ElementKind::F32 {
+        return super::ordered_conv::depthwise_conv_2d(call, &input, &filter);
+    }
     if input.kind == ElementKind::F32 {
         return super::hybrid_conv::depthwise_conv_2d(call, &input, filter);
     }

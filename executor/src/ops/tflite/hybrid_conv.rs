@@ -19,7 +19,7 @@ struct HybridConv {
     windows: ConvWindows,
     filter: Arg,
     scales: Vec<f32>,
-    /// Images get a zero point where weights have scales per channel, else they are symmetric.
+    /// Images get a zero point where channels have different scales, else they are symmetric.
     way: OnTheFly,
     activation: Activation,
     has_bias: bool,
@@ -50,10 +50,13 @@ impl HybridConv {
             }
         }
         let (from, to) = (windows.input, windows.output);
+        let scales = filter.scales(outputs)?;
+        // Scales per channel that are all the same count as one.
+        let differ = scales.windows(2).any(|pair| pair[0].to_bits() != pair[1].to_bits());
         Ok(Self {
             windows,
-            scales: filter.scales(outputs)?,
-            way: OnTheFly::new(filter.channels.is_some()),
+            scales,
+            way: OnTheFly::new(differ),
             activation: call.activation(3)?,
             has_bias,
             image: from.height * from.width * from.channels,

@@ -14,6 +14,9 @@ use crate::ops::support::{Image, plain};
 pub(super) fn pool(call: &mut OperatorCall<'_, '_>, is_max: bool) -> Lowered {
     let (input, result) = (call.arg(0)?, call.result(0)?);
     input.same_kind(&result)?;
+    if input.kind == ElementKind::F32 && !is_max {
+        return super::ordered_conv::average_pool_2d(call, &input);
+    }
     let (width, height) = (call.count(3, 1)?, call.count(4, 1)?);
     let channels = input.shape.last().copied().unwrap_or(0);
     let windows = ConvWindows::read(call, &input.shape, [height, width, channels], None)?;

@@ -22,6 +22,7 @@ mod index;
 mod math;
 mod moves;
 mod on_the_fly;
+mod ordered_conv;
 mod products;
 mod reduce;
 mod segments;

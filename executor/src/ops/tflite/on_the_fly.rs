@@ -113,7 +113,8 @@ impl Loop for Extremes<'_> {
     }
 }
 
-/// Floats become bytes: `x * inverse + zero_point`, rounded, within the range.
+/// Floats become bytes: `x * inverse`, rounded with halves away from zero, then `zero_point` added,
+/// within the range.
 struct Quantise<'a> {
     from: In<'a, f32>,
     inverse: f32,
@@ -164,7 +165,7 @@ impl ToByte {
         /// Added to a small integer it leaves that in the low bits, without the saturation of a
         /// cast.
         const INTEGER: f32 = 12_582_912.0;
-        let rounded = (self.zero_point + x * self.inverse).round();
+        let rounded = self.zero_point + (x * self.inverse).round();
         let low = if rounded > self.min { rounded } else { self.min };
         let both = if low < self.max { low } else { self.max };
         let [byte, ..] = (both + INTEGER).to_bits().to_le_bytes();

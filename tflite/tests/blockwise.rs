@@ -1,0 +1,81 @@
+//! Dense layers whose weights have a scale for each block of elements.
+
+#![expect(clippy::unwrap_used, reason = "a test outside #[test] functions")]
+
+#[path = "common/run.rs"]
+mod once;
+
+use nnburst_executor::{CompileOptions, Plan};
+use nnburst_tflite::testing::{TfliteFile, Value};
+use nnburst_tflite::{ImportOptions, Imported, TensorKind};
+
+const UNITS: usize = 3;
+const DEPTH: usize = 8;
+const BLOCK: usize = 4;
+
+/// Half-precision scales, of blocks of `block` elements: 1, 1/2, 2, 1/4, 1, 1/2.
+const SCALES: [(u16, f32); UNITS * DEPTH / BLOCK] =
+    [(0x3C00, 1.0), (0x3800, 0.5), (0x4000, 2.0), (0x3400, 0.25), (0x3C00, 1.0), (0x3800, 0.5)];
+
+fn weight(at: usize) -> i8 {
+    i8::try_from(at * 5 % 16).unwrap() - 8
+}
+
+/// A dense layer with 4-bit or 8-bit weights, and blocks of the size given.
+fn layer(kind: TensorKind, block: i32, scales: i32) -> TfliteFile {
+    let mut file = TfliteFile::new();
+    let x = file.input("x", TensorKind::Float32, &[2, 8]);
+    let bytes: Vec<u8> = match kind {
+        TensorKind::Int4 => (0..UNITS * DEPTH / 2)
+            .map(|pair| [weight(2 * pair), weight(2 * pair + 1)].map(|it| it.cast_unsigned() & 15))
+            .map(|[low, high]| low | high << 4)
+            .collect(),
+        _ => (0..UNITS * DEPTH).map(|at| weight(at).cast_unsigned()).collect(),
+    };
+    let weights = file.constant("weights", kind, &[3, 8], &bytes);
+    let bytes: Vec<u8> = SCALES.iter().flat_map(|(bits, _)| bits.to_le_bytes()).collect();
+    file.constant("scales", TensorKind::Float16, &[3, 2], &bytes);
+    let details = vec![(0, Value::I32(scales)), (1, Value::I32(-1)), (2, Value::I32(block))];
+    let quantization = vec![(4, Value::U8(2)), (5, Value::Table(details))];
+    file.tensor_fields(weights, vec![(4, Value::Table(quantization))]);
+    let y = file.tensor("y", TensorKind::Float32, &[2, 3]);
+    file.operator_with("FULLY_CONNECTED", &[x, weights, -1], &[y], 8, Vec::new());
+    file.outputs(&[y]);
+    file
+}
+
+#[test]
+fn each_block_has_its_scale() {
+    let x: Vec<f32> = (0u8..16).map(|at| f32::from(at) / 4.0 - 1.5).collect();
+    for kind in [TensorKind::Int4, TensorKind::Int8] {
+        for extension in [false, true] {
+            let options = ImportOptions { extension, ..ImportOptions::default() };
+            let file = layer(kind, 4, 2).build();
+            let imported = Imported::from_bytes_with(&file, options).unwrap();
+            let plan = Plan::compile(&imported.model, &CompileOptions::default()).unwrap();
+            let bytes: Vec<u8> = x.iter().flat_map(|value| value.to_le_bytes()).collect();
+            let (outputs, _) = once::run(&mut plan.session(), &imported, &[&bytes], &[]);
+            let got = outputs[0].as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes));
+            for (at, got) in got.enumerate() {
+                let (row, unit) = (at / UNITS, at % UNITS);
+                let products = (0..DEPTH).map(|i| {
+                    let of = unit * DEPTH + i;
+                    x[row * DEPTH + i] * f32::from(weight(of)) * SCALES[of / BLOCK].1
+                });
+                let want: f32 = products.sum();
+                assert!((got - want).abs() < 1e-5, "{kind:?} {at}: {got}, not {want}");
+            }
+        }
+    }
+}
+
+#[test]
+fn broken_blocks_are_refused() {
+    for (block, scales) in
+        [(0, 2), (-4, 2), (3, 2), (8, 2), (i32::MAX, 2), (4, -1), (4, 99), (4, 0)]
+    {
+        let file = layer(TensorKind::Int4, block, scales).build();
+        let why = Imported::from_bytes(&file).unwrap_err().to_string();
+        assert!(why.contains("has scales of blocks"), "{why}");
+    }
+}

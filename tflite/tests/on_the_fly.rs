@@ -1,0 +1,126 @@
+//! Networks that quantise floats on the fly: the order of sums before, and the rounding of ties.
+
+#![expect(clippy::unwrap_used, reason = "a test outside #[test] functions")]
+
+#[path = "common/run.rs"]
+mod once;
+
+use std::sync::Arc;
+
+use nnburst_executor::{CompileOptions, ExtensionRegistry, Plan, TfliteExecutor};
+use nnburst_hal::tflite_extension;
+use nnburst_tflite::testing::{Fields, TfliteFile, Value};
+use nnburst_tflite::{ImportOptions, Imported, Route, TensorKind};
+
+const F32: TensorKind = TensorKind::Float32;
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect()
+}
+
+fn import(file: &TfliteFile, widened_hybrid: bool) -> Imported {
+    let options = ImportOptions { extension: true, widened_hybrid, file_types: false };
+    Imported::from_bytes_with(&file.build(), options).unwrap()
+}
+
+fn run(imported: &Imported, input: &[f32]) -> Vec<Vec<f32>> {
+    let mut extensions = ExtensionRegistry::default();
+    extensions.register(tflite_extension::NAME, Arc::new(TfliteExecutor));
+    let options = CompileOptions { extensions, ..CompileOptions::default() };
+    let plan = Plan::compile(&imported.model, &options).unwrap();
+    let bytes: Vec<u8> = input.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let (outputs, _) = once::run(&mut plan.session(), imported, &[&bytes], &[]);
+    outputs.iter().map(|bytes| floats(bytes)).collect()
+}
+
+/// Options of a convolution: SAME padding, strides of 1, no activation.
+fn plain(is_depthwise: bool) -> Fields {
+    let mut fields = vec![(0, Value::I8(0)), (1, Value::I32(1)), (2, Value::I32(1))];
+    if is_depthwise {
+        fields.push((3, Value::I32(1)));
+    }
+    fields
+}
+
+/// Values whose sums depend on their order.
+fn values(count: usize, seed: u32) -> Vec<f32> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let small = i16::try_from(state >> 18).unwrap();
+        (f32::from(small) - 8191.5) / 1023.7
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+const SIDE: usize = 5;
+const DEPTH: usize = 3;
+const UNITS: usize = 18;
+
+#[test]
+fn float_layers_sum_in_the_order_of_the_reference_kernels() {
+    let (weights, bias) = (values(UNITS * 9 * DEPTH, 1), values(UNITS, 2));
+    let (taps, image) = (values(9 * UNITS, 3), values(SIDE * SIDE * DEPTH, 4));
+    let mut file = TfliteFile::new();
+    let shape = |channels: i32| [1, 5, 5, channels];
+    let x = file.input("x", F32, &shape(3));
+    let filter = file.float_constant("filter", &[18, 3, 3, 3], &weights);
+    let offset = file.float_constant("bias", &[18], &bias);
+    let dense = file.tensor("dense", F32, &shape(18));
+    file.operator_with("CONV_2D", &[x, filter, offset], &[dense], 1, plain(false));
+    let filter = file.float_constant("taps", &[1, 3, 3, 18], &taps);
+    let each = file.tensor("each", F32, &shape(18));
+    file.operator_with("DEPTHWISE_CONV_2D", &[dense, filter, -1], &[each], 2, plain(true));
+    let packed = file.constant("packed", TensorKind::Int8, &[2, 1, 1, 18], &[3; 36]);
+    file.quantize(packed, &[0.5], &[0], 0);
+    let mixed = file.tensor("mixed", F32, &shape(2));
+    file.operator_with("CONV_2D", &[each, packed, -1], &[mixed], 1, plain(false));
+    file.outputs(&[dense, each, mixed]);
+
+    let imported = import(&file, false);
+    assert!(imported.routes.iter().all(|route| matches!(route, Route::Extension(_))));
+    let outputs = run(&imported, &image);
+    // As the kernels have it: the taps row by row, channel by channel, each product rounded.
+    let covered = |at: usize, tap: usize| (at + tap).checked_sub(1).filter(|&at| at < SIDE);
+    for pixel in 0..SIDE * SIDE {
+        let (y, x) = (pixel / SIDE, pixel % SIDE);
+        for unit in 0..UNITS {
+            let (mut dense, mut each) = (0f32, 0f32);
+            for tap in 0..9 {
+                let places = (covered(y, tap / 3), covered(x, tap % 3));
+                let (Some(y), Some(x)) = places else { continue };
+                for channel in 0..DEPTH {
+                    dense += image[(y * SIDE + x) * DEPTH + channel]
+                        * weights[(unit * 9 + tap) * DEPTH + channel];
+                }
+                each += outputs[0][(y * SIDE + x) * UNITS + unit] * taps[tap * UNITS + unit];
+            }
+            let at = pixel * UNITS + unit;
+            assert_eq!(outputs[0][at].to_bits(), (dense + bias[unit]).to_bits(), "{at}");
+            assert_eq!(outputs[1][at].to_bits(), each.to_bits(), "{at}");
+        }
+    }
+    let widened = import(&file, true);
+    assert!(widened.routes.iter().all(|route| *route == Route::Nnapi));
+    let wide = run(&widened, &image);
+    let apart = wide[0].iter().zip(&outputs[0]).map(|(a, b)| (a - b).abs());
+    assert!(apart.fold(0.0, f32::max) < 1e-4);
+}
+
+/// The interpreter's results for a depthwise layer that leaves what is quantised as it is.
+#[test]
+fn ties_go_away_from_zero_before_the_zero_point_is_added() {
+    let mut file = TfliteFile::new();
+    let x = file.input("x", F32, &[1, 1, 8, 2]);
+    let ones = file.constant("ones", TensorKind::Int8, &[1, 1, 1, 2], &[1, 1]);
+    file.quantize(ones, &[1.0, 1.0], &[0, 0], 3);
+    let y = file.tensor("y", F32, &[1, 1, 8, 2]);
+    file.operator_with("DEPTHWISE_CONV_2D", &[x, ones, -1], &[y], 2, plain(true));
+    file.outputs(&[y]);
+    // -100 to 155 in 255 steps of 1.
+    let line = [-100.0, 155.0, -99.5, -50.5, -0.5, 0.5, 1.5, 100.5f32];
+    let input: Vec<f32> = line.iter().flat_map(|&value| [value, value]).collect();
+    let outputs = run(&import(&file, false), &input);
+    let want = [-100.0, 155.0, -100.0, -51.0, -1.0, 1.0, 2.0, 101.0f32];
+    assert_eq!(outputs[0], want.iter().flat_map(|&value| [value, value]).collect::<Vec<_>>());
+}
