@@ -1,8 +1,8 @@
 """Compares the WAV files (16 bits) that hosts wrote with the interpreter's sound.
 
-sound.py same OUT GOLDEN DELAY [--until N]   OUT is GOLDEN, DELAY samples later, within 1e-4 (of its first N samples)
-sound.py alike OUT GOLDEN NOISY              OUT has GOLDEN's course somewhere, and not NOISY's noise
-sound.py cut IN OUT N                        the first N samples
+sound.py same OUT GOLDEN DELAY    OUT is GOLDEN, DELAY samples later, within 1e-4
+sound.py alike OUT GOLDEN NOISY   OUT has GOLDEN's course somewhere, and not NOISY's noise
+sound.py cut IN OUT N             the first N samples
 """
 
 import math
@@ -23,10 +23,10 @@ def read(path):
     return [value / 32768 for value in values[:: parameters.nchannels]], parameters
 
 
-def same(out, golden, delay, until=None):
+def same(out, golden, delay):
     delay = int(delay)
     # The interpreter left the end of the recording out, a window less a block.
-    out, golden = read(out)[0], read(golden)[0][: int(until) if until else -384]
+    out, golden = read(out)[0], read(golden)[0][:-384]
     pairs = [(out[at + delay], want) for at, want in enumerate(golden) if 0 <= at + delay < len(out)]
     apart = max(abs(got - want) for got, want in pairs)
     print(f"    {len(pairs)} samples, at most {apart:.1e} apart")
@@ -68,8 +68,7 @@ def cut(source, target, count):
 
 
 def main():
-    arguments = [argument for argument in sys.argv[2:] if argument != "--until"]
-    return {"same": same, "alike": alike, "cut": cut}[sys.argv[1]](*arguments)
+    return {"same": same, "alike": alike, "cut": cut}[sys.argv[1]](*sys.argv[2:])
 
 
 sys.exit(not main())
