@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use nnburst::BurstOptions;
+use nnburst::{BurstOptions, Wait};
 use nnburst_denoise::{BLOCK, DELAY, DenoiseError, Denoiser};
 use nnburst_doors_common::{Log, Options, Supervised, spawn_thread};
 
@@ -37,7 +37,9 @@ pub(crate) fn start<const CHANNELS: usize>(
 ) -> io::Result<JoinHandle<()>> {
     spawn_thread("nnburst-ladspa", move || {
         let make = move |device: &nnburst::Device, options: &Options| {
-            let burst = BurstOptions { timeout: Some(STOPPED), ..options.burst() };
+            // There are milliseconds left, and the host's thread may be polling for this one.
+            let wait = if options.wait == Wait::Auto { Wait::Block } else { options.wait };
+            let burst = BurstOptions { wait, timeout: Some(STOPPED), ..options.burst() };
             let [first, second] = &models;
             let mut made = Vec::new();
             for _ in 0..CHANNELS {
@@ -74,17 +76,17 @@ impl<const CHANNELS: usize> Worker<CHANNELS> {
     fn run(&mut self) {
         let _ = self.networks();
         self.link.shared.set_loaded();
-        let mut wait = Wait::new();
+        let mut pauses = Pauses::new();
         while !self.link.shared.is_over() {
             let Ok(block) = self.link.heard.pop() else {
-                wait.nothing_there();
+                pauses.nothing_there();
                 continue;
             };
             let (session, number) = (block.session, block.number);
             let samples = self.clean(&block);
             // As long as the ring of blocks heard, so that there is room.
             let _ = self.link.cleaned.push(Cleaned { session, number, samples });
-            wait.something_there();
+            pauses.something_there();
         }
     }
 
@@ -178,12 +180,12 @@ impl<const CHANNELS: usize> Worker<CHANNELS> {
 }
 
 /// The pauses of the worker.
-struct Wait {
+struct Pauses {
     /// When the last block was done.
     done: Instant,
 }
 
-impl Wait {
+impl Pauses {
     fn new() -> Self {
         Self { done: Instant::now() }
     }

@@ -30,7 +30,7 @@ pub struct BurstOptions {
     /// The processors that the driver's thread is to run on; empty for all.
     pub driver_cpus: Vec<u32>,
     /// True if both threads ask for real-time scheduling, their processes for locked memory. What
-    /// is refused is in [`Burst::warnings`].
+    /// is refused is in [`Burst::warnings`](super::Burst::warnings).
     pub realtime: bool,
     /// The user's execution preference; `None` as in the compilation.
     pub preference: Option<ExecutionPreference>,

@@ -44,10 +44,10 @@ impl Library {
     }
 
     fn in_dir(dir: tempfile::TempDir) -> Self {
-        // Cargo builds it beside the test's program, and above the folder of an example.
+        // Cargo builds it beside the test's program; an example's is in the next folder.
         let program = std::env::current_exe().unwrap();
-        let built = program.ancestors().skip(1).take(2);
-        let mut built = built.map(|dir| dir.join("libnnburst_ladspa.so"));
+        let built = ["libnnburst_ladspa.so", "../deps/libnnburst_ladspa.so"];
+        let mut built = built.iter().map(|name| program.parent().unwrap().join(name));
         let built = built.find(|built| built.is_file()).unwrap();
         let path = dir.path().join("nnburst.so");
         std::fs::copy(built, &path).unwrap();
