@@ -30,7 +30,7 @@ fn main() {
         ("boxes of photos are those of the goldens", boxes),
         ("masks of photos are those of the goldens", masks),
         ("a killed driver is restarted and the stream goes on", killed),
-        ("two elements, tees, appsrc and leaky queues", pipelines),
+        ("two elements, tees, a JPEG camera, tensors", pipelines),
         ("speech is denoised as the reference is", speech),
         ("nothing leaks", leaks),
         ("the latency tracer sees the element", latency),

@@ -15,7 +15,14 @@ struct Door {
     run: fn() -> Outcome,
 }
 
-const DOORS: &[Door] = &[Door { name: "ladspa", tools: &[("python3", "python3")], run: ladspa }];
+const DOORS: &[Door] = &[
+    Door { name: "ladspa", tools: &[("python3", "python3")], run: ladspa },
+    Door {
+        name: "gstreamer",
+        tools: &[("pkg-config", "pkg-config"), ("gst-launch-1.0", "gstreamer1.0-tools")],
+        run: gstreamer,
+    },
+];
 
 /// Builds and tests those doors that are named, or all.
 pub(crate) fn run(names: &[String]) -> Outcome {
@@ -60,4 +67,37 @@ fn ladspa() -> Outcome {
         .status()
         .map_err(|error| format!("{}: {error}", hosts.display()))?;
     if ended.success() { Ok(()) } else { Err(format!("{}: {ended}", hosts.display())) }
+}
+
+/// The libraries that the GStreamer plugin and its tests are built with.
+const GSTREAMER: [&str; 5] = [
+    "gstreamer-base-1.0 >= 1.22",
+    "gstreamer-video-1.0",
+    "gstreamer-audio-1.0",
+    "gstreamer-allocators-1.0",
+    "gstreamer-check-1.0",
+];
+
+/// The GStreamer plugin, a workspace of its own; its tests start gst-launch, and compare labels with
+/// those of the command.
+fn gstreamer() -> Outcome {
+    let there = Command::new("pkg-config").arg("--exists").args(GSTREAMER).status();
+    if !there.is_ok_and(|status| status.success()) {
+        let packages = "libgstreamer1.0-dev, libgstreamer-plugins-base1.0-dev";
+        println!("left out: the door gstreamer, as its headers are missing ({packages})");
+        return Ok(());
+    }
+    Cargo::new("gstreamer").args(["build", "-p", "nnburst-cli"]).run()?;
+    let folder = workspace().join("doors/gstreamer");
+    let lints = ["clippy", "--all-targets", "--", "-D", "warnings"];
+    for args in [&["fmt", "--check"][..], &lints, &["test"]] {
+        Cargo::new("gstreamer")
+            .args(args)
+            .in_folder(&folder)
+            .env("NNBURST_CLI", target_folder().join("debug/nnburst"))
+            // Tests find the plugin beside themselves, and both workspaces build for themselves.
+            .env("CARGO_TARGET_DIR", folder.join("target"))
+            .run()?;
+    }
+    Ok(())
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use gst::glib;
 use gst::prelude::*;
+use nnburst::hal::environment;
 use nnburst_doors_common::{Grammar, OptionError, Options};
 
 /// The shared options, whose names and values are those of all doors.
@@ -65,7 +66,7 @@ impl Settings {
     /// The files of both networks: those of the properties, else those of the directory that
     /// the environment names, or of the system's.
     pub(super) fn models(&self) -> [PathBuf; 2] {
-        let named = std::env::var_os(VARIABLE).map(PathBuf::from);
+        let named = environment(VARIABLE).map(PathBuf::from);
         let dir = named.unwrap_or_else(|| PathBuf::from(SYSTEM));
         let given = [&self.model_1, &self.model_2];
         let [ours, theirs] = NAMES;

@@ -175,3 +175,54 @@ fn overlap(a: &Detection, b: &Detection) -> f32 {
 fn contains(name: &str, part: &str) -> bool {
     name.to_ascii_lowercase().contains(part)
 }
+
+#[cfg(test)]
+mod tests {
+    use nnburst::hal::OperandType;
+
+    use super::super::tests::output;
+    use super::*;
+
+    #[test]
+    fn anchors_are_as_many_as_the_models_of_tensorflow_have() {
+        assert_eq!(anchors((300, 300)).len(), 1917);
+        assert_eq!(anchors((320, 320)).len(), 2034);
+        assert_eq!(anchors((4000, 4000)).len(), 0);
+        let first = anchors((300, 300));
+        let near = |anchor: &Anchor, want: [f32; 4]| {
+            let got = [anchor.y, anchor.x, anchor.height, anchor.width];
+            assert!(got.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-5), "{got:?} {want:?}");
+        };
+        // As in the constants of ssd_mobilenet_v1_coco: a small square, then 2:1 and 1:2.
+        near(&first[0], [0.5 / 19.0, 0.5 / 19.0, 0.1, 0.1]);
+        near(&first[1], [0.5 / 19.0, 0.5 / 19.0, 0.141_421, 0.282_843]);
+        near(&first[2], [0.5 / 19.0, 0.5 / 19.0, 0.282_843, 0.141_421]);
+        near(&first[3], [0.5 / 19.0, 1.5 / 19.0, 0.1, 0.1]);
+        // The last map has one place; its interpolated square ends the list.
+        near(&first[1916], [0.5, 0.5, 0.974_679, 0.974_679]);
+    }
+
+    #[test]
+    fn boxes_are_decoded_and_those_of_one_object_become_one() {
+        let float = |dims: &[u32]| output(OperandType::TensorFloat32, dims);
+        let infos = [float(&[1, 1917, 4]), float(&[1, 1917, 3])];
+        let ssd = Ssd::of(&infos, (300, 300)).unwrap();
+        let (mut boxes, mut scores) = (vec![0.0; 1917 * 4], vec![-10.0; 1917 * 3]);
+        // The same object by two anchors at one place, and another elsewhere.
+        scores[1916 * 3 + 2] = 2.0;
+        scores[1911 * 3 + 2] = 1.0;
+        boxes[1916 * 4 + 1] = 1.0; // a tenth of the anchor's width to the right
+        scores[1] = 0.0;
+        let bytes =
+            |values: &[f32]| values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+        let data = [bytes(&boxes), bytes(&scores)];
+        let tensors: Vec<_> =
+            infos.iter().zip(&data).map(|(info, data)| Tensor::new(info, data)).collect();
+        let found = ssd.decode(&tensors, Limits { top_k: 5, threshold: 0.4 });
+        assert_eq!(found.iter().map(|it| it.class).collect::<Vec<_>>(), [1, 0]);
+        assert!((found[0].score - f64::from(sigmoid(2.0))).abs() < 1e-6);
+        assert!((found[0].left - (0.5 + 0.097_468 - 0.487_339)).abs() < 1e-4, "{found:?}");
+        assert!((found[1].score - 0.5).abs() < 1e-6);
+        assert!((found[1].bottom - (0.5 / 19.0 + 0.05)).abs() < 1e-5);
+    }
+}

@@ -72,6 +72,13 @@ pub(crate) fn attach(
             region.add_param(param);
         }
     };
+    // Only of the frame itself: analytics metadata has no word for results of another.
+    #[cfg(feature = "v1_26")]
+    if !is_stale
+        && let Err(error) = super::analytics::attach(buffer, results, labels, (width, height))
+    {
+        gst::warning!(crate::CAT, "analytics metadata: {error}");
+    }
     match results {
         Results::Classes(classes) => {
             // The region of a class is the whole picture.

@@ -11,6 +11,8 @@
 //! Whatever a model gives is data from outside: counts and class numbers are checked before they
 //! are used.
 
+#[cfg(feature = "v1_26")]
+mod analytics;
 mod anchors;
 mod boxes;
 mod classes;

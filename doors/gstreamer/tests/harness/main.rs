@@ -1,6 +1,7 @@
 //! `nnbinference` and `nnbdenoise` in GStreamer's test harness: caps, events, queries, metadata.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod denoise;
 mod events;
 mod frames;
 mod outputs;
