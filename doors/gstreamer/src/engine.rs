@@ -68,6 +68,8 @@ pub(crate) struct Engine {
     pixels: Pixels,
     /// The bytes of the outputs of the last picture.
     outputs: Vec<Vec<u8>>,
+    /// The driver's share of the last picture's time, where it reports one.
+    time_in_driver: Option<Duration>,
     /// The values of a row.
     scratch: Vec<u8>,
     pub(crate) warnings: Vec<String>,
@@ -120,6 +122,7 @@ impl Engine {
             model,
             pixels,
             outputs,
+            time_in_driver: None,
             scratch: Vec::new(),
             is_new: true,
         })
@@ -248,6 +251,7 @@ impl Engine {
             Route::Copied => &mut self.copied,
         };
         let Some(frame) = frame else { return Ok(()) };
+        self.time_in_driver = frame.time_in_driver();
         for (at, output) in self.outputs.iter_mut().enumerate() {
             let view = frame.output(at)?;
             output.resize(view.len(), 0);
@@ -263,6 +267,11 @@ impl Engine {
     /// The bytes of the outputs of the last picture.
     pub(crate) fn outputs(&self) -> &[Vec<u8>] {
         &self.outputs
+    }
+
+    /// The driver's share of the last picture's time, where it reports one.
+    pub(crate) fn time_in_driver(&self) -> Option<Duration> {
+        self.time_in_driver
     }
 
     /// Has the model forget earlier pictures before the next one.

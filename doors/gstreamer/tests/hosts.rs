@@ -7,8 +7,10 @@ mod host;
 
 use std::time::Duration;
 
+use gst::prelude::*;
 use host::{CLI, Host};
 use nnburst_conformance::shared_dir;
+use nnburst_hal::testing::stop_process;
 
 /// A test and what it shows.
 type Test = (&'static str, fn(&Host));
@@ -21,6 +23,11 @@ fn main() {
         nnburst::serve_inherited(driver, fd.parse().unwrap(), &Default::default()).unwrap();
         return;
     }
+    if let [inside, model] = &args[..]
+        && inside == INSIDE
+    {
+        return change_state_while_stopped(model);
+    }
     let filter = args.iter().find(|arg| !arg.starts_with('-'));
     let (Some(models), Some(more)) = (shared_dir("models"), shared_dir("mlts")) else { return };
     let host = Host::new(models, more);
@@ -30,6 +37,7 @@ fn main() {
         ("boxes of photos are those of the goldens", boxes),
         ("masks of photos are those of the goldens", masks),
         ("a killed driver is restarted and the stream goes on", killed),
+        ("a stopped driver holds up no change of state", stopped),
         ("two elements, tees, a JPEG camera, tensors", pipelines),
         ("speech is denoised as the reference is", speech),
         ("nothing leaks", leaks),
@@ -163,6 +171,41 @@ fn killed(host: &Host) {
     assert_eq!(last, 149, "the stream goes on to its end");
     assert!(frames.len() < 150, "some frames had no driver");
     assert!(output.contains("EOS"), "{output}");
+}
+
+/// The argument with which this program is the host itself.
+const INSIDE: &str = "change-state-while-stopped";
+
+fn stopped(host: &Host) {
+    let model = host.models.join("mobilenet_v1_0.25_128_quant/model.tflite");
+    let this = std::env::current_exe().unwrap();
+    host.run("timeout", &["60", this.to_str().unwrap(), INSIDE, model.to_str().unwrap()]);
+}
+
+/// Without an end to the wait for the driver, this would not come back.
+fn change_state_while_stopped(model: &str) {
+    gst::init().unwrap();
+    gstnnburst::plugin_register_static().unwrap();
+    let pipeline = gst::parse::launch(&format!(
+        "videotestsrc is-live=true ! nnbinference name=nn model-file={model:?} \
+         device=spawn/nnburst-cpu drop=none ! fakesink"
+    ));
+    let pipeline = pipeline.unwrap().downcast::<gst::Pipeline>().unwrap();
+    let element = pipeline.by_name("nn").unwrap();
+    pipeline.set_state(gst::State::Playing).unwrap();
+    let count = |name: &str| element.property::<u64>(name);
+    while count("inferred") < 5 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    stop_process(element.property("driver-pid")).unwrap();
+    let before = count("frames");
+    while count("frames") <= before {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(count("frames"), before + 1, "one frame waits for the driver");
+    pipeline.set_state(gst::State::Ready).unwrap();
+    pipeline.set_state(gst::State::Null).unwrap();
 }
 
 fn pipelines(host: &Host) {

@@ -26,9 +26,8 @@ use crate::{CAT, log};
 /// The runs of the model before the stream, whose longest is the latency that is reported first.
 const WARM_UP_RUNS: u32 = 3;
 
-/// The state of an element. No lock is held while a property is set and another waits for it but
-/// `stream`, which the streaming thread has for as long as a frame takes; what other threads ask
-/// for while it runs is in `settings`, `stats` and `qos`.
+/// The state of an element. The streaming thread holds `stream` for as long as a frame takes. All
+/// other locks are held for moments only, so properties and queries never wait for the driver.
 #[derive(Default)]
 pub struct Inference {
     settings: Mutex<Settings>,

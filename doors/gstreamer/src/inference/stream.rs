@@ -202,6 +202,7 @@ impl Inference {
         }
         let Some(engine) = stream.driver.get() else { return Ok(false) };
         let results = stream.decoder.decode(engine.outputs(), live.limits());
+        let in_driver = engine.time_in_driver();
         let latency = arrived.elapsed();
         self.push_aside(engine, stream.info.as_ref(), &results, pts)?;
         if self.stats.count_inferred(latency) {
@@ -209,7 +210,8 @@ impl Inference {
             let _ = self.obj().post_message(message);
         }
         if live.post_messages {
-            let report = Report { results: results.clone(), pts, frame: number, latency };
+            let report =
+                Report { results: results.clone(), pts, frame: number, latency, in_driver };
             let structure = results::structure(&report, &stream.labels, &stream.outputs);
             let message = gst::message::Element::builder(structure).src(&*self.obj()).build();
             // It fails while the bus is flushing: nobody listens then.

@@ -18,15 +18,18 @@ pub(crate) struct Report {
     pub(crate) frame: u64,
     /// The time from the frame's arrival to its results.
     pub(crate) latency: Duration,
+    /// The driver's share of it, where it reports one.
+    pub(crate) in_driver: Option<Duration>,
 }
 
 /// The structure `nnburst-inference` of a report. `outputs` describes the tensors.
 pub(crate) fn structure(report: &Report, labels: &[String], outputs: &[String]) -> gst::Structure {
-    let latency = u64::try_from(report.latency.as_micros()).unwrap_or(u64::MAX);
+    let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let builder = gst::Structure::builder("nnburst-inference")
         .field("pts", report.pts)
         .field("frame", report.frame)
-        .field("latency-us", latency)
+        .field("latency-us", us(report.latency))
+        .field_if_some("driver-us", report.in_driver.map(us))
         .field("task", report.results.task())
         .field("outputs", gst::Array::new(outputs));
     match &report.results {
