@@ -49,6 +49,7 @@ fn an_installation_has_everything_and_programs_build_against_it() {
     }
     let pages = files(&staged("opt/nn/share/man/man1"));
     assert!(pages.iter().any(|page| page.ends_with("nnburst.1")), "{pages:?}");
+    assert!(staged("opt/nn/lib/ladspa/nnburst.so").is_file());
     let unit = staged("opt/nn/lib/systemd/user/nnburst@.service");
     let unit = std::fs::read_to_string(unit).unwrap();
     assert!(unit.contains("ExecStart=/opt/nn/bin/nnburst serve"), "{unit}");
