@@ -28,8 +28,9 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// Returns whether a request is for copies: it is small, and all its memories came with it.
-    pub(crate) fn suit(request: &Request) -> bool {
+    /// Returns whether a request is for copies: it is small, the size of each output can be told
+    /// from its shape, and all memories came with it.
+    pub(crate) fn suit(request: &Request, model: &Model) -> bool {
         let is_copied = |pool: &RequestPool| match pool {
             RequestPool::Memory(memory) => memory.is_of_peer() && memory.is_for_copies(),
             RequestPool::Token(_) => false,
@@ -37,7 +38,10 @@ impl Copies {
         let mut arguments = request.inputs.iter().chain(&request.outputs);
         let total =
             arguments.try_fold(0usize, |sum, argument| sum.checked_add(length(argument, request)?));
-        total.is_some_and(|total| total <= MOST) && request.pools.iter().all(is_copied)
+        let mut outputs = 0..request.outputs.len();
+        total.is_some_and(|total| total <= MOST)
+            && outputs.all(|at| element_bytes(model, at).is_some())
+            && request.pools.iter().all(is_copied)
     }
 
     /// Copies the inputs of a request that [`Copies::suit`] agreed to, and makes room for its
@@ -129,10 +133,16 @@ impl Copies {
 
 /// Bytes of an output that has this shape.
 fn bytes_of(model: &Model, output: usize, shape: &OutputShape) -> Option<usize> {
-    let operand = usize::try_from(*model.main.output_indexes.get(output)?).ok()?;
-    let element = model.main.operands.get(operand)?.kind.element_bytes()?;
     let mut extents = shape.dimensions.iter();
-    extents.try_fold(element, |bytes, &extent| bytes.checked_mul(usize::try_from(extent).ok()?))
+    extents.try_fold(element_bytes(model, output)?, |bytes, &extent| {
+        bytes.checked_mul(usize::try_from(extent).ok()?)
+    })
+}
+
+/// Bytes of an element of an output.
+fn element_bytes(model: &Model, output: usize) -> Option<usize> {
+    let operand = usize::try_from(*model.main.output_indexes.get(output)?).ok()?;
+    model.main.operands.get(operand)?.kind.element_bytes()
 }
 
 /// Bytes of arguments together.
@@ -200,20 +210,28 @@ mod tests {
         Request { inputs, outputs: vec![argument(0, 0, 8)], pools }
     }
 
+    /// Whether a request to a model with one output is for copies.
+    fn suits(request: &Request) -> bool {
+        let mut model = Model::default();
+        model.main.operands = vec![nnburst_hal::Operand::float32([2])];
+        model.main.output_indexes = vec![0];
+        Copies::suit(request, &model)
+    }
+
     #[test]
     fn small_requests_of_peers_are_copied_and_others_are_not() {
         let budget = Budget::root("test", Amounts::UNLIMITED);
         let small = |size| request(vec![memory(size, &budget)], vec![argument(0, 8, 8)]);
-        assert!(Copies::suit(&small(16)));
-        assert!(!Copies::suit(&small(12)), "outside its memory, which mapping refuses");
+        assert!(suits(&small(16)));
+        assert!(!suits(&small(12)), "outside its memory, which mapping refuses");
         let large = request(vec![memory(1 << 20, &budget)], vec![argument(0, 0, 0)]);
-        assert!(!Copies::suit(&large), "all of a large memory");
+        assert!(!suits(&large), "all of a large memory");
         let large = request(vec![memory(1 << 20, &budget)], vec![argument(0, 1 << 19, 8)]);
-        assert!(Copies::suit(&large), "a little of a large memory");
+        assert!(suits(&large), "a little of a large memory");
         let own = request(vec![Memory::ashmem(16).unwrap()], vec![argument(0, 8, 8)]);
-        assert!(!Copies::suit(&own), "stays mapped from call to call");
+        assert!(!suits(&own), "stays mapped from call to call");
         let missing = request(vec![memory(16, &budget)], vec![argument(1, 8, 8)]);
-        assert!(!Copies::suit(&missing));
+        assert!(!suits(&missing));
     }
 
     #[test]

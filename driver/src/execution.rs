@@ -193,7 +193,8 @@ impl Compiled {
         options: &ExecutionOptions,
         began: Option<Instant>,
     ) -> ExecutionResult {
-        let pools = if Copies::suit(request) { None } else { Some(map(self, request)?) };
+        let pools =
+            if Copies::suit(request, self.model()) { None } else { Some(map(self, request)?) };
         let mut scratch = self.scratch();
         let ran = match &pools {
             Some(pools) => run(self, &mut scratch.session, request, pools, options, began),

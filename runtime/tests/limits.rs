@@ -3,14 +3,16 @@
 //! limits are theirs alone.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+#[path = "common/driver.rs"]
+mod driver;
 #[path = "common/silent.rs"]
 mod silent;
 
 use std::path::Path;
 use std::process::Command;
 
-use nnburst::hal::Operand;
-use nnburst::{Caching, CompileOptions, Device, ModelBuilder, compile_for, load_cached};
+use nnburst::hal::{Memory, Operand};
+use nnburst::{Caching, CompileOptions, Device, ModelBuilder, Plane, compile_for, load_cached};
 use silent::{SILENT, Silent};
 
 const ROLE: &str = "NNBURST_TEST_ROLE";
@@ -19,6 +21,7 @@ const DIR: &str = "NNBURST_TEST_DIR";
 /// What this binary does when it is started by one of the tests.
 #[test]
 fn child_main() {
+    driver::serve_if_asked();
     let dir = std::env::var_os(DIR).unwrap_or_default();
     match std::env::var(ROLE).as_deref() {
         Ok("lists") => lists(),
@@ -91,6 +94,22 @@ fn a_limit_of_file_sizes_is_an_error_and_not_the_end() {
     // Through a pipe: the limit holds for the file too that this test's own output may go to.
     let output = child("small files").env(DIR, dir.path()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The memory of a call is longer than the driver's own files may be.
+#[test]
+fn a_drivers_limit_of_file_sizes_is_not_its_end() {
+    let driver = driver::Driver::start_with(&[(driver::FILE_SIZE, "8192")]);
+    let compilation = driver.compile();
+    let memory = Memory::ashmem(1 << 20).unwrap();
+    let plane = Plane { memory, offset: 1 << 19, rows: None };
+    let mut frame = compilation.frame_over(&[], &[Some(plane)]).unwrap();
+    for value in [1.0f32, 2.0] {
+        frame.write(0, &[value]).unwrap();
+        frame.write(1, &[1f32]).unwrap();
+        compilation.execution().compute(&mut frame).unwrap();
+        assert_eq!(frame.read::<f32>(0).unwrap(), [value + 1.0]);
+    }
 }
 
 #[test]

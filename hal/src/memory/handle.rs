@@ -241,7 +241,8 @@ impl Memory {
     }
 
     /// Returns whether its bytes can be copied out and in at any time with the effect of a mapping:
-    /// a memfd of fixed size that nobody keeps from being written.
+    /// a memfd of fixed size that nobody keeps from being written, and within the sizes that files
+    /// of this process may have: writing beyond ends it by SIGXFSZ, where a mapping has no limit.
     pub fn is_for_copies(&self) -> bool {
         let fixed = SealFlags::SHRINK | SealFlags::GROW;
         let unwritable = SealFlags::WRITE | SealFlags::FUTURE_WRITE;
@@ -249,6 +250,7 @@ impl Memory {
             && self.kind() == MemoryKind::Ashmem
             && rustix::fs::fcntl_get_seals(self.fd())
                 .is_ok_and(|seals| seals.contains(fixed) && !seals.intersects(unwritable))
+            && check_file_size(self.0.offset.saturating_add(self.0.size)).is_ok()
     }
 
     /// The numbers of the interface's handle.
@@ -369,7 +371,8 @@ impl Memory {
     /// Copies bytes in without mapping.
     ///
     /// # Errors
-    /// The range is not within the memory, the file ends early, or it can't be written.
+    /// The range is not within the memory, it can't be written, or it lies beyond the sizes that
+    /// files of this process may have.
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), MemoryError> {
         let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         if offset.checked_add(size).is_none_or(|end| end > self.0.size) {
@@ -379,6 +382,7 @@ impl Memory {
             return Err(MemoryError::ReadOnly);
         }
         let mut at = self.0.offset.saturating_add(offset);
+        check_file_size(at.saturating_add(size)).map_err(MemoryError::system("pwrite"))?;
         let mut rest = bytes;
         while !rest.is_empty() {
             let written = retry_on_intr(|| pwrite(self.fd(), rest, at));

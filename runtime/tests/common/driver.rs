@@ -12,6 +12,8 @@ use nnburst_hal::testing::{continue_process, stop_process};
 use nnburst_hal_ipc::{ProcessLimits, RemoteDevice};
 
 const SERVES: &str = "NNBURST_TEST_SERVES";
+/// Bytes that a file of the driver's may have.
+pub const FILE_SIZE: &str = "NNBURST_TEST_FILE_SIZE";
 /// Threads of all clients of the driver together.
 pub const THREADS: &str = "NNBURST_TEST_THREADS";
 
@@ -24,6 +26,11 @@ pub fn serve_if_asked() {
         let mut limits = ProcessLimits::of_machine();
         limits.threads = threads;
         assert!(limits.apply());
+    }
+    if let Some(current) = std::env::var(FILE_SIZE).ok().and_then(|value| value.parse().ok()) {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let Rlimit { maximum, .. } = getrlimit(Resource::Fsize);
+        setrlimit(Resource::Fsize, Rlimit { current: Some(current), maximum }).unwrap();
     }
     nnburst::serve_inherited("nnapi-sample_all", 0, &DriverOptions::default()).unwrap();
 }
