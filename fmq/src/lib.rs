@@ -61,6 +61,7 @@ mod endpoint;
 pub mod erased;
 mod error;
 mod event_flag;
+mod foresight;
 mod interrupt;
 #[cfg_attr(loom, expect(dead_code, reason = "a model has no files to lay out"))]
 mod layout;
@@ -76,6 +77,7 @@ mod queue;
 #[cfg(not(loom))]
 mod readiness;
 mod ring;
+mod stream;
 mod sync;
 #[cfg(not(loom))]
 mod sys;

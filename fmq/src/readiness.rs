@@ -8,6 +8,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::task::Waker;
 
 use nix::errno::Errno;
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -48,6 +49,7 @@ pub struct Readiness {
     fd: Arc<EventFd>,
     key: u64,
     bridge: &'static Bridge,
+    waker: Option<Waker>,
     /// The process that the descriptor and the bridge are of; see [`process::id`].
     process: u64,
 }
@@ -62,7 +64,13 @@ impl Readiness {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let fd = Arc::new(EventFd::from_flags(flags).map_err(failed("eventfd2"))?);
         let (bridge, key) = Bridge::place(&fd)?;
-        Ok(Self { fd, key, bridge, process: process::id() })
+        Ok(Self { fd, key, bridge, waker: None, process: process::id() })
+    }
+
+    /// From the next poll on `waker` is woken as well when the descriptor becomes readable: for
+    /// tasks that need no event loop.
+    pub fn set_waker(&mut self, waker: Option<&Waker>) {
+        self.waker = waker.cloned();
     }
 
     /// Returns whether `count` items can be read. If not (`false`), the descriptor becomes readable
@@ -111,12 +119,14 @@ impl Readiness {
         ready: impl FnMut() -> Result<bool, QueueError>,
     ) -> Result<bool, QueueError> {
         if self.process != process::id() {
+            let waker = self.waker.take();
             *self = Self::new().map_err(|_| QueueError::NoEventFlag)?;
+            self.waker = waker;
         }
         // Empties the eventfd; `EAGAIN` if it is.
         let _ = self.fd.read();
         let Some(slept) = waiter.prepare_to_sleep(ready)? else { return Ok(true) };
-        self.bridge.arm(self.key, Armed { slept, looks: 0 });
+        self.bridge.arm(self.key, Armed { slept, looks: 0, waker: self.waker.clone() });
         Ok(false)
     }
 }
@@ -158,6 +168,7 @@ struct Armed {
     slept: Slept,
     /// Number of times that the word changed without one of our bits.
     looks: u32,
+    waker: Option<Waker>,
 }
 
 impl Armed {
@@ -253,10 +264,11 @@ impl Bridge {
     /// Signals and disarms the places that fire; returns the others, whose memory stays mapped as
     /// long as they are held.
     fn signal(&self) -> Vec<Armed> {
-        let mut sleeping = Vec::new();
+        let (mut sleeping, mut wakers) = (Vec::new(), Vec::new());
         for place in lock(&self.places).iter_mut() {
             let Some(armed) = &mut place.armed else { continue };
             if armed.fires() {
+                wakers.extend(armed.waker.take());
                 place.armed = None;
                 // Fails only if the counter is at its end, when it is readable anyway.
                 let _ = place.fd.write(1);
@@ -264,6 +276,8 @@ impl Bridge {
                 sleeping.push(armed.clone());
             }
         }
+        // Without the lock: a task that is woken may poll at once.
+        wakers.into_iter().for_each(Waker::wake);
         sleeping
     }
 }

@@ -5,9 +5,11 @@ use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use crate::event_flag::{self, Notify};
+use crate::foresight::{Foresight, Waited};
 use crate::interrupt::Interrupts;
 use crate::memory::{Flag, QueueMemory};
 use crate::ring::{Cursor, Quantum, Side};
+use crate::stream::Stream;
 use crate::sync::{FutexWord, Ordering, POLLS_PER_CLOCK_READING, clock, spin_loop};
 use crate::{EventFlag, QueueError};
 
@@ -23,16 +25,19 @@ pub enum Wait {
     /// Sleeps in the kernel at once; needs an event flag.
     Block,
     /// Polls for about as long as recent waits lasted, while that is short, then sleeps; needs an
-    /// event flag.
+    /// event flag. Where messages come regularly, it polls again from shortly before the next one
+    /// is due, for a quarter of the wait at most, and sleeps again if none comes.
     Adaptive {
-        /// Never polls longer than this. Waits that have lately been longer are slept through from
-        /// the start, but for a trial every now and then.
+        /// From the beginning of a wait never polls longer than this. Waits that have lately been
+        /// longer are not polled from the beginning, but for a trial every now and then. Zero:
+        /// sleeps at once, as [`Wait::Block`].
         limit: Duration,
     },
 }
 
 impl Wait {
-    /// [`Wait::Adaptive`] that polls at most `micros` microseconds. Android's bursts use 50.
+    /// [`Wait::Adaptive`] that at first polls at most `micros` microseconds. Android's bursts use
+    /// 50.
     #[must_use]
     pub const fn adaptive(micros: u64) -> Self {
         Self::Adaptive { limit: Duration::from_micros(micros) }
@@ -91,6 +96,7 @@ pub(crate) struct Waiter {
     bits: Bits,
     notify: Notify,
     recent: Recent,
+    foresight: Foresight,
     stream: Stream,
     /// `true` if publications are announced: there is an event flag, and there are bits to set.
     announces: bool,
@@ -106,6 +112,7 @@ impl Waiter {
             bits,
             notify,
             recent: Recent::default(),
+            foresight: Foresight::default(),
             stream: Stream::default(),
         }
     }
@@ -238,12 +245,47 @@ impl Waiter {
         }
         self.interrupted()?;
         let start = clock::now();
-        let done = !window.is_zero() && self.poll(Some(window), deadline, ready)?;
-        if !done {
+        let mut is_polled = !window.is_zero() && self.poll(Some(window), deadline, ready)?;
+        if !is_polled && !limit.is_zero() {
+            is_polled = self.poll_when_due(start, deadline, ready)?;
+        }
+        if !is_polled {
             self.sleep(deadline, ready)?;
         }
-        self.recent.learn(clock::since(start), limit);
+        let waited = clock::since(start);
+        self.recent.learn(waited, limit);
+        // Short waits are polled through anyway, and what follows would make them longer.
+        if waited > limit
+            && let Some(end) = start.checked_add(waited)
+        {
+            self.foresight.learn(Waited { start, end });
+        }
         Ok(())
+    }
+
+    /// Sleeps until shortly before the peer's next message is due, if that can be foreseen, and
+    /// polls for it then: `true` if ready while polling.
+    fn poll_when_due(
+        &mut self,
+        start: Instant,
+        deadline: Option<Instant>,
+        ready: &mut impl FnMut() -> Result<bool, QueueError>,
+    ) -> Result<bool, QueueError> {
+        let Some(due) = self.foresight.expect(start) else { return Ok(false) };
+        if deadline.is_some_and(|deadline| deadline <= due.from) {
+            return Ok(false);
+        }
+        match self.sleep(Some(due.from), ready) {
+            Ok(()) => {
+                self.foresight.came_early();
+                return Ok(false);
+            }
+            Err(QueueError::TimedOut) => {}
+            Err(error) => return Err(error),
+        }
+        let now = clock::now();
+        self.foresight.fired(due.from, now);
+        self.poll(Some(due.until.saturating_duration_since(now)), deadline, ready)
     }
 
     /// Sleeps until ready, waking whenever the peer or an interruption sets one of our bits.
@@ -359,63 +401,6 @@ impl Recent {
     }
 }
 
-/// Detects a stream of the peer, and how long to leave the peer alone then.
-///
-/// Whoever catches up with a stream looks at the peer's counter after each message, takes the lines
-/// from the peer that it is writing just then, and both are slow. Hanging back for a moment lets
-/// the peer get ahead, and then both run; how long is enough depends on how far apart the two cores
-/// are, so it is found by trying. It lasts while there is at least a message for each turn, which
-/// is more than could go back and forth one by one. Who exchanges single messages finds one at a
-/// time and never hangs back.
-#[derive(Debug, Default)]
-struct Stream {
-    in_a_row: u32,
-    /// The time to hang back, in turns of a polling loop: some 20 to 60 ns each.
-    turns: u32,
-}
-
-impl Stream {
-    /// Messages at the end of a wait that make a stream.
-    const SEVERAL: u32 = 4;
-    /// Such waits in a row, before one hangs back.
-    const FEW: u32 = 3;
-    /// The shortest time to hang back: as long as two cores far apart take for a message.
-    const LEAST: u32 = 16;
-    const MOST: u32 = 128;
-
-    fn hang_back(&self) {
-        for _ in 0..self.turns {
-            spin_loop();
-        }
-    }
-
-    /// A wait for `message` bytes has ended with `usable` bytes to do, in a ring of `ring` bytes.
-    ///
-    /// It multiplies rather than divides: it runs between the coming of a message and its being
-    /// read, where two divisions are a tenth of an exchange between near cores.
-    #[inline]
-    fn learn(&mut self, usable: usize, message: usize, ring: usize) {
-        let several = usize::try_from(self.turns.max(Self::SEVERAL)).unwrap_or(usize::MAX);
-        if usable < message.max(1).saturating_mul(several) {
-            *self = Self::default();
-            return;
-        }
-        self.in_a_row = self.in_a_row.saturating_add(1);
-        if self.in_a_row < Self::FEW {
-            return;
-        }
-        // A quarter to a half of the ring: both sides then have something to do while the other one
-        // works.
-        self.turns = if usable < ring / 4 {
-            (self.turns * 2).clamp(Self::LEAST, Self::MOST)
-        } else if usable > ring / 2 {
-            self.turns / 2
-        } else {
-            self.turns
-        };
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -448,25 +433,5 @@ mod tests {
             recent.learn(Duration::from_micros(5), LIMIT);
         }
         assert!(!recent.window(LIMIT).is_zero());
-    }
-
-    #[test]
-    fn only_several_messages_several_times_in_a_row_make_a_stream() {
-        let mut stream = Stream::default();
-        for (messages, turns) in [(9, 0), (9, 0), (1, 0), (4, 0), (4, 0), (4, 16), (3, 0)] {
-            stream.learn(messages * 8, 8, 2048 * 8);
-            assert_eq!(stream.turns, turns, "{messages} messages");
-        }
-    }
-
-    #[test]
-    fn one_hangs_back_for_longer_until_there_is_enough_to_do() {
-        let mut stream = Stream { in_a_row: 2, turns: 0 };
-        let steps =
-            [(40, 16), (40, 32), (40, 64), (70, 128), (200, 128), (600, 128), (1100, 64), (50, 0)];
-        for (messages, turns) in steps {
-            stream.learn(messages * 8, 8, 2048 * 8);
-            assert_eq!(stream.turns, turns, "{messages} messages");
-        }
     }
 }

@@ -31,7 +31,7 @@ pub type Status = i32;
 pub struct COptions {
     /// The strategy: 0 spin, 1 block, 2 adaptive.
     pub strategy: i32,
-    /// The longest that an adaptive wait polls.
+    /// The longest that an adaptive wait polls before it sleeps; 0: it sleeps at once.
     pub poll_us: u32,
     /// Negative: for ever; 0: try once.
     pub timeout_ns: i64,
