@@ -9,6 +9,8 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use bytemuck::Pod;
+#[cfg(not(loom))]
+use nnburst_fmq::Readiness;
 use nnburst_fmq::{
     Bits, Cancel, Consumer, Descriptor, NOT_EMPTY, NOT_FULL, PeerWatch, Queue, QueueError,
     SetupError, Wait, WaitOptions,
@@ -329,6 +331,16 @@ impl<D: PacketElement> Receiver<D> {
     fn sleep(&mut self, deadline: Option<Instant>) -> Result<(), QueueError> {
         self.has_slept = true;
         self.consumer.wait_readable(1, WaitOptions { strategy: Wait::Block, deadline })
+    }
+
+    /// Returns whether there is a packet to take; if not, `readiness` tells when there is.
+    #[cfg(not(loom))]
+    pub(crate) fn poll_readable(&mut self, readiness: &mut Readiness) -> Result<bool, QueueError> {
+        if !self.unread.is_empty() {
+            return Ok(true);
+        }
+        self.has_slept = true;
+        readiness.poll_readable(&mut self.consumer, 1)
     }
 
     /// Sleeps for as long as it takes a client to send the next request, if it sends one after the

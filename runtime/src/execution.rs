@@ -206,6 +206,16 @@ impl Event {
         self.pending.wait_until(deadline)
     }
 
+    /// Returns whether the end has come; if not, `waker` is woken when it has. For executions
+    /// without fences; others are waited for.
+    #[cfg(feature = "futures")]
+    pub(crate) fn is_over(&self, waker: &std::task::Waker) -> bool {
+        match &self.pending.kind {
+            PendingKind::Callback(answer) => answer.is_there(waker),
+            PendingKind::Fence { .. } => true,
+        }
+    }
+
     /// The fence that signals the end, where the execution has one and is not over yet.
     pub fn fence(&self) -> Option<BorrowedFd<'_>> {
         self.pending.fence()

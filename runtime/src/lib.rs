@@ -38,6 +38,8 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+#[cfg(feature = "futures")]
+mod asynchronous;
 mod background;
 pub mod builtin;
 mod burst;
@@ -72,11 +74,13 @@ mod wait;
 mod watch;
 
 pub use half::f16;
-pub use nnburst_burst::LastRequest;
+pub use nnburst_burst::{BurstStats, LastRequest};
 pub use nnburst_hal as hal;
 pub use nnburst_hal::PrepareOptions;
 pub use nnburst_hal_ipc::Serving;
 
+#[cfg(feature = "futures")]
+pub use asynchronous::{AsyncBurst, FrameFuture};
 pub use burst::{Burst, BurstOptions, CallOptions, Finished, Unsubmitted};
 pub use compilation::Compilation;
 pub use compile::{

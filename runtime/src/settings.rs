@@ -117,7 +117,7 @@ pub const SETTINGS: &[Setting] = &[
         "burst-window",
         "debug.nn.burst-conrtoller-polling-window, debug.nn.sample-driver-burst-polling-window",
         "2000",
-        "microseconds that both ends of a burst poll at most before they sleep, where they wait adaptively; Android's is 50",
+        "microseconds that both ends of a burst poll at most before they sleep, where they wait adaptively; Android's is 50; 0: they sleep at once",
     ),
     setting(
         "burst-wait",

@@ -11,7 +11,8 @@ pub enum Wait {
     /// Poll: the shortest latency, for a core each. Sleeps only after a second without a frame.
     Spin,
     /// Poll for about as long as recent waits took, while those are shorter than the setting
-    /// `burst-window`; then sleep.
+    /// `burst-window`; then sleep. Where frames or results come regularly, sleep only until shortly
+    /// before the next one is due, and poll for it.
     Adaptive,
     /// Sleep at once: no core is burnt, every frame costs two wake-ups.
     Block,

@@ -4,6 +4,18 @@
 #[path = "../examples/camera.rs"]
 mod camera;
 
+#[expect(dead_code, reason = "its `main` is for the command line")]
+#[path = "../examples/tokio.rs"]
+mod two_cameras;
+
+#[tokio::test]
+async fn two_cameras_are_awaited_in_tokio() {
+    let device = nnburst::Device::embedded("nnapi-sample_all").unwrap();
+    let (latencies, ticks) = two_cameras::run(device, 20).await.unwrap();
+    assert_eq!(latencies.len(), 40);
+    assert!(ticks > 0);
+}
+
 #[test]
 fn the_camera_loop_accounts_for_every_picture() {
     let device = nnburst::Device::embedded("nnapi-sample_all").unwrap();

@@ -26,8 +26,13 @@ use crate::schema::{Builtin, File, Graph, Tensor};
 /// let file = ModelFile::open("mobilenet.tflite")?;
 /// // Operators 3 and 4, as a delegate of an interpreter has them.
 /// let shapes = [(7, vec![1, 112, 112, 8])];
-/// let request =
-///     PartRequest { operators: &[3, 4], shapes: &shapes, inputs: &[7], outputs: &[9] };
+/// let request = PartRequest {
+///     operators: &[3, 4],
+///     shapes: &shapes,
+///     inputs: &[7],
+///     outputs: &[9],
+///     ..PartRequest::default()
+/// };
 /// let part = file.part(&request, ImportOptions::default())?;
 /// assert_eq!(part.inputs[0].tensor, 7);
 /// # Ok::<(), nnburst_tflite::ImportError>(())
@@ -57,6 +62,10 @@ pub struct PartRequest<'a> {
     pub inputs: &'a [usize],
     /// The tensors whose values are wanted.
     pub outputs: &'a [usize],
+    /// True if the shapes of what operators compute are worked out, whatever the file says: where
+    /// it leaves extents open ([`FileTensor::signature`](crate::FileTensor::signature)), its shapes
+    /// are those of an example.
+    pub infer_shapes: bool,
 }
 
 impl ModelFile {
@@ -143,7 +152,7 @@ impl ModelFile {
         let mut file = File::parse(&self.bytes, &budget)?;
         if !self.resized.is_empty() {
             first_graph(&file)?;
-            reshape(&mut file, &self.resized);
+            reshape(&mut file, &self.resized, false);
         }
         let graph = first_graph(&file)?;
         let places: Vec<usize> = (0..graph.operators.len()).collect();
@@ -173,7 +182,7 @@ impl ModelFile {
         let graph = file.graphs.remove(0);
         // Graphs that operators refer to keep their numbers.
         file.graphs.insert(0, select(graph, &file, request)?);
-        reshape(&mut file, request.shapes);
+        reshape(&mut file, request.shapes, request.infer_shapes);
         let mut import = Import::new(&file, first_graph(&file)?);
         import.options = options;
         import.is_part = true;
@@ -322,13 +331,13 @@ fn select<'a>(
 
 /// Gives tensors of the first graph other shapes. Where that changes any, the file's shapes of what
 /// operators compute hold no more, except for shapes themselves, whose number of elements is a
-/// rank; nor do those of graphs that operators refer to.
-fn reshape(file: &mut File<'_>, shapes: &[(usize, Vec<u32>)]) {
+/// rank; nor do those of graphs that operators refer to. With `infer` they hold no more in any case.
+fn reshape(file: &mut File<'_>, shapes: &[(usize, Vec<u32>)], infer: bool) {
     let has_data = |file: &File<'_>, graph: &Graph<'_>| -> Vec<bool> {
         graph.tensors.iter().map(|tensor| file.range(tensor).is_some()).collect()
     };
     let mut graphs = std::mem::take(&mut file.graphs);
-    let mut is_changed = false;
+    let mut is_changed = infer;
     for (number, graph) in graphs.iter_mut().enumerate() {
         let mut of_shapes = has_data(file, graph);
         if number > 0 {

@@ -87,8 +87,12 @@ fn two_halves_give_what_the_whole_gives() {
                     let (inputs, outputs) = boundary(&contents, half.clone());
                     let operators: Vec<usize> = half.collect();
                     let (inputs, outputs) = (&inputs[..], &outputs[..]);
-                    let request =
-                        PartRequest { operators: &operators, inputs, outputs, shapes: &[] };
+                    let request = PartRequest {
+                        operators: &operators,
+                        inputs,
+                        outputs,
+                        ..PartRequest::default()
+                    };
                     file.part(&request, ImportOptions::default()).unwrap()
                 })
                 .collect();
@@ -122,9 +126,9 @@ fn parts_share_the_memory_of_their_file() {
             [input, weights, output].map(|tensor| usize::try_from(tensor).unwrap());
         let request = PartRequest {
             operators: &[operator],
-            shapes: &[],
             inputs: &[input, weights],
             outputs: &[output],
+            ..PartRequest::default()
         };
         file.part(&request, ImportOptions::default()).unwrap()
     });
@@ -151,7 +155,13 @@ fn chain() -> ModelFile {
 #[test]
 fn shapes_of_the_request_hold() {
     let shapes = [(1, vec![5]), (2, vec![5])];
-    let request = PartRequest { operators: &[1], shapes: &shapes, inputs: &[1], outputs: &[2] };
+    let request = PartRequest {
+        operators: &[1],
+        shapes: &shapes,
+        inputs: &[1],
+        outputs: &[2],
+        ..PartRequest::default()
+    };
     let part = chain().part(&request, ImportOptions::default()).unwrap();
     assert_eq!(
         (part.inputs[0].dims.as_slice(), part.outputs[0].dims.as_slice()),
@@ -169,7 +179,8 @@ fn shapes_of_the_request_hold() {
 #[test]
 fn requests_name_what_the_file_has() {
     let shapes = [(9, vec![1])];
-    let all = PartRequest { operators: &[0], shapes: &[], inputs: &[0], outputs: &[1] };
+    let all =
+        PartRequest { operators: &[0], inputs: &[0], outputs: &[1], ..PartRequest::default() };
     for (request, why) in [
         (PartRequest { operators: &[3], ..all }, "there is no operator 3: the graph has 3"),
         (PartRequest { operators: &[1, 1], ..all }, "operator 1 is named twice"),

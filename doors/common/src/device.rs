@@ -1,12 +1,13 @@
 //! The device that an option names.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use nnburst::{Device, Result, RuntimeError};
 
 use crate::options::{OptionError, Options};
-use crate::program::driver_program;
+use crate::program::{ProgramError, driver_program};
 
 /// The process that the driver is to run in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,11 +78,23 @@ impl Options {
     /// # Errors
     /// There is no such driver or service; no program for it is found, or can be started.
     pub fn open_device(&self) -> Result<Device> {
+        self.open_device_with(driver_program)
+    }
+
+    /// [`Options::open_device`] with the program that `program` finds, for doors that bring theirs
+    /// along.
+    ///
+    /// # Errors
+    /// As for [`Options::open_device`].
+    pub fn open_device_with(
+        &self,
+        program: impl FnOnce() -> std::result::Result<PathBuf, ProgramError>,
+    ) -> Result<Device> {
         let DeviceChoice { home, name } = &self.device;
         match home {
             Home::Embedded => Device::embedded_with(name, &self.driver()),
             Home::Spawn => {
-                let program = driver_program().map_err(|error| RuntimeError::Driver {
+                let program = program().map_err(|error| RuntimeError::Driver {
                     what: format!("starting {name}"),
                     why: error.to_string(),
                 })?;

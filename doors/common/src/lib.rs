@@ -40,7 +40,7 @@ pub use device::{DeviceChoice, Home};
 pub use log::{Level, Log, Sink, Stderr, Verbosity};
 pub use nnburst::hal::process::{Origin, spawn as spawn_thread};
 pub use options::{Grammar, KEYS, Key, Mode, OnError, OptionError, Options};
-pub use program::{ProgramError, driver_program, own_file};
+pub use program::{ProgramError, bundled_program, driver_program, own_file};
 pub use supervised::{Death, MakeError, Recovery, Supervised};
 
 /// Has the crates' own events written to standard error where `NNBURST_LOG` or `NNBURST_VLOG` ask

@@ -55,6 +55,21 @@ pub fn driver_program() -> Result<PathBuf, ProgramError> {
     find(environment(VARIABLE).as_deref(), environment("PATH").as_deref(), library.as_deref())
 }
 
+/// As [`driver_program`], but `nnburst` in `folder` beside this library's own file counts before
+/// those on `PATH`: the door was installed with the program of its own version.
+///
+/// # Errors
+/// [`ProgramError`].
+pub fn bundled_program(folder: &str) -> Result<PathBuf, ProgramError> {
+    let program = own_file().and_then(|own| Some(own.parent()?.join(folder).join(NAME)));
+    match program.map(|program| trusted_program(&program, Owners::own())) {
+        Some(Ok(program)) if environment(VARIABLE).is_none() && is_executable(&program) => {
+            Ok(program)
+        }
+        _ => driver_program(),
+    }
+}
+
 fn find(
     named: Option<&OsStr>,
     path: Option<&OsStr>,

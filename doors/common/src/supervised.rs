@@ -102,6 +102,13 @@ impl<T> Supervised<T> {
         made.inspect_err(|error| self.why = error.to_string())
     }
 
+    /// The time until the thing can be made, where it isn't there; zero else. For callers that
+    /// would rather wait than fail.
+    pub fn pause_left(&self) -> Duration {
+        let end = self.not_before.filter(|_| self.made.is_none());
+        end.map_or(Duration::ZERO, |end| end.saturating_duration_since(Instant::now()))
+    }
+
     /// The device, where there is one now.
     pub fn device(&self) -> Option<&Device> {
         self.made.as_ref().map(|made| &made.device)
@@ -134,13 +141,7 @@ impl<T> Supervised<T> {
         }
         let name = &self.options.device.name;
         self.why = format!("driver {name} died shortly after it was started");
-        let end = Instant::now() + DYING;
-        let mut status = made.device.driver_exit_status();
-        while status.is_none() && made.device.driver_process().is_some() && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(1));
-            status = made.device.driver_exit_status();
-        }
-        Some(Death { driver: self.options.device.name.clone(), status })
+        Some(Death::of(&made.device, name))
     }
 }
 
@@ -155,7 +156,7 @@ impl<T> fmt::Debug for Supervised<T> {
     }
 }
 
-/// The death of a driver: `driver nnburst-cpu died (signal 9)`.
+/// The death of a driver: `driver nnburst-cpu died (signal 9, SIGKILL)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Death {
     /// The driver's name.
@@ -164,12 +165,29 @@ pub struct Death {
     pub status: Option<ExitStatus>,
 }
 
+impl Death {
+    /// The death of a device's driver, which an error of a call stands for. Where its process is
+    /// about to end, that is waited for, for some hundredths of a second.
+    pub fn of(device: &Device, driver: &str) -> Self {
+        let end = Instant::now() + DYING;
+        let mut status = device.driver_exit_status();
+        while status.is_none() && device.driver_process().is_some() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+            status = device.driver_exit_status();
+        }
+        Self { driver: driver.to_owned(), status }
+    }
+}
+
 impl fmt::Display for Death {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "driver {} died", self.driver)?;
         match self.status {
             Some(status) => match (status.signal(), status.code()) {
-                (Some(signal), _) => write!(f, " (signal {signal})"),
+                (Some(signal), _) => match signal_hook::low_level::signal_name(signal) {
+                    Some(name) => write!(f, " (signal {signal}, {name})"),
+                    None => write!(f, " (signal {signal})"),
+                },
                 (None, Some(code)) => write!(f, " (exit status {code})"),
                 (None, None) => Ok(()),
             },
@@ -178,7 +196,7 @@ impl fmt::Display for Death {
     }
 }
 
-/// What became of a driver's death: `driver nnburst-cpu died (signal 9); restarted`.
+/// What became of a driver's death: `driver nnburst-cpu died (signal 9, SIGKILL); restarted`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovery {
     /// The death.

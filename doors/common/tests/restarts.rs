@@ -90,7 +90,7 @@ fn dies_and_is_restarted() {
     let error = adder.get().unwrap().add().unwrap_err();
     let restart = Instant::now();
     let recovery = adder.recover(&error).unwrap();
-    assert_eq!(recovery.to_string(), "driver nnapi-sample_all died (signal 9); restarted");
+    assert_eq!(recovery.to_string(), "driver nnapi-sample_all died (signal 9, SIGKILL); restarted");
     assert_eq!(*kept.0.lock().unwrap(), [format!("Warning: {recovery}")]);
     let second = adder.get().unwrap().driver;
     assert_ne!(second, first);

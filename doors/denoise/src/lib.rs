@@ -26,8 +26,11 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod models;
 mod network;
 mod transform;
+
+pub use models::{ModelsError, find_models};
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -176,28 +179,41 @@ impl Denoiser {
     /// # Errors
     /// As for [`Denoiser::push`].
     pub fn poll(&mut self, clean: &mut [f32; BLOCK]) -> Option<Result<(), DenoiseError>> {
+        self.advance(clean, None)
+    }
+
+    /// As [`Denoiser::poll`], but waits until `time` at most for the block to be done.
+    ///
+    /// # Errors
+    /// As for [`Denoiser::push`].
+    pub fn wait_until(
+        &mut self,
+        clean: &mut [f32; BLOCK],
+        time: Instant,
+    ) -> Option<Result<(), DenoiseError>> {
+        self.advance(clean, Some(time))
+    }
+
+    fn advance(
+        &mut self,
+        clean: &mut [f32; BLOCK],
+        time: Option<Instant>,
+    ) -> Option<Result<(), DenoiseError>> {
         loop {
             self.underway = match std::mem::replace(&mut self.underway, Underway::Nowhere) {
                 Underway::Nowhere => return None,
                 Underway::Mask(end) => {
                     let mut mask = [0.0; BINS];
-                    match self.mask.poll(&mut mask) {
-                        None => {
-                            self.underway = Underway::Mask(end);
-                            return None;
-                        }
-                        Some(done) => {
-                            let mut masked = [0.0; WINDOW];
-                            let inverse =
-                                done.and_then(|()| self.transform.inverse(&mask, &mut masked));
-                            let sent = inverse.and_then(|()| self.speech.submit(&masked, end));
-                            sent.map_or_else(Underway::Failed, |()| Underway::Speech(end))
-                        }
-                    }
+                    let Some(taken) = self.mask.take(&mut mask, time) else {
+                        self.underway = Underway::Mask(end);
+                        return None;
+                    };
+                    let sent = taken.and_then(|()| self.submit_speech(&mask, end));
+                    sent.map_or_else(Underway::Failed, |()| Underway::Speech(end))
                 }
                 Underway::Speech(end) => {
                     let mut speech = [0.0; WINDOW];
-                    match self.speech.poll(&mut speech) {
+                    match self.speech.take(&mut speech, time) {
                         None => {
                             self.underway = Underway::Speech(end);
                             return None;
@@ -215,6 +231,13 @@ impl Denoiser {
                 }
             };
         }
+    }
+
+    /// Sends what the first network left of a window's spectrum to the second.
+    fn submit_speech(&mut self, mask: &[f32; BINS], end: Instant) -> Result<(), DenoiseError> {
+        let mut masked = [0.0; WINDOW];
+        self.transform.inverse(mask, &mut masked)?;
+        self.speech.submit(&masked, end)
     }
 
     /// Returns whether a block was submitted and not polled to its end.

@@ -79,8 +79,17 @@ impl Network {
         })
     }
 
-    pub(crate) fn poll(&mut self, output: &mut [f32]) -> Option<Result<(), DenoiseError>> {
-        let Finished { mut frame, result } = self.burst.poll()?;
+    /// Takes the frame in flight, if it is back by `time`, or now without one.
+    pub(crate) fn take(
+        &mut self,
+        output: &mut [f32],
+        time: Option<Instant>,
+    ) -> Option<Result<(), DenoiseError>> {
+        let back = match time {
+            Some(time) => self.burst.wait_until(time),
+            None => self.burst.poll(),
+        };
+        let Finished { mut frame, result } = back?;
         let taken = result.map_err(DenoiseError::from).and_then(|()| take(&mut frame, output));
         self.frame = Some(frame);
         Some(taken)

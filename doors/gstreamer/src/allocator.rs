@@ -13,8 +13,9 @@ use gst::glib;
 use gst::glib::translate::IntoGlib;
 use gst_allocators::prelude::*;
 use nnburst::hal::Memory;
+use nnburst_doors_common::guarded;
 
-use crate::CAT;
+use crate::{CAT, log};
 
 glib::wrapper! {
     /// Allocates memfds that a driver can map.
@@ -118,7 +119,8 @@ mod imp {
             size: usize,
             params: &gst::AllocationParams,
         ) -> *mut gst::ffi::GstMemory {
-            match self.memory(size, params) {
+            let none = std::ptr::null_mut();
+            guarded(&log::of_door(), none, || match self.memory(size, params) {
                 Ok(memory) => {
                     let pointer = memory.as_ptr().cast_mut();
                     std::mem::forget(memory); // the caller's reference from here on
@@ -126,9 +128,9 @@ mod imp {
                 }
                 Err(error) => {
                     gst::error!(CAT, imp = self, "{size} bytes of shared memory: {error}");
-                    std::ptr::null_mut()
+                    none
                 }
-            }
+            })
         }
     }
 

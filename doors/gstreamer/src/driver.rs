@@ -13,7 +13,13 @@ use nnburst_doors_common::{Supervised, spawn_thread};
 /// Something on a device. To open a device and to compile takes longer than a frame, so after the
 /// driver's death a thread does it, and there is nothing for as long as that takes.
 #[derive(Debug)]
-pub(crate) struct Driver<T>(State<T>);
+pub(crate) struct Driver<T> {
+    state: State<T>,
+    /// The element whose bus gets warnings.
+    element: glib::WeakRef<gst::Element>,
+    /// True if the bus knows why there is nothing.
+    is_told: bool,
+}
 
 #[derive(Debug)]
 enum State<T> {
@@ -34,23 +40,31 @@ struct Restart<T> {
 const RETRY: Duration = Duration::from_millis(50);
 
 impl<T: Send + 'static> Driver<T> {
-    /// Something that has been made.
-    pub(crate) fn new(supervised: Supervised<T>) -> Self {
-        Self(State::Ready(Box::new(supervised)))
+    /// Something that has been made for an element.
+    pub(crate) fn new(supervised: Supervised<T>, element: &impl IsA<gst::Element>) -> Self {
+        Self {
+            state: State::Ready(Box::new(supervised)),
+            element: element.upcast_ref().downgrade(),
+            is_told: false,
+        }
     }
 
-    /// The thing; `None` while its driver is being restarted.
+    /// The thing; `None` while its driver is being restarted, or where it can't be made or used: in
+    /// a forked child, for one. The element's bus gets the reason, once.
     pub(crate) fn get(&mut self) -> Option<&mut T> {
-        if matches!(&self.0, State::Restarting(restart) if restart.thread.is_finished())
-            && let State::Restarting(restart) = std::mem::replace(&mut self.0, State::Lost)
+        if matches!(&self.state, State::Restarting(restart) if restart.thread.is_finished())
+            && let State::Restarting(restart) = std::mem::replace(&mut self.state, State::Lost)
             && let Ok(supervised) = restart.thread.join()
         {
-            self.0 = State::Ready(supervised);
+            self.state = State::Ready(supervised);
         }
-        match &mut self.0 {
-            State::Ready(supervised) => supervised.get().ok(),
-            State::Restarting(_) | State::Lost => None,
+        let State::Ready(supervised) = &mut self.state else { return None };
+        let made = supervised.get();
+        let was_told = std::mem::replace(&mut self.is_told, made.is_err());
+        if let (Err(error), false, Some(element)) = (&made, was_told, self.element.upgrade()) {
+            warn(&element, &error.to_string());
         }
+        made.ok()
     }
 
     /// Restarts a driver whose death `error` stands for. The element's bus gets a warning, and
@@ -61,7 +75,7 @@ impl<T: Send + 'static> Driver<T> {
         error: RuntimeError,
         report: impl Fn(&E, Option<u32>) + Send + 'static,
     ) {
-        let State::Ready(mut supervised) = std::mem::replace(&mut self.0, State::Lost) else {
+        let State::Ready(mut supervised) = std::mem::replace(&mut self.state, State::Lost) else {
             return;
         };
         let weak = element.downgrade();
@@ -83,7 +97,7 @@ impl<T: Send + 'static> Driver<T> {
             supervised
         };
         match spawn_thread("nnburst-restart", restart) {
-            Ok(thread) => self.0 = State::Restarting(Restart { thread, is_cancelled }),
+            Ok(thread) => self.state = State::Restarting(Restart { thread, is_cancelled }),
             Err(error) => {
                 warn(element, &format!("the driver died, and no thread can restart it: {error}"));
             }
@@ -92,7 +106,7 @@ impl<T: Send + 'static> Driver<T> {
 
     /// Ends the thread that restarts the driver, if there is one.
     pub(crate) fn close(self) {
-        if let State::Restarting(Restart { thread, is_cancelled }) = self.0 {
+        if let State::Restarting(Restart { thread, is_cancelled }) = self.state {
             is_cancelled.store(true, Ordering::Relaxed);
             drop(thread.join());
         }

@@ -17,6 +17,7 @@
 //! The plugin lives in a host that nnburst knows nothing of. It never runs the host's program as a
 //! driver, blocks all signals in its threads, logs to GStreamer's log (category `nnburst`), and
 //! stays loaded until the process ends.
+#![cfg(feature = "plugin")]
 
 pub mod allocator;
 pub mod denoise;

@@ -1,16 +1,19 @@
 //! The plugin in hosts: gst-launch, gst-inspect, tracers, a driver that is killed.
 //!
 //! The driver is this program again (`serve --driver NAME --fd 0`), hence a `main` of its own.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test that can't go on stops")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test that can't go on stops"
+)]
 
 mod host;
 
 use std::time::Duration;
 
-use gst::prelude::*;
 use host::{CLI, Host};
 use nnburst_conformance::shared_dir;
-use nnburst_hal::testing::stop_process;
 
 /// A test and what it shows.
 type Test = (&'static str, fn(&Host));
@@ -23,10 +26,8 @@ fn main() {
         nnburst::serve_inherited(driver, fd.parse().unwrap(), &Default::default()).unwrap();
         return;
     }
-    if let [inside, model] = &args[..]
-        && inside == INSIDE
-    {
-        return change_state_while_stopped(model);
+    if host::inside::run(&args) {
+        return;
     }
     let filter = args.iter().find(|arg| !arg.starts_with('-'));
     let (Some(models), Some(more)) = (shared_dir("models"), shared_dir("mlts")) else { return };
@@ -38,11 +39,12 @@ fn main() {
         ("masks of photos are those of the goldens", masks),
         ("a killed driver is restarted and the stream goes on", killed),
         ("a stopped driver holds up no change of state", stopped),
+        ("applications push, fork and unload", applications),
         ("two elements, tees, a JPEG camera, tensors", pipelines),
         ("speech is denoised as the reference is", speech),
         ("nothing leaks", leaks),
         ("the latency tracer sees the element", latency),
-        ("descriptors and memory stay constant", constant),
+        ("descriptors and memory stay constant over ten minutes", constant),
     ];
     for (name, test) in tests {
         if filter.is_none_or(|filter| name.contains(filter.as_str())) {
@@ -125,6 +127,15 @@ fn boxes(host: &Host) {
             classes.iter().take(strong).map(|class| names[index(*class)]).collect();
         assert!(!golden.is_empty());
         assert_eq!(results[0].texts("labels"), golden, "{case}");
+        // Top, left, bottom, right there; left, top, right, bottom here, within the picture.
+        let corners = host::floats(&folder.join(format!("{case}.out0")));
+        let boxes = results[0].boxes();
+        for (ours, &[top, left, bottom, right]) in boxes.iter().zip(corners.as_chunks::<4>().0) {
+            let golden = [left, top, right, bottom].map(|corner| f64::from(corner.clamp(0.0, 1.0)));
+            let apart = ours.iter().zip(golden).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            assert!(apart < 1e-6, "{case}: {ours:?}, golden {golden:?}");
+        }
+        assert_eq!(boxes.len(), strong);
     }
 }
 
@@ -134,78 +145,69 @@ fn index(class: f32) -> usize {
 }
 
 fn masks(host: &Host) {
-    let model = host.more.join("deeplabv3_257_float/model.tflite");
-    let photo = host.more.join("pictures/segmentation_input.jpg");
+    let folder = host.more.join("deeplabv3_257_float");
+    let model = folder.join("model.tflite");
     let labels = host.more.join("labels/pascal_voc_segmentation_labels.txt");
-    let file = host.dir.path().join("mask.gray");
-    let results = host.launch(&format!(
-        "filesrc location={photo:?} ! jpegdec ! videoconvert ! videoscale ! nnbinference name=nn \
-         model-file={model:?} labels={labels:?} ! fakesink \
-         nn.mask ! queue ! filesink location={file:?}"
-    ));
-    let found = results[0].texts("labels");
-    assert!(
-        found.contains(&"person".to_owned()) && found.contains(&"horse".to_owned()),
-        "{found:?}"
-    );
-    let mask = std::fs::read(&file).unwrap();
-    assert_eq!(mask.len(), 260 * 257);
-    let classes: std::collections::BTreeSet<u8> =
-        mask.chunks(260).flat_map(|row| &row[..257]).copied().collect();
-    assert!(classes.contains(&15) && classes.contains(&13), "person and horse: {classes:?}");
+    let (pixels, file) = (host.dir.path().join("pixels.rgb"), host.dir.path().join("mask.gray"));
+    for (case, seen) in [("segmentation_input", &["person", "horse"][..]), ("bird", &["bird"])] {
+        // The golden's own pixels, whose rows GStreamer pads to four bytes.
+        let input = host::floats(&folder.join(format!("{case}.in0")));
+        let rows = input.chunks(257 * 3).flat_map(|row| row.iter().map(pixel).chain([0]));
+        std::fs::write(&pixels, rows.collect::<Vec<u8>>()).unwrap();
+        let caps = "video/x-raw,format=RGB,width=257,height=257,framerate=1/1";
+        let results = host.launch(&format!(
+            "filesrc location={pixels:?} blocksize={} ! {caps} ! nnbinference name=nn \
+             model-file={model:?} labels={labels:?} ! fakesink \
+             nn.mask ! queue ! filesink location={file:?}",
+            772 * 257
+        ));
+        let found = results[0].texts("labels");
+        assert!(seen.iter().all(|label| found.iter().any(|it| it == label)), "{found:?}");
+        let mask = std::fs::read(&file).unwrap();
+        assert_eq!(mask.len(), 260 * 257);
+        let mask: Vec<u8> = mask.chunks(260).flat_map(|row| &row[..257]).copied().collect();
+        let golden = std::fs::read(folder.join(format!("{case}.out0"))).unwrap();
+        let others = mask.iter().zip(&golden).filter(|(ours, golden)| ours != golden).count();
+        assert!(others <= 257 * 257 / 1000, "{case}: {others} pixels are of another class");
+    }
+}
+
+/// The pixel that stands for a value from -1 to 1.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded, 0 to 255")]
+fn pixel(value: &f32) -> u8 {
+    ((value + 1.0) * 127.5).round() as u8
 }
 
 fn killed(host: &Host) {
     let model = host.models.join("mobilenet_v1_0.25_128_quant/model.tflite");
     let launched = host.start(&format!(
-        "videotestsrc is-live=true num-buffers=150 ! video/x-raw,framerate=60/1 ! \
+        "videotestsrc is-live=true num-buffers=600 ! video/x-raw,framerate=60/1 ! \
          nnbinference model-file={model:?} device=spawn/nnburst-cpu drop=none ! fakesink sync=true"
     ));
     let driver = launched.driver();
     std::thread::sleep(Duration::from_millis(700)); // in mid stream
     host.run("kill", &["-9", &driver.to_string()]);
     let output = launched.finish();
-    assert!(output.contains("died (signal 9); restarted"), "{output}");
+    assert!(output.contains("died (signal 9, SIGKILL); restarted"), "{output}");
     let frames = host::results(&output);
     let last = frames.last().unwrap().number("frame");
-    assert_eq!(last, 149, "the stream goes on to its end");
-    assert!(frames.len() < 150, "some frames had no driver");
+    assert_eq!(last, 599, "the stream goes on to its end");
+    assert!(frames.len() < 600, "some frames had no driver");
     assert!(output.contains("EOS"), "{output}");
 }
 
-/// The argument with which this program is the host itself.
-const INSIDE: &str = "change-state-while-stopped";
-
 fn stopped(host: &Host) {
     let model = host.models.join("mobilenet_v1_0.25_128_quant/model.tflite");
-    let this = std::env::current_exe().unwrap();
-    host.run("timeout", &["60", this.to_str().unwrap(), INSIDE, model.to_str().unwrap()]);
+    host.inside(&["stopped-video", model.to_str().unwrap()]);
+    let [first, second] = host.networks();
+    host.inside(&["stopped-sound", first.to_str().unwrap(), second.to_str().unwrap()]);
 }
 
-/// Without an end to the wait for the driver, this would not come back.
-fn change_state_while_stopped(model: &str) {
-    gst::init().unwrap();
-    gstnnburst::plugin_register_static().unwrap();
-    let pipeline = gst::parse::launch(&format!(
-        "videotestsrc is-live=true ! nnbinference name=nn model-file={model:?} \
-         device=spawn/nnburst-cpu drop=none ! fakesink"
-    ));
-    let pipeline = pipeline.unwrap().downcast::<gst::Pipeline>().unwrap();
-    let element = pipeline.by_name("nn").unwrap();
-    pipeline.set_state(gst::State::Playing).unwrap();
-    let count = |name: &str| element.property::<u64>(name);
-    while count("inferred") < 5 {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    stop_process(element.property("driver-pid")).unwrap();
-    let before = count("frames");
-    while count("frames") <= before {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    std::thread::sleep(Duration::from_millis(100));
-    assert_eq!(count("frames"), before + 1, "one frame waits for the driver");
-    pipeline.set_state(gst::State::Ready).unwrap();
-    pipeline.set_state(gst::State::Null).unwrap();
+fn applications(host: &Host) {
+    let model = host.models.join("mobilenet_v1_0.25_128_quant/model.tflite");
+    host.inside(&["appsrc", model.to_str().unwrap()]);
+    host.inside(&["forked", model.to_str().unwrap()]);
+    host.inside(&["unloaded", host.plugin().to_str().unwrap()]);
 }
 
 fn pipelines(host: &Host) {
@@ -275,8 +277,7 @@ fn pipelines(host: &Host) {
 
 fn speech(host: &Host) {
     let noisy = host.models.join("dtln_pipeline/speech_noisy.wav");
-    let [first, second] =
-        [1, 2].map(|at| host.models.join(format!("dtln_float_{at}/model.tflite")));
+    let [first, second] = host.networks();
     let clean = host.dir.path().join("clean.f32");
     let golden = host::floats(&host.models.join("dtln_pipeline/denoised_float.f32"));
     for size in [4096, 62] {
@@ -328,17 +329,30 @@ fn latency(host: &Host) {
     assert!(count >= 49, "{count} figures of 50 frames");
 }
 
-/// Two lengths of stream leave the same: what a frame needs is freed with it.
+/// Two lengths of stream leave the same: what a frame or a block needs is freed with it.
 fn constant(host: &Host) {
     let model = host.models.join("mobilenet_v1_0.25_128_quant/model.tflite");
-    let used = |frames: u32| {
-        let pipeline = format!(
-            "videotestsrc num-buffers={frames} ! nnbinference model-file={model:?} ! fakesink"
-        );
-        host.start(&pipeline).most_used()
+    let [first, second] = host.networks();
+    let video = |seconds: u32| {
+        format!(
+            "videotestsrc num-buffers={} ! video/x-raw,framerate=30/1 ! \
+             nnbinference model-file={model:?} ! fakesink",
+            30 * seconds
+        )
     };
-    let (short, long) = (used(300), used(3000));
-    println!("  300 frames: {short:?}; 3000 frames: {long:?}");
-    assert!(long.descriptors <= short.descriptors + 2);
-    assert!(long.kib <= short.kib + 4096);
+    let sound = |seconds: u32| {
+        format!(
+            "audiotestsrc wave=pink-noise samplesperbuffer=1600 num-buffers={} ! \
+             audio/x-raw,rate=16000,channels=1 ! audioconvert ! \
+             nnbdenoise model-1={first:?} model-2={second:?} ! fakesink",
+            10 * seconds
+        )
+    };
+    let pipelines: [(&str, &dyn Fn(u32) -> String); 2] = [("video", &video), ("sound", &sound)];
+    for (what, pipeline) in pipelines {
+        let [short, long] = [10, 600].map(|seconds| host.start(&pipeline(seconds)).most_used());
+        println!("  ten seconds of {what}: {short:?}; ten minutes: {long:?}");
+        assert!(long.descriptors <= short.descriptors + 2);
+        assert!(long.kib <= short.kib + 4096);
+    }
 }

@@ -14,13 +14,11 @@
 //! | `resample.rs` | 48 kHz to 16 kHz and back |
 //! | `pace.rs` | how long `run` may wait, by the kind of host |
 //! | `link.rs`, `worker.rs` | the rings, and the thread behind them |
-//! | `models.rs` | where the networks' files are |
 //!
 //! docs/pipelines.md shows its use.
 
 mod abi;
 mod link;
-mod models;
 mod pace;
 mod plugin;
 mod ports;

@@ -7,11 +7,13 @@ use std::sync::OnceLock;
 use std::thread::JoinHandle;
 
 use nnburst::hal::environment;
-use nnburst_doors_common::{Grammar, Log, OptionError, Options, Origin, guarded, start_logging};
+use nnburst_denoise::{ModelsError, find_models};
+use nnburst_doors_common::{
+    Grammar, Log, OptionError, Options, Origin, guarded, own_file, start_logging,
+};
 
 use crate::abi::{Descriptor, Handle};
 use crate::link::link;
-use crate::models::{self, ModelsError};
 use crate::ports::{Control, port_count};
 use crate::stream::{Controls, NO_LIMIT_DB, Rate, Stream};
 use crate::worker;
@@ -54,7 +56,7 @@ impl<const CHANNELS: usize> Plugin<CHANNELS> {
         let rate = Rate::from_hz(rate).ok_or(RefusedError::Rate(rate))?;
         let options = environment(OPTIONS).unwrap_or_default();
         let options = GRAMMAR.parse_text(&options.to_string_lossy())?;
-        Self::with(rate, options, models::find()?, log)
+        Self::with(rate, options, find_models(own_file().as_deref())?, log)
     }
 
     fn with(

@@ -40,7 +40,10 @@ fn main() {
             let host = host.output().unwrap();
             let said = String::from_utf8_lossy(&host.stderr);
             assert!(host.status.success(), "{said}");
-            assert!(said.contains("driver nnburst-cpu died (signal 9); restarted"), "{said}");
+            assert!(
+                said.contains("driver nnburst-cpu died (signal 9, SIGKILL); restarted"),
+                "{said}"
+            );
             assert!(said.contains("forked"), "{said}");
             println!("{said}");
         }

@@ -132,7 +132,7 @@ if [ -n "${NNBURST_DRIVER:-}" ] && has "a driver that is killed" ffmpeg pkill py
     sleep 2
     pkill -KILL -P "$host"
     judged "ffmpeg goes on when the driver is killed" wait "$host"
-    judged "and says so" grep -q "driver nnburst-cpu died (signal 9); restarted" "$work/killed"
+    judged "and says so" grep -q "driver nnburst-cpu died (signal 9, SIGKILL); restarted" "$work/killed"
     # It plays, so that its first sound is dry, and some after the death.
     judged "and its sound is clean again" python3 "$here/sound.py" alike "$work/killed.wav" "$golden" "$noisy"
 fi

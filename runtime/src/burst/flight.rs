@@ -7,12 +7,22 @@
 //!   wait_until(t) ◄── the same, waited for until t
 //! ```
 
+#[cfg(feature = "futures")]
+use std::os::fd::OwnedFd;
+#[cfg(feature = "futures")]
+use std::sync::Arc;
+#[cfg(feature = "futures")]
+use std::task::Waker;
 use std::time::Instant;
 
 use nnburst_burst::packet::BurstAnswer;
 use nnburst_burst::{BurstError, BurstFrame, Fallback, SubmitError};
+#[cfg(feature = "futures")]
+use nnburst_fmq::Readiness;
 use nnburst_hal::{ErrorStatus, ExecutionOptions, HalError, TimePoint};
 
+#[cfg(feature = "futures")]
+use super::wakes::WakeBoth;
 use super::{Burst, CallOptions, Way, gone, lost, take_answer};
 use crate::error::{Result, RuntimeError};
 use crate::execution::Event;
@@ -147,6 +157,34 @@ impl Burst {
                     }
                 }
                 (Underway::Started(event), _) if !event.wait_until(Instant::now()) => return None,
+                _ => return self.take_started(),
+            }
+        }
+    }
+
+    /// As [`Burst::poll`]; where it returns `None` with frames in flight, `fd` (that of `readiness`)
+    /// becomes readable when one may be back, and `waker` is woken.
+    #[cfg(feature = "futures")]
+    pub(crate) fn poll_ready(
+        &mut self,
+        readiness: &mut Readiness,
+        waker: Option<&Waker>,
+        fd: &Arc<OwnedFd>,
+    ) -> Option<Finished> {
+        loop {
+            match (self.underway.front()?, &mut self.way) {
+                (Underway::Sent(_), Way::Direct(controller)) => {
+                    readiness.set_waker(waker);
+                    let packet = controller.poll_ready(readiness)?;
+                    if let Some(finished) = self.take_sent(packet) {
+                        return Some(finished);
+                    }
+                }
+                (Underway::Started(event), _) => {
+                    let (fd, waker) = (Arc::clone(fd), waker.cloned());
+                    let both = Waker::from(Arc::new(WakeBoth { fd, waker }));
+                    return if event.is_over(&both) { self.take_started() } else { None };
+                }
                 _ => return self.take_started(),
             }
         }

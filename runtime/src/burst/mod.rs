@@ -2,9 +2,13 @@
 
 mod flight;
 mod options;
+#[cfg(feature = "futures")]
+mod wakes;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+#[cfg(feature = "futures")]
+use std::time::Duration;
 use std::time::Instant;
 
 use nnburst_burst::packet::BurstAnswer;
@@ -173,6 +177,12 @@ impl Burst {
     pub fn measure(mut self, yes: bool) -> Self {
         self.measure = if yes { MeasureTiming::Yes } else { MeasureTiming::No };
         self
+    }
+
+    /// The time that calls may take which have none of their own.
+    #[cfg(feature = "futures")]
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.limits.timeout
     }
 
     /// The options of a call that starts now.

@@ -1,11 +1,11 @@
 //! `cargo xtask install`: the command, the C libraries (of networks and of the queue), the LADSPA
-//! plugin and what belongs to them, where packages put them.
+//! plugin, TFLite's delegate and what belongs to them, where packages put them.
 //!
 //! ```text
 //!   PREFIX/bin/nnburst                           PREFIX/share/man/man1/nnburst*.1
 //!   PREFIX/LIBDIR/libneuralnetworks.so           PREFIX/lib/systemd/user/nnburst@.{service,socket}
 //!   PREFIX/LIBDIR/libnnburst_fmq_c.so            PREFIX/include/{,android,extensions}/*.h
-//!   PREFIX/lib/ladspa/nnburst.so
+//!   PREFIX/LIBDIR/libnnburst_tflite.so           PREFIX/lib/ladspa/nnburst.so
 //!   PREFIX/LIBDIR/pkgconfig/{neuralnetworks,nnburst-fmq}.pc
 //! ```
 //!
@@ -32,6 +32,9 @@ const LIBRARIES: [(&str, &str); 2] = [
     ("libneuralnetworks.so", "ndk/neuralnetworks.pc"),
     ("libnnburst_fmq_c.so", "fmq/capi/nnburst-fmq.pc"),
 ];
+
+/// The delegate that TFLite's interpreters load by its name or path.
+const DELEGATE: &str = "libnnburst_tflite.so";
 
 /// The LADSPA plugin as cargo builds it, its folder below the prefix and its name there: hosts look
 /// in `/usr/lib/ladspa` and `/usr/local/lib/ladspa`, on every machine.
@@ -126,12 +129,13 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     for (library, _) in LIBRARIES {
         put(&built.join(library), &libdir, 0o755)?;
     }
+    put(&built.join(DELEGATE), &libdir, 0o755)?;
     let (plugin, folder, name) = LADSPA;
     let plugin = (built.join(plugin), prefix.join(folder));
     copy_as(&plugin.0, &options.staged(&plugin.1), name.as_ref(), 0o755)?;
     if !options.is_debug {
         let libraries = LIBRARIES.iter().map(|(library, _)| libdir.join(library));
-        let libraries = libraries.chain([plugin.1.join(name)]);
+        let libraries = libraries.chain([plugin.1.join(name), libdir.join(DELEGATE)]);
         for file in std::iter::once(bin.join("nnburst")).chain(libraries) {
             let file = options.staged(&file);
             strip(&options, &file)?;
@@ -180,7 +184,13 @@ pub(crate) fn run(args: &[String]) -> Outcome {
 
 /// Builds the command and the library; returns the folder that they are in.
 fn build(options: &Options) -> Result<PathBuf, String> {
-    let packages = ["nnburst-cli", "nnburst-ndk", "nnburst-fmq-capi", "nnburst-ladspa"];
+    let packages = [
+        "nnburst-cli",
+        "nnburst-ndk",
+        "nnburst-fmq-capi",
+        "nnburst-ladspa",
+        "nnburst-tflite-delegate",
+    ];
     let packages = packages.into_iter().flat_map(|package| ["--package", package]);
     let target = options.target.iter().flat_map(|target| ["--target", target]);
     let cargo = Cargo::new("install").args(["build"]).args(packages).args(target);

@@ -19,6 +19,7 @@
 //! | `neon`                           | the executor on an emulated aarch64 |
 //! | `symbols`                        | the C library's exports and their versions |
 //! | `tflite-diff --venv DIR`         | single operators beside TFLite's interpreter |
+//! | `asan`                           | TFLite's delegate under AddressSanitizer (nightly) |
 //! | `miri`, `tsan`                   | under Miri and ThreadSanitizer (nightly) |
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool talks")]
 
@@ -36,6 +37,7 @@ mod peers;
 mod sanitizers;
 mod symbols;
 mod tflite_diff;
+mod wheels;
 
 use std::process::ExitCode;
 
@@ -60,12 +62,13 @@ fn main() -> ExitCode {
         "mlts" => mlts::run(rest),
         "neon" => neon::run(),
         "symbols" => symbols::run(),
+        "asan" => sanitizers::asan(),
         "miri" => sanitizers::miri(),
         "tflite-diff" => tflite_diff::run(rest),
         "tsan" => sanitizers::tsan(),
         _ => {
             eprintln!(
-                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | manual | operations | peers | doors | fuzz | install | layers | links | mlts | neon | symbols | tflite-diff | miri | tsan"
+                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | manual | operations | peers | doors | fuzz | install | layers | links | mlts | neon | symbols | tflite-diff | asan | miri | tsan"
             );
             return ExitCode::from(2);
         }

@@ -1,7 +1,7 @@
-//! `cargo xtask miri` and `cargo xtask tsan`: checks that need the nightly toolchain. Where a part
+//! `cargo xtask asan`, `miri` and `tsan`: checks that need the nightly toolchain. Where a part
 //! of it is missing they say so and pass: whoever installs it gets them.
 
-use crate::cargo::{Cargo, Outcome};
+use crate::cargo::{Cargo, Outcome, target_folder};
 
 /// The tests of the queue in private memory, which need no file.
 const TESTS: [&str; 5] = ["test", "--package", "nnburst-fmq", "--test", "private_memory"];
@@ -39,4 +39,27 @@ pub(crate) fn tsan() -> Outcome {
         return Ok(());
     }
     cargo().run()
+}
+
+/// TFLite's delegate under AddressSanitizer, in its host of C.
+pub(crate) fn asan() -> Outcome {
+    let (what, target) = ("AddressSanitizer", "x86_64-unknown-linux-gnu");
+    let package = ["--package", "nnburst-tflite-delegate"];
+    let folder = target_folder().join("asan");
+    let build = Cargo::nightly(what)
+        .args(["build", "--target", target])
+        .args(package)
+        .env("RUSTFLAGS", "-Zsanitizer=address")
+        .env("CARGO_TARGET_DIR", &folder);
+    let (built, said) = build.ask().unwrap_or_else(|error| (false, error));
+    if !built {
+        let reason = said.lines().find(|line| line.contains("error")).unwrap_or(&said);
+        println!("left out: the delegate could not be built for AddressSanitizer ({reason})");
+        return Ok(());
+    }
+    let library = folder.join(target).join("debug/libnnburst_tflite.so");
+    let library = library.canonicalize().map_err(|error| format!("the delegate: {error}"))?;
+    // The library's checks are in a host that has the sanitizer's runtime, and in no other.
+    let test = ["test", "--test", "host", "address_sanitizer"];
+    Cargo::new(what).args(test).args(package).env("NNBURST_DELEGATE", library).run()
 }

@@ -60,6 +60,7 @@ fn an_installation_has_everything_and_programs_build_against_it() {
     assert!(files(destdir.path()).iter().all(|path| !path.ends_with(".nnburst-new")));
 
     let libdir = staged("opt/nn/lib/x86_64-linux-gnu");
+    assert!(libdir.join("libnnburst_tflite.so").is_file());
     let mut asked = Command::new("pkg-config");
     asked.env("PKG_CONFIG_SYSROOT_DIR", destdir.path());
     asked.env("PKG_CONFIG_PATH", libdir.join("pkgconfig"));

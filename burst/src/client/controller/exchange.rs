@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+#[cfg(not(loom))]
+use nnburst_fmq::Readiness;
 use nnburst_fmq::{PeerWatch, QueueError};
 use nnburst_hal::{TimePoint, bound};
 
@@ -134,6 +136,25 @@ impl BurstController {
             Err(error) => {
                 self.close(Closed::Queue(error));
                 false
+            }
+        }
+    }
+
+    /// Returns whether an answer can be received, or the burst is over; if not, `readiness` tells
+    /// when that may have changed.
+    #[cfg(not(loom))]
+    pub(super) fn is_ready(&mut self, readiness: &mut Readiness) -> bool {
+        self.close_if_forked();
+        match self.results.poll_readable(readiness) {
+            _ if self.closed.is_some() => true,
+            Ok(is_ready) => is_ready,
+            Err(QueueError::PeerDied) => {
+                self.close(Closed::DriverDied);
+                true
+            }
+            Err(error) => {
+                self.close(Closed::Queue(error));
+                true
             }
         }
     }

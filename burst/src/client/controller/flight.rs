@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+#[cfg(not(loom))]
+use nnburst_fmq::Readiness;
 use nnburst_hal::TimePoint;
 
 use super::exchange::Came;
@@ -35,6 +37,23 @@ impl BurstController {
             self.give_up_overdue();
         }
         self.done.pop_front()
+    }
+
+    /// As [`poll`](Self::poll); where it returns `None` with frames in flight, the descriptor of
+    /// `readiness` becomes readable when one may be back, and its waker is woken.
+    #[cfg(not(loom))]
+    pub fn poll_ready(&mut self, readiness: &mut Readiness) -> Option<BurstFrame> {
+        loop {
+            if let Some(frame) = self.poll() {
+                return Some(frame);
+            }
+            if self.in_flight() == 0 || self.closed.is_some() {
+                return self.done.pop_front();
+            }
+            if !self.is_ready(readiness) {
+                return None;
+            }
+        }
     }
 
     /// Waits for the oldest submitted frame, until `deadline` at most. `None` at the deadline, the

@@ -1,8 +1,9 @@
 //! The class of `nnbdenoise`.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use gst::glib;
 use gst::prelude::*;
@@ -27,6 +28,8 @@ const RATE: u64 = 16_000;
 pub struct Denoise {
     settings: Mutex<Settings>,
     stream: Mutex<Option<Stream>>,
+    /// Ends the wait for the driver, on a flush or a change of state.
+    interrupt: AtomicBool,
     /// Figures, each for itself: `Relaxed`.
     blocks: AtomicU64,
     misses: AtomicU64,
@@ -42,7 +45,12 @@ struct Stream {
     start: Option<gst::ClockTime>,
     /// Buffers to be pushed.
     ready: VecDeque<gst::Buffer>,
+    /// True if the networks are to forget what they heard, once the block on its way is back.
+    is_stale: bool,
 }
+
+/// The longest wait for the driver between two looks at whether the wait is to end.
+const LOOK: Duration = Duration::from_millis(10);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -110,6 +118,17 @@ impl ElementImpl for Denoise {
         });
         &TEMPLATES
     }
+
+    fn change_state(
+        &self,
+        transition: gst::StateChange,
+    ) -> Result<gst::StateChangeSuccess, gst::StateChangeError> {
+        if transition == gst::StateChange::PausedToReady {
+            // The streaming thread, which the parent waits for, must not wait for the driver.
+            self.set_interrupted(true);
+        }
+        self.parent_change_state(transition)
+    }
 }
 
 impl BaseTransformImpl for Denoise {
@@ -119,11 +138,14 @@ impl BaseTransformImpl for Denoise {
     const TRANSFORM_IP_ON_PASSTHROUGH: bool = false;
 
     fn start(&self) -> Result<(), gst::ErrorMessage> {
+        self.set_interrupted(false);
         let settings = lock(&self.settings).clone();
         let options = settings
             .options()
             .map_err(|error| gst::error_msg!(gst::ResourceError::Settings, ("{error}")))?;
-        let [first, second] = settings.models();
+        let [first, second] = settings
+            .models()
+            .map_err(|error| gst::error_msg!(gst::ResourceError::NotFound, ("{error}")))?;
         let limit = settings.limit();
         let mut supervised = Supervised::new(options, log::of_door(), move |device, options| {
             let burst = BurstOptions { timeout: Some(limit), ..options.burst() };
@@ -142,9 +164,14 @@ impl BaseTransformImpl for Denoise {
         for figure in [&self.blocks, &self.misses] {
             figure.store(0, Ordering::Relaxed);
         }
-        let driver = Driver::new(supervised);
-        let (line, start, ready) = (Line::new(), None, VecDeque::new());
-        *lock(&self.stream) = Some(Stream { driver, line, start, ready });
+        let driver = Driver::new(supervised, &*self.obj());
+        *lock(&self.stream) = Some(Stream {
+            driver,
+            line: Line::new(),
+            start: None,
+            ready: VecDeque::new(),
+            is_stale: false,
+        });
         Ok(())
     }
 
@@ -177,7 +204,9 @@ impl BaseTransformImpl for Denoise {
         match event.view() {
             // What comes next is another stream: the end of this one first.
             gst::EventView::Eos(_) | gst::EventView::Segment(_) => self.push_drained(),
+            gst::EventView::FlushStart(_) => self.set_interrupted(true),
             gst::EventView::FlushStop(_) => {
+                self.set_interrupted(false);
                 if let Some(stream) = lock(&self.stream).as_mut() {
                     stream.forget();
                 }
@@ -207,8 +236,8 @@ impl BaseTransformImpl for Denoise {
         }
         let mut out = Vec::with_capacity(samples.len() + BLOCK);
         let first = stream.line.given();
-        let Stream { driver, line, .. } = stream;
-        line.push(&samples, &mut |block| self.clean(driver, block), &mut out);
+        let Stream { driver, line, is_stale, .. } = stream;
+        line.push(&samples, &mut |block| self.clean(driver, is_stale, block), &mut out);
         stream.queue(first, &out);
         Ok(gst::FlowSuccess::Ok)
     }
@@ -221,15 +250,24 @@ impl BaseTransformImpl for Denoise {
 
 impl Denoise {
     /// Cleans a block; `None` where there is no driver, or it is too slow.
-    fn clean(&self, driver: &mut Driver<Denoiser>, block: &[f32; BLOCK]) -> Option<[f32; BLOCK]> {
+    fn clean(
+        &self,
+        driver: &mut Driver<Denoiser>,
+        is_stale: &mut bool,
+        block: &[f32; BLOCK],
+    ) -> Option<[f32; BLOCK]> {
         self.blocks.fetch_add(1, Ordering::Relaxed);
-        let mut clean = [0.0; BLOCK];
-        let pushed = driver.get().map(|denoiser| denoiser.push(block, &mut clean));
-        if let Some(Ok(())) = pushed {
+        let cleaned = driver.get().map(|denoiser| {
+            if std::mem::take(is_stale) {
+                *is_stale = !self.reset(denoiser);
+            }
+            self.push(denoiser, block)
+        });
+        if let Some(Ok(clean)) = cleaned {
             return Some(clean);
         }
         self.misses.fetch_add(1, Ordering::Relaxed);
-        match pushed {
+        match cleaned {
             Some(Err(DenoiseError::Runtime(error))) if error.is_device_lost() => {
                 self.driver_pid.store(0, Ordering::Relaxed);
                 driver.restart(&*self.obj(), error, |element, pid| {
@@ -242,18 +280,56 @@ impl Denoise {
         None
     }
 
+    /// Waits for a block to be clean, but no longer once interrupted: it is on its way then.
+    fn push(
+        &self,
+        denoiser: &mut Denoiser,
+        block: &[f32; BLOCK],
+    ) -> Result<[f32; BLOCK], DenoiseError> {
+        let mut clean = [0.0; BLOCK];
+        if denoiser.is_busy() {
+            // One that was given up: what it adds to the sound is lost with it.
+            denoiser.poll(&mut clean).transpose()?;
+        }
+        denoiser.try_submit(block)?;
+        loop {
+            if let Some(done) = denoiser.wait_until(&mut clean, Instant::now() + LOOK) {
+                return done.map(|()| clean);
+            }
+            // Relaxed: the flag hands nothing over.
+            if self.interrupt.load(Ordering::Relaxed) {
+                return Err(DenoiseError::Busy);
+            }
+        }
+    }
+
+    /// Has the networks forget what they heard; false if a block is still on its way to them.
+    fn reset(&self, denoiser: &mut Denoiser) -> bool {
+        if denoiser.is_busy()
+            && let Some(Err(error)) = denoiser.poll(&mut [0.0; BLOCK])
+        {
+            gst::debug!(CAT, imp = self, "the block before a flush: {error}");
+        }
+        match denoiser.reset() {
+            Err(DenoiseError::Busy) => return false,
+            Err(error) => gst::warning!(CAT, imp = self, "resetting the networks: {error}"),
+            Ok(()) => {}
+        }
+        true
+    }
+
+    fn set_interrupted(&self, is_interrupted: bool) {
+        // Relaxed: the flag hands nothing over, and the wait looks at it again and again.
+        self.interrupt.store(is_interrupted, Ordering::Relaxed);
+    }
+
     /// Queues what the line holds back, and begins a new line.
     fn drain(&self, stream: &mut Stream) {
         let (first, mut out) = (stream.line.given(), Vec::new());
-        let Stream { driver, line, .. } = &mut *stream;
-        line.drain(&mut |block| self.clean(driver, block), &mut out);
+        let Stream { driver, line, is_stale, .. } = &mut *stream;
+        line.drain(&mut |block| self.clean(driver, is_stale, block), &mut out);
         stream.queue(first, &out);
-        stream.start = None;
-        if let Some(denoiser) = stream.driver.get()
-            && let Err(error) = denoiser.reset()
-        {
-            gst::warning!(CAT, imp = self, "resetting the networks: {error}");
-        }
+        (stream.start, stream.is_stale) = (None, true);
     }
 
     /// Pushes what the line holds back.
@@ -297,13 +373,8 @@ impl Stream {
 
     /// Drops all sound after a flush.
     fn forget(&mut self) {
-        (self.line, self.start) = (Line::new(), None);
+        (self.line, self.start, self.is_stale) = (Line::new(), None, true);
         self.ready.clear();
-        if let Some(denoiser) = self.driver.get()
-            && let Err(error) = denoiser.reset()
-        {
-            gst::warning!(CAT, "resetting the networks: {error}");
-        }
     }
 }
 

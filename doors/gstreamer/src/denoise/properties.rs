@@ -1,24 +1,16 @@
 //! The properties of `nnbdenoise`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use gst::glib;
 use gst::prelude::*;
-use nnburst::hal::environment;
-use nnburst_doors_common::{Grammar, OptionError, Options};
+use nnburst_denoise::{ModelsError, find_models};
+use nnburst_doors_common::{Grammar, OptionError, Options, own_file};
 
 /// The shared options, whose names and values are those of all doors.
 static GRAMMAR: Grammar = Grammar { shared: &["device", "wait", "threads", "realtime"], own: &[] };
-
-/// The variable of the environment with the directory of the networks, as for the LADSPA plugin.
-const VARIABLE: &str = "NNBURST_DTLN_DIR";
-/// The directory that packages put them into.
-const SYSTEM: &str = "/usr/share/nnburst/dtln";
-/// Their names there, and those that DTLN's authors gave them.
-const NAMES: [[&str; 2]; 2] =
-    [["dtln_1.tflite", "dtln_2.tflite"], ["model_1.tflite", "model_2.tflite"]];
 
 /// The time of a block where `max-latency` is 0: a driver that is stopped must not stop the host.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -63,18 +55,18 @@ impl Settings {
         ])
     }
 
-    /// The files of both networks: those of the properties, else those of the directory that
-    /// the environment names, or of the system's.
-    pub(super) fn models(&self) -> [PathBuf; 2] {
-        let named = environment(VARIABLE).map(PathBuf::from);
-        let dir = named.unwrap_or_else(|| PathBuf::from(SYSTEM));
-        let given = [&self.model_1, &self.model_2];
-        let [ours, theirs] = NAMES;
-        let names = if dir.join(theirs[0]).exists() { theirs } else { ours };
-        std::array::from_fn(|at| match given[at] {
-            Some(path) => Path::new(path).to_owned(),
-            None => dir.join(names[at]),
-        })
+    /// The files of both networks: those of the properties, else those that
+    /// [`find_models`] finds.
+    ///
+    /// # Errors
+    /// See [`ModelsError`].
+    pub(super) fn models(&self) -> Result<[PathBuf; 2], ModelsError> {
+        if let (Some(first), Some(second)) = (&self.model_1, &self.model_2) {
+            return Ok([first, second].map(PathBuf::from));
+        }
+        let [first, second] = find_models(own_file().as_deref())?;
+        let given = |path: &Option<String>| path.as_ref().map(PathBuf::from);
+        Ok([given(&self.model_1).unwrap_or(first), given(&self.model_2).unwrap_or(second)])
     }
 
     /// The time that a block may take.
@@ -124,8 +116,16 @@ pub(super) fn specs() -> &'static [glib::ParamSpec] {
             |name, blurb| glib::ParamSpecUInt64::builder(name).blurb(blurb).read_only().build();
         let device = "embedded/nnburst-cpu";
         vec![
-            text("model-1", "Path of the first network; else from NNBURST_DTLN_DIR", None),
-            text("model-2", "Path of the second network; else from NNBURST_DTLN_DIR", None),
+            text(
+                "model-1",
+                "Path of the first network; else looked for as docs/pipelines.md says",
+                None,
+            ),
+            text(
+                "model-2",
+                "Path of the second network; else looked for as docs/pipelines.md says",
+                None,
+            ),
             text(
                 "device",
                 "Where the networks run: embedded/NAME, spawn/NAME or connect/NAME",

@@ -318,7 +318,7 @@ impl Inference {
         let pid = supervised.device().and_then(nnburst::Device::driver_process);
         self.stats.start(longest, pid);
         let decoder = Decoder::of(&outputs, (picture.width, picture.height));
-        Ok(Stream::new(supervised, decoder, labels))
+        Ok(Stream::new(supervised, &*self.obj(), decoder, labels))
     }
 
     /// The picture that the model takes, read from its file where nobody did that yet.

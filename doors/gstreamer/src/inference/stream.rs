@@ -50,6 +50,7 @@ struct Pending {
 impl Stream {
     pub(super) fn new(
         mut supervised: Supervised<Engine>,
+        element: &impl IsA<gst::Element>,
         decoder: Decoder,
         labels: Vec<String>,
     ) -> Self {
@@ -57,7 +58,7 @@ impl Stream {
         let outputs = engine.as_ref().map(|engine| engine.model.describe_outputs());
         let reads_in_place = engine.is_some_and(|engine| engine.reads_in_place());
         Self {
-            driver: Driver::new(supervised),
+            driver: Driver::new(supervised, element),
             decoder,
             labels,
             outputs: outputs.unwrap_or_default(),

@@ -8,7 +8,8 @@
 
 use nnburst_tflite::TensorInfo;
 
-use super::{Detection, Limits, Tensor};
+use super::boxes::Detection;
+use super::tensor::{Limits, Tensor};
 
 /// Factors of the encodings of the centre and of the size.
 const CENTRE_FACTOR: f32 = 10.0;
@@ -180,7 +181,7 @@ fn contains(name: &str, part: &str) -> bool {
 mod tests {
     use nnburst::hal::OperandType;
 
-    use super::super::tests::output;
+    use super::super::tensor::tests::output;
     use super::*;
 
     #[test]

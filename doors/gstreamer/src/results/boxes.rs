@@ -2,7 +2,7 @@
 
 use nnburst_tflite::TensorInfo;
 
-use super::{Limits, Tensor, element_count};
+use super::tensor::{Limits, Tensor, element_count};
 
 /// An object in a picture. Coordinates are fractions of the picture's sides.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -95,7 +95,7 @@ fn whole(value: f32) -> usize {
 mod tests {
     use nnburst::hal::OperandType;
 
-    use super::super::tests::output;
+    use super::super::tensor::tests::output;
     use super::*;
 
     fn bytes(values: &[f32]) -> Vec<u8> {

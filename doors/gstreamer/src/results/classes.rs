@@ -2,7 +2,7 @@
 
 use nnburst_tflite::TensorInfo;
 
-use super::{Limits, Tensor, element_count};
+use super::tensor::{Limits, Tensor, element_count};
 
 /// A class and its score.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,7 +40,7 @@ pub(super) fn best(scores: &Tensor<'_>, limits: Limits) -> Vec<Class> {
 mod tests {
     use nnburst::hal::OperandType;
 
-    use super::super::tests::output;
+    use super::super::tensor::tests::output;
     use super::*;
 
     #[test]

@@ -3,7 +3,7 @@
 use nnburst::hal::OperandType;
 use nnburst_tflite::TensorInfo;
 
-use super::Tensor;
+use super::tensor::Tensor;
 
 /// The class of each pixel of a picture, row by row. Classes above 255 count as 255.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ fn narrow(class: i32) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::output;
+    use super::super::tensor::tests::output;
     use super::*;
 
     #[test]

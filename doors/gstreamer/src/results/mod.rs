@@ -28,7 +28,8 @@ pub(crate) use classes::Class;
 pub(crate) use mask::Mask;
 pub(crate) use metadata::{Report, attach, mask_buffer, mask_caps, structure};
 pub(crate) use pose::Keypoint;
-pub(crate) use tensor::{Tensor, element_count};
+pub(crate) use tensor::Limits;
+use tensor::Tensor;
 
 /// The results of an inference.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,15 +57,6 @@ impl Results {
             Self::Tensors => "tensors",
         }
     }
-}
-
-/// Limits of what is reported.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Limits {
-    /// The most classes of a classifier.
-    pub(crate) top_k: usize,
-    /// Scores below it are left out.
-    pub(crate) threshold: f64,
 }
 
 /// Post-processing of a model's outputs.
@@ -119,22 +111,9 @@ pub(crate) fn label(labels: &[String], class: usize) -> String {
 #[cfg(test)]
 mod tests {
     use nnburst::hal::OperandType;
-    use nnburst_tflite::TensorKind;
 
+    use super::tensor::tests::output;
     use super::*;
-
-    pub(super) fn output(kind: OperandType, dims: &[u32]) -> TensorInfo {
-        let (name, file_kind) = (String::new(), TensorKind::Float32);
-        TensorInfo {
-            tensor: 0,
-            name,
-            kind,
-            file_kind,
-            dims: dims.to_vec(),
-            scale: 1.0,
-            zero_point: 0,
-        }
-    }
 
     #[test]
     fn the_task_follows_from_the_outputs() {

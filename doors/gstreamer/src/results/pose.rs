@@ -3,7 +3,7 @@
 use nnburst::hal::OperandType;
 use nnburst_tflite::TensorInfo;
 
-use super::{Limits, Tensor};
+use super::tensor::{Limits, Tensor};
 
 /// A point of a body. Coordinates are fractions of the picture's sides.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,7 +62,7 @@ pub(super) fn keypoints(points: &Tensor<'_>, limits: Limits) -> Vec<Keypoint> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::output;
+    use super::super::tensor::tests::output;
     use super::*;
 
     #[test]

@@ -1,4 +1,4 @@
-//! The elements of an output as real numbers.
+//! Outputs as decoders see them: their elements as real numbers, and limits of what is reported.
 
 use nnburst::f16;
 use nnburst::hal::OperandType;
@@ -56,8 +56,38 @@ impl<'a> Tensor<'a> {
     }
 }
 
+/// Limits of what is reported.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Limits {
+    /// The most classes of a classifier.
+    pub(crate) top_k: usize,
+    /// Scores below it are left out.
+    pub(crate) threshold: f64,
+}
+
 /// Elements of a tensor; 0 where an extent is not known.
 pub(crate) fn element_count(info: &TensorInfo) -> usize {
     let extents = info.dims.iter().map(|&extent| usize::try_from(extent).unwrap_or(usize::MAX));
     extents.fold(1, usize::saturating_mul)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use nnburst_tflite::TensorKind;
+
+    use super::*;
+
+    /// An output of a type and shape.
+    pub(in crate::results) fn output(kind: OperandType, dims: &[u32]) -> TensorInfo {
+        let (name, file_kind) = (String::new(), TensorKind::Float32);
+        TensorInfo {
+            tensor: 0,
+            name,
+            kind,
+            file_kind,
+            dims: dims.to_vec(),
+            scale: 1.0,
+            zero_point: 0,
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! Hosts of the plugin, with the plugin of this build and a registry of their own.
 
+pub(crate) mod inside;
+
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -59,6 +61,22 @@ impl Host {
     /// The command `nnburst`, where it has been built.
     pub(crate) fn cli(&self) -> Option<&str> {
         self.cli.as_ref().map(|cli| cli.to_str().unwrap())
+    }
+
+    /// The plugin's library.
+    pub(crate) fn plugin(&self) -> PathBuf {
+        self.plugins.join(PLUGIN)
+    }
+
+    /// Both networks of the denoiser.
+    pub(crate) fn networks(&self) -> [PathBuf; 2] {
+        [1, 2].map(|at| self.models.join(format!("dtln_float_{at}/model.tflite")))
+    }
+
+    /// Runs a host that is this program itself; it has to succeed.
+    pub(crate) fn inside(&self, args: &[&str]) {
+        let this = std::env::current_exe().unwrap();
+        self.run("timeout", &[&[GUARD, this.to_str().unwrap()], args].concat());
     }
 
     fn command(&self, program: &str, args: &[impl AsRef<str>]) -> Command {
@@ -224,6 +242,16 @@ impl Printed {
     pub(crate) fn texts(&self, name: &str) -> Vec<String> {
         let values = self.0.get::<gst::Array>(name).unwrap();
         values.iter().map(|value| value.get::<String>().unwrap()).collect()
+    }
+
+    /// The corners of boxes: left, top, right, bottom.
+    pub(crate) fn boxes(&self) -> Vec<[f64; 4]> {
+        let boxes = self.0.get::<gst::Array>("boxes").unwrap();
+        let corners = boxes.iter().map(|corners| corners.get::<gst::Array>().unwrap());
+        let values = |corners: gst::Array| {
+            std::array::from_fn(|at| corners.as_slice()[at].get::<f64>().unwrap())
+        };
+        corners.map(values).collect()
     }
 
     pub(crate) fn number(&self, name: &str) -> u64 {

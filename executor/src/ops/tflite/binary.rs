@@ -195,8 +195,8 @@ fn sum_of_powers(
 fn product(call: &mut OperatorCall<'_, '_>, pair: &Pair, activation: Activation) -> Lowered {
     let Pair { a, b, result } = pair;
     let (min, max) = result.activated(activation)?;
-    let multiplier =
-        Multiplier::new(f64::from(a.scale) * f64::from(b.scale) / f64::from(result.scale));
+    // In single precision, as there: with 16 bits the last bit of it decides where a half is met.
+    let multiplier = Multiplier::new(f64::from(a.scale * b.scale / result.scale));
     let points = [a.zero_point, b.zero_point, result.zero_point];
     emit_stored(call, pair, move |a, b| {
         let product = (a - points[0]).wrapping_mul(b - points[1]);
@@ -208,7 +208,8 @@ fn product(call: &mut OperatorCall<'_, '_>, pair: &Pair, activation: Activation)
 fn quotient(call: &mut OperatorCall<'_, '_>, pair: &Pair, activation: Activation) -> Lowered {
     let Pair { a, b, result } = pair;
     let (min, max) = result.activated(activation)?;
-    let to = Multiplier::new(f64::from(a.scale) / (f64::from(b.scale) * f64::from(result.scale)));
+    // In single precision, as there.
+    let to = Multiplier::new(f64::from(a.scale / (b.scale * result.scale)));
     let points = [a.zero_point, b.zero_point, result.zero_point];
     emit_stored(call, pair, move |a, b| {
         let (a, b) = (a - points[0], b - points[1]);

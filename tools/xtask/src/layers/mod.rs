@@ -40,7 +40,13 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("nnburst-conformance", &["nnburst-hal"]),
     ("nnburst-doors-common", &["nnburst"]),
     ("nnburst-denoise", &["nnburst", "nnburst-tflite"]),
+    (
+        "nnburst-gstreamer",
+        &["nnburst", "nnburst-denoise", "nnburst-doors-common", "nnburst-tflite"],
+    ),
     ("nnburst-ladspa", &["nnburst", "nnburst-denoise", "nnburst-doors-common"]),
+    ("nnburst-python", &["nnburst", "nnburst-doors-common", "nnburst-tflite"]),
+    ("nnburst-tflite-delegate", &["nnburst", "nnburst-doors-common", "nnburst-tflite"]),
     (
         "nnburst-mlts",
         &[

@@ -1,11 +1,10 @@
-//! The files of the DTLN networks.
+//! The files of the DTLN networks, for plugins, whose hosts may not name any.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use nnburst::hal::environment;
 use nnburst::hal::trusted::{Owners, TrustError, trusted_program as trusted_file};
-use nnburst_doors_common::own_file;
 
 /// The variable that names their directory.
 const VARIABLE: &str = "NNBURST_DTLN_DIR";
@@ -20,22 +19,32 @@ const NAMES: [[&str; 2]; 2] =
 /// Why there are no models.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub(crate) enum ModelsError {
+pub enum ModelsError {
+    /// `NNBURST_DTLN_DIR` names a directory without both, or with files that others may change.
     #[error("NNBURST_DTLN_DIR: {0}")]
     Refused(#[source] TrustError),
+    /// No directory has them.
     #[error(
         "no DTLN models (dtln_1.tflite and dtln_2.tflite, or model_1.tflite and model_2.tflite) in {}; \
          set NNBURST_DTLN_DIR to their directory{refused}",
         looked.join(", ")
     )]
-    NotFound { looked: Vec<String>, refused: String },
+    NotFound {
+        /// The directories, as text.
+        looked: Vec<String>,
+        /// Why files that are there were not taken; empty, or begins with a semicolon.
+        refused: String,
+    },
 }
 
-/// Both networks' files, in the first of these directories that has them: the one that
+/// Finds both networks' files, in the first of these directories that has them: the one that
 /// `NNBURST_DTLN_DIR` names by its absolute path, which must have them; `/usr/share/nnburst/dtln`;
-/// `dtln` beside the plugin's file. Nobody but root and this user can change them.
-pub(crate) fn find() -> Result<[PathBuf; 2], ModelsError> {
-    let beside = own_file().and_then(|file| Some(file.parent()?.join(BESIDE)));
+/// `dtln` beside `plugin`, the plugin's own file. Nobody but root and this user can change them.
+///
+/// # Errors
+/// See [`ModelsError`].
+pub fn find_models(plugin: Option<&Path>) -> Result<[PathBuf; 2], ModelsError> {
+    let beside = plugin.and_then(|file| Some(file.parent()?.join(BESIDE)));
     find_in(environment(VARIABLE).as_deref(), SYSTEM.as_ref(), beside.as_deref())
 }
 

@@ -1,0 +1,140 @@
+"""Bursts for asyncio: ``await burst.compute(frame)``.
+
+The event loop watches an eventfd that becomes readable when a frame is back. One thread of the
+process sleeps for all bursts, and no call has a thread of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ._nnburst import AsyncCore, Compilation, Frame
+from .errors import InvalidArgument
+
+# A driver that is stopped says nothing when the time is over; the burst gives it up so much later.
+_GRACE = 0.15
+
+
+class AsyncBurst:
+    """A burst whose frames are awaited, by the tasks of one event loop.
+
+    The options are those of :meth:`nnburst.Compilation.burst`. As many frames are in flight as
+    ``depth`` allows; others follow in the order of their calls::
+
+        async with nnburst.AsyncBurst(compilation, depth=2) as burst:
+            await burst.compute(frame)
+    """
+
+    def __init__(
+        self,
+        compilation: Compilation,
+        *,
+        wait: str = "auto",
+        depth: int = 1,
+        timeout: Optional[float] = None,
+        driver_cpus: Optional[Sequence[int]] = None,
+        realtime: bool = False,
+    ) -> None:
+        self._compilation = compilation
+        self._timeout = timeout
+        self._core = AsyncCore.open(
+            compilation,
+            wait=wait,
+            depth=depth,
+            driver_cpus=None if driver_cpus is None else list(driver_cpus),
+            realtime=realtime,
+        )
+        self._loop: Optional[asyncio.AbstractEventLoop] = None
+        self._fd = self._core.fileno()
+        self._waiting = 0
+        self._frames: List[Frame] = []
+
+    async def compute(self, frame: Frame, *, timeout: Optional[float] = None) -> Frame:
+        """Executes a frame and returns it.
+
+        A task that is cancelled leaves the frame with the driver until that is done with it.
+        """
+        loop = self._watch()
+        future: "asyncio.Future[Frame]" = loop.create_future()
+        timeout = self._timeout if timeout is None else timeout
+        self._core.submit(frame, future, timeout=timeout)
+        self._waiting += 1
+        if self._waiting == 1:
+            loop.add_reader(self._fd, self._take)
+        if timeout is not None:
+            loop.call_later(timeout + _GRACE, self._take)
+        self._take()
+        return await future
+
+    async def run(
+        self, *inputs: npt.ArrayLike, timeout: Optional[float] = None
+    ) -> Tuple[npt.NDArray[Any], ...]:
+        """Executes the model on these inputs, and returns copies of the outputs."""
+        frame = self._frames.pop() if self._frames else self._compilation.frame()
+        if len(inputs) != len(frame.inputs):
+            known = len(frame.inputs)
+            self._frames.append(frame)
+            raise InvalidArgument(f"{len(inputs)} inputs given, the model has {known}")
+        for at, (array, value) in enumerate(zip(frame.inputs, inputs)):
+            value = np.asarray(value)
+            if value.shape != array.shape:
+                self._frames.append(frame)
+                raise InvalidArgument(
+                    f"input {at} has shape {value.shape}, expected {array.shape}"
+                )
+            np.copyto(array, value, casting="same_kind")
+        await self.compute(frame, timeout=timeout)
+        outputs = tuple(output.copy() for output in frame.outputs)
+        self._frames.append(frame)
+        return outputs
+
+    @property
+    def stats(self) -> Dict[str, Any]:
+        """The figures of all executions so far, as :attr:`nnburst.Burst.stats`."""
+        return self._core.stats
+
+    def histogram(self, part: str = "latency") -> List[Tuple[float, int]]:
+        """The histogram of a part of the latency, as :meth:`nnburst.Burst.histogram`."""
+        return self._core.histogram(part)
+
+    def close(self) -> None:
+        """Closes the burst. Calls in flight fail, and their frames are lost."""
+        if self._waiting and self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(self._fd)
+        self._waiting = 0
+        for future in self._core.close():
+            if not future.done():
+                future.set_exception(InvalidArgument("the burst was closed"))
+
+    async def __aenter__(self) -> "AsyncBurst":
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        self.close()
+
+    def _watch(self) -> asyncio.AbstractEventLoop:
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            if self._waiting and self._loop is not None and not self._loop.is_closed():
+                raise InvalidArgument("the burst is awaited in another event loop")
+            self._loop, self._waiting = loop, 0
+        return loop
+
+    def _take(self) -> None:
+        """Hands frames back that are done; called by the loop when the descriptor is readable."""
+        if not self._waiting:
+            return
+        for future, _frame, error in self._core.finished():
+            self._waiting -= 1
+            if future.done():
+                continue  # its task was cancelled
+            if error is None:
+                future.set_result(_frame)
+            else:
+                future.set_exception(error)
+        if not self._waiting and self._loop is not None:
+            self._loop.remove_reader(self._fd)

@@ -1,0 +1,425 @@
+"""TFLite's ``Interpreter`` over a driver: the same methods, keys and values.
+
+The model is computed by a driver, by default in a process of its own: what crashes there raises
+:class:`nnburst.DeviceLost` here, and the next :meth:`Interpreter.invoke` works again.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from ._nnburst import Burst, Compilation, Device, Frame, Model, TensorInfo, compile
+from .errors import DeviceLost, InvalidArgument, OutputTooSmall
+
+_MOST_OPEN_BYTES = 1 << 30
+
+Array = npt.NDArray[Any]
+Details = Dict[str, Any]
+
+
+class OpResolverType(enum.Enum):
+    """TFLite's choices of kernels. They are accepted and mean nothing here."""
+
+    AUTO = 0
+    BUILTIN = 1
+    BUILTIN_REF = 2
+    BUILTIN_WITHOUT_DEFAULT_DELEGATES = 3
+
+
+def load_delegate(library: str, options: Optional[Dict[Any, Any]] = None) -> Any:
+    """Refuses TFLite's delegates, which this package has no use for.
+
+    Raises ``ValueError`` as TFLite does where a delegate can't be loaded, so that scripts with a
+    fallback go on without one.
+    """
+    raise ValueError(
+        f"Failed to load delegate from {library}: models are computed by nnburst's drivers; "
+        "choose one with Interpreter(device=...)"
+    )
+
+
+class Interpreter:
+    """Runs a .tflite model, with the methods of ``tflite_runtime.interpreter.Interpreter``.
+
+    ``device`` is where it is computed: ``spawn/nnburst-cpu`` (a driver in a process of its own),
+    ``embedded/nnburst-cpu`` (in this process), ``connect/NAME`` (a service), or a
+    :class:`nnburst.Device`. ``wait``, ``realtime``, ``cpus``, ``driver_cpus`` and ``timeout`` are
+    those of :meth:`nnburst.Compilation.burst`, ``cache_dir`` and ``relaxed`` those of
+    :func:`nnburst.compile`.
+    """
+
+    def __init__(
+        self,
+        model_path: Union[str, "os.PathLike[str]", None] = None,
+        model_content: Optional[bytes] = None,
+        experimental_delegates: Optional[Sequence[Any]] = None,
+        num_threads: Optional[int] = None,
+        experimental_op_resolver_type: Any = OpResolverType.AUTO,
+        experimental_preserve_all_tensors: bool = False,
+        experimental_disable_delegate_clustering: bool = False,
+        experimental_default_delegate_latest_features: bool = False,
+        *,
+        device: Union[str, Device] = "spawn/nnburst-cpu",
+        cache_dir: Union[str, "os.PathLike[str]", None] = None,
+        relaxed: bool = False,
+        wait: str = "auto",
+        realtime: bool = False,
+        cpus: Optional[Sequence[int]] = None,
+        driver_cpus: Optional[Sequence[int]] = None,
+        timeout: Optional[float] = None,
+    ) -> None:
+        if experimental_delegates:
+            raise InvalidArgument("delegates are not used here; choose a driver with device=...")
+        if experimental_preserve_all_tensors:
+            raise InvalidArgument("intermediate tensors stay in the driver and can't be preserved")
+        if num_threads is not None and num_threads < 1:
+            if num_threads != -1:
+                raise InvalidArgument("num_threads should >= 1")
+            num_threads = None
+        if model_path is not None and model_content is None:
+            self._model = Model.load(os.fspath(model_path))
+        elif model_content is not None and model_path is None:
+            self._model = Model.from_bytes(bytes(model_content))
+        elif model_path is None:
+            raise InvalidArgument("`model_path` or `model_content` must be specified.")
+        else:
+            raise InvalidArgument("Can't both provide `model_path` and `model_content`")
+        self._device = device
+        self._compile_options: Dict[str, Any] = {
+            "threads": num_threads or 1,
+            "cache_dir": None if cache_dir is None else Path(cache_dir),
+            "relaxed": relaxed,
+        }
+        self._burst_options: Dict[str, Any] = {
+            "wait": wait,
+            "realtime": realtime,
+            "cpus": None if cpus is None else list(cpus),
+            "driver_cpus": None if driver_cpus is None else list(driver_cpus),
+            "timeout": timeout,
+        }
+        self._tensors: List[TensorInfo] = self._model.tensors
+        self._inputs = [info.index for info in self._model.inputs]
+        self._outputs = [info.index for info in self._model.outputs]
+        self._shapes: Dict[int, Tuple[int, ...]] = {}
+        self._open_bytes = 1 << 20
+        self._compilation: Optional[Compilation] = None
+        self._burst: Optional[Burst] = None
+        self._frame: Optional[Frame] = None
+        self._is_stale = True
+
+    # What the model has.
+
+    def get_input_details(self) -> List[Details]:
+        """The inputs: name, index, shape, type and quantisation of each."""
+        return [self._details(index) for index in self._inputs]
+
+    def get_output_details(self) -> List[Details]:
+        """The outputs, as :meth:`get_input_details`."""
+        return [self._details(index) for index in self._outputs]
+
+    def get_tensor_details(self) -> List[Details]:
+        """All tensors of the file, as :meth:`get_input_details`."""
+        return [self._details(tensor.index) for tensor in self._tensors]
+
+    def get_signature_list(self) -> Dict[str, Dict[str, List[str]]]:
+        """The names of each signature's inputs and outputs."""
+        return {
+            key: {
+                "inputs": sorted(name for name, _ in inputs),
+                "outputs": sorted(name for name, _ in outputs),
+            }
+            for key, inputs, outputs in self._model.signatures
+        }
+
+    def get_signature_runner(self, signature_key: Optional[str] = None) -> "SignatureRunner":
+        """Something to call a signature with; the only one where no key is given."""
+        signatures = {key: (inputs, outputs) for key, inputs, outputs in self._model.signatures}
+        if signature_key is None:
+            if len(signatures) != 1:
+                raise InvalidArgument(
+                    f"SignatureDef signature_key is None and model has {len(signatures)} "
+                    f"Signatures. None is only allowed when the model has 1 SignatureDef. "
+                    f"Available ones are {', '.join(signatures)}"
+                )
+            signature_key = next(iter(signatures))
+        if signature_key not in signatures:
+            raise InvalidArgument(
+                f"Invalid signature_key provided: {signature_key!r}; "
+                f"there are {', '.join(signatures) or 'none'}"
+            )
+        inputs, outputs = signatures[signature_key]
+        return SignatureRunner(self, dict(inputs), dict(outputs))
+
+    def _get_ops_details(self) -> List[Details]:
+        return [
+            {
+                "index": index,
+                "op_name": name,
+                "inputs": np.array(inputs, dtype=np.int32),
+                "outputs": np.array(outputs, dtype=np.int32),
+                "operand_types": [self._dtype(at) for at in inputs if at >= 0],
+                "result_types": [self._dtype(at) for at in outputs],
+            }
+            for index, (name, inputs, outputs) in enumerate(self._model.operators)
+        ]
+
+    # The life of an interpreter.
+
+    def allocate_tensors(self) -> None:
+        """Makes the model ready on the device, for the shapes that its inputs have now."""
+        if self._is_stale or self._frame is None:
+            self._open()
+
+    def resize_tensor_input(
+        self, input_index: int, tensor_size: Sequence[int], strict: bool = False
+    ) -> None:
+        """Gives an input another shape, from the next :meth:`allocate_tensors` on.
+
+        With ``strict`` only extents may change that the file leaves open.
+        """
+        index = int(input_index)
+        if index not in self._inputs:
+            raise InvalidArgument(f"tensor {index} is no input; there are {self._inputs}")
+        shape = tuple(int(extent) for extent in np.asarray(tensor_size).reshape(-1))
+        tensor = self._tensors[index]
+        if min(shape, default=1) < 1:
+            raise InvalidArgument(f"input {index}: shape {shape} has an extent below 1")
+        if strict:
+            signature = tensor.shape_signature
+            fits = len(shape) == len(signature) and all(
+                known in (-1, extent) for known, extent in zip(signature, shape)
+            )
+            if not fits:
+                raise InvalidArgument(
+                    f"Cannot override non-dynamic dimensions of input {index}: "
+                    f"{signature}, got {shape}"
+                )
+        if shape != self._shape(index):
+            self._model.resize(tensor.name, list(shape))
+            self._shapes[index] = shape
+            self._is_stale = True
+
+    def invoke(self) -> None:
+        """Computes the outputs. Other threads of Python run on meanwhile."""
+        if self._is_stale:
+            raise RuntimeError("Invoke called on model that is not ready.")
+        while True:
+            frame, burst = self._ready()
+            try:
+                burst.compute(frame)
+                return
+            except DeviceLost:
+                # The next call starts another driver; the inputs stay.
+                self._compilation = self._burst = None
+                raise
+            except OutputTooSmall:
+                if self._open_bytes >= _MOST_OPEN_BYTES or self._compilation is None:
+                    raise
+                self._open_bytes *= 8
+                larger = self._compilation.frame(open_bytes=self._open_bytes)
+                larger.copy_from(frame)
+                self._frame = larger
+
+    def reset_all_variables(self) -> None:
+        """Gives what the model keeps between invocations its first values again."""
+        self._allocated().reset()
+
+    # Values.
+
+    def set_tensor(self, tensor_index: int, value: Any) -> None:
+        """Copies a value into an input. Its type and shape have to be the input's."""
+        target = self._input(tensor_index)
+        index, value = int(tensor_index), np.asarray(value)
+        expected = self._dtype(index)
+        if value.dtype != expected:
+            raise InvalidArgument(
+                f"Cannot set tensor: Got value of type {value.dtype.name.upper()} but expected "
+                f"type {np.dtype(expected).name.upper()} for input {index}, "
+                f"name: {self._tensors[index].name}"
+            )
+        if value.ndim != target.ndim:
+            raise InvalidArgument(
+                f"Cannot set tensor: Dimension mismatch. Got {value.ndim} but expected "
+                f"{target.ndim} for input {index}."
+            )
+        for axis, (got, known) in enumerate(zip(value.shape, target.shape)):
+            if got != known:
+                raise InvalidArgument(
+                    f"Cannot set tensor: Dimension mismatch. Got {got} but expected {known} "
+                    f"for dimension {axis} of input {index}."
+                )
+        np.copyto(target, value, casting="same_kind")
+
+    def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array:
+        """A copy of a tensor's value: an input, an output, a variable or a constant."""
+        if subgraph_index != 0:
+            raise InvalidArgument("only the tensors of subgraph 0 can be read")
+        index = int(tensor_index)
+        view = self._view(index)
+        if view is not None:
+            return np.array(view, dtype=self._dtype(index))
+        return self._kept(index)
+
+    def tensor(self, tensor_index: int) -> Callable[[], Array]:
+        """A function that returns an input or output in place.
+
+        Call it again after :meth:`allocate_tensors`, as with TFLite: the array that it returned
+        before is that of the last allocation.
+        """
+        index = int(tensor_index)
+        if index not in self._inputs and index not in self._outputs:
+            raise InvalidArgument(f"tensor {index} is neither an input nor an output")
+
+        def in_place() -> Array:
+            view = self._view(index)
+            assert view is not None
+            return view
+
+        return in_place
+
+    # What TFLite has not.
+
+    @property
+    def burst(self) -> Burst:
+        """The burst that computes, for its figures: ``interpreter.burst.stats``."""
+        return self._ready()[1]
+
+    @property
+    def device(self) -> Device:
+        """The device that computes."""
+        self._ready()
+        assert self._compilation is not None
+        return self._compilation.device
+
+    def _open(self) -> None:
+        options = self._compile_options
+        compilation = compile(self._model, self._device, **options)
+        burst = compilation.burst(**self._burst_options)
+        frame = compilation.frame(open_bytes=self._open_bytes)
+        if self._frame is not None and not self._is_stale:
+            # The driver was lost. Its successor has the same inputs; states begin anew.
+            for old, new in zip(self._frame.inputs, frame.inputs):
+                np.copyto(new, old)
+        self._compilation, self._burst, self._frame = compilation, burst, frame
+        self._is_stale = False
+
+    def _ready(self) -> Tuple[Frame, Burst]:
+        if self._burst is None and not self._is_stale:
+            self._open()
+        frame, burst = self._frame, self._burst
+        if frame is None or burst is None:
+            raise InvalidArgument("Run allocate_tensors() first")
+        return frame, burst
+
+    def _allocated(self) -> Frame:
+        if self._frame is None or self._is_stale:
+            raise InvalidArgument("Tensor data is null. Run allocate_tensors() first")
+        return self._frame
+
+    def _input(self, tensor_index: int) -> Array:
+        index = int(tensor_index)
+        if index not in self._inputs:
+            raise InvalidArgument(
+                f"Cannot set tensor {index}: it is no input; there are {self._inputs}"
+            )
+        return self._allocated().inputs[self._inputs.index(index)]
+
+    def _view(self, index: int) -> Optional[Array]:
+        """An input or output in place; ``None`` for any other tensor."""
+        if index in self._inputs:
+            return self._input(index)
+        if index in self._outputs:
+            return self._allocated().outputs[self._outputs.index(index)]
+        return None
+
+    def _kept(self, index: int) -> Array:
+        if not 0 <= index < len(self._tensors):
+            raise InvalidArgument(f"Invalid tensor index {index}")
+        dtype, shape = self._dtype(index), self._tensors[index].shape
+        constant = self._model.constant(index)
+        if constant is not None:
+            return np.frombuffer(constant, dtype=dtype).reshape(shape).copy()
+        for tensor, value in self._allocated().states():
+            if tensor == index:
+                return np.frombuffer(value, dtype=dtype).reshape(shape).copy()
+        raise InvalidArgument(
+            f"tensor {index} ({self._tensors[index].name}) stays in the driver: inputs, outputs, "
+            "variables and constants can be read"
+        )
+
+    def _dtype(self, index: int) -> Any:
+        return self._tensors[index].dtype.type
+
+    def _shape(self, index: int) -> Tuple[int, ...]:
+        if index in self._shapes and (self._is_stale or index in self._inputs):
+            return self._shapes[index]
+        if self._compilation is not None and not self._is_stale:
+            for tensors, shapes in zip(self._compilation.arguments, self._compilation.shapes):
+                if index in tensors:
+                    return tuple(shapes[tensors.index(index)])
+        return self._tensors[index].shape
+
+    def _details(self, index: int) -> Details:
+        tensor = self._tensors[index]
+        shape = self._shape(index)
+        if index in self._outputs and self._frame is not None and 0 in shape:
+            shape = self._frame.outputs[self._outputs.index(index)].shape
+        scales = np.array(tensor.scales, dtype=np.float32)
+        zero_points = np.array(tensor.zero_points, dtype=np.int32)
+        is_simple = len(scales) == 1 and len(zero_points) <= 1
+        zero_point = int(zero_points[0]) if len(zero_points) else 0
+        return {
+            "name": tensor.name,
+            "index": index,
+            "shape": np.array(shape, dtype=np.int32),
+            "shape_signature": np.array(tensor.shape_signature or shape, dtype=np.int32),
+            "dtype": self._dtype(index),
+            "quantization": (float(scales[0]), zero_point) if is_simple else (0.0, 0),
+            "quantization_parameters": {
+                "scales": scales,
+                "zero_points": zero_points,
+                "quantized_dimension": tensor.channel_dimension,
+            },
+            "sparsity_parameters": {},
+        }
+
+
+class SignatureRunner:
+    """A signature of a model, to be called with its inputs by name."""
+
+    def __init__(
+        self, interpreter: Interpreter, inputs: Dict[str, int], outputs: Dict[str, int]
+    ) -> None:
+        self._interpreter = interpreter
+        self._inputs = inputs
+        self._outputs = outputs
+
+    def __call__(self, **kwargs: Any) -> Dict[str, Array]:
+        """Runs the model; the outputs by their names."""
+        if set(kwargs) != set(self._inputs):
+            raise InvalidArgument(
+                f"the signature takes {', '.join(sorted(self._inputs))}; "
+                f"given are {', '.join(sorted(kwargs)) or 'none'}"
+            )
+        interpreter = self._interpreter
+        for name, value in kwargs.items():
+            interpreter.resize_tensor_input(self._inputs[name], np.shape(value))
+        interpreter.allocate_tensors()
+        for name, value in kwargs.items():
+            interpreter.set_tensor(self._inputs[name], value)
+        interpreter.invoke()
+        return {name: interpreter.get_tensor(index) for name, index in self._outputs.items()}
+
+    def get_input_details(self) -> Dict[str, Details]:
+        """The inputs by their names, as :meth:`Interpreter.get_input_details`."""
+        return {name: self._interpreter._details(at) for name, at in self._inputs.items()}
+
+    def get_output_details(self) -> Dict[str, Details]:
+        """The outputs by their names, as :meth:`Interpreter.get_input_details`."""
+        return {name: self._interpreter._details(at) for name, at in self._outputs.items()}

@@ -1,0 +1,135 @@
+"""Bursts in asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import List
+
+import numpy as np
+import pytest
+
+import nnburst
+from conftest import stop
+
+
+def picture(seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, (1, 128, 128, 3), np.uint8)
+
+
+@pytest.fixture
+def compilation(mobilenet: str) -> nnburst.Compilation:
+    return nnburst.compile(nnburst.Model.load(mobilenet))
+
+
+def test_tasks_share_a_burst(compilation: nnburst.Compilation) -> None:
+    with compilation.burst() as burst:
+        expected = [burst.run(picture(seed))[0] for seed in range(4)]
+
+    async def task(burst: nnburst.AsyncBurst, seed: int) -> None:
+        frame = compilation.frame()
+        for _ in range(20):
+            frame.inputs[0][...] = picture(seed)
+            assert await burst.compute(frame) is frame
+            assert np.array_equal(frame.outputs[0], expected[seed])
+            (scores,) = await burst.run(picture(seed))
+            assert np.array_equal(scores, expected[seed])
+
+    async def main() -> None:
+        for depth in (1, 3):
+            async with nnburst.AsyncBurst(compilation, depth=depth) as burst:
+                await asyncio.gather(*(task(burst, seed) for seed in range(4)))
+                assert burst.stats["executions"] == 160
+                assert sum(count for _, count in burst.histogram()) == 160
+
+    asyncio.run(main())
+
+
+def test_the_loop_runs_on_and_no_call_has_a_thread(compilation: nnburst.Compilation) -> None:
+    async def main() -> None:
+        async with nnburst.AsyncBurst(compilation) as burst:
+            frame = compilation.frame()
+            await burst.compute(frame)
+            threads, descriptors = (len(os.listdir(f"/proc/self/{of}")) for of in ("task", "fd"))
+            ticks: List[int] = []
+
+            async def tick() -> None:
+                while True:
+                    ticks.append(1)
+                    await asyncio.sleep(0)
+
+            ticking = asyncio.create_task(tick())
+            for _ in range(1000):
+                await burst.compute(frame)
+            ticking.cancel()
+            assert len(ticks) > 1000
+            assert len(os.listdir("/proc/self/task")) <= threads
+            assert len(os.listdir("/proc/self/fd")) == descriptors
+
+    asyncio.run(main())
+
+
+def test_cancelled_tasks_leave_the_frame_until_it_is_done(
+    compilation: nnburst.Compilation,
+) -> None:
+    async def main() -> None:
+        async with nnburst.AsyncBurst(compilation) as burst:
+            frame = compilation.frame()
+            await burst.compute(frame)
+            pid = compilation.device.driver_pid or 0
+            stop(pid)
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(burst.compute(frame), 0.05)
+            assert frame.in_flight
+            with pytest.raises(nnburst.DeadlineMissed):
+                await burst.run(picture(), timeout=0.02)
+            os.kill(pid, signal.SIGCONT)
+            other = compilation.frame()
+            await burst.compute(other)
+            assert not frame.in_flight
+            await burst.compute(frame)
+
+    asyncio.run(main())
+
+
+def test_death_reaches_every_task(compilation: nnburst.Compilation) -> None:
+    async def main() -> None:
+        burst = nnburst.AsyncBurst(compilation, depth=2)
+        await burst.run(picture())
+        pid = compilation.device.driver_pid or 0
+        stop(pid)
+        tasks = [asyncio.create_task(burst.run(picture())) for _ in range(4)]
+        await asyncio.sleep(0.02)
+        os.kill(pid, signal.SIGKILL)
+        ends = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 60)
+        assert all(isinstance(end, nnburst.DeviceLost) for end in ends), ends
+        assert "SIGKILL" in str(ends[0])
+        burst.close()
+        with pytest.raises(nnburst.InvalidArgument, match="closed"):
+            await burst.run(picture())
+
+    asyncio.run(main())
+
+
+def test_closing_fails_what_waits(compilation: nnburst.Compilation) -> None:
+    async def main() -> None:
+        burst = nnburst.AsyncBurst(compilation)
+        await burst.run(picture())
+        pid = compilation.device.driver_pid or 0
+        stop(pid)
+        task = asyncio.create_task(burst.run(picture()))
+        await asyncio.sleep(0.02)
+        os.kill(pid, signal.SIGCONT)
+        burst.close()
+        with pytest.raises(nnburst.InvalidArgument, match="closed"):
+            await task
+
+    asyncio.run(main())
+
+
+def test_a_burst_goes_from_loop_to_loop(compilation: nnburst.Compilation) -> None:
+    burst = nnburst.AsyncBurst(compilation)
+    results = [asyncio.run(burst.run(picture()))[0] for _ in range(3)]
+    assert all(np.array_equal(result, results[0]) for result in results)
+    burst.close()

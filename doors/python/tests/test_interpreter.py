@@ -1,0 +1,216 @@
+"""The interpreter beside TFLite's own."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any, Dict
+
+import numpy as np
+import pytest
+
+import nnburst
+from conftest import path_of
+
+# Integers to the bit; floats as far as sums in another order take them.
+MODELS = {
+    "models/add1_float": 0.0,
+    "models/hello_world_int8": 0.0,
+    "models/mobilenet_v1_0.25_128": 1e-5,
+    "models/mobilenet_v1_0.25_128_quant": 0.0,
+    "models/mobilenet_v1_0.25_128_int8": 0.0,
+    "models/split_concat_quant": 0.0,
+    "models/mnist_lstm_float": 1e-5,
+    "models/mnist_lstm_int8": 0.0,
+    "models/dtln_float_1": 1e-4,
+    "models/kws_svdf_float_synthetic": 1e-4,
+    "models/micro_speech_int8": 0.0,
+    "mlts/mlperf_tiny_resnet8_int8": 0.0,
+    "mlts/mlperf_tiny_vww_int8": 0.0,
+    "tflite_zoo/simple_topk_op_runtime_k": 0.0,
+    "tflite_zoo/traffic_model": None,
+}
+
+
+def value_for(details: Dict[str, Any], rng: np.random.Generator) -> np.ndarray:
+    dtype, shape = np.dtype(details["dtype"]), details["shape"]
+    if dtype.kind == "f":
+        return rng.standard_normal(shape).astype(dtype)
+    if dtype.itemsize == 1 and dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
+    return rng.integers(1, 3, shape).astype(dtype)
+
+
+def tflite(path: str) -> Any:
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter")
+    kernels = interpreter.OpResolverType.BUILTIN_REF
+    return interpreter.Interpreter(path, experimental_op_resolver_type=kernels)
+
+
+def assert_same_details(theirs: Dict[str, Any], ours: Dict[str, Any], is_open: bool) -> None:
+    assert set(theirs) == set(ours)
+    assert theirs["dtype"] is ours["dtype"]
+    assert theirs["quantization"] == ours["quantization"]
+    for key in ("name", "index") + (() if is_open else ("shape", "shape_signature")):
+        assert np.array_equal(theirs[key], ours[key]), (theirs["name"], key)
+    for key, value in ours["quantization_parameters"].items():
+        assert np.array_equal(theirs["quantization_parameters"][key], value), key
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_values_and_keys_are_those_of_tflite(shared: Path, name: str) -> None:
+    path, bound = path_of(shared, name), MODELS[name]
+    theirs, ours = tflite(path), nnburst.Interpreter(model_path=path)
+    for interpreter in (theirs, ours):
+        interpreter.allocate_tensors()
+    for of in ("get_input_details", "get_output_details"):
+        pairs = list(zip(getattr(theirs, of)(), getattr(ours, of)()))
+        assert len(pairs) == len(getattr(theirs, of)())
+        for expected, details in pairs:
+            assert_same_details(expected, details, 0 in details["shape"])
+    assert theirs.get_signature_list() == ours.get_signature_list()
+    rng = np.random.default_rng(7)
+    for _ in range(3):  # states are carried
+        for details in ours.get_input_details():
+            value = value_for(details, rng)
+            theirs.set_tensor(details["index"], value)
+            ours.set_tensor(details["index"], value)
+        theirs.invoke()
+        ours.invoke()
+    for details in theirs.get_output_details():
+        expected, got = (each.get_tensor(details["index"]) for each in (theirs, ours))
+        assert (expected.dtype, expected.shape) == (got.dtype, got.shape)
+        if bound is not None:
+            np.testing.assert_allclose(got, expected, rtol=bound, atol=bound)
+
+
+def test_wrong_values_are_refused_as_tflite_does(mobilenet: str) -> None:
+    interpreter = nnburst.Interpreter(mobilenet)
+    index = interpreter.get_input_details()[0]["index"]
+    with pytest.raises(RuntimeError, match="not ready"):
+        interpreter.invoke()
+    with pytest.raises(ValueError, match="allocate_tensors"):
+        interpreter.set_tensor(index, np.zeros((1, 128, 128, 3), np.uint8))
+    interpreter.allocate_tensors()
+    for value, why in [
+        (np.zeros((1, 128, 128, 3)), "Got value of type FLOAT64 but expected type UINT8"),
+        (np.zeros((128, 128, 3), np.uint8), "Got 3 but expected 4"),
+        (np.zeros((1, 128, 127, 3), np.uint8), "Got 127 but expected 128 for dimension 2"),
+    ]:
+        with pytest.raises(nnburst.InvalidArgument, match=why):
+            interpreter.set_tensor(index, value)
+    with pytest.raises(ValueError, match="stays in the driver"):
+        interpreter.get_tensor(interpreter._get_ops_details()[0]["outputs"][0])
+
+
+@pytest.mark.parametrize(
+    "arguments, error",
+    [
+        ({}, "must be specified"),
+        ({"model_path": "x", "model_content": b"y"}, "Can't both provide"),
+        ({"model_content": b"no model at all"}, "TFL3|identifier|file"),
+        ({"model_path": "x", "num_threads": 0}, "num_threads"),
+        ({"model_path": "x", "experimental_delegates": [object()]}, "delegates"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments: Dict[str, Any], error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        nnburst.Interpreter(**arguments)
+
+
+def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as raised:
+        nnburst.Interpreter(tmp_path / "absent.tflite")
+    assert raised.value.filename == str(tmp_path / "absent.tflite")
+
+
+def test_models_are_taken_from_memory_and_constants_read(mobilenet: str) -> None:
+    content = Path(mobilenet).read_bytes()
+    interpreter = nnburst.Interpreter(model_content=content, device="embedded/nnburst-cpu")
+    interpreter.allocate_tensors()
+    weights = interpreter._get_ops_details()[0]["inputs"][1]
+    theirs = tflite(mobilenet)
+    theirs.allocate_tensors()
+    assert np.array_equal(interpreter.get_tensor(weights), theirs.get_tensor(weights))
+
+
+def test_inputs_are_resized(shared: Path) -> None:
+    path = path_of(shared, "mlts/mlperf_tiny_ad_float")
+    theirs, ours = tflite(path), nnburst.Interpreter(path)
+    index = ours.get_input_details()[0]["index"]
+    ours.allocate_tensors()
+    value = np.random.default_rng(3).random((2, 640), np.float32)
+    for interpreter in (theirs, ours):
+        interpreter.resize_tensor_input(index, [2, 640])
+    with pytest.raises(RuntimeError, match="not ready"):
+        ours.invoke()
+    for interpreter in (theirs, ours):
+        interpreter.allocate_tensors()
+        interpreter.set_tensor(index, value)
+        interpreter.invoke()
+    output = ours.get_output_details()[0]
+    assert output["shape"].tolist() == theirs.get_output_details()[0]["shape"].tolist()
+    got, expected = (each.get_tensor(output["index"]) for each in (ours, theirs))
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match="non-dynamic"):
+        ours.resize_tensor_input(index, [3, 641], strict=True)
+
+
+def test_tensors_are_written_in_place(mobilenet: str) -> None:
+    interpreter = nnburst.Interpreter(mobilenet)
+    interpreter.allocate_tensors()
+    index = interpreter.get_input_details()[0]["index"]
+    interpreter.tensor(index)()[...] = 7
+    assert (interpreter.get_tensor(index) == 7).all()
+
+
+def test_variables_are_reset_in_mid_stream(shared: Path) -> None:
+    path = path_of(shared, "models/kws_svdf_float_synthetic")
+    interpreter = nnburst.Interpreter(path)
+    interpreter.allocate_tensors()
+    source, target = interpreter.get_input_details()[0], interpreter.get_output_details()[0]
+    interpreter.set_tensor(source["index"], value_for(source, np.random.default_rng(1)))
+
+    def step() -> np.ndarray:
+        interpreter.invoke()
+        return interpreter.get_tensor(target["index"])
+
+    first, second = step(), step()
+    assert not np.array_equal(first, second)
+    interpreter.reset_all_variables()
+    assert np.array_equal(step(), first)
+    assert np.array_equal(step(), second)
+
+
+def test_signatures_are_called_by_name(shared: Path) -> None:
+    path = path_of(shared, "models/mnist_lstm_float")
+    interpreter = nnburst.Interpreter(path)
+    (key, names), = interpreter.get_signature_list().items()
+    runner = interpreter.get_signature_runner()
+    details = runner.get_input_details()
+    rng = np.random.default_rng(5)
+    values = {name: value_for(details[name], rng) for name in names["inputs"]}
+    result = interpreter.get_signature_runner(key)(**values)
+    assert sorted(result) == names["outputs"]
+    with pytest.raises(ValueError, match="takes"):
+        runner(nonsense=1)
+
+
+def test_a_driver_that_is_killed_is_named_and_replaced(mobilenet: str) -> None:
+    interpreter = nnburst.Interpreter(mobilenet)
+    interpreter.allocate_tensors()
+    source, target = interpreter.get_input_details()[0], interpreter.get_output_details()[0]
+    interpreter.set_tensor(source["index"], value_for(source, np.random.default_rng(2)))
+    interpreter.invoke()
+    expected = interpreter.get_tensor(target["index"])
+    for _ in range(2):
+        pid = interpreter.device.driver_pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(nnburst.DeviceLost, match=r"nnburst-cpu died .*SIGKILL"):
+            interpreter.invoke()
+        interpreter.invoke()
+        assert np.array_equal(interpreter.get_tensor(target["index"]), expected)
+

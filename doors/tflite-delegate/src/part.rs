@@ -1,0 +1,247 @@
+//! A part of an interpreter's graph as a model for a device.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use nnburst::hal::CACHE_TOKEN_BYTES;
+use nnburst_tflite::{
+    FileTensor, ImportError, ImportOptions, Imported, PartRequest, TensorInfo, TensorKind,
+};
+use sha2::{Digest, Sha256};
+
+use crate::host::{Host, Subset};
+use crate::model_file::Model;
+
+/// The reasons why operators stay with the interpreter, by their index.
+pub(crate) type Reasons = BTreeMap<usize, String>;
+
+/// Tells parts apart whose models differ in anything.
+pub(crate) type Key = [u8; CACHE_TOKEN_BYTES];
+
+/// The model that all parts of a graph are imported from.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    pub(crate) model: Arc<Model>,
+    pub(crate) import: ImportOptions,
+    /// A hash of the file.
+    digest: Key,
+}
+
+/// A part of the graph, imported for the shapes that its tensors have.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) source: Source,
+    pub(crate) subset: Subset,
+    pub(crate) imported: Imported,
+    /// The shapes of what comes in.
+    shapes: Vec<(usize, Vec<u32>)>,
+    pub(crate) key: Key,
+}
+
+/// A tensor of the host that is copied to an argument of the model, or from there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Transfer {
+    pub(crate) tensor: usize,
+    pub(crate) argument: usize,
+    pub(crate) bytes: usize,
+}
+
+/// Operators whose results have shapes that follow from values, and the first of these inputs.
+const SHAPING: &[(&str, usize)] = &[
+    ("BATCH_TO_SPACE_ND", 1),
+    ("BROADCAST_TO", 1),
+    ("EXPAND_DIMS", 1),
+    ("FILL", 0),
+    ("MIRROR_PAD", 1),
+    ("ONE_HOT", 1),
+    ("PAD", 1),
+    ("PADV2", 1),
+    ("RANGE", 0),
+    ("RESHAPE", 1),
+    ("RESIZE_BILINEAR", 1),
+    ("RESIZE_NEAREST_NEIGHBOR", 1),
+    ("SCATTER_ND", 2),
+    ("SLICE", 1),
+    ("SPACE_TO_BATCH_ND", 1),
+    ("SPARSE_TO_DENSE", 1),
+    ("STRIDED_SLICE", 1),
+    ("TILE", 1),
+    ("TOPK_V2", 1),
+    ("TRANSPOSE", 1),
+    ("UNIQUE", 0),
+    ("WHERE", 0),
+];
+
+impl Source {
+    pub(crate) fn new(model: Model, import: ImportOptions) -> Self {
+        let digest = Sha256::digest(model.file.bytes()).into();
+        Self { model: Arc::new(model), import, digest }
+    }
+
+    /// The name of an operator.
+    pub(crate) fn name(&self, node: usize) -> &str {
+        self.model.contents.operators.get(node).map_or("", |operator| &operator.name)
+    }
+
+    /// Returns whether the shapes of a node's tensors may be others than the file's: it leaves some
+    /// open, or they follow from values that are computed.
+    fn may_differ(&self, node: usize) -> bool {
+        let known = |tensor| self.model.contents.tensors.get(tensor);
+        let is_open = |tensor: &FileTensor| tensor.signature.contains(&0);
+        if self.tensors_of(node).filter_map(known).any(is_open) {
+            return true;
+        }
+        let Some(operator) = self.model.contents.operators.get(node) else { return false };
+        let shaping = SHAPING.iter().find(|(name, _)| *name == operator.name);
+        let first = shaping.map_or(usize::MAX, |&(_, first)| first);
+        let mut inputs = operator.inputs.iter().skip(first).copied().flatten().filter_map(known);
+        inputs.any(|tensor| tensor.data.is_none())
+    }
+
+    /// Tensors that a node reads, then those that it writes.
+    pub(crate) fn tensors_of(&self, node: usize) -> impl Iterator<Item = usize> {
+        let operator = self.model.contents.operators.get(node);
+        let inputs = operator.into_iter().flat_map(|operator| operator.inputs.iter().flatten());
+        let outputs = operator.into_iter().flat_map(|operator| &operator.outputs);
+        inputs.chain(outputs).copied()
+    }
+}
+
+impl Part {
+    /// Imports the nodes of a subset for the shapes that what comes in has now, from which the
+    /// others follow.
+    ///
+    /// # Errors
+    /// The operators that are in the way, with the reason of each.
+    pub(crate) fn import(source: &Source, host: &Host, subset: &Subset) -> Result<Self, Reasons> {
+        let shapes = shapes_of(host, &subset.inputs);
+        let Subset { nodes: operators, inputs, outputs } = subset;
+        // The host's shapes of the rest are the file's until kernels are prepared.
+        let infer_shapes = operators.iter().any(|&node| source.may_differ(node));
+        let request = PartRequest { operators, shapes: &shapes, inputs, outputs, infer_shapes };
+        let imported = source.model.file.part(&request, source.import);
+        let imported = imported.map_err(|error| reasons(&error, subset))?;
+        let key = key(source, subset, &shapes);
+        let part = Self { source: source.clone(), subset: subset.clone(), imported, shapes, key };
+        let in_the_way = part.unfit_arguments();
+        if in_the_way.is_empty() { Ok(part) } else { Err(in_the_way) }
+    }
+
+    /// Imports the same nodes where what comes in has other shapes now; `None` where they are
+    /// those of this part.
+    ///
+    /// # Errors
+    /// As for [`Part::import`].
+    pub(crate) fn reshaped(&self, host: &Host) -> Result<Option<Self>, Reasons> {
+        if shapes_of(host, &self.subset.inputs) == self.shapes {
+            return Ok(None);
+        }
+        Self::import(&self.source, host, &self.subset).map(Some)
+    }
+
+    /// The tensors that the model takes, the variables among them.
+    pub(crate) fn inputs(&self) -> Vec<Transfer> {
+        let states = self.imported.states.iter().map(|state| (state.input, &state.info));
+        transfers(self.imported.inputs.iter().enumerate().chain(states))
+    }
+
+    /// The tensors that the model gives, the variables among them.
+    pub(crate) fn outputs(&self) -> Vec<Transfer> {
+        let states = self.imported.states.iter().map(|state| (state.output, &state.info));
+        transfers(self.imported.outputs.iter().enumerate().chain(states))
+    }
+
+    /// The shapes of the outputs without the variables, by tensor.
+    pub(crate) fn output_shapes(&self) -> impl Iterator<Item = (usize, &[u32])> {
+        self.imported.outputs.iter().map(|info| (info.tensor, info.dims.as_slice()))
+    }
+
+    /// Operators at arguments that can't be copied between the interpreter and the model.
+    fn unfit_arguments(&self) -> Reasons {
+        let mut reasons = Reasons::new();
+        let Imported { inputs, outputs, states, .. } = &self.imported;
+        let arguments = inputs.iter().chain(outputs);
+        for info in arguments.chain(states.iter().map(|state| &state.info)) {
+            if let Some(why) = unfit(info) {
+                let uses = |node: &&usize| {
+                    self.source.tensors_of(**node).any(|tensor| tensor == info.tensor)
+                };
+                let users = self.subset.nodes.iter().filter(uses);
+                reasons.extend(users.map(|&node| (node, why.clone())));
+                if reasons.is_empty() {
+                    reasons = all(&self.subset, &why);
+                }
+            }
+        }
+        reasons
+    }
+}
+
+/// Why a tensor can't be copied as it is.
+fn unfit(info: &TensorInfo) -> Option<String> {
+    let TensorInfo { name, file_kind, .. } = info;
+    match (info.byte_len(), element_bytes(info)) {
+        (None, _) => Some(format!("the shape of {name} is known at run time alone")),
+        (Some(0), _) => Some(format!("{name} has no elements")),
+        (Some(bytes), Some(expected)) if bytes != expected => {
+            Some(format!("{} of {name} is a {} on this device", file_kind.name(), info.kind))
+        }
+        _ => None,
+    }
+}
+
+/// Bytes of the tensor as the interpreter has it; `None` where its type has no fixed size.
+fn element_bytes(info: &TensorInfo) -> Option<usize> {
+    use TensorKind as Kind;
+    let each = match info.file_kind {
+        Kind::Bool | Kind::Int8 | Kind::Uint8 => 1,
+        Kind::Float16 | Kind::Bfloat16 | Kind::Int16 | Kind::Uint16 => 2,
+        Kind::Float32 | Kind::Int32 | Kind::Uint32 => 4,
+        Kind::Float64 | Kind::Int64 | Kind::Uint64 | Kind::Complex64 => 8,
+        _ => return None,
+    };
+    let mut extents = info.dims.iter().map(|&extent| usize::try_from(extent).ok());
+    extents.try_fold(each, |bytes: usize, extent| bytes.checked_mul(extent?))
+}
+
+fn transfers<'a>(arguments: impl Iterator<Item = (usize, &'a TensorInfo)>) -> Vec<Transfer> {
+    let transfer = |(argument, info): (usize, &TensorInfo)| Transfer {
+        tensor: info.tensor,
+        argument,
+        bytes: info.byte_len().unwrap_or(0),
+    };
+    arguments.map(transfer).collect()
+}
+
+/// The shapes of tensors that are no constants.
+fn shapes_of(host: &Host, tensors: &[usize]) -> Vec<(usize, Vec<u32>)> {
+    let shape = |&index: &usize| {
+        let tensor = host.tensor(index)?;
+        (!tensor.is_constant).then_some((index, tensor.dims))
+    };
+    tensors.iter().filter_map(shape).collect()
+}
+
+/// The operators that an error of the import is about: all, where it doesn't say.
+fn reasons(error: &ImportError, subset: &Subset) -> Reasons {
+    match error {
+        ImportError::Unsupported { operators } => {
+            operators.iter().map(|operator| (operator.index, operator.why.clone())).collect()
+        }
+        other => all(subset, &other.to_string()),
+    }
+}
+
+fn all(subset: &Subset, why: &str) -> Reasons {
+    subset.nodes.iter().map(|&node| (node, why.to_owned())).collect()
+}
+
+fn key(source: &Source, subset: &Subset, shapes: &[(usize, Vec<u32>)]) -> Key {
+    let mut hash = Sha256::new();
+    hash.update(env!("CARGO_PKG_VERSION"));
+    hash.update(source.digest);
+    hash.update(format!("{:?}", source.import));
+    // Their text says where one list ends.
+    hash.update(format!("{subset:?} {shapes:?}"));
+    hash.finalize().into()
+}

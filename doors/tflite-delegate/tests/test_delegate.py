@@ -1,0 +1,296 @@
+"""The delegate in an interpreter of a wheel from PyPI, as `cargo xtask doors tflite-delegate` runs it.
+
+    NNBURST_DELEGATE=target/debug/libnnburst_tflite.so NNBURST_DRIVER=$PWD/target/debug/nnburst \\
+        NNBURST_SHARED=../shared python -m unittest discover -s doors/tflite-delegate/tests
+"""
+import os
+import signal
+import subprocess
+import sys
+import threading
+import unittest
+
+import numpy as np
+
+import interpreters as its
+
+QUANT = its.model("mobilenet_v1_0.25_128_quant")
+FLOAT = its.model("mobilenet_v1_0.25_128")
+# Differences of sums in another order.
+NEAR = 1e-5
+
+
+def operators(it):
+    return [op["op_name"] for op in it._get_ops_details()]
+
+
+def said(program, **environment):
+    """What a program of this folder's modules writes to standard error, and how it ends."""
+    ended = subprocess.run(
+        [sys.executable, "-c", "import interpreters as its\n" + program],
+        capture_output=True, text=True, timeout=300, cwd=os.path.dirname(os.path.abspath(__file__)),
+        env={**os.environ, **environment})
+    return ended.stderr, ended.returncode
+
+
+class Options(unittest.TestCase):
+    def refused(self, **options):
+        with self.assertRaises(ValueError) as raised:
+            its.delegate(**options)
+        return str(raised.exception)
+
+    def test_wrong_ones_are_refused_with_those_that_there_are(self):
+        error = self.refused(thread=1)
+        for key in ["device", "wait", "mode", "threads", "cache-dir", "min-nodes", "deny-ops", "model"]:
+            self.assertIn(key, error)
+        self.assertIn("embedded/NAME", self.refused(device="gpu"))
+        self.assertIn("nnburst-cpu", self.refused(device="embedded/gpu"))
+        self.assertIn("a number from 1", self.refused(max_partitions=0))
+
+    def test_a_device_that_is_not_there_is_an_error_or_leaves_all_to_the_interpreter(self):
+        error = self.refused(device="connect/nobody")
+        self.assertIn("nobody", error)
+        it = its.interpreter(QUANT, [its.delegate(device="connect/nobody", on_error="cpu", log="quiet")],
+                             experimental_op_resolver_type=its.REFERENCE)
+        self.assertEqual(its.difference(its.run(it), its.run(its.interpreter(QUANT))), 0)
+        error, _ = said("its.delegate(device='spawn/nnburst-cpu')", NNBURST_DRIVER="/nowhere/nnburst")
+        self.assertIn("NNBURST_DRIVER: /nowhere", error)
+
+    def test_operators_are_left_as_asked_and_the_log_says_why(self):
+        program = f"""
+its.interpreter({QUANT!r}, [its.delegate(deny_ops='SOFTMAX')])
+its.interpreter({QUANT!r}, [its.delegate(allow_ops='CONV_2D', min_nodes=1, max_partitions=3)])
+its.interpreter({QUANT!r}, [its.delegate(log='quiet')])
+"""
+        written, code = said(program)
+        self.assertEqual(code, 0, written)
+        self.assertIn("30 of 31 operators run on embedded/nnburst-cpu, in one partition", written)
+        self.assertIn("left to the interpreter: SOFTMAX (30): option deny-ops", written)
+        self.assertIn("3 of 31 operators run on embedded/nnburst-cpu, in 3 partitions", written)
+        self.assertIn("not in option allow-ops", written)
+        self.assertEqual(written.count("operators run on"), 2, written)
+
+    def test_parts_give_what_the_whole_gives(self):
+        want = its.run(its.interpreter(QUANT))
+        for options in [dict(deny_ops="RESHAPE"), dict(allow_ops="CONV_2D", min_nodes=1, max_partitions=99),
+                        dict(deny_ops="CONV_2D", min_nodes=1, max_partitions=5), dict(mode="sync"),
+                        dict(threads=2), dict(wait="spin"), dict(wait="block")]:
+            it = its.interpreter(QUANT, [its.delegate(log="quiet", **options)], num_threads=2,
+                                 experimental_op_resolver_type=its.REFERENCE)
+            self.assertEqual(its.difference(its.run(it), want), 0, options)
+
+    def test_a_cache_is_filled_and_read(self):
+        import tempfile
+        with tempfile.TemporaryDirectory() as folder:
+            want = its.run(its.interpreter(QUANT))
+            for _ in range(2):
+                it = its.interpreter(QUANT, [its.delegate(cache_dir=folder, log="quiet")])
+                self.assertEqual(its.difference(its.run(it), want), 0)
+                files = sorted(os.listdir(folder))
+                self.assertTrue(files)
+            self.assertEqual(files, sorted(os.listdir(folder)))
+
+
+class Models(unittest.TestCase):
+    def test_a_whole_model_is_one_operator(self):
+        for device in ["embedded/nnburst-cpu", "spawn/nnburst-cpu"]:
+            it = its.interpreter(QUANT, [its.delegate(device=device, log="quiet")])
+            self.assertEqual(operators(it)[-1], "DELEGATE")
+            for seed in range(3):
+                self.assertEqual(its.difference(its.run(it, seed), its.run(its.interpreter(QUANT), seed)), 0)
+
+    def test_contents_are_found_in_memory(self):
+        padding = [bytes(1 << size) for size in range(8, 20)]
+        for path in [QUANT, its.model("add1_float"), its.model("hello_world_int8"), its.model("mnist_lstm_int8")]:
+            with open(path, "rb") as file:
+                contents = file.read()
+            it = its.interpreter(contents, [its.delegate(log="quiet")])
+            self.assertIn("DELEGATE", operators(it))
+            self.assertLess(its.difference(its.run(it), its.run(its.interpreter(path))), NEAR, path)
+            named = its.interpreter(contents, [its.delegate(model=path, log="quiet")])
+            self.assertLess(its.difference(its.run(named), its.run(its.interpreter(path))), NEAR, path)
+        del padding
+
+    def test_another_file_than_the_model_is_refused(self):
+        with open(QUANT, "rb") as file:
+            contents = file.read()
+        with self.assertRaisesRegex((RuntimeError, ValueError), "not the interpreter's model"):
+            its.interpreter(contents, [its.delegate(model=FLOAT, log="quiet")])
+        with self.assertRaisesRegex((RuntimeError, ValueError), "nowhere"):
+            its.interpreter(contents, [its.delegate(model="/nowhere", log="quiet")])
+        it = its.interpreter(contents, [its.delegate(log="quiet")])
+        self.assertEqual(its.difference(its.run(it), its.run(its.interpreter(QUANT))), 0)
+
+    def test_a_file_that_was_replaced_since_is_not_used(self):
+        import shutil
+        import tempfile
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.tflite")
+            shutil.copy(QUANT, path)
+            # The interpreter maps the file when it is made, and only then is it known to delegates.
+            opened = its.Interpreter
+            made = its.delegate(log="quiet")
+            it = opened(model_path=path, experimental_delegates=[made])
+            shutil.copy(FLOAT, os.path.join(folder, "other"))
+            os.rename(os.path.join(folder, "other"), path)
+            it.resize_tensor_input(it.get_input_details()[0]["index"], [1, 128, 128, 3])
+            it.allocate_tensors()
+            self.assertEqual(its.difference(its.run(it), its.run(its.interpreter(QUANT))), 0)
+
+    def test_inputs_are_resized_before_and_after(self):
+        for path, sizes in [(its.model("hello_world_float"), [4, 1, 7]), (its.model("mul_quant", "tflite_zoo"), [])]:
+            if not os.path.exists(path):
+                continue
+            plain, ours = its.interpreter(path), its.interpreter(path, [its.delegate(log="quiet")])
+            for size in sizes:
+                for it in [plain, ours]:
+                    detail = it.get_input_details()[0]
+                    it.resize_tensor_input(detail["index"], [size, *detail["shape"][1:]])
+                    it.allocate_tensors()
+                self.assertLess(its.difference(its.run(ours, size), its.run(plain, size)), NEAR)
+
+    def test_dynamic_tensors_stay_with_the_interpreter(self):
+        path = its.model("simple_topk_op_runtime_k", "tflite_zoo")
+        ours, plain = its.interpreter(path, [its.delegate(log="quiet")]), its.interpreter(path)
+        for k in [3, 1, 5]:
+            for it in [ours, plain]:
+                for detail in it.get_input_details():
+                    value = its.values(detail, 0)
+                    it.set_tensor(detail["index"], np.int32(k) if value.dtype == np.int32 else value)
+                it.invoke()
+            outputs = [[it.get_tensor(detail["index"]) for detail in it.get_output_details()] for it in [ours, plain]]
+            self.assertEqual(its.difference(*outputs), 0)
+            self.assertEqual(outputs[0][0].shape[-1], k)
+
+    def test_variables_are_kept_and_reset_in_mid_stream(self):
+        for name in ["kws_svdf_float_synthetic", "dtln_lstm_int8", "mnist_lstm_int8", "mlperf_tiny_kws_hybrid"]:
+            folder = "mlts" if name.startswith("mlperf") else "models"
+            path = its.model(name, folder)
+            for device in ["embedded/nnburst-cpu", "spawn/nnburst-cpu"]:
+                ours, plain = its.interpreter(path, [its.delegate(device=device, log="quiet")]), its.interpreter(path)
+                for step in range(12):
+                    if step in (5, 9):
+                        ours.reset_all_variables()
+                        plain.reset_all_variables()
+                    got, want = its.run(ours, step), its.run(plain, step)
+                    # Releases of TFLite round sums of 8-bit layers once or twice.
+                    bound = 3 if got[0].dtype == np.int8 else NEAR
+                    self.assertLessEqual(its.difference(got, want), bound, (name, device, step))
+                    if step in (0, 5, 9):
+                        first = its.run(its.interpreter(path, [its.delegate(log="quiet")]), step)
+                        self.assertEqual(its.difference(got, first), 0, (name, device, step))
+
+
+class Lives(unittest.TestCase):
+    def test_two_interpreters_share_a_delegate(self):
+        shared = its.delegate(log="quiet", device="spawn/nnburst-cpu")
+        paths = [QUANT, FLOAT, its.model("dtln_lstm_int8")]
+        ours = [its.interpreter(path, [shared]) for path in paths]
+        self.assertEqual(len(its.children()), 1, "one driver")
+        for it, path in zip(ours, paths):
+            alone = its.interpreter(path, [its.delegate(log="quiet")])
+            self.assertEqual(its.difference(its.run(it), its.run(alone)), 0)
+
+    def test_threads_have_interpreters_of_their_own(self):
+        shared = its.delegate(log="quiet")
+        want = [its.run(its.interpreter(QUANT), seed) for seed in range(4)]
+        wrong = []
+
+        def work(number):
+            it = its.interpreter(QUANT, [shared if number % 2 else its.delegate(log="quiet")])
+            for step in range(20):
+                if its.difference(its.run(it, step % 4), want[step % 4]) != 0:
+                    wrong.append((number, step))
+
+        threads = [threading.Thread(target=work, args=[number]) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
+    def test_an_interpreter_moves_between_threads(self):
+        it = its.interpreter(QUANT, [its.delegate(log="quiet", device="spawn/nnburst-cpu")])
+        want = its.run(its.interpreter(QUANT))
+        for _ in range(4):
+            got = []
+            thread = threading.Thread(target=lambda: got.append(its.run(it)))
+            thread.start()
+            thread.join()
+            self.assertEqual(its.difference(got[0], want), 0)
+
+    def test_nothing_is_left_of_200_lives(self):
+        def live(count):
+            for number in range(count):
+                device = "spawn/nnburst-cpu" if number % 20 == 0 else "embedded/nnburst-cpu"
+                it = its.interpreter(QUANT, [its.delegate(log="quiet", device=device)])
+                its.run(it)
+                del it
+
+        live(40)
+        descriptors, resident = its.descriptors(), its.resident_kib()
+        live(200)
+        self.assertEqual(its.descriptors(), descriptors)
+        self.assertLess(its.resident_kib() - resident, 4096)
+        self.assertEqual(its.children(), [])
+
+    def test_a_killed_driver_is_an_exception_and_the_next_invoke_works(self):
+        it = its.interpreter(QUANT, [its.delegate(device="spawn/nnburst-cpu", log="quiet")])
+        want = its.run(it)
+        for _ in range(2):
+            (driver,) = its.children()
+            os.kill(driver, signal.SIGKILL)
+            with self.assertRaisesRegex(RuntimeError, r"driver nnburst-cpu died \(signal 9, SIGKILL\); restarted"):
+                it.invoke()
+            self.assertEqual(its.difference(its.run(it), want), 0)
+            self.assertNotEqual(its.children(), [driver])
+
+    def test_all_kernels_of_a_dead_driver_go_on(self):
+        shared = its.delegate(device="spawn/nnburst-cpu", log="quiet")
+        ours = [its.interpreter(QUANT, [shared]) for _ in range(2)]
+        want = its.run(ours[0])
+        its.run(ours[1])
+        os.kill(its.children()[0], signal.SIGKILL)
+        with self.assertRaisesRegex(RuntimeError, "SIGKILL"):
+            ours[0].invoke()
+        for it in ours:
+            self.assertEqual(its.difference(its.run(it), want), 0)
+        self.assertEqual(len(its.children()), 1)
+
+    def test_a_forked_child_gets_an_error_and_its_parent_no_harm(self):
+        for device in ["embedded/nnburst-cpu", "spawn/nnburst-cpu"]:
+            it = its.interpreter(QUANT, [its.delegate(device=device, log="quiet")])
+            want = its.run(it)
+            child = os.fork()
+            if child == 0:
+                signal.alarm(60)
+                code = 1
+                try:
+                    it.invoke()
+                except RuntimeError as error:
+                    code = 0 if "forked" in str(error) else 2
+                if code == 0:
+                    # One of its own works.
+                    own = its.interpreter(QUANT, [its.delegate(device=device, log="quiet")])
+                    code = 0 if its.difference(its.run(own), want) == 0 else 3
+                    del own, it
+                os._exit(code)
+            _, status = os.waitpid(child, 0)
+            self.assertEqual(status, 0, device)
+            self.assertEqual(its.difference(its.run(it), want), 0)
+
+    def test_any_order_at_the_end_of_the_program(self):
+        program = f"""
+delegate = its.delegate(log='quiet', device='DEVICE')
+it = its.interpreter({QUANT!r}, [delegate])
+its.run(it)
+"""
+        for device in ["embedded/nnburst-cpu", "spawn/nnburst-cpu"]:
+            for end in ["", "del delegate, it", "del it, delegate", "import sys; sys.exit(0)"]:
+                written, code = said(program.replace("DEVICE", device) + end)
+                self.assertEqual((code, written.replace("INFO: Created TensorFlow Lite XNNPACK delegate for CPU.\n", "")),
+                                 (0, ""), end)
+
+
+if __name__ == "__main__":
+    unittest.main()
