@@ -11,8 +11,8 @@
 //!                                     driver: reads the picture where it lies
 //! ```
 //!
-//! - [`inference`]: the element `nnbinference`, video in and the same video out.
-//! - [`denoise`]: the element `nnbdenoise`, sound in and clean sound out.
+//! - Module `inference`: the element `nnbinference`, video in and the same video out.
+//! - Module `denoise`: the element `nnbdenoise`, sound in and clean sound out.
 //!
 //! The plugin lives in a host that nnburst knows nothing of. It never runs the host's program as a
 //! driver, blocks all signals in its threads, logs to GStreamer's log (category `nnburst`), and
