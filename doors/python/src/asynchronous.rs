@@ -12,8 +12,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::burst::{BurstArgs, closed, put_back};
-use crate::compilation::{Compilation, Made};
-use crate::frame::Frame;
+use crate::compilation::{Made, PyCompilation};
+use crate::frame::PyFrame;
 use crate::stats;
 use crate::wait::{check_origin, seconds};
 
@@ -33,13 +33,13 @@ struct State {
 
 struct Underway {
     future: Pin<Box<FrameFuture>>,
-    frame: Py<Frame>,
+    frame: Py<PyFrame>,
     /// The future of the event loop.
     token: Py<PyAny>,
 }
 
 /// A token, its frame, and the exception that the execution failed with.
-type Back = (Py<PyAny>, Py<Frame>, Option<PyErr>);
+type Back = (Py<PyAny>, Py<PyFrame>, Option<PyErr>);
 
 impl AsyncCore {
     fn open(py: Python<'_>, made: &Made, options: &BurstOptions) -> PyResult<Self> {
@@ -64,7 +64,7 @@ impl AsyncCore {
     #[pyo3(signature = (compilation, *, wait, depth, driver_cpus, realtime))]
     fn open_with(
         py: Python<'_>,
-        compilation: &Bound<'_, Compilation>,
+        compilation: &Bound<'_, PyCompilation>,
         wait: &str,
         depth: u32,
         driver_cpus: Option<Vec<u32>>,
@@ -86,7 +86,7 @@ impl AsyncCore {
     fn submit(
         &self,
         py: Python<'_>,
-        frame: &Bound<'_, Frame>,
+        frame: &Bound<'_, PyFrame>,
         token: Py<PyAny>,
         timeout: Option<f64>,
     ) -> PyResult<()> {

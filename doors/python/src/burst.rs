@@ -8,20 +8,20 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::compilation::{Compilation, Made};
+use crate::compilation::{Made, PyCompilation};
 use crate::error::{Error, OrRaise, wrong};
-use crate::frame::Frame;
+use crate::frame::PyFrame;
 use crate::stats;
 use crate::wait::{SLICE, Turn, in_background, seconds};
 
 /// An open burst: executions by packets through queues in shared memory. Several threads may share
 /// it, and take turns.
-#[pyclass(frozen, module = "nnburst")]
-pub(crate) struct Burst {
+#[pyclass(name = "Burst", frozen, module = "nnburst")]
+pub(crate) struct PyBurst {
     state: Turn<State>,
     made: Made,
-    /// The frame of [`Burst::run`].
-    own: PyOnceLock<Py<Frame>>,
+    /// The frame of [`PyBurst::run`].
+    own: PyOnceLock<Py<PyFrame>>,
 }
 
 #[derive(Debug)]
@@ -34,7 +34,7 @@ struct State {
 
 #[derive(Debug)]
 struct Underway {
-    frame: Py<Frame>,
+    frame: Py<PyFrame>,
     /// A signal ended the call that waited for it: nobody takes the result.
     is_abandoned: bool,
 }
@@ -69,7 +69,7 @@ impl BurstArgs<'_> {
     }
 }
 
-impl Burst {
+impl PyBurst {
     pub(crate) fn open(py: Python<'_>, made: &Made, options: &BurstOptions) -> PyResult<Self> {
         let opened = py.detach(|| made.compilation.burst(options));
         let burst = opened.map_err(|error| made.device.error(error).raise(py))?;
@@ -82,7 +82,7 @@ impl Burst {
         &self,
         py: Python<'_>,
         state: &mut State,
-        frame: &Bound<'_, Frame>,
+        frame: &Bound<'_, PyFrame>,
         timeout: Option<f64>,
     ) -> PyResult<()> {
         self.settle(py, state)?;
@@ -117,7 +117,7 @@ impl Burst {
         &self,
         py: Python<'_>,
         state: &mut State,
-        frame: &Bound<'_, Frame>,
+        frame: &Bound<'_, PyFrame>,
         timeout: Option<f64>,
     ) -> PyResult<()> {
         let burst = state.burst.as_mut().ok_or_else(|| closed(py))?;
@@ -138,7 +138,7 @@ impl Burst {
         py: Python<'_>,
         state: &mut State,
         deadline: Option<Instant>,
-    ) -> PyResult<Option<Py<Frame>>> {
+    ) -> PyResult<Option<Py<PyFrame>>> {
         let burst = state.burst.as_mut().ok_or_else(|| closed(py))?;
         let finished = loop {
             let now = Instant::now();
@@ -160,7 +160,7 @@ impl Burst {
         py: Python<'_>,
         state: &mut State,
         finished: Finished,
-    ) -> PyResult<Py<Frame>> {
+    ) -> PyResult<Py<PyFrame>> {
         let Some(Underway { frame, .. }) = state.underway.pop_front() else {
             return Err(crate::error::panicked());
         };
@@ -168,9 +168,9 @@ impl Burst {
         Ok(frame)
     }
 
-    fn own_frame<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, Frame>> {
+    fn own_frame<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, PyFrame>> {
         let make = || {
-            let compilation = Compilation { made: self.made.clone() };
+            let compilation = PyCompilation { made: self.made.clone() };
             Py::new(py, compilation.frame(py, 1 << 20)?)
         };
         Ok(self.own.get_or_try_init(py, make)?.bind(py))
@@ -178,13 +178,13 @@ impl Burst {
 }
 
 #[pymethods]
-impl Burst {
+impl PyBurst {
     /// Executes a frame and waits for it, within `timeout` seconds.
     #[pyo3(signature = (frame, *, timeout=None))]
     fn compute(
         &self,
         py: Python<'_>,
-        frame: &Bound<'_, Frame>,
+        frame: &Bound<'_, PyFrame>,
         timeout: Option<f64>,
     ) -> PyResult<()> {
         let mut state = self.state.take(py)?;
@@ -232,7 +232,7 @@ impl Burst {
     fn submit(
         &self,
         py: Python<'_>,
-        frame: &Bound<'_, Frame>,
+        frame: &Bound<'_, PyFrame>,
         timeout: Option<f64>,
     ) -> PyResult<()> {
         let mut state = self.state.take(py)?;
@@ -245,7 +245,7 @@ impl Burst {
     /// where that time is over first, or nothing is in flight. Raises what its execution failed
     /// with: the frame is back then as well.
     #[pyo3(signature = (*, timeout=None))]
-    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Py<Frame>>> {
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Py<PyFrame>>> {
         let timeout = seconds(py, timeout)?;
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut state = self.state.take(py)?;
@@ -335,7 +335,7 @@ impl Burst {
 pub(crate) fn put_back(
     py: Python<'_>,
     made: &Made,
-    frame: &Frame,
+    frame: &PyFrame,
     finished: Finished,
 ) -> PyResult<()> {
     let Finished { frame: inner, result } = finished;

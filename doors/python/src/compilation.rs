@@ -10,11 +10,11 @@ use nnburst_doors_common::DeviceChoice;
 use nnburst_tflite::{Imported, UnsupportedOperator};
 use pyo3::prelude::*;
 
-use crate::burst::{Burst, BurstArgs};
-use crate::device::Device;
+use crate::burst::{BurstArgs, PyBurst};
+use crate::device::PyDevice;
 use crate::error::{Error, OrRaise, wrong};
-use crate::frame::{Frame, Layout};
-use crate::model::{Model, OpenFile};
+use crate::frame::{FrameLayout, PyFrame};
+use crate::model::{OpenFile, PyModel};
 use crate::wait::{in_background, seconds};
 
 /// Bytes of room for an output whose size is known at run time alone. They are taken from the
@@ -22,8 +22,8 @@ use crate::wait::{in_background, seconds};
 const OPEN_BYTES: usize = 1 << 20;
 
 /// A model that a device has made ready.
-#[pyclass(frozen, module = "nnburst")]
-pub(crate) struct Compilation {
+#[pyclass(name = "Compilation", frozen, module = "nnburst")]
+pub(crate) struct PyCompilation {
     pub(crate) made: Made,
 }
 
@@ -31,8 +31,8 @@ pub(crate) struct Compilation {
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
     pub(crate) compilation: nnburst::Compilation,
-    pub(crate) device: Device,
-    layout: Arc<Layout>,
+    pub(crate) device: PyDevice,
+    layout: Arc<FrameLayout>,
     is_from_cache: bool,
     time: Duration,
 }
@@ -43,7 +43,7 @@ const STAGES: [&str; 3] = ["open", "import", "compile"];
 /// What [`compile`] is to do, on a thread of its own.
 struct Work {
     file: Arc<OpenFile>,
-    device: Result<Device, (DeviceChoice, usize)>,
+    device: Result<PyDevice, (DeviceChoice, usize)>,
     cache_dir: Option<PathBuf>,
     is_relaxed: bool,
     timeout: Option<Duration>,
@@ -56,13 +56,13 @@ impl Work {
         let start = Instant::now();
         let device = match self.device {
             Ok(device) => device,
-            Err((choice, threads)) => Device::open_here(choice, threads)?,
+            Err((choice, threads)) => PyDevice::open_here(choice, threads)?,
         };
         // Relaxed: the number is all there is to it.
         self.stage.store(1, Ordering::Relaxed);
         let mut imported = self.file.import(device.has_extension()?)?;
         imported.model.relax_computation_float32_to_float16 |= self.is_relaxed;
-        let layout = Layout::of(&imported, &self.file.scalars())?;
+        let layout = FrameLayout::of(&imported, &self.file.scalars())?;
         self.stage.store(2, Ordering::Relaxed);
         let token = self.file.digest().map(|byte| byte ^ u8::from(self.is_relaxed));
         let caching = self.cache_dir.map(|dir| Caching { dir, token });
@@ -80,7 +80,7 @@ impl Work {
 }
 
 /// The error of compiling, with all the operators that the device doesn't take.
-fn refused(error: RuntimeError, imported: &Imported, device: &Device) -> Error {
+fn refused(error: RuntimeError, imported: &Imported, device: &PyDevice) -> Error {
     let Ok(taken) = device.device.supported_operations(&imported.model) else {
         return device.error(error);
     };
@@ -115,14 +115,14 @@ fn refused(error: RuntimeError, imported: &Imported, device: &Device) -> Error {
 #[expect(clippy::too_many_arguments, reason = "keywords of Python, named at every call")]
 pub(crate) fn compile(
     py: Python<'_>,
-    model: &Bound<'_, Model>,
+    model: &Bound<'_, PyModel>,
     device: Option<&Bound<'_, PyAny>>,
     threads: usize,
     cache_dir: Option<PathBuf>,
     relaxed: bool,
     timeout: Option<f64>,
     progress: Option<&Bound<'_, PyAny>>,
-) -> PyResult<Compilation> {
+) -> PyResult<PyCompilation> {
     let stage = Arc::new(AtomicU8::new(0));
     let work = Work {
         file: model.get().file(),
@@ -141,19 +141,19 @@ pub(crate) fn compile(
     report(STAGES[0])?;
     let made = in_background(py, move || work.run(), || report(name().unwrap_or_default()))?;
     report("ready")?;
-    Ok(Compilation { made })
+    Ok(PyCompilation { made })
 }
 
 fn device_of(
     py: Python<'_>,
     device: Option<&Bound<'_, PyAny>>,
     threads: usize,
-) -> PyResult<Result<Device, (DeviceChoice, usize)>> {
+) -> PyResult<Result<PyDevice, (DeviceChoice, usize)>> {
     let Some(device) = device else {
         let home = "spawn/nnburst-cpu".parse().or_raise(py)?;
         return Ok(Err((home, threads)));
     };
-    if let Ok(open) = device.cast::<Device>() {
+    if let Ok(open) = device.cast::<PyDevice>() {
         return Ok(Ok(open.get().clone()));
     }
     match device.extract::<String>() {
@@ -163,10 +163,10 @@ fn device_of(
 }
 
 #[pymethods]
-impl Compilation {
+impl PyCompilation {
     /// The device.
     #[getter]
-    fn device(&self) -> Device {
+    fn device(&self) -> PyDevice {
         self.made.device.clone()
     }
 
@@ -185,7 +185,8 @@ impl Compilation {
     /// The tensors of inputs and outputs, as indices in the file.
     #[getter]
     fn arguments(&self) -> (Vec<usize>, Vec<usize>) {
-        let tensors = |slots: &[crate::frame::Slot]| slots.iter().map(|slot| slot.tensor).collect();
+        let tensors =
+            |slots: &[crate::frame::ArgumentSlot]| slots.iter().map(|slot| slot.tensor).collect();
         (tensors(&self.made.layout.inputs), tensors(&self.made.layout.outputs))
     }
 
@@ -193,8 +194,8 @@ impl Compilation {
     #[getter]
     fn shapes(&self) -> (Vec<Vec<usize>>, Vec<Vec<usize>>) {
         let Made { compilation, layout, .. } = &self.made;
-        let shapes = |slots: &[crate::frame::Slot], operands: &[nnburst::hal::Operand]| {
-            let shape = |(slot, operand): (&crate::frame::Slot, &nnburst::hal::Operand)| {
+        let shapes = |slots: &[crate::frame::ArgumentSlot], operands: &[nnburst::hal::Operand]| {
+            let shape = |(slot, operand): (&crate::frame::ArgumentSlot, &nnburst::hal::Operand)| {
                 slot.shape(&operand.dimensions).unwrap_or_default()
             };
             slots.iter().zip(operands).map(shape).collect()
@@ -206,9 +207,9 @@ impl Compilation {
     /// A frame for this model. Outputs whose size is known at run time alone have room for
     /// `open_bytes`.
     #[pyo3(signature = (*, open_bytes=OPEN_BYTES))]
-    pub(crate) fn frame(&self, py: Python<'_>, open_bytes: usize) -> PyResult<Frame> {
+    pub(crate) fn frame(&self, py: Python<'_>, open_bytes: usize) -> PyResult<PyFrame> {
         let Made { compilation, layout, .. } = &self.made;
-        Frame::new(compilation, layout, open_bytes).or_raise(py)
+        PyFrame::new(compilation, layout, open_bytes).or_raise(py)
     }
 
     /// Opens a burst: executions by packets through queues in shared memory.
@@ -236,10 +237,10 @@ impl Compilation {
         cpus: Option<Vec<u32>>,
         driver_cpus: Option<Vec<u32>>,
         realtime: bool,
-    ) -> PyResult<Burst> {
+    ) -> PyResult<PyBurst> {
         let timeout = seconds(py, timeout)?;
         let args = BurstArgs { wait, depth, timeout, cpus, driver_cpus, realtime };
-        Burst::open(py, &self.made, &args.options(py)?)
+        PyBurst::open(py, &self.made, &args.options(py)?)
     }
 
     fn __repr__(&self) -> String {

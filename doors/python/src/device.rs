@@ -2,7 +2,7 @@
 
 use nnburst::RuntimeError;
 use nnburst::hal::{DeviceStatus, tflite_extension};
-use nnburst_doors_common::{Death, DeviceChoice, Options, bundled_program};
+use nnburst_doors_common::{Death, DeviceChoice, DoorOptions, bundled_program};
 use pyo3::prelude::*;
 
 use crate::error::{Error, OrRaise};
@@ -10,19 +10,20 @@ use crate::wait::in_background;
 
 /// Something that makes models ready and runs them: a driver in a process of its own, in this
 /// process, or a service that somebody else started.
-#[pyclass(frozen, module = "nnburst")]
+#[pyclass(name = "Device", frozen, module = "nnburst")]
 #[derive(Clone, Debug)]
-pub(crate) struct Device {
+pub(crate) struct PyDevice {
     pub(crate) device: nnburst::Device,
     /// The driver's name, for messages.
     driver: String,
 }
 
-impl Device {
+impl PyDevice {
     /// Opens the device that a text names; takes some milliseconds for a driver to start.
     pub(crate) fn open_here(choice: DeviceChoice, threads: usize) -> Result<Self, Error> {
         let driver = choice.name.clone();
-        let options = Options { device: choice, threads: Some(threads), ..Options::default() };
+        let options =
+            DoorOptions { device: choice, threads: Some(threads), ..DoorOptions::default() };
         // The wheel brings the program of its own version along.
         let device = options.open_device_with(|| bundled_program("bin"))?;
         Ok(Self { device, driver })
@@ -52,7 +53,7 @@ impl Device {
 }
 
 #[pymethods]
-impl Device {
+impl PyDevice {
     /// Opens the device that a text names: `spawn/NAME`, `embedded/NAME` or `connect/NAME`.
     #[staticmethod]
     #[pyo3(signature = (device="spawn/nnburst-cpu", *, threads=1))]
@@ -138,9 +139,9 @@ impl Device {
 
 /// The devices that can be opened by name: those in this process, and the services that answer.
 #[pyfunction]
-pub(crate) fn devices(py: Python<'_>) -> PyResult<Vec<Device>> {
+pub(crate) fn devices(py: Python<'_>) -> PyResult<Vec<PyDevice>> {
     let list = || Ok(nnburst::Device::list());
     let found = in_background(py, list, || Ok(()))?;
-    let device = |device: nnburst::Device| Device { driver: device.name().to_owned(), device };
+    let device = |device: nnburst::Device| PyDevice { driver: device.name().to_owned(), device };
     Ok(found.into_iter().map(device).collect())
 }

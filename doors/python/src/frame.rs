@@ -12,27 +12,27 @@ use pyo3::types::PyTuple;
 
 use crate::dtype::{self, ElementType};
 use crate::error::{Error, OrRaise, wrong};
-use crate::tensor::{Tensor, TensorView};
+use crate::tensor::{PyTensor, TensorView};
 use crate::wait::check_origin;
 
 /// The arguments of a model, apart from its states.
 #[derive(Debug)]
-pub(crate) struct Layout {
-    pub(crate) inputs: Vec<Slot>,
-    pub(crate) outputs: Vec<Slot>,
+pub(crate) struct FrameLayout {
+    pub(crate) inputs: Vec<ArgumentSlot>,
+    pub(crate) outputs: Vec<ArgumentSlot>,
     pub(crate) states: Vec<StatePair>,
 }
 
 /// An argument: its tensor in the file, and its type.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct ArgumentSlot {
     pub(crate) tensor: usize,
     element: ElementType,
     /// True if the file's tensor has no dimension, where the model's has one of 1.
     is_scalar: bool,
 }
 
-impl Layout {
+impl FrameLayout {
     /// # Errors
     /// An argument of a type that arrays have not.
     pub(crate) fn of(imported: &Imported, scalars: &[bool]) -> Result<Arc<Self>, Error> {
@@ -41,7 +41,7 @@ impl Layout {
                 Error::Argument(format!("{}: no array has elements of {}", info.name, info.kind))
             })?;
             let is_scalar = scalars.get(info.tensor).copied().unwrap_or(false);
-            Ok(Slot { tensor: info.tensor, element, is_scalar })
+            Ok(ArgumentSlot { tensor: info.tensor, element, is_scalar })
         };
         Ok(Arc::new(Self {
             inputs: imported.inputs.iter().map(slot).collect::<Result<_, Error>>()?,
@@ -51,7 +51,7 @@ impl Layout {
     }
 }
 
-impl Slot {
+impl ArgumentSlot {
     pub(crate) fn shape(&self, dimensions: &[u32]) -> Option<Vec<usize>> {
         if self.is_scalar && dimensions.iter().all(|&extent| extent == 1) {
             return Some(Vec::new());
@@ -64,21 +64,21 @@ impl Slot {
 ///
 /// Made by `Compilation.frame`. What the model keeps from one execution to the next is kept in the
 /// frame.
-#[pyclass(frozen, module = "nnburst")]
-pub(crate) struct Frame {
+#[pyclass(name = "Frame", frozen, module = "nnburst")]
+pub(crate) struct PyFrame {
     /// `None` while a burst has it.
     here: Mutex<Option<nnburst::Frame>>,
-    layout: Arc<Layout>,
+    layout: Arc<FrameLayout>,
     compilation: Compilation,
     inputs: Vec<TensorView>,
     input_arrays: PyOnceLock<Py<PyTuple>>,
     origin: Origin,
 }
 
-impl Frame {
+impl PyFrame {
     pub(crate) fn new(
         compilation: &Compilation,
-        layout: &Arc<Layout>,
+        layout: &Arc<FrameLayout>,
         open_bytes: usize,
     ) -> Result<Self, Error> {
         let argument = |length| Argument { dimensions: Vec::new(), length };
@@ -157,7 +157,7 @@ impl Frame {
 }
 
 #[pymethods]
-impl Frame {
+impl PyFrame {
     /// The inputs as numpy arrays, to be written in place: `frame.inputs[0][...] = picture`.
     #[getter]
     fn inputs(&self, py: Python<'_>) -> PyResult<Py<PyTuple>> {
@@ -173,7 +173,7 @@ impl Frame {
     }
 
     /// An input in place.
-    fn input(&self, py: Python<'_>, index: usize) -> PyResult<Tensor> {
+    fn input(&self, py: Python<'_>, index: usize) -> PyResult<PyTensor> {
         let view = self.inputs.get(index).cloned().ok_or_else(|| {
             let known = self.inputs.len();
             wrong(py, format!("input {index} asked for, the model has {known}"))
@@ -182,7 +182,7 @@ impl Frame {
     }
 
     /// An output in place, of the shape that came out of the last execution.
-    fn output(&self, py: Python<'_>, index: usize) -> PyResult<Tensor> {
+    fn output(&self, py: Python<'_>, index: usize) -> PyResult<PyTensor> {
         Ok(self.output_view(py, index)?.into())
     }
 
@@ -255,7 +255,7 @@ fn reset(frame: &mut nnburst::Frame, states: &[StatePair]) -> Result<(), nnburst
 /// The place of an argument, which lies in the frame's own memory.
 fn view(
     frame: &nnburst::Frame,
-    slot: &Slot,
+    slot: &ArgumentSlot,
     argument: Option<&RequestArgument>,
     dimensions: &[u32],
 ) -> Result<TensorView, Error> {
@@ -276,7 +276,7 @@ fn arrays(
     views: impl Iterator<Item = PyResult<TensorView>>,
 ) -> PyResult<Py<PyTuple>> {
     let asarray = py.import("numpy")?.getattr("asarray")?;
-    let arrays = views.map(|view| asarray.call1((Tensor::from(view?),)));
+    let arrays = views.map(|view| asarray.call1((PyTensor::from(view?),)));
     Ok(PyTuple::new(py, arrays.collect::<PyResult<Vec<_>>>()?)?.unbind())
 }
 

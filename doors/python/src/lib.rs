@@ -37,19 +37,19 @@ mod _nnburst {
     #[pymodule_export]
     use crate::asynchronous::AsyncCore;
     #[pymodule_export]
-    use crate::burst::Burst;
+    use crate::burst::PyBurst;
     #[pymodule_export]
-    use crate::compilation::{Compilation, compile};
+    use crate::compilation::{PyCompilation, compile};
     #[pymodule_export]
-    use crate::device::{Device, devices};
+    use crate::device::{PyDevice, devices};
     #[pymodule_export]
-    use crate::frame::Frame;
+    use crate::frame::PyFrame;
     #[pymodule_export]
-    use crate::model::{Model, TensorInfo};
+    use crate::model::{PyModel, TensorInfo};
     #[pymodule_export]
     use crate::profile::profile;
     #[pymodule_export]
-    use crate::tensor::Tensor;
+    use crate::tensor::PyTensor;
 
     use super::{Bound, PyModule, PyModuleMethods, PyResult};
 

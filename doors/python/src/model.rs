@@ -12,8 +12,8 @@ use crate::dtype;
 use crate::error::{Error, OrRaise};
 
 /// A .tflite file.
-#[pyclass(frozen, module = "nnburst")]
-pub(crate) struct Model {
+#[pyclass(name = "Model", frozen, module = "nnburst")]
+pub(crate) struct PyModel {
     file: Arc<OpenFile>,
 }
 
@@ -75,7 +75,7 @@ impl OpenFile {
     }
 }
 
-impl Model {
+impl PyModel {
     pub(crate) fn file(&self) -> Arc<OpenFile> {
         Arc::clone(&self.file)
     }
@@ -90,7 +90,7 @@ impl Model {
 }
 
 #[pymethods]
-impl Model {
+impl PyModel {
     /// Reads a file.
     #[staticmethod]
     #[expect(clippy::needless_pass_by_value, reason = "as Python gives it")]

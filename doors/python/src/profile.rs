@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::error::Error;
-use crate::model::{Model, OpenFile};
+use crate::model::{OpenFile, PyModel};
 use crate::wait::in_background;
 
 /// Runs a model `runs` times step by step in this process, without any device: `prepare_us`,
@@ -17,7 +17,7 @@ use crate::wait::in_background;
 #[pyo3(signature = (model, *, runs=20, threads=1))]
 pub(crate) fn profile<'py>(
     py: Python<'py>,
-    model: &Bound<'py, Model>,
+    model: &Bound<'py, PyModel>,
     runs: usize,
     threads: usize,
 ) -> PyResult<Bound<'py, PyDict>> {

@@ -16,8 +16,8 @@ use crate::error::wrong;
 /// its value from the end of one execution to the begin of the frame's next.
 ///
 /// `numpy.asarray(tensor)` and `torch.from_dlpack(tensor)` copy nothing and keep the memory.
-#[pyclass(frozen, module = "nnburst")]
-pub(crate) struct Tensor {
+#[pyclass(name = "Tensor", frozen, module = "nnburst")]
+pub(crate) struct PyTensor {
     view: TensorView,
 }
 
@@ -51,14 +51,14 @@ impl TensorView {
     }
 }
 
-impl From<TensorView> for Tensor {
+impl From<TensorView> for PyTensor {
     fn from(view: TensorView) -> Self {
         Self { view }
     }
 }
 
 #[pymethods]
-impl Tensor {
+impl PyTensor {
     /// The extents.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
