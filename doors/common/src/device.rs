@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use nnburst::{Device, Result, RuntimeError};
 
-use crate::options::{OptionError, Options};
+use crate::options::{DoorOptions, OptionError};
 use crate::program::{ProgramError, driver_program};
 
 /// The process that the driver is to run in.
@@ -70,7 +70,7 @@ impl FromStr for DeviceChoice {
     }
 }
 
-impl Options {
+impl DoorOptions {
     /// Opens the device of the option `device`. A driver that is started is never the host's own
     /// program: see [`driver_program`]. It inherits the host's environment and working directory,
     /// and no signal is blocked in it.
@@ -81,11 +81,11 @@ impl Options {
         self.open_device_with(driver_program)
     }
 
-    /// [`Options::open_device`] with the program that `program` finds, for doors that bring theirs
+    /// [`DoorOptions::open_device`] with the program that `program` finds, for doors that bring theirs
     /// along.
     ///
     /// # Errors
-    /// As for [`Options::open_device`].
+    /// As for [`DoorOptions::open_device`].
     pub fn open_device_with(
         &self,
         program: impl FnOnce() -> std::result::Result<PathBuf, ProgramError>,
@@ -125,7 +125,7 @@ mod tests {
     fn devices_in_this_process_are_opened_and_unknown_ones_named() {
         let open = |text: &str| {
             let device = text.parse().unwrap();
-            Options { device, ..Options::default() }.open_device()
+            DoorOptions { device, ..DoorOptions::default() }.open_device()
         };
         assert!(open("embedded/nnburst-cpu").unwrap().is_embedded());
         assert!(open("embedded/gpu").unwrap_err().to_string().contains("nnburst-cpu"));

@@ -55,7 +55,7 @@ pub const KEYS: &[Key] = &[
 
 /// The path of executions to the driver: the option `mode`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
+pub enum CallMode {
     /// Packets through queues in shared memory.
     #[default]
     Burst,
@@ -75,13 +75,13 @@ pub enum OnError {
 
 /// The values of the shared options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct DoorOptions {
     /// `device`.
     pub device: DeviceChoice,
     /// `wait`.
     pub wait: Wait,
     /// `mode`.
-    pub mode: Mode,
+    pub mode: CallMode,
     /// `threads`; `None` where the door chooses.
     pub threads: Option<usize>,
     /// `realtime`.
@@ -156,8 +156,8 @@ impl Grammar {
     pub fn parse<K: AsRef<str>, V: AsRef<str>>(
         &self,
         given: impl IntoIterator<Item = (K, V)>,
-    ) -> Result<Options, OptionError> {
-        let mut options = Options::default();
+    ) -> Result<DoorOptions, OptionError> {
+        let mut options = DoorOptions::default();
         for (key, value) in given {
             let (key, value) = (key.as_ref().trim(), value.as_ref().trim());
             let known = self.keys().find(|known| known.name == key);
@@ -179,7 +179,7 @@ impl Grammar {
     ///
     /// # Errors
     /// As for [`Grammar::parse`]; an option without a value.
-    pub fn parse_text(&self, text: &str) -> Result<Options, OptionError> {
+    pub fn parse_text(&self, text: &str) -> Result<DoorOptions, OptionError> {
         let parts = text.split([';', ',', ' ']).filter(|part| !part.is_empty());
         let pairs = parts.map(|part| {
             part.split_once('=').ok_or_else(|| OptionError::NoValue { text: part.to_owned() })
@@ -188,7 +188,7 @@ impl Grammar {
     }
 }
 
-impl Options {
+impl DoorOptions {
     fn set(&mut self, key: Key, value: &str) -> Result<(), OptionError> {
         self.try_set(key.name, value).ok_or_else(|| OptionError::Value {
             key: key.name,
@@ -202,7 +202,7 @@ impl Options {
             "device" => self.device = value.parse().ok()?,
             "wait" => self.wait = Wait::from_name(value)?,
             "mode" => {
-                self.mode = one_of(value, &[("burst", Mode::Burst), ("sync", Mode::Sync)])?;
+                self.mode = one_of(value, &[("burst", CallMode::Burst), ("sync", CallMode::Sync)])?;
             }
             "threads" => {
                 self.threads = Some(value.parse().ok().filter(|n| (1..=MOST_THREADS).contains(n))?);
@@ -303,10 +303,10 @@ mod tests {
         let text = "device=spawn/nnapi-sample_all;wait=spin,mode=sync threads=2;realtime=1;cpus=0+2-3;\
                     driver-cpus=1;cache-dir=/tmp/x;relaxed=true;on-error=cpu;log=all;labels=a.txt";
         let options = ALL.parse_text(text).unwrap();
-        let expected = Options {
+        let expected = DoorOptions {
             device: DeviceChoice { home: Home::Spawn, name: "nnapi-sample_all".into() },
             wait: Wait::Spin,
-            mode: Mode::Sync,
+            mode: CallMode::Sync,
             threads: Some(2),
             realtime: true,
             cpus: vec![0, 2, 3],
@@ -328,10 +328,10 @@ mod tests {
         for key in KEYS.iter().filter(|key| !key.default.is_empty()) {
             let options = ALL.parse([(key.name, key.default)]).unwrap();
             let threads = options.threads.filter(|&threads| threads != 1);
-            assert_eq!(Options { threads, ..options }, Options::default(), "{}", key.name);
+            assert_eq!(DoorOptions { threads, ..options }, DoorOptions::default(), "{}", key.name);
         }
         assert_eq!(KEYS.len(), ALL.shared.len());
-        assert_eq!(ALL.parse_text("").unwrap(), Options::default());
+        assert_eq!(ALL.parse_text("").unwrap(), DoorOptions::default());
     }
 
     #[test]

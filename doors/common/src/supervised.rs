@@ -10,12 +10,12 @@ use nnburst::hal::process::{Origin, forked};
 use nnburst::{Device, RuntimeError};
 
 use crate::log::Log;
-use crate::options::Options;
+use crate::options::DoorOptions;
 
 /// Why a door's work can't be made on a device.
 pub type MakeError = Box<dyn Error + Send + Sync>;
 
-type Make<T> = Box<dyn FnMut(&Device, &Options) -> Result<T, MakeError> + Send>;
+type Make<T> = Box<dyn FnMut(&Device, &DoorOptions) -> Result<T, MakeError> + Send>;
 
 /// The pause after the first time that the thing is made; it doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -34,7 +34,7 @@ const DYING: Duration = Duration::from_millis(50);
 /// Everything here takes as long as opening a device and compiling, so real-time threads leave it
 /// to others.
 pub struct Supervised<T> {
-    options: Options,
+    options: DoorOptions,
     log: Log,
     make: Make<T>,
     made: Option<Made<T>>,
@@ -56,9 +56,9 @@ struct Made<T> {
 impl<T> Supervised<T> {
     /// Something to be made by `make` on the device of `options`; nothing is opened yet.
     pub fn new(
-        options: Options,
+        options: DoorOptions,
         log: Log,
-        make: impl FnMut(&Device, &Options) -> Result<T, MakeError> + Send + 'static,
+        make: impl FnMut(&Device, &DoorOptions) -> Result<T, MakeError> + Send + 'static,
     ) -> Self {
         Self {
             options,

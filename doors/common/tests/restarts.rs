@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nnburst::{Burst, BurstOptions, Frame, PrepareOptions, RuntimeError, builtin};
-use nnburst_doors_common::{Level, Log, Options, Sink, Supervised, Verbosity};
+use nnburst_doors_common::{DoorOptions, Level, Log, Sink, Supervised, Verbosity};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A second is longer than any pause after a first death.
@@ -59,7 +59,7 @@ impl Adder {
 }
 
 fn adder(device: &str, log: &Log) -> Supervised<Adder> {
-    let options = Options { device: device.parse().unwrap(), ..Options::default() };
+    let options = DoorOptions { device: device.parse().unwrap(), ..DoorOptions::default() };
     Supervised::new(options, log.clone(), |device, _| {
         let compilation = device.compile(&builtin::model("add1")?, PrepareOptions::default())?;
         let burst = compilation.burst(&BurstOptions::default())?;

@@ -31,26 +31,26 @@ impl Default for MemfdAllocator {
 
 /// A memory that a driver can map, and the place of a buffer's bytes in it.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct FdSpan {
     pub(crate) memory: Memory,
     /// Bytes before the first one of the buffer.
     pub(crate) offset: u64,
 }
 
 /// Returns what lies behind a memory of a buffer, if that is a file descriptor.
-pub(crate) fn shared(memory: &gst::MemoryRef) -> Option<Shared> {
+pub(crate) fn shared(memory: &gst::MemoryRef) -> Option<FdSpan> {
     let fd = memory.downcast_memory_ref::<gst_allocators::FdMemory>()?.fd();
     let offset = u64::try_from(memory.offset()).ok()?;
     // A part of a memory lies in the descriptor of the whole, at an offset from its start.
     let whole = memory.parent().unwrap_or(memory);
     if let Some(memory) = remembered(whole) {
-        return Some(Shared { memory, offset });
+        return Some(FdSpan { memory, offset });
     }
     // SAFETY: the descriptor belongs to the memory, which outlives this call.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned().ok()?;
     let size = u64::try_from(whole.maxsize()).ok()?;
     match Memory::from_fd(fd, 0, size, false) {
-        Ok(memory) => Some(Shared { memory: remember(whole, memory), offset }),
+        Ok(memory) => Some(FdSpan { memory: remember(whole, memory), offset }),
         Err(error) => {
             gst::debug!(CAT, "a memory in a descriptor that can't be shared: {error}");
             None

@@ -8,12 +8,12 @@ use nnburst::hal::tflite_extension;
 use nnburst::{
     Burst, Caching, CallOptions, CompileOptions, Device, Finished, Frame, RuntimeError, compile_for,
 };
-use nnburst_doors_common::Options;
+use nnburst_doors_common::DoorOptions;
 use sha2::{Digest, Sha256};
 
-use crate::allocator::Shared;
+use crate::allocator::FdSpan;
 use crate::model::{ModelError, PictureModel};
-use crate::pixels::{Normalisation, Pixels};
+use crate::pixels::{Normalisation, PixelTables};
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +48,7 @@ pub(crate) enum EngineError {
 /// A picture for a model.
 pub(crate) enum Picture<'a> {
     /// In memory that the driver maps.
-    InPlace(Shared),
+    InPlace(FdSpan),
     /// To be copied; `stride` is the distance of rows in bytes.
     Copied { plane: &'a [u8], stride: usize },
 }
@@ -65,7 +65,7 @@ pub(crate) struct Engine {
     /// The result of the picture that came back, until it is waited for.
     finished: Option<Result<(), RuntimeError>>,
     pub(crate) model: PictureModel,
-    pixels: Pixels,
+    pixels: PixelTables,
     /// The bytes of the outputs of the last picture.
     outputs: Vec<Vec<u8>>,
     /// The driver's share of the last picture's time, where it reports one.
@@ -94,7 +94,7 @@ impl Engine {
     /// See [`EngineError`].
     pub(crate) fn open(
         device: &Device,
-        options: &Options,
+        options: &DoorOptions,
         path: &Path,
         normalisation: Option<Normalisation>,
     ) -> Result<Self, EngineError> {
@@ -111,7 +111,7 @@ impl Engine {
         let compilation = compile_for(&graph, std::slice::from_ref(device), &compile)?;
         let burst = compilation.burst(&options.burst())?;
         let outputs = vec![Vec::new(); model.outputs.len()];
-        let pixels = Pixels::of(&model.picture, normalisation);
+        let pixels = PixelTables::of(&model.picture, normalisation);
         Ok(Self {
             in_place: Some(burst.frame()?),
             copied: Some(burst.frame()?),
@@ -195,7 +195,7 @@ impl Engine {
 
     fn fill(&mut self, frame: &mut Frame, picture: Picture<'_>) -> Result<(), EngineError> {
         match picture {
-            Picture::InPlace(Shared { memory, offset }) => {
+            Picture::InPlace(FdSpan { memory, offset }) => {
                 frame.set_input_memory(0, &memory, offset)?;
             }
             Picture::Copied { plane, stride } => {
@@ -282,7 +282,7 @@ impl Engine {
 
 /// The token by which the compilation cache knows a model: a hash of its file and of the options
 /// that it is compiled with.
-fn token(path: &Path, options: &Options) -> Result<[u8; 32], EngineError> {
+fn token(path: &Path, options: &DoorOptions) -> Result<[u8; 32], EngineError> {
     let file =
         std::fs::read(path).map_err(|error| EngineError::File { path: path.to_owned(), error })?;
     let mut hash = Sha256::new();

@@ -21,12 +21,12 @@
 
 pub mod allocator;
 pub mod denoise;
-mod driver;
 mod engine;
 pub mod inference;
 mod log;
 mod model;
 mod pixels;
+mod restartable;
 mod results;
 
 use gst::glib;

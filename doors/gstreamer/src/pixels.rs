@@ -84,7 +84,7 @@ fn per_channel(text: &str, separator: char) -> Option<[f32; 3]> {
 }
 
 /// The values of a model's input for each value of a pixel.
-pub(crate) enum Pixels {
+pub(crate) enum PixelTables {
     /// The input takes pixels as they are.
     Same,
     /// Bytes of the input for each channel and pixel.
@@ -93,7 +93,7 @@ pub(crate) enum Pixels {
     Float(Box<[[f32; 256]; 3]>),
 }
 
-impl Pixels {
+impl PixelTables {
     /// The values for an input. Where no normalisation is given, pixels of a quantised input are
     /// its stored values (less 128 where those are signed), and of others -1 to 1.
     pub(crate) fn of(input: &PictureInput, normalisation: Option<Normalisation>) -> Self {
@@ -205,7 +205,7 @@ mod tests {
         PictureInput { width: 2, height: 2, channels, kind, scale: 1.0 / 128.0, zero_point: 128 }
     }
 
-    fn written(pixels: &Pixels, input: &PictureInput, plane: &[u8], stride: usize) -> Vec<u8> {
+    fn written(pixels: &PixelTables, input: &PictureInput, plane: &[u8], stride: usize) -> Vec<u8> {
         let mut out = vec![0; input.row_bytes() * input.rows() * input.element_bytes()];
         pixels.write(input, plane, stride, ViewMut::of(&mut out), &mut Vec::new()).unwrap();
         out
@@ -215,14 +215,14 @@ mod tests {
     fn padded_rows_are_packed() {
         let input = input(OperandType::TensorQuant8Asymm, 3);
         let plane: Vec<u8> = (0..16).collect();
-        let out = written(&Pixels::of(&input, None), &input, &plane, 8);
+        let out = written(&PixelTables::of(&input, None), &input, &plane, 8);
         assert_eq!(out, [0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13]);
     }
 
     #[test]
     fn a_plane_that_ends_early_is_refused() {
         let input = input(OperandType::TensorQuant8Asymm, 3);
-        let (mut out, pixels) = ([0; 12], Pixels::of(&input, None));
+        let (mut out, pixels) = ([0; 12], PixelTables::of(&input, None));
         for (plane, stride) in [(13, 8), (11, 6), (0, 0), (12, usize::MAX)] {
             let plane = vec![0; plane];
             let view = ViewMut::of(&mut out);
@@ -233,17 +233,18 @@ mod tests {
     #[test]
     fn floats_are_as_nnburst_run_has_them_unless_told_otherwise() {
         let input = input(OperandType::TensorFloat32, 1);
-        let floats = |pixels: &Pixels| -> Vec<f32> {
+        let floats = |pixels: &PixelTables| -> Vec<f32> {
             let bytes = written(pixels, &input, &[0, 51, 204, 255], 2);
             bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
         };
-        assert_eq!(floats(&Pixels::of(&input, None)), [-1.0, -0.6, 0.6, 1.0]);
+        assert_eq!(floats(&PixelTables::of(&input, None)), [-1.0, -0.6, 0.6, 1.0]);
         let ranges = Normalisation::parse(None, None, Some("0,1")).unwrap();
-        for (got, want) in floats(&Pixels::of(&input, ranges)).iter().zip([0.0, 0.2, 0.8, 1.0]) {
+        for (got, want) in floats(&PixelTables::of(&input, ranges)).iter().zip([0.0, 0.2, 0.8, 1.0])
+        {
             assert!((got - want).abs() < 1e-6, "{got} {want}");
         }
         let mean = Normalisation::parse(Some("51"), Some("2"), None).unwrap();
-        assert_eq!(floats(&Pixels::of(&input, mean)), [-102.0, 0.0, 306.0, 408.0]);
+        assert_eq!(floats(&PixelTables::of(&input, mean)), [-102.0, 0.0, 306.0, 408.0]);
     }
 
     #[test]
@@ -254,12 +255,13 @@ mod tests {
             zero_point: -128,
             ..input(OperandType::TensorQuant8AsymmSigned, 1)
         };
-        let out = written(&Pixels::of(&signed, None), &signed, &[0, 1, 128, 255], 2);
+        let out = written(&PixelTables::of(&signed, None), &signed, &[0, 1, 128, 255], 2);
         assert_eq!(out, [0x80, 0x81, 0, 0x7f], "-128, -127, 0, 127");
         let unit = Normalisation::parse(None, None, Some("0,1;0,1;0,1")).unwrap();
-        assert_eq!(written(&Pixels::of(&signed, unit), &signed, &[0, 1, 128, 255], 2), out);
+        assert_eq!(written(&PixelTables::of(&signed, unit), &signed, &[0, 1, 128, 255], 2), out);
         let unsigned = input(OperandType::TensorQuant8Asymm, 1);
-        let pixels = Pixels::of(&unsigned, Normalisation::parse(None, None, Some("-1,1")).unwrap());
+        let pixels =
+            PixelTables::of(&unsigned, Normalisation::parse(None, None, Some("-1,1")).unwrap());
         assert_eq!(written(&pixels, &unsigned, &[0, 127, 128, 255], 2), [0, 127, 129, 255]);
     }
 

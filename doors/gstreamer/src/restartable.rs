@@ -13,7 +13,7 @@ use nnburst_doors_common::{Supervised, spawn_thread};
 /// Something on a device. To open a device and to compile takes longer than a frame, so after the
 /// driver's death a thread does it, and there is nothing for as long as that takes.
 #[derive(Debug)]
-pub(crate) struct Driver<T> {
+pub(crate) struct Restartable<T> {
     state: State<T>,
     /// The element whose bus gets warnings.
     element: glib::WeakRef<gst::Element>,
@@ -39,7 +39,7 @@ struct Restart<T> {
 /// The pause between attempts to restart a driver, which the supervisor makes longer.
 const RETRY: Duration = Duration::from_millis(50);
 
-impl<T: Send + 'static> Driver<T> {
+impl<T: Send + 'static> Restartable<T> {
     /// Something that has been made for an element.
     pub(crate) fn new(supervised: Supervised<T>, element: &impl IsA<gst::Element>) -> Self {
         Self {

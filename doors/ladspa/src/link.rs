@@ -42,7 +42,7 @@ pub(crate) struct Cleaned<const CHANNELS: usize> {
 /// What both sides tell each other beside the blocks. All is `Relaxed`: no flag stands for other
 /// memory, as blocks go through the rings.
 #[derive(Debug, Default)]
-pub(crate) struct Shared {
+pub(crate) struct LinkState {
     /// The number of the next block that `run` takes: those before are of no use any more.
     wanted: AtomicU64,
     /// True once the networks were made, or failed to be made, for the first time.
@@ -51,7 +51,7 @@ pub(crate) struct Shared {
     over: AtomicBool,
 }
 
-impl Shared {
+impl LinkState {
     pub(crate) fn is_wanted(&self, number: u64) -> bool {
         number >= self.wanted.load(Ordering::Relaxed)
     }
@@ -74,7 +74,7 @@ impl Shared {
 pub(crate) struct WorkerLink<const CHANNELS: usize> {
     pub(crate) heard: Consumer<Heard<CHANNELS>>,
     pub(crate) cleaned: Producer<Cleaned<CHANNELS>>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<LinkState>,
 }
 
 /// The side of `run`.
@@ -82,7 +82,7 @@ pub(crate) struct WorkerLink<const CHANNELS: usize> {
 pub(crate) struct RunLink<const CHANNELS: usize> {
     heard: Producer<Heard<CHANNELS>>,
     cleaned: Consumer<Cleaned<CHANNELS>>,
-    shared: Arc<Shared>,
+    shared: Arc<LinkState>,
     session: u64,
     /// The number of the next block to send.
     next: u64,
@@ -105,7 +105,7 @@ pub(crate) enum Taken<const CHANNELS: usize> {
 pub(crate) fn link<const CHANNELS: usize>() -> (RunLink<CHANNELS>, WorkerLink<CHANNELS>) {
     let (to_worker, heard) = RingBuffer::new(ROOM);
     let (cleaned, from_worker) = RingBuffer::new(ROOM);
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(LinkState::default());
     let run = RunLink {
         heard: to_worker,
         cleaned: from_worker,

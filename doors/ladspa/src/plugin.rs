@@ -9,13 +9,13 @@ use std::thread::JoinHandle;
 use nnburst::hal::environment;
 use nnburst_denoise::{ModelsError, find_models};
 use nnburst_doors_common::{
-    Grammar, Log, OptionError, Options, Origin, guarded, own_file, start_logging,
+    DoorOptions, Grammar, Log, OptionError, Origin, guarded, own_file, start_logging,
 };
 
 use crate::abi::{Descriptor, Handle};
 use crate::link::link;
-use crate::ports::{Control, port_count};
-use crate::stream::{Controls, NO_LIMIT_DB, Rate, Stream};
+use crate::ports::{ControlPort, port_count};
+use crate::stream::{Controls, NO_LIMIT_DB, Rate, SoundStream};
 use crate::worker;
 
 /// The variable with the options of all instances, as LADSPA has no ports for text.
@@ -44,7 +44,7 @@ enum RefusedError {
 struct Plugin<const CHANNELS: usize> {
     /// Where the samples and values of each port are, or null.
     ports: Vec<*mut f32>,
-    stream: Stream<CHANNELS>,
+    stream: SoundStream<CHANNELS>,
     worker: Option<JoinHandle<()>>,
     log: Log,
     /// The process that the worker runs in.
@@ -61,13 +61,13 @@ impl<const CHANNELS: usize> Plugin<CHANNELS> {
 
     fn with(
         rate: Rate,
-        options: Options,
+        options: DoorOptions,
         models: [PathBuf; 2],
         log: &Log,
     ) -> Result<Self, RefusedError> {
         let log = log.with_verbosity(options.log);
         let (run, worker) = link();
-        let stream = Stream::new(rate, run);
+        let stream = SoundStream::new(rate, run);
         let worker = worker::start(worker, models, options, log.clone())?;
         let ports = vec![null_mut(); port_count(CHANNELS)];
         Ok(Self { ports, stream, worker: Some(worker), log, origin: Origin::here() })
@@ -96,7 +96,7 @@ impl<const CHANNELS: usize> Plugin<CHANNELS> {
     ///
     /// # Safety
     /// As for [`run`].
-    unsafe fn control(&self, control: Control, default: f32) -> f32 {
+    unsafe fn control(&self, control: ControlPort, default: f32) -> f32 {
         let port = self.ports[control.index(CHANNELS)];
         if port.is_null() {
             return default;
@@ -107,7 +107,7 @@ impl<const CHANNELS: usize> Plugin<CHANNELS> {
 
     /// # Safety
     /// As for [`run`].
-    unsafe fn report(&self, control: Control, value: f32) {
+    unsafe fn report(&self, control: ControlPort, value: f32) {
         let port = self.ports[control.index(CHANNELS)];
         if !port.is_null() {
             // SAFETY: connected by the host to a value of its own.
@@ -122,8 +122,8 @@ impl<const CHANNELS: usize> Plugin<CHANNELS> {
         // SAFETY: the caller's promise, for all four.
         let controls = unsafe {
             Controls {
-                wet: self.control(Control::Wet, 1.0),
-                limit_db: self.control(Control::Limit, NO_LIMIT_DB),
+                wet: self.control(ControlPort::Wet, 1.0),
+                limit_db: self.control(ControlPort::Limit, NO_LIMIT_DB),
             }
         };
         let sound = &self.ports[..2 * CHANNELS];
@@ -148,8 +148,8 @@ impl<const CHANNELS: usize> Plugin<CHANNELS> {
         let latency = self.stream.latency() as f32;
         // SAFETY: the caller's promise.
         unsafe {
-            self.report(Control::Latency, latency);
-            self.report(Control::Misses, misses);
+            self.report(ControlPort::Latency, latency);
+            self.report(ControlPort::Misses, misses);
         }
     }
 }

@@ -35,7 +35,7 @@ const fn report(name: &'static CStr) -> Port {
 
 /// The control ports, in this order after those of the sound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Control {
+pub(crate) enum ControlPort {
     /// The share of the clean sound.
     Wet,
     /// What is taken of the noise at most, in decibels.
@@ -58,7 +58,7 @@ pub(crate) const fn port_count(channels: usize) -> usize {
     2 * channels + CONTROLS.len()
 }
 
-impl Control {
+impl ControlPort {
     /// The port's index in a plugin of so many channels.
     pub(crate) const fn index(self, channels: usize) -> usize {
         2 * channels + self as usize

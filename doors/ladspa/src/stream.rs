@@ -126,7 +126,7 @@ struct Channel {
 
 /// The sound of one instance.
 #[derive(Debug)]
-pub(crate) struct Stream<const CHANNELS: usize> {
+pub(crate) struct SoundStream<const CHANNELS: usize> {
     rate: Rate,
     link: RunLink<CHANNELS>,
     pace: Pace,
@@ -148,7 +148,7 @@ pub(crate) struct Stream<const CHANNELS: usize> {
     has_worker: bool,
 }
 
-impl<const CHANNELS: usize> Stream<CHANNELS> {
+impl<const CHANNELS: usize> SoundStream<CHANNELS> {
     pub(crate) fn new(rate: Rate, link: RunLink<CHANNELS>) -> Self {
         let channel = || Channel {
             dry: DelayLine::new(rate.latency()),

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use nnburst::{BurstOptions, Wait};
 use nnburst_denoise::{BLOCK, DELAY, DenoiseError, Denoiser};
-use nnburst_doors_common::{Log, Options, Supervised, spawn_thread};
+use nnburst_doors_common::{DoorOptions, Log, Supervised, spawn_thread};
 
 use crate::link::{Block, Cleaned, Heard, WorkerLink};
 
@@ -32,11 +32,11 @@ const STOPPED: Duration = Duration::from_millis(250);
 pub(crate) fn start<const CHANNELS: usize>(
     link: WorkerLink<CHANNELS>,
     models: [PathBuf; 2],
-    options: Options,
+    options: DoorOptions,
     log: Log,
 ) -> io::Result<JoinHandle<()>> {
     spawn_thread("nnburst-ladspa", move || {
-        let make = move |device: &nnburst::Device, options: &Options| {
+        let make = move |device: &nnburst::Device, options: &DoorOptions| {
             // There are milliseconds left, and the host's thread may be polling for this one.
             let wait = if options.wait == Wait::Auto { Wait::Block } else { options.wait };
             let burst = BurstOptions { wait, timeout: Some(STOPPED), ..options.burst() };

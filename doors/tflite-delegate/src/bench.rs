@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nnburst::hal::tflite_extension;
 use nnburst::{Caching, Compilation, CompileOptions, Device, compile_for};
-use nnburst_doors_common::{Log, MakeError, Options, Supervised};
+use nnburst_doors_common::{DoorOptions, Log, MakeError, Supervised};
 use sha2::{Digest, Sha256};
 
-use crate::part::{Key, Part};
+use crate::part::{GraphPart, Key};
 
 /// Compilations that are kept for shapes that come again.
 const MOST_KEPT: usize = 8;
@@ -31,11 +31,11 @@ pub(crate) struct Bench {
 
 impl Bench {
     /// The bench of these options, which is not there yet.
-    pub(crate) fn supervised(options: Options, log: Log) -> Supervised<Self> {
+    pub(crate) fn supervised(options: DoorOptions, log: Log) -> Supervised<Self> {
         Supervised::new(options, log, Self::new)
     }
 
-    fn new(device: &Device, options: &Options) -> Result<Self, MakeError> {
+    fn new(device: &Device, options: &DoorOptions) -> Result<Self, MakeError> {
         static GENERATIONS: AtomicU64 = AtomicU64::new(1);
         let extensions = device.extensions()?;
         Ok(Self {
@@ -59,7 +59,7 @@ impl Bench {
     ///
     /// # Errors
     /// What the device answered.
-    pub(crate) fn compile(&mut self, part: &Part) -> nnburst::Result<Compilation> {
+    pub(crate) fn compile(&mut self, part: &GraphPart) -> nnburst::Result<Compilation> {
         if let Some(at) = self.compiled.iter().position(|(key, _)| *key == part.key) {
             let known = self.compiled.remove(at);
             let compilation = known.1.clone();

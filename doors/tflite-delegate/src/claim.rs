@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use nnburst::{Device, RuntimeError};
 
 use crate::host::{Host, HostError, Subset};
-use crate::options::Settings;
-use crate::part::{Part, Reasons, Source};
+use crate::options::DelegateOptions;
+use crate::part::{GraphModel, GraphPart, Reasons};
 
 /// Why operators can't be chosen at all.
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +26,7 @@ pub(crate) enum ClaimError {
 /// The operators that the delegate takes, and why the others stay.
 #[derive(Debug, Default)]
 pub(crate) struct Claim {
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<GraphPart>,
     pub(crate) left: Reasons,
 }
 
@@ -44,9 +44,9 @@ impl Claim {
 #[derive(Debug)]
 pub(crate) struct Chooser<'a> {
     pub(crate) host: &'a mut Host,
-    pub(crate) source: &'a Source,
+    pub(crate) source: &'a GraphModel,
     pub(crate) device: &'a Device,
-    pub(crate) settings: &'a Settings,
+    pub(crate) settings: &'a DelegateOptions,
 }
 
 impl Chooser<'_> {
@@ -111,8 +111,8 @@ impl Chooser<'_> {
     }
 
     /// Imports a subset and asks the device; the inner error has what is in the way.
-    fn part(&self, subset: &Subset) -> Result<Result<Part, Reasons>, ClaimError> {
-        let part = match Part::import(self.source, self.host, subset) {
+    fn part(&self, subset: &Subset) -> Result<Result<GraphPart, Reasons>, ClaimError> {
+        let part = match GraphPart::import(self.source, self.host, subset) {
             Ok(part) => part,
             Err(reasons) => return Ok(Err(self.narrowed(reasons, subset))),
         };
@@ -141,18 +141,18 @@ impl Chooser<'_> {
                 inputs: operator.inputs.iter().copied().flatten().collect(),
                 outputs: operator.outputs.clone(),
             };
-            Part::import(self.source, self.host, &subset).err()
+            GraphPart::import(self.source, self.host, &subset).err()
         });
         let alone: Reasons = alone.flatten().collect();
         if alone.is_empty() { reasons } else { alone }
     }
 
     /// Leaves out partitions that are not worth a hand-off; `all` is the number of nodes.
-    fn too_small(&self, parts: &mut Vec<Part>, all: usize) -> Reasons {
-        let Settings { min_nodes, max_partitions, .. } = *self.settings;
-        let size = |part: &Part| part.subset.nodes.len();
-        let mut out: Vec<(Part, String)> = Vec::new();
-        let is_small = |part: &mut Part| size(part) < min_nodes && size(part) < all;
+    fn too_small(&self, parts: &mut Vec<GraphPart>, all: usize) -> Reasons {
+        let DelegateOptions { min_nodes, max_partitions, .. } = *self.settings;
+        let size = |part: &GraphPart| part.subset.nodes.len();
+        let mut out: Vec<(GraphPart, String)> = Vec::new();
+        let is_small = |part: &mut GraphPart| size(part) < min_nodes && size(part) < all;
         for part in parts.extract_if(.., is_small) {
             let why = format!("a partition of {}, with min-nodes={min_nodes}", size(&part));
             out.push((part, why));
@@ -171,7 +171,7 @@ impl Chooser<'_> {
 }
 
 /// What was chosen, in lines for the user.
-pub(crate) fn summary(claim: &Claim, source: &Source, device: &str) -> Vec<String> {
+pub(crate) fn summary(claim: &Claim, source: &GraphModel, device: &str) -> Vec<String> {
     let taken: usize = claim.parts.iter().map(|part| part.subset.nodes.len()).sum();
     let all = taken + claim.left.len();
     let parts = match claim.parts.len() {

@@ -14,9 +14,9 @@ use crate::bench::Bench;
 use crate::claim::{Chooser, Claim, ClaimError, summary};
 use crate::host::{Host, HostError, Subset};
 use crate::kernel::KernelError;
-use crate::model_file::{FindError, Model};
-use crate::options::Settings;
-use crate::part::{Part, Source};
+use crate::model_file::{FindError, HostFile};
+use crate::options::DelegateOptions;
+use crate::part::{GraphModel, GraphPart};
 
 /// Why a graph can't be delegated.
 #[derive(Debug, thiserror::Error)]
@@ -40,8 +40,8 @@ impl From<ClaimError> for PrepareError {
 
 /// What a delegate and its kernels share.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) settings: Settings,
+pub(crate) struct DelegateState {
+    pub(crate) settings: DelegateOptions,
     pub(crate) log: Log,
     /// The process that the driver belongs to.
     pub(crate) origin: Origin,
@@ -52,17 +52,17 @@ pub(crate) struct Shared {
     /// Held while one graph is prepared.
     preparing: Mutex<()>,
     /// The parts that kernels are about to be made of.
-    chosen: Mutex<Vec<Arc<Part>>>,
+    chosen: Mutex<Vec<Arc<GraphPart>>>,
     /// Messages that were written.
     written: Mutex<Vec<String>>,
 }
 
-impl Shared {
+impl DelegateState {
     /// A delegate on the device of these options, which is opened.
     ///
     /// # Errors
     /// Why the device is not to be had, unless `on-error` has the interpreter compute then.
-    pub(crate) fn new(settings: Settings, log: &Log) -> Result<Self, MakeError> {
+    pub(crate) fn new(settings: DelegateOptions, log: &Log) -> Result<Self, MakeError> {
         let log = log.with_verbosity(settings.shared.log);
         let bench = Bench::supervised(settings.shared.clone(), log.clone());
         let shared = Self {
@@ -104,7 +104,7 @@ impl Shared {
     }
 
     /// Compiles a part; returns the generation of the bench with it.
-    pub(crate) fn compile(&self, part: &Part) -> Result<(Compilation, u64), KernelError> {
+    pub(crate) fn compile(&self, part: &GraphPart) -> Result<(Compilation, u64), KernelError> {
         let mut supervised = lock(&self.bench);
         let compile = |supervised: &mut Supervised<Bench>| {
             let bench = self.bench(supervised).map_err(KernelError::Device)?;
@@ -150,7 +150,7 @@ impl Shared {
     }
 
     /// The chosen part of these nodes.
-    pub(crate) fn chosen(&self, subset: &Subset) -> Option<Arc<Part>> {
+    pub(crate) fn chosen(&self, subset: &Subset) -> Option<Arc<GraphPart>> {
         lock(&self.chosen).iter().find(|part| part.subset == *subset).cloned()
     }
 
@@ -197,7 +197,7 @@ impl Shared {
         let mut bench = lock(&self.bench);
         if bench.get().is_ok_and(|bench| bench.is_unused()) {
             let options =
-                nnburst_doors_common::Options { threads: Some(threads), ..options.clone() };
+                nnburst_doors_common::DoorOptions { threads: Some(threads), ..options.clone() };
             *bench = Bench::supervised(options, self.log.clone());
         }
     }
@@ -207,7 +207,7 @@ impl Shared {
         let (device, has_extension) = self
             .with_bench(|bench| Ok((bench.device.clone(), bench.has_extension)))
             .map_err(PrepareError::Device)?;
-        let model = match Model::find(host, self.settings.model.as_deref()) {
+        let model = match HostFile::find(host, self.settings.model.as_deref()) {
             Ok(model) => model,
             // A body of control flow, or the graph of another signature.
             Err(error @ FindError::OtherGraph(_)) => {
@@ -221,7 +221,7 @@ impl Shared {
             file_types: has_extension,
             ..ImportOptions::default()
         };
-        let source = Source::new(model, import);
+        let source = GraphModel::new(model, import);
         let settings = &self.settings;
         let claim = Chooser { host, source: &source, device: &device, settings }.choose()?;
         let lines = summary(&claim, &source, &settings.shared.device.to_string());

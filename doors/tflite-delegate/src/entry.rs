@@ -10,17 +10,17 @@ use crate::abi::{
     ERROR, OK, TfLiteContext, TfLiteDelegate, TfLiteDelegateParams, TfLiteNode, TfLiteRegistration,
     TfLiteStatus,
 };
-use crate::delegate::Shared;
+use crate::delegate::DelegateState;
 use crate::host::{Host, Subset};
-use crate::kernel::{Kernel, KernelError};
-use crate::options::Settings;
+use crate::kernel::{DelegateKernel, KernelError};
+use crate::options::DelegateOptions;
 
 /// Writes why there is no delegate.
 type ReportError = Option<unsafe extern "C" fn(*const c_char)>;
 
 /// What a kernel's `init` returns: never null, for hosts run what has none. A host makes no two
 /// calls of one interpreter at a time.
-type UserData = Result<Kernel, String>;
+type UserData = Result<DelegateKernel, String>;
 
 /// The log of calls without a delegate, and of panics.
 fn log() -> &'static Log {
@@ -46,8 +46,8 @@ unsafe extern "C" fn tflite_plugin_create_delegate(
         // SAFETY: the caller's promise.
         let [keys, values] = [keys, values].map(|texts| unsafe { strings(texts, count) });
         let given: Vec<_> = keys.into_iter().zip(values).collect();
-        let settings = Settings::parse(&given).map_err(|error| error.to_string())?;
-        Shared::new(settings, log).map_err(|error| error.to_string())
+        let settings = DelegateOptions::parse(&given).map_err(|error| error.to_string())?;
+        DelegateState::new(settings, log).map_err(|error| error.to_string())
     });
     match made {
         Ok(shared) => Box::into_raw(Box::new(TfLiteDelegate {
@@ -85,7 +85,7 @@ unsafe extern "C" fn tflite_plugin_destroy_delegate(delegate: *mut TfLiteDelegat
         // SAFETY: the caller's promise, and nobody else has it.
         let delegate = unsafe { Box::from_raw(delegate) };
         // SAFETY: made by `Arc::into_raw`, for this delegate alone.
-        drop(unsafe { Arc::from_raw(delegate.data.cast::<Shared>().cast_const()) });
+        drop(unsafe { Arc::from_raw(delegate.data.cast::<DelegateState>().cast_const()) });
     });
 }
 
@@ -94,9 +94,9 @@ const FLAGS: i64 = crate::abi::ALLOW_DYNAMIC_TENSORS | crate::abi::REQUIRE_PROPA
 
 /// # Safety
 /// `delegate` is null, or one of [`tflite_plugin_create_delegate`]'s that is alive.
-unsafe fn shared(delegate: *const TfLiteDelegate) -> Option<Arc<Shared>> {
+unsafe fn shared(delegate: *const TfLiteDelegate) -> Option<Arc<DelegateState>> {
     // SAFETY: the caller's promise.
-    let data = unsafe { delegate.as_ref() }?.data.cast::<Shared>().cast_const();
+    let data = unsafe { delegate.as_ref() }?.data.cast::<DelegateState>().cast_const();
     // SAFETY: made by `Arc::into_raw`, and the delegate keeps its own.
     unsafe {
         Arc::increment_strong_count(data);
@@ -160,7 +160,7 @@ unsafe extern "C" fn kernel_init(
         // SAFETY: as above; not null, as the subset was read.
         let shared = unsafe { shared((*params).delegate) }.ok_or("no delegate")?;
         match shared.chosen(&subset) {
-            Some(part) => Ok(Kernel::new(shared, part)),
+            Some(part) => Ok(DelegateKernel::new(shared, part)),
             None => Err(KernelError::Unknown(subset).to_string()),
         }
     });
@@ -183,7 +183,7 @@ unsafe extern "C" fn kernel_prepare(
     node: *mut TfLiteNode,
 ) -> TfLiteStatus {
     // SAFETY: the caller's promise.
-    unsafe { with_kernel(context, node, Kernel::prepare) }
+    unsafe { with_kernel(context, node, DelegateKernel::prepare) }
 }
 
 /// # Safety
@@ -193,7 +193,7 @@ unsafe extern "C" fn kernel_invoke(
     node: *mut TfLiteNode,
 ) -> TfLiteStatus {
     // SAFETY: the caller's promise.
-    unsafe { with_kernel(context, node, Kernel::invoke) }
+    unsafe { with_kernel(context, node, DelegateKernel::invoke) }
 }
 
 /// # Safety
@@ -202,7 +202,7 @@ unsafe extern "C" fn kernel_invoke(
 unsafe fn with_kernel(
     context: *mut TfLiteContext,
     node: *mut TfLiteNode,
-    call: impl FnOnce(&mut Kernel, &mut Host) -> Result<(), KernelError>,
+    call: impl FnOnce(&mut DelegateKernel, &mut Host) -> Result<(), KernelError>,
 ) -> TfLiteStatus {
     // SAFETY: the caller's promise.
     let (Some(mut host), Some(node)) = (unsafe { (Host::new(context), node.as_ref()) }) else {

@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use nnburst::{Burst, Compilation, Frame, RuntimeError};
-use nnburst_doors_common::{MakeError, Mode};
+use nnburst_doors_common::{CallMode, MakeError};
 
-use crate::delegate::Shared;
+use crate::delegate::DelegateState;
 use crate::host::{Host, Subset};
-use crate::part::{Part, Transfer};
+use crate::part::{GraphPart, Transfer};
 
 /// Why a kernel can't be prepared or run.
 #[derive(Debug, thiserror::Error)]
@@ -34,9 +34,9 @@ pub(crate) enum KernelError {
 
 /// A partition, ready to run once it was prepared.
 #[derive(Debug)]
-pub(crate) struct Kernel {
-    shared: Arc<Shared>,
-    part: Arc<Part>,
+pub(crate) struct DelegateKernel {
+    shared: Arc<DelegateState>,
+    part: Arc<GraphPart>,
     /// True if the shapes of inputs are known when they are computed.
     is_dynamic: bool,
     run: Option<Run>,
@@ -59,12 +59,12 @@ enum Way {
     Sync(Compilation),
 }
 
-impl Kernel {
-    pub(crate) fn new(shared: Arc<Shared>, part: Arc<Part>) -> Self {
+impl DelegateKernel {
+    pub(crate) fn new(shared: Arc<DelegateState>, part: Arc<GraphPart>) -> Self {
         Self { shared, part, is_dynamic: false, run: None }
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<DelegateState> {
         &self.shared
     }
 
@@ -143,16 +143,16 @@ impl Kernel {
 }
 
 impl Run {
-    fn new(shared: &Shared, part: &Part) -> Result<Self, KernelError> {
+    fn new(shared: &DelegateState, part: &GraphPart) -> Result<Self, KernelError> {
         let (compilation, generation) = shared.compile(part)?;
         let options = &shared.settings.shared;
         let way = match options.mode {
-            Mode::Burst => {
+            CallMode::Burst => {
                 let burst = compilation.burst(&options.burst())?;
                 burst.warnings().iter().for_each(|warning| shared.warn_once(warning));
                 Way::Burst(Box::new(burst))
             }
-            Mode::Sync => Way::Sync(compilation.clone()),
+            CallMode::Sync => Way::Sync(compilation.clone()),
         };
         let frame = compilation.frame()?;
         Ok(Self { generation, way, frame, inputs: part.inputs(), outputs: part.outputs() })

@@ -2,9 +2,9 @@
 //! in the interpreter's process or isolated in one of its own.
 //!
 //! ```text
-//!   load_delegate ─► create ─► Shared: options, device
-//!   Interpreter(..) ─► prepare ─► Model (the file in memory) ─► Chooser ─► Parts ─► Kernels
-//!   invoke ─► Kernel: tensors ─► frame ── burst ──► driver ──► frame ─► tensors
+//!   load_delegate ─► create ─► DelegateState: options, device
+//!   Interpreter(..) ─► prepare ─► HostFile (the model in memory) ─► Claim ─► parts ─► kernels
+//!   invoke ─► DelegateKernel: tensors ─► frame ── burst ──► driver ──► frame ─► tensors
 //! ```
 //!
 //! | file | |

@@ -51,12 +51,12 @@ pub(crate) enum Difference {
 
 /// A model's file with what it holds.
 #[derive(Debug)]
-pub(crate) struct Model {
+pub(crate) struct HostFile {
     pub(crate) file: ModelFile,
     pub(crate) contents: Contents,
 }
 
-impl Model {
+impl HostFile {
     fn of(file: ModelFile) -> Result<Self, ImportError> {
         Ok(Self { contents: file.contents()?, file })
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use nnburst_doors_common::{Grammar, Key, OptionError, Options};
+use nnburst_doors_common::{DoorOptions, Grammar, Key, OptionError};
 
 const GRAMMAR: Grammar = Grammar {
     shared: &[
@@ -59,9 +59,9 @@ const OPS: &str = "names of operators such as SOFTMAX+PAD";
 
 /// The options of one delegate.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct DelegateOptions {
     /// Those that doors share.
-    pub(crate) shared: Options,
+    pub(crate) shared: DoorOptions,
     pub(crate) min_nodes: usize,
     pub(crate) max_partitions: usize,
     /// Names of operators; empty for all.
@@ -71,7 +71,7 @@ pub(crate) struct Settings {
     pub(crate) model: Option<PathBuf>,
 }
 
-impl Settings {
+impl DelegateOptions {
     /// Follows the options that were given.
     ///
     /// # Errors
@@ -128,10 +128,10 @@ fn names(own: &Own, key: &'static str) -> Result<Vec<String>, OptionError> {
 mod tests {
     use super::*;
 
-    fn parse(given: &[(&str, &str)]) -> Result<Settings, String> {
+    fn parse(given: &[(&str, &str)]) -> Result<DelegateOptions, String> {
         let given: Vec<_> =
             given.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-        Settings::parse(&given).map_err(|error| error.to_string())
+        DelegateOptions::parse(&given).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -10,7 +10,7 @@ use nnburst_tflite::{
 use sha2::{Digest, Sha256};
 
 use crate::host::{Host, Subset};
-use crate::model_file::Model;
+use crate::model_file::HostFile;
 
 /// The reasons why operators stay with the interpreter, by their index.
 pub(crate) type Reasons = BTreeMap<usize, String>;
@@ -20,8 +20,8 @@ pub(crate) type Key = [u8; CACHE_TOKEN_BYTES];
 
 /// The model that all parts of a graph are imported from.
 #[derive(Clone, Debug)]
-pub(crate) struct Source {
-    pub(crate) model: Arc<Model>,
+pub(crate) struct GraphModel {
+    pub(crate) model: Arc<HostFile>,
     pub(crate) import: ImportOptions,
     /// A hash of the file.
     digest: Key,
@@ -29,8 +29,8 @@ pub(crate) struct Source {
 
 /// A part of the graph, imported for the shapes that its tensors have.
 #[derive(Debug)]
-pub(crate) struct Part {
-    pub(crate) source: Source,
+pub(crate) struct GraphPart {
+    pub(crate) source: GraphModel,
     pub(crate) subset: Subset,
     pub(crate) imported: Imported,
     /// The shapes of what comes in.
@@ -72,8 +72,8 @@ const SHAPING: &[(&str, usize)] = &[
     ("WHERE", 0),
 ];
 
-impl Source {
-    pub(crate) fn new(model: Model, import: ImportOptions) -> Self {
+impl GraphModel {
+    pub(crate) fn new(model: HostFile, import: ImportOptions) -> Self {
         let digest = Sha256::digest(model.file.bytes()).into();
         Self { model: Arc::new(model), import, digest }
     }
@@ -107,13 +107,17 @@ impl Source {
     }
 }
 
-impl Part {
+impl GraphPart {
     /// Imports the nodes of a subset for the shapes that what comes in has now, from which the
     /// others follow.
     ///
     /// # Errors
     /// The operators that are in the way, with the reason of each.
-    pub(crate) fn import(source: &Source, host: &Host, subset: &Subset) -> Result<Self, Reasons> {
+    pub(crate) fn import(
+        source: &GraphModel,
+        host: &Host,
+        subset: &Subset,
+    ) -> Result<Self, Reasons> {
         let shapes = shapes_of(host, &subset.inputs);
         let Subset { nodes: operators, inputs, outputs } = subset;
         // The host's shapes of the rest are the file's until kernels are prepared.
@@ -131,7 +135,7 @@ impl Part {
     /// those of this part.
     ///
     /// # Errors
-    /// As for [`Part::import`].
+    /// As for [`GraphPart::import`].
     pub(crate) fn reshaped(&self, host: &Host) -> Result<Option<Self>, Reasons> {
         if shapes_of(host, &self.subset.inputs) == self.shapes {
             return Ok(None);
@@ -236,7 +240,7 @@ fn all(subset: &Subset, why: &str) -> Reasons {
     subset.nodes.iter().map(|&node| (node, why.to_owned())).collect()
 }
 
-fn key(source: &Source, subset: &Subset, shapes: &[(usize, Vec<u32>)]) -> Key {
+fn key(source: &GraphModel, subset: &Subset, shapes: &[(usize, Vec<u32>)]) -> Key {
     let mut hash = Sha256::new();
     hash.update(env!("CARGO_PKG_VERSION"));
     hash.update(source.digest);

@@ -9,9 +9,9 @@ const BEHIND: usize = BLOCK * DELAY;
 
 /// A stream of samples cut into blocks. Whatever becomes of a block, as many samples come out as
 /// went in: what the networks give before the first sample is left out, and what they hold back at
-/// the end comes with [`Line::drain`].
+/// the end comes with [`AlignedSound::drain`].
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct AlignedSound {
     /// Samples that are no full block yet.
     waiting: Vec<f32>,
     /// The blocks that the networks hold back, as they were heard.
@@ -25,7 +25,7 @@ pub(super) struct Line {
 /// The cleaning of a block; `None` where that failed.
 pub(super) type Clean<'a> = &'a mut dyn FnMut(&[f32; BLOCK]) -> Option<[f32; BLOCK]>;
 
-impl Line {
+impl AlignedSound {
     pub(super) fn new() -> Self {
         Self {
             waiting: Vec::with_capacity(BLOCK),
@@ -101,7 +101,7 @@ mod tests {
         for total in [0u16, 1, 127, 128, 129, 384, 385, 1000, 5000] {
             let sound: Vec<f32> = (0..total).map(f32::from).collect();
             for size in [1, 7, 128, 480, 1024, 8192] {
-                let (mut line, mut clean, mut out) = (Line::new(), delay(), Vec::new());
+                let (mut line, mut clean, mut out) = (AlignedSound::new(), delay(), Vec::new());
                 for samples in sound.chunks(size) {
                     line.push(samples, &mut clean, &mut out);
                     assert!(out.len() <= sound.len());
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn blocks_that_fail_are_heard_as_they_were() {
         let sound: Vec<f32> = (0..2000u16).map(f32::from).collect();
-        let (mut line, mut out, mut clean) = (Line::new(), Vec::new(), delay());
+        let (mut line, mut out, mut clean) = (AlignedSound::new(), Vec::new(), delay());
         let mut number = 0;
         let mut sometimes = |block: &[f32; BLOCK]| {
             number += 1;

@@ -15,9 +15,9 @@ use nnburst::BurstOptions;
 use nnburst_denoise::{BLOCK, BLOCK_TIME, DELAY, DenoiseError, Denoiser};
 use nnburst_doors_common::Supervised;
 
-use super::line::Line;
-use super::properties::{self, Settings};
-use crate::driver::Driver;
+use super::aligned::AlignedSound;
+use super::properties::{self, DenoiseProperties};
+use crate::restartable::Restartable;
 use crate::{CAT, log};
 
 /// Samples in a second.
@@ -26,8 +26,8 @@ const RATE: u64 = 16_000;
 /// The state of an element. `stream` is held while a block is computed; no other lock is.
 #[derive(Debug, Default)]
 pub struct Denoise {
-    settings: Mutex<Settings>,
-    stream: Mutex<Option<Stream>>,
+    settings: Mutex<DenoiseProperties>,
+    stream: Mutex<Option<DenoiseStream>>,
     /// Ends the wait for the driver, on a flush or a change of state.
     interrupt: AtomicBool,
     /// Figures, each for itself: `Relaxed`.
@@ -38,10 +38,10 @@ pub struct Denoise {
 
 /// What lives from READY to PAUSED and back.
 #[derive(Debug)]
-struct Stream {
-    driver: Driver<Denoiser>,
-    line: Line,
-    /// The time stamp of the line's first sample.
+struct DenoiseStream {
+    driver: Restartable<Denoiser>,
+    sound: AlignedSound,
+    /// The time stamp of the sound's first sample.
     start: Option<gst::ClockTime>,
     /// Buffers to be pushed.
     ready: VecDeque<gst::Buffer>,
@@ -164,10 +164,10 @@ impl BaseTransformImpl for Denoise {
         for figure in [&self.blocks, &self.misses] {
             figure.store(0, Ordering::Relaxed);
         }
-        let driver = Driver::new(supervised, &*self.obj());
-        *lock(&self.stream) = Some(Stream {
+        let driver = Restartable::new(supervised, &*self.obj());
+        *lock(&self.stream) = Some(DenoiseStream {
             driver,
-            line: Line::new(),
+            sound: AlignedSound::new(),
             start: None,
             ready: VecDeque::new(),
             is_stale: false,
@@ -231,13 +231,13 @@ impl BaseTransformImpl for Denoise {
             let map = buffer.map_readable().map_err(|_| gst::FlowError::Error)?;
             samples.extend(map.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)));
         }
-        if stream.line.given() == 0 && stream.start.is_none() {
+        if stream.sound.given() == 0 && stream.start.is_none() {
             stream.start = buffer.pts();
         }
         let mut out = Vec::with_capacity(samples.len() + BLOCK);
-        let first = stream.line.given();
-        let Stream { driver, line, is_stale, .. } = stream;
-        line.push(&samples, &mut |block| self.clean(driver, is_stale, block), &mut out);
+        let first = stream.sound.given();
+        let DenoiseStream { driver, sound, is_stale, .. } = stream;
+        sound.push(&samples, &mut |block| self.clean(driver, is_stale, block), &mut out);
         stream.queue(first, &out);
         Ok(gst::FlowSuccess::Ok)
     }
@@ -252,7 +252,7 @@ impl Denoise {
     /// Cleans a block; `None` where there is no driver, or it is too slow.
     fn clean(
         &self,
-        driver: &mut Driver<Denoiser>,
+        driver: &mut Restartable<Denoiser>,
         is_stale: &mut bool,
         block: &[f32; BLOCK],
     ) -> Option<[f32; BLOCK]> {
@@ -323,16 +323,16 @@ impl Denoise {
         self.interrupt.store(is_interrupted, Ordering::Relaxed);
     }
 
-    /// Queues what the line holds back, and begins a new line.
-    fn drain(&self, stream: &mut Stream) {
-        let (first, mut out) = (stream.line.given(), Vec::new());
-        let Stream { driver, line, is_stale, .. } = &mut *stream;
-        line.drain(&mut |block| self.clean(driver, is_stale, block), &mut out);
+    /// Queues what the networks hold back, and begins a new sound.
+    fn drain(&self, stream: &mut DenoiseStream) {
+        let (first, mut out) = (stream.sound.given(), Vec::new());
+        let DenoiseStream { driver, sound, is_stale, .. } = &mut *stream;
+        sound.drain(&mut |block| self.clean(driver, is_stale, block), &mut out);
         stream.queue(first, &out);
         (stream.start, stream.is_stale) = (None, true);
     }
 
-    /// Pushes what the line holds back.
+    /// Pushes what the networks hold back.
     fn push_drained(&self) {
         let buffers = match lock(&self.stream).as_mut() {
             Some(stream) => {
@@ -350,8 +350,8 @@ impl Denoise {
     }
 }
 
-impl Stream {
-    /// Queues samples, of which the first is the line's `first`.
+impl DenoiseStream {
+    /// Queues samples, of which the first is the sound's `first`.
     fn queue(&mut self, first: u64, samples: &[f32]) {
         if samples.is_empty() {
             return;
@@ -373,7 +373,7 @@ impl Stream {
 
     /// Drops all sound after a flush.
     fn forget(&mut self) {
-        (self.line, self.start, self.is_stale) = (Line::new(), None, true);
+        (self.sound, self.start, self.is_stale) = (AlignedSound::new(), None, true);
         self.ready.clear();
     }
 }

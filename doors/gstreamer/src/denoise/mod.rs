@@ -9,8 +9,8 @@
 //! window. The time stamps are those of the sound itself. Where there is no driver, the sound
 //! goes on as it was heard, at the same delay.
 
+mod aligned;
 mod imp;
-mod line;
 mod properties;
 
 use gst::glib;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use gst::glib;
 use gst::prelude::*;
 use nnburst_denoise::{ModelsError, find_models};
-use nnburst_doors_common::{Grammar, OptionError, Options, own_file};
+use nnburst_doors_common::{DoorOptions, Grammar, OptionError, own_file};
 
 /// The shared options, whose names and values are those of all doors.
 static GRAMMAR: Grammar = Grammar { shared: &["device", "wait", "threads", "realtime"], own: &[] };
@@ -17,7 +17,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 
 /// The properties that can be written.
 #[derive(Clone, Debug)]
-pub(super) struct Settings {
+pub(super) struct DenoiseProperties {
     model_1: Option<String>,
     model_2: Option<String>,
     device: String,
@@ -27,7 +27,7 @@ pub(super) struct Settings {
     max_latency: u64,
 }
 
-impl Default for Settings {
+impl Default for DenoiseProperties {
     fn default() -> Self {
         Self {
             model_1: None,
@@ -41,12 +41,12 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl DenoiseProperties {
     /// The shared options.
     ///
     /// # Errors
     /// A value that the option doesn't take.
-    pub(super) fn options(&self) -> Result<Options, OptionError> {
+    pub(super) fn options(&self) -> Result<DoorOptions, OptionError> {
         GRAMMAR.parse([
             ("device", self.device.as_str()),
             ("wait", &self.wait),

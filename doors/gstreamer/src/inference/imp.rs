@@ -12,10 +12,10 @@ use gst_base::subclass::prelude::*;
 use nnburst_doors_common::Supervised;
 
 use super::pads::{self, Kind, SidePad};
-use super::properties::{self, Live, Settings};
+use super::properties::{self, InferenceProperties, Live};
 use super::qos::Qos;
 use super::stats::Stats;
-use super::stream::Stream;
+use super::stream::InferenceStream;
 use crate::allocator::MemfdAllocator;
 use crate::engine::Engine;
 use crate::model::{PictureInput, PictureModel};
@@ -30,8 +30,8 @@ const WARM_UP_RUNS: u32 = 3;
 /// other locks are held for moments only, so properties and queries never wait for the driver.
 #[derive(Default)]
 pub struct Inference {
-    settings: Mutex<Settings>,
-    stream: Mutex<Option<Stream>>,
+    settings: Mutex<InferenceProperties>,
+    stream: Mutex<Option<InferenceStream>>,
     /// The picture that the model in `settings` takes; `None` until somebody asks.
     picture: Mutex<Option<PictureInput>>,
     pads: Mutex<Vec<Arc<SidePad>>>,
@@ -284,7 +284,7 @@ impl BaseTransformImpl for Inference {
 }
 
 impl Inference {
-    fn open(&self, settings: &Settings) -> Result<Stream, gst::ErrorMessage> {
+    fn open(&self, settings: &InferenceProperties) -> Result<InferenceStream, gst::ErrorMessage> {
         let failed = |error: &dyn std::fmt::Display| {
             gst::error_msg!(gst::ResourceError::Settings, ("{error}"))
         };
@@ -318,7 +318,7 @@ impl Inference {
         let pid = supervised.device().and_then(nnburst::Device::driver_process);
         self.stats.start(longest, pid);
         let decoder = Decoder::of(&outputs, (picture.width, picture.height));
-        Ok(Stream::new(supervised, &*self.obj(), decoder, labels))
+        Ok(InferenceStream::new(supervised, &*self.obj(), decoder, labels))
     }
 
     /// The picture that the model takes, read from its file where nobody did that yet.
@@ -337,7 +337,7 @@ impl Inference {
         lock(&self.settings).live
     }
 
-    pub(super) fn stream(&self) -> MutexGuard<'_, Option<Stream>> {
+    pub(super) fn stream(&self) -> MutexGuard<'_, Option<InferenceStream>> {
         lock(&self.stream)
     }
 

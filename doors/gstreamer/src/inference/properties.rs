@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use gst::glib;
 use gst::prelude::*;
-use nnburst_doors_common::{Grammar, OptionError, Options};
+use nnburst_doors_common::{DoorOptions, Grammar, OptionError};
 
 use crate::results::Limits;
 
@@ -35,7 +35,7 @@ static GRAMMAR: Grammar = Grammar {
 
 /// The properties that can be written.
 #[derive(Clone, Debug)]
-pub(super) struct Settings {
+pub(super) struct InferenceProperties {
     pub(super) model_file: Option<String>,
     pub(super) labels: Option<String>,
     device: String,
@@ -74,7 +74,7 @@ impl Live {
     }
 }
 
-impl Default for Settings {
+impl Default for InferenceProperties {
     fn default() -> Self {
         let (interval, top_k, threshold, max_latency) = (0, 5, 0.0, 0);
         let (drop, post_messages) = (Drop::default(), true);
@@ -95,12 +95,12 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl InferenceProperties {
     /// The shared options.
     ///
     /// # Errors
     /// A value that the option doesn't take.
-    pub(super) fn options(&self) -> Result<Options, OptionError> {
+    pub(super) fn options(&self) -> Result<DoorOptions, OptionError> {
         let flag = |is_set| if is_set { "1" } else { "0" };
         let threads = self.threads.to_string();
         let given = [
@@ -168,7 +168,7 @@ impl Settings {
 /// The specifications of all properties, those that can only be read last.
 pub(super) fn specs() -> &'static [glib::ParamSpec] {
     static SPECS: LazyLock<Vec<glib::ParamSpec>> = LazyLock::new(|| {
-        let defaults = Settings::default();
+        let defaults = InferenceProperties::default();
         let text = |name, blurb, default: Option<&str>| {
             let spec = glib::ParamSpecString::builder(name).blurb(blurb).default_value(default);
             spec.mutable_ready().build()

@@ -12,15 +12,15 @@ use super::imp::Inference;
 use super::pads::{Kind, Main, tensor_buffer, tensor_caps};
 use super::properties::{Drop, Live};
 use crate::CAT;
-use crate::allocator::{Shared, shared};
-use crate::driver::Driver;
+use crate::allocator::{FdSpan, shared};
 use crate::engine::{Engine, EngineError, Picture};
+use crate::restartable::Restartable;
 use crate::results::{self, Decoder, Report, Results};
 
 /// What lives from READY to PAUSED and back. The streaming thread has it.
 #[derive(Debug)]
-pub(super) struct Stream {
-    driver: Driver<Engine>,
+pub(super) struct InferenceStream {
+    driver: Restartable<Engine>,
     decoder: Decoder,
     labels: Vec<String>,
     /// Type and shape of each output, for messages.
@@ -47,7 +47,7 @@ struct Pending {
     _buffer: gst::Buffer,
 }
 
-impl Stream {
+impl InferenceStream {
     pub(super) fn new(
         mut supervised: Supervised<Engine>,
         element: &impl IsA<gst::Element>,
@@ -58,7 +58,7 @@ impl Stream {
         let outputs = engine.as_ref().map(|engine| engine.model.describe_outputs());
         let reads_in_place = engine.is_some_and(|engine| engine.reads_in_place());
         Self {
-            driver: Driver::new(supervised, element),
+            driver: Restartable::new(supervised, element),
             decoder,
             labels,
             outputs: outputs.unwrap_or_default(),
@@ -125,7 +125,7 @@ impl Inference {
 
     fn verdict(
         &self,
-        stream: &mut Stream,
+        stream: &mut InferenceStream,
         buffer: &gst::Buffer,
         live: Live,
         (number, arrived): (u64, Instant),
@@ -171,7 +171,7 @@ impl Inference {
 
     /// Takes the results of the frame on its way if they are there; true if it is no longer on its
     /// way.
-    fn collect(&self, stream: &mut Stream, live: Live) -> Result<bool, gst::FlowError> {
+    fn collect(&self, stream: &mut InferenceStream, live: Live) -> Result<bool, gst::FlowError> {
         let is_through = stream.driver.get().is_none_or(Engine::is_through);
         if is_through {
             self.finish(stream, live)?;
@@ -180,7 +180,11 @@ impl Inference {
     }
 
     /// Waits for the frame on its way, and reports its results; false if there are none.
-    pub(super) fn finish(&self, stream: &mut Stream, live: Live) -> Result<bool, gst::FlowError> {
+    pub(super) fn finish(
+        &self,
+        stream: &mut InferenceStream,
+        live: Live,
+    ) -> Result<bool, gst::FlowError> {
         let Some(pending) = &stream.pending else { return Ok(false) };
         let Pending { number, pts, arrived, is_discarded, .. } = *pending;
         let Some(engine) = stream.driver.get() else {
@@ -264,7 +268,7 @@ impl Inference {
     }
 
     /// Handles the failure of an inference. A dead driver is restarted beside the stream.
-    fn failed(&self, stream: &mut Stream, error: EngineError) {
+    fn failed(&self, stream: &mut InferenceStream, error: EngineError) {
         self.stats.count_dropped();
         let error = match error {
             EngineError::Interrupted => return,
@@ -317,7 +321,7 @@ fn submit(
 
 /// The memory of a frame whose rows follow each other without padding, as the model's do; `None`
 /// of others.
-fn packed(buffer: &gst::BufferRef, info: &gst_video::VideoInfo, engine: &Engine) -> Option<Shared> {
+fn packed(buffer: &gst::BufferRef, info: &gst_video::VideoInfo, engine: &Engine) -> Option<FdSpan> {
     let (offset, stride) = match buffer.meta::<gst_video::VideoMeta>() {
         Some(meta) => (*meta.offset().first()?, *meta.stride().first()?),
         None => (*info.offset().first()?, *info.stride().first()?),

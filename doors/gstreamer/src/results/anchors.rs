@@ -9,7 +9,7 @@
 use nnburst_tflite::TensorInfo;
 
 use super::boxes::Detection;
-use super::tensor::{Limits, Tensor};
+use super::tensor::{Limits, OutputTensor};
 
 /// Factors of the encodings of the centre and of the size.
 const CENTRE_FACTOR: f32 = 10.0;
@@ -68,7 +68,7 @@ impl Ssd {
 
     /// The objects found, best first. Class 0 of the model is the background, so the first object
     /// has number 0, as in models that do their own post-processing.
-    pub(super) fn decode(&self, tensors: &[Tensor<'_>], limits: Limits) -> Vec<Detection> {
+    pub(super) fn decode(&self, tensors: &[OutputTensor<'_>], limits: Limits) -> Vec<Detection> {
         let values = |at: usize| tensors.get(at).map(|tensor| tensor.values()).unwrap_or_default();
         let (boxes, scores) = (values(self.boxes), values(self.scores));
         let boxes = boxes.as_chunks::<4>().0.iter().zip(&self.anchors);
@@ -218,7 +218,7 @@ mod tests {
             |values: &[f32]| values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
         let data = [bytes(&boxes), bytes(&scores)];
         let tensors: Vec<_> =
-            infos.iter().zip(&data).map(|(info, data)| Tensor::new(info, data)).collect();
+            infos.iter().zip(&data).map(|(info, data)| OutputTensor::new(info, data)).collect();
         let found = ssd.decode(&tensors, Limits { top_k: 5, threshold: 0.4 });
         assert_eq!(found.iter().map(|it| it.class).collect::<Vec<_>>(), [1, 0]);
         assert!((found[0].score - f64::from(sigmoid(2.0))).abs() < 1e-6);

@@ -2,7 +2,7 @@
 
 use nnburst_tflite::TensorInfo;
 
-use super::tensor::{Limits, Tensor, element_count};
+use super::tensor::{Limits, OutputTensor, element_count};
 
 /// An object in a picture. Coordinates are fractions of the picture's sides.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,7 +68,7 @@ impl Order {
         [OPERATOR, EXPORTED].into_iter().find(|order| outputs.len() == 4 && fits(order))
     }
 
-    pub(super) fn decode(self, tensors: &[Tensor<'_>], limits: Limits) -> Vec<Detection> {
+    pub(super) fn decode(self, tensors: &[OutputTensor<'_>], limits: Limits) -> Vec<Detection> {
         let values = |at: usize| tensors.get(at).map(|tensor| tensor.values()).unwrap_or_default();
         let (boxes, classes) = (values(self.boxes), values(self.classes));
         let (scores, count) = (values(self.scores), values(self.count));
@@ -111,7 +111,7 @@ mod tests {
         let decode = |boxes: [f32; 8], classes: [f32; 2], scores: [f32; 2], count: f32| {
             let data = [bytes(&boxes), bytes(&classes), bytes(&scores), bytes(&[count])];
             let tensors: Vec<_> =
-                infos.iter().zip(&data).map(|(info, data)| Tensor::new(info, data)).collect();
+                infos.iter().zip(&data).map(|(info, data)| OutputTensor::new(info, data)).collect();
             order.decode(&tensors, limits)
         };
         let boxes = [-0.5, 0.25, 0.5, 7.0, 0.1, 0.2, 0.3, 0.4];

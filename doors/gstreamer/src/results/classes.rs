@@ -2,7 +2,7 @@
 
 use nnburst_tflite::TensorInfo;
 
-use super::tensor::{Limits, Tensor, element_count};
+use super::tensor::{Limits, OutputTensor, element_count};
 
 /// A class and its score.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,7 +20,7 @@ pub(super) fn are_classes(outputs: &[TensorInfo]) -> bool {
 }
 
 /// The best classes, best first; of equals the one with the lower number first.
-pub(super) fn best(scores: &Tensor<'_>, limits: Limits) -> Vec<Class> {
+pub(super) fn best(scores: &OutputTensor<'_>, limits: Limits) -> Vec<Class> {
     let scored = scores.values().into_iter().enumerate();
     let mut classes: Vec<Class> = scored
         .map(|(index, score)| Class { index, score: f64::from(score) })
@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn the_best_come_first_and_equals_in_order() {
         let info = output(OperandType::TensorQuant8Asymm, &[1, 6]);
-        let scores = Tensor::new(&info, &[3, 9, 1, 9, 4, 0]);
+        let scores = OutputTensor::new(&info, &[3, 9, 1, 9, 4, 0]);
         let best = |top_k, threshold| -> Vec<usize> {
             let classes = best(&scores, Limits { top_k, threshold });
             classes.iter().map(|class| class.index).collect()
@@ -62,7 +62,7 @@ mod tests {
         let info = output(OperandType::TensorFloat32, &[1, 3]);
         let bytes: Vec<u8> =
             [f32::NAN, 0.5, f32::NAN].iter().flat_map(|f| f.to_le_bytes()).collect();
-        let classes = best(&Tensor::new(&info, &bytes), Limits { top_k: 5, threshold: 0.0 });
+        let classes = best(&OutputTensor::new(&info, &bytes), Limits { top_k: 5, threshold: 0.0 });
         assert_eq!(classes, [Class { index: 1, score: 0.5 }]);
     }
 }

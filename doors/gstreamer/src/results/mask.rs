@@ -3,7 +3,7 @@
 use nnburst::hal::OperandType;
 use nnburst_tflite::TensorInfo;
 
-use super::tensor::Tensor;
+use super::tensor::OutputTensor;
 
 /// The class of each pixel of a picture, row by row. Classes above 255 count as 255.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,14 +34,14 @@ impl Mask {
 
 /// The shape of an output that masks are made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct MaskShape {
     width: u32,
     height: u32,
     /// Scores of a pixel; 1 where there is its class already.
     classes: usize,
 }
 
-impl Layout {
+impl MaskShape {
     pub(super) fn of(outputs: &[TensorInfo]) -> Option<Self> {
         let [output] = outputs else { return None };
         let is_integer = output.kind == OperandType::TensorInt32;
@@ -55,7 +55,7 @@ impl Layout {
     }
 
     /// The best class of each pixel; of equals the lowest.
-    pub(super) fn decode(self, output: &Tensor<'_>) -> Mask {
+    pub(super) fn decode(self, output: &OutputTensor<'_>) -> Mask {
         let Self { width, height, classes } = self;
         let best: Vec<u8> = match output.kind() {
             _ if classes == 1 => {
@@ -98,9 +98,9 @@ mod tests {
     #[test]
     fn each_pixel_has_its_best_class() {
         let info = output(OperandType::TensorQuant8AsymmSigned, &[1, 2, 2, 2]);
-        let layout = Layout::of(std::slice::from_ref(&info)).unwrap();
+        let layout = MaskShape::of(std::slice::from_ref(&info)).unwrap();
         let scores = [-1i8, 1, 5, 4, 7, 7, -128, 127].map(i8::cast_unsigned);
-        let mask = layout.decode(&Tensor::new(&info, &scores));
+        let mask = layout.decode(&OutputTensor::new(&info, &scores));
         assert_eq!((mask.width, mask.height, mask.classes.as_slice()), (2, 2, &[1, 0, 0, 1][..]));
         assert_eq!(mask.shares(), [(0, 0.5), (1, 0.5)]);
     }
@@ -108,10 +108,10 @@ mod tests {
     #[test]
     fn classes_that_the_model_chose_are_kept() {
         let info = output(OperandType::TensorInt32, &[1, 2, 2]);
-        let layout = Layout::of(std::slice::from_ref(&info)).unwrap();
+        let layout = MaskShape::of(std::slice::from_ref(&info)).unwrap();
         let classes: Vec<u8> =
             [3, -4, 1000, 3].iter().flat_map(|c: &i32| c.to_le_bytes()).collect();
-        let mask = layout.decode(&Tensor::new(&info, &classes));
+        let mask = layout.decode(&OutputTensor::new(&info, &classes));
         assert_eq!(mask.classes, [3, 0, 255, 3]);
         assert_eq!(mask.shares()[0], (3, 0.5));
     }

@@ -29,7 +29,7 @@ pub(crate) use mask::Mask;
 pub(crate) use metadata::{Report, attach, mask_buffer, mask_caps, structure};
 pub(crate) use pose::Keypoint;
 pub(crate) use tensor::Limits;
-use tensor::Tensor;
+use tensor::OutputTensor;
 
 /// The results of an inference.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,7 +71,7 @@ enum Task {
     Classes,
     Boxes(boxes::Order),
     Anchors(anchors::Ssd),
-    Mask(mask::Layout),
+    Mask(mask::MaskShape),
     Pose,
     Unknown,
 }
@@ -82,7 +82,7 @@ impl Decoder {
         let boxes = || boxes::Order::of(outputs).map(Task::Boxes);
         let anchors = || anchors::Ssd::of(outputs, picture).map(Task::Anchors);
         let pose = || pose::is_pose(outputs).then_some(Task::Pose);
-        let mask = || mask::Layout::of(outputs).map(Task::Mask);
+        let mask = || mask::MaskShape::of(outputs).map(Task::Mask);
         let classes = || classes::are_classes(outputs).then_some(Task::Classes);
         let known = boxes().or_else(anchors).or_else(pose).or_else(mask).or_else(classes);
         Self { outputs: outputs.to_vec(), task: known.unwrap_or(Task::Unknown) }
@@ -90,8 +90,12 @@ impl Decoder {
 
     /// Decodes the little-endian bytes of the outputs, in their order.
     pub(crate) fn decode(&self, bytes: &[Vec<u8>], limits: Limits) -> Results {
-        let tensors: Vec<Tensor<'_>> =
-            self.outputs.iter().zip(bytes).map(|(info, bytes)| Tensor::new(info, bytes)).collect();
+        let tensors: Vec<OutputTensor<'_>> = self
+            .outputs
+            .iter()
+            .zip(bytes)
+            .map(|(info, bytes)| OutputTensor::new(info, bytes))
+            .collect();
         match (&self.task, tensors.as_slice()) {
             (Task::Classes, [scores]) => Results::Classes(classes::best(scores, limits)),
             (Task::Boxes(order), tensors) => Results::Boxes(order.decode(tensors, limits)),

@@ -3,7 +3,7 @@
 use nnburst::hal::OperandType;
 use nnburst_tflite::TensorInfo;
 
-use super::tensor::{Limits, Tensor};
+use super::tensor::{Limits, OutputTensor};
 
 /// A point of a body. Coordinates are fractions of the picture's sides.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,7 +50,7 @@ pub(super) fn is_pose(outputs: &[TensorInfo]) -> bool {
 }
 
 /// The points whose score is high enough.
-pub(super) fn keypoints(points: &Tensor<'_>, limits: Limits) -> Vec<Keypoint> {
+pub(super) fn keypoints(points: &OutputTensor<'_>, limits: Limits) -> Vec<Keypoint> {
     let values = points.values();
     let points = values.as_chunks::<3>().0.iter().enumerate();
     points
@@ -73,7 +73,7 @@ mod tests {
             (0..17u8).flat_map(|part| [0.5, f32::from(part) / 16.0, f32::from(part) / 20.0]);
         let bytes: Vec<u8> = values.flat_map(f32::to_le_bytes).collect();
         let limits = Limits { top_k: 5, threshold: 0.5 };
-        let points = keypoints(&Tensor::new(&info, &bytes), limits);
+        let points = keypoints(&OutputTensor::new(&info, &bytes), limits);
         assert_eq!(points.len(), 7);
         assert_eq!((points[6].name(), points[6].x, points[6].y), ("right_ankle", 1.0, 0.5));
     }

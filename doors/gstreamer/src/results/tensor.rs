@@ -6,12 +6,12 @@ use nnburst_tflite::TensorInfo;
 
 /// The bytes of an output, with its type and shape.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tensor<'a> {
+pub(crate) struct OutputTensor<'a> {
     info: &'a TensorInfo,
     bytes: &'a [u8],
 }
 
-impl<'a> Tensor<'a> {
+impl<'a> OutputTensor<'a> {
     pub(crate) fn new(info: &'a TensorInfo, bytes: &'a [u8]) -> Self {
         Self { info, bytes }
     }

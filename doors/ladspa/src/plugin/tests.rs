@@ -22,7 +22,7 @@ struct Instance<const CHANNELS: usize> {
 impl<const CHANNELS: usize> Instance<CHANNELS> {
     fn new(rate: u64, models: [PathBuf; 2]) -> Self {
         let rate = Rate::from_hz(rate).unwrap();
-        let plugin = Plugin::<CHANNELS>::with(rate, Options::default(), models, log()).unwrap();
+        let plugin = Plugin::<CHANNELS>::with(rate, DoorOptions::default(), models, log()).unwrap();
         let handle = Box::into_raw(Box::new(plugin)).cast();
         let mut controls = Box::new([1.0, NO_LIMIT_DB, -1.0, -1.0]);
         for (at, value) in controls.iter_mut().enumerate() {
@@ -210,7 +210,7 @@ fn without_networks_the_sound_passes_as_it_is() {
 fn ports_that_are_not_connected_are_left_out() {
     let nowhere = ["/nowhere/1", "/nowhere/2"].map(PathBuf::from);
     let rate = Rate::from_hz(48_000).unwrap();
-    let plugin = Plugin::<1>::with(rate, Options::default(), nowhere, log()).unwrap();
+    let plugin = Plugin::<1>::with(rate, DoorOptions::default(), nowhere, log()).unwrap();
     let handle: Handle = Box::into_raw(Box::new(plugin)).cast();
     let mut latency = 0.0;
     // SAFETY: an instance of this test's, and ports of which one leads to a value.

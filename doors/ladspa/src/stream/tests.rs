@@ -18,7 +18,7 @@ fn noise(samples: usize) -> Vec<f32> {
     (0..samples).map(|_| next()).collect()
 }
 
-fn run(stream: &mut Stream<1>, heard: &[f32], block: usize, controls: Controls) -> Vec<f32> {
+fn run(stream: &mut SoundStream<1>, heard: &[f32], block: usize, controls: Controls) -> Vec<f32> {
     let mut out = Vec::new();
     for heard in heard.chunks(block) {
         stream.begin(heard.len(), controls);
@@ -52,9 +52,9 @@ fn identity(
     })
 }
 
-fn of(rate: Rate, keep: impl Fn(u64) -> bool + Send + 'static) -> (Stream<1>, JoinHandle<()>) {
+fn of(rate: Rate, keep: impl Fn(u64) -> bool + Send + 'static) -> (SoundStream<1>, JoinHandle<()>) {
     let (run, worker) = link();
-    let stream = Stream::new(rate, run);
+    let stream = SoundStream::new(rate, run);
     (stream, identity(worker, keep))
 }
 
@@ -116,7 +116,7 @@ fn without_a_worker_the_sound_is_dry_and_nobody_waits() {
     for rate in [Rate::Hz16000, Rate::Hz48000] {
         let (link, worker) = link();
         worker.shared.set_loaded();
-        let mut stream = Stream::new(rate, link);
+        let mut stream = SoundStream::new(rate, link);
         stream.lose_worker();
         let heard = noise(30_000);
         let begin = Instant::now();
@@ -133,7 +133,7 @@ fn without_a_worker_the_sound_is_dry_and_nobody_waits() {
 fn a_worker_that_is_stuck_costs_a_host_one_long_wait() {
     let (link, worker) = link();
     worker.shared.set_loaded();
-    let mut stream = Stream::new(Rate::Hz16000, link);
+    let mut stream = SoundStream::new(Rate::Hz16000, link);
     let heard = noise(16_000);
     let begin = Instant::now();
     let out = run(&mut stream, &heard, 160, ALL);
@@ -148,7 +148,7 @@ fn a_worker_that_is_stuck_costs_a_host_one_long_wait() {
 #[test]
 fn a_host_that_plays_is_not_kept_waiting() {
     let (link, _worker) = link();
-    let mut stream = Stream::new(Rate::Hz48000, link);
+    let mut stream = SoundStream::new(Rate::Hz48000, link);
     let heard = noise(480);
     let mut longest = Duration::ZERO;
     let begin = Instant::now();
