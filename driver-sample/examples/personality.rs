@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use nnburst_driver::{CpuDriver, Options, Personality, service, uniform_capabilities};
+use nnburst_driver::{CpuDriver, CpuDriverOptions, Personality, service, uniform_capabilities};
 use nnburst_hal::{Capabilities, Model, Operation, OperationType, PerformanceInfo, Subgraph};
 use nnburst_hal_ipc::service_dir;
 
@@ -30,7 +30,7 @@ impl Personality for Convolver {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let driver = CpuDriver::with_personality(Arc::new(Convolver), Options::default());
+    let driver = CpuDriver::with_personality(Arc::new(Convolver), CpuDriverOptions::default());
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some(at) = arguments.iter().position(|argument| argument == "--fd") {
         let fd = arguments.get(at + 1).ok_or("--fd needs a number")?.parse()?;

@@ -2,11 +2,11 @@
 //! support, and one with a vendor extension, all of them personalities of the CPU driver.
 //!
 //! ```
-//! use nnburst_driver::Options;
+//! use nnburst_driver::CpuDriverOptions;
 //! use nnburst_driver_sample::{names, sample_driver};
 //!
 //! assert!(names().any(|name| name == "nnapi-sample_all"));
-//! let driver = sample_driver("nnapi-sample_all", Options::default())?;
+//! let driver = sample_driver("nnapi-sample_all", CpuDriverOptions::default())?;
 //! assert_eq!(driver.device().version_string()?, env!("CARGO_PKG_VERSION"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -17,7 +17,7 @@ mod personalities;
 
 use std::sync::Arc;
 
-use nnburst_driver::{CpuDriver, Options};
+use nnburst_driver::{CpuDriver, CpuDriverOptions};
 
 pub use fibonacci::FIBONACCI_EXTENSION;
 pub use personalities::{FIBONACCI_DRIVER, names};
@@ -34,7 +34,7 @@ pub struct UnknownDriver {
 ///
 /// # Errors
 /// There is none; see [`names`].
-pub fn sample_driver(name: &str, options: Options) -> Result<CpuDriver, UnknownDriver> {
+pub fn sample_driver(name: &str, options: CpuDriverOptions) -> Result<CpuDriver, UnknownDriver> {
     let sample =
         personalities::find(name).ok_or_else(|| UnknownDriver { name: name.to_owned() })?;
     Ok(CpuDriver::with_personality(Arc::new(sample), options))

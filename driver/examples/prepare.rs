@@ -5,7 +5,7 @@
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use nnburst_driver::{CpuDriver, Options};
+use nnburst_driver::{CpuDriver, CpuDriverOptions};
 use nnburst_hal::{
     CACHE_TOKEN_BYTES, CacheHandles, Device, Model, PrepareOptions, Result, wait_for_prepared_model,
 };
@@ -18,7 +18,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         None => 15,
     };
     let model = nnburst_tflite::Imported::open(&path)?.model;
-    let driver = CpuDriver::new(Options::default());
+    let driver = CpuDriver::new(CpuDriverOptions::default());
     let device = driver.device();
     let files = [tempfile::tempfile()?, tempfile::tempfile()?].map(OwnedFd::from);
     let cache = || -> std::io::Result<CacheHandles> {

@@ -13,7 +13,7 @@ use crate::client::Client;
 use crate::copied::Copies;
 use crate::estimate::Quickest;
 use crate::processor::Running;
-use crate::shared::Shared;
+use crate::shared::DriverState;
 
 /// Sessions that wait for the next execution; more are dropped.
 const SPARE_SESSIONS: usize = 4;
@@ -53,7 +53,7 @@ pub(crate) struct Compiled {
     plan: Plan,
     /// The latest at the end.
     spare: Mutex<Vec<Spare>>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<DriverState>,
     client: Arc<Client>,
     priority: Priority,
     pub(crate) quickest: Quickest,
@@ -66,7 +66,7 @@ impl Compiled {
         id: u64,
         model: Model,
         plan: Plan,
-        shared: Arc<Shared>,
+        shared: Arc<DriverState>,
         client: Arc<Client>,
         priority: Priority,
     ) -> Result<Self> {

@@ -24,22 +24,22 @@ use crate::personality::{Cpu, Personality, measured_capabilities};
 use crate::prepared_model::CpuPreparedModel;
 use crate::processor::Running;
 use crate::refusal::{invalid, no_thread};
-use crate::shared::{Options, Shared, VERSION};
+use crate::shared::{CpuDriverOptions, DriverState, VERSION};
 use crate::support::{supported, unreadable};
 
 /// A driver; clones are the same driver.
 #[derive(Clone, Debug)]
-pub struct CpuDriver(Arc<Shared>);
+pub struct CpuDriver(Arc<DriverState>);
 
 impl CpuDriver {
     /// The CPU driver, `nnburst-cpu`.
-    pub fn new(options: Options) -> Self {
+    pub fn new(options: CpuDriverOptions) -> Self {
         Self::with_personality(Arc::new(Cpu), options)
     }
 
     /// A driver of another name, with figures, operations and extensions of its own.
-    pub fn with_personality(personality: Arc<dyn Personality>, options: Options) -> Self {
-        Self(Arc::new(Shared::new(personality, &options)))
+    pub fn with_personality(personality: Arc<dyn Personality>, options: CpuDriverOptions) -> Self {
+        Self(Arc::new(DriverState::new(personality, &options)))
     }
 
     /// Its name.
@@ -75,7 +75,7 @@ impl Driver for CpuDriver {
 
 /// The driver as one client sees it.
 struct CpuDevice {
-    shared: Arc<Shared>,
+    shared: Arc<DriverState>,
     client: Arc<Client>,
 }
 
@@ -228,7 +228,7 @@ impl CpuDevice {
 
 /// A preparation at work.
 struct Preparation {
-    shared: Arc<Shared>,
+    shared: Arc<DriverState>,
     client: Arc<Client>,
     /// When it was asked for.
     launched: Instant,
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn real_time_profiles_are_for_the_driver_s_own_user() {
-        let driver = CpuDriver::new(Options::default());
+        let driver = CpuDriver::new(CpuDriverOptions::default());
         for (trusted, real_time) in [(true, true), (false, false), (false, true)] {
             let uid = if trusted { own_user() } else { own_user() + 1 };
             let device = driver.device_for(Client::new(Arc::default(), uid, None));
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn a_preparation_that_panics_is_a_failure() {
-        let driver = CpuDriver::new(Options::default());
+        let driver = CpuDriver::new(CpuDriverOptions::default());
         for preparations in [None, Some(Pool::new("test", 1, 1))] {
             let client = Arc::new(Client::new(Arc::default(), own_user(), preparations));
             let device = CpuDevice { shared: Arc::clone(&driver.0), client };
@@ -374,7 +374,7 @@ mod tests {
 
     #[test]
     fn preparations_end_with_their_client() {
-        let driver = CpuDriver::new(Options::default());
+        let driver = CpuDriver::new(CpuDriverOptions::default());
         let gone = Arc::new(AtomicBool::new(false));
         let device = driver.device_for(Client::new(Arc::clone(&gone), own_user(), None));
         let prepare = || {

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! ```
-//! use nnburst_driver::{CPU, CpuDriver, Options};
+//! use nnburst_driver::{CPU, CpuDriver, CpuDriverOptions};
 //!
-//! let driver = CpuDriver::new(Options::default());
+//! let driver = CpuDriver::new(CpuDriverOptions::default());
 //! assert_eq!(driver.name(), CPU);
 //! assert_eq!(driver.device().version_string()?, env!("CARGO_PKG_VERSION"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -47,4 +47,4 @@ pub mod testing;
 pub use calibrate::{Measured, Work, calibrate, calibrated, state_dir};
 pub use device::CpuDriver;
 pub use personality::{CPU, Personality, PersonalityExtension, uniform_capabilities};
-pub use shared::Options;
+pub use shared::CpuDriverOptions;

@@ -19,7 +19,7 @@ use crate::execution;
 use crate::fenced;
 use crate::refusal::no_thread;
 use crate::reusable::Reusable;
-use crate::shared::Shared;
+use crate::shared::DriverState;
 
 /// A prepared model of the driver.
 #[derive(Debug)]
@@ -31,7 +31,10 @@ impl CpuPreparedModel {
     }
 
     /// The model behind an object that a driver is handed back, if it is that driver's own.
-    pub(crate) fn of(model: &dyn PreparedModel, shared: &Arc<Shared>) -> Option<Arc<Compiled>> {
+    pub(crate) fn of(
+        model: &dyn PreparedModel,
+        shared: &Arc<DriverState>,
+    ) -> Option<Arc<Compiled>> {
         let compiled = &model.as_any().downcast_ref::<Self>()?.0;
         Arc::ptr_eq(&compiled.shared, shared).then(|| Arc::clone(compiled))
     }
@@ -133,9 +136,9 @@ mod tests {
 
     use super::*;
     use crate::compiled::PATIENCE;
-    use crate::{CpuDriver, Options};
+    use crate::{CpuDriver, CpuDriverOptions};
 
-    fn prepared(options: &Options) -> Arc<dyn PreparedModel> {
+    fn prepared(options: &CpuDriverOptions) -> Arc<dyn PreparedModel> {
         let device = CpuDriver::new(*options).device();
         wait_for_prepared_model(|callback| {
             let (options, cache) = (PrepareOptions::default(), CacheHandles::default());
@@ -147,7 +150,7 @@ mod tests {
     #[test]
     fn warm_up_runs_leave_the_clients_memory_alone_and_can_be_turned_off() {
         for keep_warm in [true, false] {
-            let model = prepared(&Options { keep_warm, ..Options::default() });
+            let model = prepared(&CpuDriverOptions { keep_warm, ..CpuDriverOptions::default() });
             let compiled = &model.as_any().downcast_ref::<CpuPreparedModel>().unwrap().0;
             let mut burst = CpuBurst::new(Arc::clone(compiled)).unwrap();
             let (request, memory) = relu_request(&[1.0, -1.0]).unwrap();
@@ -185,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_model_that_rested_works_again() {
-        let model = prepared(&Options::default());
+        let model = prepared(&CpuDriverOptions::default());
         let compiled = &model.as_any().downcast_ref::<CpuPreparedModel>().unwrap().0;
         let spare = || compiled.spare_sessions();
         let (request, _memory) = relu_request(&[1.0, -1.0]).unwrap();

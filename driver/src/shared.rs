@@ -21,7 +21,7 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The options of a driver.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Options {
+pub struct CpuDriverOptions {
     /// Threads that work on one execution; the results don't depend on it.
     pub threads: usize,
     /// Lets models that allow relaxed precision be computed with bf16 numbers: see
@@ -40,7 +40,7 @@ pub struct Options {
     pub keep_warm: bool,
 }
 
-impl Default for Options {
+impl Default for CpuDriverOptions {
     fn default() -> Self {
         Self {
             threads: 1,
@@ -55,9 +55,9 @@ impl Default for Options {
 
 /// The state that all devices of one driver share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct DriverState {
     pub(crate) personality: Arc<dyn Personality>,
-    pub(crate) options: Options,
+    pub(crate) options: CpuDriverOptions,
     pub(crate) buffers: Arc<Buffers>,
     pub(crate) idle: Arc<IdleWatch>,
     pub(crate) preparing: Quickest,
@@ -68,8 +68,8 @@ pub(crate) struct Shared {
     pub(crate) origin: Origin,
 }
 
-impl Shared {
-    pub(crate) fn new(personality: Arc<dyn Personality>, options: &Options) -> Self {
+impl DriverState {
+    pub(crate) fn new(personality: Arc<dyn Personality>, options: &CpuDriverOptions) -> Self {
         Self {
             personality,
             options: *options,

@@ -14,13 +14,13 @@ use nnburst_hal::{
 use rustix::fs::MemfdFlags;
 
 use crate::cache::testing::with_right_sums;
-use crate::{CpuDriver, Options};
+use crate::{CpuDriver, CpuDriverOptions};
 
 const TOKEN: [u8; CACHE_TOKEN_BYTES] = [5; CACHE_TOKEN_BYTES];
 
 fn device() -> Arc<dyn Device> {
     static DRIVER: OnceLock<CpuDriver> = OnceLock::new();
-    DRIVER.get_or_init(|| CpuDriver::new(Options::default())).device()
+    DRIVER.get_or_init(|| CpuDriver::new(CpuDriverOptions::default())).device()
 }
 
 /// Prepares a valid random model with a few random changes in it, and executes a request that fits

@@ -1,7 +1,7 @@
 //! Nothing is allocated for a frame of a burst, by the client or by the driver.
 
 use nnburst_burst::{BurstController, ControllerOptions};
-use nnburst_driver::{CpuDriver, Options};
+use nnburst_driver::{CpuDriver, CpuDriverOptions};
 use nnburst_hal::testing::{Calls, CountingAllocator};
 use nnburst_hal::*;
 
@@ -42,7 +42,7 @@ fn wait_for_the_preparation_to_end() {
 
 #[test]
 fn a_frame_of_a_burst_allocates_nothing() {
-    let driver = CpuDriver::new(Options::default());
+    let driver = CpuDriver::new(CpuDriverOptions::default());
     let device = driver.device();
     let model = wait_for_prepared_model(|callback| {
         let options = PrepareOptions::default();

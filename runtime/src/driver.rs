@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 pub use nnburst_driver::Measured;
-use nnburst_driver::{CPU, CpuDriver, Options, calibrated, service};
+use nnburst_driver::{CPU, CpuDriver, CpuDriverOptions, calibrated, service};
 use nnburst_driver_sample::sample_driver;
 use nnburst_hal_ipc::{Serving, service_dir, socket_path};
 
@@ -47,7 +47,7 @@ pub(crate) fn cpu(options: &DriverOptions) -> CpuDriver {
 
 /// The CPU driver without any precision hint.
 pub(crate) fn exact() -> CpuDriver {
-    CpuDriver::new(Options::default())
+    CpuDriver::new(CpuDriverOptions::default())
 }
 
 fn find_with(name: &str, options: &DriverOptions, measured: Option<Measured>) -> Result<CpuDriver> {
@@ -62,8 +62,8 @@ fn find_with(name: &str, options: &DriverOptions, measured: Option<Measured>) ->
     })
 }
 
-fn driver_options(options: &DriverOptions) -> Options {
-    let mut driver_options = Options::default();
+fn driver_options(options: &DriverOptions) -> CpuDriverOptions {
+    let mut driver_options = CpuDriverOptions::default();
     driver_options.threads = options.threads.max(1);
     driver_options.bf16 = options.bf16 || Settings::of_process().bf16;
     driver_options.keep_warm = Settings::of_process().keep_warm;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nnburst::hal::{self, ErrorStatus, FenceSignal, Model, Operand};
 use nnburst::{Compilation, CompileOptions, Device, ModelBuilder, PrepareOptions, compile_for};
-use nnburst_driver::Options;
+use nnburst_driver::CpuDriverOptions;
 use nnburst_driver_sample::sample_driver;
 use nnburst_hal::testing::MockModel;
 
@@ -33,7 +33,7 @@ fn counting() -> Model {
 }
 
 fn old_device() -> Device {
-    let driver = sample_driver("nnapi-sample_all", Options::default()).unwrap();
+    let driver = sample_driver("nnapi-sample_all", CpuDriverOptions::default()).unwrap();
     let old = hal::v1_2::upgrade(hal::v1_2::downgrade(driver.device()));
     Device::from_hal("old", old)
 }
@@ -157,7 +157,7 @@ fn who_stands_in_waits_in_the_background_as_well() {
             self.0.notify(result.map(|model| Arc::new(refuses(model)) as _));
         }
     }
-    let driver = sample_driver("nnapi-sample_all", Options::default()).unwrap();
+    let driver = sample_driver("nnapi-sample_all", CpuDriverOptions::default()).unwrap();
     let refusing = Device::from_hal("refusing", Arc::new(Refusing(driver.device())));
     let partitioning = Some(nnburst::Partitioning::WithFallback);
     let options = CompileOptions { partitioning, ..CompileOptions::default() };

@@ -1,6 +1,6 @@
 //! The personalities of the sample drivers: queries, and the operations that each takes.
 
-use nnburst_driver::Options;
+use nnburst_driver::CpuDriverOptions;
 use nnburst_driver_sample::{names, sample_driver};
 use nnburst_hal::*;
 
@@ -25,7 +25,7 @@ fn the_five_drivers_introduce_themselves() {
         assert!(capabilities.operand_performance.iter().all(|entry| positive(entry.info)));
         assert!(positive(capabilities.if_performance) && positive(capabilities.while_performance));
     }
-    assert!(sample_driver("nnapi-sample_none", Options::default()).is_err());
+    assert!(sample_driver("nnapi-sample_none", CpuDriverOptions::default()).is_err());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use nnburst_driver::{CpuDriver, Options};
+use nnburst_driver::{CpuDriver, CpuDriverOptions};
 use nnburst_driver_sample::sample_driver;
 use nnburst_hal::*;
 use nnburst_hal_ipc::{RemoteDevice, Serving};
@@ -26,7 +26,7 @@ pub(crate) fn served(name: &str) -> Served {
 }
 
 pub(crate) fn driver(name: &str) -> CpuDriver {
-    sample_driver(name, Options::default()).unwrap()
+    sample_driver(name, CpuDriverOptions::default()).unwrap()
 }
 
 /// Sends every word of a callback on.

@@ -28,7 +28,7 @@ use rustix::fs::{OFlags, renameat};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::device::CpuDriver;
-use crate::shared::Options;
+use crate::shared::CpuDriverOptions;
 use figures::ONE;
 use judge::RUNS;
 
@@ -39,9 +39,10 @@ impl Measured {
     ///
     /// # Errors
     /// The executor can't compute, `NNBURST_ISA` being set to what the machine lacks.
-    pub fn take(options: Options) -> Result<Self> {
+    pub fn take(options: CpuDriverOptions) -> Result<Self> {
         let mut measured = Self([ONE; Work::ALL.len()]);
-        let (reference, driver) = (CpuDriver::new(Options::default()), CpuDriver::new(options));
+        let (reference, driver) =
+            (CpuDriver::new(CpuDriverOptions::default()), CpuDriver::new(options));
         for (work, info) in Work::ALL.into_iter().zip(&mut measured.0) {
             *info = share(&work::model(work), [&reference, &driver])?;
         }
@@ -51,7 +52,7 @@ impl Measured {
     /// Loads the figures that were kept for a driver of this build with these options; `None` if
     /// nothing was, if what is there says nothing sensible, or if another user could have written
     /// it.
-    pub fn load(dir: &Path, driver: &str, options: &Options) -> Option<Self> {
+    pub fn load(dir: &Path, driver: &str, options: &CpuDriverOptions) -> Option<Self> {
         let text = match read_trusted(&dir.join(file(driver, options)), Owners::own()) {
             Err(error) if error.is_absent() => return None,
             text => text.inspect_err(|error| tracing::warn!(%error, "figures of {driver}")).ok()?,
@@ -80,7 +81,7 @@ impl Measured {
     ///
     /// # Errors
     /// The directory can't be made or written, or isn't this user's alone.
-    pub fn store(&self, dir: &Path, driver: &str, options: &Options) -> io::Result<()> {
+    pub fn store(&self, dir: &Path, driver: &str, options: &CpuDriverOptions) -> io::Result<()> {
         use io::Write;
         let dir = TrustedDir::create(dir, Owners::own())?;
         let mut text = key(options).map_err(io::Error::other)? + "\n";
@@ -100,7 +101,7 @@ impl Measured {
 ///
 /// # Errors
 /// As for [`Measured::take`]; there is nowhere to keep them.
-pub fn calibrate(driver: &str, options: Options) -> Result<Measured> {
+pub fn calibrate(driver: &str, options: CpuDriverOptions) -> Result<Measured> {
     let dir = state_dir().ok_or_else(|| HalError::failure("there is no directory for state"))?;
     let measured = Measured::take(options)?;
     measured.store(&dir, driver, &options).map_err(|error| {
@@ -111,7 +112,7 @@ pub fn calibrate(driver: &str, options: Options) -> Result<Measured> {
 
 /// Returns the figures that [`calibrate`] kept for a driver, if it ever did: by this build and with
 /// these options.
-pub fn calibrated(driver: &str, options: &Options) -> Option<Measured> {
+pub fn calibrated(driver: &str, options: &CpuDriverOptions) -> Option<Measured> {
     Measured::load(&state_dir()?, driver, options)
 }
 
@@ -128,13 +129,13 @@ pub fn state_dir() -> Option<PathBuf> {
 }
 
 /// One file for each number of threads: services with several of them don't take each other's.
-fn file(driver: &str, options: &Options) -> String {
+fn file(driver: &str, options: &CpuDriverOptions) -> String {
     format!("{driver}.{}.figures", options.threads.max(1))
 }
 
 /// Returns the conditions that figures hold for: another build computes otherwise, and so do other
 /// instructions and threads.
-fn key(options: &Options) -> Result<String> {
+fn key(options: &CpuDriverOptions) -> Result<String> {
     let isa = Isa::from_environment().map_err(|error| HalError::failure(error.to_string()))?;
     let (package, threads) = (env!("CARGO_PKG_VERSION"), options.threads.max(1));
     let bf16 = if options.bf16 { " bf16" } else { "" };
@@ -245,8 +246,8 @@ mod tests {
     fn figures_are_measured_and_stay_for_threads_and_build() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("state");
-        let two = Options { threads: 2, ..Options::default() };
-        let one = Options::default();
+        let two = CpuDriverOptions { threads: 2, ..CpuDriverOptions::default() };
+        let one = CpuDriverOptions::default();
         assert_eq!(Measured::load(&dir, "one", &two), None);
         let measured = Measured::take(two).unwrap();
         for (work, info) in measured.figures() {

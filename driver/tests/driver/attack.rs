@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nnburst_burst::{BurstController, ControllerOptions};
-use nnburst_driver::{CpuDriver, Options};
+use nnburst_driver::{CpuDriver, CpuDriverOptions};
 use nnburst_hal::*;
 use nnburst_hal_ipc::{ProcessLimits, RemoteDevice, inherited, raise_descriptor_limit};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -364,8 +364,8 @@ fn process_limits(limits: &[(&str, &str)]) -> ProcessLimits {
 }
 
 /// The driver's options by the names of [`Target::start`].
-fn options(limits: &[(&str, &str)]) -> Options {
-    let mut options = Options::default();
+fn options(limits: &[(&str, &str)]) -> CpuDriverOptions {
+    let mut options = CpuDriverOptions::default();
     for (name, number) in limits {
         match *name {
             "nofile" | "as" | "mappings" | "guards" => {}

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use nnburst_driver::{CpuDriver, Options};
+use nnburst_driver::{CpuDriver, CpuDriverOptions};
 use nnburst_hal::*;
 use nnburst_hal_ipc::{Serving, service_dir};
 
@@ -14,7 +14,7 @@ const LARGE: u32 = 1 << 20;
 
 /// A driver that waits for two seconds, where others wait for ten.
 pub(crate) fn serve() -> Serving {
-    let mut options = Options::default();
+    let mut options = CpuDriverOptions::default();
     options.idle = Duration::from_secs(2);
     options.threads = 3;
     CpuDriver::new(options).service().listen(&service_dir().unwrap()).unwrap()

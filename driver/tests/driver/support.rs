@@ -4,7 +4,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 pub(crate) use nnburst_driver::CPU;
-use nnburst_driver::{CpuDriver, Options, Personality, uniform_capabilities};
+use nnburst_driver::{CpuDriver, CpuDriverOptions, Personality, uniform_capabilities};
 use nnburst_hal::*;
 use nnburst_hal_ipc::{RemoteDevice, Serving};
 
@@ -50,8 +50,8 @@ pub(crate) fn driver(name: &'static str) -> CpuDriver {
         }
     }
     match name {
-        CPU => CpuDriver::new(Options::default()),
-        name => CpuDriver::with_personality(Arc::new(Named(name)), Options::default()),
+        CPU => CpuDriver::new(CpuDriverOptions::default()),
+        name => CpuDriver::with_personality(Arc::new(Named(name)), CpuDriverOptions::default()),
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use nnburst_driver::{CpuDriver, Options};
+use nnburst_driver::{CpuDriver, CpuDriverOptions};
 use nnburst_hal::*;
 use nnburst_hal_ipc::{Peer, Service, inherited, service_dir};
 use rustix::process::{Signal, getpid, kill_process};
@@ -98,7 +98,7 @@ struct Shared {
 }
 
 fn service(fault: Fault) -> Service {
-    let inner = CpuDriver::new(Options::default()).device();
+    let inner = CpuDriver::new(CpuDriverOptions::default()).device();
     let device: Arc<dyn Device> = Arc::new(Driver { fault, inner, shared: Arc::default() });
     Service::new(INSTANCE, move |_: &Peer| Arc::clone(&device))
 }

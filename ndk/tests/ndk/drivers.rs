@@ -10,7 +10,7 @@ use nnburst::hal::{
     OperandPerformance, OperandType, Operation, OperationType, PerformanceInfo, PrepareOptions,
     PreparedModel, PreparedModelCallback, Request, RequestArgument, RequestPool, Timing,
 };
-use nnburst_driver::Options;
+use nnburst_driver::CpuDriverOptions;
 use nnburst_driver_sample::sample_driver;
 use nnburst_hal::testing::MockModel;
 use nnburst_hal_ipc::{Peer, Service, Serving};
@@ -39,7 +39,8 @@ struct Driver {
 
 impl Driver {
     fn new(name: &str) -> Self {
-        let executor = sample_driver("nnapi-sample_all", Options::default()).unwrap().device();
+        let executor =
+            sample_driver("nnapi-sample_all", CpuDriverOptions::default()).unwrap().device();
         Self { name: name.to_owned(), executor }
     }
 

@@ -10,7 +10,7 @@ use nnburst::hal::{
     HalError, Model, OperandPerformance, OperandType, Operation, PerformanceInfo, PrepareOptions,
     PreparedModel, PreparedModelCallback, Version,
 };
-use nnburst_driver::Options;
+use nnburst_driver::CpuDriverOptions;
 use nnburst_driver_sample::sample_driver;
 use nnburst_hal::testing::MockModel;
 
@@ -52,7 +52,7 @@ impl Picky {
         exec_time: f32,
         taste: impl Fn(&Operation, &Model) -> bool + Send + Sync + 'static,
     ) -> Self {
-        let driver = sample_driver("nnapi-sample_all", Options::default()).unwrap();
+        let driver = sample_driver("nnapi-sample_all", CpuDriverOptions::default()).unwrap();
         Self {
             executor: driver.device(),
             exec_time,
