@@ -11,13 +11,13 @@ use crate::sync::spin_loop;
 /// is more than could go back and forth one by one. Who exchanges single messages finds one at a
 /// time and never hangs back.
 #[derive(Debug, Default)]
-pub(crate) struct Stream {
+pub(crate) struct StreamBackoff {
     in_a_row: u32,
     /// The time to hang back, in turns of a polling loop: some 20 to 60 ns each.
     turns: u32,
 }
 
-impl Stream {
+impl StreamBackoff {
     /// Messages at the end of a wait that make a stream.
     const SEVERAL: u32 = 4;
     /// Such waits in a row, before one hangs back.
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn only_several_messages_several_times_in_a_row_make_a_stream() {
-        let mut stream = Stream::default();
+        let mut stream = StreamBackoff::default();
         for (messages, turns) in [(9, 0), (9, 0), (1, 0), (4, 0), (4, 0), (4, 16), (3, 0)] {
             stream.learn(messages * 8, 8, 2048 * 8);
             assert_eq!(stream.turns, turns, "{messages} messages");
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn one_hangs_back_for_longer_until_there_is_enough_to_do() {
-        let mut stream = Stream { in_a_row: 2, turns: 0 };
+        let mut stream = StreamBackoff { in_a_row: 2, turns: 0 };
         let steps =
             [(40, 16), (40, 32), (40, 64), (70, 128), (200, 128), (600, 128), (1100, 64), (50, 0)];
         for (messages, turns) in steps {

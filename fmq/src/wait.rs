@@ -9,7 +9,7 @@ use crate::foresight::{Foresight, Waited};
 use crate::interrupt::Interrupts;
 use crate::memory::{Flag, QueueMemory};
 use crate::ring::{Cursor, Quantum, Side};
-use crate::stream::Stream;
+use crate::stream::StreamBackoff;
 use crate::sync::{FutexWord, Ordering, POLLS_PER_CLOCK_READING, clock, spin_loop};
 use crate::{EventFlag, QueueError};
 
@@ -97,7 +97,7 @@ pub(crate) struct Waiter {
     notify: Notify,
     recent: Recent,
     foresight: Foresight,
-    stream: Stream,
+    stream: StreamBackoff,
     /// `true` if publications are announced: there is an event flag, and there are bits to set.
     announces: bool,
 }
@@ -113,7 +113,7 @@ impl Waiter {
             notify,
             recent: Recent::default(),
             foresight: Foresight::default(),
-            stream: Stream::default(),
+            stream: StreamBackoff::default(),
         }
     }
 

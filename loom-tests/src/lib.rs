@@ -89,7 +89,7 @@
 //!
 //! - word is looked for after the packet is seen (`burst/src/server/listener.rs`):
 //!   `a_slot_used_anew_is_never_the_memory_before`.
-//! - the interrupt is reset before word is taken (`burst/src/server/control.rs`):
+//! - the interrupt is reset before word is taken (`burst/src/server/mailbox.rs`):
 //!   `a_slot_used_anew_is_never_the_memory_before`.
 //! - a slot is free after the driver was told (`burst/src/client/slots.rs`):
 //!   `a_memory_that_goes_elsewhere_while_a_request_is_in_flight_harms_nobody`.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use nnburst_fmq::{Producer, QueueError, Wait};
 use nnburst_hal::{BurstCallback, ErrorStatus, MeasureTiming, TimePoint, Timing};
 
-use super::control::Pending;
-use super::{BurstExecutor, Control, Live, MAX_SLOTS};
+use super::mailbox::Pending;
+use super::{BurstExecutor, Live, MAX_SLOTS, Mailbox};
 use crate::channel::Receiver;
 use crate::packet::{
     BurstAnswer, BurstPool, BurstRequest, Dialect, DriverTimes, RequestDatum, ResultDatum,
@@ -24,7 +24,7 @@ pub(super) struct Listener {
     pub(super) results: Producer<ResultDatum>,
     pub(super) executor: Box<dyn BurstExecutor>,
     pub(super) callback: Arc<dyn BurstCallback>,
-    pub(super) control: Arc<Control>,
+    pub(super) mailbox: Arc<Mailbox>,
     pub(super) live: Arc<Live>,
     pub(super) dialect: Dialect,
     pub(super) pipelined: bool,
@@ -50,7 +50,7 @@ impl Listener {
 
     /// Waits for a packet, or for word, and attends to it.
     fn turn(&mut self) -> Result<(), Over> {
-        let Self { requests, executor, control, request, answer, packet, .. } = self;
+        let Self { requests, executor, mailbox, request, answer, packet, .. } = self;
         let (dialect, warms_up) = (self.dialect, &mut self.warms_up);
         let idle = |last: &[RequestDatum], has_come: &mut dyn FnMut() -> bool| {
             // What panics has nothing left to do; the burst goes on.
@@ -62,7 +62,7 @@ impl Listener {
                 if *warms_up {
                     *warms_up = false; // until it went well
                     if deserialize_request(last, dialect, request).is_ok() {
-                        let mut is_over = || has_come() || control.has_pending();
+                        let mut is_over = || has_come() || mailbox.has_pending();
                         executor.warm_up(request, answer, &mut is_over);
                         let _ = serialize_answer(answer, dialect, packet);
                         *warms_up = true;
@@ -88,7 +88,7 @@ impl Listener {
         };
         // Once the packet is here and before it is run: it may use slots anew that were freed
         // before it was sent, maybe while this thread was attending to an earlier word.
-        if self.control.has_pending() {
+        if self.mailbox.has_pending() {
             self.attend()?;
         }
         match parsed {
@@ -115,7 +115,7 @@ impl Listener {
 
     /// Does what others left word of.
     fn attend(&mut self) -> Result<(), Over> {
-        let Pending { freed, stop } = self.control.take_pending();
+        let Pending { freed, stop } = self.mailbox.take_pending();
         for slot in freed {
             self.executor.remove(slot);
             if let Some(used) = index(slot).and_then(|index| self.used.get_mut(index)) {

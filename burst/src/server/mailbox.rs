@@ -2,7 +2,7 @@
 //!
 //! | edge | release | acquire | hands over |
 //! |---|---|---|---|
-//! | `word` | [`Control::post`] | [`Control::has_pending`], the lock | slots to drop, the end |
+//! | `word` | [`Mailbox::post`] | [`Mailbox::has_pending`], the lock | slots to drop, the end |
 
 use nnburst_fmq::Cancel;
 
@@ -12,7 +12,7 @@ use crate::sync::{Mutex, lock};
 
 /// Shared by the burst's thread and those that post requests to it.
 #[derive(Debug, Default)]
-pub(super) struct Control {
+pub(super) struct Mailbox {
     /// Ends the thread's wait. The thread resets it before it takes what is pending.
     interrupt: Cancel,
     pending: Mutex<Pending>,
@@ -42,7 +42,7 @@ impl Pending {
     }
 }
 
-impl Control {
+impl Mailbox {
     /// The handle that the thread's waits have to be attached to.
     pub(super) fn interrupt(&self) -> &Cancel {
         &self.interrupt

@@ -6,7 +6,7 @@
 //! the burst, because nothing that follows could be believed.
 //!
 //! The thread alone holds the executor and its cache, so the way of a frame takes no lock. Who
-//! frees a slot or tears the burst down leaves word (`control`) and interrupts the thread's wait.
+//! frees a slot or tears the burst down leaves word (`mailbox`) and interrupts the thread's wait.
 //!
 //! A client frees a slot before it uses the number again, and the packet that uses it is published
 //! after [`BurstServer::free_memory`](nnburst_hal::BurstContext::free_memory) returned; so the
@@ -14,10 +14,10 @@
 //! a memory that was freed before.
 
 mod cache;
-mod control;
 mod executor;
 mod listener;
 mod live;
+mod mailbox;
 
 use std::sync::Arc;
 
@@ -29,10 +29,10 @@ use nnburst_hal::{
 };
 
 pub use cache::{MAX_SLOTS, SlotCache};
-use control::Control;
 pub use executor::{BurstExecutor, PreparedModelExecutor};
 use listener::Listener;
 use live::Live;
+use mailbox::Mailbox;
 
 use crate::channel::{ChannelError, PollingWindow, Receiver, attach, packet_storage};
 use crate::packet::{BurstAnswer, BurstRequest, Dialect, RequestDatum, ResultDatum};
@@ -46,7 +46,7 @@ const MAX_DEPTH: u32 = 64;
 /// request it is at, and is joined.
 #[derive(Debug)]
 pub struct BurstServer {
-    control: Arc<Control>,
+    mailbox: Arc<Mailbox>,
     live: Arc<Live>,
     terms: BurstTerms,
     thread: Option<JoinHandle<()>>,
@@ -85,13 +85,13 @@ impl BurstServer {
         let window = options
             .polling_window
             .map_or_else(|| PollingWindow::for_preference(options.preference), PollingWindow::of);
-        let control = Arc::new(Control::default());
+        let mailbox = Arc::new(Mailbox::default());
         let live = Arc::new(Live::new());
         let mut requests = Receiver::new(requests, window, depth > 1).map_err(of_requests)?;
         let answer = packet_storage(results.capacity()).map_err(of_results)?;
         let mut results = results.into_producer();
-        requests.set_cancel(control.interrupt());
-        results.set_cancel(control.interrupt());
+        requests.set_cancel(mailbox.interrupt());
+        results.set_cancel(mailbox.interrupt());
         if let Some(peer) = peer {
             requests.set_peer(peer);
             results.set_peer(peer);
@@ -105,7 +105,7 @@ impl BurstServer {
             results,
             executor,
             callback,
-            control: Arc::clone(&control),
+            mailbox: Arc::clone(&mailbox),
             live: Arc::clone(&live),
             dialect,
             pipelined: depth > 1,
@@ -119,7 +119,7 @@ impl BurstServer {
         };
         let (thread, warnings) = start(listener, options.real_time.clone())?;
         let terms = BurstTerms { extended: options.extended, depth, warnings };
-        Ok(Self { control, live, terms, thread: Some(thread), origin: Origin::here() })
+        Ok(Self { mailbox, live, terms, thread: Some(thread), origin: Origin::here() })
     }
 
     /// Starts a burst for any prepared model; see [`PreparedModelExecutor`].
@@ -148,7 +148,7 @@ impl BurstServer {
 impl BurstContext for BurstServer {
     fn free_memory(&self, slot: i32) {
         if self.origin.is_here() {
-            self.control.post(|pending| pending.free(slot));
+            self.mailbox.post(|pending| pending.free(slot));
         }
     }
 
@@ -164,11 +164,11 @@ impl BurstContext for BurstServer {
 impl Drop for BurstServer {
     fn drop(&mut self) {
         if !self.origin.is_here() {
-            // The thread, and whoever locks the control, are the parent's.
+            // The thread, and whoever locks the mailbox, are the parent's.
             std::mem::forget(self.thread.take());
             return;
         }
-        self.control.post(|pending| pending.stop = true);
+        self.mailbox.post(|pending| pending.stop = true);
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != sync::current().id()
         {

@@ -22,7 +22,7 @@ const RING: &str = "fmq/src/ring.rs";
 const FLAG: &str = "fmq/src/event_flag.rs";
 const INTERRUPT: &str = "fmq/src/interrupt.rs";
 const UNSYNC: &str = "fmq/src/unsync/cursor.rs";
-const CONTROL: &str = "burst/src/server/control.rs";
+const MAILBOX: &str = "burst/src/server/mailbox.rs";
 const LISTENER: &str = "burst/src/server/listener.rs";
 const CONTROLLER: &str = "burst/src/client/controller/mod.rs";
 const SLOTS: &str = "burst/src/client/slots.rs";
@@ -175,12 +175,12 @@ const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         what: "burst word, looked for before the packet", file: LISTENER,
-        from: "        if self.control.has_pending() {\n",
-        to: "        if parsed.is_none() && self.control.has_pending() {\n",
+        from: "        if self.mailbox.has_pending() {\n",
+        to: "        if parsed.is_none() && self.mailbox.has_pending() {\n",
         caught_by: "a_slot_used_anew_is_never_the_memory_before",
     },
     Mutant {
-        what: "burst word, reset before it is taken", file: CONTROL,
+        what: "burst word, reset before it is taken", file: MAILBOX,
         from: "        self.interrupt.reset();\n        let mut pending = lock(&self.pending);\n        Pending { freed: std::mem::take(&mut pending.freed), stop: pending.stop }\n",
         to: "        let mut pending = lock(&self.pending);\n        let taken = Pending { freed: std::mem::take(&mut pending.freed), stop: pending.stop };\n        drop(pending);\n        self.interrupt.reset();\n        taken\n",
         caught_by: "a_slot_used_anew_is_never_the_memory_before",
