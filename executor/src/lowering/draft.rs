@@ -10,7 +10,7 @@ use nnburst_kernels::tensor::{AlignedBytes, In, Shape, poll};
 use super::state::{Storage, Value};
 use crate::lowering::extension::Types;
 use crate::lowering::io::map_rows;
-use crate::lowering::part::Part;
+use crate::lowering::part::StepPart;
 use crate::lowering::step::{KnownOutput, Work};
 use crate::lowering::{Label, Words};
 
@@ -105,7 +105,7 @@ pub(crate) struct DraftStep {
     pub(crate) scratch_share: usize,
     pub(crate) work: Work,
     /// What it can be joined with other steps by.
-    pub(crate) part: Option<Part>,
+    pub(crate) part: Option<StepPart>,
     /// Inputs of the output's size that output 0 may be written over: each element is read before
     /// it is written.
     pub(crate) in_place: &'static [usize],
@@ -359,7 +359,7 @@ impl Draft {
             scratch: DraftPlace::Omitted,
             scratch_share: 0,
             work,
-            part: Some(Part::Join { offsets: vec![0], rows: 1 }),
+            part: Some(StepPart::Join { offsets: vec![0], rows: 1 }),
             in_place: &[],
             rows: vec![(Port::Input(0), None)],
         });

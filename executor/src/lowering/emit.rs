@@ -15,7 +15,7 @@ use super::draft::{DraftPlace, DraftStep};
 use super::pieces::Pieces;
 use super::state::{Border, Storage};
 use crate::lowering::io::share_stride;
-use crate::lowering::part::Part;
+use crate::lowering::part::StepPart;
 use crate::lowering::step::{DynamicTarget, Work};
 use crate::lowering::{DynamicOutput, Io, Label, Lowered, OpBuilder};
 
@@ -116,7 +116,7 @@ impl OpBuilder<'_> {
             self.state.values[to].border = Some(Border { from, sides: sides.into() });
         }
         if let Some(step) = self.draft.steps.last_mut() {
-            step.part = Some(Part::Border);
+            step.part = Some(StepPart::Border);
         }
     }
 
@@ -190,7 +190,7 @@ impl OpBuilder<'_> {
         let (read, written) = (row(lines.patches().channels), row(lines.channels()));
         self.rows(&[(Port::Input(0), read), (Port::Output, written)]);
         if let Some(step) = self.draft.steps.last_mut() {
-            step.part = Some(Part::Lines(lines));
+            step.part = Some(StepPart::Lines(lines));
         }
     }
 
@@ -199,7 +199,7 @@ impl OpBuilder<'_> {
     /// span of it, in place too.
     pub(crate) fn join_sum(&mut self, combine: Combine) {
         if let Some(step) = self.draft.steps.last_mut() {
-            step.part = Some(Part::Sum(combine));
+            step.part = Some(StepPart::Sum(combine));
         }
     }
 
@@ -207,7 +207,7 @@ impl OpBuilder<'_> {
     /// with what reads it.
     pub(crate) fn join_table(&mut self, table: [u8; 256]) {
         if let Some(step) = self.draft.steps.last_mut() {
-            step.part = Some(Part::Table(Box::new(table)));
+            step.part = Some(StepPart::Table(Box::new(table)));
         }
     }
 
@@ -215,7 +215,7 @@ impl OpBuilder<'_> {
     /// with it.
     pub(crate) fn join_cell(&mut self, cell: Arc<dyn Any + Send + Sync>) {
         if let Some(step) = self.draft.steps.last_mut() {
-            step.part = Some(Part::Cell(cell));
+            step.part = Some(StepPart::Cell(cell));
         }
     }
 
@@ -224,7 +224,7 @@ impl OpBuilder<'_> {
     /// them may put them there by itself.
     pub(crate) fn join_parts(&mut self, offsets: Vec<usize>, rows: usize) {
         if let Some(step) = self.draft.steps.last_mut() {
-            step.part = Some(Part::Join { offsets, rows });
+            step.part = Some(StepPart::Join { offsets, rows });
         }
     }
 
@@ -232,7 +232,7 @@ impl OpBuilder<'_> {
     /// lie in input 0, from byte `start` on. Whoever takes such rows may read them there.
     pub(crate) fn take_rows(&mut self, output: usize, start: usize, apart: Apart) {
         if let Some(step) = self.draft.steps.last_mut() {
-            step.part = Some(Part::Take { output, start, apart });
+            step.part = Some(StepPart::Take { output, start, apart });
             let others = step.outputs.iter_mut().enumerate().filter(|(at, _)| *at != output);
             others.for_each(|(_, other)| *other = DraftPlace::Omitted);
         }

@@ -15,17 +15,17 @@ use crate::lowering::step::{Place, Step};
 
 /// Address range that a [`Place`] points into; filled at the start of each run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Slot {
+pub(crate) struct SlotMemory {
     pub(crate) start: *mut u8,
     pub(crate) len: usize,
 }
 
 // SAFETY: a slot is an address range and is only followed while its owner is borrowed by the run.
-unsafe impl Send for Slot {}
+unsafe impl Send for SlotMemory {}
 // SAFETY: as for Send.
-unsafe impl Sync for Slot {}
+unsafe impl Sync for SlotMemory {}
 
-impl Slot {
+impl SlotMemory {
     pub(crate) const EMPTY: Self =
         Self { start: std::ptr::NonNull::<u64>::dangling().as_ptr().cast(), len: 0 };
 
@@ -42,7 +42,7 @@ impl Slot {
 /// A step's inputs, outputs and scratch, by the operation's own positions.
 #[derive(Debug)]
 pub struct Io<'a> {
-    slots: &'a [Slot],
+    slots: &'a [SlotMemory],
     step: &'a Step,
     /// The number of our share among the step's shares of scratch memory.
     share: usize,
@@ -51,12 +51,12 @@ pub struct Io<'a> {
 }
 
 impl<'a> Io<'a> {
-    pub(crate) fn new(slots: &'a [Slot], step: &'a Step) -> Self {
+    pub(crate) fn new(slots: &'a [SlotMemory], step: &'a Step) -> Self {
         Self::of_thread(slots, step, 0)
     }
 
     /// For one of several threads that share the step.
-    pub(crate) fn of_thread(slots: &'a [Slot], step: &'a Step, thread: usize) -> Self {
+    pub(crate) fn of_thread(slots: &'a [SlotMemory], step: &'a Step, thread: usize) -> Self {
         Self { slots, step, share: thread, first: [0; 2] }
     }
 
@@ -170,7 +170,7 @@ pub(crate) fn share_stride(share: usize) -> usize {
 /// the stage is planned; the range is checked all the same, since a client chooses the length of
 /// some of them.
 #[inline]
-pub(crate) fn resolve<'a>(place: &Place, slots: &[Slot]) -> ViewMut<'a> {
+pub(crate) fn resolve<'a>(place: &Place, slots: &[SlotMemory]) -> ViewMut<'a> {
     match place {
         Place::Omitted => ViewMut::of(&mut []),
         Place::Constant(bytes) => {

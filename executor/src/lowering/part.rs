@@ -9,7 +9,7 @@ use nnburst_kernels::tensor::rows::Apart;
 
 /// What of a step other steps could be joined with.
 #[derive(Clone)]
-pub(crate) enum Part {
+pub(crate) enum StepPart {
     /// A convolution of input 0.
     Lines(Arc<dyn Lines>),
     /// Each element from those of inputs 0 and 1 at its place, both of the output's shape: a sum,

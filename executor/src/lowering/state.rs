@@ -55,7 +55,7 @@ pub(crate) struct Border {
 
 /// A graph that is being lowered: the one of the run, or within it the branch of an IF.
 #[derive(Clone, Debug)]
-pub(crate) struct Frame {
+pub(crate) struct GraphFrame {
     pub(crate) graph: usize,
     /// The next operation.
     pub(crate) next: usize,
@@ -69,7 +69,7 @@ pub(crate) struct Frame {
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     pub(crate) values: Vec<Value>,
-    pub(crate) frames: Vec<Frame>,
+    pub(crate) frames: Vec<GraphFrame>,
     pub(crate) slots: usize,
     /// Bytes of constants that were computed when the plan was made.
     pub(crate) folded: usize,
@@ -158,7 +158,7 @@ impl State {
             .zip(&this.operands)
             .map(|(value, operand)| value.unwrap_or_else(|| self.add(Value::of(operand))))
             .collect();
-        self.frames.push(Frame { graph, next: 0, map, copies });
+        self.frames.push(GraphFrame { graph, next: 0, map, copies });
     }
 
     fn add(&mut self, value: Value) -> ValueId {

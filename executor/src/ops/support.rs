@@ -288,7 +288,7 @@ pub(crate) struct Broadcast {
 /// A span of results: where it starts in the output and in both operands, how long it is, and
 /// whether each operand moves along (1) or repeats one element (0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Line {
+pub(crate) struct BroadcastSpan {
     pub(crate) at: usize,
     pub(crate) from: [usize; 2],
     pub(crate) len: usize,
@@ -326,10 +326,10 @@ impl Broadcast {
     #[inline(always)]
     pub(crate) fn each_line(
         &self,
-        mut each: impl FnMut(Line) -> Result<(), String>,
+        mut each: impl FnMut(BroadcastSpan) -> Result<(), String>,
     ) -> Result<(), String> {
         let Some((&len, outer)) = self.extents.split_last() else {
-            return each(Line { at: 0, from: [0, 0], len: 1, steps: [0, 0] });
+            return each(BroadcastSpan { at: 0, from: [0, 0], len: 1, steps: [0, 0] });
         };
         let rows: usize = outer.iter().product();
         let last = outer.len();
@@ -342,7 +342,7 @@ impl Broadcast {
                 from[0] += at * self.strides[0][axis];
                 from[1] += at * self.strides[1][axis];
             }
-            each(Line { at: row * len, from, len, steps })?;
+            each(BroadcastSpan { at: row * len, from, len, steps })?;
         }
         Ok(())
     }
@@ -363,7 +363,7 @@ impl Broadcast {
         let is_one_piece = a.is_one_piece() && b.is_one_piece() && output.is_one_piece();
         let (all_a, all_b, all) = (a.all(), b.all(), output.all());
         let mut unreported = 0;
-        self.each_line(|Line { at, from, len, steps }| {
+        self.each_line(|BroadcastSpan { at, from, len, steps }| {
             // Long spans are cut; short ones are reported together.
             if is_one_piece && len <= poll::CHUNK {
                 unreported += LINE_NS + len;
@@ -435,13 +435,13 @@ mod tests {
                 .unwrap();
             lines
         };
-        let whole = Line { at: 0, from: [0, 0], len: 24, steps: [1, 1] };
+        let whole = BroadcastSpan { at: 0, from: [0, 0], len: 24, steps: [1, 1] };
         assert_eq!(lines(&[2, 3, 4], &[2, 3, 4], &[2, 3, 4]), [whole]);
-        assert_eq!(lines(&[2, 3, 4], &[2, 3, 4], &[1]), [Line { steps: [1, 0], ..whole }]);
+        assert_eq!(lines(&[2, 3, 4], &[2, 3, 4], &[1]), [BroadcastSpan { steps: [1, 0], ..whole }]);
         let rows = lines(&[2, 3, 4], &[2, 3, 4], &[4]);
         assert_eq!(rows.len(), 6);
-        assert_eq!(rows[5], Line { at: 20, from: [20, 0], len: 4, steps: [1, 1] });
-        assert_eq!(lines(&[1], &[1], &[1]), [Line { len: 1, steps: [0, 0], ..whole }]);
+        assert_eq!(rows[5], BroadcastSpan { at: 20, from: [20, 0], len: 4, steps: [1, 1] });
+        assert_eq!(lines(&[1], &[1], &[1]), [BroadcastSpan { len: 1, steps: [0, 0], ..whole }]);
         assert_eq!(lines(&[0, 2], &[0, 2], &[2]), []);
     }
 }

@@ -5,7 +5,7 @@ use crate::lowering::draft::{Draft, DraftPlace, DraftStep};
 use crate::lowering::step::{Place, Step};
 
 /// The places of locals, once laid out.
-pub(super) struct Layout {
+pub(super) struct ArenaLayout {
     pub(super) slot: usize,
     /// The place of each in its slot.
     homes: Vec<DraftPlace>,
@@ -14,7 +14,7 @@ pub(super) struct Layout {
 
 impl Draft {
     /// Lays the locals out by the steps that touch them.
-    pub(super) fn lay_out(&self, slot: usize) -> Layout {
+    pub(super) fn lay_out(&self, slot: usize) -> ArenaLayout {
         let mut lifetimes: Vec<Lifetime> = self
             .local_sizes()
             .map(|bytes| Lifetime { bytes, first: usize::MAX, last: 0 })
@@ -44,11 +44,11 @@ impl Draft {
             }
             place => place,
         };
-        Layout { slot, homes: (0..self.local_count()).map(home).collect(), bytes }
+        ArenaLayout { slot, homes: (0..self.local_count()).map(home).collect(), bytes }
     }
 }
 
-impl Layout {
+impl ArenaLayout {
     /// Slot and offset of a local.
     pub(super) fn home(&self, local: usize) -> (usize, usize) {
         match self.homes[local] {

@@ -19,7 +19,7 @@ use crate::lowering::pieces::keep_short_whole;
 use crate::lowering::state::{State, Storage, ValueId};
 use crate::lowering::step::DynamicTarget;
 use crate::lowering::{CompileError, Control, OpBuilder};
-use crate::plan::layout::Layout;
+use crate::plan::layout::ArenaLayout;
 use crate::plan::passes::compose::compose;
 use crate::plan::passes::fold::fold;
 use crate::plan::passes::fuse::fuse;
@@ -220,7 +220,7 @@ fn leave(context: &Context, state: &mut State, draft: &mut Draft) -> Result<(), 
 }
 
 /// Gives everything that later stages may read its place in this stage's arena.
-fn keep(context: &Context, state: &mut State, draft: &mut Draft, extra: &[ValueId]) -> Layout {
+fn keep(context: &Context, state: &mut State, draft: &mut Draft, extra: &[ValueId]) -> ArenaLayout {
     let mut needed = vec![false; state.values.len()];
     for frame in &state.frames {
         let operations = &context.graphs[frame.graph].operations;
@@ -320,7 +320,7 @@ fn take_slots(state: &mut State, targets: &[DynamicTarget]) {
 fn finish(
     context: &Context,
     draft: Draft,
-    layout: &Layout,
+    layout: &ArenaLayout,
     tail: Tail,
     state: Option<State>,
 ) -> Result<Stage, CompileError> {

@@ -9,7 +9,7 @@ use nnburst_kernels::tensor::AlignedBytes;
 use super::{Input, Output};
 use crate::lowering::RunError;
 use crate::lowering::extension::Types;
-use crate::lowering::io::Slot;
+use crate::lowering::io::SlotMemory;
 use crate::lowering::state::ArgumentShape;
 
 /// The destination of outputs.
@@ -35,14 +35,14 @@ impl Sink<'_> {
     }
 
     /// Returns the destination of one; an empty place where it is unknown or omitted.
-    pub(super) fn slot(&mut self, index: usize) -> Slot {
+    pub(super) fn slot(&mut self, index: usize) -> SlotMemory {
         match self {
             Self::Given(outputs) => match outputs.get(index) {
-                Some(Output::Buffer { bytes, .. }) => Slot::of(*bytes),
-                _ => Slot::EMPTY,
+                Some(Output::Buffer { bytes, .. }) => SlotMemory::of(*bytes),
+                _ => SlotMemory::EMPTY,
             },
             Self::Owned(buffers) => {
-                buffers.get_mut(index).map_or(Slot::EMPTY, |b| Slot::of(b.view_mut()))
+                buffers.get_mut(index).map_or(SlotMemory::EMPTY, |b| SlotMemory::of(b.view_mut()))
             }
         }
     }
@@ -109,9 +109,9 @@ pub(super) fn input_slot(
     input: &Input<'_>,
     shape: &ArgumentShape,
     element_bytes: usize,
-) -> Result<Slot, RunError> {
+) -> Result<SlotMemory, RunError> {
     let (Input::Value { bytes, .. }, ArgumentShape::Known(dimensions)) = (input, shape) else {
-        return Ok(Slot::EMPTY);
+        return Ok(SlotMemory::EMPTY);
     };
     // An overflow here would have been refused when the shape was lowered; types that nobody
     // described have no size, and reads are checked in any case.
@@ -122,7 +122,7 @@ pub(super) fn input_slot(
         let what = format!("takes {needed} bytes for {dimensions:?}, given {}", bytes.len());
         return Err(RunError::Argument { direction: "input", index, what });
     }
-    Ok(Slot::of_input(*bytes))
+    Ok(SlotMemory::of_input(*bytes))
 }
 
 /// The request has as many arguments as the model.

@@ -12,7 +12,7 @@ use super::arguments::Sink;
 use super::runner::{Runner, view_of};
 use super::{Input, Orders};
 use crate::lowering::context::Context;
-use crate::lowering::io::Slot;
+use crate::lowering::io::SlotMemory;
 use crate::lowering::{CompileError, DynamicOutput, RunError};
 use crate::plan::LoopTail;
 
@@ -47,7 +47,7 @@ impl Loop {
         &mut self,
         context: &Context,
         tail: &LoopTail,
-        slots: &[Slot],
+        slots: &[SlotMemory],
         orders: &mut Orders<'_>,
     ) -> Result<Vec<DynamicOutput>, RunError> {
         let start = Instant::now();

@@ -18,7 +18,7 @@ use super::loops::Loop;
 use super::warm_up::warm_up;
 use super::{Input, Orders, Output, StepTime};
 use crate::lowering::context::Context;
-use crate::lowering::io::{Slot, resolve};
+use crate::lowering::io::{SlotMemory, resolve};
 use crate::lowering::state::{ArgumentShape, State, Storage};
 use crate::lowering::step::{DynamicTarget, Place, Step, Work};
 use crate::lowering::{CompileError, Control, DynamicOutput, Io, RunError};
@@ -32,7 +32,7 @@ const MAX_VARIANTS: usize = 8;
 pub(super) struct Runner {
     graph: usize,
     roots: Vec<Root>,
-    slots: Vec<Slot>,
+    slots: Vec<SlotMemory>,
     shapes: Vec<OutputShape>,
 }
 
@@ -107,7 +107,7 @@ fn or_forget<T>(
 struct Walk<'r, 's, 'o, 'c> {
     context: &'r Context,
     orders: &'r mut Orders<'c>,
-    slots: &'r mut Vec<Slot>,
+    slots: &'r mut Vec<SlotMemory>,
     shapes: &'r mut [OutputShape],
     sink: &'s mut Sink<'o>,
 }
@@ -298,8 +298,8 @@ impl Walk<'_, '_, '_, '_> {
         }
         arena.try_grow(stage.arena_bytes, self.context.budget.as_ref())?;
         if !matches!(stage.tail, Tail::End) || stage.arena_bytes > 0 {
-            self.slots.resize(stage.arena_slot, Slot::EMPTY);
-            self.slots.push(Slot::of(arena.view_mut()));
+            self.slots.resize(stage.arena_slot, SlotMemory::EMPTY);
+            self.slots.push(SlotMemory::of(arena.view_mut()));
         }
         Ok(())
     }
@@ -421,7 +421,7 @@ impl Walk<'_, '_, '_, '_> {
                 poll::halted()?;
             } else {
                 let mut bytes = made.bytes.charged_to(budget)?;
-                self.slots.push(Slot::of(bytes.view_mut()));
+                self.slots.push(SlotMemory::of(bytes.view_mut()));
                 kept.push(bytes);
             }
             shapes.push(dimensions);
@@ -511,7 +511,7 @@ fn tail_step(index: usize) -> Step {
 ///
 /// # Safety
 /// The memory of the slots stays mapped for `'a`, and so does the constant of the place.
-pub(super) unsafe fn view_of<'a>(place: &Place, slots: &[Slot]) -> View<'a> {
+pub(super) unsafe fn view_of<'a>(place: &Place, slots: &[SlotMemory]) -> View<'a> {
     let view: ViewMut<'_> = resolve(place, slots);
     // SAFETY: as the caller promises.
     unsafe { View::from_raw(view.as_mut_ptr().cast_const(), view.len()) }

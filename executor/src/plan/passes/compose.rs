@@ -9,7 +9,7 @@ use nnburst_kernels::tensor::poll;
 use crate::lowering::Label;
 use crate::lowering::draft::{Draft, DraftPlace, DraftStep, Readers};
 use crate::lowering::io::map_rows;
-use crate::lowering::part::Part;
+use crate::lowering::part::StepPart;
 use crate::lowering::step::Work;
 
 /// Makes one table of a table and what alone reads it, together with what the table is of.
@@ -25,7 +25,7 @@ pub(in crate::plan) fn compose(draft: &mut Draft, isa: Isa) {
             let step = &mut draft.steps[at];
             step.inputs = vec![input];
             step.in_place = &[0];
-            step.part = Some(Part::Table(Box::new(table)));
+            step.part = Some(StepPart::Table(Box::new(table)));
             let table = ByteTable::new(isa, table);
             let shape = step.label.shape.clone();
             step.label = Label { kernel: "byte_table", form: table.isa(), shape, operations: 0 };
@@ -41,7 +41,7 @@ pub(in crate::plan) fn compose(draft: &mut Draft, isa: Isa) {
 /// The table that step `at` reads alone and could take the place of, and the results of both.
 fn find(draft: &Draft, readers: &Readers, at: usize) -> Option<(usize, [u8; 256])> {
     let step = &draft.steps[at];
-    let Some(Part::Sum(combine)) = &step.part else { return None };
+    let Some(StepPart::Sum(combine)) = &step.part else { return None };
     let [a, b, ..] = &step.inputs[..] else { return None };
     let [output] = &step.outputs[..] else { return None };
     if !step.label.is_integer() || a.len() != output.len() || b.len() != output.len() {
@@ -55,7 +55,7 @@ fn find(draft: &Draft, readers: &Readers, at: usize) -> Option<(usize, [u8; 256]
         };
         // It is near, mostly; nobody else makes the local.
         let inner = draft.steps[..at].iter().rposition(makes)?;
-        let Some(Part::Table(table)) = &draft.steps[inner].part else { return None };
+        let Some(StepPart::Table(table)) = &draft.steps[inner].part else { return None };
         if !readers.are(local, 1) || !same(draft, of, &draft.steps[inner].inputs[0]) {
             return None;
         }

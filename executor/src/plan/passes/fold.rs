@@ -10,7 +10,7 @@ use nnburst_kernels::tensor::{AlignedBytes, OpError, poll};
 
 use crate::lowering::Io;
 use crate::lowering::draft::{Draft, DraftPlace};
-use crate::lowering::io::Slot;
+use crate::lowering::io::SlotMemory;
 use crate::lowering::state::{State, Storage, ValueId};
 
 /// Larger results, with what computing them takes, are left to the run: a few bytes of a model may
@@ -54,7 +54,7 @@ pub(in crate::plan) fn fold(
     }
     state.folded = total;
     let mut arena = AlignedBytes::zeroed(layout.bytes);
-    let slots = [Slot::of(arena.view_mut())];
+    let slots = [SlotMemory::of(arena.view_mut())];
     for step in std::mem::take(&mut own.steps) {
         let step = layout.step(step);
         step.work.run(Io::new(&slots, &step)).map_err(OpError::rule)?;

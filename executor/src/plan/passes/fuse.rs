@@ -14,7 +14,7 @@ use nnburst_kernels::tensor::rows::Port;
 
 use crate::lowering::draft::{Draft, DraftPlace, DraftStep, Readers};
 use crate::lowering::io::share_stride;
-use crate::lowering::part::Part;
+use crate::lowering::part::StepPart;
 use crate::lowering::pieces::Pieces;
 use crate::lowering::step::Work;
 use crate::lowering::{Io, Label, Words};
@@ -88,7 +88,7 @@ fn find(draft: &Draft, readers: &Readers, from: usize) -> Option<Found> {
 
 fn lines_of(draft: &Draft, at: usize) -> Option<Arc<dyn Lines>> {
     match &draft.steps.get(at)?.part {
-        Some(Part::Lines(lines)) => Some(Arc::clone(lines)),
+        Some(StepPart::Lines(lines)) => Some(Arc::clone(lines)),
         _ => None,
     }
 }
@@ -109,7 +109,7 @@ fn is_only_reader(draft: &Draft, readers: &Readers, at: usize, input: usize) -> 
 /// The sum that step `end` makes of the result before it and something else.
 fn residual(draft: &Draft, readers: &Readers, end: usize) -> Option<(Combine, DraftPlace)> {
     let step = draft.steps.get(end)?;
-    let Some(Part::Sum(combine)) = &step.part else { return None };
+    let Some(StepPart::Sum(combine)) = &step.part else { return None };
     let combine = Arc::clone(combine);
     if is_only_reader(draft, readers, end, 0) {
         return Some((combine, step.inputs.get(1)?.clone()));

@@ -14,7 +14,7 @@ use nnburst_kernels::tensor::poll;
 use nnburst_kernels::tensor::rows::{Apart, Port};
 
 use crate::lowering::draft::{Draft, DraftPlace};
-use crate::lowering::part::Part;
+use crate::lowering::part::StepPart;
 
 /// The steps that touch each local or a part of it.
 struct Users(Vec<Vec<usize>>);
@@ -45,7 +45,7 @@ pub(in crate::plan) fn drop_borders(draft: &mut Draft) {
     let mut steps = std::mem::take(&mut draft.steps);
     steps.retain(|step| {
         let result = step.outputs.first().and_then(|place| draft.whole_root(place));
-        !matches!(step.part, Some(Part::Border))
+        !matches!(step.part, Some(StepPart::Border))
             || result.is_none_or(|result| !readers.are(result, 0))
     });
     draft.steps = steps;
@@ -62,7 +62,7 @@ pub(in crate::plan) fn view(draft: &mut Draft) {
             return;
         }
         let step = &draft.steps[at];
-        let Some(Part::Take { output, start, apart }) = step.part else { continue };
+        let Some(StepPart::Take { output, start, apart }) = step.part else { continue };
         let Some(local) = step.outputs.get(output).and_then(|it| draft.whole_root(it)) else {
             continue;
         };
@@ -81,9 +81,9 @@ pub(in crate::plan) fn view(draft: &mut Draft) {
             (step.inputs, step.outputs) = (Vec::new(), Vec::new());
         }
     }
-    draft
-        .steps
-        .retain(|step| !matches!(step.part, Some(Part::Take { .. })) || !step.outputs.is_empty());
+    draft.steps.retain(|step| {
+        !matches!(step.part, Some(StepPart::Take { .. })) || !step.outputs.is_empty()
+    });
 }
 
 /// Has parts computed where they belong in the whole, and drops steps that are left with nothing to
@@ -95,7 +95,7 @@ pub(in crate::plan) fn join(draft: &mut Draft) {
         if poll::work(16).is_err() {
             return;
         }
-        let Some(Part::Join { offsets, rows }) = draft.steps[at].part.clone() else { continue };
+        let Some(StepPart::Join { offsets, rows }) = draft.steps[at].part.clone() else { continue };
         let mut first = 0;
         while first < offsets.len() {
             // A tensor that comes twice is in its first place by the second time.
@@ -130,7 +130,7 @@ pub(in crate::plan) fn join(draft: &mut Draft) {
         }
     }
     draft.steps.retain(|step| match &step.part {
-        Some(Part::Join { offsets, .. }) => {
+        Some(StepPart::Join { offsets, .. }) => {
             step.inputs.iter().take(offsets.len()).any(|it| !it.is_empty())
         }
         _ => true,

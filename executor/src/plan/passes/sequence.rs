@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nnburst_kernels::tensor::poll;
 
 use crate::lowering::draft::{Draft, DraftPlace, DraftStep};
-use crate::lowering::part::Part;
+use crate::lowering::part::StepPart;
 use crate::lowering::step::Work;
 use crate::lowering::{Label, Words};
 use crate::ops::{QuantizedCell, QuantizedSteps};
@@ -49,7 +49,7 @@ fn cell_of(draft: &Draft, at: usize) -> Option<&QuantizedCell> {
 
 fn cell(step: &DraftStep) -> Option<&QuantizedCell> {
     match &step.part {
-        Some(Part::Cell(cell)) => cell.downcast_ref(),
+        Some(StepPart::Cell(cell)) => cell.downcast_ref(),
         _ => None,
     }
 }
@@ -86,7 +86,7 @@ fn memory(draft: &Draft, place: &DraftPlace) -> Option<(bool, usize)> {
 fn join(draft: &mut Draft, joined: Vec<DraftStep>) {
     let cells = joined.iter().filter_map(|step| {
         let operands = [step.inputs.len(), step.outputs.len()];
-        let Some(Part::Cell(cell)) = &step.part else { return None };
+        let Some(StepPart::Cell(cell)) = &step.part else { return None };
         Some((Arc::clone(cell).downcast().ok()?, operands))
     });
     let Some(cells) = QuantizedSteps::new(cells.collect()) else {
