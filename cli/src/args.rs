@@ -56,8 +56,8 @@ pub(crate) struct Engine {
     #[arg(long, value_name = "NAME")]
     pub(crate) device: Option<String>,
     /// The kind of call that executes.
-    #[arg(long, value_enum, default_value_t = Mode::Burst)]
-    pub(crate) mode: Mode,
+    #[arg(long, value_enum, default_value_t = ModeArg::Burst)]
+    pub(crate) mode: ModeArg,
     /// Threads that compute one execution.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) threads: u16,
@@ -119,7 +119,7 @@ pub(crate) enum Api {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Mode {
+pub(crate) enum ModeArg {
     /// The plan in this process, without any queue or socket.
     Inproc,
     /// One call over the control connection.
@@ -132,7 +132,7 @@ pub(crate) enum Mode {
     Burst,
 }
 
-impl Mode {
+impl ModeArg {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Inproc => "inproc",
@@ -484,7 +484,7 @@ pub(crate) struct MltsRunArgs {
     pub(crate) skip: Option<String>,
     /// The kinds of calls [default: burst,sync; with --full all four].
     #[arg(long, value_enum, value_delimiter = ',')]
-    pub(crate) modes: Vec<Mode>,
+    pub(crate) modes: Vec<ModeArg>,
     /// The device that latency is compared with; `none` saves the time.
     #[arg(long, value_name = "NAME", default_value = "nnapi-reference")]
     pub(crate) reference: String,
@@ -675,7 +675,7 @@ mod tests {
             panic!("bench was asked for");
         };
         assert_eq!(args.models.len(), 2);
-        assert_eq!((args.engine.mode, args.engine.wait), (Mode::Sync, WaitArg::Spin));
+        assert_eq!((args.engine.mode, args.engine.wait), (ModeArg::Sync, WaitArg::Spin));
         assert_eq!(args.engine.cpus, [0, 1]);
         assert_eq!(args.pace.period, Some(Duration::from_micros(33_300)));
         for wrong in [

@@ -8,9 +8,9 @@ use nnburst::{
     RuntimeError, Wait,
 };
 
-use crate::args::{Engine, Hint, Mode, WaitArg};
+use crate::args::{Engine, Hint, ModeArg, WaitArg};
 use crate::failure::Failure;
-use crate::source::{CarriedState, Source};
+use crate::source::{CarriedState, ModelSource};
 
 /// The device that is used where none is named.
 pub(crate) const DEFAULT_DRIVER: &str = "nnburst-cpu";
@@ -26,7 +26,7 @@ pub(crate) fn open_device(engine: &Engine) -> Result<Device, Failure> {
     let options = driver_options(engine.threads, engine.hint);
     let name = match (&engine.device, engine.mode) {
         (Some(name), _) => name.clone(),
-        (None, Mode::Inproc) => "embedded".to_owned(),
+        (None, ModeArg::Inproc) => "embedded".to_owned(),
         (None, _) => format!("spawn:{DEFAULT_DRIVER}"),
     };
     let device = match name.split_once(':') {
@@ -44,7 +44,7 @@ pub(crate) fn open_device(engine: &Engine) -> Result<Device, Failure> {
             None => Device::connect(&name)?,
         },
     };
-    if engine.mode == Mode::Inproc && !device.is_embedded() {
+    if engine.mode == ModeArg::Inproc && !device.is_embedded() {
         return Err(Failure::usage(format!(
             "--mode inproc runs in this process, {name} doesn't; use --device embedded"
         )));
@@ -56,7 +56,7 @@ pub(crate) fn open_device(engine: &Engine) -> Result<Device, Failure> {
 /// all of it, as the library would choose, before a driver that is started for the occasion.
 pub(crate) fn open_device_for(model: &Model, engine: &Engine) -> Result<Device, Failure> {
     let is_open = engine.device.is_none()
-        && engine.mode != Mode::Inproc
+        && engine.mode != ModeArg::Inproc
         && engine.threads == 1
         && engine.hint.is_none();
     if is_open && let Some(device) = nnburst::served_device(model) {
@@ -78,7 +78,7 @@ pub(crate) struct Sample {
 #[derive(Debug)]
 pub(crate) struct Caller {
     pub(crate) compilation: Compilation,
-    mode: Mode,
+    mode: ModeArg,
     burst: Option<Burst>,
     /// The time that a call may take.
     deadline: Option<Duration>,
@@ -88,7 +88,7 @@ impl Caller {
     pub(crate) fn new(compilation: Compilation, engine: &Engine) -> Result<Self, RuntimeError> {
         let mode = engine.mode;
         let burst = match mode {
-            Mode::Burst => Some(open_burst(&compilation, engine)?),
+            ModeArg::Burst => Some(open_burst(&compilation, engine)?),
             _ => None,
         };
         Ok(Self { compilation, mode, burst, deadline: engine.deadline })
@@ -116,12 +116,12 @@ impl Caller {
                 return sample;
             }
             (Some(burst), _) => burst.compute(&mut taken),
-            (None, Mode::Async) => {
+            (None, ModeArg::Async) => {
                 let result;
                 (taken, result) = execution.start(taken)?.wait();
                 result
             }
-            (None, Mode::Fenced) => {
+            (None, ModeArg::Fenced) => {
                 let result;
                 (taken, result) = execution.start_fenced(taken, Vec::new())?.wait();
                 result
@@ -149,8 +149,8 @@ impl Caller {
         }
         match (&mut self.burst, self.mode) {
             (Some(burst), _) => burst.compute_request(request, &execution.options()),
-            (None, Mode::Async) => execution.start_request(request.clone())?.wait(),
-            (None, Mode::Fenced) => {
+            (None, ModeArg::Async) => execution.start_request(request.clone())?.wait(),
+            (None, ModeArg::Fenced) => {
                 execution.start_fenced_request(request.clone(), Vec::new(), None)?.wait()
             }
             (None, _) => execution.compute_request(request),
@@ -224,7 +224,11 @@ pub(crate) struct ModelSession {
 }
 
 impl ModelSession {
-    pub(crate) fn open(device: &Device, source: &Source, engine: &Engine) -> Result<Self, Failure> {
+    pub(crate) fn open(
+        device: &Device,
+        source: &ModelSource,
+        engine: &Engine,
+    ) -> Result<Self, Failure> {
         let start = Instant::now();
         let compilation = device.compile(&source.model, PrepareOptions::default())?;
         let compile = start.elapsed();
@@ -234,7 +238,7 @@ impl ModelSession {
     /// As [`ModelSession::open`], but the model is loaded from a cache that it was prepared into.
     pub(crate) fn open_cached(
         device: &Device,
-        source: &Source,
+        source: &ModelSource,
         engine: &Engine,
     ) -> Result<Self, Failure> {
         let loaded = crate::cached::compile(&source.name, &source.model, device)?;
@@ -246,7 +250,7 @@ impl ModelSession {
     fn of(
         compilation: Compilation,
         compile: Duration,
-        source: &Source,
+        source: &ModelSource,
         engine: &Engine,
     ) -> Result<Self, Failure> {
         let frame = frame_of(&compilation, OPEN_BYTES)?;

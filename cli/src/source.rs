@@ -12,7 +12,7 @@ use crate::failure::Failure;
 
 /// A model, and what is known of it beside.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct ModelSource {
     /// The user's name for it.
     pub(crate) name: String,
     /// Its file and the way in which it was imported, if it has one.
@@ -45,7 +45,7 @@ pub(crate) struct CarriedState {
     pub(crate) initial: Vec<u8>,
 }
 
-impl Source {
+impl ModelSource {
     /// The model at `path`, else the network called `builtin`; with operations of the extension
     /// `dev.nnburst.tflite` where NNAPI's don't do.
     pub(crate) fn choose(

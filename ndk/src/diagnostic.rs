@@ -57,7 +57,7 @@ pub(crate) enum DataClass {
 /// `ANeuralNetworksDiagnosticExecutionMode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
-pub(crate) enum Mode {
+pub(crate) enum DiagnosticMode {
     Unknown = 0,
     Async = 1,
     Sync = 2,
@@ -78,7 +78,7 @@ pub(crate) struct ExecutionInfo {
     session: i32,
     facts: Arc<Facts>,
     error: c_int,
-    mode: Mode,
+    mode: DiagnosticMode,
     /// Nanoseconds in this library, in the driver, on the device.
     runtime: u64,
     driver: u64,
@@ -122,7 +122,7 @@ pub(crate) fn compiled<T>(begun: Instant, facts: Arc<Facts>, result: &Result<T>)
 pub(crate) fn executed(
     facts: Option<&Arc<Facts>>,
     begun: Option<Instant>,
-    mode: Mode,
+    mode: DiagnosticMode,
     timing: Timing,
     result: &Result<()>,
 ) {
@@ -132,7 +132,13 @@ pub(crate) fn executed(
 }
 
 #[cold]
-fn report(begun: Instant, facts: Arc<Facts>, mode: Mode, timing: Timing, result: &Result<()>) {
+fn report(
+    begun: Instant,
+    facts: Arc<Facts>,
+    mode: DiagnosticMode,
+    timing: Timing,
+    result: &Result<()>,
+) {
     let Some(&Callbacks { executed: Some(call), context, session, .. }) = CALLBACKS.get() else {
         return;
     };
@@ -273,7 +279,7 @@ getters! { ExecutionInfo:
         else std::ptr::null();
     execution_devices -> *const c_char = |info| info.facts.devices.as_ptr(),
         else std::ptr::null();
-    execution_mode -> Mode = |info| info.mode, else Mode::Unknown;
+    execution_mode -> DiagnosticMode = |info| info.mode, else DiagnosticMode::Unknown;
     execution_inputs -> DataClass = |info| info.facts.inputs, else DataClass::Unknown;
     execution_outputs -> DataClass = |info| info.facts.outputs, else DataClass::Unknown;
     execution_error -> u32 = |info| info.error.unsigned_abs(), else 0;

@@ -96,7 +96,7 @@ pub use execution::{Event, Execution, Pending};
 pub use extensions::{
     extension_name, extension_number, extension_prefix, extension_type, extensions_are_allowed,
 };
-pub use frame::{Argument, Frame, Plane, Rows};
+pub use frame::{Argument, Frame, PaddedRows, Plane};
 #[cfg(feature = "futures")]
 pub use futures::{EventFuture, PendingFuture};
 #[cfg(feature = "logging")]

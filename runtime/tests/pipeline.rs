@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use driver::Driver;
 use nnburst::hal::{ExecutionPreference, Memory, Operand};
 use nnburst::{
-    Burst, BurstOptions, CallOptions, Compilation, Device, Finished, Frame, ModelBuilder, Plane,
-    PrepareOptions, Rows, RuntimeError, Wait,
+    Burst, BurstOptions, CallOptions, Compilation, Device, Finished, Frame, ModelBuilder,
+    PaddedRows, Plane, PrepareOptions, RuntimeError, Wait,
 };
 use nnburst_hal::Access;
 
@@ -269,7 +269,7 @@ fn padded_rows_are_read_and_written_without_their_padding() {
     let served = Driver::start();
     let compilation = served.device.compile(&picture_model(), PrepareOptions::default()).unwrap();
     let mut burst = deep(&compilation, 1, Wait::Auto);
-    let rows = Rows { bytes: WIDTH, stride: STRIDE };
+    let rows = PaddedRows { bytes: WIDTH, stride: STRIDE };
     // The last row has no padding behind it.
     let size = STRIDE * (HEIGHT - 1) + WIDTH;
     let ring: Vec<_> = (0..3).map(|_| buffer(size + 1, 0)).collect();
@@ -310,15 +310,15 @@ fn planes_that_do_not_fit_are_refused_and_say_why() {
     assert!(refused(2, None).contains("takes 15 bytes from 2 on, the memory has 16"));
     assert!(refused(u64::MAX, None).contains("the memory has 16"));
     for rows in [
-        Rows { bytes: 0, stride: 8 },
-        Rows { bytes: 4, stride: 8 },
-        Rows { bytes: 5, stride: 4 },
-        Rows { bytes: 5, stride: usize::MAX },
+        PaddedRows { bytes: 0, stride: 8 },
+        PaddedRows { bytes: 4, stride: 8 },
+        PaddedRows { bytes: 5, stride: 4 },
+        PaddedRows { bytes: 5, stride: usize::MAX },
     ] {
         let told = refused(0, Some(rows));
         assert!(told.contains("no such rows"), "{told}");
     }
-    let told = refused(0, Some(Rows { bytes: 5, stride: 8 }));
+    let told = refused(0, Some(PaddedRows { bytes: 5, stride: 8 }));
     assert!(told.contains("takes 21 bytes"), "{told}");
     let planes = [None, None, None];
     let told = compilation.frame_over(&planes, &[]).unwrap_err().to_string();

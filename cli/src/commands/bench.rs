@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::pace::{Missed, Pacer};
 use crate::progress::Progress;
 use crate::session::{ModelSession, Sample, open_device};
-use crate::source::Source;
+use crate::source::ModelSource;
 use crate::stats::{Latencies, Summary};
 use crate::table::TextTable;
 use crate::values::byte_len;
@@ -46,9 +46,9 @@ pub(crate) fn bench(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failure
 }
 
 /// The models that are asked for, those of files first.
-pub(super) fn sources(args: &BenchArgs) -> impl Iterator<Item = Result<Source, Failure>> {
-    let opened = args.models.iter().map(|path| Source::open(path, &args.import, true));
-    let all = opened.chain(args.builtin.iter().map(|name| Source::builtin(name)));
+pub(super) fn sources(args: &BenchArgs) -> impl Iterator<Item = Result<ModelSource, Failure>> {
+    let opened = args.models.iter().map(|path| ModelSource::open(path, &args.import, true));
+    let all = opened.chain(args.builtin.iter().map(|name| ModelSource::builtin(name)));
     all.map(|source| Ok(source?.with_hint(args.engine.hint)))
 }
 
@@ -78,7 +78,7 @@ struct Report {
     driver_peak_rss_mib: Option<f64>,
 }
 
-fn measure(args: &BenchArgs, source: &Source) -> Result<(Report, Missed), Failure> {
+fn measure(args: &BenchArgs, source: &ModelSource) -> Result<(Report, Missed), Failure> {
     let device = open_device(&args.engine)?;
     let instead = source.instead_for(&device)?;
     let source = instead.as_ref().unwrap_or(source);
@@ -173,7 +173,7 @@ impl Figures {
 }
 
 /// Fills all inputs but the states.
-pub(crate) fn fill_inputs(session: &mut ModelSession, source: &Source) -> Result<(), Failure> {
+pub(crate) fn fill_inputs(session: &mut ModelSession, source: &ModelSource) -> Result<(), Failure> {
     for (at, operand) in source.inputs() {
         session.write(at, &sample(operand))?;
     }

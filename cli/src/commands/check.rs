@@ -6,10 +6,10 @@ use nnburst::hal::{Operation, Version, validate_model};
 use nnburst::{CompileOptions, Device, explain};
 use serde::Serialize;
 
-use crate::args::{CheckArgs, Engine, Mode, WaitArg};
+use crate::args::{CheckArgs, Engine, ModeArg, WaitArg};
 use crate::failure::Failure;
 use crate::session::open_device;
-use crate::source::Source;
+use crate::source::ModelSource;
 use crate::table::TextTable;
 
 /// The report of an operation.
@@ -25,7 +25,7 @@ struct Verdict {
 
 /// Asks the device, and fails if it refuses anything.
 pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<(), Failure> {
-    let source = Source::choose(args.model.as_deref(), args.builtin.as_deref(), &args.import)?;
+    let source = ModelSource::choose(args.model.as_deref(), args.builtin.as_deref(), &args.import)?;
     let device = match &args.devices[..] {
         [] => Some(open(args.device.as_deref().unwrap_or("embedded"))?),
         _ => None,
@@ -70,7 +70,7 @@ pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<(), Failure
 fn open(name: &str) -> Result<Device, Failure> {
     open_device(&Engine {
         device: Some(name.to_owned()),
-        mode: Mode::Sync,
+        mode: ModeArg::Sync,
         threads: 1,
         hint: None,
         wait: WaitArg::Block,
@@ -81,7 +81,7 @@ fn open(name: &str) -> Result<Device, Failure> {
 }
 
 /// Prints the partitioning of the model over several devices.
-fn spread(source: &Source, args: &CheckArgs, out: &mut dyn Write) -> Result<(), Failure> {
+fn spread(source: &ModelSource, args: &CheckArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let devices: Vec<Device> =
         args.devices.iter().map(|name| open(name)).collect::<Result<_, _>>()?;
     let plan = explain(&source.model, &devices, &CompileOptions::default())?;
@@ -148,7 +148,7 @@ fn print(
 
 /// Returns the reason that a device can't give itself: the operation with the types of its
 /// operands, so that the reader can look up who supports it, and since when.
-fn why(source: &Source, operation: &Operation) -> String {
+fn why(source: &ModelSource, operation: &Operation) -> String {
     let operand = |&index: &u32| {
         let at = usize::try_from(index).unwrap_or(usize::MAX);
         source.model.main.operands.get(at)

@@ -11,13 +11,13 @@ use nnburst::hal::PrepareOptions;
 use nnburst::{Compilation, Frame};
 use serde::Serialize;
 
-use crate::args::{DemoArgs, Engine, Mode, WaitArg};
+use crate::args::{DemoArgs, Engine, ModeArg, WaitArg};
 use crate::commands::bench::Figures;
 use crate::failure::Failure;
 use crate::pace::Pacer;
 use crate::progress::Progress;
 use crate::session::{Caller, open_device};
-use crate::source::Source;
+use crate::source::ModelSource;
 use crate::stats::Summary;
 use crate::table::{TextTable, histogram};
 
@@ -30,20 +30,20 @@ const LONGEST_SERIES: Duration = Duration::from_secs(5);
 const LONGEST_QUICK_SERIES: Duration = Duration::from_millis(500);
 
 /// The ways of calling that are compared.
-const WAYS: [(&str, Mode, WaitArg); 4] = [
-    ("in-process", Mode::Inproc, WaitArg::Spin),
-    ("synchronous over the socket", Mode::Sync, WaitArg::Spin),
-    ("burst (spin)", Mode::Burst, WaitArg::Spin),
-    ("burst (block)", Mode::Burst, WaitArg::Block),
+const WAYS: [(&str, ModeArg, WaitArg); 4] = [
+    ("in-process", ModeArg::Inproc, WaitArg::Spin),
+    ("synchronous over the socket", ModeArg::Sync, WaitArg::Spin),
+    ("burst (spin)", ModeArg::Burst, WaitArg::Spin),
+    ("burst (block)", ModeArg::Burst, WaitArg::Block),
 ];
 
 /// Runs all ways, paced and back to back, and prints the table.
 pub(crate) fn demo(args: &DemoArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let (paced, back_to_back, longest) =
         if args.quick { (12, 30, LONGEST_QUICK_SERIES) } else { (120, 300, LONGEST_SERIES) };
-    let source = Source::builtin(NETWORK)?;
-    let here = open_device(&engine(Mode::Inproc, WaitArg::Spin))?;
-    let there = open_device(&engine(Mode::Burst, WaitArg::Spin))?;
+    let source = ModelSource::builtin(NETWORK)?;
+    let here = open_device(&engine(ModeArg::Inproc, WaitArg::Spin))?;
+    let there = open_device(&engine(ModeArg::Burst, WaitArg::Spin))?;
     let started = Instant::now();
     let compiled_here = here.compile(&source.model, PrepareOptions::default())?;
     let compiled_there = there.compile(&source.model, PrepareOptions::default())?;
@@ -64,7 +64,8 @@ pub(crate) fn demo(args: &DemoArgs, out: &mut dyn Write) -> Result<(), Failure> 
         [("one frame every 33 ms", Some(CAMERA), paced), ("back to back", None, back_to_back)]
     {
         for (way, mode, wait) in WAYS {
-            let compilation = if mode == Mode::Inproc { &compiled_here } else { &compiled_there };
+            let compilation =
+                if mode == ModeArg::Inproc { &compiled_here } else { &compiled_there };
             let (figures, output) =
                 series(compilation, &engine(mode, wait), period, count, longest, &progress)
                     .map_err(|failure| failure.during(way))?;
@@ -98,7 +99,7 @@ struct Report {
     overhead_us: Option<Summary>,
 }
 
-fn engine(mode: Mode, wait: WaitArg) -> Engine {
+fn engine(mode: ModeArg, wait: WaitArg) -> Engine {
     let cpus = Vec::new();
     Engine {
         device: None,

@@ -4,11 +4,11 @@ use std::io::Write;
 
 use crate::args::DotArgs;
 use crate::failure::Failure;
-use crate::source::Source;
+use crate::source::ModelSource;
 
 /// Prints the graph.
 pub(crate) fn dot(args: &DotArgs, out: &mut dyn Write) -> Result<(), Failure> {
-    let source = Source::choose(args.model.as_deref(), args.builtin.as_deref(), &args.import)?;
+    let source = ModelSource::choose(args.model.as_deref(), args.builtin.as_deref(), &args.import)?;
     write!(out, "{}", nnburst::hal::dot(&source.model, &source.name))?;
     Ok(())
 }

@@ -13,7 +13,7 @@ use nnburst_mlts::{
 
 use crate::args::{
     MltsAccept, MltsArgs, MltsCommand, MltsCompareArgs, MltsListArgs, MltsReplayArgs,
-    MltsReportArgs, MltsRunArgs, MltsWhat, Mode, WaitArg,
+    MltsReportArgs, MltsRunArgs, MltsWhat, ModeArg, WaitArg,
 };
 use crate::failure::{Failure, warn};
 use crate::progress::Progress;
@@ -89,16 +89,16 @@ fn suite(args: &MltsRunArgs, abort: Arc<AtomicBool>) -> Result<Suite, Failure> {
     };
     // What is asked for is what is measured; the full budget has all there is.
     let chosen = match args.modes.as_slice() {
-        [] if args.full => &[Mode::Burst, Mode::Sync, Mode::Async, Mode::Fenced][..],
-        [] => &[Mode::Burst, Mode::Sync],
+        [] if args.full => &[ModeArg::Burst, ModeArg::Sync, ModeArg::Async, ModeArg::Fenced][..],
+        [] => &[ModeArg::Burst, ModeArg::Sync],
         chosen => chosen,
     };
     let modes = chosen.iter().map(|mode| match mode {
-        Mode::Burst => Ok(CallMode::Burst),
-        Mode::Sync => Ok(CallMode::Sync),
-        Mode::Async => Ok(CallMode::Async),
-        Mode::Fenced => Ok(CallMode::Fenced),
-        Mode::Inproc => Err(Failure::usage("--modes inproc is --device embedded here")),
+        ModeArg::Burst => Ok(CallMode::Burst),
+        ModeArg::Sync => Ok(CallMode::Sync),
+        ModeArg::Async => Ok(CallMode::Async),
+        ModeArg::Fenced => Ok(CallMode::Fenced),
+        ModeArg::Inproc => Err(Failure::usage("--modes inproc is --device embedded here")),
     });
     let modes = modes.collect::<Result<Vec<_>, _>>()?;
     let reference = (args.reference != "none").then(|| Target::device(&args.reference, &program));

@@ -11,7 +11,7 @@ use super::bench::{sample, sources};
 use crate::args::BenchArgs;
 use crate::failure::Failure;
 use crate::session::driver_options;
-use crate::source::Source;
+use crate::source::ModelSource;
 use crate::table::{TextTable, figure};
 
 /// Measures the machine, and then each model against it.
@@ -35,7 +35,7 @@ pub(crate) fn profile(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failu
     Ok(())
 }
 
-fn measure(args: &BenchArgs, source: &Source) -> Result<Profile, Failure> {
+fn measure(args: &BenchArgs, source: &ModelSource) -> Result<Profile, Failure> {
     let mut inputs: Vec<Vec<u8>> = vec![Vec::new(); source.model.main.input_indexes.len()];
     for (at, operand) in source.inputs() {
         if let Some(input) = inputs.get_mut(at) {

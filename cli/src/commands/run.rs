@@ -13,14 +13,14 @@ use crate::failure::Failure;
 use crate::files::{Feed, read_at_most};
 use crate::pace::{Missed, Pacer};
 use crate::session::{ModelSession, open_device_for};
-use crate::source::Source;
+use crate::source::ModelSource;
 use crate::stats::{Latencies, Summary};
 use crate::table::figure;
 use crate::values::{byte_len, narrowed, real_values, top, type_name, widened};
 
 /// Runs and prints what came out.
 pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
-    let source = Source::choose(args.model.as_deref(), args.builtin.as_deref(), &args.import)?;
+    let source = ModelSource::choose(args.model.as_deref(), args.builtin.as_deref(), &args.import)?;
     let source = source.with_hint(args.engine.hint);
     let device = open_device_for(&source.model, &args.engine)?;
     let source = source.instead_for(&device)?.unwrap_or(source);
@@ -106,7 +106,7 @@ impl Input {
     }
 }
 
-fn open_inputs(args: &RunArgs, source: &Source) -> Result<Vec<Input>, Failure> {
+fn open_inputs(args: &RunArgs, source: &ModelSource) -> Result<Vec<Input>, Failure> {
     let inputs: Vec<(usize, &Operand)> = source.inputs().collect();
     if let Some((index, _)) = args.input.iter().find(|(index, _)| *index >= inputs.len()) {
         return Err(Failure::usage(format!(
@@ -158,7 +158,7 @@ fn write_outputs(dir: &Path, files: &[Vec<u8>]) -> Result<(), Failure> {
 const LABELS_LIMIT: usize = 16 << 20;
 
 /// The names of the classes, one for each element of the first output.
-fn read_labels(path: &Path, source: &Source) -> Result<Vec<String>, Failure> {
+fn read_labels(path: &Path, source: &ModelSource) -> Result<Vec<String>, Failure> {
     let shown = path.display();
     let text = String::from_utf8(read_at_most(path, LABELS_LIMIT)?)
         .map_err(|_| Failure::usage(format!("{shown}: not UTF-8")))?;
@@ -175,14 +175,14 @@ fn read_labels(path: &Path, source: &Source) -> Result<Vec<String>, Failure> {
 }
 
 /// Elements of the first output; 0 where its shape isn't known before the run.
-fn classes(source: &Source) -> u32 {
+fn classes(source: &ModelSource) -> u32 {
     let elements = |operand: &Operand| operand.dimensions.iter().product::<u32>();
     source.outputs().next().map_or(0, |(_, operand)| elements(operand))
 }
 
 /// Returns whether there are as many labels as classes. Where the shape isn't known before the run,
 /// no count is wrong.
-fn fits(labels: &[String], source: &Source) -> bool {
+fn fits(labels: &[String], source: &ModelSource) -> bool {
     let classes = classes(source);
     classes == 0 || usize::try_from(classes) == Ok(labels.len())
 }
@@ -224,7 +224,7 @@ struct Computed<'a> {
 
 fn report(
     args: &RunArgs,
-    source: &Source,
+    source: &ModelSource,
     device: &str,
     computed: &Computed<'_>,
     latency_us: Option<Summary>,

@@ -51,7 +51,7 @@ impl End {
 
 /// A driver's process, or the place where it would be.
 #[derive(Debug)]
-pub(crate) struct Driver {
+pub(crate) struct TestedDriver {
     target: Target,
     child: Option<Child>,
     /// The process where it is not a child of this one, and what its end is noticed by: the entry
@@ -70,7 +70,7 @@ pub(crate) struct Driver {
     pub(crate) start_time: Duration,
 }
 
-impl Driver {
+impl TestedDriver {
     /// Starts the driver, or finds it.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ impl Driver {
         Ok(driver)
     }
 
-    /// As [`Driver::start`]; a service that was killed has a while to come back.
+    /// As [`TestedDriver::start`]; a service that was killed has a while to come back.
     ///
     /// # Errors
     /// [`MltsError::Unreachable`].
@@ -108,7 +108,7 @@ impl Driver {
         }
     }
 
-    /// As [`Driver::start`], with a process that may have so many descriptors.
+    /// As [`TestedDriver::start`], with a process that may have so many descriptors.
     ///
     /// # Errors
     /// [`MltsError::Unreachable`], also where the program can't serve with so few.
@@ -353,7 +353,7 @@ impl Driver {
     }
 }
 
-impl Drop for Driver {
+impl Drop for TestedDriver {
     fn drop(&mut self) {
         let is_owner = self.child.is_some();
         self.stop();

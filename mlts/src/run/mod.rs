@@ -4,6 +4,6 @@ mod driver;
 mod proc;
 mod supervise;
 
-pub(crate) use driver::{Driver, End};
+pub(crate) use driver::{End, TestedDriver};
 pub(crate) use proc::{Usage, cpu_seconds, wanted_seconds};
 pub(crate) use supervise::{Ended, OnReady, Outcome, Program, Supervision, supervise};

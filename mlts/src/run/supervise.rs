@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::driver::{Driver, End, StderrTail};
+use super::driver::{End, StderrTail, TestedDriver};
 use super::proc::{Usage, signal_name, threads_of};
 use crate::error::MltsError;
 use crate::protocol::{JOB, Job, MARK, Via, WorkerEvent};
@@ -88,7 +88,7 @@ pub(crate) struct Ended {
 }
 
 /// Who is called where a worker has come to a point.
-pub(crate) type OnReady<'a> = &'a mut dyn FnMut(&str, &mut Driver, &mut Child);
+pub(crate) type OnReady<'a> = &'a mut dyn FnMut(&str, &mut TestedDriver, &mut Child);
 
 /// The limits of a piece of work, and who looks on.
 pub(crate) struct Supervision<'a> {
@@ -108,7 +108,7 @@ pub(crate) struct Supervision<'a> {
 pub(crate) fn supervise(
     program: &Program,
     mut job: Job,
-    driver: &mut Driver,
+    driver: &mut TestedDriver,
     supervision: Supervision<'_>,
 ) -> Result<Ended, MltsError> {
     let (via, socket) = driver.connection()?;
@@ -144,7 +144,7 @@ impl Worker {
     fn start(
         program: &Program,
         job: &Job,
-        driver: &Driver,
+        driver: &TestedDriver,
         socket: Option<std::os::fd::OwnedFd>,
     ) -> Result<Self, MltsError> {
         let failed = || MltsError::system("starting a worker");
@@ -198,7 +198,7 @@ impl Worker {
 
     fn watch(
         &mut self,
-        driver: &mut Driver,
+        driver: &mut TestedDriver,
         mut supervision: Supervision<'_>,
     ) -> Result<Ended, MltsError> {
         let cpu_before = driver.usage().map_or(0.0, |usage| usage.cpu_s);
@@ -252,7 +252,11 @@ impl Worker {
     }
 
     /// Takes what has come; false once the worker's pipe is closed.
-    fn take_events(&mut self, driver: &mut Driver, supervision: &mut Supervision<'_>) -> bool {
+    fn take_events(
+        &mut self,
+        driver: &mut TestedDriver,
+        supervision: &mut Supervision<'_>,
+    ) -> bool {
         let mut line = self.events.recv_timeout(LOOK);
         loop {
             match line {
@@ -264,7 +268,7 @@ impl Worker {
         }
     }
 
-    fn take(&mut self, line: &str, driver: &mut Driver, supervision: &mut Supervision<'_>) {
+    fn take(&mut self, line: &str, driver: &mut TestedDriver, supervision: &mut Supervision<'_>) {
         let event = line.strip_prefix(MARK).and_then(|text| serde_json::from_str(text).ok());
         match event {
             None => {}
@@ -298,7 +302,7 @@ impl Worker {
         self.cpu_at_step = [self.driver.cpu_s, self.client.cpu_s];
     }
 
-    fn sample(&mut self, driver: &Driver) {
+    fn sample(&mut self, driver: &TestedDriver) {
         self.sampled = Instant::now();
         let keep = |most: &mut Usage, now: Usage| {
             most.rss_mib = most.rss_mib.max(now.rss_mib);
@@ -333,7 +337,7 @@ impl Worker {
     }
 
     /// A worker that has reported: the driver's end is looked at before the result is believed.
-    fn parted(&mut self, driver: &mut Driver) -> Ended {
+    fn parted(&mut self, driver: &mut TestedDriver) -> Ended {
         // A worker that failed stays connected for a moment: a driver that has ended by then has
         // not done so because its client left.
         let has_failed = matches!(self.result, Some(WorkerEvent::Failed { .. }));
@@ -372,7 +376,7 @@ impl Worker {
         }
     }
 
-    fn driver_crash(&mut self, end: &End, driver: &Driver) -> Ended {
+    fn driver_crash(&mut self, end: &End, driver: &TestedDriver) -> Ended {
         let how = match end {
             End::Good => "exit code 0 while in use",
             End::Bad(how) => how,
@@ -390,7 +394,7 @@ impl Worker {
     }
 
     /// The worker's pipe is closed and there was no result.
-    fn worker_gone(&mut self, driver: &mut Driver) -> Ended {
+    fn worker_gone(&mut self, driver: &mut TestedDriver) -> Ended {
         let status = self.child.wait();
         // The death of the driver may be what ended it.
         if let Some(end @ End::Bad(_)) = driver.wait(Duration::from_millis(200))
@@ -423,7 +427,7 @@ impl Worker {
         false
     }
 
-    fn hung(&mut self, why: &str, driver: &mut Driver) -> Ended {
+    fn hung(&mut self, why: &str, driver: &mut TestedDriver) -> Ended {
         self.sample(driver);
         let client = self.child.id();
         let seconds = self.moved.elapsed().as_secs_f64().max(0.001);
@@ -453,7 +457,7 @@ impl Worker {
         outcome: Outcome,
         process: Option<&str>,
         reason: &str,
-        driver: &Driver,
+        driver: &TestedDriver,
     ) -> Ended {
         let mut stderr = driver.stderr_tail();
         let own = self.stderr.text();

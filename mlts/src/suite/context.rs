@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::budget::RunBudget;
 use crate::error::MltsError;
 use crate::protocol::{Job, Task, Via};
-use crate::run::{Driver, Ended, OnReady, Program, Supervision, supervise};
+use crate::run::{Ended, OnReady, Program, Supervision, TestedDriver, supervise};
 use crate::target::Target;
 
 /// The options of a run that its items share.
@@ -45,7 +45,7 @@ impl RunContext {
         &'a self,
         target: &Target,
         work: Task,
-        driver: &mut Driver,
+        driver: &mut TestedDriver,
         planned: Duration,
         on_ready: Option<OnReady<'a>>,
     ) -> Result<Ended, MltsError> {

@@ -25,7 +25,7 @@ use crate::data::{ModelEntry, read_folders};
 use crate::error::MltsError;
 use crate::protocol::{CallMode, Task};
 use crate::report::{CallSettings, PlanItem, Report, SCHEMA, Skipped, TargetReport};
-use crate::run::{Driver, Outcome, Program};
+use crate::run::{Outcome, Program, TestedDriver};
 use crate::target::Target;
 use context::RunContext;
 
@@ -545,7 +545,7 @@ impl Suite {
 
     /// Asks the driver about itself.
     fn introduce(target: &Target, context: &RunContext) -> Result<crate::report::About, String> {
-        let mut driver = Driver::start(target).map_err(|error| error.to_string())?;
+        let mut driver = TestedDriver::start(target).map_err(|error| error.to_string())?;
         let ended = context.work(target, Task::About, &mut driver, Duration::from_secs(5), None);
         let ended = ended.map_err(|error| error.to_string())?;
         match ended.outcome {
@@ -574,7 +574,7 @@ fn rest_before(rest: Duration, context: &RunContext) -> Duration {
 /// Why a service that the suite did not start is not there any more.
 fn has_gone(target: &Target) -> Option<String> {
     let is_served = matches!(target.how, crate::How::Served { .. });
-    let error = is_served.then(|| Driver::start_again(target).err()).flatten()?;
+    let error = is_served.then(|| TestedDriver::start_again(target).err()).flatten()?;
     Some(format!("it did not come back: {error}"))
 }
 

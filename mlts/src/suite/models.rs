@@ -12,7 +12,7 @@ use crate::data::ModelEntry;
 use crate::evaluators::shown;
 use crate::protocol::{ModelWork, Task};
 use crate::report::{BothProcesses, EvaluatorReport, ModelReport, ModelResult, Report};
-use crate::run::{Driver, Ended, Outcome};
+use crate::run::{Ended, Outcome, TestedDriver};
 use crate::target::Target;
 use crate::worker::rank;
 
@@ -44,7 +44,7 @@ impl Suite {
         };
         let planned = context.budget.model_estimate(entry, &self.modes, &self.calls()) * 3.0;
         let planned = Duration::from_secs_f64(planned.max(30.0));
-        let ended = Driver::start(target).and_then(|mut driver| {
+        let ended = TestedDriver::start(target).and_then(|mut driver| {
             context.work(target, Task::Model(Box::new(work)), &mut driver, planned, None)
         });
         let result = match ended {

@@ -12,7 +12,7 @@ use super::{RunBudget, crash};
 use crate::error::MltsError;
 use crate::protocol::{CrashWork, Job, Task};
 use crate::report::CrashReport;
-use crate::run::{Driver, Ended};
+use crate::run::{Ended, TestedDriver};
 
 /// A kept case: the job that failed, and how.
 #[derive(Debug, Serialize, Deserialize)]
@@ -87,7 +87,7 @@ pub(super) fn replay(context: &RunContext, path: &Path) -> Result<Replayed, Mlts
     if let (Some(test), Task::Crash(work)) = (whole_test(&kept), &kept.job.work) {
         return Ok(again_whole(&again, &kept, test, work));
     }
-    let mut driver = Driver::start(&kept.job.target)?;
+    let mut driver = TestedDriver::start(&kept.job.target)?;
     let planned = Duration::from_secs(60);
     let ended = again.work(&kept.job.target, kept.job.work, &mut driver, planned, None)?;
     Ok(Replayed {

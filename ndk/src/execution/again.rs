@@ -4,7 +4,7 @@
 use nnburst::hal::{RequestArgument, RequestPool};
 use nnburst::{Burst, RuntimeError};
 
-use super::call::{Argument, Call, Source};
+use super::call::{Argument, ArgumentPlace, Call};
 use super::kept::Again;
 use crate::compiled::Compiled;
 use crate::error::Result;
@@ -53,11 +53,11 @@ impl Again {
     /// Returns whether an argument is as it was in the request.
     fn has<P>(&self, given: &Argument<P>, last: &RequestArgument, staging: Option<u64>) -> bool {
         let (memory, offset, length) = match &given.source {
-            Source::Omitted => return last.has_no_value,
-            Source::Unset => return false,
+            ArgumentPlace::Omitted => return last.has_no_value,
+            ArgumentPlace::Unset => return false,
             // Pointers of these lengths lie in these places.
-            Source::Pointer { length, .. } => (staging, last.location.offset, *length),
-            Source::Memory { memory, place } => {
+            ArgumentPlace::Pointer { length, .. } => (staging, last.location.offset, *length),
+            ArgumentPlace::Memory { memory, place } => {
                 (memory.shared().map(|memory| memory.id()), place.offset, place.length)
             }
         };

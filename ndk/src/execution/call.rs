@@ -40,21 +40,21 @@ pub(crate) struct Call {
 /// An input or output, and where it is.
 #[derive(Debug)]
 pub(crate) struct Argument<P> {
-    pub(crate) source: Source<P>,
+    pub(crate) source: ArgumentPlace<P>,
     /// As given by the caller; empty where the model's hold.
     pub(crate) dimensions: Vec<u32>,
 }
 
 /// The place of an argument.
 #[derive(Debug)]
-pub(crate) enum Source<P> {
+pub(crate) enum ArgumentPlace<P> {
     Unset,
     Omitted,
     Pointer { bytes: P, length: u32 },
     Memory { memory: nnburst::Memory, place: DataLocation },
 }
 
-impl<P> Source<P> {
+impl<P> ArgumentPlace<P> {
     pub(super) fn memory(&self) -> Option<&nnburst::Memory> {
         match self {
             Self::Memory { memory, .. } => Some(memory),
@@ -65,11 +65,11 @@ impl<P> Source<P> {
 
 impl<P> Argument<P> {
     const fn new() -> Self {
-        Self { source: Source::Unset, dimensions: Vec::new() }
+        Self { source: ArgumentPlace::Unset, dimensions: Vec::new() }
     }
 
     fn clear(&mut self) {
-        self.source = Source::Unset;
+        self.source = ArgumentPlace::Unset;
         self.dimensions.clear();
     }
 
@@ -82,7 +82,7 @@ impl<P> Argument<P> {
     /// `BAD_STATE` for an argument that was given before.
     #[inline]
     fn check_unset(&self) -> Result<()> {
-        if matches!(self.source, Source::Unset) {
+        if matches!(self.source, ArgumentPlace::Unset) {
             return Ok(());
         }
         Err(Error::state("the argument is given already"))
@@ -90,7 +90,7 @@ impl<P> Argument<P> {
 
     /// Settles where the argument is.
     #[inline]
-    fn set(&mut self, source: Source<P>, kind: Option<&OperandType>) -> Result<()> {
+    fn set(&mut self, source: ArgumentPlace<P>, kind: Option<&OperandType>) -> Result<()> {
         self.check_unset()?;
         self.source = source;
         if kind.is_some() {
@@ -111,7 +111,7 @@ impl<P> Argument<P> {
         if (place.offset, place.length) != (0, 0) {
             check_length(parameter, kind, place.length)?;
         }
-        self.set(Source::Memory { memory, place }, kind)
+        self.set(ArgumentPlace::Memory { memory, place }, kind)
     }
 
     #[inline]
@@ -129,7 +129,7 @@ impl<P> Argument<P> {
             return Err(Error::data("a buffer of no bytes"));
         }
         check_length(parameter, kind, length)?;
-        self.set(Source::Pointer { bytes, length }, kind)
+        self.set(ArgumentPlace::Pointer { bytes, length }, kind)
     }
 }
 
@@ -195,7 +195,7 @@ impl Call {
         check_type(parameter, kind, bytes.is_null())?;
         let input = at(&mut self.inputs, index)?;
         if bytes.is_null() {
-            return input.set(Source::Omitted, None);
+            return input.set(ArgumentPlace::Omitted, None);
         }
         input.set_pointer(parameter, kind, bytes, length)
     }
@@ -213,7 +213,7 @@ impl Call {
         check_type(parameter, kind, true)?;
         let output = at(&mut self.outputs, index)?;
         if bytes.is_null() {
-            return output.set(Source::Omitted, None);
+            return output.set(ArgumentPlace::Omitted, None);
         }
         output.set_pointer(parameter, kind, bytes, length)
     }
@@ -255,14 +255,16 @@ impl Call {
     pub(crate) fn check(&self, ready: &Compiled) -> Result<()> {
         for (input, operand) in self.inputs.iter().zip(ready.compilation.inputs()) {
             match &input.source {
-                Source::Unset => return Err(Error::data("an input is not given")),
-                Source::Memory { memory, .. } if memory.has_roles() => {
+                ArgumentPlace::Unset => return Err(Error::data("an input is not given")),
+                ArgumentPlace::Memory { memory, .. } if memory.has_roles() => {
                     memory.check_input(input.shape(operand))?;
                 }
-                Source::Omitted | Source::Pointer { .. } | Source::Memory { .. } => {}
+                ArgumentPlace::Omitted
+                | ArgumentPlace::Pointer { .. }
+                | ArgumentPlace::Memory { .. } => {}
             }
         }
-        if self.outputs.iter().any(|output| matches!(output.source, Source::Unset)) {
+        if self.outputs.iter().any(|output| matches!(output.source, ArgumentPlace::Unset)) {
             return Err(Error::data("an output is not given"));
         }
         Ok(())
@@ -276,7 +278,7 @@ impl Call {
         for (at, (output, operand)) in
             self.outputs.iter().zip(ready.compilation.outputs()).enumerate()
         {
-            let is_omitted = matches!(output.source, Source::Omitted);
+            let is_omitted = matches!(output.source, ArgumentPlace::Omitted);
             if !is_omitted && extension::is_open(operand) {
                 let shape = &operand.dimensions;
                 return Err(Error::data(format!("the model leaves output {at} open: {shape:?}")));
@@ -347,7 +349,7 @@ impl Call {
         for (at, (output, operand)) in
             self.outputs.iter().zip(ready.compilation.outputs()).enumerate()
         {
-            let Source::Memory { memory, .. } = &output.source else { continue };
+            let ArgumentPlace::Memory { memory, .. } = &output.source else { continue };
             if !memory.has_roles() {
                 continue;
             }

@@ -14,7 +14,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::call::Call;
 use crate::compilation::Ready;
-use crate::diagnostic::{self, Mode};
+use crate::diagnostic::{self, DiagnosticMode};
 use crate::error::{Code, Error, Result};
 
 /// An execution that is underway, or was: its execution object and its event share it.
@@ -270,7 +270,13 @@ impl Flight {
         let timing = state.timing.fenced;
         drop(state);
         fenced.settled(result.is_ok());
-        diagnostic::executed(self.ready.facts.as_ref(), self.begun, Mode::Fenced, timing, &result);
+        diagnostic::executed(
+            self.ready.facts.as_ref(),
+            self.begun,
+            DiagnosticMode::Fenced,
+            timing,
+            &result,
+        );
         result
     }
 
@@ -291,7 +297,7 @@ impl Flight {
         diagnostic::executed(
             self.ready.facts.as_ref(),
             self.begun,
-            Mode::Async,
+            DiagnosticMode::Async,
             call.timing,
             &result,
         );

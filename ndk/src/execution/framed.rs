@@ -3,7 +3,7 @@
 
 use nnburst::{Argument, Burst, RuntimeError};
 
-use super::call::{Call, Source};
+use super::call::{ArgumentPlace, Call};
 use super::kept::Framed;
 use crate::compiled::Compiled;
 use crate::error::Result;
@@ -25,7 +25,7 @@ impl Call {
         }
         let framed = self.framed.as_mut()?;
         let written = self.inputs.iter().enumerate().try_for_each(|(at, input)| {
-            let Source::Pointer { bytes, length } = &input.source else { return Ok(()) };
+            let ArgumentPlace::Pointer { bytes, length } = &input.source else { return Ok(()) };
             let view = framed.frame.input(at)?;
             view.copy_from(bytes.view(usize::try_from(*length).unwrap_or(0)));
             Ok::<(), RuntimeError>(())
@@ -38,7 +38,7 @@ impl Call {
             return Some(self.settle(ready, Err(error)));
         }
         for (at, output) in self.outputs.iter().enumerate() {
-            let Source::Pointer { bytes, length } = &output.source else { continue };
+            let ArgumentPlace::Pointer { bytes, length } = &output.source else { continue };
             if let Ok(view) = framed.frame.output(at) {
                 bytes.view_mut(usize::try_from(*length).unwrap_or(0)).copy_from(view);
             }
@@ -73,20 +73,20 @@ impl Framed {
 }
 
 /// Room for an argument; `None` for one that lies in a memory.
-fn argument<P>(source: &Source<P>, dimensions: &[u32]) -> Option<Argument> {
+fn argument<P>(source: &ArgumentPlace<P>, dimensions: &[u32]) -> Option<Argument> {
     let length = match source {
-        Source::Omitted => 0,
-        Source::Pointer { length, .. } => usize::try_from(*length).ok()?,
-        Source::Unset | Source::Memory { .. } => return None,
+        ArgumentPlace::Omitted => 0,
+        ArgumentPlace::Pointer { length, .. } => usize::try_from(*length).ok()?,
+        ArgumentPlace::Unset | ArgumentPlace::Memory { .. } => return None,
     };
     Some(Argument { dimensions: dimensions.to_vec(), length })
 }
 
-fn fits<P>(source: &Source<P>, dimensions: &[u32], made: &Argument) -> bool {
+fn fits<P>(source: &ArgumentPlace<P>, dimensions: &[u32], made: &Argument) -> bool {
     let length = match source {
-        Source::Omitted => 0,
-        Source::Pointer { length, .. } => usize::try_from(*length).unwrap_or(usize::MAX),
-        Source::Unset | Source::Memory { .. } => return false,
+        ArgumentPlace::Omitted => 0,
+        ArgumentPlace::Pointer { length, .. } => usize::try_from(*length).unwrap_or(usize::MAX),
+        ArgumentPlace::Unset | ArgumentPlace::Memory { .. } => return false,
     };
     // Element by element: an empty slice may lie where nothing is mapped, and the C library's
     // masked comparison of no bytes there costs 80 ns on some processors.

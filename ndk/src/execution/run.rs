@@ -11,7 +11,7 @@ use super::flight::{Flight, Told};
 use super::{Call, Execution, Phase, check_one_device};
 use crate::burst::Burst;
 use crate::compilation::Ready;
-use crate::diagnostic::{self, Mode};
+use crate::diagnostic::{self, DiagnosticMode};
 use crate::error::{Error, Result};
 use crate::event::{Dependency, Event};
 use crate::handle::Handle;
@@ -24,7 +24,7 @@ pub(super) fn compute(execution: Handle<Execution>) -> Result<()> {
     let result = call.run(&ready, None);
     let timing = call.timing;
     finish(execution, &ready, call, &result);
-    diagnostic::executed(ready.facts.as_ref(), begun, Mode::Sync, timing, &result);
+    diagnostic::executed(ready.facts.as_ref(), begun, DiagnosticMode::Sync, timing, &result);
     result
 }
 
@@ -41,7 +41,7 @@ pub(super) fn burst_compute(execution: Handle<Execution>, burst: &mut Burst) -> 
     let result = call.run(ready, channel.as_mut());
     let timing = call.timing;
     finish(execution, ready, call, &result);
-    diagnostic::executed(ready.facts.as_ref(), begun, Mode::Burst, timing, &result);
+    diagnostic::executed(ready.facts.as_ref(), begun, DiagnosticMode::Burst, timing, &result);
     result
 }
 
@@ -178,7 +178,13 @@ pub(super) fn start_fenced(
                 Ok(())
             });
             let failed = Err(error.clone());
-            diagnostic::executed(ready.facts.as_ref(), begun, Mode::Fenced, Timing::NONE, &failed);
+            diagnostic::executed(
+                ready.facts.as_ref(),
+                begun,
+                DiagnosticMode::Fenced,
+                Timing::NONE,
+                &failed,
+            );
             return Err(error);
         }
     };

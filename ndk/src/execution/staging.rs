@@ -2,7 +2,7 @@
 
 use nnburst::hal::{self, RequestArgument, RequestPool};
 
-use super::call::{Argument, Call, Source};
+use super::call::{Argument, ArgumentPlace, Call};
 use super::kept::ALIGNMENT;
 use crate::error::{Error, Result};
 
@@ -27,7 +27,7 @@ impl Call {
     pub(super) fn copy_inputs(&self) {
         let Some(mapping) = self.staging.mapping() else { return };
         for (input, argument) in self.inputs.iter().zip(&self.request.inputs) {
-            if let Source::Pointer { bytes, length } = &input.source {
+            if let ArgumentPlace::Pointer { bytes, length } = &input.source {
                 let start = widen(argument.location.offset);
                 let length = widen(*length);
                 if let Some(view) = mapping.view_mut(start..start.saturating_add(length)) {
@@ -41,7 +41,7 @@ impl Call {
     pub(super) fn copy_outputs(&self) {
         let Some(mapping) = self.staging.mapping() else { return };
         for (output, argument) in self.outputs.iter().zip(&self.request.outputs) {
-            if let Source::Pointer { bytes, length } = &output.source {
+            if let ArgumentPlace::Pointer { bytes, length } = &output.source {
                 let start = widen(argument.location.offset);
                 let length = widen(*length);
                 if let Some(view) = mapping.view(start..start.saturating_add(length)) {
@@ -60,7 +60,7 @@ impl Call {
 
     /// Returns whether an output is a pointer.
     pub(crate) fn has_pointer_output(&self) -> bool {
-        self.outputs.iter().any(|output| matches!(output.source, Source::Pointer { .. }))
+        self.outputs.iter().any(|output| matches!(output.source, ArgumentPlace::Pointer { .. }))
     }
 }
 
@@ -72,17 +72,18 @@ fn fill<P>(
 ) -> Result<()> {
     request.resize_with(arguments.len(), RequestArgument::default);
     for (argument, filled) in arguments.iter().zip(request) {
-        filled.has_no_value = matches!(argument.source, Source::Omitted | Source::Unset);
+        filled.has_no_value =
+            matches!(argument.source, ArgumentPlace::Omitted | ArgumentPlace::Unset);
         filled.dimensions.clear();
         filled.location = hal::DataLocation::default();
         match &argument.source {
-            Source::Unset | Source::Omitted => continue,
-            Source::Pointer { length, .. } => {
+            ArgumentPlace::Unset | ArgumentPlace::Omitted => continue,
+            ArgumentPlace::Pointer { length, .. } => {
                 filled.location.offset = narrow(*next)?;
                 filled.location.length = *length;
                 *next = next.saturating_add(widen(*length)).next_multiple_of(ALIGNMENT);
             }
-            Source::Memory { memory, place } => {
+            ArgumentPlace::Memory { memory, place } => {
                 let at = pools.iter().position(|pool| memory.is_pool(pool)).unwrap_or_else(|| {
                     pools.push(memory.pool());
                     pools.len() - 1
@@ -106,7 +107,7 @@ fn fill<P>(
 /// Room that the pointers among arguments take.
 fn pointer_bytes<P>(arguments: &[Argument<P>]) -> usize {
     let lengths = arguments.iter().map(|argument| match &argument.source {
-        Source::Pointer { length, .. } => widen(*length).next_multiple_of(ALIGNMENT),
+        ArgumentPlace::Pointer { length, .. } => widen(*length).next_multiple_of(ALIGNMENT),
         _ => 0,
     });
     lengths.fold(0, usize::saturating_add)

@@ -26,7 +26,7 @@ use crate::error::{Result, RuntimeError};
 use crate::timing::{driver_time, time_in_driver};
 use packets::Packets;
 use plane::Padded;
-pub use plane::{Plane, Rows};
+pub use plane::{PaddedRows, Plane};
 
 /// Shape and room of one argument of a frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

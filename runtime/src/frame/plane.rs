@@ -22,12 +22,12 @@ pub struct Plane {
     /// The argument's first byte within it.
     pub offset: u64,
     /// The rows, if they are padded.
-    pub rows: Option<Rows>,
+    pub rows: Option<PaddedRows>,
 }
 
 /// Padded rows of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rows {
+pub struct PaddedRows {
     /// Bytes of a row without padding; so many times the number of rows is the argument.
     pub bytes: usize,
     /// Bytes from the first byte of a row to that of the next.
@@ -42,7 +42,7 @@ const RING: usize = 8;
 pub(super) struct Padded {
     direction: Direction,
     index: usize,
-    rows: Rows,
+    rows: PaddedRows,
     offset: usize,
     /// Memories by their ids; the current one is the last.
     mapped: Vec<(u64, Arc<Mapping>)>,
@@ -80,7 +80,7 @@ impl Padded {
             Direction::Output => Access::ReadWrite,
         };
         let _access = plane.begin_access(access)?;
-        let Rows { bytes, stride } = self.rows;
+        let PaddedRows { bytes, stride } = self.rows;
         for (row, at) in packed.step_by(bytes).enumerate() {
             let there = self.offset + row * stride;
             let (here, there) = (at..at + bytes, there..there + bytes);
@@ -254,7 +254,7 @@ impl Frame {
     }
 }
 
-impl Rows {
+impl PaddedRows {
     /// Bytes from the first row's first to the last row's last, for an argument of this length;
     /// `None` if it has no such rows.
     fn extent(self, packed: usize) -> Option<usize> {

@@ -277,15 +277,15 @@ impl Push for Size {
 
 /// As [`Size`], for operations that take the height first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rows(Size);
+pub struct HeightFirst(Size);
 
-impl<T: Into<Size>> From<T> for Rows {
+impl<T: Into<Size>> From<T> for HeightFirst {
     fn from(size: T) -> Self {
         Self(size.into())
     }
 }
 
-impl Push for Rows {
+impl Push for HeightFirst {
     fn push(self, to: &mut Vec<BuilderArgument>) {
         to.extend([BuilderArgument::I32(self.0.height), BuilderArgument::I32(self.0.width)]);
     }

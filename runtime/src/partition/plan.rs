@@ -13,7 +13,7 @@ use super::step_model::{StepModel, Uses};
 use super::walk::{RawStep, ScopedOperand, Walk, graph_of, has_value};
 use crate::device::Device;
 use crate::error::{Result, RuntimeError};
-use crate::planned::{Branch, ExecutionStep, Home, LoopStep, Plan, Slot, Step};
+use crate::planned::{Branch, ExecutionStep, Home, LoopStep, Plan, Step, StepValue};
 use crate::prepare::Preparation;
 
 /// Values in the arena start at a cache line.
@@ -81,7 +81,7 @@ fn uses(model: &Model, walk: &Walk) -> Vec<Uses> {
 struct Planner<'a> {
     model: &'a Arc<Model>,
     walk: &'a Walk,
-    slots: Vec<Slot>,
+    slots: Vec<StepValue>,
     known: HashMap<ScopedOperand, usize>,
     arena_bytes: u64,
     /// The bytes of constants that go into control flow.
@@ -121,7 +121,7 @@ impl<'a> Planner<'a> {
 
     fn add(&mut self, value: ScopedOperand, home: Home) -> Result<usize> {
         let operand = operand(self.graph(value.scope)?, value.operand).ok_or_else(lost_track)?;
-        self.slots.push(Slot { operand: operand.clone(), home });
+        self.slots.push(StepValue { operand: operand.clone(), home });
         self.known.insert(value, self.slots.len() - 1);
         Ok(self.slots.len() - 1)
     }

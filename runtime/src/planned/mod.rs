@@ -35,7 +35,7 @@ use nnburst_hal::{
 };
 
 pub(crate) use call::{InTurn, StepCall};
-pub(crate) use plan::{Branch, ExecutionStep, Home, LoopStep, Plan, Slot, Step, StepRole};
+pub(crate) use plan::{Branch, ExecutionStep, Home, LoopStep, Plan, Step, StepRole, StepValue};
 
 use crate::device::Device;
 
@@ -69,7 +69,7 @@ impl Planned {
         let main = &model.main;
         let slot = |&index: &u32, home| {
             let index = usize::try_from(index).unwrap_or(usize::MAX);
-            main.operands.get(index).map(|operand| Slot { operand: operand.clone(), home })
+            main.operands.get(index).map(|operand| StepValue { operand: operand.clone(), home })
         };
         let inputs = main.input_indexes.iter().enumerate();
         let outputs = main.output_indexes.iter().enumerate();

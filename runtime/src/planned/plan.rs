@@ -14,7 +14,7 @@ pub(crate) struct Plan {
     /// Told by their places.
     pub(crate) steps: Vec<Step>,
     /// The inputs and outputs of the model first.
-    pub(crate) slots: Vec<Slot>,
+    pub(crate) slots: Vec<StepValue>,
     /// The memory of [`Home::Constant`].
     pub(crate) constants: Option<Memory>,
     /// The size of [`Home::Arena`], in bytes.
@@ -23,7 +23,7 @@ pub(crate) struct Plan {
 
 /// One value that goes in or out of steps.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct StepValue {
     pub(crate) operand: Operand,
     pub(crate) home: Home,
 }

@@ -10,7 +10,7 @@ use nnburst_hal::{
 use super::call::StepCall;
 use super::interpret::LoopState;
 use super::places::{self, ValuePlace};
-use super::plan::{ExecutionStep, Home, Plan, Slot, Step};
+use super::plan::{ExecutionStep, Home, Plan, Step, StepValue};
 
 /// Why a run ended early.
 #[derive(Debug)]
@@ -56,8 +56,9 @@ impl<'p> Run<'p> {
         options: &'p ExecutionOptions,
         arena: Option<Memory>,
     ) -> Self {
-        let place =
-            |slot: &Slot| ValuePlace::of(&slot.home, &slot.operand, plan, request, arena.as_ref());
+        let place = |slot: &StepValue| {
+            ValuePlace::of(&slot.home, &slot.operand, plan, request, arena.as_ref())
+        };
         let places = plan.slots.iter().map(place).collect();
         let (loops, timing) = (HashMap::new(), Timing::NONE);
         Self { plan, may_fall_back, request, options, arena, places, loops, timing }

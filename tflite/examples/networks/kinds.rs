@@ -1,6 +1,6 @@
 //! Networks of common kinds, none of them one that the project is tuned by.
 
-use crate::layers::{Fused, Network, Numbers, Tensor, Window};
+use crate::layers::{Fused, LayerTensor, Network, Numbers, Window};
 
 /// A name and what makes the network.
 pub(crate) type Kind = (&'static str, fn(&mut Network));
@@ -26,7 +26,13 @@ pub(crate) const NUMBERS: &[(&str, Numbers)] = &[
 ];
 
 /// An inverted residual: expand, depthwise, project, and the sum where shapes allow.
-fn inverted(net: &mut Network, x: &Tensor, window: Window, expanded: i32, channels: i32) -> Tensor {
+fn inverted(
+    net: &mut Network,
+    x: &LayerTensor,
+    window: Window,
+    expanded: i32,
+    channels: i32,
+) -> LayerTensor {
     let wide = net.conv(x, Window::POINT, expanded, Fused::Relu6);
     let wide = net.depthwise(&wide, window, Fused::Relu6);
     let y = net.conv(&wide, Window::POINT, channels, Fused::None);
@@ -34,7 +40,7 @@ fn inverted(net: &mut Network, x: &Tensor, window: Window, expanded: i32, channe
 }
 
 /// Each channel by a number of its own, made of all their means.
-fn squeezed(net: &mut Network, x: &Tensor) -> Tensor {
+fn squeezed(net: &mut Network, x: &LayerTensor) -> LayerTensor {
     let channels = x.shape[3];
     let mean = net.mean(x, true);
     let few = net.conv(&mean, Window::POINT, (channels / 4).max(8), Fused::Relu);
@@ -108,7 +114,7 @@ fn efficientnet_lite(net: &mut Network) {
 }
 
 /// MEAN, FULLY_CONNECTED and SOFTMAX.
-fn classes(net: &mut Network, x: &Tensor, classes: i32) {
+fn classes(net: &mut Network, x: &LayerTensor, classes: i32) {
     let x = net.mean(x, false);
     let x = net.dense(&x, classes, Fused::None);
     let x = net.softmax(&x);
@@ -154,7 +160,7 @@ fn unet(net: &mut Network) {
 }
 
 /// The trunk of MobileNet v2 at half its width; all that later parts look at.
-fn trunk(net: &mut Network, x: &Tensor, last: Window) -> Vec<Tensor> {
+fn trunk(net: &mut Network, x: &LayerTensor, last: Window) -> Vec<LayerTensor> {
     let x = net.conv(x, Window::square(3, 2), 16, Fused::Relu6);
     let mut levels = vec![x];
     for (channels, stride, count) in [(16, 2, 2), (24, 2, 3), (48, 2, 3)] {
@@ -212,14 +218,14 @@ fn deeplab(net: &mut Network) {
 }
 
 /// A convolution behind which numbers weigh themselves: `x * logistic(x)`.
-fn weighed(net: &mut Network, x: &Tensor, window: Window, channels: i32) -> Tensor {
+fn weighed(net: &mut Network, x: &LayerTensor, window: Window, channels: i32) -> LayerTensor {
     let x = net.conv(x, window, channels, Fused::None);
     let weight = net.logistic(&x);
     net.binary("MUL", &x, &weight)
 }
 
 /// Halves of the channels, one of them some layers deeper, and all of them together.
-fn halves(net: &mut Network, x: &Tensor, channels: i32) -> Tensor {
+fn halves(net: &mut Network, x: &LayerTensor, channels: i32) -> LayerTensor {
     let x = weighed(net, x, Window::POINT, channels);
     let parts = net.split(&x, 3, 2);
     let deeper = weighed(net, &parts[1], Window::square(3, 1), channels / 2);

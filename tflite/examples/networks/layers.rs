@@ -18,7 +18,7 @@ pub(crate) enum Numbers {
 
 /// A tensor of the network in the making.
 #[derive(Clone, Debug)]
-pub(crate) struct Tensor {
+pub(crate) struct LayerTensor {
     id: i32,
     pub(crate) shape: Vec<i32>,
     scale: f32,
@@ -94,14 +94,14 @@ impl Network {
         self.file.build()
     }
 
-    pub(crate) fn image(&mut self, shape: &[i32]) -> Tensor {
+    pub(crate) fn image(&mut self, shape: &[i32]) -> LayerTensor {
         let id = self.file.input("input", self.kind(), shape);
         self.input = shape.to_vec();
         self.quantised(id, shape, SCALE, self.middle())
     }
 
     /// Says that the network gives this.
-    pub(crate) fn output(&mut self, of: &Tensor) {
+    pub(crate) fn output(&mut self, of: &LayerTensor) {
         self.outputs.push(of.id);
     }
 
@@ -115,23 +115,23 @@ impl Network {
         if self.numbers == Numbers::Unsigned { 0 } else { -128 }
     }
 
-    fn quantised(&mut self, id: i32, shape: &[i32], scale: f32, zero_point: i64) -> Tensor {
+    fn quantised(&mut self, id: i32, shape: &[i32], scale: f32, zero_point: i64) -> LayerTensor {
         if self.numbers != Numbers::Float {
             self.file.quantize(id, &[scale], &[zero_point], 0);
         }
-        Tensor { id, shape: shape.to_vec(), scale, zero_point }
+        LayerTensor { id, shape: shape.to_vec(), scale, zero_point }
     }
 
-    fn result(&mut self, shape: &[i32]) -> Tensor {
+    fn result(&mut self, shape: &[i32]) -> LayerTensor {
         self.result_at(shape, SCALE, self.middle())
     }
 
-    fn result_at(&mut self, shape: &[i32], scale: f32, zero_point: i64) -> Tensor {
+    fn result_at(&mut self, shape: &[i32], scale: f32, zero_point: i64) -> LayerTensor {
         let id = self.file.tensor("result", self.kind(), shape);
         self.quantised(id, shape, scale, zero_point)
     }
 
-    fn result_like(&mut self, shape: &[i32], like: &Tensor) -> Tensor {
+    fn result_like(&mut self, shape: &[i32], like: &LayerTensor) -> LayerTensor {
         self.result_at(shape, like.scale, like.zero_point)
     }
 
@@ -157,7 +157,7 @@ impl Network {
     /// Weights and bias of a layer whose results sum up `taps` products, a channel of them along
     /// axis `axis`.
     #[expect(clippy::cast_precision_loss, reason = "extents")]
-    fn weights(&mut self, shape: &[i32], axis: i32, taps: i32, input: &Tensor) -> [i32; 2] {
+    fn weights(&mut self, shape: &[i32], axis: i32, taps: i32, input: &LayerTensor) -> [i32; 2] {
         let (count, channels) = (count(shape), shape[usize::try_from(axis).unwrap_or(0)]);
         let channels_count = usize::try_from(channels).unwrap_or(0);
         let most = (3.0 / taps as f32).sqrt();
@@ -195,11 +195,11 @@ impl Network {
     /// CONV_2D to `channels`.
     pub(crate) fn conv(
         &mut self,
-        x: &Tensor,
+        x: &LayerTensor,
         window: Window,
         channels: i32,
         fused: Fused,
-    ) -> Tensor {
+    ) -> LayerTensor {
         let &[n, h, w, depth] = &x.shape[..] else { return x.clone() };
         let shape = [channels, window.height, window.width, depth];
         let [weights, bias] = self.weights(&shape, 0, window.height * window.width * depth, x);
@@ -224,7 +224,12 @@ impl Network {
     }
 
     /// DEPTHWISE_CONV_2D, one result per channel.
-    pub(crate) fn depthwise(&mut self, x: &Tensor, window: Window, fused: Fused) -> Tensor {
+    pub(crate) fn depthwise(
+        &mut self,
+        x: &LayerTensor,
+        window: Window,
+        fused: Fused,
+    ) -> LayerTensor {
         let &[n, h, w, channels] = &x.shape[..] else { return x.clone() };
         let shape = [1, window.height, window.width, channels];
         let [weights, bias] = self.weights(&shape, 3, window.height * window.width, x);
@@ -244,7 +249,7 @@ impl Network {
     }
 
     /// FULLY_CONNECTED of a matrix of rows.
-    pub(crate) fn dense(&mut self, x: &Tensor, units: i32, fused: Fused) -> Tensor {
+    pub(crate) fn dense(&mut self, x: &LayerTensor, units: i32, fused: Fused) -> LayerTensor {
         let &[rows, depth] = &x.shape[..] else { return x.clone() };
         // Before 2.17 or so the file format knew no scales per channel here; most files have one
         // for all.
@@ -260,32 +265,38 @@ impl Network {
         y
     }
 
-    fn unary(&mut self, name: &str, x: &Tensor, y: Tensor, options: (u8, Fields)) -> Tensor {
+    fn unary(
+        &mut self,
+        name: &str,
+        x: &LayerTensor,
+        y: LayerTensor,
+        options: (u8, Fields),
+    ) -> LayerTensor {
         self.file.operator_with(name, &[x.id], &[y.id], options.0, options.1);
         y
     }
 
-    pub(crate) fn hard_swish(&mut self, x: &Tensor) -> Tensor {
+    pub(crate) fn hard_swish(&mut self, x: &LayerTensor) -> LayerTensor {
         let y = self.result(&x.shape);
         self.unary("HARD_SWISH", x, y, (0, Vec::new()))
     }
 
-    pub(crate) fn logistic(&mut self, x: &Tensor) -> Tensor {
+    pub(crate) fn logistic(&mut self, x: &LayerTensor) -> LayerTensor {
         let y = self.result_at(&x.shape, 1.0 / 256.0, self.least());
         self.unary("LOGISTIC", x, y, (0, Vec::new()))
     }
 
-    pub(crate) fn tanh(&mut self, x: &Tensor) -> Tensor {
+    pub(crate) fn tanh(&mut self, x: &LayerTensor) -> LayerTensor {
         let y = self.result_at(&x.shape, 1.0 / 128.0, self.least() + 128);
         self.unary("TANH", x, y, (0, Vec::new()))
     }
 
-    pub(crate) fn softmax(&mut self, x: &Tensor) -> Tensor {
+    pub(crate) fn softmax(&mut self, x: &LayerTensor) -> LayerTensor {
         let y = self.result_at(&x.shape, 1.0 / 256.0, self.least());
         self.unary("SOFTMAX", x, y, (9, vec![(0, Value::F32(1.0))]))
     }
 
-    pub(crate) fn reshape(&mut self, x: &Tensor, shape: &[i32]) -> Tensor {
+    pub(crate) fn reshape(&mut self, x: &LayerTensor, shape: &[i32]) -> LayerTensor {
         let wanted = i32::try_from(shape.len()).unwrap_or(0);
         let wanted = self.file.int_constant("shape", &[wanted], shape);
         let y = self.result_like(shape, x);
@@ -295,7 +306,7 @@ impl Network {
     }
 
     /// ADD, SUB or MUL; of a larger tensor and one that may be broadcast to it.
-    pub(crate) fn binary(&mut self, name: &str, a: &Tensor, b: &Tensor) -> Tensor {
+    pub(crate) fn binary(&mut self, name: &str, a: &LayerTensor, b: &LayerTensor) -> LayerTensor {
         let y = self.result(if count(&a.shape) < count(&b.shape) { &b.shape } else { &a.shape });
         let options = match name {
             "ADD" => 11,
@@ -308,7 +319,7 @@ impl Network {
     }
 
     /// AVERAGE_POOL_2D or MAX_POOL_2D.
-    pub(crate) fn pool(&mut self, name: &str, x: &Tensor, window: Window) -> Tensor {
+    pub(crate) fn pool(&mut self, name: &str, x: &LayerTensor, window: Window) -> LayerTensor {
         let &[n, h, w, channels] = &x.shape[..] else { return x.clone() };
         let y = self.result_like(&[n, window.output(h), window.output(w), channels], x);
         let fields = vec![
@@ -324,7 +335,7 @@ impl Network {
     }
 
     /// MEAN over height and width.
-    pub(crate) fn mean(&mut self, x: &Tensor, keep: bool) -> Tensor {
+    pub(crate) fn mean(&mut self, x: &LayerTensor, keep: bool) -> LayerTensor {
         let &[n, _, _, channels] = &x.shape[..] else { return x.clone() };
         let axes = self.file.int_constant("axes", &[2], &[1, 2]);
         let shape = if keep { vec![n, 1, 1, channels] } else { vec![n, channels] };
@@ -334,7 +345,7 @@ impl Network {
         y
     }
 
-    pub(crate) fn concatenation(&mut self, parts: &[&Tensor], axis: usize) -> Tensor {
+    pub(crate) fn concatenation(&mut self, parts: &[&LayerTensor], axis: usize) -> LayerTensor {
         let mut shape = parts[0].shape.clone();
         shape[axis] = parts.iter().map(|part| part.shape[axis]).sum();
         let like = parts.iter().all(|part| part.scale.to_bits() == parts[0].scale.to_bits());
@@ -346,7 +357,7 @@ impl Network {
     }
 
     /// SPLIT into even parts.
-    pub(crate) fn split(&mut self, x: &Tensor, axis: usize, parts: i32) -> Vec<Tensor> {
+    pub(crate) fn split(&mut self, x: &LayerTensor, axis: usize, parts: i32) -> Vec<LayerTensor> {
         let along = self.file.int_constant("axis", &[], &[i32::try_from(axis).unwrap_or(0)]);
         let mut shape = x.shape.clone();
         shape[axis] /= parts;
@@ -358,7 +369,13 @@ impl Network {
     }
 
     /// RESIZE_BILINEAR or RESIZE_NEAREST_NEIGHBOR, centers of pixels at their half.
-    pub(crate) fn resize(&mut self, x: &Tensor, height: i32, width: i32, smooth: bool) -> Tensor {
+    pub(crate) fn resize(
+        &mut self,
+        x: &LayerTensor,
+        height: i32,
+        width: i32,
+        smooth: bool,
+    ) -> LayerTensor {
         let &[n, _, _, channels] = &x.shape[..] else { return x.clone() };
         let size = self.file.int_constant("size", &[2], &[height, width]);
         let y = self.result_like(&[n, height, width, channels], x);

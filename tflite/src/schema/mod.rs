@@ -75,9 +75,9 @@ pub(crate) struct Operator<'a> {
     pub(crate) outputs: Vec<usize>,
     /// Tensors whose quantisation describes values inside the operator.
     pub(crate) intermediates: Vec<Option<usize>>,
-    pub(crate) options: options::Options<'a>,
+    pub(crate) options: options::OperatorOptions<'a>,
     /// Those of operators whose options the first union has no room for.
-    pub(crate) options_2: options::Options<'a>,
+    pub(crate) options_2: options::OperatorOptions<'a>,
     /// The options of a custom operator, in a format of its own.
     pub(crate) custom: &'a [u8],
 }
@@ -202,8 +202,8 @@ fn read_operator<'a>(
         inputs: optional_indexes(table, INPUTS, tensors)?,
         outputs: indexes(table, OUTPUTS, tensors)?,
         intermediates: optional_indexes(table, INTERMEDIATES, tensors)?,
-        options: options::Options::read(table)?,
-        options_2: options::Options::read_second(table)?,
+        options: options::OperatorOptions::read(table)?,
+        options_2: options::OperatorOptions::read_second(table)?,
         custom: table.byte_range(CUSTOM)?.and_then(|range| file.get(range)).unwrap_or_default(),
     })
 }

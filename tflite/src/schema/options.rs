@@ -4,7 +4,7 @@ use crate::flatbuffer::{Field, FormatError, Problem, Table};
 
 /// The options of one operator, of a type that only its lowering knows.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Options<'a> {
+pub(crate) struct OperatorOptions<'a> {
     kind: u8,
     table: Option<Table<'a>>,
 }
@@ -22,7 +22,7 @@ impl OptionsKind {
     }
 }
 
-impl<'a> Options<'a> {
+impl<'a> OperatorOptions<'a> {
     pub(super) fn read(operator: &Table<'a>) -> Result<Self, FormatError> {
         const TYPE: Field = Field::new(3, "Operator.builtin_options_type");
         const OPTIONS: Field = Field::new(4, "Operator.builtin_options");

@@ -8,7 +8,7 @@ use nnburst_conformance::{Case, CaseRequest};
 
 use super::device_memory::DeviceMemory;
 use super::{Verdict, is_supported};
-use crate::args::{Mode, VtsArgs};
+use crate::args::{ModeArg, VtsArgs};
 use crate::cached;
 use crate::failure::Failure;
 use crate::session::Caller;
@@ -59,7 +59,7 @@ pub(super) fn attempt(case: &Case, device: &Device, args: &VtsArgs) -> Result<bo
         Err(error) if args.insufficient_size => too_small(case, error),
         Err(error) => {
             // A burst carries the status alone: the reason is asked for once more.
-            let again = case.broken_rule().filter(|_| args.engine.mode == Mode::Burst);
+            let again = case.broken_rule().filter(|_| args.engine.mode == ModeArg::Burst);
             let told = again.and_then(|_| compilation.execution().compute_request(given).err());
             expected_failure(case, told.unwrap_or(error))
         }

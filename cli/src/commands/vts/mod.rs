@@ -10,7 +10,7 @@ use std::io::Write;
 use nnburst::Device;
 use nnburst_conformance::{Case, LoadError, load_dir};
 
-use crate::args::{Api, Mode, VtsArgs};
+use crate::args::{Api, ModeArg, VtsArgs};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::session::open_device;
@@ -154,7 +154,7 @@ fn judge(case: &Case, target: &Target, args: &VtsArgs) -> Result<Verdict, Failur
         Ok(case) => case,
         Err(verdict) => return Ok(verdict),
     };
-    if args.engine.mode == Mode::Fenced && has_open_output(&case) {
+    if args.engine.mode == ModeArg::Fenced && has_open_output(&case) {
         return Ok(Verdict::Skipped("fenced executions take outputs of known size only"));
     }
     match target.attempt(&case, args) {

@@ -11,7 +11,7 @@ use nnburst_ndk_client::{Device, Library, RunMode, RunOptions};
 
 use super::Verdict;
 use super::attempt::{Attempt, compare, expected_failure, request_of, too_small};
-use crate::args::{Engine, Mode as CallMode, VtsArgs};
+use crate::args::{Engine, ModeArg as CallMode, VtsArgs};
 use crate::failure::Failure;
 
 /// A device of the library's.

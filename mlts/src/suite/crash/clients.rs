@@ -10,7 +10,7 @@ use crate::data::Random;
 use crate::error::MltsError;
 use crate::protocol::{CrashWork, monotonic_ns};
 use crate::report::CrashReport;
-use crate::run::{Driver, End, Ended, Outcome};
+use crate::run::{End, Ended, Outcome, TestedDriver};
 
 /// The limit of a living driver's recovery.
 const RECOVERY_MS: f64 = 1000.0;
@@ -26,7 +26,7 @@ impl TestRun<'_> {
         let mut row = self.row("");
         let begun = Instant::now();
         let mut recoveries = Vec::new();
-        let mut driver = Driver::start(self.target)?;
+        let mut driver = TestedDriver::start(self.target)?;
         let before = driver.usage();
         let probe = Prober::start(self, &driver);
         for kill in 0..self.test.count(self.context.budget) {
@@ -34,7 +34,7 @@ impl TestRun<'_> {
             let work = CrashWork { count: 4, ..self.work("busy", &[("what", what)]) };
             let delay = Duration::from_millis(20 + u64::from(random.below(280)));
             let mut killed_ns = 0;
-            let mut on_ready = |_: &str, _: &mut Driver, worker: &mut Child| {
+            let mut on_ready = |_: &str, _: &mut TestedDriver, worker: &mut Child| {
                 std::thread::sleep(delay);
                 killed_ns = monotonic_ns();
                 // It is alive: it has just reported.
@@ -77,7 +77,11 @@ impl TestRun<'_> {
     }
 
     /// After a client's death: a driver of one client ends, one of several answers the next.
-    fn after_client(&self, driver: &mut Driver, killed_ns: u64) -> Result<f64, (Outcome, String)> {
+    fn after_client(
+        &self,
+        driver: &mut TestedDriver,
+        killed_ns: u64,
+    ) -> Result<f64, (Outcome, String)> {
         if !self.target.is_shared() {
             let end = driver.wait(Duration::from_secs(1));
             let ms = since_ms(killed_ns, monotonic_ns());
@@ -111,7 +115,7 @@ impl TestRun<'_> {
     pub(super) fn processes(&self, part: &str) -> Result<Vec<CrashReport>, MltsError> {
         let mut rows = Vec::new();
         for (variant, share) in [("0%", 0_u32), ("80%", 80)] {
-            let driver = Driver::start(self.target)?;
+            let driver = TestedDriver::start(self.target)?;
             let before = driver.usage();
             let probe = Prober::start(self, &driver);
             let mut random = Random(self.context.seed.wrapping_add(share.into()));
@@ -162,9 +166,16 @@ impl TestRun<'_> {
     }
 
     /// One of several client processes.
-    fn child(&self, work: CrashWork, driver: &Driver) -> Result<(CrashWork, Ended), MltsError> {
-        let mut own =
-            if self.target.is_shared() { driver.attach() } else { Driver::start(self.target)? };
+    fn child(
+        &self,
+        work: CrashWork,
+        driver: &TestedDriver,
+    ) -> Result<(CrashWork, Ended), MltsError> {
+        let mut own = if self.target.is_shared() {
+            driver.attach()
+        } else {
+            TestedDriver::start(self.target)?
+        };
         let ended = self.supervised(work.clone(), &mut own, None)?;
         Ok((work, ended))
     }

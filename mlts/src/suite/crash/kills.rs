@@ -11,7 +11,7 @@ use crate::error::MltsError;
 use crate::num::median;
 use crate::protocol::monotonic_ns;
 use crate::report::CrashReport;
-use crate::run::{Driver, Outcome};
+use crate::run::{Outcome, TestedDriver};
 
 const RESTART_MS: f64 = 5000.0;
 /// How soon after the signal a pending call has to end. The kernel needs a part of it to take the
@@ -121,12 +121,12 @@ impl TestRun<'_> {
         let begun = Instant::now();
         let mut row = self.row(variant);
         for _ in 0..self.test.count(self.context.budget) {
-            let mut driver = Driver::start_again(self.target)?;
+            let mut driver = TestedDriver::start_again(self.target)?;
             starts.push(driver.start_time.as_secs_f64() * 1000.0);
             let delay = Duration::from_millis(30 + u64::from(random.below(70)));
             let (mut killed_ns, mut dead_ns) = (0, 0);
             let mut restarted = Ok(());
-            let mut on_ready = |what: &str, driver: &mut Driver, _: &mut Child| {
+            let mut on_ready = |what: &str, driver: &mut TestedDriver, _: &mut Child| {
                 if what == "lost" {
                     if self.target.is_shared() {
                         restarted = driver.restart();

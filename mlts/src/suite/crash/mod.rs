@@ -16,7 +16,7 @@ use crate::error::MltsError;
 use crate::num::{median, real_u64};
 use crate::protocol::{CrashWork, Task};
 use crate::report::{CrashReport, Recovery};
-use crate::run::{Driver, Ended, OnReady, Outcome};
+use crate::run::{Ended, OnReady, Outcome, TestedDriver};
 use crate::target::Target;
 use probe::{Prober, judge_probe};
 use resources::{Pressure, rest};
@@ -120,7 +120,7 @@ impl TestRun<'_> {
     fn supervised<'a>(
         &'a self,
         work: CrashWork,
-        driver: &mut Driver,
+        driver: &mut TestedDriver,
         on_ready: Option<OnReady<'a>>,
     ) -> Result<Ended, MltsError> {
         let planned = self.test.seconds(self.context.budget) * 2.0;
@@ -153,13 +153,13 @@ impl TestRun<'_> {
 
     /// One worker does it all, with a probe beside it where the driver serves several.
     fn simple(&self, part: &str, extra: &[(&str, &str)]) -> Result<Vec<CrashReport>, MltsError> {
-        self.simple_with(Driver::start(self.target)?, part, extra)
+        self.simple_with(TestedDriver::start(self.target)?, part, extra)
     }
 
     /// The same with a driver that was started already.
     fn simple_with(
         &self,
-        mut driver: Driver,
+        mut driver: TestedDriver,
         part: &str,
         extra: &[(&str, &str)],
     ) -> Result<Vec<CrashReport>, MltsError> {

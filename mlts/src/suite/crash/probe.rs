@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::TestRun;
 use crate::protocol::Task;
 use crate::report::{CrashReport, Probe};
-use crate::run::{Driver, OnReady, Outcome, Supervision, supervise};
+use crate::run::{OnReady, Outcome, Supervision, TestedDriver, supervise};
 
 /// The longest time without a right answer for a client beside a test.
 const GAP_MS: f64 = 250.0;
@@ -45,7 +45,7 @@ pub(super) struct Prober {
 impl Prober {
     /// Starts it, where the driver serves several clients, and waits until it has measured itself
     /// undisturbed.
-    pub(super) fn start(run: &TestRun<'_>, driver: &Driver) -> Option<Self> {
+    pub(super) fn start(run: &TestRun<'_>, driver: &TestedDriver) -> Option<Self> {
         if !run.target.is_shared() {
             return None;
         }
@@ -59,7 +59,7 @@ impl Prober {
         let thread = std::thread::spawn(move || {
             let planned = Duration::from_secs(3600);
             // A coordinator that has waited long enough doesn't listen any more.
-            let mut on_ready = |_: &str, _: &mut Driver, _: &mut Child| {
+            let mut on_ready = |_: &str, _: &mut TestedDriver, _: &mut Child| {
                 let _ = measured.send(());
             };
             let on_ready: OnReady<'_> = &mut on_ready;

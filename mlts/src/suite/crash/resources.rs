@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::TestRun;
 use crate::error::MltsError;
 use crate::report::{CrashReport, Rest};
-use crate::run::{Driver, Outcome, Usage, wanted_seconds};
+use crate::run::{Outcome, TestedDriver, Usage, wanted_seconds};
 use crate::worker::leak_terms;
 
 /// The time that resources have to come back.
@@ -42,13 +42,13 @@ impl TestRun<'_> {
         }
         match pressure {
             Pressure::Memory => {
-                let driver = Driver::start(self.target)?;
+                let driver = TestedDriver::start(self.target)?;
                 let limited = driver.limit_memory(MORE_MEMORY);
                 limited.map_err(MltsError::system("limiting the driver's memory"))?;
                 self.simple_with(driver, "pressure", &[("what", "memory")])
             }
             Pressure::Descriptors => {
-                let driver = Driver::start_with_descriptors(self.target, DESCRIPTORS)?;
+                let driver = TestedDriver::start_with_descriptors(self.target, DESCRIPTORS)?;
                 self.simple_with(driver, "pressure", &[("what", "descriptors")])
             }
         }
@@ -56,11 +56,11 @@ impl TestRun<'_> {
 
     /// c22: one model for as long as the user says.
     pub(super) fn endurance(&self) -> Result<Vec<CrashReport>, MltsError> {
-        let mut driver = Driver::start(self.target)?;
+        let mut driver = TestedDriver::start(self.target)?;
         let work = self.work("endurance", &[]);
         let mut seen: Vec<(f64, Usage)> = Vec::new();
         let begun = Instant::now();
-        let mut on_ready = |_: &str, driver: &mut Driver, worker: &mut Child| {
+        let mut on_ready = |_: &str, driver: &mut TestedDriver, worker: &mut Child| {
             let usage = driver.usage().or_else(|| Usage::of(worker.id()));
             seen.extend(usage.map(|usage| (begun.elapsed().as_secs_f64() / 3600.0, usage)));
         };
@@ -94,12 +94,12 @@ impl TestRun<'_> {
 
     /// c21: the driver's resources in the pauses between rounds of loads.
     pub(super) fn leak(&self) -> Result<Vec<CrashReport>, MltsError> {
-        let mut driver = Driver::start(self.target)?;
+        let mut driver = TestedDriver::start(self.target)?;
         let work = self.work("leak", &[]);
         let (_, pause) = leak_terms();
         let mut seen: Vec<Usage> = Vec::new();
         let mut at_rest: Vec<f64> = Vec::new();
-        let mut on_ready = |_: &str, driver: &mut Driver, worker: &mut Child| {
+        let mut on_ready = |_: &str, driver: &mut TestedDriver, worker: &mut Child| {
             std::thread::sleep(pause / 4);
             let begun = Instant::now();
             let before = driver.pid().map(wanted_seconds);
@@ -171,7 +171,11 @@ fn slope(points: &[(f64, f64)]) -> f64 {
 }
 
 /// Resources before and after; those that don't come back are a failure.
-pub(super) fn rest(row: &mut CrashReport, before: Option<Usage>, driver: &Driver) -> Option<Rest> {
+pub(super) fn rest(
+    row: &mut CrashReport,
+    before: Option<Usage>,
+    driver: &TestedDriver,
+) -> Option<Rest> {
     let before = before?;
     let begun = Instant::now();
     let mut after = driver.usage()?;

@@ -103,18 +103,18 @@ operations! {
     /// The parts of a picture in boxes, brought to `size` by means of samples between the pixels; a
     /// feature is `stride` pixels of the boxes' picture.
     RoiAlign roi_align(
-        features: OperandId, boxes: OperandId, batch_index: OperandId, size: Rows, stride: Ratio
+        features: OperandId, boxes: OperandId, batch_index: OperandId, size: HeightFirst, stride: Ratio
     ) {
         /// The number of samples for a pixel in each direction; 0 takes as many as there are
         /// features.
-        samples: Rows = 0,
+        samples: HeightFirst = 0,
         /// True if channels come before height and width.
         nchw: Flag = false,
     } => one;
     /// The parts of a picture in boxes, brought to `size` by the greatest in each; a feature is
     /// `stride` pixels of the boxes' picture.
     RoiPooling roi_pooling(
-        features: OperandId, boxes: OperandId, batch_index: OperandId, size: Rows, stride: Ratio
+        features: OperandId, boxes: OperandId, batch_index: OperandId, size: HeightFirst, stride: Ratio
     ) {
         /// True if channels come before height and width.
         nchw: Flag = false,

@@ -25,8 +25,8 @@ mod shapes;
 use nnburst_hal::{Operand, OperandType, OperationType};
 
 pub use super::arguments::{
-    Activation, Flag, Float, Int, Ints, MaybeInts, MaybeTensor, NmsKernel, Number, Padding, Pairs,
-    Projection, Ratio, Resize, Rows, Size, Tensors, TransposePadding,
+    Activation, Flag, Float, HeightFirst, Int, Ints, MaybeInts, MaybeTensor, NmsKernel, Number,
+    Padding, Pairs, Projection, Ratio, Resize, Size, Tensors, TransposePadding,
 };
 use super::call::{Arguments, Told};
 pub use super::recurrent::{
