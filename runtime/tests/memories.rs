@@ -89,16 +89,16 @@ fn one_device_with_all_the_roles_gives_memory_of_its_own() {
 fn roles_and_ranges_are_checked() {
     let compilation = explicit();
     let memory = described(&[(&compilation, Direction::Input, 0)]).create_memory().unwrap();
-    let place = |direction, index, range| memory.place(&compilation, direction, index, range);
-    assert!(place(Direction::Input, 0, (0, 0)).is_ok());
-    assert_eq!(place(Direction::Input, 1, (0, 0)).unwrap_err().code(), ResultCode::BadData);
-    assert!(place(Direction::Output, 0, (0, 0)).is_err());
-    assert!(place(Direction::Input, 0, (0, 4)).is_err(), "it is used whole");
-    assert!(memory.place(&explicit(), Direction::Input, 0, (0, 0)).is_err(), "another compilation");
+    let place = |direction, index, length| memory.place(&compilation, direction, index, 0, length);
+    assert!(place(Direction::Input, 0, 0).is_ok());
+    assert_eq!(place(Direction::Input, 1, 0).unwrap_err().code(), ResultCode::BadData);
+    assert!(place(Direction::Output, 0, 0).is_err());
+    assert!(place(Direction::Input, 0, 4).is_err(), "it is used whole");
+    assert!(memory.place(&explicit(), Direction::Input, 0, 0, 0).is_err(), "another compilation");
     assert!(memory.place_constant(0, 4).is_err());
     let plain = shared(1.0);
-    assert!(plain.place(&compilation, Direction::Input, 0, (0, 4)).is_ok());
-    assert!(plain.place(&compilation, Direction::Input, 0, (2, 4)).is_err());
+    assert!(plain.place(&compilation, Direction::Input, 0, 0, 4).is_ok());
+    assert!(plain.place(&compilation, Direction::Input, 0, 2, 4).is_err());
     assert!(Memory::copy(&memory, &plain).is_err(), "never written");
     let long = Memory::new(8).unwrap();
     assert!(Memory::copy(&plain, &long).is_err(), "of another size");

@@ -5,6 +5,8 @@ use std::path::Path;
 use nnburst::hal::{Model, OperandType};
 use nnburst_tflite::{ImportError, ImportOptions, Imported, StatePair, TensorInfo};
 
+use crate::results::PictureSize;
+
 /// Why a file is no model for video.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ModelError {
@@ -77,6 +79,10 @@ impl PictureModel {
 }
 
 impl PictureInput {
+    pub(crate) fn size(&self) -> PictureSize {
+        PictureSize { width: self.width, height: self.height }
+    }
+
     fn of(inputs: &[TensorInfo]) -> Result<Self, ModelError> {
         let no_picture = || {
             let shapes = inputs.iter().map(|input| format!("{} {:?}", input.kind, input.dims));

@@ -76,13 +76,13 @@ impl Staged {
     }
 
     /// Adds a step. `compute` gets the input and the place for the output as elements `S`, in NHWC,
-    /// and `scratch_bytes` of memory of its own; `read` and `write` convert.
+    /// and `scratch_bytes` of memory of its own.
     pub(super) fn emit<T: Element, S: Element, M: Element>(
         self,
         op: &mut OpBuilder<'_>,
         label: Label,
         scratch_bytes: usize,
-        (read, write): Convert<T, S>,
+        convert: Convert<T, S>,
         compute: impl Fn(In<'_, S>, Out<'_, S>, &mut [M]) -> Result<(), String> + Send + Sync + 'static,
     ) {
         let (height, width) = self.extents();
@@ -107,9 +107,9 @@ impl Staged {
             }
             let image = &mut bytemuck::cast_slice_mut::<u8, S>(image)[..inputs];
             let product = &mut bytemuck::cast_slice_mut::<u8, S>(product)[..outputs];
-            self.bring(input, image, read);
+            self.bring(input, image, convert.read);
             compute(In::of(image), Out::of(product), bytemuck::cast_slice_mut(own))?;
-            self.fetch(product, output, write);
+            self.fetch(product, output, convert.write);
             Ok(())
         });
     }
@@ -192,14 +192,18 @@ pub(super) fn convolve<T: Element, C: Convolution + 'static>(
 }
 
 /// The conversions of elements that are read and written.
-pub(super) type Convert<T, S> = (fn(T) -> S, fn(S) -> T);
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Convert<T, S> {
+    read: fn(T) -> S,
+    write: fn(S) -> T,
+}
 
 /// Bytes stay what they are.
-pub(super) const AS_IS: Convert<u8, u8> = (|byte| byte, |byte| byte);
+pub(super) const AS_IS: Convert<u8, u8> = Convert { read: |byte| byte, write: |byte| byte };
 
 /// Real numbers are widened, and rounded when they are written.
 pub(super) fn in_single_precision<T: Real>() -> Convert<T, f32> {
-    (T::to_f32, T::from_f32)
+    Convert { read: T::to_f32, write: T::from_f32 }
 }
 
 /// Calls `each(pixel, position of its channel `first`, elements to its next channel)`, line by

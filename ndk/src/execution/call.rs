@@ -382,9 +382,9 @@ fn place(
     let narrow = |size: usize| {
         u32::try_from(size).map_err(|_| Error::data(format!("{size} is beyond 32 bits")))
     };
-    let range = (narrow(offset)?, narrow(length)?);
+    let (offset, length) = (narrow(offset)?, narrow(length)?);
     let argument = usize::try_from(index).unwrap_or(usize::MAX);
-    let mut place = memory.place(&ready.compilation, direction, argument, range)?;
+    let mut place = memory.place(&ready.compilation, direction, argument, offset, length)?;
     if memory.has_roles() {
         memory.check_output(shape).map_err(|error| Error::data(error.to_string()))?;
         if let Some(shared) = memory.shared() {

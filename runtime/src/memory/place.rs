@@ -18,7 +18,8 @@ impl Memory {
         compilation: &Compilation,
         direction: Direction,
         index: usize,
-        (offset, length): (u32, u32),
+        offset: u32,
+        length: u32,
     ) -> Result<DataLocation> {
         self.0.origin.check()?;
         let location = DataLocation { pool_index: 0, offset, length };

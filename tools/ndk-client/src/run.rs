@@ -47,6 +47,15 @@ struct Places {
     copies: Vec<(Owned, Owned)>,
 }
 
+/// An argument of a request for the library to be told.
+struct SetArgument<'a> {
+    index: i32,
+    operand: &'a Operand,
+    kind: *const OperandType,
+    request: &'a Request,
+    argument: &'a RequestArgument,
+}
+
 impl Compilation {
     /// Runs a request, whose outputs are in its own memories afterwards.
     ///
@@ -133,14 +142,16 @@ impl Compilation {
             let kind = operand_type(operand, &argument.dimensions);
             let kind = if argument.dimensions.is_empty() { None } else { Some(&kind) };
             let kind = kind.map_or(std::ptr::null(), std::ptr::from_ref);
-            self.set_input(execution, (index, operand, kind), (request, argument), run, places)?;
+            let set = SetArgument { index, operand, kind, request, argument };
+            self.set_input(execution, &set, run, places)?;
         }
         let outputs = (0..).zip(request.outputs.iter().zip(&self.arguments.outputs));
         for (index, (argument, operand)) in outputs {
             let kind = operand_type(operand, &argument.dimensions);
             let kind = if argument.dimensions.is_empty() { None } else { Some(&kind) };
             let kind = kind.map_or(std::ptr::null(), std::ptr::from_ref);
-            self.set_output(execution, (index, operand, kind), (request, argument), run, places)?;
+            let set = SetArgument { index, operand, kind, request, argument };
+            self.set_output(execution, &set, run, places)?;
         }
         Ok(())
     }
@@ -148,11 +159,11 @@ impl Compilation {
     fn set_input(
         &self,
         execution: &Owned,
-        (index, operand, kind): (i32, &Operand, *const OperandType),
-        (request, argument): (&Request, &RequestArgument),
+        set: &SetArgument<'_>,
         run: &RunOptions,
         places: &mut Places,
     ) -> Result<(), RuntimeError> {
+        let &SetArgument { index, operand, kind, request, argument } = set;
         let api = &self.object.api;
         let (offset, length) = range(argument);
         if argument.has_no_value {
@@ -192,11 +203,11 @@ impl Compilation {
     fn set_output(
         &self,
         execution: &Owned,
-        (index, operand, kind): (i32, &Operand, *const OperandType),
-        (request, argument): (&Request, &RequestArgument),
+        set: &SetArgument<'_>,
         run: &RunOptions,
         places: &mut Places,
     ) -> Result<(), RuntimeError> {
+        let &SetArgument { index, operand, kind, request, argument } = set;
         let api = &self.object.api;
         let (offset, length) = range(argument);
         let at = usize::try_from(argument.location.pool_index).unwrap_or(usize::MAX);

@@ -317,7 +317,7 @@ impl Inference {
         *lock(&self.picture) = Some(picture.clone());
         let pid = supervised.device().and_then(nnburst::Device::driver_process);
         self.stats.start(longest, pid);
-        let decoder = Decoder::of(&outputs, (picture.width, picture.height));
+        let decoder = Decoder::of(&outputs, picture.size());
         Ok(InferenceStream::new(supervised, &*self.obj(), decoder, labels))
     }
 

@@ -15,7 +15,7 @@ use crate::CAT;
 use crate::allocator::{FdSpan, shared};
 use crate::engine::{Engine, EngineError, Picture};
 use crate::restartable::Restartable;
-use crate::results::{self, Decoder, Report, Results};
+use crate::results::{self, Decoder, PictureSize, Report, Results};
 
 /// What lives from READY to PAUSED and back. The streaming thread has it.
 #[derive(Debug)]
@@ -35,12 +35,18 @@ pub(super) struct InferenceStream {
     pending: Option<Pending>,
 }
 
+/// The arrival of a frame.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    number: u64,
+    at: Instant,
+}
+
 /// A frame on its way through the driver.
 #[derive(Debug)]
 struct Pending {
-    number: u64,
+    arrival: Arrival,
     pts: Option<gst::ClockTime>,
-    arrived: Instant,
     /// Its results are of no use any more: there was a flush.
     is_discarded: bool,
     /// Keeps its memory from being filled anew while the driver reads it.
@@ -108,15 +114,17 @@ impl Inference {
     /// # Errors
     /// What came from a request pad; there is no stream.
     pub(super) fn process(&self, mut buffer: gst::Buffer) -> Result<gst::Buffer, gst::FlowError> {
-        let arrived = Instant::now();
-        let number = self.stats.count_frame();
+        let arrival = Arrival { number: self.stats.count_frame(), at: Instant::now() };
         let live = self.live();
         let mut guard = self.stream();
         let Some(stream) = guard.as_mut() else { return Err(gst::FlowError::Flushing) };
-        let verdict = self.verdict(stream, &buffer, live, (number, arrived))?;
+        let verdict = self.verdict(stream, &buffer, live, arrival)?;
         let is_stale = matches!(verdict, Verdict::Stale);
         if let (Verdict::Fresh | Verdict::Stale, Some(results)) = (verdict, &stream.last)
-            && let Some(size) = stream.info.as_ref().map(|info| (info.width(), info.height()))
+            && let Some(size) = stream
+                .info
+                .as_ref()
+                .map(|info| PictureSize { width: info.width(), height: info.height() })
         {
             results::attach(buffer.make_mut(), results, &stream.labels, size, is_stale);
         }
@@ -128,7 +136,7 @@ impl Inference {
         stream: &mut InferenceStream,
         buffer: &gst::Buffer,
         live: Live,
-        (number, arrived): (u64, Instant),
+        arrival: Arrival,
     ) -> Result<Verdict, gst::FlowError> {
         let is_empty = buffer.flags().contains(gst::BufferFlags::GAP) || buffer.size() == 0;
         if is_empty {
@@ -149,7 +157,7 @@ impl Inference {
             return Ok(Verdict::Without);
         }
         let (pts, is_discarded) = (buffer.pts(), false);
-        let pending = Pending { number, pts, arrived, is_discarded, _buffer: buffer.clone() };
+        let pending = Pending { arrival, pts, is_discarded, _buffer: buffer.clone() };
         let submitted = match (stream.info.clone(), stream.driver.get()) {
             (Some(info), Some(engine)) => submit(engine, buffer, &info, live),
             _ => {
@@ -186,7 +194,7 @@ impl Inference {
         live: Live,
     ) -> Result<bool, gst::FlowError> {
         let Some(pending) = &stream.pending else { return Ok(false) };
-        let Pending { number, pts, arrived, is_discarded, .. } = *pending;
+        let Pending { arrival, pts, is_discarded, .. } = *pending;
         let Some(engine) = stream.driver.get() else {
             stream.pending = None;
             return Ok(false);
@@ -208,7 +216,7 @@ impl Inference {
         let Some(engine) = stream.driver.get() else { return Ok(false) };
         let results = stream.decoder.decode(engine.outputs(), live.limits());
         let in_driver = engine.time_in_driver();
-        let latency = arrived.elapsed();
+        let latency = arrival.at.elapsed();
         self.push_aside(engine, stream.info.as_ref(), &results, pts)?;
         if self.stats.count_inferred(latency) {
             let message = gst::message::Latency::builder().src(&*self.obj()).build();
@@ -216,7 +224,7 @@ impl Inference {
         }
         if live.post_messages {
             let report =
-                Report { results: results.clone(), pts, frame: number, latency, in_driver };
+                Report { results: results.clone(), pts, frame: arrival.number, latency, in_driver };
             let structure = results::structure(&report, &stream.labels, &stream.outputs);
             let message = gst::message::Element::builder(structure).src(&*self.obj()).build();
             // It fails while the bus is flushing: nobody listens then.

@@ -4,14 +4,14 @@
 use gst::glib;
 use gst_analytics::prelude::*;
 
-use super::{Results, label};
+use super::{PictureSize, Results, label};
 
 /// Attaches classes and objects to a buffer. Masks and keypoints have no such metadata in 1.26.
 pub(super) fn attach(
     buffer: &mut gst::BufferRef,
     results: &Results,
     labels: &[String],
-    (width, height): (u32, u32),
+    size: PictureSize,
 ) -> Result<(), glib::BoolError> {
     match results {
         Results::Classes(classes) => {
@@ -24,7 +24,7 @@ pub(super) fn attach(
         Results::Boxes(found) => {
             let mut meta = gst_analytics::AnalyticsRelationMeta::add(buffer);
             for object in found {
-                let (x, y, w, h) = object.pixels(width, height);
+                let (x, y, w, h) = object.pixels(size);
                 let [x, y, w, h] = [x, y, w, h].map(|side| i32::try_from(side).unwrap_or(i32::MAX));
                 meta.add_od_mtd(quark(labels, object.class), x, y, w, h, single(object.score))?;
             }

@@ -8,6 +8,7 @@
 
 use nnburst_tflite::TensorInfo;
 
+use super::PictureSize;
 use super::boxes::Detection;
 use super::tensor::{Limits, OutputTensor};
 
@@ -42,7 +43,7 @@ struct Anchor {
 
 impl Ssd {
     /// The outputs in either order; `None` for others, or where the number of anchors is another.
-    pub(super) fn of(outputs: &[TensorInfo], picture: (u32, u32)) -> Option<Self> {
+    pub(super) fn of(outputs: &[TensorInfo], picture: PictureSize) -> Option<Self> {
         let [first, second] = outputs else { return None };
         let count = |info: &TensorInfo| match *info.dims.as_slice() {
             [1, count, 4] | [1, count, 1, 4] => usize::try_from(count).ok(),
@@ -114,10 +115,10 @@ impl Anchor {
 }
 
 /// The anchors for an input of so many pixels, row by row of each feature map.
-fn anchors((width, height): (u32, u32)) -> Vec<Anchor> {
+fn anchors(input: PictureSize) -> Vec<Anchor> {
     const MAPS: u8 = 6;
     let mut anchors = Vec::new();
-    let (mut columns, mut rows) = (width.div_ceil(16), height.div_ceil(16));
+    let (mut columns, mut rows) = (input.width.div_ceil(16), input.height.div_ceil(16));
     // An input of more than 2,048 pixels has another network.
     if columns > 128 || rows > 128 {
         return anchors;
@@ -184,12 +185,16 @@ mod tests {
     use super::super::tensor::tests::output;
     use super::*;
 
+    fn square(side: u32) -> PictureSize {
+        PictureSize { width: side, height: side }
+    }
+
     #[test]
     fn anchors_are_as_many_as_the_models_of_tensorflow_have() {
-        assert_eq!(anchors((300, 300)).len(), 1917);
-        assert_eq!(anchors((320, 320)).len(), 2034);
-        assert_eq!(anchors((4000, 4000)).len(), 0);
-        let first = anchors((300, 300));
+        assert_eq!(anchors(square(300)).len(), 1917);
+        assert_eq!(anchors(square(320)).len(), 2034);
+        assert_eq!(anchors(square(4000)).len(), 0);
+        let first = anchors(square(300));
         let near = |anchor: &Anchor, want: [f32; 4]| {
             let got = [anchor.y, anchor.x, anchor.height, anchor.width];
             assert!(got.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-5), "{got:?} {want:?}");
@@ -207,7 +212,7 @@ mod tests {
     fn boxes_are_decoded_and_those_of_one_object_become_one() {
         let float = |dims: &[u32]| output(OperandType::TensorFloat32, dims);
         let infos = [float(&[1, 1917, 4]), float(&[1, 1917, 3])];
-        let ssd = Ssd::of(&infos, (300, 300)).unwrap();
+        let ssd = Ssd::of(&infos, square(300)).unwrap();
         let (mut boxes, mut scores) = (vec![0.0; 1917 * 4], vec![-10.0; 1917 * 3]);
         // The same object by two anchors at one place, and another elsewhere.
         scores[1916 * 3 + 2] = 2.0;

@@ -2,6 +2,7 @@
 
 use nnburst_tflite::TensorInfo;
 
+use super::PictureSize;
 use super::tensor::{Limits, OutputTensor, element_count};
 
 /// An object in a picture. Coordinates are fractions of the picture's sides.
@@ -26,9 +27,9 @@ impl Detection {
     }
 
     /// The left and upper edge, width and height in pixels of a picture.
-    pub(crate) fn pixels(&self, width: u32, height: u32) -> (u32, u32, u32, u32) {
-        let (left, right) = (pixel(self.left, width), pixel(self.right, width));
-        let (top, bottom) = (pixel(self.top, height), pixel(self.bottom, height));
+    pub(crate) fn pixels(&self, size: PictureSize) -> (u32, u32, u32, u32) {
+        let (left, right) = (pixel(self.left, size.width), pixel(self.right, size.width));
+        let (top, bottom) = (pixel(self.top, size.height), pixel(self.bottom, size.height));
         (left, top, right.saturating_sub(left), bottom.saturating_sub(top))
     }
 }
@@ -118,7 +119,7 @@ mod tests {
         let found = decode(boxes, [16.0, -3.0], [0.5, 0.75], 1e9);
         assert_eq!(found.len(), 2, "as many as there are");
         assert_eq!((found[0].class, found[0].score), (0, 0.75), "best first");
-        assert_eq!(found[1].pixels(100, 200), (25, 0, 75, 100));
+        assert_eq!(found[1].pixels(PictureSize { width: 100, height: 200 }), (25, 0, 75, 100));
         assert_eq!(decode(boxes, [1.0; 2], [0.5, 0.2], 2.0).len(), 1, "threshold");
         assert_eq!(decode(boxes, [1.0; 2], [0.5; 2], f32::NAN).len(), 0);
         assert_eq!(decode([f32::NAN; 8], [1.0; 2], [0.5; 2], 2.0).len(), 0);

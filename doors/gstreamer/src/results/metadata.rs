@@ -6,7 +6,7 @@ use gst::glib;
 use gst::glib::prelude::*;
 
 use super::boxes::pixel;
-use super::{Class, Detection, Keypoint, Mask, Results, label};
+use super::{Class, Detection, Keypoint, Mask, PictureSize, Results, label};
 
 /// The results of an inference, with the frame that they are of.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ pub(crate) fn attach(
     buffer: &mut gst::BufferRef,
     results: &Results,
     labels: &[String],
-    (width, height): (u32, u32),
+    size: PictureSize,
     is_stale: bool,
 ) {
     let add = |buffer: &mut gst::BufferRef, kind: &str, rect, params: Vec<gst::Structure>| {
@@ -77,9 +77,7 @@ pub(crate) fn attach(
     };
     // Only of the frame itself: analytics metadata has no word for results of another.
     #[cfg(feature = "v1_26")]
-    if !is_stale
-        && let Err(error) = super::analytics::attach(buffer, results, labels, (width, height))
-    {
+    if !is_stale && let Err(error) = super::analytics::attach(buffer, results, labels, size) {
         gst::warning!(crate::CAT, "analytics metadata: {error}");
     }
     match results {
@@ -87,17 +85,17 @@ pub(crate) fn attach(
             // The region of a class is the whole picture.
             let Some(best) = classes.first() else { return };
             let params = classes.iter().map(|class| classification(class, labels)).collect();
-            add(buffer, &label(labels, best.index), (0, 0, width, height), params);
+            add(buffer, &label(labels, best.index), (0, 0, size.width, size.height), params);
         }
         Results::Boxes(found) => {
             for object in found {
                 let params = vec![detection(object)];
-                let rect = object.pixels(width, height);
+                let rect = object.pixels(size);
                 add(buffer, &label(labels, object.class), rect, params);
             }
         }
         Results::Pose(points) => {
-            let Some(rect) = around(points, (width, height)) else { return };
+            let Some(rect) = around(points, size) else { return };
             add(buffer, "pose", rect, points.iter().map(keypoint).collect());
         }
         // A mask has no region; it is on the bus and on its pad.
@@ -135,9 +133,9 @@ fn keypoint(point: &Keypoint) -> gst::Structure {
 }
 
 /// The smallest rectangle with all points in it.
-fn around(points: &[Keypoint], (width, height): (u32, u32)) -> Option<(u32, u32, u32, u32)> {
-    let xs = || points.iter().map(|point| pixel(point.x, width));
-    let ys = || points.iter().map(|point| pixel(point.y, height));
+fn around(points: &[Keypoint], size: PictureSize) -> Option<(u32, u32, u32, u32)> {
+    let xs = || points.iter().map(|point| pixel(point.x, size.width));
+    let ys = || points.iter().map(|point| pixel(point.y, size.height));
     let (left, top) = (xs().min()?, ys().min()?);
     Some((left, top, xs().max()?.saturating_sub(left), ys().max()?.saturating_sub(top)))
 }

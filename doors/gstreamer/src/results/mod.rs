@@ -31,6 +31,13 @@ pub(crate) use pose::Keypoint;
 pub(crate) use tensor::Limits;
 use tensor::OutputTensor;
 
+/// The extents of a picture, in pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PictureSize {
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+}
+
 /// The results of an inference.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Results {
@@ -77,8 +84,8 @@ enum Task {
 }
 
 impl Decoder {
-    /// Chooses the task by the shapes of the outputs; `picture` is width and height of the input.
-    pub(crate) fn of(outputs: &[TensorInfo], picture: (u32, u32)) -> Self {
+    /// Chooses the task by the shapes of the outputs; `picture` is the input.
+    pub(crate) fn of(outputs: &[TensorInfo], picture: PictureSize) -> Self {
         let boxes = || boxes::Order::of(outputs).map(Task::Boxes);
         let anchors = || anchors::Ssd::of(outputs, picture).map(Task::Anchors);
         let pose = || pose::is_pose(outputs).then_some(Task::Pose);
@@ -122,7 +129,9 @@ mod tests {
     #[test]
     fn the_task_follows_from_the_outputs() {
         let float = |dims: &[u32]| output(OperandType::TensorFloat32, dims);
-        let task = |outputs: &[TensorInfo]| Decoder::of(outputs, (300, 300)).task;
+        let task = |outputs: &[TensorInfo]| {
+            Decoder::of(outputs, PictureSize { width: 300, height: 300 }).task
+        };
         assert!(matches!(task(&[float(&[1, 1001])]), Task::Classes));
         assert!(matches!(task(&[float(&[1, 1, 1, 10])]), Task::Classes));
         let ssd = [float(&[1, 10, 4]), float(&[1, 10]), float(&[1, 10]), float(&[1])];

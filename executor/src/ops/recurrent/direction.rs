@@ -72,6 +72,13 @@ pub(super) struct Direction<C> {
     pub(super) multiplies: usize,
 }
 
+/// The operands of a run, and the elements of those that had to be copied.
+#[derive(Clone, Copy, Debug)]
+struct LoadedOperands<'a> {
+    operands: &'a Operands,
+    copies: &'a [f32],
+}
+
 /// Emits the step that runs all directions.
 pub(super) fn emit<C: Cell>(
     op: &mut OpBuilder<'_>,
@@ -105,7 +112,10 @@ pub(super) fn emit<C: Cell>(
             let (values, rest) = std::mem::take(&mut sequences).split_at_mut(len);
             sequences = rest;
             for direction in directions.iter().filter(|it| it.sequence_to.0 == output) {
-                direction.run((&operands, copies), sequence, work, values, (&outer, half))?;
+                let inputs = LoadedOperands { operands: &operands, copies };
+                direction.run(inputs, sequence, work, values, &mut |output, values: &[f32]| {
+                    store(&outer, output, half, values);
+                })?;
             }
             store(&outer, output, half, values);
         }
@@ -127,14 +137,16 @@ impl<C: Cell> Direction<C> {
         sequence.rows() * self.columns + states + self.cell.work().max(self.x.1.scratch())
     }
 
+    /// Runs over the sequence into `values`; `keep` gets the states that are outputs of their own.
     fn run(
         &self,
-        (operands, copies): (&Operands, &[f32]),
+        inputs: LoadedOperands<'_>,
         sequence: Sequence,
         work: &mut [f32],
         values: &mut [f32],
-        (io, half): (&Io<'_>, bool),
+        keep: &mut dyn FnMut(usize, &[f32]),
     ) -> Result<(), String> {
+        let LoadedOperands { operands, copies } = inputs;
         let Sequence { batch, .. } = sequence;
         let c_len = self.c.map_or(0, |c| c.len);
         let (sums, rest) = work.split_at_mut(sequence.rows() * self.columns);
@@ -166,7 +178,7 @@ impl<C: Cell> Direction<C> {
         }
         for (state, values) in [(Some(self.h), &*h), (self.c, &*c)] {
             if let Some(output) = state.and_then(|state| state.to) {
-                store(io, output, half, values);
+                keep(output, values);
             }
         }
         Ok(())

@@ -6,7 +6,7 @@
 use nnburst_kernels::tensor::{OpError, Shape};
 
 use super::direction::{CellState, Direction, emit};
-use super::lstm_cell::{CellInputs, LstmCell};
+use super::lstm_cell::{CellInputs, InputWidths, LstmCell, ScalarInputs};
 use super::operands::{Id, Operands, is_half};
 use super::sequence::{Linking, Sequence, SequenceTo, set_sequence_outputs};
 use crate::lowering::{Lowered, OpBuilder};
@@ -28,7 +28,8 @@ fn lower_lstm(op: &mut OpBuilder<'_>) -> Lowered {
     }
     let mut operands = Operands::default();
     let x = operands.required(op, 0, &[batch, width])?;
-    let cell = LstmCell::new(op, &mut operands, &at, (batch, width, 0), (20, 21, 22))?;
+    let widths = InputWidths { batch, input: width, aux: 0 };
+    let cell = LstmCell::new(op, &mut operands, &at, widths, ScalarInputs::starting_at(20))?;
     let (units, output) = (cell.extents.units, cell.extents.output);
     op.set_output(0, Shape::new([batch, cell.gates() * units])?)?;
     op.set_output(1, Shape::new([batch, output])?)?;
@@ -47,7 +48,8 @@ fn lower_unidirectional(op: &mut OpBuilder<'_>) -> Lowered {
     at.layer_norm = Some([24, 25, 26, 27]);
     let mut operands = Operands::default();
     let x = operands.required(op, 0, &x.shape)?;
-    let cell = LstmCell::new(op, &mut operands, &at, (sequence.batch, width, 0), (20, 21, 22))?;
+    let widths = InputWidths { batch: sequence.batch, input: width, aux: 0 };
+    let cell = LstmCell::new(op, &mut operands, &at, widths, ScalarInputs::starting_at(20))?;
     let (batch, units, output) = (sequence.batch, cell.extents.units, cell.extents.output);
     op.set_output(0, sequence.shape(output)?)?;
     let states_to = match op.output_count() {
@@ -98,10 +100,11 @@ fn lower_bidirectional(op: &mut OpBuilder<'_>) -> Lowered {
         _ => (x, width),
     };
     let batch = sequence.batch;
-    let scalars = (48, 49, 50);
-    let forward = LstmCell::new(op, &mut operands, &forward_at, (batch, width, cell_aux), scalars)?;
-    let extents = (batch, backward_width, cell_aux);
-    let backward = LstmCell::new(op, &mut operands, &backward_at, extents, scalars)?;
+    let scalars = ScalarInputs::starting_at(48);
+    let widths = InputWidths { batch, input: width, aux: cell_aux };
+    let forward = LstmCell::new(op, &mut operands, &forward_at, widths, scalars)?;
+    let widths = InputWidths { input: backward_width, ..widths };
+    let backward = LstmCell::new(op, &mut operands, &backward_at, widths, scalars)?;
     let (forward_to, backward_to, first_state) = set_sequence_outputs(
         op,
         sequence,

@@ -53,6 +53,30 @@ impl CellInputs {
     }
 }
 
+/// Indices of the scalar inputs of a cell.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ScalarInputs {
+    activation: usize,
+    cell_clip: usize,
+    projection_clip: usize,
+}
+
+impl ScalarInputs {
+    /// The order that all operations of the family keep.
+    pub(super) fn starting_at(first: usize) -> Self {
+        Self { activation: first, cell_clip: first + 1, projection_clip: first + 2 }
+    }
+}
+
+/// Extents of what a cell reads at each step.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InputWidths {
+    pub(super) batch: usize,
+    pub(super) input: usize,
+    /// Of the auxiliary input; 0 without one.
+    pub(super) aux: usize,
+}
+
 /// Extents of a cell.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extents {
@@ -97,9 +121,10 @@ impl LstmCell {
         op: &OpBuilder<'_>,
         operands: &mut Operands,
         at: &CellInputs,
-        (batch, input, aux): (usize, usize, usize),
-        (activation, cell_clip, projection_clip): (usize, usize, usize),
+        widths: InputWidths,
+        scalars: ScalarInputs,
     ) -> Lowered<Self> {
+        let InputWidths { batch, input, aux } = widths;
         let cifg = input_gate_is_coupled(op, at)?;
         let units = extents_2d(op, at.input_to[OUTPUT])?[0];
         let output = extents_2d(op, at.recurrent_to[OUTPUT])?[1];
@@ -142,7 +167,7 @@ impl LstmCell {
         let projection = operands
             .has(projection)
             .then(|| Linear::new(op.isa(), operands, vec![projection], output, units));
-        let activation = Activation::from_code(activation, op.i32(activation)?)?;
+        let activation = Activation::from_code(scalars.activation, op.i32(scalars.activation)?)?;
         Ok(Self {
             extents: Extents { input, units, output, aux },
             coupled: cifg,
@@ -158,8 +183,8 @@ impl LstmCell {
             aux_to,
             functions: Functions::new(op.isa(), activation),
             isa: op.isa(),
-            cell_clip: clip(op, cell_clip)?,
-            projection_clip: clip(op, projection_clip)?,
+            cell_clip: clip(op, scalars.cell_clip)?,
+            projection_clip: clip(op, scalars.projection_clip)?,
         })
     }
 
